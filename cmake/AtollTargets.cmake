@@ -1,0 +1,45 @@
+# The few rules that all of Atoll's own targets share.
+#
+#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2)
+#   atoll_binary(name SOURCES main.cc DEPENDS lib1)          lands in <build>/bin
+#   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit])  a GoogleTest program, one ctest entry a test
+
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+# Bits must not depend on the compiler's taste: no fused multiply-add unless it is written.
+add_library(atoll_options INTERFACE)
+target_compile_options(atoll_options INTERFACE
+  -ffp-contract=off -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Werror)
+target_include_directories(atoll_options INTERFACE ${PROJECT_SOURCE_DIR})
+
+if(ATOLL_SANITIZE)
+  add_compile_options(-fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${ATOLL_SANITIZE})
+endif()
+
+function(atoll_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:atoll_options>)
+  target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+endfunction()
+
+function(atoll_binary name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} atoll_options)
+endfunction()
+
+function(atoll_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} atoll_options GTest::gmock_main)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120)
+endfunction()

@@ -1,0 +1,51 @@
+// Codec: floats <-> bytes, the form in which outer updates cross the network and lie in the log.
+//
+// A codec is a pure function with the same bits on every CPU: replicas that decode the same bytes hold the same
+// floats (DESIGN of the run: one payload, encoded once, taken by all). Decoders are total: any bytes in, values or
+// a Status out; what is allocated depends on the caller's shape, never on the bytes. Codecs are stateless and
+// may be used from any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace atolld {
+
+class Codec {
+ public:
+  virtual ~Codec() = default;
+
+  // The name in configs, headers and benchmarks: "fp32", "int8".
+  virtual absl::string_view name() const = 0;
+
+  // Values that share a scale. A chunk's first value always starts a block.
+  virtual size_t block_elements() const = 0;
+
+  // The most bytes that `elements` values can take; exact for fixed-rate codecs.
+  virtual size_t MaxEncodedBytes(size_t elements) const = 0;
+
+  // Encodes into `out` (at least MaxEncodedBytes long) and returns the bytes used.
+  // INVALID_ARGUMENT if a value is not finite, naming its index.
+  virtual absl::StatusOr<size_t> Encode(absl::Span<const float> values, absl::Span<uint8_t> out) const = 0;
+
+  // Decodes exactly values.size() values. INVALID_ARGUMENT names what is wrong with the bytes.
+  virtual absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const = 0;
+
+  // sum[i] = sum[i] + weight * value[i], each operation rounded to fp32 on its own; one pass. `sum` is unchanged
+  // on error.
+  virtual absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
+                                        absl::Span<float> sum) const = 0;
+};
+
+// The codec of that name; INVALID_ARGUMENT lists the known names and the nearest one. Lives forever.
+absl::StatusOr<const Codec*> FindCodec(absl::string_view name);
+std::vector<std::string> CodecNames();
+
+}  // namespace atolld

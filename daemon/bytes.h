@@ -1,0 +1,57 @@
+// SharedBytes: a piece of an immutable buffer that several holders share.
+//
+// Encoded chunks are sent to one peer, hashed, kept for a retry and written to the log; none of these may copy
+// them. A SharedBytes is a view and a share of the ownership of what it views: cheap to copy, safe to pass
+// between threads, never written after it was made.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace atolld {
+
+class SharedBytes {
+ public:
+  SharedBytes() = default;
+
+  // Takes the bytes over.
+  explicit SharedBytes(std::string bytes) {
+    auto owner = std::make_shared<const std::string>(std::move(bytes));
+    view_ = absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(owner->data()), owner->size());
+    owner_ = std::move(owner);
+  }
+  explicit SharedBytes(std::vector<uint8_t> bytes) {
+    auto owner = std::make_shared<const std::vector<uint8_t>>(std::move(bytes));
+    view_ = absl::MakeConstSpan(*owner);
+    owner_ = std::move(owner);
+  }
+
+  // Views memory that `owner` keeps alive.
+  SharedBytes(std::shared_ptr<const void> owner, absl::Span<const uint8_t> view)
+      : owner_(std::move(owner)), view_(view) {}
+
+  // The part [offset, offset + size); both must lie inside.
+  SharedBytes Part(size_t offset, size_t size) const {
+    return SharedBytes(owner_, view_.subspan(offset, size));
+  }
+
+  const uint8_t* data() const { return view_.data(); }
+  size_t size() const { return view_.size(); }
+  bool empty() const { return view_.empty(); }
+  absl::Span<const uint8_t> span() const { return view_; }
+  absl::string_view str() const {
+    return absl::string_view(reinterpret_cast<const char*>(view_.data()), view_.size());
+  }
+
+ private:
+  std::shared_ptr<const void> owner_;
+  absl::Span<const uint8_t> view_;
+};
+
+}  // namespace atolld
