@@ -44,6 +44,12 @@ struct ExchangeSettings {
   bool zstd;
   ChunkGrid grid;
   absl::Duration failure_timeout;   // a stream without progress for so long is broken
+  ExchangeTraffic* traffic;         // counted into; outlives the exchange
+};
+
+// What the streams of all exchanges of a process have sent, both roles: whole messages with their prefixes. Loop thread.
+struct ExchangeTraffic {
+  uint64_t sent_bytes = 0;
 };
 
 // What a peer votes for.
@@ -95,8 +101,5 @@ class ExchangeServer {
   struct State;
   std::shared_ptr<State> state_;
 };
-
-// Bytes sent on Exchange streams since the process started, both roles: whole messages with their prefixes.
-uint64_t ExchangeBytesSent();
 
 }  // namespace atolld
