@@ -1,6 +1,7 @@
 // RunWatcher: follows a coordinator's run on a thread of its own, through its restarts.
 //
-// Statuses wait until they are taken; none is lost while the coordinator lives. Take from one thread.
+// Statuses wait until they are taken; none is lost while the coordinator lives. Take from one
+// thread.
 #pragma once
 
 #include <atomic>
