@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "daemon/cli/format.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -137,7 +138,7 @@ absl::Status WritePeersFile(Files& files, const LocalLayout& layout) {
                     {"pid", process.pid},
                     {"dir", process.dir},
                     {"address", process.address},
-                    {"command", process.command}});
+                    {"command", ShellCommand(process.command)}});
   }
   const std::string text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -90,7 +90,12 @@ absl::StatusOr<std::vector<v1::EntryHeader>> Headers(const CoordinatorAddress& s
     return headers;
   }
   AdminClient client(source.address);
-  return client.ListHeaders(0, 0);
+  while (true) {  // a page at a time
+    const uint64_t next = headers.empty() ? 0 : headers.back().version() + 1;
+    ASSIGN_OR_RETURN(const v1::ListHeadersResponse page, client.ListHeaders(next, 0));
+    if (page.headers().empty()) return headers;
+    headers.insert(headers.end(), page.headers().begin(), page.headers().end());
+  }
 }
 
 int List(const CoordinatorAddress& source, bool json) {

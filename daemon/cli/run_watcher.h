@@ -4,9 +4,7 @@
 // thread.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -14,6 +12,7 @@
 
 #include "atoll/v1/admin.pb.h"
 #include "daemon/cli/signals.h"
+#include "daemon/transport/admin_client.h"
 
 namespace atolld {
 
@@ -31,11 +30,11 @@ class RunWatcher {
  private:
   void Watch();
 
-  const std::string address_;
+  AdminClient client_;
   Waker& waker_;
-  std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable stopped_;
+  bool stop_ = false;                   // guarded by mutex_
   std::vector<v1::RunStatus> waiting_;  // guarded by mutex_
   std::thread thread_;                  // last: it uses all the others
 };
