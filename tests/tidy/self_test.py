@@ -45,6 +45,7 @@ PLANTED = [
      f'#include <torch/torch.h>{MARK}\n#include "tests/known.h"{MARK}\n'),
     ("include", "daemon/transport/a.cc", '#include <grpcpp/grpcpp.h>\n#include <CLI/CLI.hpp>\n'
      f'#include "daemon/transport/known.h"\n#include <c10/core/Device.h>{MARK}\n'),
+    ("include", "daemon/float_mode.cc", "#include <xmmintrin.h>\n"),
     ("include", "tests/unit/daemon/a.cc", '#include "daemon/known.h"\n#include <gtest/gtest.h>\n'
      f'#include <grpcpp/grpcpp.h>{MARK}\n#include <torch/torch.h>{MARK}\n'),
     ("include", "proto/atoll/v1/a.proto", 'import "atoll/v1/run.proto";\n'
@@ -81,6 +82,7 @@ PLANTED = [
      f"absl::Time t = absl::Now();{MARK}\nstd::ofstream out(path);{MARK}\n"
      f"#include <fstream>{MARK}\n"),
     ("env", "daemon/replica/c.cc", "files.OpenToRead(path);\nfiles.open(path);\nlog->open(path);\n"
+     "bool open() const { return open_; }\n"
      "values.erase(std::remove(a, b, 0), b);\nstd::bind(f);\nreopen(path);\nTable::open(path);\n"
      f"FILE* f = fopen(path, mode);{MARK}\nint d = open(path, O_RDONLY);{MARK}\n"
      f"int e = ::open(path, 0);{MARK}\n"
@@ -91,7 +93,7 @@ PLANTED = [
     ("env", "daemon/transport/c.cc", "absl::Now();\n"),
     ("env", "daemon/cli/c.cc", f"absl::SleepFor(d);{MARK}\nint d = ::open(path, 0);\n"),
     ("env", "daemon/peer/shared_memory.cc", f"void* m = mmap(0, 1);\nabsl::Now();{MARK}\n"),
-    ("env", "worker/speed.cc", "auto t = std::chrono::steady_clock::now();\n"),
+    ("env", "worker/math_library.cc", "auto t = std::chrono::steady_clock::now();\n"),
     ("env", "worker/c.cc",
      f"auto t = std::chrono::steady_clock::now();{MARK}\nint d = open(path, 0);\n"),
     ("env", "tests/unit/c_test.cc", "auto t = absl::Now();\n"),
