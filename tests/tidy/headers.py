@@ -2,8 +2,8 @@
 
     headers.py --root DIR --work DIR [--jobs N] [--without-grpc] -- COMPILER FLAGS...
 
-Headers that reach libtorch are left to the build of worker/: each would take 20 seconds. Objects are
-made at -O0, so that a ccache before the compiler answers for headers that did not change.
+Headers that reach libtorch are left to the build of worker/: each would take 20 seconds. Objects
+are made at -O0, so that a ccache before the compiler answers for headers that did not change.
 """
 
 import argparse

@@ -39,7 +39,7 @@ MAY_INCLUDE = {
     "worker": {"worker", "system", "absl", "proto", "grpc", "torch"},
     "daemon": {"daemon", "compression", "optimizer", "membership", "system", "absl", "highway",
                "zstd", "proto", "grpc", "openssl", "sqlite", "spdlog", "toml", "cli11", "json"},
-    "tests": set(OURS) | {name for name, _ in LIBRARIES} - {"intrinsics"},
+    "tests": set(OURS) | {name for name, _ in LIBRARIES},
 }
 
 # Only these link gRPC, so that all else builds under the sanitizers.
@@ -160,8 +160,9 @@ CLOCK = [
     (CALL + r"(?:::)?(?:sleep|usleep|nanosleep|clock_nanosleep)\s*\(", "sleeps"),
     (r"\brandom_device\b|\babsl::(?:Insecure)?BitGen\b|\bRAND_(?:priv_)?bytes\b",
      "draws a random number"),
-    (CALL + r"(?:std::|::)?(?:(?:rand|random|[dl]rand48)\s*\(\s*\)"
-            r"|(?:srand|srandom|rand_r|arc4random\w*|getrandom|getentropy)\s*\()",
+    (CALL + r"(?:std::|::)?(?:(?:rand|[dl]rand48)\s*\(\s*\)"
+            r"|(?:srand|srandom|rand_r|arc4random\w*|getrandom|getentropy)\s*\()"
+            r"|(?<!\w)::random\s*\(",
      "draws a random number"),
 ]
 FILES = [
@@ -177,6 +178,7 @@ CLOCK_FREE = {
     r"daemon/transport/.*": "the production Env's network",
     r"tests/.*": "tests measure and time out",
     r"daemon/cli/process\.cc": "limits how long another program may take to answer",
+    r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/math_library\.cc": "measures how fast the mathematics runs",
     r"worker/session\.h": "measures how fast training runs; tests bring their own clock",
 }

@@ -75,9 +75,11 @@ PLANTED = [
      f"std::this_thread::sleep_for(d);{MARK}\n"
      f"absl::SleepFor(d);{MARK}\nusleep(10);{MARK}\n::sleep(1);{MARK}\n"
      f"std::random_device device;{MARK}\n"
-     f"int x = rand();{MARK}\nint y = std::rand();{MARK}\nabsl::BitGen generator;{MARK}\n"
+     f"int x = rand();{MARK}\nint y = std::rand();{MARK}\nx = ::random();{MARK}\n"
+     f"absl::BitGen generator;{MARK}\n"
      f"RAND_bytes(p, 8);{MARK}\n"
-     "std::mt19937_64 random(seed);\nSimulatedClock clock(seed);\nx.sleep(1);\noperand();\n"),
+     "std::mt19937_64 random(seed);\nx = random();\n"
+     "SimulatedClock clock(seed);\nx.sleep(1);\noperand();\n"),
     ("env", "membership/c.cc",
      f"absl::Time t = absl::Now();{MARK}\nstd::ofstream out(path);{MARK}\n"
      f"#include <fstream>{MARK}\n"),
