@@ -123,7 +123,7 @@ absl::StatusOr<Session::Next> Session::HandleMessage(const v1::DaemonMessage& me
       status = BeginTraining(message.train());
       break;
     case v1::DaemonMessage::kRebase:
-      status = ApplyRebase(message.rebase());
+      status = ApplyRebase();
       break;
     case v1::DaemonMessage::kEvaluate:
       status = EvaluateOneShare(message.evaluate());
@@ -185,7 +185,7 @@ absl::Status Session::WriteInitialState() {
   RETURN_IF_ERROR(RequireMemory("WriteInitialState"));
   RETURN_IF_ERROR(trainer_->Initialise());
   const absl::Span<const float> from = trainer_->parameters();
-  std::copy(from.begin(), from.end(), slots_->local().begin());
+  std::copy(from.begin(), from.end(), slots_->update().begin());
   v1::WorkerMessage message;
   message.mutable_initial_state_written();
   outbox_.Send(message);
@@ -194,11 +194,9 @@ absl::Status Session::WriteInitialState() {
 
 absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   RETURN_IF_ERROR(RequireMemory("TrainSteps"));
-  if (!train.keep_parameters()) {
-    const absl::Span<const float> theta = slots_->theta();
-    std::copy(theta.begin(), theta.end(), trainer_->parameters().begin());
-    rebased_version_ = 0;
-  }
+  const absl::Span<const float> theta = slots_->theta();
+  base_.assign(theta.begin(), theta.end());
+  std::copy(base_.begin(), base_.end(), trainer_->parameters().begin());
   // Any training that went on is given up: this one supersedes it.
   train_ = train;
   training_ = true;
@@ -206,7 +204,7 @@ absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   loss_sum_ = 0;
   evaluating_ = absl::ZeroDuration();
   began_ = options_.now();
-  SendProgress();  // tells the daemon that theta was taken
+  SendProgress();
   return train_.steps() == 0 ? FinishTraining() : absl::OkStatus();
 }
 
@@ -225,8 +223,9 @@ absl::Status Session::TrainOneStep() {
 
 absl::Status Session::FinishTraining() {
   const absl::Duration took = options_.now() - began_ - evaluating_;
-  const absl::Span<const float> from = trainer_->parameters();
-  std::copy(from.begin(), from.end(), slots_->local().begin());
+  const absl::Span<const float> parameters = trainer_->parameters();
+  const absl::Span<float> update = slots_->update();
+  for (size_t i = 0; i < update.size(); ++i) update[i] = base_[i] - parameters[i];
   training_ = false;
   v1::WorkerMessage message;
   v1::Boundary& boundary = *message.mutable_boundary();
@@ -235,19 +234,21 @@ absl::Status Session::FinishTraining() {
   boundary.set_tokens(uint64_t{steps_done_} * spec_.inner().batch() * spec_.model().context());
   boundary.set_loss(steps_done_ == 0 ? 0 : loss_sum_ / steps_done_);
   boundary.set_seconds(absl::ToDoubleSeconds(took));
-  boundary.set_rebased_version(rebased_version_);
   outbox_.Send(message);
   if (++boundaries_ % kSaveEvery == 0) SaveOptimizer();
   return absl::OkStatus();
 }
 
-absl::Status Session::ApplyRebase(const v1::Rebase& rebase) {
+absl::Status Session::ApplyRebase() {
   RETURN_IF_ERROR(RequireMemory("Rebase"));
+  if (!training_) return absl::OkStatus();  // the boundary was crossed first
   const absl::Span<float> parameters = trainer_->parameters();
-  const absl::Span<const float> change = slots_->rebase();
-  for (size_t i = 0; i < parameters.size(); ++i) parameters[i] += change[i];
-  rebased_version_ = rebase.version();
-  SendProgress();  // tells the daemon that the slot is free
+  const absl::Span<const float> theta = slots_->theta();
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    const float moved = theta[i];  // read once: a commit may be writing it
+    parameters[i] += moved - base_[i];
+    base_[i] = moved;
+  }
   return absl::OkStatus();
 }
 
@@ -282,7 +283,6 @@ void Session::SendProgress() {
   progress.set_steps(train_.steps());
   progress.set_loss(steps_done_ == 0 ? 0 : loss_sum_ / steps_done_);
   progress.set_tokens_per_second(steps_done_ == 0 || seconds <= 0 ? 0 : tokens / seconds);
-  progress.set_rebased_version(rebased_version_);
   outbox_.Send(message);
 }
 

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -48,7 +49,7 @@ class Session {
   absl::Status BeginTraining(const v1::TrainSteps& train);
   absl::Status TrainOneStep();
   absl::Status FinishTraining();
-  absl::Status ApplyRebase(const v1::Rebase& rebase);
+  absl::Status ApplyRebase();
   absl::Status EvaluateOneShare(const v1::EvaluateShare& evaluate);
   void SendProgress();
   void SaveOptimizer();
@@ -67,7 +68,7 @@ class Session {
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Slots> slots_;
   uint64_t boundaries_ = 0;
-  uint64_t rebased_version_ = 0;
+  std::vector<float> base_;  // theta as the worker last took it
 
   // The training that goes on; `training_` false: none.
   bool training_ = false;

@@ -28,18 +28,14 @@ absl::Status Check(const v1::MapMemory& request, uint64_t elements, uint64_t fil
         absl::StrCat("slots of ", request.elements(), " values; the model has ", elements));
   }
   const uint64_t size = elements * sizeof(float);
-  for (const uint64_t offset :
-       {request.theta_offset(), request.local_offset(), request.rebase_offset()}) {
+  for (const uint64_t offset : {request.theta_offset(), request.update_offset()}) {
     if (offset % kPage != 0) return Wrong(absl::StrCat("offset ", offset, " is inside a page"));
     if (offset > file_size || size > file_size - offset) {
       return Wrong(absl::StrCat("a slot of ", size, " bytes at ", offset, " ends after the file's ",
                                 file_size));
     }
   }
-  const bool third = request.rebase_offset() != 0;
-  if (Overlap(request.theta_offset(), request.local_offset(), size) ||
-      (third && (Overlap(request.theta_offset(), request.rebase_offset(), size) ||
-                 Overlap(request.local_offset(), request.rebase_offset(), size)))) {
+  if (Overlap(request.theta_offset(), request.update_offset(), size)) {
     return Wrong("slots overlap");
   }
   return absl::OkStatus();
@@ -74,10 +70,7 @@ absl::StatusOr<std::unique_ptr<Slots>> Slots::Map(const v1::MapMemory& request, 
     return reinterpret_cast<float*>(static_cast<char*>(mapping) + offset);
   };
   slots->theta_ = absl::MakeConstSpan(at(request.theta_offset()), elements);
-  slots->local_ = absl::MakeSpan(at(request.local_offset()), elements);
-  slots->rebase_ = request.rebase_offset() == 0
-                       ? absl::Span<const float>(slots->local_)
-                       : absl::MakeConstSpan(at(request.rebase_offset()), elements);
+  slots->update_ = absl::MakeSpan(at(request.update_offset()), elements);
   return slots;
 }
 

@@ -24,8 +24,7 @@ class Slots {
   Slots& operator=(const Slots&) = delete;
 
   absl::Span<const float> theta() const { return theta_; }
-  absl::Span<float> local() const { return local_; }
-  absl::Span<const float> rebase() const { return rebase_; }
+  absl::Span<float> update() const { return update_; }
 
  private:
   Slots() = default;
@@ -33,8 +32,7 @@ class Slots {
   void* mapping_ = nullptr;
   size_t size_ = 0;
   absl::Span<const float> theta_;
-  absl::Span<float> local_;
-  absl::Span<const float> rebase_;
+  absl::Span<float> update_;
 };
 
 }  // namespace atolld
