@@ -1,9 +1,9 @@
 // Codec: floats <-> bytes, the form in which outer updates cross the network and lie in the log.
 //
-// A codec is a pure function with the same bits on every CPU: replicas that decode the same bytes hold the same
-// floats (DESIGN of the run: one payload, encoded once, taken by all). Decoders are total: any bytes in, values or
-// a Status out; what is allocated depends on the caller's shape, never on the bytes. Codecs are stateless and
-// may be used from any thread.
+// A codec is a pure function with the same bits on every CPU: replicas that decode the same bytes
+// hold the same floats (DESIGN of the run: one payload, encoded once, taken by all). Decoders are
+// total: any bytes in, values or a Status out; what is allocated depends on the caller's shape,
+// never on the bytes. Codecs are stateless and may be used from any thread.
 #pragma once
 
 #include <cstddef>
@@ -33,18 +33,21 @@ class Codec {
 
   // Encodes into `out` (at least MaxEncodedBytes long) and returns the bytes used.
   // INVALID_ARGUMENT if a value is not finite, naming its index.
-  virtual absl::StatusOr<size_t> Encode(absl::Span<const float> values, absl::Span<uint8_t> out) const = 0;
+  virtual absl::StatusOr<size_t> Encode(absl::Span<const float> values,
+                                        absl::Span<uint8_t> out) const = 0;
 
-  // Decodes exactly values.size() values. INVALID_ARGUMENT names what is wrong with the bytes.
+  // Decodes exactly values.size() values. INVALID_ARGUMENT names what is wrong with the bytes;
+  // `values` is then unspecified.
   virtual absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const = 0;
 
-  // sum[i] = sum[i] + weight * value[i], each operation rounded to fp32 on its own; one pass. `sum` is unchanged
-  // on error.
+  // sum[i] = sum[i] + weight * value[i], each operation rounded to fp32 on its own; one pass. `sum`
+  // is unchanged on error.
   virtual absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                         absl::Span<float> sum) const = 0;
 };
 
-// The codec of that name; INVALID_ARGUMENT lists the known names and the nearest one. Lives forever.
+// The codec of that name; INVALID_ARGUMENT lists the known names and the nearest one. Lives
+// forever.
 absl::StatusOr<const Codec*> FindCodec(absl::string_view name);
 std::vector<std::string> CodecNames();
 

@@ -1,7 +1,9 @@
-// Digests: SHA-256 trees over 1 MiB blocks, one structure for payloads, snapshots, states and repair.
+// Digests: SHA-256 trees over 1 MiB blocks, one structure for payloads, snapshots, states and
+// repair.
 //
-// leaf_i = SHA-256(block i); root = SHA-256("atoll.tree.1" || bytes as u64 LE || leaf_0 || leaf_1 ...). A digest is of
-// our own little-endian layout, never of a serialised protobuf. Pure functions, any thread.
+// leaf_i = SHA-256(block i); root = SHA-256("atoll.tree.1" || bytes as u64 LE || leaf_0 || leaf_1
+// ...). A digest is of our own little-endian layout, never of a serialised protobuf. Pure
+// functions, any thread.
 #pragma once
 
 #include <array>
@@ -27,7 +29,8 @@ Digest TreeDigest(absl::Span<const uint8_t> bytes);
 
 // For proto fields and people.
 std::string ToBytes(const Digest& digest);
-absl::StatusOr<Digest> DigestFromBytes(absl::string_view bytes);  // INVALID_ARGUMENT unless 32 bytes
+absl::StatusOr<Digest> DigestFromBytes(
+    absl::string_view bytes);  // INVALID_ARGUMENT unless 32 bytes
 std::string ToHex(const Digest& digest);
 
 // SHA-256 over a sequence of typed fields, each written in our own layout.
@@ -37,9 +40,9 @@ class DigestBuilder {
   ~DigestBuilder();
   DigestBuilder(const DigestBuilder&) = delete;
   DigestBuilder& operator=(const DigestBuilder&) = delete;
-  DigestBuilder& U64(uint64_t value);              // 8 bytes LE
-  DigestBuilder& Bytes(absl::string_view bytes);   // length as u64 LE, then the bytes
-  Digest Finish();                                 // once
+  DigestBuilder& U64(uint64_t value);             // 8 bytes LE
+  DigestBuilder& Bytes(absl::string_view bytes);  // length as u64 LE, then the bytes
+  Digest Finish();                                // once
 
  private:
   void* context_;

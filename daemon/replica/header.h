@@ -1,7 +1,8 @@
 // The chain of headers: their digests, and what makes a header a valid successor.
 //
-// A digest is taken over our own layout of every field in the order of run.proto (repeated fields preceded by their
-// count as u64 LE, strings and bytes by their length), the signature excluded. Pure functions, any thread.
+// A digest is taken over our own layout of every field in the order of run.proto (repeated fields
+// preceded by their count as u64 LE, strings and bytes by their length), the signature excluded.
+// Pure functions, any thread.
 #pragma once
 
 #include <string>
@@ -16,13 +17,18 @@ namespace atolld {
 Digest HeaderDigest(const v1::EntryHeader& header);
 Digest GenesisDigest(const v1::Genesis& genesis);
 
+// INVALID_ARGUMENT: names, shapes, offsets or limits of run.proto are broken, or this release lacks
+// the codec or the rule. The state digest is checked only if it is set.
+absl::Status CheckGenesis(const v1::Genesis& genesis);
+
 // The outer rule's scalars as the header carries them, and back.
 OuterScalars ScalarsOf(const v1::EntryHeader& header);
 void SetScalars(const OuterScalars& scalars, v1::EntryHeader* header);
 
-// FAILED_PRECONDITION: not the version after `previous`, another run, a broken chain. INVALID_ARGUMENT: shapes, weights,
-// bitmaps or names that no honest coordinator writes. For version 1 `previous` is the genesis digest.
-absl::Status CheckHeader(const v1::Genesis& genesis, uint64_t previous_version, const Digest& previous,
-                         const v1::EntryHeader& header);
+// FAILED_PRECONDITION: not the version after `previous`, another run, a broken chain.
+// INVALID_ARGUMENT: shapes, weights, bitmaps or names that no honest coordinator writes. For
+// version 1 `previous` is the genesis digest.
+absl::Status CheckHeader(const v1::Genesis& genesis, uint64_t previous_version,
+                         const Digest& previous, const v1::EntryHeader& header);
 
 }  // namespace atolld

@@ -1,12 +1,16 @@
-// Replica: the replicated state of a run on one machine - theta, the outer rule's buffers, the log that led there.
+// Replica: the replicated state of a run on one machine - theta, the outer rule's buffers, the log
+// that led there.
 //
-//   state v = OuterStep(state v-1, Decode(entry v))            a pure function, same bits everywhere
+//   state v = OuterStep(state v-1, Decode(entry v))            a pure function, same bits
+//   everywhere
 //
-// Laws: a payload is durable as *prepared* before anybody votes for it; a header is durable before the state steps; the
-// version never falls; whatever instant the process dies at, Open finds the newest durable version.
-// Thread rule: one thread at a time (the owner runs it on a SerialQueue); blocking (files, outer step, hashes).
+// Laws: a payload is durable as *prepared* before anybody votes for it; a header is durable before
+// the state steps; the version never falls; whatever instant the process dies at, Open finds the
+// newest durable version. Thread rule: one thread at a time (the owner runs it on a SerialQueue);
+// blocking (files, outer step, hashes).
 //
-// On disk, under `dir`: genesis (proto in a checksummed frame), snapshots/V (see snapshot.h), log/ (see update_log.h), seal.
+// On disk, under `dir`: genesis (proto in a checksummed frame), snapshots/V (see snapshot.h), log/
+// (see update_log.h), seal.
 #pragma once
 
 #include <functional>
@@ -38,16 +42,19 @@ struct RetentionPolicy {
 
 class Replica {
  public:
-  // Gives memory for theta once its size is known; it must outlive the replica. (A worker reads it as shared memory.)
+  // Gives memory for theta once its size is known; it must outlive the replica. (A worker reads it
+  // as shared memory.)
   using PlaceTheta = std::function<absl::StatusOr<absl::Span<float>>(uint64_t elements)>;
 
-  // Makes version 0 durable from `theta`, which PlaceTheta-like memory already holds. The genesis' state digest is computed
-  // here and set. FAILED_PRECONDITION if `dir` holds a replica already.
-  static absl::StatusOr<std::unique_ptr<Replica>> Create(Files& files, const std::string& dir, v1::Genesis genesis,
+  // Makes version 0 durable from `theta`, which PlaceTheta-like memory already holds. The genesis'
+  // state digest is computed here and set. FAILED_PRECONDITION if `dir` holds a replica already.
+  static absl::StatusOr<std::unique_ptr<Replica>> Create(Files& files, const std::string& dir,
+                                                         v1::Genesis genesis,
                                                          absl::Span<float> theta);
 
-  // Newest valid snapshot + the log's tail, replayed. NOT_FOUND: nothing there. DATA_LOSS names file and offset.
-  // A torn record at the log's very end (a crash in the middle of a write) is cut off, not an error.
+  // Newest valid snapshot + the log's tail, replayed. NOT_FOUND: nothing there. DATA_LOSS names
+  // file and offset. A torn record at the log's very end (a crash in the middle of a write) is cut
+  // off, not an error.
   static absl::StatusOr<std::unique_ptr<Replica>> Open(Files& files, const std::string& dir,
                                                        const PlaceTheta& place_theta);
   ~Replica();
@@ -55,8 +62,8 @@ class Replica {
   const v1::Genesis& genesis() const;
   const ChunkGrid& grid() const;
   uint64_t version() const;
-  Digest header_digest() const;          // of header `version`; the genesis digest at 0
-  const v1::EntryHeader* header() const; // nullptr at 0
+  Digest header_digest() const;           // of header `version`; the genesis digest at 0
+  const v1::EntryHeader* header() const;  // nullptr at 0
   absl::Span<const float> theta() const;
   std::optional<v1::Seal> seal() const;
 
@@ -68,12 +75,14 @@ class Replica {
   // Digest of what is prepared for version()+1, if anything (survives a restart).
   std::optional<Digest> prepared_digest() const;
 
-  // Commits version()+1: checks the header against the chain, finds the payload (`payload` if given, else the prepared one)
-  // whose digest the header carries, makes header and payload durable, steps the state.
-  // If `difference` is not empty it is as long as theta and receives theta_new - theta_old.
-  // NOT_FOUND: the payload is not here (fetch it, commit again). FAILED_PRECONDITION: the chain is broken, or the
-  // header's previous_state_digest is not ours (the state is kept).
-  absl::Status Commit(const v1::EntryHeader& header, const SharedBytes* payload, absl::Span<float> difference);
+  // Commits version()+1: checks the header against the chain, finds the payload (`payload` if
+  // given, else the prepared one) whose digest the header carries, makes header and payload
+  // durable, steps the state. If `difference` is not empty it is as long as theta and receives
+  // theta_new - theta_old. NOT_FOUND: the payload is not here (fetch it, commit again).
+  // FAILED_PRECONDITION: the chain is broken, or the header's previous_state_digest is not ours
+  // (the state is kept).
+  absl::Status Commit(const v1::EntryHeader& header, const SharedBytes* payload,
+                      absl::Span<float> difference);
 
   absl::Status WriteSeal(const v1::Seal& seal);
 
@@ -81,10 +90,11 @@ class Replica {
   absl::StatusOr<Entry> ReadEntry(uint64_t version) const;
   uint64_t oldest_entry() const;
 
-  // Makes the newest snapshot from the previous one and the log, between files, if the policy says it is time, and drops what
-  // the policy no longer keeps. Does not touch live memory: may run beside the other methods, on another thread.
-  static absl::Status AdvanceSnapshots(Files& files, const std::string& dir, const RetentionPolicy& policy,
-                                       uint64_t committed_version);
+  // Makes the newest snapshot from the previous one and the log, between files, if the policy says
+  // it is time, and drops what the policy no longer keeps. Does not touch live memory: may run
+  // beside the other methods, on another thread.
+  static absl::Status AdvanceSnapshots(Files& files, const std::string& dir,
+                                       const RetentionPolicy& policy, uint64_t committed_version);
 
  private:
   struct State;

@@ -1,8 +1,9 @@
 // Transfer: how a replica that lacks something gets it from others, and how it gives.
 //
-// Donor serves a directory's committed entries and snapshots, block by block; reading runs on the pool. EntryFetch and
-// SnapshotFetch are the receiving ends: each block is checked against a digest that does not come from the donor's word
-// alone, a donor that fails or lies is left for the next one, and what was verified is not fetched twice. Loop thread.
+// Donor serves a directory's committed entries and snapshots, block by block; reading runs on the
+// pool. EntryFetch and SnapshotFetch are the receiving ends: each block is checked against a digest
+// that does not come from the donor's word alone, a donor that fails or lies is left for the next
+// one, and what was verified is not fetched twice. Loop thread.
 #pragma once
 
 #include <functional>
@@ -31,14 +32,15 @@ class Donor {
 
 struct FetchSource {
   std::string run_id;
-  std::vector<std::string> donors;     // addresses, best first
-  absl::Duration failure_timeout;      // a donor without progress for so long is left
+  std::vector<std::string> donors;  // addresses, best first
+  absl::Duration failure_timeout;   // a donor without progress for so long is left
 };
 
-// Fetches committed entries first..last in order; each is checked against its own header's payload digest and handed over;
-// the owner checks the chain (Replica::Commit) and answers by calling `next`, which asks for the following one.
-// `on_done`: OK after `last`; UNAVAILABLE when every donor failed, with the last reason; NOT_FOUND when every donor says that
-// it no longer holds the entry (take a snapshot instead).
+// Fetches committed entries first..last in order; each is checked against its own header's payload
+// digest and handed over; the owner checks the chain (Replica::Commit) and answers by calling
+// `next`, which asks for the following one. `on_done`: OK after `last`; UNAVAILABLE when every
+// donor failed, with the last reason; NOT_FOUND when every donor says that it no longer holds the
+// entry (take a snapshot instead).
 class EntryFetch {
  public:
   struct Events {
@@ -53,12 +55,13 @@ class EntryFetch {
   std::shared_ptr<State> state_;
 };
 
-// Fetches the newest snapshot of any donor into `dir` so that Replica::Open finds it. `genesis` comes from the coordinator;
-// a snapshot whose genesis or state digest disagrees with its own leaves, or whose run differs, is refused. A partial
-// download is resumed, also after a restart.
+// Fetches the newest snapshot of any donor into `dir` so that Replica::Open finds it. `genesis`
+// comes from the coordinator; a snapshot whose genesis or state digest disagrees with its own
+// leaves, or whose run differs, is refused. A partial download is resumed, also after a restart.
 class SnapshotFetch {
  public:
-  SnapshotFetch(Env env, FetchSource source, std::string dir, v1::Genesis genesis, std::function<void(absl::Status)> on_done,
+  SnapshotFetch(Env env, FetchSource source, std::string dir, v1::Genesis genesis,
+                std::function<void(absl::Status)> on_done,
                 std::function<void(uint64_t bytes, uint64_t total)> on_progress);
   ~SnapshotFetch();  // cancels
 

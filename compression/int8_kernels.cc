@@ -1,0 +1,220 @@
+#include "compression/int8_kernels.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "compression/int8_format.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "compression/int8_kernels.cc"
+#include <hwy/foreach_target.h>
+// Must come after foreach_target.h.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace atolld {
+namespace HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// At most a quarter of a block, so that four vectors a step divide it, however long a scalable
+// target's vectors are.
+using Floats = hn::CappedTag<float, kInt8BlockElements / 4>;
+using Codes = hn::CappedTag<int8_t, kInt8BlockElements>;
+
+// A vector of this much, added to a float of magnitude below 2^22, leaves the float rounded to an
+// integer (ties to even) in the low bits: its low byte is the int8 code.
+constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23
+
+HWY_INLINE int32_t BlockMagnitude(const float* values) {
+  const Floats d;
+  const hn::RebindToSigned<Floats> di;
+  const size_t lanes = hn::Lanes(d);
+  const auto magnitude = hn::Set(di, 0x7fffffff);
+  auto max0 = hn::Zero(di);
+  auto max1 = hn::Zero(di);
+  auto max2 = hn::Zero(di);
+  auto max3 = hn::Zero(di);
+  for (size_t i = 0; i < kInt8BlockElements; i += 4 * lanes) {
+    const auto bits0 = hn::BitCast(di, hn::LoadU(d, values + i));
+    const auto bits1 = hn::BitCast(di, hn::LoadU(d, values + i + lanes));
+    const auto bits2 = hn::BitCast(di, hn::LoadU(d, values + i + 2 * lanes));
+    const auto bits3 = hn::BitCast(di, hn::LoadU(d, values + i + 3 * lanes));
+    max0 = hn::Max(max0, hn::And(bits0, magnitude));
+    max1 = hn::Max(max1, hn::And(bits1, magnitude));
+    max2 = hn::Max(max2, hn::And(bits2, magnitude));
+    max3 = hn::Max(max3, hn::And(bits3, magnitude));
+  }
+  const auto max = hn::Max(hn::Max(max0, max1), hn::Max(max2, max3));
+  return hn::GetLane(hn::MaxOfLanes(di, max));
+}
+
+HWY_INLINE void QuantizeBlock(const float* values, float inverse, uint8_t* codes) {
+  const Floats d;
+  const hn::RebindToUnsigned<Floats> du;
+  const hn::Rebind<uint8_t, Floats> d8;
+  const size_t lanes = hn::Lanes(d);
+  const auto factor = hn::Set(d, inverse);
+  const auto magic = hn::Set(d, kRoundingMagic);
+  for (size_t i = 0; i < kInt8BlockElements; i += lanes) {
+    const auto rounded = hn::Add(hn::Mul(hn::LoadU(d, values + i), factor), magic);
+    hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, rounded)), d8, codes + i);
+  }
+}
+
+HWY_INLINE bool EncodeBlock(const float* values, uint8_t* scale_bytes, uint8_t* codes) {
+  const int32_t magnitude = BlockMagnitude(values);
+  if (magnitude >= 0x7f800000) return false;
+  float absmax;
+  std::memcpy(&absmax, &magnitude, sizeof(absmax));
+  float scale = std::min(absmax / 127.0f, kInt8MaxScale);
+  float inverse = 0.0f;
+  if (scale < 0x1p-100f) {
+    scale = 0.0f;
+  } else {
+    inverse = 1.0f / scale;
+  }
+  std::memcpy(scale_bytes, &scale, sizeof(scale));
+  QuantizeBlock(values, inverse, codes);
+  return true;
+}
+
+bool Encode(const float* values, size_t elements, uint8_t* scales, uint8_t* codes) {
+  const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
+  for (size_t i = 0; i < whole; i += kInt8BlockElements, scales += sizeof(float)) {
+    if (!EncodeBlock(values + i, scales, codes + i)) return false;
+  }
+  const size_t tail = elements - whole;
+  if (tail == 0) return true;
+  // Zeros change neither the maximum nor the other codes.
+  float padded_values[kInt8BlockElements] = {};
+  uint8_t padded_codes[kInt8BlockElements];
+  std::memcpy(padded_values, values + whole, tail * sizeof(float));
+  if (!EncodeBlock(padded_values, scales, padded_codes)) return false;
+  std::memcpy(codes + whole, padded_codes, tail);
+  return true;
+}
+
+HWY_INLINE float LoadScale(const uint8_t* bytes) {
+  float scale;
+  std::memcpy(&scale, bytes, sizeof(scale));
+  return scale;
+}
+
+template <class D>
+HWY_INLINE hn::VFromD<D> LoadValues(D d, const uint8_t* codes, hn::VFromD<D> scale) {
+  const hn::Rebind<int8_t, D> d8;
+  const hn::RebindToSigned<D> di;
+  const auto code = hn::LoadU(d8, reinterpret_cast<const int8_t*>(codes));
+  return hn::Mul(hn::ConvertTo(d, hn::PromoteTo(di, code)), scale);
+}
+
+HWY_INLINE void DecodeBlock(const uint8_t* codes, float scale, float* values) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  const auto factor = hn::Set(d, scale);
+  for (size_t i = 0; i < kInt8BlockElements; i += lanes) {
+    hn::StoreU(LoadValues(d, codes + i, factor), d, values + i);
+  }
+}
+
+HWY_INLINE hn::Vec<Codes> LowestCodes(const uint8_t* codes, hn::Vec<Codes> lowest) {
+  const Codes d;
+  for (size_t i = 0; i < kInt8BlockElements; i += hn::Lanes(d)) {
+    lowest = hn::Min(lowest, hn::LoadU(d, reinterpret_cast<const int8_t*>(codes + i)));
+  }
+  return lowest;
+}
+
+HWY_INLINE bool HasForbidden(hn::Vec<Codes> lowest) {
+  const Codes d;
+  return !hn::AllFalse(d, hn::Eq(lowest, hn::Set(d, static_cast<int8_t>(-128))));
+}
+
+bool Decode(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values) {
+  const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
+  auto lowest = hn::Zero(Codes());
+  for (size_t i = 0; i < whole; i += kInt8BlockElements, scales += sizeof(float)) {
+    lowest = LowestCodes(codes + i, lowest);
+    DecodeBlock(codes + i, LoadScale(scales), values + i);
+  }
+  const size_t tail = elements - whole;
+  if (tail != 0) {
+    uint8_t padded_codes[kInt8BlockElements] = {};
+    float padded_values[kInt8BlockElements];
+    std::memcpy(padded_codes, codes + whole, tail);
+    lowest = LowestCodes(padded_codes, lowest);
+    DecodeBlock(padded_codes, LoadScale(scales), padded_values);
+    std::memcpy(values + whole, padded_values, tail * sizeof(float));
+  }
+  return !HasForbidden(lowest);
+}
+
+bool ScanCodes(const uint8_t* codes, size_t elements) {
+  const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
+  auto lowest = hn::Zero(Codes());
+  for (size_t i = 0; i < whole; i += kInt8BlockElements) lowest = LowestCodes(codes + i, lowest);
+  uint8_t padded_codes[kInt8BlockElements] = {};
+  if (elements != whole) std::memcpy(padded_codes, codes + whole, elements - whole);
+  return HasForbidden(LowestCodes(padded_codes, lowest));
+}
+
+HWY_INLINE void AccumulateBlock(const uint8_t* codes, float scale, float weight, float* sum) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  const auto factor = hn::Set(d, scale);
+  const auto share = hn::Set(d, weight);
+  for (size_t i = 0; i < kInt8BlockElements; i += lanes) {
+    const auto product = hn::Mul(share, LoadValues(d, codes + i, factor));
+    hn::StoreU(hn::Add(hn::LoadU(d, sum + i), product), d, sum + i);
+  }
+}
+
+void DecodeAccumulate(const uint8_t* scales, const uint8_t* codes, size_t elements, float weight,
+                      float* sum) {
+  const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
+  for (size_t i = 0; i < whole; i += kInt8BlockElements, scales += sizeof(float)) {
+    AccumulateBlock(codes + i, LoadScale(scales), weight, sum + i);
+  }
+  const size_t tail = elements - whole;
+  if (tail == 0) return;
+  uint8_t padded_codes[kInt8BlockElements] = {};
+  float padded_sum[kInt8BlockElements] = {};
+  std::memcpy(padded_codes, codes + whole, tail);
+  std::memcpy(padded_sum, sum + whole, tail * sizeof(float));
+  AccumulateBlock(padded_codes, LoadScale(scales), weight, padded_sum);
+  std::memcpy(sum + whole, padded_sum, tail * sizeof(float));
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace atolld
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace atolld {
+
+HWY_EXPORT(Encode);
+HWY_EXPORT(Decode);
+HWY_EXPORT(ScanCodes);
+HWY_EXPORT(DecodeAccumulate);
+
+bool EncodeInt8(const float* values, size_t elements, uint8_t* scales, uint8_t* codes) {
+  return HWY_DYNAMIC_DISPATCH(Encode)(values, elements, scales, codes);
+}
+
+bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values) {
+  return HWY_DYNAMIC_DISPATCH(Decode)(scales, codes, elements, values);
+}
+
+bool HasForbiddenInt8Code(const uint8_t* codes, size_t elements) {
+  return HWY_DYNAMIC_DISPATCH(ScanCodes)(codes, elements);
+}
+
+void DecodeAccumulateInt8(const uint8_t* scales, const uint8_t* codes, size_t elements,
+                          float weight, float* sum) {
+  HWY_DYNAMIC_DISPATCH(DecodeAccumulate)(scales, codes, elements, weight, sum);
+}
+
+}  // namespace atolld
+#endif  // HWY_ONCE

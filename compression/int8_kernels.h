@@ -1,0 +1,29 @@
+// The loops of the int8 codec, compiled once a SIMD target and chosen at run time.
+//
+// They give the same bits on every target: only adds, multiplies and one division a block, each
+// rounded on its own; no fused operation, no estimate, no float sum across lanes (see int8_format.h
+// for the arithmetic). Spans are trusted: the codec has checked every length and scale. `scales`
+// and `codes` need no alignment.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace atolld {
+
+// Writes Int8Blocks(elements) scales and `elements` codes. False, with the output unspecified, if a
+// value is not finite.
+bool EncodeInt8(const float* values, size_t elements, uint8_t* scales, uint8_t* codes);
+
+// values[i] = code[i] * scale. False, with `values` unspecified, if a code is -128. The scales must
+// be valid.
+bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values);
+
+// Whether a code is -128, which the encoder never writes.
+bool HasForbiddenInt8Code(const uint8_t* codes, size_t elements);
+
+// sum[i] = sum[i] + weight * (code[i] * scale). Scales and codes must be valid.
+void DecodeAccumulateInt8(const uint8_t* scales, const uint8_t* codes, size_t elements,
+                          float weight, float* sum);
+
+}  // namespace atolld

@@ -1,0 +1,382 @@
+#include "daemon/replica/header.h"
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/replica/payload.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint32_t kNumerics = 1;
+constexpr size_t kMaxNameBytes = 256;
+constexpr size_t kMaxRunIdBytes = 64;
+constexpr int kMaxTensors = 65536;
+constexpr int kMaxDimensions = 8;
+constexpr int kMaxContributors = 65536;
+constexpr uint32_t kMaxChunkElements = 262144;
+// fp32 values of 4 TB: far above any model, far below what overflows when multiplied by 4.
+constexpr uint64_t kMaxElements = uint64_t{1} << 40;
+
+uint64_t DoubleBits(double value) {
+  uint64_t bits;
+  static_assert(sizeof bits == sizeof value);
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+float FloatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+uint32_t BitsOf(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// The fields of each message in the order of run.proto; a message that is absent counts as one of
+// defaults.
+void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
+  builder.Bytes(model.kind()).U64(model.layers()).U64(model.heads()).U64(model.width());
+  builder.U64(model.context()).U64(model.vocabulary()).U64(DoubleBits(model.dropout()));
+}
+
+void Add(const v1::DataSpec& data, DigestBuilder& builder) {
+  builder.Bytes(data.kind()).U64(DoubleBits(data.validation_fraction())).Bytes(data.digest());
+}
+
+void Add(const v1::InnerSpec& inner, DigestBuilder& builder) {
+  builder.Bytes(inner.optimizer()).U64(inner.steps()).U64(inner.batch());
+  builder.U64(DoubleBits(inner.learning_rate())).U64(DoubleBits(inner.min_learning_rate()));
+  builder.U64(inner.warmup_steps()).U64(inner.decay_steps());
+  builder.U64(DoubleBits(inner.beta1())).U64(DoubleBits(inner.beta2()));
+  builder.U64(DoubleBits(inner.weight_decay())).U64(DoubleBits(inner.gradient_clip()));
+}
+
+void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
+  builder.Bytes(spec.run_id()).U64(spec.numerics()).U64(spec.seed()).U64(spec.rounds());
+  Add(spec.model(), builder);
+  Add(spec.data(), builder);
+  Add(spec.inner(), builder);
+  builder.Bytes(spec.outer().rule());
+  builder.U64(spec.outer().learning_rate_bits()).U64(spec.outer().momentum_bits());
+  builder.Bytes(spec.exchange().codec()).U64(spec.exchange().zstd() ? 1 : 0);
+  builder.U64(spec.exchange().error_feedback() ? 1 : 0).U64(spec.exchange().chunk_elements());
+  builder.U64(spec.evaluation().tokens()).U64(spec.evaluation().every_rounds());
+}
+
+absl::Status CheckRunId(absl::string_view run_id) {
+  bool good = !run_id.empty() && run_id.size() <= kMaxRunIdBytes;
+  for (const char c : run_id) {
+    good = good && ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-');
+  }
+  if (good) return absl::OkStatus();
+  return absl::InvalidArgumentError("a run id is 1 to 64 characters of a-z, 0-9 and -");
+}
+
+absl::Status CheckTensor(const v1::Tensor& tensor, uint64_t offset, uint64_t* elements) {
+  if (tensor.name().empty() || tensor.name().size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError("a tensor's name has 1 to 256 bytes");
+  }
+  if (tensor.shape_size() > kMaxDimensions) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(tensor.shape_size(), " dimensions, at most 8 are allowed"));
+  }
+  if (tensor.offset() != offset) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its offset is ", tensor.offset(), ", the tensors before it end at ", offset));
+  }
+  *elements = 1;
+  for (const uint64_t size : tensor.shape()) {
+    if (size == 0) return absl::InvalidArgumentError("it has a dimension of size 0");
+    if (size > kMaxElements / *elements) {
+      return absl::InvalidArgumentError("its shape has too many values");
+    }
+    *elements *= size;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckManifest(const v1::Manifest& manifest) {
+  if (manifest.tensors_size() == 0 || manifest.tensors_size() > kMaxTensors) {
+    return absl::InvalidArgumentError(absl::StrCat("the manifest has ", manifest.tensors_size(),
+                                                   " tensors, 1 to 65536 are allowed"));
+  }
+  std::set<absl::string_view> names;
+  uint64_t offset = 0;
+  for (const v1::Tensor& tensor : manifest.tensors()) {
+    uint64_t elements = 0;
+    RETURN_IF_ERROR(
+        Annotate(CheckTensor(tensor, offset, &elements), absl::StrCat("tensor ", tensor.name())));
+    if (!names.insert(tensor.name()).second) {
+      return absl::InvalidArgumentError(absl::StrCat("two tensors are named ", tensor.name()));
+    }
+    offset += elements;
+    if (offset > kMaxElements)
+      return absl::InvalidArgumentError("the manifest has too many values");
+  }
+  if (manifest.elements() != offset) {
+    return absl::InvalidArgumentError(absl::StrCat("the manifest says ", manifest.elements(),
+                                                   " values, its tensors have ", offset));
+  }
+  return absl::OkStatus();
+}
+
+// A set of contributors: one bit each, at least one of them set, none beyond the last contributor.
+absl::Status CheckBitmap(absl::string_view bitmap, int contributors) {
+  if (bitmap.size() != static_cast<size_t>(contributors + 7) / 8) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a bitmap of ", bitmap.size(), " bytes for ", contributors, " contributors"));
+  }
+  unsigned any = 0;
+  for (const char c : bitmap) any |= static_cast<unsigned char>(c);
+  if (any == 0) return absl::InvalidArgumentError("its set of contributors is empty");
+  if (contributors % 8 != 0 &&
+      (static_cast<unsigned char>(bitmap.back()) >> (contributors % 8)) != 0) {
+    return absl::InvalidArgumentError("its bitmap names a contributor that the header lacks");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckContributors(const v1::EntryHeader& header) {
+  if (header.contributors_size() == 0 || header.contributors_size() > kMaxContributors) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(header.contributors_size(), " contributors, 1 to 65536 are allowed"));
+  }
+  std::set<absl::string_view> names;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    if (contributor.peer().empty() || contributor.peer().size() > kMaxNameBytes) {
+      return absl::InvalidArgumentError("a contributor's name has 1 to 256 bytes");
+    }
+    if (!names.insert(contributor.peer()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("contributor ", contributor.peer(), " is named twice"));
+    }
+    const float weight = FloatOf(contributor.weight_bits());
+    if (!std::isfinite(weight) || !(weight > 0)) {
+      return absl::InvalidArgumentError(absl::StrCat("contributor ", contributor.peer(),
+                                                     ": its weight ", weight,
+                                                     " is not above 0 and finite"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckShard(const v1::ShardRecord& shard, uint64_t first_chunk, uint64_t chunks,
+                        int contributors) {
+  if (shard.first_chunk() != first_chunk) {
+    return absl::InvalidArgumentError(absl::StrCat("it begins at chunk ", shard.first_chunk(),
+                                                   ", the one before it ends at ", first_chunk));
+  }
+  if (shard.chunks() == 0 || shard.chunks() > chunks - first_chunk) {
+    return absl::InvalidArgumentError(absl::StrCat("it has ", shard.chunks(), " chunks, ",
+                                                   chunks - first_chunk, " are left of the grid"));
+  }
+  if (shard.reducer().empty() || shard.reducer().size() > kMaxNameBytes) {
+    return absl::InvalidArgumentError("a reducer's name has 1 to 256 bytes");
+  }
+  RETURN_IF_ERROR(CheckBitmap(shard.contributors(), contributors));
+  uint64_t next = first_chunk;
+  for (const v1::ChunkRecord& exception : shard.exceptions()) {
+    if (exception.chunk() < next || exception.chunk() >= first_chunk + shard.chunks()) {
+      return absl::InvalidArgumentError(absl::StrCat("the record of chunk ", exception.chunk(),
+                                                     " is out of order or outside the shard"));
+    }
+    next = uint64_t{exception.chunk()} + 1;
+    RETURN_IF_ERROR(Annotate(CheckBitmap(exception.contributors(), contributors),
+                             absl::StrCat("chunk ", exception.chunk())));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckShards(const ChunkGrid& grid, const v1::EntryHeader& header) {
+  uint64_t chunk = 0;
+  for (int i = 0; i < header.shards_size(); ++i) {
+    RETURN_IF_ERROR(
+        Annotate(CheckShard(header.shards(i), chunk, grid.chunks(), header.contributors_size()),
+                 absl::StrCat("shard ", i)));
+    chunk += header.shards(i).chunks();
+  }
+  if (chunk != grid.chunks()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the shards hold ", chunk, " chunks, the run's grid has ", grid.chunks()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckScalars(const v1::EntryHeader& header) {
+  absl::string_view last;
+  for (const v1::Scalar& scalar : header.scalars()) {
+    if (scalar.name() <= last || scalar.name().size() > kMaxNameBytes) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "scalar \"", scalar.name(), "\" is empty, too long or not in ascending order"));
+    }
+    last = scalar.name();
+    if (!std::isfinite(FloatOf(scalar.bits()))) {
+      return absl::InvalidArgumentError(absl::StrCat("scalar ", scalar.name(), " is not finite"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What the run fixed once and a header only repeats.
+absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& header) {
+  const v1::RunSpec& spec = genesis.spec();
+  if (header.range_offset() != 0 || header.range_elements() != genesis.manifest().elements()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it covers values ", header.range_offset(), " to ",
+                     header.range_offset() + header.range_elements(), ", an entry covers all ",
+                     genesis.manifest().elements()));
+  }
+  if (header.base_version() != header.version() - 1 || header.apply_step() != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("its base is version ", header.base_version(),
+                                                   " at inner step ", header.apply_step(),
+                                                   ", it must be the version before it, at 0"));
+  }
+  if (header.outer_rule() != spec.outer().rule()) {
+    return absl::InvalidArgumentError(absl::StrCat("its outer rule is ", header.outer_rule(),
+                                                   ", the run's is ", spec.outer().rule()));
+  }
+  if (header.codec() != spec.exchange().codec()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its codec is ", header.codec(), ", the run's is ", spec.exchange().codec()));
+  }
+  if (header.chunk_elements() != spec.exchange().chunk_elements()) {
+    return absl::InvalidArgumentError(absl::StrCat("its chunks have ", header.chunk_elements(),
+                                                   " values, the run's have ",
+                                                   spec.exchange().chunk_elements()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckContents(const v1::Genesis& genesis, const v1::EntryHeader& header) {
+  RETURN_IF_ERROR(CheckAgainstRun(genesis, header));
+  RETURN_IF_ERROR(CheckContributors(header));
+  const ChunkGrid grid(header.range_elements(), header.chunk_elements());
+  RETURN_IF_ERROR(CheckShards(grid, header));
+  RETURN_IF_ERROR(CheckScalars(header));
+  RETURN_IF_ERROR(
+      Annotate(DigestFromBytes(header.payload_digest()).status(), "the payload's digest"));
+  return Annotate(DigestFromBytes(header.previous_state_digest()).status(),
+                  "the previous state's digest");
+}
+
+}  // namespace
+
+Digest HeaderDigest(const v1::EntryHeader& header) {
+  DigestBuilder builder("atoll.header.1");
+  builder.Bytes(header.run_id()).U64(header.version());
+  builder.U64(header.range_offset()).U64(header.range_elements());
+  builder.U64(header.base_version()).U64(header.apply_step());
+  builder.U64(static_cast<uint64_t>(header.contributors_size()));
+  for (const v1::Contributor& contributor : header.contributors()) {
+    builder.Bytes(contributor.peer()).U64(contributor.weight_bits());
+    builder.U64(contributor.steps()).U64(contributor.tokens());
+  }
+  builder.U64(static_cast<uint64_t>(header.shards_size()));
+  for (const v1::ShardRecord& shard : header.shards()) {
+    builder.U64(shard.first_chunk()).U64(shard.chunks());
+    builder.Bytes(shard.reducer()).Bytes(shard.contributors());
+    builder.U64(static_cast<uint64_t>(shard.exceptions_size()));
+    for (const v1::ChunkRecord& exception : shard.exceptions()) {
+      builder.U64(exception.chunk()).Bytes(exception.contributors());
+    }
+  }
+  builder.U64(static_cast<uint64_t>(header.scalars_size()));
+  for (const v1::Scalar& scalar : header.scalars()) {
+    builder.Bytes(scalar.name()).U64(scalar.bits());
+  }
+  builder.Bytes(header.outer_rule()).Bytes(header.codec()).U64(header.chunk_elements());
+  builder.Bytes(header.payload_digest()).Bytes(header.previous_state_digest());
+  builder.Bytes(header.previous_header_digest());
+  return builder.Finish();
+}
+
+Digest GenesisDigest(const v1::Genesis& genesis) {
+  DigestBuilder builder("atoll.genesis.1");
+  Add(genesis.spec(), builder);
+  builder.U64(static_cast<uint64_t>(genesis.manifest().tensors_size()));
+  for (const v1::Tensor& tensor : genesis.manifest().tensors()) {
+    builder.Bytes(tensor.name()).U64(static_cast<uint64_t>(tensor.shape_size()));
+    for (const uint64_t size : tensor.shape()) builder.U64(size);
+    builder.U64(tensor.offset());
+  }
+  builder.U64(genesis.manifest().elements());
+  builder.Bytes(genesis.state_digest());
+  return builder.Finish();
+}
+
+absl::Status CheckGenesis(const v1::Genesis& genesis) {
+  const v1::RunSpec& spec = genesis.spec();
+  RETURN_IF_ERROR(CheckRunId(spec.run_id()));
+  if (spec.numerics() != kNumerics) {
+    return absl::InvalidArgumentError(absl::StrCat("the run uses numerics ", spec.numerics(),
+                                                   ", this release speaks ", kNumerics));
+  }
+  RETURN_IF_ERROR(CheckManifest(genesis.manifest()));
+  const uint32_t chunk = spec.exchange().chunk_elements();
+  if (chunk == 0 || chunk > kMaxChunkElements ||
+      genesis.manifest().elements() / chunk >= kMaxChunks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("chunks of ", chunk, " values; 1 to ", kMaxChunkElements, " are allowed"));
+  }
+  RETURN_IF_ERROR(FindCodec(spec.exchange().codec()).status());
+  RETURN_IF_ERROR(FindOuterRule(spec.outer().rule()).status());
+  if (!genesis.state_digest().empty()) {
+    RETURN_IF_ERROR(Annotate(DigestFromBytes(genesis.state_digest()).status(), "state digest"));
+  }
+  return absl::OkStatus();
+}
+
+OuterScalars ScalarsOf(const v1::EntryHeader& header) {
+  OuterScalars scalars;
+  for (const v1::Scalar& scalar : header.scalars()) scalars[scalar.name()] = FloatOf(scalar.bits());
+  return scalars;
+}
+
+void SetScalars(const OuterScalars& scalars, v1::EntryHeader* header) {
+  header->clear_scalars();
+  for (const auto& [name, value] : scalars) {
+    v1::Scalar* scalar = header->add_scalars();
+    scalar->set_name(name);
+    scalar->set_bits(BitsOf(value));
+  }
+}
+
+absl::Status CheckHeader(const v1::Genesis& genesis, uint64_t previous_version,
+                         const Digest& previous, const v1::EntryHeader& header) {
+  const std::string context = absl::StrCat("entry ", header.version());
+  if (header.run_id() != genesis.spec().run_id()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        context, ": it belongs to run ", header.run_id(), ", not to ", genesis.spec().run_id()));
+  }
+  if (header.version() != previous_version + 1) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(context, ": it does not follow version ", previous_version));
+  }
+  if (header.version() > genesis.spec().rounds()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(context, ": the run ends at version ", genesis.spec().rounds()));
+  }
+  RETURN_IF_ERROR(Annotate(CheckContents(genesis, header), context));
+  const absl::StatusOr<Digest> named = DigestFromBytes(header.previous_header_digest());
+  if (!named.ok()) {
+    return Annotate(named.status(), absl::StrCat(context, ": the previous header's digest"));
+  }
+  if (*named != previous) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(context, ": the chain is broken: it follows header ", ToHex(*named),
+                     ", version ", previous_version, " has ", ToHex(previous)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

@@ -1,0 +1,264 @@
+#include "tests/sim/sim_connection.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// As gRPC would count it: prefix, message, and the payload's field with its tag and length.
+uint64_t WireBytes(const Frame& frame) {
+  uint64_t bytes = 5 + frame.message.size();
+  if (frame.payload.empty()) return bytes;
+  bytes += 1 + frame.payload.size();
+  for (uint64_t rest = frame.payload.size(); rest != 0; rest >>= 7) ++bytes;
+  return bytes;
+}
+
+class SimCall final : public Call {
+ public:
+  SimCall(std::shared_ptr<SimConnection> connection, SimConnection::Side side)
+      : connection_(std::move(connection)), side_(side) {}
+  ~SimCall() override { connection_->Detach(side_); }
+
+  void Start(Events events) override { connection_->Start(side_, std::move(events)); }
+  void Read() override { connection_->Read(side_); }
+  void Write(Frame frame) override { connection_->Write(side_, std::move(frame)); }
+  size_t unsent_bytes() const override { return connection_->unsent_bytes(side_); }
+  void Finish(absl::Status status) override { connection_->Finish(side_, std::move(status)); }
+  uint64_t sent_bytes() const override { return connection_->sent_bytes(side_); }
+  std::string remote() const override { return connection_->remote(side_); }
+
+ private:
+  const std::shared_ptr<SimConnection> connection_;
+  const SimConnection::Side side_;
+};
+
+}  // namespace
+
+SimConnection::SimConnection(SimNetwork& network, std::string method, Party client, Party server,
+                             const void* listener)
+    : network_(network), method_(std::move(method)), listener_(listener) {
+  ends_[kClient].party = std::move(client);
+  ends_[kServer].party = std::move(server);
+}
+
+std::unique_ptr<Call> SimConnection::MakeCall(Side side) {
+  ends_[side].attached = true;
+  return std::make_unique<SimCall>(shared_from_this(), side);
+}
+
+// Runs `task` as an event of the process at `side`.
+void SimConnection::On(Side side, absl::Duration delay, Task task) {
+  network_.events_.Schedule(delay, ends_[side].party.owner,
+                            [self = shared_from_this(), task = std::move(task)] { task(); });
+}
+
+void SimConnection::Start(Side side, Call::Events events) {
+  End& end = ends_[side];
+  CHECK(!end.started);
+  end.started = true;
+  end.events = std::make_shared<Call::Events>(std::move(events));
+  if (end.verdict.has_value()) CloseLater(side, absl::ZeroDuration(), *end.verdict);
+  On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
+}
+
+void SimConnection::Read(Side side) {
+  End& end = ends_[side];
+  CHECK(end.started);
+  if (end.closed) return;
+  CHECK(!end.reading);  // at most one Read may be outstanding
+  end.reading = true;
+  On(side, absl::ZeroDuration(), [this, side] {
+    Deliver(side);
+    CheckEnd(side);
+  });
+}
+
+void SimConnection::Write(Side side, Frame frame) {
+  End& end = ends_[side];
+  CHECK(end.started);
+  CHECK(!end.finishing);
+  if (broken_) return;
+  end.unsent += WireBytes(frame);
+  end.queue.push_back(std::move(frame));
+  Pump(side);
+}
+
+void SimConnection::Finish(Side side, absl::Status status) {
+  End& end = ends_[side];
+  CHECK(end.started);
+  CHECK(!end.finishing);
+  end.finishing = true;
+  end.finish_status = side == kClient ? absl::OkStatus() : std::move(status);
+  Pump(side);
+}
+
+void SimConnection::Detach(Side side) {
+  End& end = ends_[side];
+  end.attached = false;
+  const auto events = std::move(end.events);  // dies last: its captures may hold anything
+  if (side == kClient) network_.events_.Cancel(deadline_);
+  const bool over = side == kClient ? end.closed : end.finish_sent;
+  end.closed = true;
+  end.inbox.clear();
+  if (over || broken_) return;
+  broken_ = true;
+  const Side other = Opposite(side);
+  CloseLater(other, network_.Delay(end.party.process, ends_[other].party.process),
+             absl::CancelledError("the other end cancelled the call"));
+}
+
+// Hands the next frame to the link if the window allows it, and the half-close or status after the
+// last one.
+void SimConnection::Pump(Side side) {
+  End& end = ends_[side];
+  if (broken_ || end.transmitting || end.finish_sent) return;
+  const std::string& to = Other(side).party.process;
+  if (end.queue.empty()) {
+    if (!end.finishing) return;
+    end.finish_sent = true;
+    Arrive(side, [this, side] {
+      Other(side).end = ends_[side].finish_status;
+      CheckEnd(Opposite(side));
+    });
+    On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
+    return;
+  }
+  const uint64_t bytes = WireBytes(end.queue.front());
+  if (end.in_flight != 0 && end.in_flight + bytes > network_.settings_.window_bytes) return;
+  end.transmitting = true;
+  end.in_flight += bytes;
+  On(side, network_.Reserve(end.party.process, to, bytes), [this, side] { Transmitted(side); });
+}
+
+void SimConnection::Transmitted(Side side) {
+  End& end = ends_[side];
+  end.transmitting = false;
+  if (broken_) return;
+  Frame frame = std::move(end.queue.front());
+  end.queue.pop_front();
+  const uint64_t bytes = WireBytes(frame);
+  const bool was_above = end.unsent > kSimLowWaterBytes;
+  end.unsent -= bytes;
+  end.sent += bytes;
+  Arrive(side, [this, side, frame = std::move(frame)] {
+    End& other = Other(side);
+    if (other.closed) return;
+    other.inbox.push_back(frame);
+    Deliver(Opposite(side));
+  });
+  network_.CountSent(end.party.process, Other(side).party.process, bytes);
+  if (was_above && end.unsent <= kSimLowWaterBytes) {
+    On(side, absl::ZeroDuration(), [this, side] {
+      const std::shared_ptr<Call::Events> events = ends_[side].events;
+      if (events != nullptr && !ends_[side].closed && events->on_writable) events->on_writable();
+    });
+  }
+  Pump(side);
+}
+
+void SimConnection::Arrive(Side from, Task task) {
+  End& end = ends_[from];
+  const absl::Duration now = network_.events_.now();
+  const absl::Duration delay = network_.Delay(end.party.process, Other(from).party.process);
+  end.last_arrival = std::max(end.last_arrival, now + delay);
+  On(Opposite(from), end.last_arrival - now, [this, task = std::move(task)] {
+    if (!broken_) task();
+  });
+}
+
+void SimConnection::Deliver(Side side) {
+  End& end = ends_[side];
+  if (!end.started || !end.reading || end.inbox.empty() || end.closed) return;
+  end.reading = false;
+  end.delivering = true;
+  On(side, absl::ZeroDuration(), [this, side] {
+    End& receiver = ends_[side];
+    receiver.delivering = false;
+    if (receiver.closed || receiver.inbox.empty()) return;
+    Frame frame = std::move(receiver.inbox.front());
+    receiver.inbox.pop_front();
+    const uint64_t bytes = WireBytes(frame);
+    const Side sender = Opposite(side);
+    On(sender, network_.Delay(receiver.party.process, ends_[sender].party.process),
+       [this, sender, bytes] {
+         ends_[sender].in_flight -= bytes;
+         Pump(sender);
+       });
+    On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
+    const std::shared_ptr<Call::Events> events = receiver.events;
+    if (events != nullptr && events->on_frame) events->on_frame(std::move(frame));
+  });
+}
+
+void SimConnection::CheckEnd(Side side) {
+  End& end = ends_[side];
+  if (end.closed || !end.started || end.delivering) return;
+  if (side == kServer && end.finish_sent) return CloseNow(side, absl::OkStatus());
+  if (!end.end.has_value() || !end.inbox.empty()) return;
+  if (side == kClient || end.reading) CloseNow(side, *end.end);
+}
+
+void SimConnection::CloseNow(Side side, absl::Status status) {
+  End& end = ends_[side];
+  if (end.closed) return;
+  if (!end.started) {
+    end.verdict = std::move(status);
+    return;
+  }
+  end.closed = true;
+  end.inbox.clear();
+  if (side == kClient) network_.events_.Cancel(deadline_);
+  const std::shared_ptr<Call::Events> events = end.events;
+  if (events != nullptr && events->on_closed) events->on_closed(std::move(status));
+}
+
+void SimConnection::CloseLater(Side side, absl::Duration delay, absl::Status status) {
+  On(side, delay, [this, side, status = std::move(status)] { CloseNow(side, status); });
+}
+
+void SimConnection::SetDeadline(absl::Duration deadline) {
+  if (deadline == absl::InfiniteDuration()) return;
+  deadline_ = network_.events_.Schedule(
+      deadline, ends_[kClient].party.owner, [self = shared_from_this(), this] {
+        if (ends_[kClient].closed) return;
+        if (!broken_) {
+          broken_ = true;
+          CloseLater(kServer,
+                     network_.Delay(ends_[kClient].party.process, ends_[kServer].party.process),
+                     absl::CancelledError("the call's deadline has passed"));
+        }
+        CloseNow(kClient, absl::DeadlineExceededError("the call's deadline has passed"));
+      });
+}
+
+void SimConnection::Break(const std::string& why) {
+  if (broken_) return;
+  broken_ = true;
+  for (const Side side : {kClient, kServer}) {
+    CloseLater(side, network_.Delay(Other(side).party.process, ends_[side].party.process),
+               absl::UnavailableError(why));
+  }
+}
+
+void SimConnection::DropOwner(SimEventQueue::Owner owner) {
+  for (const Side side : {kClient, kServer}) {
+    if (ends_[side].party.owner == owner) Break("the process at the other end is gone");
+  }
+}
+
+bool SimConnection::Between(const std::string& a, const std::string& b) const {
+  const std::string& client = ends_[kClient].party.process;
+  const std::string& server = ends_[kServer].party.process;
+  return (client == a && server == b) || (client == b && server == a);
+}
+
+bool SimConnection::over() const {
+  return (ends_[kClient].closed || !ends_[kClient].attached) &&
+         (ends_[kServer].closed || !ends_[kServer].attached);
+}
+
+}  // namespace atolld

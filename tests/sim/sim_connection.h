@@ -1,0 +1,109 @@
+// One simulated call: two ends, each with its queue out, its window and its inbox.
+//
+// A server's end whose client has half-closed hears on_closed(OK) when all was read and it asks for
+// more (or has finished); what it still writes before its Finish goes out all the same, as over
+// gRPC. A client hears the server's status once all frames before it were read. A break or a cancel
+// drops what was not yet read.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "daemon/env.h"
+#include "tests/sim/sim_executor.h"
+#include "tests/sim/sim_transport.h"
+
+namespace atolld {
+
+class SimConnection : public std::enable_shared_from_this<SimConnection> {
+ public:
+  enum Side { kClient = 0, kServer = 1 };
+
+  struct Party {
+    std::string process;
+    SimEventQueue::Owner owner;
+    std::string address;  // as the other side names it
+  };
+
+  // `listener` tells calls of one listener apart, and is never followed.
+  SimConnection(SimNetwork& network, std::string method, Party client, Party server,
+                const void* listener);
+
+  const std::string& method() const { return method_; }
+  bool AcceptedThrough(const void* listener) const { return listener_ == listener; }
+
+  std::unique_ptr<Call> MakeCall(Side side);
+
+  // What a Call does.
+  void Start(Side side, Call::Events events);
+  void Read(Side side);
+  void Write(Side side, Frame frame);
+  void Finish(Side side, absl::Status status);
+  void Detach(Side side);
+  size_t unsent_bytes(Side side) const { return ends_[side].unsent; }
+  uint64_t sent_bytes(Side side) const { return ends_[side].sent; }
+  const std::string& remote(Side side) const { return ends_[1 - side].party.address; }
+
+  // What the network does.
+  void SetDeadline(absl::Duration deadline);
+  void Break(const std::string& why);  // both ends hear of it after the latency
+  void DropOwner(SimEventQueue::Owner owner);
+  void CloseLater(Side side, absl::Duration delay, absl::Status status);
+  void Arrive(Side from, Task task);  // runs it at the other end, after what was sent before
+  bool Between(const std::string& a, const std::string& b) const;
+  bool broken() const { return broken_; }
+  bool started(Side side) const { return ends_[side].started; }
+  bool attached(Side side) const { return ends_[side].attached; }
+  bool over() const;
+
+ private:
+  struct End {
+    Party party;
+    bool attached = false;  // its Call lives
+    bool started = false;
+    bool closed = false;  // on_closed was called, or never will be
+    std::shared_ptr<Call::Events> events;
+
+    // Out.
+    std::deque<Frame> queue;
+    size_t unsent = 0;
+    uint64_t sent = 0;
+    uint64_t in_flight = 0;  // handed to the wire, not yet taken by the other end's Read
+    bool transmitting = false;
+    bool finishing = false;
+    bool finish_sent = false;
+    absl::Status finish_status;
+    absl::Duration last_arrival;
+
+    // In.
+    std::deque<Frame> inbox;
+    bool reading = false;
+    bool delivering = false;
+    std::optional<absl::Status> end;      // the other end's last word
+    std::optional<absl::Status> verdict;  // a break or cancel that came before Start
+  };
+
+  End& Other(Side side) { return ends_[1 - side]; }
+  static Side Opposite(Side side) { return side == kClient ? kServer : kClient; }
+  void Pump(Side side);
+  void Transmitted(Side side);
+  void Deliver(Side side);
+  void CheckEnd(Side side);
+  void CloseNow(Side side, absl::Status status);
+  void On(Side side, absl::Duration delay, Task task);
+
+  SimNetwork& network_;
+  const std::string method_;
+  const void* const listener_;
+
+  bool broken_ = false;
+  SimEventQueue::Id deadline_ = 0;
+  End ends_[2];
+};
+
+}  // namespace atolld
