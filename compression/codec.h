@@ -36,8 +36,8 @@ class Codec {
   virtual absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                         absl::Span<uint8_t> out) const = 0;
 
-  // Decodes exactly values.size() values. INVALID_ARGUMENT names what is wrong with the bytes; `values` is then
-  // unspecified.
+  // Decodes exactly values.size() values. INVALID_ARGUMENT names what is wrong with the bytes;
+  // `values` is then unspecified.
   virtual absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const = 0;
 
   // sum[i] = sum[i] + weight * value[i], each operation rounded to fp32 on its own; one pass. `sum`

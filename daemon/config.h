@@ -6,6 +6,8 @@
 
 #include <cstdint>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -92,13 +94,27 @@ struct Config {
 // What a file is read for: decides which sections and keys must be there.
 enum class ConfigUse { kAny, kLocal, kCoordinator, kPeer };
 
-// INVALID_ARGUMENT: the file does not exist, is no TOML, or breaks a rule. Relative paths come back absolute.
-absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use);
+// A value that the command line gives instead of the file ("--rounds 3"). Messages name the option.
+struct ConfigOverride {
+  std::string option;
+  std::string section;
+  std::string key;                    // must exist
+  std::variant<int64_t, std::string> value;
+};
+
+// INVALID_ARGUMENT: the file does not exist, is no TOML, or breaks a rule (overrides counted in). Relative paths
+// come back absolute.
+absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
+                                  const std::vector<ConfigOverride>& overrides = {});
+
+// A run id for a file without one: its name and the time, "quickstart-20250131-142501".
+std::string MakeRunId(const std::string& path, absl::Time now);
 
 // The file that LoadConfig would read back as `config`.
 std::string FormatConfig(const Config& config);
 
-// What the coordinator records of it. The run id must be set.
+// What the coordinator records of it. The run id must be set. decay_steps 0 becomes rounds x steps, or one step past
+// the warm-up if that is later.
 atolld::v1::RunSpec MakeRunSpec(const Config& config);
 
 }  // namespace atolld

@@ -1,8 +1,9 @@
 // OuterRule: how a replica's parameters move by the mean pseudo-gradient of a round.
 //
-// The replica's state is theta and the rule's named fp32 buffers, all as long as theta; a step is a pure function
-// of state, mean and scalars, elementwise, with the same bits on every CPU (no FMA, no libm, no libtorch).
-// Rules are stateless and may be used from any thread, on disjoint ranges at once.
+// The replica's state is theta and the rule's named fp32 buffers, all as long as theta; a step is a
+// pure function of state, mean and scalars, elementwise, with the same bits on every CPU (no FMA,
+// no libm, no libtorch). Rules are stateless and may be used from any thread, on disjoint ranges at
+// once.
 #pragma once
 
 #include <cstdint>
@@ -29,13 +30,15 @@ class OuterRule {
   // The buffers that belong to the replicated state, ascending; each starts as zeros.
   virtual const std::vector<std::string>& buffers() const = 0;
 
-  // The scalars that Step needs, from the run's settings. INVALID_ARGUMENT if a value makes no sense.
+  // The scalars that Step needs, from the run's settings. INVALID_ARGUMENT if a value makes no
+  // sense.
   virtual absl::StatusOr<OuterScalars> Scalars(float learning_rate, float momentum) const = 0;
 
-  // Steps one range of the state: `mean` (the decoded mean of theta_base - theta_peer), `theta` and every buffer are
-  // the same range of their vectors. `buffers` is in the order of buffers().
+  // Steps one range of the state: `mean` (the decoded mean of theta_base - theta_peer), `theta` and
+  // every buffer are the same range of their vectors. `buffers` is in the order of buffers().
   // INVALID_ARGUMENT if a scalar is missing or sizes differ; nothing is changed then.
-  virtual absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean, absl::Span<float> theta,
+  virtual absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
+                            absl::Span<float> theta,
                             absl::Span<const absl::Span<float>> buffers) const = 0;
 };
 

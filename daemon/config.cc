@@ -1,0 +1,113 @@
+#include "daemon/config.h"
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "daemon/config_fields.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint32_t kNumerics = 1;
+constexpr uint32_t kByteVocabulary = 256;
+// Keeps made ids within a run id's 64 characters, with the time behind.
+constexpr size_t kLongestStem = 40;
+
+uint32_t FloatBits(double value) {
+  const float narrowed = static_cast<float>(value);
+  uint32_t bits;
+  static_assert(sizeof bits == sizeof narrowed);
+  std::memcpy(&bits, &narrowed, sizeof bits);
+  return bits;
+}
+
+}  // namespace
+
+std::string FormatConfig(const Config& config) {
+  Config copy = config;
+  std::string out;
+  std::string section;
+  for (const ConfigField& field : ConfigFields(copy)) {
+    if (field.section != section) {
+      absl::StrAppend(&out, section.empty() ? "" : "\n", "[", field.section, "]\n");
+      section = field.section;
+    }
+    absl::StrAppend(&out, field.key, " = ", FormatValue(field), "  # ", field.meaning, "\n");
+  }
+  return out;
+}
+
+std::string MakeRunId(const std::string& path, absl::Time now) {
+  std::string id;
+  for (const char c : std::filesystem::path(path).stem().string()) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (id.size() == kLongestStem) break;
+    if (absl::ascii_isalnum(byte)) {
+      id.push_back(absl::ascii_tolower(byte));
+    } else if (!id.empty() && id.back() != '-') {
+      id.push_back('-');
+    }
+  }
+  if (id.empty()) id = "run";
+  if (id.back() == '-') id.pop_back();
+  return absl::StrCat(id, "-", absl::FormatTime("%Y%m%d-%H%M%S", now, absl::UTCTimeZone()));
+}
+
+atolld::v1::RunSpec MakeRunSpec(const Config& config) {
+  atolld::v1::RunSpec spec;
+  spec.set_run_id(config.run.id);
+  spec.set_numerics(kNumerics);
+  spec.set_seed(config.run.seed);
+  spec.set_rounds(config.run.rounds);
+
+  v1::ModelSpec* model = spec.mutable_model();
+  model->set_kind(config.model.kind);
+  model->set_layers(config.model.layers);
+  model->set_heads(config.model.heads);
+  model->set_width(config.model.width);
+  model->set_context(config.model.context);
+  model->set_vocabulary(kByteVocabulary);
+  model->set_dropout(config.model.dropout);
+
+  spec.mutable_data()->set_kind("text");
+  spec.mutable_data()->set_validation_fraction(config.data.validation_fraction);
+
+  v1::InnerSpec* inner = spec.mutable_inner();
+  inner->set_optimizer(config.inner.optimizer);
+  inner->set_steps(config.inner.steps);
+  inner->set_batch(config.inner.batch);
+  inner->set_learning_rate(config.inner.learning_rate);
+  inner->set_min_learning_rate(config.inner.min_learning_rate);
+  inner->set_warmup_steps(config.inner.warmup_steps);
+  // The whole run, unless it is so short that it ends within the warm-up: then the cosine has
+  // nothing to do.
+  inner->set_decay_steps(
+      config.inner.decay_steps != 0
+          ? config.inner.decay_steps
+          : std::max(config.run.rounds * config.inner.steps, config.inner.warmup_steps + 1));
+  inner->set_beta1(config.inner.beta1);
+  inner->set_beta2(config.inner.beta2);
+  inner->set_weight_decay(config.inner.weight_decay);
+  inner->set_gradient_clip(config.inner.gradient_clip);
+
+  spec.mutable_outer()->set_rule(config.outer.rule);
+  spec.mutable_outer()->set_learning_rate_bits(FloatBits(config.outer.learning_rate));
+  spec.mutable_outer()->set_momentum_bits(FloatBits(config.outer.momentum));
+
+  v1::ExchangeSpec* exchange = spec.mutable_exchange();
+  exchange->set_codec(std::string(absl::StripSuffix(config.exchange.codec, "+zstd")));
+  exchange->set_zstd(absl::EndsWith(config.exchange.codec, "+zstd"));
+  exchange->set_error_feedback(config.exchange.error_feedback);
+  exchange->set_chunk_elements(config.exchange.chunk_elements);
+
+  spec.mutable_evaluation()->set_tokens(config.evaluation.tokens);
+  spec.mutable_evaluation()->set_every_rounds(config.evaluation.every_rounds);
+  return spec;
+}
+
+}  // namespace atolld

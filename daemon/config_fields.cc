@@ -1,0 +1,162 @@
+#include "daemon/config_fields.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+namespace atolld {
+namespace {
+
+constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMillion = 1000000;
+
+constexpr ConfigUse kLocal = ConfigUse::kLocal;
+constexpr ConfigUse kCoordinator = ConfigUse::kCoordinator;
+constexpr ConfigUse kPeer = ConfigUse::kPeer;
+
+Text OneOf(std::string* at, std::vector<std::string> choices) {
+  return Text{at, TextForm::kOneOf, false, std::move(choices)};
+}
+
+std::vector<ConfigField> RunFields(Config& c) {
+  return {
+      {"run", "id", "the run's name; empty: made from the file's name and the time",
+       Text{&c.run.id, TextForm::kId, true}},
+      {"run", "rounds", "versions to commit before the run is sealed",
+       WholeNumber{&c.run.rounds, 1, uint64_t{1} << 32}},
+      {"run", "seed", "of the initial parameters and of the order of the data",
+       WholeNumber{&c.run.seed, 0, kLargest}},
+      {"run", "peers", "trainers to wait for before the first round",
+       WholeNumber{&c.run.peers, 1, 1024}},
+      {"run", "quorum", "fewest peers that may commit; 0: more than half of peers",
+       WholeNumber{&c.run.quorum, 0, 1024}},
+
+      {"model", "kind", "the architecture", OneOf(&c.model.kind, {"gpt"})},
+      {"model", "layers", "transformer blocks", WholeNumber{&c.model.layers, 1, 1024}},
+      {"model", "heads", "attention heads; they divide width",
+       WholeNumber{&c.model.heads, 1, 1024}},
+      {"model", "width", "embedding dimension", WholeNumber{&c.model.width, 1, 65536}},
+      {"model", "context", "tokens a sequence", WholeNumber{&c.model.context, 2, 65536}},
+      {"model", "dropout", "share of activations dropped in training",
+       RealNumber{&c.model.dropout, 0, 0.9}},
+
+      {"data",
+       "path",
+       "the text to train on, a file or a folder",
+       Text{&c.data.path, TextForm::kPath, true},
+       {kLocal, kPeer}},
+      {"data", "validation_fraction", "the tail of the text that is held out",
+       RealNumber{&c.data.validation_fraction, 0, 0.5}},
+  };
+}
+
+std::vector<ConfigField> TrainingFields(Config& c) {
+  return {
+      {"inner", "optimizer", "of the inner steps", OneOf(&c.inner.optimizer, {"adamw", "sgd"})},
+      {"inner", "steps", "inner steps a round", WholeNumber{&c.inner.steps, 1, kMillion}},
+      {"inner", "batch", "sequences a step, one peer", WholeNumber{&c.inner.batch, 1, 65536}},
+      {"inner", "learning_rate", "peak of the inner learning rate",
+       RealNumber{&c.inner.learning_rate, 0, 100, Bounds::kOpenBelow}},
+      {"inner", "min_learning_rate", "end of the cosine",
+       RealNumber{&c.inner.min_learning_rate, 0, 100}},
+      {"inner", "warmup_steps", "steps of the run with a rising learning rate",
+       WholeNumber{&c.inner.warmup_steps, 0, uint64_t{1} << 40}},
+      {"inner", "decay_steps", "step of the run at which the cosine ends; 0: rounds x steps",
+       WholeNumber{&c.inner.decay_steps, 0, uint64_t{1} << 40}},
+      {"inner", "beta1", "AdamW's first moment",
+       RealNumber{&c.inner.beta1, 0, 1, Bounds::kOpenAbove}},
+      {"inner", "beta2", "AdamW's second moment",
+       RealNumber{&c.inner.beta2, 0, 1, Bounds::kOpenAbove}},
+      {"inner", "weight_decay", "on matrices only", RealNumber{&c.inner.weight_decay, 0, 10}},
+      {"inner", "gradient_clip", "global L2 norm; 0: off",
+       RealNumber{&c.inner.gradient_clip, 0, 1e6}},
+
+      {"outer", "rule", "how a round's mean update moves the parameters",
+       OneOf(&c.outer.rule, {"nesterov", "average"})},
+      {"outer", "learning_rate", "of the outer rule",
+       RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow}},
+      {"outer", "momentum", "of the outer rule",
+       RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}},
+
+      {"exchange", "codec", "the form of updates on the wire and in the log",
+       Text{&c.exchange.codec, TextForm::kCodec}},
+      {"exchange", "error_feedback", "carry what the codec lost into the next round",
+       Flag{&c.exchange.error_feedback}},
+      {"exchange", "chunk_elements", "values a chunk",
+       WholeNumber{&c.exchange.chunk_elements, 4096, 262144, 4096}},
+
+      {"evaluation", "tokens", "validation tokens evaluated; 0: all",
+       WholeNumber{&c.evaluation.tokens, 0, uint64_t{1} << 40}},
+      {"evaluation", "every_rounds", "besides the first and the last; 0: those two alone",
+       WholeNumber{&c.evaluation.every_rounds, 0, kMillion}},
+  };
+}
+
+std::vector<ConfigField> ProcessFields(Config& c) {
+  return {
+      {"membership", "failure_timeout", "a peer silent for so long is dead",
+       TimeSpan{&c.membership.failure_timeout, absl::Milliseconds(100), absl::Hours(1)}},
+
+      {"coordinator", "address", "where peers and `atoll` find the coordinator",
+       Text{&c.coordinator.address, TextForm::kDialAddress}},
+      {"coordinator", "listen", "where it listens; empty: address",
+       Text{&c.coordinator.listen, TextForm::kListenAddress, true}},
+      {"coordinator",
+       "dir",
+       "where the coordinator's store lives",
+       Text{&c.coordinator.dir, TextForm::kPath, true},
+       {kCoordinator}},
+      {"coordinator", "exit_when_sealed", "end the process when the run is over",
+       Flag{&c.coordinator.exit_when_sealed}},
+
+      {"peer", "id", "this peer's name in the run", Text{&c.peer.id, TextForm::kId, true}, {kPeer}},
+      {"peer", "listen", "where others reach this peer; port 0: the system chooses",
+       Text{&c.peer.listen, TextForm::kListenAddress}},
+      {"peer", "advertise", "what others dial; empty: the address listened on",
+       Text{&c.peer.advertise, TextForm::kDialAddress, true}},
+      {"peer", "dir", "where the replica lives", Text{&c.peer.dir, TextForm::kPath, true}, {kPeer}},
+      {"peer", "snapshot_every", "rounds between snapshots",
+       WholeNumber{&c.peer.snapshot_every, 1, kMillion}},
+      {"peer", "keep_snapshots", "the log reaches back to the oldest kept",
+       WholeNumber{&c.peer.keep_snapshots, 1, 1000}},
+
+      {"worker", "program", "the process that trains; empty: atoll-worker beside atolld",
+       Text{&c.worker.program, TextForm::kPath, true}},
+      {"worker", "threads", "CPU threads of the worker", WholeNumber{&c.worker.threads, 1, 1024}},
+
+      {"network", "plaintext_beyond_loopback",
+       "connections are neither encrypted nor authenticated: accept that between machines",
+       Flag{&c.network.plaintext_beyond_loopback}},
+
+      {"log", "level", "how much the daemons write",
+       OneOf(&c.log.level, {"debug", "info", "warning", "error"})},
+  };
+}
+
+}  // namespace
+
+std::vector<ConfigField> ConfigFields(Config& config) {
+  std::vector<ConfigField> fields = RunFields(config);
+  for (ConfigField& field : TrainingFields(config)) fields.push_back(std::move(field));
+  for (ConfigField& field : ProcessFields(config)) fields.push_back(std::move(field));
+  return fields;
+}
+
+std::vector<std::string> SectionNames(const std::vector<ConfigField>& fields) {
+  std::vector<std::string> names;
+  for (const ConfigField& field : fields) {
+    if (names.empty() || names.back() != field.section) names.push_back(field.section);
+  }
+  return names;
+}
+
+std::vector<std::string> KeyNames(const std::vector<ConfigField>& fields,
+                                  const std::string& section) {
+  std::vector<std::string> names;
+  for (const ConfigField& field : fields) {
+    if (field.section == section) names.push_back(field.key);
+  }
+  return names;
+}
+
+}  // namespace atolld

@@ -1,0 +1,125 @@
+#include "daemon/config_rules.h"
+
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+using KeyName = std::pair<std::string, std::string>;
+
+// The place of the first of these keys that was said at all: what was said is what can be changed.
+const std::string& PlaceOf(const ConfigPlaces& places, const std::vector<KeyName>& keys) {
+  for (const KeyName& key : keys) {
+    if (places.Has(key.first, key.second)) return places.Of(key.first, key.second);
+  }
+  return places.Of(keys.front().first, keys.front().second);
+}
+
+absl::Status Broken(const ConfigPlaces& places, const std::vector<KeyName>& keys,
+                    absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places, keys), ": ", what));
+}
+
+bool IsLoopback(absl::string_view address) {
+  return absl::StartsWith(address, "unix:") || absl::StartsWith(address, "127.") ||
+         absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]:");
+}
+
+absl::Status CheckNeeded(const std::vector<ConfigField>& fields, ConfigUse use,
+                         const ConfigPlaces& places) {
+  for (const ConfigField& field : fields) {
+    for (const ConfigUse needing : field.needed_by) {
+      const Text* text = std::get_if<Text>(&field.value);
+      if (needing != use || text == nullptr || !text->at->empty()) continue;
+      return Broken(
+          places, {{field.section, field.key}},
+          absl::StrCat("[", field.section, "] ", field.key, " is missing: ", field.meaning));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
+  if (c.model.width % c.model.heads != 0) {
+    return Broken(places, {{"model", "heads"}, {"model", "width"}},
+                  absl::StrCat("[model] heads must divide width, and ", c.model.heads,
+                               " does not divide ", c.model.width));
+  }
+  // A quorum of half the peers or fewer is allowed: one coordinator decides every commit, so a
+  // small quorum costs averaging and can never split the run.
+  if (c.run.quorum > c.run.peers) {
+    return Broken(
+        places, {{"run", "quorum"}, {"run", "peers"}},
+        absl::StrCat("[run] quorum must be at most peers (", c.run.peers, "), not ", c.run.quorum));
+  }
+  if (c.inner.min_learning_rate > c.inner.learning_rate) {
+    return Broken(places, {{"inner", "min_learning_rate"}, {"inner", "learning_rate"}},
+                  absl::StrCat("[inner] min_learning_rate must be at most learning_rate (",
+                               c.inner.learning_rate, "), not ", c.inner.min_learning_rate));
+  }
+  if (c.inner.decay_steps != 0 && c.inner.warmup_steps >= c.inner.decay_steps) {
+    return Broken(places, {{"inner", "warmup_steps"}, {"inner", "decay_steps"}},
+                  absl::StrCat("[inner] warmup_steps must be below decay_steps (",
+                               c.inner.decay_steps, "), not ", c.inner.warmup_steps));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
+  if (c.network.plaintext_beyond_loopback) return absl::OkStatus();
+  const struct {
+    const char* section;
+    const char* key;
+    const std::string& address;
+  } addresses[] = {{"coordinator", "address", c.coordinator.address},
+                   {"coordinator", "listen", c.coordinator.listen},
+                   {"peer", "listen", c.peer.listen},
+                   {"peer", "advertise", c.peer.advertise}};
+  for (const auto& one : addresses) {
+    if (one.address.empty() || IsLoopback(one.address)) continue;
+    return Broken(places, {{one.section, one.key}},
+                  absl::StrCat("[", one.section, "] ", one.key, " '", one.address,
+                               "' is beyond this machine, and connections are not yet encrypted; "
+                               "set [network] plaintext_beyond_loopback = true to accept that"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void ConfigPlaces::Set(const std::string& section, const std::string& key, std::string place) {
+  places_[{section, key}] = std::move(place);
+}
+
+bool ConfigPlaces::Has(const std::string& section, const std::string& key) const {
+  return places_.count({section, key}) > 0;
+}
+
+const std::string& ConfigPlaces::Of(const std::string& section, const std::string& key) const {
+  auto found = places_.find({section, key});
+  if (found == places_.end()) found = places_.find({section, ""});
+  return found == places_.end() ? start_ : found->second;
+}
+
+absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigField>& fields,
+                              ConfigUse use, const ConfigPlaces& places,
+                              const std::string& folder) {
+  RETURN_IF_ERROR(CheckNeeded(fields, use, places));
+  RETURN_IF_ERROR(CheckTraining(config, places));
+  RETURN_IF_ERROR(CheckAddresses(config, places));
+  if (use == ConfigUse::kLocal || use == ConfigUse::kPeer) {
+    std::error_code error;
+    if (!std::filesystem::exists(std::filesystem::path(folder) / config.data.path, error)) {
+      return Broken(places, {{"data", "path"}},
+                    absl::StrCat("data.path '", config.data.path, "' does not exist"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

@@ -1,0 +1,236 @@
+// One value of a config: checked, stored, and written back.
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "compression/codec.h"
+#include "daemon/config_fields.h"
+#include "daemon/nearest_name.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// The shortest form that reads back as the same double.
+std::string ShortestNumber(double value) {
+  char buffer[64];
+  const std::to_chars_result end = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return std::string(buffer, end.ptr);
+}
+
+// The value as a message shows it; its kind alone where the kind is what is wrong.
+std::string KindOf(const RawValue& raw) {
+  struct Visitor {
+    std::string operator()(bool value) const { return value ? "true" : "false"; }
+    std::string operator()(int64_t value) const { return absl::StrCat(value); }
+    std::string operator()(double value) const { return ShortestNumber(value); }
+    std::string operator()(const std::string&) const { return "a string"; }
+    std::string operator()(const OtherValue& other) const { return other.description; }
+  };
+  return std::visit(Visitor(), raw);
+}
+
+absl::Status Refuse(const ConfigField& field, absl::string_view must_be, absl::string_view found) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("[", field.section, "] ", field.key, " must be ", must_be, ", not ", found));
+}
+
+absl::Status AssignValue(const ConfigField& field, const WholeNumber& number, const RawValue& raw) {
+  const std::string must_be =
+      number.multiple_of == 1
+          ? absl::StrCat("a whole number from ", number.minimum, " to ", number.maximum)
+          : absl::StrCat("a multiple of ", number.multiple_of, " from ", number.minimum, " to ",
+                         number.maximum);
+  const int64_t* found = std::get_if<int64_t>(&raw);
+  if (found == nullptr || *found < 0) return Refuse(field, must_be, KindOf(raw));
+  const uint64_t value = static_cast<uint64_t>(*found);
+  if (value < number.minimum || value > number.maximum || value % number.multiple_of != 0) {
+    return Refuse(field, must_be, KindOf(raw));
+  }
+  std::visit([value](auto* at) { *at = static_cast<std::decay_t<decltype(*at)>>(value); },
+             number.at);
+  return absl::OkStatus();
+}
+
+absl::Status AssignValue(const ConfigField& field, const RealNumber& number, const RawValue& raw) {
+  const std::string low = ShortestNumber(number.minimum);
+  const std::string high = ShortestNumber(number.maximum);
+  std::string must_be;
+  if (number.bounds == Bounds::kClosed) must_be = absl::StrCat("a number from ", low, " to ", high);
+  if (number.bounds == Bounds::kOpenBelow) {
+    must_be = absl::StrCat("a number above ", low, " and at most ", high);
+  }
+  if (number.bounds == Bounds::kOpenAbove) {
+    must_be = absl::StrCat("a number from ", low, " to below ", high);
+  }
+  double value = 0;
+  if (const int64_t* whole = std::get_if<int64_t>(&raw)) {
+    value = static_cast<double>(*whole);
+  } else if (const double* real = std::get_if<double>(&raw)) {
+    value = *real;
+  } else {
+    return Refuse(field, must_be, KindOf(raw));
+  }
+  const bool inside = value >= number.minimum && value <= number.maximum &&  // false for NaN
+                      !(number.bounds == Bounds::kOpenBelow && value == number.minimum) &&
+                      !(number.bounds == Bounds::kOpenAbove && value == number.maximum);
+  if (!inside) return Refuse(field, must_be, KindOf(raw));
+  *number.at = value;
+  return absl::OkStatus();
+}
+
+absl::Status AssignValue(const ConfigField& field, const Flag& flag, const RawValue& raw) {
+  const bool* value = std::get_if<bool>(&raw);
+  if (value == nullptr) return Refuse(field, "true or false", KindOf(raw));
+  *flag.at = *value;
+  return absl::OkStatus();
+}
+
+absl::Status AssignValue(const ConfigField& field, const TimeSpan& span, const RawValue& raw) {
+  const std::string must_be =
+      absl::StrCat("a time from \"", absl::FormatDuration(span.minimum), "\" to \"",
+                   absl::FormatDuration(span.maximum), "\", with its unit");
+  const std::string* text = std::get_if<std::string>(&raw);
+  if (text == nullptr) return Refuse(field, must_be, KindOf(raw));
+  absl::Duration value;
+  if (!absl::ParseDuration(*text, &value) || value < span.minimum || value > span.maximum) {
+    return Refuse(field, must_be, absl::StrCat("\"", *text, "\""));
+  }
+  *span.at = value;
+  return absl::OkStatus();
+}
+
+bool IsId(absl::string_view text) {
+  if (text.empty() || text.size() > 64) return false;
+  for (const char c : text) {
+    if (!absl::ascii_islower(static_cast<unsigned char>(c)) &&
+        !absl::ascii_isdigit(static_cast<unsigned char>(c)) && c != '-') {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool IsAddress(absl::string_view text, bool may_be_port_zero) {
+  if (absl::ConsumePrefix(&text, "unix:")) return absl::StartsWith(text, "/") && text.size() > 1;
+  const size_t colon = text.rfind(':');
+  if (colon == absl::string_view::npos || colon == 0) return false;
+  const absl::string_view host = text.substr(0, colon);
+  const absl::string_view port_text = text.substr(colon + 1);
+  const bool bracketed = absl::StartsWith(host, "[") && absl::EndsWith(host, "]");
+  if (!bracketed && absl::StrContains(host, ":")) return false;  // IPv6 needs its brackets
+  uint32_t port = 0;
+  if (port_text.empty() || !absl::ascii_isdigit(static_cast<unsigned char>(port_text[0])) ||
+      !absl::SimpleAtoi(port_text, &port)) {
+    return false;
+  }
+  return port <= 65535 && (port > 0 || may_be_port_zero);
+}
+
+// "'adamw' or 'sgd'"
+std::string Quoted(const std::vector<std::string>& names) {
+  std::string joined;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) absl::StrAppend(&joined, i + 1 == names.size() ? " or " : ", ");
+    absl::StrAppend(&joined, "'", names[i], "'");
+  }
+  return joined;
+}
+
+// What is wrong with `value`, or OK.
+absl::Status CheckText(const ConfigField& field, const Text& text, const std::string& value) {
+  const std::string found = absl::StrCat("'", value, "'");
+  const auto suggestion = [](const std::string& near) {
+    return near.empty() ? std::string() : absl::StrCat("; did you mean '", near, "'?");
+  };
+  switch (text.form) {
+    case TextForm::kOneOf: {
+      for (const std::string& choice : text.choices) {
+        if (value == choice) return absl::OkStatus();
+      }
+      return Refuse(field, Quoted(text.choices),
+                    absl::StrCat(found, suggestion(NearestName(value, text.choices))));
+    }
+    case TextForm::kCodec: {
+      const std::string name(absl::StripSuffix(value, "+zstd"));
+      if (FindCodec(name).ok()) return absl::OkStatus();
+      return Refuse(field, absl::StrCat(Quoted(CodecNames()), ", which '+zstd' may follow"),
+                    absl::StrCat(found, suggestion(NearestName(name, CodecNames()))));
+    }
+    case TextForm::kId:
+      if (IsId(value)) return absl::OkStatus();
+      return Refuse(field, "1 to 64 characters of a-z, 0-9 and '-'", found);
+    case TextForm::kPath:
+      return absl::OkStatus();
+    case TextForm::kDialAddress:
+      if (IsAddress(value, false)) return absl::OkStatus();
+      return Refuse(field, "an address like '127.0.0.1:7070' or 'unix:/run/atoll'", found);
+    case TextForm::kListenAddress:
+      if (IsAddress(value, true)) return absl::OkStatus();
+      return Refuse(field, "an address like '127.0.0.1:7070' or 'unix:/run/atoll'", found);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status AssignValue(const ConfigField& field, const Text& text, const RawValue& raw) {
+  const std::string* value = std::get_if<std::string>(&raw);
+  if (value == nullptr) return Refuse(field, "a string", KindOf(raw));
+  if (value->find('\0') != std::string::npos) {
+    return Refuse(field, "a string without zero bytes", "this one");
+  }
+  if (value->empty() && !text.may_be_empty && text.form != TextForm::kOneOf) {
+    return Refuse(field, "set", "empty");
+  }
+  if (!value->empty() || !text.may_be_empty) RETURN_IF_ERROR(CheckText(field, text, *value));
+  *text.at = *value;
+  return absl::OkStatus();
+}
+
+std::string TomlString(absl::string_view text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      absl::StrAppend(&out, "\\", absl::string_view(&c, 1));
+    } else if (byte < 0x20 || byte == 0x7f) {
+      absl::StrAppendFormat(&out, "\\u%04X", byte);
+    } else {
+      out.push_back(c);
+    }
+  }
+  out.push_back('"');
+  return out;
+}
+
+}  // namespace
+
+absl::Status Assign(const ConfigField& field, const RawValue& raw) {
+  return std::visit([&](const auto& value) { return AssignValue(field, value, raw); }, field.value);
+}
+
+std::string FormatValue(const ConfigField& field) {
+  struct Visitor {
+    std::string operator()(const WholeNumber& number) const {
+      return std::visit([](const auto* at) { return absl::StrCat(*at); }, number.at);
+    }
+    std::string operator()(const RealNumber& number) const { return ShortestNumber(*number.at); }
+    std::string operator()(const Flag& flag) const { return *flag.at ? "true" : "false"; }
+    std::string operator()(const TimeSpan& span) const {
+      return TomlString(absl::FormatDuration(*span.at));
+    }
+    std::string operator()(const Text& text) const { return TomlString(*text.at); }
+  };
+  return std::visit(Visitor(), field.value);
+}
+
+}  // namespace atolld

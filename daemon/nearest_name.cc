@@ -1,0 +1,53 @@
+#include "daemon/nearest_name.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace atolld {
+
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  // Three rows of the classic table (optimal string alignment): the row before the last is for
+  // swaps.
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replace = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    before = last;
+    last = row;
+  }
+  return last[b.size()];
+}
+
+std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates) {
+  const std::string* nearest = nullptr;
+  size_t smallest = 0;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(name, candidate);
+    const size_t limit = std::max(std::max(name.size(), candidate.size()) / 3, size_t{1});
+    if (distance > limit || distance >= candidate.size()) continue;
+    if (nearest == nullptr || distance < smallest) {
+      nearest = &candidate;
+      smallest = distance;
+    }
+  }
+  return nearest == nullptr ? std::string() : *nearest;
+}
+
+std::string Suggestion(absl::string_view name, const std::vector<std::string>& candidates) {
+  const std::string nearest = NearestName(name, candidates);
+  if (!nearest.empty()) return absl::StrCat("; did you mean '", nearest, "'?");
+  if (candidates.empty()) return "";
+  return absl::StrCat("; valid are: ", absl::StrJoin(candidates, ", "));
+}
+
+}  // namespace atolld

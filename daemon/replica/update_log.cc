@@ -1,0 +1,211 @@
+#include "daemon/replica/update_log.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/replica/layout.h"
+#include "daemon/replica/record.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+
+LogReader::LogReader(Files& files, const std::string& dir, uint64_t first_version)
+    : files_(&files), path_(HeadersPath(dir)), first_version_(first_version) {}
+
+absl::StatusOr<LogReader> LogReader::Open(Files& files, const std::string& dir,
+                                          uint64_t first_version) {
+  LogReader reader(files, dir, first_version);
+  RETURN_IF_ERROR(reader.Refresh());
+  return reader;
+}
+
+absl::StatusOr<v1::EntryHeader> LogReader::ParseHeader(const ReadableFile& file, uint64_t offset,
+                                                       uint64_t version, uint64_t* end) const {
+  const std::string context = absl::StrCat("entry ", version, ": ", path_);
+  absl::StatusOr<Record> record = ReadRecord(file, offset);
+  if (!record.ok()) return Annotate(record.status(), context);
+  v1::EntryHeader header;
+  *end = record->end;
+  if (record->torn) return header;
+  if (!header.ParseFromString(record->body)) {
+    return absl::DataLossError(absl::StrCat(context, ": offset ", offset, ": not a header"));
+  }
+  return header;
+}
+
+absl::Status LogReader::Refresh() {
+  absl::StatusOr<std::unique_ptr<ReadableFile>> file = files_->OpenToRead(path_);
+  if (absl::IsNotFound(file.status())) return absl::OkStatus();
+  RETURN_IF_ERROR(file.status());
+  torn_ = false;
+  while (end_ < (*file)->size()) {
+    const uint64_t version = first_version_ + offsets_.size();
+    uint64_t next = 0;
+    ASSIGN_OR_RETURN(const v1::EntryHeader header, ParseHeader(**file, end_, version, &next));
+    if (next == end_) {
+      torn_ = true;
+      return absl::OkStatus();
+    }
+    if (offsets_.empty()) first_version_ = header.version();
+    if (header.version() == 0 || header.version() != first_version_ + offsets_.size()) {
+      return absl::DataLossError(absl::StrCat("entry ", version, ": ", path_, ": offset ", end_,
+                                              ": the header of version ", header.version(),
+                                              " stands in its place"));
+    }
+    offsets_.push_back(end_);
+    end_ = next;
+  }
+  return absl::OkStatus();
+}
+
+void LogReader::NoteAppended(uint64_t version, uint64_t bytes) {
+  if (offsets_.empty()) first_version_ = version;
+  CHECK(version == first_version_ + offsets_.size());
+  offsets_.push_back(end_);
+  end_ += bytes;
+}
+
+absl::StatusOr<v1::EntryHeader> LogReader::ReadHeader(uint64_t version) const {
+  if (version < first_version_ || version - first_version_ >= offsets_.size()) {
+    return absl::NotFoundError(absl::StrCat("entry ", version, ": no header in ", path_));
+  }
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_->OpenToRead(path_));
+  const uint64_t offset = offsets_[version - first_version_];
+  const absl::Status changed = absl::DataLossError(
+      absl::StrCat("entry ", version, ": ", path_, ": offset ", offset, ": the header is gone"));
+  if (offset >= file->size()) return changed;
+  uint64_t end = 0;
+  ASSIGN_OR_RETURN(v1::EntryHeader header, ParseHeader(*file, offset, version, &end));
+  if (header.version() != version) return changed;
+  return header;
+}
+
+absl::StatusOr<SharedBytes> ReadPayload(Files& files, const std::string& dir, uint64_t version,
+                                        uint64_t limit) {
+  const std::string path = PayloadPath(dir, version);
+  const std::string context = absl::StrCat("entry ", version, ": payload");
+  absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.OpenToRead(path);
+  if (!file.ok()) return Annotate(file.status(), context);
+  if ((*file)->size() > limit) {
+    return absl::DataLossError(absl::StrCat(context, " ", path, " has ", (*file)->size(),
+                                            " bytes, at most ", limit, " are possible"));
+  }
+  std::vector<uint8_t> bytes((*file)->size());
+  RETURN_IF_ERROR(Annotate((*file)->ReadAt(0, absl::MakeSpan(bytes)), context));
+  return SharedBytes(std::move(bytes));
+}
+
+absl::Status CheckPayloadFile(Files& files, const std::string& dir, const v1::EntryHeader& header) {
+  const std::string path = PayloadPath(dir, header.version());
+  const std::string context = absl::StrCat("entry ", header.version(), ": payload ", path);
+  absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.OpenToRead(path);
+  if (!file.ok()) return Annotate(file.status(), context);
+  std::vector<uint8_t> block(std::min<uint64_t>(kBlockBytes, (*file)->size()));
+  std::vector<Digest> leaves;
+  for (uint64_t offset = 0; offset < (*file)->size(); offset += kBlockBytes) {
+    const size_t size =
+        static_cast<size_t>(std::min<uint64_t>(kBlockBytes, (*file)->size() - offset));
+    const absl::Span<uint8_t> part = absl::MakeSpan(block).subspan(0, size);
+    RETURN_IF_ERROR(Annotate((*file)->ReadAt(offset, part), context));
+    leaves.push_back(Sha256(part));
+  }
+  if (ToBytes(TreeRoot((*file)->size(), leaves)) != header.payload_digest()) {
+    return absl::DataLossError(absl::StrCat(context, ": its digest differs from the header's"));
+  }
+  return absl::OkStatus();
+}
+
+UpdateLog::UpdateLog(Files& files, std::string dir, LogReader reader, uint64_t last_version)
+    : files_(files),
+      dir_(std::move(dir)),
+      reader_(std::move(reader)),
+      last_version_(last_version) {}
+
+absl::StatusOr<std::unique_ptr<UpdateLog>> UpdateLog::Open(Files& files, const std::string& dir,
+                                                           uint64_t snapshot_version) {
+  RETURN_IF_ERROR(files.MakeDirectories(LogDirectory(dir)));
+  RETURN_IF_ERROR(RemoveTemporaries(files, LogDirectory(dir)));
+  ASSIGN_OR_RETURN(LogReader reader, LogReader::Open(files, dir, snapshot_version + 1));
+  const uint64_t last = reader.empty() ? snapshot_version : reader.last_version();
+  std::unique_ptr<UpdateLog> log(new UpdateLog(files, dir, std::move(reader), last));
+  RETURN_IF_ERROR(log->Repair(snapshot_version));
+  return log;
+}
+
+absl::Status UpdateLog::Repair(uint64_t snapshot_version) {
+  if (!reader_.empty() && reader_.last_version() < snapshot_version) {
+    return BeginAnew(snapshot_version);
+  }
+  if (!reader_.empty() && reader_.first_version() > snapshot_version + 1) {
+    return absl::DataLossError(
+        absl::StrCat(HeadersPath(dir_), ": the log begins at entry ", reader_.first_version(),
+                     ", the newest snapshot that can be read is version ", snapshot_version));
+  }
+  // A crash loses at most the header that was being written, and the payload after that one was not
+  // begun.
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> payloads, ListPayloads(files_, dir_));
+  if (!payloads.empty() && payloads.back() > last_version_ + 1) {
+    return absl::DataLossError(absl::StrCat("entry ", last_version_ + 1, ": ", HeadersPath(dir_),
+                                            ": offset ", reader_.end(),
+                                            ": its header is missing, a later payload is there"));
+  }
+  return reader_.torn() ? Cut() : absl::OkStatus();
+}
+
+absl::Status UpdateLog::BeginAnew(uint64_t snapshot_version) {
+  RETURN_IF_ERROR(WriteFileDurably(files_, HeadersPath(dir_), {}));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> payloads, ListPayloads(files_, dir_));
+  for (const uint64_t version : payloads) {
+    if (version <= snapshot_version) {
+      RETURN_IF_ERROR(files_.Remove(PayloadPath(dir_, version)));
+    }
+  }
+  ASSIGN_OR_RETURN(reader_, LogReader::Open(files_, dir_, snapshot_version + 1));
+  last_version_ = snapshot_version;
+  return absl::OkStatus();
+}
+
+absl::Status UpdateLog::Cut() {
+  headers_ = nullptr;
+  RETURN_IF_ERROR(files_.Truncate(HeadersPath(dir_), reader_.end()));
+  ASSIGN_OR_RETURN(headers_, files_.OpenToAppend(HeadersPath(dir_)));
+  RETURN_IF_ERROR(headers_->Sync());
+  return reader_.Refresh();
+}
+
+absl::Status UpdateLog::WritePayload(uint64_t version, const SharedBytes& payload) {
+  return Annotate(WriteFileDurably(files_, PayloadPath(dir_, version), payload.span()),
+                  absl::StrCat("entry ", version, ": payload"));
+}
+
+absl::Status UpdateLog::AppendHeader(const v1::EntryHeader& header) {
+  CHECK(header.version() == last_version_ + 1);
+  const std::string context = absl::StrCat("entry ", header.version());
+  const std::string path = HeadersPath(dir_);
+  if (headers_ == nullptr) {
+    // Earlier failures may have left part of a record behind.
+    if (files_.Exists(path))
+      RETURN_IF_ERROR(Annotate(files_.Truncate(path, reader_.end()), context));
+    absl::StatusOr<std::unique_ptr<WritableFile>> file = files_.OpenToAppend(path);
+    if (!file.ok()) return Annotate(file.status(), context);
+    RETURN_IF_ERROR(Annotate(files_.SyncDirectory(LogDirectory(dir_)), context));
+    headers_ = std::move(*file);
+  }
+  const std::string record = EncodeRecord(header.SerializeAsString());
+  absl::Status status = headers_->Append(
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(record.data()), record.size()));
+  if (status.ok()) status = headers_->Sync();
+  if (!status.ok()) {
+    headers_ = nullptr;
+    // Best effort: a part that stays is torn, and is cut before the next append or at the next
+    // open.
+    files_.Truncate(path, reader_.end()).IgnoreError();
+    return Annotate(status, context);
+  }
+  last_version_ = header.version();
+  reader_.NoteAppended(header.version(), record.size());
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

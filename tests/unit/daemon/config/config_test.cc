@@ -1,0 +1,289 @@
+#include "daemon/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+// A folder of its own for each test, with a text to train on.
+class ConfigTest : public ::testing::Test {
+ protected:
+  ConfigTest() {
+    folder_ = std::filesystem::temp_directory_path() /
+              absl::StrCat("atoll-config-", getpid(), "-",
+                           ::testing::UnitTest::GetInstance()->current_test_info()->name());
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "text.txt") << "some text";
+  }
+  ~ConfigTest() override { std::filesystem::remove_all(folder_); }
+
+  std::string Write(const std::string& text) {
+    const std::string path = (folder_ / "x.toml").string();
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  // The error for a file of this text, its path shortened to "x.toml"; "" if there is none.
+  std::string ErrorOf(const std::string& text, ConfigUse use,
+                      const std::vector<ConfigOverride>& overrides = {}) {
+    const std::string path = Write(text);
+    const absl::StatusOr<Config> config = LoadConfig(path, use, overrides);
+    if (config.ok()) return "";
+    EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+    return absl::StrReplaceAll(config.status().message(), {{path, "x.toml"}});
+  }
+
+  std::filesystem::path folder_;
+};
+
+struct BadFile {
+  std::string text;
+  std::string message;
+  ConfigUse use = ConfigUse::kAny;
+};
+
+TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
+  // Broken: a mistake in a config would pass, or its message would not lead to the line that is
+  // wrong.
+  const std::vector<BadFile> bad_files = {
+      {"[inner]\nsteps = 5\nlearning_rte = 1\n",
+       "x.toml:3: unknown key 'learning_rte' in [inner]; did you mean 'learning_rate'?"},
+      {"[peer]\nfrobnicate = 1\n",
+       "x.toml:2: unknown key 'frobnicate' in [peer]; valid are: id, listen, advertise, dir, "
+       "snapshot_every, keep_snapshots"},
+      {"\n[iner]\nsteps = 5\n", "x.toml:2: unknown section [iner]; did you mean 'inner'?"},
+      {"steps = 5\n", "x.toml:1: 'steps' stands outside any section; did you mean it in [inner]?"},
+      {"inner = 5\n", "x.toml:1: 'inner' must be a section: [inner]"},
+      {"zzz = 5\n", "x.toml:1: 'zzz' stands outside any section"},
+      {"[inner]\nsteps = \"ten\"\n",
+       "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not a string"},
+      {"[inner]\nsteps = 0\n",
+       "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not 0"},
+      {"[inner]\nsteps = -3\n",
+       "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not -3"},
+      {"[inner]\nsteps = 2.5\n",
+       "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not 2.5"},
+      {"[inner]\nsteps = [1, 2]\n",
+       "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not a list"},
+      {"[inner]\nsteps = 1979-05-27\n",
+       "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not a date or time"},
+      {"[inner]\nlearning_rate = 0\n",
+       "x.toml:2: [inner] learning_rate must be a number above 0 and at most 100, not 0"},
+      {"[inner]\nlearning_rate = nan\n",
+       "x.toml:2: [inner] learning_rate must be a number above 0 and at most 100, not nan"},
+      {"[inner]\nbeta1 = 1.0\n",
+       "x.toml:2: [inner] beta1 must be a number from 0 to below 1, not 1"},
+      {"[model]\ndropout = 0.95\n",
+       "x.toml:2: [model] dropout must be a number from 0 to 0.9, not 0.95"},
+      {"[model]\ncontext = 1\n",
+       "x.toml:2: [model] context must be a whole number from 2 to 65536, not 1"},
+      {"[model]\nwidth = 100\nheads = 3\n",
+       "x.toml:3: [model] heads must divide width, and 3 does not divide 100"},
+      {"[model]\nwidth = 130\n",
+       "x.toml:2: [model] heads must divide width, and 4 does not divide 130"},
+      {"[inner]\noptimizer = \"adam\"\n",
+       "x.toml:2: [inner] optimizer must be 'adamw' or 'sgd', not 'adam'; did you mean 'adamw'?"},
+      {"[model]\nkind = \"resnet\"\n", "x.toml:2: [model] kind must be 'gpt', not 'resnet'"},
+      {"[run]\nid = \"My Run\"\n",
+       "x.toml:2: [run] id must be 1 to 64 characters of a-z, 0-9 and '-', not 'My Run'"},
+      {"[run]\npeers = 3\nquorum = 4\n", "x.toml:3: [run] quorum must be at most peers (3), not 4"},
+      {"[inner]\nwarmup_steps = 100\ndecay_steps = 100\n",
+       "x.toml:2: [inner] warmup_steps must be below decay_steps (100), not 100"},
+      {"[inner]\nmin_learning_rate = 1\n",
+       "x.toml:2: [inner] min_learning_rate must be at most learning_rate (0.001), not 1"},
+      {"[exchange]\nerror_feedback = 1\n",
+       "x.toml:2: [exchange] error_feedback must be true or false, not 1"},
+      {"[exchange]\nchunk_elements = 5000\n",
+       "x.toml:2: [exchange] chunk_elements must be a multiple of 4096 from 4096 to 262144, "
+       "not 5000"},
+      {"[exchange]\nchunk_elements = 266240\n",
+       "x.toml:2: [exchange] chunk_elements must be a multiple of 4096 from 4096 to 262144, "
+       "not 266240"},
+      {"[membership]\nfailure_timeout = 10\n",
+       "x.toml:2: [membership] failure_timeout must be a time from \"100ms\" to \"1h\", with its "
+       "unit, not 10"},
+      {"[membership]\nfailure_timeout = \"10\"\n",
+       "x.toml:2: [membership] failure_timeout must be a time from \"100ms\" to \"1h\", with its "
+       "unit, not \"10\""},
+      {"[membership]\nfailure_timeout = \"99ms\"\n",
+       "x.toml:2: [membership] failure_timeout must be a time from \"100ms\" to \"1h\", with its "
+       "unit, not \"99ms\""},
+      {"[coordinator]\naddress = \"nowhere\"\n",
+       "x.toml:2: [coordinator] address must be an address like '127.0.0.1:7070' or "
+       "'unix:/run/atoll', not 'nowhere'"},
+      {"[coordinator]\naddress = \"127.0.0.1:0\"\n",
+       "x.toml:2: [coordinator] address must be an address like '127.0.0.1:7070' or "
+       "'unix:/run/atoll', not '127.0.0.1:0'"},
+      {"[coordinator]\naddress = \"\"\n", "x.toml:2: [coordinator] address must be set, not empty"},
+      {"[peer]\nlisten = \"0.0.0.0:7071\"\n",
+       "x.toml:2: [peer] listen '0.0.0.0:7071' is beyond this machine, and connections are not "
+       "yet encrypted; set [network] plaintext_beyond_loopback = true to accept that"},
+      {"[log]\nlevel = \"wraning\"\n",
+       "x.toml:2: [log] level must be 'debug', 'info', 'warning' or 'error', not 'wraning'; did "
+       "you mean 'warning'?"},
+      {"# nothing\n", "x.toml:1: [data] path is missing: the text to train on, a file or a folder",
+       ConfigUse::kLocal},
+      {"\n[data]\n\nvalidation_fraction = 0.1\n",
+       "x.toml:2: [data] path is missing: the text to train on, a file or a folder",
+       ConfigUse::kLocal},
+      {"[data]\npath = \"foo.txt\"\n", "x.toml:2: data.path 'foo.txt' does not exist",
+       ConfigUse::kLocal},
+      {"[data]\npath = \"text.txt\"\n",
+       "x.toml:1: [peer] id is missing: this peer's name in the run", ConfigUse::kPeer},
+      {"[coordinator]\naddress = \"127.0.0.1:1\"\n",
+       "x.toml:1: [coordinator] dir is missing: where the coordinator's store lives",
+       ConfigUse::kCoordinator},
+  };
+  for (const BadFile& bad : bad_files) {
+    EXPECT_EQ(ErrorOf(bad.text, bad.use), bad.message) << bad.text;
+  }
+}
+
+TEST_F(ConfigTest, UnknownCodecNamesTheNearest) {
+  // Broken: a misspelt codec would be found out by a peer in the middle of a round.
+  EXPECT_THAT(ErrorOf("[exchange]\ncodec = \"int9\"\n", ConfigUse::kAny),
+              MatchesRegex("x.toml:2: \\[exchange\\] codec must be .*'int8'.*, which '\\+zstd' may "
+                           "follow, not 'int9'; did you mean 'int8'\\?"));
+  EXPECT_EQ(ErrorOf("[exchange]\ncodec = \"int8+zstd\"\n", ConfigUse::kAny), "");
+  EXPECT_EQ(ErrorOf("[exchange]\ncodec = \"fp32\"\n", ConfigUse::kAny), "");
+}
+
+TEST_F(ConfigTest, SyntaxErrorsAreOneLineWithTheirPlace) {
+  // Broken: a file that is no TOML would end the process by an exception, or be shown without its
+  // line.
+  for (const char* text : {"[inner]\nsteps = = 3\n", "[inner]\nsteps = 3\nsteps = 4\n",
+                           "[inner]\nsteps = \"no end\n", "[inner\nsteps = 3\n"}) {
+    const std::string error = ErrorOf(text, ConfigUse::kAny);
+    EXPECT_THAT(error, MatchesRegex("x.toml:[1-4]: .+")) << text;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  }
+}
+
+TEST_F(ConfigTest, FilesThatCannotBeReadAreNamed) {
+  // Broken: a wrong path on the command line would be an empty config with all defaults.
+  EXPECT_THAT(LoadConfig((folder_ / "none.toml").string(), ConfigUse::kAny).status().message(),
+              HasSubstr("none.toml: there is no such file"));
+  EXPECT_THAT(LoadConfig(folder_.string(), ConfigUse::kAny).status().message(),
+              HasSubstr(": is a folder, not a config file"));
+}
+
+TEST_F(ConfigTest, RelativePathsStartAtTheFilesFolder) {
+  // Broken: a config would mean other files when it is used from another folder.
+  const std::string path = Write(
+      "[data]\npath = \"text.txt\"\n[peer]\nid = \"p\"\ndir = \"../state\"\n"
+      "[worker]\nprogram = \"/opt/worker\"\n");
+  const absl::StatusOr<Config> config = LoadConfig(path, ConfigUse::kPeer);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->data.path, (folder_ / "text.txt").string());
+  EXPECT_EQ(config->peer.dir, (folder_.parent_path() / "state").string());
+  EXPECT_EQ(config->worker.program, "/opt/worker");
+  EXPECT_EQ(config->coordinator.dir, "");
+}
+
+TEST_F(ConfigTest, OverridesAreCheckedAndNamed) {
+  // Broken: `atoll local --peers 0` would start, or blame a line of the file.
+  const std::string text = "[run]\nquorum = 3\npeers = 3\n[data]\npath = \"foo.txt\"\n";
+  const ConfigOverride data{"--data", "data", "path", (folder_ / "text.txt").string()};
+  EXPECT_EQ(ErrorOf(text, ConfigUse::kLocal, {data}), "");
+  EXPECT_EQ(ErrorOf(text, ConfigUse::kLocal, {data, {"--peers", "run", "peers", int64_t{0}}}),
+            "--peers: [run] peers must be a whole number from 1 to 1024, not 0");
+  EXPECT_EQ(ErrorOf(text, ConfigUse::kLocal, {data, {"--peers", "run", "peers", int64_t{2}}}),
+            "x.toml:2: [run] quorum must be at most peers (2), not 3");
+  EXPECT_EQ(
+      ErrorOf(text, ConfigUse::kLocal, {{"--data", "data", "path", std::string("/none/such.txt")}}),
+      "--data: data.path '/none/such.txt' does not exist");
+}
+
+TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
+  // Broken: `atoll local` would give its daemons another run than the one that was asked for.
+  Config config;
+  config.run = {"my-run", 7, 99, 3, 2};
+  config.model = {"gpt", 2, 8, 64, 32, 0.1};
+  config.data = {"/data/\"quoted\" \\ and\ttabbed.txt", 0.05};
+  config.inner = {"sgd", 11, 3, 0.3, 1e-7, 5, 1000, 0.5, 0.75, 0.01, 0.5};
+  config.outer = {"average", 1.0, 0.0};
+  config.exchange = {"int8+zstd", true, 8192};
+  config.evaluation = {1234, 2};
+  config.membership.failure_timeout = absl::Milliseconds(1500);
+  config.coordinator = {"127.0.0.1:7171", "127.0.0.1:0", "/run/c", true};
+  config.peer = {"p-1", "127.0.0.1:0", "", "/run/p", 5, 3};
+  config.worker = {"/bin/atoll-worker", 2};
+  config.network.plaintext_beyond_loopback = true;
+  config.log.level = "debug";
+  const std::string text = FormatConfig(config);
+  const absl::StatusOr<Config> read = LoadConfig(Write(text), ConfigUse::kAny);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(FormatConfig(*read), text);
+  EXPECT_EQ(read->data.path, config.data.path);
+  EXPECT_EQ(read->inner.min_learning_rate, config.inner.min_learning_rate);
+  EXPECT_EQ(read->membership.failure_timeout, config.membership.failure_timeout);
+  EXPECT_EQ(read->peer.keep_snapshots, 3u);
+
+  const absl::StatusOr<Config> defaults =
+      LoadConfig(Write(FormatConfig(Config())), ConfigUse::kAny);
+  ASSERT_TRUE(defaults.ok()) << defaults.status();
+  EXPECT_EQ(FormatConfig(*defaults), FormatConfig(Config()));
+}
+
+TEST_F(ConfigTest, RunSpecCarriesTheRun) {
+  // Broken: the run's record, which all peers follow, would differ from the file.
+  Config config;
+  config.run.id = "r";
+  config.run.rounds = 4;
+  config.inner.steps = 50;
+  config.inner.warmup_steps = 10;
+  config.exchange.codec = "int8+zstd";
+  const v1::RunSpec spec = MakeRunSpec(config);
+  EXPECT_EQ(spec.run_id(), "r");
+  EXPECT_EQ(spec.numerics(), 1u);
+  EXPECT_EQ(spec.model().vocabulary(), 256u);
+  EXPECT_EQ(spec.data().kind(), "text");
+  EXPECT_EQ(spec.inner().decay_steps(), 200u);
+  EXPECT_EQ(spec.exchange().codec(), "int8");
+  EXPECT_TRUE(spec.exchange().zstd());
+  float momentum;
+  const uint32_t bits = spec.outer().momentum_bits();
+  std::memcpy(&momentum, &bits, sizeof momentum);
+  EXPECT_EQ(momentum, 0.9f);
+
+  // A run that ends within its warm-up still has a schedule.
+  config.inner.warmup_steps = 1000;
+  EXPECT_EQ(MakeRunSpec(config).inner().decay_steps(), 1001u);
+}
+
+TEST_F(ConfigTest, MadeRunIdsAreValid) {
+  // Broken: a file with an odd name would make a run that every peer refuses.
+  const absl::Time now =
+      absl::FromCivil(absl::CivilSecond(2025, 1, 31, 14, 25, 1), absl::UTCTimeZone());
+  EXPECT_EQ(MakeRunId("configs/quickstart.toml", now), "quickstart-20250131-142501");
+  EXPECT_EQ(MakeRunId("My  Run_2!.toml", now), "my-run-2-20250131-142501");
+  EXPECT_EQ(MakeRunId("\xc3\xa9.toml", now), "run-20250131-142501");
+  EXPECT_LE(MakeRunId(std::string(100, 'a') + ".toml", now).size(), 64u);
+}
+
+TEST_F(ConfigTest, ShippedConfigsAreValid) {
+  // Broken: a file that users are told to run would be refused.
+  if (!std::filesystem::exists(ATOLL_SHIPPED_CONFIGS)) GTEST_SKIP() << "no configs folder";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(ATOLL_SHIPPED_CONFIGS)) {
+    if (entry.path().extension() != ".toml") continue;
+    EXPECT_TRUE(LoadConfig(entry.path().string(), ConfigUse::kAny).ok())
+        << LoadConfig(entry.path().string(), ConfigUse::kAny).status();
+  }
+}
+
+}  // namespace
+}  // namespace atolld

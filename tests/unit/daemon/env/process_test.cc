@@ -1,0 +1,219 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "daemon/child_process.h"
+#include "daemon/posix_executor.h"
+#include "daemon/posix_files.h"
+#include "daemon/process_log.h"
+#include "daemon/signal_watcher.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+constexpr absl::Duration kLimit = absl::Seconds(30);
+
+class ChildProcessTest : public ::testing::Test {
+ protected:
+  ChildProcess::Events Record() {
+    ChildProcess::Events events;
+    events.on_output_line = [this](const std::string& line) { output_.push_back(line); };
+    events.on_error_line = [this](const std::string& line) { error_.push_back(line); };
+    events.on_exit = [this](ExitStatus status) {
+      exit_ = status;
+      exited_ = true;
+    };
+    return events;
+  }
+  void RunShell(const std::string& script, ChildProcess::Options options = {}) {
+    options.arguments = {"/bin/sh", "-c", script};
+    auto child = ChildProcess::Spawn(executor_, options, Record());
+    ASSERT_TRUE(child.ok()) << child.status();
+    child_ = *std::move(child);
+  }
+  bool RunToExit() {
+    return executor_.RunUntil([this] { return exited_; }, kLimit);
+  }
+
+  PosixExecutor executor_{PosixExecutor::Options()};
+  std::unique_ptr<ChildProcess> child_;
+  std::vector<std::string> output_;
+  std::vector<std::string> error_;
+  ExitStatus exit_;
+  bool exited_ = false;
+};
+
+// The daemon shows its worker's lines and acts on its exit code; the last line may lack its end.
+TEST_F(ChildProcessTest, DeliversLinesThenTheExitCode) {
+  RunShell("echo one; echo; printf two; echo bad >&2; exit 3");
+  ASSERT_TRUE(RunToExit());
+  EXPECT_THAT(output_, ElementsAre("one", "", "two"));
+  EXPECT_THAT(error_, ElementsAre("bad"));
+  EXPECT_EQ(exit_.code, 3);
+  EXPECT_EQ(exit_.Text(), "exit code 3");
+}
+
+// A killed worker must be known as killed: it is restarted by another rule.
+TEST_F(ChildProcessTest, TellsASignalFromAnExit) {
+  RunShell("echo up; exec sleep 1000");
+  ASSERT_TRUE(executor_.RunUntil([this] { return !output_.empty(); }, kLimit));
+  child_->Kill(SIGKILL);
+  ASSERT_TRUE(RunToExit());
+  EXPECT_EQ(exit_.signal, SIGKILL);
+  EXPECT_EQ(exit_.Text(), "killed by signal 9 (Killed)");
+  child_->Kill(SIGKILL);  // after its end: nothing, above all not to a stranger
+}
+
+// A wrong path must be told at once, with its name, not as a strange exit code.
+TEST_F(ChildProcessTest, AMissingProgramIsAnError) {
+  ChildProcess::Options options;
+  options.arguments = {"/no/such/program"};
+  const auto child = ChildProcess::Spawn(executor_, options, Record());
+  EXPECT_EQ(child.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(std::string(child.status().message()), HasSubstr("/no/such/program"));
+}
+
+// The worker finds its socket and its shared memory through these.
+TEST_F(ChildProcessTest, PassesEnvironmentDescriptorsAndDirectory) {
+  const TemporaryDirectory directory;
+  FILE* const shared = tmpfile();
+  ASSERT_NE(shared, nullptr);
+  fputs("through\n", shared);
+  rewind(shared);
+  ChildProcess::Options options;
+  options.environment = {{"ATOLL_TEST", "value"}, {"HOME", "/replaced"}};
+  options.descriptors = {{fileno(shared), 3}};
+  options.working_directory = directory.path();
+  RunShell("echo $ATOLL_TEST $HOME; cat <&3; pwd; ls /proc/self/fd | wc -l", options);
+  ASSERT_TRUE(RunToExit());
+  fclose(shared);
+  ASSERT_EQ(output_.size(), 4u);
+  EXPECT_EQ(output_[0], "value /replaced");
+  EXPECT_EQ(output_[1], "through");
+  EXPECT_EQ(output_[2], directory.path());
+  EXPECT_EQ(output_[3], "5") << "0, 1, 2, 3 and the directory that ls reads: nothing leaked";
+}
+
+// A child that writes for ever must be held up by its pipe, and what it wrote before its end must
+// all arrive.
+TEST_F(ChildProcessTest, DeliversMuchOutputInOrder) {
+  RunShell("i=0; while [ $i -lt 20000 ]; do echo line $i; i=$((i+1)); done");
+  ASSERT_TRUE(RunToExit());
+  ASSERT_EQ(output_.size(), 20000u);
+  for (size_t i = 0; i < output_.size(); ++i) ASSERT_EQ(output_[i], absl::StrCat("line ", i));
+}
+
+// A grandchild that keeps the pipe open must not hide the child's end.
+TEST_F(ChildProcessTest, EndsThoughAGrandchildHoldsThePipe) {
+  RunShell("sleep 1000 & echo $!");
+  ASSERT_TRUE(RunToExit());
+  ASSERT_EQ(output_.size(), 1u);
+  kill(std::stoi(output_[0]), SIGKILL);
+}
+
+// Nothing may be left running when its owner goes, and no callback may reach what is gone.
+TEST_F(ChildProcessTest, DestructionKillsAndSilences) {
+  RunShell("while :; do echo x; done");
+  ASSERT_TRUE(executor_.RunUntil([this] { return !output_.empty(); }, kLimit));
+  const pid_t pid = child_->pid();
+  child_.reset();
+  EXPECT_EQ(kill(pid, 0), -1);
+  const size_t before = output_.size();
+  bool end = false;
+  executor_.Post([&] { end = true; });
+  ASSERT_TRUE(executor_.RunUntil([&] { return end; }, kLimit));
+  EXPECT_EQ(output_.size(), before);
+  EXPECT_FALSE(exited_);
+}
+
+// When `kill -9` hits the parent, the worker must not stay behind and hold the GPU.
+TEST_F(ChildProcessTest, DiesWithItsParent) {
+  ChildProcess::Options options;
+  options.die_with_parent = true;
+  options.arguments = {"/bin/sleep", "1000"};
+  // The kernel ties the signal to the thread that spawned the child, so a thread's end stands for
+  // the process's.
+  std::thread spawner([&] {
+    auto child = ChildProcess::Spawn(executor_, options, Record());
+    ASSERT_TRUE(child.ok()) << child.status();
+    child_ = *std::move(child);
+  });
+  spawner.join();
+  ASSERT_TRUE(RunToExit());
+  EXPECT_EQ(exit_.signal, SIGKILL);
+}
+
+// SIGTERM must reach the loop as an event, so that a peer can finish its round and leave.
+TEST(SignalWatcher, BringsSignalsToTheLoop) {
+  std::vector<int> seen;
+  // The executor's threads start after the block, as the contract asks; but it must exist first.
+  // Its pool thread would take the signal, so block here before.
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &set, nullptr), 0);
+  PosixExecutor executor{PosixExecutor::Options()};
+  {
+    const SignalWatcher watcher(executor, {SIGTERM}, [&](int signal) { seen.push_back(signal); });
+    kill(getpid(), SIGTERM);
+    ASSERT_TRUE(executor.RunUntil([&] { return !seen.empty(); }, kLimit));
+  }
+  EXPECT_THAT(seen, ElementsAre(SIGTERM));
+}
+
+// Scripts and people read these lines; a stranger's text must not forge one.
+TEST(ProcessLog, AppendsWholeEscapedLines) {
+  const TemporaryDirectory directory;
+  PosixFiles files;
+  ProcessLog::Options options;
+  options.to_standard_error = false;
+  options.file = directory.File("log");
+  for (const char* line : {"round 12: first", "peer said \"a\nb\x1b\""}) {
+    auto log = ProcessLog::Open(options);
+    ASSERT_TRUE(log.ok()) << log.status();
+    (*log)->Debug("not shown");
+    (*log)->Warning(line);
+    auto text = ReadFile(files, options.file, 1 << 20);  // flushed while it is open
+    ASSERT_TRUE(text.ok());
+    EXPECT_TRUE(absl::EndsWith(*text, "\n"));
+  }
+  const std::string text = *ReadFile(files, options.file, 1 << 20);
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{3}Z warning "
+                                     "round 12: first"));
+  EXPECT_THAT(lines[1], HasSubstr("peer said \"a\\nb\\x1b\""));
+}
+
+// A log that cannot be opened must stop the start with the file's name.
+TEST(ProcessLog, NamesAFileThatItCannotOpen) {
+  ProcessLog::Options options;
+  options.file = "/proc/no/log";
+  const auto log = ProcessLog::Open(options);
+  ASSERT_FALSE(log.ok());
+  EXPECT_THAT(std::string(log.status().message()), HasSubstr("/proc/no/log"));
+}
+
+// A misspelt level must be told, not taken for another.
+TEST(ProcessLog, ParsesLevels) {
+  EXPECT_EQ(*ParseLogLevel("warning"), Log::Level::kWarning);
+  EXPECT_THAT(std::string(ParseLogLevel("warn").status().message()), HasSubstr("warning"));
+}
+
+}  // namespace
+}  // namespace atolld
