@@ -177,7 +177,7 @@ CLOCK_FREE = {
     r"daemon/posix_\w+\.(h|cc)": "the production Env",
     r"daemon/transport/.*": "the production Env's network",
     r"tests/.*": "tests measure and time out",
-    r"daemon/cli/process\.cc": "limits how long another program may take to answer",
+    r"daemon/cli/(process|local_\w+)\.(h|cc)": "starts and awaits programs; outside every run",
     r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/math_library\.cc": "measures how fast the mathematics runs",
     r"worker/session\.h": "measures how fast training runs; tests bring their own clock",
@@ -221,7 +221,7 @@ def check_env(files):
 
 HEADER_LINES, SOURCE_LINES, COLUMNS, BYTES = 150, 400, 100, 100 * 1000
 LONGER = {  # path: (lines, reason)
-    "daemon/env.h": (230, "the whole seam is one contract, read as one page"),
+    "daemon/env.h": (260, "the whole seam is one contract, read as one page"),
 }
 LARGER = {}  # path: reason
 WIDTH_CHECKED = re.compile(
