@@ -115,10 +115,9 @@ void Plot(const Series& series, const Range& x_range, const Range& y_range, Canv
   int last_y = 0;
   bool first = true;
   for (const auto& point : FinitePoints(series)) {
-    const int x =
-        static_cast<int>(std::lround(x_range.At(point.first) * (canvas->width() - 1)));
-    const int y = static_cast<int>(
-        std::lround((1 - y_range.At(point.second)) * (canvas->height() - 1)));
+    const int x = static_cast<int>(std::lround(x_range.At(point.first) * (canvas->width() - 1)));
+    const int y =
+        static_cast<int>(std::lround((1 - y_range.At(point.second)) * (canvas->height() - 1)));
     if (series.dots) {
       canvas->Mark(x, y);
     } else if (first) {
@@ -187,8 +186,8 @@ std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows) {
   }
   for (int row = 0; row < plot_rows; ++row) {
     const std::string& label = labels[static_cast<size_t>(row)];
-    lines.emplace_back(absl::StripTrailingAsciiWhitespace(absl::StrCat(
-        PadLeft(label, margin), label.empty() ? " │" : " ┤", canvas.Row(row))));
+    lines.emplace_back(absl::StripTrailingAsciiWhitespace(
+        absl::StrCat(PadLeft(label, margin), label.empty() ? " │" : " ┤", canvas.Row(row))));
   }
   std::string axis = absl::StrCat(std::string(margin, ' '), " └");
   for (int i = 0; i < plot_columns; ++i) axis += "─";
@@ -198,7 +197,8 @@ std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows) {
   const std::string right = absl::StrCat(chart.x_label, " ", TickText(x_range.high));
   lines.push_back(absl::StrCat(
       std::string(margin + 2, ' '), left,
-      PadLeft(right, static_cast<size_t>(std::max(plot_columns - static_cast<int>(left.size()), 0)))));
+      PadLeft(right,
+              static_cast<size_t>(std::max(plot_columns - static_cast<int>(left.size()), 0)))));
   return lines;
 }
 
@@ -250,9 +250,11 @@ std::string ChartSvg(const Chart& chart) {
                               x_at(x), y_at(y), colour);
       }
     }
-    absl::StrAppendFormat(&svg, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>%s\n",
+    absl::StrAppendFormat(&svg,
+                          "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"/>%s\n",
                           path, colour, dots);
-    absl::StrAppendFormat(&svg, "<text x=\"%g\" y=\"22\" text-anchor=\"end\" fill=\"%s\">%s</text>\n",
+    absl::StrAppendFormat(&svg,
+                          "<text x=\"%g\" y=\"22\" text-anchor=\"end\" fill=\"%s\">%s</text>\n",
                           legend_x, colour, XmlText(series.name));
     legend_x -= 12 + 7.5 * static_cast<double>(series.name.size());
   }

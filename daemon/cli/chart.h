@@ -1,6 +1,7 @@
 // A curve with axes, for the terminal and as a picture.
 //
-// Pure functions, any thread. Points that are not finite are left out; a chart without a point is still a chart.
+// Pure functions, any thread. Points that are not finite are left out; a chart without a point is
+// still a chart.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@ namespace atolld {
 struct Series {
   std::string name;
   std::vector<std::pair<double, double>> points;  // ascending x
-  bool dots = false;                              // each point marked, not joined by a line (terminal)
+  bool dots = false;  // each point marked, not joined by a line (terminal)
 };
 
 struct Chart {
@@ -22,8 +23,8 @@ struct Chart {
   std::vector<Series> series;
 };
 
-// `columns` x `rows` characters in all, at least 24 x 6: braille dots for lines, "●" for marked points, numbers on
-// both axes.
+// `columns` x `rows` characters in all, at least 24 x 6: braille dots for lines, "●" for marked
+// points, numbers on both axes.
 std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows);
 
 // A whole SVG document, 720 x 420.

@@ -85,9 +85,9 @@ std::vector<std::string> AlignColumns(const std::vector<std::vector<std::string>
   for (const auto& row : rows) {
     std::string line;
     for (size_t i = 0; i < widths.size(); ++i) {
-      absl::StrAppend(&line, i == 0 ? "" : "  ",
-                      alignment[i] == '>' ? PadLeft(row[i], widths[i])
-                                          : PadRight(row[i], widths[i]));
+      absl::StrAppend(
+          &line, i == 0 ? "" : "  ",
+          alignment[i] == '>' ? PadLeft(row[i], widths[i]) : PadRight(row[i], widths[i]));
     }
     lines.emplace_back(absl::StripTrailingAsciiWhitespace(line));
   }

@@ -30,14 +30,14 @@ std::string Loss(double loss) { return loss > 0 ? absl::StrFormat("%.3f", loss) 
 std::string RoundLine(const RunHistory& history, double elapsed_seconds) {
   const v1::RunStatus& status = history.newest();
   const uint64_t rounds = status.spec().rounds();
-  std::string line = absl::StrCat("round ", status.version(), " of ", rounds, "  ",
-                                  Bar(rounds == 0 ? 0
-                                                  : static_cast<double>(status.version()) /
-                                                        static_cast<double>(rounds)),
-                                  "  ", status.phase().empty() ? "starting" : status.phase(), "  ",
-                                  FormatSeconds(elapsed_seconds));
+  std::string line = absl::StrCat(
+      "round ", status.version(), " of ", rounds, "  ",
+      Bar(rounds == 0 ? 0 : static_cast<double>(status.version()) / static_cast<double>(rounds)),
+      "  ", status.phase().empty() ? "starting" : status.phase(), "  ",
+      FormatSeconds(elapsed_seconds));
   const double left = history.seconds_left();
-  if (left > 0 && !history.sealed()) absl::StrAppend(&line, ", about ", FormatSeconds(left), " left");
+  if (left > 0 && !history.sealed())
+    absl::StrAppend(&line, ", about ", FormatSeconds(left), " left");
   return line;
 }
 
@@ -53,7 +53,8 @@ std::string LossLine(const RunHistory& history) {
                     Loss(evaluations.rbegin()->second.loss()));
   }
   if (!history.rounds().empty()) {
-    absl::StrAppend(&line, "   training loss ", Loss(history.rounds().rbegin()->second.train_loss()));
+    absl::StrAppend(&line, "   training loss ",
+                    Loss(history.rounds().rbegin()->second.train_loss()));
   }
   if (history.bytes_sent_per_peer_per_round() > 0) {
     absl::StrAppend(&line, "   ", FormatBytes(history.bytes_sent_per_peer_per_round()),
@@ -92,7 +93,8 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
   std::vector<std::string> lines = {RoundLine(history, elapsed_seconds), LossLine(history)};
   if (!status.reason().empty()) lines.push_back(absl::StrCat("waiting: ", status.reason()));
   const auto coordinator = notes.find("coordinator");
-  if (coordinator != notes.end()) lines.push_back(absl::StrCat("coordinator: ", coordinator->second));
+  if (coordinator != notes.end())
+    lines.push_back(absl::StrCat("coordinator: ", coordinator->second));
   std::vector<std::vector<std::string>> rows = {
       {"peer", "phase", "step", "tokens/s", "loss", "rounds", "sent", "pid"}};
   for (const auto& [id, peer] : history.peers()) rows.push_back(PeerRow(id, peer, notes));
@@ -114,14 +116,16 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
     for (const auto& [version, evaluation] : history.evaluations()) {
       if (version >= below || !told_evaluations_.emplace(version, true).second) continue;
       lines.push_back(absl::StrFormat("version %d: validation loss %.4f nats a byte over %s tokens",
-                                      version, evaluation.loss(), WithThousands(evaluation.tokens())));
+                                      version, evaluation.loss(),
+                                      WithThousands(evaluation.tokens())));
     }
   };
   for (auto it = history.rounds().upper_bound(told_round_); it != history.rounds().end(); ++it) {
     const v1::RoundRecord& round = it->second;
     tell_evaluations(it->first);
     lines.push_back(absl::StrFormat(
-        "round %d of %d: training loss %.4f, %d contributors, %s tokens, trained %.1f s, exchanged %.1f s",
+        "round %d of %d: training loss %.4f, %d contributors, %s tokens, trained %.1f s, exchanged "
+        "%.1f s",
         it->first, rounds, round.train_loss(), round.contributors(), WithThousands(round.tokens()),
         round.train_seconds(), round.exchange_seconds()));
     told_round_ = it->first;
@@ -140,9 +144,9 @@ LiveScreen::~LiveScreen() {
   std::fflush(out_);
 }
 
-size_t LiveScreen::width() const {
+size_t TerminalWidth(FILE* out) {
   winsize size{};
-  if (ioctl(fileno(out_), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualWidth;
+  if (ioctl(fileno(out), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return kUsualWidth;
   return size.ws_col;
 }
 
@@ -153,7 +157,8 @@ void LiveScreen::Draw(const std::vector<std::string>& lines) {
   const size_t fitting = (known ? size_t{size.ws_row} : kUsualHeight) - 1;
   std::string text;
   if (!shown_.empty()) text += absl::StrCat("\x1b[", shown_.size(), "A\r");
-  shown_.assign(lines.begin(), lines.begin() + static_cast<ptrdiff_t>(std::min(lines.size(), fitting)));
+  shown_.assign(lines.begin(),
+                lines.begin() + static_cast<ptrdiff_t>(std::min(lines.size(), fitting)));
   for (const std::string& line : shown_) absl::StrAppend(&text, "\x1b[2K", line, "\n");
   text += "\x1b[J";
   std::fputs(text.c_str(), out_);

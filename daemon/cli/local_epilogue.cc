@@ -21,8 +21,7 @@ constexpr char kPrompt[] = "The ";
 
 absl::Status WriteText(Files& files, const std::string& path, const std::string& text) {
   return WriteFileDurably(
-      files, path,
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+      files, path, absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
 }
 
 void Print(FILE* out, const std::string& line) { std::fputs((line + "\n").c_str(), out); }
@@ -31,7 +30,8 @@ void Complain(FILE* out, const absl::Status& status, const std::string& what) {
   if (!status.ok()) Print(out, absl::StrCat(what, ": ", status.message()));
 }
 
-// The model's bytes as a terminal can take them: what is not printable becomes '.', long lines are cut.
+// The model's bytes as a terminal can take them: what is not printable becomes '.', long lines are
+// cut.
 std::vector<std::string> Printable(const std::string& text, size_t columns) {
   std::string clean;
   for (const char c : text) {
@@ -61,7 +61,8 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
   }
 
   Print(out, "");
-  for (const std::string& line : ReportTable(report)) Print(out, CutToWidth(line, epilogue.columns));
+  for (const std::string& line : ReportTable(report))
+    Print(out, CutToWidth(line, epilogue.columns));
   Print(out, "");
   const Chart chart = LossChart(history);
   const int columns = std::min(static_cast<int>(epilogue.columns), kChartColumns);
@@ -89,10 +90,10 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
   places.push_back({"everything else", epilogue.dir});
   for (const std::string& line : AlignColumns(places, "<<")) Print(out, line);
   Print(out, "Try next:");
-  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "generate", "--dir", epilogue.dir, "--prompt",
-                                              "A house is", "--temperature", "0.6"})));
-  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "local", "--config", epilogue.config, "--data",
-                                              "YOUR-TEXT-FILE"})));
+  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "generate", "--dir", epilogue.dir,
+                                              "--prompt", "A house is", "--temperature", "0.6"})));
+  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "local", "--config", epilogue.config,
+                                              "--data", "YOUR-TEXT-FILE"})));
   if (!report.digests_agree()) {
     Print(out, "the peers' states differ: compare them with `atoll log verify`");
     good = false;

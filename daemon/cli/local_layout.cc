@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
+#include "daemon/cli/format.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -23,8 +24,7 @@ constexpr uint64_t kLargestPeersFile = 16 << 20;
 
 absl::Status WriteText(Files& files, const std::string& path, const std::string& text) {
   return WriteFileDurably(
-      files, path,
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+      files, path, absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
 }
 
 LocalProcess Process(const std::string& dir, const std::string& id, const std::string& role,
@@ -78,9 +78,9 @@ absl::StatusOr<int> FreeLoopbackPort(int wanted) {
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<uint16_t>(wanted));
   socklen_t length = sizeof address;
-  const bool bound =
-      bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      listen(fd, 1) == 0 && getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                     listen(fd, 1) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
   const int error = errno;
   close(fd);
   if (bound) return ntohs(address.sin_port);
@@ -138,7 +138,7 @@ absl::Status WritePeersFile(Files& files, const LocalLayout& layout) {
                     {"pid", process.pid},
                     {"dir", process.dir},
                     {"address", process.address},
-                    {"command", process.command}});
+                    {"command", ShellCommand(process.command)}});
   }
   const std::string text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

@@ -12,7 +12,8 @@
 namespace atolld {
 namespace {
 
-// The pid that the daemon of `dir` says it has, if an atolld of that number runs; numbers are used again.
+// The pid that the daemon of `dir` says it has, if an atolld of that number runs; numbers are used
+// again.
 std::optional<pid_t> RunningDaemon(const std::string& dir) {
   pid_t pid = 0;
   if (!(std::ifstream(absl::StrCat(dir, "/pid")) >> pid) || !IsRunning(pid)) return std::nullopt;

@@ -1,7 +1,8 @@
-// The processes of a local run: started once, watched until the end, and recognised when somebody starts one again.
+// The processes of a local run: started once, watched until the end, and recognised when somebody
+// starts one again.
 //
-// A daemon writes its own pid to DIR/<name>/pid; that is how one that was started by hand is found. Nothing is ever
-// started again from here. One thread; nothing blocks but Stop.
+// A daemon writes its own pid to DIR/<name>/pid; that is how one that was started by hand is found.
+// Nothing is ever started again from here. One thread; nothing blocks but Stop.
 #pragma once
 
 #include <optional>
@@ -20,15 +21,15 @@ class LocalProcesses {
   struct Change {
     size_t index = 0;  // in the layout's processes
     pid_t pid = 0;
-    bool started = false;              // it is back, under this pid; else it has ended
-    std::optional<ProcessExit> exit;   // how it ended; nothing if it was not our child
+    bool started = false;             // it is back, under this pid; else it has ended
+    std::optional<ProcessExit> exit;  // how it ended; nothing if it was not our child
   };
 
   // Borrows the layout, whose pids it keeps.
   explicit LocalProcesses(LocalLayout& layout);
   ~LocalProcesses();  // kills what still runs of its own children
 
-  // Starts them all, the coordinator first. On an error none is left running.
+  // Starts them all, the coordinator first. On an error those that run must be stopped.
   absl::Status Start();
 
   // What has changed since the last call.
@@ -39,7 +40,8 @@ class LocalProcesses {
   // Of the newest process: as LocalReport's PeerProcess has it.
   std::optional<int> exit(size_t index) const;
 
-  // Asks these to end by SIGTERM, waits until they have, and kills those that have not after `patience`.
+  // Asks these to end by SIGTERM, waits until they have, and kills those that have not after
+  // `patience`.
   void Stop(const std::vector<size_t>& indices, absl::Duration patience);
 
   // Only asks.

@@ -28,7 +28,8 @@ std::string Compared(double bytes, double ours) {
 
 std::string DigestText(const LocalReport& report) {
   if (report.state_digest.empty()) return "the run is not sealed";
-  if (!report.digests_agree()) return absl::StrCat(report.state_digest.substr(0, 16), ", PEERS DIFFER");
+  if (!report.digests_agree())
+    return absl::StrCat(report.state_digest.substr(0, 16), ", PEERS DIFFER");
   size_t holders = 0;
   for (const LocalReport::Peer& peer : report.peers) {
     if (peer.version == report.rounds && !peer.state_digest.empty()) ++holders;
@@ -63,8 +64,10 @@ LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerPro
   report.peers_started = static_cast<uint32_t>(processes.size());
   const auto& evaluations = history.evaluations();
   if (!evaluations.empty()) {
-    if (evaluations.begin()->first == 0) report.initial_val_loss = evaluations.begin()->second.loss();
-    if (evaluations.rbegin()->first > 0) report.final_val_loss = evaluations.rbegin()->second.loss();
+    if (evaluations.begin()->first == 0)
+      report.initial_val_loss = evaluations.begin()->second.loss();
+    if (evaluations.rbegin()->first > 0)
+      report.final_val_loss = evaluations.rbegin()->second.loss();
   }
   report.tokens = status.tokens();
   report.wall_seconds = history.wall_seconds();
@@ -133,7 +136,8 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
       {"validation loss before", absl::StrCat(LossText(report.initial_val_loss), " nats a byte")},
       {"validation loss after", absl::StrCat(LossText(report.final_val_loss), " nats a byte")},
       {"tokens", WithThousands(report.tokens)},
-      {"time", absl::StrCat(FormatSeconds(report.wall_seconds), " from the first step to the last commit")},
+      {"time",
+       absl::StrCat(FormatSeconds(report.wall_seconds), " from the first step to the last commit")},
       {"compute utilisation", absl::StrFormat("%.1f %%", report.compute_utilization * 100)},
   };
   rows.push_back({"sent a peer a round", FormatBytes(ours)});

@@ -87,16 +87,17 @@ std::optional<Failure> Prepare(const LocalOptions& options, Preparation* prepare
   }
   const std::filesystem::path json_folder =
       std::filesystem::absolute(options.json, error).parent_path();
-  const std::string dir = options.dir.empty()
-                              ? absl::FormatTime("atoll-run-%Y%m%d-%H%M%S", now, absl::LocalTimeZone())
-                              : options.dir;
+  const std::string dir =
+      options.dir.empty() ? absl::FormatTime("atoll-run-%Y%m%d-%H%M%S", now, absl::LocalTimeZone())
+                          : options.dir;
   std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "DIR/"
   prepared->dir = path.string();
   if (!options.json.empty() && options.json != "-" && json_folder.lexically_normal() != path &&
       access(json_folder.c_str(), W_OK) != 0) {
-    return Failure{2, absl::InvalidArgumentError(absl::StrCat(
-                          "--json ", options.json, ": the folder is not there or cannot be written"))};
+    return Failure{2,
+                   absl::InvalidArgumentError(absl::StrCat(
+                       "--json ", options.json, ": the folder is not there or cannot be written"))};
   }
   prepared->atolld = absl::StrCat(ProgramFolder(), "/atolld");
   if (access(prepared->atolld.c_str(), X_OK) != 0) {
@@ -124,8 +125,12 @@ class LocalRun {
   }
 
   absl::Status Start() {
-    RETURN_IF_ERROR(processes_.Start());
-    RETURN_IF_ERROR(WritePeersFile(files_, layout_));
+    absl::Status status = processes_.Start();
+    if (status.ok()) status = WritePeersFile(files_, layout_);
+    if (!status.ok()) {
+      End(Ending::kFailedToStart);
+      return status;
+    }
     watcher_ = std::make_unique<RunWatcher>(layout_.coordinator().address, waker_);
     return absl::OkStatus();
   }
@@ -249,7 +254,7 @@ class LocalRun {
   void Draw() {
     if (screen_ == nullptr) return;
     screen_->Draw(RenderLiveView(history_, notes_, history_.elapsed_seconds(MonotonicSeconds()),
-                                 screen_->width()));
+                                 TerminalWidth(out_)));
   }
 
   // Every peer has gone and all that will be told of their last states is known.
@@ -267,7 +272,8 @@ class LocalRun {
     }
     for (const auto& [id, peer] : history_.peers()) {
       const bool told = peer.newest.state_version() == history_.newest().seal().version();
-      if (!told && notes_.count(id) > 0 && waited < kNewsSeconds && processes_.running(0)) return false;
+      if (!told && notes_.count(id) > 0 && waited < kNewsSeconds && processes_.running(0))
+        return false;
     }
     return true;
   }
@@ -288,7 +294,8 @@ class LocalRun {
 
   void SavePeersFile() {
     const absl::Status written = WritePeersFile(files_, layout_);
-    if (!written.ok()) Say(absl::StrCat("peers.json could not be brought up to date: ", written.message()));
+    if (!written.ok())
+      Say(absl::StrCat("peers.json could not be brought up to date: ", written.message()));
   }
 
   Files& files_;
@@ -332,8 +339,8 @@ int RunLocal(const LocalOptions& options) {
     std::fprintf(stderr, "%s\n", std::string(failure->status.message()).c_str());
     return failure->exit_code;
   }
-  absl::StatusOr<LocalLayout> layout = MakeLocalLayout(files, prepared.config, prepared.dir,
-                                                       prepared.port, prepared.atolld);
+  absl::StatusOr<LocalLayout> layout =
+      MakeLocalLayout(files, prepared.config, prepared.dir, prepared.port, prepared.atolld);
   if (!layout.ok()) {
     std::fprintf(stderr, "%s\n", std::string(layout.status().message()).c_str());
     return absl::IsAlreadyExists(layout.status()) ? 2 : 1;
@@ -361,6 +368,7 @@ int RunLocal(const LocalOptions& options) {
   epilogue.config = options.config_path;
   epilogue.worker = prepared.worker;
   epilogue.json = options.json;
+  epilogue.columns = TerminalWidth(out);
   epilogue.out = out;
   return FinishLocalRun(files, run.history(), report, epilogue) ? 0 : 1;
 }

@@ -1,8 +1,8 @@
 // `atoll local`: a whole run on this machine, from a config file to a trained model.
 //
-// Makes the run's folder, starts a coordinator and its peers, shows what they do, tells who died and how to start it
-// again, and ends when the run is sealed and every process is gone. It leaves nothing running and, unless a round was
-// committed, nothing lying about.
+// Makes the run's folder, starts a coordinator and its peers, shows what they do, tells who died
+// and how to start it again, and ends when the run is sealed and every process is gone. It leaves
+// nothing running and, unless a round was committed, nothing lying about.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct LocalOptions {
   int port = 0;                   // of the coordinator; 0: a free one
 };
 
-// Returns the exit code: 0 the run is sealed, 1 it is not, 2 the call or the config is wrong. One process, once.
+// Returns the exit code: 0 the run is sealed, 1 it is not, 2 the call or the config is wrong. One
+// process, once.
 int RunLocal(const LocalOptions& options);
 
 }  // namespace atolld

@@ -1,7 +1,8 @@
-// Processes of this machine: started, waited for, and recognised when somebody else has started them.
+// Processes of this machine: started, waited for, and recognised when somebody else has started
+// them.
 //
-// A started process has its own process group, so that the Ctrl-C of a terminal reaches its starter alone, and gets
-// SIGTERM when its starter dies, however that dies. Blocking only where said.
+// A started process has its own process group, so that the Ctrl-C of a terminal reaches its starter
+// alone, and gets SIGTERM when its starter dies, however that dies. Blocking only where said.
 #pragma once
 
 #include <sys/types.h>
@@ -22,9 +23,10 @@ struct ProcessExit {
 // "was killed by signal 9", "exited with 2"
 std::string Describe(const ProcessExit& exit);
 
-// Starts argv[0] (a path) with both outputs appended to `log_path`. NOT_FOUND/UNKNOWN when it cannot be executed.
-// Call it from the thread that lives as long as the process shall.
-absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& argv, const std::string& log_path);
+// Starts argv[0] (a path) with both outputs appended to `log_path`. NOT_FOUND/UNKNOWN when it
+// cannot be executed. Call it from the thread that lives as long as the process shall.
+absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& argv,
+                                   const std::string& log_path);
 
 // The exit of a child, if it has ended and was not reported before.
 std::optional<ProcessExit> ReapProcess(pid_t child);
@@ -32,8 +34,9 @@ std::optional<ProcessExit> ReapProcess(pid_t child);
 // Whether a process of that number runs (a zombie does not).
 bool IsRunning(pid_t pid);
 
-// Runs to the end and returns what was written to standard output. UNKNOWN with the last line of standard error when
-// it does not exit with 0; DEADLINE_EXCEEDED (and killed) after `seconds`. Blocks.
+// Runs to the end and returns what was written to standard output. UNKNOWN with the last line of
+// standard error when it does not exit with 0; DEADLINE_EXCEEDED (and killed) after `seconds`.
+// Blocks.
 absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds);
 
 // The folder of the running program: Atoll's binaries lie beside one another.

@@ -29,7 +29,8 @@ double RunHistory::ShiftOf(const v1::RunStatus& status, double now_seconds) {
 
 void RunHistory::Take(const v1::RunStatus& status, double now_seconds) {
   const double shift = ShiftOf(status, now_seconds);
-  // What is known of a version stays: a restarted coordinator may remember a round, but not its time.
+  // What is known of a version stays: a restarted coordinator may remember a round, but not its
+  // time.
   for (v1::RoundRecord round : status.rounds()) {
     round.set_elapsed_seconds(round.elapsed_seconds() + shift);
     rounds_.emplace(round.version(), round);
@@ -48,7 +49,8 @@ void RunHistory::Take(const v1::RunStatus& status, double now_seconds) {
     }
     v1::PeerStatus merged = peer;
     if (!peer.has_progress()) *merged.mutable_progress() = history.newest.progress();
-    // A coordinator that was restarted counts from what its peers tell it; committed numbers never fall.
+    // A coordinator that was restarted counts from what its peers tell it; committed numbers never
+    // fall.
     merged.set_rounds_contributed(
         std::max(merged.rounds_contributed(), history.newest.rounds_contributed()));
     merged.set_tokens(std::max(merged.tokens(), history.newest.tokens()));
@@ -58,7 +60,8 @@ void RunHistory::Take(const v1::RunStatus& status, double now_seconds) {
     }
     history.newest = std::move(merged);
   }
-  // What is once known of the run stays known, whatever a coordinator that has just started leaves out.
+  // What is once known of the run stays known, whatever a coordinator that has just started leaves
+  // out.
   v1::RunStatus merged = status;
   merged.clear_rounds();
   merged.clear_evaluations();

@@ -1,8 +1,8 @@
 // RunHistory: what a watcher has learned of a run, put together from the statuses that it was sent.
 //
-// A coordinator sends only what is new, starts its clock again when it is restarted, and a peer's counters start
-// again with its daemon; here rounds and evaluations are kept by version on one timeline, and counters go on.
-// Pure, one thread.
+// A coordinator sends only what is new, starts its clock again when it is restarted, and a peer's
+// counters start again with its daemon; here rounds and evaluations are kept by version on one
+// timeline, and counters go on. Pure, one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace atolld {
 
 struct PeerHistory {
   v1::PeerStatus newest;
-  uint64_t bytes_sent = 0;    // in exchanges, over all its daemons
-  double train_seconds = 0;   // in inner steps, over all its daemons
+  uint64_t bytes_sent = 0;   // in exchanges, over all its daemons
+  double train_seconds = 0;  // in inner steps, over all its daemons
 };
 
 class RunHistory {
@@ -29,7 +29,8 @@ class RunHistory {
   const v1::RunStatus& newest() const { return newest_; }
   bool sealed() const { return newest_.has_seal(); }
 
-  // By version; elapsed_seconds counts from the first Train of the run, whatever coordinator sent it.
+  // By version; elapsed_seconds counts from the first Train of the run, whatever coordinator sent
+  // it.
   const std::map<uint64_t, v1::RoundRecord>& rounds() const { return rounds_; }
   const std::map<uint64_t, v1::EvaluationRecord>& evaluations() const { return evaluations_; }
 
@@ -60,7 +61,7 @@ class RunHistory {
   std::map<uint64_t, v1::EvaluationRecord> evaluations_;
   std::map<std::string, PeerHistory> peers_;
   bool has_origin_ = false;
-  double origin_seconds_ = 0;  // of the first Train, on the caller's clock
+  double origin_seconds_ = 0;          // of the first Train, on the caller's clock
   std::map<uint64_t, double> shifts_;  // by epoch
 };
 

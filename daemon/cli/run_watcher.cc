@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/time/time.h"
-#include "daemon/transport/admin_client.h"
 
 namespace atolld {
 namespace {
@@ -16,15 +15,36 @@ constexpr auto kRedial = std::chrono::milliseconds(300);
 }  // namespace
 
 RunWatcher::RunWatcher(std::string address, Waker& waker)
-    : address_(std::move(address)), waker_(waker), thread_([this] { Watch(); }) {}
+    : client_(std::move(address)), waker_(waker), thread_([this] { Watch(); }) {}
 
 RunWatcher::~RunWatcher() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
   }
+  client_.Cancel();
   stopped_.notify_all();
   thread_.join();
+}
+
+void RunWatcher::Watch() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    // However it ends: the coordinator is away, and comes back or not; who owns the run knows
+    // better.
+    client_
+        .WatchRun(kInterval,
+                  [this](const v1::RunStatus& status) {
+                    const std::lock_guard<std::mutex> guard(mutex_);
+                    waiting_.push_back(status);
+                    waker_.Wake();
+                    return !stop_;
+                  })
+        .IgnoreError();
+    lock.lock();
+    stopped_.wait_for(lock, kRedial, [this] { return stop_; });
+  }
 }
 
 std::vector<v1::RunStatus> RunWatcher::Take() {

@@ -1,11 +1,10 @@
 // RunWatcher: follows a coordinator's run on a thread of its own, through its restarts.
 //
-// Statuses wait until they are taken; none is lost while the coordinator lives. Take from one thread.
+// Statuses wait until they are taken; none is lost while the coordinator lives. Take from one
+// thread.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -13,6 +12,7 @@
 
 #include "atoll/v1/admin.pb.h"
 #include "daemon/cli/signals.h"
+#include "daemon/transport/admin_client.h"
 
 namespace atolld {
 
@@ -30,11 +30,11 @@ class RunWatcher {
  private:
   void Watch();
 
-  const std::string address_;
+  AdminClient client_;
   Waker& waker_;
-  std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable stopped_;
+  bool stop_ = false;                   // guarded by mutex_
   std::vector<v1::RunStatus> waiting_;  // guarded by mutex_
   std::thread thread_;                  // last: it uses all the others
 };

@@ -1,6 +1,8 @@
-// Ctrl-C and its kin as something to wait for, so that a command can put things in order before it ends.
+// Ctrl-C and its kin as something to wait for, so that a command can put things in order before it
+// ends.
 //
-// Make one before any thread starts: signals are blocked for the maker's thread and for all that it starts later.
+// Make one before any thread starts: signals are blocked for the maker's thread and for all that it
+// starts later.
 #pragma once
 
 #include "absl/time/time.h"
@@ -28,8 +30,8 @@ class SignalWaiter {
   SignalWaiter(const SignalWaiter&) = delete;
   SignalWaiter& operator=(const SignalWaiter&) = delete;
 
-  // Returns when a signal or a child's end has come, the waker was woken, or `limit` has passed. True: somebody wants
-  // the program to end (SIGINT, SIGTERM, SIGHUP).
+  // Returns when a signal or a child's end has come, the waker was woken, or `limit` has passed.
+  // True: somebody wants the program to end (SIGINT, SIGTERM, SIGHUP).
   bool Wait(Waker& waker, absl::Duration limit);
 
  private:

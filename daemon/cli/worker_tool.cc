@@ -47,7 +47,52 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// The one that is furthest; the first of equals.
+// Runs the worker in `mode` on the newest state under `dir`, with more arguments behind.
+absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
+                                       const std::string& dir, const std::string& mode,
+                                       const std::vector<std::string>& more, int seconds) {
+  ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, dir));
+  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
+  ASSIGN_OR_RETURN(
+      const MaterializedSnapshot snapshot,
+      MaterializeSnapshot(files, replica, absl::StrCat(folder.path(), "/state"), std::nullopt));
+  const std::string spec_path = absl::StrCat(folder.path(), "/spec");
+  const std::string spec = snapshot.genesis.spec().SerializeAsString();
+  RETURN_IF_ERROR(WriteFileDurably(
+      files, spec_path,
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(spec.data()), spec.size())));
+  std::vector<std::string> argv = {worker,         mode,
+                                   "--parameters", snapshot.path,
+                                   "--offset",     absl::StrCat(snapshot.theta_offset),
+                                   "--elements",   absl::StrCat(snapshot.elements),
+                                   "--spec",       spec_path};
+  argv.insert(argv.end(), more.begin(), more.end());
+  return RunAndCapture(argv, seconds);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir) {
+  if (!files.Exists(dir)) return absl::NotFoundError(absl::StrCat(dir, " does not exist"));
+  if (files.Exists(GenesisPath(dir))) return std::vector<std::string>{dir};
+  absl::StatusOr<std::vector<LocalProcess>> processes = ReadPeersFile(files, dir);
+  if (absl::IsNotFound(processes.status())) {
+    return absl::NotFoundError(absl::StrCat(dir, " is neither a peer's folder nor a local run's"));
+  }
+  RETURN_IF_ERROR(processes.status());
+  std::vector<std::string> folders;
+  for (const LocalProcess& process : *processes) {
+    // The whole run may have been moved since: what lies in `dir` counts, not what the file
+    // remembers.
+    const std::string folder = absl::StrCat(dir, "/", process.id);
+    if (process.role == "peer" && files.Exists(GenesisPath(folder))) folders.push_back(folder);
+  }
+  if (folders.empty()) {
+    return absl::NotFoundError(absl::StrCat(dir, " holds no peer that has a state yet"));
+  }
+  return folders;
+}
+
 absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> folders, ReplicaFolders(files, dir));
   if (folders.size() == 1) return folders.front();
@@ -69,73 +114,22 @@ absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir
   return furthest;
 }
 
-// Runs the worker in `mode` on the newest state under `dir`, with more arguments behind.
-absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
-                                       const std::string& dir, const std::string& mode,
-                                       const std::vector<std::string>& more, int seconds) {
-  ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, dir));
-  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
-  ASSIGN_OR_RETURN(const MaterializedSnapshot snapshot,
-                   MaterializeSnapshot(files, replica, absl::StrCat(folder.path(), "/state"),
-                                       std::nullopt));
-  const std::string spec_path = absl::StrCat(folder.path(), "/spec");
-  const std::string spec = snapshot.genesis.spec().SerializeAsString();
-  RETURN_IF_ERROR(WriteFileDurably(
-      files, spec_path,
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(spec.data()), spec.size())));
-  std::vector<std::string> argv = {worker,
-                                   mode,
-                                   "--parameters",
-                                   snapshot.path,
-                                   "--offset",
-                                   absl::StrCat(snapshot.theta_offset),
-                                   "--elements",
-                                   absl::StrCat(snapshot.elements),
-                                   "--spec",
-                                   spec_path};
-  argv.insert(argv.end(), more.begin(), more.end());
-  return RunAndCapture(argv, seconds);
-}
-
-}  // namespace
-
-absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir) {
-  if (!files.Exists(dir)) return absl::NotFoundError(absl::StrCat(dir, " does not exist"));
-  if (files.Exists(GenesisPath(dir))) return std::vector<std::string>{dir};
-  absl::StatusOr<std::vector<LocalProcess>> processes = ReadPeersFile(files, dir);
-  if (absl::IsNotFound(processes.status())) {
-    return absl::NotFoundError(absl::StrCat(dir, " is neither a peer's folder nor a local run's"));
-  }
-  RETURN_IF_ERROR(processes.status());
-  std::vector<std::string> folders;
-  for (const LocalProcess& process : *processes) {
-    // The whole run may have been moved since: what lies in `dir` counts, not what the file remembers.
-    const std::string folder = absl::StrCat(dir, "/", process.id);
-    if (process.role == "peer" && files.Exists(GenesisPath(folder))) folders.push_back(folder);
-  }
-  if (folders.empty()) {
-    return absl::NotFoundError(absl::StrCat(dir, " holds no peer that has a state yet"));
-  }
-  return folders;
-}
-
 absl::StatusOr<std::string> FindWorker(const std::string& program) {
   const std::string path =
       program.empty() ? absl::StrCat(ProgramFolder(), "/atoll-worker") : program;
   if (access(path.c_str(), X_OK) == 0) return path;
-  return absl::NotFoundError(absl::StrCat(
-      path, " is missing or cannot be executed; the target atoll-worker builds it"));
+  return absl::NotFoundError(
+      absl::StrCat(path, " is missing or cannot be executed; the target atoll-worker builds it"));
 }
 
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
                                          const std::string& dir, const GenerateRequest& request) {
-  ASSIGN_OR_RETURN(
-      const std::string text,
-      RunOnModel(files, worker, dir, "generate",
-                 {"--prompt", request.prompt, "--tokens", absl::StrCat(request.tokens),
-                  "--temperature", absl::StrCat(request.temperature), "--top-k",
-                  absl::StrCat(request.top_k), "--seed", absl::StrCat(request.seed)},
-                 kGenerateSeconds));
+  ASSIGN_OR_RETURN(const std::string text,
+                   RunOnModel(files, worker, dir, "generate",
+                              {"--prompt", request.prompt, "--tokens", absl::StrCat(request.tokens),
+                               "--temperature", absl::StrCat(request.temperature), "--top-k",
+                               absl::StrCat(request.top_k), "--seed", absl::StrCat(request.seed)},
+                              kGenerateSeconds));
   return absl::StrCat(request.prompt, text);
 }
 

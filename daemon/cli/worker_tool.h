@@ -21,10 +21,15 @@ struct GenerateRequest {
   uint64_t seed = 1337;
 };
 
-// The folders of the peers under `dir`, or `dir` itself if it is a peer's. NOT_FOUND if it is neither.
+// The folders of the peers under `dir`, or `dir` itself if it is a peer's. NOT_FOUND if it is
+// neither.
 absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir);
 
-// The worker's path: `program`, or atoll-worker beside this program if that is empty. NOT_FOUND if it is not there.
+// Of these the one that is furthest; the first of equals.
+absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir);
+
+// The worker's path: `program`, or atoll-worker beside this program if that is empty. NOT_FOUND if
+// it is not there.
 absl::StatusOr<std::string> FindWorker(const std::string& program);
 
 // The prompt and what the model makes of it.
