@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "atoll/v1/worker.grpc.pb.h"
-#include "fixtures.h"
+#include "tests/unit/worker/fixtures.h"
 
 namespace atolld {
 namespace {
@@ -93,7 +93,7 @@ class ProcessTest : public ::testing::Test {
         v1::MapMemory& map = *answers.emplace_back().mutable_map_memory();
         map.set_path(folder_ / "memory");
         map.set_elements(message.configured().manifest().elements());
-        map.set_local_offset(1 << 19);
+        map.set_update_offset(1 << 19);
         answers.emplace_back().mutable_write_initial_state();
         v1::TrainSteps& train = *answers.emplace_back().mutable_train();
         train.set_version(1);
