@@ -1,0 +1,101 @@
+#include "daemon/exchange/chunk_work.h"
+
+#include <utility>
+
+#include "absl/types/span.h"
+#include "compression/zstd_frame.h"
+#include "daemon/status_macros.h"
+#include "optimizer/weighted_mean.h"
+
+namespace atolld {
+namespace {
+
+// zstd's own bound on what incompressible bytes grow by, with its header and checksum.
+size_t ZstdBound(size_t bytes) { return bytes + (bytes >> 8) + 512; }
+
+}  // namespace
+
+bool BitAt(absl::string_view bitmap, size_t bit) {
+  return bit / 8 < bitmap.size() && ((static_cast<uint8_t>(bitmap[bit / 8]) >> (bit % 8)) & 1) != 0;
+}
+
+void SetBitAt(size_t bit, std::string* bitmap) {
+  char& byte = (*bitmap)[bit / 8];
+  byte = static_cast<char>(static_cast<uint8_t>(byte) | (1u << (bit % 8)));
+}
+
+bool IsContributorSet(absl::string_view bitmap, size_t bits) {
+  if (bitmap.size() != (bits + 7) / 8) return false;
+  bool any = false;
+  for (size_t bit = 0; bit < bitmap.size() * 8; ++bit) {
+    if (!BitAt(bitmap, bit)) continue;
+    if (bit >= bits) return false;
+    any = true;
+  }
+  return any;
+}
+
+size_t ChunkForm::MaxWireBytes(size_t elements) const {
+  const size_t encoded = codec->MaxEncodedBytes(elements);
+  return zstd ? ZstdBound(encoded) : encoded;
+}
+
+SharedBytes ChunkForm::ToWire(const SharedBytes& encoded) const {
+  if (!zstd) return encoded;
+  absl::StatusOr<std::string> compressed = ZstdCompress(encoded.span());
+  CHECK_OK(compressed.status());
+  return SharedBytes(*std::move(compressed));
+}
+
+absl::StatusOr<SharedBytes> ChunkForm::FromWire(const SharedBytes& wire, size_t elements) const {
+  const size_t most = codec->MaxEncodedBytes(elements);
+  if (zstd) {
+    ASSIGN_OR_RETURN(std::string encoded, ZstdDecompress(wire.span(), most));
+    return SharedBytes(std::move(encoded));
+  }
+  if (wire.size() > most) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(wire.size(), " bytes, ", elements, " values take at most ", most));
+  }
+  return wire;
+}
+
+absl::StatusOr<SharedBytes> ChunkForm::Verified(const SharedBytes& wire, size_t elements) const {
+  ASSIGN_OR_RETURN(SharedBytes encoded, FromWire(wire, elements));
+  std::vector<float> values(elements);
+  RETURN_IF_ERROR(codec->Decode(encoded.span(), absl::MakeSpan(values)));
+  return encoded;
+}
+
+absl::Status Reduce(const ChunkForm& form, size_t elements, const std::vector<float>& weights,
+                    const std::vector<Piece>& pieces, Reduced* reduced) {
+  std::vector<float> sum(elements);
+  BeginMean(absl::MakeSpan(sum));
+  std::vector<float> used;
+  reduced->contributors.assign((weights.size() + 7) / 8, '\0');
+  for (const Piece& piece : pieces) {
+    const float weight = weights[piece.contributor];
+    absl::StatusOr<SharedBytes> encoded = piece.bytes;
+    if (piece.on_wire) encoded = form.FromWire(piece.bytes, elements);
+    absl::Status status = encoded.status();
+    if (status.ok()) {
+      status = form.codec->DecodeAccumulate(encoded->span(), weight, absl::MakeSpan(sum));
+    }
+    if (!status.ok()) {
+      reduced->refused.emplace_back(piece.contributor, std::move(status));
+      continue;
+    }
+    used.push_back(weight);
+    SetBitAt(piece.contributor, &reduced->contributors);
+  }
+  if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
+  RETURN_IF_ERROR(FinishMean(used, absl::MakeSpan(sum)));
+  std::vector<uint8_t> out(form.codec->MaxEncodedBytes(elements));
+  ASSIGN_OR_RETURN(const size_t size, form.codec->Encode(sum, absl::MakeSpan(out)));
+  out.resize(size);
+  reduced->encoded = SharedBytes(std::move(out));
+  reduced->wire = form.ToWire(reduced->encoded);
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

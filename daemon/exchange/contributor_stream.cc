@@ -1,0 +1,254 @@
+#include "daemon/exchange/contributor_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kMethod[] = "/atolld.v1.Exchange/Exchange";
+constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
+constexpr absl::Duration kLastBackoff = absl::Seconds(1);
+
+// Chunks that the pool may compress ahead of the wire: enough to keep two threads and the link
+// busy.
+constexpr size_t kChunksAhead = 4;
+
+// A reducer that answers this will answer it again.
+bool IsRefusal(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kPermissionDenied:
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kUnimplemented:
+    case absl::StatusCode::kNotFound:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+ContributorStream::ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer,
+                                     Owner& owner)
+    : env_(env),
+      settings_(settings),
+      form_{settings.codec, settings.zstd},
+      reducer_(std::move(reducer)),
+      owner_(owner),
+      meter_(settings.traffic),
+      last_good_(env.executor.Now()),
+      backoff_(kFirstBackoff) {
+  Tick();
+}
+
+ContributorStream::~ContributorStream() {
+  if (call_ != nullptr) meter_.Update(*call_, env_.executor.Now());
+}
+
+void ContributorStream::Assign(const std::string& address, std::vector<Chunk> chunks,
+                               bool contributes) {
+  if (address != address_) Drop();
+  address_ = address;
+  chunks_ = std::move(chunks);
+  contributes_ = contributes;
+  if (address_.empty()) {
+    return Unreachable(absl::FailedPreconditionError("the plan gives no address for it"));
+  }
+  if (call_ == nullptr) {
+    if (Needed() && !redialling_) Dial();
+    return;
+  }
+  PlanSends();
+  Pump();
+  if (held_.has_value()) {
+    auto [result, payload] = *std::exchange(held_, std::nullopt);
+    OnResult(std::move(result), std::move(payload));
+  }
+}
+
+bool ContributorStream::Needed() const {
+  return std::any_of(chunks_.begin(), chunks_.end(),
+                     [this](const Chunk& c) { return !owner_.HasResult(c.chunk); });
+}
+
+void ContributorStream::Dial() {
+  redialling_ = false;
+  if (!Needed() || address_.empty()) return;
+  sent_.clear();
+  held_.reset();
+  const uint64_t number = ++calls_;
+  meter_.Restart(env_.executor.Now());
+  call_ = env_.transport.Dial(address_, kMethod, absl::InfiniteDuration());
+  // A call that was let go later than its callbacks must not be heard any more: hence the number.
+  Call::Events events;
+  events.on_frame = guard_.Wrap([this, number](Frame frame) {
+    if (number == calls_ && call_ != nullptr) OnFrame(std::move(frame));
+  });
+  events.on_writable = guard_.Wrap([this, number] {
+    if (number == calls_) Pump();
+  });
+  events.on_closed = guard_.Wrap([this, number](absl::Status status) {
+    if (number == calls_ && call_ != nullptr) OnClosed(std::move(status));
+  });
+  call_->Start(std::move(events));
+  v1::ToReducer open;
+  *open.mutable_open() = owner_.MakeOpen();
+  call_->Write(Pack(open));
+  PlanSends();
+  Pump();
+  call_->Read();
+}
+
+void ContributorStream::RedialLater() {
+  if (redialling_ || !Needed()) return;
+  redialling_ = true;
+  env_.executor.RunAfter(backoff_, guard_.Wrap([this] {
+    if (call_ == nullptr) Dial();
+  }));
+  backoff_ = std::min(backoff_ * 2, kLastBackoff);
+}
+
+void ContributorStream::PlanSends() {
+  todo_.clear();
+  if (!contributes_) return;
+  for (const Chunk& chunk : chunks_) {
+    const auto sent = sent_.find(chunk.chunk);
+    if (sent != sent_.end() && sent->second == chunk.attempt) continue;
+    if (!owner_.HasResult(chunk.chunk)) todo_.push_back(chunk);
+  }
+}
+
+void ContributorStream::Pump() {
+  if (call_ == nullptr) return;
+  while (!todo_.empty() && call_->unsent_bytes() < kMaxUnsentBytes) {
+    for (size_t i = 1; i < std::min(todo_.size(), kChunksAhead); ++i) {
+      owner_.WireChunk(todo_[i].chunk);
+    }
+    const Chunk next = todo_.front();
+    if (owner_.HasResult(next.chunk)) {
+      todo_.pop_front();
+      continue;
+    }
+    const SharedBytes* wire = owner_.WireChunk(next.chunk);
+    if (wire == nullptr) break;
+    todo_.pop_front();
+    sent_[next.chunk] = next.attempt;
+    v1::ToReducer message;
+    message.mutable_chunk()->set_attempt(next.attempt);
+    message.mutable_chunk()->set_chunk(next.chunk);
+    call_->Write(Pack(message, *wire));
+  }
+  meter_.Update(*call_, env_.executor.Now());
+}
+
+void ContributorStream::OnFrame(Frame frame) {
+  meter_.Update(*call_, env_.executor.Now());
+  v1::FromReducer message;
+  const absl::Status status = Unpack(frame, &message);
+  if (!status.ok() || !message.has_chunk()) {
+    Drop();
+    Unreachable(absl::InvalidArgumentError("its frame is not a result"));
+    return RedialLater();
+  }
+  OnResult(std::move(*message.mutable_chunk()), std::move(frame.payload));
+}
+
+void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
+  const uint64_t number = calls_;
+  absl::Status bad;
+  switch (owner_.Judge(reducer_, result)) {
+    case Owner::Fate::kUnwanted:
+      return Next();
+    case Owner::Fate::kEarly:
+      held_.emplace(std::move(result), std::move(payload));
+      return;
+    case Owner::Fate::kBad:
+      bad = absl::InvalidArgumentError(absl::StrCat("its result for chunk ", result.chunk(),
+                                                    " under attempt ", result.attempt(),
+                                                    " is not one of the plan's"));
+      break;
+    case Owner::Fate::kWanted:
+      const uint32_t elements = settings_.grid.Elements(result.chunk());
+      if (payload.size() <= form_.MaxWireBytes(elements)) {
+        auto opened = std::make_shared<absl::StatusOr<SharedBytes>>();
+        env_.executor.Offload(
+            [opened, form = form_, elements, payload] {
+              *opened = form.Verified(payload, elements);
+            },
+            guard_.Wrap([this, opened, number, result] {
+              if (number != calls_ || call_ == nullptr) return;
+              if (opened->ok()) {
+                last_good_ = env_.executor.Now();
+                backoff_ = kFirstBackoff;
+                refused_before_ = false;
+                owner_.OnResult(reducer_, result, **opened);
+                return Next();
+              }
+              Drop();
+              Unreachable(Annotate(opened->status(),
+                                   absl::StrCat("its result for chunk ", result.chunk())));
+              RedialLater();
+            }));
+        return;
+      }
+      bad = absl::InvalidArgumentError(
+          absl::StrCat("its result for chunk ", result.chunk(), " has ", payload.size(), " bytes"));
+  }
+  Drop();
+  Unreachable(std::move(bad));
+  RedialLater();
+}
+
+void ContributorStream::Next() {
+  if (call_ != nullptr) call_->Read();
+}
+
+void ContributorStream::OnClosed(absl::Status status) {
+  Drop();
+  // The first INVALID_ARGUMENT is about a chunk of ours; the reducer still serves us its results. A
+  // second one is final.
+  const bool refused = IsRefusal(status) || (absl::IsInvalidArgument(status) && refused_before_);
+  if (absl::IsInvalidArgument(status)) {
+    refused_before_ = true;
+    env_.log.Error(absl::StrCat("reducer ", reducer_,
+                                " refuses this peer's contribution: ", status.message()));
+  }
+  if (refused) Unreachable(std::move(status));
+  RedialLater();
+}
+
+void ContributorStream::Drop() {
+  if (call_ == nullptr) return;
+  meter_.Update(*call_, env_.executor.Now());
+  DestroyLater(env_.executor, std::move(call_));
+  call_ = nullptr;
+  todo_.clear();
+  held_.reset();
+}
+
+void ContributorStream::Unreachable(absl::Status why) {
+  last_good_ = env_.executor.Now();
+  owner_.OnUnreachable(reducer_, std::move(why));
+}
+
+void ContributorStream::Tick() {
+  const absl::Time now = env_.executor.Now();
+  if (call_ != nullptr) {
+    meter_.Update(*call_, now);
+    last_good_ = std::max(last_good_, meter_.moved());
+  }
+  if (!Needed() || held_.has_value()) last_good_ = now;
+  if (now - last_good_ >= settings_.failure_timeout) {
+    Drop();
+    Unreachable(absl::UnavailableError(
+        absl::StrCat("no progress for ", absl::FormatDuration(settings_.failure_timeout))));
+    RedialLater();
+  }
+  env_.executor.RunAfter(settings_.failure_timeout / 8, guard_.Wrap([this] { Tick(); }));
+}
+
+}  // namespace atolld

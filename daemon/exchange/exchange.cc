@@ -1,0 +1,38 @@
+#include "daemon/exchange/exchange.h"
+
+#include <utility>
+
+#include "daemon/exchange/exchange_state.h"
+
+namespace atolld {
+
+Exchange::Exchange(Env env, const ExchangeSettings& settings, const v1::Plan& plan,
+                   std::shared_ptr<const Contribution> contribution, Events events)
+    : state_(std::make_shared<State>(env, settings, std::move(contribution), std::move(events))) {
+  absl::StatusOr<ExchangePlan> made = ExchangePlan::Make(plan, settings.grid);
+  absl::Status status = made.status();
+  if (status.ok() && state_->contribution != nullptr &&
+      state_->contribution->chunks.size() != settings.grid.chunks()) {
+    status = absl::InvalidArgumentError("the contribution is not cut by the run's grid");
+  }
+  state_->version = plan.version();
+  state_->epoch = plan.epoch();
+  if (status.ok()) {
+    state_->Adopt(*std::move(made));
+  } else {
+    state_->Fail(std::move(status));
+  }
+}
+
+Exchange::~Exchange() = default;
+
+void Exchange::Update(const v1::Plan& plan) { state_->Update(plan); }
+
+void Exchange::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call) {
+  state_->Accept(open, std::move(call));
+}
+
+uint64_t Exchange::version() const { return state_->version; }
+uint64_t Exchange::epoch() const { return state_->epoch; }
+
+}  // namespace atolld

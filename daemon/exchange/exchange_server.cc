@@ -1,0 +1,143 @@
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "daemon/exchange/exchange.h"
+#include "daemon/exchange/started_call.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// Streams that wait for their Open, and streams that wait for their plan: each at most so many.
+constexpr size_t kMaxWaiting = 64;
+
+// (epoch, version): the order in which entries can follow each other.
+using Key = std::pair<uint64_t, uint64_t>;
+
+}  // namespace
+
+struct ExchangeServer::State {
+  struct Waiting {
+    std::unique_ptr<Call> call;
+    bool opened = false;
+    v1::ExchangeOpen open;
+  };
+
+  State(Env environment, std::string run, absl::Duration timeout)
+      : env(environment),
+        run_id(std::move(run)),
+        failure_timeout(timeout),
+        refusals(environment.executor) {}
+
+  void Accept(std::unique_ptr<Call> call);
+  void OnOpen(uint64_t number, const Frame& frame);
+  void Route(uint64_t number);
+  void Refuse(uint64_t number, absl::Status why);
+  void SetCurrent(Exchange* exchange);
+  size_t Count(bool opened) const;
+
+  Env env;
+  const std::string run_id;
+  const absl::Duration failure_timeout;
+
+  Exchange* current = nullptr;
+  Key newest = {0, 0};  // of all that were current
+  uint64_t accepted = 0;
+  std::map<uint64_t, Waiting> waiting;  // in the order of arrival
+  Refusals refusals;
+  CallbackGuard guard;
+};
+
+void ExchangeServer::State::Accept(std::unique_ptr<Call> call) {
+  const uint64_t number = ++accepted;
+  auto started = std::make_unique<StartedCall>(env.executor, std::move(call));
+  Call* const raw = started.get();
+  const bool full = Count(false) >= kMaxWaiting;
+  waiting[number].call = std::move(started);
+  if (full) return Refuse(number, absl::ResourceExhaustedError("too many streams without an Open"));
+  raw->Start({guard.Wrap([this, number](Frame frame) { OnOpen(number, frame); }), nullptr,
+              guard.Wrap([this, number](absl::Status) {
+                // Not from inside the call's own callback.
+                env.executor.Post(guard.Wrap([this, number] { waiting.erase(number); }));
+              })});
+  raw->Read();
+  env.executor.RunAfter(failure_timeout, guard.Wrap([this, number] {
+    const auto found = waiting.find(number);
+    if (found == waiting.end()) return;
+    Refuse(number, absl::FailedPreconditionError(found->second.opened
+                                                     ? "the plan of its entry has not arrived here"
+                                                     : "its Open has not arrived"));
+  }));
+}
+
+size_t ExchangeServer::State::Count(bool opened) const {
+  size_t count = 0;
+  for (const auto& [number, stream] : waiting) count += stream.opened == opened ? 1 : 0;
+  return count;
+}
+
+void ExchangeServer::State::OnOpen(uint64_t number, const Frame& frame) {
+  const auto found = waiting.find(number);
+  if (found == waiting.end()) return;
+  v1::ToReducer message;
+  const absl::Status status = Unpack(frame, &message);
+  if (!status.ok() || !message.has_open()) {
+    return Refuse(number, absl::InvalidArgumentError("a stream begins with an Open"));
+  }
+  if (message.open().run_id() != run_id) {
+    return Refuse(number, absl::InvalidArgumentError(
+                              absl::StrCat("this peer is in run ", run_id, ", not in run ",
+                                           message.open().run_id().substr(0, 64))));
+  }
+  const bool full = Count(true) >= kMaxWaiting;
+  found->second.opened = true;
+  found->second.open = std::move(*message.mutable_open());
+  Route(number);
+  if (full && waiting.count(number) != 0) {
+    Refuse(number, absl::ResourceExhaustedError("too many streams wait for their plan"));
+  }
+}
+
+// Hands the stream on or refuses it; leaves it waiting if its plan may still come.
+void ExchangeServer::State::Route(uint64_t number) {
+  const auto found = waiting.find(number);
+  const Key key(found->second.open.epoch(), found->second.open.version());
+  if (current != nullptr && key == newest) {
+    auto node = waiting.extract(found);
+    return current->Accept(node.mapped().open, std::move(node.mapped().call));
+  }
+  if (key < newest) {
+    return Refuse(number, absl::FailedPreconditionError(
+                              absl::StrCat("round ", key.second, " of epoch ", key.first,
+                                           " is over; this peer is in round ", newest.second,
+                                           " of epoch ", newest.first)));
+  }
+}
+
+void ExchangeServer::State::Refuse(uint64_t number, absl::Status why) {
+  auto node = waiting.extract(number);
+  refusals.Refuse(std::move(node.mapped().call), std::move(why));
+}
+
+void ExchangeServer::State::SetCurrent(Exchange* exchange) {
+  current = exchange;
+  if (current == nullptr) return;
+  newest = std::max(newest, Key(current->epoch(), current->version()));
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, stream] : waiting) {
+    if (stream.opened) numbers.push_back(number);
+  }
+  for (const uint64_t number : numbers) Route(number);
+}
+
+ExchangeServer::ExchangeServer(Env env, std::string run_id, absl::Duration failure_timeout)
+    : state_(std::make_shared<State>(env, std::move(run_id), failure_timeout)) {}
+
+ExchangeServer::~ExchangeServer() = default;
+
+void ExchangeServer::Accept(std::unique_ptr<Call> call) { state_->Accept(std::move(call)); }
+
+void ExchangeServer::SetCurrent(Exchange* exchange) { state_->SetCurrent(exchange); }
+
+}  // namespace atolld

@@ -1,0 +1,109 @@
+#include "daemon/exchange/reducer_stream.h"
+
+#include <utility>
+
+#include "daemon/status_macros.h"
+
+namespace atolld {
+
+ReducerStream::ReducerStream(Env env, const ExchangeSettings& settings, std::string contributor,
+                             std::unique_ptr<Call> call, Owner& owner)
+    : env_(env),
+      settings_(settings),
+      contributor_(std::move(contributor)),
+      owner_(owner),
+      call_(std::move(call)),
+      meter_(settings.traffic) {
+  meter_.Restart(env_.executor.Now());
+  Call::Events events;
+  events.on_frame = guard_.Wrap([this](Frame frame) { OnFrame(std::move(frame)); });
+  events.on_writable = guard_.Wrap([this] { Pump(); });
+  events.on_closed = guard_.Wrap([this](absl::Status) {
+    closed_ = true;
+    Gone();
+  });
+  call_->Start(std::move(events));
+  call_->Read();
+  Tick();
+}
+
+ReducerStream::~ReducerStream() { meter_.Update(*call_, env_.executor.Now()); }
+
+void ReducerStream::Offer(uint32_t chunk, uint32_t attempt) {
+  uint32_t& there = there_[chunk];
+  if (closed_ || there == attempt) return;
+  there = attempt;
+  todo_.emplace_back(chunk, attempt);
+  Pump();
+}
+
+void ReducerStream::Pump() {
+  while (!closed_ && !todo_.empty() && call_->unsent_bytes() < kMaxUnsentBytes) {
+    const auto [chunk, attempt] = todo_.front();
+    todo_.pop_front();
+    std::optional<Frame> frame = owner_.ResultFrame(chunk, attempt);
+    if (frame.has_value()) call_->Write(*std::move(frame));
+  }
+  meter_.Update(*call_, env_.executor.Now());
+}
+
+void ReducerStream::OnFrame(Frame frame) {
+  if (closed_) return;
+  v1::ToReducer message;
+  const absl::Status status = Unpack(frame, &message);
+  if (!status.ok() || !message.has_chunk()) {
+    return Close(absl::InvalidArgumentError("a frame that is not a contribution"));
+  }
+  Judge(message.chunk(), frame.payload);
+}
+
+void ReducerStream::Judge(const v1::ContributionChunk& chunk, const SharedBytes& payload) {
+  const absl::StatusOr<Owner::Fate> fate = owner_.OnContribution(*this, chunk, payload);
+  if (!fate.ok()) return Close(fate.status());
+  if (closed_) return;
+  if (*fate == Owner::Fate::kNext) return call_->Read();
+  held_.emplace(chunk, payload);
+  held_since_ = env_.executor.Now();
+}
+
+void ReducerStream::Resume() {
+  if (!held_.has_value() || closed_) return;
+  const absl::Time since = held_since_;
+  const auto [chunk, payload] = *std::exchange(held_, std::nullopt);
+  Judge(chunk, payload);
+  if (held_.has_value()) held_since_ = since;
+}
+
+void ReducerStream::Close(absl::Status status) {
+  if (closed_) return;
+  closed_ = true;
+  held_.reset();
+  todo_.clear();
+  call_->Finish(std::move(status));
+}
+
+void ReducerStream::Gone() {
+  if (gone_) return;
+  gone_ = true;
+  closed_ = true;
+  env_.executor.Post(guard_.Wrap([this] { owner_.OnGone(this); }));
+}
+
+void ReducerStream::Tick() {
+  const absl::Time now = env_.executor.Now();
+  meter_.Update(*call_, now);
+  // Before its first byte a stream has nothing to send, so it has not stood still either.
+  const bool waits = call_->unsent_bytes() > 0;
+  if (waits && now - meter_.moved() >= settings_.failure_timeout) {
+    env_.log.Warning(absl::StrCat("stream of ", contributor_, " has not moved for ",
+                                  absl::FormatDuration(settings_.failure_timeout)));
+    return Gone();
+  }
+  if (!waits) meter_.Touch(now);
+  if (held_.has_value() && now - held_since_ >= settings_.failure_timeout) {
+    Close(absl::FailedPreconditionError("the plan that the chunk belongs to has not arrived here"));
+  }
+  env_.executor.RunAfter(settings_.failure_timeout / 8, guard_.Wrap([this] { Tick(); }));
+}
+
+}  // namespace atolld

@@ -1,0 +1,82 @@
+// ReducerStream: the accepted side of one (contributor, reducer) pair: the other's chunks come up,
+// means go down.
+//
+// Reads one frame at a time and hands it to the owner, whose verdict decides whether to read on.
+// Results wait as numbers of chunks; at most kMaxUnsentBytes and one of them wait in the call. Loop
+// thread.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "atoll/v1/exchange.pb.h"
+#include "daemon/env.h"
+#include "daemon/exchange/exchange.h"
+#include "daemon/exchange/stream_meter.h"
+
+namespace atolld {
+
+class ReducerStream {
+ public:
+  class Owner {
+   public:
+    enum class Fate {
+      kNext,   // taken or ignored: read on
+      kEarly,  // its plan has not arrived here: wait for Resume
+    };
+    virtual ~Owner() = default;
+    // An error closes the stream with it.
+    virtual absl::StatusOr<Fate> OnContribution(const ReducerStream& stream,
+                                                const v1::ContributionChunk& chunk,
+                                                const SharedBytes& payload) = 0;
+    // The frame of a chunk's result under this attempt; nothing if it is no longer wanted.
+    virtual std::optional<Frame> ResultFrame(uint32_t chunk, uint32_t attempt) const = 0;
+    // The stream is over; called outside of the call's callbacks, may destroy the stream.
+    virtual void OnGone(ReducerStream* stream) = 0;
+  };
+
+  ReducerStream(Env env, const ExchangeSettings& settings, std::string contributor,
+                std::unique_ptr<Call> call, Owner& owner);
+  ~ReducerStream();
+
+  const std::string& contributor() const { return contributor_; }
+
+  // The other end holds this result already.
+  void MarkHeld(uint32_t chunk, uint32_t attempt) { there_[chunk] = attempt; }
+  // Sends this result unless it is there or was sent on this stream.
+  void Offer(uint32_t chunk, uint32_t attempt);
+  // A new plan has arrived: looks at the early frame again.
+  void Resume();
+  // No more is read; queued frames still go out.
+  void Close(absl::Status status);
+
+ private:
+  void OnFrame(Frame frame);
+  void Judge(const v1::ContributionChunk& chunk, const SharedBytes& payload);
+  void Pump();
+  void Gone();
+  void Tick();
+
+  Env env_;
+  const ExchangeSettings& settings_;
+  const std::string contributor_;
+  Owner& owner_;
+
+  std::unique_ptr<Call> call_;
+  bool closed_ = false;
+  bool gone_ = false;
+  std::deque<std::pair<uint32_t, uint32_t>> todo_;  // (chunk, attempt) to be sent
+  std::map<uint32_t, uint32_t> there_;  // attempt of the result that the other end has or gets
+  std::optional<std::pair<v1::ContributionChunk, SharedBytes>> held_;
+  absl::Time held_since_;
+  StreamMeter meter_;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,64 @@
+#include "daemon/exchange/started_call.h"
+
+#include <utility>
+
+namespace atolld {
+namespace {
+
+constexpr absl::Duration kKept = absl::Seconds(30);
+constexpr size_t kMaxKept = 64;
+
+}  // namespace
+
+StartedCall::StartedCall(Executor& executor, std::unique_ptr<Call> inner)
+    : executor_(executor), inner_(std::move(inner)) {}
+
+void StartedCall::Start(Events events) {
+  events_ = std::make_shared<const Events>(std::move(events));
+  if (started_) {
+    // Who comes after the end still hears of it, but not from inside its own call.
+    if (closed_) executor_.Post(guard_.Wrap([this, told = events_] { TellClosed(told); }));
+    return;
+  }
+  started_ = true;
+  // Each takes its share of the events first: they may be replaced, or this destroyed, while they
+  // run.
+  Events relay;
+  relay.on_frame = guard_.Wrap([this](Frame frame) {
+    const auto heard = events_;
+    if (heard->on_frame) heard->on_frame(std::move(frame));
+  });
+  relay.on_writable = guard_.Wrap([this] {
+    const auto heard = events_;
+    if (heard->on_writable) heard->on_writable();
+  });
+  relay.on_closed = guard_.Wrap([this](absl::Status status) {
+    closed_ = true;
+    verdict_ = std::move(status);
+    TellClosed(events_);
+  });
+  inner_->Start(std::move(relay));
+}
+
+void StartedCall::TellClosed(const std::shared_ptr<const Events>& events) {
+  const auto heard = events;
+  if (heard->on_closed) heard->on_closed(verdict_);
+}
+
+void Refusals::Refuse(std::unique_ptr<Call> call, absl::Status why) {
+  const uint64_t number = ++refused_;
+  const auto forget = [this, number] {
+    executor_.Post(guard_.Wrap([this, number] { calls_.erase(number); }));
+  };
+  call->Start({nullptr, nullptr, guard_.Wrap([forget](absl::Status) { forget(); })});
+  call->Finish(std::move(why));
+  calls_.emplace(number, std::move(call));
+  if (calls_.size() > kMaxKept) {
+    executor_.Post(guard_.Wrap([this] {
+      if (calls_.size() > kMaxKept) calls_.erase(calls_.begin());
+    }));
+  }
+  executor_.RunAfter(kKept, guard_.Wrap([this, number] { calls_.erase(number); }));
+}
+
+}  // namespace atolld
