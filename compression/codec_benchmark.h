@@ -30,7 +30,8 @@ std::vector<float> GaussianValues(size_t elements, uint64_t seed);
 
 // Measures on Gaussian values. The three are timed in turn within each repeat, so that a change of
 // the machine's speed meets all. `seconds` is a monotonic clock; nothing here reads one by itself.
-// Takes 13 bytes of memory an element. INVALID_ARGUMENT if `elements` or `repeats` is 0.
+// Takes up to 12 bytes of memory an element, zstd aside. INVALID_ARGUMENT if `elements` or
+// `repeats` is 0.
 absl::StatusOr<CodecBenchmark> MeasureCodec(const WireCodec& codec, size_t elements, int repeats,
                                             const std::function<double()>& seconds);
 

@@ -1,8 +1,8 @@
 // SharedBytes: a piece of an immutable buffer that several holders share.
 //
-// Encoded chunks are sent to one peer, hashed, kept for a retry and written to the log; none of these may copy
-// them. A SharedBytes is a view and a share of the ownership of what it views: cheap to copy, safe to pass
-// between threads, never written after it was made.
+// Encoded chunks are sent to one peer, hashed, kept for a retry and written to the log; none of
+// these may copy them. A SharedBytes is a view and a share of the ownership of what it views: cheap
+// to copy, safe to pass between threads, never written after it was made.
 #pragma once
 
 #include <cstdint>

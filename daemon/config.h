@@ -1,7 +1,8 @@
 // The one configuration file of every process: TOML, a section an idea.
 //
-// A file may hold any sections; each process reads those that it needs and checks all that are there. Every error
-// is one line: "FILE:LINE: what is wrong; what would be right", with the nearest valid name for a misspelt one.
+// A file may hold any sections; each process reads those that it needs and checks all that are
+// there. Every error is one line: "FILE:LINE: what is wrong; what would be right", with the nearest
+// valid name for a misspelt one.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +17,15 @@
 namespace atolld {
 
 struct Config {
-  struct Run {                        // [run]        (coordinator, local)
-    std::string id = "";              // empty: made from the file's name and the time of the first start
+  struct Run {            // [run]        (coordinator, local)
+    std::string id = "";  // empty: made from the file's name and the time of the first start
     uint64_t rounds = 40;
     uint64_t seed = 1337;
-    uint32_t peers = 1;               // trainers to wait for before the first round; `atoll local` starts as many
-    uint32_t quorum = 0;              // fewest peers that may commit; 0: more than half of `peers`
+    uint32_t peers =
+        1;  // trainers to wait for before the first round; `atoll local` starts as many
+    uint32_t quorum = 0;  // fewest peers that may commit; 0: more than half of `peers`
   } run;
-  struct Model {                      // [model]      (coordinator, local)
+  struct Model {  // [model]      (coordinator, local)
     std::string kind = "gpt";
     uint32_t layers = 4;
     uint32_t heads = 4;
@@ -31,62 +33,63 @@ struct Config {
     uint32_t context = 64;
     double dropout = 0;
   } model;
-  struct Data {                       // [data]       path: peer, local; the rest: coordinator, local
-    std::string path;                 // relative paths start at the config file's folder
+  struct Data {        // [data]       path: peer, local; the rest: coordinator, local
+    std::string path;  // relative paths start at the config file's folder
     double validation_fraction = 0.1;
   } data;
-  struct Inner {                      // [inner]
+  struct Inner {  // [inner]
     std::string optimizer = "adamw";
     uint32_t steps = 25;
     uint32_t batch = 12;
     double learning_rate = 1e-3;
     double min_learning_rate = 1e-4;
     uint64_t warmup_steps = 100;
-    uint64_t decay_steps = 0;         // 0: rounds x steps
+    uint64_t decay_steps = 0;  // 0: rounds x steps
     double beta1 = 0.9;
     double beta2 = 0.99;
     double weight_decay = 0.1;
     double gradient_clip = 1.0;
   } inner;
-  struct Outer {                      // [outer]
+  struct Outer {  // [outer]
     std::string rule = "nesterov";
     double learning_rate = 0.7;
     double momentum = 0.9;
   } outer;
-  struct Exchange {                   // [exchange]
-    std::string codec = "int8";       // "+zstd" may follow
+  struct Exchange {              // [exchange]
+    std::string codec = "int8";  // "+zstd" may follow
     bool error_feedback = false;
     uint32_t chunk_elements = 65536;
   } exchange;
-  struct Evaluation {                 // [evaluation]
+  struct Evaluation {  // [evaluation]
     uint64_t tokens = 65536;
     uint32_t every_rounds = 5;
   } evaluation;
-  struct Membership {                 // [membership]
+  struct Membership {                                    // [membership]
     absl::Duration failure_timeout = absl::Seconds(10);  // the one time-out; "10s", "500ms"
   } membership;
-  struct Coordinator {                // [coordinator] address: peer, coordinator; the rest: coordinator
+  struct Coordinator {  // [coordinator] address: peer, coordinator; the rest: coordinator
     std::string address = "127.0.0.1:7070";
-    std::string listen = "";          // empty: address
-    std::string dir = "";             // where the store lives
+    std::string listen = "";  // empty: address
+    std::string dir = "";     // where the store lives
     bool exit_when_sealed = false;
   } coordinator;
-  struct Peer {                       // [peer]
+  struct Peer {  // [peer]
     std::string id = "";
     std::string listen = "127.0.0.1:0";
-    std::string advertise = "";       // what others dial; empty: the address listened on
+    std::string advertise = "";  // what others dial; empty: the address listened on
     std::string dir = "";
-    uint32_t snapshot_every = 20;     // rounds
-    uint32_t keep_snapshots = 2;      // the log reaches back to the oldest kept
+    uint32_t snapshot_every = 20;  // rounds
+    uint32_t keep_snapshots = 2;   // the log reaches back to the oldest kept
   } peer;
-  struct Worker {                     // [worker]
-    std::string program = "";         // empty: atoll-worker beside this binary
+  struct Worker {              // [worker]
+    std::string program = "";  // empty: atoll-worker beside this binary
     uint32_t threads = 1;
   } worker;
-  struct Network {                    // [network]
-    bool plaintext_beyond_loopback = false;  // connections are not yet encrypted or authenticated: say so knowingly
+  struct Network {  // [network]
+    bool plaintext_beyond_loopback =
+        false;  // connections are not yet encrypted or authenticated: say so knowingly
   } network;
-  struct Log {                        // [log]
+  struct Log {  // [log]
     std::string level = "info";
   } log;
 };
@@ -98,12 +101,12 @@ enum class ConfigUse { kAny, kLocal, kCoordinator, kPeer };
 struct ConfigOverride {
   std::string option;
   std::string section;
-  std::string key;                    // must exist
+  std::string key;  // must exist
   std::variant<int64_t, std::string> value;
 };
 
-// INVALID_ARGUMENT: the file does not exist, is no TOML, or breaks a rule (overrides counted in). Relative paths
-// come back absolute.
+// INVALID_ARGUMENT: the file does not exist, is no TOML, or breaks a rule (overrides counted in).
+// Relative paths come back absolute.
 absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
                                   const std::vector<ConfigOverride>& overrides = {});
 
@@ -113,8 +116,8 @@ std::string MakeRunId(const std::string& path, absl::Time now);
 // The file that LoadConfig would read back as `config`.
 std::string FormatConfig(const Config& config);
 
-// What the coordinator records of it. The run id must be set. decay_steps 0 becomes rounds x steps, or one step past
-// the warm-up if that is later.
+// What the coordinator records of it. The run id must be set. decay_steps 0 becomes rounds x steps,
+// or one step past the warm-up if that is later.
 atolld::v1::RunSpec MakeRunSpec(const Config& config);
 
 }  // namespace atolld

@@ -44,7 +44,7 @@ struct TimeSpan {
 
 enum class TextForm {
   kOneOf,          // of `choices`
-  kCodec,          // a name of compression's registry, "+zstd" may follow
+  kCodec,          // what compression's ParseCodecName takes
   kId,             // 1-64 characters of [a-z0-9-]
   kPath,           // relative ones start at the file's folder
   kDialAddress,    // "host:port" or "unix:/path"

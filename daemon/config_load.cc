@@ -14,7 +14,7 @@
 #include "daemon/config.h"
 #include "daemon/config_fields.h"
 #include "daemon/config_rules.h"
-#include "daemon/nearest_name.h"
+#include "daemon/suggestion.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {

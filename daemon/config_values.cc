@@ -13,10 +13,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "compression/codec.h"
+#include "compression/wire_codec.h"
 #include "daemon/config_fields.h"
-#include "daemon/nearest_name.h"
 #include "daemon/status_macros.h"
+#include "daemon/suggestion.h"
 
 namespace atolld {
 namespace {
@@ -159,14 +159,12 @@ absl::Status CheckText(const ConfigField& field, const Text& text, const std::st
         if (value == choice) return absl::OkStatus();
       }
       return Refuse(field, Quoted(text.choices),
-                    absl::StrCat(found, suggestion(NearestName(value, text.choices))));
+                    absl::StrCat(found, suggestion(LikelyName(value, text.choices))));
     }
-    case TextForm::kCodec: {
-      const std::string name(absl::StripSuffix(value, "+zstd"));
-      if (FindCodec(name).ok()) return absl::OkStatus();
-      return Refuse(field, absl::StrCat(Quoted(CodecNames()), ", which '+zstd' may follow"),
-                    absl::StrCat(found, suggestion(NearestName(name, CodecNames()))));
-    }
+    case TextForm::kCodec:
+      if (ParseCodecName(value).ok()) return absl::OkStatus();
+      return Refuse(field, Quoted(WireCodecNames()),
+                    absl::StrCat(found, suggestion(LikelyName(value, WireCodecNames()))));
     case TextForm::kId:
       if (IsId(value)) return absl::OkStatus();
       return Refuse(field, "1 to 64 characters of a-z, 0-9 and '-'", found);

@@ -1,12 +1,14 @@
 // The seam between Atoll and the machine: time, threads, files, network and randomness.
 //
-// Every state machine of the daemon sees the world through these interfaces alone, so that the same code runs in
-// production (posix_env.h, transport/grpc_transport.h) and in a deterministic simulation. Nothing outside an
-// implementation of this header may read a clock, sleep, open a file or a socket, or draw a random number.
+// Every state machine of the daemon sees the world through these interfaces alone, so that the same
+// code runs in production (posix_env.h, transport/grpc_transport.h) and in a deterministic
+// simulation. Nothing outside an implementation of this header may read a clock, sleep, open a file
+// or a socket, or draw a random number.
 //
-// Thread rule: one loop thread runs all state. Every callback below runs on it, one at a time, never from
-// inside the call that caused it. Only Executor::Post may be called from other threads. Work that takes long
-// (encode, reduce, hash, outer step, files) goes to the pool by Executor::Offload and touches no shared state.
+// Thread rule: one loop thread runs all state. Every callback below runs on it, one at a time,
+// never from inside the call that caused it. Only Executor::Post may be called from other threads.
+// Work that takes long (encode, reduce, hash, outer step, files) goes to the pool by
+// Executor::Offload and touches no shared state.
 #pragma once
 
 #include <cstdint>
@@ -48,7 +50,8 @@ class Executor {
   // Runs `task` on the loop, after all that was posted before. From any thread.
   virtual void Post(Task task) = 0;
 
-  // Runs `task` on the loop after `delay`. Cancel of a timer that has run or was cancelled does nothing.
+  // Runs `task` on the loop after `delay`. Cancel of a timer that has run or was cancelled does
+  // nothing.
   virtual TimerId RunAfter(absl::Duration delay, Task task) = 0;
   virtual void Cancel(TimerId timer) = 0;
 
@@ -61,14 +64,15 @@ class Executor {
 
 // ---------------------------------------------------------------------------------------------------------------
 // Files. Synchronous: call it from the pool, or at start before the loop runs. Paths are absolute.
-// Errors: NOT_FOUND, RESOURCE_EXHAUSTED (disk full: ENOSPC, EDQUOT), PERMISSION_DENIED, else UNKNOWN; each names the path.
+// Errors: NOT_FOUND, RESOURCE_EXHAUSTED (disk full: ENOSPC, EDQUOT), PERMISSION_DENIED, else
+// UNKNOWN; each names the path.
 
 class WritableFile {
  public:
   virtual ~WritableFile() = default;  // closes; unsynced bytes may be lost
   virtual absl::Status Append(absl::Span<const uint8_t> bytes) = 0;
-  // Returns once all appended bytes are durable. A failed fsync ends the process: the kernel has dropped the
-  // dirty pages, so a retry would lie.
+  // Returns once all appended bytes are durable. A failed fsync ends the process: the kernel has
+  // dropped the dirty pages, so a retry would lie.
   virtual absl::Status Sync() = 0;
 };
 
@@ -83,28 +87,33 @@ class ReadableFile {
 class Files {
  public:
   virtual ~Files() = default;
-  virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;  // empties it
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(
+      const std::string& path) = 0;  // empties it
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  virtual absl::Status Remove(const std::string& path) = 0;    // a file; OK if it is not there
+  virtual absl::Status Remove(const std::string& path) = 0;  // a file; OK if it is not there
   virtual absl::Status Truncate(const std::string& path, uint64_t size) = 0;
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // Makes creations, renames and removals in `directory` durable.
   virtual absl::Status SyncDirectory(const std::string& directory) = 0;
-  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;  // names, sorted
+  virtual absl::StatusOr<std::vector<std::string>> List(
+      const std::string& directory) = 0;  // names, sorted
   virtual bool Exists(const std::string& path) = 0;
 };
 
 // Reads a whole file of at most `limit` bytes.
 absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint64_t limit);
-// Writes `path` so that after a crash it is there whole, or as it was before: temporary file, sync, rename, sync.
-absl::Status WriteFileDurably(Files& files, const std::string& path, absl::Span<const uint8_t> bytes);
+// Writes `path` so that after a crash it is there whole, or as it was before: temporary file, sync,
+// rename, sync.
+absl::Status WriteFileDurably(Files& files, const std::string& path,
+                              absl::Span<const uint8_t> bytes);
 
 // ---------------------------------------------------------------------------------------------------------------
 // Network. Every RPC, unary ones too, is one bidirectional call that carries frames.
 
-// One message: a serialised protobuf without its field 15, and that field's bytes (bulk data, may be empty).
+// One message: a serialised protobuf without its field 15, and that field's bytes (bulk data, may
+// be empty).
 struct Frame {
   std::string message;
   SharedBytes payload;
@@ -118,29 +127,34 @@ absl::Status Unpack(const Frame& frame, google::protobuf::MessageLite* message);
 class Call {
  public:
   struct Events {
-    std::function<void(Frame)> on_frame;         // answers one Read()
-    std::function<void()> on_writable;           // unsent_bytes() has fallen to or below the low-water mark
-    // Once, last: the call is over. Client: the server's status, or UNAVAILABLE when the link broke or could not
-    // be made. Server: OK when the client has half-closed and all was read, else CANCELLED/UNAVAILABLE.
+    std::function<void(Frame)> on_frame;  // answers one Read()
+    std::function<void()> on_writable;  // unsent_bytes() has fallen to or below the low-water mark
+    // Once, last: the call is over. Client: the server's status, or UNAVAILABLE when the link broke
+    // or could not be made. Server: OK when the client has half-closed and all was read, else
+    // CANCELLED/UNAVAILABLE.
     std::function<void(absl::Status)> on_closed;
   };
 
   virtual ~Call() = default;
 
-  // Must be called once, before the loop returns to the executor, by whoever received or made the call.
+  // Must be called once, before the loop returns to the executor, by whoever received or made the
+  // call.
   virtual void Start(Events events) = 0;
 
   // Asks for one frame. At most one may be outstanding; not asking is the back-pressure.
   virtual void Read() = 0;
 
-  // Queues a frame. The caller watches unsent_bytes() and waits for on_writable above its own limit.
+  // Queues a frame. The caller watches unsent_bytes() and waits for on_writable above its own
+  // limit.
   virtual void Write(Frame frame) = 0;
   virtual size_t unsent_bytes() const = 0;
 
-  // Client: no more writes (half-close). Server: ends the call with `status` once all queued frames are sent.
+  // Client: no more writes (half-close). Server: ends the call with `status` once all queued frames
+  // are sent.
   virtual void Finish(absl::Status status) = 0;
 
-  // Bytes handed to the wire so far on this call: messages with their 5-byte prefix, without TCP and HTTP/2 frames.
+  // Bytes handed to the wire so far on this call: messages with their 5-byte prefix, without TCP
+  // and HTTP/2 frames.
   virtual uint64_t sent_bytes() const = 0;
 
   // Who is at the other end: "host:port" or "unix:..."; with certificates also the identity.
@@ -150,7 +164,8 @@ class Call {
 class Listener {  // destroying it stops listening and breaks every call accepted through it
  public:
   virtual ~Listener() = default;
-  virtual std::string address() const = 0;  // with the port that the system chose, if 0 was asked for
+  virtual std::string address()
+      const = 0;  // with the port that the system chose, if 0 was asked for
 };
 
 class Transport {
@@ -161,18 +176,20 @@ class Transport {
   virtual ~Transport() = default;
 
   // Address "host:port" or "unix:/path". FAILED_PRECONDITION names the address when it is in use.
-  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, Acceptor acceptor) = 0;
+  virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                           Acceptor acceptor) = 0;
 
-  // Never blocks; a peer that cannot be reached shows as on_closed(UNAVAILABLE). Every call has a deadline; a
-  // long-lived stream passes absl::InfiniteDuration() and relies on keepalive and its own liveness rule.
+  // Never blocks; a peer that cannot be reached shows as on_closed(UNAVAILABLE). Every call has a
+  // deadline; a long-lived stream passes absl::InfiniteDuration() and relies on keepalive and its
+  // own liveness rule.
   virtual std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                                      absl::Duration deadline) = 0;
 };
 
 // ---------------------------------------------------------------------------------------------------------------
 
-// Where a process says what happened. One line a call; begin it with the round it is about ("round 12: ...").
-// Any thread.
+// Where a process says what happened. One line a call; begin it with the round it is about ("round
+// 12: ..."). Any thread.
 class Log {
  public:
   enum class Level { kDebug, kInfo, kWarning, kError };
@@ -192,12 +209,14 @@ struct Env {
   Log& log;
 };
 
-// Wraps callbacks so that they do nothing once the owner is gone. A member of the owner, declared last.
+// Wraps callbacks so that they do nothing once the owner is gone. A member of the owner, declared
+// last.
 class CallbackGuard {
  public:
   template <typename Function>
   auto Wrap(Function function) const {
-    return [weak = std::weak_ptr<const bool>(alive_), function = std::move(function)](auto&&... arguments) mutable {
+    return [weak = std::weak_ptr<const bool>(alive_),
+            function = std::move(function)](auto&&... arguments) mutable {
       if (weak.lock() != nullptr) function(std::forward<decltype(arguments)>(arguments)...);
     };
   }
@@ -206,8 +225,8 @@ class CallbackGuard {
   std::shared_ptr<const bool> alive_ = std::make_shared<const bool>(true);
 };
 
-// Runs jobs on the pool one after another, in the order of Run: for state that long work changes (a replica,
-// a store). Loop thread.
+// Runs jobs on the pool one after another, in the order of Run: for state that long work changes (a
+// replica, a store). Loop thread.
 class SerialQueue {
  public:
   explicit SerialQueue(Executor& executor);

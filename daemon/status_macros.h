@@ -1,4 +1,5 @@
-// The few status and check macros that Debian 12's Abseil lacks, under the names that later releases use.
+// The few status and check macros that Debian 12's Abseil lacks, under the names that later
+// releases use.
 #pragma once
 
 #include <cstdlib>
@@ -19,9 +20,9 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view conte
 
 }  // namespace atolld
 
-#define RETURN_IF_ERROR(expression)                        \
-  do {                                                     \
-    const absl::Status return_if_error_status = (expression); \
+#define RETURN_IF_ERROR(expression)                                  \
+  do {                                                               \
+    const absl::Status return_if_error_status = (expression);        \
     if (!return_if_error_status.ok()) return return_if_error_status; \
   } while (false)
 
@@ -35,18 +36,18 @@ inline absl::Status Annotate(const absl::Status& status, absl::string_view conte
   declaration = std::move(temporary).value()
 
 // Our own bugs end the process, in release builds too.
-#define CHECK(condition)                                                                             \
-  do {                                                                                               \
-    if (!(condition)) {                                                                              \
-      std::cerr << __FILE__ << ":" << __LINE__ << ": check failed: " #condition << std::endl;        \
-      std::abort();                                                                                  \
-    }                                                                                                \
+#define CHECK(condition)                                                                      \
+  do {                                                                                        \
+    if (!(condition)) {                                                                       \
+      std::cerr << __FILE__ << ":" << __LINE__ << ": check failed: " #condition << std::endl; \
+      std::abort();                                                                           \
+    }                                                                                         \
   } while (false)
-#define CHECK_OK(expression)                                                                         \
-  do {                                                                                               \
-    const absl::Status check_ok_status = (expression);                                               \
-    if (!check_ok_status.ok()) {                                                                     \
-      std::cerr << __FILE__ << ":" << __LINE__ << ": " << check_ok_status << std::endl;              \
-      std::abort();                                                                                  \
-    }                                                                                                \
+#define CHECK_OK(expression)                                                            \
+  do {                                                                                  \
+    const absl::Status check_ok_status = (expression);                                  \
+    if (!check_ok_status.ok()) {                                                        \
+      std::cerr << __FILE__ << ":" << __LINE__ << ": " << check_ok_status << std::endl; \
+      std::abort();                                                                     \
+    }                                                                                   \
   } while (false)

@@ -39,7 +39,7 @@ class AverageRule final : public OuterRule {
                     absl::Span<const absl::Span<float>> buffers) const override;
 
  private:
-  const std::vector<std::string> buffers_;
+  const std::vector<std::string> buffers_ = {};  // Clang wants a const member initialised
 };
 
 }  // namespace atolld

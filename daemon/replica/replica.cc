@@ -39,14 +39,14 @@ absl::Status WriteGenesisSnapshot(Files& files, const std::string& dir, absl::Sp
   *info.mutable_genesis() = *genesis;
   const std::string path = SnapshotPath(dir, 0);
   ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotWriter> writer,
-                   SnapshotWriter::Create(files, absl::StrCat(path, ".tmp"), path, info));
+                   SnapshotWriter::Create(files, absl::StrCat(path, ".tmp"), info));
   const BlockMap& map = writer->map();
   for (uint64_t block = 0; block < map.blocks(); ++block) {
     RETURN_IF_ERROR(
         writer->AppendBlock(BytesOf(memory.Buffer(map.Buffer(block)))
                                 .subspan(map.InBuffer(block) * kBlockBytes, map.Bytes(block))));
   }
-  return writer->Finish();
+  return writer->Finish(path);
 }
 
 }  // namespace

@@ -119,22 +119,20 @@ absl::Status SnapshotReader::ReadBlock(uint64_t block, absl::Span<uint8_t> out) 
   return Annotate(status, absl::StrCat(path_, ": offset ", offset));
 }
 
-SnapshotWriter::SnapshotWriter(Files& files, std::string temporary, std::string path,
-                               v1::SnapshotInfo info, uint64_t head_bytes)
+SnapshotWriter::SnapshotWriter(Files& files, std::string temporary, v1::SnapshotInfo info,
+                               uint64_t head_bytes)
     : files_(files),
       temporary_(std::move(temporary)),
-      path_(std::move(path)),
       info_(std::move(info)),
       map_(info_),
       head_bytes_(head_bytes) {}
 
 absl::StatusOr<std::unique_ptr<SnapshotWriter>> SnapshotWriter::Create(Files& files,
                                                                        const std::string& temporary,
-                                                                       const std::string& path,
                                                                        v1::SnapshotInfo info) {
   const std::string head = MakeHead(info);
   std::unique_ptr<SnapshotWriter> writer(
-      new SnapshotWriter(files, temporary, path, std::move(info), head.size()));
+      new SnapshotWriter(files, temporary, std::move(info), head.size()));
   ASSIGN_OR_RETURN(writer->file_, files.Create(temporary));
   RETURN_IF_ERROR(writer->file_->Append(
       absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(head.data()), head.size())));
@@ -142,9 +140,8 @@ absl::StatusOr<std::unique_ptr<SnapshotWriter>> SnapshotWriter::Create(Files& fi
   return writer;
 }
 
-absl::StatusOr<std::unique_ptr<SnapshotWriter>> SnapshotWriter::Resume(Files& files,
-                                                                       const std::string& temporary,
-                                                                       const std::string& path) {
+absl::StatusOr<std::unique_ptr<SnapshotWriter>> SnapshotWriter::Resume(
+    Files& files, const std::string& temporary) {
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files.OpenToRead(temporary));
   v1::SnapshotInfo info;
   uint64_t head_bytes = 0;
@@ -153,7 +150,7 @@ absl::StatusOr<std::unique_ptr<SnapshotWriter>> SnapshotWriter::Resume(Files& fi
     return absl::DataLossError(absl::StrCat(temporary, ": the file ends in its head"));
   }
   std::unique_ptr<SnapshotWriter> writer(
-      new SnapshotWriter(files, temporary, path, std::move(info), head_bytes));
+      new SnapshotWriter(files, temporary, std::move(info), head_bytes));
   writer->size_ = head_bytes;
   std::vector<uint8_t> bytes(kBlockBytes);
   for (uint64_t block = 0; block < writer->map_.blocks(); ++block) {
@@ -182,12 +179,17 @@ absl::Status SnapshotWriter::AppendBlock(absl::Span<const uint8_t> bytes) {
   return absl::OkStatus();
 }
 
-absl::Status SnapshotWriter::Finish() {
+absl::Status SnapshotWriter::Finish(const std::string& path) {
   CHECK(next_block_ == map_.blocks());
   RETURN_IF_ERROR(file_->Sync());
   file_ = nullptr;
-  RETURN_IF_ERROR(files_.Rename(temporary_, path_));
-  return files_.SyncDirectory(path_.substr(0, path_.rfind('/')));
+  ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> written, files_.OpenToRead(temporary_));
+  if (written->size() != size_) {
+    return absl::DataLossError(
+        absl::StrCat(temporary_, ": it has ", written->size(), " bytes, ", size_, " were written"));
+  }
+  RETURN_IF_ERROR(files_.Rename(temporary_, path));
+  return files_.SyncDirectory(path.substr(0, path.rfind('/')));
 }
 
 }  // namespace atolld

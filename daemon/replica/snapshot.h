@@ -75,19 +75,17 @@ class SnapshotReader {
 
 class SnapshotWriter {
  public:
-  // Begins `temporary`, which Finish renames to `path`. The info must have passed
+  // Begins `temporary`, which Finish renames. The info must have passed
   // CheckSnapshotInfo.
   static absl::StatusOr<std::unique_ptr<SnapshotWriter>> Create(Files& files,
                                                                 const std::string& temporary,
-                                                                const std::string& path,
                                                                 v1::SnapshotInfo info);
 
   // Goes on with a `temporary` that an earlier writer left: keeps every whole block that its leaf
   // confirms, up to the first that it does not. NOT_FOUND or DATA_LOSS: there is nothing to go on
   // with.
   static absl::StatusOr<std::unique_ptr<SnapshotWriter>> Resume(Files& files,
-                                                                const std::string& temporary,
-                                                                const std::string& path);
+                                                                const std::string& temporary);
 
   const v1::SnapshotInfo& info() const { return info_; }
   const BlockMap& map() const { return map_; }
@@ -96,16 +94,15 @@ class SnapshotWriter {
   // Appends block next_block(). DATA_LOSS if it is not what its leaf says; nothing is written then.
   absl::Status AppendBlock(absl::Span<const uint8_t> bytes);
 
-  // Durable under its final name when it returns. All blocks must be there.
-  absl::Status Finish();
+  // Gives it its final name; durable when it returns. All blocks must be there. DATA_LOSS: somebody
+  // else wrote into the file; Resume finds what is sound of it.
+  absl::Status Finish(const std::string& path);
 
  private:
-  SnapshotWriter(Files& files, std::string temporary, std::string path, v1::SnapshotInfo info,
-                 uint64_t head_bytes);
+  SnapshotWriter(Files& files, std::string temporary, v1::SnapshotInfo info, uint64_t head_bytes);
 
   Files& files_;
   const std::string temporary_;
-  const std::string path_;
   const v1::SnapshotInfo info_;
   const BlockMap map_;
   const uint64_t head_bytes_;

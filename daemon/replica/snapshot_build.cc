@@ -150,7 +150,7 @@ class SnapshotBuild {
 
   absl::Status Assemble() {
     ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotWriter> writer,
-                     SnapshotWriter::Create(files_, absl::StrCat(path_, ".tmp"), path_, info_));
+                     SnapshotWriter::Create(files_, absl::StrCat(path_, ".tmp"), info_));
     stage_paths_.push_back(
         absl::StrCat(path_, ".tmp"));  // gone under this name once it is finished
     std::vector<uint8_t> bytes(kBlockBytes);
@@ -165,7 +165,7 @@ class SnapshotBuild {
       RETURN_IF_ERROR(stage->ReadAt(in_buffer * kBlockBytes, part));
       RETURN_IF_ERROR(Annotate(writer->AppendBlock(part), path_));
     }
-    return writer->Finish();
+    return writer->Finish(path_);
   }
 
   Files& files_;

@@ -6,6 +6,7 @@
 // one, and what was verified is not fetched twice. Loop thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,6 +18,9 @@
 #include "daemon/replica/replica.h"
 
 namespace atolld {
+
+inline constexpr char kFetchEntriesMethod[] = "/atolld.v1.Replica/FetchEntries";
+inline constexpr char kFetchSnapshotMethod[] = "/atolld.v1.Replica/FetchSnapshot";
 
 // Serves FetchEntries and FetchSnapshot from the files under `dir`.
 class Donor {
@@ -34,6 +38,9 @@ struct FetchSource {
   std::string run_id;
   std::vector<std::string> donors;  // addresses, best first
   absl::Duration failure_timeout;   // a donor without progress for so long is left
+  // Longest payload that an entry can have (MaxPayloadBytes of the run); a donor that sends more
+  // lies.
+  uint64_t payload_limit = uint64_t{1} << 40;
 };
 
 // Fetches committed entries first..last in order; each is checked against its own header's payload

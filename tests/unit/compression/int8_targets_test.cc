@@ -58,7 +58,7 @@ std::vector<std::vector<float>> Inputs(size_t elements) {
 class Int8Targets : public ::testing::TestWithParam<std::string> {
  protected:
   const ScopedSimdTarget pinned_{GetParam()};
-  const Int8Codec codec_;
+  const Int8Codec codec_{};
 };
 
 INSTANTIATE_TEST_SUITE_P(All, Int8Targets, ::testing::ValuesIn(SimdTargetNames()),

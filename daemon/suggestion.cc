@@ -1,4 +1,4 @@
-#include "daemon/nearest_name.h"
+#include "daemon/suggestion.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace atolld {
 
-size_t EditDistance(absl::string_view a, absl::string_view b) {
+size_t SpellingDistance(absl::string_view a, absl::string_view b) {
   // Three rows of the classic table (optimal string alignment): the row before the last is for
   // swaps.
   std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
@@ -28,11 +28,11 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
   return last[b.size()];
 }
 
-std::string NearestName(absl::string_view name, const std::vector<std::string>& candidates) {
+std::string LikelyName(absl::string_view name, const std::vector<std::string>& candidates) {
   const std::string* nearest = nullptr;
   size_t smallest = 0;
   for (const std::string& candidate : candidates) {
-    const size_t distance = EditDistance(name, candidate);
+    const size_t distance = SpellingDistance(name, candidate);
     const size_t limit = std::max(std::max(name.size(), candidate.size()) / 3, size_t{1});
     if (distance > limit || distance >= candidate.size()) continue;
     if (nearest == nullptr || distance < smallest) {
@@ -44,7 +44,7 @@ std::string NearestName(absl::string_view name, const std::vector<std::string>& 
 }
 
 std::string Suggestion(absl::string_view name, const std::vector<std::string>& candidates) {
-  const std::string nearest = NearestName(name, candidates);
+  const std::string nearest = LikelyName(name, candidates);
   if (!nearest.empty()) return absl::StrCat("; did you mean '", nearest, "'?");
   if (candidates.empty()) return "";
   return absl::StrCat("; valid are: ", absl::StrJoin(candidates, ", "));

@@ -1,0 +1,86 @@
+// `atoll bench codec`.
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "compression/codec_benchmark.h"
+#include "compression/wire_codec.h"
+#include "daemon/cli/format.h"
+#include "daemon/cli/verbs.h"
+#include "daemon/posix_files.h"
+
+namespace atolld {
+namespace {
+
+struct BenchOptions {
+  std::string codec = "int8";
+  uint64_t elements = 16 << 20;
+  int repeats = 9;
+  std::string json;
+};
+
+double MonotonicSeconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+int BenchCodec(const BenchOptions& options) {
+  const absl::StatusOr<WireCodec> codec = ParseCodecName(options.codec);
+  if (!codec.ok()) return Report(codec.status(), kWrongCall);
+  const absl::StatusOr<CodecBenchmark> result =
+      MeasureCodec(*codec, options.elements, options.repeats, MonotonicSeconds);
+  if (!result.ok()) return Report(result.status(), kFailed);
+  const nlohmann::ordered_json json = {{"codec", result->codec},
+                                       {"elements", result->elements},
+                                       {"encode_gb_per_s", result->encode_gb_per_s},
+                                       {"decode_gb_per_s", result->decode_gb_per_s},
+                                       {"memcpy_gb_per_s", result->memcpy_gb_per_s},
+                                       {"bytes", result->bytes},
+                                       {"relative_error", result->relative_error}};
+  const std::string text = json.dump(2) + "\n";
+  if (options.json == "-") {
+    std::fputs(text.c_str(), stdout);
+    return kDone;
+  }
+  if (!options.json.empty()) {
+    PosixFiles files;
+    const absl::Status written = WriteFileDurably(
+        files, std::filesystem::absolute(options.json).string(),
+        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+    if (!written.ok()) return Report(written, kFailed);
+  }
+  const std::vector<std::vector<std::string>> rows = {
+      {"codec", result->codec},
+      {"values", WithThousands(result->elements)},
+      {"encode", absl::StrFormat("%.2f GB/s of fp32", result->encode_gb_per_s)},
+      {"decode", absl::StrFormat("%.2f GB/s of fp32", result->decode_gb_per_s)},
+      {"memcpy", absl::StrFormat("%.2f GB/s", result->memcpy_gb_per_s)},
+      {"bytes",
+       absl::StrFormat("%s (%.3f a value)", WithThousands(result->bytes),
+                       static_cast<double>(result->bytes) / static_cast<double>(result->elements))},
+      {"relative error", absl::StrFormat("%.3g", result->relative_error)}};
+  for (const std::string& line : AlignColumns(rows, "<<")) std::printf("%s\n", line.c_str());
+  return kDone;
+}
+
+}  // namespace
+
+void AddBenchVerbs(CommandLine& command_line) {
+  const auto options = std::make_shared<BenchOptions>();
+  CLI::App* verb = command_line.AddVerb(
+      "bench codec", "How fast and how exact a codec is, beside memcpy, one thread",
+      "atoll bench codec --codec int8 --elements 16777216 --json codec.json",
+      [options] { return BenchCodec(*options); });
+  verb->add_option("--codec", options->codec, "As in a config: int8, fp32, int8+zstd");
+  verb->add_option("--elements", options->elements, "How many fp32 values")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
+  verb->add_option("--repeats", options->repeats, "The median of so many is told")
+      ->check(CLI::Range(1, 1000));
+  verb->add_option("--json", options->json, "Write the result there; - for standard output");
+}
+
+}  // namespace atolld

@@ -1,0 +1,113 @@
+#include "daemon/cli/command_line.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "daemon/suggestion.h"
+
+namespace atolld {
+namespace {
+
+// The verb that the call has reached.
+const CLI::App* Deepest(const CLI::App* app) {
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().back();
+  return app;
+}
+
+std::vector<std::string> VerbNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(verb->get_name());
+  }
+  return names;
+}
+
+std::vector<std::string> OptionNames(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back(absl::StrCat("--", name));
+  }
+  return names;
+}
+
+std::string FullName(const CLI::App* app) {
+  std::string name = app->get_name();
+  for (const CLI::App* up = app->get_parent(); up != nullptr; up = up->get_parent()) {
+    name = absl::StrCat(up->get_name(), " ", name);
+  }
+  return name;
+}
+
+}  // namespace
+
+CommandLine::CommandLine() : app_("Trains one model on many poorly connected machines.", "atoll") {
+  app_.require_subcommand(1);
+  app_.set_version_flag("--version", "atoll 0.1.0");
+  app_.footer("Exit codes: 0 done, 1 failed, 2 the call or the config is wrong.");
+  app_.option_defaults()->always_capture_default();
+}
+
+void CommandLine::DescribeGroup(const std::string& name, const std::string& summary) {
+  app_.add_subcommand(name, summary)->require_subcommand(1);
+}
+
+CLI::App* CommandLine::AddVerb(const std::string& path, const std::string& summary,
+                               const std::string& example, std::function<int()> action) {
+  const std::vector<std::string> words = absl::StrSplit(path, ' ');
+  CLI::App* parent = &app_;
+  for (size_t i = 0; i + 1 < words.size(); ++i) parent = parent->get_subcommand(words[i]);
+  CLI::App* verb = parent->add_subcommand(words.back(), summary);
+  verb->footer(absl::StrCat("Example:\n  ", example));
+  actions_[verb] = std::move(action);
+  return verb;
+}
+
+std::string CommandLine::Explain(const CLI::ParseError& error) const {
+  const CLI::App* verb = Deepest(&app_);
+  const std::string name = FullName(verb);
+  const std::vector<std::string> verbs = VerbNames(*verb);
+  const std::vector<std::string> extras = verb->remaining();
+  if (!extras.empty()) {
+    const std::string extra = extras.front().substr(0, extras.front().find('='));
+    if (absl::StartsWith(extra, "-")) {
+      return absl::StrCat(name, ": unknown option '", extra, "'",
+                          Suggestion(extra, OptionNames(*verb)));
+    }
+    if (!verbs.empty()) {
+      return absl::StrCat(name, ": unknown verb '", extra, "'", Suggestion(extra, verbs));
+    }
+    return absl::StrCat(name, ": '", extra, "' is one argument too many");
+  }
+  if (!verbs.empty()) {
+    return absl::StrCat(name, ": a verb is needed: ", absl::StrJoin(verbs, ", "));
+  }
+  std::string reason = error.what();
+  std::replace(reason.begin(), reason.end(), '\n', ' ');
+  return absl::StrCat(name, ": ", reason);
+}
+
+int CommandLine::Run(int argc, char** argv) {
+  try {
+    app_.parse(argc, argv);
+  } catch (const CLI::Success& wanted) {  // help or version
+    return app_.exit(wanted);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "%s\n", Explain(error).c_str());
+    return kWrongCall;
+  }
+  return actions_.at(Deepest(&app_))();
+}
+
+int Report(const absl::Status& status, int code) {
+  std::string line(status.message());
+  std::replace(line.begin(), line.end(), '\n', ' ');
+  std::fprintf(stderr, "%s\n", line.c_str());
+  return code;
+}
+
+}  // namespace atolld

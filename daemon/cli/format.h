@@ -1,0 +1,35 @@
+// Numbers, times and tables as people read them.
+//
+// Pure functions, any thread. Widths count code points: every character that we print takes one
+// column.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+
+namespace atolld {
+
+std::string WithThousands(uint64_t number);  // "1,234,567"
+std::string FormatBytes(double bytes);       // "512 B", "1.2 kB", "3.4 MB": powers of ten
+std::string FormatRate(double per_second);   // "950", "15.3k", "2.1M"
+std::string FormatSeconds(double seconds);   // "48 s", "3:07", "1:02:09"
+std::string FormatRatio(double ratio);       // "4.0x", "101x"
+
+size_t TextWidth(absl::string_view utf8);
+// Cut to `width` columns, the last one "…" if something was cut.
+std::string CutToWidth(absl::string_view utf8, size_t width);
+std::string PadRight(absl::string_view utf8, size_t width);
+std::string PadLeft(absl::string_view utf8, size_t width);
+
+// Lines of aligned columns, two spaces between. A column whose alignment is '>' stands right, else
+// left; trailing spaces are left out. Every row has as many cells as `alignment` has characters.
+std::vector<std::string> AlignColumns(const std::vector<std::vector<std::string>>& rows,
+                                      absl::string_view alignment);
+
+// A command as a shell takes it: arguments with odd characters quoted.
+std::string ShellCommand(const std::vector<std::string>& arguments);
+
+}  // namespace atolld

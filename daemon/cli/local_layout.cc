@@ -1,0 +1,175 @@
+#include "daemon/cli/local_layout.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "daemon/cli/format.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint64_t kLargestPeersFile = 16 << 20;
+
+absl::Status WriteText(Files& files, const std::string& path, const std::string& text) {
+  return WriteFileDurably(
+      files, path, absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+LocalProcess Process(const std::string& dir, const std::string& id, const std::string& role,
+                     const std::string& atolld_program) {
+  LocalProcess process;
+  process.id = id;
+  process.role = role;
+  process.dir = absl::StrCat(dir, "/", id);
+  process.command = {atolld_program, role, "--config", absl::StrCat(process.dir, "/config.toml")};
+  return process;
+}
+
+// The config of one process of the run: the run's own, with what is this process's alone.
+Config ConfigOf(const Config& run, const LocalProcess& process, const std::string& address) {
+  Config config = run;
+  config.coordinator = Config::Coordinator();
+  config.coordinator.address = address;
+  const Config::Peer defaults;
+  config.peer.id = defaults.id;
+  config.peer.dir = defaults.dir;
+  config.peer.listen = defaults.listen;
+  config.peer.advertise = defaults.advertise;
+  if (process.role == "peer") {
+    config.peer.id = process.id;
+    config.peer.dir = process.dir;
+  } else {
+    config.coordinator.dir = process.dir;
+  }
+  return config;
+}
+
+absl::Status Fill(Files& files, const Config& config, const LocalLayout& layout,
+                  const std::string& address) {
+  for (const LocalProcess& process : layout.processes) {
+    RETURN_IF_ERROR(files.MakeDirectories(process.dir));
+    RETURN_IF_ERROR(WriteText(files, absl::StrCat(process.dir, "/config.toml"),
+                              FormatConfig(ConfigOf(config, process, address))));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<int> FreeLoopbackPort(int wanted) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::UnknownError(absl::StrCat("socket: ", std::strerror(errno)));
+  const int on = 1;  // a port whose last connections are still closing is free
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(wanted));
+  socklen_t length = sizeof address;
+  const bool bound = bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                     listen(fd, 1) == 0 &&
+                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const int error = errno;
+  close(fd);
+  if (bound) return ntohs(address.sin_port);
+  if (error == EADDRINUSE) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "port ", wanted, " of 127.0.0.1 is in use; without --port a free one is taken"));
+  }
+  return absl::UnknownError(absl::StrCat("127.0.0.1:", wanted, ": ", std::strerror(error)));
+}
+
+absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
+                                            const std::string& dir, int port,
+                                            const std::string& atolld_program) {
+  LocalLayout layout;
+  layout.dir = dir;
+  layout.made_dir = !files.Exists(dir);
+  if (!layout.made_dir) {
+    if (files.Exists(absl::StrCat(dir, "/", kPeersFile))) {
+      return absl::AlreadyExistsError(
+          absl::StrCat(dir, " holds another run; give another --dir, or remove it"));
+    }
+    ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+    if (!names.empty()) {
+      return absl::AlreadyExistsError(absl::StrCat(dir, " is not empty; give another --dir"));
+    }
+  }
+  const std::string address = absl::StrCat("127.0.0.1:", port);
+  layout.processes.push_back(Process(dir, "coordinator", "coordinator", atolld_program));
+  layout.processes.back().address = address;
+  for (uint32_t i = 1; i <= config.run.peers; ++i) {
+    layout.processes.push_back(Process(dir, absl::StrCat("peer-", i), "peer", atolld_program));
+  }
+  const absl::Status filled = Fill(files, config, layout, address);
+  if (!filled.ok()) {
+    RemoveLocalLayout(layout);
+    return filled;
+  }
+  return layout;
+}
+
+void RemoveLocalLayout(const LocalLayout& layout) {
+  std::error_code error;  // what cannot be removed stays; the reason for removing it matters more
+  for (const LocalProcess& process : layout.processes) {
+    std::filesystem::remove_all(process.dir, error);
+  }
+  std::filesystem::remove(absl::StrCat(layout.dir, "/", kPeersFile), error);
+  if (layout.made_dir) std::filesystem::remove(layout.dir, error);  // only if it is empty now
+}
+
+absl::Status WritePeersFile(Files& files, const LocalLayout& layout) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const LocalProcess& process : layout.processes) {
+    json.push_back({{"id", process.id},
+                    {"role", process.role},
+                    {"pid", process.pid},
+                    {"dir", process.dir},
+                    {"address", process.address},
+                    {"command", ShellCommand(process.command)}});
+  }
+  const std::string text =
+      json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  return WriteText(files, absl::StrCat(layout.dir, "/", kPeersFile), text + "\n");
+}
+
+absl::StatusOr<std::vector<LocalProcess>> ReadPeersFile(Files& files, const std::string& dir) {
+  const std::string path = absl::StrCat(dir, "/", kPeersFile);
+  if (!files.Exists(path)) {
+    return absl::NotFoundError(absl::StrCat(dir, " holds no local run: there is no ", kPeersFile));
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadFile(files, path, kLargestPeersFile));
+  const nlohmann::json json = nlohmann::json::parse(text, nullptr, false);
+  const absl::Status damaged = absl::DataLossError(absl::StrCat(path, " is damaged"));
+  if (!json.is_array()) return damaged;
+  std::vector<LocalProcess> processes;
+  for (const nlohmann::json& one : json) {
+    if (!one.is_object()) return damaged;
+    for (const char* key : {"id", "role", "dir", "address"}) {
+      if (!one.contains(key) || !one[key].is_string()) return damaged;
+    }
+    if (!one.contains("pid") || !one["pid"].is_number_integer()) return damaged;
+    LocalProcess process;
+    process.id = one["id"].get<std::string>();
+    process.role = one["role"].get<std::string>();
+    process.dir = one["dir"].get<std::string>();
+    process.address = one["address"].get<std::string>();
+    process.pid = one["pid"].get<pid_t>();
+    processes.push_back(std::move(process));
+  }
+  return processes;
+}
+
+}  // namespace atolld

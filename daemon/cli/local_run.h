@@ -1,0 +1,28 @@
+// `atoll local`: a whole run on this machine, from a config file to a trained model.
+//
+// Makes the run's folder, starts a coordinator and its peers, shows what they do, tells who died
+// and how to start it again, and ends when the run is sealed and every process is gone. It leaves
+// nothing running and, unless a round was committed, nothing lying about.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace atolld {
+
+struct LocalOptions {
+  std::string config_path;
+  std::optional<int64_t> peers;   // instead of the config's
+  std::optional<int64_t> rounds;  // instead of the config's
+  std::string data;               // instead of the config's; empty: as it says
+  std::string dir;                // empty: ./atoll-run-TIME
+  std::string json;               // where the report goes; empty: nowhere, "-": standard output
+  int port = 0;                   // of the coordinator; 0: a free one
+};
+
+// Returns the exit code: 0 the run is sealed, 1 it is not, 2 the call or the config is wrong. One
+// process, once.
+int RunLocal(const LocalOptions& options);
+
+}  // namespace atolld

@@ -1,0 +1,19 @@
+// `atoll`: what people type.
+#include "daemon/cli/command_line.h"
+#include "daemon/cli/verbs.h"
+
+int main(int argc, char** argv) {
+  atolld::CommandLine command_line;
+  command_line.DescribeGroup("run", "Look at a run");
+  command_line.DescribeGroup("peer", "Look at the peers of a run");
+  command_line.DescribeGroup("log", "Look at a run's log of updates, and check it");
+  command_line.DescribeGroup("config", "Check config files");
+  command_line.DescribeGroup("bench", "Measure parts on this machine");
+  atolld::AddLocalVerb(command_line);
+  atolld::AddRunVerbs(command_line);
+  atolld::AddLogVerbs(command_line);
+  atolld::AddGenerateVerb(command_line);
+  atolld::AddConfigVerbs(command_line);
+  atolld::AddBenchVerbs(command_line);
+  return command_line.Run(argc, argv);
+}

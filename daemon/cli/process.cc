@@ -1,0 +1,195 @@
+#include "daemon/cli/process.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "absl/status/status.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+absl::Status SystemError(absl::string_view what) {
+  const int error = errno;
+  const std::string message = absl::StrCat(what, ": ", std::strerror(error));
+  if (error == ENOENT) return absl::NotFoundError(message);
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(message);
+  if (error == EACCES || error == EROFS) return absl::PermissionDeniedError(message);
+  return absl::UnknownError(message);
+}
+
+class Descriptor {
+ public:
+  explicit Descriptor(int fd = -1) : fd_(fd) {}
+  ~Descriptor() { Close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  void Reset(int fd) {
+    Close();
+    fd_ = fd;
+  }
+  void Close() {
+    if (fd_ >= 0) close(fd_);
+    fd_ = -1;
+  }
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return SystemError("pipe");
+  read_end->Reset(ends[0]);
+  write_end->Reset(ends[1]);
+  return absl::OkStatus();
+}
+
+// Between fork and exec: async-signal-safe calls alone.
+[[noreturn]] void BecomeProgram(char* const* argv, int out, int err, int failure, pid_t starter) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (getppid() != starter) _exit(127);  // it died before the line above
+  sigset_t none;
+  sigemptyset(&none);
+  sigprocmask(SIG_SETMASK, &none, nullptr);
+  signal(SIGPIPE, SIG_DFL);
+  const int null_input = open("/dev/null", O_RDONLY);
+  if (null_input >= 0) dup2(null_input, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  dup2(err, STDERR_FILENO);
+  execv(argv[0], argv);
+  const int error = errno;
+  const ssize_t written = write(failure, &error, sizeof error);
+  _exit(written == static_cast<ssize_t>(sizeof error) ? 127 : 126);
+}
+
+absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int out, int err) {
+  std::vector<char*> arguments;
+  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  Descriptor failure_read, failure_write;
+  const absl::Status piped = MakePipe(&failure_read, &failure_write);
+  if (!piped.ok()) return piped;
+  const pid_t starter = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) return SystemError("fork");
+  if (pid == 0) BecomeProgram(arguments.data(), out, err, failure_write.get(), starter);
+  failure_write.Close();
+  int error = 0;
+  ssize_t got;
+  do {
+    got = read(failure_read.get(), &error, sizeof error);
+  } while (got < 0 && errno == EINTR);
+  if (got != static_cast<ssize_t>(sizeof error)) return pid;  // exec closed the pipe: it runs
+  waitpid(pid, nullptr, 0);
+  errno = error;
+  return SystemError(argv[0]);
+}
+
+ProcessExit ExitOf(int status) {
+  if (WIFSIGNALED(status)) return ProcessExit{true, WTERMSIG(status)};
+  return ProcessExit{false, WEXITSTATUS(status)};
+}
+
+// Reads both pipes until they end or the time is over; false: the time is over.
+bool Drain(int out, int err, int seconds, std::string* out_text, std::string* err_text) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
+  std::array<pollfd, 2> polled = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
+  std::array<std::string*, 2> texts = {out_text, err_text};
+  while (polled[0].fd >= 0 || polled[1].fd >= 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        end - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    if (poll(polled.data(), polled.size(), static_cast<int>(left.count())) < 0 && errno != EINTR) {
+      return false;
+    }
+    for (size_t i = 0; i < polled.size(); ++i) {
+      if (polled[i].fd < 0 || polled[i].revents == 0) continue;
+      char buffer[4096];
+      const ssize_t got = read(polled[i].fd, buffer, sizeof buffer);
+      if (got > 0) texts[i]->append(buffer, static_cast<size_t>(got));
+      if (got == 0 || (got < 0 && errno != EINTR)) polled[i].fd = -1;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::string Describe(const ProcessExit& exit) {
+  return exit.by_signal ? absl::StrCat("was killed by signal ", exit.code)
+                        : absl::StrCat("exited with ", exit.code);
+}
+
+absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& argv,
+                                   const std::string& log_path) {
+  const Descriptor log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (log.get() < 0) return SystemError(log_path);
+  return Spawn(argv, log.get(), log.get());
+}
+
+std::optional<ProcessExit> ReapProcess(pid_t child) {
+  int status = 0;
+  if (waitpid(child, &status, WNOHANG) != child) return std::nullopt;
+  return ExitOf(status);
+}
+
+bool IsRunning(pid_t pid) {
+  if (pid <= 0 || (kill(pid, 0) != 0 && errno == ESRCH)) return false;
+  // "123 (name) Z ...": the name may hold anything, so look behind its last bracket.
+  std::ifstream stream(absl::StrCat("/proc/", pid, "/stat"));
+  std::string stat;
+  std::getline(stream, stat);
+  const size_t bracket = stat.rfind(')');
+  if (bracket == std::string::npos || bracket + 2 >= stat.size()) return false;
+  return stat[bracket + 2] != 'Z' && stat[bracket + 2] != 'X';
+}
+
+absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds) {
+  Descriptor out_read, out_write, err_read, err_write;
+  absl::Status piped = MakePipe(&out_read, &out_write);
+  if (piped.ok()) piped = MakePipe(&err_read, &err_write);
+  if (!piped.ok()) return piped;
+  const absl::StatusOr<pid_t> pid = Spawn(argv, out_write.get(), err_write.get());
+  if (!pid.ok()) return pid.status();
+  out_write.Close();
+  err_write.Close();
+  std::string out, err;
+  const bool ended = Drain(out_read.get(), err_read.get(), seconds, &out, &err);
+  if (!ended) kill(*pid, SIGKILL);
+  int status = 0;
+  while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  const std::string program = std::filesystem::path(argv[0]).filename().string();
+  if (!ended) {
+    return absl::DeadlineExceededError(absl::StrCat(program, " took longer than ", seconds, " s"));
+  }
+  const ProcessExit exit = ExitOf(status);
+  if (!exit.by_signal && exit.code == 0) return out;
+  absl::string_view last = absl::StripTrailingAsciiWhitespace(err);
+  const size_t line = last.rfind('\n');
+  if (line != absl::string_view::npos) last = last.substr(line + 1);
+  return absl::UnknownError(
+      absl::StrCat(program, " ", Describe(exit), last.empty() ? "" : ": ", last));
+}
+
+std::string ProgramFolder() {
+  std::error_code error;
+  return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();
+}
+
+}  // namespace atolld

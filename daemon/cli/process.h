@@ -1,0 +1,45 @@
+// Processes of this machine: started, waited for, and recognised when somebody else has started
+// them.
+//
+// A started process has its own process group, so that the Ctrl-C of a terminal reaches its starter
+// alone, and gets SIGTERM when its starter dies, however that dies. Blocking only where said.
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace atolld {
+
+struct ProcessExit {
+  bool by_signal = false;
+  int code = 0;  // exit code, or the signal's number
+};
+
+// "was killed by signal 9", "exited with 2"
+std::string Describe(const ProcessExit& exit);
+
+// Starts argv[0] (a path) with both outputs appended to `log_path`. NOT_FOUND/UNKNOWN when it
+// cannot be executed. Call it from the thread that lives as long as the process shall.
+absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& argv,
+                                   const std::string& log_path);
+
+// The exit of a child, if it has ended and was not reported before.
+std::optional<ProcessExit> ReapProcess(pid_t child);
+
+// Whether a process of that number runs (a zombie does not).
+bool IsRunning(pid_t pid);
+
+// Runs to the end and returns what was written to standard output. UNKNOWN with the last line of
+// standard error when it does not exit with 0; DEADLINE_EXCEEDED (and killed) after `seconds`.
+// Blocks.
+absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds);
+
+// The folder of the running program: Atoll's binaries lie beside one another.
+std::string ProgramFolder();
+
+}  // namespace atolld

@@ -1,0 +1,118 @@
+#include "daemon/cli/run_history.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace atolld {
+namespace {
+
+// Enough rounds for a steady pace, few enough to follow a peer that joins or dies.
+constexpr int kPaceRounds = 8;
+
+// A counter that fell has started again: what it had reached stays counted.
+template <typename T>
+void Count(T before, T now, T* total) {
+  *total += now >= before ? now - before : now;
+}
+
+}  // namespace
+
+double RunHistory::ShiftOf(const v1::RunStatus& status, double now_seconds) {
+  if (status.elapsed_seconds() <= 0) return 0;
+  const double start = now_seconds - status.elapsed_seconds();
+  if (!has_origin_) {
+    has_origin_ = true;
+    origin_seconds_ = start;
+  }
+  return shifts_.emplace(status.epoch(), start - origin_seconds_).first->second;
+}
+
+void RunHistory::Take(const v1::RunStatus& status, double now_seconds) {
+  const double shift = ShiftOf(status, now_seconds);
+  // What is known of a version stays: a restarted coordinator may remember a round, but not its
+  // time.
+  for (v1::RoundRecord round : status.rounds()) {
+    round.set_elapsed_seconds(round.elapsed_seconds() + shift);
+    rounds_.emplace(round.version(), round);
+  }
+  for (v1::EvaluationRecord evaluation : status.evaluations()) {
+    evaluation.set_elapsed_seconds(evaluation.elapsed_seconds() + shift);
+    evaluations_.emplace(evaluation.version(), evaluation);
+  }
+  for (const v1::PeerStatus& peer : status.peers()) {
+    PeerHistory& history = peers_[peer.member().peer()];
+    if (peer.has_progress()) {
+      const v1::PeerProgress& before = history.newest.progress();
+      Count(before.exchange_bytes_sent(), peer.progress().exchange_bytes_sent(),
+            &history.bytes_sent);
+      Count(before.train_seconds(), peer.progress().train_seconds(), &history.train_seconds);
+    }
+    v1::PeerStatus merged = peer;
+    if (!peer.has_progress()) *merged.mutable_progress() = history.newest.progress();
+    // A coordinator that was restarted counts from what its peers tell it; committed numbers never
+    // fall.
+    merged.set_rounds_contributed(
+        std::max(merged.rounds_contributed(), history.newest.rounds_contributed()));
+    merged.set_tokens(std::max(merged.tokens(), history.newest.tokens()));
+    if (merged.state_version() < history.newest.state_version() || merged.state_digest().empty()) {
+      merged.set_state_version(history.newest.state_version());
+      merged.set_state_digest(history.newest.state_digest());
+    }
+    history.newest = std::move(merged);
+  }
+  // What is once known of the run stays known, whatever a coordinator that has just started leaves
+  // out.
+  v1::RunStatus merged = status;
+  merged.clear_rounds();
+  merged.clear_evaluations();
+  merged.clear_peers();
+  merged.set_tokens(std::max(newest_.tokens(), status.tokens()));
+  merged.set_version(std::max(newest_.version(), status.version()));
+  merged.set_parameters(std::max(newest_.parameters(), status.parameters()));
+  if (!merged.has_spec() && newest_.has_spec()) *merged.mutable_spec() = newest_.spec();
+  if (!merged.has_seal() && newest_.has_seal()) *merged.mutable_seal() = newest_.seal();
+  newest_ = std::move(merged);
+}
+
+double RunHistory::wall_seconds() const {
+  return rounds_.empty() ? 0 : rounds_.rbegin()->second.elapsed_seconds();
+}
+
+double RunHistory::seconds_left() const {
+  if (rounds_.empty() || newest_.spec().rounds() < newest_.version()) return -1;
+  // The first round's time counts from the first Train, at which no record stands.
+  double from_seconds = 0;
+  uint64_t from_version = 0;
+  if (rounds_.size() > kPaceRounds) {
+    const auto from = std::prev(rounds_.end(), kPaceRounds + 1);
+    from_version = from->first;
+    from_seconds = from->second.elapsed_seconds();
+  }
+  const auto& last = *rounds_.rbegin();
+  const double pace = (last.second.elapsed_seconds() - from_seconds) /
+                      static_cast<double>(last.first - from_version);
+  return pace * static_cast<double>(newest_.spec().rounds() - newest_.version());
+}
+
+double RunHistory::elapsed_seconds(double now_seconds) const {
+  return has_origin_ ? now_seconds - origin_seconds_ : 0;
+}
+
+double RunHistory::bytes_sent_per_peer_per_round() const {
+  uint64_t bytes = 0;
+  uint64_t rounds = 0;
+  for (const auto& [id, peer] : peers_) {
+    bytes += peer.bytes_sent;
+    rounds += peer.newest.rounds_contributed();
+  }
+  return rounds == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(rounds);
+}
+
+double RunHistory::compute_utilization() const {
+  if (peers_.empty() || wall_seconds() <= 0) return 0;
+  double sum = 0;
+  for (const auto& [id, peer] : peers_) sum += peer.train_seconds / wall_seconds();
+  return std::min(sum / static_cast<double>(peers_.size()), 1.0);
+}
+
+}  // namespace atolld

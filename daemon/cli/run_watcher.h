@@ -1,0 +1,42 @@
+// RunWatcher: follows a coordinator's run on a thread of its own, through its restarts.
+//
+// Statuses wait until they are taken; none is lost while the coordinator lives. Take from one
+// thread.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "atoll/v1/admin.pb.h"
+#include "daemon/cli/signals.h"
+#include "daemon/transport/admin_client.h"
+
+namespace atolld {
+
+class RunWatcher {
+ public:
+  // Wakes `waker` when something can be taken. Starts at once.
+  RunWatcher(std::string address, Waker& waker);
+  ~RunWatcher();  // returns within a moment
+  RunWatcher(const RunWatcher&) = delete;
+  RunWatcher& operator=(const RunWatcher&) = delete;
+
+  // What has come since the last call, in order.
+  std::vector<v1::RunStatus> Take();
+
+ private:
+  void Watch();
+
+  AdminClient client_;
+  Waker& waker_;
+  std::mutex mutex_;
+  std::condition_variable stopped_;
+  bool stop_ = false;                   // guarded by mutex_
+  std::vector<v1::RunStatus> waiting_;  // guarded by mutex_
+  std::thread thread_;                  // last: it uses all the others
+};
+
+}  // namespace atolld

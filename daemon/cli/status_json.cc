@@ -1,0 +1,201 @@
+#include "daemon/cli/status_json.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "daemon/cli/format.h"
+#include "daemon/replica/header.h"
+
+namespace atolld {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr auto kReplace = Json::error_handler_t::replace;
+
+float FloatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+std::string Hex(const std::string& digest) { return absl::BytesToHexString(digest); }
+
+Json SpecJson(const v1::RunSpec& spec) {
+  const v1::ModelSpec& model = spec.model();
+  return {{"seed", spec.seed()},
+          {"rounds", spec.rounds()},
+          {"model",
+           {{"kind", model.kind()},
+            {"layers", model.layers()},
+            {"heads", model.heads()},
+            {"width", model.width()},
+            {"context", model.context()},
+            {"vocabulary", model.vocabulary()}}},
+          {"inner",
+           {{"optimizer", spec.inner().optimizer()},
+            {"steps", spec.inner().steps()},
+            {"batch", spec.inner().batch()}}},
+          {"outer",
+           {{"rule", spec.outer().rule()},
+            {"learning_rate", FloatOf(spec.outer().learning_rate_bits())},
+            {"momentum", FloatOf(spec.outer().momentum_bits())}}},
+          {"codec", absl::StrCat(spec.exchange().codec(), spec.exchange().zstd() ? "+zstd" : "")}};
+}
+
+Json SealJson(const v1::Seal& seal) {
+  return {{"version", seal.version()},
+          {"state_digest", Hex(seal.state_digest())},
+          {"header_digest", Hex(seal.header_digest())}};
+}
+
+}  // namespace
+
+Json PeersJson(const v1::RunStatus& status) {
+  Json peers = Json::array();
+  for (const v1::PeerStatus& peer : status.peers()) {
+    const v1::PeerProgress& progress = peer.progress();
+    peers.push_back({{"id", peer.member().peer()},
+                     {"address", peer.member().address()},
+                     {"state", peer.member().state()},
+                     {"pid", peer.pid()},
+                     {"device", peer.device()},
+                     {"phase", progress.phase()},
+                     {"version", progress.version()},
+                     {"step", progress.step()},
+                     {"steps", progress.steps()},
+                     {"loss", progress.loss()},
+                     {"tokens_per_second", progress.tokens_per_second()},
+                     {"exchange_bytes_sent", progress.exchange_bytes_sent()},
+                     {"train_seconds", progress.train_seconds()},
+                     {"resident_bytes", progress.resident_bytes()},
+                     {"rounds_contributed", peer.rounds_contributed()},
+                     {"tokens", peer.tokens()},
+                     {"state_version", peer.state_version()},
+                     {"state_digest", Hex(peer.state_digest())}});
+  }
+  return peers;
+}
+
+Json RunStatusJson(const v1::RunStatus& status) {
+  Json json = {{"run_id", status.spec().run_id()},
+               {"epoch", status.epoch()},
+               {"version", status.version()},
+               {"phase", status.phase()},
+               {"reason", status.reason()},
+               {"parameters", status.parameters()},
+               {"elapsed_seconds", status.elapsed_seconds()},
+               {"tokens", status.tokens()},
+               {"spec", SpecJson(status.spec())},
+               {"peers", PeersJson(status)}};
+  json["rounds"] = Json::array();
+  for (const v1::RoundRecord& round : status.rounds()) {
+    json["rounds"].push_back({{"version", round.version()},
+                              {"train_loss", round.train_loss()},
+                              {"tokens", round.tokens()},
+                              {"contributors", round.contributors()},
+                              {"elapsed_seconds", round.elapsed_seconds()},
+                              {"train_seconds", round.train_seconds()},
+                              {"exchange_seconds", round.exchange_seconds()},
+                              {"revisions", round.revisions()}});
+  }
+  json["evaluations"] = Json::array();
+  for (const v1::EvaluationRecord& evaluation : status.evaluations()) {
+    json["evaluations"].push_back({{"version", evaluation.version()},
+                                   {"loss", evaluation.loss()},
+                                   {"tokens", evaluation.tokens()},
+                                   {"elapsed_seconds", evaluation.elapsed_seconds()}});
+  }
+  json["seal"] = status.has_seal() ? SealJson(status.seal()) : Json(nullptr);
+  json["events"] = Json::array();
+  for (const std::string& event : status.events()) json["events"].push_back(event);
+  return json;
+}
+
+Json HeaderJson(const v1::EntryHeader& header) {
+  Json contributors = Json::array();
+  for (const v1::Contributor& contributor : header.contributors()) {
+    contributors.push_back({{"peer", contributor.peer()},
+                            {"weight", FloatOf(contributor.weight_bits())},
+                            {"steps", contributor.steps()},
+                            {"tokens", contributor.tokens()}});
+  }
+  Json scalars = Json::object();
+  for (const v1::Scalar& scalar : header.scalars()) scalars[scalar.name()] = FloatOf(scalar.bits());
+  return {{"run_id", header.run_id()},
+          {"version", header.version()},
+          {"header_digest", ToHex(HeaderDigest(header))},
+          {"payload_digest", Hex(header.payload_digest())},
+          {"previous_state_digest", Hex(header.previous_state_digest())},
+          {"previous_header_digest", Hex(header.previous_header_digest())},
+          {"outer_rule", header.outer_rule()},
+          {"scalars", scalars},
+          {"codec", header.codec()},
+          {"shards", header.shards_size()},
+          {"contributors", contributors}};
+}
+
+std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
+  std::vector<std::vector<std::string>> rows = {
+      {"run", status.spec().run_id()},
+      {"phase", status.reason().empty() ? status.phase()
+                                        : absl::StrCat(status.phase(), ": ", status.reason())},
+      {"version", absl::StrCat(status.version(), " of ", status.spec().rounds())},
+      {"parameters", WithThousands(status.parameters())},
+      {"tokens", WithThousands(status.tokens())},
+      {"elapsed", FormatSeconds(status.elapsed_seconds())},
+      {"coordinator epoch", absl::StrCat(status.epoch())},
+  };
+  if (status.rounds_size() > 0) {
+    const v1::RoundRecord& last = *status.rounds().rbegin();
+    rows.push_back(
+        {"training loss", absl::StrFormat("%.4f in round %d", last.train_loss(), last.version())});
+  }
+  if (status.evaluations_size() > 0) {
+    const v1::EvaluationRecord& last = *status.evaluations().rbegin();
+    rows.push_back(
+        {"validation loss", absl::StrFormat("%.4f at version %d", last.loss(), last.version())});
+  }
+  if (status.has_seal()) rows.push_back({"sealed", Hex(status.seal().state_digest())});
+  std::vector<std::string> lines = AlignColumns(rows, "<<");
+  lines.emplace_back();
+  for (std::string& line : PeersText(status)) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> PeersText(const v1::RunStatus& status) {
+  std::vector<std::vector<std::string>> rows = {{"peer", "state", "phase", "step", "tokens/s",
+                                                 "rounds", "sent", "version", "pid", "address"}};
+  for (const v1::PeerStatus& peer : status.peers()) {
+    const v1::PeerProgress& progress = peer.progress();
+    rows.push_back(
+        {peer.member().peer(), peer.member().state(), progress.phase(),
+         absl::StrCat(progress.step(), "/", progress.steps()),
+         FormatRate(progress.tokens_per_second()), absl::StrCat(peer.rounds_contributed()),
+         FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
+         absl::StrCat(progress.version()), absl::StrCat(peer.pid()), peer.member().address()});
+  }
+  return AlignColumns(rows, "<<<>>>>>><");
+}
+
+std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers) {
+  std::vector<std::vector<std::string>> rows = {
+      {"version", "contributors", "tokens", "codec", "payload", "header"}};
+  for (const v1::EntryHeader& header : headers) {
+    uint64_t tokens = 0;
+    for (const v1::Contributor& contributor : header.contributors()) tokens += contributor.tokens();
+    rows.push_back({absl::StrCat(header.version()), absl::StrCat(header.contributors_size()),
+                    WithThousands(tokens), header.codec(),
+                    Hex(header.payload_digest()).substr(0, 16),
+                    ToHex(HeaderDigest(header)).substr(0, 16)});
+  }
+  return AlignColumns(rows, ">>><<<");
+}
+
+std::string JsonText(const Json& json) { return json.dump(2, ' ', false, kReplace) + "\n"; }
+std::string JsonLine(const Json& json) { return json.dump(-1, ' ', false, kReplace) + "\n"; }
+
+}  // namespace atolld

@@ -1,0 +1,27 @@
+// What a coordinator tells of a run, as JSON for programs and as text for people.
+//
+// JSON keys are stable; digests are hex. Pure functions, any thread.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "atoll/v1/admin.pb.h"
+
+namespace atolld {
+
+nlohmann::ordered_json RunStatusJson(const v1::RunStatus& status);
+nlohmann::ordered_json PeersJson(const v1::RunStatus& status);
+nlohmann::ordered_json HeaderJson(const v1::EntryHeader& header);
+
+std::vector<std::string> RunStatusText(const v1::RunStatus& status);
+std::vector<std::string> PeersText(const v1::RunStatus& status);
+std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers);
+
+// One object or list, indented, whatever bytes its strings hold.
+std::string JsonText(const nlohmann::ordered_json& json);
+// The same on one line.
+std::string JsonLine(const nlohmann::ordered_json& json);
+
+}  // namespace atolld

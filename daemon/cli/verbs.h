@@ -1,0 +1,16 @@
+// The verbs of `atoll`, a function a group. Each binds its options to memory that lives as long as
+// the CommandLine.
+#pragma once
+
+#include "daemon/cli/command_line.h"
+
+namespace atolld {
+
+void AddLocalVerb(CommandLine& command_line);
+void AddRunVerbs(CommandLine& command_line);  // run show, run watch, peer list
+void AddLogVerbs(CommandLine& command_line);  // log list, log verify
+void AddGenerateVerb(CommandLine& command_line);
+void AddConfigVerbs(CommandLine& command_line);  // config validate
+void AddBenchVerbs(CommandLine& command_line);   // bench codec
+
+}  // namespace atolld

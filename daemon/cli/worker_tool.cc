@@ -1,0 +1,141 @@
+#include "daemon/cli/worker_tool.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "daemon/cli/local_layout.h"
+#include "daemon/cli/process.h"
+#include "daemon/replica/layout.h"
+#include "daemon/replica/verify.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// A byte at a time on a CPU: far more than any text that a person waits for.
+constexpr int kGenerateSeconds = 3600;
+constexpr int kExportSeconds = 3600;
+
+// A folder that is gone with its owner.
+class TemporaryFolder {
+ public:
+  static absl::StatusOr<TemporaryFolder> Make() {
+    std::error_code error;
+    std::string path = (std::filesystem::temp_directory_path(error) / "atoll-XXXXXX").string();
+    if (mkdtemp(path.data()) == nullptr) {
+      return absl::UnknownError(absl::StrCat("no temporary folder can be made as ", path));
+    }
+    return TemporaryFolder(std::move(path));
+  }
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// Runs the worker in `mode` on the newest state under `dir`, with more arguments behind.
+absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
+                                       const std::string& dir, const std::string& mode,
+                                       const std::vector<std::string>& more, int seconds) {
+  ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, dir));
+  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
+  ASSIGN_OR_RETURN(
+      const MaterializedSnapshot snapshot,
+      MaterializeSnapshot(files, replica, absl::StrCat(folder.path(), "/state"), std::nullopt));
+  const std::string spec_path = absl::StrCat(folder.path(), "/spec");
+  const std::string spec = snapshot.genesis.spec().SerializeAsString();
+  RETURN_IF_ERROR(WriteFileDurably(
+      files, spec_path,
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(spec.data()), spec.size())));
+  std::vector<std::string> argv = {worker,         mode,
+                                   "--parameters", snapshot.path,
+                                   "--offset",     absl::StrCat(snapshot.theta_offset),
+                                   "--elements",   absl::StrCat(snapshot.elements),
+                                   "--spec",       spec_path};
+  argv.insert(argv.end(), more.begin(), more.end());
+  return RunAndCapture(argv, seconds);
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir) {
+  if (!files.Exists(dir)) return absl::NotFoundError(absl::StrCat(dir, " does not exist"));
+  if (files.Exists(GenesisPath(dir))) return std::vector<std::string>{dir};
+  absl::StatusOr<std::vector<LocalProcess>> processes = ReadPeersFile(files, dir);
+  if (absl::IsNotFound(processes.status())) {
+    return absl::NotFoundError(absl::StrCat(dir, " is neither a peer's folder nor a local run's"));
+  }
+  RETURN_IF_ERROR(processes.status());
+  std::vector<std::string> folders;
+  for (const LocalProcess& process : *processes) {
+    // The whole run may have been moved since: what lies in `dir` counts, not what the file
+    // remembers.
+    const std::string folder = absl::StrCat(dir, "/", process.id);
+    if (process.role == "peer" && files.Exists(GenesisPath(folder))) folders.push_back(folder);
+  }
+  if (folders.empty()) {
+    return absl::NotFoundError(absl::StrCat(dir, " holds no peer that has a state yet"));
+  }
+  return folders;
+}
+
+absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<std::string> folders, ReplicaFolders(files, dir));
+  if (folders.size() == 1) return folders.front();
+  std::optional<uint64_t> newest;
+  std::string furthest;
+  absl::Status last_error = absl::NotFoundError(absl::StrCat(dir, " holds no replica"));
+  for (const std::string& folder : folders) {
+    const absl::StatusOr<std::vector<LogEntryInfo>> entries = ListLog(files, folder);
+    if (!entries.ok()) {
+      last_error = entries.status();
+      continue;
+    }
+    const uint64_t version = entries->empty() ? 0 : entries->back().header.version();
+    if (newest.has_value() && version <= *newest) continue;
+    newest = version;
+    furthest = folder;
+  }
+  if (!newest.has_value()) return last_error;
+  return furthest;
+}
+
+absl::StatusOr<std::string> FindWorker(const std::string& program) {
+  const std::string path =
+      program.empty() ? absl::StrCat(ProgramFolder(), "/atoll-worker") : program;
+  if (access(path.c_str(), X_OK) == 0) return path;
+  return absl::NotFoundError(
+      absl::StrCat(path, " is missing or cannot be executed; the target atoll-worker builds it"));
+}
+
+absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
+                                         const std::string& dir, const GenerateRequest& request) {
+  ASSIGN_OR_RETURN(const std::string text,
+                   RunOnModel(files, worker, dir, "generate",
+                              {"--prompt", request.prompt, "--tokens", absl::StrCat(request.tokens),
+                               "--temperature", absl::StrCat(request.temperature), "--top-k",
+                               absl::StrCat(request.top_k), "--seed", absl::StrCat(request.seed)},
+                              kGenerateSeconds));
+  return absl::StrCat(request.prompt, text);
+}
+
+absl::Status ExportModel(Files& files, const std::string& worker, const std::string& dir,
+                         const std::string& out) {
+  return RunOnModel(files, worker, dir, "export", {"--out", out}, kExportSeconds).status();
+}
+
+}  // namespace atolld

@@ -1,0 +1,43 @@
+// What the command line has atoll-worker do with a finished model: text and safetensors.
+//
+// A folder is a peer's, or a local run's (then the peer that is furthest is taken). Blocking.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+struct GenerateRequest {
+  std::string prompt;
+  uint64_t tokens = 200;
+  double temperature = 0.8;
+  uint64_t top_k = 40;
+  uint64_t seed = 1337;
+};
+
+// The folders of the peers under `dir`, or `dir` itself if it is a peer's. NOT_FOUND if it is
+// neither.
+absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir);
+
+// Of these the one that is furthest; the first of equals.
+absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir);
+
+// The worker's path: `program`, or atoll-worker beside this program if that is empty. NOT_FOUND if
+// it is not there.
+absl::StatusOr<std::string> FindWorker(const std::string& program);
+
+// The prompt and what the model makes of it.
+absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
+                                         const std::string& dir, const GenerateRequest& request);
+
+// Writes the model as safetensors to `out`.
+absl::Status ExportModel(Files& files, const std::string& worker, const std::string& dir,
+                         const std::string& out);
+
+}  // namespace atolld

@@ -1,0 +1,136 @@
+#include "daemon/peer/coordinator_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+// A coordinator on its way up is met soon; one that is away for a day is not hammered.
+constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+constexpr absl::Duration kLongestPause = absl::Seconds(5);
+
+bool IsFinal(const absl::Status& status) {
+  return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
+         absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
+}
+
+}  // namespace
+
+CoordinatorLink::CoordinatorLink(Env env, std::string address, absl::Duration failure_timeout,
+                                 Events events)
+    : env_(env),
+      address_(std::move(address)),
+      events_(std::move(events)),
+      failure_timeout_(failure_timeout) {}
+
+CoordinatorLink::~CoordinatorLink() = default;
+
+void CoordinatorLink::Start() {
+  Dial();
+  Beat();
+}
+
+void CoordinatorLink::Dial() {
+  if (leaving_) return;
+  call_ = env_.transport.Dial(address_, "/atolld.v1.Membership/Session", absl::InfiniteDuration());
+  Call::Events events;
+  events.on_frame = guard_.Wrap([this](Frame frame) { OnFrame(frame); });
+  events.on_closed = guard_.Wrap([this](absl::Status status) { OnClosed(status); });
+  call_->Start(std::move(events));
+  v1::PeerMessage message;
+  *message.mutable_hello() = events_.hello();
+  call_->Write(Pack(message));
+  call_->Read();
+  last_heard_ = env_.executor.Now();
+}
+
+void CoordinatorLink::OnFrame(const Frame& frame) {
+  last_heard_ = env_.executor.Now();
+  v1::CoordinatorMessage message;
+  const absl::Status parsed = Unpack(frame, &message);
+  if (!parsed.ok()) {
+    env_.log.Error(absl::StrCat("coordinator ", address_, ": ", parsed.message()));
+    OnClosed(absl::UnavailableError("the coordinator sent what is no message"));
+    return;
+  }
+  if (message.has_welcome()) {
+    welcomed_ = true;
+    failed_dials_ = 0;
+    if (message.welcome().failure_timeout_milliseconds() > 0) {
+      failure_timeout_ = absl::Milliseconds(
+          static_cast<int64_t>(message.welcome().failure_timeout_milliseconds()));
+    }
+  }
+  call_->Read();
+  if (!message.has_heartbeat()) events_.on_message(message);
+}
+
+void CoordinatorLink::OnClosed(const absl::Status& status) {
+  const bool was_up = std::exchange(welcomed_, false);
+  call_.reset();
+  if (leaving_) {
+    if (left_) std::exchange(left_, nullptr)();
+    return;
+  }
+  if (IsFinal(status)) {
+    events_.on_refused(status);
+    return;
+  }
+  if (was_up || failed_dials_ == 0) {
+    env_.log.Warning(absl::StrCat(was_up ? "lost the coordinator at " : "no coordinator at ",
+                                  address_, " (", status.message(), "); dialling again"));
+  }
+  ScheduleRedial();
+  if (was_up) events_.on_down();
+}
+
+void CoordinatorLink::ScheduleRedial() {
+  const int doublings = std::min(failed_dials_++, 10);
+  const absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
+  env_.executor.RunAfter(pause, guard_.Wrap([this] {
+    if (call_ == nullptr) Dial();
+  }));
+}
+
+void CoordinatorLink::Beat() {
+  if (leaving_) return;
+  if (call_ != nullptr && env_.executor.Now() - last_heard_ > failure_timeout_) {
+    OnClosed(absl::DeadlineExceededError(
+        absl::StrCat("nothing heard for ", absl::FormatDuration(failure_timeout_))));
+  }
+  if (welcomed_) {
+    v1::PeerMessage message;
+    *message.mutable_heartbeat()->mutable_progress() = events_.progress();
+    Send(message);
+  }
+  // Four beats fit the time-out, so that one lost or late beat is no death. A second at most keeps
+  // the view live.
+  env_.executor.RunAfter(std::min(failure_timeout_ / 4, absl::Seconds(1)),
+                         guard_.Wrap([this] { Beat(); }));
+}
+
+void CoordinatorLink::Send(const v1::PeerMessage& message) {
+  if (call_ != nullptr && welcomed_) call_->Write(Pack(message));
+}
+
+void CoordinatorLink::Leave(const std::string& reason, Task done) {
+  if (call_ == nullptr || !welcomed_) {
+    leaving_ = true;
+    env_.executor.Post(std::move(done));
+    return;
+  }
+  v1::PeerMessage message;
+  message.mutable_leaving()->set_reason(reason);
+  Send(message);
+  leaving_ = true;
+  left_ = std::move(done);
+  call_->Finish(absl::OkStatus());
+  env_.executor.RunAfter(std::min(failure_timeout_, absl::Seconds(1)), guard_.Wrap([this] {
+    if (left_) std::exchange(left_, nullptr)();
+  }));
+}
+
+}  // namespace atolld

@@ -1,0 +1,61 @@
+// CoordinatorLink: the peer's end of its Session with the coordinator.
+//
+// It dials, says Hello, sends heartbeats, notices a silent coordinator, and redials for ever with a
+// growing pause: a peer trains on while the coordinator is away. What it sends while there is no
+// Session is dropped; whoever needs an answer says it again after the next Welcome. Loop thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "atoll/v1/membership.pb.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+class CoordinatorLink {
+ public:
+  struct Events {
+    std::function<v1::Hello()> hello;            // asked for at each dial
+    std::function<v1::PeerProgress()> progress;  // asked for at each heartbeat
+    std::function<void(const v1::CoordinatorMessage&)> on_message;
+    std::function<void()> on_down;                 // a Session that had its Welcome broke
+    std::function<void(absl::Status)> on_refused;  // the coordinator will not have this peer: final
+  };
+
+  CoordinatorLink(Env env, std::string address, absl::Duration failure_timeout, Events events);
+  ~CoordinatorLink();
+
+  void Start();
+  void Send(const v1::PeerMessage& message);
+  bool up() const { return welcomed_; }
+
+  // Says goodbye, then calls `done` when the coordinator has closed the Session or after a moment.
+  void Leave(const std::string& reason, Task done);
+
+ private:
+  void Dial();
+  void OnFrame(const Frame& frame);
+  void OnClosed(const absl::Status& status);
+  void Beat();
+  void ScheduleRedial();
+
+  const Env env_;
+  const std::string address_;
+  const Events events_;
+
+  // Loop thread.
+  absl::Duration failure_timeout_;  // as configured, then as the Welcome says
+  std::unique_ptr<Call> call_;
+  bool welcomed_ = false;
+  bool leaving_ = false;
+  Task left_;
+  int failed_dials_ = 0;
+  absl::Time last_heard_;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

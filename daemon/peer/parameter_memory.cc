@@ -1,0 +1,67 @@
+#include "daemon/peer/parameter_memory.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+absl::Status MemoryError(uint64_t bytes, const char* call) {
+  return absl::ResourceExhaustedError(
+      absl::StrCat("memory for the parameters (", bytes, " bytes): ", call, ": ", strerror(errno)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(uint64_t elements) {
+  constexpr uint64_t kMostElements = uint64_t{1} << 40;
+  if (elements == 0 || elements > kMostElements) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a model of ", elements, " parameters; 1 to 2^40 are possible"));
+  }
+  const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  const uint64_t slot_bytes = (elements * sizeof(float) + page - 1) / page * page;
+  const uint64_t bytes = 2 * slot_bytes;
+  const int file = memfd_create("atoll-parameters", MFD_CLOEXEC);
+  if (file < 0) return MemoryError(bytes, "memfd_create");
+  if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
+    const absl::Status error = MemoryError(bytes, "ftruncate");
+    close(file);
+    return error;
+  }
+  void* base = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (base == MAP_FAILED) {
+    const absl::Status error = MemoryError(bytes, "mmap");
+    close(file);
+    return error;
+  }
+  return std::unique_ptr<ParameterMemory>(new ParameterMemory(file, base, elements, slot_bytes));
+}
+
+ParameterMemory::ParameterMemory(int file, void* base, uint64_t elements, uint64_t slot_bytes)
+    : file_(file), base_(base), elements_(elements), slot_bytes_(slot_bytes) {}
+
+ParameterMemory::~ParameterMemory() {
+  munmap(base_, 2 * slot_bytes_);
+  close(file_);
+}
+
+absl::Span<float> ParameterMemory::theta() const {
+  return absl::MakeSpan(static_cast<float*>(base_), elements_);
+}
+
+absl::Span<const float> ParameterMemory::update() const {
+  const char* slot = static_cast<const char*>(base_) + slot_bytes_;
+  return absl::MakeConstSpan(reinterpret_cast<const float*>(slot), elements_);
+}
+
+std::string ParameterMemory::path() const {
+  return absl::StrCat("/proc/", getpid(), "/fd/", file_);
+}
+
+}  // namespace atolld

@@ -1,0 +1,344 @@
+#include "daemon/peer/peer.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compression/codec.h"
+#include "daemon/status_macros.h"
+#include "optimizer/outer_rule.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint32_t kNumerics = 1;
+
+}  // namespace
+
+Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
+           std::function<void(absl::Status)> on_finished)
+    : env_(env),
+      config_(config),
+      pid_(pid),
+      on_finished_(std::move(on_finished)),
+      trainer_(trainer),
+      keeper_(env, config.peer.dir,
+              RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots},
+              ReplicaKeeper::Events{
+                  [this] { OnOpened(); },
+                  [this](const v1::EntryHeader& header) {
+                    runner_.OnCommitted(header);
+                    SendSynced();
+                  },
+                  [this](uint64_t version, const Digest& state) { OnDigest(version, state); },
+                  [this](absl::Status status) { Finish(status, std::string(status.message())); }}),
+      runner_(env, config.peer.id, keeper_, trainer,
+              RoundRunner::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
+                                  [this] { Finish(absl::OkStatus(), "drained"); }}),
+      link_(env, config.coordinator.address, config.membership.failure_timeout,
+            CoordinatorLink::Events{
+                [this] { return Hello(); }, [this] { return runner_.progress(); },
+                [this](const v1::CoordinatorMessage& message) { OnMessage(message); }, [] {},
+                [this](absl::Status status) {
+                  Finish(Annotate(status, "the coordinator refuses this peer"), "");
+                }}) {}
+
+Peer::~Peer() = default;
+
+absl::Status Peer::Start() {
+  RETURN_IF_ERROR(env_.files.MakeDirectories(config_.peer.dir));
+  RETURN_IF_ERROR(keeper_.Load());
+  if (keeper_.has_state()) {
+    const std::string& run_id = keeper_.genesis().spec().run_id();
+    env_.log.Info(absl::StrCat("replica of run ", run_id, " at version ", keeper_.version(),
+                               " found in ", config_.peer.dir));
+    donor_ = std::make_unique<Donor>(env_, config_.peer.dir, run_id);
+  }
+  ASSIGN_OR_RETURN(
+      listener_,
+      env_.transport.Listen(config_.peer.listen, guard_.Wrap([this](const std::string& method,
+                                                                    std::unique_ptr<Call> call) {
+        if (method == "/atolld.v1.Exchange/Exchange")
+          return runner_.AcceptExchange(std::move(call));
+        if (absl::StartsWith(method, "/atolld.v1.Replica/") && donor_ != nullptr) {
+          return donor_->Accept(method, std::move(call));
+        }
+        call->Start({});
+        call->Finish(absl::UnimplementedError(absl::StrCat(method, " is not served here")));
+      })));
+  env_.log.Info(absl::StrCat("peer ", config_.peer.id, " listens on ", address(), "; coordinator ",
+                             config_.coordinator.address));
+  link_.Start();
+  return absl::OkStatus();
+}
+
+std::string Peer::address() const { return listener_ == nullptr ? "" : listener_->address(); }
+
+v1::Hello Peer::Hello() const {
+  v1::Hello hello;
+  hello.set_peer(config_.peer.id);
+  hello.set_address(config_.peer.advertise.empty() ? address() : config_.peer.advertise);
+  hello.set_numerics(kNumerics);
+  hello.set_pid(pid_);
+  hello.set_software(ATOLL_VERSION);
+  hello.set_role("peer");
+  if (keeper_.has_state()) {
+    hello.set_run_id(keeper_.genesis().spec().run_id());
+    hello.set_has_state(true);
+    hello.set_version(keeper_.version());
+    hello.set_header_digest(ToBytes(keeper_.header_digest()));
+  }
+  for (const v1::SampleRange& range : runner_.samples()) *hello.add_samples() = range;
+  return hello;
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The coordinator's word
+
+void Peer::OnMessage(const v1::CoordinatorMessage& message) {
+  if (finishing_) return;
+  switch (message.message_case()) {
+    case v1::CoordinatorMessage::kWelcome:
+      return OnWelcome(message.welcome());
+    case v1::CoordinatorMessage::kMakeInitialState: {
+      if (!worker_ || keeper_.has_state()) return;
+      env_.log.Info("making the initial parameters");
+      making_initial_state_ = true;
+      v1::DaemonMessage order;
+      order.mutable_write_initial_state();
+      return trainer_.Send(order);
+    }
+    case v1::CoordinatorMessage::kRoster:
+      return OnRoster(message.roster());
+    case v1::CoordinatorMessage::kTrain:
+      return runner_.OnTrain(message.train());
+    case v1::CoordinatorMessage::kPlan:
+      return runner_.OnPlan(message.plan());
+    case v1::CoordinatorMessage::kCommit:
+      return keeper_.Announce(message.commit().header());
+    case v1::CoordinatorMessage::kEvaluate:
+      return runner_.OnEvaluate(message.evaluate());
+    case v1::CoordinatorMessage::kSealed:
+      return OnSealed(message.sealed().seal());
+    case v1::CoordinatorMessage::kHeartbeat:
+    case v1::CoordinatorMessage::MESSAGE_NOT_SET:
+      return;
+  }
+}
+
+absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
+  if (spec.numerics() != kNumerics) {
+    return absl::FailedPreconditionError(absl::StrCat("the run needs numerics ", spec.numerics(),
+                                                      ", this release speaks ", kNumerics));
+  }
+  if (keeper_.has_state() && keeper_.genesis().spec().run_id() != spec.run_id()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat(config_.peer.dir, " holds run '", keeper_.genesis().spec().run_id(),
+                     "', the coordinator leads '", spec.run_id(), "'; choose another peer.dir"));
+  }
+  RETURN_IF_ERROR(FindCodec(spec.exchange().codec()).status());
+  return FindOuterRule(spec.outer().rule()).status();
+}
+
+void Peer::OnWelcome(const v1::Welcome& welcome) {
+  const absl::Status fits = CheckRun(welcome.spec());
+  if (!fits.ok()) return Finish(fits, std::string(fits.message()));
+  if (!spec_) {
+    env_.log.Info(absl::StrCat("run ", welcome.spec().run_id(), ", epoch ", welcome.epoch(),
+                               ", newest version ", welcome.version()));
+  }
+  const bool first = !spec_;
+  spec_ = welcome.spec();
+  runner_.Follow(welcome.spec(), welcome.epoch(),
+                 absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds())));
+  if (donor_ == nullptr) {
+    donor_ = std::make_unique<Donor>(env_, config_.peer.dir, spec_->run_id());
+  }
+  if (welcome.has_header()) keeper_.Announce(welcome.header());
+  if (welcome.has_genesis()) keeper_.Follow(welcome.genesis(), welcome.version());
+  SendSynced();
+  if (worker_) SendWorkerReady();
+  if (welcome.has_seal()) return OnSealed(welcome.seal());
+  if (first) {
+    trainer_.Start(
+        welcome.spec(),
+        Trainer::Events{
+            guard_.Wrap([this](const v1::WorkerConfigured& c) { OnWorkerConfigured(c); }),
+            guard_.Wrap([this](const v1::WorkerMessage& m) { OnWorkerMessage(m); }),
+            guard_.Wrap([this](absl::Status why) { OnWorkerLost(why); })});
+  }
+}
+
+void Peer::OnRoster(const v1::Roster& roster) {
+  roster_ = roster;
+  std::vector<const v1::Member*> able;
+  for (const v1::Member& member : roster.members()) {
+    const bool here = member.state() == "live" || member.state() == "joining";
+    if (here && member.has_state() && !member.address().empty() &&
+        member.peer() != config_.peer.id) {
+      able.push_back(&member);
+    }
+  }
+  // Begin with the one after this peer in the roster, so that joiners spread over the donors.
+  std::stable_partition(able.begin(), able.end(), [this](const v1::Member* member) {
+    return member->peer() > config_.peer.id;
+  });
+  std::vector<std::string> donors;
+  for (const v1::Member* member : able) donors.push_back(member->address());
+  keeper_.SetDonors(std::move(donors), config_.membership.failure_timeout);
+  CheckFarewell();
+}
+
+void Peer::SendSynced() {
+  if (!keeper_.has_state()) return;
+  v1::PeerMessage message;
+  message.mutable_synced()->set_version(keeper_.version());
+  message.mutable_synced()->set_header_digest(ToBytes(keeper_.header_digest()));
+  link_.Send(message);
+}
+
+void Peer::OnOpened() {
+  if (std::exchange(making_initial_state_, false)) {
+    v1::PeerMessage message;
+    *message.mutable_initial_state()->mutable_genesis() = keeper_.genesis();
+    link_.Send(message);
+  }
+  SendSynced();
+  runner_.OnOpened();
+}
+
+void Peer::OnDigest(uint64_t version, const Digest& state) {
+  if (version == keeper_.version()) {
+    v1::PeerMessage message;
+    message.mutable_state_report()->set_version(version);
+    message.mutable_state_report()->set_state_digest(ToBytes(state));
+    link_.Send(message);
+    runner_.OnDigest();
+  }
+  CheckSealed();
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The worker
+
+void Peer::OnWorkerConfigured(const v1::WorkerConfigured& configured) {
+  const absl::Status memory = keeper_.NeedMemory(configured.manifest().elements());
+  if (!memory.ok()) return Finish(memory, std::string(memory.message()));
+  worker_ = configured;
+  env_.log.Info(
+      absl::StrFormat("worker on %s: %d parameters, %d training tokens; math: %s, %.0f GFLOP/s",
+                      configured.device(), configured.manifest().elements(),
+                      configured.train_tokens(), configured.math_kernel(), configured.gflops()));
+  v1::DaemonMessage message;
+  v1::MapMemory* map = message.mutable_map_memory();
+  map->set_path(keeper_.memory()->path());
+  map->set_elements(keeper_.memory()->elements());
+  map->set_theta_offset(keeper_.memory()->theta_offset());
+  map->set_update_offset(keeper_.memory()->update_offset());
+  trainer_.Send(message);
+  SendWorkerReady();
+  runner_.OnWorkerReady();
+}
+
+void Peer::SendWorkerReady() {
+  v1::PeerMessage message;
+  v1::WorkerReady* ready = message.mutable_worker_ready();
+  *ready->mutable_manifest() = worker_->manifest();
+  ready->set_data_digest(worker_->data_digest());
+  ready->set_train_tokens(worker_->train_tokens());
+  ready->set_validation_tokens(worker_->validation_tokens());
+  ready->set_device(worker_->device());
+  link_.Send(message);
+}
+
+void Peer::OnWorkerMessage(const v1::WorkerMessage& message) {
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kInitialStateWritten: {
+      if (!making_initial_state_ || !worker_) return;
+      v1::Genesis genesis;
+      *genesis.mutable_spec() = *spec_;
+      genesis.mutable_spec()->mutable_data()->set_digest(worker_->data_digest());
+      *genesis.mutable_manifest() = worker_->manifest();
+      return keeper_.Create(std::move(genesis));
+    }
+    case v1::WorkerMessage::kBoundary:
+      return runner_.OnBoundary(message.boundary());
+    case v1::WorkerMessage::kProgress:
+      return runner_.OnProgress(message.progress());
+    case v1::WorkerMessage::kEvaluated:
+      return runner_.OnEvaluated(message.evaluated());
+    default:
+      return;
+  }
+}
+
+void Peer::OnWorkerLost(const absl::Status& why) {
+  worker_.reset();
+  making_initial_state_ = false;
+  v1::PeerMessage message;
+  message.mutable_worker_lost()->set_reason(std::string(why.message()));
+  link_.Send(message);
+  runner_.OnWorkerLost();
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The end
+
+void Peer::OnSealed(const v1::Seal& seal) {
+  seal_ = seal;
+  CheckSealed();
+}
+
+void Peer::CheckSealed() {
+  if (!seal_ || seal_written_ || finishing_ || !keeper_.has_state()) return;
+  if (keeper_.version() != seal_->version()) return;
+  const std::optional<Digest> state = keeper_.StateDigestOf(seal_->version());
+  if (!state) return;
+  if (ToBytes(*state) != seal_->state_digest()) {
+    const absl::Status differs = absl::DataLossError(
+        absl::StrCat("the run is sealed at version ", seal_->version(),
+                     " with another state than this replica's ", ToHex(*state)));
+    return Finish(differs, std::string(differs.message()));
+  }
+  seal_written_ = true;
+  keeper_.Seal(*seal_, [this, digest = ToHex(*state)](absl::Status status) {
+    if (!status.ok()) return Finish(status, std::string(status.message()));
+    env_.log.Info(absl::StrCat("run ", seal_->run_id(), " is sealed at version ", seal_->version(),
+                               ", state ", digest));
+    // Others may still need the last entries from here.
+    env_.executor.RunAfter(config_.membership.failure_timeout, guard_.Wrap([this] {
+      waited_for_others_ = true;
+      CheckFarewell();
+    }));
+    CheckFarewell();
+  });
+}
+
+void Peer::CheckFarewell() {
+  if (!seal_written_ || finishing_) return;
+  for (const v1::Member& member : roster_.members()) {
+    const bool here = member.state() == "live" || member.state() == "joining";
+    if (here && member.version() < seal_->version() && !waited_for_others_) return;
+  }
+  Finish(absl::OkStatus(), "the run is sealed");
+}
+
+void Peer::Drain() {
+  env_.log.Info("draining: finishing the round under way, then leaving");
+  runner_.Drain();
+  env_.executor.RunAfter(config_.membership.failure_timeout,
+                         guard_.Wrap([this] { Finish(absl::OkStatus(), "drained"); }));
+}
+
+void Peer::Finish(const absl::Status& status, const std::string& farewell) {
+  if (std::exchange(finishing_, true)) return;
+  if (!status.ok()) env_.log.Error(std::string(status.message()));
+  link_.Leave(farewell, guard_.Wrap([this, status] {
+    trainer_.Stop(guard_.Wrap([this, status] { on_finished_(status); }));
+  }));
+}
+
+}  // namespace atolld

@@ -1,0 +1,87 @@
+// Peer: one node of a run - a replica, a part in every exchange, a log and snapshots for others,
+// and a worker to train.
+//
+// This class only ties the parts together: CoordinatorLink (the Session), ReplicaKeeper (the
+// state), RoundRunner (the round), Donor (what others fetch) and the Trainer. It begins by
+// listening and dialling, follows the coordinator's word, and ends when the run is sealed, when it
+// is drained, or when it cannot go on. Loop thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/worker.pb.h"
+#include "daemon/config.h"
+#include "daemon/env.h"
+#include "daemon/peer/coordinator_link.h"
+#include "daemon/peer/replica_keeper.h"
+#include "daemon/peer/round_runner.h"
+#include "daemon/peer/trainer.h"
+#include "daemon/replica/transfer.h"
+
+namespace atolld {
+
+class Peer {
+ public:
+  // `on_finished` runs once, on the loop, when nothing is left to do: OK after the run's seal or a
+  // drain, else the reason.
+  Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
+       std::function<void(absl::Status)> on_finished);
+  ~Peer();
+
+  // Opens the replica on disk, listens, dials. FAILED_PRECONDITION, DATA_LOSS...: nothing runs
+  // then. Blocking.
+  absl::Status Start();
+
+  // Ends after the round under way, or after failure_timeout.
+  void Drain();
+
+  std::string address() const;  // listened on
+
+ private:
+  v1::Hello Hello() const;
+  void OnMessage(const v1::CoordinatorMessage& message);
+  void OnWelcome(const v1::Welcome& welcome);
+  absl::Status CheckRun(const v1::RunSpec& spec) const;
+  void OnRoster(const v1::Roster& roster);
+  void OnSealed(const v1::Seal& seal);
+  void OnWorkerConfigured(const v1::WorkerConfigured& configured);
+  void OnWorkerMessage(const v1::WorkerMessage& message);
+  void OnWorkerLost(const absl::Status& why);
+  void OnOpened();
+  void OnDigest(uint64_t version, const Digest& state);
+  void SendWorkerReady();
+  void SendSynced();
+  void CheckSealed();
+  void CheckFarewell();
+  void Finish(const absl::Status& status, const std::string& farewell);
+
+  const Env env_;
+  const Config config_;
+  const uint32_t pid_;
+  const std::function<void(absl::Status)> on_finished_;
+
+  // Loop thread.
+  Trainer& trainer_;
+  ReplicaKeeper keeper_;
+  RoundRunner runner_;
+  CoordinatorLink link_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Donor> donor_;
+  std::optional<v1::RunSpec> spec_;
+  std::optional<v1::WorkerConfigured> worker_;
+  v1::Roster roster_;
+  std::optional<v1::Seal> seal_;
+  bool seal_written_ = false;
+  bool waited_for_others_ = false;
+  bool making_initial_state_ = false;
+  bool finishing_ = false;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,42 @@
+#include "daemon/peer/residual.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+namespace atolld {
+namespace {
+
+bool Bit(const std::string& bitmap, int position) {
+  const size_t byte = static_cast<size_t>(position) / 8;
+  return byte < bitmap.size() && ((static_cast<uint8_t>(bitmap[byte]) >> (position % 8)) & 1) != 0;
+}
+
+}  // namespace
+
+void AddResidual(const std::vector<float>& residual, absl::Span<float> values) {
+  const size_t count = std::min(residual.size(), values.size());
+  for (size_t i = 0; i < count; ++i) values[i] += residual[i];
+}
+
+absl::Status SubtractIncluded(const v1::EntryHeader& header, int position, const ChunkGrid& grid,
+                              const Codec& codec, const Contribution& contribution,
+                              absl::Span<float> residual) {
+  absl::Status first_error;
+  for (const v1::ShardRecord& shard : header.shards()) {
+    int exception = 0;
+    for (uint32_t i = 0; i < shard.chunks(); ++i) {
+      const uint32_t chunk = shard.first_chunk() + i;
+      bool included = Bit(shard.contributors(), position);
+      if (exception < shard.exceptions_size() && shard.exceptions(exception).chunk() == chunk) {
+        included = Bit(shard.exceptions(exception++).contributors(), position);
+      }
+      if (!included || chunk >= contribution.chunks.size()) continue;
+      const absl::Span<float> part = residual.subspan(grid.Offset(chunk), grid.Elements(chunk));
+      first_error.Update(codec.DecodeAccumulate(contribution.chunks[chunk].span(), -1.0f, part));
+    }
+  }
+  return first_error;
+}
+
+}  // namespace atolld

@@ -1,0 +1,32 @@
+// Error feedback of one peer: what its sent updates lost is added to its next one.
+//
+//   a = update + residual; sent q = Encode(a); after the commit   residual = a - Decode(q)   where
+//   it was included,
+//                                                                 residual = a                where
+//                                                                 it was left out
+// (DiLoCo with error feedback; the residual belongs to the peer alone and losing it is legal.) Pure
+// functions.
+#pragma once
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "atoll/v1/run.pb.h"
+#include "compression/codec.h"
+#include "daemon/exchange/exchange.h"
+#include "daemon/replica/payload.h"
+
+namespace atolld {
+
+// values += residual. An empty residual is zero.
+void AddResidual(const std::vector<float>& residual, absl::Span<float> values);
+
+// `residual` holds a; subtracts Decode(chunk) for every chunk in which contributor number
+// `position` of the header was included. Chunks that cannot be decoded keep a, and the first such
+// error is returned.
+absl::Status SubtractIncluded(const v1::EntryHeader& header, int position, const ChunkGrid& grid,
+                              const Codec& codec, const Contribution& contribution,
+                              absl::Span<float> residual);
+
+}  // namespace atolld

@@ -1,0 +1,398 @@
+#include "daemon/peer/round_runner.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "daemon/peer/residual.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+
+RoundRunner::RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Trainer& trainer,
+                         Events events)
+    : env_(env),
+      self_(std::move(self)),
+      events_(std::move(events)),
+      keeper_(keeper),
+      trainer_(trainer) {}
+
+RoundRunner::~RoundRunner() {
+  if (server_ != nullptr) server_->SetCurrent(nullptr);
+}
+
+void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration failure_timeout) {
+  const bool successor = epoch_ != 0 && epoch != epoch_;
+  epoch_ = epoch;
+  failure_timeout_ = failure_timeout;
+  if (server_ == nullptr) {
+    spec_ = spec;
+    absl::StatusOr<const Codec*> codec = FindCodec(spec.exchange().codec());
+    CHECK(codec.ok());  // the peer has checked the run before it follows it
+    codec_ = *codec;
+    server_ = std::make_unique<ExchangeServer>(env_, spec.run_id(), failure_timeout);
+  }
+  if (successor && exchange_ != nullptr) {
+    env_.log.Info(absl::StrCat("round ", exchange_->version(), ": the coordinator has begun epoch ",
+                               epoch, "; its exchange begins again"));
+    server_->SetCurrent(nullptr);
+    exchange_.reset();
+    vote_.reset();
+  }
+  next_train_.reset();  // it will be said again
+  // What the coordinator may have missed while the Session was down.
+  if (update_) SendReady();
+  if (vote_) SendVote();
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Training
+
+void RoundRunner::OnTrain(const v1::Train& train) {
+  if (draining_) return;
+  next_train_.reset();
+  if (!keeper_.has_state() || train.version() > keeper_.version() + 1) {
+    next_train_ = train;  // commits are still to come, and they settle the update at hand
+    return;
+  }
+  if (train.version() <= keeper_.version()) return;  // of a round gone by
+  assigned_ = train;
+  training_ = false;
+  age_ = 0;
+  ++training_id_;
+  update_.reset();
+  StartTraining();
+}
+
+// Hands the assignment to the worker once that is there.
+void RoundRunner::StartTraining() {
+  if (!assigned_ || training_ || !worker_ready_) return;
+  v1::DaemonMessage message;
+  v1::TrainSteps* steps = message.mutable_train();
+  steps->set_version(assigned_->version());
+  steps->set_first_step(assigned_->first_step());
+  steps->set_steps(assigned_->steps());
+  *steps->mutable_samples() = assigned_->samples();
+  trainer_.Send(message);
+  training_ = true;
+}
+
+void RoundRunner::OnWorkerReady() {
+  worker_ready_ = true;
+  StartTraining();
+}
+
+void RoundRunner::OnWorkerLost() {
+  worker_ready_ = false;
+  if (training_) {
+    env_.log.Info(absl::StrCat("round ", assigned_->version(),
+                               ": training begins again when the worker is back"));
+  }
+  training_ = false;
+  age_ = 0;
+  if (evaluate_) {
+    evaluate_.reset();
+    keeper_.HoldCommits(false);
+  }
+}
+
+void RoundRunner::OnProgress(const v1::WorkerProgress& progress) { newest_progress_ = progress; }
+
+void RoundRunner::OnBoundary(const v1::Boundary& boundary) {
+  if (!training_ || boundary.version() != assigned_->version()) return;  // a replaced Train's
+  train_seconds_ += boundary.seconds();
+  Encode(boundary);
+}
+
+void RoundRunner::Encode(const v1::Boundary& boundary) {
+  auto update = std::make_shared<Update>();
+  auto status = std::make_shared<absl::Status>();
+  const uint64_t id = training_id_;
+  const bool feedback = spec_.exchange().error_feedback();
+  keeper_.RunExclusive(
+      [this, update, status, feedback, grid = keeper_.grid(), memory = keeper_.memory()] {
+        absl::Span<const float> values = memory->update();
+        if (feedback) {
+          update->values.assign(values.begin(), values.end());
+          AddResidual(residual_, absl::MakeSpan(update->values));
+          values = update->values;
+        }
+        absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec_, values);
+        *status = encoded.status();
+        if (encoded.ok()) {
+          update->contribution = std::make_shared<const Contribution>(*std::move(encoded));
+        }
+      },
+      guard_.Wrap([this, update, status, boundary, id] {
+        if (id != training_id_ || !assigned_) return;
+        if (!status->ok()) {
+          env_.log.Error(absl::StrCat("round ", boundary.version(),
+                                      ": the update cannot be encoded: ", status->message(),
+                                      "; training begins again"));
+          training_ = false;
+          return StartTraining();
+        }
+        v1::Ready& ready = update->ready;
+        ready.set_age(age_);
+        ready.set_steps(boundary.steps());
+        ready.set_tokens(boundary.tokens());
+        ready.set_loss(boundary.loss());
+        ready.set_train_seconds(boundary.seconds());
+        ready.set_contribution_root(ToBytes(update->contribution->root));
+        *ready.mutable_samples() = assigned_->samples();
+        update_ = std::move(*update);
+        assigned_.reset();
+        training_ = false;
+        SendReady();
+      }));
+}
+
+void RoundRunner::SendReady() {
+  const std::optional<Digest> state = keeper_.StateDigestOf(keeper_.version());
+  if (!state) return;  // OnDigest sends it
+  v1::PeerMessage message;
+  v1::Ready* ready = message.mutable_ready();
+  *ready = update_->ready;
+  ready->set_version(keeper_.version() + 1);
+  ready->set_base_version(keeper_.version());
+  ready->set_epoch(epoch_);
+  ready->set_state_digest(ToBytes(*state));
+  events_.send(message);
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Evaluation
+
+void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
+  if (!worker_ready_ || !keeper_.has_state() || evaluate.version() != keeper_.version()) return;
+  evaluate_ = evaluate;
+  keeper_.HoldCommits(true);  // theta must be one version's while the worker reads it
+  v1::DaemonMessage message;
+  message.mutable_evaluate()->set_version(evaluate.version());
+  message.mutable_evaluate()->set_share(evaluate.share());
+  message.mutable_evaluate()->set_shares(evaluate.shares());
+  trainer_.Send(message);
+}
+
+void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {
+  if (!evaluate_ || evaluated.version() != evaluate_->version()) return;
+  evaluate_.reset();
+  v1::PeerMessage message;
+  v1::Evaluated* answer = message.mutable_evaluated();
+  answer->set_version(evaluated.version());
+  answer->set_share(evaluated.share());
+  answer->set_shares(evaluated.shares());
+  answer->set_loss_sum(evaluated.loss_sum());
+  answer->set_tokens(evaluated.tokens());
+  events_.send(message);
+  keeper_.HoldCommits(false);
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// Exchange
+
+void RoundRunner::AcceptExchange(std::unique_ptr<Call> call) {
+  if (server_ != nullptr) server_->Accept(std::move(call));
+}
+
+void RoundRunner::OnPlan(const v1::Plan& plan) {
+  if (!keeper_.has_state() || plan.version() != keeper_.version() + 1) return;
+  if (plan.parameters() != keeper_.grid().elements()) {
+    env_.log.Error(absl::StrCat("round ", plan.version(), ": the plan is for ", plan.parameters(),
+                                " parameters, the replica has ", keeper_.grid().elements()));
+    return;
+  }
+  const bool same = exchange_ != nullptr && exchange_->version() == plan.version() &&
+                    exchange_->epoch() == plan.epoch();
+  if (same) {
+    if (plan.revision() <= revision_) return;
+    revision_ = plan.revision();
+    exchange_->Update(plan);
+    return;
+  }
+  StartExchange(plan);
+}
+
+void RoundRunner::StartExchange(const v1::Plan& plan) {
+  std::shared_ptr<const Contribution> contribution;
+  for (const v1::PlanMember& member : plan.contributors()) {
+    if (member.peer() != self_) continue;
+    if (!update_ || member.contribution_root() != ToBytes(update_->contribution->root)) {
+      // Planned for an update that this peer no longer holds: taking part would break the plan's
+      // promise.
+      env_.log.Warning(absl::StrCat("round ", plan.version(), ": the plan names another update"));
+      return;
+    }
+    contribution = update_->contribution;
+  }
+  revision_ = plan.revision();
+  vote_.reset();
+  exchange_began_ = env_.executor.Now();
+  ExchangeSettings settings;
+  settings.run_id = spec_.run_id();
+  settings.self = self_;
+  settings.codec = codec_;
+  settings.zstd = spec_.exchange().zstd();
+  settings.grid = keeper_.grid();
+  settings.failure_timeout = failure_timeout_;
+  settings.traffic = &traffic_;
+  Exchange::Events events;
+  events.on_complete =
+      guard_.Wrap([this](ExchangeOutcome outcome) { OnOutcome(std::move(outcome)); });
+  events.on_reducer_unreachable = guard_.Wrap(
+      [this](std::string reducer, absl::Status why) { OnReducerUnreachable(reducer, why); });
+  server_->SetCurrent(nullptr);
+  exchange_ = std::make_unique<Exchange>(env_, settings, plan, std::move(contribution), events);
+  server_->SetCurrent(exchange_.get());
+}
+
+void RoundRunner::OnOutcome(ExchangeOutcome outcome) {
+  if (exchange_ == nullptr || outcome.revision != revision_) return;
+  const uint64_t version = exchange_->version();
+  const std::optional<Digest> state = keeper_.StateDigestOf(version - 1);
+  CHECK(state.has_value());  // Ready was sent with it
+  v1::Vote vote;
+  vote.set_version(version);
+  vote.set_epoch(exchange_->epoch());
+  vote.set_revision(outcome.revision);
+  vote.set_payload_digest(ToBytes(outcome.payload_digest));
+  for (const v1::ShardRecord& shard : outcome.shards) *vote.add_shards() = shard;
+  for (const Digest& digest : outcome.shard_digests) vote.add_shard_digests(ToBytes(digest));
+  vote.set_state_digest(ToBytes(*state));
+  vote.set_exchange_seconds(absl::ToDoubleSeconds(env_.executor.Now() - exchange_began_));
+  keeper_.Prepare(outcome.payload, guard_.Wrap([this, vote](absl::Status status) {
+    if (!status.ok()) {
+      env_.log.Error(absl::StrCat("round ", vote.version(), ": no vote: the payload ",
+                                  "cannot be made durable: ", status.message()));
+      return;
+    }
+    if (vote.revision() != revision_ || exchange_ == nullptr) return;
+    vote_ = vote;
+    SendVote();
+  }));
+}
+
+void RoundRunner::SendVote() {
+  v1::PeerMessage message;
+  *message.mutable_vote() = *vote_;
+  events_.send(message);
+}
+
+void RoundRunner::OnReducerUnreachable(const std::string& reducer, const absl::Status& why) {
+  if (exchange_ == nullptr) return;
+  env_.log.Warning(absl::StrCat("round ", exchange_->version(), ": reducer ", reducer,
+                                " cannot be reached: ", why.message()));
+  v1::PeerMessage message;
+  v1::ReducerUnreachable* report = message.mutable_reducer_unreachable();
+  report->set_version(exchange_->version());
+  report->set_epoch(exchange_->epoch());
+  report->set_revision(revision_);
+  report->set_reducer(reducer);
+  report->set_reason(std::string(why.message()));
+  events_.send(message);
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+// The replica has moved
+
+void RoundRunner::OnOpened() {
+  if (next_train_) OnTrain(v1::Train(*next_train_));
+}
+
+void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
+  if (exchange_ != nullptr && exchange_->version() <= header.version()) {
+    server_->SetCurrent(nullptr);
+    exchange_.reset();
+    vote_.reset();
+  }
+  SettleUpdate(header);
+  if (training_ && assigned_->version() <= header.version()) {
+    ++age_;
+    v1::DaemonMessage message;
+    message.mutable_rebase()->set_version(header.version());
+    trainer_.Send(message);
+  }
+  if (next_train_) OnTrain(v1::Train(*next_train_));
+  CheckIdle();
+}
+
+// What the header says of this peer's update: included, or left for a later entry.
+void RoundRunner::SettleUpdate(const v1::EntryHeader& header) {
+  if (!update_) return;
+  int position = -1;
+  for (int i = 0; i < header.contributors_size(); ++i) {
+    if (header.contributors(i).peer() == self_) position = i;
+  }
+  if (spec_.exchange().error_feedback()) {
+    residual_ = std::move(update_->values);
+    if (position >= 0) {
+      const absl::Status kept = SubtractIncluded(header, position, keeper_.grid(), *codec_,
+                                                 *update_->contribution, absl::MakeSpan(residual_));
+      if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
+    }
+    update_.reset();
+    return;
+  }
+  if (position >= 0) {
+    update_.reset();
+  } else {
+    // Older by one entry; it is offered to the next one when the new state's digest is known.
+    update_->ready.set_age(update_->ready.age() + 1);
+  }
+}
+
+void RoundRunner::OnDigest() {
+  if (update_ && exchange_ == nullptr) SendReady();
+}
+
+// ---------------------------------------------------------------------------------------------------------------
+
+void RoundRunner::Drain() {
+  draining_ = true;
+  next_train_.reset();
+  if (!update_ && exchange_ == nullptr) {
+    assigned_.reset();
+    training_ = false;
+    ++training_id_;
+  }
+  CheckIdle();
+}
+
+bool RoundRunner::idle() const {
+  return !assigned_ && !training_ && !update_ && exchange_ == nullptr;
+}
+
+void RoundRunner::CheckIdle() {
+  if (draining_ && idle()) env_.executor.Post(guard_.Wrap([this] { events_.on_idle(); }));
+}
+
+std::vector<v1::SampleRange> RoundRunner::samples() const {
+  if (update_) return {update_->ready.samples().begin(), update_->ready.samples().end()};
+  if (assigned_) return {assigned_->samples().begin(), assigned_->samples().end()};
+  return {};
+}
+
+const char* RoundRunner::phase() const {
+  if (keeper_.syncing()) return "syncing";
+  if (!worker_ready_ || !keeper_.has_state()) return "starting";
+  if (exchange_ != nullptr) return "exchanging";
+  if (evaluate_) return "evaluating";
+  if (training_) return "training";
+  return "waiting";
+}
+
+v1::PeerProgress RoundRunner::progress() const {
+  v1::PeerProgress progress;
+  progress.set_phase(phase());
+  progress.set_version(keeper_.version());
+  progress.set_step(newest_progress_.step());
+  progress.set_steps(newest_progress_.steps());
+  progress.set_loss(newest_progress_.loss());
+  progress.set_tokens_per_second(newest_progress_.tokens_per_second());
+  progress.set_exchange_bytes_sent(traffic_.sent_bytes);
+  progress.set_train_seconds(train_seconds_);
+  return progress;
+}
+
+}  // namespace atolld

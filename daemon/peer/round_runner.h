@@ -1,0 +1,121 @@
+// RoundRunner: a peer's part in the rounds - training, the encoded contribution, the exchange, the
+// vote.
+//
+// Laws: a contribution is encoded once and those bytes stand until a commit says whether they were
+// included; the residual changes at a commit alone; a vote is cast only for a payload that is
+// durable here; a Train replaces whatever ran before. A round lost with the coordinator is offered
+// again to its successor. Loop thread; encoding runs on the keeper's queue, so that theta does not
+// move under it.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/worker.pb.h"
+#include "compression/codec.h"
+#include "daemon/env.h"
+#include "daemon/exchange/exchange.h"
+#include "daemon/peer/replica_keeper.h"
+#include "daemon/peer/trainer.h"
+
+namespace atolld {
+
+class RoundRunner {
+ public:
+  struct Events {
+    std::function<void(const v1::PeerMessage&)> send;  // to the coordinator, if there is one now
+    std::function<void()> on_idle;  // nothing of this peer is in a round any more
+  };
+
+  RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Trainer& trainer, Events events);
+  ~RoundRunner();
+
+  // The coordinator: its run and epoch (repeated at each Session), and its messages.
+  void Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration failure_timeout);
+  void OnTrain(const v1::Train& train);
+  void OnPlan(const v1::Plan& plan);
+  void OnEvaluate(const v1::Evaluate& evaluate);
+
+  // The worker.
+  void OnWorkerReady();
+  void OnWorkerLost();
+  void OnBoundary(const v1::Boundary& boundary);
+  void OnProgress(const v1::WorkerProgress& progress);
+  void OnEvaluated(const v1::WorkerEvaluated& evaluated);
+
+  // The replica.
+  void OnOpened();
+  void OnCommitted(const v1::EntryHeader& header);
+  void OnDigest();
+
+  // A contributor's stream.
+  void AcceptExchange(std::unique_ptr<Call> call);
+
+  // No new training; on_idle comes when the round under way is over.
+  void Drain();
+  bool idle() const;
+
+  std::vector<v1::SampleRange> samples() const;  // of the training or update that this peer holds
+  v1::PeerProgress progress() const;
+
+ private:
+  // An update that is encoded and waits to be taken into an entry.
+  struct Update {
+    std::shared_ptr<const Contribution> contribution;
+    v1::Ready ready;
+    std::vector<float> values;  // with error feedback: a = update + residual
+  };
+
+  void StartTraining();
+  void Encode(const v1::Boundary& boundary);
+  void SendReady();
+  void StartExchange(const v1::Plan& plan);
+  void OnOutcome(ExchangeOutcome outcome);
+  void SendVote();
+  void OnReducerUnreachable(const std::string& reducer, const absl::Status& why);
+  void SettleUpdate(const v1::EntryHeader& header);
+  void CheckIdle();
+  const char* phase() const;
+
+  const Env env_;
+  const std::string self_;
+  const Events events_;
+
+  // Loop thread.
+  ReplicaKeeper& keeper_;
+  Trainer& trainer_;
+  v1::RunSpec spec_;
+  const Codec* codec_ = nullptr;
+  uint64_t epoch_ = 0;
+  absl::Duration failure_timeout_ = absl::Seconds(10);
+  bool worker_ready_ = false;
+  bool draining_ = false;
+
+  std::optional<v1::Train> assigned_;    // not yet answered by an update
+  std::optional<v1::Train> next_train_;  // for a version whose base is still to be committed here
+  bool training_ = false;                // the worker does assigned_
+  uint32_t age_ = 0;                     // commits since its training began
+  uint64_t training_id_ = 0;  // of the newest Train: an older encoding that ends late is dropped
+  std::optional<Update> update_;
+  std::vector<float> residual_;  // error feedback; changed by OnCommitted alone
+
+  std::unique_ptr<ExchangeServer> server_;
+  std::unique_ptr<Exchange> exchange_;
+  uint32_t revision_ = 0;  // newest plan of the exchange
+  absl::Time exchange_began_;
+  std::optional<v1::Vote> vote_;  // cast for what is prepared
+  std::optional<v1::Evaluate> evaluate_;
+
+  ExchangeTraffic traffic_;
+  v1::WorkerProgress newest_progress_;
+  double train_seconds_ = 0;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

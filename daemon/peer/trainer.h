@@ -1,0 +1,39 @@
+// Trainer: the inner loop as a peer sees it, whatever process or stub does it.
+//
+// A trainer is kept running: when its worker dies it is started again, and says so by on_lost and a
+// later on_configured. Messages are those of worker.proto; parameters pass through ParameterMemory.
+// Loop thread.
+#pragma once
+
+#include <functional>
+
+#include "absl/status/status.h"
+#include "atoll/v1/worker.pb.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+class Trainer {
+ public:
+  struct Events {
+    // A worker runs and has read model and data. It knows no memory yet.
+    std::function<void(const v1::WorkerConfigured&)> on_configured;
+    // Any later message of it.
+    std::function<void(const v1::WorkerMessage&)> on_message;
+    // It is gone, with the reason; what was asked of it will not be answered.
+    std::function<void(absl::Status)> on_lost;
+  };
+
+  virtual ~Trainer() = default;
+
+  // Starts the worker and keeps it running. Once.
+  virtual void Start(const v1::RunSpec& spec, Events events) = 0;
+
+  // To the running worker; dropped while there is none.
+  virtual void Send(const v1::DaemonMessage& message) = 0;
+
+  // Lets it end; `done` runs when it is gone. No event comes after.
+  virtual void Stop(Task done) = 0;
+};
+
+}  // namespace atolld

@@ -1,0 +1,161 @@
+#include "daemon/peer/worker_process.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+constexpr absl::Duration kLongestPause = absl::Seconds(10);
+
+// A worker asked to stop writes its optimiser's state first; a hung one is not waited for longer.
+constexpr absl::Duration kStopPatience = absl::Seconds(5);
+
+}  // namespace
+
+WorkerProcess::WorkerProcess(Env env, Settings settings)
+    : env_(env), settings_(std::move(settings)) {}
+
+WorkerProcess::~WorkerProcess() = default;
+
+void WorkerProcess::Start(const v1::RunSpec& spec, Events events) {
+  spec_ = spec;
+  events_ = std::move(events);
+  absl::StatusOr<std::unique_ptr<Listener>> listener = env_.transport.Listen(
+      settings_.socket, guard_.Wrap([this](const std::string& method, std::unique_ptr<Call> call) {
+        OnCall(method, std::move(call));
+      }));
+  if (!listener.ok()) {
+    env_.log.Error(absl::StrCat("the worker's socket: ", listener.status().message()));
+    return OnGone(std::string(listener.status().message()));
+  }
+  listener_ = *std::move(listener);
+  Launch();
+}
+
+void WorkerProcess::Launch() {
+  if (stopping_) return;
+  failure_.clear();
+  ChildProcess::Options options;
+  options.arguments = {settings_.program, "--socket", settings_.socket};
+  options.die_with_parent = true;
+  ChildProcess::Events events;
+  events.on_output_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
+  events.on_error_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
+  events.on_exit = guard_.Wrap([this](ExitStatus status) { OnGone(status.Text()); });
+  absl::StatusOr<std::unique_ptr<ChildProcess>> process =
+      ChildProcess::Spawn(env_.executor, std::move(options), std::move(events));
+  if (!process.ok()) {
+    const std::string why(process.status().message());
+    env_.executor.Post(guard_.Wrap([this, why] { OnGone(why); }));
+    return;
+  }
+  process_ = *std::move(process);
+  env_.log.Info(absl::StrCat("worker started (pid ", process_->pid(), ")"));
+}
+
+void WorkerProcess::Relay(const std::string& line) {
+  if (absl::StrContains(line, "warning")) {
+    env_.log.Warning(line);
+  } else {
+    env_.log.Info(line);
+  }
+}
+
+void WorkerProcess::OnCall(const std::string& method, std::unique_ptr<Call> call) {
+  if (method != "/atolld.v1.Worker/Attach" || stopping_) {
+    call->Start({});
+    call->Finish(absl::UnimplementedError(absl::StrCat(method, " is not served here")));
+    return;
+  }
+  call_ = std::move(call);  // a newer worker replaces an older one's call
+  Call::Events events;
+  events.on_frame = guard_.Wrap([this](Frame frame) { OnFrame(frame); });
+  events.on_closed = guard_.Wrap([this](absl::Status) {
+    call_.reset();
+    // A worker without a connection is of no use; its exit starts the next one.
+    if (process_ != nullptr && !stopping_) process_->Kill(SIGKILL);
+  });
+  call_->Start(std::move(events));
+  call_->Read();
+}
+
+void WorkerProcess::OnFrame(const Frame& frame) {
+  v1::WorkerMessage message;
+  const absl::Status parsed = Unpack(frame, &message);
+  if (!parsed.ok()) {
+    failure_ = absl::StrCat("it sent what is no message: ", parsed.message());
+    if (process_ != nullptr) process_->Kill(SIGKILL);
+    return;
+  }
+  call_->Read();
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kHello:
+      return Configure();
+    case v1::WorkerMessage::kConfigured:
+      configured_ = true;
+      return events_.on_configured(message.configured());
+    case v1::WorkerMessage::kFailed:
+      failure_ = message.failed().what();
+      return;
+    case v1::WorkerMessage::kBoundary:
+      young_deaths_ = 0;
+      break;
+    default:
+      break;
+  }
+  events_.on_message(message);
+}
+
+void WorkerProcess::Configure() {
+  v1::DaemonMessage message;
+  v1::Configure* configure = message.mutable_configure();
+  *configure->mutable_spec() = spec_;
+  configure->set_data_path(settings_.data_path);
+  configure->set_state_path(settings_.state_path);
+  configure->set_threads(settings_.threads);
+  Send(message);
+}
+
+void WorkerProcess::Send(const v1::DaemonMessage& message) {
+  if (call_ != nullptr) call_->Write(Pack(message));
+}
+
+void WorkerProcess::OnGone(const std::string& how) {
+  process_.reset();
+  call_.reset();
+  if (stopping_) {
+    if (stopped_) std::exchange(stopped_, nullptr)();
+    return;
+  }
+  const int doublings = std::min(young_deaths_++, 10);
+  const absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
+  const std::string why = failure_.empty() ? how : absl::StrCat(how, ": ", failure_);
+  env_.log.Warning(absl::StrCat("the worker is gone (", why, "); starting it again in ",
+                                absl::FormatDuration(pause)));
+  if (std::exchange(configured_, false)) events_.on_lost(absl::UnavailableError(why));
+  env_.executor.RunAfter(pause, guard_.Wrap([this] { Launch(); }));
+}
+
+void WorkerProcess::Stop(Task done) {
+  stopping_ = true;
+  if (process_ == nullptr) {
+    env_.executor.Post(std::move(done));
+    return;
+  }
+  stopped_ = std::move(done);
+  v1::DaemonMessage message;
+  message.mutable_stop();
+  Send(message);
+  env_.executor.RunAfter(kStopPatience, guard_.Wrap([this] {
+    if (process_ != nullptr) process_->Kill(SIGKILL);
+  }));
+}
+
+}  // namespace atolld

@@ -1,0 +1,62 @@
+// WorkerProcess: the Trainer of production - an atoll-worker child process, spoken to over a
+// Unix-domain socket.
+//
+// A worker that dies is started again after a pause that doubles while it keeps dying young. Its
+// lines go to the log. A worker outlives neither its daemon nor Stop. Loop thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "daemon/child_process.h"
+#include "daemon/env.h"
+#include "daemon/peer/trainer.h"
+
+namespace atolld {
+
+class WorkerProcess : public Trainer {
+ public:
+  struct Settings {
+    std::string program;  // path of atoll-worker
+    std::string data_path;
+    std::string state_path;  // where the worker may keep its optimiser's state
+    std::string socket;      // "unix:/path"
+    uint32_t threads;
+  };
+
+  WorkerProcess(Env env, Settings settings);
+  ~WorkerProcess() override;
+
+  void Start(const v1::RunSpec& spec, Events events) override;
+  void Send(const v1::DaemonMessage& message) override;
+  void Stop(Task done) override;
+
+ private:
+  void Launch();
+  void Relay(const std::string& line);
+  void OnCall(const std::string& method, std::unique_ptr<Call> call);
+  void OnFrame(const Frame& frame);
+  void OnGone(const std::string& how);
+  void Configure();
+
+  const Env env_;
+  const Settings settings_;
+
+  // Loop thread.
+  v1::RunSpec spec_;
+  Events events_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<ChildProcess> process_;
+  std::unique_ptr<Call> call_;
+  bool configured_ = false;
+  bool stopping_ = false;
+  std::string failure_;   // what the worker said before it went
+  int young_deaths_ = 0;  // in a row, before a boundary was reached
+  Task stopped_;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

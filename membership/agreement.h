@@ -1,0 +1,28 @@
+// From an agreed exchange to the header of its entry. Pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+struct HeaderTerms {
+  const v1::RunSpec& spec;
+  absl::Span<const v1::Scalar> scalars;  // of the outer rule, ascending by name
+  std::string previous_header_digest;
+};
+
+// The header of entry plan.version(), unsigned. Contributors whose chunks all came too late (their
+// bit is in no bitmap) are not named, and the bitmaps count without them: who is named is included
+// in at least one chunk.
+v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
+                           const v1::Vote& agreement);
+
+// The contributors of the plan that the vote's bitmaps include somewhere, in the plan's order.
+std::vector<bool> Included(const v1::Plan& plan, const v1::Vote& agreement);
+
+}  // namespace atolld

@@ -1,0 +1,109 @@
+// ExchangeRound: the exchange of one entry, from its plan to the votes that decide it.
+//
+// It says who reduces what, changes the plan when a contributor or reducer is lost, counts the
+// votes, and tells when the entry is agreed on. Laws: a vote counts only under the revision that it
+// names and only if it is the current one; an entry needs the quorum's equal votes, of which at
+// least one voter is still there; a shard that changes hands gets a new attempt, one that does not
+// keeps its own; the shards' bounds never move. Pure; nothing here waits or sends.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "atoll/v1/membership.pb.h"
+
+namespace atolld {
+
+// One contributor as the plan needs it.
+struct ExchangeContributor {
+  v1::PlanMember member;
+  bool may_reduce = true;  // false: it has an address, but was not reachable lately
+  double bandwidth = 1;    // any unit common to all; 1 for all: unknown
+};
+
+struct ExchangeTerms {
+  uint64_t version = 0;
+  uint64_t epoch = 0;
+  uint64_t parameters = 0;
+  uint32_t chunk_elements = 1;
+  uint32_t quorum = 1;
+  absl::Duration deadline;
+  std::string state_digest;  // of state version-1 where it is known (the genesis); empty: the
+                             // votes' majority
+};
+
+class ExchangeRound {
+ public:
+  enum class Verdict {
+    kWait,
+    kRevised,  // plan() is a new revision: send it
+    kCommit,   // agreement() is what the entry is made of
+    kGiveUp,   // the quorum cannot be reached with these contributors: train on, attempt again by
+               // all
+  };
+  struct Outcome {
+    Verdict verdict = Verdict::kWait;
+    std::vector<std::string> events;  // for people, without the round's number
+    std::vector<std::string> errors;  // something that should not happen; names the peers
+  };
+
+  // FAILED_PRECONDITION: "no reachable reducer".
+  static absl::Status Reducible(absl::Span<const ExchangeContributor> contributors);
+
+  // `contributors` in roster order; Reducible() is OK.
+  ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors);
+
+  const v1::Plan& plan() const { return plan_; }
+  bool Contributes(const std::string& peer) const;  // named in the plan, lost or not
+  bool Lost(const std::string& peer) const { return lost_.count(peer) > 0; }
+  const std::set<std::string>& unreachable() const { return unreachable_; }
+
+  // INVALID_ARGUMENT: a vote that no honest peer sends; it does not count. Stale ones are OK and do
+  // nothing.
+  absl::Status OnVote(const std::string& peer, const v1::Vote& vote, Outcome* outcome);
+  // They died, left, or came back without their contribution.
+  Outcome OnLost(absl::Span<const std::string> peers);
+  Outcome OnUnreachable(const std::string& reporter, const v1::ReducerUnreachable& report);
+  // The current revision's deadline has passed.
+  Outcome OnDeadline();
+
+  const v1::Vote& agreement() const { return agreement_; }  // after kCommit: one of the equal votes
+  const std::vector<std::string>& voters() const { return agreed_; }
+
+ private:
+  using Key = std::string;  // what two equal votes have in common
+
+  absl::Status CheckVote(const std::string& peer, const v1::Vote& vote) const;
+  static Key KeyOf(const v1::Vote& vote);
+  std::string StateDigest() const;
+  std::map<Key, std::vector<std::string>> CountedVotes(Outcome* outcome);
+  void Decide(bool deadline_passed, Outcome* outcome);
+  void Agree(std::vector<std::string> peers, Outcome* outcome);
+
+  std::vector<std::string> Present() const;  // contributors that are not lost
+  std::vector<std::string> Reducers() const;
+  bool MoveShards(const std::set<std::string>& from, Outcome* outcome);
+  bool RotateAll();
+  void Revise(Outcome* outcome);
+  void Lose(absl::Span<const std::string> peers, Outcome* outcome);
+
+  const ExchangeTerms terms_;
+  v1::Plan plan_;
+  std::map<std::string, bool> may_reduce_;  // has an address, by contributor
+  std::set<std::string> lost_;
+  std::set<std::string> unreachable_;
+  std::map<std::string, v1::Vote> votes_;  // of the current revision
+  std::set<std::string> odd_;              // voters already named for another state
+  int conflicts_ = 0;                      // revisions in which two payloads were voted for
+  v1::Vote agreement_;
+  std::vector<std::string> agreed_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,67 @@
+// What the coordinator remembers of a run: the whole of it as it is loaded, and one change of it as
+// it is stored.
+//
+// A RunUpdate is one durable transaction: all of it or nothing. Whatever is said to a peer because
+// of an update is said after the update is durable.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+struct MemberRecord {
+  std::string peer;
+  std::string address;
+  std::string state;  // as in v1::Member
+};
+
+// Samples that are not spent. Those below `next` that are in no range are spent; those from `next`
+// on were never leased.
+struct LeaseRecord {
+  std::string holder;  // empty: free
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+struct LeaseRecords {
+  uint64_t next = 0;
+  std::vector<LeaseRecord> ranges;  // ascending, disjoint
+};
+
+struct StoredRun {
+  std::optional<v1::RunSpec> spec;  // empty: a new store
+  uint64_t epoch = 0;
+  bool started = false;  // the first round has begun once
+  std::optional<v1::Genesis> genesis;
+  std::vector<v1::EntryHeader> headers;  // ascending from version 1, without a gap
+  LeaseRecords leases;
+  std::vector<MemberRecord> members;
+  std::vector<v1::RoundRecord> rounds;            // ascending
+  std::vector<v1::EvaluationRecord> evaluations;  // ascending
+  std::optional<v1::Seal> seal;
+};
+
+struct RunUpdate {
+  std::optional<v1::RunSpec> spec;
+  std::optional<uint64_t> epoch;
+  bool started = false;  // true: sets it
+  std::optional<v1::Genesis> genesis;
+  std::optional<v1::EntryHeader> header;
+  std::optional<LeaseRecords> leases;  // replaces the former
+  std::vector<MemberRecord> members;   // inserted or replaced
+  std::optional<v1::RoundRecord> round;
+  std::vector<v1::EvaluationRecord> evaluations;  // inserted or replaced
+  std::optional<v1::Seal> seal;
+
+  bool empty() const {
+    return !spec && !epoch && !started && !genesis && !header && !leases && members.empty() &&
+           !round && evaluations.empty() && !seal;
+  }
+};
+
+}  // namespace atolld

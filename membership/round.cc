@@ -1,0 +1,151 @@
+#include "membership/round.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+// Ready times remembered: a few rounds of a small run, about one of a large one.
+constexpr size_t kReadyTimes = 64;
+
+// Weight lost per missed commit (ALGORITHMS.md: lambda of stale updates).
+constexpr double kStaleness = 0.25;
+
+}  // namespace
+
+float ContributionWeight(uint64_t tokens, uint32_t age) {
+  return static_cast<float>(static_cast<double>(tokens) /
+                            (1.0 + kStaleness * static_cast<double>(age)));
+}
+
+std::string WaitingReason(size_t there, size_t needed) {
+  const size_t missing = needed > there ? needed - there : 0;
+  return absl::StrCat(there, " of ", needed, needed == 1 ? " peer" : " peers",
+                      there == 1 ? " is" : " are", " here; waiting for ",
+                      missing == 1 ? std::string("one") : absl::StrCat(missing), " more");
+}
+
+Round::Round(const RoundSettings& settings, bool started, uint64_t version)
+    : settings_(settings), started_(started), version_(version), ready_times_(kReadyTimes) {}
+
+const Trainer* Round::Find(const std::string& peer) const {
+  const auto it = trainers_.find(peer);
+  return it == trainers_.end() ? nullptr : &it->second;
+}
+
+bool Round::There(const RosterMember& member, const Trainer& trainer) const {
+  if (!member.connected() || !member.present()) return false;
+  if (trainer.activity == Activity::kReady) return true;
+  if (!trainer.worker_ready) return false;
+  return trainer.activity == Activity::kTraining ||
+         (member.has_state && member.version + 1 == version_);
+}
+
+bool Round::TryOpen(absl::Time now, const Roster& roster) {
+  if (open_) return true;
+  size_t there = 0;
+  for (const auto& [peer, member] : roster.members()) {
+    const Trainer* trainer = Find(peer);
+    if (trainer != nullptr && There(member, *trainer)) ++there;
+  }
+  const size_t needed = started_ ? settings_.quorum : std::max(settings_.peers, settings_.quorum);
+  if (there < needed) {
+    reason_ = WaitingReason(there, needed);
+    return false;
+  }
+  reason_.clear();
+  started_ = true;
+  open_ = true;
+  opened_ = now;
+  return true;
+}
+
+std::vector<std::string> Round::Idle(const Roster& roster) const {
+  std::vector<std::string> idle;
+  for (const auto& [peer, member] : roster.members()) {
+    const Trainer* trainer = Find(peer);
+    if (trainer != nullptr && trainer->activity == Activity::kIdle && There(member, *trainer))
+      idle.push_back(peer);
+  }
+  return idle;
+}
+
+void Round::Assign(absl::Time now, const std::string& peer) {
+  Trainer& trainer = trainers_[peer];
+  trainer.activity = Activity::kTraining;
+  trainer.train_started = now;
+  trainer.ready.Clear();
+}
+
+void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
+  Trainer& trainer = trainers_[peer];
+  if (trainer.activity == Activity::kTraining && trainer.train_started) {
+    ready_times_.Add(now - *trainer.train_started);
+    trainer.train_started.reset();  // said again, it is not a new measurement
+  }
+  trainer.activity = Activity::kReady;
+  trainer.ready = ready;
+}
+
+absl::Time Round::CloseDeadline() const {
+  if (!open_) return absl::InfiniteFuture();
+  const std::optional<absl::Duration> deadline = TrainDeadline(ready_times_);
+  return deadline ? opened_ + *deadline : absl::InfiniteFuture();
+}
+
+bool Round::MayClose(absl::Time now, const Roster& roster) {
+  if (!open_) return false;
+  size_t ready = 0;
+  size_t there = 0;
+  bool awaited = false;  // somebody that may still become ready
+  for (const auto& [peer, member] : roster.members()) {
+    const Trainer* trainer = Find(peer);
+    if (trainer == nullptr || trainer->activity == Activity::kIdle || !member.present()) continue;
+    const bool is_ready = trainer->activity == Activity::kReady && member.connected();
+    ready += is_ready ? 1 : 0;
+    there += There(member, *trainer) ? 1 : 0;
+    awaited = awaited || !is_ready;
+  }
+  reason_ = there < settings_.quorum ? WaitingReason(there, settings_.quorum) : "";
+  if (ready < settings_.quorum) return false;
+  return !awaited || now >= CloseDeadline();
+}
+
+std::vector<std::string> Round::Ready(const Roster& roster) const {
+  std::vector<std::string> ready;
+  for (const auto& [peer, member] : roster.members()) {
+    const Trainer* trainer = Find(peer);
+    if (trainer != nullptr && trainer->activity == Activity::kReady && member.present() &&
+        member.connected()) {
+      ready.push_back(peer);
+    }
+  }
+  return ready;
+}
+
+void Round::Next(const std::vector<std::string>& contributors) {
+  ++version_;
+  open_ = false;
+  reason_.clear();
+  for (const std::string& peer : contributors) {
+    Trainer& trainer = trainers_[peer];
+    trainer.activity = Activity::kIdle;
+    trainer.train_started.reset();
+    trainer.ready.Clear();
+  }
+  for (auto& [peer, trainer] : trainers_) {
+    if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
+    trainer.ready.Clear();
+  }
+}
+
+void Round::Again(absl::Time now) {
+  opened_ = now;
+  for (auto& [peer, trainer] : trainers_) {
+    if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
+  }
+}
+
+}  // namespace atolld

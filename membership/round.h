@@ -1,0 +1,95 @@
+// Round: the training part of one entry - who trains, who is ready, and when the waiting ends.
+//
+//   waiting --enough trainers--> open --all ready, or quorum + deadline--> closed (the exchange
+//   begins)
+//
+// A trainer is a member whose worker runs and that holds the base of the round, or whose training
+// for an earlier round still goes on. The first round of a run waits for all that were announced;
+// every later one for the quorum. A straggler keeps its activity over commits that it missed. Pure:
+// time and roster come in as arguments.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "atoll/v1/membership.pb.h"
+#include "membership/deadline.h"
+#include "membership/roster.h"
+
+namespace atolld {
+
+enum class Activity { kIdle, kTraining, kReady };
+
+struct Trainer {
+  bool worker_ready = false;
+  Activity activity = Activity::kIdle;
+  // Its Train was sent then; nothing: it was training before this process knew of it, so its time
+  // is not measured.
+  std::optional<absl::Time> train_started;
+  v1::Ready ready;  // while kReady
+};
+
+struct RoundSettings {
+  uint32_t peers = 1;   // trainers that the first round waits for
+  uint32_t quorum = 1;  // fewest that may commit
+};
+
+class Round {
+ public:
+  // `started`: some round of the run has begun before. `version`: the entry of the round.
+  Round(const RoundSettings& settings, bool started, uint64_t version);
+
+  uint64_t version() const { return version_; }
+  bool started() const { return started_; }
+  bool open() const { return open_; }
+  const std::string& reason() const { return reason_; }  // why it waits; empty while it does not
+
+  Trainer& trainer(const std::string& peer) { return trainers_[peer]; }
+  const Trainer* Find(const std::string& peer) const;
+
+  // Opens the round if enough trainers are there. True if it is open now; else reason() says what
+  // it waits for.
+  bool TryOpen(absl::Time now, const Roster& roster);
+
+  // Trainers that are free for a Train of this round (roster order).
+  std::vector<std::string> Idle(const Roster& roster) const;
+  void Assign(absl::Time now, const std::string& peer);
+  // Its contribution stands. Measures the time since its Train.
+  void SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
+
+  // May the exchange begin? Sets reason() when fewer than the quorum are left.
+  bool MayClose(absl::Time now, const Roster& roster);
+  absl::Time CloseDeadline() const;  // InfiniteFuture: not open, or nothing is known yet
+  std::vector<std::string> Ready(const Roster& roster) const;  // connected and ready, roster order
+
+  // The entry is committed. `contributors` are free again; whoever else trained or was ready goes
+  // on.
+  void Next(const std::vector<std::string>& contributors);
+  // The exchange could not be finished: every contribution stands and will be announced again.
+  void Again(absl::Time now);
+
+ private:
+  bool There(const RosterMember& member, const Trainer& trainer) const;
+
+  const RoundSettings settings_;
+  bool started_;
+  uint64_t version_;
+  bool open_ = false;
+  absl::Time opened_;
+  std::string reason_;
+  RecentTimes ready_times_;
+  std::map<std::string, Trainer> trainers_;
+};
+
+// An update's share in the mean: its tokens, less for every commit that it missed: tokens / (1 +
+// 0.25 age).
+float ContributionWeight(uint64_t tokens, uint32_t age);
+
+// "2 of 3 peers are here; waiting for one more"
+std::string WaitingReason(size_t there, size_t needed);
+
+}  // namespace atolld

@@ -1,0 +1,315 @@
+#include "membership/run.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "membership/admission.h"
+
+namespace atolld {
+namespace {
+
+// Exchange times remembered for the prediction.
+constexpr size_t kExchangeTimes = 16;
+
+// Everybody is told of everybody; beyond this a flat roster is the wrong tool, and a flood of
+// made-up ids ends here.
+constexpr size_t kMostMembers = 4096;
+
+}  // namespace
+
+Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
+    : settings_(std::move(settings)),
+      spec_(*stored.spec),
+      epoch_(stored.epoch),
+      genesis_(stored.genesis),
+      seal_(stored.seal),
+      rounds_(stored.rounds),
+      evaluations_(stored.evaluations),
+      roster_(settings_.failure_timeout, now, stored.members),
+      leases_(stored.leases),
+      round_(settings_.round, stored.started, stored.headers.size() + 1),
+      exchange_times_(kExchangeTimes) {
+  if (genesis_) digests_.push_back(settings_.genesis_digest(*genesis_));
+  for (const v1::EntryHeader& header : stored.headers) {
+    digests_.push_back(settings_.header_digest(header));
+    for (const v1::Contributor& contributor : header.contributors()) {
+      PeerInfo& info = peers_[contributor.peer()];
+      ++info.rounds;
+      info.tokens += contributor.tokens();
+    }
+  }
+  if (!stored.headers.empty()) header_ = stored.headers.back();
+  for (const v1::RoundRecord& round : rounds_) {
+    exchange_times_.Add(absl::Seconds(round.exchange_seconds()));
+    earlier_seconds_ = std::max(earlier_seconds_, round.elapsed_seconds());
+  }
+  if (seal_) sealed_at_ = now;
+}
+
+Run::~Run() = default;
+
+absl::Status Run::Admit(const v1::Hello& hello) const {
+  absl::Status status = CheckHello(spec_, hello);
+  if (!status.ok()) return status;
+  if (roster_.Find(hello.peer()) == nullptr && roster_.members().size() >= kMostMembers) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the run has ", kMostMembers, " members already"));
+  }
+  if (!hello.has_state()) return absl::OkStatus();
+  // It made version 0, and the coordinator went down before it could record it: it will be asked
+  // for it again.
+  if (!genesis_ && hello.version() == 0) return absl::OkStatus();
+  status = CheckChain(hello.version(), hello.header_digest());
+  if (!status.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("peer ", hello.peer(), ": ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
+RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello) {
+  const std::string& peer = hello.peer();
+  const absl::Status admitted = Admit(hello);
+  if (!admitted.ok()) {
+    out_.ends.push_back({session, admitted});
+    Say(absl::StrCat("a peer was refused: ", admitted.message()), RunOutput::Severity::kWarning);
+    return Finish(now);
+  }
+  const RosterMember* former = roster_.Find(peer);
+  const bool known = former != nullptr && former->present() && !former->restored;
+  const bool same_process = former != nullptr && !former->restored && former->pid == hello.pid() &&
+                            former->address == hello.address();
+  const SessionId replaced = roster_.Join(now, session, hello);
+  if (replaced != 0 && replaced != session) {
+    out_.ends.push_back({replaced, same_process
+                                       ? absl::UnavailableError("replaced by a newer session")
+                                       : absl::FailedPreconditionError(absl::StrCat(
+                                             "another process (pid ", hello.pid(), ", ",
+                                             hello.address(), ") has joined as ", peer))});
+  }
+  PeerInfo& info = peers_[peer];
+  if (!same_process) {
+    info.worker.reset();
+    info.progress.Clear();
+    info.spared_until = 0;
+    round_.trainer(peer).worker_ready = false;
+  }
+  if (genesis_maker_ == peer) genesis_maker_.clear();  // what it was asked may not have reached it
+  if (evaluation_) evaluation_->TakeBack(peer);
+  out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
+  roster_changed_ = true;
+  Say(absl::StrCat("peer ", peer, known && same_process ? " resumed its session" : " joined", " (",
+                   hello.address().empty() ? "dials out only" : hello.address(),
+                   hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "",
+                   ")"));
+  SendTo(peer, Welcome());
+  AdoptSamples(now, hello);
+  if (exchange_ && exchange_->Contributes(peer) && !exchange_->Lost(peer)) SendPlan(peer);
+  return Finish(now);
+}
+
+void Run::AdoptSamples(absl::Time now, const v1::Hello& hello) {
+  const std::string& peer = hello.peer();
+  Trainer& trainer = round_.trainer(peer);
+  const std::vector<v1::SampleRange> samples(hello.samples().begin(), hello.samples().end());
+  const bool contributes = exchange_ && exchange_->Contributes(peer);
+  if (!samples.empty() && leases_.Adopt(peer, samples)) {
+    leases_changed_ = true;
+    if (trainer.activity == Activity::kIdle) {
+      trainer.activity = Activity::kTraining;
+      trainer.train_started.reset();
+    }
+    return;
+  }
+  trainer.activity = Activity::kIdle;
+  trainer.train_started.reset();
+  if (contributes) {
+    // Its contribution is gone. Chunks of it may have been averaged: its samples stay its own until
+    // the commit tells.
+    const std::string lost[] = {peer};
+    Act(now, exchange_->OnLost(lost));
+  } else if (leases_.holds(peer)) {
+    leases_.Return(peer);
+    leases_changed_ = true;
+  }
+}
+
+std::string Run::PeerOf(SessionId session) const {
+  for (const auto& [peer, member] : roster_.members()) {
+    if (member.session == session && member.present()) return peer;
+  }
+  return "";
+}
+
+RunOutput Run::OnMessage(absl::Time now, SessionId session, const v1::PeerMessage& message) {
+  const std::string peer = PeerOf(session);
+  if (peer.empty()) return RunOutput();
+  roster_.Heard(now, peer);
+  if (message.has_heartbeat()) {  // frequent, and decides nothing
+    peers_[peer].progress = message.heartbeat().progress();
+    return RunOutput();
+  }
+  const absl::Status status = Dispatch(now, peer, message);
+  if (!status.ok()) Refuse(now, peer, status);
+  return Finish(now);
+}
+
+absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
+                           const v1::PeerMessage& message) {
+  switch (message.message_case()) {
+    case v1::PeerMessage::kWorkerReady:
+      return OnWorkerReady(peer, message.worker_ready());
+    case v1::PeerMessage::kWorkerLost:
+      OnWorkerLost(peer, message.worker_lost());
+      return absl::OkStatus();
+    case v1::PeerMessage::kInitialState:
+      return OnInitialState(now, peer, message.initial_state());
+    case v1::PeerMessage::kSynced:
+      return OnSynced(peer, message.synced());
+    case v1::PeerMessage::kReady:
+      return OnReady(now, peer, message.ready());
+    case v1::PeerMessage::kVote:
+      return OnVote(now, peer, message.vote());
+    case v1::PeerMessage::kReducerUnreachable:
+      if (exchange_) Act(now, exchange_->OnUnreachable(peer, message.reducer_unreachable()));
+      return absl::OkStatus();
+    case v1::PeerMessage::kEvaluated:
+      OnEvaluated(message.evaluated());
+      return absl::OkStatus();
+    case v1::PeerMessage::kStateReport:
+      return OnStateReport(peer, message.state_report());
+    case v1::PeerMessage::kLeaving:
+      out_.ends.push_back({roster_.Find(peer)->session, absl::OkStatus()});
+      roster_.Leave(peer);
+      Say(absl::StrCat("peer ", peer, " left",
+                       message.leaving().reason().empty()
+                           ? ""
+                           : absl::StrCat(": ", message.leaving().reason())));
+      Gone(now, peer);
+      return absl::OkStatus();
+    case v1::PeerMessage::kHello:
+      return absl::InvalidArgumentError("a second Hello on one session");
+    case v1::PeerMessage::kHeartbeat:
+    case v1::PeerMessage::MESSAGE_NOT_SET:
+      return absl::OkStatus();  // a newer release's message: not for us
+  }
+  return absl::OkStatus();
+}
+
+RunOutput Run::OnBroken(absl::Time now, SessionId session) {
+  const std::string peer = roster_.Break(now, session);
+  if (peer.empty()) return Finish(now);
+  roster_changed_ = true;
+  if (seal_) {  // the run is over: whoever goes has what it came for
+    roster_.Leave(peer);
+    out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
+    Say(absl::StrCat("peer ", peer, " left"));
+    return Finish(now);
+  }
+  Say(absl::StrCat("peer ", peer, ": its session broke"), RunOutput::Severity::kWarning);
+  const std::string& address = roster_.Find(peer)->address;
+  if (!address.empty()) out_.probes.push_back({peer, address});
+  return Finish(now);
+}
+
+RunOutput Run::OnRefused(absl::Time now, const std::string& peer) {
+  if (roster_.Refused(now, peer)) {
+    Say(absl::StrCat("peer ", peer, " died: its session broke and its address refuses connections"),
+        RunOutput::Severity::kWarning);
+    Gone(now, peer);
+  }
+  return Finish(now);
+}
+
+RunOutput Run::OnTick(absl::Time now) {
+  for (const Roster::Death& death : roster_.Tick(now)) {
+    if (death.session != 0)
+      out_.ends.push_back({death.session, absl::DeadlineExceededError(death.why)});
+    Say(absl::StrCat("peer ", death.peer, " died: ", death.why), RunOutput::Severity::kWarning);
+    Gone(now, death.peer);
+  }
+  return Finish(now);
+}
+
+absl::Time Run::NextWake() const {
+  const absl::Time round = exchange_ ? revision_ends_ : round_.CloseDeadline();
+  return std::min(round, roster_.NextDeadline());
+}
+
+void Run::Refuse(absl::Time now, const std::string& peer, const absl::Status& why) {
+  out_.ends.push_back({roster_.Find(peer)->session, why});
+  roster_.Leave(peer);
+  Say(absl::StrCat("peer ", peer, " was refused: ", why.message()), RunOutput::Severity::kError);
+  Gone(now, peer);
+}
+
+void Run::Gone(absl::Time now, const std::string& peer) {
+  out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
+  roster_changed_ = true;
+  if (genesis_maker_ == peer) genesis_maker_.clear();
+  if (evaluation_) evaluation_->TakeBack(peer);
+  Trainer& trainer = round_.trainer(peer);
+  trainer.activity = Activity::kIdle;
+  trainer.train_started.reset();
+  if (exchange_ && exchange_->Contributes(peer)) {
+    // Its samples stay its own until the commit tells whether chunks of it were averaged.
+    const std::string lost[] = {peer};
+    Act(now, exchange_->OnLost(lost));
+  } else if (leases_.holds(peer)) {
+    leases_.Return(peer);
+    leases_changed_ = true;
+  }
+}
+
+v1::CoordinatorMessage Run::Welcome() const {
+  v1::CoordinatorMessage message;
+  v1::Welcome* welcome = message.mutable_welcome();
+  welcome->set_epoch(epoch_);
+  *welcome->mutable_spec() = spec_;
+  if (genesis_) *welcome->mutable_genesis() = *genesis_;
+  welcome->set_version(version());
+  if (header_) *welcome->mutable_header() = *header_;
+  if (seal_) *welcome->mutable_seal() = *seal_;
+  welcome->set_heartbeat_milliseconds(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(settings_.failure_timeout / 4)));
+  welcome->set_failure_timeout_milliseconds(
+      static_cast<uint64_t>(absl::ToInt64Milliseconds(settings_.failure_timeout)));
+  return message;
+}
+
+void Run::SendTo(const std::string& peer, v1::CoordinatorMessage message) {
+  const RosterMember* member = roster_.Find(peer);
+  if (member == nullptr || !member->connected() || !member->present()) return;
+  out_.sends.push_back({member->session, std::move(message)});
+}
+
+void Run::SendToAll(const v1::CoordinatorMessage& message) {
+  for (const auto& [peer, member] : roster_.members()) SendTo(peer, message);
+}
+
+void Run::Say(const std::string& line, RunOutput::Severity severity) {
+  out_.events.push_back({severity, line});
+}
+
+void Run::SendRosterIfChanged() {
+  if (!roster_changed_) return;
+  roster_changed_ = false;
+  v1::CoordinatorMessage message;
+  *message.mutable_roster() = roster_.ToProto();
+  SendToAll(message);
+}
+
+RunOutput Run::Finish(absl::Time now) {
+  SendRosterIfChanged();
+  Advance(now);
+  SendRosterIfChanged();
+  if (leases_changed_) {
+    out_.update.leases = leases_.Save();
+    leases_changed_ = false;
+  }
+  RunOutput out;
+  std::swap(out, out_);
+  return out;
+}
+
+}  // namespace atolld

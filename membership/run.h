@@ -1,0 +1,188 @@
+// Run: the coordinator's whole decision making - members, version 0, rounds, evaluations, the seal.
+//
+// It takes what happened (a Hello, a message, a broken Session, time) and returns what to do about
+// it as a RunOutput. Laws: what an output sends is sent only once its update is durable, and
+// outputs take effect in the order in which they were returned; a version is announced only when
+// its header is durable; no round closes in the grace after a restart. Pure: no clock, no I/O, one
+// thread. The owner calls OnTick every failure_timeout / 4 and at NextWake().
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "atoll/v1/admin.pb.h"
+#include "membership/evaluation.h"
+#include "membership/exchange_round.h"
+#include "membership/leases.h"
+#include "membership/record.h"
+#include "membership/roster.h"
+#include "membership/round.h"
+
+namespace atolld {
+
+struct RunSettings {
+  RoundSettings round;
+  absl::Duration failure_timeout;
+  std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
+  // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its
+  // arguments: genesis, version and digest of the header before). They belong to a layer above this
+  // one.
+  std::function<std::string(const v1::EntryHeader&)> header_digest;
+  std::function<std::string(const v1::Genesis&)> genesis_digest;
+  std::function<absl::Status(const v1::Genesis&, uint64_t, const std::string&,
+                             const v1::EntryHeader&)>
+      check_header;
+};
+
+struct RunOutput {
+  enum class Severity { kInfo, kWarning, kError };
+  struct Send {
+    SessionId session;
+    v1::CoordinatorMessage message;
+  };
+  struct End {  // finish the Session with this status, after the sends
+    SessionId session;
+    absl::Status status;
+  };
+  struct Probe {  // dial it; tell OnRefused if it refuses
+    std::string peer;
+    std::string address;
+  };
+  struct Event {
+    Severity severity;
+    std::string line;
+  };
+  RunUpdate update;
+  std::vector<Send> sends;
+  std::vector<End> ends;
+  std::vector<Probe> probes;
+  std::vector<Event> events;
+  bool finished = false;  // sealed, and everybody has left or had the time to
+
+  bool empty() const {
+    return update.empty() && sends.empty() && ends.empty() && probes.empty() && events.empty() &&
+           !finished;
+  }
+};
+
+class Run {
+ public:
+  // `stored` has a spec, and its epoch is already the new one.
+  Run(RunSettings settings, const StoredRun& stored, absl::Time now);
+  ~Run();
+
+  RunOutput OnHello(absl::Time now, SessionId session, const v1::Hello& hello);
+  RunOutput OnMessage(absl::Time now, SessionId session,
+                      const v1::PeerMessage& message);  // after its Hello
+  RunOutput OnBroken(absl::Time now, SessionId session);
+  RunOutput OnRefused(absl::Time now, const std::string& peer);
+  RunOutput OnTick(absl::Time now);
+  absl::Time NextWake() const;
+
+  // All but rounds, evaluations and events, which a watcher gets piece by piece.
+  v1::RunStatus Status(absl::Time now) const;
+  const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
+  const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }
+  uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
+
+ private:
+  struct PeerInfo {
+    std::optional<v1::WorkerReady> worker;
+    v1::PeerProgress progress;
+    uint64_t rounds = 0;  // contributed and committed
+    uint64_t tokens = 0;
+    std::string state_digest;  // newest reported
+    uint64_t state_version = 0;
+    uint64_t spared_until =
+        0;  // version up to which it is not asked to reduce: it was not reachable
+  };
+
+  // run.cc: sessions and members
+  absl::Status Admit(const v1::Hello& hello) const;
+  void AdoptSamples(absl::Time now, const v1::Hello& hello);
+  std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
+  absl::Status Dispatch(absl::Time now, const std::string& peer, const v1::PeerMessage& message);
+  void Refuse(absl::Time now, const std::string& peer, const absl::Status& why);
+  void Gone(absl::Time now, const std::string& peer);
+  v1::CoordinatorMessage Welcome() const;
+  void SendTo(const std::string& peer, v1::CoordinatorMessage message);
+  void SendToAll(const v1::CoordinatorMessage& message);
+  void Say(const std::string& line, RunOutput::Severity severity = RunOutput::Severity::kInfo);
+  void SendRosterIfChanged();
+  RunOutput Finish(absl::Time now);
+
+  // run_messages.cc: what peers say
+  absl::Status OnWorkerReady(const std::string& peer, const v1::WorkerReady& worker);
+  void OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost);
+  absl::Status OnInitialState(absl::Time now, const std::string& peer,
+                              const v1::InitialState& initial);
+  absl::Status OnSynced(const std::string& peer, const v1::Synced& synced);
+  absl::Status OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
+  absl::Status OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
+  absl::Status OnStateReport(const std::string& peer, const v1::StateReport& report);
+  void OnEvaluated(const v1::Evaluated& evaluated);
+  void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
+  absl::Status CheckChain(uint64_t version, const std::string& digest) const;
+
+  // run_rounds.cc: from one version to the next
+  void Advance(absl::Time now);
+  void AskForGenesis(absl::Time now);
+  void Train(absl::Time now, const std::string& peer);
+  void BeginExchange(absl::Time now);
+  void SendPlan(const std::string& peer);
+  void Act(absl::Time now, const ExchangeRound::Outcome& outcome);
+  void Commit(absl::Time now);
+  std::vector<std::string> Settle(const v1::EntryHeader& header, const v1::Plan& plan);
+  v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header) const;
+  void GiveUpExchange(absl::Time now);
+
+  // run_end.cc: evaluations, the seal, and how the run looks
+  bool Evaluated(uint64_t version) const;
+  void Evaluate(absl::Time now);
+  std::vector<std::string> Evaluators() const;
+  void AdvanceEnd(absl::Time now);
+  void SealRun(absl::Time now);
+  void AdvanceSealed(absl::Time now);
+  std::string Phase() const;
+  double Elapsed(absl::Time now) const;
+
+  const RunSettings settings_;
+  v1::RunSpec spec_;
+  uint64_t epoch_;
+  std::optional<v1::Genesis> genesis_;
+  std::vector<std::string>
+      digests_;  // of the genesis and of every header, by version; empty: no version 0
+  std::optional<v1::EntryHeader> header_;
+  std::optional<v1::Seal> seal_;
+  std::vector<v1::RoundRecord> rounds_;
+  std::vector<v1::EvaluationRecord> evaluations_;
+  Roster roster_;
+  LeaseBook leases_;
+  Round round_;
+  std::map<std::string, PeerInfo> peers_;
+  std::string genesis_maker_;
+  std::string reason_;  // why it waits, where the round does not know
+  std::unique_ptr<ExchangeRound> exchange_;
+  std::map<std::string, v1::Ready> contributions_;  // to exchange_
+  absl::Time exchange_began_;
+  absl::Time revision_ends_ = absl::InfiniteFuture();
+  RecentTimes exchange_times_;
+  std::optional<Evaluation> evaluation_;
+  absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch
+  absl::Time sealed_at_ = absl::InfiniteFuture();
+  bool seen_since_seal_ = false;
+  bool finished_ = false;
+  std::optional<absl::Time> first_train_;  // of this epoch
+  double earlier_seconds_ = 0;             // of the run, before this epoch
+  RunOutput out_;                          // of the call that runs
+  bool roster_changed_ = false;
+  bool leases_changed_ = false;
+};
+
+}  // namespace atolld

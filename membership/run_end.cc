@@ -1,0 +1,169 @@
+// Evaluations, the seal, and how the run looks from outside.
+#include <algorithm>
+#include <map>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "membership/run.h"
+
+namespace atolld {
+
+bool Run::Evaluated(uint64_t version) const {
+  return std::any_of(
+      evaluations_.begin(), evaluations_.end(),
+      [&](const v1::EvaluationRecord& record) { return record.version() == version; });
+}
+
+std::vector<std::string> Run::Evaluators() const {
+  std::vector<std::string> idle;
+  std::vector<std::string> busy;
+  for (const auto& [peer, member] : roster_.members()) {
+    const Trainer* trainer = round_.Find(peer);
+    if (!member.connected() || !member.present() || trainer == nullptr || !trainer->worker_ready)
+      continue;
+    if (!member.has_state || member.version != version()) continue;
+    (trainer->activity == Activity::kIdle ? idle : busy).push_back(peer);
+  }
+  return idle.empty() ? busy : idle;  // a busy worker answers when its steps are done
+}
+
+void Run::Evaluate(absl::Time now) {
+  if (evaluation_ && evaluation_->version() != version() && evaluation_->FirstFree()) {
+    Say(absl::StrCat("version ", evaluation_->version(),
+                     ": its evaluation is incomplete and was dropped"),
+        RunOutput::Severity::kWarning);
+    evaluation_.reset();
+  }
+  const std::vector<std::string> evaluators = Evaluators();
+  const bool due = EvaluationDue(spec_, version()) && !Evaluated(version());
+  if (due && !evaluators.empty() && (!evaluation_ || evaluation_->version() != version())) {
+    evaluation_.emplace(version(), static_cast<uint32_t>(evaluators.size()), Elapsed(now));
+  }
+  if (!evaluation_ || evaluation_->version() != version() || evaluators.empty()) return;
+  for (auto share = evaluation_->FirstFree(); share; share = evaluation_->FirstFree()) {
+    const std::string& peer = *std::min_element(
+        evaluators.begin(), evaluators.end(),
+        [&](const auto& a, const auto& b) { return evaluation_->Open(a) < evaluation_->Open(b); });
+    v1::CoordinatorMessage message;
+    *message.mutable_evaluate() = evaluation_->Give(*share, peer);
+    SendTo(peer, std::move(message));
+  }
+}
+
+void Run::AdvanceEnd(absl::Time now) {
+  if (last_reached_ == absl::InfiniteFuture()) last_reached_ = now;
+  Evaluate(now);
+  if (!Evaluated(version())) {
+    if (!evaluation_) reason_ = "no peer is here to evaluate the last version";
+    return;
+  }
+  if (roster_.in_grace(now)) return;
+  std::vector<std::string> missing;
+  size_t reports = 0;
+  for (const auto& [peer, member] : roster_.members()) {
+    const auto info = peers_.find(peer);
+    const bool reported = info != peers_.end() && !info->second.state_digest.empty() &&
+                          info->second.state_version == version();
+    reports += reported ? 1 : 0;
+    if (!reported && member.present() && member.has_state) missing.push_back(peer);
+  }
+  const bool waited = now >= last_reached_ + settings_.failure_timeout;
+  if (reports == 0 || (!missing.empty() && !waited)) {
+    reason_ = absl::StrCat("waiting for the digest of the last version from ",
+                           missing.empty() ? "a peer" : absl::StrJoin(missing, ", "));
+    return;
+  }
+  SealRun(now);
+}
+
+void Run::SealRun(absl::Time now) {
+  std::map<std::string, std::vector<std::string>> by_digest;
+  for (const auto& [peer, info] : peers_) {
+    if (!info.state_digest.empty() && info.state_version == version())
+      by_digest[info.state_digest].push_back(peer);
+  }
+  const auto most = std::max_element(
+      by_digest.begin(), by_digest.end(),
+      [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+  for (const auto& [digest, peers] : by_digest) {
+    if (digest == most->first) continue;
+    Say(absl::StrCat("version ", version(), ": ", absl::StrJoin(peers, ", "),
+                     " hold another state than ", absl::StrJoin(most->second, ", ")),
+        RunOutput::Severity::kError);
+  }
+  v1::Seal seal;
+  seal.set_run_id(spec_.run_id());
+  seal.set_version(version());
+  seal.set_state_digest(most->first);
+  seal.set_header_digest(digests_.back());
+  seal_ = seal;
+  sealed_at_ = now;
+  out_.update.seal = seal;
+  v1::CoordinatorMessage message;
+  *message.mutable_sealed()->mutable_seal() = seal;
+  SendToAll(message);
+  Say(absl::StrCat("the run is sealed at version ", version()));
+  AdvanceSealed(now);
+}
+
+void Run::AdvanceSealed(absl::Time now) {
+  const bool somebody = std::any_of(
+      roster_.members().begin(), roster_.members().end(),
+      [](const auto& entry) { return entry.second.connected() && entry.second.present(); });
+  seen_since_seal_ = seen_since_seal_ || somebody;
+  const bool over =
+      (seen_since_seal_ && !somebody) || now >= sealed_at_ + settings_.failure_timeout;
+  if (!over || finished_) return;
+  finished_ = true;
+  out_.finished = true;
+}
+
+std::string Run::Phase() const {
+  if (seal_) return "sealed";
+  if (!genesis_) return genesis_maker_.empty() ? "waiting" : "initializing";
+  if (version() >= spec_.rounds()) {
+    if (Evaluated(version())) return "sealing";
+    return evaluation_ ? "evaluating" : "waiting";
+  }
+  if (exchange_) return "exchanging";
+  if (!round_.open() || !round_.reason().empty() || !reason_.empty()) return "waiting";
+  return evaluation_ && evaluation_->version() == version() ? "evaluating" : "training";
+}
+
+double Run::Elapsed(absl::Time now) const {
+  return earlier_seconds_ + (first_train_ ? absl::ToDoubleSeconds(now - *first_train_) : 0);
+}
+
+v1::RunStatus Run::Status(absl::Time now) const {
+  v1::RunStatus status;
+  *status.mutable_spec() = spec_;
+  status.set_epoch(epoch_);
+  status.set_version(version());
+  status.set_phase(Phase());
+  const bool rounds_go_on = genesis_ && !seal_ && version() < spec_.rounds();
+  status.set_reason(!reason_.empty() || !rounds_go_on ? reason_ : round_.reason());
+  if (genesis_) status.set_parameters(genesis_->manifest().elements());
+  status.set_elapsed_seconds(seal_ && !rounds_.empty() ? Elapsed(sealed_at_) : Elapsed(now));
+  uint64_t tokens = 0;
+  for (const v1::RoundRecord& round : rounds_) tokens += round.tokens();
+  status.set_tokens(tokens);
+  const v1::Roster roster = roster_.ToProto();
+  for (const v1::Member& member : roster.members()) {
+    v1::PeerStatus* out = status.add_peers();
+    *out->mutable_member() = member;
+    out->set_pid(roster_.Find(member.peer())->pid);
+    const auto it = peers_.find(member.peer());
+    if (it == peers_.end()) continue;
+    const PeerInfo& info = it->second;
+    *out->mutable_progress() = info.progress;
+    out->set_rounds_contributed(info.rounds);
+    out->set_tokens(info.tokens);
+    out->set_state_digest(info.state_digest);
+    out->set_state_version(info.state_version);
+    if (info.worker) out->set_device(info.worker->device());
+  }
+  if (seal_) *status.mutable_seal() = *seal_;
+  return status;
+}
+
+}  // namespace atolld

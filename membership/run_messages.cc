@@ -1,0 +1,180 @@
+// What peers say between their Hello and their leaving.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "membership/admission.h"
+#include "membership/run.h"
+
+namespace atolld {
+namespace {
+
+constexpr size_t kDigestBytes = 32;
+
+}  // namespace
+
+absl::Status Run::CheckChain(uint64_t version, const std::string& digest) const {
+  if (digests_.empty()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "it holds version ", version,
+        " of this run, but the coordinator's store has no version 0; the store was lost"));
+  }
+  if (version >= digests_.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("it holds version ", version, ", but the coordinator's newest is ",
+                     this->version(), "; the coordinator's store is older than the run"));
+  }
+  if (digests_[version] != digest) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("its version ", version,
+                     " is of another history than the run's; start it with an empty directory"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& worker) {
+  const absl::Status manifest = CheckManifest(worker.manifest());
+  if (!manifest.ok()) return manifest;
+  if (worker.data_digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("the data's digest is not 32 bytes");
+  }
+  if (genesis_) {
+    const absl::Status fits = CheckWorker(*genesis_, worker);
+    if (!fits.ok()) return fits;
+  }
+  peers_[peer].worker = worker;
+  Trainer& trainer = round_.trainer(peer);
+  if (!trainer.worker_ready) {
+    trainer.worker_ready = true;
+    Say(absl::StrCat("peer ", peer, ": its worker is ready", worker.device().empty() ? "" : " on ",
+                     worker.device()));
+  }
+  return absl::OkStatus();
+}
+
+void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
+  Say(absl::StrCat("peer ", peer, ": its worker died: ", lost.reason()),
+      RunOutput::Severity::kWarning);
+  if (genesis_maker_ == peer) genesis_maker_.clear();
+  if (evaluation_) evaluation_->TakeBack(peer);
+  Trainer& trainer = round_.trainer(peer);
+  trainer.worker_ready = false;
+  // A contribution that stands is the daemon's, and outlives the worker; inner steps do not.
+  if (trainer.activity != Activity::kTraining) return;
+  trainer.activity = Activity::kIdle;
+  trainer.train_started.reset();
+  if (leases_.holds(peer)) {
+    leases_.Return(peer);
+    leases_changed_ = true;
+  }
+}
+
+absl::Status Run::OnInitialState(absl::Time now, const std::string& peer,
+                                 const v1::InitialState& initial) {
+  if (genesis_) return absl::OkStatus();  // somebody else's stands; the Welcome has told it
+  const v1::Genesis& genesis = initial.genesis();
+  const std::optional<v1::WorkerReady>& worker = peers_[peer].worker;
+  const absl::Status valid = CheckInitialState(spec_, worker ? &*worker : nullptr, genesis);
+  if (!valid.ok()) return valid;
+  genesis_ = genesis;
+  spec_ = genesis.spec();
+  digests_.push_back(settings_.genesis_digest(genesis));
+  genesis_maker_.clear();
+  out_.update.genesis = genesis;
+  out_.update.spec = spec_;
+  roster_.SetState(peer, 0);
+  roster_changed_ = true;
+  Say(absl::StrCat("version 0 was made by peer ", peer, ": ", genesis.manifest().elements(),
+                   " parameters"));
+  std::vector<std::pair<std::string, absl::Status>> misfits;
+  for (const auto& [other, info] : peers_) {
+    const RosterMember* member = roster_.Find(other);
+    if (!info.worker || member == nullptr || !member->connected() || !member->present()) continue;
+    const absl::Status fits = CheckWorker(genesis, *info.worker);
+    if (!fits.ok()) misfits.emplace_back(other, fits);
+  }
+  SendToAll(Welcome());
+  for (const auto& [other, why] : misfits) Refuse(now, other, why);
+  return absl::OkStatus();
+}
+
+absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
+  const absl::Status chain = CheckChain(synced.version(), synced.header_digest());
+  if (!chain.ok()) return chain;
+  roster_.SetState(peer, synced.version());
+  roster_changed_ = true;
+  return absl::OkStatus();
+}
+
+void Run::NoteState(const std::string& peer, uint64_t version, const std::string& digest) {
+  PeerInfo& info = peers_[peer];
+  if (digest.size() != kDigestBytes || (!info.state_digest.empty() && version < info.state_version))
+    return;
+  info.state_digest = digest;
+  info.state_version = version;
+}
+
+absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
+  // For a round that has passed: the peer rebases and says it again for the current one.
+  if (!genesis_ || seal_ || ready.version() != round_.version() ||
+      ready.base_version() + 1 != ready.version()) {
+    return absl::OkStatus();
+  }
+  if (exchange_ && exchange_->Contributes(peer) && !exchange_->Lost(peer)) return absl::OkStatus();
+  if (ready.tokens() == 0 || ready.steps() == 0)
+    return absl::InvalidArgumentError("an update of no tokens");
+  if (ready.contribution_root().size() != kDigestBytes ||
+      ready.state_digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("a digest of its update is not 32 bytes");
+  }
+  const std::vector<v1::SampleRange> samples(ready.samples().begin(), ready.samples().end());
+  const bool adopted = samples.empty() ? leases_.holds(peer) : leases_.Adopt(peer, samples);
+  if (!adopted) {
+    // It was away, and its samples went to somebody else: they must not count twice.
+    Say(absl::StrCat("round ", round_.version(), ": peer ", peer,
+                     " trained on samples that are no longer its own; it trains anew"),
+        RunOutput::Severity::kWarning);
+    round_.trainer(peer).activity = Activity::kIdle;
+    leases_.Return(peer);
+    leases_changed_ = true;
+    return absl::OkStatus();
+  }
+  leases_changed_ = leases_changed_ || !samples.empty();
+  roster_.SetState(peer, ready.base_version());
+  NoteState(peer, ready.base_version(), ready.state_digest());
+  round_.SetReady(now, peer, ready);
+  return absl::OkStatus();
+}
+
+absl::Status Run::OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote) {
+  if (!exchange_) return absl::OkStatus();
+  ExchangeRound::Outcome outcome;
+  const absl::Status status = exchange_->OnVote(peer, vote, &outcome);
+  if (!status.ok()) return status;
+  if (vote.version() == round_.version()) NoteState(peer, vote.version() - 1, vote.state_digest());
+  Act(now, outcome);
+  return absl::OkStatus();
+}
+
+absl::Status Run::OnStateReport(const std::string& peer, const v1::StateReport& report) {
+  if (report.state_digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("the state's digest is not 32 bytes");
+  }
+  if (report.version() > version() || digests_.empty()) return absl::OkStatus();
+  NoteState(peer, report.version(), report.state_digest());
+  return absl::OkStatus();
+}
+
+void Run::OnEvaluated(const v1::Evaluated& evaluated) {
+  if (!evaluation_) return;
+  evaluation_->OnEvaluated(evaluated);
+  if (!evaluation_->complete()) return;
+  const v1::EvaluationRecord record = evaluation_->Record();
+  evaluation_.reset();
+  evaluations_.push_back(record);
+  out_.update.evaluations.push_back(record);
+  Say(absl::StrFormat("version %d: validation loss %.4f nats a token", record.version(),
+                      record.loss()));
+}
+
+}  // namespace atolld

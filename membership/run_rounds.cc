@@ -1,0 +1,256 @@
+// From one version to the next: who trains, the exchange, the commit.
+#include <algorithm>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "membership/agreement.h"
+#include "membership/run.h"
+
+namespace atolld {
+namespace {
+
+// Rounds for which a peer that others could not reach is not asked to reduce.
+constexpr uint64_t kSparedRounds = 8;
+
+uint32_t BitsOf(float value) {
+  uint32_t bits = 0;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+}  // namespace
+
+void Run::Advance(absl::Time now) {
+  reason_.clear();
+  if (seal_) {
+    AdvanceSealed(now);
+    return;
+  }
+  if (!genesis_) {
+    AskForGenesis(now);
+    return;
+  }
+  if (exchange_ && now >= revision_ends_) Act(now, exchange_->OnDeadline());
+  if (version() >= spec_.rounds()) {
+    AdvanceEnd(now);
+    return;
+  }
+  if (exchange_) {
+    Evaluate(now);
+    return;  // who comes now begins with the next round
+  }
+  const bool was_started = round_.started();
+  const bool open = round_.TryOpen(now, roster_);
+  if (open && !was_started) out_.update.started = true;
+  if (open) Evaluate(now);
+  if (!open) return;
+  for (const std::string& peer : round_.Idle(roster_)) Train(now, peer);
+  if (round_.MayClose(now, roster_) && !roster_.in_grace(now)) BeginExchange(now);
+}
+
+void Run::AskForGenesis(absl::Time now) {
+  if (!genesis_maker_.empty()) return;
+  // One of those that were members may hold a version 0 that the store has not seen.
+  if (roster_.in_grace(now)) {
+    reason_ = "waiting for the peers that were members before the coordinator's restart";
+    return;
+  }
+  const RosterMember* maker = nullptr;
+  for (const auto& [peer, member] : roster_.members()) {
+    const Trainer* trainer = round_.Find(peer);
+    if (!member.connected() || !member.present() || trainer == nullptr || !trainer->worker_ready)
+      continue;
+    if (maker == nullptr || (member.has_state && !maker->has_state)) maker = &member;
+  }
+  if (maker == nullptr) {
+    reason_ = "no worker is ready yet to make the initial state";
+    return;
+  }
+  genesis_maker_ = maker->peer;
+  v1::CoordinatorMessage message;
+  message.mutable_make_initial_state();
+  SendTo(genesis_maker_, std::move(message));
+  Say(absl::StrCat("peer ", genesis_maker_, " makes the initial state"));
+}
+
+void Run::Train(absl::Time now, const std::string& peer) {
+  if (!first_train_) first_train_ = now;
+  leases_.Return(peer);  // this Train replaces whatever it had
+  v1::CoordinatorMessage message;
+  v1::Train* train = message.mutable_train();
+  train->set_version(round_.version());
+  train->set_epoch(epoch_);
+  train->set_first_step((round_.version() - 1) * spec_.inner().steps());
+  train->set_steps(spec_.inner().steps());
+  const uint64_t samples = uint64_t{spec_.inner().steps()} * spec_.inner().batch();
+  for (const v1::SampleRange& range : leases_.Grant(peer, samples)) *train->add_samples() = range;
+  leases_changed_ = true;
+  round_.Assign(now, peer);
+  SendTo(peer, std::move(message));
+}
+
+void Run::BeginExchange(absl::Time now) {
+  std::vector<ExchangeContributor> contributors;
+  std::vector<std::string> names;
+  contributions_.clear();
+  for (const std::string& peer : round_.Ready(roster_)) {
+    const v1::Ready& ready = round_.trainer(peer).ready;
+    ExchangeContributor contributor;
+    contributor.member.set_peer(peer);
+    contributor.member.set_address(roster_.Find(peer)->address);
+    contributor.member.set_weight_bits(BitsOf(ContributionWeight(ready.tokens(), ready.age())));
+    contributor.member.set_contribution_root(ready.contribution_root());
+    contributor.member.set_steps(ready.steps());
+    contributor.member.set_tokens(ready.tokens());
+    contributor.may_reduce = peers_[peer].spared_until < round_.version();
+    contributors.push_back(std::move(contributor));
+    contributions_[peer] = ready;
+    names.push_back(peer);
+  }
+  const absl::Status reducible = ExchangeRound::Reducible(contributors);
+  if (!reducible.ok()) {
+    reason_ = std::string(reducible.message());
+    return;
+  }
+  ExchangeTerms terms;
+  terms.version = round_.version();
+  terms.epoch = epoch_;
+  terms.parameters = genesis_->manifest().elements();
+  terms.chunk_elements = spec_.exchange().chunk_elements();
+  terms.quorum = settings_.round.quorum;
+  terms.deadline = ExchangeDeadline(exchange_times_, terms.parameters, settings_.failure_timeout);
+  if (terms.version == 1) terms.state_digest = genesis_->state_digest();
+  exchange_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
+  exchange_began_ = now;
+  revision_ends_ = now + terms.deadline;
+  for (const std::string& peer : names) SendPlan(peer);
+}
+
+void Run::SendPlan(const std::string& peer) {
+  v1::CoordinatorMessage message;
+  *message.mutable_plan() = exchange_->plan();
+  SendTo(peer, std::move(message));
+}
+
+void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
+  const std::string prefix = absl::StrCat("round ", round_.version(), ": ");
+  for (const std::string& error : outcome.errors) Say(prefix + error, RunOutput::Severity::kError);
+  for (const std::string& event : outcome.events)
+    Say(prefix + event, RunOutput::Severity::kWarning);
+  switch (outcome.verdict) {
+    case ExchangeRound::Verdict::kWait:
+      return;
+    case ExchangeRound::Verdict::kRevised:
+      revision_ends_ = now + absl::Milliseconds(exchange_->plan().deadline_milliseconds());
+      for (const v1::PlanMember& member : exchange_->plan().contributors()) {
+        if (!exchange_->Lost(member.peer())) SendPlan(member.peer());
+      }
+      return;
+    case ExchangeRound::Verdict::kCommit:
+      Commit(now);
+      return;
+    case ExchangeRound::Verdict::kGiveUp:
+      GiveUpExchange(now);
+      return;
+  }
+}
+
+void Run::Commit(absl::Time now) {
+  // Moved out, so that nothing below can reach a decided exchange.
+  const std::unique_ptr<ExchangeRound> exchange = std::move(exchange_);
+  const v1::EntryHeader header = MakeHeader({spec_, settings_.scalars, digests_.back()},
+                                            exchange->plan(), exchange->agreement());
+  const absl::Status valid = settings_.check_header(*genesis_, version(), digests_.back(), header);
+  if (!valid.ok()) {
+    Say(absl::StrCat("round ", round_.version(),
+                     ": the voters agreed on what is no valid entry: ", valid.message()),
+        RunOutput::Severity::kError);
+    exchange_.reset();
+    GiveUpExchange(now);
+    return;
+  }
+  const v1::RoundRecord record = RecordRound(now, header);
+  rounds_.push_back(record);
+  rounds_.back().set_revisions(exchange->plan().revision());
+  out_.update.header = header;
+  out_.update.round = rounds_.back();
+  digests_.push_back(settings_.header_digest(header));
+  header_ = header;
+  exchange_times_.Add(now - exchange_began_);
+  for (const std::string& peer : exchange->unreachable()) {
+    peers_[peer].spared_until = header.version() + kSparedRounds;
+  }
+  const std::vector<std::string> included = Settle(header, exchange->plan());
+  for (const std::string& peer : included) {
+    const RosterMember* member = roster_.Find(peer);
+    // It needs nothing but the header to step, so its next Train may follow at once.
+    if (!exchange->Lost(peer) && member->connected() && member->present())
+      roster_.SetState(peer, header.version());
+  }
+  roster_changed_ = true;
+  Say(absl::StrCat("round ", header.version(), ": committed by ", absl::StrJoin(included, ", ")));
+  v1::CoordinatorMessage message;
+  *message.mutable_commit()->mutable_header() = header;
+  SendToAll(message);
+}
+
+std::vector<std::string> Run::Settle(const v1::EntryHeader& header, const v1::Plan& plan) {
+  std::vector<std::string> included;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    included.push_back(contributor.peer());
+    PeerInfo& info = peers_[contributor.peer()];
+    ++info.rounds;
+    info.tokens += contributor.tokens();
+    leases_.Spend(contributor.peer());
+  }
+  for (const v1::PlanMember& member : plan.contributors()) {
+    if (std::find(included.begin(), included.end(), member.peer()) != included.end()) continue;
+    if (round_.trainer(member.peer()).activity == Activity::kIdle) leases_.Return(member.peer());
+  }
+  leases_changed_ = true;
+  contributions_.clear();
+  round_.Next(included);
+  return included;
+}
+
+v1::RoundRecord Run::RecordRound(absl::Time now, const v1::EntryHeader& header) const {
+  v1::RoundRecord record;
+  record.set_version(header.version());
+  record.set_contributors(static_cast<uint32_t>(header.contributors_size()));
+  record.set_elapsed_seconds(Elapsed(now));
+  record.set_exchange_seconds(absl::ToDoubleSeconds(now - exchange_began_));
+  double loss = 0;
+  double seconds = 0;
+  uint64_t tokens = 0;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    const v1::Ready& ready = contributions_.at(contributor.peer());
+    loss += ready.loss() * static_cast<double>(ready.tokens());
+    seconds += ready.train_seconds();
+    tokens += ready.tokens();
+  }
+  record.set_tokens(tokens);
+  record.set_train_loss(tokens == 0 ? 0 : loss / static_cast<double>(tokens));
+  record.set_train_seconds(seconds / std::max(1, header.contributors_size()));
+  return record;
+}
+
+void Run::GiveUpExchange(absl::Time now) {
+  // A new epoch makes every key of the failed attempt stale, and its Welcome asks all for their
+  // contribution again.
+  exchange_.reset();
+  for (const auto& [peer, ready] : contributions_) {
+    if (round_.trainer(peer).activity == Activity::kIdle) {
+      leases_.Return(peer);
+      leases_changed_ = true;
+    }
+  }
+  contributions_.clear();
+  out_.update.epoch = ++epoch_;
+  round_.Again(now);
+  SendToAll(Welcome());
+  Say(absl::StrCat("round ", round_.version(), ": this attempt failed; all try again"),
+      RunOutput::Severity::kWarning);
+}
+
+}  // namespace atolld

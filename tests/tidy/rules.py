@@ -1,0 +1,279 @@
+"""The rules: each is a function from a tree's files to findings (path, line, rule, message)."""
+
+import re
+
+# ------------------------------------------------------------------------------------------------
+# Which folder may include what.
+
+OURS = ("compression", "optimizer", "membership", "worker", "daemon", "tests")
+
+# The first match says to which library an include belongs; line order matters.
+LIBRARIES = [
+    ("grpc", r"grpc(pp|\+\+)?/|atoll/v1/\w+\.grpc\.pb\.h"),
+    ("proto", r"atoll/v1/\w+\.pb\.h|google/protobuf/"),
+    ("absl", r"absl/"),
+    ("highway", r"hwy/"),
+    ("zstd", r"(zstd|zstd_errors|zdict)\.h"),
+    ("openssl", r"openssl/"),
+    ("torch", r"(torch|ATen|c10|caffe2)/"),
+    ("sqlite", r"sqlite3\.h"),
+    ("spdlog", r"(spdlog|fmt)/"),
+    ("toml", r"toml\+\+/"),
+    ("cli11", r"CLI/"),
+    ("json", r"nlohmann/"),
+    ("gtest", r"(gtest|gmock)/"),
+    ("intrinsics", r"(\w*intrin|arm_neon|arm_sve|\w*intrin_\w+)\.h"),
+    ("system", r"(sys|linux|net|netinet|arpa|asm|bits|netdb|poll|unistd|fcntl|pthread|sched|signal"
+               r"|termios|dirent|dlfcn|spawn|semaphore|syslog|pwd|grp|ifaddrs|time|cpuid|elf)"
+               r"(/[\w./]+)?\.h|(sys|linux|netinet|arpa|net)/[\w./]+\.h"),
+    ("c", r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|stdalign|stdarg"
+          r"|stdbool|stddef|stdint|stdio|stdlib|string|wchar)\.h"),
+    ("std", r"[a-z_0-9]+"),
+]
+
+# Beside the standard library. Tests may include everything, with the two limits further down.
+MAY_INCLUDE = {
+    "compression": {"compression", "absl", "highway", "zstd"},
+    "optimizer": {"optimizer", "absl", "highway"},
+    "membership": {"membership", "absl", "proto", "openssl"},
+    "worker": {"worker", "system", "absl", "proto", "grpc", "torch"},
+    "daemon": {"daemon", "compression", "optimizer", "membership", "system", "absl", "highway",
+               "zstd", "proto", "grpc", "openssl", "sqlite", "spdlog", "toml", "cli11", "json"},
+    "tests": set(OURS) | {name for name, _ in LIBRARIES},
+}
+
+# Only these link gRPC, so that all else builds under the sanitizers.
+GRPC_FOLDERS = ("daemon/transport", "daemon/cli", "worker", "tests/unit/daemon/transport",
+                "tests/unit/daemon/cli", "tests/unit/worker", "tests/e2e", "tests/wan",
+                "tests/fuzz", "tests/bench")
+TORCH_FOLDERS = ("worker", "tests/unit/worker", "tests/e2e", "tests/bench")
+INCLUDE_FREE = {  # (path, library): reason
+    ("daemon/float_mode.cc", "intrinsics"): "sets the CPU's rounding and denormal modes",
+}
+
+
+def library_of(path):
+    if path.split("/")[0] in OURS and "/" in path:
+        return path.split("/")[0]
+    for name, pattern in LIBRARIES:
+        if re.fullmatch(rf"(?:{pattern})(?:(?<=/).*)?", path):
+            return name
+    return None
+
+
+def check_includes(files):
+    known = {file.path for file in files}
+    for file in files:
+        if file.path.endswith(".proto"):
+            yield from check_imports(file)
+        if not file.is_cpp() or file.top() not in MAY_INCLUDE:
+            continue
+        for line, path, quoted in file.includes():
+            library = library_of(path)
+            if (file.path, library) in INCLUDE_FREE:
+                continue
+            if library is None and quoted:
+                message = f'"{path}": write includes from the root of the repository'
+            elif library is None:
+                message = f"<{path}>: of no library that tests/tidy/rules.py knows"
+            elif library in OURS and path not in known:
+                message = f"{path}: there is no such file"
+            elif library not in MAY_INCLUDE[file.top()] | {"std", "c"}:
+                message = f"{path}: {file.top()}/ may not include {library}"
+            elif library == "grpc" and not file.under(*GRPC_FOLDERS):
+                message = f"{path}: gRPC belongs in {', '.join(GRPC_FOLDERS[:3])}"
+            elif library == "torch" and not file.under(*TORCH_FOLDERS):
+                message = f"{path}: libtorch belongs in worker/"
+            elif path.startswith(("daemon/transport/", "daemon/cli/")) and file.top() == "daemon" \
+                    and not file.under("daemon/transport", "daemon/cli"):
+                message = f"{path}: the daemon sees the network through daemon/env.h"
+            else:
+                continue
+            yield file.path, line, "include", message
+
+
+def check_imports(file):
+    for number, line in enumerate(file.code, 1):
+        match = re.match(r'\s*import\s+(?:public\s+|weak\s+)?"([^"]+)"', line)
+        if match and not match.group(1).startswith(("atoll/v1/", "google/protobuf/")):
+            message = f"{match.group(1)}: protos import atoll/v1/ and google/protobuf/"
+            yield file.path, number, "include", message
+
+
+# ------------------------------------------------------------------------------------------------
+# Numerics: the same bits on every CPU.
+
+NUMERIC_FOLDERS = ("compression", "optimizer", "membership", "daemon")
+NUMERICS = [
+    (r"\b\w*Mul(?:Add|Sub|EvenAdd|OddAdd)\w*",
+     "fused on AVX2 and separate on SSE4"),
+    (r"\b(?:ReorderWidenMulAccumulate|WidenMulPairwiseAdd|WidenMulAccumulate)\b",
+     "its order of sums depends on the target"),
+    (r"\bApproximate\w+", "its precision depends on the target"),
+    (r"\b(?:SumOfLanes|ReduceSum)\b",
+     "its order of float sums depends on the target; for integers say so: // tidy: integer lanes"),
+    (r"\b(?:hwy::)?b?float16_t\b|\b_Float16\b|\b__fp16\b|\b__bf16\b",
+     "DemoteTo/PromoteTo round halves differently by target: convert in integer code"),
+    (r"\b(?:std::fmaf?|fmaf?|fmal|__builtin_fmaf?)\s*\(", "a fused multiply-add"),
+    (r"#\s*pragma\s+(?:STDC\s+FP_CONTRACT|GCC\s+optimize|clang\s+fp)"
+     r"|__attribute__\s*\(\(\s*optimize",
+     "changes how the compiler treats floats"),
+]
+FLAGS = re.compile(
+    r"-(?:ffast-math|Ofast|funsafe-math-optimizations|fassociative-math|freciprocal-math"
+    r"|ffinite-math-only|ffp-contract=(?:fast|on)|march=native|mcpu=native|mfma)\b")
+FLAG_FILES = re.compile(r"(^|/)(CMakeLists\.txt|CMakePresets\.json|Dockerfile|Makefile)$|\.cmake$")
+
+
+def check_numerics(files):
+    for file in files:
+        if file.is_cpp() and file.under(*NUMERIC_FOLDERS):
+            for number, line in enumerate(file.bare, 1):
+                for pattern, why in NUMERICS:
+                    match = re.search(pattern, line)
+                    if not match:
+                        continue
+                    whole = file.lines[number - 1]
+                    if "SumOfLanes" in pattern and "// tidy: integer lanes" in whole:
+                        continue
+                    yield file.path, number, "numerics", f"{match.group().strip()}: {why}"
+        elif FLAG_FILES.search(file.path) or file.under("scripts", ".ci"):
+            for number, line in enumerate(file.lines, 1):
+                match = FLAGS.search(line.split("#")[0])
+                if match:
+                    yield (file.path, number, "numerics",
+                           f"{match.group()}: bits would depend on the machine that builds")
+
+
+# ------------------------------------------------------------------------------------------------
+# Time, randomness and files pass through daemon/env.h.
+
+CALL = r"(?<![\w.])(?<!->)(?<!\w::)"  # a call of a C function, not of somebody's member
+CLOCK = [
+    (r"::\s*now\s*\(", "reads a clock"),
+    (r"\babsl::(?:Now|GetCurrentTimeNanos)\b", "reads a clock"),
+    (CALL + r"(?:std::|::)?(?:clock_gettime|gettimeofday|timespec_get|ftime)\s*\(",
+     "reads a clock"),
+    (CALL + r"(?:std::|::)?(?:clock\s*\(\s*\)|time\s*\(\s*(?:NULL|nullptr|0|&\w+)\s*\))",
+     "reads a clock"),
+    (r"\bsleep_(?:for|until)\b|\babsl::SleepFor\b", "sleeps"),
+    (CALL + r"(?:::)?(?:sleep|usleep|nanosleep|clock_nanosleep)\s*\(", "sleeps"),
+    (r"\brandom_device\b|\babsl::(?:Insecure)?BitGen\b|\bRAND_(?:priv_)?bytes\b",
+     "draws a random number"),
+    (CALL + r"(?:std::|::)?(?:(?:rand|[dl]rand48)\s*\(\s*\)"
+            r"|(?:srand|srandom|rand_r|arc4random\w*|getrandom|getentropy)\s*\()"
+            r"|(?<!\w)::random\s*\(",
+     "draws a random number"),
+]
+FILES = [
+    (CALL + r"(?:(?:std::|::)?(?:fopen|freopen|tmpfile)|(?:::)?(?:fdopen|open|openat|creat|mmap"
+            r"|shm_open|memfd_create|popen|mkstemp|unlink|rename|mkdir|opendir|socket|connect)"
+            r"|::(?:remove|bind|accept))\s*\((?!\s*\))",  # open() is somebody's accessor
+     "opens a file or a socket"),
+    (r"\bstd::(?:basic_)?[io]?fstream\b|\bstd::filesystem\b", "opens a file"),
+]
+# Files that implement daemon/env.h, or measure time that no decision of the protocol rests on.
+CLOCK_FREE = {
+    r"daemon/posix_\w+\.(h|cc)": "the production Env",
+    r"daemon/transport/.*": "the production Env's network",
+    r"tests/.*": "tests measure and time out",
+    r"daemon/cli/(process|local_\w+)\.(h|cc)": "starts and awaits programs; outside every run",
+    r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",
+    r"worker/math_library\.cc": "measures how fast the mathematics runs",
+    r"worker/session\.h": "measures how fast training runs; tests bring their own clock",
+}
+FILES_FOLDERS = ("daemon/replica", "daemon/exchange", "daemon/peer", "daemon/coordinator",
+                 "membership")
+FILES_FREE = {
+    r"daemon/peer/shared_\w+\.(h|cc)": "the mapping that a peer shares with its worker",
+    r"daemon/peer/posix_\w+\.(h|cc)": "production parts of the peer behind an interface",
+    r"daemon/coordinator/sqlite_\w+\.(h|cc)": "SQLite opens its own file",
+}
+
+
+def listed(path, table):
+    return any(re.fullmatch(pattern, path) for pattern in table)
+
+
+def check_env(files):
+    for file in files:
+        if not file.is_cpp() or file.top() not in OURS:
+            continue
+        wanted = []
+        if not listed(file.path, CLOCK_FREE):
+            wanted += CLOCK
+        if file.under(*FILES_FOLDERS) and not listed(file.path, FILES_FREE):
+            wanted += FILES
+        for number, line in enumerate(file.bare, 1):
+            for pattern, why in wanted:
+                match = re.search(pattern, line)
+                if match:
+                    name = match.group().strip().rstrip("(").strip()
+                    yield file.path, number, "env", f"{name}: {why}; that is daemon/env.h's to do"
+        for number, path, _ in file.includes():
+            if path in ("fstream", "filesystem") and FILES[0] in wanted:
+                why = "opens files; that is daemon/env.h's to do"
+                yield file.path, number, "env", f"<{path}>: {why}"
+
+
+# ------------------------------------------------------------------------------------------------
+# Sizes and shape.
+
+HEADER_LINES, SOURCE_LINES, COLUMNS, BYTES = 150, 400, 100, 100 * 1000
+LONGER = {  # path: (lines, reason)
+    "daemon/env.h": (260, "the whole seam is one contract, read as one page"),
+}
+LARGER = {}  # path: reason
+WIDTH_CHECKED = re.compile(
+    r"\.(h|cc|proto|cmake|py|sh|toml|yml|yaml)$|(^|/)(CMakeLists\.txt|Dockerfile|entrypoint)$"
+    r"|^scripts/|^\.ci/")
+
+
+def check_sizes(files):
+    for file in files:
+        if file.size > BYTES and file.path not in LARGER:
+            yield file.path, 1, "size", f"{file.size} bytes; at most {BYTES} belong in git"
+        limit = HEADER_LINES if file.is_header() else SOURCE_LINES
+        limit, _ = LONGER.get(file.path, (limit, ""))
+        if (file.is_cpp() or file.path.endswith((".proto", ".py"))) and len(file.lines) > limit:
+            yield file.path, limit + 1, "size", f"{len(file.lines)} lines; at most {limit}"
+        if not WIDTH_CHECKED.search(file.path):
+            continue
+        for number, line in enumerate(file.lines, 1):
+            # An include or an address cannot be broken.
+            if len(line) > COLUMNS and not re.search(r"^\s*#\s*include|https?://", line):
+                yield file.path, number, "size", f"{len(line)} columns; at most {COLUMNS}"
+
+
+def check_headers(files):
+    for file in files:
+        # Highway's *-inl.h are included once a target, under a guard of their own.
+        if not file.is_header() or file.path.endswith("-inl.h"):
+            continue
+        if not any(re.match(r"\s*#\s*pragma\s+once\b", line) for line in file.code):
+            yield file.path, 1, "header", "has no #pragma once"
+
+
+# Split, so that this file does not find itself.
+WORDS = [
+    (r"(?<![\w.~-])/wor" + r"k/", "a path of one machine"),
+    (r"/tmp/" + r"wt\b", "a path of one machine"),
+    (r"\bissue " + r"#\d+", "a number that a reader of the repository cannot look up"),
+    (r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b", "finish it, or leave it out"),
+]
+
+
+def check_words(files):
+    for file in files:
+        for number, line in enumerate(file.lines, 1):
+            for pattern, why in WORDS:
+                match = re.search(pattern, line)
+                if match:
+                    yield file.path, number, "words", f"{match.group()}: {why}"
+
+
+ALL = [check_includes, check_numerics, check_env, check_sizes, check_headers, check_words]
+
+
+def check(files):
+    return sorted(finding for rule in ALL for finding in rule(files))

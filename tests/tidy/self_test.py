@@ -1,0 +1,177 @@
+"""Plants each fault that the rules forbid in a tree of its own, and asks that exactly the planted
+lines are found; beside each stands what looks like the fault and is none."""
+
+import os
+import shutil
+import tempfile
+
+import rules
+import source
+
+ONCE = "#pragma once\n"
+MARK = "@@"  # ends every line in which a finding is expected
+
+# Words that must not stand in this file as they are.
+WORK = "/wor" + "k/main"
+TREE = "/tmp/" + "wt/x"
+ISSUE = "issue " + "#12"
+LATER = "TO" + "DO"
+
+# (rule, path, text): lines that end in MARK must be found by that rule, all others by none.
+PLANTED = [
+    # Who includes whom.
+    ("include", "compression/a.cc", '#include "compression/known.h"\n#include <zstd.h>\n'
+     '#include "hwy/highway.h"\n#include "absl/types/span.h"\n#include <cstdint>\n'
+     '// #include "daemon/known.h"\n/*\n#include <grpcpp/grpcpp.h>\n*/\n'
+     'const char* kText = R"(\n";#include <poll.h>)";\n'
+     f'#include "daemon/known.h"{MARK}\n#include "atoll/v1/run.pb.h"{MARK}\n'
+     f'#include <unistd.h>{MARK}\n'
+     f'#include <immintrin.h>{MARK}\n#include <openssl/sha.h>{MARK}\n#include "a.h"{MARK}\n'
+     f'#include "compression/absent.h"{MARK}\n#include <boost/asio.hpp>{MARK}\n'),
+    ("include", "optimizer/a.cc", '#include "hwy/highway.h"\n#include "optimizer/known.h"\n'
+     f'#include <zstd.h>{MARK}\n#include "compression/known.h"{MARK}\n'),
+    ("include", "membership/a.cc", '#include "atoll/v1/run.pb.h"\n#include <openssl/sha.h>\n'
+     '#include "google/protobuf/message_lite.h"\n#include "absl/time/time.h"\n'
+     f'#include "atoll/v1/membership.grpc.pb.h"{MARK}\n#include <sys/socket.h>{MARK}\n'
+     f'#include "optimizer/known.h"{MARK}\n#include <sqlite3.h>{MARK}\n'),
+    ("include", "worker/a.cc", '#include <torch/torch.h>\n#include <grpcpp/grpcpp.h>\n'
+     '#include "worker/known.h"\n#include <sys/mman.h>\n#include <fcntl.h>\n'
+     f'#include "daemon/known.h"{MARK}\n#include "compression/known.h"{MARK}\n'
+     f'#include "CLI/CLI.hpp"{MARK}\n'),
+    ("include", "daemon/replica/a.cc", '#include "compression/known.h"\n#include "daemon/known.h"\n'
+     '#include <spdlog/spdlog.h>\n#include "toml++/toml.h"\n#include <nlohmann/json.hpp>\n'
+     f'#include <grpcpp/grpcpp.h>{MARK}\n#include "atoll/v1/exchange.grpc.pb.h"{MARK}\n'
+     f'#include "daemon/transport/known.h"{MARK}\n#include "worker/known.h"{MARK}\n'
+     f'#include <torch/torch.h>{MARK}\n#include "tests/known.h"{MARK}\n'),
+    ("include", "daemon/transport/a.cc", '#include <grpcpp/grpcpp.h>\n#include <CLI/CLI.hpp>\n'
+     f'#include "daemon/transport/known.h"\n#include <c10/core/Device.h>{MARK}\n'),
+    ("include", "daemon/float_mode.cc", "#include <xmmintrin.h>\n"),
+    ("include", "tests/unit/daemon/a.cc", '#include "daemon/known.h"\n#include <gtest/gtest.h>\n'
+     f'#include <grpcpp/grpcpp.h>{MARK}\n#include <torch/torch.h>{MARK}\n'),
+    ("include", "proto/atoll/v1/a.proto", 'import "atoll/v1/run.proto";\n'
+     f'import "other/x.proto";{MARK}\n// import "other/y.proto";\n'),
+    # Numerics.
+    ("numerics", "compression/b.cc", "x = hn::Mul(a, b);  // not MulAdd(a, b, c)\n"
+     'Say("MulAdd");\n'
+     f"x = hn::MulAdd(a, b, c);{MARK}\nx = hn::NegMulSub(a, b, c);{MARK}\n"
+     f"x = MaskedMulAddOr(n, m, a);{MARK}\n"
+     f"x = hn::ApproximateReciprocal(a);{MARK}\nx = hn::SumOfLanes(d, a);{MARK}\n"
+     f"x = ReduceSum(d, a);{MARK}\n"
+     "x = hn::SumOfLanes(di32, a);  // tidy: integer lanes\n"
+     "x = hn::DemoteTo(di8, a);\nx = hn::PromoteTo(df32, a);\n"
+     f"hn::Rebind<hwy::float16_t, D> d16;{MARK}\nx = DemoteTo(Rebind<bfloat16_t, D>(), a);{MARK}\n"
+     f"x = std::fma(a, b, c);{MARK}\nx = fmaf(a, b, c);{MARK}\n#pragma STDC FP_CONTRACT ON{MARK}\n"
+     "x = ReorderWidenMulAccumulate(d, a, b, c, e);" + MARK + "\n"),
+    ("numerics", "optimizer/CMakeLists.txt",
+     "add_compile_options(-ffp-contract=off)  # no -ffast-math\n"
+     f"add_compile_options(-ffast-math){MARK}\nadd_compile_options(-O2 -march=native){MARK}\n"),
+    ("numerics", "CMakePresets.json", f'{{"CMAKE_CXX_FLAGS": "-Ofast"}}{MARK}\n'),
+    # The Env seam.
+    ("env", "daemon/coordinator/c.cc", "executor.Now();\nenv.time(0);\nx.clock();\n"
+     "auto now = absl::FromUnixSeconds(0);  // absl::Now()\nstd::chrono::seconds(1);\n"
+     f"std::chrono::steady_clock::now();{MARK}\nClock::now ();{MARK}\nabsl::Now();{MARK}\n"
+     f"time(nullptr);{MARK}\n"
+     f"std::time(NULL);{MARK}\nclock_gettime(CLOCK_REALTIME, &t);{MARK}\n"
+     f"std::this_thread::sleep_for(d);{MARK}\n"
+     f"absl::SleepFor(d);{MARK}\nusleep(10);{MARK}\n::sleep(1);{MARK}\n"
+     f"std::random_device device;{MARK}\n"
+     f"int x = rand();{MARK}\nint y = std::rand();{MARK}\nx = ::random();{MARK}\n"
+     f"absl::BitGen generator;{MARK}\n"
+     f"RAND_bytes(p, 8);{MARK}\n"
+     "std::mt19937_64 random(seed);\nx = random();\n"
+     "SimulatedClock clock(seed);\nx.sleep(1);\noperand();\n"),
+    ("env", "membership/c.cc",
+     f"absl::Time t = absl::Now();{MARK}\nstd::ofstream out(path);{MARK}\n"
+     f"#include <fstream>{MARK}\n"),
+    ("env", "daemon/replica/c.cc", "files.OpenToRead(path);\nfiles.open(path);\nlog->open(path);\n"
+     "bool open() const { return open_; }\n"
+     "values.erase(std::remove(a, b, 0), b);\nstd::bind(f);\nreopen(path);\nTable::open(path);\n"
+     f"FILE* f = fopen(path, mode);{MARK}\nint d = open(path, O_RDONLY);{MARK}\n"
+     f"int e = ::open(path, 0);{MARK}\n"
+     f"std::ifstream in(path);{MARK}\nstd::filesystem::exists(path);{MARK}\n"
+     f"void* m = mmap(0, 1, 2);{MARK}\n"
+     f"::rename(a, b);{MARK}\nint s = socket(AF_INET, 0, 0);{MARK}\n"),
+    ("env", "daemon/posix_files.cc", "int d = ::open(path, O_RDONLY);\nabsl::Now();\n"),
+    ("env", "daemon/transport/c.cc", "absl::Now();\n"),
+    ("env", "daemon/cli/c.cc", f"absl::SleepFor(d);{MARK}\nint d = ::open(path, 0);\n"),
+    ("env", "daemon/peer/shared_memory.cc", f"void* m = mmap(0, 1);\nabsl::Now();{MARK}\n"),
+    ("env", "worker/math_library.cc", "auto t = std::chrono::steady_clock::now();\n"),
+    ("env", "worker/c.cc",
+     f"auto t = std::chrono::steady_clock::now();{MARK}\nint d = open(path, 0);\n"),
+    ("env", "tests/unit/c_test.cc", "auto t = absl::Now();\n"),
+    # Sizes and shape.
+    ("size", "daemon/d.h", ONCE + "//\n" * 149 + f"//{MARK}\n"),
+    ("size", "daemon/e.h", ONCE + "//\n" * 149),
+    ("size", "daemon/d.cc", "//\n" * 400 + f"//{MARK}\n"),
+    ("size", "daemon/e.cc", "//\n" * 400),
+    ("size", "daemon/f.cc", "//" + "x" * 98 + "\n//" + "x" * 97 + f"{MARK}\n"
+     + '#include "daemon/' + "x" * 97 + '"\n// https://' + "x" * 97 + "\n"),
+    ("size", "daemon/g.cc", "// " + "ü" * 97 + "\n"),
+    ("size", "scripts/d", "# " + "x" * 97 + f"{MARK}\n"),
+    ("size", "docs/large.md", f"{MARK}\n" + "words and words\n" * 6300),
+    ("header", "daemon/h.h", f"// #pragma once{MARK}\n"),
+    ("header", "daemon/i.h", "// What it is.\n" + ONCE),
+    ("header", "compression/kernels-inl.h", "// Once a target.\n"),
+    # Words.
+    ("words", "docs/a.md",
+     f"a frame/work/day, see ../work/x\nlies in {WORK} {MARK}\nbuilt in {TREE} {MARK}\n"
+     f"see {ISSUE} {MARK}\nthe issue is fixed\n{LATER}: finish {MARK}\n"),
+]
+KNOWN = [f"{folder}/known.h" for folder in (*rules.OURS, "daemon/transport")]
+
+
+def plant(root, path, text):
+    os.makedirs(os.path.dirname(os.path.join(root, path)) or root, exist_ok=True)
+    with open(os.path.join(root, path), "w", encoding="utf-8") as handle:
+        handle.write(text)
+
+
+def expected_of(path, rule, text):
+    lines = enumerate(text.split("\n"), 1)
+    return {(path, number, rule) for number, line in lines if line.endswith(MARK)}
+
+
+def without_marks(rule, text):
+    # A line of 101 columns must stay one: there the mark is part of the line.
+    return text if rule == "size" else text.replace(MARK, "")
+
+
+def run(check_format, clang_format):
+    root = tempfile.mkdtemp(prefix="atoll-tidy-")
+    try:
+        return run_in(root, check_format, clang_format)
+    finally:
+        shutil.rmtree(root)
+
+
+def run_in(root, check_format, clang_format):
+    for path in KNOWN:
+        plant(root, path, ONCE)
+    expected = set()
+    for rule, path, text in PLANTED:
+        plant(root, path, without_marks(rule, text))
+        expected |= expected_of(path, rule, text)
+    planted_rules = {(path, rule) for rule, path, _ in PLANTED}
+    files = source.read_tree(root)
+    # Planted lines may break other rules beside their own (a missing include, an odd size).
+    found = {(path, line, rule) for path, line, rule, _ in rules.check(files)
+             if (path, rule) in planted_rules}
+
+    plant(root, "daemon/formatted.cc", "int main() { return 0; }\n")
+    plant(root, "daemon/unformatted.cc", "int main() {return   0;}\n")
+    plant(root, ".clang-format", "BasedOnStyle: Google\nColumnLimit: 100\n")
+    both = [file for file in source.read_tree(root) if file.path.endswith("formatted.cc")]
+    unformatted, note = check_format(root, both, clang_format)
+    if note:
+        print(note)
+    else:
+        expected.add(("daemon/unformatted.cc", 1, "format"))
+        found |= {finding[:3] for finding in unformatted}
+
+    for path, line, rule in sorted(expected - found):
+        print(f"{path}:{line}: [{rule}] was planted and not found")
+    for path, line, rule in sorted(found - expected):
+        print(f"{path}:{line}: [{rule}] was found and is no fault")
+    wrong = len(expected ^ found)
+    print(f"tidy self-test: {len(expected)} faults planted, {wrong} wrong")
+    return 1 if wrong else 0

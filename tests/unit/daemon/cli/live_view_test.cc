@@ -1,0 +1,114 @@
+#include "daemon/cli/live_view.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_join.h"
+#include "daemon/cli/format.h"
+#include "tests/unit/daemon/cli/run_statuses.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+RunHistory RunOf(const v1::RunStatus& status) {
+  RunHistory history;
+  history.Take(status, 1000 + status.elapsed_seconds());
+  return history;
+}
+
+v1::RunStatus Training() {
+  v1::RunStatus status = StatusAt(1, 5, 50);
+  AddRound(&status, 5, 50, 2.25);
+  AddEvaluation(&status, 0, 5.5);
+  AddEvaluation(&status, 5, 2.5);
+  v1::PeerProgress* progress = AddPeer(&status, "peer-1", 5000, 45, 5)->mutable_progress();
+  progress->set_step(12);
+  progress->set_steps(25);
+  progress->set_tokens_per_second(15300);
+  progress->set_loss(2.21);
+  AddPeer(&status, "peer-2", 5000, 45, 5);
+  return status;
+}
+
+TEST(LiveViewTest, HasARowForEachPeerAndTheRound) {
+  // Broken: the live view would not say what each peer does or how far the run is.
+  const std::vector<std::string> lines = RenderLiveView(RunOf(Training()), {}, 52, 120);
+  const std::string all = absl::StrJoin(lines, "\n");
+  EXPECT_THAT(all, HasSubstr("round 5 of 10"));
+  EXPECT_THAT(all, HasSubstr("████████████░░░░░░░░░░░░"));
+  EXPECT_THAT(all, HasSubstr("about 50 s left"));
+  EXPECT_THAT(all, HasSubstr("validation loss 5.500 -> 2.500"));
+  EXPECT_THAT(all, HasSubstr("1.0 kB sent a peer a round"));
+  EXPECT_THAT(all, HasSubstr("12/25"));
+  EXPECT_THAT(all, HasSubstr("15.3k"));
+  EXPECT_THAT(all, HasSubstr("peer-2"));
+}
+
+TEST(LiveViewTest, FitsTheTerminal) {
+  // Broken: lines would wrap, and redrawing in place would smear the screen.
+  for (const size_t width : {10u, 40u, 79u, 200u}) {
+    for (const std::string& line : RenderLiveView(RunOf(Training()), {}, 52, width)) {
+      EXPECT_LE(TextWidth(line), width);
+    }
+  }
+}
+
+TEST(LiveViewTest, SaysWhatBecameOfADeadProcess) {
+  // Broken: a killed peer would look as if it still trained.
+  const std::string all = absl::StrJoin(
+      RenderLiveView(RunOf(Training()),
+                     {{"peer-1", "was killed by signal 9"}, {"coordinator", "exited with 1"}}, 52,
+                     120),
+      "\n");
+  EXPECT_THAT(all, HasSubstr("was killed by signal 9"));
+  EXPECT_THAT(all, HasSubstr("coordinator: exited with 1"));
+  EXPECT_THAT(all, Not(HasSubstr("12/25")));
+}
+
+TEST(LiveViewTest, RendersBeforeAnythingIsKnown) {
+  // Broken: the first second of a run, or a run that waits, would show nothing or end the program.
+  EXPECT_THAT(RenderLiveView(RunHistory(), {}, 0, 80).front(), HasSubstr("starting"));
+  v1::RunStatus waiting = StatusAt(1, 0, 0);
+  waiting.set_phase("waiting");
+  waiting.set_reason("2 of 3 peers are here");
+  EXPECT_THAT(absl::StrJoin(RenderLiveView(RunOf(waiting), {}, 0, 80), "\n"),
+              HasSubstr("waiting: 2 of 3 peers are here"));
+}
+
+TEST(PlainLinesTest, TellsEachThingOnce) {
+  // Broken: a log of a piped run would miss rounds, or repeat them after the coordinator's restart.
+  PlainLines plain;
+  RunHistory history;
+  v1::RunStatus first = StatusAt(1, 2, 20);
+  AddEvaluation(&first, 0, 5.5);
+  AddRound(&first, 1, 10, 3.0);
+  AddRound(&first, 2, 20, 2.5);
+  first.add_events("peer-1 joined");
+  history.Take(first, 1020);
+  EXPECT_THAT(plain.Tell(history, first),
+              ElementsAre("peer-1 joined",
+                          "version 0: validation loss 5.5000 nats a byte over 4,096 tokens",
+                          HasSubstr("round 1 of 10: training loss 3.0000"),
+                          HasSubstr("round 2 of 10: training loss 2.5000")));
+
+  v1::RunStatus again = StatusAt(2, 2, 1);
+  AddRound(&again, 1, 0, 3.0);
+  AddRound(&again, 2, 0, 2.5);
+  AddEvaluation(&again, 0, 5.5);
+  history.Take(again, 1030);
+  EXPECT_THAT(plain.Tell(history, again), IsEmpty());
+
+  v1::RunStatus waiting = StatusAt(2, 2, 2);
+  waiting.set_reason("no quorum");
+  history.Take(waiting, 1031);
+  EXPECT_THAT(plain.Tell(history, waiting), ElementsAre("waiting: no quorum"));
+  EXPECT_THAT(plain.Tell(history, waiting), IsEmpty());
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,124 @@
+#include "daemon/cli/local_layout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/posix_files.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LocalLayoutTest : public ::testing::Test {
+ protected:
+  LocalLayoutTest()
+      : root_(std::filesystem::temp_directory_path() /
+              absl::StrCat("atoll-layout-", getpid(), "-",
+                           ::testing::UnitTest::GetInstance()->current_test_info()->name())),
+        dir_((root_ / "run").string()) {
+    std::filesystem::create_directories(root_);
+    std::ofstream(root_ / "text.txt") << "text";
+    config_.run.id = "r";
+    config_.run.peers = 2;
+    config_.data.path = (root_ / "text.txt").string();
+    config_.coordinator.listen = "127.0.0.1:1";
+    config_.peer.id = "of-the-file";
+  }
+  ~LocalLayoutTest() override { std::filesystem::remove_all(root_); }
+
+  PosixFiles files_;
+  std::filesystem::path root_;
+  std::string dir_;
+  Config config_;
+};
+
+TEST_F(LocalLayoutTest, EveryProcessGetsAConfigThatItsDaemonTakes) {
+  // Broken: `atoll local` would start daemons that refuse their configs, or two with one name.
+  const absl::StatusOr<LocalLayout> layout =
+      MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_EQ(layout->processes.size(), 3u);
+  const auto coordinator =
+      LoadConfig(absl::StrCat(dir_, "/coordinator/config.toml"), ConfigUse::kCoordinator);
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  EXPECT_EQ(coordinator->coordinator.address, "127.0.0.1:7171");
+  EXPECT_EQ(coordinator->coordinator.listen, "");
+  EXPECT_EQ(coordinator->coordinator.dir, absl::StrCat(dir_, "/coordinator"));
+  EXPECT_EQ(coordinator->run.peers, 2u);
+  const auto peer = LoadConfig(absl::StrCat(dir_, "/peer-2/config.toml"), ConfigUse::kPeer);
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_EQ(peer->peer.id, "peer-2");
+  EXPECT_EQ(peer->peer.dir, absl::StrCat(dir_, "/peer-2"));
+  EXPECT_EQ(peer->peer.listen, "127.0.0.1:0");
+  EXPECT_EQ(layout->processes[2].command,
+            (std::vector<std::string>{"/bin/atolld", "peer", "--config",
+                                      absl::StrCat(dir_, "/peer-2/config.toml")}));
+}
+
+TEST_F(LocalLayoutTest, AFolderThatHoldsAnythingIsLeftAlone) {
+  // Broken: a second run would overwrite the first one's model.
+  std::filesystem::create_directories(dir_);
+  std::ofstream(absl::StrCat(dir_, "/thesis.txt")) << "precious";
+  EXPECT_EQ(MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld").status().code(),
+            absl::StatusCode::kAlreadyExists);
+  std::ofstream(absl::StrCat(dir_, "/peers.json")) << "[]";
+  EXPECT_THAT(MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld").status().message(),
+              HasSubstr("holds another run"));
+  EXPECT_TRUE(std::filesystem::exists(absl::StrCat(dir_, "/thesis.txt")));
+}
+
+TEST_F(LocalLayoutTest, WhatWasMadeCanBeTakenAway) {
+  // Broken: a run that could not start would leave a folder that keeps the next one from starting.
+  absl::StatusOr<LocalLayout> layout = MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
+  ASSERT_TRUE(layout.ok());
+  ASSERT_TRUE(WritePeersFile(files_, *layout).ok());
+  RemoveLocalLayout(*layout);
+  EXPECT_FALSE(std::filesystem::exists(dir_));
+
+  // A folder that was there before stays, empty as it was.
+  std::filesystem::create_directories(dir_);
+  layout = MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
+  ASSERT_TRUE(layout.ok());
+  RemoveLocalLayout(*layout);
+  EXPECT_TRUE(std::filesystem::is_empty(dir_));
+}
+
+TEST_F(LocalLayoutTest, PeersFileListsTheProcesses) {
+  // Broken: scripts could not find a process to kill, or a person the command to start it again.
+  absl::StatusOr<LocalLayout> layout = MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
+  ASSERT_TRUE(layout.ok());
+  layout->processes[1].pid = 4711;
+  ASSERT_TRUE(WritePeersFile(files_, *layout).ok());
+  const auto json = nlohmann::json::parse(std::ifstream(absl::StrCat(dir_, "/peers.json")));
+  EXPECT_EQ(json[0]["role"], "coordinator");
+  EXPECT_EQ(json[0]["address"], "127.0.0.1:7171");
+  EXPECT_EQ(json[1]["id"], "peer-1");
+  EXPECT_EQ(json[1]["pid"], 4711);
+  EXPECT_EQ(json[1]["dir"], absl::StrCat(dir_, "/peer-1"));
+  EXPECT_EQ(json[1]["command"],
+            absl::StrCat("/bin/atolld peer --config ", dir_, "/peer-1/config.toml"));
+  const auto read = ReadPeersFile(files_, dir_);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->at(1).pid, 4711);
+}
+
+TEST_F(LocalLayoutTest, DamagedPeersFilesAreRefused) {
+  // Broken: `atoll run show --dir` would end by an exception.
+  std::filesystem::create_directories(dir_);
+  EXPECT_EQ(ReadPeersFile(files_, dir_).status().code(), absl::StatusCode::kNotFound);
+  for (const char* text :
+       {"", "{}", "[1]", "[{\"id\": 3}]", "[{\"id\": \"a\", \"role\": \"peer\"}]"}) {
+    std::ofstream(absl::StrCat(dir_, "/peers.json")) << text;
+    EXPECT_EQ(ReadPeersFile(files_, dir_).status().code(), absl::StatusCode::kDataLoss) << text;
+  }
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,63 @@
+#include "worker/generate.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/unit/worker/fixtures.h"
+#include "worker/manifest.h"
+
+namespace atolld {
+namespace {
+
+// Broken: sampled text would not follow the model's distribution, its temperature or its top-k.
+TEST(GenerateTest, SamplesTheSoftmax) {
+  const std::vector<float> logits = {0.0f, 1.0986123f, 0.6931472f};  // 1 : 3 : 2
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.0), 1u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.49), 1u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.51), 2u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.82), 2u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.84), 0u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 2, 0.59), 1u);  // 3 : 2
+  EXPECT_EQ(SampleIndex(logits, 1.0, 2, 0.99), 2u);
+  EXPECT_EQ(SampleIndex(logits, 0.5, 0, 0.63), 1u);  // 9 : 4 : 1
+  EXPECT_EQ(SampleIndex(logits, 0.5, 0, 0.65), 2u);
+  EXPECT_EQ(SampleIndex(logits, 0.0, 0, 0.99), 1u);
+}
+
+// Broken: text could not be made again from its seed, or would stop at the end of the context.
+TEST(GenerateTest, IsAFunctionOfTheSeedAndPassesTheContext) {
+  const v1::ModelSpec model = TinySpec().model();
+  std::vector<float> parameters(MakeManifest(model)->elements());
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    parameters[i] = static_cast<float>((i * 2654435761u) % 1000) * 1e-3f - 0.5f;
+  }
+  const auto text = [&](uint64_t seed, uint64_t tokens) {
+    GenerateOptions options;
+    options.prompt = "sea";
+    options.seed = seed;
+    options.tokens = tokens;
+    std::string out;
+    const absl::Status status = Generate(model, parameters, options, [&](uint8_t token) {
+      out += static_cast<char>(token);
+      return out.size() < 30;
+    });
+    EXPECT_TRUE(status.ok()) << status;
+    return out;
+  };
+  EXPECT_EQ(text(1, 25).size(), 25u);
+  EXPECT_EQ(text(1, 100).size(), 30u);
+  EXPECT_EQ(text(1, 25), text(1, 25));
+  EXPECT_NE(text(1, 25), text(2, 25));
+}
+
+// Broken: parameters of another model would be read past their end.
+TEST(GenerateTest, RefusesWhatDoesNotFit) {
+  const std::vector<float> parameters(7);
+  const auto sink = [](uint8_t) { return true; };
+  EXPECT_TRUE(absl::IsInvalidArgument(Generate(TinySpec().model(), parameters, {}, sink)));
+}
+
+}  // namespace
+}  // namespace atolld

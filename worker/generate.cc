@@ -1,0 +1,94 @@
+#include "worker/generate.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "worker/gpt.h"
+#include "worker/manifest.h"
+#include "worker/status_macros.h"
+#include "worker/torch_edge.h"
+
+namespace atolld {
+namespace {
+
+absl::Status Check(const v1::Manifest& manifest, const v1::ModelSpec& model,
+                   absl::Span<const float> parameters, const GenerateOptions& options) {
+  if (parameters.size() != manifest.elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "generate: ", parameters.size(), " parameters; the model has ", manifest.elements()));
+  }
+  if (model.vocabulary() != 256) {
+    return absl::InvalidArgumentError(absl::StrCat("generate: the vocabulary has ",
+                                                   model.vocabulary(), " tokens; bytes are 256"));
+  }
+  if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--temperature is ", options.temperature, "; it must be 0 or more"));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t top_k, double u) {
+  std::vector<size_t> order(logits.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto likelier = [&](size_t a, size_t b) {
+    return logits[a] != logits[b] ? logits[a] > logits[b] : a < b;
+  };
+  std::sort(order.begin(), order.end(), likelier);
+  if (temperature == 0) return order[0];
+  if (top_k > 0 && top_k < order.size()) order.resize(top_k);
+  std::vector<double> weights;
+  double total = 0;
+  for (const size_t index : order) {
+    weights.push_back(
+        std::exp(static_cast<double>(logits[index] - logits[order[0]]) / temperature));
+    total += weights.back();
+  }
+  double left = u * total;
+  for (size_t i = 0; i < order.size(); ++i) {
+    left -= weights[i];
+    if (left < 0) return order[i];
+  }
+  return order.back();  // u * total was rounded up to the total
+}
+
+absl::Status Generate(const v1::ModelSpec& model, absl::Span<const float> parameters,
+                      const GenerateOptions& options, const std::function<bool(uint8_t)>& sink) {
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, MakeManifest(model));
+  RETURN_IF_ERROR(Check(manifest, model, parameters, options));
+  const std::string prompt = options.prompt.empty() ? "\n" : options.prompt;
+  std::vector<int64_t> tokens;
+  for (const char c : prompt) tokens.push_back(static_cast<uint8_t>(c));
+  const Gpt gpt(model, manifest);
+  std::mt19937_64 random(options.seed);
+  return CatchTorch(
+      absl::StrCat("generate, context ", model.context(), ", ", manifest.elements(), " parameters"),
+      [&] {
+        const at::NoGradGuard no_grad;
+        const GptParameters bound =
+            gpt.Bind(at::from_blob(const_cast<float*>(parameters.data()),
+                                   {static_cast<int64_t>(parameters.size())}, at::kFloat));
+        for (uint64_t i = 0; i < options.tokens; ++i) {
+          const size_t length = std::min<size_t>(tokens.size(), model.context());
+          const at::Tensor input = at::from_blob(tokens.data() + tokens.size() - length,
+                                                 {1, static_cast<int64_t>(length)}, at::kLong);
+          const at::Tensor last =
+              gpt.Logits(bound, input, 0)[static_cast<int64_t>(length) - 1].contiguous();
+          const double u = static_cast<double>(random() >> 11) * 0x1p-53;
+          const size_t next =
+              SampleIndex(absl::MakeConstSpan(last.data_ptr<float>(), model.vocabulary()),
+                          options.temperature, options.top_k, u);
+          tokens.push_back(static_cast<int64_t>(next));
+          if (!sink(static_cast<uint8_t>(next))) return;
+        }
+      });
+}
+
+}  // namespace atolld

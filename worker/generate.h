@@ -1,0 +1,32 @@
+// Text from a model: one byte after the other, each sampled from what the model expects next.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+struct GenerateOptions {
+  std::string prompt;        // empty: a newline, as nanoGPT begins
+  uint64_t tokens = 200;     // to sample
+  double temperature = 0.8;  // 0: always the likeliest
+  uint64_t top_k = 0;        // sample among the k likeliest; 0: among all
+  uint64_t seed = 1337;
+};
+
+// Calls `sink` with each token as it is sampled; it returns false to stop early. The same arguments
+// give the same text on the same machine. INVALID_ARGUMENT: `parameters` or an option does not fit.
+absl::Status Generate(const v1::ModelSpec& model, absl::Span<const float> parameters,
+                      const GenerateOptions& options, const std::function<bool(uint8_t)>& sink);
+
+// The index that a uniform draw `u` of [0, 1) picks from softmax(logits / temperature) over the
+// top_k likeliest.
+size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t top_k, double u);
+
+}  // namespace atolld

@@ -1,0 +1,41 @@
+// atoll-worker: see HelpText() in commands.cc.
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "worker/commands.h"
+#include "worker/flags.h"
+#include "worker/math_library.h"
+
+namespace {
+
+absl::Status Dispatch(const std::vector<std::string>& arguments) {
+  const std::string mode = arguments.empty() ? "" : arguments[0];
+  if (mode.rfind("--socket", 0) == 0) return atolld::RunServe(arguments);
+  const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1),
+                                      arguments.end());
+  if (mode == "generate") return atolld::RunGenerate(rest);
+  if (mode == "export") return atolld::RunExport(rest);
+  if (mode == "probe") return atolld::RunProbe(rest);
+  if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker --help");
+  return absl::InvalidArgumentError(
+      "\"" + mode + "\" is not known; did you mean " +
+      atolld::NearestName(mode, {"--socket", "generate", "export", "probe", "--help"}) + "?");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") {
+      std::cout << atolld::HelpText();
+      return 0;
+    }
+  }
+  atolld::ChooseMathKernel(argv);
+  const absl::Status status = Dispatch(arguments);
+  if (status.ok()) return 0;
+  std::cerr << "atoll-worker: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}

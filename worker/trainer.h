@@ -1,0 +1,61 @@
+// One peer's model in training: parameters, gradient, optimiser and the data they see.
+//
+// The law: a step depends only on the parameters, the optimiser's state, the step's number and its
+// sample numbers. Evaluation never touches the worker's own parameters. No call throws: what
+// libtorch throws comes back as a Status that names what was being computed and its shapes. One
+// thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "atoll/v1/run.pb.h"
+#include "worker/corpus.h"
+#include "worker/inner_optimizer.h"
+
+namespace atolld {
+
+struct EvaluationSum {
+  double loss_sum = 0;  // nats over all tokens
+  uint64_t tokens = 0;
+};
+
+class Trainer {
+ public:
+  // `corpus` must outlive the trainer. INVALID_ARGUMENT: the spec breaks a rule, or a split is too
+  // short for one sequence.
+  static absl::StatusOr<std::unique_ptr<Trainer>> Make(const v1::RunSpec& spec,
+                                                       const Corpus& corpus);
+  virtual ~Trainer() = default;
+
+  virtual const v1::Manifest& manifest() const = 0;
+
+  // The worker's own parameters, in the manifest's order; the caller may write them between calls.
+  virtual absl::Span<float> parameters() = 0;
+
+  // Makes the initial parameters of the run's seed.
+  virtual absl::Status Initialise() = 0;
+
+  // One inner step of the run's schedule on the given samples, one sequence each. Returns the mean
+  // loss in nats a token, from before the step. FAILED_PRECONDITION: loss or gradient is not finite
+  // (named with the step); the parameters are as before.
+  virtual absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) = 0;
+
+  // The gradient of the last step, before clipping.
+  virtual absl::Span<const float> gradient() const = 0;
+
+  // Loss of `theta` on one of `shares` equal parts of the evaluation set: the non-overlapping
+  // windows of `context` tokens in the first evaluation.tokens of the validation split (0: all).
+  // Dropout off. CANCELLED: `stop` returned true; it is asked between batches.
+  virtual absl::StatusOr<EvaluationSum> Evaluate(absl::Span<const float> theta, uint32_t share,
+                                                 uint32_t shares,
+                                                 const std::function<bool()>& stop) = 0;
+
+  virtual InnerOptimizer& optimizer() = 0;
+};
+
+}  // namespace atolld
