@@ -130,7 +130,6 @@ TEST(ExchangeLiar, IsRefusedAndTheOthersGoOn) {
           absl::Seconds(5)))
           << scene.swarm.world.LogText();
       scene.swarm.CheckOutcomes({"p1", "p2"}, next, {"p1", "p2"});
-      if (zstd && lie.what == "too short") continue;  // nothing was wrong but the frame itself
       ASSERT_EQ(scene.liar.closed.size(), 1u) << scene.swarm.world.LogText();
       EXPECT_TRUE(absl::IsInvalidArgument(scene.liar.closed[0])) << scene.liar.closed[0];
     }

@@ -112,6 +112,7 @@ v1::Plan Swarm::Revise(const v1::Plan& plan, const std::string& lost, const std:
   for (v1::Shard& shard : *next.mutable_shards()) {
     if (shard.reducer() != lost) continue;
     shard.set_reducer(heir);
+    shard.set_address(Address(heir));
     shard.set_attempt(shard.attempt() + 1);
   }
   return next;
