@@ -64,11 +64,16 @@ struct RunOutput {
   std::vector<Probe> probes;
   std::vector<Event> events;
   bool finished = false;  // sealed, and everybody has left or had the time to
+
+  bool empty() const {
+    return update.empty() && sends.empty() && ends.empty() && probes.empty() && events.empty() &&
+           !finished;
+  }
 };
 
 class Run {
  public:
-  // `stored` has a spec, and its epoch is already the new one. OnTick comes before any other call.
+  // `stored` has a spec, and its epoch is already the new one.
   Run(RunSettings settings, const StoredRun& stored, absl::Time now);
   ~Run();
 

@@ -17,8 +17,11 @@ Exchange::Exchange(Env env, const ExchangeSettings& settings, const v1::Plan& pl
   }
   state_->version = plan.version();
   state_->epoch = plan.epoch();
-  if (!status.ok()) return state_->Fail(std::move(status));
-  state_->Adopt(*std::move(made));
+  if (status.ok()) {
+    state_->Adopt(*std::move(made));
+  } else {
+    state_->Fail(std::move(status));
+  }
 }
 
 Exchange::~Exchange() = default;

@@ -58,7 +58,9 @@ absl::StatusOr<ExchangePlan> ExchangePlan::Make(const v1::Plan& plan, const Chun
     made.shards_.push_back({shard.first_chunk(), shard.chunks(), shard.reducer(), shard.attempt()});
     made.shard_of_.resize(static_cast<size_t>(end), index);
     if (shard.chunks() != 0) made.reducers_.insert(shard.reducer());
-    if (!shard.address().empty()) made.addresses_[shard.reducer()] = shard.address();
+    // A contributor's own address goes before the shard's.
+    std::string& address = made.addresses_[shard.reducer()];
+    if (address.empty()) address = shard.address();
   }
   if (made.shard_of_.size() != grid.chunks()) {
     return Invalid(plan, absl::StrCat("its shards end at chunk ", made.shard_of_.size(), " of ",

@@ -40,7 +40,8 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
     exchange_.reset();
     vote_.reset();
   }
-  next_train_.reset();  // it will be said again
+  next_train_.reset();  // both will be said again
+  next_evaluate_.reset();
   // What the coordinator may have missed while the Session was down.
   if (update_) SendReady();
   if (vote_) SendVote();
@@ -165,7 +166,12 @@ void RoundRunner::SendReady() {
 // Evaluation
 
 void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
-  if (!worker_ready_ || !keeper_.has_state() || evaluate.version() != keeper_.version()) return;
+  next_evaluate_.reset();
+  if (!keeper_.has_state() || evaluate.version() > keeper_.version()) {
+    next_evaluate_ = evaluate;  // that version is still to be committed here
+    return;
+  }
+  if (!worker_ready_ || evaluate.version() < keeper_.version()) return;
   evaluate_ = evaluate;
   keeper_.HoldCommits(true);  // theta must be one version's while the worker reads it
   v1::DaemonMessage message;
@@ -296,7 +302,11 @@ void RoundRunner::OnReducerUnreachable(const std::string& reducer, const absl::S
 // ---------------------------------------------------------------------------------------------------------------
 // The replica has moved
 
-void RoundRunner::OnOpened() {
+void RoundRunner::OnOpened() { GoOn(); }
+
+// What was said for a version that was still to come. Evaluation first: a commit waits for it.
+void RoundRunner::GoOn() {
+  if (next_evaluate_) OnEvaluate(v1::Evaluate(*next_evaluate_));
   if (next_train_) OnTrain(v1::Train(*next_train_));
 }
 
@@ -313,7 +323,7 @@ void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
     message.mutable_rebase()->set_version(header.version());
     trainer_.Send(message);
   }
-  if (next_train_) OnTrain(v1::Train(*next_train_));
+  GoOn();
   CheckIdle();
 }
 

@@ -80,6 +80,7 @@ class RoundRunner {
   void SendVote();
   void OnReducerUnreachable(const std::string& reducer, const absl::Status& why);
   void SettleUpdate(const v1::EntryHeader& header);
+  void GoOn();
   void CheckIdle();
   const char* phase() const;
 
@@ -110,7 +111,8 @@ class RoundRunner {
   uint32_t revision_ = 0;  // newest plan of the exchange
   absl::Time exchange_began_;
   std::optional<v1::Vote> vote_;  // cast for what is prepared
-  std::optional<v1::Evaluate> evaluate_;
+  std::optional<v1::Evaluate> evaluate_;       // the worker's, commits are held
+  std::optional<v1::Evaluate> next_evaluate_;  // of a version still to be committed here
 
   ExchangeTraffic traffic_;
   v1::WorkerProgress newest_progress_;

@@ -56,6 +56,12 @@ std::string SnapshotPath(const std::string& dir, uint64_t version) {
 }
 std::string FetchDirectory(const std::string& dir) { return absl::StrCat(dir, "/fetch"); }
 
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
 absl::StatusOr<std::vector<uint64_t>> ListPayloads(Files& files, const std::string& dir) {
   return ListVersions(files, LogDirectory(dir), kPayloadSuffix);
 }

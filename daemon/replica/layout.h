@@ -30,6 +30,9 @@ std::string SnapshotsDirectory(const std::string& dir);
 std::string SnapshotPath(const std::string& dir, uint64_t version);
 std::string FetchDirectory(const std::string& dir);
 
+// The directory that a path's name stands in.
+std::string DirectoryOf(const std::string& path);
+
 // The versions whose payloads or snapshots are there, ascending. Other names are passed over; a
 // directory that does not exist holds none.
 absl::StatusOr<std::vector<uint64_t>> ListPayloads(Files& files, const std::string& dir);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/replica/layout.h"
 #include "daemon/replica/record.h"
 #include "daemon/replica/state_digest.h"
 #include "daemon/status_macros.h"
@@ -189,7 +190,7 @@ absl::Status SnapshotWriter::Finish(const std::string& path) {
         absl::StrCat(temporary_, ": it has ", written->size(), " bytes, ", size_, " were written"));
   }
   RETURN_IF_ERROR(files_.Rename(temporary_, path));
-  return files_.SyncDirectory(path.substr(0, path.rfind('/')));
+  return files_.SyncDirectory(DirectoryOf(path));
 }
 
 }  // namespace atolld

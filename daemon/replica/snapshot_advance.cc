@@ -41,6 +41,8 @@ absl::Status DropOld(Files& files, const std::string& dir, uint32_t keep_snapsho
     RETURN_IF_ERROR(files.Remove(SnapshotPath(dir, snapshots[i])));
     RETURN_IF_ERROR(files.Remove(absl::StrCat(SnapshotPath(dir, snapshots[i]), ".corrupt")));
   }
+  // A snapshot that came back after a crash without the entries after it would be of no use.
+  RETURN_IF_ERROR(files.SyncDirectory(SnapshotsDirectory(dir)));
   ASSIGN_OR_RETURN(const std::vector<uint64_t> payloads, ListPayloads(files, dir));
   for (const uint64_t version : payloads) {
     if (version <= snapshots[dropped]) RETURN_IF_ERROR(files.Remove(PayloadPath(dir, version)));

@@ -83,6 +83,7 @@ void SimConnection::Write(Side side, Frame frame) {
   CHECK(!end.finishing);
   if (broken_) return;
   end.unsent += WireBytes(frame);
+  network_.max_unsent_ = std::max<uint64_t>(network_.max_unsent_, end.unsent);
   end.queue.push_back(std::move(frame));
   Pump(side);
 }

@@ -54,6 +54,8 @@ class SimNetwork {
 
   uint64_t bytes_sent(const std::string& from, const std::string& to);
   size_t open_calls();
+  // The most that any one call has had queued at once.
+  uint64_t max_unsent_bytes() const { return max_unsent_; }
 
  private:
   friend class SimConnection;
@@ -86,6 +88,7 @@ class SimNetwork {
 
   SimRandom random_;
   int next_port_ = 40000;
+  uint64_t max_unsent_ = 0;
   std::map<std::pair<std::string, std::string>, Link> links_;
   std::map<std::string, std::shared_ptr<ListenerState>> listeners_;  // by address
   std::vector<std::weak_ptr<SimConnection>> connections_;            // in the order of dialling

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
-#include "fixtures.h"
+#include "tests/unit/worker/fixtures.h"
 
 namespace atolld {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "fixtures.h"
+#include "tests/unit/worker/fixtures.h"
 #include "worker/trainer.h"
 
 namespace atolld {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "fixtures.h"
+#include "tests/unit/worker/fixtures.h"
 #include "worker/manifest.h"
 
 namespace atolld {

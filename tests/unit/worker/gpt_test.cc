@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "fixtures.h"
+#include "tests/unit/worker/fixtures.h"
 #include "worker/manifest.h"
 
 namespace atolld {

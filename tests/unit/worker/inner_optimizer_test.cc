@@ -7,7 +7,7 @@
 #include <limits>
 #include <vector>
 
-#include "fixtures.h"
+#include "tests/unit/worker/fixtures.h"
 #include "worker/manifest.h"
 
 namespace atolld {

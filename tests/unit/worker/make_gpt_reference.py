@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Writes gpt_reference.txt: loss, logits and gradient of a tiny GPT as PyTorch computes them.
 
-The model is nanoGPT's model.py, bias=False, written out; parameters and tokens come from a generator that the C++
-test repeats exactly. Run it only to make the file again (Debian: python3-torch).
+The model is nanoGPT's model.py, bias=False, written out; parameters and tokens come from a generator
+that the C++ test repeats exactly. Run it only to make the file again (Debian: python3-torch).
 """
 import torch
 import torch.nn.functional as F
@@ -26,8 +26,10 @@ def tensor(*shape):
     count = 1
     for size in shape:
         count *= size
-    values = [((lcg.next() / 2**24) - 0.5) * 0.5 + (1.0 if len(shape) == 1 else 0.0) for _ in range(count)]
-    return torch.tensor(values, dtype=torch.float64).to(torch.float32).view(*shape).requires_grad_(True)
+    mean = 1.0 if len(shape) == 1 else 0.0
+    values = [((lcg.next() / 2**24) - 0.5) * 0.5 + mean for _ in range(count)]
+    exact = torch.tensor(values, dtype=torch.float64)
+    return exact.to(torch.float32).view(*shape).requires_grad_(True)
 
 
 parameters = [tensor(VOCABULARY, WIDTH), tensor(CONTEXT, WIDTH)]

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <vector>
 
-#include "fixtures.h"
+#include "tests/unit/worker/fixtures.h"
 
 namespace atolld {
 namespace {

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <vector>
 
-#include "fixtures.h"
+#include "tests/unit/worker/fixtures.h"
 
 namespace atolld {
 namespace {

@@ -1,0 +1,185 @@
+// atolld: the daemon. `atolld coordinator` leads a run, `atolld peer` is one node of it.
+//
+// Exit codes: 0 done (the run is sealed, or drained by SIGTERM), 1 failed, 2 the call or the config
+// is wrong.
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/config.h"
+#include "daemon/coordinator/coordinator.h"
+#include "daemon/coordinator/sqlite_store.h"
+#include "daemon/peer/peer.h"
+#include "daemon/peer/worker_process.h"
+#include "daemon/posix_executor.h"
+#include "daemon/posix_files.h"
+#include "daemon/process_log.h"
+#include "daemon/signal_watcher.h"
+#include "daemon/status_macros.h"
+#include "daemon/transport/grpc_transport.h"
+
+namespace atolld {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kWrongCall = 2;
+
+// Hashing, reducing and the outer step; the trainer beside the daemon needs the cores more.
+constexpr int kPoolThreads = 2;
+
+// A Unix socket's path has 107 characters at most; a run in a deep folder gets a private one in
+// /tmp.
+constexpr size_t kLongestSocketPath = 100;
+
+int Fail(const absl::Status& status) {
+  std::cerr << "atolld: " << status.message() << std::endl;
+  return absl::IsInvalidArgument(status) ? kWrongCall : kFailed;
+}
+
+// The program's own folder, where atoll-worker lies too.
+std::string ProgramFolder() {
+  char path[4096];
+  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
+  const std::string program(path, length > 0 ? static_cast<size_t>(length) : 0);
+  return program.substr(0, program.rfind('/'));
+}
+
+absl::Status WritePid(Files& files, const std::string& dir) {
+  RETURN_IF_ERROR(files.MakeDirectories(dir));
+  const std::string text = absl::StrCat(getpid(), "\n");
+  return WriteFileDurably(
+      files, dir + "/pid",
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+absl::StatusOr<std::string> WorkerSocket(const std::string& dir) {
+  const std::string path = dir + "/worker.sock";
+  if (path.size() <= kLongestSocketPath) return "unix:" + path;
+  char folder[] = "/tmp/atoll-XXXXXX";  // mode 0700
+  if (mkdtemp(folder) == nullptr) return absl::UnknownError("no folder for the worker's socket");
+  return absl::StrCat("unix:", folder, "/worker.sock");
+}
+
+// What every process of Atoll has; members are destroyed in reverse, the transport before the loop.
+struct Machine {
+  explicit Machine(std::unique_ptr<ProcessLog> process_log, absl::Duration failure_timeout)
+      : log(std::move(process_log)),
+        executor(PosixExecutor::Options{kPoolThreads, 0}),
+        transport(executor, TransportOptions(failure_timeout)) {}
+
+  static GrpcTransport::Options TransportOptions(absl::Duration failure_timeout) {
+    GrpcTransport::Options options;
+    options.failure_timeout = failure_timeout;
+    return options;
+  }
+
+  Env env() { return Env{executor, files, transport, *log}; }
+
+  std::unique_ptr<ProcessLog> log;
+  PosixExecutor executor;
+  PosixFiles files;
+  GrpcTransport transport;
+};
+
+absl::StatusOr<std::unique_ptr<Machine>> MakeMachine(const Config& config) {
+  ProcessLog::Options options;
+  ASSIGN_OR_RETURN(options.level, ParseLogLevel(config.log.level));
+  ASSIGN_OR_RETURN(auto log, ProcessLog::Open(options));
+  return std::make_unique<Machine>(std::move(log), config.membership.failure_timeout);
+}
+
+absl::Status RunPeer(const Config& config) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
+  RETURN_IF_ERROR(WritePid(machine->files, config.peer.dir));
+  WorkerProcess::Settings settings;
+  settings.program =
+      config.worker.program.empty() ? ProgramFolder() + "/atoll-worker" : config.worker.program;
+  settings.data_path = config.data.path;
+  settings.state_path = config.peer.dir + "/worker-state";
+  settings.threads = config.worker.threads;
+  ASSIGN_OR_RETURN(settings.socket, WorkerSocket(config.peer.dir));
+
+  absl::Status result;
+  WorkerProcess worker(machine->env(), settings);
+  Peer peer(machine->env(), config, worker, static_cast<uint32_t>(getpid()),
+            [&](absl::Status status) {
+              result = status;
+              machine->executor.Stop();
+            });
+  SignalWatcher signals(machine->executor, {SIGTERM, SIGINT}, [&, times = 0](int) mutable {
+    if (++times == 1) return peer.Drain();
+    result = absl::CancelledError("stopped by a second signal");
+    machine->executor.Stop();
+  });
+  RETURN_IF_ERROR(peer.Start());
+  machine->executor.Run();
+  return result;
+}
+
+absl::Status RunCoordinator(const Config& config) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
+  RETURN_IF_ERROR(WritePid(machine->files, config.coordinator.dir));
+  ASSIGN_OR_RETURN(auto store, SqliteStore::Open(config.coordinator.dir + "/store.sqlite"));
+  Coordinator coordinator(machine->env(), config, std::move(store));
+  SignalWatcher signals(machine->executor, {SIGTERM, SIGINT},
+                        [&](int) { machine->executor.Stop(); });
+  RETURN_IF_ERROR(coordinator.Start());
+  if (config.coordinator.exit_when_sealed) {
+    coordinator.OnSealed([&] { machine->executor.Stop(); });
+  }
+  machine->executor.Run();
+  coordinator.Stop();
+  return absl::OkStatus();
+}
+
+// Before any thread starts, so that every thread inherits it and SignalWatcher alone takes these.
+void BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+}
+
+int Main(int argc, char** argv) {
+  BlockSignals();
+  CLI::App app{"Atoll's daemon: leads a run, or is one node of it.", "atolld"};
+  app.set_version_flag("--version", ATOLL_VERSION);
+  app.require_subcommand(1);
+  std::string file;
+  CLI::App* coordinator = app.add_subcommand("coordinator", "lead a run");
+  coordinator->footer("Example: atolld coordinator --config configs/docker/coordinator.toml");
+  CLI::App* peer = app.add_subcommand("peer", "be one node of a run");
+  peer->footer("Example: atolld peer --config configs/docker/peer-1.toml");
+  for (CLI::App* verb : {coordinator, peer}) {
+    verb->add_option("--config", file, "the TOML file")->required();
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kDone : kWrongCall;
+  }
+  const bool leads = coordinator->parsed();
+  absl::StatusOr<Config> config =
+      LoadConfig(file, leads ? ConfigUse::kCoordinator : ConfigUse::kPeer);
+  if (!config.ok()) {
+    std::cerr << config.status().message() << std::endl;
+    return kWrongCall;
+  }
+  const absl::Status status = leads ? RunCoordinator(*config) : RunPeer(*config);
+  return status.ok() ? kDone : Fail(status);
+}
+
+}  // namespace
+}  // namespace atolld
+
+int main(int argc, char** argv) { return atolld::Main(argc, argv); }

@@ -1,0 +1,194 @@
+#include "daemon/coordinator/admin_service.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kShowRun[] = "/atolld.v1.Admin/ShowRun";
+constexpr char kWatchRun[] = "/atolld.v1.Admin/WatchRun";
+constexpr char kListHeaders[] = "/atolld.v1.Admin/ListHeaders";
+
+// Lines kept for whoever looks later.
+constexpr size_t kEventsKept = 200;
+
+// People and scripts look on; hundreds of them would be a mistake.
+constexpr size_t kMostCalls = 64;
+
+constexpr uint32_t kMostHeaders = 1000;
+constexpr size_t kLargestAnswer = size_t{3} << 20;  // below the 4 MiB limit of a message
+
+// A watcher that does not read is dropped above this.
+constexpr size_t kMostUnsent = size_t{16} << 20;
+
+constexpr absl::Duration kDefaultInterval = absl::Milliseconds(500);
+
+}  // namespace
+
+struct AdminService::AdminCall {
+  uint64_t id = 0;
+  std::string method;
+  std::unique_ptr<Call> call;
+  bool watching = false;
+  bool finished = false;
+  bool scheduled = false;
+  absl::Duration interval = kDefaultInterval;
+  absl::Time last_sent = absl::InfinitePast();
+  size_t rounds_sent = 0;
+  size_t evaluations_sent = 0;
+  uint64_t events_sent = 0;  // number of the first event that it has not seen
+
+  void Finish(const absl::Status& status) {
+    if (finished) return;
+    finished = true;
+    watching = false;
+    call->Finish(status);
+  }
+};
+
+AdminService::AdminService(Env env, Source source) : env_(env), source_(std::move(source)) {}
+
+AdminService::~AdminService() = default;
+
+bool AdminService::Accept(const std::string& method, std::unique_ptr<Call>* call) {
+  if (method != kShowRun && method != kWatchRun && method != kListHeaders) return false;
+  const uint64_t id = ++next_id_;
+  auto admin_call = std::make_unique<AdminCall>();
+  admin_call->id = id;
+  admin_call->method = method;
+  admin_call->call = std::move(*call);
+  AdminCall& taken = *(calls_[id] = std::move(admin_call));
+  taken.call->Start({guard_.Wrap([this, id](const Frame& frame) { OnRequest(id, frame); }), nullptr,
+                     guard_.Wrap([this, id](const absl::Status&) {
+                       // Later: a call is not destroyed from inside its own callback.
+                       env_.executor.Post(guard_.Wrap([this, id] { Remove(id); }));
+                     })});
+  if (calls_.size() > kMostCalls) {
+    taken.Finish(absl::ResourceExhaustedError("too many admin calls at once"));
+  } else {
+    taken.call->Read();  // the request; a half-close needs no answer, so nothing more is read
+  }
+  return true;
+}
+
+AdminService::AdminCall* AdminService::Find(uint64_t id) {
+  const auto it = calls_.find(id);
+  return it == calls_.end() ? nullptr : it->second.get();
+}
+
+void AdminService::Remove(uint64_t id) { calls_.erase(id); }
+
+void AdminService::OnRequest(uint64_t id, const Frame& frame) {
+  AdminCall* call = Find(id);
+  if (call == nullptr || call->finished) return;
+  absl::Status parsed;
+  if (call->method == kShowRun) {
+    v1::ShowRunRequest request;
+    parsed = Unpack(frame, &request);
+    if (parsed.ok()) Show(*call);
+  } else if (call->method == kWatchRun) {
+    v1::WatchRunRequest request;
+    parsed = Unpack(frame, &request);
+    if (parsed.ok()) Watch(*call, request);
+  } else {
+    v1::ListHeadersRequest request;
+    parsed = Unpack(frame, &request);
+    if (parsed.ok()) List(id, request);
+  }
+  if (!parsed.ok()) call->Finish(parsed);
+}
+
+void AdminService::Show(AdminCall& call) {
+  SendStatus(call);
+  call.Finish(absl::OkStatus());
+}
+
+void AdminService::Watch(AdminCall& call, const v1::WatchRunRequest& request) {
+  if (request.interval_milliseconds() != 0) {
+    call.interval = std::clamp(absl::Milliseconds(request.interval_milliseconds()),
+                               absl::Milliseconds(100), absl::Seconds(10));
+  }
+  call.watching = true;
+  SendStatus(call);
+}
+
+void AdminService::List(uint64_t id, const v1::ListHeadersRequest& request) {
+  const uint32_t limit =
+      request.limit() == 0 ? kMostHeaders : std::min(request.limit(), kMostHeaders);
+  source_.headers(request.first_version(), limit,
+                  guard_.Wrap([this, id](absl::StatusOr<std::vector<v1::EntryHeader>> headers) {
+                    AdminCall* call = Find(id);
+                    if (call == nullptr || call->finished) return;
+                    if (!headers.ok()) {
+                      call->Finish(headers.status());
+                      return;
+                    }
+                    v1::ListHeadersResponse response;
+                    size_t bytes = 0;
+                    for (v1::EntryHeader& header : *headers) {
+                      bytes += header.ByteSizeLong();
+                      if (bytes > kLargestAnswer && response.headers_size() > 0) break;
+                      *response.add_headers() = std::move(header);
+                    }
+                    call->call->Write(Pack(response));
+                    call->Finish(absl::OkStatus());
+                  }));
+}
+
+void AdminService::SendStatus(AdminCall& call) {
+  v1::RunStatus status = source_.status();
+  const std::vector<v1::RoundRecord>& rounds = source_.rounds();
+  uint64_t tokens = 0;
+  for (size_t i = 0; i < rounds.size() && rounds[i].version() <= status.version(); ++i) {
+    tokens += rounds[i].tokens();
+    if (i < call.rounds_sent) continue;
+    *status.add_rounds() = rounds[i];
+    call.rounds_sent = i + 1;
+  }
+  status.set_tokens(tokens);
+  const std::vector<v1::EvaluationRecord>& evaluations = source_.evaluations();
+  for (size_t& i = call.evaluations_sent; i < evaluations.size(); ++i)
+    *status.add_evaluations() = evaluations[i];
+  for (uint64_t i = std::max(call.events_sent, first_event_); i < first_event_ + events_.size();
+       ++i) {
+    status.add_events(events_[i - first_event_]);
+  }
+  call.events_sent = first_event_ + events_.size();
+  call.last_sent = env_.executor.Now();
+  call.call->Write(Pack(status));
+}
+
+void AdminService::AddEvent(const std::string& line) {
+  events_.push_back(line);
+  if (events_.size() <= kEventsKept) return;
+  events_.pop_front();
+  ++first_event_;
+}
+
+void AdminService::Changed() {
+  for (const auto& [id, call] : calls_) {
+    if (call->watching && !call->scheduled) Schedule(id);
+  }
+}
+
+void AdminService::Schedule(uint64_t id) {
+  AdminCall* call = Find(id);
+  call->scheduled = true;
+  const absl::Duration wait =
+      std::max(absl::ZeroDuration(), call->last_sent + call->interval - env_.executor.Now());
+  env_.executor.RunAfter(wait, guard_.Wrap([this, id] {
+    AdminCall* due = Find(id);
+    if (due == nullptr || !due->watching) return;
+    due->scheduled = false;
+    if (due->call->unsent_bytes() > kMostUnsent) {
+      due->Finish(absl::ResourceExhaustedError("the watcher does not read"));
+      return;
+    }
+    SendStatus(*due);
+  }));
+}
+
+}  // namespace atolld

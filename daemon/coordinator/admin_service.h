@@ -1,0 +1,63 @@
+// AdminService: answers what operators and the command line ask - ShowRun, WatchRun, ListHeaders.
+//
+// It shows only what is durable. A watcher gets everything first and then, at most every interval,
+// what is new to it. Loop thread; headers are read on the pool.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "atoll/v1/admin.pb.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+class AdminService {
+ public:
+  struct Source {
+    // All but rounds, evaluations and events.
+    std::function<v1::RunStatus()> status;
+    std::function<const std::vector<v1::RoundRecord>&()> rounds;
+    std::function<const std::vector<v1::EvaluationRecord>&()> evaluations;
+    // Calls back on the loop, later.
+    std::function<void(uint64_t first, uint32_t limit,
+                       std::function<void(absl::StatusOr<std::vector<v1::EntryHeader>>)>)>
+        headers;
+  };
+
+  AdminService(Env env, Source source);
+  ~AdminService();  // cancels all calls
+
+  // True if the method is one of Admin's; then the call is taken.
+  bool Accept(const std::string& method, std::unique_ptr<Call>* call);
+
+  void AddEvent(const std::string& line);
+  void Changed();  // something that a watcher would show
+
+ private:
+  struct AdminCall;
+
+  void OnRequest(uint64_t id, const Frame& frame);
+  void Show(AdminCall& call);
+  void Watch(AdminCall& call, const v1::WatchRunRequest& request);
+  void List(uint64_t id, const v1::ListHeadersRequest& request);
+  void Schedule(uint64_t id);
+  void SendStatus(AdminCall& call);
+  void Remove(uint64_t id);
+  AdminCall* Find(uint64_t id);
+
+  Env env_;
+  const Source source_;
+  uint64_t next_id_ = 0;
+  std::map<uint64_t, std::unique_ptr<AdminCall>> calls_;
+  std::deque<std::string> events_;  // the newest
+  uint64_t first_event_ = 0;        // number of events_.front()
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

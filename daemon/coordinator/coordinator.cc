@@ -1,0 +1,299 @@
+#include "daemon/coordinator/coordinator.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/coordinator/admin_service.h"
+#include "daemon/coordinator/outbox.h"
+#include "daemon/coordinator/session_stream.h"
+#include "daemon/coordinator/stored_run.h"
+#include "daemon/status_macros.h"
+#include "membership/run.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kSession[] = "/atolld.v1.Membership/Session";
+
+// Asked of a suspect only to see whether anything listens there; it answers a half-closed call with
+// nothing.
+constexpr char kProbe[] = "/atolld.v1.Replica/FetchEntries";
+
+constexpr absl::Duration kProbeDeadline = absl::Seconds(3);
+
+// Far above any run's members; a flood of connections ends here.
+constexpr size_t kMostSessions = 8192;
+
+bool IsLoopback(absl::string_view address) {
+  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
+}
+
+}  // namespace
+
+struct Coordinator::State {
+  State(Env env_in, const Config& config_in, std::unique_ptr<Store> store_in)
+      : env(env_in), config(config_in), store(std::move(store_in)) {}
+
+  absl::Status Open();
+  absl::Status Listen();
+  void Accept(const std::string& method, std::unique_ptr<Call> call);
+  void AcceptSession(std::unique_ptr<Call> call);
+  void Reject(std::unique_ptr<Call> call, const absl::Status& why);
+  void OnSessionClosed(SessionId id);
+  void Push(RunOutput output);
+  void Deliver(const RunOutput& output);
+  void Probe(const RunOutput::Probe& probe);
+  void Tick();
+  void Beat();
+  void ArmWake();
+  v1::RunStatus Status() const;
+  AdminService::Source AdminSource();
+  absl::Duration interval() const { return config.membership.failure_timeout / 4; }
+
+  Env env;
+  const Config config;
+  const std::shared_ptr<Store> store;
+  std::unique_ptr<Run> run;
+  std::unique_ptr<Outbox> outbox;
+  std::unique_ptr<AdminService> admin;
+  SessionId last_session = 0;
+  std::map<SessionId, std::unique_ptr<SessionStream>> sessions;
+  uint64_t last_call = 0;
+  std::map<uint64_t, std::unique_ptr<Call>> calls;  // probes and refused calls, until they end
+  // What the outside may know of: it is durable.
+  uint64_t announced_version = 0;
+  std::vector<v1::EvaluationRecord> announced_evaluations;
+  bool announced_seal = false;
+  Executor::TimerId wake_timer = 0;
+  absl::Time wake_at = absl::InfiniteFuture();
+  Task on_sealed;
+  bool over = false;
+  std::unique_ptr<Listener> listener;
+  CallbackGuard guard;
+};
+
+absl::Status Coordinator::State::Open() {
+  const std::string& listen =
+      config.coordinator.listen.empty() ? config.coordinator.address : config.coordinator.listen;
+  if (!IsLoopback(listen) && !config.network.plaintext_beyond_loopback) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("will not listen on ", listen,
+                     ": connections are not yet encrypted, so others could read and change the "
+                     "run; set [network] "
+                     "plaintext_beyond_loopback = true if the network is yours alone"));
+  }
+  ASSIGN_OR_RETURN(StoredRun stored, store->Load());
+  RETURN_IF_ERROR(Annotate(CheckStoredRun(stored), store->where()));
+  absl::StatusOr<v1::RunSpec> spec = SpecToRun(config, stored, env.executor.WallTime());
+  if (!spec.ok()) return Annotate(spec.status(), store->where());
+  ASSIGN_OR_RETURN(RunSettings settings, MakeRunSettings(config, *spec));
+  RunUpdate update;
+  if (!stored.spec) update.spec = *spec;
+  update.epoch = stored.epoch + 1;
+  RETURN_IF_ERROR(store->Apply(update));
+  stored.spec = *spec;
+  stored.epoch = *update.epoch;
+  announced_version = stored.headers.size();
+  announced_evaluations = stored.evaluations;
+  announced_seal = stored.seal.has_value();
+  run = std::make_unique<Run>(std::move(settings), stored, env.executor.Now());
+  outbox =
+      std::make_unique<Outbox>(env, store, [this](const RunOutput& output) { Deliver(output); });
+  admin = std::make_unique<AdminService>(env, AdminSource());
+  RETURN_IF_ERROR(Listen());
+  env.log.Info(absl::StrCat("run ", spec->run_id(), ": epoch ", stored.epoch, ", version ",
+                            announced_version, ", listening on ", listener->address()));
+  Beat();
+  return absl::OkStatus();
+}
+
+absl::Status Coordinator::State::Listen() {
+  const std::string& address =
+      config.coordinator.listen.empty() ? config.coordinator.address : config.coordinator.listen;
+  ASSIGN_OR_RETURN(listener,
+                   env.transport.Listen(address, guard.Wrap([this](const std::string& method,
+                                                                   std::unique_ptr<Call> call) {
+                     Accept(method, std::move(call));
+                   })));
+  return absl::OkStatus();
+}
+
+void Coordinator::State::Accept(const std::string& method, std::unique_ptr<Call> call) {
+  if (method == kSession) {
+    AcceptSession(std::move(call));
+  } else if (!admin->Accept(method, &call)) {
+    Reject(std::move(call),
+           absl::UnimplementedError(absl::StrCat("a coordinator does not serve ", method)));
+  }
+}
+
+void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
+  if (sessions.size() >= kMostSessions) {
+    Reject(std::move(call), absl::ResourceExhaustedError("too many sessions"));
+    return;
+  }
+  const SessionId id = ++last_session;
+  SessionStream::Events events;
+  events.on_hello = [this, id](const v1::Hello& hello) {
+    Push(run->OnHello(env.executor.Now(), id, hello));
+  };
+  events.on_message = [this, id](const v1::PeerMessage& message) {
+    Push(run->OnMessage(env.executor.Now(), id, message));
+    if (message.has_heartbeat()) admin->Changed();
+  };
+  // Later: a stream is not destroyed from inside its own callback.
+  events.on_closed = [this, id] {
+    env.executor.Post(guard.Wrap([this, id] { OnSessionClosed(id); }));
+  };
+  sessions[id] = std::make_unique<SessionStream>(
+      env, std::move(call), config.membership.failure_timeout, std::move(events));
+}
+
+void Coordinator::State::Reject(std::unique_ptr<Call> call, const absl::Status& why) {
+  const uint64_t id = ++last_call;
+  Call& taken = *(calls[id] = std::move(call));
+  taken.Start({nullptr, nullptr, guard.Wrap([this, id](const absl::Status&) {
+                 env.executor.Post(guard.Wrap([this, id] { calls.erase(id); }));
+               })});
+  taken.Finish(why);
+}
+
+void Coordinator::State::OnSessionClosed(SessionId id) {
+  sessions.erase(id);
+  Push(run->OnBroken(env.executor.Now(), id));
+}
+
+void Coordinator::State::Push(RunOutput output) {
+  if (!output.empty()) outbox->Push(std::move(output));
+  ArmWake();
+}
+
+void Coordinator::State::Deliver(const RunOutput& output) {
+  if (output.update.header) announced_version = output.update.header->version();
+  for (const v1::EvaluationRecord& record : output.update.evaluations)
+    announced_evaluations.push_back(record);
+  if (output.update.seal) announced_seal = true;
+  for (const RunOutput::Event& event : output.events) {
+    env.log.Write(event.severity == RunOutput::Severity::kError     ? Log::Level::kError
+                  : event.severity == RunOutput::Severity::kWarning ? Log::Level::kWarning
+                                                                    : Log::Level::kInfo,
+                  event.line);
+    admin->AddEvent(event.line);
+  }
+  for (const RunOutput::Send& send : output.sends) {
+    const auto it = sessions.find(send.session);
+    if (it != sessions.end()) it->second->Send(send.message);
+  }
+  for (const RunOutput::End& end : output.ends) {
+    const auto it = sessions.find(end.session);
+    if (it != sessions.end()) it->second->End(end.status);
+  }
+  for (const RunOutput::Probe& probe : output.probes) Probe(probe);
+  if (output.finished) {
+    over = true;
+    if (on_sealed) env.executor.Post(on_sealed);
+  }
+  admin->Changed();
+}
+
+void Coordinator::State::Probe(const RunOutput::Probe& probe) {
+  const uint64_t id = ++last_call;
+  Call& call =
+      *(calls[id] = env.transport.Dial(
+            probe.address, kProbe, std::min(kProbeDeadline, config.membership.failure_timeout)));
+  call.Start(
+      {nullptr, nullptr, guard.Wrap([this, id, peer = probe.peer](const absl::Status& status) {
+         env.executor.Post(guard.Wrap([this, id, peer, status] {
+           calls.erase(id);
+           if (absl::IsUnavailable(status)) Push(run->OnRefused(env.executor.Now(), peer));
+         }));
+       })});
+  call.Finish(absl::OkStatus());
+}
+
+void Coordinator::State::Tick() { Push(run->OnTick(env.executor.Now())); }
+
+void Coordinator::State::Beat() {
+  v1::CoordinatorMessage heartbeat;
+  heartbeat.mutable_heartbeat();
+  // Straight to the streams: a heartbeat says nothing that would have to be durable first.
+  for (const auto& [id, session] : sessions) {
+    if (session->said_hello()) session->Send(heartbeat);
+  }
+  env.executor.RunAfter(interval(), guard.Wrap([this] { Beat(); }));
+  Tick();
+}
+
+void Coordinator::State::ArmWake() {
+  const absl::Time now = env.executor.Now();
+  const absl::Time wake = run->NextWake();
+  // What is later than the next beat, or has passed and waits for something else, the beat takes
+  // care of.
+  if (wake == wake_at || wake <= now || wake > now + interval()) return;
+  env.executor.Cancel(wake_timer);
+  wake_at = wake;
+  wake_timer = env.executor.RunAfter(wake - now, guard.Wrap([this] {
+    wake_at = absl::InfiniteFuture();
+    Tick();
+  }));
+}
+
+v1::RunStatus Coordinator::State::Status() const {
+  v1::RunStatus status = run->Status(env.executor.Now());
+  status.set_version(announced_version);
+  if (!announced_seal) status.clear_seal();
+  if (!outbox->stalled().empty()) {
+    status.set_phase("waiting");
+    status.set_reason(outbox->stalled());
+  }
+  return status;
+}
+
+AdminService::Source Coordinator::State::AdminSource() {
+  AdminService::Source source;
+  source.status = [this] { return Status(); };
+  source.rounds = [this]() -> const std::vector<v1::RoundRecord>& { return run->rounds(); };
+  source.evaluations = [this]() -> const std::vector<v1::EvaluationRecord>& {
+    return announced_evaluations;
+  };
+  source.headers = [this](uint64_t first, uint32_t limit, auto done) {
+    auto result = std::make_shared<absl::StatusOr<std::vector<v1::EntryHeader>>>();
+    outbox->WithStore(
+        [store = store, first, limit, result] { *result = store->ReadHeaders(first, limit); },
+        [result, done] { done(std::move(*result)); });
+  };
+  return source;
+}
+
+Coordinator::Coordinator(Env env, const Config& config, std::unique_ptr<Store> store)
+    : state_(std::make_unique<State>(env, config, std::move(store))) {}
+
+Coordinator::~Coordinator() { Stop(); }
+
+absl::Status Coordinator::Start() {
+  CHECK(state_ != nullptr && state_->run == nullptr);
+  return state_->Open();
+}
+
+std::string Coordinator::address() const {
+  return state_ && state_->listener ? state_->listener->address() : "";
+}
+
+std::string Coordinator::run_id() const {
+  if (!state_ || !state_->run) return "";
+  return state_->run->Status(state_->env.executor.Now()).spec().run_id();
+}
+
+void Coordinator::OnSealed(Task task) {
+  if (!state_) return;
+  state_->on_sealed = std::move(task);
+  if (state_->over) state_->env.executor.Post(state_->on_sealed);
+}
+
+void Coordinator::Stop() { state_.reset(); }
+
+}  // namespace atolld

@@ -1,0 +1,46 @@
+// Coordinator: the process that binds the run's decisions (membership/) to the network, the store
+// and the clock.
+//
+// It listens for the peers' Sessions and the operators' Admin calls on one address. Loop thread,
+// but for Start, which may run before the loop does.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "daemon/config.h"
+#include "daemon/coordinator/store.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+class Coordinator {
+ public:
+  // What `env` refers to outlives it.
+  Coordinator(Env env, const Config& config, std::unique_ptr<Store> store);
+  ~Coordinator();  // Stop
+
+  // Loads the run or begins a new one, makes the new epoch durable, listens. Blocking (the store).
+  // FAILED_PRECONDITION: the store holds another run than the config names, or one made with other
+  // settings; the address is in use, or is not this machine's own while [network]
+  // plaintext_beyond_loopback is off. INVALID_ARGUMENT: the settings make no run. DATA_LOSS: the
+  // store's chain of headers is broken.
+  absl::Status Start();
+
+  std::string address() const;  // where it listens, with the port that the system chose
+  std::string run_id() const;   // after Start
+
+  // Calls `task` once the seal is durable and every live peer has left, or failure_timeout has
+  // passed.
+  void OnSealed(Task task);
+
+  // Stops listening and breaks all calls. Peers train on and come back.
+  void Stop();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace atolld

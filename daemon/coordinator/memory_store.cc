@@ -1,0 +1,48 @@
+#include "daemon/coordinator/memory_store.h"
+
+#include <algorithm>
+
+#include "daemon/status_macros.h"
+
+namespace atolld {
+
+absl::Status MemoryStore::Apply(const RunUpdate& update) {
+  RETURN_IF_ERROR(disk_->fails);
+  ++disk_->updates;
+  StoredRun& run = disk_->run;
+  if (update.spec) run.spec = update.spec;
+  if (update.epoch) run.epoch = *update.epoch;
+  run.started = run.started || update.started;
+  if (update.genesis) run.genesis = update.genesis;
+  if (update.header) {
+    CHECK(update.header->version() == run.headers.size() + 1);
+    run.headers.push_back(*update.header);
+  }
+  if (update.leases) run.leases = *update.leases;
+  for (const MemberRecord& member : update.members) {
+    const auto it =
+        std::find_if(run.members.begin(), run.members.end(),
+                     [&](const MemberRecord& other) { return other.peer == member.peer; });
+    if (it == run.members.end()) {
+      run.members.push_back(member);
+    } else {
+      *it = member;
+    }
+  }
+  if (update.round) run.rounds.push_back(*update.round);
+  for (const v1::EvaluationRecord& evaluation : update.evaluations)
+    run.evaluations.push_back(evaluation);
+  if (update.seal) run.seal = update.seal;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<v1::EntryHeader>> MemoryStore::ReadHeaders(uint64_t first,
+                                                                      uint32_t limit) {
+  std::vector<v1::EntryHeader> headers;
+  for (const v1::EntryHeader& header : disk_->run.headers) {
+    if (header.version() >= first && headers.size() < limit) headers.push_back(header);
+  }
+  return headers;
+}
+
+}  // namespace atolld

@@ -1,0 +1,75 @@
+#include "daemon/coordinator/session_stream.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+constexpr size_t kLargestMessage = size_t{1} << 20;  // membership.proto
+
+// What a peer that does not read may make the coordinator hold for it. Above this it is dropped,
+// and learns what it missed from the next Welcome.
+constexpr size_t kMostUnsent = size_t{16} << 20;
+
+}  // namespace
+
+SessionStream::SessionStream(Env env, std::unique_ptr<Call> call, absl::Duration hello_timeout,
+                             Events events)
+    : env_(env), call_(std::move(call)), events_(std::move(events)) {
+  call_->Start({guard_.Wrap([this](const Frame& frame) { OnFrame(frame); }), nullptr,
+                guard_.Wrap([this](const absl::Status&) { OnClosed(); })});
+  call_->Read();
+  env_.executor.RunAfter(hello_timeout, guard_.Wrap([this] {
+    if (!said_hello_) End(absl::DeadlineExceededError("no Hello came"));
+  }));
+}
+
+void SessionStream::Send(const v1::CoordinatorMessage& message) {
+  if (ended_ || closed_) return;
+  if (call_->unsent_bytes() > kMostUnsent) {
+    End(absl::ResourceExhaustedError("the peer does not read what it is sent"));
+    return;
+  }
+  call_->Write(Pack(message));
+}
+
+void SessionStream::End(const absl::Status& status) {
+  if (ended_ || closed_) return;
+  ended_ = true;
+  call_->Finish(status);
+}
+
+void SessionStream::OnFrame(const Frame& frame) {
+  if (ended_ || closed_) return;
+  if (frame.message.size() > kLargestMessage) {
+    End(absl::ResourceExhaustedError(
+        absl::StrCat("a message of ", frame.message.size(), " bytes; 1 MiB is the limit")));
+    return;
+  }
+  v1::PeerMessage message;
+  const absl::Status parsed = Unpack(frame, &message);
+  if (!parsed.ok()) {
+    End(parsed);
+    return;
+  }
+  if (said_hello_) {
+    events_.on_message(message);
+  } else if (message.has_hello()) {
+    said_hello_ = true;
+    events_.on_hello(message.hello());
+  } else {
+    End(absl::InvalidArgumentError("the first message of a session must be a Hello"));
+    return;
+  }
+  if (!ended_ && !closed_) call_->Read();
+}
+
+void SessionStream::OnClosed() {
+  if (closed_) return;
+  closed_ = true;
+  events_.on_closed();
+}
+
+}  // namespace atolld

@@ -1,0 +1,47 @@
+// SessionStream: one peer's Session call at the coordinator - frames in and out, and what may be
+// wrong with them.
+//
+// The first message must be a Hello and come within the time-out. Loop thread. It outlives its own
+// callbacks: the owner destroys it later, from the loop.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "atoll/v1/membership.pb.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+class SessionStream {
+ public:
+  struct Events {
+    std::function<void(const v1::Hello&)> on_hello;          // once, first
+    std::function<void(const v1::PeerMessage&)> on_message;  // after it
+    std::function<void()> on_closed;                         // once, last
+  };
+
+  SessionStream(Env env, std::unique_ptr<Call> call, absl::Duration hello_timeout, Events events);
+
+  void Send(const v1::CoordinatorMessage& message);
+  // Ends the call with this status once all that was sent has gone. Nothing is sent or heard after
+  // it.
+  void End(const absl::Status& status);
+  bool said_hello() const { return said_hello_; }
+
+ private:
+  void OnFrame(const Frame& frame);
+  void OnClosed();
+
+  Env env_;
+  const std::unique_ptr<Call> call_;
+  const Events events_;
+  bool said_hello_ = false;
+  bool ended_ = false;
+  bool closed_ = false;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,258 @@
+#include "daemon/coordinator/sqlite_store.h"
+
+#include <sqlite3.h>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/coordinator/sqlite_statement.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// Of the tables below. A change of them adds a step from the version before.
+constexpr uint64_t kSchemaVersion = 1;
+
+constexpr char kSchema[] = R"(
+  CREATE TABLE run (
+    id INTEGER PRIMARY KEY CHECK (id = 1), spec BLOB, epoch INTEGER NOT NULL, started INTEGER NOT NULL, genesis BLOB,
+    lease_next INTEGER NOT NULL);
+  INSERT INTO run VALUES (1, NULL, 0, 0, NULL, 0);
+  CREATE TABLE headers (version INTEGER PRIMARY KEY, header BLOB NOT NULL);
+  CREATE TABLE leases (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, holder BLOB NOT NULL);
+  CREATE TABLE members (peer BLOB PRIMARY KEY, address BLOB NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
+  CREATE TABLE evaluations (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
+  CREATE TABLE rounds (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
+  CREATE TABLE seal (id INTEGER PRIMARY KEY CHECK (id = 1), seal BLOB NOT NULL);
+  PRAGMA user_version = 1;
+)";
+
+template <typename Message>
+absl::Status Parse(const std::string& bytes, absl::string_view what, Message* message) {
+  if (message->ParseFromString(bytes)) return absl::OkStatus();
+  return absl::DataLossError(absl::StrCat(what, " cannot be read"));
+}
+
+}  // namespace
+
+SqliteStore::SqliteStore(std::string path, sqlite3* database)
+    : path_(std::move(path)), database_(database) {}
+
+SqliteStore::~SqliteStore() { sqlite3_close(database_); }
+
+absl::Status SqliteStore::Error(int code) const {
+  if (code == SQLITE_OK || code == SQLITE_DONE) return absl::OkStatus();
+  const std::string text = absl::StrCat(path_, ": ", sqlite3_errmsg(database_));
+  switch (code & 0xff) {
+    case SQLITE_FULL:
+      return absl::ResourceExhaustedError(text);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return absl::FailedPreconditionError(absl::StrCat(path_, ": another process has it open"));
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return absl::DataLossError(text);
+    case SQLITE_CANTOPEN:
+    case SQLITE_PERM:
+    case SQLITE_READONLY:
+      return absl::PermissionDeniedError(text);
+    default:
+      return absl::UnknownError(text);
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files,
+                                                         const std::string& directory) {
+  RETURN_IF_ERROR(files.MakeDirectories(directory));
+  const std::string path = absl::StrCat(directory, "/coordinator.db");
+  sqlite3* database = nullptr;
+  const int opened =
+      sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
+  std::unique_ptr<SqliteStore> store(new SqliteStore(path, database));
+  RETURN_IF_ERROR(store->Error(opened));
+  RETURN_IF_ERROR(store->Prepare());
+  // The file's own name must survive a power cut too.
+  RETURN_IF_ERROR(files.SyncDirectory(directory));
+  return std::unique_ptr<Store>(std::move(store));
+}
+
+absl::Status SqliteStore::Prepare() {
+  // Exclusive: the lock is kept between transactions, so a second process finds it taken. It must
+  // be set before the first access in WAL mode.
+  RETURN_IF_ERROR(Execute("PRAGMA locking_mode = EXCLUSIVE"));
+  RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
+  RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
+  RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
+  uint64_t version = 0;
+  {
+    SqliteStatement read(database_, "PRAGMA user_version");
+    if (read.Step()) version = read.Integer(0);
+    RETURN_IF_ERROR(Error(read.code()));
+  }
+  absl::Status status;
+  if (version > kSchemaVersion) {
+    status = absl::FailedPreconditionError(
+        absl::StrCat(path_, ": written by a newer release (schema ", version, ", this one knows ",
+                     kSchemaVersion, ")"));
+  } else if (version == 0) {
+    status = Execute(kSchema);
+  }
+  if (status.ok()) status = Execute("COMMIT");
+  if (!status.ok()) Execute("ROLLBACK").IgnoreError();
+  return status;
+}
+
+absl::Status SqliteStore::Execute(const char* sql) {
+  return Error(sqlite3_exec(database_, sql, nullptr, nullptr, nullptr));
+}
+
+absl::Status SqliteStore::Apply(const RunUpdate& update) {
+  RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
+  absl::Status status = Write(update);
+  if (status.ok()) status = Execute("COMMIT");
+  // Some errors have rolled back already; then there is nothing left to undo.
+  if (!status.ok()) Execute("ROLLBACK").IgnoreError();
+  return status;
+}
+
+absl::Status SqliteStore::Write(const RunUpdate& update) {
+  RETURN_IF_ERROR(WriteRun(update));
+  if (update.header) {
+    SqliteStatement insert(database_, "INSERT INTO headers VALUES (?, ?)");
+    insert.Bind(update.header->version()).Bind(update.header->SerializeAsString());
+    RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  if (update.leases) RETURN_IF_ERROR(WriteLeases(*update.leases));
+  for (const MemberRecord& member : update.members) {
+    SqliteStatement insert(database_, "INSERT OR REPLACE INTO members VALUES (?, ?, ?)");
+    insert.Bind(member.peer).Bind(member.address).Bind(member.state);
+    RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  if (update.round) {
+    SqliteStatement insert(database_, "INSERT INTO rounds VALUES (?, ?)");
+    insert.Bind(update.round->version()).Bind(update.round->SerializeAsString());
+    RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  for (const v1::EvaluationRecord& record : update.evaluations) {
+    SqliteStatement insert(database_, "INSERT OR REPLACE INTO evaluations VALUES (?, ?)");
+    insert.Bind(record.version()).Bind(record.SerializeAsString());
+    RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  if (update.seal) {
+    SqliteStatement insert(database_, "INSERT INTO seal VALUES (1, ?)");
+    insert.Bind(update.seal->SerializeAsString());
+    RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::WriteRun(const RunUpdate& update) {
+  if (update.spec) {
+    SqliteStatement set(database_, "UPDATE run SET spec = ?");
+    RETURN_IF_ERROR(Error(set.Bind(update.spec->SerializeAsString()).Run()));
+  }
+  if (update.epoch) {
+    SqliteStatement set(database_, "UPDATE run SET epoch = ?");
+    RETURN_IF_ERROR(Error(set.Bind(*update.epoch).Run()));
+  }
+  if (update.started) RETURN_IF_ERROR(Execute("UPDATE run SET started = 1"));
+  if (update.genesis) {
+    SqliteStatement set(database_, "UPDATE run SET genesis = ?");
+    RETURN_IF_ERROR(Error(set.Bind(update.genesis->SerializeAsString()).Run()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::WriteLeases(const LeaseRecords& leases) {
+  // A handful of ranges a peer: writing them all is cheaper than telling what changed.
+  RETURN_IF_ERROR(Execute("DELETE FROM leases"));
+  for (const LeaseRecord& lease : leases.ranges) {
+    SqliteStatement insert(database_, "INSERT INTO leases VALUES (?, ?, ?)");
+    insert.Bind(lease.first).Bind(lease.count).Bind(lease.holder);
+    RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  SqliteStatement set(database_, "UPDATE run SET lease_next = ?");
+  return Error(set.Bind(leases.next).Run());
+}
+
+absl::StatusOr<StoredRun> SqliteStore::Load() {
+  StoredRun run;
+  RETURN_IF_ERROR(Annotate(LoadRun(&run), path_));
+  RETURN_IF_ERROR(Annotate(LoadLeases(&run), path_));
+  RETURN_IF_ERROR(Annotate(LoadRecords(&run), path_));
+  return run;
+}
+
+absl::Status SqliteStore::LoadRun(StoredRun* run) {
+  SqliteStatement read(database_, "SELECT spec, epoch, started, genesis, lease_next FROM run");
+  if (!read.Step()) {
+    RETURN_IF_ERROR(Error(read.code()));
+    return absl::DataLossError("the run's row is missing");
+  }
+  const std::string spec = read.Bytes(0);
+  if (!spec.empty()) RETURN_IF_ERROR(Parse(spec, "the run's settings", &run->spec.emplace()));
+  run->epoch = read.Integer(1);
+  run->started = read.Integer(2) != 0;
+  const std::string genesis = read.Bytes(3);
+  if (!genesis.empty()) RETURN_IF_ERROR(Parse(genesis, "version 0", &run->genesis.emplace()));
+  run->leases.next = read.Integer(4);
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::LoadLeases(StoredRun* run) {
+  SqliteStatement leases(database_, "SELECT first, count, holder FROM leases ORDER BY first");
+  while (leases.Step()) {
+    run->leases.ranges.push_back(
+        LeaseRecord{leases.Bytes(2), leases.Integer(0), leases.Integer(1)});
+  }
+  RETURN_IF_ERROR(Error(leases.code()));
+  SqliteStatement members(database_, "SELECT peer, address, state FROM members ORDER BY peer");
+  while (members.Step()) {
+    run->members.push_back(MemberRecord{members.Bytes(0), members.Bytes(1), members.Bytes(2)});
+  }
+  return Error(members.code());
+}
+
+absl::Status SqliteStore::LoadRecords(StoredRun* run) {
+  SqliteStatement headers(database_, "SELECT version, header FROM headers ORDER BY version");
+  while (headers.Step()) {
+    v1::EntryHeader& header = run->headers.emplace_back();
+    RETURN_IF_ERROR(Parse(headers.Bytes(1), absl::StrCat("header ", headers.Integer(0)), &header));
+    if (header.version() != run->headers.size() || headers.Integer(0) != header.version()) {
+      return absl::DataLossError(absl::StrCat("header ", run->headers.size(), " is missing"));
+    }
+  }
+  RETURN_IF_ERROR(Error(headers.code()));
+  SqliteStatement rounds(database_, "SELECT version, record FROM rounds ORDER BY version");
+  while (rounds.Step()) {
+    RETURN_IF_ERROR(Parse(rounds.Bytes(1), absl::StrCat("round ", rounds.Integer(0)),
+                          &run->rounds.emplace_back()));
+  }
+  RETURN_IF_ERROR(Error(rounds.code()));
+  SqliteStatement evaluations(database_,
+                              "SELECT version, record FROM evaluations ORDER BY version");
+  while (evaluations.Step()) {
+    RETURN_IF_ERROR(Parse(evaluations.Bytes(1),
+                          absl::StrCat("evaluation of version ", evaluations.Integer(0)),
+                          &run->evaluations.emplace_back()));
+  }
+  RETURN_IF_ERROR(Error(evaluations.code()));
+  SqliteStatement seal(database_, "SELECT seal FROM seal");
+  if (seal.Step()) RETURN_IF_ERROR(Parse(seal.Bytes(0), "the seal", &run->seal.emplace()));
+  return Error(seal.code());
+}
+
+absl::StatusOr<std::vector<v1::EntryHeader>> SqliteStore::ReadHeaders(uint64_t first,
+                                                                      uint32_t limit) {
+  std::vector<v1::EntryHeader> headers;
+  SqliteStatement read(
+      database_, "SELECT version, header FROM headers WHERE version >= ? ORDER BY version LIMIT ?");
+  read.Bind(first).Bind(uint64_t{limit});
+  while (read.Step()) {
+    RETURN_IF_ERROR(Parse(read.Bytes(1), absl::StrCat(path_, ": header ", read.Integer(0)),
+                          &headers.emplace_back()));
+  }
+  RETURN_IF_ERROR(Error(read.code()));
+  return headers;
+}
+
+}  // namespace atolld

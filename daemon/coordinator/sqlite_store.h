@@ -1,0 +1,50 @@
+// SqliteStore: the Store of production, one SQLite database in WAL mode with synchronous=FULL.
+//
+// One process at a time holds it: a second coordinator on the same folder is refused at Open.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/coordinator/store.h"
+#include "daemon/env.h"
+
+struct sqlite3;
+
+namespace atolld {
+
+class SqliteStore final : public Store {
+ public:
+  // Opens or makes `directory`/coordinator.db. Errors name the file. FAILED_PRECONDITION: another
+  // process has it open, or a newer release wrote it. DATA_LOSS: it is no such database.
+  // RESOURCE_EXHAUSTED: no space.
+  static absl::StatusOr<std::unique_ptr<Store>> Open(Files& files, const std::string& directory);
+
+  ~SqliteStore() override;
+  SqliteStore(const SqliteStore&) = delete;
+  SqliteStore& operator=(const SqliteStore&) = delete;
+
+  absl::StatusOr<StoredRun> Load() override;
+  absl::Status Apply(const RunUpdate& update) override;
+  absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;
+  std::string where() const override { return path_; }
+
+ private:
+  SqliteStore(std::string path, sqlite3* database);
+
+  absl::Status Prepare();  // pragmas and schema
+  absl::Status Execute(const char* sql);
+  absl::Status Write(const RunUpdate& update);
+  absl::Status WriteRun(const RunUpdate& update);
+  absl::Status WriteLeases(const LeaseRecords& leases);
+  absl::Status LoadRun(StoredRun* run);
+  absl::Status LoadLeases(StoredRun* run);
+  absl::Status LoadRecords(StoredRun* run);
+  absl::Status Error(int code) const;
+
+  const std::string path_;
+  sqlite3* const database_;
+};
+
+}  // namespace atolld

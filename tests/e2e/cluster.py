@@ -1,0 +1,222 @@
+"""A small real run on loopback for the end-to-end tests: start it, look at it, kill parts of it, wait for conditions.
+
+Everything waits for a condition with a deadline; nothing sleeps for a fixed time and hopes.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+BIN = os.environ.get("ATOLL_BIN", "")
+
+WORDS = (
+    "the atoll is a ring of islands and each island trains alone for a while before the sea "
+    "carries what it learned to the others so that all of them know the same thing again "
+).split()
+
+
+def write_corpus(path, sentences=4000):
+    """English-looking text that is the same on every machine."""
+    state = 12345
+    with open(path, "w", encoding="utf-8") as out:
+        for _ in range(sentences):
+            line = []
+            for _ in range(12):
+                state = (state * 1103515245 + 12345) % 2**31
+                line.append(WORDS[(state >> 8) % len(WORDS)])
+            out.write(" ".join(line) + ".\n")
+
+
+CONFIG = """
+[run]
+rounds = {rounds}
+peers = {peers}
+quorum = {quorum}
+[model]
+kind = "gpt"
+layers = {layers}
+heads = 2
+width = {width}
+context = 32
+[data]
+path = "{data}"
+[inner]
+steps = {steps}
+batch = 4
+warmup_steps = 10
+[outer]
+rule = "nesterov"
+[exchange]
+codec = "int8"
+error_feedback = {error_feedback}
+chunk_elements = 4096
+[evaluation]
+tokens = 2048
+every_rounds = 10
+[membership]
+failure_timeout = "3s"
+"""
+
+
+def wait_for(what, condition, seconds=60):
+    """Returns the first true value of condition(); fails naming `what` after `seconds`."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.02)  # between two looks, not instead of one
+    raise AssertionError(f"not within {seconds} s: {what}")
+
+
+class Cluster:
+    """`atoll local` on a temporary directory."""
+
+    def __init__(self, rounds=30, peers=3, quorum=2, steps=5, layers=1, width=64, error_feedback=False):
+        self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
+        self.dir = os.path.join(self.top, "run")
+        self.json_path = os.path.join(self.top, "out.json")
+        self.output_path = os.path.join(self.top, "output.txt")
+        self.config = os.path.join(self.top, "run.toml")
+        data = os.path.join(self.top, "text.txt")
+        write_corpus(data)
+        with open(self.config, "w", encoding="utf-8") as out:
+            out.write(CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps, layers=layers,
+                                    width=width, data=data, error_feedback=str(error_feedback).lower()))
+        self.output = open(self.output_path, "w", encoding="utf-8")
+        self.process = subprocess.Popen(
+            [os.path.join(BIN, "atoll"), "local", "--config", self.config, "--peers", str(peers),
+             "--dir", self.dir, "--json", self.json_path],
+            stdout=self.output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        self.restarted = []
+
+    # -- looking
+
+    def peers_json(self):
+        try:
+            with open(os.path.join(self.dir, "peers.json"), encoding="utf-8") as source:
+                return json.load(source)
+        except (FileNotFoundError, json.JSONDecodeError):
+            return []
+
+    def process_of(self, name):
+        for entry in self.peers_json():
+            if entry["id"] == name:
+                return entry
+        raise AssertionError(f"{name} is not in peers.json: {self.peers_json()}")
+
+    def pid_of(self, name):
+        with open(os.path.join(self.process_of(name)["dir"], "pid"), encoding="utf-8") as source:
+            return int(source.read())
+
+    def status(self):
+        """What `atoll run show` says, or None while there is no coordinator."""
+        done = subprocess.run([os.path.join(BIN, "atoll"), "run", "show", "--dir", self.dir, "--json"],
+                              capture_output=True, text=True, timeout=30, check=False)
+        if done.returncode != 0:
+            return None
+        return json.loads(done.stdout)
+
+    def version(self):
+        status = self.status()
+        return int(status.get("version", 0)) if status else -1
+
+    def wait_version(self, version, seconds=90):
+        return wait_for(f"version {version}", lambda: self.version() >= version, seconds)
+
+    def wait_mid_round(self, version, seconds=90):
+        """Waits for a moment in which the round after `version` or a later one is being trained."""
+        def trains():
+            status = self.status()
+            return status and int(status.get("version", 0)) >= version and status.get("phase") == "training"
+        return wait_for(f"training after version {version}", trains, seconds)
+
+    def log(self, name):
+        with open(os.path.join(self.process_of(name)["dir"], "log.txt"), encoding="utf-8") as source:
+            return source.read()
+
+    def text(self):
+        self.output.flush()
+        with open(self.output_path, encoding="utf-8") as source:
+            return source.read()
+
+    # -- doing
+
+    def kill(self, name):
+        pid = self.pid_of(name)
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def restart(self, name):
+        """With the command that peers.json names, as a user would."""
+        command = self.process_of(name)["command"]
+        log = open(os.path.join(self.top, name + ".restart.txt"), "w", encoding="utf-8")
+        process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], stdout=log, stderr=subprocess.STDOUT,
+                                   stdin=subprocess.DEVNULL)
+        self.restarted.append(process)
+        return process
+
+    def worker_pid(self, name):
+        """The worker of a peer: a child of its daemon."""
+        parent = self.pid_of(name)
+        for entry in os.listdir("/proc"):
+            if not entry.isdigit():
+                continue
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as source:
+                    stat = source.read()
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+            head, _, tail = stat.rpartition(")")
+            if int(tail.split()[1]) == parent and "atoll-worker" in head:
+                return int(entry)
+        return None
+
+    def finish(self, seconds=240):
+        """Waits for the end and returns the JSON report."""
+        code = self.process.wait(timeout=seconds)
+        assert code == 0, f"atoll local exited with {code}\n{self.text()}"
+        with open(self.json_path, encoding="utf-8") as source:
+            return json.load(source)
+
+    def close(self):
+        for process in [self.process, *self.restarted]:
+            if process.poll() is None:
+                process.terminate()
+                try:
+                    process.wait(timeout=20)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    process.wait()
+        self.output.close()
+        shutil.rmtree(self.top, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, value, trace):
+        if kind is not None:
+            sys.stderr.write(f"--- output of atoll local\n{self.text()}\n")
+            for entry in self.peers_json():
+                try:
+                    sys.stderr.write(f"--- log of {entry['id']}\n" + "\n".join(self.log(entry["id"]).splitlines()[-40:]) + "\n")
+                except OSError:
+                    pass
+        self.close()
+        return False
+
+
+def atoll(*arguments, timeout=60):
+    """Runs `atoll` and returns the finished process."""
+    return subprocess.run([os.path.join(BIN, "atoll"), *arguments], capture_output=True, text=True,
+                          timeout=timeout, check=False)
+
+
+def equal_digests(report):
+    digests = {peer["state_digest"] for peer in report["peers"]}
+    return digests == {report["state_digest"]} and len(report["state_digest"]) == 64

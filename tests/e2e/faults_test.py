@@ -1,0 +1,67 @@
+"""Would fail if the death of one process, whichever it is, lost a round, stopped the run or split the replicas."""
+
+import unittest
+
+from cluster import Cluster, equal_digests, wait_for
+
+
+class FaultsTest(unittest.TestCase):
+
+    def test_peer_killed_in_mid_round_comes_back(self):
+        with Cluster(rounds=60, steps=20) as cluster:
+            cluster.wait_mid_round(3)
+            pid = cluster.kill("peer-2")
+            before = cluster.version()
+            cluster.wait_version(before + 3)
+            wait_for("atoll local says so", lambda: "peer-2" in cluster.text() and str(pid) in cluster.text())
+            cluster.restart("peer-2")
+
+            def caught_up():
+                status = cluster.status()
+                if not status:
+                    return None
+                peers = {p["member"]["peer"]: p for p in status["peers"]}
+                same = (peers["peer-2"].get("state_version") == peers["peer-1"].get("state_version") and
+                        peers["peer-2"].get("state_digest") == peers["peer-1"].get("state_digest"))
+                return status if same and int(peers["peer-2"]["rounds_contributed"]) > 3 else None
+
+            wait_for("peer-2 holds the same digest and contributes again", caught_up)
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+            # It came back from its own disk: it did not fetch a snapshot.
+            with open(cluster.top + "/peer-2.restart.txt", encoding="utf-8") as source:
+                log = source.read() + cluster.log("peer-2")
+            self.assertIn("found in", log)
+
+    def test_coordinator_killed_in_mid_round_comes_back(self):
+        with Cluster(rounds=40, steps=20) as cluster:
+            cluster.wait_mid_round(3)
+            announced = cluster.version()
+            pid = cluster.kill("coordinator")
+            wait_for("atoll local says so",
+                     lambda: "coordinator" in cluster.text() and str(pid) in cluster.text())
+            cluster.restart("coordinator")
+            cluster.wait_version(announced)
+            self.assertGreaterEqual(int(cluster.status()["epoch"]), 2)
+            cluster.wait_version(announced + 2)
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+
+    def test_worker_killed_is_back_within_the_round(self):
+        with Cluster(rounds=30, steps=40) as cluster:
+            cluster.wait_mid_round(2)
+            worker = wait_for("peer-1's worker", lambda: cluster.worker_pid("peer-1"))
+            daemon = cluster.pid_of("peer-1")
+            import os
+            import signal
+            os.kill(worker, signal.SIGKILL)
+            wait_for("a new worker", lambda: cluster.worker_pid("peer-1") not in (None, worker))
+            report = cluster.finish()
+            self.assertEqual(daemon, cluster.pid_of("peer-1"))
+            self.assertTrue(equal_digests(report), report)
+            contributed = {peer["id"]: peer["rounds_contributed"] for peer in report["peers"]}
+            self.assertEqual(30, contributed["peer-1"], "no round went by without it")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

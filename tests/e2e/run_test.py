@@ -1,0 +1,72 @@
+"""Would fail if a whole run on loopback did not train, did not end with equal replicas, or could not be replayed."""
+
+import glob
+import json
+import math
+import os
+import unittest
+
+from cluster import Cluster, atoll, equal_digests
+
+KEYS = {"run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss", "tokens", "wall_seconds",
+        "compute_utilization", "parameters", "inner_steps", "codec", "bytes_sent_per_peer_per_round",
+        "fp32_bytes_per_peer_per_round", "state_digest", "peers"}
+PEER_KEYS = {"id", "pid", "rounds_contributed", "tokens", "version", "state_digest", "exit"}
+
+
+class RunTest(unittest.TestCase):
+
+    def test_trains_seals_and_replays(self):
+        with Cluster(rounds=30) as cluster:
+            report = cluster.finish()
+            self.assertEqual(KEYS, set(report))
+            for peer in report["peers"]:
+                self.assertEqual(PEER_KEYS, set(peer))
+                self.assertEqual(0, peer["exit"])
+                self.assertEqual(30, peer["version"])
+                self.assertEqual(30, peer["rounds_contributed"])
+            self.assertTrue(equal_digests(report), report)
+            # A byte-level model knows nothing at first (ln 256 = 5.55) and has learned at the end.
+            self.assertGreater(report["initial_val_loss"], 5.0)
+            self.assertLess(report["final_val_loss"], report["initial_val_loss"] - 1.0)
+            self.assertEqual(30 * 3 * 5 * 4 * 32, report["tokens"])
+            self.assertLessEqual(report["bytes_sent_per_peer_per_round"],
+                                 0.27 * report["fp32_bytes_per_peer_per_round"])
+            self.assertTrue(math.isclose(report["fp32_bytes_per_peer_per_round"], 2 * 2 / 3 * 4 * report["parameters"],
+                                         rel_tol=1e-6))
+            self.assertEqual("int8", report["codec"])
+            self.assertTrue(os.path.exists(os.path.join(cluster.dir, "model.safetensors")))
+
+            peer_dir = cluster.process_of("peer-1")["dir"]
+            verified = atoll("log", "verify", "--dir", peer_dir, "--json")
+            self.assertEqual(0, verified.returncode, verified.stderr)
+            answer = json.loads(verified.stdout)
+            self.assertEqual("ok", answer["chain"])
+            self.assertEqual(report["state_digest"], answer["state_digest"])
+
+            listed = atoll("log", "list", "--dir", peer_dir)
+            self.assertEqual(0, listed.returncode, listed.stderr)
+
+            generated = atoll("generate", "--dir", cluster.dir, "--prompt", "the ", "--tokens", "20")
+            self.assertEqual(0, generated.returncode, generated.stderr)
+            self.assertIn("the ", generated.stdout)
+
+            # One byte of one entry's payload: the entry is named, the exit code is 1.
+            payload = sorted(glob.glob(os.path.join(peer_dir, "log", "*.payload")))[-3]
+            with open(payload, "r+b") as file:
+                file.seek(1000)
+                byte = file.read(1)[0]
+                file.seek(1000)
+                file.write(bytes([byte ^ 1]))
+            broken = atoll("log", "verify", "--dir", peer_dir)
+            self.assertEqual(1, broken.returncode, broken.stdout)
+            number = str(int(os.path.basename(payload).split(".")[0]))
+            self.assertIn("entry " + number, broken.stdout + broken.stderr)
+
+    def test_error_feedback_run_ends_equal(self):
+        with Cluster(rounds=8, error_feedback=True) as cluster:
+            self.assertTrue(equal_digests(cluster.finish()))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

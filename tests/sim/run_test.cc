@@ -1,0 +1,132 @@
+// Whole runs in a simulated world: the coordinator, peers, exchange and logs of production under
+// deaths.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+
+#include "tests/sim/sim_cluster.h"
+
+namespace atolld {
+namespace {
+
+// Every peer's log replays to the digest in the seal, and all to the same one.
+void ExpectSealedEqual(SimCluster& cluster, int peers, uint64_t rounds) {
+  std::set<std::string> digests;
+  for (int i = 1; i <= peers; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    const absl::StatusOr<VerifyReport> report = cluster.Verify(name);
+    ASSERT_TRUE(report.ok()) << name << ": " << report.status();
+    EXPECT_EQ(report->version, rounds) << name;
+    EXPECT_TRUE(report->sealed) << name;
+    digests.insert(ToHex(report->state_digest));
+  }
+  EXPECT_EQ(digests.size(), 1u);
+}
+
+// If this failed, three healthy peers could not finish a run with equal replicas.
+TEST(SimRunTest, HealthyRunSealsWithEqualReplicas) {
+  SimCluster cluster(1, {});
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+  const auto& evaluations = cluster.stored().evaluations;
+  ASSERT_GE(evaluations.size(), 4u);
+  const double first = evaluations.front().loss();
+  const double last = evaluations.back().loss();
+  EXPECT_LT(last, first / 4) << "the outer steps lead away from the target";
+  EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
+}
+
+// If this failed, the same seed would not tell the same story, and no failure could be found again.
+TEST(SimRunTest, SameSeedSameHistory) {
+  SimCluster first(7, {});
+  SimCluster second(7, {});
+  ASSERT_TRUE(first.RunToSeal());
+  ASSERT_TRUE(second.RunToSeal());
+  EXPECT_EQ(first.world().digest(), second.world().digest());
+}
+
+// If this failed, error feedback would split replicas or stop a run.
+TEST(SimRunTest, ErrorFeedback) {
+  SimClusterSettings settings;
+  settings.error_feedback = true;
+  SimCluster cluster(2, settings);
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+}
+
+// If this failed, a peer killed at some instant would stop the others or come back with another
+// state.
+TEST(SimRunTest, PeerKilledAtManyInstantsAndRestarted) {
+  for (uint64_t seed = 0; seed < 25; ++seed) {
+    SimCluster cluster(seed, {});
+    ASSERT_TRUE(cluster.RunToVersion(2)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(40 * static_cast<int64_t>(seed)));
+    cluster.world().Kill("p2");
+    const uint64_t version = cluster.version();
+    ASSERT_TRUE(cluster.RunToVersion(version + 2)) << "seed " << seed << "\n"
+                                                   << cluster.world().LogText();
+    cluster.world().Restart("p2");
+    ASSERT_TRUE(cluster.RunToSeal()) << "seed " << seed << "\n" << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 10);
+  }
+}
+
+// If this failed, a coordinator killed at some instant would lose an announced version or stop the
+// run.
+TEST(SimRunTest, CoordinatorKilledAtManyInstantsAndRestarted) {
+  for (uint64_t seed = 0; seed < 25; ++seed) {
+    SimCluster cluster(seed, {});
+    ASSERT_TRUE(cluster.RunToVersion(2)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(40 * static_cast<int64_t>(seed)));
+    const uint64_t announced = cluster.version();
+    cluster.world().Kill("coordinator");
+    cluster.world().RunFor(absl::Milliseconds(300 * static_cast<int64_t>(seed % 5)));
+    cluster.world().Restart("coordinator");
+    EXPECT_GE(cluster.version(), announced) << "seed " << seed;
+    ASSERT_TRUE(cluster.RunToSeal()) << "seed " << seed << "\n" << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 10);
+  }
+}
+
+// If this failed, a worker's death would cost its daemon the membership or the round.
+TEST(SimRunTest, WorkerKilledKeepsItsDaemonInTheRound) {
+  SimCluster cluster(3, {});
+  ASSERT_TRUE(cluster.RunToVersion(2));
+  cluster.world().RunFor(absl::Milliseconds(200));
+  cluster.KillWorker("p1", absl::Milliseconds(300));
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+}
+
+// If this failed, one slow peer would hold all others back for ever, or its work would be lost.
+TEST(SimRunTest, StragglerIsLeftOutAndContributesLater) {
+  SimClusterSettings settings;
+  settings.rounds = 14;
+  SimCluster cluster(4, settings);
+  ASSERT_TRUE(cluster.RunToVersion(3)) << cluster.world().LogText();
+  // p3's link is cut for longer than a round, but for less than the time-out that would make it
+  // dead.
+  cluster.world().CutLink("p3", "coordinator");
+  cluster.world().RunFor(absl::Milliseconds(1500));
+  cluster.world().HealLink("p3", "coordinator");
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 14);
+}
+
+// If this failed, a joiner without any state could not enter a running run.
+TEST(SimRunTest, WipedPeerJoinsFromASnapshot) {
+  SimClusterSettings settings;
+  settings.rounds = 12;
+  SimCluster cluster(5, settings);
+  ASSERT_TRUE(cluster.RunToVersion(5));
+  cluster.world().Kill("p3");
+  cluster.world().RunFor(absl::Seconds(3));
+  cluster.world().process("p3").disk().Wipe();
+  cluster.world().Restart("p3");
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 12);
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,151 @@
+#include "tests/sim/stub_trainer.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// SplitMix64's finaliser as a hash: the noise of one value of one update.
+uint64_t Mix(uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+float Noise(uint64_t value) {  // [-0.5, 0.5)
+  return static_cast<float>(Mix(value) >> 40) / static_cast<float>(1 << 24) - 0.5f;
+}
+
+}  // namespace
+
+StubTrainer::StubTrainer(Env env, StubTrainerSettings settings) : env_(env), settings_(settings) {}
+
+StubTrainer::~StubTrainer() { Unmap(); }
+
+void StubTrainer::Start(const v1::RunSpec& spec, Events events) {
+  (void)spec;
+  events_ = std::move(events);
+  env_.executor.RunAfter(absl::Milliseconds(100), guard_.Wrap([this] { Configure(); }));
+}
+
+void StubTrainer::Configure() {
+  running_ = true;
+  v1::WorkerConfigured configured;
+  v1::Tensor* tensor = configured.mutable_manifest()->add_tensors();
+  tensor->set_name("weights");
+  tensor->add_shape(settings_.elements);
+  configured.mutable_manifest()->set_elements(settings_.elements);
+  configured.set_data_digest(std::string(32, 'd'));
+  configured.set_train_tokens(1 << 20);
+  configured.set_validation_tokens(1 << 16);
+  configured.set_device("stub");
+  events_.on_configured(configured);
+}
+
+void StubTrainer::Send(const v1::DaemonMessage& message) {
+  if (!running_) return;
+  switch (message.message_case()) {
+    case v1::DaemonMessage::kMapMemory:
+      return Map(message.map_memory());
+    case v1::DaemonMessage::kWriteInitialState: {
+      for (uint64_t i = 0; i < settings_.elements; ++i) update_[i] = Noise(i);
+      v1::WorkerMessage answer;
+      answer.mutable_initial_state_written();
+      env_.executor.Post(guard_.Wrap([this, answer] { events_.on_message(answer); }));
+      return;
+    }
+    case v1::DaemonMessage::kTrain:
+      return Train(message.train());
+    case v1::DaemonMessage::kEvaluate:
+      return Evaluate(message.evaluate());
+    default:
+      return;  // a rebase leaves the update as it is
+  }
+}
+
+void StubTrainer::Map(const v1::MapMemory& map) {
+  Unmap();
+  const int file = open(map.path().c_str(), O_RDWR | O_CLOEXEC);
+  CHECK(file >= 0);
+  mapped_bytes_ = map.update_offset() + map.elements() * sizeof(float);
+  mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  CHECK(mapping_ != MAP_FAILED);
+  theta_ = reinterpret_cast<const float*>(static_cast<char*>(mapping_) + map.theta_offset());
+  update_ = reinterpret_cast<float*>(static_cast<char*>(mapping_) + map.update_offset());
+}
+
+void StubTrainer::Unmap() {
+  if (mapping_ != nullptr) munmap(mapping_, mapped_bytes_);
+  mapping_ = nullptr;
+}
+
+float StubTrainer::Target(uint64_t i) const { return Noise(i ^ 0x5555555555555555) * 4; }
+
+void StubTrainer::Train(const v1::TrainSteps& train) {
+  base_.assign(theta_, theta_ + settings_.elements);
+  env_.executor.RunAfter(settings_.step * train.steps(), guard_.Wrap([this, train, life = ++life_] {
+    if (life == life_) FinishTraining(train);
+  }));
+}
+
+void StubTrainer::FinishTraining(const v1::TrainSteps& train) {
+  uint64_t samples = 0;
+  for (const v1::SampleRange& range : train.samples()) samples += range.first() + range.count();
+  for (uint64_t i = 0; i < settings_.elements; ++i) {
+    const float noise = 0.01f * Noise(Mix(settings_.seed + samples) + i);
+    update_[i] = 0.3f * (base_[i] - Target(i)) + noise;
+  }
+  v1::WorkerMessage answer;
+  v1::Boundary* boundary = answer.mutable_boundary();
+  boundary->set_version(train.version());
+  boundary->set_steps(train.steps());
+  boundary->set_tokens(uint64_t{64} * train.steps());
+  boundary->set_loss(1);
+  boundary->set_seconds(absl::ToDoubleSeconds(settings_.step * train.steps()));
+  events_.on_message(answer);
+}
+
+void StubTrainer::Evaluate(const v1::EvaluateShare& evaluate) {
+  double sum = 0;
+  for (uint64_t i = 0; i < settings_.elements; ++i) {
+    const double distance = static_cast<double>(theta_[i] - Target(i));
+    sum += distance * distance;
+  }
+  v1::WorkerMessage answer;
+  v1::WorkerEvaluated* evaluated = answer.mutable_evaluated();
+  evaluated->set_version(evaluate.version());
+  evaluated->set_share(evaluate.share());
+  evaluated->set_shares(evaluate.shares());
+  evaluated->set_loss_sum(sum);
+  evaluated->set_tokens(settings_.elements);
+  env_.executor.RunAfter(settings_.step, guard_.Wrap([this, answer, killed = life_] {
+    (void)killed;
+    if (running_) events_.on_message(answer);
+  }));
+}
+
+void StubTrainer::Kill(absl::Duration pause) {
+  ++life_;
+  running_ = false;
+  Unmap();
+  env_.executor.Post(
+      guard_.Wrap([this] { events_.on_lost(absl::UnavailableError("killed by the test")); }));
+  env_.executor.RunAfter(pause, guard_.Wrap([this] { Configure(); }));
+}
+
+void StubTrainer::Stop(Task done) {
+  running_ = false;
+  ++life_;
+  env_.executor.Post(std::move(done));
+}
+
+}  // namespace atolld

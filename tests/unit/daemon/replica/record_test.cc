@@ -1,0 +1,77 @@
+#include "daemon/replica/record.h"
+
+#include <gtest/gtest.h>
+
+#include "daemon/replica/layout.h"
+#include "daemon/status_macros.h"
+#include "tests/sim/sim_files.h"
+
+namespace atolld {
+namespace {
+
+absl::StatusOr<Record> ReadFrom(const std::string& bytes, uint64_t offset) {
+  SimDisk disk;
+  SimFiles files(disk);
+  CHECK_OK(WriteFileDurably(
+      files, "/f",
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size())));
+  const auto file = files.OpenToRead("/f");
+  CHECK_OK(file.status());
+  return ReadRecord(**file, offset);
+}
+
+const std::string& Body() {
+  static const auto& body = *new std::string("a header of some length, " + std::string(700, 'h'));
+  return body;
+}
+
+TEST(Record, ComesBackAsItWasWritten) {
+  // Broken: no file of a replica could be read.
+  const std::string two = EncodeRecord("") + EncodeRecord(Body());
+  const auto first = ReadFrom(two, 0);
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->body, "");
+  const auto second = ReadFrom(two, first->end);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->body, Body());
+  EXPECT_EQ(second->end, two.size());
+}
+
+TEST(Record, IsTornAtEveryPrefix) {
+  // Broken: a crash in the middle of a write would leave a log that cannot be opened.
+  const std::string whole = EncodeRecord(Body());
+  for (size_t size = 1; size < whole.size(); ++size) {
+    const auto record = ReadFrom(whole.substr(0, size), 0);
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_TRUE(record->torn) << size;
+  }
+}
+
+TEST(Record, IsTornWhereTheDiskGaveSpaceAndWasNotWritten) {
+  // Broken: as above, on file systems that grow a file before its bytes are there.
+  const std::string before = EncodeRecord("the one before");
+  const std::string whole = before + EncodeRecord(Body());
+  for (size_t written = before.size(); written <= 512; written += 16) {
+    std::string bytes = whole.substr(0, written);
+    bytes.resize(whole.size(), '\0');
+    const auto record = ReadFrom(bytes, before.size());
+    ASSERT_TRUE(record.ok()) << record.status();
+    EXPECT_TRUE(record->torn) << written;
+  }
+}
+
+TEST(Record, IsDataLossWhenAnyByteIsAnother) {
+  // Broken: a changed byte would pass for a torn tail, and an entry that was announced would be cut
+  // off.
+  const std::string whole = EncodeRecord(Body());
+  for (size_t at = 0; at < whole.size(); ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = whole;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
+      EXPECT_TRUE(absl::IsDataLoss(ReadFrom(bad, 0).status())) << at;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace atolld
