@@ -47,7 +47,7 @@ std::string FullName(const CLI::App* app) {
 
 CommandLine::CommandLine() : app_("Trains one model on many poorly connected machines.", "atoll") {
   app_.require_subcommand(1);
-  app_.set_version_flag("--version", "atoll 0.1.0");
+  app_.set_version_flag("--version", "atoll " ATOLL_VERSION);
   app_.footer("Exit codes: 0 done, 1 failed, 2 the call or the config is wrong.");
   app_.option_defaults()->always_capture_default();
 }

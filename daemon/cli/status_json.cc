@@ -58,24 +58,27 @@ Json PeersJson(const v1::RunStatus& status) {
   Json peers = Json::array();
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
-    peers.push_back({{"id", peer.member().peer()},
-                     {"address", peer.member().address()},
-                     {"state", peer.member().state()},
+    peers.push_back({{"member",
+                      {{"peer", peer.member().peer()},
+                       {"address", peer.member().address()},
+                       {"state", peer.member().state()},
+                       {"version", peer.member().version()}}},
+                     {"progress",
+                      {{"phase", progress.phase()},
+                       {"version", progress.version()},
+                       {"step", progress.step()},
+                       {"steps", progress.steps()},
+                       {"loss", progress.loss()},
+                       {"tokens_per_second", progress.tokens_per_second()},
+                       {"exchange_bytes_sent", progress.exchange_bytes_sent()},
+                       {"train_seconds", progress.train_seconds()},
+                       {"resident_bytes", progress.resident_bytes()}}},
                      {"pid", peer.pid()},
-                     {"device", peer.device()},
-                     {"phase", progress.phase()},
-                     {"version", progress.version()},
-                     {"step", progress.step()},
-                     {"steps", progress.steps()},
-                     {"loss", progress.loss()},
-                     {"tokens_per_second", progress.tokens_per_second()},
-                     {"exchange_bytes_sent", progress.exchange_bytes_sent()},
-                     {"train_seconds", progress.train_seconds()},
-                     {"resident_bytes", progress.resident_bytes()},
                      {"rounds_contributed", peer.rounds_contributed()},
                      {"tokens", peer.tokens()},
+                     {"state_digest", Hex(peer.state_digest())},
                      {"state_version", peer.state_version()},
-                     {"state_digest", Hex(peer.state_digest())}});
+                     {"device", peer.device()}});
   }
   return peers;
 }

@@ -1,6 +1,6 @@
 // What a coordinator tells of a run, as JSON for programs and as text for people.
 //
-// JSON keys are stable; digests are hex. Pure functions, any thread.
+// JSON follows admin.proto, name by name; digests are hex. Pure functions, any thread.
 #pragma once
 
 #include <nlohmann/json.hpp>
