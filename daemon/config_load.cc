@@ -14,8 +14,8 @@
 #include "daemon/config.h"
 #include "daemon/config_fields.h"
 #include "daemon/config_rules.h"
-#include "daemon/suggestion.h"
 #include "daemon/status_macros.h"
+#include "daemon/suggestion.h"
 
 namespace atolld {
 namespace {
@@ -60,6 +60,13 @@ RawValue RawOf(const toml::node& node) {
     default:
       return OtherValue{"a date or time"};
   }
+}
+
+// Plain averaging takes the mean as it is; what Nesterov's rule is tuned to would be wrong for it.
+void UseDefaultsOfRule(const ConfigPlaces& places, Config* config) {
+  if (config->outer.rule != "average") return;
+  if (!places.Has("outer", "learning_rate")) config->outer.learning_rate = 1;
+  if (!places.Has("outer", "momentum")) config->outer.momentum = 0;
 }
 
 // Reads one file over the table of fields.
@@ -168,6 +175,8 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
   Loader loader(path, fields);
   RETURN_IF_ERROR(loader.Read(text));
   for (const ConfigOverride& change : overrides) RETURN_IF_ERROR(loader.Override(change));
+
+  UseDefaultsOfRule(loader.places(), &config);
 
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();

@@ -67,6 +67,12 @@ absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
                   absl::StrCat("[inner] warmup_steps must be below decay_steps (",
                                c.inner.decay_steps, "), not ", c.inner.warmup_steps));
   }
+  if (c.outer.rule == "average" && c.outer.momentum != 0) {
+    return Broken(
+        places, {{"outer", "momentum"}, {"outer", "rule"}},
+        absl::StrCat("[outer] momentum must be 0 with rule 'average', which has none, not ",
+                     c.outer.momentum));
+  }
   return absl::OkStatus();
 }
 

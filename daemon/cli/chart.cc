@@ -49,12 +49,15 @@ Range XRange(const Chart& chart) {
   return RangeOf(chart, [](const std::pair<double, double>& point) { return point.first; });
 }
 
-// The y axis ends at round numbers.
+// The data with a little room around it, and the round numbers within.
 Range YRange(const Chart& chart, int ticks, std::vector<double>* values) {
-  const Range data =
-      RangeOf(chart, [](const std::pair<double, double>& point) { return point.second; });
-  *values = NiceTicks(data.low, data.high, ticks);
-  return Range{values->front(), values->back()};
+  Range range = RangeOf(chart, [](const std::pair<double, double>& point) { return point.second; });
+  const double room = (range.high - range.low) * 0.04;
+  range = Range{range.low - room, range.high + room};
+  for (const double tick : NiceTicks(range.low, range.high, ticks)) {
+    if (tick >= range.low && tick <= range.high) values->push_back(tick);
+  }
+  return range;
 }
 
 std::string TickText(double value) { return absl::StrFormat("%.6g", value); }
@@ -163,7 +166,7 @@ std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows) {
   rows = std::max(rows, 6);
   const int plot_rows = rows - 3;  // title, axis, numbers below it
   std::vector<double> ticks;
-  const Range y_range = YRange(chart, std::max(plot_rows / 3, 2), &ticks);
+  const Range y_range = YRange(chart, std::max(plot_rows / 2, 3), &ticks);
   const Range x_range = XRange(chart);
 
   size_t margin = 0;

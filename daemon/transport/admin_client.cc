@@ -6,6 +6,7 @@
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/credentials.h>
 
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -18,6 +19,9 @@ namespace atolld {
 struct AdminClient::Connection {
   std::shared_ptr<grpc::Channel> channel;
   std::unique_ptr<v1::Admin::Stub> stub;
+  std::mutex mutex;
+  bool cancelled = false;                   // guarded by mutex
+  grpc::ClientContext* watching = nullptr;  // guarded by mutex: of the WatchRun that goes on
 };
 
 namespace {
@@ -78,15 +82,28 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
   v1::WatchRunRequest request;
   request.set_interval_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(interval)));
   grpc::ClientContext context;
+  {
+    const std::lock_guard<std::mutex> lock(connection_->mutex);
+    if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
+    connection_->watching = &context;
+  }
   const auto reader = connection_->stub->WatchRun(&context, request);
   v1::RunStatus status;
-  while (reader->Read(&status)) {
-    if (on_status(status)) continue;
-    context.TryCancel();
-    reader->Finish();
-    return absl::OkStatus();
-  }
-  return ForPeople(address_, reader->Finish());
+  bool wanted = true;
+  while (wanted && reader->Read(&status)) wanted = on_status(status);
+  if (!wanted) context.TryCancel();
+  const grpc::Status end = reader->Finish();
+  const std::lock_guard<std::mutex> lock(connection_->mutex);
+  connection_->watching = nullptr;
+  if (!wanted) return absl::OkStatus();
+  if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
+  return ForPeople(address_, end);
+}
+
+void AdminClient::Cancel() {
+  const std::lock_guard<std::mutex> lock(connection_->mutex);
+  connection_->cancelled = true;
+  if (connection_->watching != nullptr) connection_->watching->TryCancel();
 }
 
 absl::StatusOr<v1::ListHeadersResponse> AdminClient::ListHeaders(uint64_t first_version,

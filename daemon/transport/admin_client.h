@@ -1,4 +1,4 @@
-// What the command line asks of a coordinator. Blocking; one thread at a time.
+// What the command line asks of a coordinator. Blocking; one thread at a time, but for Cancel.
 //
 // Every error is one line for people: UNAVAILABLE "no coordinator answers at ADDRESS", or what the
 // coordinator said.
@@ -30,6 +30,9 @@ class AdminClient {
   // must come within the patience.
   absl::Status WatchRun(absl::Duration interval,
                         const std::function<bool(const v1::RunStatus&)>& on_status);
+
+  // Ends a WatchRun that goes on, and every later one, with CANCELLED. Any thread.
+  void Cancel();
 
   // At most `limit` headers (1000 at a time) from `first_version` on; 0: from the oldest.
   absl::StatusOr<v1::ListHeadersResponse> ListHeaders(uint64_t first_version, uint32_t limit);

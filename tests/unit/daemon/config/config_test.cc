@@ -105,6 +105,8 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
        "x.toml:2: [inner] warmup_steps must be below decay_steps (100), not 100"},
       {"[inner]\nmin_learning_rate = 1\n",
        "x.toml:2: [inner] min_learning_rate must be at most learning_rate (0.001), not 1"},
+      {"[outer]\nrule = \"average\"\nmomentum = 0.9\n",
+       "x.toml:3: [outer] momentum must be 0 with rule 'average', which has none, not 0.9"},
       {"[exchange]\nerror_feedback = 1\n",
        "x.toml:2: [exchange] error_feedback must be true or false, not 1"},
       {"[exchange]\nchunk_elements = 5000\n",
@@ -192,6 +194,16 @@ TEST_F(ConfigTest, RelativePathsStartAtTheFilesFolder) {
   EXPECT_EQ(config->peer.dir, (folder_.parent_path() / "state").string());
   EXPECT_EQ(config->worker.program, "/opt/worker");
   EXPECT_EQ(config->coordinator.dir, "");
+}
+
+TEST_F(ConfigTest, AveragingTakesTheMeanAsItIs) {
+  // Broken: `rule = "average"` alone would move the parameters by 0.7 of the mean, Nesterov's
+  // setting.
+  const absl::StatusOr<Config> config =
+      LoadConfig(Write("[outer]\nrule = \"average\"\n"), ConfigUse::kAny);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->outer.learning_rate, 1);
+  EXPECT_EQ(config->outer.momentum, 0);
 }
 
 TEST_F(ConfigTest, OverridesAreCheckedAndNamed) {
