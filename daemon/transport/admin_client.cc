@@ -1,0 +1,112 @@
+#include "daemon/transport/admin_client.h"
+
+#include <grpc/support/time.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "atoll/v1/admin.grpc.pb.h"
+#include "daemon/transport/channels.h"
+#include "daemon/transport/wire.h"
+
+namespace atolld {
+
+struct AdminClient::Connection {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Admin::Stub> stub;
+};
+
+namespace {
+
+gpr_timespec After(absl::Duration wait) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN));
+}
+
+absl::Status ForPeople(const std::string& address, const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return absl::OkStatus();
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:  // it shut down in between
+      return absl::UnavailableError(absl::StrCat("no coordinator answers at ", address));
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::DeadlineExceededError(
+          absl::StrCat("the coordinator at ", address, " did not answer in time"));
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return absl::UnimplementedError(
+          absl::StrCat("what answers at ", address, " is not a coordinator of this release"));
+    default:
+      return absl::Status(FromGrpc(status).code(), absl::StrCat("the coordinator at ", address,
+                                                                ": ", status.error_message()));
+  }
+}
+
+}  // namespace
+
+AdminClient::AdminClient(std::string address, absl::Duration patience)
+    : address_(std::move(address)),
+      patience_(patience),
+      connection_(std::make_unique<Connection>()) {
+  QuietGrpcLog();
+  connection_->channel = grpc::CreateCustomChannel(
+      TargetOf(address_), grpc::InsecureChannelCredentials(), ClientArguments(patience_));
+  connection_->stub = v1::Admin::NewStub(connection_->channel);
+}
+
+AdminClient::~AdminClient() = default;
+
+absl::StatusOr<v1::RunStatus> AdminClient::ShowRun() {
+  grpc::ClientContext context;
+  context.set_deadline(After(patience_));
+  v1::RunStatus answer;
+  const grpc::Status status = connection_->stub->ShowRun(&context, v1::ShowRunRequest(), &answer);
+  if (!status.ok()) return ForPeople(address_, status);
+  return answer;
+}
+
+absl::Status AdminClient::WatchRun(absl::Duration interval,
+                                   const std::function<bool(const v1::RunStatus&)>& on_status) {
+  // A call with a deadline would end the watch; asking once before it shows whether anybody is
+  // there.
+  const absl::StatusOr<v1::RunStatus> first = ShowRun();
+  if (!first.ok()) return first.status();
+
+  v1::WatchRunRequest request;
+  request.set_interval_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(interval)));
+  grpc::ClientContext context;
+  const auto reader = connection_->stub->WatchRun(&context, request);
+  v1::RunStatus status;
+  while (reader->Read(&status)) {
+    if (on_status(status)) continue;
+    context.TryCancel();
+    reader->Finish();
+    return absl::OkStatus();
+  }
+  const grpc::Status end = reader->Finish();
+  // A server that goes away may say the first or the second, as its threads happen to run.
+  if (end.error_code() == grpc::StatusCode::UNAVAILABLE ||
+      end.error_code() == grpc::StatusCode::CANCELLED) {
+    return absl::UnavailableError(absl::StrCat("the coordinator at ", address_, " went away"));
+  }
+  return ForPeople(address_, end);
+}
+
+absl::StatusOr<v1::ListHeadersResponse> AdminClient::ListHeaders(uint64_t first_version,
+                                                                 uint32_t limit) {
+  grpc::ClientContext context;
+  context.set_deadline(After(patience_));
+  v1::ListHeadersRequest request;
+  request.set_first_version(first_version);
+  request.set_limit(limit);
+  v1::ListHeadersResponse answer;
+  const grpc::Status status = connection_->stub->ListHeaders(&context, request, &answer);
+  if (!status.ok()) return ForPeople(address_, status);
+  return answer;
+}
+
+}  // namespace atolld

@@ -1,0 +1,45 @@
+// What the command line asks of a coordinator. Blocking; one thread at a time.
+//
+// Every error is one line for people: UNAVAILABLE "no coordinator answers at ADDRESS", or what the
+// coordinator said.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "atoll/v1/admin.pb.h"
+
+namespace atolld {
+
+class AdminClient {
+ public:
+  // "host:port" or "unix:/path". Connects at the first question; each gets `patience` for its
+  // answer.
+  explicit AdminClient(std::string address, absl::Duration patience = absl::Seconds(10));
+  ~AdminClient();
+  AdminClient(const AdminClient&) = delete;
+  AdminClient& operator=(const AdminClient&) = delete;
+
+  absl::StatusOr<v1::RunStatus> ShowRun();
+
+  // Calls `on_status` for each status until it returns false (then OK), the coordinator ends the
+  // stream (OK) or the link breaks (UNAVAILABLE). Lasts as long as the run does. The first status
+  // must come within the patience.
+  absl::Status WatchRun(absl::Duration interval,
+                        const std::function<bool(const v1::RunStatus&)>& on_status);
+
+  // At most `limit` headers (1000 at a time) from `first_version` on; 0: from the oldest.
+  absl::StatusOr<v1::ListHeadersResponse> ListHeaders(uint64_t first_version, uint32_t limit);
+
+ private:
+  struct Connection;
+
+  const std::string address_;
+  const absl::Duration patience_;
+  const std::unique_ptr<Connection> connection_;
+};
+
+}  // namespace atolld

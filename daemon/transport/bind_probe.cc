@@ -1,0 +1,110 @@
+#include "daemon/transport/bind_probe.h"
+
+#include <netdb.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+
+namespace atolld {
+namespace {
+
+absl::Status InUse(const std::string& address) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot listen on ", address, ": the address is in use"));
+}
+
+absl::Status FromErrno(const std::string& address, int error) {
+  if (error == EADDRINUSE) return InUse(address);
+  const std::string text =
+      absl::StrCat("cannot listen on ", address, ": ", std::generic_category().message(error));
+  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
+  return absl::FailedPreconditionError(text);
+}
+
+// False when the path does not fit.
+bool UnixAddress(const std::string& address, sockaddr_un* out) {
+  const absl::string_view path = absl::string_view(address).substr(std::strlen("unix:"));
+  *out = {};
+  out->sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(out->sun_path)) return false;
+  std::memcpy(out->sun_path, path.data(), path.size());
+  return true;
+}
+
+int BindOnce(int family, const sockaddr* address, socklen_t size) {
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const int error = bind(fd, address, size) == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+absl::Status WhyNotBoundUnix(const std::string& address) {
+  sockaddr_un target;
+  if (!UnixAddress(address, &target)) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", address, ": the path of a ",
+                                                   "socket has 1 to ", sizeof(target.sun_path) - 1,
+                                                   " characters"));
+  }
+  const int error = BindOnce(AF_UNIX, reinterpret_cast<const sockaddr*>(&target), sizeof(target));
+  if (error == 0) unlink(target.sun_path);
+  return FromErrno(address, error == 0 ? EADDRINUSE : error);
+}
+
+}  // namespace
+
+absl::Status CheckListenAddress(const std::string& address) {
+  if (!absl::StartsWith(address, "unix:")) {
+    const size_t colon = address.rfind(':');
+    if (colon != std::string::npos && colon + 1 < address.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", address, ": it is not of the form host:port"));
+  }
+  sockaddr_un target;
+  if (!UnixAddress(address, &target)) return WhyNotBoundUnix(address);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::OkStatus();
+  const bool answered =
+      connect(fd, reinterpret_cast<const sockaddr*>(&target), sizeof(target)) == 0;
+  close(fd);
+  return answered ? InUse(address) : absl::OkStatus();
+}
+
+absl::Status WhyNotBound(const std::string& address) {
+  if (absl::StartsWith(address, "unix:")) return WhyNotBoundUnix(address);
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
+    host = host.substr(1, host.size() - 2);
+  }
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  addrinfo* raw = nullptr;
+  const int failure = getaddrinfo(host.empty() || host == "*" ? nullptr : host.c_str(),
+                                  address.c_str() + colon + 1, &hints, &raw);
+  if (failure != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", address, ": ", gai_strerror(failure)));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> found(raw, &freeaddrinfo);
+  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
+    const int error = BindOnce(one->ai_family, one->ai_addr, one->ai_addrlen);
+    if (error != 0) return FromErrno(address, error);
+  }
+  // It is free now: whoever had it has gone in between.
+  return InUse(address);
+}
+
+}  // namespace atolld

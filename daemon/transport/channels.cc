@@ -1,0 +1,112 @@
+#include "daemon/transport/channels.h"
+
+#include <grpc/grpc.h>
+#include <grpc/support/log.h>
+#include <grpcpp/create_channel.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/transport/grpc_transport.h"
+
+namespace atolld {
+namespace {
+
+// A peer that redials after a short break must not be held up by gRPC.
+constexpr int kFirstBackoffMilliseconds = 100;
+constexpr int kLongestBackoffMilliseconds = 1000;
+
+// A name whose address has changed (a container that was started again) is looked up again this
+// soon.
+constexpr int kLookupMilliseconds = 1000;
+
+// Addresses with open channels; beyond, those without a call are closed. A roster is far smaller.
+constexpr size_t kMaxAddresses = 1024;
+
+int ClampMilliseconds(absl::Duration duration) {
+  return static_cast<int>(
+      absl::ToInt64Milliseconds(std::clamp(duration, absl::Milliseconds(50), absl::Hours(1))));
+}
+
+}  // namespace
+
+// gRPC's own lines go to standard error in a form of their own and repeat what the statuses say.
+// Whoever looks for a fault in gRPC sets GRPC_VERBOSITY.
+void QuietGrpcLog() {
+  if (std::getenv("GRPC_VERBOSITY") != nullptr) return;
+  gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
+}
+
+int KeepaliveTimeMilliseconds(absl::Duration failure_timeout) {
+  return ClampMilliseconds(failure_timeout / 2);
+}
+
+int KeepaliveTimeoutMilliseconds(absl::Duration failure_timeout) {
+  return ClampMilliseconds(failure_timeout);
+}
+
+std::string TargetOf(const std::string& address) {
+  return absl::StartsWith(address, "unix:") ? address : absl::StrCat("dns:///", address);
+}
+
+grpc::ChannelArguments ClientArguments(absl::Duration failure_timeout) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+  arguments.SetMaxSendMessageSize(static_cast<int>(kMaxMessageBytes));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, KeepaliveTimeMilliseconds(failure_timeout));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KeepaliveTimeoutMilliseconds(failure_timeout));
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA,
+                   0);  // no limit: a quiet stream is probed too
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kFirstBackoffMilliseconds);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestBackoffMilliseconds);
+  // Despite its name also the time that one attempt to connect gets.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, ClampMilliseconds(failure_timeout));
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, kLookupMilliseconds);
+  arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
+  arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  // Nobody compresses here, and a stranger's compressed message may be a bomb.
+  arguments.SetInt(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
+  return arguments;
+}
+
+ChannelCache::ChannelCache(std::shared_ptr<grpc::ChannelCredentials> credentials,
+                           grpc::ChannelArguments arguments, int lanes)
+    : credentials_(std::move(credentials)), arguments_(std::move(arguments)), lanes_(lanes) {}
+
+std::shared_ptr<grpc::Channel> ChannelCache::Get(const std::string& address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (addresses_.size() >= kMaxAddresses && addresses_.count(address) == 0) DropIdleLocked();
+  Lanes& lanes = addresses_[address];
+  lanes.channels.resize(static_cast<size_t>(lanes_));
+  std::shared_ptr<grpc::Channel>& channel = lanes.channels[lanes.next++ % lanes.channels.size()];
+  if (channel == nullptr) {
+    channel = grpc::CreateCustomChannel(TargetOf(address), credentials_, arguments_);
+  }
+  return channel;
+}
+
+void ChannelCache::Drop(const std::string& address, const std::weak_ptr<grpc::Channel>& channel) {
+  const std::shared_ptr<grpc::Channel> dropped = channel.lock();  // destroyed without the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = addresses_.find(address);
+  if (found == addresses_.end() || dropped == nullptr) return;
+  for (std::shared_ptr<grpc::Channel>& lane : found->second.channels) {
+    if (lane == dropped) lane = nullptr;
+  }
+}
+
+void ChannelCache::DropIdleLocked() {
+  for (auto it = addresses_.begin(); it != addresses_.end();) {
+    const auto& channels = it->second.channels;
+    const bool idle = std::all_of(channels.begin(), channels.end(),
+                                  [](const auto& lane) { return lane.use_count() <= 1; });
+    it = idle ? addresses_.erase(it) : std::next(it);
+  }
+}
+
+}  // namespace atolld

@@ -1,0 +1,63 @@
+// How channels are made, and the cache of those that are open: one a lane and address.
+//
+// Every channel has connections of its own and forgets nothing between failures: one whose link
+// broke is dropped, so that the next dial connects anew instead of waiting out gRPC's back-off. Any
+// thread.
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/support/channel_arguments.h>
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace atolld {
+
+// Silences gRPC's own lines on standard error, unless GRPC_VERBOSITY is set. For the whole process.
+void QuietGrpcLog();
+
+// Limits, keepalive, back-off and the rest that every client of Atoll shares.
+grpc::ChannelArguments ClientArguments(absl::Duration failure_timeout);
+
+// Keepalive's two times in gRPC's milliseconds.
+int KeepaliveTimeMilliseconds(absl::Duration failure_timeout);
+int KeepaliveTimeoutMilliseconds(absl::Duration failure_timeout);
+
+// "host:port" or "unix:/path" as gRPC's target.
+std::string TargetOf(const std::string& address);
+
+class ChannelCache {
+ public:
+  ChannelCache(std::shared_ptr<grpc::ChannelCredentials> credentials,
+               grpc::ChannelArguments arguments, int lanes);
+
+  // The lanes take turns.
+  std::shared_ptr<grpc::Channel> Get(const std::string& address);
+
+  // Forgets this channel, if it is still the address's; calls on it go on.
+  void Drop(const std::string& address, const std::weak_ptr<grpc::Channel>& channel);
+
+ private:
+  struct Lanes {
+    std::vector<std::shared_ptr<grpc::Channel>> channels;
+    size_t next = 0;
+  };
+  void DropIdleLocked();
+
+  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  const grpc::ChannelArguments arguments_;
+  const int lanes_;
+
+  // Guarded by mutex_.
+  std::mutex mutex_;
+  std::map<std::string, Lanes> addresses_;
+};
+
+}  // namespace atolld

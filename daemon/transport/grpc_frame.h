@@ -1,0 +1,17 @@
+// Frames as gRPC's byte buffers. The payload is shared with gRPC, not copied; a received one is
+// copied once.
+#pragma once
+
+#include <grpcpp/support/byte_buffer.h>
+
+#include "absl/status/statusor.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+grpc::ByteBuffer ToByteBuffer(const Frame& frame);
+
+// INVALID_ARGUMENT: not the wire form of a message (frame.h).
+absl::StatusOr<Frame> FromByteBuffer(const grpc::ByteBuffer& buffer);
+
+}  // namespace atolld

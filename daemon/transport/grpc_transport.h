@@ -1,0 +1,65 @@
+// The network of production: every call is a gRPC bidirectional stream of frames over TCP or a Unix
+// socket.
+//
+// gRPC's threads only hand bytes to the loop; nothing here blocks it, but destroying a Listener or
+// the transport waits for gRPC to let go of its calls (milliseconds). Interoperates with generated
+// stubs of unary and streaming services: a frame is one message.
+#pragma once
+
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <memory>
+#include <string>
+
+#include "daemon/env.h"
+
+namespace atolld {
+
+class ChannelCache;
+class LiveCalls;
+
+// The protocol's limit of 4 MiB a message, and room for the fields beside a payload of that size.
+inline constexpr size_t kMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
+
+class GrpcTransport final : public Transport {
+ public:
+  struct Options {
+    // The one time-out (DESIGN.md section 5.8). Keepalive derives from it: a link that is silent
+    // for half of it is probed, and broken when the probe stays unanswered for the whole.
+    absl::Duration failure_timeout = absl::Seconds(10);
+    // Connections to one address, used in turn by its calls: one connection holds some 18 MB in
+    // flight, which is too little for a fat long link.
+    int lanes = 1;
+    // What gRPC may hold for messages, all calls together.
+    size_t memory_bytes = size_t{512} << 20;
+    // Null: plain text.
+    std::shared_ptr<grpc::ChannelCredentials> channel_credentials;
+    std::shared_ptr<grpc::ServerCredentials> server_credentials;
+  };
+
+  GrpcTransport(Executor& executor, Options options);
+
+  // Breaks the calls that are still there; their owners are told through the loop, if it runs
+  // again. Listeners must have been destroyed.
+  ~GrpcTransport() override;
+
+  // Also INVALID_ARGUMENT: no such address; PERMISSION_DENIED.
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor acceptor) override;
+
+  // A dial after a broken link or a refusal tries anew at once; the caller's own back-off is the
+  // only one.
+  std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
+                             absl::Duration deadline) override;
+
+ private:
+  Executor& executor_;
+  const Options options_;
+  grpc::ResourceQuota quota_;
+  const std::shared_ptr<ChannelCache> channels_;
+  const std::shared_ptr<LiveCalls> dialled_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,93 @@
+// The contract of daemon/env.h's Transport as tests that any implementation runs: production's and
+// the simulator's.
+//
+// Link transport_contract.cc into the test program and name the worlds:
+//   INSTANTIATE_TEST_SUITE_P(Grpc, TransportContract, ::testing::Values(WorldMaker{"Tcp",
+//   MakeTcpWorld}), WorldName);
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "daemon/env.h"
+#include "gtest/gtest.h"
+
+namespace atolld {
+
+// Two ends of a network on one loop.
+class TransportWorld {
+ public:
+  virtual ~TransportWorld() = default;
+  virtual Executor& executor() = 0;
+  virtual Transport& server() = 0;
+  virtual Transport& client() = 0;
+  virtual std::string listen_address() = 0;  // fit for server().Listen; a free one
+  virtual std::string dead_address() = 0;    // where nobody listens
+  // Runs the loop until `condition` holds; false when `limit` has passed before.
+  virtual bool RunUntil(const std::function<bool()>& condition, absl::Duration limit) = 0;
+};
+
+struct WorldMaker {
+  const char* name;
+  std::function<std::unique_ptr<TransportWorld>()> make;
+};
+inline std::string WorldName(const ::testing::TestParamInfo<WorldMaker>& info) {
+  return info.param.name;
+}
+inline void PrintTo(const WorldMaker& maker, std::ostream* out) { *out << maker.name; }
+
+// One end of a call, with all that happened to it.
+class Endpoint {
+ public:
+  void Take(std::unique_ptr<Call> call) { call_ = std::move(call); }
+
+  // With `reads`, asks for the next frame whenever one has come.
+  void Start(bool reads);
+  void Read();  // one frame
+
+  Call& call() { return *call_; }
+  void Drop() { call_.reset(); }
+  bool has_call() const { return call_ != nullptr; }
+
+  std::vector<Frame> frames;
+  int writable = 0;
+  bool closed = false;
+  absl::Status status;
+  std::function<void()> after_frame;  // hooks of a test
+  std::function<void()> after_writable;
+  std::function<void()> after_closed;
+
+ private:
+  std::unique_ptr<Call> call_;
+  bool reads_ = false;
+  bool inside_ = false;  // a call of ours: no callback may come now
+};
+
+class TransportContract : public ::testing::TestWithParam<WorldMaker> {
+ protected:
+  TransportContract();
+
+  // Listens and keeps each accepted call in `accepted`, started by `on_accept` (default: reading).
+  void Listen();
+  // A started client of it.
+  std::unique_ptr<Endpoint> Dial(bool reads = true,
+                                 absl::Duration deadline = absl::InfiniteDuration());
+  // The same and the server's end of it.
+  void Connect(bool client_reads = true, bool server_reads = true);
+
+  ::testing::AssertionResult Until(const std::function<bool()>& condition);
+  void RunFor(absl::Duration time);
+
+  std::unique_ptr<TransportWorld> world_;
+  std::unique_ptr<Listener> listener_;
+  std::string address_;
+  std::vector<std::string> methods_;
+  std::vector<std::unique_ptr<Endpoint>> accepted_;
+  std::function<void(Endpoint&)> on_accept_ = [](Endpoint& end) { end.Start(true); };
+  std::unique_ptr<Endpoint> client_;
+};
+
+}  // namespace atolld
