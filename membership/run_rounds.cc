@@ -123,7 +123,7 @@ void Run::BeginExchange(absl::Time now) {
   if (terms.version == 1) terms.state_digest = genesis_->state_digest();
   exchange_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
   exchange_began_ = now;
-  revision_ends_ = now + terms.deadline;
+  revision_ends_ = now + absl::Milliseconds(exchange_->plan().deadline_milliseconds());
   for (const std::string& peer : names) SendPlan(peer);
 }
 

@@ -127,7 +127,7 @@ absl::Status RunPeer(const Config& config) {
 absl::Status RunCoordinator(const Config& config) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
   RETURN_IF_ERROR(WritePid(machine->files, config.coordinator.dir));
-  ASSIGN_OR_RETURN(auto store, SqliteStore::Open(config.coordinator.dir + "/store.sqlite"));
+  ASSIGN_OR_RETURN(auto store, SqliteStore::Open(machine->files, config.coordinator.dir));
   Coordinator coordinator(machine->env(), config, std::move(store));
   SignalWatcher signals(machine->executor, {SIGTERM, SIGINT},
                         [&](int) { machine->executor.Stop(); });

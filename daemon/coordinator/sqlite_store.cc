@@ -14,12 +14,13 @@ constexpr uint64_t kSchemaVersion = 1;
 
 constexpr char kSchema[] = R"(
   CREATE TABLE run (
-    id INTEGER PRIMARY KEY CHECK (id = 1), spec BLOB, epoch INTEGER NOT NULL, started INTEGER NOT NULL, genesis BLOB,
-    lease_next INTEGER NOT NULL);
+    id INTEGER PRIMARY KEY CHECK (id = 1), spec BLOB, epoch INTEGER NOT NULL,
+    started INTEGER NOT NULL, genesis BLOB, lease_next INTEGER NOT NULL);
   INSERT INTO run VALUES (1, NULL, 0, 0, NULL, 0);
   CREATE TABLE headers (version INTEGER PRIMARY KEY, header BLOB NOT NULL);
   CREATE TABLE leases (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, holder BLOB NOT NULL);
-  CREATE TABLE members (peer BLOB PRIMARY KEY, address BLOB NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
+  CREATE TABLE members (
+    peer BLOB PRIMARY KEY, address BLOB NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
   CREATE TABLE evaluations (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
   CREATE TABLE rounds (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
   CREATE TABLE seal (id INTEGER PRIMARY KEY CHECK (id = 1), seal BLOB NOT NULL);

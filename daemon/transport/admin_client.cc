@@ -36,6 +36,7 @@ absl::Status ForPeople(const std::string& address, const grpc::Status& status) {
     case grpc::StatusCode::OK:
       return absl::OkStatus();
     case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:  // it shut down in between
       return absl::UnavailableError(absl::StrCat("no coordinator answers at ", address));
     case grpc::StatusCode::DEADLINE_EXCEEDED:
       return absl::DeadlineExceededError(

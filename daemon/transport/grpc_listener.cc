@@ -69,7 +69,7 @@ class GrpcListener::Service final : public grpc::CallbackGenericService {
  public:
   Service(Executor& executor, Transport::Acceptor acceptor)
       : executor_(executor),
-        live_(std::make_shared<LiveCalls>()),
+        live_(std::make_shared<LiveCalls>(executor_)),
         acceptor_(std::make_shared<Transport::Acceptor>(std::move(acceptor))) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(

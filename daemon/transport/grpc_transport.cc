@@ -91,7 +91,7 @@ GrpcTransport::GrpcTransport(Executor& executor, Options options)
         return std::make_shared<ChannelCache>(options_.channel_credentials, std::move(arguments),
                                               options_.lanes);
       }()),
-      dialled_(std::make_shared<LiveCalls>()) {
+      dialled_(std::make_shared<LiveCalls>(executor_)) {
   CHECK(options_.lanes >= 1);
   QuietGrpcLog();
 }

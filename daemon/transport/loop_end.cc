@@ -61,7 +61,9 @@ void LoopEnd::PostWritable() {
   if (writable_posted_.exchange(true)) return;
   executor_.Post([self = shared_from_this()] {
     self->writable_posted_ = false;
-    if (!self->detached_ && !self->closed_) self->Dispatch(self->events_.on_writable);
+    // More may have been queued since; then another write will end.
+    if (self->wire_ == nullptr || self->wire_->unsent_bytes() > Wire::kLowWaterBytes) return;
+    self->Dispatch(self->events_.on_writable);
   });
 }
 

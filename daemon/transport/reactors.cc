@@ -34,12 +34,12 @@ bool LiveCalls::Add(std::shared_ptr<Wire> wire) {
   return true;
 }
 
-void LiveCalls::Remove(const Wire* wire) {
-  std::shared_ptr<Wire> last;  // destroyed without the lock
+void LiveCalls::Retire(const Wire* wire) {
+  // All under the lock: once nothing is left, the executor may go.
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = calls_.find(wire);
   if (found == calls_.end()) return;
-  last = std::move(found->second);
+  executor_.Post([last = std::move(found->second)] {});
   calls_.erase(found);
   if (calls_.empty()) empty_.notify_all();
 }
@@ -90,7 +90,7 @@ void ClientReactor::Start(const std::string& method, absl::Duration deadline) {
       return;
     }
   }
-  live_->Remove(this);  // broken before it began, and its owner was told
+  live_->Retire(this);  // broken before it began, and its owner was told
 }
 
 void ClientReactor::StartReadLocked() { StartRead(&incoming_); }
@@ -138,7 +138,8 @@ void ClientReactor::OnReadDone(bool ok) {
 void ClientReactor::OnDone(const grpc::Status& status) {
   if (status.error_code() == grpc::StatusCode::UNAVAILABLE) on_unavailable_();
   end_->PostClosed(Translate(status));
-  live_->Remove(this);  // the last line: it may destroy this
+  const std::shared_ptr<LiveCalls> live = live_;
+  live->Retire(this);  // the last line: this may be gone
 }
 
 absl::Status ClientReactor::Translate(const grpc::Status& status) {
@@ -222,7 +223,8 @@ void ServerReactor::OnDone() {
     status = writes_broken_ && break_status_.ok() ? BrokenByClient() : break_status_;
   }
   end_->PostClosed(std::move(status));
-  live_->Remove(this);  // the last line: it may destroy this
+  const std::shared_ptr<LiveCalls> live = live_;
+  live->Retire(this);  // the last line: this may be gone
 }
 
 }  // namespace atolld

@@ -23,14 +23,17 @@ namespace atolld {
 // The calls that gRPC still knows. Any thread.
 class LiveCalls {
  public:
+  explicit LiveCalls(Executor& executor) : executor_(executor) {}
+
   bool Add(std::shared_ptr<Wire> wire);  // false: closed, and nothing was added
-  void Remove(const Wire* wire);
+  void Retire(const Wire* wire);         // the loop drops it
 
   // Breaks all calls; Add fails from now on.
   void Close(const absl::Status& status);
   void WaitUntilEmpty();
 
  private:
+  Executor& executor_;
   std::mutex mutex_;
   std::condition_variable empty_;
   std::map<const Wire*, std::shared_ptr<Wire>> calls_;

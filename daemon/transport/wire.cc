@@ -10,10 +10,6 @@
 namespace atolld {
 namespace {
 
-// on_writable comes at or below this: enough to keep a fast link busy for the time that the loop
-// needs to answer.
-constexpr size_t kLowWaterBytes = size_t{256} << 10;
-
 // gRPC's length-prefixed message: one flag byte, four of length.
 constexpr size_t kPrefixBytes = 5;
 

@@ -27,6 +27,10 @@ absl::Status FromGrpc(const grpc::Status& status);
 
 class Wire {
  public:
+  // on_writable comes at or below this: enough to keep a fast link busy for the time that the loop
+  // needs to answer.
+  static constexpr size_t kLowWaterBytes = size_t{256} << 10;
+
   explicit Wire(std::shared_ptr<LoopEnd> end);
   virtual ~Wire() = default;
   Wire(const Wire&) = delete;

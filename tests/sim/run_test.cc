@@ -16,7 +16,7 @@ void ExpectSealedEqual(SimCluster& cluster, int peers, uint64_t rounds) {
   for (int i = 1; i <= peers; ++i) {
     const std::string name = "p" + std::to_string(i);
     const absl::StatusOr<VerifyReport> report = cluster.Verify(name);
-    ASSERT_TRUE(report.ok()) << name << ": " << report.status();
+    ASSERT_TRUE(report.ok()) << name << ": " << report.status() << cluster.ListDisk(name);
     EXPECT_EQ(report->version, rounds) << name;
     EXPECT_TRUE(report->sealed) << name;
     digests.insert(ToHex(report->state_digest));

@@ -1,0 +1,64 @@
+// RunSettings and RunOutput: what a Run is told once, and what it answers to every event.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/run.pb.h"
+#include "membership/record.h"
+#include "membership/roster.h"
+#include "membership/round.h"
+
+namespace atolld {
+
+struct RunSettings {
+  RoundSettings round;
+  absl::Duration failure_timeout;
+  std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
+  // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its
+  // arguments: genesis, version and digest of the header before). They belong to a layer above this
+  // one.
+  std::function<std::string(const v1::EntryHeader&)> header_digest;
+  std::function<std::string(const v1::Genesis&)> genesis_digest;
+  std::function<absl::Status(const v1::Genesis&, uint64_t, const std::string&,
+                             const v1::EntryHeader&)>
+      check_header;
+};
+
+struct RunOutput {
+  enum class Severity { kInfo, kWarning, kError };
+  struct Send {
+    SessionId session;
+    v1::CoordinatorMessage message;
+  };
+  struct End {  // finish the Session with this status, after the sends
+    SessionId session;
+    absl::Status status;
+  };
+  struct Probe {  // dial it; tell OnRefused if it refuses
+    std::string peer;
+    std::string address;
+  };
+  struct Event {
+    Severity severity;
+    std::string line;
+  };
+  RunUpdate update;
+  std::vector<Send> sends;
+  std::vector<End> ends;
+  std::vector<Probe> probes;
+  std::vector<Event> events;
+  bool finished = false;  // sealed, and everybody has left or had the time to
+
+  bool empty() const {
+    return update.empty() && sends.empty() && ends.empty() && probes.empty() && events.empty() &&
+           !finished;
+  }
+};
+
+}  // namespace atolld

@@ -1,0 +1,294 @@
+#include "membership/exchange_round.h"
+
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Verdict = ExchangeRound::Verdict;
+
+constexpr char kState[] = "ssssssssssssssssssssssssssssssss";
+
+std::vector<ExchangeContributor> Contributors(const std::vector<std::string>& peers) {
+  std::vector<ExchangeContributor> contributors;
+  for (const std::string& peer : peers) {
+    ExchangeContributor contributor;
+    contributor.member.set_peer(peer);
+    contributor.member.set_address(peer + ":1");
+    contributors.push_back(contributor);
+  }
+  return contributors;
+}
+
+ExchangeTerms Terms(uint32_t quorum) {
+  ExchangeTerms terms;
+  terms.version = 5;
+  terms.epoch = 2;
+  terms.parameters = 12 * 4096 - 5;
+  terms.chunk_elements = 4096;
+  terms.quorum = quorum;
+  terms.deadline = absl::Seconds(10);
+  return terms;
+}
+
+struct Fixture {
+  Fixture(const std::vector<std::string>& peers, uint32_t quorum)
+      : round(Terms(quorum), Contributors(peers)) {}
+
+  v1::Vote MakeVote(char payload = 'p', const std::string& state = kState) const {
+    const v1::Plan& plan = round.plan();
+    v1::Vote vote;
+    vote.set_version(plan.version());
+    vote.set_epoch(plan.epoch());
+    vote.set_revision(plan.revision());
+    vote.set_payload_digest(std::string(32, payload));
+    vote.set_state_digest(state);
+    for (const v1::Shard& shard : plan.shards()) {
+      v1::ShardRecord* record = vote.add_shards();
+      record->set_first_chunk(shard.first_chunk());
+      record->set_chunks(shard.chunks());
+      record->set_reducer(shard.reducer());
+      record->set_contributors(
+          std::string(1, static_cast<char>((1 << plan.contributors_size()) - 1)));
+    }
+    return vote;
+  }
+  Verdict Vote(const std::string& peer, const v1::Vote& vote) {
+    last = ExchangeRound::Outcome();
+    EXPECT_TRUE(round.OnVote(peer, vote, &last).ok());
+    return last.verdict;
+  }
+  Verdict Vote(const std::string& peer, char payload = 'p') {
+    return Vote(peer, MakeVote(payload));
+  }
+  Verdict Lose(const std::string& peer) {
+    const std::string lost[] = {peer};
+    last = round.OnLost(lost);
+    return last.verdict;
+  }
+  Verdict Unreachable(const std::string& reporter, const std::string& reducer) {
+    v1::ReducerUnreachable report;
+    report.set_version(5);
+    report.set_epoch(2);
+    report.set_revision(round.plan().revision());
+    report.set_reducer(reducer);
+    last = round.OnUnreachable(reporter, report);
+    return last.verdict;
+  }
+  Verdict Deadline() {
+    last = round.OnDeadline();
+    return last.verdict;
+  }
+  std::string Shards() const {
+    std::string text;
+    for (const v1::Shard& shard : round.plan().shards()) {
+      text += std::to_string(shard.first_chunk()) + "+" + std::to_string(shard.chunks()) + ":" +
+              shard.reducer() + "/" + std::to_string(shard.attempt()) + " ";
+    }
+    return text;
+  }
+
+  ExchangeRound round;
+  ExchangeRound::Outcome last;
+};
+
+// Would break: every exchange; its shards must tile the grid among the contributors.
+TEST(ExchangeRound, PlansEqualShardsInRosterOrder) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:b/1 8+4:c/1 ");
+  EXPECT_EQ(f.round.plan().revision(), 1u);
+  EXPECT_EQ(f.round.plan().deadline_milliseconds(), 10000u);
+}
+
+// Would break: a peer behind NAT is asked to reduce, or a run of such peers hangs without a word.
+TEST(ExchangeRound, OnlyThoseWithAnAddressReduce) {
+  auto contributors = Contributors({"a", "b", "c"});
+  contributors[0].member.clear_address();
+  contributors[2].may_reduce = false;  // was not reachable lately
+  EXPECT_TRUE(ExchangeRound::Reducible(contributors).ok());
+  const ExchangeRound round(Terms(2), contributors);
+  ASSERT_EQ(round.plan().shards_size(), 1);
+  EXPECT_EQ(round.plan().shards(0).reducer(), "b");
+  contributors[1].member.clear_address();
+  EXPECT_EQ(ExchangeRound(Terms(2), contributors).plan().shards(0).reducer(),
+            "c");  // nobody else can
+  contributors[2].member.clear_address();
+  EXPECT_THAT(ExchangeRound::Reducible(contributors).message(), HasSubstr("no reachable reducer"));
+  // Alone, it reduces for itself.
+  EXPECT_TRUE(ExchangeRound::Reducible({contributors[0]}).ok());
+  EXPECT_EQ(ExchangeRound(Terms(1), {contributors[0]}).plan().shards(0).reducer(), "a");
+}
+
+// Would break: a commit before everybody holds the entry, or none at all.
+TEST(ExchangeRound, CommitsWhenAllHaveVotedEqually) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);  // said twice, counted once
+  EXPECT_EQ(f.Vote("b"), Verdict::kWait);  // the quorum alone does not end it before the deadline
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+  EXPECT_THAT(f.round.voters(), ElementsAre("a", "b", "c"));
+}
+
+// Would break: one slow contributor holds up everybody.
+TEST(ExchangeRound, AtTheDeadlineTheQuorumIsEnough) {
+  Fixture f({"a", "b", "c"}, 2);
+  f.Vote("a");
+  f.Vote("c");
+  EXPECT_EQ(f.Deadline(), Verdict::kCommit);
+  EXPECT_THAT(f.round.voters(), ElementsAre("a", "c"));
+}
+
+// Would break: a commit by fewer than the quorum.
+TEST(ExchangeRound, WithoutAQuorumAtTheDeadlineAllTryAgain) {
+  Fixture f({"a", "b", "c"}, 2);
+  f.Vote("a");
+  EXPECT_EQ(f.Deadline(), Verdict::kGiveUp);
+}
+
+// Would break: votes for another attempt, entry or epoch decide this one.
+TEST(ExchangeRound, StaleAndForeignVotesDoNotCount) {
+  Fixture f({"a", "b"}, 2);
+  f.Vote("a");
+  v1::Vote vote = f.MakeVote();
+  vote.set_revision(2);
+  EXPECT_EQ(f.Vote("b", vote), Verdict::kWait);
+  vote = f.MakeVote();
+  vote.set_epoch(1);
+  EXPECT_EQ(f.Vote("b", vote), Verdict::kWait);
+  vote = f.MakeVote();
+  vote.set_version(4);
+  EXPECT_EQ(f.Vote("b", vote), Verdict::kWait);
+  EXPECT_EQ(f.Vote("z"), Verdict::kWait);
+  const v1::Vote old = f.MakeVote();
+  EXPECT_EQ(f.Unreachable("b", "a"), Verdict::kRevised);
+  EXPECT_EQ(f.Vote("a", old), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b", old), Verdict::kWait);
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b"), Verdict::kCommit);
+}
+
+// Would break: a dead reducer's part of the entry is never averaged, or work that stands is done
+// again.
+TEST(ExchangeRound, ALostReducersShardGoesToASurvivorUnderANewAttempt) {
+  Fixture f({"a", "b", "c"}, 2);
+  f.Vote("a");
+  EXPECT_EQ(f.Lose("b"), Verdict::kRevised);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:a/2 8+4:c/1 ");
+  EXPECT_THAT(f.round.plan().lost(), ElementsAre("b"));
+  EXPECT_EQ(f.round.plan().revision(), 2u);
+  EXPECT_EQ(f.Lose("b"), Verdict::kWait);  // known already
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+}
+
+// Would break: a death after the work was done costs the round a second exchange.
+TEST(ExchangeRound, ADeathDecidesIfAllOthersHaveVoted) {
+  Fixture f({"a", "b", "c"}, 2);
+  f.Vote("a");
+  f.Vote("b");
+  EXPECT_EQ(f.Lose("c"), Verdict::kCommit);
+  Fixture with_vote({"a", "b", "c"}, 3);
+  with_vote.Vote("a");
+  with_vote.Vote("b");
+  with_vote.Lose("c");
+  EXPECT_EQ(with_vote.last.verdict, Verdict::kGiveUp);  // two of three is no quorum here
+}
+
+// Would break: an entry that nobody alive holds is committed.
+TEST(ExchangeRound, TheLastVoterMustBeAlive) {
+  Fixture f({"a", "b"}, 1);
+  f.Vote("a");
+  EXPECT_EQ(f.Lose("a"), Verdict::kRevised);
+  EXPECT_EQ(f.Lose("b"), Verdict::kGiveUp);
+}
+
+// Would break: a reducer that only the coordinator can reach stops the exchange.
+TEST(ExchangeRound, AnUnreachableReducerLosesItsShardsAndStaysAContributor) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Unreachable("a", "a"), Verdict::kWait);
+  EXPECT_EQ(f.Unreachable("a", "c"), Verdict::kRevised);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:b/1 8+4:a/2 ");
+  EXPECT_EQ(f.round.plan().lost_size(), 0);
+  EXPECT_EQ(f.Unreachable("b", "c"), Verdict::kWait);  // said again
+  EXPECT_EQ(f.Unreachable("c", "b"), Verdict::kRevised);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:a/2 8+4:a/2 ");
+  EXPECT_EQ(f.Unreachable("b", "a"), Verdict::kWait);  // nobody is left to take over
+  EXPECT_THAT(f.round.unreachable(), ElementsAre("a", "b", "c"));
+}
+
+// Would break: a corrupting reducer splits the replicas.
+TEST(ExchangeRound, TwoResultsAreRedoneElsewhereAndNamed) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Vote("a", 'p'), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b", 'q'), Verdict::kRevised);
+  ASSERT_EQ(f.last.errors.size(), 1u);
+  EXPECT_THAT(f.last.errors[0], HasSubstr("a | b"));
+  EXPECT_EQ(f.Shards(), "0+4:b/2 4+4:c/2 8+4:a/2 ");
+  // Again: now the majority is taken, once all have said what they have.
+  EXPECT_EQ(f.Vote("a", 'p'), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b", 'q'), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c", 'p'), Verdict::kCommit);
+  EXPECT_THAT(f.round.voters(), ElementsAre("a", "c"));
+}
+
+// Would break: two peers that never agree keep the coordinator busy for ever.
+TEST(ExchangeRound, EndlessDisagreementEndsTheAttempt) {
+  Fixture f({"a", "b"}, 2);
+  int revisions = 0;
+  for (;;) {
+    ASSERT_LT(++revisions, 20);
+    f.Vote("a", 'p');
+    if (f.Vote("b", 'q') == Verdict::kGiveUp) break;
+  }
+}
+
+// Would break: a replica that has drifted gets its state into the history.
+TEST(ExchangeRound, AVoterWithAnotherStateIsNamedAndNotCounted) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Vote("a", f.MakeVote('p', std::string(32, 'x'))), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b"), Verdict::kWait);
+  EXPECT_TRUE(f.last.errors.empty());  // one against one: nobody knows yet
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+  ASSERT_EQ(f.last.errors.size(), 1u);
+  EXPECT_THAT(f.last.errors[0], HasSubstr("peer a"));
+  EXPECT_THAT(f.round.voters(), ElementsAre("b", "c"));
+  EXPECT_EQ(f.round.agreement().state_digest(), kState);
+}
+
+// Would break: a malformed vote reaches the header.
+TEST(ExchangeRound, RefusesVotesThatDoNotFitThePlan) {
+  Fixture f({"a", "b", "c"}, 2);
+  const auto refused = [&](auto change) {
+    v1::Vote vote = f.MakeVote();
+    change(&vote);
+    ExchangeRound::Outcome outcome;
+    return f.round.OnVote("a", vote, &outcome).code() == absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->set_payload_digest("short"); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->clear_state_digest(); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards()->RemoveLast(); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(1)->set_reducer("a"); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(1)->set_chunks(5); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors("\x0f"); }));
+  EXPECT_TRUE(refused(
+      [](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors(std::string(1, '\0')); }));
+  EXPECT_TRUE(
+      refused([](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors("\x07\x01"); }));
+  const auto exception = [](v1::Vote* vote, uint32_t chunk) {
+    v1::ChunkRecord* record = vote->mutable_shards(1)->add_exceptions();
+    record->set_chunk(chunk);
+    record->set_contributors("\x01");
+  };
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 3); }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 8); }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 5), exception(vote, 5); }));
+  EXPECT_FALSE(refused([&](v1::Vote* vote) { exception(vote, 5), exception(vote, 6); }));
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,123 @@
+#include "membership/roster.h"
+
+#include "gtest/gtest.h"
+
+namespace atolld {
+namespace {
+
+const absl::Time kStart = absl::UnixEpoch();
+absl::Time At(double seconds) { return kStart + absl::Seconds(seconds); }
+
+v1::Hello MakeHello(const std::string& peer, bool has_state = true) {
+  v1::Hello hello;
+  hello.set_peer(peer);
+  hello.set_address(peer + ":1");
+  hello.set_has_state(has_state);
+  return hello;
+}
+
+std::string State(const Roster& roster, const std::string& peer) {
+  return std::string(MemberStateName(roster.Find(peer)->state));
+}
+
+// Runs the ticks that the owner would run, and returns who died.
+std::string Ticks(Roster* roster, double from, double to) {
+  std::string dead;
+  for (double t = from; t <= to; t += 1) {
+    for (const Roster::Death& death : roster->Tick(At(t)))
+      dead += death.peer + "@" + std::to_string(static_cast<int>(t)) + " ";
+  }
+  return dead;
+}
+
+// Would break: a round that waits for the dead, or a live peer taken for dead.
+TEST(Roster, ASilentPeerIsDeadAfterTheFailureTimeoutAndNotBefore) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  roster.Join(At(0), 1, MakeHello("a"));
+  roster.Join(At(0), 2, MakeHello("b", false));
+  EXPECT_EQ(State(roster, "b"), "joining");
+  roster.SetState("b", 3);
+  EXPECT_EQ(State(roster, "b"), "live");
+  for (double t = 1; t <= 30; t += 1) {
+    roster.Heard(At(t), "b");
+    const auto deaths = roster.Tick(At(t));
+    EXPECT_EQ(deaths.size(), t == 10 ? 1u : 0u) << t;
+    if (t == 10) {
+      EXPECT_EQ(deaths[0].session, 1u);
+    }
+  }
+  EXPECT_EQ(State(roster, "a"), "dead");
+  EXPECT_EQ(State(roster, "b"), "live");
+  roster.Join(At(31), 3, MakeHello("a"));
+  EXPECT_EQ(State(roster, "a"), "live");
+}
+
+// Would break: a peer thrown out for one lost connection, or kept for the whole failure timeout.
+TEST(Roster, ABrokenSessionIsSuspectAndDeadUnlessItResumes) {
+  for (const bool resumes : {false, true}) {
+    Roster roster(absl::Seconds(10), kStart, {});
+    roster.Join(At(0), 1, MakeHello("a"));
+    EXPECT_EQ(roster.Break(At(1), 1), "a");
+    EXPECT_EQ(State(roster, "a"), "suspect");
+    if (resumes) {
+      EXPECT_EQ(roster.Join(At(3), 2, MakeHello("a")), 0u);
+    }
+    EXPECT_EQ(Ticks(&roster, 1, 6), resumes ? "" : "a@4 ");
+  }
+}
+
+// Would break: the bound on a death that a refused redial proves.
+TEST(Roster, ARefusedRedialOfASuspectIsDeathAtOnce) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  roster.Join(At(0), 1, MakeHello("a"));
+  EXPECT_FALSE(roster.Refused(At(0), "a"));  // live: the refusal is somebody else's trouble
+  roster.Break(At(1), 1);
+  EXPECT_TRUE(roster.Refused(At(1), "a"));
+  EXPECT_EQ(State(roster, "a"), "dead");
+}
+
+// Would break: a redial that comes before the old session's end makes the peer suspect.
+TEST(Roster, ANewerSessionReplacesTheOlder) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  roster.Join(At(0), 1, MakeHello("a"));
+  EXPECT_EQ(roster.Join(At(1), 2, MakeHello("a")), 1u);
+  EXPECT_EQ(roster.Break(At(2), 1), "");
+  EXPECT_EQ(State(roster, "a"), "live");
+}
+
+// Would break: a restart of the coordinator costs peers that are only about to come back.
+TEST(Roster, AfterARestartNobodyDiesBeforeTheGraceEnds) {
+  const std::vector<MemberRecord> former = {
+      {"a", "a:1", "live"}, {"b", "b:1", "suspect"}, {"c", "", "left"}};
+  Roster roster(absl::Seconds(10), kStart, former);
+  EXPECT_TRUE(roster.in_grace(At(1)));
+  roster.Join(At(1), 1, MakeHello("a"));
+  roster.Break(At(2), 1);
+  EXPECT_FALSE(roster.Refused(At(2), "a"));
+  EXPECT_EQ(Ticks(&roster, 1, 9), "");
+  EXPECT_EQ(Ticks(&roster, 10, 11), "a@10 b@10 ");
+  EXPECT_EQ(State(roster, "c"), "left");
+}
+
+// Would break: the grace costs ten seconds when everybody is back after one.
+TEST(Roster, TheGraceEndsWhenAllAreBack) {
+  const std::vector<MemberRecord> former = {{"a", "a:1", "live"}, {"b", "b:1", "dead"}};
+  Roster roster(absl::Seconds(10), kStart, former);
+  EXPECT_TRUE(roster.in_grace(At(1)));
+  roster.Join(At(1), 1, MakeHello("a"));
+  EXPECT_FALSE(roster.in_grace(At(1)));
+}
+
+// Would break: a coordinator that was suspended for a minute declares everybody dead when it wakes.
+TEST(Roster, ItsOwnSilenceIsNobodysDeath) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  roster.Join(At(0), 1, MakeHello("a"));
+  EXPECT_EQ(Ticks(&roster, 0, 2), "");
+  EXPECT_TRUE(roster.Tick(At(62)).empty());
+  roster.Heard(At(62), "a");
+  EXPECT_EQ(Ticks(&roster, 63, 71), "");
+  EXPECT_EQ(Ticks(&roster, 72, 74), "a@72 ");
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,131 @@
+#include "membership/round.h"
+
+#include "gtest/gtest.h"
+
+namespace atolld {
+namespace {
+
+absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
+
+struct Fixture {
+  Fixture(uint32_t peers, uint32_t quorum, bool started = false)
+      : roster(absl::Seconds(1000), At(0), {}), round({peers, quorum}, started, 1) {}
+
+  void Join(const std::string& peer) {
+    v1::Hello hello;
+    hello.set_peer(peer);
+    hello.set_has_state(true);
+    hello.set_version(round.version() - 1);
+    roster.Join(At(0), ++sessions, hello);
+    round.trainer(peer).worker_ready = true;
+  }
+  void TrainAll(double time) {
+    for (const std::string& peer : round.Idle(roster)) round.Assign(At(time), peer);
+  }
+  void Ready(const std::string& peer, double time) { round.SetReady(At(time), peer, v1::Ready()); }
+
+  SessionId sessions = 0;
+  Roster roster;
+  Round round;
+};
+
+// Would break: a run that begins before its peers are there, or never begins again after one has
+// gone for good.
+TEST(Round, TheFirstWaitsForAllAndLaterOnesForTheQuorum) {
+  Fixture f(3, 2);
+  EXPECT_FALSE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_EQ(f.round.reason(), "0 of 3 peers are here; waiting for 3 more");
+  f.Join("a");
+  f.Join("b");
+  EXPECT_FALSE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_EQ(f.round.reason(), "2 of 3 peers are here; waiting for one more");
+  f.Join("c");
+  EXPECT_TRUE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_TRUE(f.round.started());
+
+  Fixture later(3, 2, true);
+  later.Join("a");
+  EXPECT_FALSE(later.round.TryOpen(At(0), later.roster));
+  EXPECT_EQ(later.round.reason(), "1 of 2 peers is here; waiting for one more");
+  later.Join("b");
+  EXPECT_TRUE(later.round.TryOpen(At(0), later.roster));
+}
+
+// Would break: a peer trains from a state that it does not have yet.
+TEST(Round, OnlyThoseAtTheBaseAreGivenWork) {
+  Fixture f(1, 1);
+  f.Join("a");
+  f.Join("b");
+  f.round.trainer("b").worker_ready = false;
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"a"});
+  f.TrainAll(0);
+  EXPECT_TRUE(f.round.Idle(f.roster).empty());
+  f.Ready("a", 5);
+  f.round.Next({"a"});
+  ASSERT_FALSE(f.round.TryOpen(At(6), f.roster));  // nobody is at version 1 yet
+  f.roster.SetState("a", 1);
+  ASSERT_TRUE(f.round.TryOpen(At(6), f.roster));
+  EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"a"});
+}
+
+// Would break: the first round closed without a slow peer, or a straggler that stops every later
+// one.
+TEST(Round, ClosesWhenAllAreReadyOrTheQuorumAtTheDeadline) {
+  Fixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_EQ(f.round.CloseDeadline(),
+            absl::InfiniteFuture());  // no time is known: only death ends the wait
+  f.TrainAll(0);
+  EXPECT_FALSE(f.round.MayClose(At(9), f.roster));
+  f.Ready("a", 10);
+  EXPECT_FALSE(f.round.MayClose(At(1000), f.roster));  // no quorum
+  EXPECT_EQ(f.round.CloseDeadline(), At(13.5));
+  f.Ready("b", 10);
+  EXPECT_FALSE(f.round.MayClose(At(13.4), f.roster));
+  EXPECT_TRUE(f.round.MayClose(At(13.5), f.roster));
+  f.Ready("c", 12);
+  EXPECT_TRUE(f.round.MayClose(At(12), f.roster));
+  EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+// Would break: a round that closes without a peer whose session broke a moment ago, or one that
+// waits for the dead.
+TEST(Round, SuspectsAreAwaitedAndTheDeadAreNot) {
+  Fixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  for (const char* peer : {"a", "b", "c"}) f.Ready(peer, 1);
+  f.roster.Break(At(1), 3);
+  EXPECT_FALSE(f.round.MayClose(At(1), f.roster));
+  f.roster.Refused(At(1000), "c");
+  EXPECT_TRUE(f.round.MayClose(At(1000), f.roster));
+  EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b"}));
+}
+
+// Would break: a straggler's training thrown away at a commit that it missed.
+TEST(Round, AStragglerKeepsItsActivityOverCommits) {
+  Fixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  f.Ready("a", 1);
+  f.Ready("b", 1);
+  f.round.Next({"a", "b"});
+  for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 1);
+  ASSERT_TRUE(f.round.TryOpen(At(2), f.roster));
+  EXPECT_EQ(f.round.Idle(f.roster), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(f.round.Find("c")->activity, Activity::kTraining);
+}
+
+// Would break: stale updates count as much as fresh ones.
+TEST(ContributionWeight, FallsWithAge) {
+  EXPECT_EQ(ContributionWeight(1000, 0), 1000.0f);
+  EXPECT_EQ(ContributionWeight(1000, 1), 800.0f);
+  EXPECT_EQ(ContributionWeight(1000, 4), 500.0f);
+}
+
+}  // namespace
+}  // namespace atolld

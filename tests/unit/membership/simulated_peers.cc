@@ -1,0 +1,283 @@
+#include "tests/unit/membership/simulated_peers.h"
+
+#include <algorithm>
+
+namespace atolld {
+namespace {
+
+std::string Digest(const std::string& of) {
+  std::string digest = of;
+  digest.resize(32, '.');
+  return digest;
+}
+
+v1::Manifest MakeManifest() {
+  v1::Manifest manifest;
+  v1::Tensor* tensor = manifest.add_tensors();
+  tensor->set_name("w");
+  tensor->add_shape(12 * 4096);
+  manifest.set_elements(12 * 4096);
+  return manifest;
+}
+
+}  // namespace
+
+SimulatedPeers::SimulatedPeers(uint32_t peers, uint32_t quorum, uint64_t rounds,
+                               uint32_t every_rounds) {
+  settings.round = {peers, quorum};
+  settings.failure_timeout = absl::Seconds(10);
+  settings.header_digest = [](const v1::EntryHeader& header) {
+    return Digest("header " + std::to_string(header.version()));
+  };
+  settings.genesis_digest = [](const v1::Genesis& genesis) {
+    return Digest("genesis " + genesis.state_digest().substr(0, 4));
+  };
+  settings.check_header = [](const v1::Genesis&, uint64_t version, const std::string&,
+                             const v1::EntryHeader& header) {
+    return header.version() == version + 1 ? absl::OkStatus()
+                                           : absl::FailedPreconditionError("version");
+  };
+  v1::RunSpec spec;
+  spec.set_run_id("r1");
+  spec.set_numerics(1);
+  spec.set_rounds(rounds);
+  spec.mutable_inner()->set_steps(5);
+  spec.mutable_inner()->set_batch(2);
+  spec.mutable_exchange()->set_chunk_elements(4096);
+  spec.mutable_exchange()->set_codec("int8");
+  spec.mutable_evaluation()->set_every_rounds(every_rounds);
+  stored.spec = spec;
+  stored.epoch = 1;
+  run = std::make_unique<Run>(settings, stored, now);
+}
+
+v1::Hello SimulatedPeers::MakeHello(const std::string& peer) const {
+  v1::Hello hello;
+  hello.set_peer(peer);
+  hello.set_address(peer + ":1");
+  hello.set_numerics(1);
+  hello.set_pid(7);
+  return hello;
+}
+
+void SimulatedPeers::Join(const std::string& peer, const v1::Hello* hello) {
+  sessions[peer] = ++last_session_;
+  Take(run->OnHello(now, last_session_, hello != nullptr ? *hello : MakeHello(peer)));
+}
+
+void SimulatedPeers::Say(const std::string& peer, const v1::PeerMessage& message) {
+  Take(run->OnMessage(now, sessions.at(peer), message));
+}
+
+void SimulatedPeers::WorkerReady(const std::string& peer) {
+  v1::PeerMessage message;
+  *message.mutable_worker_ready()->mutable_manifest() = MakeManifest();
+  message.mutable_worker_ready()->set_data_digest(Digest("data"));
+  Say(peer, message);
+}
+
+void SimulatedPeers::JoinAndWork(const std::string& peer) {
+  Join(peer);
+  WorkerReady(peer);
+}
+
+void SimulatedPeers::InitialState(const std::string& peer) {
+  v1::PeerMessage message;
+  v1::Genesis* genesis = message.mutable_initial_state()->mutable_genesis();
+  *genesis->mutable_spec() = run->Status(now).spec();
+  genesis->mutable_spec()->mutable_data()->set_digest(Digest("data"));
+  *genesis->mutable_manifest() = MakeManifest();
+  genesis->set_state_digest(Digest("state 0"));
+  Say(peer, message);
+}
+
+void SimulatedPeers::Synced(const std::string& peer, uint64_t version) {
+  v1::PeerMessage message;
+  message.mutable_synced()->set_version(version);
+  message.mutable_synced()->set_header_digest(version == 0
+                                                  ? settings.genesis_digest(*stored.genesis)
+                                                  : Digest("header " + std::to_string(version)));
+  Say(peer, message);
+}
+
+void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
+  v1::PeerMessage message;
+  v1::Ready* ready = message.mutable_ready();
+  ready->set_version(run->version() + 1);
+  ready->set_base_version(run->version());
+  ready->set_epoch(stored.epoch);
+  ready->set_age(age);
+  ready->set_steps(5);
+  ready->set_tokens(100);
+  ready->set_loss(2.5);
+  ready->set_contribution_root(Digest("root"));
+  ready->set_state_digest(Digest("state " + std::to_string(run->version())));
+  for (const v1::SampleRange& range : samples[peer]) *ready->add_samples() = range;
+  Say(peer, message);
+}
+
+void SimulatedPeers::Vote(const std::string& peer, char payload) {
+  const v1::Plan& plan = *Plan(peer);
+  v1::PeerMessage message;
+  v1::Vote* vote = message.mutable_vote();
+  vote->set_version(plan.version());
+  vote->set_epoch(plan.epoch());
+  vote->set_revision(plan.revision());
+  vote->set_payload_digest(std::string(32, payload));
+  vote->set_state_digest(Digest("state " + std::to_string(plan.version() - 1)));
+  int bits = (1 << plan.contributors_size()) - 1;
+  for (int i = 0; i < plan.contributors_size(); ++i) {
+    for (const std::string& lost : plan.lost())
+      bits &= plan.contributors(i).peer() == lost ? ~(1 << i) : ~0;
+  }
+  for (const v1::Shard& shard : plan.shards()) {
+    v1::ShardRecord* record = vote->add_shards();
+    record->set_first_chunk(shard.first_chunk());
+    record->set_chunks(shard.chunks());
+    record->set_reducer(shard.reducer());
+    record->set_contributors(std::string(1, static_cast<char>(bits)));
+  }
+  Say(peer, message);
+}
+
+void SimulatedPeers::Evaluate(const std::string& peer) {
+  const auto sent = inbox[peer];
+  for (const v1::CoordinatorMessage& asked : sent) {
+    if (!asked.has_evaluate()) continue;
+    v1::PeerMessage message;
+    message.mutable_evaluated()->set_version(asked.evaluate().version());
+    message.mutable_evaluated()->set_share(asked.evaluate().share());
+    message.mutable_evaluated()->set_shares(asked.evaluate().shares());
+    message.mutable_evaluated()->set_loss_sum(30);
+    message.mutable_evaluated()->set_tokens(10);
+    Say(peer, message);
+  }
+}
+
+void SimulatedPeers::Report(const std::string& peer, char digest) {
+  v1::PeerMessage message;
+  message.mutable_state_report()->set_version(run->version());
+  message.mutable_state_report()->set_state_digest(std::string(32, digest));
+  Say(peer, message);
+}
+
+void SimulatedPeers::Leave(const std::string& peer) {
+  v1::PeerMessage message;
+  message.mutable_leaving();
+  Say(peer, message);
+}
+
+void SimulatedPeers::Break(const std::string& peer) {
+  const SessionId session = sessions.at(peer);
+  sessions.erase(peer);
+  Take(run->OnBroken(now, session));
+}
+
+void SimulatedPeers::Refused(const std::string& peer) { Take(run->OnRefused(now, peer)); }
+
+void SimulatedPeers::Die(const std::string& peer) {
+  Break(peer);
+  Refused(peer);
+}
+
+void SimulatedPeers::Tick(absl::Duration passed) {
+  const absl::Time end = now + passed;
+  for (;;) {
+    v1::PeerMessage heartbeat;
+    heartbeat.mutable_heartbeat();
+    for (const auto& [peer, session] : std::map<std::string, SessionId>(sessions))
+      Say(peer, heartbeat);
+    Take(run->OnTick(now));
+    if (now >= end) return;
+    now = std::min(end, now + absl::Seconds(1));
+  }
+}
+
+void SimulatedPeers::Restart() {
+  sessions.clear();
+  inbox.clear();
+  ++stored.epoch;
+  run = std::make_unique<Run>(settings, stored, now);
+}
+
+void SimulatedPeers::Begin(const std::vector<std::string>& names) {
+  for (const std::string& peer : names) JoinAndWork(peer);
+  InitialState(names.front());
+  for (const std::string& peer : names) Synced(peer, 0);
+  for (const std::string& peer : names) Evaluate(peer);
+}
+
+void SimulatedPeers::Commit(const std::vector<std::string>& names) {
+  for (const std::string& peer : names) Ready(peer);
+  for (const std::string& peer : names) Vote(peer);
+}
+
+const v1::Train* SimulatedPeers::Train(const std::string& peer) const {
+  const auto* message = Last(peer, &v1::CoordinatorMessage::has_train);
+  return message == nullptr ? nullptr : &message->train();
+}
+
+const v1::Plan* SimulatedPeers::Plan(const std::string& peer) const {
+  const auto* message = Last(peer, &v1::CoordinatorMessage::has_plan);
+  return message == nullptr ? nullptr : &message->plan();
+}
+
+const v1::Commit* SimulatedPeers::Committed(const std::string& peer) const {
+  const auto* message = Last(peer, &v1::CoordinatorMessage::has_commit);
+  return message == nullptr ? nullptr : &message->commit();
+}
+
+bool SimulatedPeers::Said(const std::string& text) const {
+  return std::any_of(events.begin(), events.end(), [&](const std::string& event) {
+    return event.find(text) != std::string::npos;
+  });
+}
+
+std::string SimulatedPeers::StateOf(const std::string& peer) const {
+  const v1::RunStatus status = run->Status(now);
+  for (const v1::PeerStatus& other : status.peers()) {
+    if (other.member().peer() == peer) return other.member().state();
+  }
+  return "";
+}
+
+void SimulatedPeers::Take(RunOutput output) {
+  Store(output.update);
+  for (const RunOutput::Send& send : output.sends) {
+    for (const auto& [peer, session] : sessions) {
+      if (session != send.session) continue;
+      inbox[peer].push_back(send.message);
+      if (!send.message.has_train()) continue;
+      samples[peer].assign(send.message.train().samples().begin(),
+                           send.message.train().samples().end());
+    }
+  }
+  for (const RunOutput::End& end : output.ends) ended[end.session] = end.status;
+  for (const RunOutput::Probe& probe : output.probes) probes.push_back(probe.peer);
+  for (const RunOutput::Event& event : output.events) events.push_back(event.line);
+  finished = finished || output.finished;
+}
+
+void SimulatedPeers::Store(const RunUpdate& update) {
+  if (update.spec) stored.spec = update.spec;
+  if (update.epoch) stored.epoch = *update.epoch;
+  stored.started = stored.started || update.started;
+  if (update.genesis) stored.genesis = update.genesis;
+  if (update.header) stored.headers.push_back(*update.header);
+  if (update.leases) stored.leases = *update.leases;
+  for (const MemberRecord& member : update.members) {
+    const auto it =
+        std::find_if(stored.members.begin(), stored.members.end(),
+                     [&](const MemberRecord& other) { return other.peer == member.peer; });
+    if (it == stored.members.end()) {
+      stored.members.push_back(member);
+    } else {
+      *it = member;
+    }
+  }
+  if (update.round) stored.rounds.push_back(*update.round);
+  for (const auto& evaluation : update.evaluations) stored.evaluations.push_back(evaluation);
+  if (update.seal) stored.seal = update.seal;
+}
+
+}  // namespace atolld
