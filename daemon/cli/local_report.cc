@@ -130,9 +130,10 @@ std::string ReportJson(const LocalReport& report) {
 std::vector<std::string> ReportTable(const LocalReport& report) {
   const double ours = report.bytes_sent_per_peer_per_round;
   std::vector<std::vector<std::string>> rows = {
-      {"run", absl::StrCat(report.run_id, ": ", report.rounds, " rounds of ", report.inner_steps,
-                           " steps, ", report.peers_started, " peers, ",
-                           WithThousands(report.parameters), " parameters, ", report.codec)},
+      {"run", report.run_id},
+      {"rounds", absl::StrCat(report.rounds, " of ", report.inner_steps, " steps, ",
+                              report.peers_started, " peers")},
+      {"parameters", WithThousands(report.parameters)},
       {"validation loss before", absl::StrCat(LossText(report.initial_val_loss), " nats a byte")},
       {"validation loss after", absl::StrCat(LossText(report.final_val_loss), " nats a byte")},
       {"tokens", WithThousands(report.tokens)},
@@ -140,7 +141,7 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
        absl::StrCat(FormatSeconds(report.wall_seconds), " from the first step to the last commit")},
       {"compute utilisation", absl::StrFormat("%.1f %%", report.compute_utilization * 100)},
   };
-  rows.push_back({"sent a peer a round", FormatBytes(ours)});
+  rows.push_back({"sent a peer a round", absl::StrCat(FormatBytes(ours), " as ", report.codec)});
   if (report.peers_started > 1) {
     rows.push_back({"  the same in fp32", Compared(report.fp32_bytes_per_peer_per_round, ours)});
     rows.push_back({"  fp32 data parallel, every step",
