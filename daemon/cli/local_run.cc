@@ -9,7 +9,9 @@
 #include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -137,7 +139,7 @@ class LocalRun {
 
   Ending Watch() {
     while (true) {
-      const bool interrupted = signals_.Wait(waker_, kTick);
+      const bool interrupted = signals_->Wait(waker_, kTick);
       if (interrupted) return End(Ending::kInterrupted);
       TakeNews();
       if (!TakeChanges()) return End(Ending::kFailedToStart);
@@ -289,6 +291,7 @@ class LocalRun {
     }
     processes_.Stop(peers, kPatience);
     processes_.Stop({0}, kPatience);
+    signals_.reset();  // nothing is left to put in order
     return ending;
   }
 
@@ -300,7 +303,7 @@ class LocalRun {
 
   Files& files_;
   LocalLayout layout_;
-  SignalWaiter signals_;  // before anything that makes threads
+  std::optional<SignalWaiter> signals_{std::in_place};  // before anything that makes threads
   Waker waker_;
   LocalProcesses processes_;
   FILE* const out_;

@@ -40,6 +40,11 @@ SignalWaiter::SignalWaiter() {
 }
 
 SignalWaiter::~SignalWaiter() {
+  // One that came meanwhile (an impatient second Ctrl-C) has had its effect; it must not end the
+  // program now.
+  signalfd_siginfo info;
+  while (read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+  }
   close(fd_);
   const sigset_t watched = Watched();
   pthread_sigmask(SIG_UNBLOCK, &watched, nullptr);
