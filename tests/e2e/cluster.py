@@ -155,9 +155,9 @@ class Cluster:
     def restart(self, name):
         """With the command that peers.json names, as a user would."""
         command = self.process_of(name)["command"]
-        log = open(os.path.join(self.top, name + ".restart.txt"), "w", encoding="utf-8")
-        process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], stdout=log, stderr=subprocess.STDOUT,
-                                   stdin=subprocess.DEVNULL)
+        with open(os.path.join(self.top, name + ".restart.txt"), "w", encoding="utf-8") as log:
+            process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], stdout=log,
+                                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         self.restarted.append(process)
         return process
 

@@ -44,7 +44,6 @@ class SimCluster {
 
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
 
-  std::string ListDisk(const std::string& peer);
   // The replayed log on a peer's disk.
   absl::StatusOr<VerifyReport> Verify(const std::string& peer);
 
