@@ -66,15 +66,15 @@ void ScriptedPeer::Dial() {
   }
   for (const v1::SampleRange& range : samples_) *hello->add_samples() = range;
   Say(message);
-  auto beat = std::make_shared<std::function<void()>>();
-  *beat = [this, call, beat] {
-    if (call_.get() != call) return;
-    v1::PeerMessage heartbeat;
-    heartbeat.mutable_heartbeat()->mutable_progress()->set_phase("training");
-    Say(heartbeat);
-    env_.executor.RunAfter(kHeartbeat, guard_.Wrap([beat] { (*beat)(); }));
-  };
-  (*beat)();
+  Beat(call);
+}
+
+void ScriptedPeer::Beat(const Call* call) {
+  if (call_.get() != call) return;
+  v1::PeerMessage heartbeat;
+  heartbeat.mutable_heartbeat()->mutable_progress()->set_phase("training");
+  Say(heartbeat);
+  env_.executor.RunAfter(kHeartbeat, guard_.Wrap([this, call] { Beat(call); }));
 }
 
 void ScriptedPeer::Say(const v1::PeerMessage& message) { call_->Write(Pack(message)); }

@@ -26,6 +26,7 @@ class ScriptedPeer {
 
  private:
   void Dial();
+  void Beat(const Call* call);  // until another call has taken its place
   void Say(const v1::PeerMessage& message);
   void OnMessage(const v1::CoordinatorMessage& message);
   void OnWelcome(const v1::Welcome& welcome);

@@ -95,11 +95,10 @@ TEST(SqliteStore, AnUpdateIsAllOrNothing) {
   std::unique_ptr<Store> store = Open(directory.path());
   for (const RunUpdate& update : Updates()) ASSERT_TRUE(store->Apply(update).ok());
   const std::string before = Text(*store->Load());
-  RunUpdate twice;
+  RunUpdate twice = Updates()[3];  // its round is there already, which is found late
   twice.epoch = 9;
-  twice.leases = LeaseRecords{1, {}};
   twice.header = Header(3);
-  twice.round.emplace().set_version(2);  // is there already: the transaction fails at its end
+  twice.leases->next = 1;
   EXPECT_FALSE(store->Apply(twice).ok());
   EXPECT_EQ(Text(*store->Load()), before);
 }
