@@ -89,23 +89,26 @@ TEST(SimRunTest, CoordinatorKilledAtManyInstantsAndRestarted) {
   }
 }
 
-// If this failed, a peer that is back before anybody takes it for dead would be waited for in vain: its new process knows
-// nothing of the exchange that its old one was in.
+// If this failed, a peer that is back before anybody takes it for dead would be waited for in vain:
+// its new process knows nothing of the exchange that its old one was in.
 TEST(SimRunTest, PeerKilledAndBackAtOnce) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SimCluster cluster(seed, {});
     ASSERT_TRUE(cluster.RunToVersion(2)) << cluster.world().LogText();
     // An exchange takes some 7 ms of each half second: most instants here lie in one.
-    cluster.world().RunFor(absl::Milliseconds(seed < 40 ? 495 + static_cast<int64_t>(seed) / 2 : 10 * seed));
+    cluster.world().RunFor(
+        absl::Milliseconds(seed < 40 ? 495 + static_cast<int64_t>(seed) / 2 : 10 * seed));
     cluster.world().Kill("p1");
     cluster.world().RunFor(absl::Milliseconds(1));
     cluster.world().Restart("p1");
-    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n" << cluster.world().LogText();
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n"
+                                                     << cluster.world().LogText();
     ExpectSealedEqual(cluster, 3, 10);
   }
 }
 
-// If this failed, two deaths at once would stop a run that still has its quorum, or the coordinator's and a peer's.
+// If this failed, two deaths at once would stop a run that still has its quorum, or the
+// coordinator's and a peer's.
 TEST(SimRunTest, TwoKilledTogether) {
   for (uint64_t seed = 0; seed < 40; ++seed) {
     SimClusterSettings settings;
@@ -120,7 +123,8 @@ TEST(SimRunTest, TwoKilledTogether) {
     cluster.world().RunFor(absl::Milliseconds(700 * static_cast<int64_t>(seed % 6)));
     cluster.world().Restart("p2");
     cluster.world().Restart(second);
-    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n" << cluster.world().LogText();
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n"
+                                                     << cluster.world().LogText();
     ExpectSealedEqual(cluster, 5, 10);
   }
 }
@@ -133,7 +137,8 @@ TEST(SimRunTest, LinksBreakAtManyBytes) {
     cluster.world().network().BreakCallsAfter("p1", "p2", 997 * seed);
     cluster.world().network().BreakCallsAfter("p3", "p1", 1499 * seed);
     cluster.world().network().BreakCallsAfter("p2", "coordinator", 71 * seed);
-    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n" << cluster.world().LogText();
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n"
+                                                     << cluster.world().LogText();
     ExpectSealedEqual(cluster, 3, 10);
   }
 }

@@ -56,7 +56,7 @@ class SimCluster {
   std::map<std::string, absl::Status> finished_;
   std::map<std::string, StubTrainer*> trainers_;  // of living peers
   const std::shared_ptr<MemoryStore::Disk> store_ = std::make_shared<MemoryStore::Disk>();
-  SimWorld world_;                                // destroyed first: its processes use the above
+  SimWorld world_;  // destroyed first: its processes use the above
 };
 
 }  // namespace atolld
