@@ -130,9 +130,11 @@ std::string ReportJson(const LocalReport& report) {
 std::vector<std::string> ReportTable(const LocalReport& report) {
   const double ours = report.bytes_sent_per_peer_per_round;
   std::vector<std::vector<std::string>> rows = {
-      {"run", absl::StrCat(report.run_id, ": ", report.rounds, " rounds of ", report.inner_steps,
-                           " steps, ", report.peers_started, " peers, ",
-                           WithThousands(report.parameters), " parameters, ", report.codec)},
+      {"run", report.run_id},
+      {"rounds", absl::StrCat(report.rounds, " of ", report.inner_steps, " steps, ",
+                              report.peers_started, " peers")},
+      {"model",
+       absl::StrCat(WithThousands(report.parameters), " parameters, updates in ", report.codec)},
       {"validation loss before", absl::StrCat(LossText(report.initial_val_loss), " nats a byte")},
       {"validation loss after", absl::StrCat(LossText(report.final_val_loss), " nats a byte")},
       {"tokens", WithThousands(report.tokens)},

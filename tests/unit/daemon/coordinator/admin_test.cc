@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // One admin call and all that it was answered.
 template <typename Message>
@@ -64,7 +65,8 @@ TEST(Admin, ShowsTheWholeRun) {
   EXPECT_EQ(status.peers(0).progress().phase(), "training");
   EXPECT_EQ(status.rounds(1).train_loss(), 2);
   EXPECT_GT(status.elapsed_seconds(), 6);
-  EXPECT_THAT(status.events(), Contains(HasSubstr("round 3: committed by a, b")));
+  EXPECT_THAT(status.events(), Contains(HasSubstr("version 0 was made by")));
+  EXPECT_THAT(status.events(), Not(Contains(HasSubstr("committed by"))));  // rounds() says it
 }
 
 // Would break: the live view misses a round, shows one twice, or floods its reader.
@@ -86,7 +88,7 @@ TEST(Admin, AWatcherGetsEverythingOnceUntilTheSeal) {
   }
   EXPECT_EQ(versions, (std::vector<uint64_t>{1, 2, 3, 4, 5}));
   EXPECT_EQ(evaluations, 4u);
-  EXPECT_EQ(std::count(events.begin(), events.end(), "round 4: committed by a, b"), 1);
+  EXPECT_EQ(std::count(events.begin(), events.end(), "the run is sealed at version 5"), 1);
   EXPECT_LE(asker.answers.size(), 20u);
   EXPECT_EQ(asker.answers.back().phase(), "sealed");
   EXPECT_EQ(asker.answers.back().seal().version(), 5u);
