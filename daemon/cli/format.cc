@@ -39,6 +39,7 @@ std::string FormatRate(double per_second) {
 }
 
 std::string FormatSeconds(double seconds) {
+  if (seconds < 9.95) return absl::StrFormat("%.1f s", std::max(seconds, 0.0));
   const int64_t whole = std::llround(std::clamp(seconds, 0.0, 1e12));
   if (whole < 60) return absl::StrCat(whole, " s");
   if (whole < 3600) return absl::StrFormat("%d:%02d", whole / 60, whole % 60);

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
@@ -104,8 +105,20 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
   return lines;
 }
 
+std::vector<std::string> NotableEvents(const v1::RunStatus& status) {
+  std::vector<std::string> events;
+  for (const std::string& event : status.events()) {
+    const bool round =
+        absl::StartsWith(event, "round ") && absl::StrContains(event, ": committed by ");
+    const bool evaluation =
+        absl::StartsWith(event, "version ") && absl::StrContains(event, ": validation loss ");
+    if (!round && !evaluation) events.push_back(event);
+  }
+  return events;
+}
+
 std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::RunStatus& status) {
-  std::vector<std::string> lines(status.events().begin(), status.events().end());
+  std::vector<std::string> lines = NotableEvents(status);
   if (!status.reason().empty() && status.reason() != told_reason_) {
     lines.push_back(absl::StrCat("waiting: ", status.reason()));
   }
@@ -124,8 +137,8 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
     const v1::RoundRecord& round = it->second;
     tell_evaluations(it->first);
     lines.push_back(absl::StrFormat(
-        "round %d of %d: training loss %.4f, %d contributors, %s tokens, trained %.1f s, exchanged "
-        "%.1f s",
+        "round %d of %d: training loss %.4f, %d contributors, %s tokens, trained %.2f s, exchanged "
+        "%.2f s",
         it->first, rounds, round.train_loss(), round.contributors(), WithThousands(round.tokens()),
         round.train_seconds(), round.exchange_seconds()));
     told_round_ = it->first;

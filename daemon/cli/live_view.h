@@ -21,6 +21,10 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
                                         const std::map<std::string, std::string>& notes,
                                         double elapsed_seconds, size_t width);
 
+// The events of a status that its records do not tell as well: without "round 3: committed by ..."
+// and "version 3: validation loss ...".
+std::vector<std::string> NotableEvents(const v1::RunStatus& status);
+
 // What became known with a status: one line a round, an evaluation, an event, and one when the
 // phase changes to a waiting one. Remembers what it has told.
 class PlainLines {

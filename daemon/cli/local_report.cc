@@ -133,8 +133,7 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
       {"run", report.run_id},
       {"rounds", absl::StrCat(report.rounds, " of ", report.inner_steps, " steps, ",
                               report.peers_started, " peers")},
-      {"model",
-       absl::StrCat(WithThousands(report.parameters), " parameters, updates in ", report.codec)},
+      {"parameters", WithThousands(report.parameters)},
       {"validation loss before", absl::StrCat(LossText(report.initial_val_loss), " nats a byte")},
       {"validation loss after", absl::StrCat(LossText(report.final_val_loss), " nats a byte")},
       {"tokens", WithThousands(report.tokens)},
@@ -142,7 +141,7 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
        absl::StrCat(FormatSeconds(report.wall_seconds), " from the first step to the last commit")},
       {"compute utilisation", absl::StrFormat("%.1f %%", report.compute_utilization * 100)},
   };
-  rows.push_back({"sent a peer a round", FormatBytes(ours)});
+  rows.push_back({"sent a peer a round", absl::StrCat(FormatBytes(ours), " as ", report.codec)});
   if (report.peers_started > 1) {
     rows.push_back({"  the same in fp32", Compared(report.fp32_bytes_per_peer_per_round, ours)});
     rows.push_back({"  fp32 data parallel, every step",

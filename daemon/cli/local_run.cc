@@ -186,7 +186,7 @@ class LocalRun {
       if (screen_ == nullptr) {
         for (const std::string& line : lines) Say(line);
       } else {
-        for (const std::string& event : status.events()) Say(event);
+        for (const std::string& event : NotableEvents(status)) Say(event);
       }
       for (const v1::PeerStatus& peer : status.peers()) {
         for (LocalProcess& process : layout_.processes) {
@@ -241,13 +241,13 @@ class LocalRun {
       if (by_itself && history_.sealed()) gone.untold = false;
       if (!gone.untold || (by_itself && MonotonicSeconds() - gone.since < kNewsSeconds)) continue;
       gone.untold = false;
+      const bool alone = is_peer(i) && !processes_.any_peer_running();
       Say(absl::StrCat(NameOf(i), " (pid ", gone.change.pid, ") ",
                        exit ? Describe(*exit) : "has ended", "; ",
-                       is_peer(i) ? "the others go on" : "peers keep training",
+                       alone        ? "no peer runs now, the run waits for one (Ctrl-C ends it)"
+                       : is_peer(i) ? "the others go on"
+                                    : "peers keep training",
                        ". Start it again with: ", ShellCommand(layout_.processes[i].command)));
-      if (is_peer(i) && !processes_.any_peer_running() && !history_.sealed()) {
-        Say("no peer is running: the run waits for one. Ctrl-C ends it.");
-      }
     }
   }
 

@@ -110,9 +110,16 @@ double RunHistory::bytes_sent_per_peer_per_round() const {
 
 double RunHistory::compute_utilization() const {
   if (peers_.empty() || wall_seconds() <= 0) return 0;
-  double sum = 0;
-  for (const auto& [id, peer] : peers_) sum += peer.train_seconds / wall_seconds();
-  return std::min(sum / static_cast<double>(peers_.size()), 1.0);
+  const auto peers = static_cast<double>(peers_.size());
+  // Two counts that can each only miss something: heartbeats are seconds old, and rounds leave out
+  // the training that was never committed.
+  double by_heartbeats = 0;
+  for (const auto& [id, peer] : peers_) by_heartbeats += peer.train_seconds;
+  double by_rounds = 0;
+  for (const auto& [version, round] : rounds_) {
+    by_rounds += round.train_seconds() * round.contributors();
+  }
+  return std::min(std::max(by_heartbeats, by_rounds) / peers / wall_seconds(), 1.0);
 }
 
 }  // namespace atolld

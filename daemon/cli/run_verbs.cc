@@ -79,7 +79,7 @@ int Watch(const RunOptions& options) {
       if (screen == nullptr) {
         PrintLines(lines);
       } else {
-        for (const std::string& event : status.events()) screen->PrintAbove(event);
+        for (const std::string& event : NotableEvents(status)) screen->PrintAbove(event);
       }
     }
     if (screen != nullptr) {

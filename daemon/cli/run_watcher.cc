@@ -15,14 +15,14 @@ constexpr auto kRedial = std::chrono::milliseconds(300);
 }  // namespace
 
 RunWatcher::RunWatcher(std::string address, Waker& waker)
-    : client_(std::move(address)), waker_(waker), thread_([this] { Watch(); }) {}
+    : address_(std::move(address)), waker_(waker), thread_([this] { Watch(); }) {}
 
 RunWatcher::~RunWatcher() {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
+    if (asking_ != nullptr) asking_->Cancel();
   }
-  client_.Cancel();
   stopped_.notify_all();
   thread_.join();
 }
@@ -30,10 +30,13 @@ RunWatcher::~RunWatcher() {
 void RunWatcher::Watch() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
+    // A new one each time: one that has found nobody waits for seconds before it looks again.
+    AdminClient client(address_);
+    asking_ = &client;
     lock.unlock();
     // However it ends: the coordinator is away, and comes back or not; who owns the run knows
     // better.
-    client_
+    client
         .WatchRun(kInterval,
                   [this](const v1::RunStatus& status) {
                     const std::lock_guard<std::mutex> guard(mutex_);
@@ -43,6 +46,7 @@ void RunWatcher::Watch() {
                   })
         .IgnoreError();
     lock.lock();
+    asking_ = nullptr;
     stopped_.wait_for(lock, kRedial, [this] { return stop_; });
   }
 }

@@ -30,11 +30,12 @@ class RunWatcher {
  private:
   void Watch();
 
-  AdminClient client_;
+  const std::string address_;
   Waker& waker_;
   std::mutex mutex_;
   std::condition_variable stopped_;
   bool stop_ = false;                   // guarded by mutex_
+  AdminClient* asking_ = nullptr;       // guarded by mutex_: the thread's, while it watches
   std::vector<v1::RunStatus> waiting_;  // guarded by mutex_
   std::thread thread_;                  // last: it uses all the others
 };

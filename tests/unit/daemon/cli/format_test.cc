@@ -25,7 +25,8 @@ TEST(FormatTest, NumbersReadAsPeopleWriteThem) {
   EXPECT_EQ(FormatSeconds(59.4), "59 s");
   EXPECT_EQ(FormatSeconds(187), "3:07");
   EXPECT_EQ(FormatSeconds(3729), "1:02:09");
-  EXPECT_EQ(FormatSeconds(-5), "0 s");
+  EXPECT_EQ(FormatSeconds(2.54), "2.5 s");
+  EXPECT_EQ(FormatSeconds(-5), "0.0 s");
   EXPECT_EQ(FormatRatio(3.96), "4.0x");
   EXPECT_EQ(FormatRatio(101), "101x");
 }

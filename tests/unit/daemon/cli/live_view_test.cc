@@ -89,6 +89,8 @@ TEST(PlainLinesTest, TellsEachThingOnce) {
   AddRound(&first, 1, 10, 3.0);
   AddRound(&first, 2, 20, 2.5);
   first.add_events("peer-1 joined");
+  first.add_events("round 1: committed by peer-1, peer-2");
+  first.add_events("version 0: validation loss 5.5000 nats a token");
   history.Take(first, 1020);
   EXPECT_THAT(plain.Tell(history, first),
               ElementsAre("peer-1 joined",

@@ -49,6 +49,18 @@ TEST(RunHistoryTest, CountersGoOnOverRestartsOfAPeer) {
   EXPECT_DOUBLE_EQ(history.compute_utilization(), 0.9);
 }
 
+TEST(RunHistoryTest, UtilizationCountsRoundsThatHeartbeatsMissed) {
+  // Broken: a run of a few seconds, with hardly a heartbeat, would look idle.
+  RunHistory history;
+  v1::RunStatus status = StatusAt(1, 1, 10);
+  AddRound(&status, 1, 10, 2.0);
+  status.mutable_rounds(0)->set_train_seconds(8);
+  AddPeer(&status, "peer-1", 0, 0, 1);
+  AddPeer(&status, "peer-2", 0, 0, 1);
+  history.Take(status, 1010);
+  EXPECT_DOUBLE_EQ(history.compute_utilization(), 0.8);
+}
+
 TEST(RunHistoryTest, WhatIsKnownStaysKnown) {
   // Broken: a coordinator that has just started, and knows less, would unseal a run or empty the
   // report.
