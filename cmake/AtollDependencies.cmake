@@ -1,4 +1,5 @@
-# Every library that Atoll stands on; all come from Debian packages (docs/dependencies.md says why each).
+# Every library that Atoll stands on; all come from Debian packages. docs/dependencies.md says why
+# each.
 include(GoogleTest)
 
 find_package(Threads REQUIRED)

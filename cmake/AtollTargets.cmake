@@ -2,7 +2,8 @@
 #
 #   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2)
 #   atoll_binary(name SOURCES main.cc DEPENDS lib1)          lands in <build>/bin
-#   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit])  a GoogleTest program, one ctest entry a test
+#   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit])
+#                                          a GoogleTest program, one ctest entry a test
 
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -18,7 +19,8 @@ target_compile_options(atoll_options INTERFACE
 target_include_directories(atoll_options INTERFACE ${PROJECT_SOURCE_DIR})
 
 if(ATOLL_SANITIZE)
-  add_compile_options(-fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options(
+    -fsanitize=${ATOLL_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${ATOLL_SANITIZE})
 endif()
 

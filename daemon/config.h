@@ -52,8 +52,8 @@ struct Config {
   } inner;
   struct Outer {  // [outer]
     std::string rule = "nesterov";
-    double learning_rate = 0.7;       // with rule "average", where the file does not say: 1
-    double momentum = 0.9;            // with rule "average", where the file does not say: 0; it has none
+    double learning_rate = 0.7;  // with rule "average", where the file does not say: 1
+    double momentum = 0.9;       // with rule "average", where the file does not say: 0; it has none
   } outer;
   struct Exchange {              // [exchange]
     std::string codec = "int8";  // "+zstd" may follow

@@ -32,7 +32,7 @@ namespace atolld {
 
 using Task = std::function<void()>;
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // Time and threads
 
 class Executor {
@@ -62,7 +62,7 @@ class Executor {
   virtual uint64_t Random() = 0;
 };
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // Files. Synchronous: call it from the pool, or at start before the loop runs. Paths are absolute.
 // Errors: NOT_FOUND, RESOURCE_EXHAUSTED (disk full: ENOSPC, EDQUOT), PERMISSION_DENIED, else
 // UNKNOWN; each names the path.
@@ -109,7 +109,7 @@ absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint
 absl::Status WriteFileDurably(Files& files, const std::string& path,
                               absl::Span<const uint8_t> bytes);
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // Network. Every RPC, unary ones too, is one bidirectional call that carries frames.
 
 // One message: a serialised protobuf without its field 15, and that field's bytes (bulk data, may
@@ -186,7 +186,7 @@ class Transport {
                                      absl::Duration deadline) = 0;
 };
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 // Where a process says what happened. One line a call; begin it with the round it is about ("round
 // 12: ..."). Any thread.

@@ -174,7 +174,8 @@ void Run::OnEvaluated(const v1::Evaluated& evaluated) {
   evaluations_.push_back(record);
   out_.update.evaluations.push_back(record);
   Say(absl::StrFormat("version %d: validation loss %.4f nats a token", record.version(),
-                      record.loss()));
+                      record.loss()),
+      RunOutput::Severity::kRecord);
 }
 
 }  // namespace atolld

@@ -31,7 +31,8 @@ struct RunSettings {
 };
 
 struct RunOutput {
-  enum class Severity { kInfo, kWarning, kError };
+  // kRecord: what the run's rounds and evaluations tell an operator already; for the log alone.
+  enum class Severity { kRecord, kInfo, kWarning, kError };
   struct Send {
     SessionId session;
     v1::CoordinatorMessage message;

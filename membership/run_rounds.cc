@@ -189,7 +189,8 @@ void Run::Commit(absl::Time now) {
       roster_.SetState(peer, header.version());
   }
   roster_changed_ = true;
-  Say(absl::StrCat("round ", header.version(), ": committed by ", absl::StrJoin(included, ", ")));
+  Say(absl::StrCat("round ", header.version(), ": committed by ", absl::StrJoin(included, ", ")),
+      RunOutput::Severity::kRecord);
   v1::CoordinatorMessage message;
   *message.mutable_commit()->mutable_header() = header;
   SendToAll(message);

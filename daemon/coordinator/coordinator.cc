@@ -182,7 +182,7 @@ void Coordinator::State::Deliver(const RunOutput& output) {
                   : event.severity == RunOutput::Severity::kWarning ? Log::Level::kWarning
                                                                     : Log::Level::kInfo,
                   event.line);
-    admin->AddEvent(event.line);
+    if (event.severity != RunOutput::Severity::kRecord) admin->AddEvent(event.line);
   }
   for (const RunOutput::Send& send : output.sends) {
     const auto it = sessions.find(send.session);

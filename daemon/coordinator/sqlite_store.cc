@@ -63,6 +63,11 @@ absl::Status SqliteStore::Error(int code) const {
 
 absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files,
                                                          const std::string& directory) {
+  return Open(files, directory, Options());
+}
+
+absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files, const std::string& directory,
+                                                         const Options& options) {
   RETURN_IF_ERROR(files.MakeDirectories(directory));
   const std::string path = absl::StrCat(directory, "/coordinator.db");
   sqlite3* database = nullptr;
@@ -70,18 +75,21 @@ absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files,
       sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   std::unique_ptr<SqliteStore> store(new SqliteStore(path, database));
   RETURN_IF_ERROR(store->Error(opened));
-  RETURN_IF_ERROR(store->Prepare());
+  RETURN_IF_ERROR(store->Prepare(options));
   // The file's own name must survive a power cut too.
   RETURN_IF_ERROR(files.SyncDirectory(directory));
   return std::unique_ptr<Store>(std::move(store));
 }
 
-absl::Status SqliteStore::Prepare() {
+absl::Status SqliteStore::Prepare(const Options& options) {
   // Exclusive: the lock is kept between transactions, so a second process finds it taken. It must
   // be set before the first access in WAL mode.
   RETURN_IF_ERROR(Execute("PRAGMA locking_mode = EXCLUSIVE"));
   RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
   RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
+  if (options.most_pages != 0) {
+    RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA max_page_count = ", options.most_pages).c_str()));
+  }
   RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
   uint64_t version = 0;
   {

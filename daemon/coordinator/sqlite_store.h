@@ -16,10 +16,16 @@ namespace atolld {
 
 class SqliteStore final : public Store {
  public:
+  struct Options {
+    uint32_t most_pages = 0;  // of the database, 4 KiB each; 0: as many as the disk holds
+  };
+
   // Opens or makes `directory`/coordinator.db. Errors name the file. FAILED_PRECONDITION: another
   // process has it open, or a newer release wrote it. DATA_LOSS: it is no such database.
   // RESOURCE_EXHAUSTED: no space.
   static absl::StatusOr<std::unique_ptr<Store>> Open(Files& files, const std::string& directory);
+  static absl::StatusOr<std::unique_ptr<Store>> Open(Files& files, const std::string& directory,
+                                                     const Options& options);
 
   ~SqliteStore() override;
   SqliteStore(const SqliteStore&) = delete;
@@ -33,7 +39,7 @@ class SqliteStore final : public Store {
  private:
   SqliteStore(std::string path, sqlite3* database);
 
-  absl::Status Prepare();  // pragmas and schema
+  absl::Status Prepare(const Options& options);  // pragmas and schema
   absl::Status Execute(const char* sql);
   absl::Status Write(const RunUpdate& update);
   absl::Status WriteRun(const RunUpdate& update);

@@ -79,9 +79,12 @@ void CoordinatorLink::OnClosed(const absl::Status& status) {
     events_.on_refused(status);
     return;
   }
-  if (was_up || failed_dials_ == 0) {
-    env_.log.Warning(absl::StrCat(was_up ? "lost the coordinator at " : "no coordinator at ",
-                                  address_, " (", status.message(), "); dialling again"));
+  if (was_up) {
+    env_.log.Warning(absl::StrCat("lost the coordinator at ", address_, " (", status.message(),
+                                  "); training goes on, dialling again"));
+  } else if (failed_dials_ == 0) {
+    env_.log.Info(absl::StrCat("no coordinator at ", address_, " yet; dialling again (",
+                               status.message(), ")"));
   }
   ScheduleRedial();
   if (was_up) events_.on_down();

@@ -95,7 +95,7 @@ v1::Hello Peer::Hello() const {
   return hello;
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // The coordinator's word
 
 void Peer::OnMessage(const v1::CoordinatorMessage& message) {
@@ -104,7 +104,11 @@ void Peer::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kWelcome:
       return OnWelcome(message.welcome());
     case v1::CoordinatorMessage::kMakeInitialState: {
-      if (!worker_ || keeper_.has_state()) return;
+      if (keeper_.has_state()) {
+        if (keeper_.version() == 0) SendInitialState();  // made, but never recorded there
+        return;
+      }
+      if (!worker_) return;
       env_.log.Info("making the initial parameters");
       making_initial_state_ = true;
       v1::DaemonMessage order;
@@ -200,12 +204,14 @@ void Peer::SendSynced() {
   link_.Send(message);
 }
 
+void Peer::SendInitialState() {
+  v1::PeerMessage message;
+  *message.mutable_initial_state()->mutable_genesis() = keeper_.genesis();
+  link_.Send(message);
+}
+
 void Peer::OnOpened() {
-  if (std::exchange(making_initial_state_, false)) {
-    v1::PeerMessage message;
-    *message.mutable_initial_state()->mutable_genesis() = keeper_.genesis();
-    link_.Send(message);
-  }
+  if (std::exchange(making_initial_state_, false)) SendInitialState();
   SendSynced();
   runner_.OnOpened();
 }
@@ -221,7 +227,7 @@ void Peer::OnDigest(uint64_t version, const Digest& state) {
   CheckSealed();
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // The worker
 
 void Peer::OnWorkerConfigured(const v1::WorkerConfigured& configured) {
@@ -284,7 +290,7 @@ void Peer::OnWorkerLost(const absl::Status& why) {
   runner_.OnWorkerLost();
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // The end
 
 void Peer::OnSealed(const v1::Seal& seal) {

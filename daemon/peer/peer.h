@@ -57,6 +57,7 @@ class Peer {
   void OnDigest(uint64_t version, const Digest& state);
   void SendWorkerReady();
   void SendSynced();
+  void SendInitialState();
   void CheckSealed();
   void CheckFarewell();
   void Finish(const absl::Status& status, const std::string& farewell);

@@ -147,16 +147,34 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
           if (done) done();
           return Advance();
         }
-        if (absl::IsNotFound(*status) && entries_ == nullptr) {
-          FetchEntries(shared_header->version());
-        } else {
-          Broken(Annotate(*status, absl::StrCat("entry ", shared_header->version())));
-        }
+        const absl::Status why =
+            Annotate(*status, absl::StrCat("entry ", shared_header->version()));
+        if (entries_ != nullptr) return LeaveDonor(why);
+        if (absl::IsNotFound(*status)) return FetchEntries(shared_header->version());
+        Broken(why);
       }));
+}
+
+// What a donor gave is no successor of our state: ask the others before giving up.
+void ReplicaKeeper::LeaveDonor(const absl::Status& why) {
+  entries_.reset();
+  if (++bad_donors_ >= donors_.size()) return Broken(why);
+  env_.log.Warning(absl::StrCat("a donor's ", why.message(), "; asking another"));
+  std::rotate(donors_.begin(), donors_.begin() + 1, donors_.end());
+  RetryLater();
+}
+
+void ReplicaKeeper::RetryLater() {
+  if (std::exchange(retry_pending_, true)) return;
+  env_.executor.RunAfter(kFetchPause, guard_.Wrap([this] {
+    retry_pending_ = false;
+    Advance();
+  }));
 }
 
 void ReplicaKeeper::OnCommitted(const v1::EntryHeader& header) {
   Adopt();
+  bad_donors_ = 0;
   if (prepared_version_ <= version_) prepared_ = SharedBytes();
   events_.on_committed(header);
   ComputeDigest();
@@ -164,12 +182,18 @@ void ReplicaKeeper::OnCommitted(const v1::EntryHeader& header) {
 }
 
 FetchSource ReplicaKeeper::Source() const {
-  return FetchSource{genesis_.spec().run_id(), donors_, failure_timeout_};
+  FetchSource source;
+  source.run_id = genesis_.spec().run_id();
+  source.donors = donors_;
+  source.failure_timeout = failure_timeout_;
+  const absl::StatusOr<const Codec*> codec = FindCodec(genesis_.spec().exchange().codec());
+  if (codec.ok() && grid_.elements() > 0) source.payload_limit = MaxPayloadBytes(grid_, **codec);
+  return source;
 }
 
 void ReplicaKeeper::FetchMissing() {
   if (broken_ || held_ || opening_ || committing_ || donors_.empty()) return;
-  if (entries_ != nullptr || snapshot_ != nullptr) return;
+  if (entries_ != nullptr || snapshot_ != nullptr || retry_pending_) return;
   if (replica_ == nullptr) {
     if (genesis_.state_digest().empty()) return;
     return FetchSnapshot();
@@ -190,16 +214,9 @@ void ReplicaKeeper::FetchEntries(uint64_t last) {
   events.on_done = guard_.Wrap([this](absl::Status status) {
     entries_.reset();
     if (absl::IsNotFound(status)) return FetchSnapshot();
-    if (!status.ok() && !retry_pending_) {
-      env_.log.Warning(absl::StrCat("entries: ", status.message(), "; asking again"));
-      retry_pending_ = true;
-      env_.executor.RunAfter(kFetchPause, guard_.Wrap([this] {
-        retry_pending_ = false;
-        Advance();
-      }));
-      return;
-    }
-    Advance();
+    if (status.ok()) return Advance();
+    env_.log.Warning(absl::StrCat("entries: ", status.message(), "; asking again"));
+    RetryLater();
   });
   entries_ = std::make_unique<EntryFetch>(env_, Source(), version_ + 1, last, std::move(events));
 }
@@ -211,13 +228,8 @@ void ReplicaKeeper::FetchSnapshot() {
       env_, Source(), dir_, genesis_, guard_.Wrap([this](absl::Status status) {
         snapshot_.reset();
         if (status.ok()) return Reopen();
-        if (retry_pending_) return;
         env_.log.Warning(absl::StrCat("snapshot: ", status.message(), "; asking again"));
-        retry_pending_ = true;
-        env_.executor.RunAfter(kFetchPause, guard_.Wrap([this] {
-          retry_pending_ = false;
-          Advance();
-        }));
+        RetryLater();
       }),
       guard_.Wrap([](uint64_t, uint64_t) {}));
 }

@@ -91,6 +91,8 @@ class ReplicaKeeper {
   void Reopen();
   void ComputeDigest();
   void AdvanceSnapshots();
+  void LeaveDonor(const absl::Status& why);
+  void RetryLater();
   void Broken(const absl::Status& status);
   FetchSource Source() const;
 
@@ -122,6 +124,7 @@ class ReplicaKeeper {
   bool snapshotting_ = false;
   bool broken_ = false;
   bool retry_pending_ = false;
+  size_t bad_donors_ = 0;  // in a row whose entry was no successor of our state
   std::unique_ptr<EntryFetch> entries_;
   std::unique_ptr<SnapshotFetch> snapshot_;
   CallbackGuard guard_;

@@ -47,7 +47,7 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
   if (vote_) SendVote();
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // Training
 
 void RoundRunner::OnTrain(const v1::Train& train) {
@@ -162,7 +162,7 @@ void RoundRunner::SendReady() {
   events_.send(message);
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // Evaluation
 
 void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
@@ -195,7 +195,7 @@ void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {
   keeper_.HoldCommits(false);
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // Exchange
 
 void RoundRunner::AcceptExchange(std::unique_ptr<Call> call) {
@@ -299,7 +299,7 @@ void RoundRunner::OnReducerUnreachable(const std::string& reducer, const absl::S
   events_.send(message);
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 // The replica has moved
 
 void RoundRunner::OnOpened() { GoOn(); }
@@ -356,7 +356,7 @@ void RoundRunner::OnDigest() {
   if (update_ && exchange_ == nullptr) SendReady();
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// -----------------------------------------------------------------------------------------------
 
 void RoundRunner::Drain() {
   draining_ = true;
@@ -375,34 +375,6 @@ bool RoundRunner::idle() const {
 
 void RoundRunner::CheckIdle() {
   if (draining_ && idle()) env_.executor.Post(guard_.Wrap([this] { events_.on_idle(); }));
-}
-
-std::vector<v1::SampleRange> RoundRunner::samples() const {
-  if (update_) return {update_->ready.samples().begin(), update_->ready.samples().end()};
-  if (assigned_) return {assigned_->samples().begin(), assigned_->samples().end()};
-  return {};
-}
-
-const char* RoundRunner::phase() const {
-  if (keeper_.syncing()) return "syncing";
-  if (!worker_ready_ || !keeper_.has_state()) return "starting";
-  if (exchange_ != nullptr) return "exchanging";
-  if (evaluate_) return "evaluating";
-  if (training_) return "training";
-  return "waiting";
-}
-
-v1::PeerProgress RoundRunner::progress() const {
-  v1::PeerProgress progress;
-  progress.set_phase(phase());
-  progress.set_version(keeper_.version());
-  progress.set_step(newest_progress_.step());
-  progress.set_steps(newest_progress_.steps());
-  progress.set_loss(newest_progress_.loss());
-  progress.set_tokens_per_second(newest_progress_.tokens_per_second());
-  progress.set_exchange_bytes_sent(traffic_.sent_bytes);
-  progress.set_train_seconds(train_seconds_);
-  return progress;
 }
 
 }  // namespace atolld

@@ -110,7 +110,7 @@ class RoundRunner {
   std::unique_ptr<Exchange> exchange_;
   uint32_t revision_ = 0;  // newest plan of the exchange
   absl::Time exchange_began_;
-  std::optional<v1::Vote> vote_;  // cast for what is prepared
+  std::optional<v1::Vote> vote_;               // cast for what is prepared
   std::optional<v1::Evaluate> evaluate_;       // the worker's, commits are held
   std::optional<v1::Evaluate> next_evaluate_;  // of a version still to be committed here
 

@@ -130,15 +130,17 @@ absl::Status CheckManifest(const v1::Manifest& manifest) {
   return absl::OkStatus();
 }
 
-// A set of contributors: one bit each, at least one of them set, none beyond the last contributor.
-absl::Status CheckBitmap(absl::string_view bitmap, int contributors) {
+// A set of contributors: one bit each, none beyond the last contributor, and at least one of them
+// set unless it may be empty.
+absl::Status CheckBitmap(absl::string_view bitmap, int contributors, bool may_be_empty = false) {
   if (bitmap.size() != static_cast<size_t>(contributors + 7) / 8) {
     return absl::InvalidArgumentError(
         absl::StrCat("a bitmap of ", bitmap.size(), " bytes for ", contributors, " contributors"));
   }
   unsigned any = 0;
   for (const char c : bitmap) any |= static_cast<unsigned char>(c);
-  if (any == 0) return absl::InvalidArgumentError("its set of contributors is empty");
+  if (any == 0 && !may_be_empty)
+    return absl::InvalidArgumentError("its set of contributors is empty");
   if (contributors % 8 != 0 &&
       (static_cast<unsigned char>(bitmap.back()) >> (contributors % 8)) != 0) {
     return absl::InvalidArgumentError("its bitmap names a contributor that the header lacks");
@@ -183,7 +185,9 @@ absl::Status CheckShard(const v1::ShardRecord& shard, uint64_t first_chunk, uint
   if (shard.reducer().empty() || shard.reducer().size() > kMaxNameBytes) {
     return absl::InvalidArgumentError("a reducer's name has 1 to 256 bytes");
   }
-  RETURN_IF_ERROR(CheckBitmap(shard.contributors(), contributors));
+  // The set of a shard whose every chunk is an exception says nothing.
+  const bool all_differ = static_cast<uint32_t>(shard.exceptions_size()) == shard.chunks();
+  RETURN_IF_ERROR(CheckBitmap(shard.contributors(), contributors, all_differ));
   uint64_t next = first_chunk;
   for (const v1::ChunkRecord& exception : shard.exceptions()) {
     if (exception.chunk() < next || exception.chunk() >= first_chunk + shard.chunks()) {

@@ -42,12 +42,15 @@ absl::Status RemoveUnlinkedSnapshots(Files& files, const std::string& dir, uint6
                                      const LogReader& log) {
   const uint64_t oldest = log.empty() ? loaded : log.first_version() - 1;
   ASSIGN_OR_RETURN(const std::vector<uint64_t> versions, ListSnapshots(files, dir));
+  bool removed = false;
   for (const uint64_t version : versions) {
     if (version < oldest && version < loaded) {
       RETURN_IF_ERROR(files.Remove(SnapshotPath(dir, version)));
+      removed = true;
     }
   }
-  return absl::OkStatus();
+  // One that came back after a crash would stand before a gap of the log.
+  return removed ? files.SyncDirectory(SnapshotsDirectory(dir)) : absl::OkStatus();
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Would fail if a wrong config, a missing file, a used port or a full disk did not end in one clear line."""
+"""Would fail if a wrong config, a missing file or a full disk did not end in one clear line."""
 
 import os
 import socket
@@ -10,7 +10,8 @@ from cluster import BIN, CONFIG, atoll, write_corpus
 
 
 def config_text(data, **changes):
-    values = dict(rounds=3, peers=2, quorum=2, steps=2, layers=1, width=32, data=data, error_feedback="false")
+    values = dict(rounds=3, peers=2, quorum=2, steps=2, layers=1, width=32, data=data,
+                  error_feedback="false")
     values.update(changes)
     return CONFIG.format(**values)
 
@@ -72,8 +73,8 @@ class BadInputTest(unittest.TestCase):
             self.skipTest("a full disk is made with a tmpfs, which needs root")
         mount = os.path.join(self.top.name, "small")
         os.mkdir(mount)
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", mount], check=False,
-                              capture_output=True)
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", mount],
+                              check=False, capture_output=True)
         if made.returncode != 0:
             self.skipTest("no tmpfs can be mounted here: " + made.stderr.decode())
         self.addCleanup(subprocess.run, ["umount", "-l", mount], check=False)
@@ -97,8 +98,8 @@ class BadInputTest(unittest.TestCase):
         config = os.path.join(self.top.name, "empty.toml")
         with open(config, "w", encoding="utf-8") as out:
             out.write("[peer]\nid = 7\n")
-        done = subprocess.run([os.path.join(BIN, "atolld"), "peer", "--config", config], capture_output=True,
-                              text=True, timeout=30, check=False)
+        done = subprocess.run([os.path.join(BIN, "atolld"), "peer", "--config", config],
+                              capture_output=True, text=True, timeout=30, check=False)
         self.check_refused(done, f"{config}:2")
 
 

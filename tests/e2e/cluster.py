@@ -1,4 +1,4 @@
-"""A small real run on loopback for the end-to-end tests: start it, look at it, kill parts of it, wait for conditions.
+"""A small real run on loopback for the end-to-end tests: start it, look at it, kill parts of it.
 
 Everything waits for a condition with a deadline; nothing sleeps for a fixed time and hopes.
 """
@@ -77,7 +77,8 @@ def wait_for(what, condition, seconds=60):
 class Cluster:
     """`atoll local` on a temporary directory."""
 
-    def __init__(self, rounds=30, peers=3, quorum=2, steps=5, layers=1, width=64, error_feedback=False):
+    def __init__(self, rounds=30, peers=3, quorum=2, steps=5, layers=1, width=64,
+                 error_feedback=False):
         self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
         self.dir = os.path.join(self.top, "run")
         self.json_path = os.path.join(self.top, "out.json")
@@ -86,12 +87,13 @@ class Cluster:
         data = os.path.join(self.top, "text.txt")
         write_corpus(data)
         with open(self.config, "w", encoding="utf-8") as out:
-            out.write(CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps, layers=layers,
-                                    width=width, data=data, error_feedback=str(error_feedback).lower()))
+            out.write(CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps,
+                                    layers=layers, width=width, data=data,
+                                    error_feedback=str(error_feedback).lower()))
         self.output = open(self.output_path, "w", encoding="utf-8")
         self.process = subprocess.Popen(
-            [os.path.join(BIN, "atoll"), "local", "--config", self.config, "--peers", str(peers),
-             "--dir", self.dir, "--json", self.json_path],
+            [os.path.join(BIN, "atoll"), "local", "--config", self.config,
+             "--peers", str(peers), "--dir", self.dir, "--json", self.json_path],
             stdout=self.output, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         self.restarted = []
 
@@ -116,8 +118,7 @@ class Cluster:
 
     def status(self):
         """What `atoll run show` says, or None while there is no coordinator."""
-        done = subprocess.run([os.path.join(BIN, "atoll"), "run", "show", "--dir", self.dir, "--json"],
-                              capture_output=True, text=True, timeout=30, check=False)
+        done = atoll("run", "show", "--dir", self.dir, "--json", timeout=30)
         if done.returncode != 0:
             return None
         return json.loads(done.stdout)
@@ -133,11 +134,13 @@ class Cluster:
         """Waits for a moment in which the round after `version` or a later one is being trained."""
         def trains():
             status = self.status()
-            return status and int(status.get("version", 0)) >= version and status.get("phase") == "training"
+            return (status and int(status.get("version", 0)) >= version and
+                    status.get("phase") == "training")
         return wait_for(f"training after version {version}", trains, seconds)
 
     def log(self, name):
-        with open(os.path.join(self.process_of(name)["dir"], "log.txt"), encoding="utf-8") as source:
+        path = os.path.join(self.process_of(name)["dir"], "log.txt")
+        with open(path, encoding="utf-8") as source:
             return source.read()
 
     def text(self):
@@ -155,9 +158,9 @@ class Cluster:
     def restart(self, name):
         """With the command that peers.json names, as a user would."""
         command = self.process_of(name)["command"]
-        log = open(os.path.join(self.top, name + ".restart.txt"), "w", encoding="utf-8")
-        process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], stdout=log, stderr=subprocess.STDOUT,
-                                   stdin=subprocess.DEVNULL)
+        with open(os.path.join(self.top, name + ".restart.txt"), "w", encoding="utf-8") as log:
+            process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], stdout=log,
+                                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         self.restarted.append(process)
         return process
 
@@ -204,7 +207,8 @@ class Cluster:
             sys.stderr.write(f"--- output of atoll local\n{self.text()}\n")
             for entry in self.peers_json():
                 try:
-                    sys.stderr.write(f"--- log of {entry['id']}\n" + "\n".join(self.log(entry["id"]).splitlines()[-40:]) + "\n")
+                    tail = "\n".join(self.log(entry["id"]).splitlines()[-40:])
+                    sys.stderr.write(f"--- log of {entry['id']}\n{tail}\n")
                 except OSError:
                     pass
         self.close()

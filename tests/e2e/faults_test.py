@@ -1,5 +1,7 @@
-"""Would fail if the death of one process, whichever it is, lost a round, stopped the run or split the replicas."""
+"""Would fail if one process's death lost a round, stopped the run or split the replicas."""
 
+import os
+import signal
 import unittest
 
 from cluster import Cluster, equal_digests, wait_for
@@ -13,7 +15,8 @@ class FaultsTest(unittest.TestCase):
             pid = cluster.kill("peer-2")
             before = cluster.version()
             cluster.wait_version(before + 3)
-            wait_for("atoll local says so", lambda: "peer-2" in cluster.text() and str(pid) in cluster.text())
+            wait_for("atoll local says so",
+                     lambda: "peer-2" in cluster.text() and str(pid) in cluster.text())
             cluster.restart("peer-2")
 
             def caught_up():
@@ -21,9 +24,10 @@ class FaultsTest(unittest.TestCase):
                 if not status:
                     return None
                 peers = {p["member"]["peer"]: p for p in status["peers"]}
-                same = (peers["peer-2"].get("state_version") == peers["peer-1"].get("state_version") and
-                        peers["peer-2"].get("state_digest") == peers["peer-1"].get("state_digest"))
-                return status if same and int(peers["peer-2"]["rounds_contributed"]) > 3 else None
+                back, other = peers["peer-2"], peers["peer-1"]
+                same = all(back.get(key) == other.get(key)
+                           for key in ("state_version", "state_digest"))
+                return status if same and int(back["rounds_contributed"]) > 3 else None
 
             wait_for("peer-2 holds the same digest and contributes again", caught_up)
             report = cluster.finish()
@@ -48,19 +52,24 @@ class FaultsTest(unittest.TestCase):
             self.assertTrue(equal_digests(report), report)
 
     def test_worker_killed_is_back_within_the_round(self):
-        with Cluster(rounds=30, steps=40) as cluster:
-            cluster.wait_mid_round(2)
+        # Rounds of a few seconds, as short as a worker's start allows.
+        with Cluster(rounds=5, steps=3000) as cluster:
+            cluster.wait_mid_round(1)
+            before = cluster.version()
             worker = wait_for("peer-1's worker", lambda: cluster.worker_pid("peer-1"))
             daemon = cluster.pid_of("peer-1")
-            import os
-            import signal
             os.kill(worker, signal.SIGKILL)
-            wait_for("a new worker", lambda: cluster.worker_pid("peer-1") not in (None, worker))
+            ready = "peer peer-1: its worker is ready"
+            wait_for("a new worker", lambda: cluster.log("coordinator").count(ready) == 2)
+            self.assertNotEqual(worker, cluster.worker_pid("peer-1"))
+            self.assertEqual(before, cluster.version(), "the round went by without a worker")
             report = cluster.finish()
             self.assertEqual(daemon, cluster.pid_of("peer-1"))
+            self.assertIn("the worker is gone (killed by signal 9", cluster.log("peer-1"))
+            self.assertNotIn("peer peer-1 died", cluster.log("coordinator"))
             self.assertTrue(equal_digests(report), report)
             contributed = {peer["id"]: peer["rounds_contributed"] for peer in report["peers"]}
-            self.assertEqual(30, contributed["peer-1"], "no round went by without it")
+            self.assertGreaterEqual(contributed["peer-1"], 3)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Would fail if a whole run on loopback did not train, did not end with equal replicas, or could not be replayed."""
+"""Would fail if a run did not train, did not end with equal replicas, or could not be replayed."""
 
 import glob
 import json
@@ -8,9 +8,9 @@ import unittest
 
 from cluster import Cluster, atoll, equal_digests
 
-KEYS = {"run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss", "tokens", "wall_seconds",
-        "compute_utilization", "parameters", "inner_steps", "codec", "bytes_sent_per_peer_per_round",
-        "fp32_bytes_per_peer_per_round", "state_digest", "peers"}
+KEYS = {"run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss", "tokens",
+        "wall_seconds", "compute_utilization", "parameters", "inner_steps", "codec",
+        "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round", "state_digest", "peers"}
 PEER_KEYS = {"id", "pid", "rounds_contributed", "tokens", "version", "state_digest", "exit"}
 
 
@@ -32,8 +32,8 @@ class RunTest(unittest.TestCase):
             self.assertEqual(30 * 3 * 5 * 4 * 32, report["tokens"])
             self.assertLessEqual(report["bytes_sent_per_peer_per_round"],
                                  0.27 * report["fp32_bytes_per_peer_per_round"])
-            self.assertTrue(math.isclose(report["fp32_bytes_per_peer_per_round"], 2 * 2 / 3 * 4 * report["parameters"],
-                                         rel_tol=1e-6))
+            self.assertTrue(math.isclose(report["fp32_bytes_per_peer_per_round"],
+                                         2 * 2 / 3 * 4 * report["parameters"], rel_tol=1e-6))
             self.assertEqual("int8", report["codec"])
             self.assertTrue(os.path.exists(os.path.join(cluster.dir, "model.safetensors")))
 
@@ -47,7 +47,8 @@ class RunTest(unittest.TestCase):
             listed = atoll("log", "list", "--dir", peer_dir)
             self.assertEqual(0, listed.returncode, listed.stderr)
 
-            generated = atoll("generate", "--dir", cluster.dir, "--prompt", "the ", "--tokens", "20")
+            generated = atoll("generate", "--dir", cluster.dir, "--prompt", "the ",
+                              "--tokens", "20")
             self.assertEqual(0, generated.returncode, generated.stderr)
             self.assertIn("the ", generated.stdout)
 

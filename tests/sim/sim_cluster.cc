@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 
 namespace atolld {
 
@@ -86,17 +85,6 @@ bool SimCluster::RunToSeal(absl::Duration limit) {
         return true;
       },
       limit);
-}
-
-std::string SimCluster::ListDisk(const std::string& peer) {
-  SimFiles files(world_.process(peer).disk());
-  std::string text;
-  for (const std::string& folder : {"/" + peer, "/" + peer + "/snapshots", "/" + peer + "/log"}) {
-    absl::StrAppend(&text, "\n", folder, ":");
-    const auto names = files.List(folder);
-    if (names.ok()) absl::StrAppend(&text, " ", absl::StrJoin(*names, " "));
-  }
-  return text;
 }
 
 absl::StatusOr<VerifyReport> SimCluster::Verify(const std::string& peer) {

@@ -44,7 +44,6 @@ class SimCluster {
 
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
 
-  std::string ListDisk(const std::string& peer);
   // The replayed log on a peer's disk.
   absl::StatusOr<VerifyReport> Verify(const std::string& peer);
 
@@ -57,7 +56,7 @@ class SimCluster {
   std::map<std::string, absl::Status> finished_;
   std::map<std::string, StubTrainer*> trainers_;  // of living peers
   const std::shared_ptr<MemoryStore::Disk> store_ = std::make_shared<MemoryStore::Disk>();
-  SimWorld world_;                                // destroyed first: its processes use the above
+  SimWorld world_;  // destroyed first: its processes use the above
 };
 
 }  // namespace atolld

@@ -49,6 +49,8 @@ GRPC_FOLDERS = ("daemon/transport", "daemon/cli", "worker", "tests/unit/daemon/t
 TORCH_FOLDERS = ("worker", "tests/unit/worker", "tests/e2e", "tests/bench")
 INCLUDE_FREE = {  # (path, library): reason
     ("daemon/float_mode.cc", "intrinsics"): "sets the CPU's rounding and denormal modes",
+    ("optimizer/outer_rules.cc", "compression"): "nearest_name.h alone, which every registry uses",
+    ("worker/corpus.cc", "openssl"): "the corpus is named by its SHA-256, as the run records it",
 }
 
 
@@ -178,6 +180,7 @@ CLOCK_FREE = {
     r"daemon/transport/.*": "the production Env's network",
     r"tests/.*": "tests measure and time out",
     r"daemon/cli/(process|local_\w+)\.(h|cc)": "starts and awaits programs; outside every run",
+    r"daemon/cli/\w+_verbs\.cc": "paces what a person sees, times what a person measures",
     r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/math_library\.cc": "measures how fast the mathematics runs",
     r"worker/session\.h": "measures how fast training runs; tests bring their own clock",
@@ -185,8 +188,7 @@ CLOCK_FREE = {
 FILES_FOLDERS = ("daemon/replica", "daemon/exchange", "daemon/peer", "daemon/coordinator",
                  "membership")
 FILES_FREE = {
-    r"daemon/peer/shared_\w+\.(h|cc)": "the mapping that a peer shares with its worker",
-    r"daemon/peer/posix_\w+\.(h|cc)": "production parts of the peer behind an interface",
+    r"daemon/peer/parameter_memory\.(h|cc)": "the mapping that a peer shares with its worker",
     r"daemon/coordinator/sqlite_\w+\.(h|cc)": "SQLite opens its own file",
 }
 

@@ -94,7 +94,7 @@ PLANTED = [
     ("env", "daemon/posix_files.cc", "int d = ::open(path, O_RDONLY);\nabsl::Now();\n"),
     ("env", "daemon/transport/c.cc", "absl::Now();\n"),
     ("env", "daemon/cli/c.cc", f"absl::SleepFor(d);{MARK}\nint d = ::open(path, 0);\n"),
-    ("env", "daemon/peer/shared_memory.cc", f"void* m = mmap(0, 1);\nabsl::Now();{MARK}\n"),
+    ("env", "daemon/peer/parameter_memory.cc", f"void* m = mmap(0, 1);\nabsl::Now();{MARK}\n"),
     ("env", "worker/math_library.cc", "auto t = std::chrono::steady_clock::now();\n"),
     ("env", "worker/c.cc",
      f"auto t = std::chrono::steady_clock::now();{MARK}\nint d = open(path, 0);\n"),

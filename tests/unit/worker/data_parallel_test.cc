@@ -6,6 +6,9 @@
 #include <memory>
 #include <vector>
 
+#include "compression/codec.h"
+#include "optimizer/outer_rule.h"
+#include "optimizer/weighted_mean.h"
 #include "tests/unit/worker/fixtures.h"
 #include "worker/trainer.h"
 
@@ -15,16 +18,27 @@ namespace {
 constexpr uint32_t kPeers = 3;
 constexpr uint32_t kRounds = 5;
 
-// The outer step between the peers: theta - mean of (theta - theta_i), equal weights, roster order,
-// fp32. The seam: the daemon's rule `average` over the fp32 codec computes the same.
+// The outer step as the daemon takes it: each update through the fp32 codec, the weighted mean in
+// roster order, the rule `average`.
 std::vector<float> OuterStep(const std::vector<float>& theta,
                              const std::vector<std::vector<float>>& locals) {
-  std::vector<float> next = theta;
-  for (size_t i = 0; i < theta.size(); ++i) {
-    float sum = 0;
-    for (const std::vector<float>& local : locals) sum += theta[i] - local[i];
-    next[i] -= sum / static_cast<float>(locals.size());
+  const Codec& codec = **FindCodec("fp32");
+  const OuterRule& rule = **FindOuterRule("average");
+  std::vector<float> mean(theta.size());
+  BeginMean(absl::MakeSpan(mean));
+  const std::vector<float> weights(locals.size(), 768);  // tokens
+  std::vector<uint8_t> bytes(codec.MaxEncodedBytes(theta.size()));
+  for (size_t peer = 0; peer < locals.size(); ++peer) {
+    std::vector<float> update(theta.size());
+    for (size_t i = 0; i < theta.size(); ++i) update[i] = theta[i] - locals[peer][i];
+    const auto used = codec.Encode(update, absl::MakeSpan(bytes));
+    EXPECT_TRUE(used.ok()) << used.status();
+    const auto sent = absl::MakeConstSpan(bytes).first(*used);
+    EXPECT_TRUE(codec.DecodeAccumulate(sent, weights[peer], absl::MakeSpan(mean)).ok());
   }
+  EXPECT_TRUE(FinishMean(weights, absl::MakeSpan(mean)).ok());
+  std::vector<float> next = theta;
+  EXPECT_TRUE(rule.Step(*rule.Scalars(1, 0), mean, absl::MakeSpan(next), {}).ok());
   return next;
 }
 

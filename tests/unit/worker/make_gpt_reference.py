@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Writes gpt_reference.txt: loss, logits and gradient of a tiny GPT as PyTorch computes them.
 
-The model is nanoGPT's model.py, bias=False, written out; parameters and tokens come from a generator
+The model is nanoGPT's model.py, bias=False, written out; parameters and tokens come from a
+generator
 that the C++ test repeats exactly. Run it only to make the file again (Debian: python3-torch).
 """
 import torch

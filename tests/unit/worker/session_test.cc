@@ -4,12 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <limits>
 #include <string>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -172,7 +172,8 @@ TEST_F(SessionTest, ProgressIsAtMostFourASecond) {
   EXPECT_LE(progress, 25u);
 }
 
-// Broken: a straggler would hand over the others' steps as its own, or train on from where they no longer are.
+// Broken: a straggler would hand over the others' steps as its own, or train on from where they no
+// longer are.
 TEST_F(SessionTest, ARebaseMovesBaseAndParametersAlike) {
   // Without a learning rate whatever is left in the update came from the rebase alone.
   configure_.mutable_configure()->mutable_spec()->mutable_inner()->set_learning_rate(0);

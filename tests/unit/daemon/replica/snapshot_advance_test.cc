@@ -1,13 +1,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
+#include "daemon/posix_files.h"
 #include "daemon/replica/layout.h"
 #include "daemon/replica/replica.h"
 #include "daemon/replica/snapshot.h"
+#include "daemon/replica/update_log.h"
 #include "daemon/replica/verify.h"
 #include "daemon/status_macros.h"
 #include "optimizer/outer_rule.h"
 #include "tests/sim/sim_files.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
 #include "tests/unit/daemon/replica/test_run.h"
 
 namespace atolld {
@@ -113,6 +119,42 @@ TEST_F(AdvanceTest, OpeningPutsACorruptSnapshotAsideAndReplaysFromTheOneBefore) 
   EXPECT_EQ((*OpenReplica(files_, "/r"))->StateDigest(), replica->StateDigest());
   EXPECT_FALSE(files_.Exists(path));
   EXPECT_TRUE(files_.Exists(path + ".corrupt"));
+}
+
+TEST(AdvanceOnDisk, RunsBesideCommitsAndReaders) {
+  // Broken: a snapshot would stop training, or read an entry that is half written.
+  const TemporaryDirectory directory;
+  const std::string dir = directory.File("r");
+  PosixFiles files;
+  TestRun run;
+  OwnedReplica replica = *CreateReplica(files, dir, run);
+  constexpr uint64_t kVersions = 60;
+  std::atomic<uint64_t> committed = 0;
+  std::thread snapshots([&] {
+    for (uint64_t version = 0; version < kVersions;) {
+      version = committed.load();
+      EXPECT_EQ(Replica::AdvanceSnapshots(files, dir, {4, 2}, version), absl::OkStatus());
+    }
+  });
+  std::thread reader([&] {
+    PosixFiles own;
+    auto log = *LogReader::Open(own, dir, 1);
+    while (log.empty() || log.last_version() < kVersions) {
+      EXPECT_EQ(log.Refresh(), absl::OkStatus());
+      if (log.empty()) continue;
+      EXPECT_EQ(log.ReadHeader(log.last_version())->version(), log.last_version());
+    }
+  });
+  for (uint64_t version = 1; version <= kVersions; ++version) {
+    run.CommitTo(*replica, version);
+    committed = version;
+  }
+  snapshots.join();
+  reader.join();
+  EXPECT_EQ((*OpenReplica(files, dir))->StateDigest(), replica->StateDigest());
+  const absl::StatusOr<VerifyReport> report = VerifyLog(files, dir);
+  ASSERT_TRUE(report.ok()) << report.status();
+  EXPECT_EQ(report->version, kVersions);
 }
 
 }  // namespace

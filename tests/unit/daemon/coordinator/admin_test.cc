@@ -1,0 +1,115 @@
+#include "atoll/v1/admin.pb.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/daemon/coordinator/coordinator_world.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// One admin call and all that it was answered.
+template <typename Message>
+struct Asker {
+  Asker(Env env, const std::string& address, const std::string& method,
+        const google::protobuf::MessageLite& request) {
+    call = env.transport.Dial(address, "/atolld.v1.Admin/" + method, absl::Minutes(10));
+    call->Start({[this](const Frame& frame) {
+                   answers.emplace_back();
+                   CHECK_OK(Unpack(frame, &answers.back()));
+                   call->Read();
+                 },
+                 nullptr, [this](const absl::Status& closed) { status = closed; }});
+    call->Read();
+    call->Write(Pack(request));
+    call->Finish(absl::OkStatus());
+  }
+  std::unique_ptr<Call> call;
+  std::vector<Message> answers;
+  std::optional<absl::Status> status;
+};
+
+struct Fixture : CoordinatorWorld {
+  Fixture() : CoordinatorWorld(2) {
+    AddCoordinator();
+    for (const char* peer : {"a", "b"}) AddPeer(peer);
+    world.AddProcess("operator");
+  }
+  Env env() { return world.process("operator").env(); }
+};
+
+// Would break: `atoll run show`.
+TEST(Admin, ShowsTheWholeRun) {
+  Fixture f;
+  ASSERT_TRUE(f.RunToVersion(3));
+  f.world.RunFor(absl::Seconds(1));
+  Asker<v1::RunStatus> asker(f.env(), f.config.coordinator.address, "ShowRun",
+                             v1::ShowRunRequest());
+  f.world.RunFor(absl::Milliseconds(100));
+  ASSERT_TRUE(asker.status.has_value());
+  EXPECT_TRUE(asker.status->ok()) << *asker.status;
+  ASSERT_EQ(asker.answers.size(), 1u);
+  const v1::RunStatus& status = asker.answers[0];
+  EXPECT_EQ(status.version(), 3u);
+  EXPECT_EQ(status.phase(), "training");
+  EXPECT_EQ(status.reason(), "");
+  EXPECT_EQ(status.parameters(), 3u * 4096);
+  EXPECT_EQ(status.rounds_size(), 3);
+  EXPECT_EQ(status.evaluations_size(), 2);
+  EXPECT_EQ(status.tokens(), 600u);
+  ASSERT_EQ(status.peers_size(), 2);
+  EXPECT_EQ(status.peers(0).rounds_contributed(), 3u);
+  EXPECT_EQ(status.peers(0).member().state(), "live");
+  EXPECT_EQ(status.peers(0).progress().phase(), "training");
+  EXPECT_EQ(status.rounds(1).train_loss(), 2);
+  EXPECT_GT(status.elapsed_seconds(), 6);
+  EXPECT_THAT(status.events(), Contains(HasSubstr("version 0 was made by")));
+  EXPECT_THAT(status.events(), Not(Contains(HasSubstr("committed by"))));  // rounds() says it
+}
+
+// Would break: the live view misses a round, shows one twice, or floods its reader.
+TEST(Admin, AWatcherGetsEverythingOnceUntilTheSeal) {
+  Fixture f;
+  ASSERT_TRUE(f.RunToVersion(2));
+  v1::WatchRunRequest request;
+  request.set_interval_milliseconds(1000);
+  Asker<v1::RunStatus> asker(f.env(), f.config.coordinator.address, "WatchRun", request);
+  ASSERT_TRUE(f.world.RunUntil([&] { return f.sealed; }, absl::Minutes(1)));
+  f.world.RunFor(absl::Seconds(2));
+  std::vector<uint64_t> versions;
+  std::vector<std::string> events;
+  size_t evaluations = 0;
+  for (const v1::RunStatus& status : asker.answers) {
+    for (const auto& round : status.rounds()) versions.push_back(round.version());
+    for (const auto& event : status.events()) events.push_back(event);
+    evaluations += static_cast<size_t>(status.evaluations_size());
+  }
+  EXPECT_EQ(versions, (std::vector<uint64_t>{1, 2, 3, 4, 5}));
+  EXPECT_EQ(evaluations, 4u);
+  EXPECT_EQ(std::count(events.begin(), events.end(), "the run is sealed at version 5"), 1);
+  EXPECT_LE(asker.answers.size(), 20u);
+  EXPECT_EQ(asker.answers.back().phase(), "sealed");
+  EXPECT_EQ(asker.answers.back().seal().version(), 5u);
+  EXPECT_FALSE(asker.status.has_value());  // until the watcher goes, or the coordinator
+}
+
+// Would break: `atoll log list`.
+TEST(Admin, ListsHeaders) {
+  Fixture f;
+  ASSERT_TRUE(f.RunToVersion(4));
+  v1::ListHeadersRequest request;
+  request.set_first_version(2);
+  request.set_limit(2);
+  Asker<v1::ListHeadersResponse> asker(f.env(), f.config.coordinator.address, "ListHeaders",
+                                       request);
+  f.world.RunFor(absl::Seconds(1));
+  ASSERT_EQ(asker.answers.size(), 1u);
+  ASSERT_EQ(asker.answers[0].headers_size(), 2);
+  EXPECT_EQ(asker.answers[0].headers(1).SerializeAsString(),
+            f.disk->run.headers[2].SerializeAsString());
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,52 @@
+// ScriptedPeer: a peer without a replica and without a worker, that says over the simulated network
+// what a test's run needs: it answers everything at once and votes for a payload made of the plan.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "atoll/v1/membership.pb.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+class ScriptedPeer {
+ public:
+  ScriptedPeer(Env env, std::string id, std::string coordinator);
+
+  // What it heard, over all its sessions.
+  std::vector<v1::CoordinatorMessage> heard;
+  std::vector<absl::Status> closed;
+  uint64_t version = 0;
+  bool holds_state = false;
+  bool sealed = false;
+  bool trains = true;  // false: it takes a Train and never becomes ready
+
+ private:
+  void Dial();
+  void Beat(const Call* call);  // until another call has taken its place
+  void Say(const v1::PeerMessage& message);
+  void OnMessage(const v1::CoordinatorMessage& message);
+  void OnWelcome(const v1::Welcome& welcome);
+  void OnTrain(const v1::Train& train);
+  void OnPlan(const v1::Plan& plan);
+  void SayReady();
+  void SaySynced();
+
+  Env env_;
+  const std::string id_;
+  const std::string coordinator_;
+  std::unique_ptr<Listener> listener_;
+  std::unique_ptr<Call> call_;
+  std::vector<std::unique_ptr<Call>> accepted_;
+  std::optional<v1::Genesis> genesis_;
+  std::string header_digest_;
+  uint64_t epoch_ = 0;
+  std::vector<v1::SampleRange> samples_;
+  bool ready_ = false;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

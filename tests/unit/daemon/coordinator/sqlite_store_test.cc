@@ -1,0 +1,169 @@
+#include "daemon/coordinator/sqlite_store.h"
+
+#include <sqlite3.h>
+
+#include <fstream>
+
+#include "daemon/coordinator/memory_store.h"
+#include "daemon/posix_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::EntryHeader Header(uint64_t version) {
+  v1::EntryHeader header;
+  header.set_run_id("r");
+  header.set_version(version);
+  header.set_payload_digest(std::string("\0\1\2", 3));
+  return header;
+}
+
+std::vector<RunUpdate> Updates() {
+  RunUpdate begin;
+  begin.spec.emplace().set_run_id("r");
+  begin.epoch = 3;
+  RunUpdate genesis;
+  genesis.genesis.emplace().set_state_digest("g");
+  genesis.members = {{"a", "a:1", "live"}, {"b", "", "joining"}};
+  RunUpdate commit;
+  commit.started = true;
+  commit.header = Header(1);
+  commit.round.emplace().set_version(1);
+  commit.leases = LeaseRecords{30, {{"", 0, 5}, {"a", 10, 20}}};
+  commit.evaluations.emplace_back().set_loss(2.5);
+  RunUpdate later;
+  later.header = Header(2);
+  later.round.emplace().set_version(2);
+  later.leases = LeaseRecords{uint64_t{1} << 63, {{"b", 10, 1}}};
+  later.members = {{"b", "b:2", "dead"}};
+  later.seal.emplace().set_version(2);
+  return {begin, genesis, commit, later};
+}
+
+std::string Text(const StoredRun& run) {
+  std::string text = run.spec ? run.spec->run_id() : "-";
+  text += " epoch " + std::to_string(run.epoch) + (run.started ? " started" : "");
+  text += run.genesis ? " genesis " + run.genesis->state_digest() : "";
+  for (const auto& header : run.headers) text += " h" + std::to_string(header.version());
+  for (const auto& lease : run.leases.ranges) {
+    text += " [" + lease.holder + " " + std::to_string(lease.first) + "+" +
+            std::to_string(lease.count) + "]";
+  }
+  text += " next " + std::to_string(run.leases.next);
+  for (const auto& member : run.members)
+    text += " " + member.peer + "@" + member.address + "=" + member.state;
+  for (const auto& round : run.rounds) text += " r" + std::to_string(round.version());
+  for (const auto& evaluation : run.evaluations) text += " e" + std::to_string(evaluation.loss());
+  return text + (run.seal ? " sealed " + std::to_string(run.seal->version()) : "");
+}
+
+std::unique_ptr<Store> Open(const std::string& directory) {
+  PosixFiles files;
+  auto store = SqliteStore::Open(files, directory);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok() ? std::move(*store) : nullptr;
+}
+
+// Would break: what the coordinator knows after it was killed. The memory store must behave as the
+// real one does.
+TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
+  const TemporaryDirectory directory;
+  auto disk = std::make_shared<MemoryStore::Disk>();
+  MemoryStore memory(disk);
+  EXPECT_EQ(Text(*Open(directory.path())->Load()), "- epoch 0 next 0");
+  for (const RunUpdate& update : Updates()) {
+    ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
+    ASSERT_TRUE(memory.Apply(update).ok());
+    EXPECT_EQ(Text(*Open(directory.path())->Load()), Text(*memory.Load()));
+  }
+  const StoredRun run = *Open(directory.path())->Load();
+  EXPECT_EQ(Text(run),
+            "r epoch 3 started genesis g h1 h2 [b 10+1] next 9223372036854775808 a@a:1=live "
+            "b@b:2=dead r1 r2 "
+            "e2.500000 sealed 2");
+  EXPECT_EQ(run.headers[0].SerializeAsString(), Header(1).SerializeAsString());
+}
+
+// Would break: a commit of which half is there after a crash.
+TEST(SqliteStore, AnUpdateIsAllOrNothing) {
+  const TemporaryDirectory directory;
+  std::unique_ptr<Store> store = Open(directory.path());
+  for (const RunUpdate& update : Updates()) ASSERT_TRUE(store->Apply(update).ok());
+  const std::string before = Text(*store->Load());
+  RunUpdate twice = Updates()[3];  // its round is there already, which is found late
+  twice.epoch = 9;
+  twice.header = Header(3);
+  twice.leases->next = 1;
+  EXPECT_FALSE(store->Apply(twice).ok());
+  EXPECT_EQ(Text(*store->Load()), before);
+}
+
+// Would break: `atoll log list`.
+TEST(SqliteStore, ReadsHeadersByRange) {
+  const TemporaryDirectory directory;
+  std::unique_ptr<Store> store = Open(directory.path());
+  for (const RunUpdate& update : Updates()) ASSERT_TRUE(store->Apply(update).ok());
+  EXPECT_EQ(store->ReadHeaders(0, 1)->size(), 1u);
+  EXPECT_EQ(store->ReadHeaders(2, 9)->at(0).version(), 2u);
+  EXPECT_TRUE(store->ReadHeaders(3, 9)->empty());
+}
+
+// Would break: two coordinators commit to one store.
+TEST(SqliteStore, OneProcessHoldsIt) {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<Store> store = Open(directory.path());
+  PosixFiles files;
+  const auto second = SqliteStore::Open(files, directory.path());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(second.status().message(), HasSubstr("another process has it open"));
+}
+
+// Would break: a full disk looks like a broken store, and ends the run.
+TEST(SqliteStore, AFullDiskIsSaidAndHarmsNothing) {
+  const TemporaryDirectory directory;
+  std::unique_ptr<Store> store = Open(directory.path());
+  ASSERT_TRUE(store->Apply(Updates()[0]).ok());
+  store.reset();
+  PosixFiles files;
+  SqliteStore::Options options;
+  options.most_pages = 32;  // SQLite's own limit stands in for the disk's
+  auto opened = SqliteStore::Open(files, directory.path(), options);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const std::unique_ptr<Store> limited = std::move(*opened);
+  RunUpdate large;
+  large.genesis.emplace().set_state_digest(std::string(1 << 20, 'x'));
+  const absl::Status status = limited->Apply(large);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(status.message(), HasSubstr("coordinator.db"));
+  EXPECT_EQ(Text(*limited->Load()), "r epoch 3 next 0");
+  RunUpdate small;
+  small.epoch = 4;
+  EXPECT_TRUE(limited->Apply(small).ok());
+}
+
+// Would break: garbage, or a newer release's store, is overwritten.
+TEST(SqliteStore, RefusesWhatItDoesNotKnow) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/coordinator.db";
+  std::ofstream(path) << std::string(5000, 'x');
+  PosixFiles files;
+  EXPECT_EQ(SqliteStore::Open(files, directory.path()).status().code(),
+            absl::StatusCode::kDataLoss);
+  const TemporaryDirectory newer;
+  Open(newer.path());
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((newer.path() + "/coordinator.db").c_str(), &database), SQLITE_OK);
+  sqlite3_exec(database, "PRAGMA user_version = 99", nullptr, nullptr, nullptr);
+  sqlite3_close(database);
+  const absl::Status status = SqliteStore::Open(files, newer.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("newer release"));
+}
+
+}  // namespace
+}  // namespace atolld

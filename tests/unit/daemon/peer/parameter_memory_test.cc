@@ -1,0 +1,38 @@
+#include "daemon/peer/parameter_memory.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+namespace atolld {
+namespace {
+
+// Broken: a worker that opens the mapping by its path would read or write other memory than the
+// daemon's.
+TEST(ParameterMemoryTest, IsSharedThroughItsPath) {
+  const auto memory = ParameterMemory::Create(5000);
+  ASSERT_TRUE(memory.ok()) << memory.status();
+  (*memory)->theta()[4999] = 2.5f;
+  const int file = open((*memory)->path().c_str(), O_RDWR | O_CLOEXEC);
+  ASSERT_GE(file, 0);
+  float value = 0;
+  ASSERT_EQ(pread(file, &value, sizeof value,
+                  static_cast<off_t>((*memory)->theta_offset() + 4999 * sizeof value)),
+            static_cast<ssize_t>(sizeof value));
+  EXPECT_EQ(value, 2.5f);
+  value = -1;
+  ASSERT_EQ(pwrite(file, &value, sizeof value, static_cast<off_t>((*memory)->update_offset())),
+            static_cast<ssize_t>(sizeof value));
+  EXPECT_EQ((*memory)->update()[0], -1.0f);
+  close(file);
+}
+
+// Broken: a model of no or of absurdly many parameters would end in a crash.
+TEST(ParameterMemoryTest, RefusesAbsurdSizes) {
+  EXPECT_EQ(ParameterMemory::Create(0).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(ParameterMemory::Create(uint64_t{1} << 50).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace atolld
