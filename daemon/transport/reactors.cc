@@ -59,7 +59,7 @@ void LiveCalls::WaitUntilEmpty() {
   empty_.wait(lock, [this] { return calls_.empty(); });
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 ClientReactor::ClientReactor(std::shared_ptr<LoopEnd> end, std::shared_ptr<LiveCalls> live,
                              std::shared_ptr<grpc::Channel> channel, std::string address,
@@ -155,7 +155,7 @@ absl::Status ClientReactor::Translate(const grpc::Status& status) {
   return absl::Status(code, absl::StrCat(address_, ": ", status.error_message()));
 }
 
-// ---------------------------------------------------------------------------------------------------------------
+// ------------------------------------------------------------------------------------------------
 
 ServerReactor::ServerReactor(std::shared_ptr<LoopEnd> end, std::shared_ptr<LiveCalls> live,
                              grpc::GenericCallbackServerContext* context)
