@@ -126,6 +126,61 @@ std::vector<std::string> JoinEnvironment(
   return lines;
 }
 
+// Every descriptor as a copy above all targets: a dup2 in the child must not hit one that is still
+// needed.
+absl::Status CopyDescriptors(const std::string& program,
+                             const std::vector<std::pair<int, int>>& wanted, int report,
+                             Launch* launch) {
+  int highest = 2;
+  for (const auto& [from, to] : wanted) highest = std::max(highest, to);
+  const auto copy = [launch, highest](int from) {
+    launch->moved.emplace_back(fcntl(from, F_DUPFD_CLOEXEC, highest + 1));
+    return launch->moved.back().get();
+  };
+  for (const auto& [from, to] : wanted) {
+    launch->targets.emplace_back(copy(from), to);
+    if (launch->targets.back().first < 0) {
+      return ErrnoStatus(errno, program, absl::StrCat("cannot pass descriptor ", from));
+    }
+  }
+  launch->report = copy(report);
+  if (launch->report < 0) return ErrnoStatus(errno, program, "cannot copy a pipe");
+  return absl::OkStatus();
+}
+
+// `launch` points into `options` afterwards.
+void FillLaunch(ChildProcess::Options* options, Launch* launch) {
+  for (std::string& argument : options->arguments) launch->arguments.push_back(argument.data());
+  launch->arguments.push_back(nullptr);
+  launch->environment_text = JoinEnvironment(options->environment);
+  for (std::string& line : launch->environment_text) launch->environment.push_back(line.data());
+  launch->environment.push_back(nullptr);
+  if (!options->working_directory.empty()) {
+    launch->working_directory = options->working_directory.c_str();
+  }
+  launch->die_with_parent = options->die_with_parent;
+  launch->own_process_group = options->own_process_group;
+  launch->parent = getpid();
+}
+
+// Forks and waits until the program runs or has failed to.
+absl::StatusOr<pid_t> Start(const std::string& program, Launch* launch, Pipe* report) {
+  const pid_t pid = fork();
+  if (pid < 0) return ErrnoStatus(errno, program, "cannot fork");
+  if (pid == 0) RunChild(*launch);
+
+  launch->moved.clear();
+  report->write.Reset();
+  int failure = 0;
+  ssize_t got = 0;
+  do {
+    got = read(report->read.get(), &failure, sizeof(failure));
+  } while (got < 0 && errno == EINTR);
+  if (got != static_cast<ssize_t>(sizeof(failure))) return pid;
+  waitpid(pid, nullptr, 0);
+  return ErrnoStatus(failure, program, "cannot start");
+}
+
 // Cuts a stream of bytes into lines.
 class LineCutter {
  public:
@@ -286,49 +341,12 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Spawn(Executor& exec
   if (nothing.get() < 0) return ErrnoStatus(errno, "/dev/null", "cannot open");
 
   Launch launch;
-  for (std::string& argument : options.arguments) launch.arguments.push_back(argument.data());
-  launch.arguments.push_back(nullptr);
-  launch.environment_text = JoinEnvironment(options.environment);
-  for (std::string& line : launch.environment_text) launch.environment.push_back(line.data());
-  launch.environment.push_back(nullptr);
   std::vector<std::pair<int, int>> wanted = {
       {nothing.get(), 0}, {output.write.get(), 1}, {error.write.get(), 2}};
   wanted.insert(wanted.end(), options.descriptors.begin(), options.descriptors.end());
-  wanted.emplace_back(report.write.get(), -1);
-  int highest = 2;
-  for (const auto& [from, to] : wanted) highest = std::max(highest, to);
-  for (const auto& [from, to] : wanted) {
-    launch.moved.emplace_back(fcntl(from, F_DUPFD_CLOEXEC, highest + 1));
-    const int copy = launch.moved.back().get();
-    if (copy < 0) return ErrnoStatus(errno, program, absl::StrCat("descriptor ", from));
-    if (to < 0) {
-      launch.report = copy;
-    } else {
-      launch.targets.emplace_back(copy, to);
-    }
-  }
-  if (!options.working_directory.empty()) {
-    launch.working_directory = options.working_directory.c_str();
-  }
-  launch.die_with_parent = options.die_with_parent;
-  launch.own_process_group = options.own_process_group;
-  launch.parent = getpid();
-
-  const pid_t pid = fork();
-  if (pid < 0) return ErrnoStatus(errno, program, "cannot fork");
-  if (pid == 0) RunChild(launch);
-
-  launch.moved.clear();
-  report.write.Reset();
-  int failure = 0;
-  ssize_t got = 0;
-  do {
-    got = read(report.read.get(), &failure, sizeof(failure));
-  } while (got < 0 && errno == EINTR);
-  if (got == static_cast<ssize_t>(sizeof(failure))) {
-    waitpid(pid, nullptr, 0);
-    return ErrnoStatus(failure, program, "cannot start");
-  }
+  RETURN_IF_ERROR(CopyDescriptors(program, wanted, report.write.get(), &launch));
+  FillLaunch(&options, &launch);
+  ASSIGN_OR_RETURN(const pid_t pid, Start(program, &launch, &report));
 
   auto state = std::make_shared<State>(executor, std::move(events));
   state->pid = pid;

@@ -1,9 +1,9 @@
 // The seam between Atoll and the machine: time, threads, files, network and randomness.
 //
 // Every state machine of the daemon sees the world through these interfaces alone, so that the same
-// code runs in production (posix_env.h, transport/grpc_transport.h) and in a deterministic
-// simulation. Nothing outside an implementation of this header may read a clock, sleep, open a file
-// or a socket, or draw a random number.
+// code runs in production (posix_executor.h, posix_files.h, process_log.h,
+// transport/grpc_transport.h) and in a deterministic simulation. Nothing outside an implementation
+// of this header may read a clock, sleep, open a file or a socket, or draw a random number.
 //
 // Thread rule: one loop thread runs all state. Every callback below runs on it, one at a time,
 // never from inside the call that caused it. Only Executor::Post may be called from other threads.
@@ -123,15 +123,21 @@ Frame Pack(const google::protobuf::MessageLite& message, SharedBytes payload = S
 // INVALID_ARGUMENT if the bytes are not such a message.
 absl::Status Unpack(const Frame& frame, google::protobuf::MessageLite* message);
 
-// One end of one call. Destroying it cancels the call and guarantees that no further callback runs.
+// One end of one call. Destroying it before on_closed cancels the call, also after Finish; no
+// further callback runs. A server that cancels is UNAVAILABLE to the client.
 class Call {
  public:
   struct Events {
     std::function<void(Frame)> on_frame;  // answers one Read()
-    std::function<void()> on_writable;  // unsent_bytes() has fallen to or below the low-water mark
+    // Writes have ended and unsent_bytes() is at or below the low-water mark. Comes whenever that
+    // is so.
+    std::function<void()> on_writable;
     // Once, last: the call is over. Client: the server's status, or UNAVAILABLE when the link broke
-    // or could not be made. Server: OK when the client has half-closed and all was read, else
-    // CANCELLED/UNAVAILABLE.
+    // or could not be made. Server: OK when the client has half-closed and all was read, or when
+    // its own Finish has gone out; else CANCELLED/UNAVAILABLE. A half-close is noticed by an
+    // outstanding Read alone, so a server that streams its answers does not Read past the question.
+    // After a half-close the server may still Write and Finish; destroying the Call then lets what
+    // is queued go out, with OK where Finish was not called.
     std::function<void(absl::Status)> on_closed;
   };
 
@@ -141,11 +147,12 @@ class Call {
   // call.
   virtual void Start(Events events) = 0;
 
-  // Asks for one frame. At most one may be outstanding; not asking is the back-pressure.
+  // Asks for one frame. At most one may be outstanding; not asking is the back-pressure (a client's
+  // end may hold one frame ahead). When the call ends instead, on_closed is the answer.
   virtual void Read() = 0;
 
-  // Queues a frame. The caller watches unsent_bytes() and waits for on_writable above its own
-  // limit.
+  // Queues a frame; never after Finish. On a call that is over it does nothing. The caller watches
+  // unsent_bytes() and waits for on_writable above its own limit.
   virtual void Write(Frame frame) = 0;
   virtual size_t unsent_bytes() const = 0;
 

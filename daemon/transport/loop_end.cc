@@ -35,7 +35,9 @@ void LoopEnd::Read() {
   }
   if (!ahead_.has_value()) return;  // a read is under way
   delivery_posted_ = true;
-  executor_.Post([self = shared_from_this(), frame = *std::exchange(ahead_, {})]() mutable {
+  Frame next = *std::move(ahead_);
+  ahead_.reset();
+  executor_.Post([self = shared_from_this(), frame = std::move(next)]() mutable {
     self->delivery_posted_ = false;
     self->Deliver(std::move(frame));
   });

@@ -101,6 +101,8 @@ void Wire::WriteEnded(bool ok) {
     writing_ = false;
     sent.Swap(&sending_);
     unsent_bytes_ -= std::exchange(sending_bytes_, 0);
+    // A write that was under way when the call broke may still have ended well.
+    ok = ok && !writes_broken_;
     if (ok) {
       PumpLocked();
     } else {

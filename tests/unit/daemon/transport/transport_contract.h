@@ -1,7 +1,8 @@
 // The contract of daemon/env.h's Transport as tests that any implementation runs: production's and
 // the simulator's.
 //
-// Link transport_contract.cc into the test program and name the worlds:
+// Link transport_contract.cc and transport_contract_ends.cc into the test program and name the
+// worlds:
 //   INSTANTIATE_TEST_SUITE_P(Grpc, TransportContract, ::testing::Values(WorldMaker{"Tcp",
 //   MakeTcpWorld}), WorldName);
 #pragma once
@@ -38,6 +39,11 @@ inline std::string WorldName(const ::testing::TestParamInfo<WorldMaker>& info) {
   return info.param.name;
 }
 inline void PrintTo(const WorldMaker& maker, std::ostream* out) { *out << maker.name; }
+
+// A frame whose message holds `text`, of fewer than 128 bytes; the payload's bytes depend on both
+// arguments.
+Frame MakeFrame(const std::string& text, size_t payload_bytes = 0);
+bool Same(const Frame& a, const Frame& b);
 
 // One end of a call, with all that happened to it.
 class Endpoint {
