@@ -187,4 +187,23 @@ TEST_P(TransportContract, CallsMayBeDestroyedAtOnce) {
   EXPECT_EQ(client_->status.code(), absl::StatusCode::kUnavailable) << client_->status;
 }
 
+// A call may break at any moment of a write; a call that never ends would hold up the end of the
+// whole process.
+TEST_P(TransportContract, CallsThatBreakDuringWritesEnd) {
+  for (int i = 0; i < 100; ++i) {
+    accepted_.clear();
+    Connect(i % 2 == 0, i % 3 == 0);
+    for (int k = 0; k < 3; ++k) {
+      client_->call().Write(MakeFrame("x", 1000));
+      accepted_[0]->call().Write(MakeFrame("x", i % 5 == 0 ? 300000 : 1000));
+    }
+    if (i % 7 < 3) {
+      ASSERT_TRUE(Until([this] { return accepted_[0]->call().unsent_bytes() < 400000; }));
+    }
+    if (i % 4 < 2) client_->Drop();
+    if (i % 4 > 0) accepted_[0]->Drop();
+    listener_.reset();
+  }
+}
+
 }  // namespace atolld
