@@ -147,6 +147,7 @@ void BlockSignals() {
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);  // a log that nobody reads any more is no reason to die
 }
 
 int Main(int argc, char** argv) {

@@ -104,15 +104,17 @@ void CoordinatorLink::Beat() {
     OnClosed(absl::DeadlineExceededError(
         absl::StrCat("nothing heard for ", absl::FormatDuration(failure_timeout_))));
   }
-  if (welcomed_) {
-    v1::PeerMessage message;
-    *message.mutable_heartbeat()->mutable_progress() = events_.progress();
-    Send(message);
-  }
+  SendProgress();
   // Four beats fit the time-out, so that one lost or late beat is no death. A second at most keeps
   // the view live.
   env_.executor.RunAfter(std::min(failure_timeout_ / 4, absl::Seconds(1)),
                          guard_.Wrap([this] { Beat(); }));
+}
+
+void CoordinatorLink::SendProgress() {
+  v1::PeerMessage message;
+  *message.mutable_heartbeat()->mutable_progress() = events_.progress();
+  Send(message);
 }
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
@@ -125,6 +127,7 @@ void CoordinatorLink::Leave(const std::string& reason, Task done) {
     env_.executor.Post(std::move(done));
     return;
   }
+  SendProgress();  // the last word on what it has sent and done
   v1::PeerMessage message;
   message.mutable_leaving()->set_reason(reason);
   Send(message);

@@ -41,6 +41,7 @@ class CoordinatorLink {
   void OnFrame(const Frame& frame);
   void OnClosed(const absl::Status& status);
   void Beat();
+  void SendProgress();
   void ScheduleRedial();
 
   const Env env_;
