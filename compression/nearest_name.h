@@ -1,4 +1,4 @@
-// NearestName: the valid name that a mistyped one most likely meant.
+// Nearest names: what somebody who misspelt a name probably meant, for the errors that say so.
 //
 // It stands in compression/ because that is the lowest layer that refuses names, and a layer may
 // only include those below it: optimizer/, the config and the command line all use this one.
@@ -11,7 +11,10 @@
 
 namespace atolld {
 
-// The candidate with the least edit distance (case does not count), the first among equals; empty
+// Letters to insert, remove, replace or swap with their neighbour to turn one name into the other.
+size_t SpellingDistance(absl::string_view a, absl::string_view b);
+
+// The candidate with the least distance (case does not count), the first among equals; empty
 // if there is none. Names are compared by their first 64 bytes, so a hostile length costs nothing.
 std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
 
@@ -19,5 +22,14 @@ std::string NearestName(absl::string_view name, absl::Span<const std::string> ca
 // the noun. The name is escaped and cut, since it may come from the network.
 std::string UnknownNameMessage(absl::string_view kind, absl::string_view name,
                                absl::Span<const std::string> candidates);
+
+// The candidate nearest to `name`; empty if none is near enough to be a misspelling (more than a
+// third of the longer name's letters differ): among the dozen keys of a section a wrong guess
+// misleads. Of two that are equally near, the earlier.
+std::string LikelyName(absl::string_view name, absl::Span<const std::string> candidates);
+
+// The end of a message about an unknown name: "; did you mean 'steps'?", or "; valid are: a, b, c"
+// when no candidate is near.
+std::string Suggestion(absl::string_view name, absl::Span<const std::string> candidates);
 
 }  // namespace atolld

@@ -15,7 +15,7 @@
 #include "daemon/config_fields.h"
 #include "daemon/config_rules.h"
 #include "daemon/status_macros.h"
-#include "daemon/suggestion.h"
+#include "compression/nearest_name.h"
 
 namespace atolld {
 namespace {

@@ -16,7 +16,7 @@
 #include "compression/wire_codec.h"
 #include "daemon/config_fields.h"
 #include "daemon/status_macros.h"
-#include "daemon/suggestion.h"
+#include "compression/nearest_name.h"
 
 namespace atolld {
 namespace {

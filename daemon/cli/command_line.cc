@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "daemon/suggestion.h"
+#include "compression/nearest_name.h"
 
 namespace atolld {
 namespace {

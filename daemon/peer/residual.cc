@@ -1,8 +1,9 @@
 #include "daemon/peer/residual.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <string>
+
+#include "compression/error_feedback.h"
 
 namespace atolld {
 namespace {
@@ -13,11 +14,6 @@ bool Bit(const std::string& bitmap, int position) {
 }
 
 }  // namespace
-
-void AddResidual(const std::vector<float>& residual, absl::Span<float> values) {
-  const size_t count = std::min(residual.size(), values.size());
-  for (size_t i = 0; i < count; ++i) values[i] += residual[i];
-}
 
 absl::Status SubtractIncluded(const v1::EntryHeader& header, int position, const ChunkGrid& grid,
                               const Codec& codec, const Contribution& contribution,
@@ -33,7 +29,7 @@ absl::Status SubtractIncluded(const v1::EntryHeader& header, int position, const
       }
       if (!included || chunk >= contribution.chunks.size()) continue;
       const absl::Span<float> part = residual.subspan(grid.Offset(chunk), grid.Elements(chunk));
-      first_error.Update(codec.DecodeAccumulate(contribution.chunks[chunk].span(), -1.0f, part));
+      first_error.Update(SubtractSent(codec, contribution.chunks[chunk].span(), part));
     }
   }
   return first_error;

@@ -1,11 +1,10 @@
 // Error feedback of one peer: what its sent updates lost is added to its next one.
 //
-//   a = update + residual; sent q = Encode(a); after the commit   residual = a - Decode(q)   where
-//   it was included,
-//                                                                 residual = a                where
-//                                                                 it was left out
-// (DiLoCo with error feedback; the residual belongs to the peer alone and losing it is legal.) Pure
-// functions.
+//   a = update + residual;  sent q = Encode(a)
+//   after the commit: residual = a - Decode(q) where it was included, = a where it was left out
+//
+// (Error feedback as in compression/error_feedback.h, with beta = 1.) The residual belongs to the
+// peer alone and losing it is legal. Pure functions.
 #pragma once
 
 #include <vector>
@@ -18,9 +17,6 @@
 #include "daemon/replica/payload.h"
 
 namespace atolld {
-
-// values += residual. An empty residual is zero.
-void AddResidual(const std::vector<float>& residual, absl::Span<float> values);
 
 // `residual` holds a; subtracts Decode(chunk) for every chunk in which contributor number
 // `position` of the header was included. Chunks that cannot be decoded keep a, and the first such

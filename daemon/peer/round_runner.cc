@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/error_feedback.h"
 #include "daemon/peer/residual.h"
 #include "daemon/status_macros.h"
 
@@ -116,7 +117,10 @@ void RoundRunner::Encode(const v1::Boundary& boundary) {
         absl::Span<const float> values = memory->update();
         if (feedback) {
           update->values.assign(values.begin(), values.end());
-          AddResidual(residual_, absl::MakeSpan(update->values));
+          if (!residual_.empty()) {
+            *status = AddResidual(1, residual_, absl::MakeSpan(update->values));
+            if (!status->ok()) return;
+          }
           values = update->values;
         }
         absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec_, values);

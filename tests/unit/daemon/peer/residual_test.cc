@@ -56,14 +56,5 @@ TEST_F(ResidualTest, IncludedChunksKeepTheirLossOthersEverything) {
   }
 }
 
-// Broken: a peer's first update, which has no residual yet, would not be what it learned.
-TEST_F(ResidualTest, AnEmptyResidualIsZero) {
-  std::vector<float> values = {1, 2};
-  AddResidual({}, absl::MakeSpan(values));
-  EXPECT_EQ(values, (std::vector<float>{1, 2}));
-  AddResidual({0.5f, -0.5f}, absl::MakeSpan(values));
-  EXPECT_EQ(values, (std::vector<float>{1.5f, 1.5f}));
-}
-
 }  // namespace
 }  // namespace atolld

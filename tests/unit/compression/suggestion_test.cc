@@ -1,4 +1,4 @@
-#include "daemon/suggestion.h"
+#include "compression/nearest_name.h"
 
 #include <gtest/gtest.h>
 
