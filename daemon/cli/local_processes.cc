@@ -36,16 +36,14 @@ LocalProcesses::~LocalProcesses() {
   Stop(left, absl::ZeroDuration());
 }
 
-absl::Status LocalProcesses::Start() {
-  for (size_t i = 0; i < states_.size(); ++i) {
-    LocalProcess& process = layout_.processes[i];
-    const absl::StatusOr<pid_t> pid =
-        StartProcess(process.command, absl::StrCat(process.dir, "/log.txt"));
-    if (!pid.ok()) return Annotate(pid.status(), absl::StrCat("starting ", process.id));
-    process.pid = *pid;
-    states_[i].child = true;
-    states_[i].running = true;
-  }
+absl::Status LocalProcesses::Start(size_t index) {
+  LocalProcess& process = layout_.processes[index];
+  const absl::StatusOr<pid_t> pid =
+      StartProcess(process.command, absl::StrCat(process.dir, "/log.txt"));
+  if (!pid.ok()) return Annotate(pid.status(), absl::StrCat("starting ", process.id));
+  process.pid = *pid;
+  states_[index].child = true;
+  states_[index].running = true;
   return absl::OkStatus();
 }
 

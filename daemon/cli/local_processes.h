@@ -29,8 +29,8 @@ class LocalProcesses {
   explicit LocalProcesses(LocalLayout& layout);
   ~LocalProcesses();  // kills what still runs of its own children
 
-  // Starts them all, the coordinator first. On an error those that run must be stopped.
-  absl::Status Start();
+  // Starts one. On an error those that run must be stopped.
+  absl::Status Start(size_t index);
 
   // What has changed since the last call.
   std::vector<Change> Poll();

@@ -126,13 +126,10 @@ class LocalRun {
     if (isatty(fileno(out_)) != 0) screen_ = std::make_unique<LiveScreen>(out_);
   }
 
+  // The coordinator alone: the peers follow when it answers, so that none of them can be given the
+  // port that was chosen for it.
   absl::Status Start() {
-    absl::Status status = processes_.Start();
-    if (status.ok()) status = WritePeersFile(files_, layout_);
-    if (!status.ok()) {
-      End(Ending::kFailedToStart);
-      return status;
-    }
+    RETURN_IF_ERROR(processes_.Start(0));
     watcher_ = std::make_unique<RunWatcher>(layout_.coordinator().address, waker_);
     return absl::OkStatus();
   }
@@ -142,7 +139,7 @@ class LocalRun {
       const bool interrupted = signals_->Wait(waker_, kTick);
       if (interrupted) return End(Ending::kInterrupted);
       TakeNews();
-      if (!TakeChanges()) return End(Ending::kFailedToStart);
+      if (!StartPeers() || !TakeChanges()) return End(Ending::kFailedToStart);
       AnnounceGone();
       Draw();
       if (history_.sealed() && SealedAndGone()) return End(Ending::kSealed);
@@ -179,9 +176,23 @@ class LocalRun {
 
   bool is_peer(size_t index) const { return layout_.processes[index].role == "peer"; }
 
+  // Once, at the coordinator's first word. False: they cannot be started.
+  bool StartPeers() {
+    if (peers_started_ || !heard_) return true;
+    peers_started_ = true;
+    absl::Status status;
+    for (size_t i = 1; i < layout_.processes.size() && status.ok(); ++i) {
+      status = processes_.Start(i);
+    }
+    if (status.ok()) status = WritePeersFile(files_, layout_);
+    if (!status.ok()) Say(std::string(status.message()));
+    return status.ok();
+  }
+
   void TakeNews() {
     bool addresses_changed = false;
     for (const v1::RunStatus& status : watcher_->Take()) {
+      heard_ = true;
       history_.Take(status, MonotonicSeconds());
       const std::vector<std::string> lines = plain_.Tell(history_, status);
       // On a terminal rounds are seen in the view; what happened stays above it.
@@ -314,6 +325,8 @@ class LocalRun {
   std::map<std::string, std::string> notes_;  // what became of a process that does not run, by id
   std::vector<Gone> gone_;
   std::optional<double> sealed_since_;
+  bool heard_ = false;  // of the coordinator
+  bool peers_started_ = false;
   bool asked_to_end_ = false;
 };
 

@@ -103,8 +103,8 @@ absl::Status WhyNotBound(const std::string& address) {
     const int error = BindOnce(one->ai_family, one->ai_addr, one->ai_addrlen);
     if (error != 0) return FromErrno(address, error);
   }
-  // It is free now: whoever had it has gone in between.
-  return InUse(address);
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot listen on ", address, ": it was in use a moment ago and is free now"));
 }
 
 }  // namespace atolld

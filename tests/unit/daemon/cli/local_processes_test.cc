@@ -35,6 +35,14 @@ class LocalProcessesTest : public ::testing::Test {
     layout_.processes.push_back(process);
   }
 
+  absl::Status StartAll(LocalProcesses& processes) {
+    absl::Status status;
+    for (size_t i = 0; i < layout_.processes.size() && status.ok(); ++i) {
+      status = processes.Start(i);
+    }
+    return status;
+  }
+
   std::string dir_;
   LocalLayout layout_;
 };
@@ -53,7 +61,7 @@ TEST_F(LocalProcessesTest, TellsHowAProcessEnded) {
   Add("echo said; exit 3");
   Add("kill -9 $$");
   LocalProcesses processes(layout_);
-  ASSERT_TRUE(processes.Start().ok());
+  ASSERT_TRUE(StartAll(processes).ok());
   const LocalProcesses::Change exited = EndOf(processes, 0);
   EXPECT_EQ(Describe(*exited.exit), "exited with 3");
   EXPECT_EQ(processes.exit(0), 3);
@@ -69,7 +77,7 @@ TEST_F(LocalProcessesTest, StopEndsEvenThoseThatRefuse) {
   // Broken: Ctrl-C would leave daemons behind.
   Add("trap '' TERM; echo ready; while :; do :; done");
   LocalProcesses processes(layout_);
-  ASSERT_TRUE(processes.Start().ok());
+  ASSERT_TRUE(StartAll(processes).ok());
   const std::string log = absl::StrCat(layout_.processes[0].dir, "/log.txt");
   while (std::filesystem::file_size(log) == 0) {  // the trap stands
   }
@@ -85,7 +93,7 @@ TEST_F(LocalProcessesTest, APidFileOfAnotherProgramIsNotBelieved) {
   // the end be killed.
   Add("exit 0");
   LocalProcesses processes(layout_);
-  ASSERT_TRUE(processes.Start().ok());
+  ASSERT_TRUE(StartAll(processes).ok());
   std::ofstream(absl::StrCat(layout_.processes[0].dir, "/pid")) << getpid() << "\n";
   EndOf(processes, 0);
   EXPECT_TRUE(processes.Poll().empty());
