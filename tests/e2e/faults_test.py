@@ -10,7 +10,7 @@ from cluster import Cluster, equal_digests, wait_for
 class FaultsTest(unittest.TestCase):
 
     def test_peer_killed_in_mid_round_comes_back(self):
-        with Cluster(rounds=60, steps=20) as cluster:
+        with Cluster(rounds=120, steps=20) as cluster:
             cluster.wait_mid_round(3)
             pid = cluster.kill("peer-2")
             before = cluster.version()

