@@ -11,11 +11,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/nearest_name.h"
 #include "daemon/config.h"
 #include "daemon/config_fields.h"
 #include "daemon/config_rules.h"
 #include "daemon/status_macros.h"
-#include "compression/nearest_name.h"
 
 namespace atolld {
 namespace {

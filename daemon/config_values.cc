@@ -13,10 +13,10 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "compression/nearest_name.h"
 #include "compression/wire_codec.h"
 #include "daemon/config_fields.h"
 #include "daemon/status_macros.h"
-#include "compression/nearest_name.h"
 
 namespace atolld {
 namespace {

@@ -1,6 +1,6 @@
-#include "compression/nearest_name.h"
-
 #include <gtest/gtest.h>
+
+#include "compression/nearest_name.h"
 
 namespace atolld {
 namespace {

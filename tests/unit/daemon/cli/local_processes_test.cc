@@ -104,7 +104,7 @@ TEST_F(LocalProcessesTest, AMissingProgramIsAnError) {
   // Broken: a build without atolld would look like a peer that died at once.
   layout_.processes.push_back({"peer-0", "peer", 0, dir_, "", {"/none/such"}});
   LocalProcesses processes(layout_);
-  EXPECT_EQ(processes.Start().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(StartAll(processes).code(), absl::StatusCode::kNotFound);
 }
 
 TEST(ProcessTest, CapturesWhatAProgramSays) {
