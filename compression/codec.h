@@ -1,7 +1,7 @@
 // Codec: floats <-> bytes, the form in which outer updates cross the network and lie in the log.
 //
 // A codec is a pure function with the same bits on every CPU: replicas that decode the same bytes
-// hold the same floats (DESIGN of the run: one payload, encoded once, taken by all). Decoders are
+// hold the same floats (docs/protocol.md: one payload, encoded once, taken by all). Decoders are
 // total: any bytes in, values or a Status out; what is allocated depends on the caller's shape,
 // never on the bytes. Codecs are stateless and may be used from any thread.
 #pragma once

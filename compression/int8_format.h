@@ -1,13 +1,15 @@
 // The int8 format: what the bytes of a chunk mean. Shared by the codec and its kernels.
 //
-//   chunk of n values = ceil(n / 256) scales (fp32, little-endian), then n codes (int8); value =
-//   code * scale
+//   chunk of n values = ceil(n / 256) scales (fp32, little-endian), then n codes (int8)
+//   value = code * scale
 //
 // Encoding a block of up to 256 values, every operation rounded to fp32 on its own, ties to even:
-//   absmax  = max |x|, found on the bits, so a NaN or an infinity shows as a magnitude of
-//   0x7f800000 or more scale   = min(absmax / 127, kMaxScale); below 2^-100 the block is zero:
-//   scale +0, all codes 0 inverse = 1 / scale code    = round(x * inverse), |code| <= 127 without a
-//   clamp: x * inverse exceeds 127 by a few ulps at most
+//   absmax  = max |x|, found on the bits: NaN and infinity show as 0x7f800000 or more
+//   scale   = min(absmax / 127, kInt8MaxScale); below 2^-100 the block is zero: scale +0, codes 0
+//   inverse = 1 / scale
+//   code    = round(x * inverse); |code| <= 127 without a clamp: the product exceeds 127 by a few
+//             ulps at most
+//
 // Division and multiplication are correctly rounded on every target, so is adding 1.5 * 2^23, which
 // rounds a small float to an integer in the low bits of its mantissa: that is how the kernels
 // round.

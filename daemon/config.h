@@ -21,8 +21,8 @@ struct Config {
     std::string id = "";  // empty: made from the file's name and the time of the first start
     uint64_t rounds = 40;
     uint64_t seed = 1337;
-    uint32_t peers =
-        1;  // trainers to wait for before the first round; `atoll local` starts as many
+    // trainers to wait for before the first round; `atoll local` starts as many
+    uint32_t peers = 1;
     uint32_t quorum = 0;  // fewest peers that may commit; 0: more than half of `peers`
   } run;
   struct Model {  // [model]      (coordinator, local)
@@ -86,8 +86,8 @@ struct Config {
     uint32_t threads = 1;
   } worker;
   struct Network {  // [network]
-    bool plaintext_beyond_loopback =
-        false;  // connections are not yet encrypted or authenticated: say so knowingly
+    // connections are not yet encrypted or authenticated: say so knowingly
+    bool plaintext_beyond_loopback = false;
   } network;
   struct Log {  // [log]
     std::string level = "info";

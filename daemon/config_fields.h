@@ -77,8 +77,7 @@ std::vector<std::string> KeyNames(const std::vector<ConfigField>& fields,
                                   const std::string& section);
 
 // A value as a file or an option gives it. The last alternative is one that no key takes, described
-// in words
-// ("a list").
+// in words ("a list").
 struct OtherValue {
   std::string description;
 };

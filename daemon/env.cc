@@ -1,6 +1,7 @@
 #include "daemon/env.h"
 
 #include <deque>
+#include <mutex>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -94,7 +95,12 @@ struct SerialQueue::State : std::enable_shared_from_this<SerialQueue::State> {
     jobs.pop_front();
     running = true;
     current_done = std::move(job.done);
-    executor.Offload(std::move(job.work), [self = shared_from_this()] { self->Finish(); });
+    executor.Offload(
+        [self = shared_from_this(), work = std::move(job.work)] {
+          const std::lock_guard<std::mutex> lock(self->working);
+          if (!self->abandoned) work();
+        },
+        [self = shared_from_this()] { self->Finish(); });
   }
 
   // `done` runs before the next job begins, so that it may look at what its own job made.
@@ -114,11 +120,19 @@ struct SerialQueue::State : std::enable_shared_from_this<SerialQueue::State> {
   bool running = false;
   bool finishing = false;
   bool gone = false;
+
+  // Held while a job works, so that whoever destroys the queue can wait for what the job touches.
+  std::mutex working;
+  bool abandoned = false;  // guarded by working
 };
 
 SerialQueue::SerialQueue(Executor& executor) : state_(std::make_shared<State>(executor)) {}
 
 SerialQueue::~SerialQueue() {
+  {
+    const std::lock_guard<std::mutex> lock(state_->working);
+    state_->abandoned = true;
+  }
   state_->gone = true;
   const Task dropped = std::exchange(state_->current_done, nullptr);
   std::deque<State::Job>().swap(state_->jobs);

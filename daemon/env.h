@@ -87,8 +87,8 @@ class ReadableFile {
 class Files {
  public:
   virtual ~Files() = default;
-  virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(
-      const std::string& path) = 0;  // empties it
+  // empties it
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
@@ -97,8 +97,8 @@ class Files {
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // Makes creations, renames and removals in `directory` durable.
   virtual absl::Status SyncDirectory(const std::string& directory) = 0;
-  virtual absl::StatusOr<std::vector<std::string>> List(
-      const std::string& directory) = 0;  // names, sorted
+  // names, sorted
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;
   virtual bool Exists(const std::string& path) = 0;
 };
 
@@ -237,7 +237,7 @@ class CallbackGuard {
 class SerialQueue {
  public:
   explicit SerialQueue(Executor& executor);
-  ~SerialQueue();  // jobs not yet begun are dropped; a running one finishes, its `done` is not run
+  ~SerialQueue();  // drops jobs not yet begun, waits for a running one; no `done` runs any more
   void Run(Task work, Task done);
   bool idle() const;
 

@@ -25,8 +25,8 @@ class PosixExecutor final : public Executor {
  public:
   struct Options {
     int threads = 1;  // of the pool; at least 1
-    int nice =
-        0;  // added to the pool threads' nice value, so that a volunteer's machine stays usable
+    // added to the pool threads' nice value, so that a volunteer's machine stays usable
+    int nice = 0;
   };
 
   explicit PosixExecutor(Options options);

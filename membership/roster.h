@@ -1,8 +1,8 @@
 // Roster: who is a member of the run, and who is alive.
 //
-//   joining --has a state--> live --Session broke--> suspect --redial refused, or min(3 s,
-//   failure_timeout)--> dead silent for failure_timeout: dead; Leaving: left; a Hello makes anybody
-//   a member again
+//   joining --has a state--> live --Session broke--> suspect --redial refused, or--> dead
+//                                                     min(3 s, failure_timeout) passed
+//   silent for failure_timeout: dead;  Leaving: left;  a Hello makes anybody a member again
 //
 // After a restart those that were members are suspects in grace: nobody dies before all of them are
 // back or failure_timeout has passed. A coordinator that was itself stopped for a while blames

@@ -1,12 +1,11 @@
 // Round: the training part of one entry - who trains, who is ready, and when the waiting ends.
 //
-//   waiting --enough trainers--> open --all ready, or quorum + deadline--> closed (the exchange
-//   begins)
+//   waiting --enough trainers--> open --all ready, or quorum + deadline--> closed
 //
-// A trainer is a member whose worker runs and that holds the base of the round, or whose training
-// for an earlier round still goes on. The first round of a run waits for all that were announced;
-// every later one for the quorum. A straggler keeps its activity over commits that it missed. Pure:
-// time and roster come in as arguments.
+// Closed means that the exchange begins. A trainer is a member whose worker runs and that holds the
+// base of the round, or whose training for an earlier round still goes on. The first round of a run
+// waits for all that were announced; every later one for the quorum. A straggler keeps its activity
+// over commits that it missed. Pure: time and roster come in as arguments.
 #pragma once
 
 #include <cstdint>

@@ -270,8 +270,6 @@ v1::CoordinatorMessage Run::Welcome() const {
   welcome->set_version(version());
   if (header_) *welcome->mutable_header() = *header_;
   if (seal_) *welcome->mutable_seal() = *seal_;
-  welcome->set_heartbeat_milliseconds(
-      static_cast<uint64_t>(absl::ToInt64Milliseconds(settings_.failure_timeout / 4)));
   welcome->set_failure_timeout_milliseconds(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(settings_.failure_timeout)));
   return message;

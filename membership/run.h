@@ -54,8 +54,8 @@ class Run {
     uint64_t tokens = 0;
     std::string state_digest;  // newest reported
     uint64_t state_version = 0;
-    uint64_t spared_until =
-        0;  // version up to which it is not asked to reduce: it was not reachable
+    // version up to which it is not asked to reduce: it was not reachable
+    uint64_t spared_until = 0;
   };
 
   // run.cc: sessions and members

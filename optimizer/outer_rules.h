@@ -11,7 +11,7 @@ namespace atolld {
 
 // PyTorch's SGD(momentum, nesterov=True), which DiLoCo and all its reproductions use (arXiv
 // 2311.08105, algorithm 1):
-//   momentum buffer = mu * buffer + mean;  theta = theta - learning_rate * (mean + mu * buffer)
+//   buffer = mu * buffer + mean;  theta = theta - learning_rate * (mean + mu * buffer)
 // The buffer starts as zeros, which is PyTorch's first step too. Scalars: "learning_rate" (finite,
 // above 0) and "momentum" (from 0 to below 1).
 class NesterovRule final : public OuterRule {

@@ -23,8 +23,8 @@ int SetMathThreads(int threads);
 
 struct MathProbe {
   std::string kernel;  // for instance "OpenBLAS SkylakeX"
-  double gflops =
-      0;  // fp32 matrix product on one thread, by CPU time, so that busy neighbours do not count
+  // fp32 matrix product on one thread, by CPU time, so that busy neighbours do not count
+  double gflops = 0;
   double peak_gflops = 0;  // clock x values a vector x 2 operations x 2 units; 0: not known
 };
 

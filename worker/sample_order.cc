@@ -7,8 +7,8 @@
 namespace atolld {
 namespace {
 
-constexpr int kRounds =
-    6;  // four make a Feistel network a permutation that looks random; two in reserve
+// four make a Feistel network a permutation that looks random; two in reserve
+constexpr int kRounds = 6;
 
 // The finaliser of SplitMix64 (Steele, Lea, Flood 2014).
 uint64_t Mix(uint64_t x) {

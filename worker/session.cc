@@ -18,8 +18,8 @@ namespace {
 
 constexpr uint32_t kProtocol = 1;
 constexpr absl::Duration kProgressEvery = absl::Milliseconds(250);  // worker.proto: a few a second
-constexpr uint64_t kSaveEvery =
-    10;  // boundaries; what a crash loses of the moments is that old at most
+// boundaries; what a crash loses of the moments is that old at most
+constexpr uint64_t kSaveEvery = 10;
 
 // The sample numbers of inner step `step` of a round: the leased ranges, read one after the other.
 // Without a lease (private data) the run's own numbering of steps.

@@ -1,4 +1,4 @@
-// atolld: the daemon. `atolld coordinator` leads a run, `atolld peer` is one node of it.
+// atolld: the daemon. `atolld coordinator` leads a run, `atolld peer` takes part in one.
 //
 // Exit codes: 0 done (the run is sealed, or drained by SIGTERM), 1 failed, 2 the call or the config
 // is wrong.
@@ -68,7 +68,8 @@ absl::StatusOr<std::string> WorkerSocket(const std::string& dir) {
   return absl::StrCat("unix:", folder, "/worker.sock");
 }
 
-// What every process of Atoll has; members are destroyed in reverse, the transport before the loop.
+// What every process of Atoll has. Members are destroyed in reverse: the transport before the loop,
+// whose pool may still be at work on the files.
 struct Machine {
   explicit Machine(std::unique_ptr<ProcessLog> process_log, absl::Duration failure_timeout)
       : log(std::move(process_log)),
@@ -84,8 +85,8 @@ struct Machine {
   Env env() { return Env{executor, files, transport, *log}; }
 
   std::unique_ptr<ProcessLog> log;
-  PosixExecutor executor;
   PosixFiles files;
+  PosixExecutor executor;
   GrpcTransport transport;
 };
 
@@ -152,13 +153,13 @@ void BlockSignals() {
 
 int Main(int argc, char** argv) {
   BlockSignals();
-  CLI::App app{"Atoll's daemon: leads a run, or is one node of it.", "atolld"};
+  CLI::App app{"Atoll's daemon: leads a run, or takes part in one.", "atolld"};
   app.set_version_flag("--version", ATOLL_VERSION);
   app.require_subcommand(1);
   std::string file;
   CLI::App* coordinator = app.add_subcommand("coordinator", "lead a run");
   coordinator->footer("Example: atolld coordinator --config configs/docker/coordinator.toml");
-  CLI::App* peer = app.add_subcommand("peer", "be one node of a run");
+  CLI::App* peer = app.add_subcommand("peer", "take part in a run");
   peer->footer("Example: atolld peer --config configs/docker/peer-1.toml");
   for (CLI::App* verb : {coordinator, peer}) {
     verb->add_option("--config", file, "the TOML file")->required();

@@ -2,7 +2,8 @@
 // them.
 //
 // A started process has its own process group, so that the Ctrl-C of a terminal reaches its starter
-// alone, and gets SIGTERM when its starter dies, however that dies. Blocking only where said.
+// alone, and gets SIGTERM when its starter dies, however that dies. Blocking only where said. For
+// the command line, which has no event loop; a daemon uses ChildProcess.
 #pragma once
 
 #include <sys/types.h>

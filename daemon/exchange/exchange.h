@@ -1,9 +1,9 @@
 // Exchange: one peer's part in the exchange of one entry - as contributor, as reducer, and as
 // receiver of every mean.
 //
-//   mean_c = (sum over present contributors in roster order of w_i * Decode(chunk_i,c)) * (1 / sum
-//   of their w_i)      fp32 result_c = Encode(mean_c), once; everybody, the reducer included, takes
-//   these bytes
+//   mean_c   = (sum over present contributors in roster order of w_i * Decode(chunk_i,c))
+//              * (1 / sum of their w_i), in fp32
+//   result_c = Encode(mean_c), once; everybody, the reducer included, takes these bytes
 //
 // A reducer reduces a chunk when every contributor that is not lost has delivered it, and sends the
 // result down at once. Under a newer revision of the plan, shards whose (attempt, reducer) are

@@ -1,4 +1,4 @@
-// Peer: one node of a run - a replica, a part in every exchange, a log and snapshots for others,
+// Peer: one member of a run - a replica, a part in every exchange, a log and snapshots for others,
 // and a worker to train.
 //
 // This class only ties the parts together: CoordinatorLink (the Session), ReplicaKeeper (the

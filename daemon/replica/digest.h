@@ -29,8 +29,8 @@ Digest TreeDigest(absl::Span<const uint8_t> bytes);
 
 // For proto fields and people.
 std::string ToBytes(const Digest& digest);
-absl::StatusOr<Digest> DigestFromBytes(
-    absl::string_view bytes);  // INVALID_ARGUMENT unless 32 bytes
+// INVALID_ARGUMENT unless 32 bytes
+absl::StatusOr<Digest> DigestFromBytes(absl::string_view bytes);
 std::string ToHex(const Digest& digest);
 
 // SHA-256 over a sequence of typed fields, each written in our own layout.

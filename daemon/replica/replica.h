@@ -1,8 +1,7 @@
 // Replica: the replicated state of a run on one machine - theta, the outer rule's buffers, the log
 // that led there.
 //
-//   state v = OuterStep(state v-1, Decode(entry v))            a pure function, same bits
-//   everywhere
+//   state v = OuterStep(state v-1, Decode(entry v))     a pure function, the same bits everywhere
 //
 // Laws: a payload is durable as *prepared* before anybody votes for it; a header is durable before
 // the state steps; the version never falls; whatever instant the process dies at, Open finds the

@@ -151,8 +151,8 @@ class SnapshotBuild {
   absl::Status Assemble() {
     ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotWriter> writer,
                      SnapshotWriter::Create(files_, absl::StrCat(path_, ".tmp"), info_));
-    stage_paths_.push_back(
-        absl::StrCat(path_, ".tmp"));  // gone under this name once it is finished
+    // gone under this name once it is finished
+    stage_paths_.push_back(absl::StrCat(path_, ".tmp"));
     std::vector<uint8_t> bytes(kBlockBytes);
     std::unique_ptr<ReadableFile> stage;
     for (uint64_t block = 0; block < writer->map().blocks(); ++block) {

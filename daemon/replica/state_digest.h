@@ -1,8 +1,8 @@
 // The digest of a whole state: what replicas compare, headers carry and snapshots are checked
 // against.
 //
-//   SHA-256 over ("atoll.state.1", version, count, then name and tree root of theta and of each
-//   buffer)
+//   SHA-256 over ("atoll.state.1", version, count,
+//                 then name and tree root of theta and of each buffer)
 //
 // theta comes first, then the outer rule's buffers by name; each root is TreeRoot over its fp32
 // values, little-endian. Pure functions, any thread.

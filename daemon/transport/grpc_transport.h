@@ -26,8 +26,8 @@ inline constexpr size_t kMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10
 class GrpcTransport final : public Transport {
  public:
   struct Options {
-    // The one time-out (DESIGN.md section 5.8). Keepalive derives from it: a link that is silent
-    // for half of it is probed, and broken when the probe stays unanswered for the whole.
+    // [membership] failure_timeout, the one time-out. Keepalive derives from it: a link that is
+    // silent for half of it is probed, and broken when the probe stays unanswered for the whole.
     absl::Duration failure_timeout = absl::Seconds(10);
     // Connections to one address, used in turn by its calls: one connection holds some 18 MB in
     // flight, which is too little for a fat long link.

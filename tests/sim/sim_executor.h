@@ -73,8 +73,8 @@ class SimEventQueue {
 
 struct SimPoolSettings {
   absl::Duration cost = absl::Microseconds(100);  // of one job
-  absl::Duration spread =
-      absl::Microseconds(100);  // a random part of it is added, so that jobs overtake each other
+  // a random part of it is added, so that jobs overtake each other
+  absl::Duration spread = absl::Microseconds(100);
 };
 
 class SimExecutor final : public Executor {

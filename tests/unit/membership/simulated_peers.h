@@ -35,10 +35,10 @@ class SimulatedPeers {
   void Leave(const std::string& peer);
   void Break(const std::string& peer);
   void Refused(const std::string& peer);
-  void Tick(
-      absl::Duration passed = absl::ZeroDuration());  // heartbeats from all, in steps of a second
-  void Die(const std::string& peer);                  // its session breaks and its address refuses
-  void Restart();                                     // of the coordinator
+  // heartbeats from all, in steps of a second
+  void Tick(absl::Duration passed = absl::ZeroDuration());
+  void Die(const std::string& peer);  // its session breaks and its address refuses
+  void Restart();                     // of the coordinator
 
   // Whole pieces of a run.
   void Begin(const std::vector<std::string>& names);   // joined, version 0, evaluated, training

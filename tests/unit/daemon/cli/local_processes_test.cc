@@ -107,7 +107,7 @@ TEST_F(LocalProcessesTest, AMissingProgramIsAnError) {
   EXPECT_EQ(StartAll(processes).code(), absl::StatusCode::kNotFound);
 }
 
-TEST(ProcessTest, CapturesWhatAProgramSays) {
+TEST(RunAndCaptureTest, CapturesWhatAProgramSays) {
   // Broken: generated text would be lost, or a failed generation look like an empty text.
   EXPECT_EQ(RunAndCapture({"/bin/sh", "-c", "echo out; echo err >&2"}, 60).value(), "out\n");
   EXPECT_EQ(RunAndCapture({"/bin/sh", "-c", "echo one >&2; echo last words >&2; exit 1"}, 60)

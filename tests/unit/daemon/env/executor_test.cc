@@ -1,4 +1,5 @@
 #include <atomic>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -260,6 +261,32 @@ TEST(SerialQueue, DropsWaitingJobsWhenDestroyed) {
   EXPECT_EQ(done, 1);
   EXPECT_EQ(*token, 0);
   EXPECT_EQ(token.use_count(), 1);
+}
+
+// A job that still works would touch what its owner has just destroyed.
+TEST(SerialQueue, WaitsForARunningJobWhenDestroyed) {
+  PosixExecutor executor(Threads(1));
+  auto queue = std::make_unique<SerialQueue>(executor);
+  std::promise<void> begun;
+  std::promise<void> go_on;
+  std::atomic<bool> finished{false};
+  bool done = false;
+  queue->Run(
+      [&] {
+        begun.set_value();
+        go_on.get_future().wait();
+        finished = true;
+      },
+      [&] { done = true; });
+  begun.get_future().wait();
+  std::thread releaser([&] { go_on.set_value(); });
+  queue.reset();
+  EXPECT_TRUE(finished);
+  releaser.join();
+  bool end = false;
+  executor.Offload([] {}, [&] { end = true; });
+  EXPECT_TRUE(executor.RunUntil([&] { return end; }, kLimit));
+  EXPECT_FALSE(done);
 }
 
 }  // namespace

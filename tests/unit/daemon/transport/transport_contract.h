@@ -3,8 +3,8 @@
 //
 // Link transport_contract.cc and transport_contract_ends.cc into the test program and name the
 // worlds:
-//   INSTANTIATE_TEST_SUITE_P(Grpc, TransportContract, ::testing::Values(WorldMaker{"Tcp",
-//   MakeTcpWorld}), WorldName);
+//   INSTANTIATE_TEST_SUITE_P(Grpc, TransportContract,
+//                            ::testing::Values(WorldMaker{"Tcp", MakeTcpWorld}), WorldName);
 #pragma once
 
 #include <functional>
