@@ -59,6 +59,7 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.session = session;
   member.last_heard = now;
   member.pid = hello.pid();
+  member.instance = hello.instance();
   member.restored = false;
   return replaced;
 }

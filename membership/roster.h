@@ -39,6 +39,7 @@ struct RosterMember {
   absl::Time last_heard;
   absl::Time suspect_since;
   uint32_t pid = 0;
+  uint64_t instance = 0;
   bool restored = false;  // was a member when the coordinator stopped, and is not back yet
 
   bool connected() const { return session != 0; }

@@ -44,6 +44,12 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
     earlier_seconds_ = std::max(earlier_seconds_, round.elapsed_seconds());
   }
   if (seal_) sealed_at_ = now;
+  // Of those who died in an exchange that the former coordinator did not live to end.
+  for (const auto& [peer, member] : roster_.members()) {
+    if (member.present() || !leases_.holds(peer)) continue;
+    leases_.Return(peer);
+    leases_changed_ = true;
+  }
 }
 
 Run::~Run() = default;
@@ -78,6 +84,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
   const RosterMember* former = roster_.Find(peer);
   const bool known = former != nullptr && former->present() && !former->restored;
   const bool same_process = former != nullptr && !former->restored && former->pid == hello.pid() &&
+                            former->instance == hello.instance() &&
                             former->address == hello.address();
   const SessionId replaced = roster_.Join(now, session, hello);
   if (replaced != 0 && replaced != session) {

@@ -53,8 +53,10 @@ absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& 
 }
 
 void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
-  Say(absl::StrCat("peer ", peer, ": its worker died: ", lost.reason()),
-      RunOutput::Severity::kWarning);
+  if (round_.trainer(peer).worker_ready) {
+    Say(absl::StrCat("peer ", peer, ": its worker died: ", lost.reason()),
+        RunOutput::Severity::kWarning);
+  }
   if (genesis_maker_ == peer) genesis_maker_.clear();
   if (evaluation_) evaluation_->TakeBack(peer);
   Trainer& trainer = round_.trainer(peer);
@@ -99,6 +101,8 @@ absl::Status Run::OnInitialState(absl::Time now, const std::string& peer,
 }
 
 absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
+  // It made version 0, which was never recorded here: it is asked for it when its worker is ready.
+  if (!genesis_ && synced.version() == 0) return absl::OkStatus();
   const absl::Status chain = CheckChain(synced.version(), synced.header_digest());
   if (!chain.ok()) return chain;
   roster_.SetState(peer, synced.version());

@@ -23,6 +23,7 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
     : env_(env),
       config_(config),
       pid_(pid),
+      instance_(env.executor.Random()),
       on_finished_(std::move(on_finished)),
       trainer_(trainer),
       keeper_(env, config.peer.dir,
@@ -41,7 +42,8 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
       link_(env, config.coordinator.address, config.membership.failure_timeout,
             CoordinatorLink::Events{
                 [this] { return Hello(); }, [this] { return runner_.progress(); },
-                [this](const v1::CoordinatorMessage& message) { OnMessage(message); }, [] {},
+                [this](const v1::CoordinatorMessage& message) { OnMessage(message); },
+                [this] { runner_.OnSessionDown(); },
                 [this](absl::Status status) {
                   Finish(Annotate(status, "the coordinator refuses this peer"), "");
                 }}) {}
@@ -83,6 +85,7 @@ v1::Hello Peer::Hello() const {
   hello.set_address(config_.peer.advertise.empty() ? address() : config_.peer.advertise);
   hello.set_numerics(kNumerics);
   hello.set_pid(pid_);
+  hello.set_instance(instance_);
   hello.set_software(ATOLL_VERSION);
   hello.set_role("peer");
   if (keeper_.has_state()) {
@@ -163,8 +166,13 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
   }
   if (welcome.has_header()) keeper_.Announce(welcome.header());
   if (welcome.has_genesis()) keeper_.Follow(welcome.genesis(), welcome.version());
+  genesis_recorded_ = welcome.has_genesis();
   SendSynced();
-  if (worker_) SendWorkerReady();
+  if (worker_) {
+    SendWorkerReady();
+  } else if (!first) {
+    SendWorkerLost("it is being started");  // the word of its death may not have got through
+  }
   if (welcome.has_seal()) return OnSealed(welcome.seal());
   if (first) {
     trainer_.Start(
@@ -211,7 +219,8 @@ void Peer::SendInitialState() {
 }
 
 void Peer::OnOpened() {
-  if (std::exchange(making_initial_state_, false)) SendInitialState();
+  making_initial_state_ = false;
+  if (!genesis_recorded_ && keeper_.version() == 0) SendInitialState();
   SendSynced();
   runner_.OnOpened();
 }
@@ -284,10 +293,14 @@ void Peer::OnWorkerMessage(const v1::WorkerMessage& message) {
 void Peer::OnWorkerLost(const absl::Status& why) {
   worker_.reset();
   making_initial_state_ = false;
-  v1::PeerMessage message;
-  message.mutable_worker_lost()->set_reason(std::string(why.message()));
-  link_.Send(message);
+  SendWorkerLost(std::string(why.message()));
   runner_.OnWorkerLost();
+}
+
+void Peer::SendWorkerLost(const std::string& reason) {
+  v1::PeerMessage message;
+  message.mutable_worker_lost()->set_reason(reason);
+  link_.Send(message);
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ class Peer {
   void OnOpened();
   void OnDigest(uint64_t version, const Digest& state);
   void SendWorkerReady();
+  void SendWorkerLost(const std::string& reason);
   void SendSynced();
   void SendInitialState();
   void CheckSealed();
@@ -65,6 +66,7 @@ class Peer {
   const Env env_;
   const Config config_;
   const uint32_t pid_;
+  const uint64_t instance_;
   const std::function<void(absl::Status)> on_finished_;
 
   // Loop thread.
@@ -81,6 +83,7 @@ class Peer {
   bool seal_written_ = false;
   bool waited_for_others_ = false;
   bool making_initial_state_ = false;
+  bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome
   bool finishing_ = false;
   CallbackGuard guard_;
 };

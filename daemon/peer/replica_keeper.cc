@@ -13,6 +13,9 @@ namespace {
 // Donors may all be busy, away or one version behind for a moment: ask again after so long.
 constexpr absl::Duration kFetchPause = absl::Milliseconds(500);
 
+// How often all donors must lack an entry before a whole snapshot is fetched instead.
+constexpr int kLackingBeforeSnapshot = 4;
+
 // State digests kept for votes and reports: a vote names the version before the newest at most.
 constexpr size_t kDigestsKept = 8;
 
@@ -90,7 +93,7 @@ void ReplicaKeeper::Create(v1::Genesis genesis) {
 void ReplicaKeeper::SetDonors(std::vector<std::string> donors, absl::Duration failure_timeout) {
   donors_ = std::move(donors);
   failure_timeout_ = failure_timeout;
-  FetchMissing();
+  Advance();
 }
 
 void ReplicaKeeper::Follow(const v1::Genesis& genesis, uint64_t newest) {
@@ -109,7 +112,9 @@ void ReplicaKeeper::Announce(const v1::EntryHeader& header) {
 
 void ReplicaKeeper::HoldCommits(bool hold) {
   held_ = hold;
-  if (!held_) Advance();
+  if (held_) return;
+  if (deferred_) return std::exchange(deferred_, nullptr)();
+  Advance();
 }
 
 // Applies the next announced header, or fetches what is missing before it.
@@ -157,11 +162,17 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
 
 // What a donor gave is no successor of our state: ask the others before giving up.
 void ReplicaKeeper::LeaveDonor(const absl::Status& why) {
-  entries_.reset();
+  EndFetch();
+  if (donors_.empty()) return RetryLater();
   if (++bad_donors_ >= donors_.size()) return Broken(why);
   env_.log.Warning(absl::StrCat("a donor's ", why.message(), "; asking another"));
   std::rotate(donors_.begin(), donors_.begin() + 1, donors_.end());
   RetryLater();
+}
+
+void ReplicaKeeper::EndFetch() {
+  entries_.reset();
+  deferred_ = nullptr;
 }
 
 void ReplicaKeeper::RetryLater() {
@@ -175,6 +186,7 @@ void ReplicaKeeper::RetryLater() {
 void ReplicaKeeper::OnCommitted(const v1::EntryHeader& header) {
   Adopt();
   bad_donors_ = 0;
+  lacking_ = 0;
   if (prepared_version_ <= version_) prepared_ = SharedBytes();
   events_.on_committed(header);
   ComputeDigest();
@@ -209,11 +221,14 @@ void ReplicaKeeper::FetchEntries(uint64_t last) {
   EntryFetch::Events events;
   events.on_entry = guard_.Wrap([this](Entry entry, Task next) {
     if (entry.header.version() != version_ + 1) return next();
-    CommitNext(entry.header, entry.payload, std::move(next));
+    Task commit = [this, entry, next] { CommitNext(entry.header, entry.payload, next); };
+    if (!held_) return commit();
+    deferred_ = std::move(commit);
   });
   events.on_done = guard_.Wrap([this](absl::Status status) {
-    entries_.reset();
-    if (absl::IsNotFound(status)) return FetchSnapshot();
+    EndFetch();
+    // Donors may be a moment behind; only entries that stay away are gone for good.
+    if (absl::IsNotFound(status) && ++lacking_ >= kLackingBeforeSnapshot) return FetchSnapshot();
     if (status.ok()) return Advance();
     env_.log.Warning(absl::StrCat("entries: ", status.message(), "; asking again"));
     RetryLater();
@@ -236,6 +251,10 @@ void ReplicaKeeper::FetchSnapshot() {
 
 // A snapshot has come in: begin again from what is on disk now.
 void ReplicaKeeper::Reopen() {
+  lacking_ = 0;
+  // Here, not on the pool: a worker that comes up asks for the same memory.
+  const absl::Status memory = NeedMemory(genesis_.manifest().elements());
+  if (!memory.ok()) return Broken(memory);
   opening_ = true;
   auto status = std::make_shared<absl::Status>();
   auto opened = std::make_shared<std::unique_ptr<Replica>>();
@@ -317,7 +336,7 @@ void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)>
 
 void ReplicaKeeper::Broken(const absl::Status& status) {
   if (std::exchange(broken_, true)) return;
-  entries_.reset();
+  EndFetch();
   snapshot_.reset();
   events_.on_broken(status);
 }

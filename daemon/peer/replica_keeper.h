@@ -92,6 +92,7 @@ class ReplicaKeeper {
   void ComputeDigest();
   void AdvanceSnapshots();
   void LeaveDonor(const absl::Status& why);
+  void EndFetch();
   void RetryLater();
   void Broken(const absl::Status& status);
   FetchSource Source() const;
@@ -124,6 +125,8 @@ class ReplicaKeeper {
   bool snapshotting_ = false;
   bool broken_ = false;
   bool retry_pending_ = false;
+  int lacking_ = 0;        // times in a row that all donors lacked the next entry
+  Task deferred_;          // a fetched entry's commit, while commits are held
   size_t bad_donors_ = 0;  // in a row whose entry was no successor of our state
   std::unique_ptr<EntryFetch> entries_;
   std::unique_ptr<SnapshotFetch> snapshot_;

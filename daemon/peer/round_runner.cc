@@ -41,11 +41,14 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
     exchange_.reset();
     vote_.reset();
   }
-  next_train_.reset();  // both will be said again
-  next_evaluate_.reset();
   // What the coordinator may have missed while the Session was down.
   if (update_) SendReady();
   if (vote_) SendVote();
+}
+
+void RoundRunner::OnSessionDown() {
+  next_train_.reset();  // the coordinator says both again after the next Hello
+  next_evaluates_.clear();
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -58,7 +61,6 @@ void RoundRunner::OnTrain(const v1::Train& train) {
     next_train_ = train;  // commits are still to come, and they settle the update at hand
     return;
   }
-  if (train.version() <= keeper_.version()) return;  // of a round gone by
   assigned_ = train;
   training_ = false;
   age_ = 0;
@@ -93,8 +95,8 @@ void RoundRunner::OnWorkerLost() {
   }
   training_ = false;
   age_ = 0;
-  if (evaluate_) {
-    evaluate_.reset();
+  if (!evaluates_.empty()) {
+    evaluates_.clear();
     keeper_.HoldCommits(false);
   }
 }
@@ -170,13 +172,12 @@ void RoundRunner::SendReady() {
 // Evaluation
 
 void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
-  next_evaluate_.reset();
   if (!keeper_.has_state() || evaluate.version() > keeper_.version()) {
-    next_evaluate_ = evaluate;  // that version is still to be committed here
+    next_evaluates_.push_back(evaluate);  // that version is still to be committed here
     return;
   }
   if (!worker_ready_ || evaluate.version() < keeper_.version()) return;
-  evaluate_ = evaluate;
+  evaluates_.push_back(evaluate);
   keeper_.HoldCommits(true);  // theta must be one version's while the worker reads it
   v1::DaemonMessage message;
   message.mutable_evaluate()->set_version(evaluate.version());
@@ -186,8 +187,13 @@ void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
 }
 
 void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {
-  if (!evaluate_ || evaluated.version() != evaluate_->version()) return;
-  evaluate_.reset();
+  const auto asked =
+      std::find_if(evaluates_.begin(), evaluates_.end(), [&](const v1::Evaluate& evaluate) {
+        return evaluate.version() == evaluated.version() && evaluate.share() == evaluated.share() &&
+               evaluate.shares() == evaluated.shares();
+      });
+  if (asked == evaluates_.end()) return;
+  evaluates_.erase(asked);
   v1::PeerMessage message;
   v1::Evaluated* answer = message.mutable_evaluated();
   answer->set_version(evaluated.version());
@@ -196,7 +202,7 @@ void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {
   answer->set_loss_sum(evaluated.loss_sum());
   answer->set_tokens(evaluated.tokens());
   events_.send(message);
-  keeper_.HoldCommits(false);
+  if (evaluates_.empty()) keeper_.HoldCommits(false);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -306,20 +312,27 @@ void RoundRunner::OnReducerUnreachable(const std::string& reducer, const absl::S
 // -----------------------------------------------------------------------------------------------
 // The replica has moved
 
-void RoundRunner::OnOpened() { GoOn(); }
+void RoundRunner::OnOpened() {
+  EndExchange();  // a snapshot may have led past its entry
+  GoOn();
+  CheckIdle();
+}
+
+void RoundRunner::EndExchange() {
+  if (exchange_ == nullptr || exchange_->version() > keeper_.version()) return;
+  server_->SetCurrent(nullptr);
+  exchange_.reset();
+  vote_.reset();
+}
 
 // What was said for a version that was still to come. Evaluation first: a commit waits for it.
 void RoundRunner::GoOn() {
-  if (next_evaluate_) OnEvaluate(v1::Evaluate(*next_evaluate_));
+  for (const v1::Evaluate& evaluate : std::exchange(next_evaluates_, {})) OnEvaluate(evaluate);
   if (next_train_) OnTrain(v1::Train(*next_train_));
 }
 
 void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
-  if (exchange_ != nullptr && exchange_->version() <= header.version()) {
-    server_->SetCurrent(nullptr);
-    exchange_.reset();
-    vote_.reset();
-  }
+  EndExchange();
   SettleUpdate(header);
   if (training_ && assigned_->version() <= header.version()) {
     ++age_;
@@ -338,22 +351,19 @@ void RoundRunner::SettleUpdate(const v1::EntryHeader& header) {
   for (int i = 0; i < header.contributors_size(); ++i) {
     if (header.contributors(i).peer() == self_) position = i;
   }
-  if (spec_.exchange().error_feedback()) {
-    residual_ = std::move(update_->values);
-    if (position >= 0) {
-      const absl::Status kept = SubtractIncluded(header, position, keeper_.grid(), *codec_,
-                                                 *update_->contribution, absl::MakeSpan(residual_));
-      if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
-    }
-    update_.reset();
+  if (position < 0) {
+    // Older by one entry; it is offered to the next one when the new state's digest is known. With
+    // error feedback it still is update + residual, and the residual stays as it was.
+    update_->ready.set_age(update_->ready.age() + 1);
     return;
   }
-  if (position >= 0) {
-    update_.reset();
-  } else {
-    // Older by one entry; it is offered to the next one when the new state's digest is known.
-    update_->ready.set_age(update_->ready.age() + 1);
+  if (spec_.exchange().error_feedback()) {
+    residual_ = std::move(update_->values);
+    const absl::Status kept = SubtractIncluded(header, position, keeper_.grid(), *codec_,
+                                               *update_->contribution, absl::MakeSpan(residual_));
+    if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
   }
+  update_.reset();
 }
 
 void RoundRunner::OnDigest() {

@@ -38,6 +38,7 @@ class RoundRunner {
 
   // The coordinator: its run and epoch (repeated at each Session), and its messages.
   void Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration failure_timeout);
+  void OnSessionDown();
   void OnTrain(const v1::Train& train);
   void OnPlan(const v1::Plan& plan);
   void OnEvaluate(const v1::Evaluate& evaluate);
@@ -80,6 +81,7 @@ class RoundRunner {
   void SendVote();
   void OnReducerUnreachable(const std::string& reducer, const absl::Status& why);
   void SettleUpdate(const v1::EntryHeader& header);
+  void EndExchange();
   void GoOn();
   void CheckIdle();
   const char* phase() const;
@@ -110,9 +112,9 @@ class RoundRunner {
   std::unique_ptr<Exchange> exchange_;
   uint32_t revision_ = 0;  // newest plan of the exchange
   absl::Time exchange_began_;
-  std::optional<v1::Vote> vote_;               // cast for what is prepared
-  std::optional<v1::Evaluate> evaluate_;       // the worker's, commits are held
-  std::optional<v1::Evaluate> next_evaluate_;  // of a version still to be committed here
+  std::optional<v1::Vote> vote_;              // cast for what is prepared
+  std::vector<v1::Evaluate> evaluates_;       // the worker's; commits are held meanwhile
+  std::vector<v1::Evaluate> next_evaluates_;  // of a version still to be committed here
 
   ExchangeTraffic traffic_;
   v1::WorkerProgress newest_progress_;

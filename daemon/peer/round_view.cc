@@ -13,7 +13,7 @@ const char* RoundRunner::phase() const {
   if (keeper_.syncing()) return "syncing";
   if (!worker_ready_ || !keeper_.has_state()) return "starting";
   if (exchange_ != nullptr) return "exchanging";
-  if (evaluate_) return "evaluating";
+  if (!evaluates_.empty()) return "evaluating";
   if (training_) return "training";
   return "waiting";
 }

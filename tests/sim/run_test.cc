@@ -168,6 +168,61 @@ TEST(SimRunTest, StragglerIsLeftOutAndContributesLater) {
   ExpectSealedEqual(cluster, 3, 14);
 }
 
+// If this failed, a peer that is slower than the others allow would be left out once and then never
+// contribute again, and every later round would wait for it in vain.
+TEST(SimRunTest, SlowPeerContributesNowAndThen) {
+  for (const bool error_feedback : {false, true}) {
+    SimClusterSettings settings;
+    settings.rounds = 16;
+    settings.error_feedback = error_feedback;
+    settings.steps["p3"] = absl::Milliseconds(250);
+    SimCluster cluster(6, settings);
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 16);
+    int with = 0;
+    int without = 0;
+    for (const v1::EntryHeader& header : cluster.stored().headers) {
+      bool there = false;
+      for (const v1::Contributor& one : header.contributors()) there |= one.peer() == "p3";
+      ++(there ? with : without);
+    }
+    EXPECT_GE(with, 3) << "error feedback " << error_feedback;
+    EXPECT_GE(without, 3) << "error feedback " << error_feedback;
+  }
+}
+
+// If this failed, a death in the last evaluation would leave a share of it unanswered, and the run
+// would never be sealed.
+TEST(SimRunTest, PeerKilledWhileTheRunEnds) {
+  for (uint64_t seed = 0; seed < 30; ++seed) {
+    SimCluster cluster(seed, {});
+    ASSERT_TRUE(cluster.RunToVersion(10)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(3 * static_cast<int64_t>(seed)));
+    if (cluster.finished().count("p1") != 0) continue;
+    cluster.world().Kill("p1");
+    cluster.world().RunFor(absl::Seconds(seed % 4));
+    cluster.world().Restart("p1");
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n"
+                                                     << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 10);
+  }
+}
+
+// If this failed, the one peer that holds version 0 would be turned away before it could tell of
+// it.
+TEST(SimRunTest, CoordinatorKilledWhileVersionZeroIsMade) {
+  for (int64_t instant = 98; instant < 112; ++instant) {
+    SimCluster cluster(8, {});
+    cluster.world().RunFor(absl::Milliseconds(instant));
+    cluster.world().Kill("coordinator");
+    cluster.world().RunFor(absl::Milliseconds(50));
+    cluster.world().Restart("coordinator");
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "instant " << instant << "\n"
+                                                     << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 10);
+  }
+}
+
 // If this failed, a joiner without any state could not enter a running run.
 TEST(SimRunTest, WipedPeerJoinsFromASnapshot) {
   SimClusterSettings settings;
