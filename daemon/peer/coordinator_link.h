@@ -31,6 +31,7 @@ class CoordinatorLink {
 
   void Start();
   void Send(const v1::PeerMessage& message);
+  void SendProgress();  // beside the heartbeats, where the figures should be exact
   bool up() const { return welcomed_; }
 
   // Says goodbye, then calls `done` when the coordinator has closed the Session or after a moment.
@@ -41,7 +42,6 @@ class CoordinatorLink {
   void OnFrame(const Frame& frame);
   void OnClosed(const absl::Status& status);
   void Beat();
-  void SendProgress();
   void ScheduleRedial();
 
   const Env env_;

@@ -33,6 +33,7 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
                   [this](const v1::EntryHeader& header) {
                     runner_.OnCommitted(header);
                     SendSynced();
+                    link_.SendProgress();
                   },
                   [this](uint64_t version, const Digest& state) { OnDigest(version, state); },
                   [this](absl::Status status) { Finish(status, std::string(status.message())); }}),
