@@ -32,7 +32,6 @@ class CoordinatorLink {
   void Start();
   void Send(const v1::PeerMessage& message);
   void SendProgress();  // beside the heartbeats, where the figures should be exact
-  bool up() const { return welcomed_; }
 
   // Says goodbye, then calls `done` when the coordinator has closed the Session or after a moment.
   void Leave(const std::string& reason, Task done);
