@@ -84,6 +84,8 @@ std::vector<ConfigField> TrainingFields(Config& c) {
        Flag{&c.exchange.error_feedback}},
       {"exchange", "chunk_elements", "values a chunk",
        WholeNumber{&c.exchange.chunk_elements, 4096, 262144, 4096}},
+      {"exchange", "plan", "who averages what: everybody flat, or each region first",
+       OneOf(&c.exchange.plan, {"flat", "regions"})},
 
       {"evaluation", "tokens", "validation tokens evaluated; 0: all",
        WholeNumber{&c.evaluation.tokens, 0, uint64_t{1} << 40}},
@@ -119,6 +121,12 @@ std::vector<ConfigField> ProcessFields(Config& c) {
        WholeNumber{&c.peer.snapshot_every, 1, kMillion}},
       {"peer", "keep_snapshots", "the log reaches back to the oldest kept",
        WholeNumber{&c.peer.keep_snapshots, 1, 1000}},
+      {"peer", "keep_bytes", "bytes of log and snapshots together; 0: no limit",
+       WholeNumber{&c.peer.keep_bytes, 0, kLargest}},
+      {"peer", "donate_bytes_per_second", "what joiners may fetch from here; 0: no limit",
+       WholeNumber{&c.peer.donate_bytes_per_second, 0, kLargest}},
+      {"peer", "region", "peers of one region are close to each other; empty: one of its own",
+       Text{&c.peer.region, TextForm::kId, true}},
 
       {"worker", "program", "the process that trains; empty: atoll-worker beside atolld",
        Text{&c.worker.program, TextForm::kPath, true}},
