@@ -19,6 +19,7 @@ namespace atolld {
 struct RunSettings {
   RoundSettings round;
   absl::Duration failure_timeout;
+  bool by_region = false;           // each region averages first, one partial mean goes on
   std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
   // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its
   // arguments: genesis, version and digest of the header before). They belong to a layer above this

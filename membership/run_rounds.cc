@@ -104,6 +104,7 @@ void Run::BeginExchange(absl::Time now) {
     contributor.member.set_steps(ready.steps());
     contributor.member.set_tokens(ready.tokens());
     contributor.may_reduce = peers_[peer].spared_until < round_.version();
+    contributor.region = roster_.Find(peer)->region;
     contributors.push_back(std::move(contributor));
     contributions_[peer] = ready;
     names.push_back(peer);
@@ -119,6 +120,7 @@ void Run::BeginExchange(absl::Time now) {
   terms.parameters = genesis_->manifest().elements();
   terms.chunk_elements = spec_.exchange().chunk_elements();
   terms.quorum = settings_.round.quorum;
+  terms.by_region = settings_.by_region;
   terms.deadline = ExchangeDeadline(exchange_times_, terms.parameters, settings_.failure_timeout);
   if (terms.version == 1) terms.state_digest = genesis_->state_digest();
   exchange_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
@@ -159,8 +161,10 @@ void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
 void Run::Commit(absl::Time now) {
   // Moved out, so that nothing below can reach a decided exchange.
   const std::unique_ptr<ExchangeRound> exchange = std::move(exchange_);
-  const v1::EntryHeader header = MakeHeader({spec_, settings_.scalars, digests_.back()},
-                                            exchange->plan(), exchange->agreement());
+  const v1::EntryHeader header =
+      MakeHeader({spec_, settings_.scalars, digests_.back(),
+                  [this](const std::string& peer) { return leases_.Held(peer); }},
+                 exchange->plan(), exchange->agreement());
   const absl::Status valid = settings_.check_header(*genesis_, version(), digests_.back(), header);
   if (!valid.ok()) {
     Say(absl::StrCat("round ", round_.version(),

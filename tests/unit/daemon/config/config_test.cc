@@ -62,9 +62,8 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
   const std::vector<BadFile> bad_files = {
       {"[inner]\nsteps = 5\nlearning_rte = 1\n",
        "x.toml:3: unknown key 'learning_rte' in [inner]; did you mean 'learning_rate'?"},
-      {"[peer]\nfrobnicate = 1\n",
-       "x.toml:2: unknown key 'frobnicate' in [peer]; valid are: id, listen, advertise, dir, "
-       "snapshot_every, keep_snapshots"},
+      {"[worker]\nfrobnicate = 1\n",
+       "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads"},
       {"\n[iner]\nsteps = 5\n", "x.toml:2: unknown section [iner]; did you mean 'inner'?"},
       {"steps = 5\n", "x.toml:1: 'steps' stands outside any section; did you mean it in [inner]?"},
       {"inner = 5\n", "x.toml:1: 'inner' must be a section: [inner]"},
