@@ -1,0 +1,213 @@
+#include "tests/sim/crash_enumeration.h"
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/status_macros.h"
+#include "tests/sim/crash_invariants.h"
+#include "tests/sim/crashing_store.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kCoordinator[] = "coordinator";
+constexpr uint64_t kRounds = 3;
+
+// A round takes half a second here, a death is known after two: a run that is not sealed by then
+// waits for something that will not come.
+constexpr absl::Duration kLimit = absl::Minutes(1);
+
+const char* Word(SimWrite::Kind kind) {
+  switch (kind) {
+    case SimWrite::Kind::kCreate:
+      return "create";
+    case SimWrite::Kind::kAppend:
+      return "append to";
+    case SimWrite::Kind::kSync:
+      return "sync";
+    case SimWrite::Kind::kRename:
+      return "rename to";
+    case SimWrite::Kind::kRemove:
+      return "remove";
+    case SimWrite::Kind::kTruncate:
+      return "truncate";
+    case SimWrite::Kind::kMkdir:
+      return "make directory";
+    case SimWrite::Kind::kSyncDirectory:
+      return "sync directory";
+  }
+  return "?";
+}
+
+const char* Word(SimDisk::Crash crash) {
+  switch (crash) {
+    case SimDisk::Crash::kLoseUnsynced:
+      return "unsynced lost";
+    case SimDisk::Crash::kKeepUnsynced:
+      return "unsynced kept";
+    case SimDisk::Crash::kTornLast:
+      return "last write torn";
+    default:
+      return "?";
+  }
+}
+
+// The scenario's run, with a script that goes by what has been committed.
+class Play {
+ public:
+  Play(const CrashScenario& scenario, const CrashPoint& point)
+      : scenario_(scenario),
+        point_(point),
+        invariants_(scenario.cluster.quorum),
+        plan_(std::make_shared<CrashingStore::Plan>()),
+        cluster_(scenario.seed, scenario.cluster, Hooks()) {
+    SimWorld& world = cluster_.world();
+    world.OnDeath([this](const std::string& name) { OnDeath(name); });
+    plan_->die = [&world] { world.Kill(kCoordinator); };
+    if (point.process == kCoordinator) {
+      plan_->crash_at = point.change;
+      plan_->durable = point.durable;
+    } else if (!point.process.empty()) {
+      world.disk(point.process).SeedFaults(scenario.seed * 1000003 + point.change);
+      world.CrashAtWrite(point.process, point.change, point.left);
+    }
+    // From inside the world, so that a process may die at its first step.
+    world.At(absl::ZeroDuration(), [this] {
+      cluster_.Start(kCoordinator);
+      for (int i = 1; i <= scenario_.cluster.peers; ++i) {
+        const std::string name = absl::StrCat("p", i);
+        if (name != scenario_.joiner) cluster_.Start(name);
+      }
+    });
+  }
+
+  std::vector<std::string> Run() {
+    bool sealed = cluster_.RunToVersion(1, kLimit);
+    if (sealed) {
+      cluster_.world().At(absl::ZeroDuration(), [this] { cluster_.Start(scenario_.joiner); });
+      // In the middle of a round, so that there is one to finish first.
+      cluster_.world().At(absl::Milliseconds(250), [this] {
+        if (cluster_.world().process(scenario_.leaver).alive()) cluster_.Drain(scenario_.leaver);
+      });
+      sealed = cluster_.RunToSeal(kLimit);
+    }
+    if (!sealed) {
+      invariants_.Fault(absl::StrCat("not sealed ", absl::FormatDuration(kLimit), " later; version ",
+                                     cluster_.version()));
+    } else {
+      invariants_.CheckEnd(cluster_, scenario_.leaver, kRounds);
+    }
+    if (!point_.process.empty() && !crashed_) invariants_.Fault("the crash never came");
+    return invariants_.faults();
+  }
+
+  SimCluster& cluster() { return cluster_; }
+  CrashingStore::Plan& plan() { return *plan_; }
+
+ private:
+  SimClusterHooks Hooks() {
+    SimClusterHooks hooks;
+    hooks.wrap_store = [this](std::unique_ptr<Store> store) {
+      return std::make_unique<CrashingStore>(std::move(store), plan_);
+    };
+    hooks.on_written = [this](const std::string& peer, const std::string& method,
+                              const Frame& frame) { invariants_.OnWritten(peer, method, frame); };
+    return hooks;
+  }
+
+  void OnDeath(const std::string& name) {
+    if (cluster_.finished().count(name) != 0) return;  // it ended
+    invariants_.CheckDurable(cluster_);
+    cluster_.world().At(point_.downtime, [this, name] { cluster_.world().Restart(name); });
+    if (name != point_.process) return;
+    crashed_ = true;
+    if (scenario_.coordinator_too && name != kCoordinator) cluster_.world().Kill(kCoordinator);
+  }
+
+  const CrashScenario& scenario_;
+  const CrashPoint& point_;
+  CrashInvariants invariants_;
+  const std::shared_ptr<CrashingStore::Plan> plan_;
+  bool crashed_ = false;
+  SimCluster cluster_;  // destroyed first: its processes use the above
+};
+
+// Back before anybody is sure of its death, after a suspicion, or after all have gone on.
+absl::Duration DowntimeOf(uint64_t change) {
+  constexpr absl::Duration (*kMilliseconds)(int64_t) = &absl::Milliseconds<int64_t>;
+  const int64_t milliseconds[] = {1, 700, 3000};
+  return kMilliseconds(milliseconds[change % 3]);
+}
+
+}  // namespace
+
+CrashScenario DrawCrashScenario(uint64_t number) {
+  CrashScenario scenario;
+  scenario.seed = number;
+  SimClusterSettings& cluster = scenario.cluster;
+  cluster.start = false;
+  cluster.rounds = kRounds;
+  cluster.peers = 3;
+  cluster.founders = 2;
+  cluster.elements = 5000;  // two chunks, so that each founder reduces one
+  cluster.snapshot_every = 1;
+  cluster.keep_snapshots = 1;
+  scenario.leaver = "p1";
+  if (number != 0) {
+    SimRandom random(number);
+    cluster.peers += static_cast<int>(random.Below(3));
+    cluster.founders = cluster.peers - 1;
+    cluster.elements += 4096 * random.Below(3);
+    const std::string codecs[] = {"int8", "int8+zstd", "fp32", "fp32+zstd"};
+    cluster.codec = codecs[random.Below(4)];
+    cluster.error_feedback = random.Below(2) == 0;
+    cluster.keep_snapshots = 1 + static_cast<uint32_t>(random.Below(2));
+    scenario.leaver = absl::StrCat("p", 1 + random.Below(static_cast<uint64_t>(cluster.founders)));
+    scenario.coordinator_too = random.Below(2) == 0;
+  }
+  cluster.quorum = static_cast<uint32_t>(cluster.founders / 2 + 1);
+  scenario.joiner = absl::StrCat("p", cluster.peers);
+  return scenario;
+}
+
+std::string CrashPoint::Text() const {
+  const std::string state = process == kCoordinator ? (durable ? "after it is durable" : "before it is durable") : Word(left);
+  return absl::StrCat(process, " dies at change ", change, " (", what, "), ", state, ", down for ",
+                      absl::FormatDuration(downtime));
+}
+
+std::vector<CrashPoint> CrashPoints(const CrashScenario& scenario) {
+  const CrashPoint none;
+  Play play(scenario, none);
+  std::map<std::string, std::vector<std::string>> changes;
+  for (int i = 1; i <= scenario.cluster.peers; ++i) {
+    const std::string name = absl::StrCat("p", i);
+    play.cluster().world().OnWrite(name, [&changes, name](const SimWrite& write) {
+      changes[name].push_back(absl::StrCat(Word(write.kind), " ", write.path));
+    });
+  }
+  CHECK(play.Run().empty());  // which RunWithCrash would tell
+  std::vector<CrashPoint> points;
+  for (const auto& [name, list] : changes) {
+    for (uint64_t change = 1; change <= list.size(); ++change) {
+      for (const SimDisk::Crash left : {SimDisk::Crash::kLoseUnsynced,
+                                        SimDisk::Crash::kKeepUnsynced, SimDisk::Crash::kTornLast}) {
+        points.push_back({name, change, left, false, list[change - 1], DowntimeOf(change)});
+      }
+    }
+  }
+  for (uint64_t change = 1; change <= play.plan().applied; ++change) {
+    for (const bool durable : {false, true}) {
+      points.push_back({kCoordinator, change, SimDisk::Crash::kLoseUnsynced, durable, "transaction",
+                        DowntimeOf(change)});
+    }
+  }
+  return points;
+}
+
+std::vector<std::string> RunWithCrash(const CrashScenario& scenario, const CrashPoint& point) {
+  return Play(scenario, point).Run();
+}
+
+}  // namespace atolld
