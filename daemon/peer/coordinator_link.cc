@@ -118,7 +118,7 @@ void CoordinatorLink::SendProgress() {
 }
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
-  if (call_ != nullptr && welcomed_) call_->Write(Pack(message));
+  if (call_ != nullptr && welcomed_ && !leaving_) call_->Write(Pack(message));
 }
 
 void CoordinatorLink::Leave(const std::string& reason, Task done) {

@@ -8,8 +8,8 @@
 //
 // The run has all that writes: two founders make version 0, a third peer joins late from a
 // snapshot, a founder leaves, every version is followed by a snapshot and the drop of what came
-// before. Peers die at each change of their disks (with what was not synced lost, kept or torn), the
-// coordinator before and after each transaction of its store. Until its crash a run is the run
+// before. Peers die at each change of their disks (with what was not synced lost, kept or torn),
+// the coordinator before and after each transaction of its store. Until its crash a run is the run
 // without one, so every point is reached. Deterministic; one thread.
 #pragma once
 
@@ -39,9 +39,9 @@ struct CrashPoint {
   std::string process;
   uint64_t change = 0;  // of its disk, or transaction of its store, from 1 on
   SimDisk::Crash left = SimDisk::Crash::kLoseUnsynced;
-  bool durable = false;      // the coordinator: after the transaction, not before it
-  std::string what;          // "append /p1/log/headers"
-  absl::Duration downtime;   // until it is started again
+  bool durable = false;     // the coordinator: after the transaction, not before it
+  std::string what;         // "append /p1/log/headers"
+  absl::Duration downtime;  // until it is started again
 
   std::string Text() const;
 };

@@ -87,31 +87,33 @@ void CrashInvariants::CheckDurable(SimCluster& cluster) {
       holders += Holds(files, "/" + peer, headers[i]) ? 1 : 0;
     }
     if (holders < quorum_) {
-      Fault(absl::StrCat("announced version ", i + 1, " is on ", holders,
-                         " disks; a quorum of ", quorum_, " has voted for it"));
+      Fault(absl::StrCat("announced version ", i + 1, " is on ", holders, " disks; a quorum of ",
+                         quorum_, " has voted for it"));
     }
   }
 }
 
-void CrashInvariants::CheckEnd(SimCluster& cluster, const std::string& leaver, uint64_t rounds) {
+void CrashInvariants::CheckEnd(SimCluster& cluster, const std::set<std::string>& away,
+                               uint64_t rounds) {
   CheckDurable(cluster);
   if (cluster.version() != rounds) {
     Fault(absl::StrCat("sealed at version ", cluster.version(), " of ", rounds));
   }
   for (const std::string& peer : cluster.PeersStarted()) {
-    CheckDisk(cluster, peer, peer == leaver, rounds);
+    CheckDisk(cluster, peer, away.count(peer) != 0, rounds);
     CheckHistory(cluster, peer);
   }
   CheckSamples(cluster.stored());
 }
 
-void CrashInvariants::CheckDisk(SimCluster& cluster, const std::string& peer, bool left,
+void CrashInvariants::CheckDisk(SimCluster& cluster, const std::string& peer, bool away,
                                 uint64_t rounds) {
   const absl::StatusOr<VerifyReport> report = cluster.Verify(peer);
+  if (away && absl::IsNotFound(report.status())) return;  // it never got so far as to hold a state
   if (!report.ok()) return Fault(absl::StrCat(peer, ": ", report.status().ToString()));
   OnVersion(peer, report->version);
   OnDigest(peer, report->version, ToBytes(report->state_digest));
-  if (!left && (report->version != rounds || !report->sealed)) {
+  if (!away && (report->version != rounds || !report->sealed)) {
     Fault(absl::StrCat(peer, " ends at version ", report->version,
                        report->sealed ? "" : " without a seal"));
   }
@@ -120,6 +122,7 @@ void CrashInvariants::CheckDisk(SimCluster& cluster, const std::string& peer, bo
 void CrashInvariants::CheckHistory(SimCluster& cluster, const std::string& peer) {
   SimFiles files(cluster.world().disk(peer));
   const auto entries = ListLog(files, "/" + peer);
+  if (absl::IsNotFound(entries.status())) return;  // without a state
   if (!entries.ok()) return Fault(absl::StrCat(peer, ": ", entries.status().ToString()));
   for (const LogEntryInfo& entry : *entries) {
     const size_t i = entry.header.version() - 1;
@@ -139,8 +142,9 @@ void CrashInvariants::CheckSamples(const StoredRun& run) {
         const bool above = next != spent.end() && next->first < end;
         const bool below = next != spent.begin() && std::prev(next)->second > range.first();
         if (above || below) {
-          Fault(absl::StrCat("version ", header.version(), ": ", contributor.peer(), " spends samples ",
-                             range.first(), " to ", end, ", of which some were spent before"));
+          Fault(absl::StrCat("version ", header.version(), ": ", contributor.peer(),
+                             " spends samples ", range.first(), " to ", end,
+                             ", of which some were spent before"));
         }
         spent[range.first()] = std::max(spent[range.first()], end);
       }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -25,9 +26,9 @@ class CrashInvariants {
   // each is whole on the disks of a quorum.
   void CheckDurable(SimCluster& cluster);
 
-  // After the seal: each disk's log replays, in one history, to its version's digest; all that were
-  // not asked to leave hold the last one and the seal; no sample is spent twice.
-  void CheckEnd(SimCluster& cluster, const std::string& leaver, uint64_t rounds);
+  // After the seal: each disk's log replays, in one history, to its version's digest; all but those
+  // that left or were away hold the last version and the seal; no sample is spent twice.
+  void CheckEnd(SimCluster& cluster, const std::set<std::string>& away, uint64_t rounds);
 
   void Fault(std::string line) { faults_.push_back(std::move(line)); }
   const std::vector<std::string>& faults() const { return faults_; }
@@ -35,14 +36,14 @@ class CrashInvariants {
  private:
   void OnVersion(const std::string& peer, uint64_t version);
   void OnDigest(const std::string& peer, uint64_t version, const std::string& digest);
-  void CheckDisk(SimCluster& cluster, const std::string& peer, bool left, uint64_t rounds);
+  void CheckDisk(SimCluster& cluster, const std::string& peer, bool away, uint64_t rounds);
   void CheckHistory(SimCluster& cluster, const std::string& peer);
   void CheckSamples(const StoredRun& run);
 
   const uint32_t quorum_;
-  std::map<std::string, uint64_t> said_;      // by peer: its newest version
-  std::map<uint64_t, std::string> digests_;   // of each version's state
-  std::vector<std::string> promised_;         // digest of each header that was in the store
+  std::map<std::string, uint64_t> said_;     // by peer: its newest version
+  std::map<uint64_t, std::string> digests_;  // of each version's state
+  std::vector<std::string> promised_;        // digest of each header that was in the store
   std::vector<std::string> faults_;
 };
 

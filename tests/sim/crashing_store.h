@@ -20,9 +20,9 @@ class CrashingStore final : public Store {
  public:
   // Shared by the stores of all lives of one process.
   struct Plan {
-    uint64_t applied = 0;      // transactions asked for so far
-    uint64_t crash_at = 0;     // the transaction at which the process dies, from 1 on; 0: none
-    bool durable = false;      // it dies after that one is durable
+    uint64_t applied = 0;       // transactions asked for so far
+    uint64_t crash_at = 0;      // the transaction at which the process dies, from 1 on; 0: none
+    bool durable = false;       // it dies after that one is durable
     std::function<void()> die;  // takes effect once the present event is over
     std::function<void()> on_applied;
   };

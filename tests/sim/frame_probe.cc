@@ -5,7 +5,8 @@ namespace {
 
 class ProbedCall final : public Call {
  public:
-  ProbedCall(std::unique_ptr<Call> call, std::string method, std::shared_ptr<const FrameProbe::OnWritten> on_written)
+  ProbedCall(std::unique_ptr<Call> call, std::string method,
+             std::shared_ptr<const FrameProbe::OnWritten> on_written)
       : call_(std::move(call)), method_(std::move(method)), on_written_(std::move(on_written)) {}
 
   void Start(Events events) override { call_->Start(std::move(events)); }

@@ -20,7 +20,8 @@ class FrameProbe final : public Transport {
   using OnWritten = std::function<void(const std::string& method, const Frame& frame)>;
 
   FrameProbe(Transport& transport, OnWritten on_written)
-      : transport_(transport), on_written_(std::make_shared<const OnWritten>(std::move(on_written))) {}
+      : transport_(transport),
+        on_written_(std::make_shared<const OnWritten>(std::move(on_written))) {}
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Acceptor acceptor) override;

@@ -63,8 +63,7 @@ Config SimCluster::ConfigOf(const std::string& name) const {
 std::shared_ptr<void> SimCluster::StartCoordinator(Env env) {
   std::unique_ptr<Store> store = std::make_unique<MemoryStore>(store_);
   if (hooks_.wrap_store) store = hooks_.wrap_store(std::move(store));
-  auto coordinator =
-      std::make_shared<Coordinator>(env, ConfigOf(kCoordinator), std::move(store));
+  auto coordinator = std::make_shared<Coordinator>(env, ConfigOf(kCoordinator), std::move(store));
   const absl::Status started = coordinator->Start();
   if (!started.ok()) env.log.Error(started.message());
   return coordinator;

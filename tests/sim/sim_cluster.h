@@ -49,8 +49,7 @@ struct SimClusterHooks {
 
 class SimCluster {
  public:
-  SimCluster(uint64_t seed, SimClusterSettings settings,
-             SimClusterHooks hooks = SimClusterHooks());
+  SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterHooks hooks = SimClusterHooks());
 
   SimWorld& world() { return world_; }
 
