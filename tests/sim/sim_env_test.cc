@@ -87,7 +87,7 @@ TEST(SimTransport, HoldsBackTheSenderOfAReaderThatStops) {
   pair.world.RunFor(absl::Seconds(1));
   EXPECT_EQ(pair.server.frames.size(), 10u);
   EXPECT_EQ(sender.call->unsent_bytes(), 0u);
-  EXPECT_EQ(writable, 1);
+  EXPECT_GE(writable, 1);
 }
 
 // Would break: tests of failures would wait for ever, or see them too early.

@@ -31,8 +31,10 @@ struct SimNetworkSettings {
   absl::Duration keepalive = absl::InfiniteDuration();
 };
 
-// on_writable is called when unsent_bytes() falls to this or below.
+// on_writable is called when a write has ended and unsent_bytes() is at this or below.
 inline constexpr size_t kSimLowWaterBytes = size_t{256} << 10;
+// A larger message ends its call, as production's limit does.
+inline constexpr size_t kSimMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
 
 class SimNetwork {
  public:
