@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/status_macros.h"
 #include "tests/sim/crash_invariants.h"
-#include "tests/sim/crashing_store.h"
 
 namespace atolld {
 namespace {
@@ -64,16 +63,14 @@ class Play {
       : scenario_(scenario),
         point_(point),
         invariants_(scenario.cluster.quorum),
-        plan_(std::make_shared<CrashingStore::Plan>()),
         may_lack_end_({scenario.leaver}),
-        cluster_(scenario.seed, scenario.cluster, Hooks()) {
+        cluster_(scenario.seed, scenario.cluster,
+                 [this](const std::string& peer, const Frame& frame) {
+                   invariants_.OnFrame(peer, frame);
+                 }) {
     SimWorld& world = cluster_.world();
     world.OnDeath([this](const std::string& name) { OnDeath(name); });
-    plan_->die = [&world] { world.Kill(kCoordinator); };
-    if (point.process == kCoordinator) {
-      plan_->crash_at = point.change;
-      plan_->durable = point.durable;
-    } else if (!point.process.empty()) {
+    if (!point.process.empty()) {
       world.disk(point.process).SeedFaults(scenario.seed * 1000003 + point.change);
       world.CrashAtWrite(point.process, point.change, point.left);
     }
@@ -109,19 +106,8 @@ class Play {
   }
 
   SimCluster& cluster() { return cluster_; }
-  CrashingStore::Plan& plan() { return *plan_; }
 
  private:
-  SimClusterHooks Hooks() {
-    SimClusterHooks hooks;
-    hooks.wrap_store = [this](std::unique_ptr<Store> store) {
-      return std::make_unique<CrashingStore>(std::move(store), plan_);
-    };
-    hooks.on_written = [this](const std::string& peer, const std::string& method,
-                              const Frame& frame) { invariants_.OnWritten(peer, method, frame); };
-    return hooks;
-  }
-
   // The run is sealed, and so is the replica of everybody who was there.
   bool Ended() {
     if (!cluster_.stored().seal) return false;
@@ -152,7 +138,6 @@ class Play {
   const CrashScenario& scenario_;
   const CrashPoint& point_;
   CrashInvariants invariants_;
-  const std::shared_ptr<CrashingStore::Plan> plan_;
   bool crashed_ = false;
   bool seal_seen_ = false;
   // The leaver, and whom the seal finds dead: the others wait for nobody who is.
@@ -199,19 +184,17 @@ CrashScenario DrawCrashScenario(uint64_t number) {
 }
 
 std::string CrashPoint::Text() const {
-  const std::string state = process == kCoordinator
-                                ? (durable ? "after it is durable" : "before it is durable")
-                                : Word(left);
-  return absl::StrCat(process, " dies at change ", change, " (", what, "), ", state, ", down for ",
-                      absl::FormatDuration(downtime));
+  return absl::StrCat(process, " dies at change ", change, " (", what, "), ", Word(left),
+                      ", down for ", absl::FormatDuration(downtime));
 }
 
 std::vector<CrashPoint> CrashPoints(const CrashScenario& scenario) {
   const CrashPoint none;
   Play play(scenario, none);
   std::map<std::string, std::vector<std::string>> changes;
-  for (int i = 1; i <= scenario.cluster.peers; ++i) {
-    const std::string name = absl::StrCat("p", i);
+  std::vector<std::string> processes = {kCoordinator};
+  for (int i = 1; i <= scenario.cluster.peers; ++i) processes.push_back(absl::StrCat("p", i));
+  for (const std::string& name : processes) {
     play.cluster().world().OnWrite(name, [&changes, name](const SimWrite& write) {
       changes[name].push_back(absl::StrCat(Word(write.kind), " ", write.path));
     });
@@ -222,14 +205,8 @@ std::vector<CrashPoint> CrashPoints(const CrashScenario& scenario) {
     for (uint64_t change = 1; change <= list.size(); ++change) {
       for (const SimDisk::Crash left : {SimDisk::Crash::kLoseUnsynced,
                                         SimDisk::Crash::kKeepUnsynced, SimDisk::Crash::kTornLast}) {
-        points.push_back({name, change, left, false, list[change - 1], DowntimeOf(change)});
+        points.push_back({name, change, left, list[change - 1], DowntimeOf(change)});
       }
-    }
-  }
-  for (uint64_t change = 1; change <= play.plan().applied; ++change) {
-    for (const bool durable : {false, true}) {
-      points.push_back({kCoordinator, change, SimDisk::Crash::kLoseUnsynced, durable, "transaction",
-                        DowntimeOf(change)});
     }
   }
   return points;

@@ -37,9 +37,8 @@ CrashScenario DrawCrashScenario(uint64_t number);
 
 struct CrashPoint {
   std::string process;
-  uint64_t change = 0;  // of its disk, or transaction of its store, from 1 on
+  uint64_t change = 0;  // of its disk, from 1 on
   SimDisk::Crash left = SimDisk::Crash::kLoseUnsynced;
-  bool durable = false;     // the coordinator: after the transaction, not before it
   std::string what;         // "append /p1/log/headers"
   absl::Duration downtime;  // until it is started again
 

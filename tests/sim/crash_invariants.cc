@@ -13,8 +13,6 @@
 namespace atolld {
 namespace {
 
-constexpr char kSession[] = "/atolld.v1.Membership/Session";
-
 bool IsWhole(Files& files, const std::string& path) {
   const auto snapshot = SnapshotReader::Open(files, path);
   if (!snapshot.ok()) return false;
@@ -40,9 +38,7 @@ bool Holds(Files& files, const std::string& dir, const v1::EntryHeader& header) 
 
 }  // namespace
 
-void CrashInvariants::OnWritten(const std::string& peer, const std::string& method,
-                                const Frame& frame) {
-  if (method != kSession) return;
+void CrashInvariants::OnFrame(const std::string& peer, const Frame& frame) {
   v1::PeerMessage message;
   if (!Unpack(frame, &message).ok()) return Fault(absl::StrCat(peer, " sent what is no message"));
   if (message.hello().has_state()) OnVersion(peer, message.hello().version());

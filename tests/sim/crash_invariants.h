@@ -18,9 +18,9 @@ class CrashInvariants {
  public:
   explicit CrashInvariants(uint32_t quorum) : quorum_(quorum) {}
 
-  // A frame that a peer writes: the version that it says it holds never falls, and all that name
+  // A frame of a peer's Session: the version that it says it holds never falls, and all that name
   // the digest of a version name the same one.
-  void OnWritten(const std::string& peer, const std::string& method, const Frame& frame);
+  void OnFrame(const std::string& peer, const Frame& frame);
 
   // Just after a death: every version that the coordinator has promised is still in its store, and
   // each is whole on the disks of a quorum.

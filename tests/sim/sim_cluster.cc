@@ -12,8 +12,8 @@ constexpr char kCoordinator[] = "coordinator";
 
 }  // namespace
 
-SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterHooks hooks)
-    : settings_(std::move(settings)), hooks_(std::move(hooks)), world_(seed) {
+SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap)
+    : settings_(std::move(settings)), tap_(std::move(tap)), world_(seed) {
   if (!settings_.start) return;
   Start(kCoordinator);
   for (int i = 1; i <= settings_.peers; ++i) Start(absl::StrCat("p", i));
@@ -61,9 +61,9 @@ Config SimCluster::ConfigOf(const std::string& name) const {
 }
 
 std::shared_ptr<void> SimCluster::StartCoordinator(Env env) {
-  std::unique_ptr<Store> store = std::make_unique<MemoryStore>(store_);
-  if (hooks_.wrap_store) store = hooks_.wrap_store(std::move(store));
-  auto coordinator = std::make_shared<Coordinator>(env, ConfigOf(kCoordinator), std::move(store));
+  const Config config = ConfigOf(kCoordinator);
+  auto store = std::make_unique<SimStore>(env.files, config.coordinator.dir, store_);
+  auto coordinator = std::make_shared<Coordinator>(env, config, std::move(store));
   const absl::Status started = coordinator->Start();
   if (!started.ok()) env.log.Error(started.message());
   return coordinator;
@@ -78,18 +78,16 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
     }
     SimCluster& cluster;
     const std::string name;
-    std::unique_ptr<FrameProbe> probe;
+    std::unique_ptr<TapTransport> tap;
     std::unique_ptr<StubTrainer> trainer;
     std::unique_ptr<Peer> peer;
   };
   auto node = std::make_shared<Node>(*this, name);
   Transport* transport = &env.transport;
-  if (hooks_.on_written) {
-    node->probe = std::make_unique<FrameProbe>(
-        env.transport, [this, name](const std::string& method, const Frame& frame) {
-          hooks_.on_written(name, method, frame);
-        });
-    transport = node->probe.get();
+  if (tap_) {
+    node->tap = std::make_unique<TapTransport>(
+        env.transport, [this, name](const Frame& frame) { tap_(name, frame); });
+    transport = node->tap.get();
   }
   const Env seen{env.executor, env.files, *transport, env.log};
   StubTrainerSettings trainer;

@@ -13,10 +13,10 @@
 #include "absl/time/time.h"
 #include "daemon/config.h"
 #include "daemon/coordinator/coordinator.h"
-#include "daemon/coordinator/memory_store.h"
 #include "daemon/peer/peer.h"
 #include "daemon/replica/verify.h"
-#include "tests/sim/frame_probe.h"
+#include "tests/sim/session_tap.h"
+#include "tests/sim/sim_store.h"
 #include "tests/sim/sim_world.h"
 #include "tests/sim/stub_trainer.h"
 
@@ -38,18 +38,12 @@ struct SimClusterSettings {
   bool start = true;  // false: the test starts each process
 };
 
-// What a test adds to a cluster or sees of it. All may be empty.
-struct SimClusterHooks {
-  // Gives the coordinator another store, made of its own.
-  std::function<std::unique_ptr<Store>(std::unique_ptr<Store> store)> wrap_store;
-  // A peer writes a frame on a call that it has dialled.
-  std::function<void(const std::string& peer, const std::string& method, const Frame& frame)>
-      on_written;
-};
+// Sees what peers say on their Sessions.
+using SimClusterTap = std::function<void(const std::string& peer, const Frame& frame)>;
 
 class SimCluster {
  public:
-  SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterHooks hooks = SimClusterHooks());
+  SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap = nullptr);
 
   SimWorld& world() { return world_; }
 
@@ -59,7 +53,7 @@ class SimCluster {
   std::vector<std::string> PeersStarted() const;
 
   // What the coordinator has made durable.
-  const StoredRun& stored() const { return store_->run; }
+  const StoredRun& stored() const { return store_->state->run; }
   uint64_t version() const { return stored().headers.size(); }
   bool RunToVersion(uint64_t wanted, absl::Duration limit = absl::Minutes(10));
 
@@ -81,12 +75,12 @@ class SimCluster {
   std::shared_ptr<void> StartPeer(Env env, const std::string& name);
 
   const SimClusterSettings settings_;
-  const SimClusterHooks hooks_;
+  const SimClusterTap tap_;
   std::set<std::string> started_;
   std::map<std::string, absl::Status> finished_;
   std::map<std::string, StubTrainer*> trainers_;  // of living peers
   std::map<std::string, Peer*> peers_;            // the living ones
-  const std::shared_ptr<MemoryStore::Disk> store_ = std::make_shared<MemoryStore::Disk>();
+  const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
   SimWorld world_;  // destroyed first: its processes use the above
 };
 
