@@ -40,6 +40,10 @@ struct Config {
   struct Inner {  // [inner]
     std::string optimizer = "adamw";
     uint32_t steps = 25;
+    // "fixed": `steps` for everybody; "time": as many as fit `time`; "auto": by each peer's speed,
+    // so that all are ready together, and `steps` at the median speed
+    std::string pace = "fixed";
+    absl::Duration time = absl::ZeroDuration();
     uint32_t batch = 12;
     double learning_rate = 1e-3;
     double min_learning_rate = 1e-4;

@@ -54,6 +54,10 @@ std::vector<ConfigField> TrainingFields(Config& c) {
   return {
       {"inner", "optimizer", "of the inner steps", OneOf(&c.inner.optimizer, {"adamw", "sgd"})},
       {"inner", "steps", "inner steps a round", WholeNumber{&c.inner.steps, 1, kMillion}},
+      {"inner", "pace", "how many of them a peer does: fixed, what fits time, or by its speed",
+       OneOf(&c.inner.pace, {"fixed", "time", "auto"})},
+      {"inner", "time", "of a round's inner steps, with pace 'time'; 0s: none",
+       TimeSpan{&c.inner.time, absl::ZeroDuration(), absl::Hours(24)}},
       {"inner", "batch", "sequences a step, one peer", WholeNumber{&c.inner.batch, 1, 65536}},
       {"inner", "learning_rate", "peak of the inner learning rate",
        RealNumber{&c.inner.learning_rate, 0, 100, Bounds::kOpenBelow}},

@@ -64,6 +64,9 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
        "x.toml:3: unknown key 'learning_rte' in [inner]; did you mean 'learning_rate'?"},
       {"[worker]\nfrobnicate = 1\n",
        "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads"},
+      {"[inner]\npace = \"time\"\n",
+       "x.toml:2: [inner] time must be above 0s with pace 'time' and 0s with any other, not 0 with "
+       "'time'"},
       {"\n[iner]\nsteps = 5\n", "x.toml:2: unknown section [iner]; did you mean 'inner'?"},
       {"steps = 5\n", "x.toml:1: 'steps' stands outside any section; did you mean it in [inner]?"},
       {"inner = 5\n", "x.toml:1: 'inner' must be a section: [inner]"},
@@ -225,7 +228,8 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   config.run = {"my-run", 7, 99, 3, 2};
   config.model = {"gpt", 2, 8, 64, 32, 0.1};
   config.data = {"/data/\"quoted\" \\ and\ttabbed.txt", 0.05};
-  config.inner = {"sgd", 11, 3, 0.3, 1e-7, 5, 1000, 0.5, 0.75, 0.01, 0.5};
+  config.inner = {"sgd", 11,   "time", absl::Seconds(30), 3, 0.3, 1e-7, 5, 1000, 0.5,
+                  0.75,  0.01, 0.5};
   config.outer = {"average", 1.0, 0.0};
   config.exchange = {"int8+zstd", true, 8192};
   config.evaluation = {1234, 2};
