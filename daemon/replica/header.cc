@@ -47,6 +47,7 @@ uint32_t BitsOf(float value) {
 void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
   builder.Bytes(model.kind()).U64(model.layers()).U64(model.heads()).U64(model.width());
   builder.U64(model.context()).U64(model.vocabulary()).U64(DoubleBits(model.dropout()));
+  builder.U64(model.parameters());
 }
 
 void Add(const v1::DataSpec& data, DigestBuilder& builder) {
@@ -59,6 +60,7 @@ void Add(const v1::InnerSpec& inner, DigestBuilder& builder) {
   builder.U64(inner.warmup_steps()).U64(inner.decay_steps());
   builder.U64(DoubleBits(inner.beta1())).U64(DoubleBits(inner.beta2()));
   builder.U64(DoubleBits(inner.weight_decay())).U64(DoubleBits(inner.gradient_clip()));
+  builder.U64(inner.step_microseconds());
 }
 
 void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
