@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/codec.h"
+#include "daemon/peer/roster_changes.h"
 #include "daemon/status_macros.h"
 #include "optimizer/outer_rule.h"
 
@@ -189,6 +190,9 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
 }
 
 void Peer::OnRoster(const v1::Roster& roster) {
+  for (const RosterChange& change : RosterChanges(roster_, roster, config_.peer.id)) {
+    env_.log.Write(change.loss ? Log::Level::kWarning : Log::Level::kInfo, change.line);
+  }
   roster_ = roster;
   std::vector<const v1::Member*> able;
   for (const v1::Member& member : roster.members()) {

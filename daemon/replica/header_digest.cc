@@ -125,6 +125,10 @@ Digest GenesisDigest(const v1::Genesis& genesis) {
   }
   builder.U64(genesis.manifest().elements());
   builder.Bytes(genesis.state_digest());
+  const v1::RunSpec& spec = genesis.spec();
+  if (spec.model().parameters() != 0 || spec.inner().step_microseconds() != 0) {
+    builder.Bytes("stub").U64(spec.model().parameters()).U64(spec.inner().step_microseconds());
+  }
   return builder.Finish();
 }
 
