@@ -44,6 +44,8 @@ void Invariants::Disturb(const std::string& name, absl::Duration until) {
   disturbed = std::max(disturbed, until);
 }
 
+void Invariants::Calm(const std::string& name) { disturbed_[name] = terms_.now(); }
+
 absl::Duration Invariants::Settled() const { return kRedials + 2 * terms_.failure_timeout; }
 
 absl::Duration Invariants::DisturbedUntil(const std::string& name) const {
@@ -99,6 +101,16 @@ void Invariants::OnDeath(const std::string& name, Files& files, const std::strin
     Violate(4, absl::StrCat(name, " voted for version ", vote.version(),
                             ", and after its death it holds another payload"));
   }
+}
+
+uint64_t Invariants::said(const std::string& peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? 0 : found->second.said;
+}
+
+bool Invariants::said_any(const std::string& peer) const {
+  const auto found = peers_.find(peer);
+  return found != peers_.end() && found->second.said_any;
 }
 
 void Invariants::OnWiped(const std::string& name) {

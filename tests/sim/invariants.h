@@ -44,10 +44,14 @@ class Invariants {
   void Violate(int invariant, const std::string& what);
   History& history() { return history_; }
   uint64_t announced() const { return announced_; }  // newest version that the coordinator has said
+  // The newest version that the peer has said it holds, and whether it has said so at all.
+  uint64_t said(const std::string& peer) const;
+  bool said_any(const std::string& peer) const;
 
   // What is done to whom. `name` is disturbed until that time at least: what others say of it (or
   // the coordinator does) meanwhile, and for some while after, proves nothing.
   void Disturb(const std::string& name, absl::Duration until);
+  void Calm(const std::string& name);  // whatever was done to it is over
   void OnStart(const std::string& name);
   // `files` shows what the crash has left of its disk.
   void OnDeath(const std::string& name, Files& files, const std::string& dir);

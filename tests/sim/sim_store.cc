@@ -32,7 +32,14 @@ absl::StatusOr<StoredRun> SimStore::Load() {
   disk_->state->run = StoredRun();
   MemoryStore memory(disk_->state);
   for (const RunUpdate& update : disk_->journal) RETURN_IF_ERROR(memory.Apply(update));
+  Tell();
   return disk_->state->run;
+}
+
+void SimStore::Tell() {
+  for (; disk_->told < disk_->journal.size(); ++disk_->told) {
+    if (disk_->on_durable) disk_->on_durable(disk_->journal[disk_->told]);
+  }
 }
 
 absl::Status SimStore::Append() {
@@ -55,7 +62,7 @@ absl::Status SimStore::Apply(const RunUpdate& update) {
     return appended;
   }
   RETURN_IF_ERROR(MemoryStore(disk_->state).Apply(update));
-  if (disk_->on_durable) disk_->on_durable(update);
+  Tell();
   return absl::OkStatus();
 }
 

@@ -23,7 +23,9 @@ class SimStore final : public Store {
   struct Disk {
     std::vector<RunUpdate> journal;  // the transactions by number; those without a record are lost
     std::shared_ptr<MemoryStore::Disk> state = std::make_shared<MemoryStore::Disk>();
+    // Called for each of them in order, once: when Apply returns, or when a later life finds it.
     std::function<void(const RunUpdate&)> on_durable;
+    size_t told = 0;
   };
 
   // `dir` is made if it is not there.
@@ -36,6 +38,7 @@ class SimStore final : public Store {
 
  private:
   absl::Status Append();
+  void Tell();
 
   Files& files_;
   const std::string dir_;

@@ -1,0 +1,100 @@
+// atoll-sim: the simulation of whole clusters, by seeds.
+#include <cstdint>
+#include <fstream>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tests/sim/seed_runner.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kHelp[] =
+    R"(atoll-sim: simulates whole clusters under faults, one a seed, and checks every invariant
+
+  --seed=N          the first seed (default 1)
+  --seeds=COUNT     how many, from there on (default 1)
+  --jobs=J          processes at once (default: the cores of this machine)
+  --twice=K         the first K seeds are run twice and must give the same history
+  --regressions=F   before them, the seeds of this file: one a line, then why
+  --verbose         tells the story of each seed: time, who, what; *** marks what was done to it
+  --json            the summary as JSON
+
+Exit code 0: every invariant held; 1: a seed violated one (the line that repeats it is printed); 2:
+the call is wrong.
+
+Example:  atoll-sim --seed=1 --seeds=1000
+          atoll-sim --seed=417 --verbose
+)";
+
+int Misuse(const std::string& what) {
+  std::cerr << "atoll-sim: " << what << "; see atoll-sim --help\n";
+  return 2;
+}
+
+bool ReadRegressions(const std::string& path, std::vector<uint64_t>* seeds) {
+  std::ifstream file(path);
+  if (!file) return false;
+  for (std::string line; std::getline(file, line);) {
+    const std::string word = line.substr(0, line.find(' '));
+    if (word.empty() || word[0] == '#') continue;
+    uint64_t seed = 0;
+    if (!absl::SimpleAtoi(word, &seed)) return false;
+    seeds->push_back(seed);
+  }
+  return true;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  SeedOptions options;
+  options.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  uint64_t first = 1;
+  uint64_t count = 1;
+  uint64_t twice = 0;
+  std::string regressions;
+  for (absl::string_view argument : arguments) {
+    bool fine = true;
+    if (argument == "--help" || argument == "-h") {
+      std::cout << kHelp;
+      return 0;
+    }
+    if (argument == "--verbose") {
+      options.verbose = true;
+    } else if (argument == "--json") {
+      options.json = true;
+    } else if (absl::ConsumePrefix(&argument, "--seed=")) {
+      fine = absl::SimpleAtoi(argument, &first);
+    } else if (absl::ConsumePrefix(&argument, "--seeds=")) {
+      fine = absl::SimpleAtoi(argument, &count);
+    } else if (absl::ConsumePrefix(&argument, "--jobs=")) {
+      fine = absl::SimpleAtoi(argument, &options.jobs) && options.jobs >= 1;
+    } else if (absl::ConsumePrefix(&argument, "--twice=")) {
+      fine = absl::SimpleAtoi(argument, &twice);
+    } else if (absl::ConsumePrefix(&argument, "--regressions=")) {
+      regressions = std::string(argument);
+    } else {
+      return Misuse(absl::StrCat("'", argument, "' is no option"));
+    }
+    if (!fine) return Misuse(absl::StrCat("'", argument, "' is no number that fits"));
+  }
+  if (!regressions.empty() && !ReadRegressions(regressions, &options.seeds)) {
+    return Misuse(absl::StrCat("'", regressions, "' cannot be read, or a line of it begins with no "
+                               "seed"));
+  }
+  options.twice = static_cast<size_t>(twice);
+  for (uint64_t i = 0; i < count; ++i) options.seeds.push_back(first + i);
+  return RunSeeds(options);
+}
+
+}  // namespace
+}  // namespace atolld
+
+int main(int argc, char** argv) {
+  return atolld::Main(std::vector<std::string>(argv + 1, argv + argc));
+}
