@@ -212,6 +212,13 @@ std::vector<CrashPoint> CrashPoints(const CrashScenario& scenario) {
   return points;
 }
 
+std::vector<RunUpdate> StoreTrace(const CrashScenario& scenario) {
+  const CrashPoint none;
+  Play play(scenario, none);
+  CHECK(play.Run().empty());
+  return play.cluster().transactions();
+}
+
 std::vector<std::string> RunWithCrash(const CrashScenario& scenario, const CrashPoint& point) {
   return Play(scenario, point).Run();
 }

@@ -48,6 +48,9 @@ struct CrashPoint {
 // Every point of the scenario's run without a crash.
 std::vector<CrashPoint> CrashPoints(const CrashScenario& scenario);
 
+// The transactions that the coordinator's store makes durable in that run.
+std::vector<RunUpdate> StoreTrace(const CrashScenario& scenario);
+
 // Runs to the seal; what was wrong, a line each. An empty process: no crash.
 std::vector<std::string> RunWithCrash(const CrashScenario& scenario, const CrashPoint& point);
 

@@ -55,6 +55,7 @@ class SimCluster {
   // What the coordinator has made durable.
   const StoredRun& stored() const { return store_->state->run; }
   uint64_t version() const { return stored().headers.size(); }
+  const std::vector<RunUpdate>& transactions() const { return store_->journal; }
   bool RunToVersion(uint64_t wanted, absl::Duration limit = absl::Minutes(10));
 
   // All peers have ended well: the run is sealed.
