@@ -114,12 +114,12 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   if (oracle_ == nullptr) return violate_(3, absl::StrCat(peer, " is ready before version 0"));
   OnStateDigest(peer, ready.base_version(), ready.state_digest());
   Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
-  if (!contribution.chunks.empty()) {
-    contribution.ready = ready;  // said again
+  // Said again, perhaps by a peer that has not heard yet that it is in the history.
+  if (contribution.included != 0 && SameSamples(contribution.ready, ready)) return;
+  if (contribution.included == 0 && !contribution.chunks.empty()) {
+    contribution.ready = ready;
     return;
   }
-  // New; or, where one value dwarfs all others, other training that gave the same bytes.
-  const bool again = contribution.included != 0 && SameSamples(contribution.ready, ready);
   Trainer& trainer = trainers_[peer];
   const bool feedback = spec_.exchange().error_feedback();
   std::vector<std::vector<float>> candidates;
@@ -136,8 +136,8 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
     if (RootOf(chunks) != ready.contribution_root()) continue;
     if (trainer.fresh && &values == &candidates.back()) trainer.residual.clear();
     trainer.fresh = false;
-    contribution = {peer, std::move(values), std::move(chunks), ready,
-                    again ? contribution.included : 0};
+    // New; or, where one value dwarfs all others, other training that gave the same bytes.
+    contribution = {peer, std::move(values), std::move(chunks), ready, 0};
     return;
   }
   violate_(feedback ? 9 : 3,
@@ -225,12 +225,13 @@ std::vector<History::Contribution*> History::Contributions(const v1::EntryHeader
     const auto found = member == plan.contributors().end()
                            ? contributions_.end()
                            : contributions_.find({peer, member->contribution_root()});
-    if (found == contributions_.end() || found->second.chunks.empty()) {
+    if (found == contributions_.end() || found->second.peer.empty()) {
       violate_(3, absl::StrCat("header ", header.version(), " counts ", peer,
                                ", whose update nobody has seen become ready"));
       return {};
     }
     CheckContributor(header, i, found->second);
+    if (found->second.included != 0) return {};
     made.push_back(&found->second);
   }
   if (made.empty()) violate_(3, absl::StrCat("header ", header.version(), " has no contributor"));

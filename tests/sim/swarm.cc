@@ -137,16 +137,45 @@ void Swarm::HealAll() {
   }
 }
 
+// Those that the plan names; and, where few peers may commit, one that holds the newest version.
+std::set<std::string> Swarm::Core() {
+  const Invariants& invariants = cluster_.invariants();
+  std::set<std::string> core;
+  std::set<std::string> holders;
+  bool held = false;
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    const bool holds = invariants.said(peer.name) >= cluster_.version();
+    if (peer.core) core.insert(peer.name);
+    if (holds) holders.insert(peer.name);
+    held = held || (peer.core && holds);
+  }
+  if (held) return core;
+  if (!holders.empty()) {
+    core.insert(*holders.begin());
+    return core;
+  }
+  for (const SwarmPlan::Machine& peer : plan_.peers) core.insert(peer.name);
+  return core;
+}
+
 // A core of at least the quorum is well; the others are as the plan says, for good.
 void Swarm::JudgeCore() {
   HealAll();
+  // The first round waits for all that the run was announced with.
+  if (!RunUntil([&] { return cluster_.version() > 0; }, 3 * Deadline())) {
+    cluster_.invariants().Violate(12, "the first round was not committed");
+  }
   hold_at_ = plan_.rounds - kRoundsToEnd;
   cluster_.HoldTraining(false);
   result_.judged = true;
   SimWorld& world = cluster_.world();
+  const std::set<std::string> core = Core();
   for (const SwarmPlan::Machine& peer : plan_.peers) {
-    if (peer.core) cluster_.Start(peer.name);
-    if (peer.core || !cluster_.Alive(peer.name)) continue;
+    if (core.count(peer.name) > 0) {
+      cluster_.Start(peer.name);
+      continue;
+    }
+    if (!cluster_.Alive(peer.name)) continue;
     cluster_.invariants().Disturb(peer.name, world.now() + absl::Hours(1));
     if (peer.outsider == Outsider::kDead) {
       cluster_.HoldDown(peer.name, true);

@@ -13,7 +13,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/time/time.h"
@@ -50,6 +52,7 @@ class Swarm {
   void StartFounders();
   void DoFaults();
   void JudgeCore();
+  std::set<std::string> Core();
   void HealAll();
   void Finish();
   void CheckEnd();
