@@ -98,10 +98,18 @@ void SimConnection::Write(Side side, Frame frame) {
   CHECK(end.started);
   CHECK(!end.finishing);
   if (broken_) return;
+  if (WireBytes(frame) > kSimMaxMessageBytes) return RefuseToSend(side);
   end.unsent += WireBytes(frame);
   network_.max_unsent_ = std::max<uint64_t>(network_.max_unsent_, end.unsent);
   end.queue.push_back(std::move(frame));
   Pump(side);
+}
+
+void SimConnection::RefuseToSend(Side side) {
+  broken_ = true;
+  const absl::Status status = absl::ResourceExhaustedError("a message beyond the limit");
+  CloseLater(side, absl::ZeroDuration(), status);
+  Tell(Opposite(side), side == kServer ? status : absl::CancelledError("the client gave up"));
 }
 
 void SimConnection::Finish(Side side, absl::Status status) {
@@ -117,13 +125,19 @@ void SimConnection::Detach(Side side) {
   End& end = ends_[side];
   end.attached = false;
   const auto events = std::move(end.events);  // dies last: its captures may hold anything
-  const bool over = side == kClient ? end.closed : end.finish_sent;
-  end.closed = true;
+  const bool was_closed = std::exchange(end.closed, true);
   end.inbox.clear();
   if (side == kClient) OverForClient();
-  if (over || broken_) return;
+  if (broken_) return;
+  if (side == kServer && was_closed) {
+    // The client had half-closed: what is queued goes out, and a status after it.
+    if (!end.finishing) Finish(side, absl::OkStatus());
+    return;
+  }
+  if (side == kClient ? was_closed : end.finish_sent) return;
   broken_ = true;
-  Tell(Opposite(side), absl::CancelledError("the other end cancelled the call"));
+  Tell(Opposite(side), side == kServer ? absl::UnavailableError("the server let the call go")
+                                       : absl::CancelledError("the client cancelled the call"));
 }
 
 void SimConnection::OverForClient() {
@@ -164,7 +178,6 @@ void SimConnection::Transmitted(Side side) {
   Frame frame = std::move(end.queue.front());
   end.queue.pop_front();
   const uint64_t bytes = WireBytes(frame);
-  const bool was_above = end.unsent > kSimLowWaterBytes;
   end.unsent -= bytes;
   end.sent += bytes;
   // One more than the limit tells that there was more.
@@ -175,16 +188,14 @@ void SimConnection::Transmitted(Side side) {
     End& other = ends_[Opposite(side)];
     if (other.closed) return;
     other.inbox.push_back(std::move(frame));
+    if (side == kServer && other.inbox.size() == 1) Taken(kClient);
     if (other.started && other.reading) Hand(Opposite(side));
   });
   network_.CountSent(*links_[side], bytes);
-  if (was_above && end.unsent <= kSimLowWaterBytes) {
-    On(side, absl::ZeroDuration(), [this, side] {
-      const std::shared_ptr<Call::Events> events = ends_[side].events;
-      if (events != nullptr && !ends_[side].closed && events->on_writable) events->on_writable();
-    });
-  }
   Pump(side);
+  if (end.unsent > kSimLowWaterBytes || end.closed) return;
+  const std::shared_ptr<Call::Events> events = end.events;
+  if (events != nullptr && events->on_writable) events->on_writable();
 }
 
 void SimConnection::Arrive(Side from, Task task) {
@@ -217,19 +228,26 @@ void SimConnection::ArriveNext(Side from) {
   if (always || !broken_) task();
 }
 
+// Tells the sender that the first frame of the inbox takes up the window no longer. A server's is
+// taken by the process alone; a client's end reads one frame ahead.
+void SimConnection::Taken(Side side) {
+  const uint64_t bytes = WireBytes(ends_[side].inbox.front());
+  Arrive(side, [this, sender = Opposite(side), bytes] {
+    ends_[sender].in_flight -= bytes;
+    Pump(sender);
+  });
+}
+
 // Gives the first frame of the inbox to the process.
 void SimConnection::Hand(Side side) {
   End& end = ends_[side];
   end.reading = end.delivering = false;
   if (end.closed || end.inbox.empty()) return;
+  if (side == kServer) Taken(side);
   Frame frame = std::move(end.inbox.front());
   end.inbox.pop_front();
-  const uint64_t bytes = WireBytes(frame);
-  network_.events_.MixIntoDigest(bytes);
-  Arrive(side, [this, sender = Opposite(side), bytes] {
-    ends_[sender].in_flight -= bytes;
-    Pump(sender);
-  });
+  network_.events_.MixIntoDigest(WireBytes(frame));
+  if (side == kClient && !end.inbox.empty()) Taken(side);
   if (end.end.has_value()) {
     On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
   }

@@ -101,7 +101,9 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   static Side Opposite(Side side) { return side == kClient ? kServer : kClient; }
   void Pump(Side side);
   void Transmitted(Side side);
+  void RefuseToSend(Side side);
   void ArriveNext(Side from);
+  void Taken(Side side);
   void Hand(Side side);
   void CheckEnd(Side side);
   void CloseNow(Side side, absl::Status status);

@@ -31,8 +31,10 @@ struct SimNetworkSettings {
   absl::Duration keepalive = absl::InfiniteDuration();
 };
 
-// on_writable is called when unsent_bytes() falls to this or below.
+// on_writable: a write has ended and unsent_bytes() is at this or below.
 inline constexpr size_t kSimLowWaterBytes = size_t{256} << 10;
+// A larger message ends its call, as production's limit does.
+inline constexpr size_t kSimMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
 
 class SimNetwork {
  public:
@@ -59,13 +61,12 @@ class SimNetwork {
   void BlackHole(const std::string& a, const std::string& b);
   void HealBlackHole(const std::string& a, const std::string& b);
   void Clog(const std::string& a, const std::string& b, absl::Duration duration);  // heals itself
-  // A frame is lost with this probability: it comes 200 to 1000 ms late, and what follows it on the
-  // same call behind it.
+  // A frame lost with this probability comes 200 to 1000 ms late, those behind it on its call too.
   void SetLoss(const std::string& a, const std::string& b, double probability);
 
-  // A call of such a method is, with this probability, made again by the network some time after it
-  // has ended: with the first frames that it carried, to the same address, the answers unread by
-  // anybody, and broken a while later. At most `frames` are repeated.
+  // A call of such a method is, with this probability, made again some time after it has ended:
+  // with its first frames, `frames` at most, and the answers unread by anybody; a while later it
+  // breaks.
   void ReplayCalls(double probability, Methods methods, size_t frames = 8);
 
   // Ends every fault of every link, and the replays; or only those of the links among `core`. What
@@ -90,7 +91,6 @@ class SimNetwork {
   friend class SimConnection;
   friend class SimListener;
   friend class SimTransport;
-
   struct ListenerState {
     std::string process;
     SimEventQueue::Owner owner;
