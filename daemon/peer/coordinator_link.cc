@@ -118,6 +118,7 @@ void CoordinatorLink::SendProgress() {
 }
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
+  // After its farewell nothing more may be written: the call is half-closed.
   if (call_ != nullptr && welcomed_ && !leaving_) call_->Write(Pack(message));
 }
 

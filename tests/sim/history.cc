@@ -32,6 +32,14 @@ std::string RootOf(const Oracle::Chunks& chunks) {
   return ToBytes(ContributionRoot(shared));
 }
 
+bool SameSamples(const v1::Ready& a, const v1::Ready& b) {
+  if (a.samples_size() != b.samples_size()) return false;
+  for (int i = 0; i < a.samples_size(); ++i) {
+    if (a.samples(i).first() != b.samples(i).first()) return false;
+  }
+  return true;
+}
+
 // tokens / (1 + 0.25 x age), once rounded to fp32.
 uint32_t WeightBits(const v1::Ready& ready) {
   const auto weight = static_cast<float>(static_cast<double>(ready.tokens()) /
@@ -53,11 +61,13 @@ void History::OnLife(const std::string& peer) {
 }
 
 void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta) {
-  const auto expected = thetas_.find(version - 1);
-  if (expected != thetas_.end() && !Same(expected->second, theta)) {
-    violate_(1, absl::StrCat(peer, " trains for version ", version, " on another theta than state ",
-                             version - 1, "'s"));
+  // A worker that was away begins an older round's steps on whatever its replica holds by then.
+  if (thetas_.empty() || version <= thetas_.begin()->first) return;
+  for (auto state = thetas_.find(version - 1); state != thetas_.end(); ++state) {
+    if (Same(state->second, theta)) return;
   }
+  violate_(1, absl::StrCat(peer, " trains for version ", version, " on a theta of no state from ",
+                           version - 1, " on"));
 }
 
 void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
@@ -103,9 +113,11 @@ void History::OnGenesis(const v1::Genesis& genesis) {
 void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   if (oracle_ == nullptr) return violate_(3, absl::StrCat(peer, " is ready before version 0"));
   OnStateDigest(peer, ready.base_version(), ready.state_digest());
-  const auto known = contributions_.find(ready.contribution_root());
-  if (known != contributions_.end()) {
-    known->second.ready = ready;
+  Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
+  // Said again, perhaps by a peer that has not heard yet that it is in the history.
+  if (contribution.included != 0 && SameSamples(contribution.ready, ready)) return;
+  if (contribution.included == 0 && !contribution.chunks.empty()) {
+    contribution.ready = ready;
     return;
   }
   Trainer& trainer = trainers_[peer];
@@ -124,8 +136,8 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
     if (RootOf(chunks) != ready.contribution_root()) continue;
     if (trainer.fresh && &values == &candidates.back()) trainer.residual.clear();
     trainer.fresh = false;
-    contributions_[ready.contribution_root()] = {peer, std::move(values), std::move(chunks), ready,
-                                                 0};
+    // New; or, where one value dwarfs all others, other training that gave the same bytes.
+    contribution = {peer, std::move(values), std::move(chunks), ready, 0};
     return;
   }
   violate_(feedback ? 9 : 3,
@@ -212,8 +224,8 @@ std::vector<History::Contribution*> History::Contributions(const v1::EntryHeader
                                      [&](const auto& one) { return one.peer() == peer; });
     const auto found = member == plan.contributors().end()
                            ? contributions_.end()
-                           : contributions_.find(member->contribution_root());
-    if (found == contributions_.end() || found->second.peer != peer) {
+                           : contributions_.find({peer, member->contribution_root()});
+    if (found == contributions_.end() || found->second.peer.empty()) {
       violate_(3, absl::StrCat("header ", header.version(), " counts ", peer,
                                ", whose update nobody has seen become ready"));
       return {};

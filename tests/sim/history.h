@@ -13,6 +13,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -79,7 +80,7 @@ class History {
   std::vector<std::string> header_digests_;  // by version; of the genesis at 0
   std::map<uint64_t, std::vector<float>> thetas_;  // of the newest versions
   std::map<std::string, Trainer> trainers_;
-  std::map<std::string, Contribution> contributions_;  // by root
+  std::map<std::pair<std::string, std::string>, Contribution> contributions_;  // by peer and root
   std::map<uint64_t, v1::Plan> plans_;                 // the newest of each version
   std::map<uint64_t, uint64_t> spent_;                 // samples: first -> end, disjoint
 };

@@ -134,6 +134,12 @@ void StubTrainer::SpoilUpdate() {
 }
 
 void StubTrainer::FinishTraining(const v1::TrainSteps& train, absl::Duration took) {
+  if (held_) {
+    env_.executor.RunAfter(step_, guard_.Wrap([this, train, took, life = life_] {
+      if (life == life_) FinishTraining(train, took + step_);
+    }));
+    return;
+  }
   std::copy(learned_.begin(), learned_.end(), update_);
   SpoilUpdate();
   if (probe_.on_update) {

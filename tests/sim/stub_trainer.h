@@ -52,6 +52,9 @@ class StubTrainer final : public Trainer {
   // Of the steps that begin from now on.
   void SetStep(absl::Duration step) { step_ = step; }
 
+  // While held it does not finish: its last step takes as long as the test likes.
+  void SetHeld(bool held) { held_ = held; }
+
   // The next update is not what was learned.
   enum class Spoil { kNone, kNaN, kInfinity, kHuge };
   void SpoilNext(Spoil spoil) { spoil_ = spoil; }
@@ -75,6 +78,7 @@ class StubTrainer final : public Trainer {
   Events events_;
   absl::Duration step_;
   Spoil spoil_ = Spoil::kNone;
+  bool held_ = false;
   bool running_ = false;
   uint64_t life_ = 0;  // grows at each death and each Train: answers of a former one are dropped
   void* mapping_ = nullptr;

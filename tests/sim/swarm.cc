@@ -14,8 +14,9 @@ namespace {
 // How often what depends on time alone is looked at.
 constexpr absl::Duration kTick = absl::Milliseconds(100);
 
-// Commits that the judged core and all that were away need before the run may end.
-constexpr uint64_t kRoundsToComeBack = 6;
+// Rounds that are kept for the judgement of the core, and of them those for the end.
+constexpr uint64_t kRoundsToJudge = 7;
+constexpr uint64_t kRoundsToEnd = 3;
 
 // Far more than any seed takes: it goes round in circles.
 constexpr uint64_t kMostEvents = 20'000'000;
@@ -66,6 +67,11 @@ void Swarm::Tick() {
     invariants.Violate(12, absl::StrCat("more than ", kMostEvents, " events"));
   }
   if (cluster_.sealed()) return;
+  cluster_.HoldTraining(last_version_ >= hold_at_);
+  if (cluster_.training_held()) {
+    last_commit_ = now;
+    return;
+  }
   const absl::Duration since = std::max(invariants.quiet_since(), last_commit_);
   const absl::Duration deadline = Deadline();
   if (now > since + 3 * deadline) {
@@ -98,12 +104,13 @@ void Swarm::StartFounders() {
 }
 
 void Swarm::DoFaults() {
+  hold_at_ = plan_.rounds - kRoundsToJudge;
   for (const PlannedFault& fault : plan_.faults) {
-    if (cluster_.invariants().violation() || cluster_.sealed()) return;
+    if (cluster_.invariants().violation()) return;
     const uint64_t wanted = cluster_.version() + fault.after_commits;
-    RunUntil([&] { return cluster_.version() >= wanted || cluster_.sealed(); }, Deadline());
+    RunUntil([&] { return cluster_.version() >= wanted || cluster_.training_held(); }, Deadline());
     RunUntil([] { return false; }, fault.after);
-    if (cluster_.version() + kRoundsToComeBack + 2 > plan_.rounds) return;
+    if (cluster_.training_held()) return;
     faults_.Inject(fault);
     if (!fault.overlap) RunUntil([] { return false; }, fault.lasts);
   }
@@ -130,15 +137,45 @@ void Swarm::HealAll() {
   }
 }
 
+// Those that the plan names; and, where few peers may commit, one that holds the newest version.
+std::set<std::string> Swarm::Core() {
+  const Invariants& invariants = cluster_.invariants();
+  std::set<std::string> core;
+  std::set<std::string> holders;
+  bool held = false;
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    const bool holds = invariants.said(peer.name) >= cluster_.version();
+    if (peer.core) core.insert(peer.name);
+    if (holds) holders.insert(peer.name);
+    held = held || (peer.core && holds);
+  }
+  if (held) return core;
+  if (!holders.empty()) {
+    core.insert(*holders.begin());
+    return core;
+  }
+  for (const SwarmPlan::Machine& peer : plan_.peers) core.insert(peer.name);
+  return core;
+}
+
 // A core of at least the quorum is well; the others are as the plan says, for good.
 void Swarm::JudgeCore() {
-  if (cluster_.version() + kRoundsToComeBack > plan_.rounds) return;
-  result_.judged = true;
   HealAll();
+  // The first round waits for all that the run was announced with.
+  if (!RunUntil([&] { return cluster_.version() > 0; }, 3 * Deadline())) {
+    cluster_.invariants().Violate(12, "the first round was not committed");
+  }
+  hold_at_ = plan_.rounds - kRoundsToEnd;
+  cluster_.HoldTraining(false);
+  result_.judged = true;
   SimWorld& world = cluster_.world();
+  const std::set<std::string> core = Core();
   for (const SwarmPlan::Machine& peer : plan_.peers) {
-    if (peer.core) cluster_.Start(peer.name);
-    if (peer.core || !cluster_.Alive(peer.name)) continue;
+    if (core.count(peer.name) > 0) {
+      cluster_.Start(peer.name);
+      continue;
+    }
+    if (!cluster_.Alive(peer.name)) continue;
     cluster_.invariants().Disturb(peer.name, world.now() + absl::Hours(1));
     if (peer.outsider == Outsider::kDead) {
       cluster_.HoldDown(peer.name, true);
@@ -161,12 +198,27 @@ void Swarm::JudgeCore() {
   }
 }
 
+bool Swarm::AllCaughtUp() const {
+  return std::all_of(plan_.peers.begin(), plan_.peers.end(),
+                     [this](const auto& peer) { return cluster_.CaughtUp(peer.name); });
+}
+
 void Swarm::Finish() {
   HealAll();
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     if (!cluster_.Exists(peer.name)) cluster_.Start(peer.name);
   }
   cluster_.Note("all are healed");
+  const absl::Duration limit = 3 * Deadline();
+  if (!RunUntil([&] { return AllCaughtUp(); }, limit)) {
+    for (const SwarmPlan::Machine& peer : plan_.peers) {
+      if (cluster_.CaughtUp(peer.name)) continue;
+      cluster_.invariants().Violate(
+          6, absl::StrCat(peer.name, " has not caught up in three deadlines, ",
+                          absl::FormatDuration(limit)));
+    }
+  }
+  hold_at_ = plan_.rounds + 1;
   // What Tick says of a quiet world bounds each round; this bounds their sum.
   const uint64_t left = plan_.rounds - cluster_.version() + 3;
   RunUntil([&] { return cluster_.sealed(); }, 3 * Deadline() * static_cast<double>(left));

@@ -3,7 +3,8 @@
 //   faults, paced -> all but a core healed as planned, the core must commit -> all healed, the run
 //   must end, sealed, with nothing left over
 //
-// Whenever nobody has been disturbed for three deadlines, a round must have been committed. A
+// The run's last rounds are kept for the last two steps: no training ends while they would begin too
+// early, or while somebody has yet to catch up. Whenever nobody has been disturbed for three deadlines, a round must have been committed. A
 // deadline here is the longest way from a healed world to a commit: the longest pause before a
 // redial (5 s) and as much to fetch what was missed, failure_timeout for a grace or a silence to
 // end, 4 x the longest training that was measured + 1 s for the round to close (1.25 x median and
@@ -12,7 +13,9 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "absl/time/time.h"
@@ -49,6 +52,7 @@ class Swarm {
   void StartFounders();
   void DoFaults();
   void JudgeCore();
+  std::set<std::string> Core();
   void HealAll();
   void Finish();
   void CheckEnd();
@@ -56,6 +60,7 @@ class Swarm {
   // check has failed (false).
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
   void Tick();
+  bool AllCaughtUp() const;
   absl::Duration Deadline() const;
 
   const SwarmPlan plan_;
@@ -66,6 +71,7 @@ class Swarm {
   absl::Duration next_tick_;
   absl::Duration last_commit_;
   uint64_t last_version_ = 0;
+  uint64_t hold_at_ = 0;  // version at which the run is held
 };
 
 }  // namespace atolld

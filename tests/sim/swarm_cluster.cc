@@ -138,6 +138,7 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
     history.OnUpdate(name, update, base, theta);
   };
   node->trainer = std::make_unique<StubTrainer>(tapped, settings, std::move(probe));
+  node->trainer->SetHeld(training_held_);
   node->peer = std::make_unique<Peer>(
       tapped, ConfigOf(name), *node->trainer, 1,
       [this, name](const absl::Status& status) { OnFinished(name, status); });
@@ -146,8 +147,13 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   return node;
 }
 
-bool SwarmCluster::Alive(const std::string& name) {
+bool SwarmCluster::Alive(const std::string& name) const {
   return Exists(name) && world_.process(name).alive();
+}
+
+bool SwarmCluster::CaughtUp(const std::string& peer) const {
+  return Alive(peer) && invariants_.said_any(peer) &&
+         invariants_.said(peer) + 1 >= invariants_.announced();
 }
 
 bool SwarmCluster::AllFinished() const {
@@ -234,6 +240,13 @@ void SwarmCluster::SetStep(const std::string& peer, absl::Duration step) {
   longest_step_ = std::max(longest_step_, step);
   StubTrainer* const trainer_now = trainer(peer);
   if (trainer_now != nullptr) trainer_now->SetStep(step);
+}
+
+void SwarmCluster::HoldTraining(bool held) {
+  if (held == training_held_) return;
+  Note(held ? "the run is held: no training ends" : "the run goes on");
+  training_held_ = held;
+  for (const auto& [name, node] : nodes_) node->trainer->SetHeld(held);
 }
 
 void SwarmCluster::Note(const std::string& line) {

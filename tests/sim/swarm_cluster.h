@@ -46,9 +46,11 @@ class SwarmCluster {
   bool sealed() const { return stored().seal.has_value(); }
 
   bool Exists(const std::string& name) const { return added_.count(name) > 0; }
-  bool Alive(const std::string& name);
+  bool Alive(const std::string& name) const;
   bool Finished(const std::string& peer) const { return finished_.count(peer) > 0; }
   bool AllFinished() const;
+  // It lives, and holds what was announced but for the newest version.
+  bool CaughtUp(const std::string& peer) const;
   Peer* peer(const std::string& name);              // nullptr: not alive
   StubTrainer* trainer(const std::string& name);    // nullptr: not alive
   std::string DirectoryOf(const std::string& name) const { return "/" + name; }
@@ -66,6 +68,9 @@ class SwarmCluster {
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
 
   void SetStep(const std::string& peer, absl::Duration step);
+  // While held, no training is finished, also by processes to come: the run waits.
+  void HoldTraining(bool held);
+  bool training_held() const { return training_held_; }
   absl::Duration longest_training() const { return longest_step_ * plan_.inner_steps; }
 
   // For the story of a seed.
@@ -94,6 +99,7 @@ class SwarmCluster {
   std::map<std::string, int> failures_;  // starts that ended with an error, in a row
   std::map<std::string, absl::Duration> steps_;
   absl::Duration longest_step_;
+  bool training_held_ = false;
   std::map<std::string, Node*> nodes_;  // of living peers
   std::vector<std::pair<absl::Duration, std::string>> notes_;
   SimWorld world_;  // destroyed first: its processes use the above

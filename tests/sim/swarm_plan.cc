@@ -52,9 +52,8 @@ constexpr std::array<int, 24> kPeers = {2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4,  4,
 // Without faults in every so many seeds: nobody may be removed there.
 constexpr uint64_t kFaultFreeEvery = 16;
 
-// Commits that are left when the faults are over: for the judgement of liveness, and for everybody
-// to come back before the run ends.
-constexpr uint64_t kRoundsAfterFaults = 9;
+// Rounds before the first fault can come, and those that are left for after the last.
+constexpr uint64_t kOtherRounds = 10;
 
 bool Half(SimRandom& random) { return random.Below(2) == 0; }
 
@@ -97,7 +96,10 @@ void DrawMachines(SimRandom& random, SwarmPlan* plan) {
   plan->quorum = static_cast<uint32_t>(draw == 0   ? 1
                                        : draw == 1 ? 1 + random.Below(peers)
                                                    : peers / 2 + 1);
-  const absl::Duration step = Milliseconds(random, 5, 60);
+  // A round is shorter than the time in which silence is noticed, so that faults span few rounds
+  // and many.
+  const absl::Duration step =
+      plan->failure_timeout * (0.1 + 0.7 * random.Unit()) / static_cast<double>(plan->inner_steps);
   for (SwarmPlan::Machine& peer : plan->peers) peer.step = step + step * 0.3 * random.Unit();
   // Late ones join into a run that the others hold up.
   plan->founders = static_cast<uint32_t>(peers);
@@ -181,7 +183,7 @@ SwarmPlan DrawPlan(uint64_t seed) {
     if (Half(random)) kinds.push_back(static_cast<FaultKind>(kind));
   }
   if (random.Below(kFaultFreeEvery) == 0 || kinds.empty()) return plan;
-  const uint64_t room = plan.rounds - kRoundsAfterFaults;
+  const uint64_t room = plan.rounds - kOtherRounds;
   const uint64_t count = 1 + random.Below(room / 2);
   for (uint64_t i = 0; i < count; ++i) {
     plan.faults.push_back(DrawFault(random, kinds[random.Below(kinds.size())], plan));
