@@ -37,6 +37,7 @@ class Liar {
     v1::ToReducer message;
     message.mutable_chunk()->set_chunk(chunk);
     message.mutable_chunk()->set_attempt(attempt);
+    message.mutable_chunk()->set_revision(1);
     call_->Write(Pack(message, std::move(payload)));
   }
 
@@ -238,6 +239,7 @@ TEST(ExchangeLiar, AReducerThatLiesIsReported) {
           v1::FromReducer message;
           message.mutable_chunk()->set_attempt(1);
           message.mutable_chunk()->set_chunk(first);
+          message.mutable_chunk()->set_revision(1);
           message.mutable_chunk()->set_contributors(std::string(1, '\x03'));
           SharedBytes payload = swarm.peer("p1").contribution->chunks[first];
           if (lie == 0) payload = WithNanScale(payload);
