@@ -48,9 +48,19 @@ v1::ShardRecord RecordOf(const ExchangePlan::Shard& shard, size_t contributors,
 
 }  // namespace
 
+std::vector<v1::ShardRecord> Records(const ExchangePlan& plan,
+                                     const std::vector<ChunkMean>& means) {
+  std::vector<v1::ShardRecord> records;
+  for (const ExchangePlan::Shard& shard : plan.shards()) {
+    records.push_back(RecordOf(shard, plan.contributors().size(), means));
+  }
+  return records;
+}
+
 ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>& means) {
   ExchangeOutcome outcome;
   outcome.revision = plan.revision();
+  outcome.shards = Records(plan, means);
   std::vector<SharedBytes> chunks;
   chunks.reserve(means.size());
   for (const ChunkMean& mean : means) chunks.push_back(mean.encoded);
@@ -65,7 +75,6 @@ ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>&
     for (uint32_t i = 0; i < shard.chunks; ++i) bytes += chunks[shard.first_chunk + i].size();
     outcome.shard_digests.push_back(TreeDigest(outcome.payload.Part(offset, bytes).span()));
     offset += bytes;
-    outcome.shards.push_back(RecordOf(shard, plan.contributors().size(), means));
   }
   return outcome;
 }

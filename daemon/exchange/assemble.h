@@ -15,6 +15,7 @@ namespace atolld {
 // `means` has one for each chunk of the grid, all here. A shard's record names the sets
 // (contributors and partials) of most of its chunks (of several, those that come first), its
 // exceptions the rest; and the reducer, whoever gave the means out.
+std::vector<v1::ShardRecord> Records(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
 ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
 
 }  // namespace atolld

@@ -34,6 +34,9 @@ void Exchange::State::Adopt(ExchangePlan next) {
   std::vector<Reducer::Work> ready;
   std::set<uint32_t> ask_again;
   reducer.Update(plan, &ready, &ask_again);
+  for (uint32_t c = 0; c < plan.chunks(); ++c) {
+    if (table.Has(c)) reducer.Close(c);
+  }
   FeedOwnChunks(&ready);
   StartWork(std::move(ready));
   for (const uint32_t contributor : ask_again) {
@@ -68,6 +71,7 @@ void Exchange::State::Store(uint32_t chunk, ChunkMean mean) {
   table.Store(chunk, std::move(mean));
   own_wire[chunk] = SharedBytes();
   partials.erase(chunk);
+  reducer.Close(chunk);
   const ExchangePlan::Shard& shard = plan.ShardOf(chunk);
   for (const auto& [peer, stream] : down) {
     if (plan.SourceOf(shard, peer) == settings.self) stream->Offer(chunk, attempt);
@@ -87,7 +91,7 @@ void Exchange::State::TellShardsHeld() {
   }));
 }
 
-// One assembly at a time; a revision under which nothing has changed takes the outcome there is.
+// One assembly at a time; a revision under which no mean has changed takes the payload there is.
 void Exchange::State::CompleteIfAllHere() {
   if (!table.whole() || failed || assembling || told_revision == plan.revision()) return;
   if (outcome.has_value() && outcome_changes == table.changes()) {
@@ -96,7 +100,8 @@ void Exchange::State::CompleteIfAllHere() {
       if (failed || revision != plan.revision()) return;
       ExchangeOutcome told = *outcome;
       told.revision = revision;
-      const auto tell = events.on_complete;  // it may destroy this
+      told.shards = Records(plan, table.means());  // an empty shard may have changed hands
+      const auto tell = events.on_complete;        // it may destroy this
       if (tell) tell(std::move(told));
     }));
     return;

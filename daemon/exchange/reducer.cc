@@ -156,6 +156,13 @@ void Reducer::Refuse(uint32_t contributor, std::vector<Work>* ready) {
   for (uint32_t c = 0; c < plan_.chunks(); ++c) GiveOutIfComplete(c, ready);
 }
 
+void Reducer::Close(uint32_t chunk) {
+  Chunk& state = chunks_[chunk];
+  state.given_out = true;
+  for (const Piece& piece : state.pieces) held_bytes_ -= piece.bytes.size();
+  state.pieces.clear();
+}
+
 bool Reducer::Current(const Work& work) const { return chunks_[work.chunk].number == work.number; }
 
 bool Reducer::Awaited(const Chunk& state, const ExchangePlan::Shard& shard,

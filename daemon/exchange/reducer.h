@@ -72,6 +72,9 @@ class Reducer {
   void Refuse(uint32_t contributor, std::vector<Work>* ready);
   bool refused(uint32_t contributor) const { return refused_.count(contributor) != 0; }
 
+  // The chunk's result is here, from elsewhere perhaps: nothing more is averaged under its attempt.
+  void Close(uint32_t chunk);
+
   // Whether the result of this work is still wanted.
   bool Current(const Work& work) const;
 

@@ -171,6 +171,20 @@ TEST(Reducer, ARelayWaitsForItsMembersAlone) {
   EXPECT_EQ(books.reducer.held_bytes(), 0u);
 }
 
+// Would break: what members sent to a relay would lie there after the round's end, when the reducer
+// had them from another relay that has died since.
+TEST(Reducer, LetsGoOfAChunkWhoseResultIsHere) {
+  Books books("c");
+  books.Update(Relayed(1));
+  books.Add(0, 1, From(1));
+  books.reducer.Close(0);
+  EXPECT_EQ(books.reducer.held_bytes(), 0u);
+  EXPECT_EQ(books.Add(0, 1, From(2)), Verdict::kDuplicate);
+  books.Update(Relayed(2));
+  EXPECT_EQ(books.Add(0, 1, From(2)), Verdict::kDuplicate);
+  EXPECT_TRUE(books.ready.empty());
+}
+
 // Would break: pieces would be summed in another order than the one that everybody can repeat.
 TEST(Reducer, AveragesPiecesByTheirLowestContributor) {
   Books books("a");
