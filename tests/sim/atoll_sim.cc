@@ -10,10 +10,24 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "membership/planted_bug.h"
 #include "tests/sim/seed_runner.h"
 
 namespace atolld {
 namespace {
+
+#ifdef ATOLL_PLANTED_BUGS
+bool SetBug(absl::string_view name) {
+  for (const PlantedBugName& one : kPlantedBugNames) {
+    if (one.name != name) continue;
+    ActivePlantedBug() = one.bug;
+    return true;
+  }
+  return false;
+}
+#else
+bool SetBug(absl::string_view) { return false; }
+#endif
 
 constexpr char kHelp[] =
     R"(atoll-sim: simulates whole clusters under faults, one a seed, and checks every invariant
@@ -25,6 +39,7 @@ constexpr char kHelp[] =
   --regressions=F   before them, the seeds of this file: one a line, then why
   --verbose         tells the story of each seed: time, who, what; *** marks what was done to it
   --json            the summary as JSON
+  --bug=NAME        with a planted bug (atoll-sim-planted alone has them)
 
 Exit code 0: every invariant held; 1: a seed violated one (the line that repeats it is printed); 2:
 the call is wrong.
@@ -76,6 +91,8 @@ int Main(const std::vector<std::string>& arguments) {
       fine = absl::SimpleAtoi(argument, &options.jobs) && options.jobs >= 1;
     } else if (absl::ConsumePrefix(&argument, "--twice=")) {
       fine = absl::SimpleAtoi(argument, &twice);
+    } else if (absl::ConsumePrefix(&argument, "--bug=")) {
+      if (!SetBug(argument)) return Misuse(absl::StrCat("'", argument, "' is no bug of this build"));
     } else if (absl::ConsumePrefix(&argument, "--regressions=")) {
       regressions = std::string(argument);
     } else {
