@@ -174,6 +174,7 @@ CrashScenario DrawCrashScenario(uint64_t number) {
     const std::string codecs[] = {"int8", "int8+zstd", "fp32", "fp32+zstd"};
     cluster.codec = codecs[random.Below(4)];
     cluster.error_feedback = random.Below(2) == 0;
+    cluster.keep_bytes = random.Below(2);  // one byte stands for the least that works
     cluster.keep_snapshots = 1 + static_cast<uint32_t>(random.Below(2));
     scenario.leaver = absl::StrCat("p", 1 + random.Below(static_cast<uint64_t>(cluster.founders)));
     scenario.coordinator_too = random.Below(2) == 0;

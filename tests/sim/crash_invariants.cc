@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/header.h"
 #include "daemon/replica/layout.h"
+#include "daemon/replica/payload_check.h"
 #include "daemon/replica/snapshot.h"
-#include "daemon/replica/update_log.h"
 
 namespace atolld {
 namespace {
@@ -28,7 +28,12 @@ bool IsWhole(Files& files, const std::string& path) {
 // The state of that version can be had from this disk: its payload is there, or a snapshot that
 // counts it in.
 bool Holds(Files& files, const std::string& dir, const v1::EntryHeader& header) {
-  if (CheckPayloadFile(files, dir, header).ok()) return true;
+  const auto payload = PayloadCheck::Open(files, dir, header);
+  if (payload.ok()) {
+    absl::StatusOr<bool> whole = (*payload)->Step();
+    while (whole.ok() && !*whole) whole = (*payload)->Step();
+    if (whole.ok()) return true;
+  }
   const auto snapshots = ListSnapshots(files, dir);
   if (!snapshots.ok()) return false;
   return std::any_of(snapshots->begin(), snapshots->end(), [&](uint64_t version) {
