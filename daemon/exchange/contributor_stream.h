@@ -90,7 +90,7 @@ class ContributorStream {
   std::unique_ptr<Call> call_;
   uint64_t calls_ = 0;              // tells callbacks of a former call apart
   std::deque<Chunk> todo_;          // to be sent on this call
-  std::map<uint32_t, Chunk> sent_;  // on this call, of those assigned
+  std::map<uint32_t, Chunk> sent_;  // on this call
   bool passed_over_ = false;        // a result on this call, which may yet be wanted from here
   std::optional<std::pair<v1::ResultChunk, SharedBytes>>
       held_;  // an early result; nothing is read meanwhile
