@@ -148,7 +148,7 @@ void ContributorStream::Pump() {
     if (!owner_.PrepareContribution(next)) break;
     todo_.pop_front();
     sent_.insert_or_assign(next.chunk, next);
-    call_->Write(owner_.ContributionFrame(next));
+    call_->Write(owner_.TakeContributionFrame(next));
   }
   meter_.Update(*call_, env_.executor.Now());
 }

@@ -49,7 +49,8 @@ class ContributorStream {
     // False: the pool makes its form of the wire, Pump is called then; or the partial mean is not
     // there yet, Offer is called then.
     virtual bool PrepareContribution(const Chunk& chunk) = 0;
-    virtual Frame ContributionFrame(const Chunk& chunk) const = 0;  // of one that is prepared
+    // Of one that is prepared; to send it again it has to be prepared again.
+    virtual Frame TakeContributionFrame(const Chunk& chunk) = 0;
     virtual Fate Judge(const std::string& reducer, const v1::ResultChunk& result) const = 0;
     // `wire` is what `encoded` came as.
     virtual void OnResult(const std::string& reducer, const v1::ResultChunk& result,
