@@ -11,6 +11,6 @@ void AddRunVerbs(CommandLine& command_line);  // run show, run watch, peer list
 void AddLogVerbs(CommandLine& command_line);  // log list, log verify
 void AddGenerateVerb(CommandLine& command_line);
 void AddConfigVerbs(CommandLine& command_line);  // config validate
-void AddBenchVerbs(CommandLine& command_line);   // bench codec
+void AddBenchVerbs(CommandLine& command_line);   // bench codec, bench churn
 
 }  // namespace atolld
