@@ -41,6 +41,10 @@ struct Config {
   struct Inner {  // [inner]
     std::string optimizer = "adamw";
     uint32_t steps = 25;
+    // "fixed": `steps` for everybody; "time": as many as fit `time`; "auto": by each peer's speed,
+    // so that all are ready together, and `steps` at the median speed
+    std::string pace = "fixed";
+    absl::Duration time = absl::ZeroDuration();
     uint32_t batch = 12;
     double learning_rate = 1e-3;
     double min_learning_rate = 1e-4;
@@ -61,6 +65,9 @@ struct Config {
     std::string codec = "int8";  // "+zstd" may follow
     bool error_feedback = false;
     uint32_t chunk_elements = 65536;
+    // "flat": everybody sends to every reducer; "regions": each region averages first and sends one
+    // partial mean on
+    std::string plan = "flat";
   } exchange;
   struct Evaluation {  // [evaluation]
     uint64_t tokens = 65536;
@@ -82,6 +89,10 @@ struct Config {
     std::string dir = "";
     uint32_t snapshot_every = 20;  // rounds
     uint32_t keep_snapshots = 2;   // the log reaches back to the oldest kept
+    uint64_t keep_bytes = 0;  // of log and snapshots together, two snapshots at least; 0: no limit
+    // what all joiners together may fetch from here, an eighth of it while this peer exchanges
+    uint64_t donate_bytes_per_second = uint64_t{64} << 20;
+    std::string region = "";  // peers of one region are close to each other; empty: one of its own
   } peer;
   struct Worker {              // [worker]
     std::string program = "";  // empty: the one for the run's model, beside this binary

@@ -56,6 +56,10 @@ std::vector<ConfigField> TrainingFields(Config& c) {
   return {
       {"inner", "optimizer", "of the inner steps", OneOf(&c.inner.optimizer, {"adamw", "sgd"})},
       {"inner", "steps", "inner steps a round", WholeNumber{&c.inner.steps, 1, kMillion}},
+      {"inner", "pace", "how many of them a peer does: fixed, what fits time, or by its speed",
+       OneOf(&c.inner.pace, {"fixed", "time", "auto"})},
+      {"inner", "time", "of a round's inner steps, with pace 'time'; 0s: none",
+       TimeSpan{&c.inner.time, absl::ZeroDuration(), absl::Hours(24)}},
       {"inner", "batch", "sequences a step, one peer", WholeNumber{&c.inner.batch, 1, 65536}},
       {"inner", "learning_rate", "peak of the inner learning rate",
        RealNumber{&c.inner.learning_rate, 0, 100, Bounds::kOpenBelow}},
@@ -88,6 +92,8 @@ std::vector<ConfigField> TrainingFields(Config& c) {
        Flag{&c.exchange.error_feedback}},
       {"exchange", "chunk_elements", "values a chunk",
        WholeNumber{&c.exchange.chunk_elements, 4096, 262144, 4096}},
+      {"exchange", "plan", "who averages what: everybody flat, or each region first",
+       OneOf(&c.exchange.plan, {"flat", "regions"})},
 
       {"evaluation", "tokens", "validation tokens evaluated; 0: all",
        WholeNumber{&c.evaluation.tokens, 0, uint64_t{1} << 40}},
@@ -123,6 +129,12 @@ std::vector<ConfigField> ProcessFields(Config& c) {
        WholeNumber{&c.peer.snapshot_every, 1, kMillion}},
       {"peer", "keep_snapshots", "the log reaches back to the oldest kept",
        WholeNumber{&c.peer.keep_snapshots, 1, 1000}},
+      {"peer", "keep_bytes", "of log and snapshots together, \"20GB\"; 0: no limit",
+       ByteCount{&c.peer.keep_bytes, 0, kLargest}},
+      {"peer", "donate_bytes_per_second", "what joiners may fetch from here; 0: no limit",
+       ByteCount{&c.peer.donate_bytes_per_second, 0, kLargest}},
+      {"peer", "region", "peers of one region are close to each other; empty: one of its own",
+       Text{&c.peer.region, TextForm::kId, true}},
 
       {"worker", "program", "the process that trains; empty: the model's, beside atolld",
        Text{&c.worker.program, TextForm::kPath, true}},

@@ -78,6 +78,12 @@ absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
         places, {{"run", "quorum"}, {"run", "peers"}},
         absl::StrCat("[run] quorum must be at most peers (", c.run.peers, "), not ", c.run.quorum));
   }
+  if ((c.inner.pace == "time") != (c.inner.time > absl::ZeroDuration())) {
+    return Broken(places, {{"inner", "time"}, {"inner", "pace"}},
+                  absl::StrCat("[inner] time must be above 0s with pace 'time' and 0s with any "
+                               "other, not ",
+                               absl::FormatDuration(c.inner.time), " with '", c.inner.pace, "'"));
+  }
   if (c.inner.min_learning_rate > c.inner.learning_rate) {
     return Broken(places, {{"inner", "min_learning_rate"}, {"inner", "learning_rate"}},
                   absl::StrCat("[inner] min_learning_rate must be at most learning_rate (",

@@ -90,6 +90,7 @@ v1::Hello Peer::Hello() const {
   hello.set_instance(instance_);
   hello.set_software(ATOLL_VERSION);
   hello.set_role("peer");
+  hello.set_region(config_.peer.region);
   if (keeper_.has_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());
     hello.set_has_state(true);
@@ -132,6 +133,8 @@ void Peer::OnMessage(const v1::CoordinatorMessage& message) {
       return runner_.OnEvaluate(message.evaluate());
     case v1::CoordinatorMessage::kSealed:
       return OnSealed(message.sealed().seal());
+    case v1::CoordinatorMessage::kDrain:
+    case v1::CoordinatorMessage::kSendHeaders:
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return;

@@ -26,8 +26,8 @@ LIBRARIES = [
     ("system", r"(sys|linux|net|netinet|arpa|asm|bits|netdb|poll|unistd|fcntl|pthread|sched|signal"
                r"|termios|dirent|dlfcn|spawn|semaphore|syslog|pwd|grp|ifaddrs|time|cpuid|elf)"
                r"(/[\w./]+)?\.h|(sys|linux|netinet|arpa|net)/[\w./]+\.h"),
-    ("c", r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|stdalign|stdarg"
-          r"|stdbool|stddef|stdint|stdio|stdlib|string|wchar)\.h"),
+    ("c", r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|setjmp|stdalign"
+          r"|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|wchar)\.h"),
     ("std", r"[a-z_0-9]+"),
 ]
 

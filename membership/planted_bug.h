@@ -1,0 +1,40 @@
+// PlantedBug: deliberate mistakes, one line each, that the simulation must find.
+//
+// They exist in a build of their own alone (targets named *_planted, for tests): everywhere else
+// Planted() is a constant false and the mistake is not in the binary. A test switches one on and
+// shows that some seed violates an invariant; a mistake that no seed finds is a hole in the
+// simulation. One thread.
+#pragma once
+
+namespace atolld {
+
+enum class PlantedBug {
+  kNone,
+  kVoteBeforeFsync,          // the payload of a vote may be lost with the voter
+  kAnnounceBeforeDurable,    // a header is said before the store has it
+  kEpochResetAtRestart,      // the coordinator begins again with epoch 1
+  kAttemptNotChecked,        // a chunk of an older attempt is taken
+  kResidualChangedAtSend,    // instead of at the commit
+  kSumInArrivalOrder,        // instead of roster order
+  kContributorCountedTwice,  // a chunk that is sent again after a retry is added again
+  kLeaseReturnedEarly,       // a dead contributor's samples, before the commit tells
+  kJoinerSkipsBuffer,        // the last buffer of the outer rule is left as it was
+  kStragglerNotRebased,      // its base stays when a commit passes
+  kPartialsOverlap,          // a relay's partial mean is taken beside a member's own chunk
+  kQuorumOffByOne,           // one voter less is enough
+  kHeaderChainNotChecked,    // any header of the next version is a successor
+  kDeadlineFromWallClock,    // instead of the monotonic clock
+};
+
+#ifdef ATOLL_PLANTED_BUGS
+// Which one is on. Set before the code that it spoils runs.
+inline PlantedBug& ActivePlantedBug() {
+  static PlantedBug active = PlantedBug::kNone;
+  return active;
+}
+inline bool Planted(PlantedBug bug) { return ActivePlantedBug() == bug; }
+#else
+constexpr bool Planted(PlantedBug) { return false; }
+#endif
+
+}  // namespace atolld
