@@ -59,9 +59,9 @@ void Swarm::Tick() {
     if (!cluster_.Exists(peer.name) && last_version_ >= peer.joins_at) cluster_.Start(peer.name);
   }
   if (cluster_.world().network().max_unsent_bytes() > kMostUnsent) {
-    invariants.Violate(10, absl::StrCat("a call had ",
-                                        cluster_.world().network().max_unsent_bytes(),
-                                        " bytes queued at once"));
+    invariants.Violate(10,
+                       absl::StrCat("a call had ", cluster_.world().network().max_unsent_bytes(),
+                                    " bytes queued at once"));
   }
   if (cluster_.world().events_run() > kMostEvents) {
     invariants.Violate(12, absl::StrCat("more than ", kMostEvents, " events"));
@@ -75,11 +75,11 @@ void Swarm::Tick() {
   const absl::Duration since = std::max(invariants.quiet_since(), last_commit_);
   const absl::Duration deadline = Deadline();
   if (now > since + 3 * deadline) {
-    invariants.Violate(12, absl::StrCat("nobody was disturbed for ",
-                                        absl::FormatDuration(now - since),
-                                        " and version ", last_version_ + 1,
-                                        " was not committed; three deadlines are ",
-                                        absl::FormatDuration(3 * deadline)));
+    invariants.Violate(
+        12,
+        absl::StrCat("nobody was disturbed for ", absl::FormatDuration(now - since),
+                     " and version ", last_version_ + 1, " was not committed; three deadlines are ",
+                     absl::FormatDuration(3 * deadline)));
   }
 }
 
@@ -238,12 +238,12 @@ void Swarm::CheckEnd() {
   Invariants& invariants = cluster_.invariants();
   RunUntil([] { return false; }, 2 * plan_.failure_timeout);
   if (world.network().open_calls() != 0) {
-    invariants.Violate(12, absl::StrCat(world.network().open_calls(), " calls are open at the end"));
+    invariants.Violate(12,
+                       absl::StrCat(world.network().open_calls(), " calls are open at the end"));
   }
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     SimFiles files(world.disk(peer.name));
-    const absl::StatusOr<VerifyReport> report =
-        VerifyLog(files, cluster_.DirectoryOf(peer.name));
+    const absl::StatusOr<VerifyReport> report = VerifyLog(files, cluster_.DirectoryOf(peer.name));
     if (!report.ok()) {
       invariants.Violate(4, absl::StrCat(peer.name, "'s log: ", report.status().ToString()));
     } else if (!report->sealed || report->version != cluster_.version() ||

@@ -117,10 +117,9 @@ std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
 std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) {
   invariants_.OnStart(name);
   auto node = std::make_shared<Node>(*this, name);
-  node->tap = std::make_unique<TapTransport>(
-      env.transport, [this, name](const Frame& frame) {
-        if (Alive(name)) invariants_.OnPeerFrame(name, frame);
-      });
+  node->tap = std::make_unique<TapTransport>(env.transport, [this, name](const Frame& frame) {
+    if (Alive(name)) invariants_.OnPeerFrame(name, frame);
+  });
   const Env tapped{env.executor, env.files, *node->tap, env.log};
   StubTrainerSettings settings;
   settings.elements = plan_.elements;
@@ -259,9 +258,9 @@ std::string SwarmCluster::Story() const {
   size_t next = 0;
   const auto tell_notes = [&](absl::Duration until) {
     for (; next < notes_.size() && notes_[next].first <= until; ++next) {
-      absl::StrAppend(&story, absl::StrFormat("%12.6f *** %s\n",
-                                              absl::ToDoubleSeconds(notes_[next].first),
-                                              notes_[next].second));
+      absl::StrAppend(&story,
+                      absl::StrFormat("%12.6f *** %s\n", absl::ToDoubleSeconds(notes_[next].first),
+                                      notes_[next].second));
     }
   };
   for (const SimLogLine& line : world_.log()) {

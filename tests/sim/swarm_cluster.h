@@ -51,8 +51,8 @@ class SwarmCluster {
   bool AllFinished() const;
   // It lives, and holds what was announced but for the newest version.
   bool CaughtUp(const std::string& peer) const;
-  Peer* peer(const std::string& name);              // nullptr: not alive
-  StubTrainer* trainer(const std::string& name);    // nullptr: not alive
+  Peer* peer(const std::string& name);            // nullptr: not alive
+  StubTrainer* trainer(const std::string& name);  // nullptr: not alive
   std::string DirectoryOf(const std::string& name) const { return "/" + name; }
 
   // Begins or begins again; nothing if it is alive, finished or held down.

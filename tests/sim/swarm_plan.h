@@ -58,8 +58,8 @@ absl::string_view FaultName(FaultKind kind);
 
 struct PlannedFault {
   FaultKind kind = FaultKind::kReset;
-  int victim = 0;  // number of a peer
-  int other = 0;   // of another one, or -1: the coordinator
+  int victim = 0;              // number of a peer
+  int other = 0;               // of another one, or -1: the coordinator
   uint64_t after_commits = 1;  // since the fault before was over
   absl::Duration after;        // and then so long
   absl::Duration lasts;
