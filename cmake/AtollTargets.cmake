@@ -1,6 +1,8 @@
 # The few rules that all of Atoll's own targets share.
 #
-#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2)
+#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2 [PLANTED])
+#                                          PLANTED: also as name_planted, with the deliberate
+#                                          mistakes of membership/planted_bug.h, for tests alone
 #   atoll_binary(name SOURCES main.cc DEPENDS lib1)          lands in <build>/bin
 #   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit])
 #                                          a GoogleTest program, one ctest entry a test
@@ -25,10 +27,27 @@ if(ATOLL_SANITIZE)
 endif()
 
 function(atoll_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "PLANTED" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:atoll_options>)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  if(NOT ARG_PLANTED OR NOT ATOLL_BUILD_PLANTED)
+    return()
+  endif()
+  # It must not be mixed with the true one: every library that it needs comes in the same form.
+  set(twins)
+  foreach(library IN LISTS ARG_DEPENDS)
+    if(TARGET ${library}_planted)
+      list(APPEND twins ${library}_planted)
+    else()
+      list(APPEND twins ${library})
+    endif()
+  endforeach()
+  add_library(${name}_planted STATIC EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  target_compile_definitions(${name}_planted PUBLIC ATOLL_PLANTED_BUGS)
+  target_link_libraries(${name}_planted
+    PUBLIC ${twins} PRIVATE $<BUILD_INTERFACE:atoll_options>)
+  target_include_directories(${name}_planted PUBLIC ${PROJECT_SOURCE_DIR})
 endfunction()
 
 function(atoll_binary name)

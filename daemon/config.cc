@@ -42,6 +42,10 @@ std::string FormatConfig(const Config& config) {
   return out;
 }
 
+std::string WorkerProgramOf(const std::string& model_kind) {
+  return model_kind == kStubKind ? "atoll-stub-worker" : "atoll-worker";
+}
+
 std::string MakeRunId(const std::string& path, absl::Time now) {
   std::string id;
   for (const char c : std::filesystem::path(path).stem().string()) {
@@ -73,8 +77,9 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
   model->set_context(config.model.context);
   model->set_vocabulary(kByteVocabulary);
   model->set_dropout(config.model.dropout);
+  model->set_parameters(config.model.parameters);
 
-  spec.mutable_data()->set_kind("text");
+  spec.mutable_data()->set_kind(config.model.kind == kStubKind ? "none" : "text");
   spec.mutable_data()->set_validation_fraction(config.data.validation_fraction);
 
   v1::InnerSpec* inner = spec.mutable_inner();
@@ -94,6 +99,8 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
   inner->set_beta2(config.inner.beta2);
   inner->set_weight_decay(config.inner.weight_decay);
   inner->set_gradient_clip(config.inner.gradient_clip);
+  inner->set_step_microseconds(
+      static_cast<uint64_t>(absl::ToInt64Microseconds(config.inner.step_time)));
 
   spec.mutable_outer()->set_rule(config.outer.rule);
   spec.mutable_outer()->set_learning_rate_bits(FloatBits(config.outer.learning_rate));

@@ -32,6 +32,7 @@ struct Config {
     uint32_t width = 128;
     uint32_t context = 64;
     double dropout = 0;
+    uint64_t parameters = 0;  // kind "stub" alone, and there it is needed
   } model;
   struct Data {        // [data]       path: peer, local; the rest: coordinator, local
     std::string path;  // relative paths start at the config file's folder
@@ -40,6 +41,10 @@ struct Config {
   struct Inner {  // [inner]
     std::string optimizer = "adamw";
     uint32_t steps = 25;
+    // "fixed": `steps` for everybody; "time": as many as fit `time`; "auto": by each peer's speed,
+    // so that all are ready together, and `steps` at the median speed
+    std::string pace = "fixed";
+    absl::Duration time = absl::ZeroDuration();
     uint32_t batch = 12;
     double learning_rate = 1e-3;
     double min_learning_rate = 1e-4;
@@ -49,6 +54,7 @@ struct Config {
     double beta2 = 0.99;
     double weight_decay = 0.1;
     double gradient_clip = 1.0;
+    absl::Duration step_time = absl::ZeroDuration();  // a stub's: what one step takes
   } inner;
   struct Outer {  // [outer]
     std::string rule = "nesterov";
@@ -89,7 +95,7 @@ struct Config {
     std::string region = "";  // peers of one region are close to each other; empty: one of its own
   } peer;
   struct Worker {              // [worker]
-    std::string program = "";  // empty: atoll-worker beside this binary
+    std::string program = "";  // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
   } worker;
   struct Network {  // [network]
@@ -116,6 +122,12 @@ struct ConfigOverride {
 // Relative paths come back absolute.
 absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
                                   const std::vector<ConfigOverride>& overrides = {});
+
+// The model kind that is no model: its worker only takes time (worker/stub).
+inline constexpr char kStubKind[] = "stub";
+
+// The program that trains a model of this kind: a file's name, beside our other binaries.
+std::string WorkerProgramOf(const std::string& model_kind);
 
 // A run id for a file without one: its name and the time, "quickstart-20250131-142501".
 std::string MakeRunId(const std::string& path, absl::Time now);

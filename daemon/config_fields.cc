@@ -31,7 +31,7 @@ std::vector<ConfigField> RunFields(Config& c) {
       {"run", "quorum", "fewest peers that may commit; 0: more than half of peers",
        WholeNumber{&c.run.quorum, 0, 1024}},
 
-      {"model", "kind", "the architecture", OneOf(&c.model.kind, {"gpt"})},
+      {"model", "kind", "the architecture", OneOf(&c.model.kind, {"gpt", kStubKind})},
       {"model", "layers", "transformer blocks", WholeNumber{&c.model.layers, 1, 1024}},
       {"model", "heads", "attention heads; they divide width",
        WholeNumber{&c.model.heads, 1, 1024}},
@@ -39,6 +39,8 @@ std::vector<ConfigField> RunFields(Config& c) {
       {"model", "context", "tokens a sequence", WholeNumber{&c.model.context, 2, 65536}},
       {"model", "dropout", "share of activations dropped in training",
        RealNumber{&c.model.dropout, 0, 0.9}},
+      {"model", "parameters", "how many a model of kind 'stub' has; 0 with any other",
+       WholeNumber{&c.model.parameters, 0, uint64_t{1} << 34}},
 
       {"data",
        "path",
@@ -54,6 +56,10 @@ std::vector<ConfigField> TrainingFields(Config& c) {
   return {
       {"inner", "optimizer", "of the inner steps", OneOf(&c.inner.optimizer, {"adamw", "sgd"})},
       {"inner", "steps", "inner steps a round", WholeNumber{&c.inner.steps, 1, kMillion}},
+      {"inner", "pace", "how many of them a peer does: fixed, what fits time, or by its speed",
+       OneOf(&c.inner.pace, {"fixed", "time", "auto"})},
+      {"inner", "time", "of a round's inner steps, with pace 'time'; 0s: none",
+       TimeSpan{&c.inner.time, absl::ZeroDuration(), absl::Hours(24)}},
       {"inner", "batch", "sequences a step, one peer", WholeNumber{&c.inner.batch, 1, 65536}},
       {"inner", "learning_rate", "peak of the inner learning rate",
        RealNumber{&c.inner.learning_rate, 0, 100, Bounds::kOpenBelow}},
@@ -70,6 +76,8 @@ std::vector<ConfigField> TrainingFields(Config& c) {
       {"inner", "weight_decay", "on matrices only", RealNumber{&c.inner.weight_decay, 0, 10}},
       {"inner", "gradient_clip", "global L2 norm; 0: off",
        RealNumber{&c.inner.gradient_clip, 0, 1e6}},
+      {"inner", "step_time", "what a step takes with a model of kind 'stub'; 0 with any other",
+       TimeSpan{&c.inner.step_time, absl::ZeroDuration(), absl::Hours(1)}},
 
       {"outer", "rule", "how a round's mean update moves the parameters",
        OneOf(&c.outer.rule, {"nesterov", "average"})},
@@ -121,14 +129,14 @@ std::vector<ConfigField> ProcessFields(Config& c) {
        WholeNumber{&c.peer.snapshot_every, 1, kMillion}},
       {"peer", "keep_snapshots", "the log reaches back to the oldest kept",
        WholeNumber{&c.peer.keep_snapshots, 1, 1000}},
-      {"peer", "keep_bytes", "bytes of log and snapshots together; 0: no limit",
-       WholeNumber{&c.peer.keep_bytes, 0, kLargest}},
+      {"peer", "keep_bytes", "of log and snapshots together, \"20GB\"; 0: no limit",
+       ByteCount{&c.peer.keep_bytes, 0, kLargest}},
       {"peer", "donate_bytes_per_second", "what joiners may fetch from here; 0: no limit",
-       WholeNumber{&c.peer.donate_bytes_per_second, 0, kLargest}},
+       ByteCount{&c.peer.donate_bytes_per_second, 0, kLargest}},
       {"peer", "region", "peers of one region are close to each other; empty: one of its own",
        Text{&c.peer.region, TextForm::kId, true}},
 
-      {"worker", "program", "the process that trains; empty: atoll-worker beside atolld",
+      {"worker", "program", "the process that trains; empty: the model's, beside atolld",
        Text{&c.worker.program, TextForm::kPath, true}},
       {"worker", "threads", "CPU threads of the worker", WholeNumber{&c.worker.threads, 1, 1024}},
 

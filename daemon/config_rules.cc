@@ -30,9 +30,10 @@ bool IsLoopback(absl::string_view address) {
          absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]:");
 }
 
-absl::Status CheckNeeded(const std::vector<ConfigField>& fields, ConfigUse use,
+absl::Status CheckNeeded(const Config& c, const std::vector<ConfigField>& fields, ConfigUse use,
                          const ConfigPlaces& places) {
   for (const ConfigField& field : fields) {
+    if (field.section == "data" && c.model.kind == kStubKind) continue;  // it reads none
     for (const ConfigUse needing : field.needed_by) {
       const Text* text = std::get_if<Text>(&field.value);
       if (needing != use || text == nullptr || !text->at->empty()) continue;
@@ -40,6 +41,26 @@ absl::Status CheckNeeded(const std::vector<ConfigField>& fields, ConfigUse use,
           places, {{field.section, field.key}},
           absl::StrCat("[", field.section, "] ", field.key, " is missing: ", field.meaning));
     }
+  }
+  return absl::OkStatus();
+}
+
+// What only a stub has, and what a stub lacks.
+absl::Status CheckStub(const Config& c, const ConfigPlaces& places) {
+  const bool stub = c.model.kind == kStubKind;
+  if (stub && c.model.parameters == 0) {
+    return Broken(places, {{"model", "parameters"}, {"model", "kind"}},
+                  "[model] parameters is missing: a model of kind 'stub' needs it");
+  }
+  if (!stub && c.model.parameters != 0) {
+    return Broken(places, {{"model", "parameters"}},
+                  absl::StrCat("[model] parameters is for kind 'stub' alone; a model of kind '",
+                               c.model.kind, "' has as many as its shape says"));
+  }
+  if (!stub && c.inner.step_time != absl::ZeroDuration()) {
+    return Broken(places, {{"inner", "step_time"}},
+                  absl::StrCat("[inner] step_time is for a model of kind 'stub' alone; kind '",
+                               c.model.kind, "' takes the time that it needs"));
   }
   return absl::OkStatus();
 }
@@ -56,6 +77,12 @@ absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
     return Broken(
         places, {{"run", "quorum"}, {"run", "peers"}},
         absl::StrCat("[run] quorum must be at most peers (", c.run.peers, "), not ", c.run.quorum));
+  }
+  if ((c.inner.pace == "time") != (c.inner.time > absl::ZeroDuration())) {
+    return Broken(places, {{"inner", "time"}, {"inner", "pace"}},
+                  absl::StrCat("[inner] time must be above 0s with pace 'time' and 0s with any "
+                               "other, not ",
+                               absl::FormatDuration(c.inner.time), " with '", c.inner.pace, "'"));
   }
   if (c.inner.min_learning_rate > c.inner.learning_rate) {
     return Broken(places, {{"inner", "min_learning_rate"}, {"inner", "learning_rate"}},
@@ -115,10 +142,12 @@ const std::string& ConfigPlaces::Of(const std::string& section, const std::strin
 absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigField>& fields,
                               ConfigUse use, const ConfigPlaces& places,
                               const std::string& folder) {
-  RETURN_IF_ERROR(CheckNeeded(fields, use, places));
+  RETURN_IF_ERROR(CheckNeeded(config, fields, use, places));
+  RETURN_IF_ERROR(CheckStub(config, places));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));
-  if (use == ConfigUse::kLocal || use == ConfigUse::kPeer) {
+  const bool reads_data = config.model.kind != kStubKind || !config.data.path.empty();
+  if (reads_data && (use == ConfigUse::kLocal || use == ConfigUse::kPeer)) {
     std::error_code error;
     if (!std::filesystem::exists(std::filesystem::path(folder) / config.data.path, error)) {
       return Broken(places, {{"data", "path"}},

@@ -18,6 +18,11 @@ std::string Compact(const std::string& bitmap, const std::vector<bool>& stays) {
   return out;
 }
 
+template <typename Record>
+void CompactPartials(const Record& from, const std::vector<bool>& stays, Record* to) {
+  for (const std::string& partial : from.partials()) to->add_partials(Compact(partial, stays));
+}
+
 }  // namespace
 
 std::vector<bool> Included(const v1::Plan& plan, const v1::Vote& agreement) {
@@ -51,6 +56,9 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
     contributor->set_weight_bits(member.weight_bits());
     contributor->set_steps(member.steps());
     contributor->set_tokens(member.tokens());
+    for (const v1::SampleRange& range : terms.samples(member.peer())) {
+      *contributor->add_samples() = range;
+    }
   }
   for (const v1::ShardRecord& shard : agreement.shards()) {
     v1::ShardRecord* record = header.add_shards();
@@ -58,10 +66,14 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
     record->set_chunks(shard.chunks());
     record->set_reducer(shard.reducer());
     record->set_contributors(Compact(shard.contributors(), included));
+    if (static_cast<uint32_t>(shard.exceptions_size()) < shard.chunks()) {
+      CompactPartials(shard, included, record);  // else its sets say nothing
+    }
     for (const v1::ChunkRecord& exception : shard.exceptions()) {
       v1::ChunkRecord* out = record->add_exceptions();
       out->set_chunk(exception.chunk());
       out->set_contributors(Compact(exception.contributors(), included));
+      CompactPartials(exception, included, out);
     }
   }
   for (const v1::Scalar& scalar : terms.scalars) *header.add_scalars() = scalar;

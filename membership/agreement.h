@@ -1,6 +1,7 @@
 // From an agreed exchange to the header of its entry. Pure functions.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct HeaderTerms {
   const v1::RunSpec& spec;
   absl::Span<const v1::Scalar> scalars;  // of the outer rule, ascending by name
   std::string previous_header_digest;
+  // What each contributor's update was trained on: what this entry spends.
+  std::function<std::vector<v1::SampleRange>(const std::string& peer)> samples;
 };
 
 // The header of entry plan.version(), unsigned. Contributors whose chunks all came too late (their

@@ -31,4 +31,37 @@ inline bool ValidBitmap(absl::string_view bitmap, size_t bits) {
   return any;
 }
 
+// Do they share a bit?
+inline bool Overlap(absl::string_view a, absl::string_view b) {
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if ((static_cast<uint8_t>(a[i]) & static_cast<uint8_t>(b[i])) != 0) return true;
+  }
+  return false;
+}
+
+// Position of the lowest bit that is set; the number of bits if none is.
+inline size_t LowestBit(absl::string_view bitmap) {
+  size_t i = 0;
+  while (i < bitmap.size() * 8 && !BitAt(bitmap, i)) ++i;
+  return i;
+}
+
+// Are they sets of some of `whole`, which is valid for `bits`: disjoint, ascending by lowest bit?
+template <typename Bitmaps>
+bool ValidParts(const Bitmaps& parts, absl::string_view whole, size_t bits) {
+  std::string seen(BitmapBytes(bits), '\0');
+  size_t last = 0;
+  for (const std::string& part : parts) {
+    if (!ValidBitmap(part, bits) || Overlap(part, seen)) return false;
+    if (LowestBit(part) < last) return false;
+    last = LowestBit(part);
+    for (size_t i = 0; i < bits; ++i) {
+      if (!BitAt(part, i)) continue;
+      if (!BitAt(whole, i)) return false;
+      SetBit(&seen, i);
+    }
+  }
+  return true;
+}
+
 }  // namespace atolld

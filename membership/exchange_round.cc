@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "membership/bitmap.h"
-#include "membership/shard_plan.h"
+#include "membership/planted_bug.h"
 
 namespace atolld {
 namespace {
@@ -32,45 +32,7 @@ absl::Status ExchangeRound::Reducible(absl::Span<const ExchangeContributor> cont
 }
 
 ExchangeRound::ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors)
-    : terms_(std::move(terms)) {
-  plan_.set_version(terms_.version);
-  plan_.set_epoch(terms_.epoch);
-  plan_.set_revision(1);
-  plan_.set_parameters(terms_.parameters);
-  plan_.set_deadline_milliseconds(
-      static_cast<uint64_t>(absl::ToInt64Milliseconds(terms_.deadline)));
-  const bool alone = contributors.size() == 1;
-  // Who was not reachable lately reduces only if nobody else can.
-  const bool any_reachable =
-      std::any_of(contributors.begin(), contributors.end(), [&](const auto& contributor) {
-        return contributor.may_reduce && !contributor.member.address().empty();
-      });
-  std::vector<double> bandwidths;
-  for (const ExchangeContributor& contributor : contributors) {
-    *plan_.add_contributors() = contributor.member;
-    const bool can = alone || !contributor.member.address().empty();
-    may_reduce_[contributor.member.peer()] = can;
-    const bool does = can && (alone || contributor.may_reduce || !any_reachable);
-    bandwidths.push_back(does ? contributor.bandwidth : 0);
-  }
-  const uint64_t chunks = (terms_.parameters + terms_.chunk_elements - 1) / terms_.chunk_elements;
-  const std::vector<uint32_t> counts =
-      SplitChunks(static_cast<uint32_t>(chunks), ShardWeights(bandwidths));
-  uint32_t first = 0;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) continue;
-    v1::Shard* shard = plan_.add_shards();
-    shard->set_first_chunk(first);
-    shard->set_chunks(counts[i]);
-    shard->set_reducer(contributors[i].member.peer());
-    shard->set_attempt(1);
-    first += counts[i];
-  }
-}
-
-bool ExchangeRound::Contributes(const std::string& peer) const {
-  return may_reduce_.count(peer) > 0;
-}
+    : terms_(std::move(terms)), plan_(terms_, contributors) {}
 
 absl::Status ExchangeRound::CheckVote(const std::string& peer, const v1::Vote& vote) const {
   const auto bad = [&](absl::string_view what) {
@@ -80,16 +42,19 @@ absl::Status ExchangeRound::CheckVote(const std::string& peer, const v1::Vote& v
   if (vote.payload_digest().size() != kDigestBytes)
     return bad("the payload's digest is not 32 bytes");
   if (vote.state_digest().size() != kDigestBytes) return bad("the state's digest is not 32 bytes");
-  if (vote.shards_size() != plan_.shards_size())
+  if (vote.shards_size() != plan().shards_size())
     return bad("another number of shards than the plan's");
-  const size_t contributors = static_cast<size_t>(plan_.contributors_size());
+  const size_t contributors = static_cast<size_t>(plan().contributors_size());
   for (int i = 0; i < vote.shards_size(); ++i) {
     const v1::ShardRecord& record = vote.shards(i);
-    if (!SameBounds(plan_.shards(i), record))
+    if (!SameBounds(plan().shards(i), record))
       return bad(absl::StrCat("shard ", i, " is not the plan's"));
     if (!ValidBitmap(record.contributors(), contributors)) {
       return bad(
           absl::StrCat("shard ", i, ": its bitmap does not fit ", contributors, " contributors"));
+    }
+    if (!ValidParts(record.partials(), record.contributors(), contributors)) {
+      return bad(absl::StrCat("shard ", i, ": its partial means do not fit"));
     }
     uint64_t after = record.first_chunk();
     for (const v1::ChunkRecord& exception : record.exceptions()) {
@@ -100,6 +65,9 @@ absl::Status ExchangeRound::CheckVote(const std::string& peer, const v1::Vote& v
       }
       if (!ValidBitmap(exception.contributors(), contributors)) {
         return bad(absl::StrCat("chunk ", exception.chunk(), ": its bitmap does not fit"));
+      }
+      if (!ValidParts(exception.partials(), exception.contributors(), contributors)) {
+        return bad(absl::StrCat("chunk ", exception.chunk(), ": its partial means do not fit"));
       }
       after = uint64_t{exception.chunk()} + 1;
     }
@@ -117,15 +85,25 @@ ExchangeRound::Key ExchangeRound::KeyOf(const v1::Vote& vote) {
 absl::Status ExchangeRound::OnVote(const std::string& peer, const v1::Vote& vote,
                                    Outcome* outcome) {
   if (vote.version() != terms_.version || vote.epoch() != terms_.epoch ||
-      vote.revision() != plan_.revision()) {
+      vote.revision() != plan().revision()) {
     return absl::OkStatus();
   }
   if (!Contributes(peer) || Lost(peer)) return absl::OkStatus();
   const absl::Status checked = CheckVote(peer, vote);
   if (!checked.ok()) return checked;
   votes_[peer] = vote;
+  for (int i = 0; i < plan().shards_size(); ++i) {
+    plan_.NoteHeld(peer, static_cast<uint32_t>(i), plan().shards(i).attempt());
+  }
   Decide(false, outcome);
   return absl::OkStatus();
+}
+
+void ExchangeRound::OnShardsHeld(const std::string& peer, const v1::ShardsHeld& held) {
+  if (held.version() != terms_.version || held.epoch() != terms_.epoch) return;
+  for (int i = 0; i < std::min(held.shards_size(), held.attempts_size()); ++i) {
+    plan_.NoteHeld(peer, held.shards(i), held.attempts(i));
+  }
 }
 
 std::string ExchangeRound::StateDigest() const {
@@ -173,11 +151,11 @@ void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
     if (peers.size() > best.size()) best = peers;
     sides.push_back(absl::StrJoin(peers, ", "));
   }
-  const std::vector<std::string> present = Present();
+  const std::vector<std::string> present = plan_.Present();
   const bool all_voted = std::all_of(present.begin(), present.end(),
                                      [&](const auto& peer) { return votes_.count(peer) > 0; });
   const bool enough =
-      best.size() >= terms_.quorum &&
+      best.size() + (Planted(PlantedBug::kQuorumOffByOne) ? 1 : 0) >= terms_.quorum &&
       std::any_of(best.begin(), best.end(), [&](const auto& peer) { return !Lost(peer); });
   const bool conflict = counted.size() > 1;
   if (enough && (all_voted || deadline_passed) && (!conflict || conflicts_ > 0)) {
@@ -189,10 +167,10 @@ void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
     return;
   }
   if (conflict && (conflicts_ == 0 || all_voted || deadline_passed)) {
-    outcome->errors.push_back(absl::StrCat("different results under revision ", plan_.revision(),
+    outcome->errors.push_back(absl::StrCat("different results under revision ", plan().revision(),
                                            ": ", absl::StrJoin(sides, " | "),
                                            "; all shards are redone elsewhere"));
-    if (++conflicts_ > kMaxConflicts || !RotateAll()) {
+    if (++conflicts_ > kMaxConflicts || !plan_.RotateAll()) {
       outcome->verdict = Verdict::kGiveUp;
       return;
     }
@@ -218,7 +196,9 @@ ExchangeRound::Outcome ExchangeRound::OnLost(absl::Span<const std::string> peers
   Outcome outcome;
   std::vector<std::string> fresh;
   for (const std::string& peer : peers) {
-    if (Contributes(peer) && lost_.insert(peer).second) fresh.push_back(peer);
+    if (!Contributes(peer) || Lost(peer)) continue;
+    plan_.Lose(peer);
+    fresh.push_back(peer);
   }
   if (fresh.empty()) return outcome;
   // Perhaps those that remain have all voted already; then nothing needs to be done again.
@@ -229,12 +209,12 @@ ExchangeRound::Outcome ExchangeRound::OnLost(absl::Span<const std::string> peers
 }
 
 void ExchangeRound::Lose(absl::Span<const std::string> peers, Outcome* outcome) {
-  lost_.insert(peers.begin(), peers.end());
-  if (Present().size() < terms_.quorum) {
+  for (const std::string& peer : peers) plan_.Lose(peer);
+  if (plan_.Present().size() < terms_.quorum) {
     outcome->verdict = Verdict::kGiveUp;
     return;
   }
-  if (!MoveShards(std::set<std::string>(peers.begin(), peers.end()), outcome)) {
+  if (!plan_.MoveFrom(std::set<std::string>(peers.begin(), peers.end()), &outcome->events)) {
     outcome->events.push_back("no reachable reducer is left");
     outcome->verdict = Verdict::kGiveUp;
     return;
@@ -247,15 +227,21 @@ ExchangeRound::Outcome ExchangeRound::OnUnreachable(const std::string& reporter,
   Outcome outcome;
   const std::string& reducer = report.reducer();
   if (report.version() != terms_.version || report.epoch() != terms_.epoch ||
-      report.revision() != plan_.revision() || !Contributes(reporter) || Lost(reporter) ||
+      report.revision() != plan().revision() || !Contributes(reporter) || Lost(reporter) ||
       reporter == reducer || !Contributes(reducer)) {
     return outcome;
   }
-  if (!unreachable_.insert(reducer).second) return outcome;
+  if (!plan_.MarkUnreachable(reducer)) return outcome;
   outcome.events.push_back(
       absl::StrCat("peer ", reporter, " cannot reach ", reducer, ": ", report.reason()));
   // With nobody to take over, those that reach each other may still finish before the deadline.
-  if (MoveShards({reducer}, &outcome)) Revise(&outcome);
+  if (!plan_.Serves(reducer)) return outcome;
+  ReductionPlan before = plan_;
+  if (plan_.MoveFrom({reducer}, &outcome.events)) {
+    Revise(&outcome);
+  } else {
+    plan_ = std::move(before);
+  }
   return outcome;
 }
 
@@ -265,66 +251,8 @@ ExchangeRound::Outcome ExchangeRound::OnDeadline() {
   return outcome;
 }
 
-std::vector<std::string> ExchangeRound::Present() const {
-  std::vector<std::string> present;
-  for (const v1::PlanMember& member : plan_.contributors()) {
-    if (!Lost(member.peer())) present.push_back(member.peer());
-  }
-  return present;
-}
-
-std::vector<std::string> ExchangeRound::Reducers() const {
-  const std::vector<std::string> present = Present();
-  if (present.size() == 1) return present;
-  std::vector<std::string> reducers;
-  for (const std::string& peer : present) {
-    if (may_reduce_.at(peer) && unreachable_.count(peer) == 0) reducers.push_back(peer);
-  }
-  return reducers;
-}
-
-bool ExchangeRound::MoveShards(const std::set<std::string>& from, Outcome* outcome) {
-  std::map<std::string, uint64_t> load;
-  for (const std::string& peer : Reducers()) {
-    if (from.count(peer) == 0) load[peer] = 0;
-  }
-  for (const v1::Shard& shard : plan_.shards()) {
-    const auto it = load.find(shard.reducer());
-    if (it != load.end()) it->second += shard.chunks();
-  }
-  std::set<std::string> takers;
-  for (v1::Shard& shard : *plan_.mutable_shards()) {
-    if (from.count(shard.reducer()) == 0) continue;
-    if (load.empty()) return false;
-    const auto least = std::min_element(
-        load.begin(), load.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    least->second += shard.chunks();
-    takers.insert(least->first);
-    shard.set_reducer(least->first);
-    shard.set_attempt(shard.attempt() + 1);
-  }
-  if (!takers.empty()) {
-    outcome->events.push_back(absl::StrCat("the shards of ", absl::StrJoin(from, ", "), " go to ",
-                                           absl::StrJoin(takers, ", ")));
-  }
-  return true;
-}
-
-bool ExchangeRound::RotateAll() {
-  const std::vector<std::string> reducers = Reducers();
-  if (reducers.empty()) return false;
-  for (v1::Shard& shard : *plan_.mutable_shards()) {
-    const auto it = std::upper_bound(reducers.begin(), reducers.end(), shard.reducer());
-    shard.set_reducer(it == reducers.end() ? reducers.front() : *it);
-    shard.set_attempt(shard.attempt() + 1);
-  }
-  return true;
-}
-
 void ExchangeRound::Revise(Outcome* outcome) {
-  plan_.set_revision(plan_.revision() + 1);
-  plan_.clear_lost();
-  for (const std::string& peer : lost_) plan_.add_lost(peer);
+  plan_.Revise();
   votes_.clear();
   outcome->verdict = Verdict::kRevised;
 }

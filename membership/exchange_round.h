@@ -3,8 +3,8 @@
 // It says who reduces what, changes the plan when a contributor or reducer is lost, counts the
 // votes, and tells when the entry is agreed on. Laws: a vote counts only under the revision that it
 // names and only if it is the current one; an entry needs the quorum's equal votes, of which at
-// least one voter is still there; a shard that changes hands gets a new attempt, one that does not
-// keeps its own; the shards' bounds never move. Pure; nothing here waits or sends.
+// least one voter is still there. Who averages what is ReductionPlan's. Pure; nothing here waits or
+// sends.
 #pragma once
 
 #include <cstdint>
@@ -18,26 +18,9 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "atoll/v1/membership.pb.h"
+#include "membership/reduction_plan.h"
 
 namespace atolld {
-
-// One contributor as the plan needs it.
-struct ExchangeContributor {
-  v1::PlanMember member;
-  bool may_reduce = true;  // false: it has an address, but was not reachable lately
-  double bandwidth = 1;    // any unit common to all; 1 for all: unknown
-};
-
-struct ExchangeTerms {
-  uint64_t version = 0;
-  uint64_t epoch = 0;
-  uint64_t parameters = 0;
-  uint32_t chunk_elements = 1;
-  uint32_t quorum = 1;
-  absl::Duration deadline;
-  std::string state_digest;  // of state version-1 where it is known (the genesis); empty: the
-                             // votes' majority
-};
 
 class ExchangeRound {
  public:
@@ -60,10 +43,14 @@ class ExchangeRound {
   // `contributors` in roster order; Reducible() is OK.
   ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors);
 
-  const v1::Plan& plan() const { return plan_; }
-  bool Contributes(const std::string& peer) const;  // named in the plan, lost or not
-  bool Lost(const std::string& peer) const { return lost_.count(peer) > 0; }
-  const std::set<std::string>& unreachable() const { return unreachable_; }
+  const v1::Plan& plan() const { return plan_.proto(); }
+  // Named in the plan, lost or not.
+  bool Contributes(const std::string& peer) const { return plan_.Contributes(peer); }
+  bool Lost(const std::string& peer) const { return plan_.Lost(peer); }
+  const std::set<std::string>& unreachable() const { return plan_.unreachable(); }
+
+  // Stale or senseless ones do nothing.
+  void OnShardsHeld(const std::string& peer, const v1::ShardsHeld& held);
 
   // INVALID_ARGUMENT: a vote that no honest peer sends; it does not count. Stale ones are OK and do
   // nothing.
@@ -87,18 +74,11 @@ class ExchangeRound {
   void Decide(bool deadline_passed, Outcome* outcome);
   void Agree(std::vector<std::string> peers, Outcome* outcome);
 
-  std::vector<std::string> Present() const;  // contributors that are not lost
-  std::vector<std::string> Reducers() const;
-  bool MoveShards(const std::set<std::string>& from, Outcome* outcome);
-  bool RotateAll();
   void Revise(Outcome* outcome);
   void Lose(absl::Span<const std::string> peers, Outcome* outcome);
 
   const ExchangeTerms terms_;
-  v1::Plan plan_;
-  std::map<std::string, bool> may_reduce_;  // has an address, by contributor
-  std::set<std::string> lost_;
-  std::set<std::string> unreachable_;
+  ReductionPlan plan_;
   std::map<std::string, v1::Vote> votes_;  // of the current revision
   std::set<std::string> odd_;              // voters already named for another state
   int conflicts_ = 0;                      // revisions in which two payloads were voted for

@@ -27,7 +27,11 @@ enum class PlantedBug {
 };
 
 #ifdef ATOLL_PLANTED_BUGS
-PlantedBug& ActivePlantedBug();
+// Which one is on. Set before the code that it spoils runs.
+inline PlantedBug& ActivePlantedBug() {
+  static PlantedBug active = PlantedBug::kNone;
+  return active;
+}
 inline bool Planted(PlantedBug bug) { return ActivePlantedBug() == bug; }
 #else
 constexpr bool Planted(PlantedBug) { return false; }

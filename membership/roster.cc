@@ -53,6 +53,7 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   const SessionId replaced = member.session;
   member.peer = hello.peer();
   member.address = hello.address();
+  member.region = hello.region();
   member.state = hello.has_state() ? MemberState::kLive : MemberState::kJoining;
   member.has_state = hello.has_state();
   member.version = hello.has_state() ? hello.version() : 0;
@@ -167,6 +168,7 @@ v1::Roster Roster::ToProto() const {
     v1::Member* out = roster.add_members();
     out->set_peer(peer);
     out->set_address(member.address);
+    out->set_region(member.region);
     out->set_state(std::string(MemberStateName(member.state)));
     out->set_has_state(member.has_state);
     out->set_version(member.version);

@@ -32,6 +32,7 @@ absl::string_view MemberStateName(MemberState state);  // as in v1::Member
 struct RosterMember {
   std::string peer;
   std::string address;  // empty: cannot be dialled
+  std::string region;   // empty: one of its own
   MemberState state = MemberState::kJoining;
   bool has_state = false;
   uint64_t version = 0;  // newest that it is known to hold

@@ -180,6 +180,9 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
     case v1::PeerMessage::kReducerUnreachable:
       if (exchange_) Act(now, exchange_->OnUnreachable(peer, message.reducer_unreachable()));
       return absl::OkStatus();
+    case v1::PeerMessage::kShardsHeld:
+      if (exchange_) exchange_->OnShardsHeld(peer, message.shards_held());
+      return absl::OkStatus();
     case v1::PeerMessage::kEvaluated:
       OnEvaluated(message.evaluated());
       return absl::OkStatus();
@@ -196,6 +199,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       return absl::OkStatus();
     case v1::PeerMessage::kHello:
       return absl::InvalidArgumentError("a second Hello on one session");
+    case v1::PeerMessage::kHeaders:  // asked for by nobody
     case v1::PeerMessage::kHeartbeat:
     case v1::PeerMessage::kShardsHeld:
     case v1::PeerMessage::kHeaders:

@@ -56,6 +56,7 @@ class Run {
     uint64_t state_version = 0;
     // version up to which it is not asked to reduce: it was not reachable
     uint64_t spared_until = 0;
+    RecentTimes step_times{4};  // of one inner step, in its last contributions
   };
 
   // run.cc: sessions and members
@@ -88,6 +89,7 @@ class Run {
   // run_rounds.cc: from one version to the next
   void Advance(absl::Time now);
   void AskForGenesis(absl::Time now);
+  uint32_t StepsOf(const std::string& peer) const;
   void Train(absl::Time now, const std::string& peer);
   void BeginExchange(absl::Time now);
   void SendPlan(const std::string& peer);

@@ -10,6 +10,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/pace.h"
 #include "membership/record.h"
 #include "membership/roster.h"
 #include "membership/round.h"
@@ -19,6 +20,8 @@ namespace atolld {
 struct RunSettings {
   RoundSettings round;
   absl::Duration failure_timeout;
+  PaceSettings pace;
+  bool by_region = false;           // each region averages first, one partial mean goes on
   std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
   // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its
   // arguments: genesis, version and digest of the header before). They belong to a layer above this

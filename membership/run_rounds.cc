@@ -74,6 +74,18 @@ void Run::AskForGenesis(absl::Time now) {
   Say(absl::StrCat("peer ", genesis_maker_, " makes the initial state"));
 }
 
+uint32_t Run::StepsOf(const std::string& peer) const {
+  std::vector<absl::Duration> all;
+  absl::Duration own;
+  for (const auto& [other, info] : peers_) {
+    const RosterMember* member = roster_.Find(other);
+    if (info.step_times.empty() || member == nullptr || !member->present()) continue;
+    all.push_back(info.step_times.Median());
+    if (other == peer) own = all.back();
+  }
+  return StepsFor(settings_.pace, spec_.inner().steps(), own, all);
+}
+
 void Run::Train(absl::Time now, const std::string& peer) {
   if (!first_train_) first_train_ = now;
   leases_.Return(peer);  // this Train replaces whatever it had
@@ -82,8 +94,8 @@ void Run::Train(absl::Time now, const std::string& peer) {
   train->set_version(round_.version());
   train->set_epoch(epoch_);
   train->set_first_step((round_.version() - 1) * spec_.inner().steps());
-  train->set_steps(spec_.inner().steps());
-  const uint64_t samples = uint64_t{spec_.inner().steps()} * spec_.inner().batch();
+  train->set_steps(StepsOf(peer));
+  const uint64_t samples = uint64_t{train->steps()} * spec_.inner().batch();
   for (const v1::SampleRange& range : leases_.Grant(peer, samples)) *train->add_samples() = range;
   leases_changed_ = true;
   round_.Assign(now, peer);
@@ -104,6 +116,7 @@ void Run::BeginExchange(absl::Time now) {
     contributor.member.set_steps(ready.steps());
     contributor.member.set_tokens(ready.tokens());
     contributor.may_reduce = peers_[peer].spared_until < round_.version();
+    contributor.region = roster_.Find(peer)->region;
     contributors.push_back(std::move(contributor));
     contributions_[peer] = ready;
     names.push_back(peer);
@@ -119,6 +132,7 @@ void Run::BeginExchange(absl::Time now) {
   terms.parameters = genesis_->manifest().elements();
   terms.chunk_elements = spec_.exchange().chunk_elements();
   terms.quorum = settings_.round.quorum;
+  terms.by_region = settings_.by_region;
   terms.deadline = ExchangeDeadline(exchange_times_, terms.parameters, settings_.failure_timeout);
   if (terms.version == 1) terms.state_digest = genesis_->state_digest();
   exchange_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
@@ -159,8 +173,10 @@ void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
 void Run::Commit(absl::Time now) {
   // Moved out, so that nothing below can reach a decided exchange.
   const std::unique_ptr<ExchangeRound> exchange = std::move(exchange_);
-  const v1::EntryHeader header = MakeHeader({spec_, settings_.scalars, digests_.back()},
-                                            exchange->plan(), exchange->agreement());
+  const v1::EntryHeader header =
+      MakeHeader({spec_, settings_.scalars, digests_.back(),
+                  [this](const std::string& peer) { return leases_.Held(peer); }},
+                 exchange->plan(), exchange->agreement());
   const absl::Status valid = settings_.check_header(*genesis_, version(), digests_.back(), header);
   if (!valid.ok()) {
     Say(absl::StrCat("round ", round_.version(),
@@ -203,6 +219,10 @@ std::vector<std::string> Run::Settle(const v1::EntryHeader& header, const v1::Pl
     PeerInfo& info = peers_[contributor.peer()];
     ++info.rounds;
     info.tokens += contributor.tokens();
+    const v1::Ready& ready = contributions_.at(contributor.peer());
+    if (ready.train_seconds() > 0) {
+      info.step_times.Add(absl::Seconds(ready.train_seconds() / ready.steps()));
+    }
     leases_.Spend(contributor.peer());
   }
   for (const v1::PlanMember& member : plan.contributors()) {

@@ -2,12 +2,10 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <iostream>
 #include <memory>
-#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -21,6 +19,7 @@
 #include "worker/safetensors.h"
 #include "worker/session.h"
 #include "worker/status_macros.h"
+#include "worker/termination.h"
 #include "worker/version.h"
 
 namespace atolld {
@@ -30,56 +29,6 @@ namespace {
 void LogLine(const std::string& line) {
   std::cerr << absl::StrCat("atoll-worker: ", line, "\n") << std::flush;
 }
-
-// Turns SIGTERM into an event. A handler and a pipe, since threads that libraries made before
-// main() do not block signals and would take a blocked one's default action: death.
-class Termination {
- public:
-  explicit Termination(Inbox& inbox) {
-    if (::pipe(pipe_) != 0) return;
-    WriteEnd() = pipe_[1];
-    struct sigaction action = {};
-    action.sa_handler = +[](int) {
-      const char byte = 'T';
-      if (::write(WriteEnd(), &byte, 1) < 0) ::_exit(1);
-    };
-    action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second one ends us at once
-    ::sigaction(SIGTERM, &action, nullptr);
-    // Ctrl-C reaches the whole foreground group; the daemon decides when its worker ends.
-    ::signal(SIGINT, SIG_IGN);
-    ::signal(SIGPIPE, SIG_IGN);
-    thread_ = std::thread([this, &inbox] {
-      char byte = 0;
-      while (::read(pipe_[0], &byte, 1) < 0) {
-      }
-      if (byte != 'T') return;
-      Event event;
-      event.kind = Event::Kind::kTerminated;
-      inbox.Push(event);
-    });
-  }
-  ~Termination() {
-    ::signal(SIGTERM, SIG_DFL);
-    if (!thread_.joinable()) return;
-    const char byte = 'E';
-    if (::write(pipe_[1], &byte, 1) < 0) ::_exit(1);
-    thread_.join();
-    ::close(pipe_[0]);
-    ::close(pipe_[1]);
-  }
-  Termination(const Termination&) = delete;
-  Termination& operator=(const Termination&) = delete;
-
- private:
-  // A signal handler has no argument: the one value of this program that it must find by itself.
-  static int& WriteEnd() {
-    static int descriptor = -1;
-    return descriptor;
-  }
-
-  int pipe_[2] = {-1, -1};
-  std::thread thread_;
-};
 
 struct Model {
   v1::RunSpec spec;

@@ -27,6 +27,16 @@ absl::optional<Event> Inbox::TryTake() {
   return event;
 }
 
+absl::optional<Event> Inbox::TakeFor(absl::Duration limit) {
+  {
+    const absl::MutexLock lock(&mutex_);
+    const absl::Condition filled(
+        +[](std::deque<Event>* events) { return !events->empty(); }, &events_);
+    mutex_.AwaitWithTimeout(filled, limit);
+  }
+  return TryTake();
+}
+
 bool Inbox::Ending() const {
   const absl::MutexLock lock(&mutex_);
   return ending_;

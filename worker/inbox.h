@@ -6,6 +6,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "atoll/v1/worker.pb.h"
 
@@ -31,6 +32,9 @@ class Inbox {
   Event Take();
 
   absl::optional<Event> TryTake();
+
+  // Blocks until there is one or `limit` has passed; then nothing.
+  absl::optional<Event> TakeFor(absl::Duration limit);
 
   // True once the worker should stop what it does: the stream ended, SIGTERM came, or Stop waits in
   // the queue.

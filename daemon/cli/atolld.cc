@@ -44,7 +44,7 @@ int Fail(const absl::Status& status) {
   return absl::IsInvalidArgument(status) ? kWrongCall : kFailed;
 }
 
-// The program's own folder, where atoll-worker lies too.
+// The program's own folder, where the workers lie too.
 std::string ProgramFolder() {
   char path[4096];
   const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
@@ -101,8 +101,8 @@ absl::Status RunPeer(const Config& config) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
   RETURN_IF_ERROR(WritePid(machine->files, config.peer.dir));
   WorkerProcess::Settings settings;
-  settings.program =
-      config.worker.program.empty() ? ProgramFolder() + "/atoll-worker" : config.worker.program;
+  settings.program = config.worker.program;
+  settings.program_folder = ProgramFolder();
   settings.data_path = config.data.path;
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;

@@ -46,6 +46,26 @@ std::vector<std::string> Printable(const std::string& text, size_t columns) {
   return lines;
 }
 
+void ShowSample(Files& files, const LocalEpilogue& epilogue) {
+  FILE* const out = epilogue.out;
+  const absl::StatusOr<std::string> text = GenerateText(
+      files, epilogue.worker, epilogue.dir, GenerateRequest{kPrompt, 300, 0.8, 40, 1337});
+  Complain(out, text.status(), "no text was generated");
+  if (!text.ok()) return;
+  Print(out, absl::StrCat("The model goes on from \"", kPrompt, "\":"));
+  for (const std::string& line : Printable(*text, epilogue.columns)) Print(out, line);
+  Print(out, "");
+}
+
+void SayWhatIsNext(const LocalEpilogue& epilogue) {
+  FILE* const out = epilogue.out;
+  Print(out, "Try next:");
+  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "generate", "--dir", epilogue.dir,
+                                              "--prompt", "A house is", "--temperature", "0.6"})));
+  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "local", "--config", epilogue.config,
+                                              "--data", "YOUR-TEXT-FILE"})));
+}
+
 }  // namespace
 
 bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& report,
@@ -72,28 +92,20 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
   const absl::Status drawn = WriteText(files, picture, ChartSvg(chart));
   Complain(out, drawn, "the loss curve was not saved");
 
-  const absl::StatusOr<std::string> text = GenerateText(
-      files, epilogue.worker, epilogue.dir, GenerateRequest{kPrompt, 300, 0.8, 40, 1337});
-  Complain(out, text.status(), "no text was generated");
-  if (text.ok()) {
-    Print(out, absl::StrCat("The model goes on from \"", kPrompt, "\":"));
-    for (const std::string& line : Printable(*text, epilogue.columns)) Print(out, line);
-    Print(out, "");
+  std::string model;
+  if (!epilogue.worker.empty()) {
+    ShowSample(files, epilogue);
+    model = absl::StrCat(epilogue.dir, "/model.safetensors");
+    const absl::Status exported = ExportModel(files, epilogue.worker, epilogue.dir, model);
+    Complain(out, exported, "the model was not exported");
+    if (!exported.ok()) model.clear();
   }
-
-  const std::string model = absl::StrCat(epilogue.dir, "/model.safetensors");
-  const absl::Status exported = ExportModel(files, epilogue.worker, epilogue.dir, model);
-  Complain(out, exported, "the model was not exported");
   std::vector<std::vector<std::string>> places;
-  if (exported.ok()) places.push_back({"model", model});
+  if (!model.empty()) places.push_back({"model", model});
   if (drawn.ok()) places.push_back({"loss curve", picture});
   places.push_back({"everything else", epilogue.dir});
   for (const std::string& line : AlignColumns(places, "<<")) Print(out, line);
-  Print(out, "Try next:");
-  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "generate", "--dir", epilogue.dir,
-                                              "--prompt", "A house is", "--temperature", "0.6"})));
-  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "local", "--config", epilogue.config,
-                                              "--data", "YOUR-TEXT-FILE"})));
+  if (!epilogue.worker.empty()) SayWhatIsNext(epilogue);
   if (!report.digests_agree()) {
     Print(out, "the peers' states differ: compare them with `atoll log verify`");
     good = false;

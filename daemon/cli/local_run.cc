@@ -106,7 +106,8 @@ std::optional<Failure> Prepare(const LocalOptions& options, Preparation* prepare
     return Failure{1, absl::NotFoundError(absl::StrCat(
                           prepared->atolld, " is missing; the target atolld builds it"))};
   }
-  const absl::StatusOr<std::string> worker = FindWorker(prepared->config.worker.program);
+  const absl::StatusOr<std::string> worker =
+      FindWorker(prepared->config.worker.program, prepared->config.model.kind);
   if (!worker.ok()) return Failure{1, worker.status()};
   prepared->worker = *worker;
   const absl::StatusOr<int> port = FreeLoopbackPort(options.port);
@@ -382,7 +383,8 @@ int RunLocal(const LocalOptions& options) {
   LocalEpilogue epilogue;
   epilogue.dir = prepared.dir;
   epilogue.config = options.config_path;
-  epilogue.worker = prepared.worker;
+  // A stub has learned nothing that could be shown or taken away.
+  epilogue.worker = prepared.config.model.kind == kStubKind ? "" : prepared.worker;
   epilogue.json = options.json;
   epilogue.columns = TerminalWidth(out);
   epilogue.out = out;

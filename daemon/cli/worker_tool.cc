@@ -12,6 +12,7 @@
 #include "absl/types/span.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/process.h"
+#include "daemon/config.h"
 #include "daemon/replica/layout.h"
 #include "daemon/replica/verify.h"
 #include "daemon/status_macros.h"
@@ -72,6 +73,12 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
 
 }  // namespace
 
+std::string AbsoluteFolder(const std::string& path) {
+  std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();  // "DIR/"
+  return normal.string();
+}
+
 absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir) {
   if (!files.Exists(dir)) return absl::NotFoundError(absl::StrCat(dir, " does not exist"));
   if (files.Exists(GenesisPath(dir))) return std::vector<std::string>{dir};
@@ -114,12 +121,12 @@ absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir
   return furthest;
 }
 
-absl::StatusOr<std::string> FindWorker(const std::string& program) {
-  const std::string path =
-      program.empty() ? absl::StrCat(ProgramFolder(), "/atoll-worker") : program;
+absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind) {
+  const std::string name = WorkerProgramOf(kind);
+  const std::string path = program.empty() ? absl::StrCat(ProgramFolder(), "/", name) : program;
   if (access(path.c_str(), X_OK) == 0) return path;
   return absl::NotFoundError(
-      absl::StrCat(path, " is missing or cannot be executed; the target atoll-worker builds it"));
+      absl::StrCat(path, " is missing or cannot be executed; the target ", name, " builds it"));
 }
 
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,

@@ -21,6 +21,9 @@ struct GenerateRequest {
   uint64_t seed = 1337;
 };
 
+// A path as it was typed, "DIR/" or relative, as the files below take it.
+std::string AbsoluteFolder(const std::string& path);
+
 // The folders of the peers under `dir`, or `dir` itself if it is a peer's. NOT_FOUND if it is
 // neither.
 absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir);
@@ -28,9 +31,9 @@ absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std:
 // Of these the one that is furthest; the first of equals.
 absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir);
 
-// The worker's path: `program`, or atoll-worker beside this program if that is empty. NOT_FOUND if
-// it is not there.
-absl::StatusOr<std::string> FindWorker(const std::string& program);
+// The worker's path: `program`, or if that is empty the one for a model of `kind`, beside this
+// program. NOT_FOUND if it is not there.
+absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind = "gpt");
 
 // The prompt and what the model makes of it.
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,

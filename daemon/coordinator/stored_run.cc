@@ -95,6 +95,11 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
   settings.round.peers = std::max<uint32_t>(1, config.run.peers);
   settings.round.quorum = config.run.quorum == 0 ? settings.round.peers / 2 + 1 : config.run.quorum;
   settings.failure_timeout = config.membership.failure_timeout;
+  settings.pace.kind = config.inner.pace == "time"   ? PaceSettings::Kind::kTime
+                       : config.inner.pace == "auto" ? PaceSettings::Kind::kAuto
+                                                     : PaceSettings::Kind::kFixed;
+  settings.pace.time = config.inner.time;
+  settings.by_region = config.exchange.plan == "regions";
   settings.header_digest = [](const v1::EntryHeader& header) {
     return ToBytes(HeaderDigest(header));
   };

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/codec.h"
+#include "daemon/peer/roster_changes.h"
 #include "daemon/status_macros.h"
 #include "optimizer/outer_rule.h"
 
@@ -89,6 +90,7 @@ v1::Hello Peer::Hello() const {
   hello.set_instance(instance_);
   hello.set_software(ATOLL_VERSION);
   hello.set_role("peer");
+  hello.set_region(config_.peer.region);
   if (keeper_.has_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());
     hello.set_has_state(true);
@@ -131,6 +133,8 @@ void Peer::OnMessage(const v1::CoordinatorMessage& message) {
       return runner_.OnEvaluate(message.evaluate());
     case v1::CoordinatorMessage::kSealed:
       return OnSealed(message.sealed().seal());
+    case v1::CoordinatorMessage::kDrain:
+    case v1::CoordinatorMessage::kSendHeaders:
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::kDrain:
     case v1::CoordinatorMessage::kSendHeaders:
@@ -188,6 +192,9 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
 }
 
 void Peer::OnRoster(const v1::Roster& roster) {
+  for (const RosterChange& change : RosterChanges(roster_, roster, config_.peer.id)) {
+    env_.log.Write(change.loss ? Log::Level::kWarning : Log::Level::kInfo, change.line);
+  }
   roster_ = roster;
   std::vector<const v1::Member*> able;
   for (const v1::Member& member : roster.members()) {

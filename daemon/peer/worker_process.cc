@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/config.h"
 
 namespace atolld {
 namespace {
@@ -26,6 +27,9 @@ WorkerProcess::~WorkerProcess() = default;
 
 void WorkerProcess::Start(const v1::RunSpec& spec, Events events) {
   spec_ = spec;
+  program_ = settings_.program.empty()
+                 ? absl::StrCat(settings_.program_folder, "/", WorkerProgramOf(spec.model().kind()))
+                 : settings_.program;
   events_ = std::move(events);
   absl::StatusOr<std::unique_ptr<Listener>> listener = env_.transport.Listen(
       settings_.socket, guard_.Wrap([this](const std::string& method, std::unique_ptr<Call> call) {
@@ -43,7 +47,7 @@ void WorkerProcess::Launch() {
   if (stopping_) return;
   failure_.clear();
   ChildProcess::Options options;
-  options.arguments = {settings_.program, "--socket", settings_.socket};
+  options.arguments = {program_, "--socket", settings_.socket};
   options.die_with_parent = true;
   ChildProcess::Events events;
   events.on_output_line = guard_.Wrap([this](const std::string& line) { Relay(line); });

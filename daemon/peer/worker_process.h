@@ -1,4 +1,4 @@
-// WorkerProcess: the Trainer of production - an atoll-worker child process, spoken to over a
+// WorkerProcess: the Trainer of production - a worker child process, spoken to over a
 // Unix-domain socket.
 //
 // A worker that dies is started again after a pause that doubles while it keeps dying young. Its
@@ -20,7 +20,8 @@ namespace atolld {
 class WorkerProcess : public Trainer {
  public:
   struct Settings {
-    std::string program;  // path of atoll-worker
+    std::string program;  // path; empty: the one for the run's model, in `program_folder`
+    std::string program_folder;
     std::string data_path;
     std::string state_path;  // where the worker may keep its optimiser's state
     std::string socket;      // "unix:/path"
@@ -47,6 +48,7 @@ class WorkerProcess : public Trainer {
 
   // Loop thread.
   v1::RunSpec spec_;
+  std::string program_;
   Events events_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<ChildProcess> process_;

@@ -3,12 +3,15 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <iterator>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/payload.h"
 #include "daemon/status_macros.h"
+#include "membership/bitmap.h"
 
 namespace atolld {
 namespace {
@@ -23,13 +26,6 @@ constexpr uint32_t kMaxChunkElements = 262144;
 // fp32 values of 4 TB: far above any model, far below what overflows when multiplied by 4.
 constexpr uint64_t kMaxElements = uint64_t{1} << 40;
 
-uint64_t DoubleBits(double value) {
-  uint64_t bits;
-  static_assert(sizeof bits == sizeof value);
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 float FloatOf(uint32_t bits) {
   float value;
   std::memcpy(&value, &bits, sizeof value);
@@ -40,37 +36,6 @@ uint32_t BitsOf(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   return bits;
-}
-
-// The fields of each message in the order of run.proto; a message that is absent counts as one of
-// defaults.
-void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
-  builder.Bytes(model.kind()).U64(model.layers()).U64(model.heads()).U64(model.width());
-  builder.U64(model.context()).U64(model.vocabulary()).U64(DoubleBits(model.dropout()));
-}
-
-void Add(const v1::DataSpec& data, DigestBuilder& builder) {
-  builder.Bytes(data.kind()).U64(DoubleBits(data.validation_fraction())).Bytes(data.digest());
-}
-
-void Add(const v1::InnerSpec& inner, DigestBuilder& builder) {
-  builder.Bytes(inner.optimizer()).U64(inner.steps()).U64(inner.batch());
-  builder.U64(DoubleBits(inner.learning_rate())).U64(DoubleBits(inner.min_learning_rate()));
-  builder.U64(inner.warmup_steps()).U64(inner.decay_steps());
-  builder.U64(DoubleBits(inner.beta1())).U64(DoubleBits(inner.beta2()));
-  builder.U64(DoubleBits(inner.weight_decay())).U64(DoubleBits(inner.gradient_clip()));
-}
-
-void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
-  builder.Bytes(spec.run_id()).U64(spec.numerics()).U64(spec.seed()).U64(spec.rounds());
-  Add(spec.model(), builder);
-  Add(spec.data(), builder);
-  Add(spec.inner(), builder);
-  builder.Bytes(spec.outer().rule());
-  builder.U64(spec.outer().learning_rate_bits()).U64(spec.outer().momentum_bits());
-  builder.Bytes(spec.exchange().codec()).U64(spec.exchange().zstd() ? 1 : 0);
-  builder.U64(spec.exchange().error_feedback() ? 1 : 0).U64(spec.exchange().chunk_elements());
-  builder.U64(spec.evaluation().tokens()).U64(spec.evaluation().every_rounds());
 }
 
 absl::Status CheckRunId(absl::string_view run_id) {
@@ -148,6 +113,33 @@ absl::Status CheckBitmap(absl::string_view bitmap, int contributors, bool may_be
   return absl::OkStatus();
 }
 
+// Every sample is named once in the whole entry, each contributor's ranges in ascending order.
+absl::Status CheckSamples(const v1::EntryHeader& header) {
+  std::map<uint64_t, uint64_t> spent;  // end, by first
+  for (const v1::Contributor& contributor : header.contributors()) {
+    uint64_t after = 0;
+    for (const v1::SampleRange& range : contributor.samples()) {
+      const uint64_t end = range.first() + range.count();
+      if (range.count() == 0 || end < range.first() || range.first() < after) {
+        return absl::InvalidArgumentError(
+            absl::StrCat("contributor ", contributor.peer(), ": its samples ", range.first(), " + ",
+                         range.count(), " are empty or not in ascending order"));
+      }
+      after = end;
+      const auto next = spent.lower_bound(range.first());
+      const bool clear = (next == spent.end() || next->first >= end) &&
+                         (next == spent.begin() || std::prev(next)->second <= range.first());
+      if (!clear) {
+        return absl::InvalidArgumentError(absl::StrCat("contributor ", contributor.peer(),
+                                                       ": its samples from ", range.first(),
+                                                       " are another contributor's too"));
+      }
+      spent[range.first()] = end;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckContributors(const v1::EntryHeader& header) {
   if (header.contributors_size() == 0 || header.contributors_size() > kMaxContributors) {
     return absl::InvalidArgumentError(
@@ -169,7 +161,17 @@ absl::Status CheckContributors(const v1::EntryHeader& header) {
                                                      " is not above 0 and finite"));
     }
   }
-  return absl::OkStatus();
+  return CheckSamples(header);
+}
+
+// `record` is a shard's or a chunk's, its own bitmap checked.
+template <typename Record>
+absl::Status CheckPartials(const Record& record, int contributors) {
+  if (ValidParts(record.partials(), record.contributors(), static_cast<size_t>(contributors))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      "its partial means overlap, are out of order or name others than its contributors");
 }
 
 absl::Status CheckShard(const v1::ShardRecord& shard, uint64_t first_chunk, uint64_t chunks,
@@ -188,6 +190,7 @@ absl::Status CheckShard(const v1::ShardRecord& shard, uint64_t first_chunk, uint
   // The set of a shard whose every chunk is an exception says nothing.
   const bool all_differ = static_cast<uint32_t>(shard.exceptions_size()) == shard.chunks();
   RETURN_IF_ERROR(CheckBitmap(shard.contributors(), contributors, all_differ));
+  RETURN_IF_ERROR(CheckPartials(shard, contributors));
   uint64_t next = first_chunk;
   for (const v1::ChunkRecord& exception : shard.exceptions()) {
     if (exception.chunk() < next || exception.chunk() >= first_chunk + shard.chunks()) {
@@ -195,8 +198,9 @@ absl::Status CheckShard(const v1::ShardRecord& shard, uint64_t first_chunk, uint
                                                      " is out of order or outside the shard"));
     }
     next = uint64_t{exception.chunk()} + 1;
-    RETURN_IF_ERROR(Annotate(CheckBitmap(exception.contributors(), contributors),
-                             absl::StrCat("chunk ", exception.chunk())));
+    const std::string context = absl::StrCat("chunk ", exception.chunk());
+    RETURN_IF_ERROR(Annotate(CheckBitmap(exception.contributors(), contributors), context));
+    RETURN_IF_ERROR(Annotate(CheckPartials(exception, contributors), context));
   }
   return absl::OkStatus();
 }
@@ -274,49 +278,6 @@ absl::Status CheckContents(const v1::Genesis& genesis, const v1::EntryHeader& he
 }
 
 }  // namespace
-
-Digest HeaderDigest(const v1::EntryHeader& header) {
-  DigestBuilder builder("atoll.header.1");
-  builder.Bytes(header.run_id()).U64(header.version());
-  builder.U64(header.range_offset()).U64(header.range_elements());
-  builder.U64(header.base_version()).U64(header.apply_step());
-  builder.U64(static_cast<uint64_t>(header.contributors_size()));
-  for (const v1::Contributor& contributor : header.contributors()) {
-    builder.Bytes(contributor.peer()).U64(contributor.weight_bits());
-    builder.U64(contributor.steps()).U64(contributor.tokens());
-  }
-  builder.U64(static_cast<uint64_t>(header.shards_size()));
-  for (const v1::ShardRecord& shard : header.shards()) {
-    builder.U64(shard.first_chunk()).U64(shard.chunks());
-    builder.Bytes(shard.reducer()).Bytes(shard.contributors());
-    builder.U64(static_cast<uint64_t>(shard.exceptions_size()));
-    for (const v1::ChunkRecord& exception : shard.exceptions()) {
-      builder.U64(exception.chunk()).Bytes(exception.contributors());
-    }
-  }
-  builder.U64(static_cast<uint64_t>(header.scalars_size()));
-  for (const v1::Scalar& scalar : header.scalars()) {
-    builder.Bytes(scalar.name()).U64(scalar.bits());
-  }
-  builder.Bytes(header.outer_rule()).Bytes(header.codec()).U64(header.chunk_elements());
-  builder.Bytes(header.payload_digest()).Bytes(header.previous_state_digest());
-  builder.Bytes(header.previous_header_digest());
-  return builder.Finish();
-}
-
-Digest GenesisDigest(const v1::Genesis& genesis) {
-  DigestBuilder builder("atoll.genesis.1");
-  Add(genesis.spec(), builder);
-  builder.U64(static_cast<uint64_t>(genesis.manifest().tensors_size()));
-  for (const v1::Tensor& tensor : genesis.manifest().tensors()) {
-    builder.Bytes(tensor.name()).U64(static_cast<uint64_t>(tensor.shape_size()));
-    for (const uint64_t size : tensor.shape()) builder.U64(size);
-    builder.U64(tensor.offset());
-  }
-  builder.U64(genesis.manifest().elements());
-  builder.Bytes(genesis.state_digest());
-  return builder.Finish();
-}
 
 absl::Status CheckGenesis(const v1::Genesis& genesis) {
   const v1::RunSpec& spec = genesis.spec();

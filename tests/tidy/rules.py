@@ -183,6 +183,7 @@ CLOCK_FREE = {
     r"daemon/cli/\w+_verbs\.cc": "paces what a person sees, times what a person measures",
     r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/math_library\.cc": "measures how fast the mathematics runs",
+    r"worker/stub/main\.cc": "the clock of a worker whose steps are nothing but time",
     r"worker/session\.h": "measures how fast training runs; tests bring their own clock",
 }
 FILES_FOLDERS = ("daemon/replica", "daemon/exchange", "daemon/peer", "daemon/coordinator",

@@ -176,13 +176,29 @@ TEST(ExchangeRound, StaleAndForeignVotesDoNotCount) {
 // again.
 TEST(ExchangeRound, ALostReducersShardGoesToASurvivorUnderANewAttempt) {
   Fixture f({"a", "b", "c"}, 2);
-  f.Vote("a");
   EXPECT_EQ(f.Lose("b"), Verdict::kRevised);
   EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:a/2 8+4:c/1 ");
   EXPECT_THAT(f.round.plan().lost(), ElementsAre("b"));
   EXPECT_EQ(f.round.plan().revision(), 2u);
   EXPECT_EQ(f.Lose("b"), Verdict::kWait);  // known already
   EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+}
+
+// Would break: means that survivors hold are averaged anew, and cross the wire twice.
+TEST(ExchangeRound, ALostReducersShardIsFetchedFromAVoterThatHoldsIt) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::ShardsHeld held;
+  held.set_version(5);
+  held.set_epoch(1);  // of a former coordinator
+  held.add_shards(0);
+  held.add_attempts(1);
+  f.round.OnShardsHeld("b", held);
+  EXPECT_EQ(f.Vote("c"), Verdict::kWait);
+  EXPECT_EQ(f.Lose("a"), Verdict::kRevised);
+  EXPECT_EQ(f.round.plan().shards(0).holder(), "c");
+  EXPECT_EQ(f.round.plan().shards(0).attempt(), 1u);
+  EXPECT_EQ(f.Vote("b"), Verdict::kWait);
   EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
 }
 

@@ -109,6 +109,7 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   ready->set_age(age);
   ready->set_steps(5);
   ready->set_tokens(100);
+  ready->set_train_seconds(train_seconds[peer]);
   ready->set_loss(2.5);
   ready->set_contribution_root(Digest("root"));
   ready->set_state_digest(Digest("state " + std::to_string(run->version())));

@@ -76,7 +76,8 @@ class SimulatedPeers {
   std::map<std::string, SessionId> sessions;
   std::map<std::string, std::vector<v1::CoordinatorMessage>> inbox;
   std::map<std::string, std::vector<v1::SampleRange>>
-      samples;  // that a peer would name in its Hello
+      samples;                                  // that a peer would name in its Hello
+  std::map<std::string, double> train_seconds;  // that a peer's next Ready names
   std::vector<std::string> events;
   std::map<SessionId, absl::Status> ended;
   std::vector<std::string> probes;

@@ -40,6 +40,7 @@ void Change(Message* message, const FieldDescriptor* field) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return access.SetBool(message, field, !access.GetBool(*message, field));
     case FieldDescriptor::CPPTYPE_STRING:
+      if (many) return access.SetRepeatedString(message, field, 0, "z");
       return access.SetString(message, field, access.GetString(*message, field) + "x");
     default:
       FAIL() << "a field of a new type: " << field->full_name();
@@ -59,7 +60,11 @@ void FillOut(Message* message) {
         FillOut(access.MutableMessage(message, field));
       }
     } else if (field->is_repeated() && access.FieldSize(*message, field) == 0) {
-      access.AddUInt64(message, field, 3);
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        access.AddString(message, field, "y");
+      } else {
+        access.AddUInt64(message, field, 3);
+      }
     }
   }
 }
@@ -240,6 +245,41 @@ TEST_F(CheckHeaderTest, RefusesShardsThatDoNotTileTheGrid) {
   ExpectInvalid("out of order");
   shard()->mutable_exceptions(0)->set_contributors(std::string(2, '\1'));
   ExpectInvalid("chunk 3: a bitmap of 2 bytes");
+}
+
+// Would break: an entry counts a range of the data for two of its contributors.
+TEST_F(CheckHeaderTest, RefusesSamplesThatTwoContributorsSpend) {
+  v1::EntryHeader& header = header_;
+  ASSERT_GE(header.contributors_size(), 2);
+  const auto add = [&](int contributor, uint64_t first, uint64_t count) {
+    v1::SampleRange* range = header.mutable_contributors(contributor)->add_samples();
+    range->set_first(first);
+    range->set_count(count);
+  };
+  add(0, 10, 5);
+  add(0, 20, 5);
+  add(1, 15, 5);
+  EXPECT_TRUE(Check().ok()) << Check();
+  add(1, 24, 1);
+  EXPECT_THAT(Check().message(), HasSubstr("another contributor's too"));
+  header.mutable_contributors(1)->mutable_samples(1)->set_first(12);
+  EXPECT_THAT(Check().message(), HasSubstr("not in ascending order"));
+}
+
+// Would break: an entry is replayed whose mean counted one peer twice.
+TEST_F(CheckHeaderTest, RefusesPartialMeansThatOverlap) {
+  v1::EntryHeader& header = header_;
+  ASSERT_EQ(header.contributors_size(), 3);
+  v1::ShardRecord* shard = header.mutable_shards(0);
+  shard->set_contributors("\x03");
+  shard->clear_exceptions();
+  shard->add_partials("\x03");
+  EXPECT_TRUE(Check().ok()) << Check();
+  shard->add_partials("\x02");
+  EXPECT_THAT(Check().message(), HasSubstr("its partial means overlap"));
+  shard->mutable_partials()->RemoveLast();
+  shard->set_partials(0, "\x04");  // no contributor of this shard
+  EXPECT_THAT(Check().message(), HasSubstr("its partial means overlap"));
 }
 
 TEST_F(CheckHeaderTest, TakesAShardWhoseEveryChunkIsAnException) {

@@ -1,0 +1,135 @@
+// The digests of the chain: our own layout of every field, whatever protobuf does.
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "daemon/replica/header.h"
+
+namespace atolld {
+namespace {
+
+uint64_t DoubleBits(double value) {
+  uint64_t bits;
+  static_assert(sizeof bits == sizeof value);
+  std::memcpy(&bits, &value, sizeof bits);
+  return bits;
+}
+
+// The fields of each message in the order of run.proto; a message that is absent counts as one of
+// defaults.
+void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
+  builder.Bytes(model.kind()).U64(model.layers()).U64(model.heads()).U64(model.width());
+  builder.U64(model.context()).U64(model.vocabulary()).U64(DoubleBits(model.dropout()));
+}
+
+void Add(const v1::DataSpec& data, DigestBuilder& builder) {
+  builder.Bytes(data.kind()).U64(DoubleBits(data.validation_fraction())).Bytes(data.digest());
+}
+
+void Add(const v1::InnerSpec& inner, DigestBuilder& builder) {
+  builder.Bytes(inner.optimizer()).U64(inner.steps()).U64(inner.batch());
+  builder.U64(DoubleBits(inner.learning_rate())).U64(DoubleBits(inner.min_learning_rate()));
+  builder.U64(inner.warmup_steps()).U64(inner.decay_steps());
+  builder.U64(DoubleBits(inner.beta1())).U64(DoubleBits(inner.beta2()));
+  builder.U64(DoubleBits(inner.weight_decay())).U64(DoubleBits(inner.gradient_clip()));
+}
+
+void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
+  builder.Bytes(spec.run_id()).U64(spec.numerics()).U64(spec.seed()).U64(spec.rounds());
+  Add(spec.model(), builder);
+  Add(spec.data(), builder);
+  Add(spec.inner(), builder);
+  builder.Bytes(spec.outer().rule());
+  builder.U64(spec.outer().learning_rate_bits()).U64(spec.outer().momentum_bits());
+  builder.Bytes(spec.exchange().codec()).U64(spec.exchange().zstd() ? 1 : 0);
+  builder.U64(spec.exchange().error_feedback() ? 1 : 0).U64(spec.exchange().chunk_elements());
+  builder.U64(spec.evaluation().tokens()).U64(spec.evaluation().every_rounds());
+}
+
+void AddSamples(const v1::EntryHeader& header, DigestBuilder& builder) {
+  const bool any = std::any_of(header.contributors().begin(), header.contributors().end(),
+                               [](const v1::Contributor& one) { return one.samples_size() > 0; });
+  if (!any) return;
+  builder.Bytes("samples");
+  for (const v1::Contributor& contributor : header.contributors()) {
+    builder.U64(static_cast<uint64_t>(contributor.samples_size()));
+    for (const v1::SampleRange& range : contributor.samples()) {
+      builder.U64(range.first()).U64(range.count());
+    }
+  }
+}
+
+template <typename Record>
+void AddPartialsOf(const Record& record, DigestBuilder& builder) {
+  builder.U64(static_cast<uint64_t>(record.partials_size()));
+  for (const std::string& partial : record.partials()) builder.Bytes(partial);
+}
+
+void AddPartials(const v1::EntryHeader& header, DigestBuilder& builder) {
+  bool any = false;
+  for (const v1::ShardRecord& shard : header.shards()) {
+    any = any || shard.partials_size() > 0;
+    for (const v1::ChunkRecord& exception : shard.exceptions()) {
+      any = any || exception.partials_size() > 0;
+    }
+  }
+  if (!any) return;
+  builder.Bytes("partials");
+  for (const v1::ShardRecord& shard : header.shards()) {
+    AddPartialsOf(shard, builder);
+    for (const v1::ChunkRecord& exception : shard.exceptions()) AddPartialsOf(exception, builder);
+  }
+}
+
+}  // namespace
+
+Digest HeaderDigest(const v1::EntryHeader& header) {
+  DigestBuilder builder("atoll.header.1");
+  builder.Bytes(header.run_id()).U64(header.version());
+  builder.U64(header.range_offset()).U64(header.range_elements());
+  builder.U64(header.base_version()).U64(header.apply_step());
+  builder.U64(static_cast<uint64_t>(header.contributors_size()));
+  for (const v1::Contributor& contributor : header.contributors()) {
+    builder.Bytes(contributor.peer()).U64(contributor.weight_bits());
+    builder.U64(contributor.steps()).U64(contributor.tokens());
+  }
+  builder.U64(static_cast<uint64_t>(header.shards_size()));
+  for (const v1::ShardRecord& shard : header.shards()) {
+    builder.U64(shard.first_chunk()).U64(shard.chunks());
+    builder.Bytes(shard.reducer()).Bytes(shard.contributors());
+    builder.U64(static_cast<uint64_t>(shard.exceptions_size()));
+    for (const v1::ChunkRecord& exception : shard.exceptions()) {
+      builder.U64(exception.chunk()).Bytes(exception.contributors());
+    }
+  }
+  builder.U64(static_cast<uint64_t>(header.scalars_size()));
+  for (const v1::Scalar& scalar : header.scalars()) {
+    builder.Bytes(scalar.name()).U64(scalar.bits());
+  }
+  builder.Bytes(header.outer_rule()).Bytes(header.codec()).U64(header.chunk_elements());
+  builder.Bytes(header.payload_digest()).Bytes(header.previous_state_digest());
+  builder.Bytes(header.previous_header_digest());
+  AddSamples(header, builder);
+  AddPartials(header, builder);
+  return builder.Finish();
+}
+
+Digest GenesisDigest(const v1::Genesis& genesis) {
+  DigestBuilder builder("atoll.genesis.1");
+  Add(genesis.spec(), builder);
+  builder.U64(static_cast<uint64_t>(genesis.manifest().tensors_size()));
+  for (const v1::Tensor& tensor : genesis.manifest().tensors()) {
+    builder.Bytes(tensor.name()).U64(static_cast<uint64_t>(tensor.shape_size()));
+    for (const uint64_t size : tensor.shape()) builder.U64(size);
+    builder.U64(tensor.offset());
+  }
+  builder.U64(genesis.manifest().elements());
+  builder.Bytes(genesis.state_digest());
+  const v1::RunSpec& spec = genesis.spec();
+  if (spec.model().parameters() != 0 || spec.inner().step_microseconds() != 0) {
+    builder.Bytes("stub").U64(spec.model().parameters()).U64(spec.inner().step_microseconds());
+  }
+  return builder.Finish();
+}
+
+}  // namespace atolld

@@ -1,0 +1,227 @@
+#include "membership/reduction_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "membership/bitmap.h"
+#include "membership/shard_plan.h"
+
+namespace atolld {
+namespace {
+
+const std::string& ServerOf(const v1::Shard& shard) {
+  return shard.holder().empty() ? shard.reducer() : shard.holder();
+}
+
+std::string Numbered(absl::string_view what, size_t count) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
+                             const std::vector<ExchangeContributor>& contributors)
+    : by_region_(terms.by_region) {
+  plan_.set_version(terms.version);
+  plan_.set_epoch(terms.epoch);
+  plan_.set_revision(1);
+  plan_.set_parameters(terms.parameters);
+  plan_.set_deadline_milliseconds(static_cast<uint64_t>(absl::ToInt64Milliseconds(terms.deadline)));
+  const bool alone = contributors.size() == 1;
+  // Who was not reachable lately reduces only if nobody else can.
+  const bool any_reachable =
+      std::any_of(contributors.begin(), contributors.end(), [&](const auto& contributor) {
+        return contributor.may_reduce && !contributor.member.address().empty();
+      });
+  std::vector<double> bandwidths;
+  for (const ExchangeContributor& contributor : contributors) {
+    *plan_.add_contributors() = contributor.member;
+    const bool can = alone || !contributor.member.address().empty();
+    contributors_[contributor.member.peer()] = {can, contributor.region,
+                                                plan_.contributors_size() - 1};
+    const bool does = can && (alone || contributor.may_reduce || !any_reachable);
+    bandwidths.push_back(does ? contributor.bandwidth : 0);
+  }
+  const uint64_t chunks = (terms.parameters + terms.chunk_elements - 1) / terms.chunk_elements;
+  const std::vector<uint32_t> counts =
+      SplitChunks(static_cast<uint32_t>(chunks), ShardWeights(bandwidths));
+  uint32_t first = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    v1::Shard* shard = plan_.add_shards();
+    shard->set_first_chunk(first);
+    shard->set_chunks(counts[i]);
+    shard->set_reducer(contributors[i].member.peer());
+    shard->set_attempt(1);
+    first += counts[i];
+    AssignRelays(plan_.shards_size() - 1);
+  }
+}
+
+std::vector<std::string> ReductionPlan::Present() const {
+  std::vector<std::string> present;
+  for (const v1::PlanMember& member : plan_.contributors()) {
+    if (!Lost(member.peer())) present.push_back(member.peer());
+  }
+  return present;
+}
+
+bool ReductionPlan::Able(const std::string& peer) const {
+  return contributors_.at(peer).may_reduce && !Lost(peer) && unreachable_.count(peer) == 0;
+}
+
+std::vector<std::string> ReductionPlan::Reducers() const {
+  std::vector<std::string> present = Present();
+  if (present.size() == 1) return present;
+  std::vector<std::string> reducers;
+  std::copy_if(present.begin(), present.end(), std::back_inserter(reducers),
+               [this](const std::string& peer) { return Able(peer); });
+  return reducers;
+}
+
+bool ReductionPlan::Serves(const std::string& peer) const {
+  return std::any_of(plan_.shards().begin(), plan_.shards().end(), [&](const v1::Shard& shard) {
+    return ServerOf(shard) == peer ||
+           std::any_of(shard.relays().begin(), shard.relays().end(),
+                       [&](const v1::Relay& relay) { return relay.peer() == peer; });
+  });
+}
+
+void ReductionPlan::NoteHeld(const std::string& peer, uint32_t shard, uint32_t attempt) {
+  if (!Contributes(peer) || shard >= static_cast<uint32_t>(plan_.shards_size())) return;
+  held_[peer][shard] = attempt;
+}
+
+// The able peer with the least to do that has all of the shard's means; empty: nobody.
+std::string ReductionPlan::HolderOf(int shard, const std::map<std::string, uint64_t>& load) const {
+  const uint32_t attempt = plan_.shards(shard).attempt();
+  std::string best;
+  for (const auto& [peer, chunks] : load) {
+    const auto held = held_.find(peer);
+    if (held == held_.end() || !Able(peer)) continue;
+    const auto found = held->second.find(static_cast<uint32_t>(shard));
+    if (found == held->second.end() || found->second != attempt) continue;
+    if (best.empty() || chunks < load.at(best)) best = peer;
+  }
+  return best;
+}
+
+bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std::string>* events) {
+  std::map<std::string, uint64_t> load;
+  for (const std::string& peer : Reducers()) {
+    if (peers.count(peer) == 0) load[peer] = 0;
+  }
+  for (const v1::Shard& shard : plan_.shards()) {
+    const auto it = load.find(ServerOf(shard));
+    if (it != load.end()) it->second += shard.chunks();
+  }
+  std::set<std::string> holders;
+  std::set<std::string> reducers;
+  size_t relays = 0;
+  for (int i = 0; i < plan_.shards_size(); ++i) {
+    v1::Shard* shard = plan_.mutable_shards(i);
+    if (peers.count(ServerOf(*shard)) == 0) {
+      const bool relayed =
+          std::any_of(shard->relays().begin(), shard->relays().end(),
+                      [&](const v1::Relay& relay) { return peers.count(relay.peer()) > 0; });
+      if (relayed) AssignRelays(i);
+      relays += relayed ? 1 : 0;
+      continue;
+    }
+    if (load.empty()) return false;
+    const std::string holder = HolderOf(i, load);
+    if (!holder.empty()) {
+      shard->set_holder(holder);
+      shard->clear_relays();
+      load[holder] += shard->chunks();
+      holders.insert(holder);
+      continue;
+    }
+    const auto least = std::min_element(
+        load.begin(), load.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    least->second += shard->chunks();
+    reducers.insert(least->first);
+    BeginAnew(i, least->first);
+  }
+  const std::string whose = absl::StrJoin(peers, ", ");
+  if (!holders.empty()) {
+    events->push_back(absl::StrCat("shards of ", whose, " are whole at ",
+                                   absl::StrJoin(holders, ", "), " and are fetched from there"));
+  }
+  if (!reducers.empty()) {
+    events->push_back(
+        absl::StrCat("the shards of ", whose, " go to ", absl::StrJoin(reducers, ", ")));
+  }
+  if (relays > 0) {
+    events->push_back(absl::StrCat(Numbered("shard", relays), " no longer relayed by ", whose));
+  }
+  return true;
+}
+
+bool ReductionPlan::RotateAll() {
+  const std::vector<std::string> reducers = Reducers();
+  if (reducers.empty()) return false;
+  for (int i = 0; i < plan_.shards_size(); ++i) {
+    const auto it = std::upper_bound(reducers.begin(), reducers.end(), ServerOf(plan_.shards(i)));
+    BeginAnew(i, it == reducers.end() ? reducers.front() : *it);
+  }
+  return true;
+}
+
+void ReductionPlan::BeginAnew(int shard, const std::string& reducer) {
+  v1::Shard* changed = plan_.mutable_shards(shard);
+  changed->set_reducer(reducer);
+  changed->set_attempt(changed->attempt() + 1);
+  changed->clear_holder();
+  changed->clear_relays();
+  AssignRelays(shard);
+}
+
+// Keeps the relays that can still serve, with the members that they had: what they have averaged
+// stands. The members of any other send to the shard's new relay, or to its reducer.
+void ReductionPlan::AssignRelays(int shard) {
+  v1::Shard* changed = plan_.mutable_shards(shard);
+  if (!by_region_ || !changed->holder().empty()) return;
+  const std::string& at_reducer = contributors_.at(changed->reducer()).region;
+  std::map<std::string, v1::Relay> kept;  // by region
+  for (const v1::Relay& relay : changed->relays()) {
+    if (Able(relay.peer())) kept[contributors_.at(relay.peer()).region] = relay;
+  }
+  std::map<std::string, std::vector<std::string>> regions;
+  for (const std::string& peer : Present()) {
+    const std::string& region = contributors_.at(peer).region;
+    if (!region.empty() && region != at_reducer) regions[region].push_back(peer);
+  }
+  changed->clear_relays();
+  for (const auto& [region, members] : regions) {
+    if (kept.count(region) > 0) {
+      *changed->add_relays() = kept.at(region);
+      continue;
+    }
+    std::vector<std::string> able;
+    std::copy_if(members.begin(), members.end(), std::back_inserter(able),
+                 [this](const std::string& peer) { return Able(peer); });
+    if (members.size() < 2 || able.empty()) continue;
+    v1::Relay* relay = changed->add_relays();
+    // Another one for each shard, so that all of a region share the work.
+    relay->set_peer(able[static_cast<size_t>(shard) % able.size()]);
+    relay->set_members(Bitmap(members));
+  }
+}
+
+std::string ReductionPlan::Bitmap(const std::vector<std::string>& peers) const {
+  std::string bitmap(BitmapBytes(static_cast<size_t>(plan_.contributors_size())), '\0');
+  for (const std::string& peer : peers) {
+    SetBit(&bitmap, static_cast<size_t>(contributors_.at(peer).position));
+  }
+  return bitmap;
+}
+
+void ReductionPlan::Revise() {
+  plan_.set_revision(plan_.revision() + 1);
+  plan_.clear_lost();
+  for (const std::string& peer : lost_) plan_.add_lost(peer);
+}
+
+}  // namespace atolld

@@ -1,0 +1,92 @@
+// ReductionPlan: who averages which part of an entry, and who takes over when one of them is lost.
+//
+// Every shard has a reducer. Where regions count, each other region with two contributors or more
+// has a relay for the shard: it averages its region's chunks and sends one partial mean on. A lost
+// reducer's shard goes to a holder, a peer that has every mean of it (the attempt stays), or else
+// to another reducer, and everything about the shard begins anew under the next attempt. Laws: the
+// contributors, their weights and the shards' bounds never change; one (shard, attempt) has one
+// reducer. Pure; one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "atoll/v1/membership.pb.h"
+
+namespace atolld {
+
+// One contributor as the plan needs it.
+struct ExchangeContributor {
+  v1::PlanMember member;
+  bool may_reduce = true;   // false: it has an address, but was not reachable lately
+  double bandwidth = 1;     // any unit common to all; 1 for all: unknown
+  std::string region = "";  // empty: one of its own
+};
+
+struct ExchangeTerms {
+  uint64_t version = 0;
+  uint64_t epoch = 0;
+  uint64_t parameters = 0;
+  uint32_t chunk_elements = 1;
+  uint32_t quorum = 1;
+  bool by_region = false;  // each region averages first
+  absl::Duration deadline;
+  std::string state_digest;  // of state version-1 where it is known (the genesis); empty: the
+                             // votes' majority
+};
+
+class ReductionPlan {
+ public:
+  // `contributors` in roster order, at least one that can reduce.
+  ReductionPlan(const ExchangeTerms& terms, const std::vector<ExchangeContributor>& contributors);
+
+  const v1::Plan& proto() const { return plan_; }
+  bool Contributes(const std::string& peer) const { return contributors_.count(peer) > 0; }
+  std::vector<std::string> Present() const;  // contributors that are not lost, roster order
+  bool Lost(const std::string& peer) const { return lost_.count(peer) > 0; }
+  const std::set<std::string>& lost() const { return lost_; }
+  const std::set<std::string>& unreachable() const { return unreachable_; }
+  bool Serves(const std::string& peer) const;  // reduces, relays or holds something
+
+  // It has every mean of shard number `shard` under `attempt`. Nonsense is ignored.
+  void NoteHeld(const std::string& peer, uint32_t shard, uint32_t attempt);
+
+  void Lose(const std::string& peer) { lost_.insert(peer); }
+  bool MarkUnreachable(const std::string& peer) { return unreachable_.insert(peer).second; }
+
+  // Takes everything from these peers. False: nobody can take a shard over; the plan is then half
+  // changed and must not be sent. `events` gets what happened, for people.
+  bool MoveFrom(const std::set<std::string>& peers, std::vector<std::string>* events);
+  // Every shard goes to another reducer under its next attempt. False: there is no reducer.
+  bool RotateAll();
+  // Makes what has changed a new revision.
+  void Revise();
+
+ private:
+  struct Contributor {
+    bool may_reduce = false;  // has an address
+    std::string region;
+    int position = 0;  // its bit
+  };
+
+  std::vector<std::string> Reducers() const;
+  bool Able(const std::string& peer) const;  // to serve others
+  std::string HolderOf(int shard, const std::map<std::string, uint64_t>& load) const;
+  void BeginAnew(int shard, const std::string& reducer);
+  void AssignRelays(int shard);
+  std::string Bitmap(const std::vector<std::string>& peers) const;
+
+  bool by_region_;
+  v1::Plan plan_;
+  std::map<std::string, Contributor> contributors_;
+  std::set<std::string> lost_;
+  std::set<std::string> unreachable_;
+  std::map<std::string, std::map<uint32_t, uint32_t>> held_;  // attempt, by peer and shard
+};
+
+}  // namespace atolld

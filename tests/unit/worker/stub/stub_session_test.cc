@@ -1,0 +1,245 @@
+#include "worker/stub/stub_session.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/unit/worker/fixtures.h"
+#include "worker/stub/stub_model.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr uint64_t kElements = 5000;
+constexpr uint64_t kSlotBytes = 20480;
+
+// The daemon's end and the clock: time moves only while the worker waits.
+class StubSessionTest : public ::testing::Test, public Outbox {
+ protected:
+  StubSessionTest() {
+    std::ofstream(folder_ / "memory") << std::string(2 * kSlotBytes, '\0');
+    v1::MapMemory& map = *map_message_.mutable_map_memory();
+    map.set_path(folder_ / "memory");
+    map.set_elements(kElements);
+    map.set_update_offset(kSlotBytes);
+    slots_ = *Slots::Map(map, kElements);
+    v1::RunSpec& spec = *configure_.mutable_configure()->mutable_spec();
+    spec.set_run_id("stub");
+    spec.set_seed(5);
+    spec.mutable_model()->set_kind("stub");
+    spec.mutable_model()->set_parameters(kElements);
+    spec.mutable_model()->set_context(64);
+    spec.mutable_inner()->set_batch(2);
+    spec.mutable_inner()->set_step_microseconds(20000);
+  }
+
+  bool Send(const v1::WorkerMessage& message) override {
+    sent_.push_back(message);
+    if (react_) react_(message);
+    return true;
+  }
+
+  void Push(const v1::DaemonMessage& message) {
+    Event event;
+    event.message = message;
+    inbox_.Push(event);
+  }
+  void Stop() {
+    v1::DaemonMessage message;
+    message.mutable_stop();
+    Push(message);
+  }
+  void Train(uint64_t version, uint32_t steps) {
+    v1::DaemonMessage message;
+    message.mutable_train()->set_version(version);
+    message.mutable_train()->set_steps(steps);
+    v1::SampleRange& range = *message.mutable_train()->add_samples();
+    range.set_first(version * 100);
+    range.set_count(uint64_t{steps} * 2);
+    Push(message);
+  }
+  void Evaluate(uint32_t share, uint32_t shares) {
+    v1::DaemonMessage message;
+    message.mutable_evaluate()->set_version(1);
+    message.mutable_evaluate()->set_share(share);
+    message.mutable_evaluate()->set_shares(shares);
+    Push(message);
+  }
+
+  absl::Status Run() {
+    StubSession::Options options;
+    options.now = [this] { return now_; };
+    options.take = [this](absl::Duration limit) {
+      absl::optional<Event> event = inbox_.TryTake();
+      if (event.has_value()) return event;
+      EXPECT_LT(limit, absl::InfiniteDuration()) << "it would wait for ever";
+      if (limit == absl::InfiniteDuration()) {
+        Event closed;
+        closed.kind = Event::Kind::kClosed;
+        return absl::optional<Event>(closed);
+      }
+      now_ += limit;
+      if (on_wait_) on_wait_();
+      return absl::optional<Event>();
+    };
+    return StubSession(*this, options).Run();
+  }
+
+  // Slots are read-only for a worker; here we are the daemon.
+  float* theta() { return const_cast<float*>(slots_->theta().data()); }
+
+  Inbox inbox_;
+  const TemporaryFolder folder_;
+  std::unique_ptr<Slots> slots_;
+  v1::DaemonMessage configure_, map_message_;
+  absl::Time now_ = absl::UnixEpoch();
+  std::vector<v1::WorkerMessage> sent_;
+  std::function<void(const v1::WorkerMessage&)> react_;
+  std::function<void()> on_wait_;
+};
+
+// Broken: a daemon could not go through a round with a stub as it does with a real worker.
+TEST_F(StubSessionTest, GoesThroughARound) {
+  Push(configure_);
+  Push(map_message_);
+  v1::DaemonMessage initial;
+  initial.mutable_write_initial_state();
+  Push(initial);
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (message.has_initial_state_written()) {
+      std::copy(slots_->update().begin(), slots_->update().end(), theta());
+      Train(1, 50);
+    }
+    if (message.has_boundary()) {
+      for (uint32_t share = 0; share < 3; ++share) Evaluate(share, 3);
+      Stop();
+    }
+  };
+  ASSERT_TRUE(Run().ok());
+  ASSERT_GE(sent_.size(), 8u);
+  EXPECT_EQ(sent_[0].hello().protocol(), 1u);
+  EXPECT_EQ(sent_[1].configured().manifest().elements(), kElements);
+  EXPECT_EQ(sent_[1].configured().data_digest().size(), 32u);
+  EXPECT_TRUE(sent_[2].has_initial_state_written());
+  EXPECT_EQ(sent_[3].progress().step(), 0u);
+  EXPECT_EQ(sent_[3].progress().steps(), 50u);
+  const v1::Boundary& boundary = sent_[sent_.size() - 4].boundary();
+  EXPECT_EQ(boundary.version(), 1u);
+  EXPECT_EQ(boundary.steps(), 50u);
+  EXPECT_EQ(boundary.tokens(), 50u * 2 * 64);
+  EXPECT_DOUBLE_EQ(boundary.seconds(), 1.0) << "50 steps of 20 ms";
+  double sum = 0;
+  uint64_t tokens = 0;
+  for (size_t i = sent_.size() - 3; i < sent_.size(); ++i) {
+    sum += sent_[i].evaluated().loss_sum();
+    tokens += sent_[i].evaluated().tokens();
+  }
+  EXPECT_EQ(tokens, kElements);
+  EXPECT_NEAR(sum, StubSquaredDistance(slots_->theta(), 0), 1e-3);
+}
+
+// Broken: progress would be a message a step, or none at all during a long round.
+TEST_F(StubSessionTest, TellsItsProgressFourTimesASecond) {
+  Push(configure_);
+  Push(map_message_);
+  Train(1, 100);  // two seconds
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (message.has_boundary()) Stop();
+  };
+  ASSERT_TRUE(Run().ok());
+  std::vector<uint32_t> steps;
+  for (const v1::WorkerMessage& message : sent_) {
+    if (message.has_progress()) steps.push_back(message.progress().step());
+  }
+  EXPECT_EQ(steps, (std::vector<uint32_t>{0, 12, 25, 37, 50, 62, 75, 87}));
+}
+
+// Broken: a straggler would hand over the others' steps as its own: the update was formed at the
+// theta at which the training began, and base and parameters of a rebase move alike.
+TEST_F(StubSessionTest, ARebaseLeavesTheUpdate) {
+  FillStubParameters(9, absl::MakeSpan(theta(), kElements));
+  std::vector<float> expected;
+  on_wait_ = [&] {
+    if (!expected.empty()) return;
+    expected.assign(slots_->update().begin(), slots_->update().end());
+    for (uint64_t i = 0; i < kElements; ++i) theta()[i] += 1;
+    v1::DaemonMessage rebase;
+    rebase.mutable_rebase()->set_version(1);
+    Push(rebase);
+  };
+  Push(configure_);
+  Push(map_message_);
+  Train(1, 50);
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (message.has_boundary()) Stop();
+  };
+  ASSERT_TRUE(Run().ok());
+  ASSERT_TRUE(sent_.back().has_boundary());
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), slots_->update().begin()));
+  EXPECT_NEAR(expected[0], 0.3f * (theta()[0] - 1 - StubTarget(0)), 0.0051f);
+}
+
+// Broken: after a new Train the worker would finish work that nobody waits for.
+TEST_F(StubSessionTest, ANewerTrainStepsSupersedes) {
+  Push(configure_);
+  Push(map_message_);
+  Train(1, 1000);
+  Train(2, 2);
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (message.has_boundary()) Stop();
+  };
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(sent_.back().boundary().version(), 2u);
+  EXPECT_DOUBLE_EQ(sent_.back().boundary().seconds(), 0.04);
+}
+
+// Broken: a worker whose daemon is gone, or that was asked to end, would stay.
+TEST_F(StubSessionTest, EndsWhenTheStreamDoes) {
+  for (const Event::Kind kind : {Event::Kind::kClosed, Event::Kind::kTerminated}) {
+    sent_.clear();
+    Push(configure_);
+    Push(map_message_);
+    Train(1, 1000000);
+    bool ended = false;
+    on_wait_ = [&] {
+      if (std::exchange(ended, true)) return;
+      Event event;
+      event.kind = kind;
+      inbox_.Push(event);
+    };
+    EXPECT_TRUE(Run().ok());
+    EXPECT_FALSE(sent_.back().has_boundary());
+  }
+}
+
+// Broken: the daemon would not learn why its worker is gone.
+TEST_F(StubSessionTest, WhatCannotBeDoneIsSaid) {
+  const auto failure = [&](const std::vector<v1::DaemonMessage>& messages) {
+    for (const v1::DaemonMessage& message : messages) Push(message);
+    EXPECT_FALSE(Run().ok());
+    return sent_.back().failed().what();
+  };
+  v1::DaemonMessage train;
+  train.mutable_train()->set_steps(1);
+  EXPECT_EQ(failure({train}), "TrainSteps came before MapMemory");
+  EXPECT_EQ(failure({map_message_}), "MapMemory came before Configure");
+  v1::DaemonMessage real = configure_;
+  real.mutable_configure()->mutable_spec()->mutable_model()->set_kind("gpt");
+  EXPECT_THAT(failure({real}), HasSubstr("needs atoll-worker"));
+  v1::DaemonMessage empty = configure_;
+  empty.mutable_configure()->mutable_spec()->mutable_model()->clear_parameters();
+  EXPECT_THAT(failure({empty}), HasSubstr("it must be 1 to 2^34"));
+  v1::DaemonMessage larger = map_message_;
+  larger.mutable_map_memory()->set_elements(kElements + 1);
+  EXPECT_THAT(failure({configure_, larger}), HasSubstr("slots of 5001 values"));
+}
+
+}  // namespace
+}  // namespace atolld

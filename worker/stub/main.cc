@@ -1,0 +1,63 @@
+// atoll-stub-worker: a worker whose steps take time and nothing else.
+#include <sys/prctl.h>
+
+#include <csignal>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/flags.h"
+#include "worker/grpc_link.h"
+#include "worker/inbox.h"
+#include "worker/status_macros.h"
+#include "worker/stub/stub_session.h"
+#include "worker/termination.h"
+
+namespace {
+
+constexpr char kHelp[] =
+    R"(atoll-stub-worker: stands for a model's worker where the system itself is measured.
+
+  atoll-stub-worker --socket unix:/PATH
+      Serves the daemon that listens there (and started this process). For runs with
+      [model] kind = "stub": each step takes [inner] step_time, a fixed vector is learned.
+
+Exit codes: 0 done, 1 failed, 2 the call is wrong.
+)";
+
+void LogLine(const std::string& line) {
+  std::cerr << "atoll-stub-worker: " + line + "\n" << std::flush;
+}
+
+absl::Status Serve(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const atolld::Flags flags, atolld::Flags::Parse(arguments, {"socket"}));
+  ASSIGN_OR_RETURN(const std::string socket, flags.Text("socket"));
+  // However the daemon dies, its worker does not stay behind.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  atolld::Inbox inbox;
+  const atolld::Termination termination(inbox);
+  ASSIGN_OR_RETURN(const std::unique_ptr<atolld::GrpcLink> link,
+                   atolld::GrpcLink::Dial(socket, inbox));
+  atolld::StubSession::Options options;
+  options.now = absl::Now;
+  options.take = [&inbox](absl::Duration limit) { return inbox.TakeFor(limit); };
+  options.log = LogLine;
+  return atolld::StubSession(*link, std::move(options)).Run();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") {
+      std::cout << kHelp;
+      return 0;
+    }
+  }
+  const absl::Status status = Serve(arguments);
+  if (status.ok()) return 0;
+  LogLine(std::string(status.message()));
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}

@@ -1,0 +1,226 @@
+#include "worker/stub/stub_session.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "worker/status_macros.h"
+#include "worker/stub/stub_model.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint32_t kProtocol = 1;
+constexpr absl::Duration kProgressEvery = absl::Milliseconds(250);  // worker.proto: a few a second
+
+// There is no corpus: its digest is that of nobody's, and its size is told as none.
+constexpr size_t kDigestBytes = 32;
+
+// The loss that a training reports is that of the first values: it shows where the run is, and
+// costs nothing beside the update itself.
+constexpr size_t kLossValues = 65536;
+
+constexpr uint64_t kMostParameters = uint64_t{1} << 34;  // run.proto
+
+}  // namespace
+
+StubSession::StubSession(Outbox& outbox, Options options)
+    : outbox_(outbox), options_(std::move(options)) {}
+
+absl::Status StubSession::Run() {
+  v1::WorkerMessage hello;
+  hello.mutable_hello()->set_pid(static_cast<uint32_t>(::getpid()));
+  hello.mutable_hello()->set_protocol(kProtocol);
+  hello.mutable_hello()->set_software("atoll-stub-worker " ATOLL_VERSION);
+  outbox_.Send(hello);
+  absl::Status status;
+  while (status.ok()) {
+    const absl::optional<Event> event = options_.take(UntilNext());
+    if (event.has_value()) {
+      if (event->kind != Event::Kind::kMessage) return absl::OkStatus();
+      const absl::StatusOr<Next> next = HandleMessage(event->message);
+      if (next.ok() && *next == Next::kEnd) return absl::OkStatus();
+      status = next.status();
+    }
+    if (training_) Advance();
+  }
+  v1::WorkerMessage failed;
+  failed.mutable_failed()->set_what(std::string(status.message()));
+  outbox_.Send(failed);
+  return status;
+}
+
+absl::StatusOr<StubSession::Next> StubSession::HandleMessage(const v1::DaemonMessage& message) {
+  absl::Status status;
+  switch (message.message_case()) {
+    case v1::DaemonMessage::kConfigure:
+      status = Configure(message.configure());
+      break;
+    case v1::DaemonMessage::kMapMemory:
+      status = Map(message.map_memory());
+      break;
+    case v1::DaemonMessage::kWriteInitialState:
+      status = WriteInitialState();
+      break;
+    case v1::DaemonMessage::kTrain:
+      status = BeginTraining(message.train());
+      break;
+    case v1::DaemonMessage::kEvaluate:
+      status = Evaluate(message.evaluate());
+      break;
+    case v1::DaemonMessage::kStop:
+      return Next::kEnd;
+    case v1::DaemonMessage::kRebase:  // base and parameters move alike: the update stays
+    case v1::DaemonMessage::MESSAGE_NOT_SET:
+      break;
+  }
+  RETURN_IF_ERROR(status);
+  return Next::kGoOn;
+}
+
+absl::Status StubSession::Configure(const v1::Configure& configure) {
+  const v1::RunSpec& spec = configure.spec();
+  training_ = false;
+  slots_ = nullptr;
+  spec_.reset();
+  if (spec.model().kind() != "stub") {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "model.kind \"", spec.model().kind(), "\" needs atoll-worker; this one only takes time"));
+  }
+  const uint64_t elements = spec.model().parameters();
+  if (elements == 0 || elements > kMostParameters) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.parameters is ", elements, "; it must be 1 to 2^34"));
+  }
+  spec_ = spec;
+  step_ = absl::Microseconds(static_cast<int64_t>(spec.inner().step_microseconds()));
+  v1::WorkerMessage message;
+  v1::WorkerConfigured& configured = *message.mutable_configured();
+  v1::Tensor& tensor = *configured.mutable_manifest()->add_tensors();
+  tensor.set_name("stub");
+  tensor.add_shape(elements);
+  configured.mutable_manifest()->set_elements(elements);
+  configured.set_data_digest(std::string(kDigestBytes, '\0'));
+  configured.set_device("stub");
+  configured.set_math_kernel("none");
+  outbox_.Send(message);
+  if (options_.log) {
+    options_.log(absl::StrCat("run ", spec.run_id(), ": ", elements, " parameters, a step takes ",
+                              absl::FormatDuration(step_)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status StubSession::Map(const v1::MapMemory& map) {
+  if (!spec_.has_value()) {
+    return absl::FailedPreconditionError("MapMemory came before Configure");
+  }
+  ASSIGN_OR_RETURN(slots_, Slots::Map(map, spec_->model().parameters()));
+  return absl::OkStatus();
+}
+
+absl::Status StubSession::RequireMemory(absl::string_view message) const {
+  if (slots_ != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(message, " came before MapMemory"));
+}
+
+absl::Status StubSession::WriteInitialState() {
+  RETURN_IF_ERROR(RequireMemory("WriteInitialState"));
+  FillStubParameters(spec_->seed(), slots_->update());
+  v1::WorkerMessage message;
+  message.mutable_initial_state_written();
+  outbox_.Send(message);
+  return absl::OkStatus();
+}
+
+absl::Status StubSession::BeginTraining(const v1::TrainSteps& train) {
+  RETURN_IF_ERROR(RequireMemory("TrainSteps"));
+  train_ = train;  // any training that went on is given up
+  training_ = true;
+  began_ = options_.now();
+  uint64_t data = train.first_step();
+  for (const v1::SampleRange& range : train.samples()) data = data * 31 + range.first();
+  const absl::Span<const float> theta = slots_->theta();
+  FillStubUpdate(theta, data, slots_->update());
+  const absl::Span<const float> first = theta.subspan(0, kLossValues);
+  loss_ = StubSquaredDistance(first, 0) / static_cast<double>(first.size());
+  SendProgress();
+  return absl::OkStatus();
+}
+
+// What the loop must wake for: the end of the training, or its next progress.
+absl::Duration StubSession::UntilNext() const {
+  if (!training_) return absl::InfiniteDuration();
+  const absl::Time end = began_ + step_ * train_.steps();
+  const absl::Time next = std::min(end, last_progress_ + kProgressEvery);
+  return std::max(next - options_.now(), absl::ZeroDuration());
+}
+
+uint32_t StubSession::StepsDone() const {
+  const absl::Duration passed = options_.now() - began_;
+  if (passed >= step_ * train_.steps()) return train_.steps();
+  return static_cast<uint32_t>(passed / step_);
+}
+
+uint64_t StubSession::TokensOf(uint32_t steps) const {
+  return uint64_t{steps} * spec_->inner().batch() * spec_->model().context();
+}
+
+void StubSession::Advance() {
+  if (StepsDone() < train_.steps()) {
+    if (options_.now() - last_progress_ >= kProgressEvery) SendProgress();
+    return;
+  }
+  training_ = false;
+  v1::WorkerMessage message;
+  v1::Boundary& boundary = *message.mutable_boundary();
+  boundary.set_version(train_.version());
+  boundary.set_steps(train_.steps());
+  boundary.set_tokens(TokensOf(train_.steps()));
+  boundary.set_loss(loss_);
+  boundary.set_seconds(absl::ToDoubleSeconds(options_.now() - began_));
+  outbox_.Send(message);
+}
+
+void StubSession::SendProgress() {
+  last_progress_ = options_.now();
+  const uint32_t steps = StepsDone();
+  const double seconds = absl::ToDoubleSeconds(last_progress_ - began_);
+  v1::WorkerMessage message;
+  v1::WorkerProgress& progress = *message.mutable_progress();
+  progress.set_version(train_.version());
+  progress.set_step(steps);
+  progress.set_steps(train_.steps());
+  progress.set_loss(loss_);
+  progress.set_tokens_per_second(seconds <= 0 ? 0 : static_cast<double>(TokensOf(steps)) / seconds);
+  outbox_.Send(message);
+}
+
+// Mean squared distance to the target, as a model's loss: the sum, and over how many values.
+absl::Status StubSession::Evaluate(const v1::EvaluateShare& evaluate) {
+  RETURN_IF_ERROR(RequireMemory("EvaluateShare"));
+  if (evaluate.share() >= evaluate.shares()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("share ", evaluate.share(), " of ", evaluate.shares()));
+  }
+  const absl::Span<const float> theta = slots_->theta();
+  // Parts of equal size; the first ones are larger by one where they do not divide.
+  const uint64_t size = theta.size() / evaluate.shares();
+  const uint64_t larger = theta.size() % evaluate.shares();
+  const uint64_t first = evaluate.share() * size + std::min<uint64_t>(evaluate.share(), larger);
+  const absl::Span<const float> part =
+      theta.subspan(first, size + (evaluate.share() < larger ? 1 : 0));
+  v1::WorkerMessage message;
+  v1::WorkerEvaluated& evaluated = *message.mutable_evaluated();
+  evaluated.set_version(evaluate.version());
+  evaluated.set_share(evaluate.share());
+  evaluated.set_shares(evaluate.shares());
+  evaluated.set_loss_sum(StubSquaredDistance(part, first));
+  evaluated.set_tokens(part.size());
+  outbox_.Send(message);
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

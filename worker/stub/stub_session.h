@@ -1,0 +1,71 @@
+// The stub worker's side of worker.proto: everything that a worker says and does, but no training.
+//
+// A step is time that passes. The update is computed when a training begins, from theta straight
+// into the update slot: that slot is the worker's from TrainSteps to Boundary, base and parameters
+// of a rebase move alike, and so no copy of the vector is ever made. Runs on one thread; the inbox
+// is the only way in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/optional.h"
+#include "atoll/v1/worker.pb.h"
+#include "worker/inbox.h"
+#include "worker/slots.h"
+
+namespace atolld {
+
+class StubSession {
+ public:
+  struct Options {
+    std::function<absl::Time()> now;
+    // The next event, or nothing after `limit`. InfiniteDuration: until there is one.
+    std::function<absl::optional<Event>(absl::Duration limit)> take;
+    std::function<void(const std::string&)> log;  // one line, without a newline; may be empty
+  };
+
+  // The outbox must outlive the session.
+  StubSession(Outbox& outbox, Options options);
+
+  // Says hello, then serves until Stop, the end of the stream or SIGTERM: OK. Otherwise the error
+  // that was also sent as WorkerFailed.
+  absl::Status Run();
+
+ private:
+  enum class Next { kGoOn, kEnd };
+
+  absl::StatusOr<Next> HandleMessage(const v1::DaemonMessage& message);
+  absl::Status Configure(const v1::Configure& configure);
+  absl::Status Map(const v1::MapMemory& map);
+  absl::Status RequireMemory(absl::string_view message) const;
+  absl::Status WriteInitialState();
+  absl::Status BeginTraining(const v1::TrainSteps& train);
+  absl::Status Evaluate(const v1::EvaluateShare& evaluate);
+  absl::Duration UntilNext() const;
+  void Advance();
+  void SendProgress();
+  uint32_t StepsDone() const;
+  uint64_t TokensOf(uint32_t steps) const;
+
+  // Constant after construction.
+  Outbox& outbox_;
+  const Options options_;
+
+  // Since Configure.
+  absl::optional<v1::RunSpec> spec_;
+  absl::Duration step_;
+  std::unique_ptr<Slots> slots_;
+
+  // The training that goes on; `training_` false: none.
+  bool training_ = false;
+  v1::TrainSteps train_;
+  double loss_ = 0;
+  absl::Time began_, last_progress_;
+};
+
+}  // namespace atolld
