@@ -201,8 +201,6 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       return absl::InvalidArgumentError("a second Hello on one session");
     case v1::PeerMessage::kHeaders:  // asked for by nobody
     case v1::PeerMessage::kHeartbeat:
-    case v1::PeerMessage::kShardsHeld:
-    case v1::PeerMessage::kHeaders:
     case v1::PeerMessage::MESSAGE_NOT_SET:
       return absl::OkStatus();  // a newer release's message: not for us
   }

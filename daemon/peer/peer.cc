@@ -136,8 +136,6 @@ void Peer::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kDrain:
     case v1::CoordinatorMessage::kSendHeaders:
     case v1::CoordinatorMessage::kHeartbeat:
-    case v1::CoordinatorMessage::kDrain:
-    case v1::CoordinatorMessage::kSendHeaders:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return;
   }
