@@ -63,6 +63,8 @@ class Swarm {
   void Tick();
   bool AllCaughtUp() const;
   absl::Duration Deadline() const;
+  void CheckBounds();
+  uint64_t MostOnDisk() const;
 
   const SwarmPlan plan_;
   const bool verbose_;

@@ -83,6 +83,9 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.peer.id = name;
   config.peer.listen = name + ":1";
   config.peer.dir = DirectoryOf(name);
+  config.exchange.plan = plan_.by_region ? "regions" : "flat";
+  if (name != kCoordinatorName) config.peer.region = MachineOf(name).region;
+  config.peer.keep_bytes = plan_.keep_bytes;
   config.peer.snapshot_every = plan_.snapshot_every;
   config.peer.keep_snapshots = plan_.keep_snapshots;
   return config;

@@ -66,6 +66,7 @@ class SwarmCluster {
   bool Wipe(const std::string& peer);
   // Its disk has lied or failed: it may end with an error.
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
+  bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }
 
   void SetStep(const std::string& peer, absl::Duration step);
   // While held, no training is finished, also by processes to come: the run waits.

@@ -85,6 +85,8 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
   plan->failure_timeout = Milliseconds(random, 500, 4000);
   plan->snapshot_every = static_cast<uint32_t>(1 + random.Below(8));
   plan->keep_snapshots = static_cast<uint32_t>(1 + random.Below(3));
+  // Two snapshots take 16 bytes a value; below that the smallest that can work is used.
+  if (Half(random)) plan->keep_bytes = (10 + random.Below(60)) * (plan->elements + 100);
   for (uint64_t i = 1; i <= peers; ++i) {
     plan->peers.push_back(
         {absl::StrFormat("p%02d", i), absl::Milliseconds(20), 0, Outsider::kHealthy, false});
@@ -103,6 +105,12 @@ void DrawMachines(SimRandom& random, SwarmPlan* plan) {
   const absl::Duration step =
       plan->failure_timeout * (0.1 + 0.7 * random.Unit()) / static_cast<double>(plan->inner_steps);
   for (SwarmPlan::Machine& peer : plan->peers) peer.step = step + step * 0.3 * random.Unit();
+  plan->by_region = Half(random);
+  const uint64_t regions = 1 + random.Below(4);
+  for (SwarmPlan::Machine& peer : plan->peers) {
+    const uint64_t region = random.Below(regions + 1);
+    if (region > 0) peer.region = absl::StrCat("r", region);
+  }
   // Late ones join into a run that the others hold up.
   plan->founders = static_cast<uint32_t>(peers);
   if (peers > plan->quorum && Half(random)) {
@@ -195,10 +203,12 @@ SwarmPlan DrawPlan(uint64_t seed) {
 
 std::string Describe(const SwarmPlan& plan) {
   std::string text = absl::StrFormat(
-      "%d peers (%d from the start, quorum %d), %d rounds of %d values in chunks of %d, %s%s, %s, "
+      "%d peers (%d from the start, quorum %d%s), %d rounds of %d values in chunks of %d, %s%s, "
+      "%s, "
       "failure_timeout %s, %d faults",
-      plan.peers.size(), plan.founders, plan.quorum, plan.rounds, plan.elements,
-      plan.chunk_elements, plan.codec, plan.error_feedback ? " with error feedback" : "", plan.rule,
+      plan.peers.size(), plan.founders, plan.quorum, plan.by_region ? ", by region" : "",
+      plan.rounds, plan.elements, plan.chunk_elements, plan.codec,
+      plan.error_feedback ? " with error feedback" : "", plan.rule,
       absl::FormatDuration(plan.failure_timeout), plan.faults.size());
   for (const PlannedFault& fault : plan.faults) {
     absl::StrAppend(&text, text.find(':') == std::string::npos ? ": " : ", ",
