@@ -126,7 +126,8 @@ void CoordinatorLink::SendProgress() {
 }
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
-  if (call_ != nullptr && welcomed_) call_->Write(Pack(message));
+  // After its farewell nothing more may be written: the call is half-closed.
+  if (call_ != nullptr && welcomed_ && !leaving_) call_->Write(Pack(message));
 }
 
 void CoordinatorLink::Leave(const std::string& reason, Task done) {

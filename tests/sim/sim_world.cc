@@ -61,7 +61,7 @@ SimProcess& SimWorld::AddProcess(const std::string& name, SimProcess::Program pr
   return *found->second;
 }
 
-SimProcess& SimWorld::process(const std::string& name) {
+SimProcess& SimWorld::process(const std::string& name) const {
   const auto found = processes_.find(name);
   CHECK(found != processes_.end());
   return *found->second;

@@ -51,7 +51,7 @@ class SimWorld {
 
   // Without a program the test drives the process through its env().
   SimProcess& AddProcess(const std::string& name, SimProcess::Program program = nullptr);
-  SimProcess& process(const std::string& name);
+  SimProcess& process(const std::string& name) const;
   // The disk and clocks of a process, also before it is added.
   SimMachine& machine(const std::string& name);
   SimDisk& disk(const std::string& name) { return machine(name).disk; }
