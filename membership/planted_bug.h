@@ -27,27 +27,6 @@ enum class PlantedBug {
 };
 
 #ifdef ATOLL_PLANTED_BUGS
-struct PlantedBugName {
-  PlantedBug bug;
-  const char* name;
-};
-inline constexpr PlantedBugName kPlantedBugNames[] = {
-    {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
-    {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
-    {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
-    {PlantedBug::kAttemptNotChecked, "attempt-not-checked"},
-    {PlantedBug::kResidualChangedAtSend, "residual-changed-at-send"},
-    {PlantedBug::kSumInArrivalOrder, "sum-in-arrival-order"},
-    {PlantedBug::kContributorCountedTwice, "contributor-counted-twice"},
-    {PlantedBug::kLeaseReturnedEarly, "lease-returned-early"},
-    {PlantedBug::kJoinerSkipsBuffer, "joiner-skips-buffer"},
-    {PlantedBug::kStragglerNotRebased, "straggler-not-rebased"},
-    {PlantedBug::kPartialsOverlap, "partials-overlap"},
-    {PlantedBug::kQuorumOffByOne, "quorum-off-by-one"},
-    {PlantedBug::kHeaderChainNotChecked, "header-chain-not-checked"},
-    {PlantedBug::kDeadlineFromWallClock, "deadline-from-wall-clock"},
-};
-
 // Which one is on. Set before the code that it spoils runs.
 inline PlantedBug& ActivePlantedBug() {
   static PlantedBug active = PlantedBug::kNone;

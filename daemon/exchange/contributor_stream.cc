@@ -57,12 +57,6 @@ void ContributorStream::Assign(const std::string& address, std::vector<Chunk> ch
     if (Needed() && !redialling_) Dial();
     return;
   }
-  // Whatever the plan takes from this stream and later gives back is sent again.
-  std::map<uint32_t, Chunk> sent;
-  for (const Chunk& chunk : chunks_) {
-    if (Sent(chunk)) sent.emplace(chunk.chunk, chunk);
-  }
-  sent_ = std::move(sent);
   PlanSends();
   Pump();
   if (held_.has_value()) {
@@ -154,7 +148,7 @@ void ContributorStream::Pump() {
     if (!owner_.PrepareContribution(next)) break;
     todo_.pop_front();
     sent_.insert_or_assign(next.chunk, next);
-    call_->Write(owner_.ContributionFrame(next));
+    call_->Write(owner_.TakeContributionFrame(next));
   }
   meter_.Update(*call_, env_.executor.Now());
 }

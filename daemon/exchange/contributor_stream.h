@@ -49,7 +49,8 @@ class ContributorStream {
     // False: the pool makes its form of the wire, Pump is called then; or the partial mean is not
     // there yet, Offer is called then.
     virtual bool PrepareContribution(const Chunk& chunk) = 0;
-    virtual Frame ContributionFrame(const Chunk& chunk) const = 0;  // of one that is prepared
+    // Of one that is prepared; to send it again it has to be prepared again.
+    virtual Frame TakeContributionFrame(const Chunk& chunk) = 0;
     virtual Fate Judge(const std::string& reducer, const v1::ResultChunk& result) const = 0;
     // `wire` is what `encoded` came as.
     virtual void OnResult(const std::string& reducer, const v1::ResultChunk& result,
@@ -90,7 +91,7 @@ class ContributorStream {
   std::unique_ptr<Call> call_;
   uint64_t calls_ = 0;              // tells callbacks of a former call apart
   std::deque<Chunk> todo_;          // to be sent on this call
-  std::map<uint32_t, Chunk> sent_;  // on this call, of those assigned
+  std::map<uint32_t, Chunk> sent_;  // on this call
   bool passed_over_ = false;        // a result on this call, which may yet be wanted from here
   std::optional<std::pair<v1::ResultChunk, SharedBytes>>
       held_;  // an early result; nothing is read meanwhile

@@ -45,7 +45,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   v1::ExchangeOpen MakeOpen() override;
   bool HasResult(uint32_t chunk) const override { return table.Has(chunk); }
   bool PrepareContribution(const ContributorStream::Chunk& chunk) override;
-  Frame ContributionFrame(const ContributorStream::Chunk& chunk) const override;
+  Frame TakeContributionFrame(const ContributorStream::Chunk& chunk) override;
   ContributorStream::Owner::Fate Judge(const std::string& from,
                                        const v1::ResultChunk& result) const override;
   void OnResult(const std::string& from, const v1::ResultChunk& result, SharedBytes encoded,
@@ -103,8 +103,8 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   uint64_t outcome_changes = 0;
   bool assembling = false;
   uint32_t told_revision = 0;
-  // With zstd alone, compressed forms: of results given out here; of own chunks, until their result
-  // is here.
+  // With zstd alone, compressed forms: of results given out here; of own chunks that are about to
+  // be sent.
   std::vector<SharedBytes> result_wire;
   std::vector<SharedBytes> own_wire;
   std::set<uint32_t> compressing_results;

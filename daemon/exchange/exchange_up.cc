@@ -84,7 +84,7 @@ bool Exchange::State::CompressOwnChunk(uint32_t chunk) {
   return false;
 }
 
-Frame Exchange::State::ContributionFrame(const ContributorStream::Chunk& chunk) const {
+Frame Exchange::State::TakeContributionFrame(const ContributorStream::Chunk& chunk) {
   v1::ToReducer message;
   v1::ContributionChunk* const head = message.mutable_chunk();
   head->set_attempt(chunk.attempt);
@@ -95,7 +95,8 @@ Frame Exchange::State::ContributionFrame(const ContributorStream::Chunk& chunk) 
     head->set_contributors(partial.contributors);
     return Pack(message, partial.wire);
   }
-  return Pack(message, settings.zstd ? own_wire[chunk.chunk] : contribution->chunks[chunk.chunk]);
+  if (!settings.zstd) return Pack(message, contribution->chunks[chunk.chunk]);
+  return Pack(message, std::exchange(own_wire[chunk.chunk], SharedBytes()));
 }
 
 ContributorStream::Owner::Fate Exchange::State::Judge(const std::string& from,

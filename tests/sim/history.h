@@ -36,6 +36,8 @@ class History {
   void OnUpdate(const std::string& peer, absl::Span<const float> update,
                 absl::Span<const float> base, absl::Span<const float> theta);
   void OnLife(const std::string& peer);
+  // Its disk tells it wrong: it may come up with another state, until it finds out.
+  void Distrust(const std::string& peer) { trainers_[peer].distrusted = true; }
 
   // What was said.
   void OnReady(const std::string& peer, const v1::Ready& ready);
@@ -63,6 +65,7 @@ class History {
     std::vector<float> residual;  // by the committed headers
     bool fresh = true;            // its process has not shown yet what residual it began with
     uint64_t synced = 0;
+    bool distrusted = false;
   };
 
   bool Known(const v1::EntryHeader& header);
@@ -76,13 +79,13 @@ class History {
   v1::RunSpec spec_;
   std::vector<float> initial_;
   std::unique_ptr<Oracle> oracle_;
-  std::vector<std::string> digests_;         // of the states, by version
-  std::vector<std::string> header_digests_;  // by version; of the genesis at 0
+  std::vector<std::string> digests_;               // of the states, by version
+  std::vector<std::string> header_digests_;        // by version; of the genesis at 0
   std::map<uint64_t, std::vector<float>> thetas_;  // of the newest versions
   std::map<std::string, Trainer> trainers_;
   std::map<std::pair<std::string, std::string>, Contribution> contributions_;  // by peer and root
-  std::map<uint64_t, v1::Plan> plans_;                 // the newest of each version
-  std::map<uint64_t, uint64_t> spent_;                 // samples: first -> end, disjoint
+  std::map<uint64_t, v1::Plan> plans_;  // the newest of each version
+  std::map<uint64_t, uint64_t> spent_;  // samples: first -> end, disjoint
 };
 
 }  // namespace atolld

@@ -91,9 +91,9 @@ void Invariants::OnDeath(const std::string& name, Files& files, const std::strin
   const absl::StatusOr<std::string> payload =
       ReadFile(files, PayloadPath(dir, vote.version()), kMostPayload);
   if (!payload.ok()) {
-    return Violate(4, absl::StrCat(name, " voted for version ", vote.version(),
-                                   ", and after its death the payload is gone: ",
-                                   payload.status().message()));
+    return Violate(
+        4, absl::StrCat(name, " voted for version ", vote.version(),
+                        ", and after its death the payload is gone: ", payload.status().message()));
   }
   const Digest digest =
       TreeDigest({reinterpret_cast<const uint8_t*>(payload->data()), payload->size()});
@@ -235,6 +235,7 @@ void Invariants::OnCommit(const v1::EntryHeader& header) {
 }
 
 void Invariants::OnDurable(const RunUpdate& update) {
+  if (update.epoch) plan_ends_ = absl::InfiniteDuration();  // the attempt was given up
   if (update.header) {
     durable_ = update.header->version();
     CheckQuorum(*update.header);
@@ -271,8 +272,8 @@ void Invariants::Check() {
   const absl::Duration now = terms_.now();
   if (!coordinator_alive_ || sealed_) return;
   const auto disturbed = disturbed_.find(kCoordinator);
-  const absl::Duration awake = disturbed == disturbed_.end() ? absl::ZeroDuration()
-                                                             : disturbed->second;
+  const absl::Duration awake =
+      disturbed == disturbed_.end() ? absl::ZeroDuration() : disturbed->second;
   const absl::Duration tick = terms_.failure_timeout / 4;
   if (now > std::max(plan_ends_, awake) + tick + kSlack) {
     Violate(7, absl::StrCat("revision ", plan_.second, " of the plan under epoch ", plan_.first,

@@ -76,7 +76,7 @@ class Invariants {
     v1::Vote vote;      // the newest
     std::string state;  // as the coordinator's store has it
   };
-  using PlanKey = std::pair<uint64_t, uint32_t>;                             // epoch, revision
+  using PlanKey = std::pair<uint64_t, uint32_t>;  // epoch, revision
   using Ballots = std::map<PlanKey, std::map<std::string, std::set<std::string>>>;  // by digest
 
   void OnHello(const std::string& name, const v1::Hello& hello);

@@ -52,9 +52,7 @@ std::string FailureLine(const SwarmResult& result) {
                          violation.what);
 }
 
-SwarmResult RunSeed(uint64_t seed, bool verbose) {
-  return Swarm(DrawPlan(seed), verbose).Run();
-}
+SwarmResult RunSeed(uint64_t seed, bool verbose) { return Swarm(DrawPlan(seed), verbose).Run(); }
 
 // One seed, or the same one twice: then both digests must be equal.
 SwarmResult RunOnceOrTwice(uint64_t seed, bool twice, bool verbose) {
@@ -143,8 +141,8 @@ class Jobs {
 
  private:
   size_t Open() const {
-    return static_cast<size_t>(std::count_if(jobs_.begin(), jobs_.end(),
-                                             [](const Job& job) { return job.pipe >= 0; }));
+    return static_cast<size_t>(
+        std::count_if(jobs_.begin(), jobs_.end(), [](const Job& job) { return job.pipe >= 0; }));
   }
 
   bool Begin(Job* job) {
@@ -234,10 +232,10 @@ class Jobs {
     waitpid(job->pid, &status, 0);
     if (job->next < options_.seeds.size()) {
       ++totals_->seeds;
-      totals_->failures.push_back(absl::StrFormat(
-          "atoll-sim --seed=%d --verbose   # the process ended with %s %d",
-          options_.seeds[job->next], WIFSIGNALED(status) ? "signal" : "status",
-          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
+      totals_->failures.push_back(
+          absl::StrFormat("atoll-sim --seed=%d --verbose   # the process ended with %s %d",
+                          options_.seeds[job->next], WIFSIGNALED(status) ? "signal" : "status",
+                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
       std::cerr << totals_->failures.back() << std::endl;
       job->next += jobs_.size();
     }
@@ -273,16 +271,18 @@ void PrintJson(const Totals& totals, double seconds) {
 }
 
 void PrintTotals(const Totals& totals, double seconds) {
-  const uint64_t planned = std::accumulate(totals.planned.begin(), totals.planned.end(), uint64_t{0});
+  const uint64_t planned =
+      std::accumulate(totals.planned.begin(), totals.planned.end(), uint64_t{0});
   const uint64_t landed = std::accumulate(totals.landed.begin(), totals.landed.end(), uint64_t{0});
   const double seeds = static_cast<double>(std::max<uint64_t>(1, totals.seeds));
   std::cout << absl::StrFormat(
       "%d seeds (%d of them twice), %d failed; %d events, %d rounds committed\n", totals.seeds,
       totals.twice, totals.failures.size(), totals.events, totals.rounds);
-  std::cout << absl::StrFormat("%d faults planned, %d landed; %.1f %% of the seeds count (half of "
-                               "their faults landed), liveness of a core judged in %.1f %%\n",
-                               planned, landed, 100 * static_cast<double>(totals.counted) / seeds,
-                               100 * static_cast<double>(totals.judged) / seeds);
+  std::cout << absl::StrFormat(
+      "%d faults planned, %d landed; %.1f %% of the seeds count (half of "
+      "their faults landed), liveness of a core judged in %.1f %%\n",
+      planned, landed, 100 * static_cast<double>(totals.counted) / seeds,
+      100 * static_cast<double>(totals.judged) / seeds);
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     std::cout << absl::StrFormat("  %-26s %7d of %7d landed\n",
                                  FaultName(static_cast<FaultKind>(kind)), totals.landed[kind],

@@ -13,7 +13,7 @@ namespace atolld {
 
 struct SeedOptions {
   std::vector<uint64_t> seeds;  // in this order
-  size_t twice = 0;  // so many of the first are run twice: both must be the same history
+  size_t twice = 0;             // so many of the first are run twice: both must be the same history
   int jobs = 1;
   bool verbose = false;  // tells the story of each seed, in this process
   bool json = false;

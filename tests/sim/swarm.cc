@@ -47,6 +47,40 @@ absl::Duration Swarm::Deadline() const {
 
 // -----------------------------------------------------------------------------------------------
 
+// What a peer's directory may take: the limit on its log and snapshots or, where that is none or
+// too small, what the policy keeps; and what comes beside: a snapshot that is made, one that is
+// fetched, and the history of headers. Sizes are generous, numbers are not.
+uint64_t Swarm::MostOnDisk() const {
+  const uint64_t snapshot = 8 * plan_.elements + 16384;
+  const uint64_t entry = 5 * plan_.elements + 4096;
+  const uint64_t headers = uint64_t{1} << 20;
+  if (plan_.keep_bytes != 0) {
+    return std::max(plan_.keep_bytes, 3 * snapshot + 10 * entry) + 2 * snapshot + 2 * entry;
+  }
+  const uint64_t entries = uint64_t{plan_.snapshot_every} * (plan_.keep_snapshots + 1) + 10;
+  return (plan_.keep_snapshots + 3) * snapshot + entries * entry + headers;
+}
+
+void Swarm::CheckBounds() {
+  Invariants& invariants = cluster_.invariants();
+  if (cluster_.world().network().max_unsent_bytes() > kMostUnsent) {
+    invariants.Violate(10,
+                       absl::StrCat("a call had ", cluster_.world().network().max_unsent_bytes(),
+                                    " bytes queued at once"));
+  }
+  const uint64_t most = MostOnDisk();
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    const uint64_t used = cluster_.world().disk(peer.name).used();
+    // A pass that its disk has failed is put off.
+    if (used <= most || cluster_.Unsound(peer.name)) continue;
+    invariants.Violate(
+        10, absl::StrCat(peer.name, "'s directory takes ", used, " bytes; ", most, " is the most"));
+  }
+  if (cluster_.world().events_run() > kMostEvents) {
+    invariants.Violate(12, absl::StrCat("more than ", kMostEvents, " events"));
+  }
+}
+
 void Swarm::Tick() {
   Invariants& invariants = cluster_.invariants();
   const absl::Duration now = cluster_.world().now();
@@ -58,14 +92,7 @@ void Swarm::Tick() {
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     if (!cluster_.Exists(peer.name) && last_version_ >= peer.joins_at) cluster_.Start(peer.name);
   }
-  if (cluster_.world().network().max_unsent_bytes() > kMostUnsent) {
-    invariants.Violate(10, absl::StrCat("a call had ",
-                                        cluster_.world().network().max_unsent_bytes(),
-                                        " bytes queued at once"));
-  }
-  if (cluster_.world().events_run() > kMostEvents) {
-    invariants.Violate(12, absl::StrCat("more than ", kMostEvents, " events"));
-  }
+  CheckBounds();
   if (cluster_.sealed()) return;
   cluster_.HoldTraining(last_version_ >= hold_at_);
   if (cluster_.training_held()) {
@@ -75,11 +102,11 @@ void Swarm::Tick() {
   const absl::Duration since = std::max(invariants.quiet_since(), last_commit_);
   const absl::Duration deadline = Deadline();
   if (now > since + 3 * deadline) {
-    invariants.Violate(12, absl::StrCat("nobody was disturbed for ",
-                                        absl::FormatDuration(now - since),
-                                        " and version ", last_version_ + 1,
-                                        " was not committed; three deadlines are ",
-                                        absl::FormatDuration(3 * deadline)));
+    invariants.Violate(
+        12,
+        absl::StrCat("nobody was disturbed for ", absl::FormatDuration(now - since),
+                     " and version ", last_version_ + 1, " was not committed; three deadlines are ",
+                     absl::FormatDuration(3 * deadline)));
   }
 }
 
@@ -238,12 +265,12 @@ void Swarm::CheckEnd() {
   Invariants& invariants = cluster_.invariants();
   RunUntil([] { return false; }, 2 * plan_.failure_timeout);
   if (world.network().open_calls() != 0) {
-    invariants.Violate(12, absl::StrCat(world.network().open_calls(), " calls are open at the end"));
+    invariants.Violate(12,
+                       absl::StrCat(world.network().open_calls(), " calls are open at the end"));
   }
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     SimFiles files(world.disk(peer.name));
-    const absl::StatusOr<VerifyReport> report =
-        VerifyLog(files, cluster_.DirectoryOf(peer.name));
+    const absl::StatusOr<VerifyReport> report = VerifyLog(files, cluster_.DirectoryOf(peer.name));
     if (!report.ok()) {
       invariants.Violate(4, absl::StrCat(peer.name, "'s log: ", report.status().ToString()));
     } else if (!report->sealed || report->version != cluster_.version() ||

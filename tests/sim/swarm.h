@@ -3,12 +3,13 @@
 //   faults, paced -> all but a core healed as planned, the core must commit -> all healed, the run
 //   must end, sealed, with nothing left over
 //
-// The run's last rounds are kept for the last two steps: no training ends while they would begin too
-// early, or while somebody has yet to catch up. Whenever nobody has been disturbed for three deadlines, a round must have been committed. A
-// deadline here is the longest way from a healed world to a commit: the longest pause before a
-// redial (5 s) and as much to fetch what was missed, failure_timeout for a grace or a silence to
-// end, 4 x the longest training that was measured + 1 s for the round to close (1.25 x median and
-// median + 3 MAD are below that), and 2 x the median exchange + failure_timeout for the exchange.
+// The run's last rounds are kept for the last two steps: no training ends while they would begin
+// too early, or while somebody has yet to catch up. Whenever nobody has been disturbed for three
+// deadlines, a round must have been committed. A deadline here is the longest way from a healed
+// world to a commit: the longest pause before a redial (5 s) and as much to fetch what was missed,
+// failure_timeout for a grace or a silence to end, 4 x the longest training that was measured + 1 s
+// for the round to close (1.25 x median and median + 3 MAD are below that), and 2 x the median
+// exchange + failure_timeout for the exchange.
 #pragma once
 
 #include <array>
@@ -62,6 +63,8 @@ class Swarm {
   void Tick();
   bool AllCaughtUp() const;
   absl::Duration Deadline() const;
+  void CheckBounds();
+  uint64_t MostOnDisk() const;
 
   const SwarmPlan plan_;
   const bool verbose_;

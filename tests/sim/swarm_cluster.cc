@@ -83,6 +83,9 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.peer.id = name;
   config.peer.listen = name + ":1";
   config.peer.dir = DirectoryOf(name);
+  config.exchange.plan = plan_.by_region ? "regions" : "flat";
+  if (name != kCoordinatorName) config.peer.region = MachineOf(name).region;
+  config.peer.keep_bytes = plan_.keep_bytes;
   config.peer.snapshot_every = plan_.snapshot_every;
   config.peer.keep_snapshots = plan_.keep_snapshots;
   return config;
@@ -117,10 +120,9 @@ std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
 std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) {
   invariants_.OnStart(name);
   auto node = std::make_shared<Node>(*this, name);
-  node->tap = std::make_unique<TapTransport>(
-      env.transport, [this, name](const Frame& frame) {
-        if (Alive(name)) invariants_.OnPeerFrame(name, frame);
-      });
+  node->tap = std::make_unique<TapTransport>(env.transport, [this, name](const Frame& frame) {
+    if (Alive(name)) invariants_.OnPeerFrame(name, frame);
+  });
   const Env tapped{env.executor, env.files, *node->tap, env.log};
   StubTrainerSettings settings;
   settings.elements = plan_.elements;
@@ -259,9 +261,9 @@ std::string SwarmCluster::Story() const {
   size_t next = 0;
   const auto tell_notes = [&](absl::Duration until) {
     for (; next < notes_.size() && notes_[next].first <= until; ++next) {
-      absl::StrAppend(&story, absl::StrFormat("%12.6f *** %s\n",
-                                              absl::ToDoubleSeconds(notes_[next].first),
-                                              notes_[next].second));
+      absl::StrAppend(&story,
+                      absl::StrFormat("%12.6f *** %s\n", absl::ToDoubleSeconds(notes_[next].first),
+                                      notes_[next].second));
     }
   };
   for (const SimLogLine& line : world_.log()) {

@@ -51,8 +51,8 @@ class SwarmCluster {
   bool AllFinished() const;
   // It lives, and holds what was announced but for the newest version.
   bool CaughtUp(const std::string& peer) const;
-  Peer* peer(const std::string& name);              // nullptr: not alive
-  StubTrainer* trainer(const std::string& name);    // nullptr: not alive
+  Peer* peer(const std::string& name);            // nullptr: not alive
+  StubTrainer* trainer(const std::string& name);  // nullptr: not alive
   std::string DirectoryOf(const std::string& name) const { return "/" + name; }
 
   // Begins or begins again; nothing if it is alive, finished or held down.
@@ -66,6 +66,7 @@ class SwarmCluster {
   bool Wipe(const std::string& peer);
   // Its disk has lied or failed: it may end with an error.
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
+  bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }
 
   void SetStep(const std::string& peer, absl::Duration step);
   // While held, no training is finished, also by processes to come: the run waits.

@@ -21,8 +21,7 @@ SwarmFaults::Target SwarmFaults::TargetOf(const PlannedFault& fault) const {
   const auto& peers = cluster_.plan().peers;
   Target target;
   target.victim = peers[static_cast<size_t>(fault.victim)].name;
-  target.other =
-      fault.other < 0 ? kCoordinatorName : peers[static_cast<size_t>(fault.other)].name;
+  target.other = fault.other < 0 ? kCoordinatorName : peers[static_cast<size_t>(fault.other)].name;
   target.until = cluster_.world().now() + fault.lasts;
   return target;
 }
@@ -282,6 +281,7 @@ bool SwarmFaults::InjectStorage(const PlannedFault& fault, const Target& target)
       break;
     case FaultKind::kBitFlips:
       disk.FlipBitOnRead(0.05);
+      cluster_.invariants().history().Distrust(name);
       break;
     case FaultKind::kSlowSync:
     case FaultKind::kStoreSlow:

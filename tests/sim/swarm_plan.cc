@@ -46,8 +46,8 @@ constexpr std::array<absl::string_view, kFaultKinds> kNames = {
 };
 
 // Small clusters and short runs mostly: an exchange costs the square of its peers.
-constexpr std::array<int, 24> kPeers = {2, 2, 3, 3, 3, 3, 3, 3, 4, 4, 4,  4,
-                                        5, 5, 5, 6, 6, 6, 7, 8, 9, 11, 13, 16};
+constexpr std::array<int, 32> kPeers = {2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4,  4,  4,
+                                        4, 4, 5, 5, 5, 5, 5, 6, 6, 6, 7, 8, 9, 11, 13, 16};
 
 // Without faults in every so many seeds: nobody may be removed there.
 constexpr uint64_t kFaultFreeEvery = 16;
@@ -67,11 +67,13 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
   plan->rounds = 20 + random.Below(isLong ? 181 : peers <= 5 ? 16 : 4);
   plan->elements = static_cast<uint64_t>(64 * std::pow(64.0, random.Unit()));
   plan->tensors = 1 + random.Below(4);
-  const uint64_t chunks = 1 + random.Below(std::max<uint64_t>(2, std::min<uint64_t>(40, 96 / peers)));
+  const uint64_t chunks =
+      1 + random.Below(std::max<uint64_t>(2, std::min<uint64_t>(40, 96 / peers)));
   plan->chunk_elements =
       static_cast<uint32_t>(std::max<uint64_t>(16, (plan->elements + chunks - 1) / chunks));
   plan->codec = Half(random) ? "int8" : "fp32";
-  if (random.Below(3) == 0) plan->codec += "+zstd";
+  // Frames' contexts cost more than all else of such small chunks.
+  if (random.Below(8) == 0) plan->codec += "+zstd";
   plan->error_feedback = Half(random);
   if (random.Below(4) == 0) {
     plan->rule = "average";
@@ -83,9 +85,11 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
   plan->failure_timeout = Milliseconds(random, 500, 4000);
   plan->snapshot_every = static_cast<uint32_t>(1 + random.Below(8));
   plan->keep_snapshots = static_cast<uint32_t>(1 + random.Below(3));
+  // Two snapshots take 16 bytes a value; below that the smallest that can work is used.
+  if (Half(random)) plan->keep_bytes = (10 + random.Below(60)) * (plan->elements + 100);
   for (uint64_t i = 1; i <= peers; ++i) {
-    plan->peers.push_back({absl::StrFormat("p%02d", i), absl::Milliseconds(20), 0,
-                           Outsider::kHealthy, false});
+    plan->peers.push_back(
+        {absl::StrFormat("p%02d", i), absl::Milliseconds(20), 0, Outsider::kHealthy, false});
   }
 }
 
@@ -101,6 +105,12 @@ void DrawMachines(SimRandom& random, SwarmPlan* plan) {
   const absl::Duration step =
       plan->failure_timeout * (0.1 + 0.7 * random.Unit()) / static_cast<double>(plan->inner_steps);
   for (SwarmPlan::Machine& peer : plan->peers) peer.step = step + step * 0.3 * random.Unit();
+  plan->by_region = Half(random);
+  const uint64_t regions = 1 + random.Below(4);
+  for (SwarmPlan::Machine& peer : plan->peers) {
+    const uint64_t region = random.Below(regions + 1);
+    if (region > 0) peer.region = absl::StrCat("r", region);
+  }
   // Late ones join into a run that the others hold up.
   plan->founders = static_cast<uint32_t>(peers);
   if (peers > plan->quorum && Half(random)) {
@@ -154,10 +164,10 @@ PlannedFault DrawFault(SimRandom& random, FaultKind kind, const SwarmPlan& plan)
   fault.victim = static_cast<int>(random.Below(peers));
   // Most of what goes wrong between two goes wrong towards the coordinator, who is always there.
   const uint64_t other = random.Below(peers - 1);
-  fault.other = random.Below(3) == 0
-                    ? -1
-                    : static_cast<int>(other >= static_cast<uint64_t>(fault.victim) ? other + 1
-                                                                                    : other);
+  fault.other =
+      random.Below(3) == 0
+          ? -1
+          : static_cast<int>(other >= static_cast<uint64_t>(fault.victim) ? other + 1 : other);
   fault.after_commits = random.Below(3);
   // An exchange is short: half of the faults come soon after a round's training has ended.
   const absl::Duration round = plan.peers.front().step * plan.inner_steps;
@@ -193,11 +203,13 @@ SwarmPlan DrawPlan(uint64_t seed) {
 
 std::string Describe(const SwarmPlan& plan) {
   std::string text = absl::StrFormat(
-      "%d peers (%d from the start, quorum %d), %d rounds of %d values in chunks of %d, %s%s, %s, "
+      "%d peers (%d from the start, quorum %d%s), %d rounds of %d values in chunks of %d, %s%s, "
+      "%s, "
       "failure_timeout %s, %d faults",
-      plan.peers.size(), plan.founders, plan.quorum, plan.rounds, plan.elements,
-      plan.chunk_elements, plan.codec, plan.error_feedback ? " with error feedback" : "",
-      plan.rule, absl::FormatDuration(plan.failure_timeout), plan.faults.size());
+      plan.peers.size(), plan.founders, plan.quorum, plan.by_region ? ", by region" : "",
+      plan.rounds, plan.elements, plan.chunk_elements, plan.codec,
+      plan.error_feedback ? " with error feedback" : "", plan.rule,
+      absl::FormatDuration(plan.failure_timeout), plan.faults.size());
   for (const PlannedFault& fault : plan.faults) {
     absl::StrAppend(&text, text.find(':') == std::string::npos ? ": " : ", ",
                     FaultName(fault.kind));

@@ -58,8 +58,8 @@ absl::string_view FaultName(FaultKind kind);
 
 struct PlannedFault {
   FaultKind kind = FaultKind::kReset;
-  int victim = 0;  // number of a peer
-  int other = 0;   // of another one, or -1: the coordinator
+  int victim = 0;              // number of a peer
+  int other = 0;               // of another one, or -1: the coordinator
   uint64_t after_commits = 1;  // since the fault before was over
   absl::Duration after;        // and then so long
   absl::Duration lasts;
@@ -91,15 +91,18 @@ struct SwarmPlan {
   // The machines.
   struct Machine {
     std::string name;
+    std::string region;  // empty: one of its own
     absl::Duration step = absl::Milliseconds(20);
     uint64_t joins_at = 0;  // version; 0: there from the start
     Outsider outsider = Outsider::kHealthy;
     bool core = false;
   };
   std::vector<Machine> peers;
-  uint32_t founders = 2;  // of them, those that are there from the start
+  bool by_region = false;  // each region averages first
+  uint32_t founders = 2;   // of them, those that are there from the start
   uint32_t snapshot_every = 4;
   uint32_t keep_snapshots = 2;
+  uint64_t keep_bytes = 0;  // of log and snapshots; 0: no limit
   absl::Duration latency = absl::Milliseconds(1);
   absl::Duration jitter;
   double bytes_per_second = 0;  // of each link; 0: no limit

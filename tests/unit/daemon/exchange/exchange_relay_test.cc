@@ -5,56 +5,13 @@
 
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/exchange/liar.h"
+#include "tests/unit/daemon/exchange/regions.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
 namespace atolld {
 namespace {
 
 using Names = std::vector<std::string>;
-
-// Two regions with fast links inside and slow ones between: p1, p2, p3 and p4, p5. p1 and p4
-// reduce; in p1's shard p4 relays for its region, in p4's shard p2 for the other.
-struct Regions {
-  explicit Regions(uint64_t seed, bool zstd = false, const std::string& codec = "int8")
-      : swarm(Settings(seed, zstd, codec)) {
-    for (const std::string& name : names) swarm.Add(name);
-    SimLinkSettings slow;
-    slow.bytes_per_second = 60e3;
-    slow.latency = absl::Milliseconds(20);
-    for (const std::string& near : west) {
-      for (const std::string& far : east) swarm.world.network().SetLink(near, far, slow);
-    }
-    plan = swarm.MakePlan(names, {"p1", "p4"});
-    Swarm::AddRelay(&plan, 0, "p4", east);
-    Swarm::AddRelay(&plan, 1, "p2", west);
-  }
-  static SwarmSettings Settings(uint64_t seed, bool zstd, const std::string& codec) {
-    SwarmSettings settings;
-    settings.seed = seed;
-    settings.zstd = zstd;
-    settings.codec = codec;
-    return settings;
-  }
-  void GiveAll(const v1::Plan& given) {
-    for (const std::string& name : names) swarm.Give(name, given);
-  }
-  bool Finish(const Names& who, uint32_t revision) {
-    return swarm.world.RunUntil([&] { return swarm.Complete(who, revision); }, absl::Seconds(30));
-  }
-  Names Without(const std::string& dead) const {
-    Names rest;
-    for (const std::string& name : names) {
-      if (name != dead) rest.push_back(name);
-    }
-    return rest;
-  }
-
-  const Names west = {"p1", "p2", "p3"};
-  const Names east = {"p4", "p5"};
-  const Names names = {"p1", "p2", "p3", "p4", "p5"};
-  Swarm swarm;
-  v1::Plan plan;
-};
 
 // Would break: plans by region: other bits than the header promises, or records that do not tell
 // what was averaged where.
@@ -194,42 +151,6 @@ TEST(ExchangeRelay, SurvivesTheDeathOfTheReducer) {
   }
   EXPECT_GT(held, 2);
   EXPECT_LT(held, 28);
-}
-
-// Would break: a round would hang when relays come and go under one attempt and some peers hear of
-// every second revision only.
-TEST(ExchangeRelay, MayComeAndGo) {
-  for (uint64_t seed = 1; seed <= 60; ++seed) {
-    SCOPED_TRACE(seed);
-    Regions regions(seed + 1000);
-    Swarm& swarm = regions.swarm;
-    SimRandom random(seed);
-    regions.GiveAll(regions.plan);
-    v1::Plan flat = regions.plan;
-    for (v1::Shard& shard : *flat.mutable_shards()) shard.clear_relays();
-    const uint32_t last = 6;
-    for (uint32_t revision = 2; revision <= last; ++revision) {
-      v1::Plan next = revision % 2 == 0 ? flat : regions.plan;
-      if (revision == 3 && random.Below(2) == 0) {
-        next.mutable_shards(1)->clear_relays();
-        Swarm::AddRelay(&next, 1, "p3", regions.west);
-      }
-      next.set_revision(revision);
-      swarm.world.RunFor(absl::Microseconds(random.Below(25000)));
-      for (const std::string& name : regions.names) {
-        if (revision != last && random.Below(3) == 0) continue;
-        swarm.world.At(absl::Microseconds(random.Below(20000)),
-                       [&swarm, name, next] { swarm.Give(name, next); });
-      }
-    }
-    ASSERT_TRUE(regions.Finish(regions.names, last)) << swarm.world.LogText();
-    flat.set_revision(last);
-    swarm.CheckOutcomes(regions.names, flat, {});
-    for (const std::string& name : regions.names) {
-      EXPECT_TRUE(swarm.peer(name).unreachable.empty()) << swarm.world.LogText();
-      EXPECT_EQ(swarm.world.LogCount("refused"), 0u) << swarm.world.LogText();
-    }
-  }
 }
 
 // A plan in which p1 reduces all, and p3, whom the test speaks for, relays for itself and p2.
