@@ -88,8 +88,8 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
   // Two snapshots take 16 bytes a value; below that the smallest that can work is used.
   if (Half(random)) plan->keep_bytes = (10 + random.Below(60)) * (plan->elements + 100);
   for (uint64_t i = 1; i <= peers; ++i) {
-    plan->peers.push_back(
-        {absl::StrFormat("p%02d", i), absl::Milliseconds(20), 0, Outsider::kHealthy, false});
+    plan->peers.emplace_back();
+    plan->peers.back().name = absl::StrFormat("p%02d", i);
   }
 }
 
