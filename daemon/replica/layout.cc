@@ -13,6 +13,7 @@ namespace atolld {
 namespace {
 
 constexpr absl::string_view kPayloadSuffix = ".payload";
+constexpr absl::string_view kDamagedSuffix = ".corrupt";
 constexpr size_t kVersionDigits = 12;
 
 std::string VersionName(uint64_t version) { return absl::StrFormat("%012d", version); }
@@ -54,6 +55,9 @@ std::string SnapshotsDirectory(const std::string& dir) { return absl::StrCat(dir
 std::string SnapshotPath(const std::string& dir, uint64_t version) {
   return absl::StrCat(dir, "/snapshots/", VersionName(version));
 }
+std::string DamagedSnapshotPath(const std::string& dir, uint64_t version) {
+  return absl::StrCat(SnapshotPath(dir, version), kDamagedSuffix);
+}
 std::string FetchDirectory(const std::string& dir) { return absl::StrCat(dir, "/fetch"); }
 
 std::string DirectoryOf(const std::string& path) {
@@ -68,6 +72,10 @@ absl::StatusOr<std::vector<uint64_t>> ListPayloads(Files& files, const std::stri
 
 absl::StatusOr<std::vector<uint64_t>> ListSnapshots(Files& files, const std::string& dir) {
   return ListVersions(files, SnapshotsDirectory(dir), "");
+}
+
+absl::StatusOr<std::vector<uint64_t>> ListDamagedSnapshots(Files& files, const std::string& dir) {
+  return ListVersions(files, SnapshotsDirectory(dir), kDamagedSuffix);
 }
 
 absl::Status RemoveTemporaries(Files& files, const std::string& directory) {

@@ -5,6 +5,7 @@
 //   log/headers                      one record a committed entry, oldest first
 //   log/NNNNNNNNNNNN.payload         the payload of entry N (the newest may be prepared only)
 //   snapshots/NNNNNNNNNNNN           the whole state of version N
+//   snapshots/NNNNNNNNNNNN.corrupt   one that could not be read, put aside
 //   fetch/                           a snapshot that is on its way here
 //
 // Pure functions, any thread.
@@ -28,6 +29,7 @@ std::string HeadersPath(const std::string& dir);
 std::string PayloadPath(const std::string& dir, uint64_t version);
 std::string SnapshotsDirectory(const std::string& dir);
 std::string SnapshotPath(const std::string& dir, uint64_t version);
+std::string DamagedSnapshotPath(const std::string& dir, uint64_t version);
 std::string FetchDirectory(const std::string& dir);
 
 // The directory that a path's name stands in.
@@ -37,6 +39,7 @@ std::string DirectoryOf(const std::string& path);
 // directory that does not exist holds none.
 absl::StatusOr<std::vector<uint64_t>> ListPayloads(Files& files, const std::string& dir);
 absl::StatusOr<std::vector<uint64_t>> ListSnapshots(Files& files, const std::string& dir);
+absl::StatusOr<std::vector<uint64_t>> ListDamagedSnapshots(Files& files, const std::string& dir);
 
 // Removes what a crash left half written in `directory`: names that end in ".tmp".
 absl::Status RemoveTemporaries(Files& files, const std::string& directory);

@@ -26,17 +26,13 @@
 #include "daemon/env.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/payload.h"
+#include "daemon/replica/retention_policy.h"
 
 namespace atolld {
 
 struct Entry {
   v1::EntryHeader header;
   SharedBytes payload;
-};
-
-struct RetentionPolicy {
-  uint32_t snapshot_every = 20;  // versions
-  uint32_t keep_snapshots = 2;
 };
 
 class Replica {
@@ -89,15 +85,27 @@ class Replica {
   absl::StatusOr<Entry> ReadEntry(uint64_t version) const;
   uint64_t oldest_entry() const;
 
-  // Makes the newest snapshot from the previous one and the log, between files, if the policy says
-  // it is time, and drops what the policy no longer keeps. Does not touch live memory: may run
-  // beside the other methods, on another thread.
+  // One whole pass of retention (see retention_pass.h): makes the snapshot that is due and drops
+  // what the policy no longer keeps. Does not touch live memory: may run beside the other methods,
+  // on another thread. `state`: the digest at `committed_version`, if it is known.
   static absl::Status AdvanceSnapshots(Files& files, const std::string& dir,
-                                       const RetentionPolicy& policy, uint64_t committed_version);
+                                       const RetentionPolicy& policy, uint64_t committed_version,
+                                       std::optional<Digest> state = std::nullopt);
+
+  // Drops the headers before the oldest snapshot, as far as they are more than `allowance` bytes
+  // (HeaderAllowance). After a pass.
+  absl::Status CompactLog(uint64_t allowance);
+
+  // Makes the live state the one snapshot and begins the log anew after it: for when the disk can
+  // no longer make a snapshot (a pass ended with DATA_LOSS) and the state here is known to be
+  // right. No pass may be under way. Blocks for as long as the state takes to be written.
+  // DATA_LOSS: the memory has changed since its digest was taken; nothing is written then.
+  absl::Status SaveState();
 
  private:
   struct State;
   explicit Replica(std::unique_ptr<State> state);
+  absl::Status CheckSuccessor(const v1::EntryHeader& header);
   std::unique_ptr<State> state_;
 };
 

@@ -120,6 +120,14 @@ absl::Status SnapshotReader::ReadBlock(uint64_t block, absl::Span<uint8_t> out) 
   return Annotate(status, absl::StrCat(path_, ": offset ", offset));
 }
 
+absl::Status SnapshotReader::CheckBlocks() const {
+  std::vector<uint8_t> bytes(kBlockBytes);
+  for (uint64_t block = 0; block < map_.blocks(); ++block) {
+    RETURN_IF_ERROR(ReadBlock(block, absl::MakeSpan(bytes).subspan(0, map_.Bytes(block))));
+  }
+  return absl::OkStatus();
+}
+
 SnapshotWriter::SnapshotWriter(Files& files, std::string temporary, v1::SnapshotInfo info,
                                uint64_t head_bytes)
     : files_(files),
@@ -179,6 +187,8 @@ absl::Status SnapshotWriter::AppendBlock(absl::Span<const uint8_t> bytes) {
   ++next_block_;
   return absl::OkStatus();
 }
+
+absl::Status SnapshotWriter::Sync() { return file_->Sync(); }
 
 absl::Status SnapshotWriter::Finish(const std::string& path) {
   CHECK(next_block_ == map_.blocks());

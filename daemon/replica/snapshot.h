@@ -62,6 +62,9 @@ class SnapshotReader {
   // `out` is map().Bytes(block) long. DATA_LOSS if the block is not what its leaf says.
   absl::Status ReadBlock(uint64_t block, absl::Span<uint8_t> out) const;
 
+  // Reads every block. DATA_LOSS names file, offset and block.
+  absl::Status CheckBlocks() const;
+
  private:
   SnapshotReader(std::string path, std::unique_ptr<ReadableFile> file, v1::SnapshotInfo info,
                  uint64_t head_bytes);
@@ -93,6 +96,9 @@ class SnapshotWriter {
 
   // Appends block next_block(). DATA_LOSS if it is not what its leaf says; nothing is written then.
   absl::Status AppendBlock(absl::Span<const uint8_t> bytes);
+
+  // Makes what was appended so far durable, so that Finish has less to wait for.
+  absl::Status Sync();
 
   // Gives it its final name; durable when it returns. All blocks must be there. DATA_LOSS: somebody
   // else wrote into the file; Resume finds what is sound of it.

@@ -36,6 +36,11 @@ class StateMemory {
 
   // What a snapshot of this state says of it, without genesis and header.
   v1::SnapshotInfo Describe() const;
+
+  // Writes this state as a snapshot to `path`; durable when it returns. `info` is what Describe
+  // said, with genesis and header. DATA_LOSS: the memory is no longer what was described.
+  absl::Status Write(Files& files, const std::string& path, v1::SnapshotInfo info) const;
+
   Digest StateDigest() const;
 
   // The values of one buffer: theta is 0, the outer rule's follow by name.

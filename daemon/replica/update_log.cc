@@ -9,9 +9,22 @@
 #include "daemon/status_macros.h"
 
 namespace atolld {
+namespace {
+
+absl::Span<const uint8_t> BytesOf(absl::string_view text) {
+  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+}
+
+Digest DigestOf(const Record& record) { return Sha256(BytesOf(record.body)); }
+
+}  // namespace
 
 LogReader::LogReader(Files& files, const std::string& dir, uint64_t first_version)
-    : files_(&files), path_(HeadersPath(dir)), first_version_(first_version) {}
+    : files_(&files),
+      dir_(dir),
+      path_(HeadersPath(dir)),
+      fallback_version_(first_version),
+      first_version_(first_version) {}
 
 absl::StatusOr<LogReader> LogReader::Open(Files& files, const std::string& dir,
                                           uint64_t first_version) {
@@ -38,16 +51,40 @@ absl::Status LogReader::Refresh() {
   absl::StatusOr<std::unique_ptr<ReadableFile>> file = files_->OpenToRead(path_);
   if (absl::IsNotFound(file.status())) return absl::OkStatus();
   RETURN_IF_ERROR(file.status());
+  if (Replaced(**file)) {
+    offsets_.clear();
+    first_digest_.reset();
+    first_version_ = fallback_version_;
+    end_ = 0;
+  }
+  return Scan(**file);
+}
+
+// Whether this is not the file that the offsets are of, grown or not.
+bool LogReader::Replaced(const ReadableFile& file) const {
+  if (offsets_.empty()) return false;
+  if (file.size() < end_) return true;
+  const absl::StatusOr<Record> first = ReadRecord(file, 0);
+  // A first record that has rotted is a fault of this file, and is told by whoever reads it.
+  return first.ok() && !first->torn && DigestOf(*first) != first_digest_;
+}
+
+// Finds the records after the last one that is known.
+absl::Status LogReader::Scan(const ReadableFile& file) {
   torn_ = false;
-  while (end_ < (*file)->size()) {
+  while (end_ < file.size()) {
     const uint64_t version = first_version_ + offsets_.size();
     uint64_t next = 0;
-    ASSIGN_OR_RETURN(const v1::EntryHeader header, ParseHeader(**file, end_, version, &next));
+    ASSIGN_OR_RETURN(const v1::EntryHeader header, ParseHeader(file, end_, version, &next));
     if (next == end_) {
       torn_ = true;
       return absl::OkStatus();
     }
-    if (offsets_.empty()) first_version_ = header.version();
+    if (offsets_.empty()) {
+      first_version_ = header.version();
+      ASSIGN_OR_RETURN(const Record first, ReadRecord(file, 0));
+      first_digest_ = DigestOf(first);
+    }
     if (header.version() == 0 || header.version() != first_version_ + offsets_.size()) {
       return absl::DataLossError(absl::StrCat("entry ", version, ": ", path_, ": offset ", end_,
                                               ": the header of version ", header.version(),
@@ -59,11 +96,32 @@ absl::Status LogReader::Refresh() {
   return absl::OkStatus();
 }
 
-void LogReader::NoteAppended(uint64_t version, uint64_t bytes) {
-  if (offsets_.empty()) first_version_ = version;
+void LogReader::NoteAppended(uint64_t version, absl::string_view body) {
+  if (offsets_.empty()) {
+    first_version_ = version;
+    first_digest_ = Sha256(BytesOf(body));
+  }
   CHECK(version == first_version_ + offsets_.size());
   offsets_.push_back(end_);
-  end_ += bytes;
+  end_ += body.size() + kRecordOverhead;
+}
+
+uint64_t LogReader::BytesBefore(uint64_t version) const {
+  CHECK(version >= first_version_ && version - first_version_ <= offsets_.size());
+  const uint64_t index = version - first_version_;
+  return index == offsets_.size() ? end_ : offsets_[index];
+}
+
+absl::StatusOr<v1::EntryHeader> LogReader::ReadAt(const ReadableFile& file,
+                                                  uint64_t version) const {
+  const uint64_t offset = offsets_[version - first_version_];
+  const absl::Status changed = absl::DataLossError(
+      absl::StrCat("entry ", version, ": ", path_, ": offset ", offset, ": the header is gone"));
+  if (offset >= file.size()) return changed;
+  uint64_t end = 0;
+  ASSIGN_OR_RETURN(v1::EntryHeader header, ParseHeader(file, offset, version, &end));
+  if (header.version() != version) return changed;
+  return header;
 }
 
 absl::StatusOr<v1::EntryHeader> LogReader::ReadHeader(uint64_t version) const {
@@ -71,14 +129,14 @@ absl::StatusOr<v1::EntryHeader> LogReader::ReadHeader(uint64_t version) const {
     return absl::NotFoundError(absl::StrCat("entry ", version, ": no header in ", path_));
   }
   ASSIGN_OR_RETURN(const std::unique_ptr<ReadableFile> file, files_->OpenToRead(path_));
-  const uint64_t offset = offsets_[version - first_version_];
-  const absl::Status changed = absl::DataLossError(
-      absl::StrCat("entry ", version, ": ", path_, ": offset ", offset, ": the header is gone"));
-  if (offset >= file->size()) return changed;
-  uint64_t end = 0;
-  ASSIGN_OR_RETURN(v1::EntryHeader header, ParseHeader(*file, offset, version, &end));
-  if (header.version() != version) return changed;
-  return header;
+  absl::StatusOr<v1::EntryHeader> header = ReadAt(*file, version);
+  if (header.ok() || !absl::IsDataLoss(header.status()) || !Replaced(*file)) return header;
+  LogReader now(*files_, dir_, fallback_version_);
+  RETURN_IF_ERROR(now.Scan(*file));
+  if (now.empty() || version < now.first_version_ || version > now.last_version()) {
+    return absl::NotFoundError(absl::StrCat("entry ", version, ": no header in ", path_));
+  }
+  return now.ReadAt(*file, version);
 }
 
 absl::StatusOr<SharedBytes> ReadPayload(Files& files, const std::string& dir, uint64_t version,
@@ -94,26 +152,6 @@ absl::StatusOr<SharedBytes> ReadPayload(Files& files, const std::string& dir, ui
   std::vector<uint8_t> bytes((*file)->size());
   RETURN_IF_ERROR(Annotate((*file)->ReadAt(0, absl::MakeSpan(bytes)), context));
   return SharedBytes(std::move(bytes));
-}
-
-absl::Status CheckPayloadFile(Files& files, const std::string& dir, const v1::EntryHeader& header) {
-  const std::string path = PayloadPath(dir, header.version());
-  const std::string context = absl::StrCat("entry ", header.version(), ": payload ", path);
-  absl::StatusOr<std::unique_ptr<ReadableFile>> file = files.OpenToRead(path);
-  if (!file.ok()) return Annotate(file.status(), context);
-  std::vector<uint8_t> block(std::min<uint64_t>(kBlockBytes, (*file)->size()));
-  std::vector<Digest> leaves;
-  for (uint64_t offset = 0; offset < (*file)->size(); offset += kBlockBytes) {
-    const size_t size =
-        static_cast<size_t>(std::min<uint64_t>(kBlockBytes, (*file)->size() - offset));
-    const absl::Span<uint8_t> part = absl::MakeSpan(block).subspan(0, size);
-    RETURN_IF_ERROR(Annotate((*file)->ReadAt(offset, part), context));
-    leaves.push_back(Sha256(part));
-  }
-  if (ToBytes(TreeRoot((*file)->size(), leaves)) != header.payload_digest()) {
-    return absl::DataLossError(absl::StrCat(context, ": its digest differs from the header's"));
-  }
-  return absl::OkStatus();
 }
 
 UpdateLog::UpdateLog(Files& files, std::string dir, LogReader reader, uint64_t last_version)
@@ -192,9 +230,8 @@ absl::Status UpdateLog::AppendHeader(const v1::EntryHeader& header) {
     RETURN_IF_ERROR(Annotate(files_.SyncDirectory(LogDirectory(dir_)), context));
     headers_ = std::move(*file);
   }
-  const std::string record = EncodeRecord(header.SerializeAsString());
-  absl::Status status = headers_->Append(
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(record.data()), record.size()));
+  const std::string body = header.SerializeAsString();
+  absl::Status status = headers_->Append(BytesOf(EncodeRecord(body)));
   if (status.ok()) status = headers_->Sync();
   if (!status.ok()) {
     headers_ = nullptr;
@@ -204,8 +241,26 @@ absl::Status UpdateLog::AppendHeader(const v1::EntryHeader& header) {
     return Annotate(status, context);
   }
   last_version_ = header.version();
-  reader_.NoteAppended(header.version(), record.size());
+  reader_.NoteAppended(header.version(), body);
   return absl::OkStatus();
+}
+
+absl::Status UpdateLog::DropHeadersBefore(uint64_t first, uint64_t allowance) {
+  if (reader_.empty() || first <= reader_.first_version()) return absl::OkStatus();
+  first = std::min(first, last_version_ + 1);
+  if (reader_.BytesBefore(first) <= allowance) return absl::OkStatus();
+  std::string kept;
+  for (uint64_t version = first; version <= last_version_; ++version) {
+    ASSIGN_OR_RETURN(const v1::EntryHeader header, reader_.ReadHeader(version));
+    kept += EncodeRecord(header.SerializeAsString());
+  }
+  // Closed first: what is open would still be the old file.
+  headers_ = nullptr;
+  const absl::Status status = WriteFileDurably(files_, HeadersPath(dir_), BytesOf(kept));
+  // Where the rename took place and its sync did not, the new file is the one that is read and
+  // written.
+  RETURN_IF_ERROR(reader_.Refresh());
+  return Annotate(status, HeadersPath(dir_));
 }
 
 }  // namespace atolld

@@ -13,6 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "atoll/v1/run.pb.h"
 #include "daemon/bytes.h"
 #include "daemon/env.h"
@@ -21,7 +22,8 @@
 namespace atolld {
 
 // Finds the headers by version. A record that is not yet whole at the file's end is left for a
-// later Refresh.
+// later Refresh. A file that the writer has replaced meanwhile by one that begins later, or anew,
+// is noticed by its first record and read again: what is read is never another entry's.
 class LogReader {
  public:
   // A log that is not there is empty. DATA_LOSS names the entry, the file and the offset;
@@ -31,13 +33,17 @@ class LogReader {
 
   absl::Status Refresh();
 
-  // The writer's short cut: the header of last_version() + 1 was added and takes `bytes`.
-  void NoteAppended(uint64_t version, uint64_t bytes);
+  // The writer's short cut: the header of last_version() + 1 was added as a record of `body`.
+  void NoteAppended(uint64_t version, absl::string_view body);
 
   bool empty() const { return offsets_.empty(); }
   uint64_t first_version() const { return first_version_; }  // of the oldest header
   uint64_t last_version() const { return first_version_ + offsets_.size() - 1; }  // unless empty
-  absl::StatusOr<v1::EntryHeader> ReadHeader(uint64_t version) const;  // NOT_FOUND: outside
+  // NOT_FOUND: outside, or dropped since the last Refresh.
+  absl::StatusOr<v1::EntryHeader> ReadHeader(uint64_t version) const;
+
+  // Bytes of the records before that of `version`, which must be here or the next one.
+  uint64_t BytesBefore(uint64_t version) const;
 
   // Bytes of whole records, and whether more bytes follow them.
   uint64_t end() const { return end_; }
@@ -47,10 +53,17 @@ class LogReader {
   LogReader(Files& files, const std::string& dir, uint64_t first_version);
   absl::StatusOr<v1::EntryHeader> ParseHeader(const ReadableFile& file, uint64_t offset,
                                               uint64_t version, uint64_t* end) const;
+  absl::StatusOr<v1::EntryHeader> ReadAt(const ReadableFile& file, uint64_t version) const;
+  bool Replaced(const ReadableFile& file) const;
+  absl::Status Scan(const ReadableFile& file);
 
   Files* files_;
+  std::string dir_;
   std::string path_;
+  uint64_t fallback_version_;  // that an empty log begins with
   uint64_t first_version_;
+  // Of the first record, once it was read: no two files of one log begin with the same entry.
+  std::optional<Digest> first_digest_;
   std::vector<uint64_t> offsets_;
   uint64_t end_ = 0;
   bool torn_ = false;
@@ -59,10 +72,6 @@ class LogReader {
 // The whole payload of an entry. NOT_FOUND: it is not there. DATA_LOSS: it is longer than `limit`.
 absl::StatusOr<SharedBytes> ReadPayload(Files& files, const std::string& dir, uint64_t version,
                                         uint64_t limit);
-
-// Reads the payload file by blocks. DATA_LOSS "entry 12: payload ...: its digest differs" names the
-// file.
-absl::Status CheckPayloadFile(Files& files, const std::string& dir, const v1::EntryHeader& header);
 
 class UpdateLog {
  public:
@@ -82,6 +91,12 @@ class UpdateLog {
   // Durable when it returns. The header is that of last_version() + 1. After an error the log is as
   // it was before.
   absl::Status AppendHeader(const v1::EntryHeader& header);
+
+  // Writes the file of headers anew, from entry `first` on, if the records before it take more than
+  // `allowance` bytes. Durable when it returns; after a crash or an error the file is the old one
+  // or the new one. Readers may run beside it. DATA_LOSS: a record that has to stay cannot be read;
+  // the file is left as it is.
+  absl::Status DropHeadersBefore(uint64_t first, uint64_t allowance);
 
  private:
   UpdateLog(Files& files, std::string dir, LogReader reader, uint64_t last_version);

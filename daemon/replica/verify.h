@@ -1,9 +1,9 @@
 // What can be said of a replica's directory by reading it: is it sound, what does it hold, and what
 // state does it lead to.
 //
-// Nothing here writes into the directory, so it may be asked of a replica that is running (which
-// may then drop an entry that was about to be read: NOT_FOUND or DATA_LOSS, ask again). Any thread,
-// blocking.
+// Nothing here writes into the directory, so it may be asked of a replica that is running. Where
+// that one drops what was about to be read, the question is asked again from what is there then;
+// only a replica that keeps outrunning the answer makes it fail. Any thread, blocking.
 #pragma once
 
 #include <cstdint>
@@ -39,6 +39,13 @@ struct LogEntryInfo {
 // Every header of the log, oldest first, without a check beyond the records' own.
 absl::StatusOr<std::vector<LogEntryInfo>> ListLog(Files& files, const std::string& dir);
 
+// The versions whose states snapshots and log lead to.
+struct VersionRange {
+  uint64_t first = 0;
+  uint64_t last = 0;
+};
+absl::StatusOr<VersionRange> CoveredVersions(Files& files, const std::string& dir);
+
 struct MaterializedSnapshot {
   std::string path;
   uint64_t version = 0;
@@ -49,8 +56,8 @@ struct MaterializedSnapshot {
 };
 
 // Writes the state of `version` (none: the newest committed) as a snapshot file to `out_path`, made
-// from the nearest earlier snapshot and the log. NOT_FOUND: the log does not reach that version, or
-// no longer does.
+// from the nearest earlier snapshot and the log, a few blocks in memory at a time. NOT_FOUND names
+// the versions that are covered: that one is not.
 absl::StatusOr<MaterializedSnapshot> MaterializeSnapshot(Files& files, const std::string& dir,
                                                          const std::string& out_path,
                                                          std::optional<uint64_t> version);

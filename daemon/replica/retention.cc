@@ -1,0 +1,101 @@
+#include "daemon/replica/retention.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// How long a pass rests after a slice, in slices: what is left of a processor's time for the worker
+// and the exchange.
+constexpr int kRest = 3;
+constexpr int kRestWhileBusy = 15;
+
+// A pass is tried again after at most so many versions.
+constexpr uint64_t kLongestWait = 64;
+
+}  // namespace
+
+Retention::Retention(Env env, std::string dir, const RetentionPolicy& policy, Events events)
+    : env_(env), dir_(std::move(dir)), policy_(policy), events_(std::move(events)) {}
+
+Retention::~Retention() = default;
+
+void Retention::Advance(uint64_t version, const Digest& state) {
+  const Standing standing{version, state};
+  if (pass_ != nullptr) {
+    next_ = standing;
+    return;
+  }
+  if (version >= not_before_) Begin(standing);
+}
+
+void Retention::Begin(const Standing& standing) {
+  version_ = standing.version;
+  pass_ =
+      std::make_shared<RetentionPass>(env_.files, dir_, policy_, standing.version, standing.state);
+  RunSlice();
+}
+
+void Retention::RunSlice() {
+  auto over = std::make_shared<absl::StatusOr<bool>>(false);
+  const absl::Time began = env_.executor.Now();
+  env_.executor.Offload([pass = pass_, over] { *over = pass->Step(); },
+                        guard_.Wrap([this, over, began] { AfterSlice(*over, began); }));
+}
+
+void Retention::AfterSlice(const absl::StatusOr<bool>& over, absl::Time began) {
+  if (!over.ok()) return End(over.status());
+  if (*over) return End(absl::OkStatus());
+  const absl::Duration rest = (env_.executor.Now() - began) * (busy_ ? kRestWhileBusy : kRest);
+  if (pass_->urgent() || rest <= absl::ZeroDuration()) return RunSlice();
+  env_.executor.RunAfter(rest, guard_.Wrap([this] { RunSlice(); }));
+}
+
+void Retention::End(const absl::Status& status) {
+  const std::shared_ptr<RetentionPass> pass = std::exchange(pass_, nullptr);
+  const RetentionReport& report = pass->report();
+  Tell(status, report);
+  if (status.ok()) {
+    failures_ = 0;
+    not_before_ = 0;
+    offer_ = report.offer;
+  } else {
+    not_before_ =
+        version_ + std::min(kLongestWait, uint64_t{1} << std::min<uint64_t>(failures_, 6));
+    ++failures_;
+  }
+  events_.on_pass(status, report, HeaderAllowance(policy_, report.limit));
+  const std::optional<Standing> next = std::exchange(next_, std::nullopt);
+  if (next.has_value() && pass_ == nullptr) Advance(next->version, next->state);
+}
+
+void Retention::Tell(const absl::Status& status, const RetentionReport& report) {
+  const std::string round = absl::StrCat("round ", version_, ": ");
+  for (const absl::Status& fault : report.faults) {
+    if (fault != status) env_.log.Error(absl::StrCat(round, "the disk: ", fault.message()));
+  }
+  if (absl::IsDataLoss(status)) {
+    env_.log.Error(absl::StrCat(round,
+                                "no snapshot can be made from the disk, the state in memory "
+                                "goes on: ",
+                                status.message()));
+  } else if (!status.ok()) {
+    env_.log.Warning(absl::StrCat(round, "snapshot: ", status.message()));
+  }
+  if (report.made.has_value()) {
+    env_.log.Info(absl::StrCat(round, "snapshot of version ", *report.made,
+                               "; log and snapshots take ", report.bytes, " bytes"));
+  }
+  if (report.limit > policy_.keep_bytes && !std::exchange(limit_told_, true)) {
+    env_.log.Warning(absl::StrCat("peer.keep_bytes is ", policy_.keep_bytes,
+                                  ", the least that can "
+                                  "work for this run is ",
+                                  report.limit, " (two snapshots and five entries): that is used"));
+  }
+}
+
+}  // namespace atolld
