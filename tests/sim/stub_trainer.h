@@ -33,6 +33,9 @@ class StubTrainer final : public Trainer {
   // As SIGKILL to a worker: it is back, without memory, after `pause`.
   void Kill(absl::Duration pause);
 
+  // A fault of the machine's memory: one bit of the replica's theta, which it shares with this.
+  void FlipThetaBit(uint64_t value, int bit);
+
  private:
   void Configure();
   void Map(const v1::MapMemory& map);
