@@ -129,10 +129,10 @@ std::vector<ConfigField> ProcessFields(Config& c) {
        WholeNumber{&c.peer.snapshot_every, 1, kMillion}},
       {"peer", "keep_snapshots", "the log reaches back to the oldest kept",
        WholeNumber{&c.peer.keep_snapshots, 1, 1000}},
-      {"peer", "keep_bytes", "bytes of log and snapshots together; 0: no limit",
-       WholeNumber{&c.peer.keep_bytes, 0, kLargest}},
+      {"peer", "keep_bytes", "of log and snapshots together, \"20GB\"; 0: no limit",
+       ByteCount{&c.peer.keep_bytes, 0, kLargest}},
       {"peer", "donate_bytes_per_second", "what joiners may fetch from here; 0: no limit",
-       WholeNumber{&c.peer.donate_bytes_per_second, 0, kLargest}},
+       ByteCount{&c.peer.donate_bytes_per_second, 0, kLargest}},
       {"peer", "region", "peers of one region are close to each other; empty: one of its own",
        Text{&c.peer.region, TextForm::kId, true}},
 

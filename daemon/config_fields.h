@@ -42,6 +42,13 @@ struct TimeSpan {
   absl::Duration maximum;
 };
 
+// A whole number of bytes, or text with a unit: "20GB" (powers of ten), "64MiB" (powers of two).
+struct ByteCount {
+  uint64_t* at;
+  uint64_t minimum;
+  uint64_t maximum;  // at most 2^63 - 1
+};
+
 enum class TextForm {
   kOneOf,          // of `choices`
   kCodec,          // what compression's ParseCodecName takes
@@ -58,7 +65,7 @@ struct Text {
   std::vector<std::string> choices = {};
 };
 
-using FieldValue = std::variant<WholeNumber, RealNumber, Flag, TimeSpan, Text>;
+using FieldValue = std::variant<WholeNumber, RealNumber, Flag, TimeSpan, ByteCount, Text>;
 
 struct ConfigField {
   std::string section;

@@ -2,6 +2,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -107,6 +109,80 @@ absl::Status AssignValue(const ConfigField& field, const TimeSpan& span, const R
     return Refuse(field, must_be, absl::StrCat("\"", *text, "\""));
   }
   *span.at = value;
+  return absl::OkStatus();
+}
+
+struct ByteUnit {
+  absl::string_view name;
+  uint64_t bytes;
+};
+
+constexpr ByteUnit kByteUnits[] = {
+    {"TiB", uint64_t{1} << 40}, {"TB", 1000000000000}, {"GiB", uint64_t{1} << 30},
+    {"GB", 1000000000},         {"MiB", 1 << 20},      {"MB", 1000000},
+    {"KiB", 1 << 10},           {"kB", 1000},          {"B", 1},
+};
+
+// Digits alone, few enough that a unit times their number fits 64 bits.
+std::optional<uint64_t> ParseDigits(absl::string_view text, size_t most) {
+  uint64_t number = 0;
+  if (text.empty() || text.size() > most) return std::nullopt;
+  for (const char c : text) {
+    if (!absl::ascii_isdigit(static_cast<unsigned char>(c))) return std::nullopt;
+    number = number * 10 + static_cast<uint64_t>(c - '0');
+  }
+  return number;
+}
+
+// "64MiB", "1.5GB", "20 GB"; nothing if it is no whole number of bytes below 2^63.
+std::optional<uint64_t> ParseByteCount(absl::string_view text) {
+  const ByteUnit* unit = nullptr;
+  for (const ByteUnit& one : kByteUnits) {
+    if (unit == nullptr && absl::ConsumeSuffix(&text, one.name)) unit = &one;
+  }
+  if (unit == nullptr) return std::nullopt;
+  text = absl::StripTrailingAsciiWhitespace(text);
+  const size_t point = text.find('.');
+  const std::optional<uint64_t> whole = ParseDigits(text.substr(0, point), 18);
+  if (!whole || *whole > std::numeric_limits<int64_t>::max() / unit->bytes - 1) return std::nullopt;
+  uint64_t bytes = *whole * unit->bytes;
+  if (point == absl::string_view::npos) return bytes;
+  const absl::string_view digits = text.substr(point + 1);
+  const std::optional<uint64_t> fraction = ParseDigits(digits, 6);
+  if (!fraction) return std::nullopt;
+  uint64_t parts = 1;
+  for (size_t i = 0; i < digits.size(); ++i) parts *= 10;
+  if (*fraction * unit->bytes % parts != 0) return std::nullopt;
+  return bytes + *fraction * unit->bytes / parts;
+}
+
+// The largest unit in which it is a whole number.
+std::string FormatByteCount(uint64_t bytes) {
+  const ByteUnit* best = nullptr;
+  for (const ByteUnit& unit : kByteUnits) {
+    if (bytes == 0 || bytes % unit.bytes != 0 || unit.bytes == 1) continue;
+    if (best == nullptr || unit.bytes > best->bytes) best = &unit;
+  }
+  if (best == nullptr) return absl::StrCat(bytes);
+  return absl::StrCat("\"", bytes / best->bytes, best->name, "\"");
+}
+
+absl::Status AssignValue(const ConfigField& field, const ByteCount& count, const RawValue& raw) {
+  const std::string must_be =
+      absl::StrCat("a number of bytes from ", count.minimum, " to ", count.maximum,
+                   ", or one with its unit like \"20GB\" or \"64MiB\"");
+  std::optional<uint64_t> value;
+  std::string found = KindOf(raw);
+  if (const int64_t* number = std::get_if<int64_t>(&raw)) {
+    if (*number >= 0) value = static_cast<uint64_t>(*number);
+  } else if (const std::string* text = std::get_if<std::string>(&raw)) {
+    value = ParseByteCount(*text);
+    found = absl::StrCat("\"", *text, "\"");
+  }
+  if (!value.has_value() || *value < count.minimum || *value > count.maximum) {
+    return Refuse(field, must_be, found);
+  }
+  *count.at = *value;
   return absl::OkStatus();
 }
 
@@ -226,6 +302,7 @@ std::string FormatValue(const ConfigField& field) {
     std::string operator()(const TimeSpan& span) const {
       return TomlString(absl::FormatDuration(*span.at));
     }
+    std::string operator()(const ByteCount& count) const { return FormatByteCount(*count.at); }
     std::string operator()(const Text& text) const { return TomlString(*text.at); }
   };
   return std::visit(Visitor(), field.value);

@@ -1,5 +1,6 @@
 #include "worker/commands.h"
 
+#include <signal.h>
 #include <sys/prctl.h>
 
 #include <cstdio>

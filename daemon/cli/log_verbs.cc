@@ -1,6 +1,5 @@
-// `atoll log list` and `atoll log verify`.
+// `atoll log list` and `atoll log verify`; `atoll log replay` is in log_replay_verb.cc.
 #include <cstdio>
-#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -18,12 +17,6 @@ namespace atolld {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string Absolute(const std::string& path) {
-  std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
-  if (!normal.has_filename()) normal = normal.parent_path();  // "DIR/"
-  return normal.string();
-}
 
 struct Verified {
   std::string dir;
@@ -73,7 +66,7 @@ absl::StatusOr<Json> VerifyFolder(Files& files, const std::string& dir) {
 
 int Verify(const std::string& dir) {
   PosixFiles files;
-  const absl::StatusOr<Json> json = VerifyFolder(files, Absolute(dir));
+  const absl::StatusOr<Json> json = VerifyFolder(files, AbsoluteFolder(dir));
   if (!json.ok()) return Report(json.status(), kFailed);
   std::fputs(JsonText(*json).c_str(), stdout);
   return kDone;
@@ -84,7 +77,7 @@ absl::StatusOr<std::vector<v1::EntryHeader>> Headers(const CoordinatorAddress& s
   std::vector<v1::EntryHeader> headers;
   if (!source.dir.empty()) {
     PosixFiles files;
-    ASSIGN_OR_RETURN(const std::string folder, FurthestReplica(files, Absolute(source.dir)));
+    ASSIGN_OR_RETURN(const std::string folder, FurthestReplica(files, AbsoluteFolder(source.dir)));
     ASSIGN_OR_RETURN(const std::vector<LogEntryInfo> entries, ListLog(files, folder));
     for (const LogEntryInfo& entry : entries) headers.push_back(entry.header);
     return headers;
@@ -136,6 +129,8 @@ void AddLogVerbs(CommandLine& command_line) {
       ->add_option("--dir", verify->dir, "A peer's folder, or a local run's: then every peer's")
       ->required();
   verify_verb->add_flag("--json", verify->json, "Print as JSON; it always does");
+
+  AddLogReplayVerb(command_line);
 }
 
 }  // namespace atolld

@@ -73,6 +73,12 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
 
 }  // namespace
 
+std::string AbsoluteFolder(const std::string& path) {
+  std::filesystem::path normal = std::filesystem::absolute(path).lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();  // "DIR/"
+  return normal.string();
+}
+
 absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir) {
   if (!files.Exists(dir)) return absl::NotFoundError(absl::StrCat(dir, " does not exist"));
   if (files.Exists(GenesisPath(dir))) return std::vector<std::string>{dir};

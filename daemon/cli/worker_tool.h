@@ -21,6 +21,9 @@ struct GenerateRequest {
   uint64_t seed = 1337;
 };
 
+// A path as it was typed, "DIR/" or relative, as the files below take it.
+std::string AbsoluteFolder(const std::string& path);
+
 // The folders of the peers under `dir`, or `dir` itself if it is a peer's. NOT_FOUND if it is
 // neither.
 absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std::string& dir);

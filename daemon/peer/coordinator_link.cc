@@ -12,6 +12,9 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
+// Between two beats, however close the end of the coordinator's time is.
+constexpr absl::Duration kShortestBeat = absl::Milliseconds(10);
+
 bool IsFinal(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
          absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
@@ -100,15 +103,20 @@ void CoordinatorLink::ScheduleRedial() {
 
 void CoordinatorLink::Beat() {
   if (leaving_) return;
-  if (call_ != nullptr && env_.executor.Now() - last_heard_ > failure_timeout_) {
+  if (call_ != nullptr && env_.executor.Now() - last_heard_ >= failure_timeout_) {
     OnClosed(absl::DeadlineExceededError(
         absl::StrCat("nothing heard for ", absl::FormatDuration(failure_timeout_))));
   }
   SendProgress();
   // Four beats fit the time-out, so that one lost or late beat is no death. A second at most keeps
-  // the view live.
-  env_.executor.RunAfter(std::min(failure_timeout_ / 4, absl::Seconds(1)),
-                         guard_.Wrap([this] { Beat(); }));
+  // the view live. A coordinator that has been silent for long is found out when its time is over,
+  // not up to a beat later.
+  absl::Duration next = std::min(failure_timeout_ / 4, absl::Seconds(1));
+  if (call_ != nullptr) {
+    const absl::Duration left = last_heard_ + failure_timeout_ - env_.executor.Now();
+    next = std::min(next, std::max(left, kShortestBeat));
+  }
+  env_.executor.RunAfter(next, guard_.Wrap([this] { Beat(); }));
 }
 
 void CoordinatorLink::SendProgress() {
@@ -118,7 +126,8 @@ void CoordinatorLink::SendProgress() {
 }
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
-  if (call_ != nullptr && welcomed_) call_->Write(Pack(message));
+  // After its farewell nothing more may be written: the call is half-closed.
+  if (call_ != nullptr && welcomed_ && !leaving_) call_->Write(Pack(message));
 }
 
 void CoordinatorLink::Redial(const std::string& why) {

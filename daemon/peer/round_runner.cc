@@ -264,6 +264,17 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
       guard_.Wrap([this](ExchangeOutcome outcome) { OnOutcome(std::move(outcome)); });
   events.on_reducer_unreachable = guard_.Wrap(
       [this](std::string reducer, absl::Status why) { OnReducerUnreachable(reducer, why); });
+  events.on_shards_held = guard_.Wrap([this](std::vector<std::pair<uint32_t, uint32_t>> shards) {
+    v1::PeerMessage message;
+    v1::ShardsHeld* held = message.mutable_shards_held();
+    held->set_version(exchange_->version());
+    held->set_epoch(exchange_->epoch());
+    for (const auto& [shard, attempt] : shards) {
+      held->add_shards(shard);
+      held->add_attempts(attempt);
+    }
+    events_.send(message);
+  });
   server_->SetCurrent(nullptr);
   exchange_ = std::make_unique<Exchange>(env_, settings, plan, std::move(contribution), events);
   server_->SetCurrent(exchange_.get());

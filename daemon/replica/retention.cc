@@ -26,7 +26,7 @@ Retention::~Retention() = default;
 
 void Retention::Advance(uint64_t version, const Digest& state) {
   const Standing standing{version, state};
-  if (pass_ != nullptr) {
+  if (!idle()) {
     next_ = standing;
     return;
   }
@@ -58,33 +58,42 @@ void Retention::AfterSlice(const absl::StatusOr<bool>& over, absl::Time began) {
 void Retention::End(const absl::Status& status) {
   const std::shared_ptr<RetentionPass> pass = std::exchange(pass_, nullptr);
   const RetentionReport& report = pass->report();
-  Tell(status, report);
+  const absl::Status judged = Judge(status, report.fatal);
+  Tell(judged, report);
+  if (judged.ok()) offer_ = report.offer;
+  events_.on_pass(judged, report, HeaderAllowance(policy_, report.limit));
+  const std::optional<Standing> next = std::exchange(next_, std::nullopt);
+  if (next.has_value()) Advance(next->version, next->state);
+}
+
+absl::Status Retention::Judge(const absl::Status& status, BuildFault fault) {
   if (status.ok()) {
     failures_ = 0;
     not_before_ = 0;
-    offer_ = report.offer;
-  } else {
-    not_before_ =
-        version_ + std::min(kLongestWait, uint64_t{1} << std::min<uint64_t>(failures_, 6));
-    ++failures_;
+    in_doubt_.reset();
+    return status;
   }
-  events_.on_pass(status, report, HeaderAllowance(policy_, report.limit));
-  const std::optional<Standing> next = std::exchange(next_, std::nullopt);
-  if (next.has_value() && pass_ == nullptr) Advance(next->version, next->state);
+  not_before_ = version_ + std::min(kLongestWait, uint64_t{1} << std::min<uint64_t>(failures_, 6));
+  ++failures_;
+  if (fault != BuildFault::kState || in_doubt_.value_or(version_) != version_) return status;
+  in_doubt_ = version_;
+  return absl::AbortedError(status.message());
 }
 
 void Retention::Tell(const absl::Status& status, const RetentionReport& report) {
   const std::string round = absl::StrCat("round ", version_, ": ");
   for (const absl::Status& fault : report.faults) {
-    if (fault != status) env_.log.Error(absl::StrCat(round, "the disk: ", fault.message()));
+    if (fault.message() == status.message()) continue;  // told below
+    env_.log.Error(absl::StrCat(round, "the disk: ", fault.message()));
   }
   if (absl::IsDataLoss(status)) {
-    env_.log.Error(absl::StrCat(round,
-                                "no snapshot can be made from the disk, the state in memory "
-                                "goes on: ",
-                                status.message()));
+    env_.log.Error(absl::StrCat(round, "the disk can make no snapshot any more, the state in ",
+                                "memory goes on: ", status.message()));
+  } else if (absl::IsAborted(status)) {
+    env_.log.Error(absl::StrCat(
+        round, "disk and memory disagree, the next commit will tell: ", status.message()));
   } else if (!status.ok()) {
-    env_.log.Warning(absl::StrCat(round, "snapshot: ", status.message()));
+    env_.log.Warning(absl::StrCat(round, status.message()));
   }
   if (report.made.has_value()) {
     env_.log.Info(absl::StrCat(round, "snapshot of version ", *report.made,
@@ -92,9 +101,8 @@ void Retention::Tell(const absl::Status& status, const RetentionReport& report) 
   }
   if (report.limit > policy_.keep_bytes && !std::exchange(limit_told_, true)) {
     env_.log.Warning(absl::StrCat("peer.keep_bytes is ", policy_.keep_bytes,
-                                  ", the least that can "
-                                  "work for this run is ",
-                                  report.limit, " (two snapshots and five entries): that is used"));
+                                  "; the least that can work for this run is ", report.limit,
+                                  " (two snapshots and five entries), that is used"));
   }
 }
 

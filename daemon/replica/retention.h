@@ -25,8 +25,9 @@ class Retention {
   struct Events {
     // A pass is over, well or not; what it found to be wrong has been written to the log. The owner
     // then compacts the log (Replica::CompactLog with `header_allowance`). DATA_LOSS: no snapshot
-    // can be made from the disk any more; the live state is not touched by that
-    // (Replica::SaveState).
+    // can be made from the disk any more, and the live state is known to be right: the owner saves
+    // that one (Replica::SaveState) before it calls Advance again. ABORTED: disk and memory
+    // disagree, and it is not known yet which of them is right.
     std::function<void(const absl::Status& status, const RetentionReport& report,
                        uint64_t header_allowance)>
         on_pass;
@@ -58,6 +59,7 @@ class Retention {
   void RunSlice();
   void AfterSlice(const absl::StatusOr<bool>& over, absl::Time began);
   void End(const absl::Status& status);
+  absl::Status Judge(const absl::Status& status, BuildFault fault);
   void Tell(const absl::Status& status, const RetentionReport& report);
 
   const Env env_;
@@ -71,6 +73,7 @@ class Retention {
   std::optional<Standing> next_;
   uint64_t failures_ = 0;  // in a row
   uint64_t not_before_ = 0;
+  std::optional<uint64_t> in_doubt_;  // version at which the disk led to another state than memory
   bool limit_told_ = false;
   v1::Offer offer_;
   CallbackGuard guard_;

@@ -37,10 +37,10 @@ absl::StatusOr<bool> RetentionPass::Step() {
     case Phase::kBuild:
       RETURN_IF_ERROR(Build());
       break;
-    case Phase::kDone:
+    case Phase::kFinished:
       break;
   }
-  return phase_ == Phase::kDone;
+  return phase_ == Phase::kFinished;
 }
 
 absl::Status RetentionPass::Survey() {
@@ -50,7 +50,10 @@ absl::Status RetentionPass::Survey() {
   newest_ = nullptr;
   RETURN_IF_ERROR(OpenSnapshots(&fault));
   if (newest_ == nullptr) {
-    if (absl::IsDataLoss(fault)) report_.faults.push_back(fault);
+    if (absl::IsDataLoss(fault)) {
+      report_.faults.push_back(fault);
+      report_.fatal = BuildFault::kBase;
+    }
     return fault;
   }
   sizes_ = SizesOf(newest_->info(), stored_.snapshots.rbegin()->second);
@@ -140,6 +143,7 @@ absl::Status RetentionPass::Build() {
   const bool older = base > stored_.snapshots.begin()->first;
   if (!older || (fault != BuildFault::kBase && fault != BuildFault::kState)) {
     if (fault != BuildFault::kNone) report_.faults.push_back(done.status());
+    report_.fatal = fault;
     return done.status();
   }
   if (fault == BuildFault::kBase) {
@@ -214,7 +218,7 @@ absl::Status RetentionPass::Finish() {
   } else {
     ASSIGN_OR_RETURN(report_.offer, std::move(offer));
   }
-  phase_ = Phase::kDone;
+  phase_ = Phase::kFinished;
   return absl::OkStatus();
 }
 

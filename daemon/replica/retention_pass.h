@@ -30,6 +30,8 @@ struct RetentionReport {
   // What on the disk was found to be wrong, DATA_LOSS each, names the file. A fault that an older
   // snapshot made good is told too; its file was put aside, or removed where bytes are limited.
   std::vector<absl::Status> faults;
+  // Of these the one that ended the pass, if it did.
+  BuildFault fatal = BuildFault::kNone;
   uint64_t bytes = 0;  // that log and snapshots take now
   uint64_t limit = 0;  // of them; 0: none
   // What the directory offers now.
@@ -54,7 +56,7 @@ class RetentionPass {
   const RetentionReport& report() const { return report_; }
 
  private:
-  enum class Phase { kSurvey, kCheckNewest, kBuild, kDone };
+  enum class Phase { kSurvey, kCheckNewest, kBuild, kFinished };
 
   absl::Status Survey();
   absl::Status OpenSnapshots(absl::Status* fault);

@@ -67,11 +67,11 @@ absl::StatusOr<bool> SnapshotBuild::Step() {
     case Phase::kCopy:
       status = Copy();
       break;
-    case Phase::kDone:
+    case Phase::kFinished:
       break;
   }
   if (!status.ok()) return Annotate(status, absl::StrCat("snapshot of version ", version_));
-  return phase_ == Phase::kDone;
+  return phase_ == Phase::kFinished;
 }
 
 absl::Status SnapshotBuild::Blame(BuildFault fault, const absl::Status& status) {
@@ -257,7 +257,7 @@ absl::Status SnapshotBuild::Copy() {
   }
   if (next_block_ < map.blocks()) return absl::OkStatus();
   RETURN_IF_ERROR(writer_->Finish(path_));
-  phase_ = Phase::kDone;
+  phase_ = Phase::kFinished;
   return absl::OkStatus();
 }
 

@@ -51,7 +51,7 @@ class SnapshotBuild {
 
  private:
   struct TailEntry;
-  enum class Phase { kTail, kBlocks, kCopy, kDone };
+  enum class Phase { kTail, kBlocks, kCopy, kFinished };
 
   absl::Status OpenChain();
   absl::Status CheckTail();

@@ -40,20 +40,31 @@ class SimCall final : public Call {
 
 SimConnection::SimConnection(SimNetwork& network, std::string method, Party client, Party server,
                              const void* listener)
-    : network_(network), method_(std::move(method)), listener_(listener) {
+    : network_(network),
+      serial_(++network.serials_),
+      method_(std::move(method)),
+      listener_(listener),
+      dialled_(network.events_.now()) {
+  links_[kClient] = &network.links_.Of(client.process, server.process);
+  links_[kServer] = links_[kClient]->back;
   ends_[kClient].party = std::move(client);
   ends_[kServer].party = std::move(server);
+  network.connections_.emplace_hint(network.connections_.end(), serial_, this);
 }
+
+SimConnection::~SimConnection() { network_.connections_.erase(serial_); }
 
 std::unique_ptr<Call> SimConnection::MakeCall(Side side) {
   ends_[side].attached = true;
   return std::make_unique<SimCall>(shared_from_this(), side);
 }
 
-// Runs `task` as an event of the process at `side`.
-void SimConnection::On(Side side, absl::Duration delay, Task task) {
-  network_.events_.Schedule(delay, ends_[side].party.owner,
-                            [self = shared_from_this(), task = std::move(task)] { task(); });
+// Runs `function` as an event of the process at `side`.
+template <typename Function>
+void SimConnection::On(Side side, absl::Duration delay, Function function) {
+  network_.events_.Schedule(
+      delay, ends_[side].party.owner,
+      [self = shared_from_this(), function = std::move(function)]() mutable { function(); });
 }
 
 void SimConnection::Start(Side side, Call::Events events) {
@@ -62,7 +73,9 @@ void SimConnection::Start(Side side, Call::Events events) {
   end.started = true;
   end.events = std::make_shared<Call::Events>(std::move(events));
   if (end.verdict.has_value()) CloseLater(side, absl::ZeroDuration(), *end.verdict);
-  On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
+  if (end.end.has_value()) {
+    On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
+  }
 }
 
 void SimConnection::Read(Side side) {
@@ -71,10 +84,13 @@ void SimConnection::Read(Side side) {
   if (end.closed) return;
   CHECK(!end.reading);  // at most one Read may be outstanding
   end.reading = true;
-  On(side, absl::ZeroDuration(), [this, side] {
-    Deliver(side);
-    CheckEnd(side);
-  });
+  if (!end.inbox.empty()) {
+    end.reading = false;
+    end.delivering = true;
+    On(side, absl::ZeroDuration(), [this, side] { Hand(side); });
+  } else if (end.end.has_value()) {
+    On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
+  }
 }
 
 void SimConnection::Write(Side side, Frame frame) {
@@ -82,10 +98,18 @@ void SimConnection::Write(Side side, Frame frame) {
   CHECK(end.started);
   CHECK(!end.finishing);
   if (broken_) return;
+  if (WireBytes(frame) > kSimMaxMessageBytes) return RefuseToSend(side);
   end.unsent += WireBytes(frame);
   network_.max_unsent_ = std::max<uint64_t>(network_.max_unsent_, end.unsent);
   end.queue.push_back(std::move(frame));
   Pump(side);
+}
+
+void SimConnection::RefuseToSend(Side side) {
+  broken_ = true;
+  const absl::Status status = absl::ResourceExhaustedError("a message beyond the limit");
+  CloseLater(side, absl::ZeroDuration(), status);
+  Tell(Opposite(side), side == kServer ? status : absl::CancelledError("the client gave up"));
 }
 
 void SimConnection::Finish(Side side, absl::Status status) {
@@ -101,15 +125,28 @@ void SimConnection::Detach(Side side) {
   End& end = ends_[side];
   end.attached = false;
   const auto events = std::move(end.events);  // dies last: its captures may hold anything
-  if (side == kClient) network_.events_.Cancel(deadline_);
-  const bool over = side == kClient ? end.closed : end.finish_sent;
-  end.closed = true;
+  const bool was_closed = std::exchange(end.closed, true);
   end.inbox.clear();
-  if (over || broken_) return;
+  if (side == kClient) OverForClient();
+  if (broken_) return;
+  if (side == kServer && was_closed) {
+    // The client had half-closed: what is queued goes out, and a status after it.
+    if (!end.finishing) Finish(side, absl::OkStatus());
+    return;
+  }
+  if (side == kClient ? was_closed : end.finish_sent) return;
   broken_ = true;
-  const Side other = Opposite(side);
-  CloseLater(other, network_.Delay(end.party.process, ends_[other].party.process),
-             absl::CancelledError("the other end cancelled the call"));
+  Tell(Opposite(side), side == kServer ? absl::UnavailableError("the server let the call go")
+                                       : absl::CancelledError("the client cancelled the call"));
+}
+
+void SimConnection::OverForClient() {
+  network_.events_.Cancel(deadline_);
+  if (!record_.has_value()) return;
+  SimRecordedCall recorded = *std::exchange(record_, std::nullopt);
+  recorded.finished = ends_[kClient].finish_sent && recorded.frames.size() <= record_limit_;
+  if (recorded.frames.size() > record_limit_) recorded.frames.resize(record_limit_);
+  if (!recorded.frames.empty()) network_.ReplayLater(std::move(recorded));
 }
 
 // Hands the next frame to the link if the window allows it, and the half-close or status after the
@@ -117,12 +154,11 @@ void SimConnection::Detach(Side side) {
 void SimConnection::Pump(Side side) {
   End& end = ends_[side];
   if (broken_ || end.transmitting || end.finish_sent) return;
-  const std::string& to = Other(side).party.process;
   if (end.queue.empty()) {
     if (!end.finishing) return;
     end.finish_sent = true;
     Arrive(side, [this, side] {
-      Other(side).end = ends_[side].finish_status;
+      ends_[Opposite(side)].end = ends_[side].finish_status;
       CheckEnd(Opposite(side));
     });
     On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
@@ -132,7 +168,7 @@ void SimConnection::Pump(Side side) {
   if (end.in_flight != 0 && end.in_flight + bytes > network_.settings_.window_bytes) return;
   end.transmitting = true;
   end.in_flight += bytes;
-  On(side, network_.Reserve(end.party.process, to, bytes), [this, side] { Transmitted(side); });
+  On(side, network_.links_.Reserve(*links_[side], bytes), [this, side] { Transmitted(side); });
 }
 
 void SimConnection::Transmitted(Side side) {
@@ -142,57 +178,81 @@ void SimConnection::Transmitted(Side side) {
   Frame frame = std::move(end.queue.front());
   end.queue.pop_front();
   const uint64_t bytes = WireBytes(frame);
-  const bool was_above = end.unsent > kSimLowWaterBytes;
   end.unsent -= bytes;
   end.sent += bytes;
-  Arrive(side, [this, side, frame = std::move(frame)] {
-    End& other = Other(side);
-    if (other.closed) return;
-    other.inbox.push_back(frame);
-    Deliver(Opposite(side));
-  });
-  network_.CountSent(end.party.process, Other(side).party.process, bytes);
-  if (was_above && end.unsent <= kSimLowWaterBytes) {
-    On(side, absl::ZeroDuration(), [this, side] {
-      const std::shared_ptr<Call::Events> events = ends_[side].events;
-      if (events != nullptr && !ends_[side].closed && events->on_writable) events->on_writable();
-    });
+  // One more than the limit tells that there was more.
+  if (side == kClient && record_.has_value() && record_->frames.size() <= record_limit_) {
+    record_->frames.push_back(frame);
   }
+  Arrive(side, [this, side, frame = std::move(frame)]() mutable {
+    End& other = ends_[Opposite(side)];
+    if (other.closed) return;
+    other.inbox.push_back(std::move(frame));
+    if (side == kServer && other.inbox.size() == 1) Taken(kClient);
+    if (other.started && other.reading) Hand(Opposite(side));
+  });
+  network_.CountSent(*links_[side], bytes);
   Pump(side);
+  if (end.unsent > kSimLowWaterBytes || end.closed) return;
+  const std::shared_ptr<Call::Events> events = end.events;
+  if (events != nullptr && events->on_writable) events->on_writable();
 }
 
 void SimConnection::Arrive(Side from, Task task) {
+  ends_[from].wire.emplace_back(std::move(task), false);
+  Travel(from);
+}
+
+void SimConnection::Tell(Side to, absl::Status status) {
+  ends_[Opposite(to)].wire.emplace_back(
+      [this, to, status = std::move(status)] { CloseNow(to, status); }, true);
+  Travel(Opposite(to));
+}
+
+void SimConnection::Travel(Side from) {
   End& end = ends_[from];
   const absl::Duration now = network_.events_.now();
-  const absl::Duration delay = network_.Delay(end.party.process, Other(from).party.process);
-  end.last_arrival = std::max(end.last_arrival, now + delay);
-  On(Opposite(from), end.last_arrival - now, [this, task = std::move(task)] {
-    if (!broken_) task();
+  end.last_arrival = std::max(end.last_arrival, now + network_.links_.Delay(*links_[from]));
+  On(Opposite(from), end.last_arrival - now, [this, from] { ArriveNext(from); });
+}
+
+void SimConnection::ArriveNext(Side from) {
+  SimLink& link = *links_[from];
+  if (link.Held(network_.events_.now())) {
+    link.waiting.emplace_back(weak_from_this(), from);
+    return;
+  }
+  std::deque<std::pair<Task, bool>>& wire = ends_[from].wire;
+  const auto [task, always] = std::move(wire.front());
+  wire.pop_front();
+  if (always || !broken_) task();
+}
+
+// Tells the sender that the first frame of the inbox takes up the window no longer. A server's is
+// taken by the process alone; a client's end reads one frame ahead.
+void SimConnection::Taken(Side side) {
+  const uint64_t bytes = WireBytes(ends_[side].inbox.front());
+  Arrive(side, [this, sender = Opposite(side), bytes] {
+    ends_[sender].in_flight -= bytes;
+    Pump(sender);
   });
 }
 
-void SimConnection::Deliver(Side side) {
+// Gives the first frame of the inbox to the process.
+void SimConnection::Hand(Side side) {
   End& end = ends_[side];
-  if (!end.started || !end.reading || end.inbox.empty() || end.closed) return;
-  end.reading = false;
-  end.delivering = true;
-  On(side, absl::ZeroDuration(), [this, side] {
-    End& receiver = ends_[side];
-    receiver.delivering = false;
-    if (receiver.closed || receiver.inbox.empty()) return;
-    Frame frame = std::move(receiver.inbox.front());
-    receiver.inbox.pop_front();
-    const uint64_t bytes = WireBytes(frame);
-    const Side sender = Opposite(side);
-    On(sender, network_.Delay(receiver.party.process, ends_[sender].party.process),
-       [this, sender, bytes] {
-         ends_[sender].in_flight -= bytes;
-         Pump(sender);
-       });
+  end.reading = end.delivering = false;
+  if (end.closed || end.inbox.empty()) return;
+  if (side == kServer) Taken(side);
+  Frame frame = std::move(end.inbox.front());
+  end.inbox.pop_front();
+  network_.events_.MixIntoDigest(WireBytes(frame));
+  if (side == kClient && !end.inbox.empty()) Taken(side);
+  if (end.end.has_value()) {
     On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
-    const std::shared_ptr<Call::Events> events = receiver.events;
-    if (events != nullptr && events->on_frame) events->on_frame(std::move(frame));
-  });
+  }
+  const std::shared_ptr<Call::Events> events = end.events;
+  if (events != nullptr && events->on_frame) events->on_frame(std::move(frame));
 }
 
 void SimConnection::CheckEnd(Side side) {
@@ -212,7 +272,7 @@ void SimConnection::CloseNow(Side side, absl::Status status) {
   }
   end.closed = true;
   end.inbox.clear();
-  if (side == kClient) network_.events_.Cancel(deadline_);
+  if (side == kClient) OverForClient();
   const std::shared_ptr<Call::Events> events = end.events;
   if (events != nullptr && events->on_closed) events->on_closed(std::move(status));
 }
@@ -228,26 +288,47 @@ void SimConnection::SetDeadline(absl::Duration deadline) {
         if (ends_[kClient].closed) return;
         if (!broken_) {
           broken_ = true;
-          CloseLater(kServer,
-                     network_.Delay(ends_[kClient].party.process, ends_[kServer].party.process),
-                     absl::CancelledError("the call's deadline has passed"));
+          Tell(kServer, absl::CancelledError("the call's deadline has passed"));
         }
         CloseNow(kClient, absl::DeadlineExceededError("the call's deadline has passed"));
       });
+}
+
+void SimConnection::Record(size_t frames) {
+  record_limit_ = frames;
+  record_.emplace();
+  record_->process = ends_[kClient].party.process;
+  record_->address = ends_[kServer].party.address;
+  record_->method = method_;
 }
 
 void SimConnection::Break(const std::string& why) {
   if (broken_) return;
   broken_ = true;
   for (const Side side : {kClient, kServer}) {
-    CloseLater(side, network_.Delay(Other(side).party.process, ends_[side].party.process),
-               absl::UnavailableError(why));
+    CloseLater(side, network_.links_.Delay(*links_[Opposite(side)]), absl::UnavailableError(why));
+  }
+}
+
+void SimConnection::Refuse(const std::string& why) {
+  if (broken_) return;
+  broken_ = true;
+  Tell(kClient, absl::UnavailableError(why));
+}
+
+// Also where one end is over and its last word to the other is held.
+void SimConnection::Lose(const std::string& why) {
+  broken_ = true;
+  for (const Side side : {kClient, kServer}) {
+    CloseLater(side, absl::ZeroDuration(), absl::UnavailableError(why));
   }
 }
 
 void SimConnection::DropOwner(SimEventQueue::Owner owner) {
   for (const Side side : {kClient, kServer}) {
-    if (ends_[side].party.owner == owner) Break("the process at the other end is gone");
+    if (ends_[side].party.owner != owner || broken_) continue;
+    broken_ = true;
+    Tell(Opposite(side), absl::UnavailableError("the process at the other end is gone"));
   }
 }
 

@@ -1,9 +1,10 @@
 // One simulated call: two ends, each with its queue out, its window and its inbox.
 //
-// A server's end whose client has half-closed hears on_closed(OK) when all was read and it asks for
-// more (or has finished); what it still writes before its Finish goes out all the same, as over
-// gRPC. A client hears the server's status once all frames before it were read. A break or a cancel
-// drops what was not yet read.
+// What one end sends waits in that direction's wire, in order, and each arrival takes the first: so
+// neither jitter nor a held link can change the order. A server's end whose client has half-closed
+// hears on_closed(OK) when all was read and it asks for more (or has finished); what it still
+// writes before its Finish goes out all the same, as over gRPC. A client hears the server's status
+// once all frames before it were read. A break or a cancel drops what was not yet read.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,13 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/env.h"
-#include "tests/sim/sim_executor.h"
+#include "tests/sim/sim_events.h"
+#include "tests/sim/sim_links.h"
 #include "tests/sim/sim_transport.h"
 
 namespace atolld {
@@ -33,9 +36,12 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   // `listener` tells calls of one listener apart, and is never followed.
   SimConnection(SimNetwork& network, std::string method, Party client, Party server,
                 const void* listener);
+  ~SimConnection();
 
   const std::string& method() const { return method_; }
   bool AcceptedThrough(const void* listener) const { return listener_ == listener; }
+  absl::Duration dialled() const { return dialled_; }
+  SimLink& link(Side from) const { return *links_[from]; }
 
   std::unique_ptr<Call> MakeCall(Side side);
 
@@ -51,10 +57,13 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
 
   // What the network does.
   void SetDeadline(absl::Duration deadline);
-  void Break(const std::string& why);  // both ends hear of it after the latency
+  void Record(size_t frames);           // so that it can be made again once it is over
+  void Break(const std::string& why);   // both ends hear of it after the latency
+  void Refuse(const std::string& why);  // the server's machine tells the client
+  void Lose(const std::string& why);    // each end finds out by itself, now
   void DropOwner(SimEventQueue::Owner owner);
-  void CloseLater(Side side, absl::Duration delay, absl::Status status);
   void Arrive(Side from, Task task);  // runs it at the other end, after what was sent before
+  void Travel(Side from);             // one more of `from`'s wire is under way
   bool Between(const std::string& a, const std::string& b) const;
   bool broken() const { return broken_; }
   bool started(Side side) const { return ends_[side].started; }
@@ -78,6 +87,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     bool finishing = false;
     bool finish_sent = false;
     absl::Status finish_status;
+    std::deque<std::pair<Task, bool>> wire;  // true: also once the call is broken
     absl::Duration last_arrival;
 
     // In.
@@ -88,22 +98,33 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     std::optional<absl::Status> verdict;  // a break or cancel that came before Start
   };
 
-  End& Other(Side side) { return ends_[1 - side]; }
   static Side Opposite(Side side) { return side == kClient ? kServer : kClient; }
   void Pump(Side side);
   void Transmitted(Side side);
-  void Deliver(Side side);
+  void RefuseToSend(Side side);
+  void ArriveNext(Side from);
+  void Taken(Side side);
+  void Hand(Side side);
   void CheckEnd(Side side);
   void CloseNow(Side side, absl::Status status);
-  void On(Side side, absl::Duration delay, Task task);
+  void CloseLater(Side side, absl::Duration delay, absl::Status status);
+  void Tell(Side to, absl::Status status);  // over the wire, that the call is over
+  void OverForClient();
+  template <typename Function>
+  void On(Side side, absl::Duration delay, Function function);
 
   SimNetwork& network_;
+  const uint64_t serial_;
   const std::string method_;
   const void* const listener_;
+  const absl::Duration dialled_;
 
   bool broken_ = false;
   SimEventQueue::Id deadline_ = 0;
   End ends_[2];
+  SimLink* links_[2];  // from each end to the other
+  std::optional<SimRecordedCall> record_;
+  size_t record_limit_ = 0;
 };
 
 }  // namespace atolld

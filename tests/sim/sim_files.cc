@@ -1,13 +1,16 @@
 #include "tests/sim/sim_files.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
-#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
+
+using Kind = SimWrite::Kind;
 
 std::string Clean(const std::string& path) {
   std::string clean = path;
@@ -15,65 +18,41 @@ std::string Clean(const std::string& path) {
   return clean;
 }
 
-std::string ParentOf(const std::string& path) {
+absl::Status NotFound(const std::string& path) {
+  return absl::NotFoundError(absl::StrCat(path, ": no such file or directory"));
+}
+
+}  // namespace
+
+std::string SimParentOf(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos || slash == 0) return "/";
   return path.substr(0, slash);
 }
 
-absl::Status NotFound(const std::string& path) {
-  return absl::NotFoundError(absl::StrCat(path, ": no such file or directory"));
-}
-
 class SimReadableFile final : public ReadableFile {
  public:
-  SimReadableFile(std::string path, std::shared_ptr<const std::string> owner, uint64_t size)
-      : path_(std::move(path)), bytes_(std::move(owner)), size_(size) {}
+  SimReadableFile(SimDisk& disk, std::string path, std::shared_ptr<const SimDisk::Inode> inode)
+      : disk_(disk),
+        life_(disk.life_),
+        path_(std::move(path)),
+        inode_(std::move(inode)),
+        size_(inode_->bytes.size()) {}
 
   uint64_t size() const override { return size_; }
 
   absl::Status ReadAt(uint64_t offset, absl::Span<uint8_t> out) const override {
-    if (offset > bytes_->size() || out.size() > bytes_->size() - offset) {
+    RETURN_IF_ERROR(disk_.CheckLife(life_, path_));
+    const std::string& bytes = inode_->bytes;
+    if (offset > bytes.size() || out.size() > bytes.size() - offset) {
       return absl::OutOfRangeError(absl::StrCat(path_, ": read past the end at ", offset));
     }
-    std::copy_n(bytes_->begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
-    return absl::OkStatus();
-  }
-
- private:
-  const std::string path_;
-  const std::shared_ptr<const std::string> bytes_;
-  const uint64_t size_;
-};
-
-}  // namespace
-
-class SimWritableFile final : public WritableFile {
- public:
-  SimWritableFile(SimDisk& disk, std::string path, std::shared_ptr<SimDisk::Inode> inode)
-      : disk_(disk), life_(disk.life_), path_(std::move(path)), inode_(std::move(inode)) {}
-
-  absl::Status Append(absl::Span<const uint8_t> bytes) override {
-    if (life_ != disk_.life_)
-      return absl::UnavailableError(absl::StrCat(path_, ": process is dead"));
-    uint64_t room = bytes.size();
-    if (disk_.capacity_ != UINT64_MAX)
-      room = disk_.capacity_ - std::min(disk_.capacity_, disk_.used());
-    // A full disk takes what fits: the caller finds half a record there.
-    const size_t fits = static_cast<size_t>(std::min<uint64_t>(room, bytes.size()));
-    inode_->bytes.append(reinterpret_cast<const char*>(bytes.data()), fits);
-    ++disk_.writes_;
-    if (fits < bytes.size()) {
-      return absl::ResourceExhaustedError(absl::StrCat(path_, ": no space left on device"));
+    if (disk_.random_.Chance(disk_.read_probability_)) return Annotate(disk_.read_status_, path_);
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
+    if (!out.empty() && disk_.random_.Chance(disk_.flip_probability_)) {
+      const uint64_t bit = disk_.random_.Below(8 * out.size());
+      out[bit / 8] = static_cast<uint8_t>(out[bit / 8] ^ (1u << (bit % 8)));
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status Sync() override {
-    if (life_ != disk_.life_)
-      return absl::UnavailableError(absl::StrCat(path_, ": process is dead"));
-    inode_->durable = inode_->bytes;
-    ++disk_.writes_;
     return absl::OkStatus();
   }
 
@@ -81,145 +60,167 @@ class SimWritableFile final : public WritableFile {
   SimDisk& disk_;
   const uint64_t life_;
   const std::string path_;
+  const std::shared_ptr<const SimDisk::Inode> inode_;
+  const uint64_t size_;
+};
+
+class SimWritableFile final : public WritableFile {
+ public:
+  SimWritableFile(SimDisk& disk, std::string path, std::shared_ptr<SimDisk::Inode> inode)
+      : disk_(disk), life_(disk.life_), path_(std::move(path)), inode_(std::move(inode)) {}
+
+  absl::Status Append(absl::Span<const uint8_t> bytes) override {
+    const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    bool made = false;
+    const auto make = [&] {
+      made = true;
+      return AppendPart(text);
+    };
+    const absl::Status status = disk_.Change(Kind::kAppend, path_, life_, make);
+    if (!made && life_ == disk_.life_) {
+      // A write that fails may have come a part of the way.
+      AppendPart(text.substr(0, static_cast<size_t>(disk_.random_.Below(bytes.size()))))
+          .IgnoreError();
+    }
+    return status;
+  }
+
+  absl::Status Sync() override {
+    return disk_.Change(Kind::kSync, path_, life_, [&] {
+      disk_.Sync(*inode_);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  absl::Status AppendPart(absl::string_view bytes) {
+    disk_.last_append_ = inode_;
+    disk_.last_append_start_ = inode_->bytes.size();
+    return disk_.Append(*inode_, path_, bytes);
+  }
+
+  SimDisk& disk_;
+  const uint64_t life_;
+  const std::string path_;
   const std::shared_ptr<SimDisk::Inode> inode_;
 };
 
-void SimDisk::CrashNow(Crash crash) {
-  ++life_;
-  if (crash == Crash::kKeepUnsynced) {
-    for (auto& [name, inode] : names_) inode->durable = inode->bytes;
-    durable_names_ = names_;
-  }
-  names_ = durable_names_;
-  for (auto& [name, inode] : names_) inode->bytes = inode->durable;
-}
-
-void SimDisk::Wipe() {
-  ++life_;
-  names_.clear();
-  durable_names_.clear();
-  directories_ = {"/"};
-}
-
-uint64_t SimDisk::used() const {
-  uint64_t total = 0;
-  for (const auto& [name, inode] : names_) total += inode->bytes.size();
-  return total;
-}
-
-bool SimDisk::FlipBit(const std::string& path, uint64_t offset, int bit) {
-  const auto found = names_.find(Clean(path));
-  if (found == names_.end() || offset >= found->second->bytes.size()) return false;
-  const char mask = static_cast<char>(1 << bit);
-  Inode& inode = *found->second;
-  inode.bytes[offset] = static_cast<char>(inode.bytes[offset] ^ mask);
-  if (offset < inode.durable.size()) {
-    inode.durable[offset] = static_cast<char>(inode.durable[offset] ^ mask);
-  }
-  return true;
-}
-
-absl::Status SimFiles::CheckLife(const std::string& path) const {
-  if (life_ != disk_.life_) return absl::UnavailableError(absl::StrCat(path, ": process is dead"));
-  return absl::OkStatus();
-}
-
 absl::Status SimFiles::CheckParent(const std::string& path) const {
-  RETURN_IF_ERROR(CheckLife(path));
-  if (disk_.directories_.count(ParentOf(path)) == 0) return NotFound(path);
+  RETURN_IF_ERROR(disk_.CheckLife(life_, path));
+  if (disk_.directories_.count(SimParentOf(path)) == 0) return NotFound(path);
   return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> SimFiles::Create(const std::string& path) {
-  RETURN_IF_ERROR(CheckParent(path));
-  ++disk_.writes_;
-  std::shared_ptr<SimDisk::Inode>& inode = disk_.names_[path];
-  if (inode == nullptr) inode = std::make_shared<SimDisk::Inode>();
-  inode->bytes.clear();
-  return std::make_unique<SimWritableFile>(disk_, path, inode);
+  return Open(path, true);
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> SimFiles::OpenToAppend(const std::string& path) {
+  return Open(path, false);
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> SimFiles::Open(const std::string& path, bool empty) {
   RETURN_IF_ERROR(CheckParent(path));
-  ++disk_.writes_;
-  std::shared_ptr<SimDisk::Inode>& inode = disk_.names_[path];
-  if (inode == nullptr) inode = std::make_shared<SimDisk::Inode>();
-  return std::make_unique<SimWritableFile>(disk_, path, inode);
+  const auto found = disk_.names_.find(path);
+  if (!empty && found != disk_.names_.end()) {
+    return std::make_unique<SimWritableFile>(disk_, path, found->second);
+  }
+  std::shared_ptr<SimDisk::Inode> inode;
+  RETURN_IF_ERROR(disk_.Change(Kind::kCreate, path, life_, [&] {
+    inode = disk_.FileAt(path);
+    if (empty) disk_.Resize(*inode, 0);
+    return absl::OkStatus();
+  }));
+  return std::make_unique<SimWritableFile>(disk_, path, std::move(inode));
 }
 
 absl::StatusOr<std::unique_ptr<ReadableFile>> SimFiles::OpenToRead(const std::string& path) {
-  RETURN_IF_ERROR(CheckLife(path));
+  RETURN_IF_ERROR(disk_.CheckLife(life_, path));
   const auto found = disk_.names_.find(path);
   if (found == disk_.names_.end()) return NotFound(path);
-  const std::shared_ptr<SimDisk::Inode>& inode = found->second;
-  return std::make_unique<SimReadableFile>(
-      path, std::shared_ptr<const std::string>(inode, &inode->bytes), inode->bytes.size());
+  return std::make_unique<SimReadableFile>(disk_, path, found->second);
 }
 
 absl::Status SimFiles::Rename(const std::string& from, const std::string& to) {
   RETURN_IF_ERROR(CheckParent(to));
-  auto node = disk_.names_.extract(from);
-  if (node.empty()) return NotFound(from);
-  ++disk_.writes_;
-  disk_.names_[to] = std::move(node.mapped());
-  return absl::OkStatus();
+  const auto found = disk_.names_.find(from);
+  if (found == disk_.names_.end()) return NotFound(from);
+  const std::shared_ptr<SimDisk::Inode> inode = found->second;
+  return disk_.Change(Kind::kRename, to, life_, [&] {
+    if (from == to) return absl::OkStatus();
+    disk_.Unname(from);
+    disk_.Name(to, inode);
+    disk_.name_changes_.push_back({from, to, inode});
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SimFiles::Remove(const std::string& path) {
-  RETURN_IF_ERROR(CheckLife(path));
-  ++disk_.writes_;
-  disk_.names_.erase(path);
-  return absl::OkStatus();
+  return disk_.Change(Kind::kRemove, path, life_, [&] {
+    if (disk_.names_.count(path) == 0) return absl::OkStatus();
+    disk_.Unname(path);
+    disk_.name_changes_.push_back({path, "", nullptr});
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SimFiles::Truncate(const std::string& path, uint64_t size) {
-  RETURN_IF_ERROR(CheckLife(path));
+  RETURN_IF_ERROR(disk_.CheckLife(life_, path));
   const auto found = disk_.names_.find(path);
   if (found == disk_.names_.end()) return NotFound(path);
-  ++disk_.writes_;
-  found->second->bytes.resize(size);
-  return absl::OkStatus();
+  const std::shared_ptr<SimDisk::Inode> inode = found->second;
+  return disk_.Change(Kind::kTruncate, path, life_, [&] {
+    disk_.Resize(*inode, size);
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SimFiles::MakeDirectories(const std::string& path) {
-  RETURN_IF_ERROR(CheckLife(path));
-  std::string directory = Clean(path);
-  while (directory != "/") {
-    if (disk_.names_.count(directory) != 0) {
-      return absl::UnknownError(absl::StrCat(directory, ": is a file"));
+  RETURN_IF_ERROR(disk_.CheckLife(life_, path));
+  const std::string clean = Clean(path);
+  if (disk_.directories_.count(clean) != 0) return absl::OkStatus();
+  return disk_.Change(Kind::kMkdir, clean, life_, [&] {
+    for (std::string each = clean; each != "/"; each = SimParentOf(each)) {
+      if (disk_.names_.count(each) != 0) {
+        return absl::UnknownError(absl::StrCat(each, ": is a file"));
+      }
+      disk_.directories_.insert(each);
     }
-    disk_.directories_.insert(directory);
-    directory = ParentOf(directory);
-  }
-  return absl::OkStatus();
+    return absl::OkStatus();
+  });
 }
 
 absl::Status SimFiles::SyncDirectory(const std::string& directory) {
   const std::string clean = Clean(directory);
-  RETURN_IF_ERROR(CheckLife(clean));
+  RETURN_IF_ERROR(disk_.CheckLife(life_, clean));
   if (disk_.directories_.count(clean) == 0) return NotFound(clean);
-  ++disk_.writes_;
-  SimDisk::Names& durable = disk_.durable_names_;
-  for (auto it = durable.begin(); it != durable.end();) {
-    it = ParentOf(it->first) == clean ? durable.erase(it) : std::next(it);
-  }
-  for (const auto& [name, inode] : disk_.names_) {
-    if (ParentOf(name) == clean) durable[name] = inode;
-  }
-  return absl::OkStatus();
+  return disk_.Change(Kind::kSyncDirectory, clean, life_, [&] {
+    disk_.SyncNames(clean);
+    return absl::OkStatus();
+  });
 }
 
 absl::StatusOr<std::vector<std::string>> SimFiles::List(const std::string& directory) {
   const std::string clean = Clean(directory);
-  RETURN_IF_ERROR(CheckLife(clean));
+  RETURN_IF_ERROR(disk_.CheckLife(life_, clean));
   if (disk_.directories_.count(clean) == 0) return NotFound(clean);
-  const size_t prefix = clean == "/" ? 1 : clean.size() + 1;
+  const std::string prefix = clean == "/" ? clean : clean + "/";
   std::set<std::string> found;
-  for (const auto& [name, inode] : disk_.names_) {
-    if (ParentOf(name) == clean) found.insert(name.substr(prefix));
+  const auto add = [&](const std::string& name) {
+    if (name.size() > prefix.size() && name.find('/', prefix.size()) == std::string::npos) {
+      found.insert(name.substr(prefix.size()));
+    }
+  };
+  const auto inside = [&](const std::string& name) {
+    return name.compare(0, prefix.size(), prefix) == 0;
+  };
+  for (auto it = disk_.names_.lower_bound(prefix); it != disk_.names_.end() && inside(it->first);
+       ++it) {
+    add(it->first);
   }
-  for (const std::string& name : disk_.directories_) {
-    if (name != "/" && ParentOf(name) == clean) found.insert(name.substr(prefix));
+  for (auto it = disk_.directories_.lower_bound(prefix);
+       it != disk_.directories_.end() && inside(*it); ++it) {
+    add(*it);
   }
   return std::vector<std::string>(found.begin(), found.end());
 }

@@ -1,6 +1,7 @@
 #include "tests/sim/sim_transport.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -10,115 +11,129 @@
 namespace atolld {
 
 SimNetwork::SimNetwork(SimEventQueue& events, uint64_t seed, SimNetworkSettings settings)
-    : events_(events), settings_(settings), random_(seed) {}
+    : events_(events),
+      settings_(settings),
+      links_(events, seed, settings.link),
+      replay_random_(seed ^ 0x7265706c6179) {}
 
-SimNetwork::Link& SimNetwork::LinkOf(const std::string& from, const std::string& to) {
-  const auto [found, added] = links_.try_emplace({from, to});
-  if (added) {
-    found->second.settings = settings_.link;
-    if (from == to) found->second.settings.latency = absl::ZeroDuration();
+uint64_t SimNetwork::bytes_sent(const std::string& from, const std::string& to) {
+  return links_.Of(from, to).sent;
+}
+
+size_t SimNetwork::open_calls() const {
+  return static_cast<size_t>(
+      std::count_if(connections_.begin(), connections_.end(),
+                    [](const auto& connection) { return !connection.second->over(); }));
+}
+
+void SimNetwork::CountSent(SimLink& link, uint64_t bytes) {
+  link.sent += bytes;
+  const uint64_t both = &link == link.back ? link.sent : link.sent + link.back->sent;
+  if (both < link.break_at) return;
+  link.break_at = link.back->break_at = std::numeric_limits<uint64_t>::max();
+  BreakCalls(link.from, link.to);
+}
+
+std::vector<std::shared_ptr<SimConnection>> SimNetwork::Connections() const {
+  std::vector<std::shared_ptr<SimConnection>> live;
+  live.reserve(connections_.size());
+  for (const auto& [serial, connection] : connections_) {
+    // One that is being destroyed still stands here, and nobody holds it any more.
+    if (auto held = connection->weak_from_this().lock()) live.push_back(std::move(held));
   }
-  return found->second;
+  return live;
 }
 
-void SimNetwork::SetLink(const std::string& a, const std::string& b, SimLinkSettings settings) {
-  LinkOf(a, b).settings = settings;
-  LinkOf(b, a).settings = settings;
-}
-
-void SimNetwork::CutLink(const std::string& a, const std::string& b) {
-  LinkOf(a, b).cut = true;
-  LinkOf(b, a).cut = true;
-  BreakCalls(a, b);
-}
-
-void SimNetwork::HealLink(const std::string& a, const std::string& b) {
-  LinkOf(a, b).cut = false;
-  LinkOf(b, a).cut = false;
-}
-
-void SimNetwork::BreakCalls(const std::string& a, const std::string& b) {
-  for (const auto& connection : Connections()) {
-    if (connection->Between(a, b)) connection->Break("the link broke");
-  }
-}
-
-void SimNetwork::BreakCallsAfter(const std::string& a, const std::string& b, uint64_t bytes) {
-  const uint64_t at = LinkOf(a, b).sent + LinkOf(b, a).sent + bytes;
-  LinkOf(a, b).break_at = at;
-  LinkOf(b, a).break_at = at;
-}
-
-void SimNetwork::DropProcess(SimEventQueue::Owner owner) {
+void SimNetwork::Silence(SimEventQueue::Owner owner) {
+  silenced_.insert(owner);
   for (auto it = listeners_.begin(); it != listeners_.end();) {
-    it = it->second->owner == owner ? listeners_.erase(it) : std::next(it);
+    if (it->second->owner != owner) {
+      ++it;
+      continue;
+    }
+    // Its acceptor may be what is running: it dies later.
+    doomed_.push_back(std::move(it->second));
+    it = listeners_.erase(it);
   }
   for (const auto& connection : Connections()) connection->DropOwner(owner);
 }
 
-uint64_t SimNetwork::bytes_sent(const std::string& from, const std::string& to) {
-  return LinkOf(from, to).sent;
-}
-
-size_t SimNetwork::open_calls() {
-  const auto connections = Connections();
-  return static_cast<size_t>(std::count_if(connections.begin(), connections.end(),
-                                           [](const auto& c) { return !c->over(); }));
-}
-
-// How long until `bytes`, queued behind what the link already carries, have left.
-absl::Duration SimNetwork::Reserve(const std::string& from, const std::string& to, uint64_t bytes) {
-  Link& link = LinkOf(from, to);
-  const absl::Duration now = events_.now();
-  const absl::Duration start = std::max(now, link.busy_until);
-  link.busy_until =
-      start + absl::Seconds(static_cast<double>(bytes) / link.settings.bytes_per_second);
-  return link.busy_until - now;
-}
-
-absl::Duration SimNetwork::Delay(const std::string& from, const std::string& to) {
-  const SimLinkSettings& settings = LinkOf(from, to).settings;
-  if (settings.jitter == absl::ZeroDuration()) return settings.latency;
-  return settings.latency + settings.jitter * random_.Unit();
-}
-
-void SimNetwork::CountSent(const std::string& from, const std::string& to, uint64_t bytes) {
-  Link& link = LinkOf(from, to);
-  Link& back = LinkOf(to, from);
-  link.sent += bytes;
-  const uint64_t both = from == to ? link.sent : link.sent + back.sent;
-  if (both < link.break_at) return;
-  link.break_at = back.break_at = std::numeric_limits<uint64_t>::max();
-  BreakCalls(from, to);
-}
-
-std::vector<std::shared_ptr<SimConnection>> SimNetwork::Connections() {
-  std::vector<std::shared_ptr<SimConnection>> live;
-  std::vector<std::weak_ptr<SimConnection>> kept;
-  for (const auto& weak : connections_) {
-    auto connection = weak.lock();
-    if (connection == nullptr) continue;
-    kept.push_back(weak);
-    live.push_back(std::move(connection));
-  }
-  connections_ = std::move(kept);
-  return live;
+void SimNetwork::DropProcess(SimEventQueue::Owner owner) {
+  Silence(owner);
+  doomed_.erase(std::remove_if(doomed_.begin(), doomed_.end(),
+                               [owner](const auto& state) { return state->owner == owner; }),
+                doomed_.end());
 }
 
 void SimNetwork::Accept(const std::shared_ptr<SimConnection>& connection,
                         const std::weak_ptr<ListenerState>& listener) {
   const auto state = listener.lock();
   if (connection->broken()) return;
-  if (state == nullptr) {
-    connection->Break("connection refused");
-    return;
-  }
+  if (state == nullptr) return connection->Refuse("connection refused");
   // A copy: the acceptor may destroy its listener.
   const Transport::Acceptor acceptor = state->acceptor;
   acceptor(connection->method(), connection->MakeCall(SimConnection::kServer));
   // Whoever receives a call starts it before the loop goes on, or lets it go.
   CHECK(connection->started(SimConnection::kServer) ||
         !connection->attached(SimConnection::kServer));
+}
+
+// The two ends of a call, the server's at whoever listens or last listened at the address, and the
+// client's first packet on its way.
+std::shared_ptr<SimConnection> SimNetwork::Connect(const std::string& process,
+                                                   SimEventQueue::Owner owner,
+                                                   const std::string& address,
+                                                   const std::string& method) {
+  const auto found = listeners_.find(address);
+  const bool known = found != listeners_.end();
+  const auto home = homes_.find(address);
+  SimConnection::Party client{process, owner, process};
+  SimConnection::Party server{home == homes_.end() ? "" : home->second,
+                              known ? found->second->owner : SimEventQueue::kWorld, address};
+  auto connection = std::make_shared<SimConnection>(
+      *this, method, std::move(client), std::move(server), known ? found->second.get() : nullptr);
+  SimLink& link = connection->link(SimConnection::kClient);
+  if (home == homes_.end() || link.cut || silenced_.count(owner) != 0) {
+    connection->Break(absl::StrCat(address, ": cannot be reached"));
+    return connection;
+  }
+  if (link.silent_since != absl::InfiniteDuration()) {
+    events_.Schedule(settings_.keepalive, SimEventQueue::kWorld,
+                     [this, &link] { BreakSilent(link); });
+  }
+  std::weak_ptr<ListenerState> listener;
+  if (known) listener = found->second;
+  connection->Arrive(SimConnection::kClient, [this, raw = connection.get(), listener] {
+    Accept(raw->shared_from_this(), listener);
+  });
+  return connection;
+}
+
+void SimNetwork::ReplayCalls(double probability, Methods methods, size_t frames) {
+  replay_probability_ = probability;
+  replay_methods_ = std::move(methods);
+  replay_frames_ = frames;
+}
+
+void SimNetwork::Record(SimConnection& connection) {
+  if (replay_probability_ <= 0 || !replay_methods_(connection.method())) return;
+  if (replay_random_.Chance(replay_probability_)) connection.Record(replay_frames_);
+}
+
+void SimNetwork::ReplayLater(SimRecordedCall call) {
+  events_.Schedule(replay_random_.Between(absl::Milliseconds(1), absl::Milliseconds(200)),
+                   SimEventQueue::kWorld, [this, call = std::move(call)] { Replay(call); });
+}
+
+void SimNetwork::Replay(const SimRecordedCall& call) {
+  if (replay_probability_ <= 0) return;  // healed meanwhile
+  ++replays_;
+  const auto connection = Connect(call.process, SimEventQueue::kWorld, call.address, call.method);
+  const std::shared_ptr<void> client =
+      SendAgain(connection->MakeCall(SimConnection::kClient), call);
+  events_.Schedule(replay_random_.Between(absl::Milliseconds(100), absl::Seconds(2)),
+                   SimEventQueue::kWorld,
+                   [connection, client] { connection->Break("the repeated call broke"); });
 }
 
 class SimListener final : public Listener {
@@ -130,7 +145,10 @@ class SimListener final : public Listener {
   ~SimListener() override {
     const auto state = state_.lock();
     if (state == nullptr) return;
-    network_.listeners_.erase(address_);
+    const auto found = network_.listeners_.find(address_);
+    if (found != network_.listeners_.end() && found->second == state) {
+      network_.listeners_.erase(found);
+    }
     for (const auto& connection : network_.Connections()) {
       if (connection->AcceptedThrough(state.get())) connection->Break("the listener was closed");
     }
@@ -153,6 +171,9 @@ absl::StatusOr<std::unique_ptr<Listener>> SimTransport::Listen(const std::string
   if (absl::EndsWith(bound, ":0")) {
     bound = absl::StrCat(bound.substr(0, bound.size() - 1), network_.next_port_++);
   }
+  if (network_.silenced_.count(owner_) != 0) {
+    return absl::UnavailableError(absl::StrCat(bound, ": process is dead"));
+  }
   auto state = std::make_shared<SimNetwork::ListenerState>();
   state->process = process_;
   state->owner = owner_;
@@ -160,30 +181,16 @@ absl::StatusOr<std::unique_ptr<Listener>> SimTransport::Listen(const std::string
   if (!network_.listeners_.emplace(bound, state).second) {
     return absl::FailedPreconditionError(absl::StrCat(bound, ": address already in use"));
   }
+  network_.homes_[bound] = process_;
   return std::make_unique<SimListener>(network_, bound, state);
 }
 
 std::unique_ptr<Call> SimTransport::Dial(const std::string& address, const std::string& method,
                                          absl::Duration deadline) {
-  const auto found = network_.listeners_.find(address);
-  const bool known = found != network_.listeners_.end();
-  SimConnection::Party client{process_, owner_, process_};
-  SimConnection::Party server{known ? found->second->process : "",
-                              known ? found->second->owner : SimEventQueue::kWorld, address};
-  auto connection = std::make_shared<SimConnection>(network_, method, std::move(client), server,
-                                                    known ? found->second.get() : nullptr);
-  network_.connections_.push_back(connection);
+  const auto connection = network_.Connect(process_, owner_, address, method);
   std::unique_ptr<Call> call = connection->MakeCall(SimConnection::kClient);
   connection->SetDeadline(deadline);
-  if (!known || network_.LinkOf(process_, server.process).cut) {
-    connection->Break(absl::StrCat(address, ": cannot be reached"));
-    return call;
-  }
-  connection->Arrive(SimConnection::kClient,
-                     [network = &network_, raw = connection.get(),
-                      listener = std::weak_ptr<SimNetwork::ListenerState>(found->second)] {
-                       network->Accept(raw->shared_from_this(), listener);
-                     });
+  network_.Record(*connection);
   return call;
 }
 

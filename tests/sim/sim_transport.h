@@ -1,59 +1,89 @@
-// The simulated network: links between processes, listeners, and each process's view of them as a
-// Transport.
+// The simulated network: calls and listeners over the links between processes, and each process's
+// view of them as a Transport.
 //
-// A link has a latency, a jitter and a rate, shared by all calls between the two processes in one
-// direction; frames of a call keep their order. A call's window bounds what is on the wire or
-// unread at the other end, so that a receiver that does not read holds its sender back. A broken
-// link or a dead process shows as UNAVAILABLE after the latency.
+// Frames of a call keep their order; those of different calls may overtake each other. A call's
+// window bounds what is on the wire or unread at the other end, so that a receiver that does not
+// read holds its sender back. A broken link or a dead process shows as UNAVAILABLE after the
+// latency; a held link shows as nothing at all, until the keepalive finds it.
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "daemon/env.h"
-#include "tests/sim/sim_executor.h"
+#include "tests/sim/sim_events.h"
+#include "tests/sim/sim_links.h"
+#include "tests/sim/sim_replay.h"
 
 namespace atolld {
-
-class SimConnection;
-
-struct SimLinkSettings {
-  absl::Duration latency = absl::Milliseconds(1);  // one way
-  absl::Duration jitter = absl::ZeroDuration();    // a random part of it is added
-  double bytes_per_second = std::numeric_limits<double>::infinity();
-};
 
 struct SimNetworkSettings {
   SimLinkSettings link;  // between processes for which SetLink was not called
   uint64_t window_bytes = uint64_t{256} << 10;  // of a call, one direction
+  // A call whose other end a probe could not have reached for so long breaks at both ends, as over
+  // gRPC with keepalive: production breaks it after 1.5 x failure_timeout. Endless: never.
+  absl::Duration keepalive = absl::InfiniteDuration();
 };
 
-// on_writable is called when unsent_bytes() falls to this or below.
+// on_writable: a write has ended and unsent_bytes() is at this or below.
 inline constexpr size_t kSimLowWaterBytes = size_t{256} << 10;
+// A larger message ends its call, as production's limit does.
+inline constexpr size_t kSimMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
 
 class SimNetwork {
  public:
+  using Methods = std::function<bool(const std::string& method)>;
+
   SimNetwork(SimEventQueue& events, uint64_t seed, SimNetworkSettings settings);
 
-  // All of these mean both directions.
+  // Both directions, unless said otherwise.
   void SetLink(const std::string& a, const std::string& b, SimLinkSettings settings);
+  // The process's own connection, shared by all it sends; and by all that it receives.
+  void SetPeerRate(const std::string& process, double bytes_per_second);
+
   void CutLink(const std::string& a, const std::string& b);  // breaks its calls, refuses new ones
   void HealLink(const std::string& a, const std::string& b);
+  // Cuts every link between a process in `side` and one that is not, also of processes to come.
+  void Partition(const std::set<std::string>& side);
   void BreakCalls(const std::string& a, const std::string& b);  // the link stays usable
   // As BreakCalls, once `bytes` more have gone over the link.
   void BreakCallsAfter(const std::string& a, const std::string& b, uint64_t bytes);
 
+  // Held: nothing is lost and nobody is told; it arrives after the healing. New calls hang too.
+  void CutOneWay(const std::string& from, const std::string& to);
+  void HealOneWay(const std::string& from, const std::string& to);
+  void BlackHole(const std::string& a, const std::string& b);
+  void HealBlackHole(const std::string& a, const std::string& b);
+  void Clog(const std::string& a, const std::string& b, absl::Duration duration);  // heals itself
+  // A frame lost with this probability comes 200 to 1000 ms late, those behind it on its call too.
+  void SetLoss(const std::string& a, const std::string& b, double probability);
+
+  // A call of such a method is, with this probability, made again some time after it has ended:
+  // with its first frames, `frames` at most, and the answers unread by anybody; a while later it
+  // breaks.
+  void ReplayCalls(double probability, Methods methods, size_t frames = 8);
+
+  // Ends every fault of every link, and the replays; or only those of the links among `core`. What
+  // SetLink and SetPeerRate said stays.
+  void HealAll();
+  void HealAmong(const std::set<std::string>& core);
+
+  // Nothing that the process of this life does from now on has an effect: it is about to be
+  // dropped.
+  void Silence(SimEventQueue::Owner owner);
   // The process of this life is dead: its listeners and its ends of calls are gone.
   void DropProcess(SimEventQueue::Owner owner);
+  void SetPaused(const std::string& process, bool paused);  // it does not answer probes
 
   uint64_t bytes_sent(const std::string& from, const std::string& to);
-  size_t open_calls();
+  size_t open_calls() const;
+  uint64_t replayed_calls() const { return replays_; }
   // The most that any one call has had queued at once.
   uint64_t max_unsent_bytes() const { return max_unsent_; }
 
@@ -61,37 +91,44 @@ class SimNetwork {
   friend class SimConnection;
   friend class SimListener;
   friend class SimTransport;
-
-  struct Link {
-    SimLinkSettings settings;
-    bool cut = false;
-    absl::Duration busy_until;
-    uint64_t sent = 0;
-    uint64_t break_at = std::numeric_limits<uint64_t>::max();  // of `sent`, both directions
-  };
   struct ListenerState {
     std::string process;
     SimEventQueue::Owner owner;
     Transport::Acceptor acceptor;
   };
+  using Listeners = std::map<std::string, std::shared_ptr<ListenerState>>;
 
-  Link& LinkOf(const std::string& from, const std::string& to);
-  absl::Duration Reserve(const std::string& from, const std::string& to, uint64_t bytes);
-  absl::Duration Delay(const std::string& from, const std::string& to);
-  void CountSent(const std::string& from, const std::string& to, uint64_t bytes);
+  std::shared_ptr<SimConnection> Connect(const std::string& process, SimEventQueue::Owner owner,
+                                         const std::string& address, const std::string& method);
+  void CountSent(SimLink& link, uint64_t bytes);
   void Accept(const std::shared_ptr<SimConnection>& connection,
               const std::weak_ptr<ListenerState>& listener);
-  std::vector<std::shared_ptr<SimConnection>> Connections();
+  void Changed(SimLink& link);  // one of its faults: lets go what waits, watches the silence
+  void WatchSilence(SimLink& link);
+  void BreakSilent(SimLink& link);
+  void Record(SimConnection& connection);
+  void ReplayLater(SimRecordedCall call);
+  void Replay(const SimRecordedCall& call);
+  std::vector<std::shared_ptr<SimConnection>> Connections() const;  // in the order of dialling
 
   SimEventQueue& events_;
   const SimNetworkSettings settings_;
 
-  SimRandom random_;
+  SimLinks links_;
   int next_port_ = 40000;
   uint64_t max_unsent_ = 0;
-  std::map<std::pair<std::string, std::string>, Link> links_;
-  std::map<std::string, std::shared_ptr<ListenerState>> listeners_;  // by address
-  std::vector<std::weak_ptr<SimConnection>> connections_;            // in the order of dialling
+  Listeners listeners_;                       // by address
+  std::map<std::string, std::string> homes_;  // of an address: who listened there last
+  std::set<SimEventQueue::Owner> silenced_;
+  std::vector<std::shared_ptr<ListenerState>> doomed_;  // of the silenced, until they are dropped
+  uint64_t serials_ = 0;
+  std::map<uint64_t, SimConnection*> connections_;  // all there are
+
+  SimRandom replay_random_;  // apart, so that a replay more does not change the delays' draws
+  double replay_probability_ = 0;
+  Methods replay_methods_;
+  size_t replay_frames_ = 0;
+  uint64_t replays_ = 0;
 };
 
 // One life's view of the network. An address is any text; "name:0" gets a port of its own.

@@ -1,5 +1,7 @@
 #include "tests/sim/sim_world.h"
 
+#include <malloc.h>
+
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -9,27 +11,14 @@
 namespace atolld {
 namespace {
 
-class SimLog final : public Log {
- public:
-  SimLog(const SimEventQueue& events, std::string process, std::vector<SimLogLine>& lines)
-      : events_(events), process_(std::move(process)), lines_(lines) {}
-
-  void Write(Level level, absl::string_view line) override {
-    lines_.push_back({events_.now(), process_, level, std::string(line)});
-  }
-
- private:
-  const SimEventQueue& events_;
-  const std::string process_;
-  std::vector<SimLogLine>& lines_;
-};
-
-uint64_t Mix(uint64_t seed, uint64_t salt) { return SimRandom(seed ^ (salt << 32)).Next(); }
-
-uint64_t HashName(const std::string& name) {
-  uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : name) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-  return hash;
+// A run makes and frees buffers of a megabyte all the time. glibc would give each back to the
+// kernel and fetch it anew: a quarter of the time of a simulation.
+void KeepFreedMemory() {
+#ifdef __GLIBC__
+  constexpr int kBytes = 256 << 20;
+  mallopt(M_MMAP_THRESHOLD, kBytes);
+  mallopt(M_TRIM_THRESHOLD, kBytes);
+#endif
 }
 
 char Letter(Log::Level level) {
@@ -48,91 +37,79 @@ char Letter(Log::Level level) {
 
 }  // namespace
 
-struct SimProcess::Life {
-  SimExecutor executor;
-  SimFiles files;
-  SimTransport transport;
-  SimLog log;
-  std::shared_ptr<void> root;
-};
-
-SimProcess::SimProcess(SimWorld& world, std::string name, Program program)
-    : world_(world), name_(std::move(name)), program_(std::move(program)) {}
-
-SimProcess::~SimProcess() = default;
-
-Env SimProcess::env() {
-  CHECK(alive_);
-  Life& life = *lives_.back();
-  return Env{life.executor, life.files, life.transport, life.log};
-}
-
-SimExecutor& SimProcess::executor() {
-  CHECK(!lives_.empty());
-  return lives_.back()->executor;
-}
-
-void SimProcess::Start() {
-  CHECK(!alive_);
-  const SimEventQueue::Owner owner = world_.events_.NewOwner();
-  const uint64_t seed = Mix(world_.seed_ ^ HashName(name_), lives_.size() + 1);
-  // Each life has its own origin of time: comparing times of two processes must not work by chance.
-  const absl::Duration origin = absl::Hours(1) * static_cast<double>(seed % 1000);
-  lives_.push_back(std::unique_ptr<Life>(
-      new Life{SimExecutor(world_.events_, owner, seed, origin, world_.settings_.pool),
-               SimFiles(disk_), SimTransport(world_.network_, name_, owner),
-               SimLog(world_.events_, name_, world_.log_), nullptr}));
-  alive_ = true;
-  if (program_) lives_.back()->root = program_(env());
-}
-
-void SimProcess::Kill() {
-  if (!alive_) return;
-  alive_ = false;
-  Life& life = *lives_.back();
-  // The world first, so that what the destructors of the process's objects do has no effect
-  // outside.
-  disk_.CrashNow(world_.settings_.crash);
-  world_.network_.DropProcess(life.executor.owner());
-  world_.events_.Drop(life.executor.owner());
-  life.root.reset();
-}
+uint64_t SimMix(uint64_t seed, uint64_t salt) { return SimRandom(seed ^ (salt << 32)).Next(); }
 
 SimWorld::SimWorld(uint64_t seed, SimSettings settings)
     : settings_(settings),
       seed_(seed),
-      random_(Mix(seed, 1)),
-      network_(events_, Mix(seed, 2), settings.network) {}
+      random_(SimMix(seed, 1)),
+      network_(events_, SimMix(seed, 2), settings.network) {
+  KeepFreedMemory();
+}
 
 SimWorld::~SimWorld() {
+  on_death_ = nullptr;
   for (auto& [name, process] : processes_) process->Kill();
-  events_.Drop(SimEventQueue::kWorld);
+  events_.DropAll();
 }
 
 SimProcess& SimWorld::AddProcess(const std::string& name, SimProcess::Program program) {
-  const auto [found, added] =
-      processes_.emplace(name, std::make_unique<SimProcess>(*this, name, std::move(program)));
+  const auto [found, added] = processes_.emplace(
+      name, std::make_unique<SimProcess>(*this, name, std::move(program), machine(name)));
   CHECK(added);
   found->second->Start();
   return *found->second;
 }
 
-SimProcess& SimWorld::process(const std::string& name) {
+SimProcess& SimWorld::process(const std::string& name) const {
   const auto found = processes_.find(name);
   CHECK(found != processes_.end());
   return *found->second;
 }
 
+SimMachine& SimWorld::machine(const std::string& name) {
+  std::unique_ptr<SimMachine>& machine = machines_[name];
+  if (machine == nullptr) {
+    machine = std::make_unique<SimMachine>();
+    machine->disk.SeedFaults(SimMix(seed_, 2 + machines_.size()));
+  }
+  return *machine;
+}
+
+SimDisk::Crash SimWorld::CrashOf(const std::string& name) const {
+  const auto found = crashes_.find(name);
+  return found == crashes_.end() ? settings_.crash : found->second;
+}
+
 void SimWorld::Kill(const std::string& name) {
   SimProcess& victim = process(name);
   if (!events_.running()) return victim.Kill();
-  events_.Schedule(absl::ZeroDuration(), SimEventQueue::kWorld, [&victim] { victim.Kill(); });
+  // This life, not one that a restart at the same instant brings.
+  events_.Schedule(absl::ZeroDuration(), SimEventQueue::kWorld, [&victim, life = victim.lives()] {
+    if (victim.lives() == life) victim.Kill();
+  });
 }
 
 void SimWorld::Restart(const std::string& name) {
   SimProcess& sleeper = process(name);
-  if (!events_.running()) return sleeper.Start();
+  if (!events_.running() && !sleeper.doomed_) return sleeper.Start();
   events_.Schedule(absl::ZeroDuration(), SimEventQueue::kWorld, [&sleeper] { sleeper.Start(); });
+}
+
+void SimWorld::Pause(const std::string& name, absl::Duration duration) {
+  process(name).Pause(duration);
+}
+
+void SimWorld::SetWallClock(const std::string& name, absl::Duration offset, int64_t drift) {
+  machine(name).clock.SetWall(now(), offset, drift);
+}
+
+void SimWorld::StepWallClock(const std::string& name, absl::Duration by) {
+  machine(name).clock.StepWall(by);
+}
+
+void SimWorld::SetMonotonicDrift(const std::string& name, int64_t drift) {
+  machine(name).clock.SetDrift(now(), drift);
 }
 
 bool SimWorld::RunUntil(const std::function<bool()>& condition, absl::Duration limit) {

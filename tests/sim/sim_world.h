@@ -6,9 +6,9 @@
 //   ASSERT_TRUE(world.RunUntil([&] { return done; }, absl::Seconds(10)));
 //   world.Kill("p1");  world.Restart("p1");  world.network().CutLink("p1", "p2");
 //
-// Single-threaded and deterministic: equal seeds give equal digests. A process is what its program
-// made for the Env of one life; killing it drops its events, timers, calls and objects, and keeps
-// its disk.
+// Single-threaded and deterministic: equal seeds give equal digests. What the test asks for takes
+// its numbers from the test; only what it leaves to chance (a loss by probability, a drawn crash)
+// comes from the seed.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,9 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/env.h"
-#include "tests/sim/sim_executor.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/sim_events.h"
+#include "tests/sim/sim_machine.h"
+#include "tests/sim/sim_process.h"
 #include "tests/sim/sim_transport.h"
 
 namespace atolld {
@@ -31,6 +32,7 @@ struct SimSettings {
   SimPoolSettings pool;
   SimNetworkSettings network;
   SimDisk::Crash crash = SimDisk::Crash::kLoseUnsynced;
+  Log::Level log_level = Log::Level::kDebug;  // lines below it are not even kept
 };
 
 struct SimLogLine {
@@ -40,39 +42,7 @@ struct SimLogLine {
   std::string text;
 };
 
-class SimWorld;
-
-class SimProcess {
- public:
-  // Makes the process's objects for one life; the result is destroyed when it is killed. Runs
-  // inside AddProcess and Restart, as code before the loop does.
-  using Program = std::function<std::shared_ptr<void>(Env env)>;
-
-  SimProcess(SimWorld& world, std::string name, Program program);
-  ~SimProcess();
-
-  const std::string& name() const { return name_; }
-  bool alive() const { return alive_; }
-  Env env();  // of the current life; the process must be alive
-  SimExecutor& executor();
-  SimDisk& disk() { return disk_; }
-  int lives() const { return static_cast<int>(lives_.size()); }
-
- private:
-  friend class SimWorld;
-  struct Life;
-  void Start();
-  void Kill();
-
-  SimWorld& world_;
-  const std::string name_;
-  const Program program_;
-
-  bool alive_ = false;
-  SimDisk disk_;
-  // Former lives stay: what a test still holds of them may call into their Env, to no effect.
-  std::vector<std::unique_ptr<Life>> lives_;
-};
+uint64_t SimMix(uint64_t seed, uint64_t salt);  // another seed
 
 class SimWorld {
  public:
@@ -81,11 +51,39 @@ class SimWorld {
 
   // Without a program the test drives the process through its env().
   SimProcess& AddProcess(const std::string& name, SimProcess::Program program = nullptr);
-  SimProcess& process(const std::string& name);
+  SimProcess& process(const std::string& name) const;
+  // The disk and clocks of a process, also before it is added.
+  SimMachine& machine(const std::string& name);
+  SimDisk& disk(const std::string& name) { return machine(name).disk; }
 
   // From inside an event, both take effect as the next event at the same time.
   void Kill(const std::string& name);
   void Restart(const std::string& name);
+
+  // Stops the process as SIGSTOP does: no event of it runs for so long (or until Resume), then all
+  // that were due do, in order. Its clocks go on. A second pause can only make it longer.
+  void Pause(const std::string& name, absl::Duration duration);
+  void Resume(const std::string& name) { process(name).Resume(); }
+
+  // What Kill leaves of this machine's unsynced bytes, from now on.
+  void SetCrash(const std::string& name, SimDisk::Crash crash) { crashes_[name] = crash; }
+  // As SimDisk's, of this process's disk.
+  void CrashAtWrite(const std::string& name, uint64_t count, SimDisk::Crash crash) {
+    disk(name).CrashAtWrite(count, crash);
+  }
+  void OnWrite(const std::string& name, std::function<void(const SimWrite&)> callback) {
+    disk(name).OnWrite(std::move(callback));
+  }
+  // Called when a process has died, by Kill or by its disk, and its objects are gone: the place to
+  // plan its return.
+  void OnDeath(std::function<void(const std::string& name)> callback) {
+    on_death_ = std::move(callback);
+  }
+
+  // See SimClock. Offsets are against the world's true time; drifts in parts per million.
+  void SetWallClock(const std::string& name, absl::Duration offset, int64_t drift);
+  void StepWallClock(const std::string& name, absl::Duration by);
+  void SetMonotonicDrift(const std::string& name, int64_t drift);
 
   // Runs events until the condition holds (true), or `limit` of virtual time has passed (false).
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
@@ -98,7 +96,9 @@ class SimWorld {
   void CutLink(const std::string& a, const std::string& b) { network_.CutLink(a, b); }
   void HealLink(const std::string& a, const std::string& b) { network_.HealLink(a, b); }
   SimRandom& random() { return random_; }  // for the test's own draws
+  // Of all events so far and the sizes of all frames delivered.
   uint64_t digest() const { return events_.digest(); }
+  uint64_t events_run() const { return events_.ran(); }
 
   const std::vector<SimLogLine>& log() const { return log_; }
   std::string LogText() const;  // "   0.012345 p1 I text" a line
@@ -107,6 +107,7 @@ class SimWorld {
 
  private:
   friend class SimProcess;
+  SimDisk::Crash CrashOf(const std::string& name) const;
 
   const SimSettings settings_;
   const uint64_t seed_;
@@ -115,6 +116,9 @@ class SimWorld {
   SimRandom random_;
   SimNetwork network_;
   std::vector<SimLogLine> log_;
+  std::function<void(const std::string&)> on_death_;
+  std::map<std::string, SimDisk::Crash> crashes_;
+  std::map<std::string, std::unique_ptr<SimMachine>> machines_;
   std::map<std::string, std::unique_ptr<SimProcess>> processes_;
 };
 

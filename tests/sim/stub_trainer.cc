@@ -4,9 +4,12 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -26,7 +29,8 @@ float Noise(uint64_t value) {  // [-0.5, 0.5)
 
 }  // namespace
 
-StubTrainer::StubTrainer(Env env, StubTrainerSettings settings) : env_(env), settings_(settings) {}
+StubTrainer::StubTrainer(Env env, StubTrainerSettings settings, StubTrainerProbe probe)
+    : env_(env), settings_(settings), probe_(std::move(probe)), step_(settings.step) {}
 
 StubTrainer::~StubTrainer() { Unmap(); }
 
@@ -39,9 +43,15 @@ void StubTrainer::Start(const v1::RunSpec& spec, Events events) {
 void StubTrainer::Configure() {
   running_ = true;
   v1::WorkerConfigured configured;
-  v1::Tensor* tensor = configured.mutable_manifest()->add_tensors();
-  tensor->set_name("weights");
-  tensor->add_shape(settings_.elements);
+  uint64_t offset = 0;
+  for (uint64_t i = 0; i < settings_.tensors; ++i) {
+    const uint64_t end = settings_.elements * (i + 1) / settings_.tensors;
+    v1::Tensor* tensor = configured.mutable_manifest()->add_tensors();
+    tensor->set_name(absl::StrCat("weights", i));
+    tensor->add_shape(end - offset);
+    tensor->set_offset(offset);
+    offset = end;
+  }
   configured.mutable_manifest()->set_elements(settings_.elements);
   configured.set_data_digest(std::string(32, 'd'));
   configured.set_train_tokens(1 << 20);
@@ -57,6 +67,7 @@ void StubTrainer::Send(const v1::DaemonMessage& message) {
       return Map(message.map_memory());
     case v1::DaemonMessage::kWriteInitialState: {
       for (uint64_t i = 0; i < settings_.elements; ++i) update_[i] = Noise(i);
+      if (probe_.on_initial) probe_.on_initial({update_, settings_.elements});
       v1::WorkerMessage answer;
       answer.mutable_initial_state_written();
       env_.executor.Post(guard_.Wrap([this, answer] { events_.on_message(answer); }));
@@ -64,10 +75,12 @@ void StubTrainer::Send(const v1::DaemonMessage& message) {
     }
     case v1::DaemonMessage::kTrain:
       return Train(message.train());
+    case v1::DaemonMessage::kRebase:
+      return Rebase();
     case v1::DaemonMessage::kEvaluate:
       return Evaluate(message.evaluate());
     default:
-      return;  // a rebase leaves the update as it is
+      return;
   }
 }
 
@@ -92,17 +105,45 @@ float StubTrainer::Target(uint64_t i) const { return Noise(i ^ 0x555555555555555
 
 void StubTrainer::Train(const v1::TrainSteps& train) {
   base_.assign(theta_, theta_ + settings_.elements);
-  env_.executor.RunAfter(settings_.step * train.steps(), guard_.Wrap([this, train, life = ++life_] {
-    if (life == life_) FinishTraining(train);
+  uint64_t samples = 0;
+  for (const v1::SampleRange& range : train.samples()) samples += range.first() + range.count();
+  const uint64_t noise_seed = Mix(settings_.seed + samples);
+  learned_.resize(settings_.elements);
+  for (uint64_t i = 0; i < settings_.elements; ++i) {
+    learned_[i] = 0.3f * (base_[i] - Target(i)) + 0.01f * Noise(noise_seed + i);
+  }
+  if (probe_.on_train) probe_.on_train(train, base_);
+  const absl::Duration took = step_ * train.steps();
+  env_.executor.RunAfter(took, guard_.Wrap([this, train, took, life = ++life_] {
+    if (life == life_) FinishTraining(train, took);
   }));
 }
 
-void StubTrainer::FinishTraining(const v1::TrainSteps& train) {
-  uint64_t samples = 0;
-  for (const v1::SampleRange& range : train.samples()) samples += range.first() + range.count();
-  for (uint64_t i = 0; i < settings_.elements; ++i) {
-    const float noise = 0.01f * Noise(Mix(settings_.seed + samples) + i);
-    update_[i] = 0.3f * (base_[i] - Target(i)) + noise;
+// The update is the difference of base and parameters, and both move alike.
+void StubTrainer::Rebase() {
+  if (!base_.empty()) base_.assign(theta_, theta_ + settings_.elements);
+}
+
+void StubTrainer::SpoilUpdate() {
+  const Spoil spoil = std::exchange(spoil_, Spoil::kNone);
+  if (spoil == Spoil::kNone) return;
+  float& value = update_[settings_.elements / 2];
+  if (spoil == Spoil::kNaN) value = std::numeric_limits<float>::quiet_NaN();
+  if (spoil == Spoil::kInfinity) value = -std::numeric_limits<float>::infinity();
+  if (spoil == Spoil::kHuge) value = 1e30f;
+}
+
+void StubTrainer::FinishTraining(const v1::TrainSteps& train, absl::Duration took) {
+  if (held_) {
+    env_.executor.RunAfter(step_, guard_.Wrap([this, train, took, life = life_] {
+      if (life == life_) FinishTraining(train, took + step_);
+    }));
+    return;
+  }
+  std::copy(learned_.begin(), learned_.end(), update_);
+  SpoilUpdate();
+  if (probe_.on_update) {
+    probe_.on_update(train, {update_, settings_.elements}, base_, {theta_, settings_.elements});
   }
   v1::WorkerMessage answer;
   v1::Boundary* boundary = answer.mutable_boundary();
@@ -110,7 +151,7 @@ void StubTrainer::FinishTraining(const v1::TrainSteps& train) {
   boundary->set_steps(train.steps());
   boundary->set_tokens(uint64_t{64} * train.steps());
   boundary->set_loss(1);
-  boundary->set_seconds(absl::ToDoubleSeconds(settings_.step * train.steps()));
+  boundary->set_seconds(absl::ToDoubleSeconds(took));
   events_.on_message(answer);
 }
 
@@ -127,8 +168,7 @@ void StubTrainer::Evaluate(const v1::EvaluateShare& evaluate) {
   evaluated->set_shares(evaluate.shares());
   evaluated->set_loss_sum(sum);
   evaluated->set_tokens(settings_.elements);
-  env_.executor.RunAfter(settings_.step, guard_.Wrap([this, answer, killed = life_] {
-    (void)killed;
+  env_.executor.RunAfter(step_, guard_.Wrap([this, answer] {
     if (running_) events_.on_message(answer);
   }));
 }
@@ -136,6 +176,7 @@ void StubTrainer::Evaluate(const v1::EvaluateShare& evaluate) {
 void StubTrainer::Kill(absl::Duration pause) {
   ++life_;
   running_ = false;
+  base_.clear();
   Unmap();
   env_.executor.Post(
       guard_.Wrap([this] { events_.on_lost(absl::UnavailableError("killed by the test")); }));

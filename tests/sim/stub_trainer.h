@@ -2,14 +2,17 @@
 // mathematics can be followed.
 //
 // Like a real worker it takes theta when its training begins, rebases when a commit passes, and
-// writes base - parameters into the shared memory. Its steps take virtual time; it can be made slow
-// or killed. Deterministic.
+// writes base - parameters into the shared memory. Its steps take virtual time; it can be made
+// slow, killed, or made to hand over nonsense. What it takes and gives can be listened to.
+// Deterministic.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "daemon/env.h"
 #include "daemon/peer/trainer.h"
 
@@ -17,13 +20,26 @@ namespace atolld {
 
 struct StubTrainerSettings {
   uint64_t elements = 10000;
-  uint64_t seed = 1;  // of this peer's noise
+  uint64_t tensors = 1;  // that the elements are divided into
+  uint64_t seed = 1;     // of this peer's noise
   absl::Duration step = absl::Milliseconds(50);
+};
+
+// What a test may hear of a trainer; each may be empty.
+struct StubTrainerProbe {
+  std::function<void(absl::Span<const float> initial)> on_initial;
+  // It has taken theta for these steps.
+  std::function<void(const v1::TrainSteps& train, absl::Span<const float> theta)> on_train;
+  // It hands over an update. `theta` is what its base must be by now, if it was told of every
+  // commit.
+  std::function<void(const v1::TrainSteps& train, absl::Span<const float> update,
+                     absl::Span<const float> base, absl::Span<const float> theta)>
+      on_update;
 };
 
 class StubTrainer final : public Trainer {
  public:
-  StubTrainer(Env env, StubTrainerSettings settings);
+  StubTrainer(Env env, StubTrainerSettings settings, StubTrainerProbe probe = {});
   ~StubTrainer() override;
 
   void Start(const v1::RunSpec& spec, Events events) override;
@@ -36,26 +52,44 @@ class StubTrainer final : public Trainer {
   // A fault of the machine's memory: one bit of the replica's theta, which it shares with this.
   void FlipThetaBit(uint64_t value, int bit);
 
+  // Of the steps that begin from now on.
+  void SetStep(absl::Duration step) { step_ = step; }
+
+  // While held it does not finish: its last step takes as long as the test likes.
+  void SetHeld(bool held) { held_ = held; }
+
+  // The next update is not what was learned.
+  enum class Spoil { kNone, kNaN, kInfinity, kHuge };
+  void SpoilNext(Spoil spoil) { spoil_ = spoil; }
+  bool spoiled() const { return spoil_ == Spoil::kNone; }  // SpoilNext has had its effect
+
  private:
   void Configure();
   void Map(const v1::MapMemory& map);
   void Unmap();
   void Train(const v1::TrainSteps& train);
-  void FinishTraining(const v1::TrainSteps& train);
+  void Rebase();
+  void FinishTraining(const v1::TrainSteps& train, absl::Duration took);
+  void SpoilUpdate();
   void Evaluate(const v1::EvaluateShare& evaluate);
   float Target(uint64_t i) const;
 
   const Env env_;
   const StubTrainerSettings settings_;
+  const StubTrainerProbe probe_;
 
   Events events_;
+  absl::Duration step_;
+  Spoil spoil_ = Spoil::kNone;
+  bool held_ = false;
   bool running_ = false;
   uint64_t life_ = 0;  // grows at each death and each Train: answers of a former one are dropped
   void* mapping_ = nullptr;
   size_t mapped_bytes_ = 0;
   const float* theta_ = nullptr;
   float* update_ = nullptr;
-  std::vector<float> base_;
+  std::vector<float> base_;     // theta as this trainer last read it
+  std::vector<float> learned_;  // what it will hand over: a rebase leaves it as it is
   CallbackGuard guard_;
 };
 

@@ -26,8 +26,8 @@ LIBRARIES = [
     ("system", r"(sys|linux|net|netinet|arpa|asm|bits|netdb|poll|unistd|fcntl|pthread|sched|signal"
                r"|termios|dirent|dlfcn|spawn|semaphore|syslog|pwd|grp|ifaddrs|time|cpuid|elf)"
                r"(/[\w./]+)?\.h|(sys|linux|netinet|arpa|net)/[\w./]+\.h"),
-    ("c", r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|math|setjmp|stdalign|stdarg"
-          r"|stdbool|stddef|stdint|stdio|stdlib|string|wchar)\.h"),
+    ("c", r"(assert|ctype|errno|fenv|float|inttypes|limits|locale|malloc|math|setjmp|stdalign"
+          r"|stdarg|stdbool|stddef|stdint|stdio|stdlib|string|wchar)\.h"),
     ("std", r"[a-z_0-9]+"),
 ]
 
@@ -179,7 +179,8 @@ CLOCK_FREE = {
     r"daemon/posix_\w+\.(h|cc)": "the production Env",
     r"daemon/transport/.*": "the production Env's network",
     r"tests/.*": "tests measure and time out",
-    r"daemon/cli/(process|local_\w+)\.(h|cc)": "starts and awaits programs; outside every run",
+    r"daemon/cli/(process|local_\w+|churn_\w+)\.(h|cc)":
+        "starts and awaits programs; outside every run",
     r"daemon/cli/\w+_verbs\.cc": "paces what a person sees, times what a person measures",
     r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/math_library\.cc": "measures how fast the mathematics runs",

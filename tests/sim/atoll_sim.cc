@@ -1,0 +1,129 @@
+// atoll-sim: the simulation of whole clusters, by seeds.
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "tests/sim/planted_bugs.h"
+#include "tests/sim/seed_runner.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kHelp[] =
+    R"(atoll-sim: simulates whole clusters under faults, one a seed, and checks every invariant
+
+  --seed=N          the first seed (default 1); "fresh": others every day, or those that the
+                    environment's ATOLL_SIM_BASE names
+  --seeds=COUNT     how many, from there on (default 1)
+  --jobs=J          processes at once (default: the cores of this machine)
+  --twice=K         the first K seeds are run twice and must give the same history
+  --regressions=F   before them, the seeds of this file: one a line, then why
+  --verbose         tells the story of each seed: time, who, what; *** marks what was done to it
+  --json            the summary as JSON
+  --bug=NAME        with a deliberate mistake, in builds that have them; "list" names all
+
+Exit code 0: every invariant held; 1: a seed violated one (the line that repeats it is printed);
+2: the call is wrong.
+
+Example:  atoll-sim --seed=1 --seeds=1000
+          atoll-sim --seed=417 --verbose
+)";
+
+// A day's seeds are its own, and anybody can run them again.
+constexpr uint64_t kSeedsADay = 1'000'000;
+
+bool FirstSeed(absl::string_view text, uint64_t* first) {
+  if (text != "fresh") return absl::SimpleAtoi(text, first);
+  const char* base = std::getenv("ATOLL_SIM_BASE");
+  if (base != nullptr) return absl::SimpleAtoi(base, first);
+  const auto days = std::chrono::duration_cast<std::chrono::hours>(
+                        std::chrono::system_clock::now().time_since_epoch())
+                        .count() /
+                    24;
+  *first = static_cast<uint64_t>(days) * kSeedsADay;
+  return true;
+}
+
+int Misuse(const std::string& what) {
+  std::cerr << "atoll-sim: " << what << "; see atoll-sim --help\n";
+  return 2;
+}
+
+bool ReadRegressions(const std::string& path, std::vector<uint64_t>* seeds) {
+  std::ifstream file(path);
+  if (!file) return false;
+  for (std::string line; std::getline(file, line);) {
+    const std::string word = line.substr(0, line.find(' '));
+    if (word.empty() || word[0] == '#') continue;
+    uint64_t seed = 0;
+    if (!absl::SimpleAtoi(word, &seed)) return false;
+    seeds->push_back(seed);
+  }
+  return true;
+}
+
+int Main(const std::vector<std::string>& arguments) {
+  SeedOptions options;
+  options.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  uint64_t first = 1;
+  uint64_t count = 1;
+  uint64_t twice = 0;
+  std::string regressions;
+  for (absl::string_view argument : arguments) {
+    bool fine = true;
+    if (argument == "--help" || argument == "-h") {
+      std::cout << kHelp;
+      return 0;
+    }
+    if (argument == "--verbose") {
+      options.verbose = true;
+    } else if (argument == "--json") {
+      options.json = true;
+    } else if (absl::ConsumePrefix(&argument, "--seed=")) {
+      fine = FirstSeed(argument, &first);
+    } else if (absl::ConsumePrefix(&argument, "--seeds=")) {
+      fine = absl::SimpleAtoi(argument, &count);
+    } else if (absl::ConsumePrefix(&argument, "--jobs=")) {
+      fine = absl::SimpleAtoi(argument, &options.jobs) && options.jobs >= 1;
+    } else if (absl::ConsumePrefix(&argument, "--twice=")) {
+      fine = absl::SimpleAtoi(argument, &twice);
+    } else if (absl::ConsumePrefix(&argument, "--regressions=")) {
+      regressions = std::string(argument);
+    } else if (absl::ConsumePrefix(&argument, "--bug=")) {
+      if (argument == "list") {
+        std::cout << PlantedBugNames();
+        return 0;
+      }
+      const absl::Status planted = PlantBug(argument);
+      if (!planted.ok()) return Misuse(std::string(planted.message()));
+    } else {
+      return Misuse(absl::StrCat("'", argument, "' is no option"));
+    }
+    if (!fine) return Misuse(absl::StrCat("'", argument, "' is no number that fits"));
+  }
+  if (!regressions.empty() && !ReadRegressions(regressions, &options.seeds)) {
+    return Misuse(absl::StrCat("'", regressions,
+                               "' cannot be read, or a line of it begins with no "
+                               "seed"));
+  }
+  options.twice = static_cast<size_t>(twice);
+  for (uint64_t i = 0; i < count; ++i) options.seeds.push_back(first + i);
+  std::cerr << "seeds " << first << " to " << first + count - 1 << "\n";
+  return RunSeeds(options);
+}
+
+}  // namespace
+}  // namespace atolld
+
+int main(int argc, char** argv) {
+  return atolld::Main(std::vector<std::string>(argv + 1, argv + argc));
+}

@@ -1,0 +1,298 @@
+#include "tests/sim/history.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/exchange/exchange.h"
+#include "daemon/replica/digest.h"
+#include "daemon/replica/header.h"
+#include "daemon/replica/state_digest.h"
+
+namespace atolld {
+namespace {
+
+// A peer that is so many versions behind is checked by digests alone.
+constexpr size_t kThetasKept = 16;
+
+bool Same(absl::Span<const float> a, absl::Span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+absl::Span<const uint8_t> BytesOfString(const std::string& text) {
+  return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
+}
+
+std::string RootOf(const Oracle::Chunks& chunks) {
+  std::vector<SharedBytes> shared;
+  for (const std::string& chunk : chunks) {
+    shared.emplace_back(std::vector<uint8_t>(chunk.begin(), chunk.end()));
+  }
+  return ToBytes(ContributionRoot(shared));
+}
+
+bool SameSamples(const v1::Ready& a, const v1::Ready& b) {
+  if (a.samples_size() != b.samples_size()) return false;
+  for (int i = 0; i < a.samples_size(); ++i) {
+    if (a.samples(i).first() != b.samples(i).first()) return false;
+  }
+  return true;
+}
+
+// tokens / (1 + 0.25 x age), once rounded to fp32.
+uint32_t WeightBits(const v1::Ready& ready) {
+  const auto weight = static_cast<float>(static_cast<double>(ready.tokens()) /
+                                         (1 + 0.25 * static_cast<double>(ready.age())));
+  uint32_t bits;
+  std::memcpy(&bits, &weight, sizeof(bits));
+  return bits;
+}
+
+}  // namespace
+
+void History::OnInitial(absl::Span<const float> initial) {
+  initial_.assign(initial.begin(), initial.end());
+}
+
+void History::OnLife(const std::string& peer) {
+  trainers_[peer].fresh = true;
+  trainers_[peer].update.clear();
+}
+
+void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta) {
+  // A worker that was away begins an older round's steps on whatever its replica holds by then.
+  if (trainers_[peer].distrusted || thetas_.empty() || version <= thetas_.begin()->first) return;
+  for (auto state = thetas_.find(version - 1); state != thetas_.end(); ++state) {
+    if (Same(state->second, theta)) return;
+  }
+  violate_(1, absl::StrCat(peer, " trains for version ", version, " on a theta of no state from ",
+                           version - 1, " on"));
+}
+
+void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
+                       absl::Span<const float> base, absl::Span<const float> theta) {
+  trainers_[peer].update.assign(update.begin(), update.end());
+  if (!Same(base, theta)) {
+    violate_(1, absl::StrCat(peer, "'s worker was not told of a commit that passed"));
+  }
+}
+
+std::string History::StateDigest(uint64_t version) const {
+  return version < digests_.size() ? digests_[version] : "";
+}
+
+void History::PushState() {
+  std::vector<BufferRoot> roots = {{kThetaName, TreeDigest(BytesOf(oracle_->theta()))}};
+  if (!oracle_->momentum().empty()) {
+    roots.push_back({"momentum", TreeDigest(BytesOf(oracle_->momentum()))});
+  }
+  digests_.push_back(ToBytes(StateDigestOf(oracle_->version(), roots)));
+  thetas_[oracle_->version()] = oracle_->theta();
+  if (thetas_.size() > kThetasKept) thetas_.erase(thetas_.begin());
+}
+
+void History::OnGenesis(const v1::Genesis& genesis) {
+  const std::string digest = ToBytes(GenesisDigest(genesis));
+  if (oracle_ != nullptr) {
+    if (digest != header_digests_.front()) violate_(2, "a second genesis was announced");
+    return;
+  }
+  spec_ = genesis.spec();
+  oracle_ = std::make_unique<Oracle>(spec_, initial_);
+  header_digests_.push_back(digest);
+  PushState();
+  if (digests_.front() != genesis.state_digest()) {
+    violate_(1, "the genesis names another state than the initial parameters'");
+  }
+}
+
+// -----------------------------------------------------------------------------------------------
+// What peers say
+
+void History::OnReady(const std::string& peer, const v1::Ready& ready) {
+  if (oracle_ == nullptr) return violate_(3, absl::StrCat(peer, " is ready before version 0"));
+  OnStateDigest(peer, ready.base_version(), ready.state_digest());
+  Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
+  // Said again, perhaps by a peer that has not heard yet that it is in the history.
+  if (contribution.included != 0 && SameSamples(contribution.ready, ready)) return;
+  if (contribution.included == 0 && !contribution.chunks.empty()) {
+    contribution.ready = ready;
+    return;
+  }
+  Trainer& trainer = trainers_[peer];
+  const bool feedback = spec_.exchange().error_feedback();
+  std::vector<std::vector<float>> candidates;
+  if (feedback && !trainer.residual.empty()) {
+    candidates.push_back(trainer.update);
+    for (size_t i = 0; i < trainer.update.size(); ++i) {
+      candidates.back()[i] = candidates.back()[i] + trainer.residual[i];
+    }
+  }
+  // A process may have lost its residual; one that runs on may not.
+  if (candidates.empty() || trainer.fresh) candidates.push_back(trainer.update);
+  for (std::vector<float>& values : candidates) {
+    Oracle::Chunks chunks = oracle_->Encode(values);
+    if (RootOf(chunks) != ready.contribution_root()) continue;
+    if (trainer.fresh && &values == &candidates.back()) trainer.residual.clear();
+    trainer.fresh = false;
+    // New; or, where one value dwarfs all others, other training that gave the same bytes.
+    contribution = {peer, std::move(values), std::move(chunks), ready, 0};
+    return;
+  }
+  violate_(feedback ? 9 : 3,
+           absl::StrCat(peer, "'s contribution to version ", ready.version(),
+                        " is not the encoding of its update",
+                        feedback ? " and its residual by the committed headers" : ""));
+}
+
+void History::OnStateDigest(const std::string& peer, uint64_t version, const std::string& digest) {
+  // A version that is not announced yet is judged when somebody speaks of it later.
+  if (version >= digests_.size() || digests_[version] == digest) return;
+  if (trainers_[peer].distrusted) return;
+  violate_(1, absl::StrCat(peer, " holds another state ", version, " than the oracle"));
+}
+
+void History::OnSynced(const std::string& peer, uint64_t version,
+                       const std::string& header_digest) {
+  if (version >= header_digests_.size()) {
+    if (oracle_ != nullptr) {
+      violate_(2, absl::StrCat(peer, " holds version ", version, ", which nobody has announced"));
+    }
+    return;
+  }
+  if (header_digests_[version] != header_digest) {
+    violate_(2, absl::StrCat(peer, " holds a version ", version, " of another history"));
+  }
+  Trainer& trainer = trainers_[peer];
+  // A snapshot leads past entries that would have settled its residual.
+  if (version > trainer.synced + 1) trainer.fresh = true;
+  trainer.synced = version;
+}
+
+// -----------------------------------------------------------------------------------------------
+// What the coordinator says
+
+void History::OnPlan(const v1::Plan& plan) { plans_[plan.version()] = plan; }
+
+bool History::Known(const v1::EntryHeader& header) {
+  const std::string digest = ToBytes(HeaderDigest(header));
+  if (header.version() < header_digests_.size()) {
+    if (header_digests_[header.version()] != digest) {
+      violate_(2, absl::StrCat("a second header ", header.version(), " was announced"));
+    }
+    return true;
+  }
+  if (header.version() != header_digests_.size() ||
+      header.previous_header_digest() != header_digests_.back()) {
+    violate_(2, absl::StrCat("header ", header.version(), " does not follow header ",
+                             header_digests_.size() - 1));
+    return true;
+  }
+  header_digests_.push_back(digest);
+  return false;
+}
+
+void History::OnAnnounced(const v1::EntryHeader& header) {
+  if (oracle_ == nullptr) return violate_(2, "a header was announced before version 0");
+  if (Known(header)) return;
+  if (header.previous_state_digest() != digests_.back()) {
+    violate_(1, absl::StrCat("header ", header.version(),
+                             " names another previous state than the oracle's"));
+  }
+  const std::vector<Contribution*> made = Contributions(header);
+  if (made.empty()) return;
+  std::vector<const Oracle::Chunks*> chunks;
+  for (const Contribution* one : made) chunks.push_back(&one->chunks);
+  const std::string payload = oracle_->Payload(header, chunks);
+  if (ToBytes(TreeDigest(BytesOfString(payload))) != header.payload_digest()) {
+    violate_(3, absl::StrCat("the averaged bytes of version ", header.version(),
+                             " are not the oracle's"));
+  }
+  Settle(header, made);
+  oracle_->Step(header, payload);
+  PushState();
+  plans_.erase(plans_.begin(), plans_.upper_bound(header.version()));
+}
+
+// In the order of the header's contributors; empty if one of them is not to be found.
+std::vector<History::Contribution*> History::Contributions(const v1::EntryHeader& header) {
+  std::vector<Contribution*> made;
+  const v1::Plan& plan = plans_[header.version()];
+  for (int i = 0; i < header.contributors_size(); ++i) {
+    const std::string& peer = header.contributors(i).peer();
+    const auto member = std::find_if(plan.contributors().begin(), plan.contributors().end(),
+                                     [&](const auto& one) { return one.peer() == peer; });
+    const auto found = member == plan.contributors().end()
+                           ? contributions_.end()
+                           : contributions_.find({peer, member->contribution_root()});
+    if (found == contributions_.end() || found->second.peer.empty()) {
+      violate_(3, absl::StrCat("header ", header.version(), " counts ", peer,
+                               ", whose update nobody has seen become ready"));
+      return {};
+    }
+    CheckContributor(header, i, found->second);
+    if (found->second.included != 0) return {};
+    made.push_back(&found->second);
+  }
+  if (made.empty()) violate_(3, absl::StrCat("header ", header.version(), " has no contributor"));
+  return made;
+}
+
+void History::CheckContributor(const v1::EntryHeader& header, int position,
+                               const Contribution& made) {
+  const v1::Contributor& contributor = header.contributors(position);
+  for (int i = 0; i < position; ++i) {
+    if (header.contributors(i).peer() >= contributor.peer()) {
+      violate_(3, absl::StrCat("header ", header.version(), ": ", contributor.peer(),
+                               " is not in roster order"));
+    }
+  }
+  if (made.included != 0) {
+    violate_(3, absl::StrCat("one update of ", contributor.peer(), " is in version ", made.included,
+                             " and in version ", header.version()));
+  }
+  if (contributor.weight_bits() != WeightBits(made.ready)) {
+    violate_(3, absl::StrCat("header ", header.version(), ": the weight of ", contributor.peer(),
+                             " is not that of ", made.ready.tokens(), " tokens, ", made.ready.age(),
+                             " commits old"));
+  }
+  SpendSamples(header, made.ready);
+}
+
+void History::SpendSamples(const v1::EntryHeader& header, const v1::Ready& ready) {
+  for (const v1::SampleRange& range : ready.samples()) {
+    const uint64_t end = range.first() + range.count();
+    const auto after = spent_.lower_bound(range.first());
+    const bool overlaps = (after != spent_.end() && after->first < end) ||
+                          (after != spent_.begin() && std::prev(after)->second > range.first());
+    if (overlaps) {
+      violate_(14, absl::StrCat("version ", header.version(), " counts samples ", range.first(),
+                                " to ", end - 1, ", of which some were counted before"));
+    }
+    spent_[range.first()] = std::max(spent_[range.first()], end);
+  }
+}
+
+// What was handed over is in the history now: the residual is what was not, and the bytes may go.
+void History::Settle(const v1::EntryHeader& header, const std::vector<Contribution*>& made) {
+  for (size_t i = 0; i < made.size(); ++i) {
+    Contribution& one = *made[i];
+    one.included = header.version();
+    if (spec_.exchange().error_feedback()) {
+      trainers_[one.peer].residual =
+          oracle_->Residual(header, static_cast<int>(i), one.values, one.chunks);
+    }
+    one.values = std::vector<float>();
+    one.chunks = Oracle::Chunks();
+  }
+}
+
+void History::OnSeal(const v1::Seal& seal) {
+  if (seal.version() >= digests_.size() || seal.state_digest() != digests_[seal.version()]) {
+    violate_(1, absl::StrCat("the run is sealed at version ", seal.version(),
+                             " with another state than the oracle's"));
+  }
+}
+
+}  // namespace atolld

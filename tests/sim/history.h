@@ -1,0 +1,91 @@
+// History: the committed entries of a simulated run, judged by the oracle as they are announced.
+//
+// It hears what trainers hand over, what peers and coordinator say on their Sessions, and holds it
+// against an independent recomputation: the bytes that a peer contributes (with its residual), the
+// mean of every entry, the state after it, the samples behind it. Each thing that does not fit is
+// told once, with the number of the invariant (see invariants.h) that it breaks.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/worker.pb.h"
+#include "tests/sim/oracle.h"
+
+namespace atolld {
+
+// What a check does with what it found: the invariant's number, and what happened.
+using Violate = std::function<void(int invariant, const std::string& what)>;
+
+class History {
+ public:
+  explicit History(Violate violate) : violate_(std::move(violate)) {}
+
+  // A trainer's side. `peer` took `theta` for a Train; hands over an update; a process began.
+  void OnInitial(absl::Span<const float> initial);
+  void OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta);
+  void OnUpdate(const std::string& peer, absl::Span<const float> update,
+                absl::Span<const float> base, absl::Span<const float> theta);
+  void OnLife(const std::string& peer);
+  // Its disk tells it wrong: it may come up with another state, until it finds out.
+  void Distrust(const std::string& peer) { trainers_[peer].distrusted = true; }
+
+  // What was said.
+  void OnReady(const std::string& peer, const v1::Ready& ready);
+  void OnStateDigest(const std::string& peer, uint64_t version, const std::string& digest);
+  void OnSynced(const std::string& peer, uint64_t version, const std::string& header_digest);
+  void OnGenesis(const v1::Genesis& genesis);
+  void OnPlan(const v1::Plan& plan);
+  void OnAnnounced(const v1::EntryHeader& header);
+  void OnSeal(const v1::Seal& seal);
+
+  uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
+  // Of the state at `version`; empty if nobody has announced it.
+  std::string StateDigest(uint64_t version) const;
+
+ private:
+  struct Contribution {
+    std::string peer;
+    std::vector<float> values;  // as encoded: with error feedback, update + residual
+    Oracle::Chunks chunks;
+    v1::Ready ready;        // the newest
+    uint64_t included = 0;  // in this version; 0: not yet
+  };
+  struct Trainer {
+    std::vector<float> update;    // the newest
+    std::vector<float> residual;  // by the committed headers
+    bool fresh = true;            // its process has not shown yet what residual it began with
+    uint64_t synced = 0;
+    bool distrusted = false;
+  };
+
+  bool Known(const v1::EntryHeader& header);
+  std::vector<Contribution*> Contributions(const v1::EntryHeader& header);
+  void CheckContributor(const v1::EntryHeader& header, int position, const Contribution& made);
+  void SpendSamples(const v1::EntryHeader& header, const v1::Ready& ready);
+  void Settle(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
+  void PushState();
+
+  const Violate violate_;
+  v1::RunSpec spec_;
+  std::vector<float> initial_;
+  std::unique_ptr<Oracle> oracle_;
+  std::vector<std::string> digests_;               // of the states, by version
+  std::vector<std::string> header_digests_;        // by version; of the genesis at 0
+  std::map<uint64_t, std::vector<float>> thetas_;  // of the newest versions
+  std::map<std::string, Trainer> trainers_;
+  std::map<std::pair<std::string, std::string>, Contribution> contributions_;  // by peer and root
+  std::map<uint64_t, v1::Plan> plans_;  // the newest of each version
+  std::map<uint64_t, uint64_t> spent_;  // samples: first -> end, disjoint
+};
+
+}  // namespace atolld

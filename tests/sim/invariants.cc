@@ -1,0 +1,295 @@
+#include "tests/sim/invariants.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/replica/digest.h"
+#include "daemon/replica/layout.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kCoordinator[] = "coordinator";
+
+// The longest pause before a peer dials the coordinator again, and as much for what follows.
+constexpr absl::Duration kRedials = absl::Seconds(10);
+
+// A suspect that cannot be probed is dead after so long (and failure_timeout, if that is less).
+constexpr absl::Duration kSuspectAtMost = absl::Seconds(3);
+
+// Timers, a transaction and the events between them take so much longer than they say.
+constexpr absl::Duration kSlack = absl::Seconds(1);
+
+constexpr uint64_t kMostPayload = uint64_t{1} << 30;
+
+// The first byte of a oneof's message is its field's tag.
+char TagOf(const Frame& frame) { return frame.message.empty() ? '\0' : frame.message[0]; }
+char Tag(int field) { return static_cast<char>(field << 3 | 2); }
+
+}  // namespace
+
+Invariants::Invariants(Terms terms)
+    : terms_(std::move(terms)),
+      history_([this](int invariant, const std::string& what) { Violate(invariant, what); }) {}
+
+void Invariants::Violate(int invariant, const std::string& what) {
+  if (!violation_) violation_ = Violation{terms_.now(), invariant, what};
+}
+
+// -----------------------------------------------------------------------------------------------
+// What is done to whom
+
+void Invariants::Disturb(const std::string& name, absl::Duration until) {
+  absl::Duration& disturbed = disturbed_[name];
+  disturbed = std::max(disturbed, until);
+}
+
+void Invariants::Calm(const std::string& name) { disturbed_[name] = terms_.now(); }
+
+absl::Duration Invariants::Settled() const { return kRedials + 2 * terms_.failure_timeout; }
+
+absl::Duration Invariants::DisturbedUntil(const std::string& name) const {
+  const auto found = disturbed_.find(name);
+  return found == disturbed_.end() ? absl::ZeroDuration() : found->second + Settled();
+}
+
+absl::Duration Invariants::quiet_since() const {
+  absl::Duration since = absl::ZeroDuration();
+  for (const auto& [name, until] : disturbed_) since = std::max(since, until);
+  for (const auto& [name, peer] : peers_) {
+    if (!peer.alive && !peer.state.empty()) return absl::InfiniteDuration();
+  }
+  return since <= terms_.now() && coordinator_alive_ ? since : absl::InfiniteDuration();
+}
+
+void Invariants::OnStart(const std::string& name) {
+  Disturb(name, terms_.now());
+  if (name == kCoordinator) {
+    coordinator_alive_ = true;
+    former_epoch_ = highest_epoch_;
+    welcomed_ = false;
+    return;
+  }
+  peers_[name].alive = true;
+  history_.OnLife(name);
+}
+
+void Invariants::OnDeath(const std::string& name, Files& files, const std::string& dir) {
+  Disturb(name, terms_.now());
+  if (name == kCoordinator) {
+    coordinator_alive_ = false;
+    plan_ends_ = absl::InfiniteDuration();
+    newest_frames_.clear();
+    return;
+  }
+  Peer& peer = peers_[name];
+  peer.alive = false;
+  peer.died = terms_.now();
+  // What it has voted for and not yet committed must be on its disk, if no newer plan replaced it.
+  const v1::Vote& vote = peer.vote;
+  if (vote.version() <= peer.said || plan_ != PlanKey(vote.epoch(), vote.revision())) return;
+  const absl::StatusOr<std::string> payload =
+      ReadFile(files, PayloadPath(dir, vote.version()), kMostPayload);
+  if (!payload.ok()) {
+    return Violate(
+        4, absl::StrCat(name, " voted for version ", vote.version(),
+                        ", and after its death the payload is gone: ", payload.status().message()));
+  }
+  const Digest digest =
+      TreeDigest({reinterpret_cast<const uint8_t*>(payload->data()), payload->size()});
+  if (ToBytes(digest) != vote.payload_digest()) {
+    Violate(4, absl::StrCat(name, " voted for version ", vote.version(),
+                            ", and after its death it holds another payload"));
+  }
+}
+
+uint64_t Invariants::said(const std::string& peer) const {
+  const auto found = peers_.find(peer);
+  return found == peers_.end() ? 0 : found->second.said;
+}
+
+bool Invariants::said_any(const std::string& peer) const {
+  const auto found = peers_.find(peer);
+  return found != peers_.end() && found->second.said_any;
+}
+
+void Invariants::OnWiped(const std::string& name) {
+  Peer& peer = peers_[name];
+  peer.said = 0;
+  peer.said_any = false;
+  peer.vote.Clear();
+}
+
+// -----------------------------------------------------------------------------------------------
+// What peers say
+
+void Invariants::OnPeerFrame(const std::string& name, const Frame& frame) {
+  if (TagOf(frame) == Tag(v1::PeerMessage::kHeartbeat)) return;
+  v1::PeerMessage message;
+  if (!Unpack(frame, &message).ok()) return Violate(3, absl::StrCat(name, " sent no message"));
+  switch (message.message_case()) {
+    case v1::PeerMessage::kHello:
+      return OnHello(name, message.hello());
+    case v1::PeerMessage::kSynced:
+      Say(name, message.synced().version());
+      return history_.OnSynced(name, message.synced().version(), message.synced().header_digest());
+    case v1::PeerMessage::kReady:
+      return history_.OnReady(name, message.ready());
+    case v1::PeerMessage::kVote:
+      return OnVote(name, message.vote());
+    case v1::PeerMessage::kStateReport:
+      return history_.OnStateDigest(name, message.state_report().version(),
+                                    message.state_report().state_digest());
+    default:
+      return;
+  }
+}
+
+void Invariants::OnHello(const std::string& name, const v1::Hello& hello) {
+  const Peer& peer = peers_[name];
+  if (!hello.has_state() && peer.said_any) {
+    return Violate(5, absl::StrCat(name, " held version ", peer.said, " and comes back with none"));
+  }
+  if (!hello.has_state()) return;
+  Say(name, hello.version());
+  history_.OnSynced(name, hello.version(), hello.header_digest());
+}
+
+void Invariants::Say(const std::string& name, uint64_t version) {
+  Peer& peer = peers_[name];
+  if (peer.said_any && version < peer.said) {
+    Violate(5, absl::StrCat(name, " held version ", peer.said, " and holds ", version, " now"));
+  }
+  peer.said = version;
+  peer.said_any = true;
+}
+
+void Invariants::OnVote(const std::string& name, const v1::Vote& vote) {
+  peers_[name].vote = vote;
+  ballots_[vote.version()][{vote.epoch(), vote.revision()}][vote.payload_digest()].insert(name);
+  history_.OnStateDigest(name, vote.version() - 1, vote.state_digest());
+}
+
+// -----------------------------------------------------------------------------------------------
+// What the coordinator says
+
+void Invariants::OnCoordinatorFrame(const Frame& frame) {
+  const char tag = TagOf(frame);
+  if (tag == Tag(v1::CoordinatorMessage::kHeartbeat)) return;
+  // It says the same to all, one after another.
+  std::string& newest = newest_frames_[tag];
+  if (newest == frame.message) return;
+  newest = frame.message;
+  v1::CoordinatorMessage message;
+  if (!Unpack(frame, &message).ok()) return Violate(3, "the coordinator sent no message");
+  switch (message.message_case()) {
+    case v1::CoordinatorMessage::kWelcome:
+      return OnWelcome(message.welcome());
+    case v1::CoordinatorMessage::kPlan:
+      return OnPlan(message.plan());
+    case v1::CoordinatorMessage::kCommit:
+      return OnCommit(message.commit().header());
+    case v1::CoordinatorMessage::kSealed:
+      sealed_ = true;
+      return history_.OnSeal(message.sealed().seal());
+    default:
+      return;
+  }
+}
+
+void Invariants::OnWelcome(const v1::Welcome& welcome) {
+  if (!welcomed_ && welcome.epoch() <= former_epoch_) {
+    Violate(3, absl::StrCat("the coordinator began again with epoch ", welcome.epoch(),
+                            " after epoch ", former_epoch_));
+  }
+  welcomed_ = true;
+  if (welcome.epoch() > highest_epoch_) plan_ends_ = absl::InfiniteDuration();
+  highest_epoch_ = std::max(highest_epoch_, welcome.epoch());
+  if (welcome.version() < announced_) {
+    Violate(4, absl::StrCat("version ", announced_, " was announced, and the coordinator knows of ",
+                            welcome.version(), " now"));
+  }
+  if (welcome.has_genesis()) history_.OnGenesis(welcome.genesis());
+  if (welcome.has_header()) OnCommit(welcome.header());
+  if (welcome.has_seal()) {
+    sealed_ = true;
+    history_.OnSeal(welcome.seal());
+  }
+}
+
+void Invariants::OnPlan(const v1::Plan& plan) {
+  plan_ = {plan.epoch(), plan.revision()};
+  plan_ends_ =
+      terms_.now() + absl::Milliseconds(static_cast<int64_t>(plan.deadline_milliseconds()));
+  history_.OnPlan(plan);
+}
+
+void Invariants::OnCommit(const v1::EntryHeader& header) {
+  if (header.version() > durable_) {
+    Violate(4, absl::StrCat("version ", header.version(), " was announced, and ", durable_,
+                            " is the newest that is durable"));
+  }
+  if (header.version() > announced_) plan_ends_ = absl::InfiniteDuration();
+  announced_ = std::max(announced_, header.version());
+  history_.OnAnnounced(header);
+}
+
+void Invariants::OnDurable(const RunUpdate& update) {
+  if (update.epoch) plan_ends_ = absl::InfiniteDuration();  // the attempt was given up
+  if (update.header) {
+    durable_ = update.header->version();
+    CheckQuorum(*update.header);
+  }
+  for (const MemberRecord& member : update.members) {
+    CheckRemoval(member);
+    peers_[member.peer].state = member.state;
+  }
+}
+
+void Invariants::CheckQuorum(const v1::EntryHeader& header) {
+  size_t most = 0;
+  for (const auto& [plan, by_digest] : ballots_[header.version()]) {
+    const auto equal = by_digest.find(header.payload_digest());
+    if (equal != by_digest.end()) most = std::max(most, equal->second.size());
+  }
+  if (most < terms_.quorum) {
+    Violate(7, absl::StrCat("version ", header.version(), " was committed with ", most,
+                            " equal votes, and the quorum is ", terms_.quorum));
+  }
+  ballots_.erase(ballots_.begin(), ballots_.upper_bound(header.version()));
+}
+
+void Invariants::CheckRemoval(const MemberRecord& member) {
+  if (member.state != "dead" || !peers_[member.peer].alive) return;
+  const absl::Duration now = terms_.now();
+  if (now <= DisturbedUntil(member.peer) || now <= DisturbedUntil(kCoordinator)) return;
+  Violate(8, absl::StrCat(member.peer, " was declared dead and nothing was done to it"));
+}
+
+// -----------------------------------------------------------------------------------------------
+
+void Invariants::Check() {
+  const absl::Duration now = terms_.now();
+  if (!coordinator_alive_ || sealed_) return;
+  const auto disturbed = disturbed_.find(kCoordinator);
+  const absl::Duration awake =
+      disturbed == disturbed_.end() ? absl::ZeroDuration() : disturbed->second;
+  const absl::Duration tick = terms_.failure_timeout / 4;
+  if (now > std::max(plan_ends_, awake) + tick + kSlack) {
+    Violate(7, absl::StrCat("revision ", plan_.second, " of the plan under epoch ", plan_.first,
+                            " has passed its deadline, and nothing came of it"));
+  }
+  const absl::Duration bound = 2 * terms_.failure_timeout + kSuspectAtMost + tick + kSlack;
+  for (const auto& [name, peer] : peers_) {
+    if (peer.alive || peer.state.empty() || peer.state == "dead" || peer.state == "left" ||
+        peer.state == "evicted") {
+      continue;
+    }
+    if (now > std::max(peer.died, awake) + bound) {
+      Violate(8, absl::StrCat(name, " died at ", absl::FormatDuration(peer.died),
+                              " and is still a member"));
+    }
+  }
+}
+
+}  // namespace atolld

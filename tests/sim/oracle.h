@@ -1,0 +1,74 @@
+// Oracle: what an entry's averaged bytes and the state after it must be, computed a second time.
+//
+// It shares no code with what it judges: scalar loops, the formulas of docs/protocol.md in their
+// plainest form, one rounding an operation. It is fed the updates as trainers handed them over and
+// the committed headers, and nothing else. Pure; slow where that is simpler.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+class Oracle {
+ public:
+  // The encoded chunks of one update, in grid order.
+  using Chunks = std::vector<std::string>;
+
+  // `spec` names the codec, the chunks and the outer rule; `initial` is theta of version 0.
+  Oracle(const v1::RunSpec& spec, absl::Span<const float> initial);
+
+  uint64_t version() const { return version_; }
+  const std::vector<float>& theta() const { return theta_; }
+  const std::vector<float>& momentum() const { return momentum_; }  // empty: the rule has none
+
+  // No chunks if a value is not finite.
+  Chunks Encode(absl::Span<const float> values) const;
+
+  // What the entry's payload is: the mean of `contributions` (in the order of the header's
+  // contributors) by the header's bitmaps, weights and partial means.
+  std::string Payload(const v1::EntryHeader& header,
+                      const std::vector<const Chunks*>& contributions) const;
+
+  // theta and momentum after the entry that Payload() was made for.
+  void Step(const v1::EntryHeader& header, const std::string& payload);
+
+  // The residual of the contributor at `position` once the entry is committed: `values`, less what
+  // was sent and taken in.
+  std::vector<float> Residual(const v1::EntryHeader& header, int position,
+                              absl::Span<const float> values, const Chunks& sent) const;
+
+ private:
+  struct Piece {  // of a mean: its values, and the weight that they carry
+    std::vector<float> values;
+    float weight;
+  };
+
+  size_t Elements(size_t chunk) const;
+  size_t Count() const;
+  std::string EncodeChunk(absl::Span<const float> values) const;
+  std::vector<float> DecodeChunk(const std::string& bytes, size_t elements) const;
+  std::vector<float> Mean(const std::vector<Piece>& pieces, size_t elements) const;
+  std::string MeanOfChunk(const v1::EntryHeader& header,
+                          const std::vector<const Chunks*>& contributions, size_t chunk) const;
+
+  const bool int8_;
+  const bool nesterov_;
+  const size_t chunk_elements_;
+  uint64_t version_ = 0;
+  std::vector<float> theta_;
+  std::vector<float> momentum_;
+};
+
+// Whose chunks entry `header` took in for `chunk`, and which of them came in partial means.
+struct ChunkSources {
+  std::string contributors;           // bitmap
+  std::vector<std::string> partials;  // bitmaps
+};
+ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk);
+
+}  // namespace atolld

@@ -1,0 +1,119 @@
+// The oracle against the codecs that it re-implements, and against means worked out by hand.
+#include "tests/sim/oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "compression/codec.h"
+#include "tests/sim/sim_events.h"
+
+namespace atolld {
+namespace {
+
+uint32_t Bits(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, sizeof(bits));
+  return bits;
+}
+
+v1::RunSpec SpecOf(const std::string& codec, const std::string& rule, uint32_t chunk_elements) {
+  v1::RunSpec spec;
+  spec.mutable_exchange()->set_codec(codec);
+  spec.mutable_exchange()->set_chunk_elements(chunk_elements);
+  spec.mutable_outer()->set_rule(rule);
+  return spec;
+}
+
+void AddScalar(const std::string& name, float value, v1::EntryHeader* header) {
+  v1::Scalar* scalar = header->add_scalars();
+  scalar->set_name(name);
+  scalar->set_bits(Bits(value));
+}
+
+// Values of every magnitude that a block may hold, and blocks of zeros.
+std::vector<float> DrawValues(SimRandom& random, size_t count) {
+  std::vector<float> values(count);
+  const int exponent = static_cast<int>(random.Below(240)) - 120;
+  for (float& value : values) {
+    value = std::ldexp(static_cast<float>(random.Unit()) - 0.5f, exponent);
+    if (random.Below(50) == 0) value = 0;
+  }
+  return values;
+}
+
+// If this failed, a difference between oracle and replica would be the oracle's own.
+TEST(OracleTest, EncodesToTheBitAsTheCodecsDo) {
+  SimRandom random(1);
+  for (const std::string& name : CodecNames()) {
+    const Codec& codec = **FindCodec(name);
+    for (int trial = 0; trial < 300; ++trial) {
+      const std::vector<float> values = DrawValues(random, 1 + random.Below(700));
+      const auto whole = static_cast<uint32_t>(values.size());
+      const Oracle oracle(SpecOf(name, "average", whole), values);
+      std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
+      bytes.resize(*codec.Encode(values, absl::MakeSpan(bytes)));
+      const Oracle::Chunks chunks = oracle.Encode(values);
+      ASSERT_EQ(chunks.size(), 1u);
+      EXPECT_EQ(chunks[0], std::string(bytes.begin(), bytes.end())) << name << " trial " << trial;
+    }
+  }
+}
+
+// If this failed, NaN would pass for a contribution.
+TEST(OracleTest, RefusesWhatIsNotFinite) {
+  const std::vector<float> values = {1, std::nanf("")};
+  EXPECT_TRUE(Oracle(SpecOf("fp32", "average", 2), values).Encode(values).empty());
+}
+
+// If this failed, weights, bitmaps or partial means would be read in another way than they are
+// meant: 3 contributors, the first two averaged by a relay in chunk 0, the last absent in chunk 1.
+TEST(OracleTest, MeanByWeightsBitmapsAndPartials) {
+  const std::vector<float> zeros(2, 0.0f);
+  Oracle oracle(SpecOf("fp32", "average", 1), zeros);
+  v1::EntryHeader header;
+  for (const float weight : {1.0f, 3.0f, 4.0f}) {
+    header.add_contributors()->set_weight_bits(Bits(weight));
+  }
+  v1::ShardRecord* shard = header.add_shards();
+  shard->set_chunks(2);
+  shard->set_contributors("\x07");
+  shard->add_partials("\x03");
+  v1::ChunkRecord* exception = shard->add_exceptions();
+  exception->set_chunk(1);
+  exception->set_contributors("\x03");
+  AddScalar("learning_rate", 1, &header);
+  const Oracle::Chunks first = oracle.Encode(std::vector<float>{8, 8});
+  const Oracle::Chunks second = oracle.Encode(std::vector<float>{4, 4});
+  const Oracle::Chunks third = oracle.Encode(std::vector<float>{-1, 100});
+  const std::string payload = oracle.Payload(header, {&first, &second, &third});
+  oracle.Step(header, payload);
+  // Chunk 0: partial (8 + 12) / 4 = 5 of weight 4, then (5 x 4 - 4) / 8. Chunk 1: (8 + 12) / 4.
+  EXPECT_EQ(oracle.theta(), (std::vector<float>{-2, -5}));
+  EXPECT_EQ(oracle.Residual(header, 2, std::vector<float>{-1, 100}, third),
+            (std::vector<float>{0, 100}));
+}
+
+// If this failed, the buffer would be mixed in before or after its turn.
+TEST(OracleTest, NesterovStepsAsWritten) {
+  const std::vector<float> start = {10};
+  Oracle oracle(SpecOf("fp32", "nesterov", 1), start);
+  v1::EntryHeader header;
+  header.add_contributors()->set_weight_bits(Bits(1));
+  header.add_shards()->set_chunks(1);
+  header.mutable_shards(0)->set_contributors("\x01");
+  AddScalar("learning_rate", 0.5f, &header);
+  AddScalar("momentum", 0.5f, &header);
+  const Oracle::Chunks two = oracle.Encode(std::vector<float>{2});
+  const std::string payload = oracle.Payload(header, {&two});
+  oracle.Step(header, payload);  // buffer 2; 10 - 0.5 x (2 + 1)
+  EXPECT_EQ(oracle.theta(), std::vector<float>{8.5f});
+  oracle.Step(header, payload);  // buffer 3; 8.5 - 0.5 x (2 + 1.5)
+  EXPECT_EQ(oracle.theta(), std::vector<float>{6.75f});
+  EXPECT_EQ(oracle.momentum(), std::vector<float>{3});
+  EXPECT_EQ(oracle.version(), 2u);
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,59 @@
+#include "tests/sim/planted_bugs.h"
+
+#include <array>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "compression/nearest_name.h"
+#include "membership/planted_bug.h"
+
+namespace atolld {
+namespace {
+
+struct Name {
+  PlantedBug bug;
+  const char* text;
+};
+
+constexpr std::array<Name, 14> kNames = {{
+    {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
+    {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
+    {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
+    {PlantedBug::kAttemptNotChecked, "attempt-not-checked"},
+    {PlantedBug::kResidualChangedAtSend, "residual-changed-at-send"},
+    {PlantedBug::kSumInArrivalOrder, "sum-in-arrival-order"},
+    {PlantedBug::kContributorCountedTwice, "contributor-counted-twice"},
+    {PlantedBug::kLeaseReturnedEarly, "lease-returned-early"},
+    {PlantedBug::kJoinerSkipsBuffer, "joiner-skips-buffer"},
+    {PlantedBug::kStragglerNotRebased, "straggler-not-rebased"},
+    {PlantedBug::kPartialsOverlap, "partials-overlap"},
+    {PlantedBug::kQuorumOffByOne, "quorum-off-by-one"},
+    {PlantedBug::kHeaderChainNotChecked, "header-chain-not-checked"},
+    {PlantedBug::kDeadlineFromWallClock, "deadline-from-wall-clock"},
+}};
+
+}  // namespace
+
+std::string PlantedBugNames() {
+  std::string names;
+  for (const Name& name : kNames) absl::StrAppend(&names, name.text, "\n");
+  return names;
+}
+
+absl::Status PlantBug(absl::string_view text) {
+  std::vector<std::string> known;
+  for (const Name& name : kNames) {
+    known.emplace_back(name.text);
+    if (text != name.text) continue;
+#ifdef ATOLL_PLANTED_BUGS
+    ActivePlantedBug() = name.bug;
+    return absl::OkStatus();
+#else
+    return absl::FailedPreconditionError(
+        absl::StrCat("this build has no deliberate mistakes, not even ", name.text));
+#endif
+  }
+  return absl::InvalidArgumentError(UnknownNameMessage("bug", text, known));
+}
+
+}  // namespace atolld

@@ -1,0 +1,49 @@
+#include "tests/sim/session_tap.h"
+
+#include <utility>
+
+namespace atolld {
+namespace {
+
+constexpr char kSession[] = "/atolld.v1.Membership/Session";
+
+class TapCall final : public Call {
+ public:
+  TapCall(std::unique_ptr<Call> under, TapTransport::OnFrame on_frame)
+      : under_(std::move(under)), on_frame_(std::move(on_frame)) {}
+
+  void Start(Events events) override { under_->Start(std::move(events)); }
+  void Read() override { under_->Read(); }
+  void Write(Frame frame) override {
+    on_frame_(frame);
+    under_->Write(std::move(frame));
+  }
+  size_t unsent_bytes() const override { return under_->unsent_bytes(); }
+  void Finish(absl::Status status) override { under_->Finish(std::move(status)); }
+  uint64_t sent_bytes() const override { return under_->sent_bytes(); }
+  std::string remote() const override { return under_->remote(); }
+
+ private:
+  const std::unique_ptr<Call> under_;
+  const TapTransport::OnFrame on_frame_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Listener>> TapTransport::Listen(const std::string& address,
+                                                               Acceptor acceptor) {
+  return under_.Listen(address, [acceptor = std::move(acceptor), on_frame = on_frame_](
+                                    const std::string& method, std::unique_ptr<Call> call) {
+    if (method == kSession) call = std::make_unique<TapCall>(std::move(call), on_frame);
+    acceptor(method, std::move(call));
+  });
+}
+
+std::unique_ptr<Call> TapTransport::Dial(const std::string& address, const std::string& method,
+                                         absl::Duration deadline) {
+  std::unique_ptr<Call> call = under_.Dial(address, method, deadline);
+  if (method != kSession) return call;
+  return std::make_unique<TapCall>(std::move(call), on_frame_);
+}
+
+}  // namespace atolld

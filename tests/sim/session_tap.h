@@ -1,0 +1,34 @@
+// TapTransport: a process's transport with somebody listening to what the process says on Sessions.
+//
+// Every frame that the process writes on a call of the Session method is shown before it is
+// written; all else passes through untouched. What is shown was said: it may be on the wire, and
+// whoever says it must be able to keep it.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "daemon/env.h"
+
+namespace atolld {
+
+class TapTransport final : public Transport {
+ public:
+  using OnFrame = std::function<void(const Frame&)>;
+
+  // `under` outlives this.
+  TapTransport(Transport& under, OnFrame on_frame)
+      : under_(under), on_frame_(std::move(on_frame)) {}
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor acceptor) override;
+  std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
+                             absl::Duration deadline) override;
+
+ private:
+  Transport& under_;
+  const OnFrame on_frame_;
+};
+
+}  // namespace atolld

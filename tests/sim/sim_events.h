@@ -1,0 +1,109 @@
+// The simulated clock: one queue of events for the whole world, and the random numbers of a seed.
+//
+// Events run in the order of (time, sequence of scheduling), in the one thread of the test; an
+// event belongs to one life of one process (its owner) and dies with it. An owner may be held: its
+// events wait, in order, until it is released. Nothing here reads a real clock, so one seed is one
+// history.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+// SplitMix64: small, seedable, the same everywhere.
+class SimRandom {
+ public:
+  explicit SimRandom(uint64_t seed) : state_(seed) {}
+  uint64_t Next();
+  uint64_t Below(uint64_t bound);  // 0 if bound is 0
+  double Unit();                   // [0, 1)
+  absl::Duration Between(absl::Duration least, absl::Duration most);
+  // Draws nothing if the answer is certain, so that a fault that is off changes no other draw.
+  bool Chance(double probability);
+
+ private:
+  uint64_t state_;
+};
+
+class SimEventQueue {
+ public:
+  using Owner = uint64_t;
+  using Id = uint64_t;  // never 0
+  static constexpr Owner kWorld = 0;
+
+  SimEventQueue() : owners_(1) {}
+
+  absl::Duration now() const { return absl::Nanoseconds(now_); }  // since the world began
+  Owner NewOwner();
+
+  // Runs `task` once `delay` (not below zero; rounded up to nanoseconds) has passed. Never from
+  // inside this call. A delay beyond centuries never passes.
+  Id Schedule(absl::Duration delay, Owner owner, Task task);
+  // Does nothing to an event that has run or was cancelled.
+  void Cancel(Id id);
+
+  // Drops all events of `owner`; later ones scheduled for it are dropped at once.
+  void Drop(Owner owner);
+  void DropAll();  // of every owner: the world ends
+
+  // No event of `owner` runs until Release; then all that were due run at once, in their order.
+  void Hold(Owner owner);
+  void Release(Owner owner);
+  bool held(Owner owner) const { return owners_[owner].held; }
+
+  bool empty() const { return live_ == 0; }
+
+  // Runs the next event, or moves the clock to `limit` if that comes first (then false).
+  bool RunNext(absl::Duration limit);
+  bool running() const { return running_; }
+  uint64_t ran() const { return ran_; }  // events so far
+
+  // A digest of all events run so far and of what was mixed in: equal for equal seeds.
+  uint64_t digest() const { return digest_; }
+  void MixIntoDigest(uint64_t word);
+
+ private:
+  // The heap's entries are small; the tasks stay in their slots. An entry whose slot has gone on to
+  // another generation was cancelled.
+  struct Entry {
+    int64_t time;
+    uint64_t order;
+    uint32_t slot;
+    uint32_t generation;
+  };
+  struct Slot {
+    Task task;
+    Owner owner = kWorld;
+    uint32_t generation = 1;
+    bool used = false;
+  };
+  struct OwnerState {
+    bool dropped = false;
+    bool held = false;
+    std::vector<Entry> waiting;  // due while held
+  };
+
+  static bool Later(const Entry& a, const Entry& b);
+  void Push(Entry entry);
+  void Pop();
+  bool Stale(const Entry& entry) const;
+  Task Take(uint32_t slot);  // empties the slot
+
+  int64_t now_ = 0;  // nanoseconds
+  uint64_t orders_ = 0;
+  uint64_t ran_ = 0;
+  size_t live_ = 0;
+  bool running_ = false;
+  bool ended_ = false;
+  uint64_t digest_ = 0xcbf29ce484222325;
+  std::vector<Entry> heap_;
+  std::vector<Slot> slots_;
+  std::vector<uint32_t> free_;
+  std::vector<OwnerState> owners_;
+};
+
+}  // namespace atolld

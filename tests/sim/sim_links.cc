@@ -1,0 +1,96 @@
+#include "tests/sim/sim_links.h"
+
+#include <algorithm>
+
+namespace atolld {
+namespace {
+
+// What TCP waits before it sends again: its least time-out, and after two more losses.
+constexpr absl::Duration kShortestRetransmission = absl::Milliseconds(200);
+constexpr absl::Duration kLongestRetransmission = absl::Milliseconds(1000);
+
+}  // namespace
+
+SimLink& SimLinks::Of(const std::string& from, const std::string& to) {
+  const auto [found, added] = links_.try_emplace({from, to});
+  SimLink& link = found->second;
+  if (!added) return link;
+  link.from = from;
+  link.to = to;
+  link.from_host = &hosts_[from];
+  link.to_host = &hosts_[to];
+  link.settings = settings_;
+  if (from == to) link.settings.latency = absl::ZeroDuration();
+  link.cut = Separated(from, to);
+  link.back = from == to ? &link : &Of(to, from);
+  UpdateSilence(link);
+  return link;
+}
+
+std::vector<SimLink*> SimLinks::All() {
+  std::vector<SimLink*> all;
+  all.reserve(links_.size());
+  for (auto& [ends, link] : links_) all.push_back(&link);
+  return all;
+}
+
+absl::Duration SimLinks::Reserve(SimLink& link, uint64_t bytes) {
+  constexpr double kEndless = std::numeric_limits<double>::infinity();
+  const absl::Duration now = events_.now();
+  // What a process tells itself leaves no host.
+  SimHost& up = *link.from_host;
+  SimHost& down = *link.to_host;
+  const bool slow_up = &up != &down && up.bytes_per_second != kEndless;
+  const bool slow_down = &up != &down && down.bytes_per_second != kEndless;
+  absl::Duration start = std::max(now, link.busy_until);
+  double rate = link.settings.bytes_per_second;
+  if (slow_up) start = std::max(start, up.up_busy_until);
+  if (slow_up) rate = std::min(rate, up.bytes_per_second);
+  if (slow_down) start = std::max(start, down.down_busy_until);
+  if (slow_down) rate = std::min(rate, down.bytes_per_second);
+  const auto time = [bytes](double per_second) {
+    return absl::Seconds(static_cast<double>(bytes) / per_second);
+  };
+  if (slow_up) up.up_busy_until = start + time(up.bytes_per_second);
+  if (slow_down) down.down_busy_until = start + time(down.bytes_per_second);
+  link.busy_until = rate == kEndless ? start : start + time(rate);
+  return link.busy_until - now;
+}
+
+absl::Duration SimLinks::Delay(const SimLink& link) {
+  absl::Duration delay = link.settings.latency;
+  if (link.settings.jitter != absl::ZeroDuration()) delay += link.settings.jitter * random_.Unit();
+  if (random_.Chance(link.loss)) {
+    delay += random_.Between(kShortestRetransmission, kLongestRetransmission);
+  }
+  return delay;
+}
+
+void SimLinks::Separate(const std::set<std::string>& side) {
+  separated_.push_back(side);
+  for (auto& [ends, link] : links_) link.cut |= Separated(link.from, link.to);
+}
+
+bool SimLinks::Separated(const std::string& a, const std::string& b) const {
+  return std::any_of(separated_.begin(), separated_.end(), [&](const std::set<std::string>& side) {
+    return side.count(a) != side.count(b);
+  });
+}
+
+void SimLinks::Heal(SimLink& link) {
+  link.cut = link.cut_silently = link.black_hole = false;
+  link.clogged_until = absl::ZeroDuration();
+  link.loss = 0;
+  link.break_at = std::numeric_limits<uint64_t>::max();
+}
+
+bool SimLinks::UpdateSilence(SimLink& link) {
+  const absl::Duration now = events_.now();
+  const bool silent =
+      link.Held(now) || link.back->Held(now) || link.from_host->paused || link.to_host->paused;
+  if (silent == (link.silent_since != absl::InfiniteDuration())) return false;
+  link.silent_since = silent ? now : absl::InfiniteDuration();
+  return silent;
+}
+
+}  // namespace atolld

@@ -1,0 +1,14 @@
+// What of a simulated process outlives its lives: the disk and the clocks of its machine.
+#pragma once
+
+#include "tests/sim/sim_clock.h"
+#include "tests/sim/sim_disk.h"
+
+namespace atolld {
+
+struct SimMachine {
+  SimClock clock;
+  SimDisk disk;
+};
+
+}  // namespace atolld

@@ -1,0 +1,49 @@
+// SimStore: the coordinator's Store on a simulated disk of transactions.
+//
+// Each Apply appends one record to a file of the process's own disk and syncs it; the transaction
+// is durable when its record is. So a crash before, at and after that instant, a full, slow or
+// broken disk all show as they would with a database. The records' contents stay in memory, in
+// `Disk`, which outlives the process as its disk does.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/coordinator/memory_store.h"
+#include "daemon/coordinator/store.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+class SimStore final : public Store {
+ public:
+  struct Disk {
+    std::vector<RunUpdate> journal;  // the transactions by number; those without a record are lost
+    std::shared_ptr<MemoryStore::Disk> state = std::make_shared<MemoryStore::Disk>();
+    // Called for each of them in order, once: when Apply returns, or when a later life finds it.
+    std::function<void(const RunUpdate&)> on_durable;
+    size_t told = 0;
+  };
+
+  // `dir` is made if it is not there.
+  SimStore(Files& files, std::string dir, std::shared_ptr<Disk> disk);
+
+  absl::StatusOr<StoredRun> Load() override;
+  absl::Status Apply(const RunUpdate& update) override;
+  absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;
+  std::string where() const override { return path_; }
+
+ private:
+  absl::Status Append();
+  void Tell();
+
+  Files& files_;
+  const std::string dir_;
+  const std::string path_;
+  const std::shared_ptr<Disk> disk_;
+};
+
+}  // namespace atolld

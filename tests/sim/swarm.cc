@@ -1,0 +1,302 @@
+#include "tests/sim/swarm.h"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/replica/verify.h"
+
+namespace atolld {
+namespace {
+
+// How often what depends on time alone is looked at.
+constexpr absl::Duration kTick = absl::Milliseconds(100);
+
+// Rounds that are kept for the judgement of the core, and of them those for the end.
+constexpr uint64_t kRoundsToJudge = 7;
+constexpr uint64_t kRoundsToEnd = 3;
+
+// Far more than any seed takes: it goes round in circles.
+constexpr uint64_t kMostEvents = 20'000'000;
+
+// What one call may have queued at once: an update of this size is far below it.
+constexpr uint64_t kMostUnsent = uint64_t{1} << 20;
+
+}  // namespace
+
+bool SwarmResult::counts() const {
+  const int all = std::accumulate(planned.begin(), planned.end(), 0);
+  const int bit = std::accumulate(landed.begin(), landed.end(), 0);
+  return 2 * bit >= all;
+}
+
+absl::Duration Swarm::Deadline() const {
+  std::vector<double> exchanges;
+  const auto& rounds = cluster_.stored().rounds;
+  for (size_t i = rounds.size() > 16 ? rounds.size() - 16 : 0; i < rounds.size(); ++i) {
+    exchanges.push_back(rounds[i].exchange_seconds());
+  }
+  std::sort(exchanges.begin(), exchanges.end());
+  const double exchange = exchanges.empty() ? static_cast<double>(plan_.elements) * 4 / 1e6
+                                            : exchanges[exchanges.size() / 2];
+  return absl::Seconds(10) + plan_.failure_timeout + 4 * cluster_.longest_training() +
+         absl::Seconds(1) + 2 * absl::Seconds(exchange) + plan_.failure_timeout;
+}
+
+// -----------------------------------------------------------------------------------------------
+
+// What a peer's directory may take: the limit on its log and snapshots or, where that is none or
+// too small, what the policy keeps; and what comes beside: a snapshot that is made, one that is
+// fetched, and the history of headers. Sizes are generous, numbers are not.
+uint64_t Swarm::MostOnDisk() const {
+  const uint64_t snapshot = 8 * plan_.elements + 16384;
+  const uint64_t entry = 5 * plan_.elements + 4096;
+  const uint64_t headers = uint64_t{1} << 20;
+  if (plan_.keep_bytes != 0) {
+    return std::max(plan_.keep_bytes, 3 * snapshot + 10 * entry) + 2 * snapshot + 2 * entry;
+  }
+  const uint64_t entries = uint64_t{plan_.snapshot_every} * (plan_.keep_snapshots + 1) + 10;
+  return (plan_.keep_snapshots + 3) * snapshot + entries * entry + headers;
+}
+
+void Swarm::CheckBounds() {
+  Invariants& invariants = cluster_.invariants();
+  if (cluster_.world().network().max_unsent_bytes() > kMostUnsent) {
+    invariants.Violate(10,
+                       absl::StrCat("a call had ", cluster_.world().network().max_unsent_bytes(),
+                                    " bytes queued at once"));
+  }
+  const uint64_t most = MostOnDisk();
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    const uint64_t used = cluster_.world().disk(peer.name).used();
+    // A pass that its disk has failed is put off.
+    if (used <= most || cluster_.Unsound(peer.name)) continue;
+    invariants.Violate(
+        10, absl::StrCat(peer.name, "'s directory takes ", used, " bytes; ", most, " is the most"));
+  }
+  if (cluster_.world().events_run() > kMostEvents) {
+    invariants.Violate(12, absl::StrCat("more than ", kMostEvents, " events"));
+  }
+}
+
+void Swarm::Tick() {
+  Invariants& invariants = cluster_.invariants();
+  const absl::Duration now = cluster_.world().now();
+  invariants.Check();
+  if (cluster_.version() != last_version_) {
+    last_version_ = cluster_.version();
+    last_commit_ = now;
+  }
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (!cluster_.Exists(peer.name) && last_version_ >= peer.joins_at) cluster_.Start(peer.name);
+  }
+  CheckBounds();
+  if (cluster_.sealed()) return;
+  cluster_.HoldTraining(last_version_ >= hold_at_);
+  if (cluster_.training_held()) {
+    last_commit_ = now;
+    return;
+  }
+  const absl::Duration since = std::max(invariants.quiet_since(), last_commit_);
+  const absl::Duration deadline = Deadline();
+  if (now > since + 3 * deadline) {
+    invariants.Violate(
+        12,
+        absl::StrCat("nobody was disturbed for ", absl::FormatDuration(now - since),
+                     " and version ", last_version_ + 1, " was not committed; three deadlines are ",
+                     absl::FormatDuration(3 * deadline)));
+  }
+}
+
+bool Swarm::RunUntil(const std::function<bool()>& condition, absl::Duration limit) {
+  SimWorld& world = cluster_.world();
+  const auto over = [&] {
+    if (world.now() >= next_tick_) {
+      next_tick_ = world.now() + kTick;
+      Tick();
+    }
+    return cluster_.invariants().violation().has_value() || condition();
+  };
+  world.RunUntil(over, limit);
+  return !cluster_.invariants().violation().has_value() && condition();
+}
+
+void Swarm::StartFounders() {
+  cluster_.Start(kCoordinatorName);
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (peer.joins_at == 0) cluster_.Start(peer.name);
+  }
+}
+
+void Swarm::DoFaults() {
+  hold_at_ = plan_.rounds - kRoundsToJudge;
+  for (const PlannedFault& fault : plan_.faults) {
+    if (cluster_.invariants().violation()) return;
+    const uint64_t wanted = cluster_.version() + fault.after_commits;
+    RunUntil([&] { return cluster_.version() >= wanted || cluster_.training_held(); }, Deadline());
+    RunUntil([] { return false; }, fault.after);
+    if (cluster_.training_held()) return;
+    faults_.Inject(fault);
+    if (!fault.overlap) RunUntil([] { return false; }, fault.lasts);
+  }
+}
+
+// All faults end, everybody is up.
+void Swarm::HealAll() {
+  faults_.EndAll();
+  SimWorld& world = cluster_.world();
+  world.network().HealAll();
+  world.network().ReplayCalls(0, nullptr);
+  const auto revive = [&](const std::string& name) {
+    world.disk(name).EndFaults();
+    world.disk(name).CrashAtWrite(0, SimDisk::Crash::kDrawn);
+    if (cluster_.Alive(name)) world.Resume(name);
+    cluster_.HoldDown(name, false);
+    cluster_.Start(name);
+    cluster_.invariants().Calm(name);
+  };
+  revive(kCoordinatorName);
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    cluster_.SetStep(peer.name, peer.step);
+    if (cluster_.Exists(peer.name)) revive(peer.name);
+  }
+}
+
+// Those that the plan names; and, where few peers may commit, one that holds the newest version.
+std::set<std::string> Swarm::Core() {
+  const Invariants& invariants = cluster_.invariants();
+  std::set<std::string> core;
+  std::set<std::string> holders;
+  bool held = false;
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    const bool holds = invariants.said(peer.name) >= cluster_.version();
+    if (peer.core) core.insert(peer.name);
+    if (holds) holders.insert(peer.name);
+    held = held || (peer.core && holds);
+  }
+  if (held) return core;
+  if (!holders.empty()) {
+    core.insert(*holders.begin());
+    return core;
+  }
+  for (const SwarmPlan::Machine& peer : plan_.peers) core.insert(peer.name);
+  return core;
+}
+
+// A core of at least the quorum is well; the others are as the plan says, for good.
+void Swarm::JudgeCore() {
+  HealAll();
+  // The first round waits for all that the run was announced with.
+  if (!RunUntil([&] { return cluster_.version() > 0; }, 3 * Deadline())) {
+    cluster_.invariants().Violate(12, "the first round was not committed");
+  }
+  hold_at_ = plan_.rounds - kRoundsToEnd;
+  cluster_.HoldTraining(false);
+  result_.judged = true;
+  SimWorld& world = cluster_.world();
+  const std::set<std::string> core = Core();
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (core.count(peer.name) > 0) {
+      cluster_.Start(peer.name);
+      continue;
+    }
+    if (!cluster_.Alive(peer.name)) continue;
+    cluster_.invariants().Disturb(peer.name, world.now() + absl::Hours(1));
+    if (peer.outsider == Outsider::kDead) {
+      cluster_.HoldDown(peer.name, true);
+      cluster_.Kill(peer.name, absl::ZeroDuration());
+    } else if (peer.outsider == Outsider::kPaused) {
+      world.Pause(peer.name, absl::Hours(1));
+    } else if (peer.outsider == Outsider::kIsolated) {
+      world.network().Partition({peer.name});
+    } else if (peer.outsider == Outsider::kStraggler) {
+      cluster_.SetStep(peer.name, peer.step * 50);
+    }
+  }
+  const uint64_t before = cluster_.version();
+  const absl::Duration limit = 3 * Deadline();
+  cluster_.Note("the core is judged");
+  if (!RunUntil([&] { return cluster_.version() > before; }, limit)) {
+    cluster_.invariants().Violate(
+        12, absl::StrCat("a healed core of the quorum did not commit version ", before + 1,
+                         " in three deadlines, ", absl::FormatDuration(limit)));
+  }
+}
+
+bool Swarm::AllCaughtUp() const {
+  return std::all_of(plan_.peers.begin(), plan_.peers.end(),
+                     [this](const auto& peer) { return cluster_.CaughtUp(peer.name); });
+}
+
+void Swarm::Finish() {
+  HealAll();
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (!cluster_.Exists(peer.name)) cluster_.Start(peer.name);
+  }
+  cluster_.Note("all are healed");
+  const absl::Duration limit = 3 * Deadline();
+  if (!RunUntil([&] { return AllCaughtUp(); }, limit)) {
+    for (const SwarmPlan::Machine& peer : plan_.peers) {
+      if (cluster_.CaughtUp(peer.name)) continue;
+      cluster_.invariants().Violate(
+          6, absl::StrCat(peer.name, " has not caught up in three deadlines, ",
+                          absl::FormatDuration(limit)));
+    }
+  }
+  hold_at_ = plan_.rounds + 1;
+  // What Tick says of a quiet world bounds each round; this bounds their sum.
+  const uint64_t left = plan_.rounds - cluster_.version() + 3;
+  RunUntil([&] { return cluster_.sealed(); }, 3 * Deadline() * static_cast<double>(left));
+  if (!cluster_.sealed()) cluster_.invariants().Violate(12, "the run was not sealed");
+  if (!RunUntil([&] { return cluster_.AllFinished(); }, 3 * Deadline())) {
+    for (const SwarmPlan::Machine& peer : plan_.peers) {
+      if (cluster_.Exists(peer.name) && !cluster_.Finished(peer.name)) {
+        cluster_.invariants().Violate(12, absl::StrCat(peer.name, " did not end with the run"));
+      }
+    }
+  }
+  if (!cluster_.invariants().violation()) CheckEnd();
+}
+
+void Swarm::CheckEnd() {
+  SimWorld& world = cluster_.world();
+  Invariants& invariants = cluster_.invariants();
+  RunUntil([] { return false; }, 2 * plan_.failure_timeout);
+  if (world.network().open_calls() != 0) {
+    invariants.Violate(12,
+                       absl::StrCat(world.network().open_calls(), " calls are open at the end"));
+  }
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    SimFiles files(world.disk(peer.name));
+    const absl::StatusOr<VerifyReport> report = VerifyLog(files, cluster_.DirectoryOf(peer.name));
+    if (!report.ok()) {
+      invariants.Violate(4, absl::StrCat(peer.name, "'s log: ", report.status().ToString()));
+    } else if (!report->sealed || report->version != cluster_.version() ||
+               ToBytes(report->state_digest) !=
+                   invariants.history().StateDigest(cluster_.version())) {
+      invariants.Violate(1, absl::StrCat(peer.name, "'s log leads to another end than the run's"));
+    }
+  }
+}
+
+SwarmResult Swarm::Run() {
+  result_.seed = plan_.seed;
+  for (const PlannedFault& fault : plan_.faults) {
+    ++result_.planned[static_cast<size_t>(fault.kind)];
+  }
+  StartFounders();
+  DoFaults();
+  if (!cluster_.invariants().violation()) JudgeCore();
+  if (!cluster_.invariants().violation()) Finish();
+  result_.landed = faults_.landed();
+  result_.digest = cluster_.world().digest();
+  result_.events = cluster_.world().events_run();
+  result_.rounds = cluster_.version();
+  result_.violation = cluster_.invariants().violation();
+  if (verbose_) result_.story = cluster_.Story();
+  return result_;
+}
+
+}  // namespace atolld

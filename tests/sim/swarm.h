@@ -1,0 +1,80 @@
+// Swarm: one seed from its plan to the verdict.
+//
+//   faults, paced -> all but a core healed as planned, the core must commit -> all healed, the run
+//   must end, sealed, with nothing left over
+//
+// The run's last rounds are kept for the last two steps: no training ends while they would begin
+// too early, or while somebody has yet to catch up. Whenever nobody has been disturbed for three
+// deadlines, a round must have been committed. A deadline here is the longest way from a healed
+// world to a commit: the longest pause before a redial (5 s) and as much to fetch what was missed,
+// failure_timeout for a grace or a silence to end, 4 x the longest training that was measured + 1 s
+// for the round to close (1.25 x median and median + 3 MAD are below that), and 2 x the median
+// exchange + failure_timeout for the exchange.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "absl/time/time.h"
+#include "tests/sim/invariants.h"
+#include "tests/sim/swarm_cluster.h"
+#include "tests/sim/swarm_faults.h"
+#include "tests/sim/swarm_plan.h"
+
+namespace atolld {
+
+struct SwarmResult {
+  uint64_t seed = 0;
+  uint64_t digest = 0;
+  uint64_t events = 0;
+  uint64_t rounds = 0;  // committed
+  bool judged = false;  // liveness of a core was
+  std::array<int, kFaultKinds> planned{};
+  std::array<int, kFaultKinds> landed{};
+  std::optional<Violation> violation;
+  std::string story;  // if it was asked for
+
+  // At least half of what was planned took effect.
+  bool counts() const;
+};
+
+class Swarm {
+ public:
+  Swarm(const SwarmPlan& plan, bool verbose)
+      : plan_(plan), verbose_(verbose), cluster_(plan, verbose), faults_(cluster_) {}
+
+  SwarmResult Run();
+
+ private:
+  void StartFounders();
+  void DoFaults();
+  void JudgeCore();
+  std::set<std::string> Core();
+  void HealAll();
+  void Finish();
+  void CheckEnd();
+  // Runs the world, with all checks, until the condition holds (true), `limit` has passed or a
+  // check has failed (false).
+  bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
+  void Tick();
+  bool AllCaughtUp() const;
+  absl::Duration Deadline() const;
+  void CheckBounds();
+  uint64_t MostOnDisk() const;
+
+  const SwarmPlan plan_;
+  const bool verbose_;
+  SwarmCluster cluster_;
+  SwarmFaults faults_;
+  SwarmResult result_;
+  absl::Duration next_tick_;
+  absl::Duration last_commit_;
+  uint64_t last_version_ = 0;
+  uint64_t hold_at_ = 0;  // version at which the run is held
+};
+
+}  // namespace atolld

@@ -1,0 +1,278 @@
+#include "tests/sim/swarm_cluster.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/sim/session_tap.h"
+
+namespace atolld {
+namespace {
+
+// A supervisor starts a process again after so long.
+constexpr absl::Duration kSupervisor = absl::Seconds(1);
+
+// How often a peer with an unsound disk may fail in a row before it is given an empty one.
+constexpr int kFailuresBeforeWipe = 3;
+
+SimSettings SettingsOf(const SwarmPlan& plan, bool verbose) {
+  SimSettings settings;
+  settings.network.link.latency = plan.latency;
+  settings.network.link.jitter = plan.jitter;
+  if (plan.bytes_per_second > 0) settings.network.link.bytes_per_second = plan.bytes_per_second;
+  settings.network.keepalive = 1.5 * plan.failure_timeout;  // as production's transport
+  settings.pool.cost = plan.pool_cost;
+  settings.pool.spread = plan.pool_cost;
+  settings.crash = SimDisk::Crash::kDrawn;
+  settings.log_level = verbose ? Log::Level::kDebug : Log::Level::kError;
+  return settings;
+}
+
+}  // namespace
+
+struct SwarmCluster::Node {
+  Node(SwarmCluster& owner, std::string peer_name) : cluster(owner), name(std::move(peer_name)) {
+    cluster.nodes_[name] = this;
+  }
+  ~Node() { cluster.nodes_.erase(name); }
+  SwarmCluster& cluster;
+  const std::string name;
+  std::unique_ptr<TapTransport> tap;
+  std::unique_ptr<StubTrainer> trainer;
+  std::unique_ptr<Peer> peer;
+};
+
+SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
+    : plan_(plan),
+      verbose_(verbose),
+      invariants_({plan.quorum, plan.failure_timeout, [this] { return world_.now(); }}),
+      world_(plan.seed, SettingsOf(plan, verbose)) {
+  store_->on_durable = [this](const RunUpdate& update) { invariants_.OnDurable(update); };
+  world_.OnDeath([this](const std::string& name) { OnDeath(name); });
+  for (const SwarmPlan::Machine& machine : plan_.peers) SetStep(machine.name, machine.step);
+}
+
+SwarmCluster::~SwarmCluster() {
+  world_.OnDeath(nullptr);  // the end of the world is nobody's death
+}
+
+const SwarmPlan::Machine& SwarmCluster::MachineOf(const std::string& peer) const {
+  return *std::find_if(plan_.peers.begin(), plan_.peers.end(),
+                       [&](const auto& machine) { return machine.name == peer; });
+}
+
+Config SwarmCluster::ConfigOf(const std::string& name) const {
+  Config config;
+  config.run.id = "swarm";
+  config.run.rounds = plan_.rounds;
+  config.run.peers = plan_.founders;
+  config.run.quorum = plan_.quorum;
+  config.inner.steps = plan_.inner_steps;
+  config.inner.batch = 2;
+  config.outer.rule = plan_.rule;
+  config.outer.learning_rate = plan_.learning_rate;
+  config.outer.momentum = plan_.momentum;
+  config.exchange.codec = plan_.codec;
+  config.exchange.chunk_elements = plan_.chunk_elements;
+  config.exchange.error_feedback = plan_.error_feedback;
+  config.evaluation.every_rounds = plan_.evaluate_every;
+  config.membership.failure_timeout = plan_.failure_timeout;
+  config.coordinator.address = "coordinator:1";
+  config.coordinator.dir = DirectoryOf(kCoordinatorName);
+  config.network.plaintext_beyond_loopback = true;
+  config.peer.id = name;
+  config.peer.listen = name + ":1";
+  config.peer.dir = DirectoryOf(name);
+  config.exchange.plan = plan_.by_region ? "regions" : "flat";
+  if (name != kCoordinatorName) config.peer.region = MachineOf(name).region;
+  config.peer.keep_bytes = plan_.keep_bytes;
+  config.peer.snapshot_every = plan_.snapshot_every;
+  config.peer.keep_snapshots = plan_.keep_snapshots;
+  return config;
+}
+
+std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
+  struct Root {
+    std::unique_ptr<TapTransport> tap;
+    std::unique_ptr<Coordinator> coordinator;
+  };
+  invariants_.OnStart(kCoordinatorName);
+  auto root = std::make_shared<Root>();
+  root->tap = std::make_unique<TapTransport>(env.transport, [this](const Frame& frame) {
+    // What a process says that its disk has just killed goes nowhere.
+    if (Alive(kCoordinatorName)) invariants_.OnCoordinatorFrame(frame);
+  });
+  const Env tapped{env.executor, env.files, *root->tap, env.log};
+  root->coordinator = std::make_unique<Coordinator>(
+      tapped, ConfigOf(kCoordinatorName),
+      std::make_unique<SimStore>(env.files, DirectoryOf(kCoordinatorName), store_));
+  const absl::Status started = root->coordinator->Start();
+  if (!started.ok()) {
+    Note(absl::StrCat("the coordinator does not start: ", started.ToString()));
+    if (unsound_.count(kCoordinatorName) == 0 && world_.process(kCoordinatorName).alive()) {
+      invariants_.Violate(12, absl::StrCat("the coordinator does not start: ", started.ToString()));
+    }
+    world_.Kill(kCoordinatorName);
+  }
+  return root;
+}
+
+std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) {
+  invariants_.OnStart(name);
+  auto node = std::make_shared<Node>(*this, name);
+  node->tap = std::make_unique<TapTransport>(env.transport, [this, name](const Frame& frame) {
+    if (Alive(name)) invariants_.OnPeerFrame(name, frame);
+  });
+  const Env tapped{env.executor, env.files, *node->tap, env.log};
+  StubTrainerSettings settings;
+  settings.elements = plan_.elements;
+  settings.tensors = std::min(plan_.tensors, plan_.elements);
+  settings.seed = SimMix(plan_.seed, static_cast<uint64_t>(&MachineOf(name) - &plan_.peers[0]));
+  settings.step = steps_[name];
+  History& history = invariants_.history();
+  StubTrainerProbe probe;
+  probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
+  probe.on_train = [&history, name](const v1::TrainSteps& train, absl::Span<const float> theta) {
+    history.OnTrain(name, train.version(), theta);
+  };
+  probe.on_update = [&history, name](const v1::TrainSteps&, absl::Span<const float> update,
+                                     absl::Span<const float> base, absl::Span<const float> theta) {
+    history.OnUpdate(name, update, base, theta);
+  };
+  node->trainer = std::make_unique<StubTrainer>(tapped, settings, std::move(probe));
+  node->trainer->SetHeld(training_held_);
+  node->peer = std::make_unique<Peer>(
+      tapped, ConfigOf(name), *node->trainer, 1,
+      [this, name](const absl::Status& status) { OnFinished(name, status); });
+  const absl::Status started = node->peer->Start();
+  if (!started.ok()) OnFinished(name, started);
+  return node;
+}
+
+bool SwarmCluster::Alive(const std::string& name) const {
+  return Exists(name) && world_.process(name).alive();
+}
+
+bool SwarmCluster::CaughtUp(const std::string& peer) const {
+  return Alive(peer) && invariants_.said_any(peer) &&
+         invariants_.said(peer) + 1 >= invariants_.announced();
+}
+
+bool SwarmCluster::AllFinished() const {
+  return std::all_of(plan_.peers.begin(), plan_.peers.end(), [this](const auto& machine) {
+    return !Exists(machine.name) || Finished(machine.name);
+  });
+}
+
+Peer* SwarmCluster::peer(const std::string& name) {
+  const auto found = nodes_.find(name);
+  return found == nodes_.end() || !Alive(name) ? nullptr : found->second->peer.get();
+}
+
+StubTrainer* SwarmCluster::trainer(const std::string& name) {
+  const auto found = nodes_.find(name);
+  return found == nodes_.end() || !Alive(name) ? nullptr : found->second->trainer.get();
+}
+
+void SwarmCluster::Start(const std::string& name) {
+  if (Alive(name) || Finished(name) || held_down_.count(name) > 0) return;
+  Note(absl::StrCat(name, Exists(name) ? " is started again" : " is started"));
+  if (!added_.insert(name).second) return world_.Restart(name);
+  world_.AddProcess(name, [this, name](Env env) {
+    return name == kCoordinatorName ? StartCoordinator(env) : StartPeer(env, name);
+  });
+}
+
+void SwarmCluster::Kill(const std::string& name, absl::Duration away) {
+  ComeBackAfter(name, away);
+  world_.Kill(name);
+}
+
+void SwarmCluster::HoldDown(const std::string& name, bool down) {
+  if (down) {
+    held_down_.insert(name);
+  } else {
+    held_down_.erase(name);
+  }
+}
+
+void SwarmCluster::OnDeath(const std::string& name) {
+  SimFiles files(world_.disk(name));
+  invariants_.OnDeath(name, files, DirectoryOf(name));
+  const auto planned = away_.find(name);
+  const absl::Duration away = planned == away_.end() ? kSupervisor : planned->second;
+  if (planned != away_.end()) away_.erase(planned);
+  Note(absl::StrCat(name, Finished(name) ? " ends" : " is dead"));
+  world_.At(away, [this, name] { Start(name); });
+}
+
+void SwarmCluster::OnFinished(const std::string& name, const absl::Status& status) {
+  if (status.ok() && sealed()) {
+    finished_.insert(name);
+  } else if (!status.ok()) {
+    Note(absl::StrCat(name, " gives up: ", status.ToString()));
+    // Its dying process may be the one that says so.
+    if (unsound_.count(name) == 0 && world_.process(name).alive()) {
+      invariants_.Violate(12, absl::StrCat(name, " gave up: ", status.ToString()));
+    }
+    if (++failures_[name] >= kFailuresBeforeWipe) {
+      world_.At(kSupervisor / 2, [this, name] {
+        if (!Alive(name) && Wipe(name)) failures_[name] = 0;
+      });
+    }
+  }
+  world_.Kill(name);
+}
+
+bool SwarmCluster::Wipe(const std::string& peer) {
+  const bool held = std::any_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+    return node.first != peer && Alive(node.first) &&
+           invariants_.said(node.first) >= invariants_.announced() &&
+           invariants_.said_any(node.first);
+  });
+  if (!held || version() > invariants_.announced()) return false;
+  Note(absl::StrCat(peer, " gets an empty disk"));
+  world_.disk(peer).Wipe();
+  invariants_.OnWiped(peer);
+  return true;
+}
+
+void SwarmCluster::SetStep(const std::string& peer, absl::Duration step) {
+  steps_[peer] = step;
+  longest_step_ = std::max(longest_step_, step);
+  StubTrainer* const trainer_now = trainer(peer);
+  if (trainer_now != nullptr) trainer_now->SetStep(step);
+}
+
+void SwarmCluster::HoldTraining(bool held) {
+  if (held == training_held_) return;
+  Note(held ? "the run is held: no training ends" : "the run goes on");
+  training_held_ = held;
+  for (const auto& [name, node] : nodes_) node->trainer->SetHeld(held);
+}
+
+void SwarmCluster::Note(const std::string& line) {
+  if (verbose_) notes_.emplace_back(world_.now(), line);
+}
+
+// The processes' lines and ours, in the order of time.
+std::string SwarmCluster::Story() const {
+  std::string story;
+  size_t next = 0;
+  const auto tell_notes = [&](absl::Duration until) {
+    for (; next < notes_.size() && notes_[next].first <= until; ++next) {
+      absl::StrAppend(&story,
+                      absl::StrFormat("%12.6f *** %s\n", absl::ToDoubleSeconds(notes_[next].first),
+                                      notes_[next].second));
+    }
+  };
+  for (const SimLogLine& line : world_.log()) {
+    tell_notes(line.time);
+    absl::StrAppend(&story, absl::StrFormat("%12.6f %-11s %s\n", absl::ToDoubleSeconds(line.time),
+                                            line.process, line.text));
+  }
+  tell_notes(absl::InfiniteDuration());
+  return story;
+}
+
+}  // namespace atolld

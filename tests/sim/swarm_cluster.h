@@ -1,0 +1,109 @@
+// SwarmCluster: the processes of one seed - coordinator and peers of production, stub trainers -
+// with the invariants listening.
+//
+// A process that dies comes back after a while, as under a supervisor, unless it has finished or is
+// held down; a peer whose disk has become useless is given an empty one, if others hold what it
+// held.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "daemon/config.h"
+#include "daemon/coordinator/coordinator.h"
+#include "daemon/peer/peer.h"
+#include "tests/sim/invariants.h"
+#include "tests/sim/sim_store.h"
+#include "tests/sim/sim_world.h"
+#include "tests/sim/stub_trainer.h"
+#include "tests/sim/swarm_plan.h"
+
+namespace atolld {
+
+inline constexpr char kCoordinatorName[] = "coordinator";
+
+class SwarmCluster {
+ public:
+  // `verbose`: every line of every process's log is kept.
+  SwarmCluster(const SwarmPlan& plan, bool verbose);
+  ~SwarmCluster();
+
+  const SwarmPlan& plan() const { return plan_; }
+  SimWorld& world() { return world_; }
+  Invariants& invariants() { return invariants_; }
+
+  // What the coordinator has made durable.
+  const StoredRun& stored() const { return store_->state->run; }
+  uint64_t version() const { return stored().headers.size(); }
+  bool sealed() const { return stored().seal.has_value(); }
+
+  bool Exists(const std::string& name) const { return added_.count(name) > 0; }
+  bool Alive(const std::string& name) const;
+  bool Finished(const std::string& peer) const { return finished_.count(peer) > 0; }
+  bool AllFinished() const;
+  // It lives, and holds what was announced but for the newest version.
+  bool CaughtUp(const std::string& peer) const;
+  Peer* peer(const std::string& name);            // nullptr: not alive
+  StubTrainer* trainer(const std::string& name);  // nullptr: not alive
+  std::string DirectoryOf(const std::string& name) const { return "/" + name; }
+
+  // Begins or begins again; nothing if it is alive, finished or held down.
+  void Start(const std::string& name);
+  // It comes back after `away`.
+  void Kill(const std::string& name, absl::Duration away);
+  // Whatever kills it next: it then comes back after `away`.
+  void ComeBackAfter(const std::string& name, absl::Duration away) { away_[name] = away; }
+  void HoldDown(const std::string& name, bool down);
+  // An empty disk, while it is dead; false if nobody else alive holds all that was announced.
+  bool Wipe(const std::string& peer);
+  // Its disk has lied or failed: it may end with an error.
+  void MarkUnsound(const std::string& name) { unsound_.insert(name); }
+  bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }
+
+  void SetStep(const std::string& peer, absl::Duration step);
+  // While held, no training is finished, also by processes to come: the run waits.
+  void HoldTraining(bool held);
+  bool training_held() const { return training_held_; }
+  absl::Duration longest_training() const { return longest_step_ * plan_.inner_steps; }
+
+  // For the story of a seed.
+  void Note(const std::string& line);
+  std::string Story() const;
+
+ private:
+  struct Node;
+
+  Config ConfigOf(const std::string& name) const;
+  std::shared_ptr<void> StartCoordinator(Env env);
+  std::shared_ptr<void> StartPeer(Env env, const std::string& name);
+  void OnDeath(const std::string& name);
+  void OnFinished(const std::string& peer, const absl::Status& status);
+  const SwarmPlan::Machine& MachineOf(const std::string& peer) const;
+
+  const SwarmPlan plan_;
+  const bool verbose_;
+  Invariants invariants_;
+  const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
+  std::set<std::string> added_;
+  std::set<std::string> finished_;
+  std::set<std::string> held_down_;
+  std::set<std::string> unsound_;
+  std::map<std::string, absl::Duration> away_;
+  std::map<std::string, int> failures_;  // starts that ended with an error, in a row
+  std::map<std::string, absl::Duration> steps_;
+  absl::Duration longest_step_;
+  bool training_held_ = false;
+  std::map<std::string, Node*> nodes_;  // of living peers
+  std::vector<std::pair<absl::Duration, std::string>> notes_;
+  SimWorld world_;  // destroyed first: its processes use the above
+};
+
+}  // namespace atolld

@@ -1,0 +1,355 @@
+#include "tests/sim/swarm_faults.h"
+
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// A link that carries less than this in a fault's time was not in use: heartbeats alone are more.
+constexpr uint64_t kLeastBytes = 1;
+
+}  // namespace
+
+SwarmFaults::Target SwarmFaults::TargetOf(const PlannedFault& fault) const {
+  const auto& peers = cluster_.plan().peers;
+  Target target;
+  target.victim = peers[static_cast<size_t>(fault.victim)].name;
+  target.other = fault.other < 0 ? kCoordinatorName : peers[static_cast<size_t>(fault.other)].name;
+  target.until = cluster_.world().now() + fault.lasts;
+  return target;
+}
+
+void SwarmFaults::Until(const PlannedFault& fault, Task end) {
+  const uint64_t id = next_end_++;
+  ends_[id] = std::move(end);
+  cluster_.world().At(fault.lasts, [this, id] {
+    const auto found = ends_.find(id);
+    if (found == ends_.end()) return;
+    const Task task = std::move(found->second);
+    ends_.erase(found);
+    task();
+  });
+}
+
+void SwarmFaults::EndAll() {
+  std::map<uint64_t, Task> ends;
+  std::swap(ends, ends_);
+  for (const auto& [id, end] : ends) end();
+}
+
+uint64_t SwarmFaults::BytesBetween(const std::string& a, const std::string& b) {
+  SimNetwork& network = cluster_.world().network();
+  return network.bytes_sent(a, b) + network.bytes_sent(b, a);
+}
+
+void SwarmFaults::OnLink(const PlannedFault& fault, const Target& target, Task end) {
+  const uint64_t before = BytesBetween(target.victim, target.other);
+  Until(fault, [this, fault, target, before, end = std::move(end)] {
+    if (BytesBetween(target.victim, target.other) >= before + kLeastBytes) Landed(fault);
+    end();
+  });
+}
+
+void SwarmFaults::Inject(const PlannedFault& fault) {
+  const Target target = TargetOf(fault);
+  cluster_.Note(absl::StrCat("fault: ", FaultName(fault.kind), " of ", target.victim, " (other: ",
+                             target.other, ") for ", absl::FormatDuration(fault.lasts)));
+  const bool known = InjectNetwork(fault, target) || InjectProcess(fault, target) ||
+                     InjectStorage(fault, target) || InjectClock(fault, target) ||
+                     InjectWorker(fault, target);
+  CHECK(known);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+bool SwarmFaults::InjectNetwork(const PlannedFault& fault, const Target& target) {
+  SimNetwork& network = cluster_.world().network();
+  const std::string& a = target.victim;
+  const std::string& b = target.other;
+  if (fault.kind > FaultKind::kThinPipe) return false;
+  cluster_.invariants().Disturb(a, target.until);
+  cluster_.invariants().Disturb(b, target.until);
+  const bool there = cluster_.Alive(a) && cluster_.Alive(b);
+  switch (fault.kind) {
+    case FaultKind::kReset:
+      if (there) Landed(fault);
+      network.BreakCalls(a, b);
+      break;
+    case FaultKind::kResetAfter:
+      network.BreakCallsAfter(a, b, fault.amount % 20000);
+      OnLink(fault, target, [] {});
+      break;
+    case FaultKind::kCut:
+      if (there) Landed(fault);
+      network.CutLink(a, b);
+      Until(fault, [&network, a, b] { network.HealLink(a, b); });
+      break;
+    case FaultKind::kSplit:
+      Split(fault, target);
+      break;
+    case FaultKind::kOneWay: {
+      const bool up = fault.amount % 2 == 0;
+      if (there) Landed(fault);
+      network.CutOneWay(up ? a : b, up ? b : a);
+      Until(fault, [&network, a, b, up] { network.HealOneWay(up ? a : b, up ? b : a); });
+      break;
+    }
+    case FaultKind::kBlackHole: {
+      if (cluster_.Alive(a)) Landed(fault);
+      std::vector<std::string> others = {kCoordinatorName};
+      for (const auto& peer : cluster_.plan().peers) {
+        if (peer.name != a) others.push_back(peer.name);
+      }
+      for (const std::string& other : others) network.BlackHole(a, other);
+      Until(fault, [&network, a, others] {
+        for (const std::string& other : others) network.HealBlackHole(a, other);
+      });
+      break;
+    }
+    case FaultKind::kClog:
+      network.Clog(a, b, fault.lasts);
+      OnLink(fault, target, [] {});
+      break;
+    case FaultKind::kLoss:
+      network.SetLoss(a, b, 0.01 + 0.2 * static_cast<double>(fault.amount % 100) / 100);
+      OnLink(fault, target, [&network, a, b] { network.SetLoss(a, b, 0); });
+      break;
+    case FaultKind::kReplay: {
+      network.ReplayCalls(0.5, [](const std::string& method) {
+        return method == "/atolld.v1.Exchange/Exchange" ||
+               method == "/atolld.v1.Membership/Session";
+      });
+      const uint64_t before = network.replayed_calls();
+      Until(fault, [this, &network, fault, before] {
+        if (network.replayed_calls() > before) Landed(fault);
+        network.ReplayCalls(0, nullptr);
+      });
+      break;
+    }
+    default: {  // kThinPipe
+      const double whole =
+          cluster_.plan().bytes_per_second > 0 ? cluster_.plan().bytes_per_second : 1e7;
+      network.SetPeerRate(a, whole / 100);
+      OnLink(fault, target,
+             [&network, a] { network.SetPeerRate(a, std::numeric_limits<double>::infinity()); });
+    }
+  }
+  return true;
+}
+
+// Some peers, with or without the coordinator, are alone with each other.
+void SwarmFaults::Split(const PlannedFault& fault, const Target& target) {
+  std::set<std::string> side = {target.victim};
+  std::vector<std::string> all = {kCoordinatorName};
+  for (size_t i = 0; i < cluster_.plan().peers.size(); ++i) {
+    all.push_back(cluster_.plan().peers[i].name);
+    if (fault.amount >> i & 1) side.insert(all.back());
+  }
+  if (cluster_.Alive(target.victim)) Landed(fault);
+  SimNetwork& network = cluster_.world().network();
+  std::vector<std::pair<std::string, std::string>> links;
+  for (const std::string& a : all) {
+    cluster_.invariants().Disturb(a, target.until);
+    for (const std::string& b : side) {
+      if (side.count(a) == 0) links.emplace_back(a, b);
+    }
+  }
+  for (const auto& [a, b] : links) network.CutLink(a, b);
+  Until(fault, [&network, links] {
+    for (const auto& [a, b] : links) network.HealLink(a, b);
+  });
+}
+
+// -----------------------------------------------------------------------------------------------
+
+bool SwarmFaults::InjectProcess(const PlannedFault& fault, const Target& target) {
+  SimWorld& world = cluster_.world();
+  std::string name = target.victim;
+  switch (fault.kind) {
+    case FaultKind::kKillCoordinator:
+      name = kCoordinatorName;
+      [[fallthrough]];
+    case FaultKind::kKillPeer:
+      if (!cluster_.Alive(name)) return true;
+      Landed(fault);
+      cluster_.Kill(name, fault.lasts);
+      return true;
+    case FaultKind::kKillCoordinatorAtWrite:
+      name = kCoordinatorName;
+      [[fallthrough]];
+    case FaultKind::kKillAtWrite:
+      KillAtWrite(fault, name);
+      return true;
+    case FaultKind::kKillSeveral:
+      KillSeveral(fault);
+      return true;
+    case FaultKind::kWipePeer:
+      if (!cluster_.Alive(name)) return true;
+      cluster_.Kill(name, fault.lasts);
+      world.At(fault.lasts / 2, [this, fault, name] {
+        if (!cluster_.Alive(name) && cluster_.Wipe(name)) Landed(fault);
+      });
+      return true;
+    case FaultKind::kPauseCoordinator:
+      name = kCoordinatorName;
+      [[fallthrough]];
+    case FaultKind::kPausePeer:
+      if (!cluster_.Alive(name)) return true;
+      Landed(fault);
+      cluster_.invariants().Disturb(name, target.until);
+      world.Pause(name, fault.lasts);
+      Until(fault, [this, name] {
+        if (cluster_.Alive(name)) cluster_.world().Resume(name);
+      });
+      return true;
+    case FaultKind::kDrain: {
+      Peer* const peer = cluster_.peer(name);
+      if (peer == nullptr) return true;
+      Landed(fault);
+      cluster_.invariants().Disturb(name, target.until);
+      cluster_.ComeBackAfter(name, fault.lasts);
+      peer->Drain();
+      return true;
+    }
+    default:
+      return false;
+  }
+}
+
+void SwarmFaults::KillAtWrite(const PlannedFault& fault, const std::string& name) {
+  if (!cluster_.Alive(name)) return;
+  SimWorld& world = cluster_.world();
+  const int life = world.process(name).lives();
+  cluster_.ComeBackAfter(name, fault.lasts);
+  world.CrashAtWrite(name, 1 + fault.amount % 40, SimDisk::Crash::kDrawn);
+  // A round writes some ten times: it is over within a few.
+  PlannedFault window = fault;
+  window.lasts = cluster_.longest_training() * 4 + 2 * cluster_.plan().failure_timeout;
+  cluster_.invariants().Disturb(name, world.now() + window.lasts);
+  Until(window, [this, fault, name, life] {
+    SimProcess& process = cluster_.world().process(name);
+    if (process.lives() > life || !process.alive()) {
+      Landed(fault);
+    } else {
+      cluster_.world().disk(name).CrashAtWrite(0, SimDisk::Crash::kDrawn);
+    }
+  });
+}
+
+// One by one, and back in another order.
+void SwarmFaults::KillSeveral(const PlannedFault& fault) {
+  const auto& peers = cluster_.plan().peers;
+  SimRandom random(fault.amount);
+  bool any = false;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const std::string name = peers[i].name;
+    const bool chosen = static_cast<int>(i) == fault.victim || random.Below(2) == 0;
+    if (!chosen || !cluster_.Alive(name)) continue;
+    any = true;
+    const absl::Duration at = fault.lasts * random.Unit();
+    const absl::Duration away = fault.lasts * random.Unit();
+    cluster_.world().At(at, [this, name, away] {
+      if (cluster_.Alive(name)) cluster_.Kill(name, away);
+    });
+  }
+  if (any) Landed(fault);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+bool SwarmFaults::InjectStorage(const PlannedFault& fault, const Target& target) {
+  SimWorld& world = cluster_.world();
+  const bool store = fault.kind == FaultKind::kStoreFull || fault.kind == FaultKind::kStoreSlow;
+  const std::string name = store ? kCoordinatorName : target.victim;
+  SimDisk& disk = world.disk(name);
+  switch (fault.kind) {
+    case FaultKind::kDiskFull:
+    case FaultKind::kStoreFull:
+      disk.SetCapacity(disk.used() + fault.amount % 500);
+      break;
+    case FaultKind::kDiskErrors:
+      disk.FailWrites(0.05, absl::UnknownError("input/output error"));
+      disk.FailReads(0.05, absl::UnknownError("input/output error"));
+      if (fault.amount % 2 == 0) disk.FailSyncs(0.05);
+      break;
+    case FaultKind::kBitFlips:
+      disk.FlipBitOnRead(0.05);
+      cluster_.invariants().history().Distrust(name);
+      break;
+    case FaultKind::kSlowSync:
+    case FaultKind::kStoreSlow:
+      disk.SlowSync(absl::Milliseconds(10), absl::Milliseconds(10 + fault.amount % 500));
+      break;
+    default:
+      return false;
+  }
+  cluster_.MarkUnsound(name);
+  cluster_.invariants().Disturb(name, target.until);
+  const uint64_t before = disk.writes();
+  Until(fault, [this, &disk, fault, before] {
+    if (disk.writes() > before) Landed(fault);
+    disk.EndFaults();
+  });
+  return true;
+}
+
+bool SwarmFaults::InjectClock(const PlannedFault& fault, const Target& target) {
+  SimWorld& world = cluster_.world();
+  const std::string name = fault.amount % 4 == 0 ? kCoordinatorName : target.victim;
+  const int64_t sign = fault.amount % 2 == 0 ? 1 : -1;
+  switch (fault.kind) {
+    case FaultKind::kWallClock:
+      world.SetWallClock(name, sign * absl::Seconds(static_cast<int64_t>(fault.amount / 2 % 600)),
+                         sign * 500);
+      Until(fault, [&world, name] { world.StepWallClock(name, -absl::Minutes(3)); });
+      break;
+    case FaultKind::kDrift:
+      world.SetMonotonicDrift(name, sign * static_cast<int64_t>(fault.amount / 2 % 1000));
+      Until(fault, [&world, name] { world.SetMonotonicDrift(name, 0); });
+      break;
+    default:
+      return false;
+  }
+  if (cluster_.Alive(name)) Landed(fault);
+  return true;
+}
+
+bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) {
+  const std::string& name = target.victim;
+  StubTrainer* const trainer = cluster_.trainer(name);
+  if (fault.kind < FaultKind::kWorkerDies || fault.kind > FaultKind::kHugeUpdate) return false;
+  if (trainer == nullptr) return true;
+  cluster_.invariants().Disturb(name, target.until);
+  switch (fault.kind) {
+    case FaultKind::kWorkerDies:
+      Landed(fault);
+      trainer->Kill(fault.lasts);
+      break;
+    case FaultKind::kStraggler: {
+      const absl::Duration step = cluster_.plan().peers[static_cast<size_t>(fault.victim)].step;
+      Landed(fault);
+      cluster_.SetStep(name, step * (10 + static_cast<double>(fault.amount % 91)));
+      Until(fault, [this, name, step] { cluster_.SetStep(name, step); });
+      break;
+    }
+    default: {
+      trainer->SpoilNext(fault.kind == FaultKind::kHugeUpdate ? StubTrainer::Spoil::kHuge
+                         : fault.amount % 2 == 0              ? StubTrainer::Spoil::kNaN
+                                                              : StubTrainer::Spoil::kInfinity);
+      Until(fault, [this, fault, name] {
+        StubTrainer* const later = cluster_.trainer(name);
+        if (later != nullptr && later->spoiled()) Landed(fault);
+      });
+    }
+  }
+  return true;
+}
+
+}  // namespace atolld

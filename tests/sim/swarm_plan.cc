@@ -1,0 +1,220 @@
+#include "tests/sim/swarm_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "tests/sim/sim_events.h"
+
+namespace atolld {
+namespace {
+
+constexpr std::array<absl::string_view, kFaultKinds> kNames = {
+    "reset",
+    "reset-after-bytes",
+    "cut",
+    "split",
+    "one-way",
+    "black-hole",
+    "clog",
+    "loss",
+    "replay",
+    "thin-pipe",
+    "kill-peer",
+    "kill-at-write",
+    "kill-several",
+    "wipe-peer",
+    "pause-peer",
+    "kill-coordinator",
+    "kill-coordinator-at-write",
+    "pause-coordinator",
+    "disk-full",
+    "disk-errors",
+    "bit-flips",
+    "slow-sync",
+    "store-full",
+    "store-slow",
+    "wall-clock",
+    "drift",
+    "worker-dies",
+    "straggler",
+    "bad-update",
+    "huge-update",
+    "drain",
+};
+
+// Small clusters and short runs mostly: an exchange costs the square of its peers.
+constexpr std::array<int, 32> kPeers = {2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4,  4,  4,
+                                        4, 4, 5, 5, 5, 5, 5, 6, 6, 6, 7, 8, 9, 11, 13, 16};
+
+// Without faults in every so many seeds: nobody may be removed there.
+constexpr uint64_t kFaultFreeEvery = 16;
+
+// Rounds before the first fault can come, and those that are left for after the last.
+constexpr uint64_t kOtherRounds = 10;
+
+bool Half(SimRandom& random) { return random.Below(2) == 0; }
+
+absl::Duration Milliseconds(SimRandom& random, uint64_t least, uint64_t most) {
+  return absl::Milliseconds(static_cast<int64_t>(least + random.Below(most - least + 1)));
+}
+
+void DrawRun(SimRandom& random, SwarmPlan* plan) {
+  const auto peers = static_cast<uint64_t>(kPeers[random.Below(kPeers.size())]);
+  const bool isLong = peers <= 4 && random.Below(16) == 0;
+  plan->rounds = 20 + random.Below(isLong ? 181 : peers <= 5 ? 16 : 4);
+  plan->elements = static_cast<uint64_t>(64 * std::pow(64.0, random.Unit()));
+  plan->tensors = 1 + random.Below(4);
+  const uint64_t chunks =
+      1 + random.Below(std::max<uint64_t>(2, std::min<uint64_t>(40, 96 / peers)));
+  plan->chunk_elements =
+      static_cast<uint32_t>(std::max<uint64_t>(16, (plan->elements + chunks - 1) / chunks));
+  plan->codec = Half(random) ? "int8" : "fp32";
+  // Frames' contexts cost more than all else of such small chunks.
+  if (random.Below(8) == 0) plan->codec += "+zstd";
+  plan->error_feedback = Half(random);
+  if (random.Below(4) == 0) {
+    plan->rule = "average";
+    plan->learning_rate = 1;
+    plan->momentum = 0;
+  }
+  plan->inner_steps = static_cast<uint32_t>(1 + random.Below(8));
+  plan->evaluate_every = static_cast<uint32_t>(random.Below(3) == 0 ? 0 : 1 + random.Below(8));
+  plan->failure_timeout = Milliseconds(random, 500, 4000);
+  plan->snapshot_every = static_cast<uint32_t>(1 + random.Below(8));
+  plan->keep_snapshots = static_cast<uint32_t>(1 + random.Below(3));
+  // Two snapshots take 16 bytes a value; below that the smallest that can work is used.
+  if (Half(random)) plan->keep_bytes = (10 + random.Below(60)) * (plan->elements + 100);
+  for (uint64_t i = 1; i <= peers; ++i) {
+    plan->peers.emplace_back();
+    plan->peers.back().name = absl::StrFormat("p%02d", i);
+  }
+}
+
+void DrawMachines(SimRandom& random, SwarmPlan* plan) {
+  const uint64_t peers = plan->peers.size();
+  // A majority mostly; some runs go on with one, some need all.
+  const uint64_t draw = random.Below(8);
+  plan->quorum = static_cast<uint32_t>(draw == 0   ? 1
+                                       : draw == 1 ? 1 + random.Below(peers)
+                                                   : peers / 2 + 1);
+  // A round is shorter than the time in which silence is noticed, so that faults span few rounds
+  // and many.
+  const absl::Duration step =
+      plan->failure_timeout * (0.1 + 0.7 * random.Unit()) / static_cast<double>(plan->inner_steps);
+  for (SwarmPlan::Machine& peer : plan->peers) peer.step = step + step * 0.3 * random.Unit();
+  plan->by_region = Half(random);
+  const uint64_t regions = 1 + random.Below(4);
+  for (SwarmPlan::Machine& peer : plan->peers) {
+    const uint64_t region = random.Below(regions + 1);
+    if (region > 0) peer.region = absl::StrCat("r", region);
+  }
+  // Late ones join into a run that the others hold up.
+  plan->founders = static_cast<uint32_t>(peers);
+  if (peers > plan->quorum && Half(random)) {
+    const uint64_t late = 1 + random.Below(peers - plan->quorum);
+    plan->founders = static_cast<uint32_t>(peers - late);
+    for (uint64_t i = peers - late; i < peers; ++i) {
+      plan->peers[i].joins_at = 1 + random.Below(plan->rounds / 2);
+    }
+  }
+  plan->latency = absl::Microseconds(static_cast<int64_t>(100 + random.Below(20000)));
+  if (Half(random)) plan->jitter = plan->latency * random.Unit();
+  if (Half(random)) plan->bytes_per_second = 2e5 + 1e7 * random.Unit();
+  plan->pool_cost = absl::Microseconds(static_cast<int64_t>(20 + random.Below(2000)));
+  std::vector<size_t> order(peers);
+  for (size_t i = 0; i < peers; ++i) order[i] = i;
+  for (size_t i = peers; i > 1; --i) std::swap(order[i - 1], order[random.Below(i)]);
+  const uint64_t core = plan->quorum + random.Below(peers - plan->quorum + 1);
+  for (size_t i = 0; i < peers; ++i) {
+    SwarmPlan::Machine& peer = plan->peers[order[i]];
+    peer.core = i < core;
+    if (!peer.core) peer.outsider = static_cast<Outsider>(random.Below(5));
+  }
+}
+
+// How long a fault of a kind lasts, as shares of the time in which silence is noticed.
+absl::Duration DrawDuration(SimRandom& random, FaultKind kind, absl::Duration failure_timeout) {
+  switch (kind) {
+    case FaultKind::kReset:
+    case FaultKind::kWorkerDies:
+      return Milliseconds(random, 1, 1500);
+    case FaultKind::kKillPeer:
+    case FaultKind::kKillCoordinator:
+    case FaultKind::kKillAtWrite:
+    case FaultKind::kKillCoordinatorAtWrite:
+      // Back at once, before or after anybody takes it for dead.
+      return random.Below(3) == 0 ? Milliseconds(random, 0, 20)
+                                  : failure_timeout * 2.5 * random.Unit();
+    case FaultKind::kPausePeer:
+    case FaultKind::kPauseCoordinator:
+      return random.Below(8) == 0 ? Milliseconds(random, 10000, 120000)
+                                  : failure_timeout * 2.5 * random.Unit();
+    default:
+      return failure_timeout * (0.1 + 2 * random.Unit());
+  }
+}
+
+PlannedFault DrawFault(SimRandom& random, FaultKind kind, const SwarmPlan& plan) {
+  PlannedFault fault;
+  const uint64_t peers = plan.peers.size();
+  fault.kind = kind;
+  fault.victim = static_cast<int>(random.Below(peers));
+  // Most of what goes wrong between two goes wrong towards the coordinator, who is always there.
+  const uint64_t other = random.Below(peers - 1);
+  fault.other =
+      random.Below(3) == 0
+          ? -1
+          : static_cast<int>(other >= static_cast<uint64_t>(fault.victim) ? other + 1 : other);
+  fault.after_commits = random.Below(3);
+  // An exchange is short: half of the faults come soon after a round's training has ended.
+  const absl::Duration round = plan.peers.front().step * plan.inner_steps;
+  fault.after = Half(random) ? round * (0.9 + 0.4 * random.Unit()) : 2 * round * random.Unit();
+  fault.lasts = DrawDuration(random, kind, plan.failure_timeout);
+  fault.amount = random.Next();
+  fault.overlap = random.Below(4) == 0;
+  return fault;
+}
+
+}  // namespace
+
+absl::string_view FaultName(FaultKind kind) { return kNames[static_cast<size_t>(kind)]; }
+
+SwarmPlan DrawPlan(uint64_t seed) {
+  SwarmPlan plan;
+  plan.seed = seed;
+  SimRandom random(SimRandom(seed ^ 0x73776172).Next());
+  DrawRun(random, &plan);
+  DrawMachines(random, &plan);
+  std::vector<FaultKind> kinds;
+  for (int kind = 0; kind < kFaultKinds; ++kind) {
+    if (Half(random)) kinds.push_back(static_cast<FaultKind>(kind));
+  }
+  if (random.Below(kFaultFreeEvery) == 0 || kinds.empty()) return plan;
+  const uint64_t room = plan.rounds - kOtherRounds;
+  const uint64_t count = 1 + random.Below(room / 2);
+  for (uint64_t i = 0; i < count; ++i) {
+    plan.faults.push_back(DrawFault(random, kinds[random.Below(kinds.size())], plan));
+  }
+  return plan;
+}
+
+std::string Describe(const SwarmPlan& plan) {
+  std::string text = absl::StrFormat(
+      "%d peers (%d from the start, quorum %d%s), %d rounds of %d values in chunks of %d, %s%s, "
+      "%s, "
+      "failure_timeout %s, %d faults",
+      plan.peers.size(), plan.founders, plan.quorum, plan.by_region ? ", by region" : "",
+      plan.rounds, plan.elements, plan.chunk_elements, plan.codec,
+      plan.error_feedback ? " with error feedback" : "", plan.rule,
+      absl::FormatDuration(plan.failure_timeout), plan.faults.size());
+  for (const PlannedFault& fault : plan.faults) {
+    absl::StrAppend(&text, text.find(':') == std::string::npos ? ": " : ", ",
+                    FaultName(fault.kind));
+  }
+  return text;
+}
+
+}  // namespace atolld

@@ -1,0 +1,119 @@
+// SwarmPlan: all that a seed decides - the run, the machines, and what is to be done to them.
+//
+// A pure function of the seed: the same seed is the same plan, whatever the simulation then makes
+// of it. Each kind of fault is on in half of the seeds, and faults are paced so that rounds do
+// commit between them: where nothing commits nothing can be found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+
+namespace atolld {
+
+enum class FaultKind {
+  // network
+  kReset,       // the calls of a link break
+  kResetAfter,  // ... once so many bytes more have gone over it
+  kCut,         // a link is down: calls break, dials are refused
+  kSplit,       // some peers (and perhaps the coordinator) see nobody else
+  kOneWay,      // nothing arrives in one direction
+  kBlackHole,   // a peer's packets vanish, both ways, without an error to anybody
+  kClog,        // a link delivers nothing for a while, then all
+  kLoss,        // frames come late by a retransmission
+  kReplay,      // calls are made a second time by the network
+  kThinPipe,    // a peer at 1 % bandwidth
+  // process
+  kKillPeer,
+  kKillAtWrite,  // at a certain change of its disk
+  kKillSeveral,  // one by one, back in random order
+  kWipePeer,     // comes back with an empty disk
+  kPausePeer,    // as by SIGSTOP
+  kKillCoordinator,
+  kKillCoordinatorAtWrite,
+  kPauseCoordinator,
+  // storage
+  kDiskFull,
+  kDiskErrors,
+  kBitFlips,  // on read
+  kSlowSync,
+  kStoreFull,  // the coordinator's
+  kStoreSlow,
+  // clock
+  kWallClock,  // off by minutes, stepped backwards
+  kDrift,      // of the monotonic clock
+  // worker
+  kWorkerDies,
+  kStraggler,
+  kBadUpdate,   // NaN or infinity
+  kHugeUpdate,  // 1e30
+  // operator
+  kDrain,
+};
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kDrain) + 1;
+absl::string_view FaultName(FaultKind kind);
+
+struct PlannedFault {
+  FaultKind kind = FaultKind::kReset;
+  int victim = 0;              // number of a peer
+  int other = 0;               // of another one, or -1: the coordinator
+  uint64_t after_commits = 1;  // since the fault before was over
+  absl::Duration after;        // and then so long
+  absl::Duration lasts;
+  uint64_t amount = 0;   // bytes, writes or times: by kind
+  bool overlap = false;  // the next fault does not wait for this one's end
+};
+
+// What happens to a peer outside the core while liveness is judged.
+enum class Outsider { kHealthy, kDead, kPaused, kIsolated, kStraggler };
+
+struct SwarmPlan {
+  uint64_t seed = 0;
+
+  // The run.
+  uint64_t rounds = 20;
+  uint64_t elements = 1000;
+  uint64_t tensors = 1;
+  uint32_t chunk_elements = 100;
+  std::string codec = "int8";
+  bool error_feedback = false;
+  std::string rule = "nesterov";
+  double learning_rate = 0.7;
+  double momentum = 0.9;
+  uint32_t inner_steps = 5;
+  uint32_t evaluate_every = 5;
+  uint32_t quorum = 2;
+  absl::Duration failure_timeout = absl::Seconds(2);
+
+  // The machines.
+  struct Machine {
+    std::string name;
+    std::string region;  // empty: one of its own
+    absl::Duration step = absl::Milliseconds(20);
+    uint64_t joins_at = 0;  // version; 0: there from the start
+    Outsider outsider = Outsider::kHealthy;
+    bool core = false;
+  };
+  std::vector<Machine> peers;
+  bool by_region = false;  // each region averages first
+  uint32_t founders = 2;   // of them, those that are there from the start
+  uint32_t snapshot_every = 4;
+  uint32_t keep_snapshots = 2;
+  uint64_t keep_bytes = 0;  // of log and snapshots; 0: no limit
+  absl::Duration latency = absl::Milliseconds(1);
+  absl::Duration jitter;
+  double bytes_per_second = 0;  // of each link; 0: no limit
+  absl::Duration pool_cost = absl::Microseconds(100);
+
+  std::vector<PlannedFault> faults;
+};
+
+SwarmPlan DrawPlan(uint64_t seed);
+
+// "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
+std::string Describe(const SwarmPlan& plan);
+
+}  // namespace atolld

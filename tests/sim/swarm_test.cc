@@ -1,0 +1,66 @@
+// The simulator itself: that a seed decides everything, and that what it draws is what it should.
+#include "tests/sim/swarm.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+namespace atolld {
+namespace {
+
+// If this failed, the line that a violation prints would not repeat it.
+TEST(SwarmTest, OneSeedOneHistory) {
+  for (uint64_t seed = 1; seed <= 5; ++seed) {
+    const SwarmResult first = Swarm(DrawPlan(seed), false).Run();
+    const SwarmResult second = Swarm(DrawPlan(seed), true).Run();
+    EXPECT_EQ(first.digest, second.digest) << "seed " << seed;
+    EXPECT_EQ(first.events, second.events) << "seed " << seed;
+    EXPECT_FALSE(first.violation) << "seed " << seed << ": " << first.violation->what;
+  }
+}
+
+// If this failed, some kind of cluster or fault would never be tried.
+TEST(SwarmTest, SeedsDrawEverything) {
+  std::set<FaultKind> kinds;
+  std::set<size_t> sizes;
+  std::set<std::string> codecs;
+  std::set<Outsider> outsiders;
+  int without_faults = 0;
+  int late = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const SwarmPlan plan = DrawPlan(seed);
+    sizes.insert(plan.peers.size());
+    codecs.insert(plan.codec + (plan.error_feedback ? " with feedback" : ""));
+    without_faults += plan.faults.empty() ? 1 : 0;
+    late += plan.founders < plan.peers.size() ? 1 : 0;
+    for (const PlannedFault& fault : plan.faults) kinds.insert(fault.kind);
+    for (const SwarmPlan::Machine& peer : plan.peers) outsiders.insert(peer.outsider);
+    EXPECT_GE(plan.rounds, 20u);
+    EXPECT_LE(plan.rounds, 200u);
+    EXPECT_GE(plan.elements, 64u);
+    EXPECT_LE(plan.elements, 4096u);
+    EXPECT_GE(plan.founders, plan.quorum) << "seed " << seed;
+    EXPECT_LE(plan.quorum, plan.peers.size()) << "seed " << seed;
+  }
+  EXPECT_EQ(kinds.size(), static_cast<size_t>(kFaultKinds));
+  EXPECT_EQ(*sizes.begin(), 2u);
+  EXPECT_EQ(*sizes.rbegin(), 16u);
+  EXPECT_EQ(codecs.size(), 8u) << "each codec with and without zstd and feedback";
+  EXPECT_EQ(outsiders.size(), 5u);
+  EXPECT_GT(without_faults, 10);
+  EXPECT_GT(late, 50);
+}
+
+// If this failed, a name would be printed for another kind, or for none.
+TEST(SwarmTest, FaultsHaveNames) {
+  std::set<absl::string_view> names;
+  for (int kind = 0; kind < kFaultKinds; ++kind) {
+    names.insert(FaultName(static_cast<FaultKind>(kind)));
+  }
+  EXPECT_EQ(names.size(), static_cast<size_t>(kFaultKinds));
+  EXPECT_EQ(names.count(""), 0u);
+  EXPECT_EQ(FaultName(FaultKind::kDrain), "drain");
+}
+
+}  // namespace
+}  // namespace atolld
