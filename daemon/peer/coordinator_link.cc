@@ -130,6 +130,10 @@ void CoordinatorLink::Send(const v1::PeerMessage& message) {
   if (call_ != nullptr && welcomed_ && !leaving_) call_->Write(Pack(message));
 }
 
+void CoordinatorLink::Redial(const std::string& why) {
+  if (call_ != nullptr && !leaving_) OnClosed(absl::UnavailableError(why));
+}
+
 void CoordinatorLink::Leave(const std::string& reason, Task done) {
   if (call_ == nullptr || !welcomed_) {
     leaving_ = true;

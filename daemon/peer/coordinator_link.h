@@ -33,6 +33,9 @@ class CoordinatorLink {
   void Send(const v1::PeerMessage& message);
   void SendProgress();  // beside the heartbeats, where the figures should be exact
 
+  // Ends the Session and makes another: what this peer holds is no longer what it has told.
+  void Redial(const std::string& why);
+
   // Says goodbye, then calls `done` when the coordinator has closed the Session or after a moment.
   void Leave(const std::string& reason, Task done);
 

@@ -59,7 +59,11 @@ class Peer {
   void SendWorkerLost(const std::string& reason);
   void SendSynced();
   void SendInitialState();
+  void SendStateReport(uint64_t version, const Digest& state, const Digest* expected);
+  void StartDonor(const std::string& run_id);
+  void OnBusy(bool busy);
   void CheckSealed();
+  void MendSealed(const Digest& state);
   void CheckFarewell();
   void Finish(const absl::Status& status, const std::string& farewell);
 
@@ -73,6 +77,7 @@ class Peer {
   Trainer& trainer_;
   ReplicaKeeper keeper_;
   RoundRunner runner_;
+  absl::Duration failure_timeout_;  // as configured, then as the run says
   CoordinatorLink link_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Donor> donor_;
@@ -81,6 +86,7 @@ class Peer {
   v1::Roster roster_;
   std::optional<v1::Seal> seal_;
   bool seal_written_ = false;
+  bool mending_seal_ = false;
   bool waited_for_others_ = false;
   bool making_initial_state_ = false;
   bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome

@@ -42,6 +42,7 @@ class SimCluster {
   bool RunToSeal(absl::Duration limit = absl::Minutes(30));
   const std::map<std::string, absl::Status>& finished() const { return finished_; }
 
+  void FlipThetaBit(const std::string& peer) { trainers_[peer]->FlipThetaBit(7, 3); }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
 
   // The replayed log on a peer's disk.
