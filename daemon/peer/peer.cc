@@ -89,6 +89,7 @@ v1::Hello Peer::Hello() const {
   hello.set_instance(instance_);
   hello.set_software(ATOLL_VERSION);
   hello.set_role("peer");
+  hello.set_epoch(epoch_);
   if (keeper_.has_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());
     hello.set_has_state(true);
@@ -131,6 +132,10 @@ void Peer::OnMessage(const v1::CoordinatorMessage& message) {
       return runner_.OnEvaluate(message.evaluate());
     case v1::CoordinatorMessage::kSealed:
       return OnSealed(message.sealed().seal());
+    case v1::CoordinatorMessage::kDrain:
+      return OnDrain(message.drain().reason());
+    case v1::CoordinatorMessage::kSendHeaders:
+      return OnSendHeaders(message.send_headers());
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return;
@@ -160,6 +165,7 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
   }
   const bool first = !spec_;
   spec_ = welcome.spec();
+  epoch_ = welcome.epoch();
   runner_.Follow(welcome.spec(), welcome.epoch(),
                  absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds())));
   if (donor_ == nullptr) {
@@ -347,6 +353,7 @@ void Peer::CheckFarewell() {
 }
 
 void Peer::Drain() {
+  if (std::exchange(draining_, true)) return;
   env_.log.Info("draining: finishing the round under way, then leaving");
   runner_.Drain();
   env_.executor.RunAfter(config_.membership.failure_timeout,
