@@ -95,6 +95,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
   const bool same_process = former != nullptr && !former->restored && former->pid == hello.pid() &&
                             former->instance == hello.instance() &&
                             former->address == hello.address();
+  // of this process, since the coordinator's start
   const bool first_word =
       former == nullptr || former->restored || former->instance != hello.instance();
   const SessionId replaced = roster_.Join(now, session, hello);
@@ -121,7 +122,8 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
                    hello.address().empty() ? "dials out only" : hello.address(),
                    hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "",
                    ")"));
-  if (hello.epoch() > epoch_ || (first_word && hello.epoch() == epoch_)) {
+  const bool outgrown = hello.epoch() > epoch_ || (first_word && hello.epoch() == epoch_);
+  if (outgrown && !Planted(PlantedBug::kEpochResetAtRestart)) {
     OutgrowEpoch(now, hello.epoch());  // welcomes everybody
   } else {
     SendTo(peer, Welcome());

@@ -224,6 +224,7 @@ void Run::EndAdoption() {
                    ", header ", Hex(digests_.back())),
       RunOutput::Severity::kWarning);
   if (evaluation_ && evaluation_->version() != version()) evaluation_.reset();
+  last_reached_ = absl::InfiniteFuture();
   SendToAll(Welcome());
 }
 

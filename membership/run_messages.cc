@@ -60,6 +60,11 @@ void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
 absl::Status Run::OnInitialState(absl::Time now, const std::string& peer,
                                  const v1::InitialState& initial) {
   if (genesis_) return absl::OkStatus();  // somebody else's stands; the Welcome has told it
+  if (!adoption_
+           .empty()) {  // one stands elsewhere; should nobody tell it, this peer is asked again
+    genesis_maker_.clear();
+    return absl::OkStatus();
+  }
   const v1::Genesis& genesis = initial.genesis();
   const std::optional<v1::WorkerReady>& worker = peers_[peer].worker;
   const absl::Status valid = CheckInitialState(spec_, worker ? &*worker : nullptr, genesis);

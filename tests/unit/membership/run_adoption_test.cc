@@ -282,6 +282,22 @@ TEST(RunAdoption, AnEmptyStoreAdoptsVersionZeroToo) {
   EXPECT_EQ(r.peers.run->version(), 4u);
 }
 
+// Would break: a second version 0 is made beside the history of the peers, who are then thrown out.
+TEST(RunAdoption, AHistoryThatComesWhileVersionZeroIsMadeWins) {
+  Restored r(3);
+  StoredRun empty;
+  empty.spec = r.peers.stored.spec;
+  empty.spec->mutable_data()->clear_digest();
+  r.peers.Restart(empty);
+  r.peers.JoinAndWork("c");
+  EXPECT_EQ(r.peers.phase(), "initializing");
+  r.ComeBack("a", &r.history[2]);
+  r.peers.InitialState("c");
+  EXPECT_FALSE(r.peers.stored.genesis.has_value());
+  r.peers.TellHeaders("a", r.history);
+  EXPECT_EQ(r.peers.run->version(), 3u);
+}
+
 // Would break: a key of the lost history is used a second time, and peers mix up two exchanges.
 TEST(RunAdoption, TheEpochIsLaterThanAnyThatAPeerHasHeardOf) {
   Restored r(2);

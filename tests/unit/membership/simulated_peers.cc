@@ -225,6 +225,17 @@ v1::Hello SimulatedPeers::Returning(const std::string& peer, const v1::EntryHead
   return hello;
 }
 
+void SimulatedPeers::ComeBack(const std::vector<std::string>& names) {
+  const auto held = samples;
+  for (const std::string& peer : names) {
+    v1::Hello hello = Returning(peer, stored.headers.empty() ? nullptr : &stored.headers.back());
+    const auto it = held.find(peer);
+    if (it != held.end()) *hello.mutable_samples() = {it->second.begin(), it->second.end()};
+    Join(peer, &hello);
+    WorkerReady(peer);
+  }
+}
+
 void SimulatedPeers::TellHeaders(const std::string& peer,
                                  const std::vector<v1::EntryHeader>& history, size_t most) {
   const v1::SendHeaders asked = *Asked(peer);

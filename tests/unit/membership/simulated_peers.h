@@ -45,6 +45,8 @@ class SimulatedPeers {
 
   // A peer that comes back with what it held: `header` is its newest, nullptr: version 0.
   v1::Hello Returning(const std::string& peer, const v1::EntryHeader* header) const;
+  // The same processes, with what they trained on, after a restart of the coordinator.
+  void ComeBack(const std::vector<std::string>& names);
   // Answers the SendHeaders that it was sent last, with what there is of `history` from there on.
   void TellHeaders(const std::string& peer, const std::vector<v1::EntryHeader>& history,
                    size_t most = 256);
