@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -106,6 +107,11 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
   const absl::Status started = node->peer->Start();
   if (!started.ok()) env.log.Error(started.message());
   return node;
+}
+
+void SimCluster::RestoreStore(size_t transactions) {
+  SimFiles files(world_.disk(kCoordinator));
+  CHECK_OK(SimStore::Restore(files, ConfigOf(kCoordinator).coordinator.dir, transactions, *store_));
 }
 
 bool SimCluster::RunToVersion(uint64_t wanted, absl::Duration limit) {

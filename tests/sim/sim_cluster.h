@@ -56,12 +56,15 @@ class SimCluster {
   const StoredRun& stored() const { return store_->state->run; }
   uint64_t version() const { return stored().headers.size(); }
   const std::vector<RunUpdate>& transactions() const { return store_->journal; }
+  // As if the coordinator's folder came back from a backup of the first of them, while it is down.
+  void RestoreStore(size_t transactions);
   bool RunToVersion(uint64_t wanted, absl::Duration limit = absl::Minutes(10));
 
   // All peers have ended well: the run is sealed.
   bool RunToSeal(absl::Duration limit = absl::Minutes(30));
   const std::map<std::string, absl::Status>& finished() const { return finished_; }
 
+  void FlipThetaBit(const std::string& peer) { trainers_[peer]->FlipThetaBit(7, 3); }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
 
   // A living peer leaves after the round under way.
