@@ -236,7 +236,8 @@ void Invariants::OnCommit(const v1::EntryHeader& header) {
 }
 
 void Invariants::OnDurable(const RunUpdate& update) {
-  if (update.epoch) plan_ends_ = absl::InfiniteDuration();  // the attempt was given up
+  // The attempt was given up, or has come to its end; there may be nobody left to be told.
+  if (update.epoch || update.header) plan_ends_ = absl::InfiniteDuration();
   if (update.header) {
     durable_ = update.header->version();
     CheckQuorum(*update.header);

@@ -81,6 +81,27 @@ void Swarm::CheckBounds() {
   }
 }
 
+// True while no training may end: the rounds that are left are for what is still to come.
+bool Swarm::HoldsRun() {
+  const bool early = last_version_ >= hold_at_;
+  const bool waits = early && (!ending_ || !AllCaughtUp());
+  cluster_.HoldTraining(waits);
+  const absl::Duration now = cluster_.world().now();
+  if (!waits || !ending_) {
+    held_since_ = now;
+    return waits;
+  }
+  if (now <= std::max(held_since_, cluster_.invariants().quiet_since()) + 3 * Deadline())
+    return true;
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (cluster_.CaughtUp(peer.name)) continue;
+    cluster_.invariants().Violate(6,
+                                  absl::StrCat(peer.name, " has not caught up in three deadlines, ",
+                                               absl::FormatDuration(3 * Deadline())));
+  }
+  return true;
+}
+
 void Swarm::Tick() {
   Invariants& invariants = cluster_.invariants();
   const absl::Duration now = cluster_.world().now();
@@ -94,8 +115,7 @@ void Swarm::Tick() {
   }
   CheckBounds();
   if (cluster_.sealed()) return;
-  cluster_.HoldTraining(last_version_ >= hold_at_);
-  if (cluster_.training_held()) {
+  if (HoldsRun()) {
     last_commit_ = now;
     return;
   }
@@ -236,16 +256,7 @@ void Swarm::Finish() {
     if (!cluster_.Exists(peer.name)) cluster_.Start(peer.name);
   }
   cluster_.Note("all are healed");
-  const absl::Duration limit = 3 * Deadline();
-  if (!RunUntil([&] { return AllCaughtUp(); }, limit)) {
-    for (const SwarmPlan::Machine& peer : plan_.peers) {
-      if (cluster_.CaughtUp(peer.name)) continue;
-      cluster_.invariants().Violate(
-          6, absl::StrCat(peer.name, " has not caught up in three deadlines, ",
-                          absl::FormatDuration(limit)));
-    }
-  }
-  hold_at_ = plan_.rounds + 1;
+  ending_ = true;
   // What Tick says of a quiet world bounds each round; this bounds their sum.
   const uint64_t left = plan_.rounds - cluster_.version() + 3;
   RunUntil([&] { return cluster_.sealed(); }, 3 * Deadline() * static_cast<double>(left));

@@ -61,6 +61,7 @@ class Swarm {
   // check has failed (false).
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
   void Tick();
+  bool HoldsRun();
   bool AllCaughtUp() const;
   absl::Duration Deadline() const;
   void CheckBounds();
@@ -75,6 +76,8 @@ class Swarm {
   absl::Duration last_commit_;
   uint64_t last_version_ = 0;
   uint64_t hold_at_ = 0;  // version at which the run is held
+  bool ending_ = false;   // ... only while somebody has to catch up
+  absl::Duration held_since_;
 };
 
 }  // namespace atolld
