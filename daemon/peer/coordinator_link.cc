@@ -127,7 +127,8 @@ void CoordinatorLink::SendProgress() {
 }
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
-  if (call_ != nullptr && welcomed_) call_->Write(Pack(message));
+  // Its last word was that it leaves: what others of its parts still say comes too late.
+  if (call_ != nullptr && welcomed_ && !leaving_) call_->Write(Pack(message));
 }
 
 void CoordinatorLink::Leave(const std::string& reason, Task done) {
