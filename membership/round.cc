@@ -10,6 +10,10 @@ namespace {
 // Ready times remembered: a few rounds of a small run, about one of a large one.
 constexpr size_t kReadyTimes = 64;
 
+// Who begins later in a round than this share of the usual time will not be ready with the others:
+// the deadline's 1.25 x median, without its second of slack.
+constexpr double kUsefulStart = 0.25;
+
 // Weight lost per missed commit (ALGORITHMS.md: lambda of stale updates).
 constexpr double kStaleness = 0.25;
 
@@ -100,6 +104,11 @@ void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& r
   trainer.ready = ready;
 }
 
+absl::Time Round::LatestStart() const {
+  if (ready_times_.empty()) return absl::InfiniteFuture();
+  return opened_ + kUsefulStart * ready_times_.Median();
+}
+
 absl::Time Round::CloseDeadline() const {
   if (!open_) return absl::InfiniteFuture();
   const std::optional<absl::Duration> deadline = TrainDeadline(ready_times_);
@@ -112,19 +121,22 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
   size_t there = 0;
   bool awaited = false;  // somebody that may still become ready
   const absl::Time deadline = CloseDeadline();
+  const absl::Time latest_start = LatestStart();
   for (const auto& [peer, member] : roster.members()) {
     const Trainer* trainer = Find(peer);
     if (trainer == nullptr || !member.present()) continue;
     if (trainer->activity == Activity::kIdle) {
-      // With no deadline known nobody would ever stop waiting for a worker that stays away.
-      const bool may_be_back = trainer->worker_lost_in == version_ && !trainer->worker_ready;
-      awaited = awaited || (may_be_back && !member.draining && deadline != absl::InfiniteFuture());
+      // With no time known nobody would ever stop waiting for a worker that stays away.
+      const bool may_be_back = trainer->worker_lost_in == version_ && !trainer->worker_ready &&
+                               now < latest_start && latest_start != absl::InfiniteFuture();
+      awaited = awaited || (may_be_back && !member.draining);
       continue;
     }
     const bool is_ready = trainer->activity == Activity::kReady && member.connected();
     ready += is_ready ? 1 : 0;
     there += There(member, *trainer) ? 1 : 0;
-    awaited = awaited || !is_ready;
+    const bool too_late = trainer->train_started && *trainer->train_started > latest_start;
+    awaited = awaited || (!is_ready && !too_late);
   }
   reason_ = there < settings_.quorum ? WaitingReason(there, settings_.quorum) : "";
   if (ready < settings_.quorum) return false;

@@ -60,13 +60,14 @@ class Round {
   std::vector<std::string> Idle(const Roster& roster) const;
   void Assign(absl::Time now, const std::string& peer);
   // Its worker died. Its inner steps are lost, an update that stands is not. True if it was
-  // training. While the round lasts it is awaited, like a straggler, until CloseDeadline and no
-  // longer: a new worker is there within seconds, or not for a long time.
+  // training. It is awaited while a new worker could still be ready with the others.
   bool LoseWorker(const std::string& peer);
   // Its contribution stands. Measures the time since its Train, however late it is.
   void SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
 
-  // May the exchange begin? Sets reason() when fewer than the quorum are left.
+  // May the exchange begin? Nobody waits for a joiner: who was given its Train later than a quarter
+  // of the usual time after the opening contributes to the next entry. Sets reason() when fewer
+  // than the quorum are left.
   bool MayClose(absl::Time now, const Roster& roster);
   absl::Time CloseDeadline() const;  // InfiniteFuture: not open, or nothing is known yet
   std::vector<std::string> Ready(const Roster& roster) const;  // connected and ready, roster order
@@ -81,6 +82,7 @@ class Round {
   void Forget(const std::string& peer) { trainers_.erase(peer); }
 
  private:
+  absl::Time LatestStart() const;
   bool There(const RosterMember& member, const Trainer& trainer) const;
 
   const RoundSettings settings_;

@@ -16,6 +16,9 @@ constexpr size_t kExchangeTimes = 16;
 // made-up ids ends here.
 constexpr size_t kMostMembers = 4096;
 
+// An epoch ends with a restart or a failed attempt; a peer that names a much later one lies.
+constexpr uint64_t kMostEpochsAhead = 1000000;
+
 }  // namespace
 
 Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
@@ -65,6 +68,10 @@ absl::Status Run::Admit(const v1::Hello& hello) const {
   if (former != nullptr && former->state == MemberState::kEvicted) {
     return absl::PermissionDeniedError(absl::StrCat("peer ", hello.peer(), " was evicted",
                                                     former->why.empty() ? "" : ": ", former->why));
+  }
+  if (hello.epoch() > epoch_ && hello.epoch() - epoch_ > kMostEpochsAhead) {
+    return absl::InvalidArgumentError(absl::StrCat("peer ", hello.peer(), " names epoch ",
+                                                   hello.epoch(), ", this is epoch ", epoch_));
   }
   if (former == nullptr && roster_.members().size() >= kMostMembers) {
     return absl::ResourceExhaustedError(

@@ -16,9 +16,6 @@ constexpr int kMostHeaders = 256;  // membership.proto
 // what overflows.
 constexpr uint64_t kMostSamplesAhead = uint64_t{1} << 40;
 
-// An epoch ends with a restart or a failed attempt; a peer that names a much later one lies.
-constexpr uint64_t kMostEpochsAhead = 1000000;
-
 // Times that a peer may leave the question unanswered, failure_timeout each: the run stands still
 // meanwhile.
 constexpr int kMostSilences = 3;
@@ -45,12 +42,6 @@ absl::Status Run::MayAdopt(uint64_t version, const std::string& digest) const {
 }
 
 void Run::OutgrowEpoch(absl::Time now, uint64_t heard) {
-  if (heard - epoch_ > kMostEpochsAhead) {
-    Say(absl::StrCat("a peer names epoch ", heard, ", this is epoch ", epoch_, "; ignored"),
-        RunOutput::Severity::kError);
-    SendToAll(Welcome());
-    return;
-  }
   Say(absl::StrCat("the store is older than the run: epoch ", heard,
                    " was there already; this becomes epoch ", heard + 1),
       RunOutput::Severity::kWarning);

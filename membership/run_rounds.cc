@@ -175,10 +175,14 @@ void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
 void Run::Commit(absl::Time now) {
   // Moved out, so that nothing below can reach a decided exchange.
   const std::unique_ptr<ExchangeRound> exchange = std::move(exchange_);
+  // What the update was trained on, by its own word: it was held to that when it was offered.
+  const auto samples = [this](const std::string& peer) {
+    const auto& named = contributions_.at(peer).samples();
+    return named.empty() ? leases_.Held(peer) : LeaseBook::Ranges(named.begin(), named.end());
+  };
   const v1::EntryHeader header =
-      MakeHeader({spec_, settings_.scalars, digests_.back(),
-                  [this](const std::string& peer) { return leases_.Held(peer); }},
-                 exchange->plan(), exchange->agreement());
+      MakeHeader({spec_, settings_.scalars, digests_.back(), samples}, exchange->plan(),
+                 exchange->agreement());
   const absl::Status valid = settings_.check_header(*genesis_, version(), digests_.back(), header);
   if (!valid.ok()) {
     Say(absl::StrCat("round ", round_.version(),

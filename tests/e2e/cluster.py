@@ -266,10 +266,12 @@ class Cluster:
             try:
                 with open(f"/proc/{entry}/stat", encoding="utf-8") as source:
                     stat = source.read()
+                # Not the name in stat: a worker that has begun anew for its math library is "exe".
+                with open(f"/proc/{entry}/cmdline", encoding="utf-8") as source:
+                    command = source.read()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            head, _, tail = stat.rpartition(")")
-            if int(tail.split()[1]) == parent and "atoll-worker" in head:
+            if int(stat.rpartition(")")[2].split()[1]) == parent and "atoll-worker" in command:
                 return int(entry)
         return None
 

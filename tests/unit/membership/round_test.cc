@@ -105,9 +105,9 @@ TEST(Round, SuspectsAreAwaitedAndTheDeadAreNot) {
   EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b"}));
 }
 
-// Would break: a round goes by without a peer whose worker is only being restarted, or waits for
-// one that stays away.
-TEST(Round, ALostWorkerIsAwaitedUntilTheDeadlineAndNoLonger) {
+// Would break: a round goes by without a peer whose worker is back at once, or waits for one that
+// cannot be ready with the others any more.
+TEST(Round, ALostWorkerIsAwaitedWhileItCanStillBeReadyWithTheOthers) {
   for (const bool is_back : {false, true}) {
     Fixture f(3, 2);
     for (const char* peer : {"a", "b", "c"}) f.Join(peer);
@@ -116,24 +116,54 @@ TEST(Round, ALostWorkerIsAwaitedUntilTheDeadlineAndNoLonger) {
     EXPECT_TRUE(f.round.LoseWorker("c"));
     f.Ready("a", 10);
     f.Ready("b", 10);
-    EXPECT_EQ(f.round.CloseDeadline(), At(13.5));
-    EXPECT_FALSE(f.round.MayClose(At(13.4), f.roster));
+    EXPECT_TRUE(f.round.MayClose(At(10), f.roster));
+    f.round.Next({"a", "b"});
+    for (const char* peer : {"a", "b", "c"}) f.roster.SetState(peer, 1);
+    f.round.trainer("c").worker_ready = true;
+    ASSERT_TRUE(f.round.TryOpen(At(20), f.roster));
+    f.TrainAll(20);
+    EXPECT_TRUE(f.round.LoseWorker("c"));
+    f.Ready("a", 21);
+    f.Ready("b", 21);
+    EXPECT_FALSE(f.round.MayClose(At(21), f.roster));  // a quarter of the median, 5.5: until 21.4
     if (is_back) {
       f.round.trainer("c").worker_ready = true;
       EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"c"});
-      f.TrainAll(12);
-      f.Ready("c", 13);
-      EXPECT_TRUE(f.round.MayClose(At(13), f.roster));
+      f.round.Assign(At(21.2), "c");
+      EXPECT_FALSE(f.round.MayClose(At(22.6), f.roster));
+      f.Ready("c", 31);
+      EXPECT_TRUE(f.round.MayClose(At(31), f.roster));
     }
-    EXPECT_TRUE(f.round.MayClose(At(13.5), f.roster));
+    EXPECT_TRUE(f.round.MayClose(At(22.6), f.roster) || is_back);
     f.round.Next({"a", "b"});
-    for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 1);
-    ASSERT_TRUE(f.round.TryOpen(At(14), f.roster));
+    for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 2);
+    ASSERT_TRUE(f.round.TryOpen(At(40), f.roster));
     if (is_back) continue;
-    f.TrainAll(14);
-    for (const char* peer : {"a", "b"}) f.Ready(peer, 15);
-    EXPECT_TRUE(f.round.MayClose(At(15), f.roster));  // lost in an earlier round: not awaited
+    f.TrainAll(40);
+    for (const char* peer : {"a", "b"}) f.Ready(peer, 41);
+    EXPECT_TRUE(f.round.MayClose(At(41), f.roster));  // lost in an earlier round: not awaited
   }
+}
+
+// Would break: a joiner, or a peer that is back in mid-round, keeps all others waiting for its
+// whole training.
+TEST(Round, NobodyWaitsForWhoBeginsLate) {
+  Fixture f(3, 2);
+  for (const char* peer : {"a", "b"}) f.Join(peer);
+  f.Join("c");
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  for (const char* peer : {"a", "b", "c"}) f.Ready(peer, 10);
+  f.round.Next({"a", "b", "c"});
+  for (const char* peer : {"a", "b", "c"}) f.roster.SetState(peer, 1);
+  ASSERT_TRUE(f.round.TryOpen(At(10), f.roster));
+  f.round.Assign(At(10), "a");
+  f.round.Assign(At(12), "b");  // its replica was a little late
+  f.round.Assign(At(13), "c");
+  f.Ready("a", 20);
+  EXPECT_FALSE(f.round.MayClose(At(20), f.roster));  // b began in time
+  f.Ready("b", 22);
+  EXPECT_TRUE(f.round.MayClose(At(22), f.roster));
 }
 
 // Would break: the first round hangs for a worker that never comes back: no deadline is known yet.

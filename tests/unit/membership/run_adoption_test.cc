@@ -312,6 +312,7 @@ TEST(RunAdoption, TheEpochIsLaterThanAnyThatAPeerHasHeardOf) {
   EXPECT_EQ(r.peers.Last("a", &v1::CoordinatorMessage::has_welcome)->welcome().epoch(), 41u);
   r.ComeBack("b", nullptr, uint64_t{1} << 60);  // a lie
   EXPECT_EQ(r.peers.stored.epoch, 41u);
+  EXPECT_EQ(r.EndOf("b").code(), absl::StatusCode::kInvalidArgument);
 }
 
 // Would break: training that goes on beside the restoration is thrown away or counted twice.

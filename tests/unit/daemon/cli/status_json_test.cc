@@ -15,13 +15,13 @@ using ::testing::Not;
 // Broken: people would read a wrong pass over the data, or a place beyond its end.
 TEST(StatusJsonTest, ThePlaceInTheDataIsCountedByPasses) {
   v1::DataStatus data;
-  data.set_spent(12345);
+  data.set_spent(12350);
   data.set_held(900);
-  EXPECT_EQ(DataText(data), "spent 12,345; held 900; returned 0");  // no worker has told yet
+  EXPECT_EQ(DataText(data), "spent 12,350; held 900; returned 0");  // no worker has told yet
   data.set_samples_a_pass(36096);
-  EXPECT_EQ(DataText(data), "pass 1, 34.2 % (spent 12,345; held 900; returned 0)");
+  EXPECT_EQ(DataText(data), "pass 1, 34.2 % (spent 12,350; held 900; returned 0)");
   data.set_samples_a_pass(10000);
-  EXPECT_EQ(DataText(data), "pass 2, 23.5 % (spent 12,345; held 900; returned 0)");
+  EXPECT_EQ(DataText(data), "pass 2, 23.5 % (spent 12,350; held 900; returned 0)");
   data.set_spent(20000);
   data.set_returned(7);
   EXPECT_EQ(DataText(data), "pass 3, 0.0 % (spent 20,000; held 900; returned 7)");

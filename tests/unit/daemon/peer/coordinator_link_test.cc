@@ -64,6 +64,19 @@ TEST(CoordinatorLinkTest, WhyTheRunWaitsIsLoggedOnceAtEachChange) {
   EXPECT_EQ(w.messages, 1);  // the Welcome: heartbeats are the link's own
 }
 
+// Broken: a report that is ready a moment after the goodbye would end the process in a crash.
+TEST(CoordinatorLinkTest, NothingIsSaidAfterTheGoodbye) {
+  World w;
+  bool left = false;
+  w.link->Leave("drained", [&] { left = true; });
+  v1::PeerMessage late;
+  late.mutable_state_report()->set_version(1);
+  w.link->Send(late);
+  w.link->SendProgress();
+  w.world.RunFor(absl::Seconds(2));
+  EXPECT_TRUE(left);
+}
+
 // Broken: an evicted peer would dial for ever instead of ending with the reason.
 TEST(CoordinatorLinkTest, AnEvictionIsFinal) {
   World w;
