@@ -39,6 +39,23 @@ inline bool Overlap(absl::string_view a, absl::string_view b) {
   return false;
 }
 
+// Sets the bits of `more` in `bitmap`; both are of one length.
+inline void UniteBits(absl::string_view more, std::string* bitmap) {
+  for (size_t i = 0; i < bitmap->size() && i < more.size(); ++i) {
+    (*bitmap)[i] =
+        static_cast<char>(static_cast<uint8_t>((*bitmap)[i]) | static_cast<uint8_t>(more[i]));
+  }
+}
+
+// Has `whole` every bit of `part`?
+inline bool Contains(absl::string_view whole, absl::string_view part) {
+  for (size_t i = 0; i < part.size(); ++i) {
+    const uint8_t there = i < whole.size() ? static_cast<uint8_t>(whole[i]) : uint8_t{0};
+    if ((static_cast<uint8_t>(part[i]) & ~there) != 0) return false;
+  }
+  return true;
+}
+
 // Position of the lowest bit that is set; the number of bits if none is.
 inline size_t LowestBit(absl::string_view bitmap) {
   size_t i = 0;

@@ -1,4 +1,4 @@
-// `atoll bench codec`.
+// `atoll bench codec` and `atoll bench churn`.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include "absl/types/span.h"
 #include "compression/codec_benchmark.h"
 #include "compression/wire_codec.h"
+#include "daemon/cli/churn_bench.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/verbs.h"
 #include "daemon/posix_files.h"
@@ -67,6 +68,28 @@ int BenchCodec(const BenchOptions& options) {
   return kDone;
 }
 
+void AddChurnVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<ChurnOptions>();
+  CLI::App* verb = command_line.AddVerb(
+      "bench churn", "How a run fares when its processes die, freeze, are cut off and come back",
+      "atoll bench churn --peers 6 --minutes 5 --seed 1 --json churn.json",
+      [options] { return BenchChurn(*options); });
+  verb->add_option("--peers", options->peers, "How many peers, instead of the config's [6]")
+      ->check(CLI::Range(3, 64));
+  verb->add_option("--minutes", options->minutes,
+                   "Of each of the two runs; a real model's last until they are sealed")
+      ->check(CLI::Range(0.1, 1440.0));
+  verb->add_option("--every", options->every_seconds,
+                   "Seconds; a fault in each such span, or later if its former victim is not back")
+      ->check(CLI::Range(1.0, 3600.0));
+  verb->add_option("--seed", options->seed, "Of the faults: what, whom and when");
+  verb->add_option("--config", options->config_path,
+                   "The run, a TOML file [as configs/churn.toml: steps that only take time]");
+  verb->add_option("--data", options->data, "A text file or folder, instead of the config's");
+  verb->add_option("--dir", options->dir, "A new or empty folder for both runs [a temporary one]");
+  verb->add_option("--json", options->json, "Write the result there; - for standard output");
+}
+
 }  // namespace
 
 void AddBenchVerbs(CommandLine& command_line) {
@@ -81,6 +104,7 @@ void AddBenchVerbs(CommandLine& command_line) {
   verb->add_option("--repeats", options->repeats, "The median of so many is told")
       ->check(CLI::Range(1, 1000));
   verb->add_option("--json", options->json, "Write the result there; - for standard output");
+  AddChurnVerb(command_line);
 }
 
 }  // namespace atolld

@@ -57,11 +57,12 @@ Config ConfigOf(const Config& run, const LocalProcess& process, const std::strin
 }
 
 absl::Status Fill(Files& files, const Config& config, const LocalLayout& layout,
-                  const std::string& address) {
+                  const std::string& address, const AdjustConfig& adjust) {
   for (const LocalProcess& process : layout.processes) {
     RETURN_IF_ERROR(files.MakeDirectories(process.dir));
-    RETURN_IF_ERROR(WriteText(files, absl::StrCat(process.dir, "/config.toml"),
-                              FormatConfig(ConfigOf(config, process, address))));
+    Config own = ConfigOf(config, process, address);
+    if (adjust) adjust(process, &own);
+    RETURN_IF_ERROR(WriteText(files, absl::StrCat(process.dir, "/config.toml"), FormatConfig(own)));
   }
   return absl::OkStatus();
 }
@@ -93,7 +94,8 @@ absl::StatusOr<int> FreeLoopbackPort(int wanted) {
 
 absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
                                             const std::string& dir, int port,
-                                            const std::string& atolld_program) {
+                                            const std::string& atolld_program,
+                                            const AdjustConfig& adjust) {
   LocalLayout layout;
   layout.dir = dir;
   layout.made_dir = !files.Exists(dir);
@@ -113,7 +115,7 @@ absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
   for (uint32_t i = 1; i <= config.run.peers; ++i) {
     layout.processes.push_back(Process(dir, absl::StrCat("peer-", i), "peer", atolld_program));
   }
-  const absl::Status filled = Fill(files, config, layout, address);
+  const absl::Status filled = Fill(files, config, layout, address, adjust);
   if (!filled.ok()) {
     RemoveLocalLayout(layout);
     return filled;

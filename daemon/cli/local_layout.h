@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,12 @@ absl::StatusOr<int> FreeLoopbackPort(int wanted);
 // Makes `dir` (absolute) and everything in it for one coordinator at 127.0.0.1:`port` and
 // config.run.peers peers, which `atolld_program` will run. ALREADY_EXISTS if the folder is not
 // empty. On an error nothing is left behind.
+// `adjust` may change a process's config before it is written.
+using AdjustConfig = std::function<void(const LocalProcess& process, Config* config)>;
 absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
                                             const std::string& dir, int port,
-                                            const std::string& atolld_program);
+                                            const std::string& atolld_program,
+                                            const AdjustConfig& adjust = nullptr);
 
 // Takes away what MakeLocalLayout made and the processes wrote.
 void RemoveLocalLayout(const LocalLayout& layout);

@@ -1,10 +1,21 @@
 #include "daemon/exchange/assemble.h"
 
 #include <map>
+#include <string>
 #include <utility>
+
+#include "membership/bitmap.h"
 
 namespace atolld {
 namespace {
+
+using Sets = std::pair<std::string, std::vector<std::string>>;  // contributors, partials
+
+template <typename Record>
+void Name(const Sets& sets, Record* record) {
+  record->set_contributors(sets.first);
+  for (const std::string& partial : sets.second) record->add_partials(partial);
+}
 
 v1::ShardRecord RecordOf(const ExchangePlan::Shard& shard, size_t contributors,
                          const std::vector<ChunkMean>& means) {
@@ -12,33 +23,44 @@ v1::ShardRecord RecordOf(const ExchangePlan::Shard& shard, size_t contributors,
   record.set_first_chunk(shard.first_chunk);
   record.set_chunks(shard.chunks);
   record.set_reducer(shard.reducer);
-  std::map<std::string, uint32_t> counts;
-  for (uint32_t i = 0; i < shard.chunks; ++i) {
-    ++counts[means[shard.first_chunk + i].contributors];
-  }
-  std::string most((contributors + 7) / 8, '\0');
+  const auto sets_of = [&](uint32_t chunk) {
+    return Sets(means[chunk].contributors, means[chunk].partials);
+  };
+  std::map<Sets, uint32_t> counts;
+  for (uint32_t i = 0; i < shard.chunks; ++i) ++counts[sets_of(shard.first_chunk + i)];
+  Sets most(std::string(BitmapBytes(contributors), '\0'), {});
   uint32_t best = 0;
-  for (const auto& [set, count] : counts) {
+  for (const auto& [sets, count] : counts) {
     if (count <= best) continue;
-    most = set;
+    most = sets;
     best = count;
   }
-  record.set_contributors(most);
+  Name(most, &record);
   for (uint32_t i = 0; i < shard.chunks; ++i) {
-    const ChunkMean& mean = means[shard.first_chunk + i];
-    if (mean.contributors == most) continue;
+    const Sets sets = sets_of(shard.first_chunk + i);
+    if (sets == most) continue;
     v1::ChunkRecord* exception = record.add_exceptions();
     exception->set_chunk(shard.first_chunk + i);
-    exception->set_contributors(mean.contributors);
+    Name(sets, exception);
   }
   return record;
 }
 
 }  // namespace
 
+std::vector<v1::ShardRecord> Records(const ExchangePlan& plan,
+                                     const std::vector<ChunkMean>& means) {
+  std::vector<v1::ShardRecord> records;
+  for (const ExchangePlan::Shard& shard : plan.shards()) {
+    records.push_back(RecordOf(shard, plan.contributors().size(), means));
+  }
+  return records;
+}
+
 ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>& means) {
   ExchangeOutcome outcome;
   outcome.revision = plan.revision();
+  outcome.shards = Records(plan, means);
   std::vector<SharedBytes> chunks;
   chunks.reserve(means.size());
   for (const ChunkMean& mean : means) chunks.push_back(mean.encoded);
@@ -53,7 +75,6 @@ ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>&
     for (uint32_t i = 0; i < shard.chunks; ++i) bytes += chunks[shard.first_chunk + i].size();
     outcome.shard_digests.push_back(TreeDigest(outcome.payload.Part(offset, bytes).span()));
     offset += bytes;
-    outcome.shards.push_back(RecordOf(shard, plan.contributors().size(), means));
   }
   return outcome;
 }

@@ -5,6 +5,7 @@
 #include "absl/types/span.h"
 #include "compression/zstd_frame.h"
 #include "daemon/status_macros.h"
+#include "membership/bitmap.h"
 #include "optimizer/weighted_mean.h"
 
 namespace atolld {
@@ -13,27 +14,15 @@ namespace {
 // zstd's own bound on what incompressible bytes grow by, with its header and checksum.
 size_t ZstdBound(size_t bytes) { return bytes + (bytes >> 8) + 512; }
 
-}  // namespace
-
-bool BitAt(absl::string_view bitmap, size_t bit) {
-  return bit / 8 < bitmap.size() && ((static_cast<uint8_t>(bitmap[bit / 8]) >> (bit % 8)) & 1) != 0;
-}
-
-void SetBitAt(size_t bit, std::string* bitmap) {
-  char& byte = (*bitmap)[bit / 8];
-  byte = static_cast<char>(static_cast<uint8_t>(byte) | (1u << (bit % 8)));
-}
-
-bool IsContributorSet(absl::string_view bitmap, size_t bits) {
-  if (bitmap.size() != (bits + 7) / 8) return false;
-  bool any = false;
-  for (size_t bit = 0; bit < bitmap.size() * 8; ++bit) {
-    if (!BitAt(bitmap, bit)) continue;
-    if (bit >= bits) return false;
-    any = true;
+float WeightOf(const Piece& piece, const std::vector<float>& weights) {
+  float sum = 0.0f;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (BitAt(piece.contributors, i)) sum = sum + weights[i];
   }
-  return any;
+  return sum;
 }
+
+}  // namespace
 
 size_t ChunkForm::MaxWireBytes(size_t elements) const {
   const size_t encoded = codec->MaxEncodedBytes(elements);
@@ -72,9 +61,9 @@ absl::Status Reduce(const ChunkForm& form, size_t elements, const std::vector<fl
   std::vector<float> sum(elements);
   BeginMean(absl::MakeSpan(sum));
   std::vector<float> used;
-  reduced->contributors.assign((weights.size() + 7) / 8, '\0');
+  reduced->contributors.assign(BitmapBytes(weights.size()), '\0');
   for (const Piece& piece : pieces) {
-    const float weight = weights[piece.contributor];
+    const float weight = WeightOf(piece, weights);
     absl::StatusOr<SharedBytes> encoded = piece.bytes;
     if (piece.on_wire) encoded = form.FromWire(piece.bytes, elements);
     absl::Status status = encoded.status();
@@ -82,11 +71,12 @@ absl::Status Reduce(const ChunkForm& form, size_t elements, const std::vector<fl
       status = form.codec->DecodeAccumulate(encoded->span(), weight, absl::MakeSpan(sum));
     }
     if (!status.ok()) {
-      reduced->refused.emplace_back(piece.contributor, std::move(status));
+      reduced->refused.emplace_back(piece.sender, std::move(status));
       continue;
     }
     used.push_back(weight);
-    SetBitAt(piece.contributor, &reduced->contributors);
+    UniteBits(piece.contributors, &reduced->contributors);
+    if (piece.partial) reduced->partials.push_back(piece.contributors);
   }
   if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
   RETURN_IF_ERROR(FinishMean(used, absl::MakeSpan(sum)));

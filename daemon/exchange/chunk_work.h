@@ -12,17 +12,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "compression/codec.h"
 #include "daemon/bytes.h"
 
 namespace atolld {
-
-// Bitmaps of contributors: bit i is byte i / 8, bit i % 8.
-bool BitAt(absl::string_view bitmap, size_t bit);
-void SetBitAt(size_t bit, std::string* bitmap);
-// Of the right length for `bits`, at least one bit set, none beyond.
-bool IsContributorSet(absl::string_view bitmap, size_t bits);
 
 // How encoded chunks travel.
 struct ChunkForm {
@@ -39,9 +32,11 @@ struct ChunkForm {
   absl::StatusOr<SharedBytes> Verified(const SharedBytes& wire, size_t elements) const;
 };
 
-// One contributor's chunk, as it arrived.
+// What is averaged into a chunk's mean: one contributor's chunk, or a relay's mean of several.
 struct Piece {
-  uint32_t contributor;  // index in the plan
+  uint32_t sender;           // index in the plan
+  std::string contributors;  // bitmap: whose chunks it stands for
+  bool partial;              // a relay's mean, though it be of one contributor
   SharedBytes bytes;
   bool on_wire;  // in the form of the wire; the reducer's own are not
 };
@@ -49,14 +44,20 @@ struct Piece {
 struct Reduced {
   SharedBytes encoded;
   SharedBytes wire;
-  std::string contributors;  // bitmap: whose pieces it is the mean of
+  std::string contributors;           // bitmap: whose chunks it is the mean of
+  std::vector<std::string> partials;  // those of its pieces that were partial means
   std::vector<std::pair<uint32_t, absl::Status>>
-      refused;  // pieces that could not be decoded, left out
+      refused;  // senders of pieces that could not be decoded, which are left out
 };
 
-// The weighted mean of `pieces` (in roster order), encoded once. Pieces that cannot be decoded are
-// left out and named. The outer Status: no piece was left, or the mean is not finite; `refused`
-// tells of pieces even then.
+// The weighted mean of `pieces`, encoded once:
+//
+//   mean = (sum over pieces of W_p * Decode(piece_p)) * (1 / sum of W_p)
+//
+// in the order of `pieces` (ascending by lowest contributor) and the arithmetic of
+// optimizer/weighted_mean.h; W_p is the contributor's weight, of a partial mean the fp32 sum of its
+// contributors' weights in roster order. The outer Status: no piece was left, or the mean is not
+// finite; `refused` tells of pieces even then.
 absl::Status Reduce(const ChunkForm& form, size_t elements, const std::vector<float>& weights,
                     const std::vector<Piece>& pieces, Reduced* reduced);
 

@@ -1,8 +1,7 @@
-// What a peer gives to an entry: its update, encoded once by the run's grid.
+#include "daemon/exchange/contribution.h"
+
 #include <utility>
 
-#include "absl/types/span.h"
-#include "daemon/exchange/exchange.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {

@@ -12,10 +12,6 @@ constexpr char kMethod[] = "/atolld.v1.Exchange/Exchange";
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 
-// Chunks that the pool may compress ahead of the wire: enough to keep two threads and the link
-// busy.
-constexpr size_t kChunksAhead = 4;
-
 // A reducer that answers this will answer it again.
 bool IsRefusal(const absl::Status& status) {
   switch (status.code()) {
@@ -49,12 +45,11 @@ ContributorStream::~ContributorStream() {
   if (call_ != nullptr) meter_.Update(*call_, env_.executor.Now());
 }
 
-void ContributorStream::Assign(const std::string& address, std::vector<Chunk> chunks,
-                               bool contributes) {
-  if (address != address_) Drop();
+void ContributorStream::Assign(const std::string& address, std::vector<Chunk> chunks) {
+  // A fresh Open says what is here; the other end takes a result that was passed over for received.
+  if (address != address_ || passed_over_) Drop();
   address_ = address;
   chunks_ = std::move(chunks);
-  contributes_ = contributes;
   if (address_.empty()) {
     return Unreachable(absl::FailedPreconditionError("the plan gives no address for it"));
   }
@@ -65,9 +60,27 @@ void ContributorStream::Assign(const std::string& address, std::vector<Chunk> ch
   PlanSends();
   Pump();
   if (held_.has_value()) {
+    const absl::Time since = held_since_;
     auto [result, payload] = *std::exchange(held_, std::nullopt);
     OnResult(std::move(result), std::move(payload));
+    if (held_.has_value()) held_since_ = since;
   }
+}
+
+bool ContributorStream::Sent(const Chunk& chunk) const {
+  const auto sent = sent_.find(chunk.chunk);
+  return sent != sent_.end() && sent->second.attempt == chunk.attempt &&
+         sent->second.sends == chunk.sends;
+}
+
+void ContributorStream::Offer(uint32_t chunk) {
+  if (call_ == nullptr) return;  // the next one begins with all that is there
+  const auto place = std::lower_bound(
+      chunks_.begin(), chunks_.end(), chunk,
+      [](const Chunk& assigned, uint32_t wanted) { return assigned.chunk < wanted; });
+  if (place == chunks_.end() || place->chunk != chunk || Sent(*place)) return;
+  todo_.push_back(*place);
+  Pump();
 }
 
 bool ContributorStream::Needed() const {
@@ -114,33 +127,28 @@ void ContributorStream::RedialLater() {
 
 void ContributorStream::PlanSends() {
   todo_.clear();
-  if (!contributes_) return;
   for (const Chunk& chunk : chunks_) {
-    const auto sent = sent_.find(chunk.chunk);
-    if (sent != sent_.end() && sent->second == chunk.attempt) continue;
-    if (!owner_.HasResult(chunk.chunk)) todo_.push_back(chunk);
+    if (chunk.sends == Sends::kNothing || Sent(chunk) || owner_.HasResult(chunk.chunk)) continue;
+    if (chunk.sends == Sends::kPartialMean && !owner_.PrepareContribution(chunk)) continue;
+    todo_.push_back(chunk);
   }
 }
 
 void ContributorStream::Pump() {
   if (call_ == nullptr) return;
   while (!todo_.empty() && call_->unsent_bytes() < kMaxUnsentBytes) {
-    for (size_t i = 1; i < std::min(todo_.size(), kChunksAhead); ++i) {
-      owner_.WireChunk(todo_[i].chunk);
-    }
     const Chunk next = todo_.front();
     if (owner_.HasResult(next.chunk)) {
       todo_.pop_front();
       continue;
     }
-    const SharedBytes* wire = owner_.WireChunk(next.chunk);
-    if (wire == nullptr) break;
+    for (size_t i = 1; i < std::min(todo_.size(), kChunksAhead); ++i) {
+      owner_.PrepareContribution(todo_[i]);
+    }
+    if (!owner_.PrepareContribution(next)) break;
     todo_.pop_front();
-    sent_[next.chunk] = next.attempt;
-    v1::ToReducer message;
-    message.mutable_chunk()->set_attempt(next.attempt);
-    message.mutable_chunk()->set_chunk(next.chunk);
-    call_->Write(Pack(message, *wire));
+    sent_.insert_or_assign(next.chunk, next);
+    call_->Write(owner_.TakeContributionFrame(next));
   }
   meter_.Update(*call_, env_.executor.Now());
 }
@@ -163,8 +171,12 @@ void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
   switch (owner_.Judge(reducer_, result)) {
     case Owner::Fate::kUnwanted:
       return Next();
+    case Owner::Fate::kPassedOver:
+      passed_over_ = true;
+      return Next();
     case Owner::Fate::kEarly:
       held_.emplace(std::move(result), std::move(payload));
+      held_since_ = env_.executor.Now();
       return;
     case Owner::Fate::kBad:
       bad = absl::InvalidArgumentError(absl::StrCat("its result for chunk ", result.chunk(),
@@ -179,13 +191,18 @@ void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
             [opened, form = form_, elements, payload] {
               *opened = form.Verified(payload, elements);
             },
-            guard_.Wrap([this, opened, number, result] {
+            guard_.Wrap([this, opened, number, result, payload] {
               if (number != calls_ || call_ == nullptr) return;
               if (opened->ok()) {
                 last_good_ = env_.executor.Now();
                 backoff_ = kFirstBackoff;
                 refused_before_ = false;
-                owner_.OnResult(reducer_, result, **opened);
+                // The plan may have moved on while the pool looked at it.
+                const Owner::Fate fate = owner_.Judge(reducer_, result);
+                if (fate == Owner::Fate::kPassedOver) passed_over_ = true;
+                if (fate == Owner::Fate::kWanted) {
+                  owner_.OnResult(reducer_, result, **opened, payload);
+                }
                 return Next();
               }
               Drop();
@@ -217,7 +234,7 @@ void ContributorStream::OnClosed(absl::Status status) {
     env_.log.Error(absl::StrCat("reducer ", reducer_,
                                 " refuses this peer's contribution: ", status.message()));
   }
-  if (refused) Unreachable(std::move(status));
+  if (refused && Needed()) Unreachable(std::move(status));
   RedialLater();
 }
 
@@ -228,6 +245,7 @@ void ContributorStream::Drop() {
   call_ = nullptr;
   todo_.clear();
   held_.reset();
+  passed_over_ = false;
 }
 
 void ContributorStream::Unreachable(absl::Status why) {
@@ -241,7 +259,15 @@ void ContributorStream::Tick() {
     meter_.Update(*call_, now);
     last_good_ = std::max(last_good_, meter_.moved());
   }
-  if (!Needed() || held_.has_value()) last_good_ = now;
+  if (!Needed()) last_good_ = now;
+  if (held_.has_value()) {
+    last_good_ = now;
+    if (now - held_since_ >= settings_.failure_timeout) {
+      Drop();
+      Unreachable(absl::FailedPreconditionError("the plan of its result has not arrived here"));
+      RedialLater();
+    }
+  }
   if (now - last_good_ >= settings_.failure_timeout) {
     Drop();
     Unreachable(absl::UnavailableError(

@@ -1,5 +1,6 @@
-// ContributorStream: the dialled side of one (contributor, reducer) pair: own chunks go up, means
-// come down.
+// ContributorStream: the dialled side of one (contributor, reducer) pair: own chunks or partial
+// means go up, means come down. To its members a relay is a reducer; from a holder means come
+// alone.
 //
 // Every new call begins with an Open that says which results are here, then resends the chunks
 // whose results are not: a break costs a repeat, never a hang. At most kMaxUnsentBytes and one
@@ -26,42 +27,50 @@ namespace atolld {
 
 class ContributorStream {
  public:
+  enum class Sends { kNothing, kOwnChunk, kPartialMean };
+  struct Chunk {
+    uint32_t chunk;
+    uint32_t attempt;
+    Sends sends;
+  };
+
   class Owner {
    public:
     enum class Fate {
       kWanted,
-      kUnwanted,  // here already, or of an attempt that is over
-      kEarly,     // of an attempt that has not been announced here
-      kBad,       // no honest reducer sends it
+      kUnwanted,    // here already, or of an attempt that is over
+      kEarly,       // by a plan that has not been announced here
+      kPassedOver,  // rightly sent by an older plan; by this one it comes from elsewhere
+      kBad,         // no honest reducer sends it
     };
     virtual ~Owner() = default;
     virtual v1::ExchangeOpen MakeOpen() = 0;
     virtual bool HasResult(uint32_t chunk) const = 0;
-    // The own chunk in the form of the wire; nullptr while the pool makes it, Pump is called then.
-    virtual const SharedBytes* WireChunk(uint32_t chunk) = 0;
+    // False: the pool makes its form of the wire, Pump is called then; or the partial mean is not
+    // there yet, Offer is called then.
+    virtual bool PrepareContribution(const Chunk& chunk) = 0;
+    // Of one that is prepared; to send it again it has to be prepared again.
+    virtual Frame TakeContributionFrame(const Chunk& chunk) = 0;
     virtual Fate Judge(const std::string& reducer, const v1::ResultChunk& result) const = 0;
+    // `wire` is what `encoded` came as.
     virtual void OnResult(const std::string& reducer, const v1::ResultChunk& result,
-                          SharedBytes encoded) = 0;
+                          SharedBytes encoded, SharedBytes wire) = 0;
     virtual void OnUnreachable(const std::string& reducer, absl::Status why) = 0;
-  };
-
-  struct Chunk {
-    uint32_t chunk;
-    uint32_t attempt;
   };
 
   ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer, Owner& owner);
   ~ContributorStream();
 
-  // The reducer's chunks under the newest revision; `contributes` says whether to send them, or to
-  // receive alone.
-  void Assign(const std::string& address, std::vector<Chunk> chunks, bool contributes);
-  void Pump();  // sends what can be sent
+  // What there is to send and to receive under the newest revision, ascending.
+  void Assign(const std::string& address, std::vector<Chunk> chunks);
+  void Offer(uint32_t chunk);  // its partial mean is there
+  void Pump();                 // sends what can be sent
 
  private:
   void Dial();
   void RedialLater();
   void PlanSends();
+  bool Sent(const Chunk& chunk) const;
   void OnFrame(Frame frame);
   void OnResult(v1::ResultChunk result, SharedBytes payload);
   void OnClosed(absl::Status status);
@@ -79,13 +88,14 @@ class ContributorStream {
 
   std::string address_;
   std::vector<Chunk> chunks_;
-  bool contributes_ = false;
   std::unique_ptr<Call> call_;
-  uint64_t calls_ = 0;                 // tells callbacks of a former call apart
-  std::deque<Chunk> todo_;             // to be sent on this call
-  std::map<uint32_t, uint32_t> sent_;  // attempt under which a chunk was sent on this call
+  uint64_t calls_ = 0;              // tells callbacks of a former call apart
+  std::deque<Chunk> todo_;          // to be sent on this call
+  std::map<uint32_t, Chunk> sent_;  // on this call
+  bool passed_over_ = false;        // a result on this call, which may yet be wanted from here
   std::optional<std::pair<v1::ResultChunk, SharedBytes>>
       held_;  // an early result; nothing is read meanwhile
+  absl::Time held_since_;
   StreamMeter meter_;
   absl::Time last_good_;
   absl::Duration backoff_;

@@ -34,5 +34,6 @@ void Exchange::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call) 
 
 uint64_t Exchange::version() const { return state_->version; }
 uint64_t Exchange::epoch() const { return state_->epoch; }
+ExchangeFigures Exchange::figures() const { return state_->Figures(); }
 
 }  // namespace atolld

@@ -1,23 +1,25 @@
-// Exchange: one peer's part in the exchange of one entry - as contributor, as reducer, and as
-// receiver of every mean.
+// Exchange: one peer's part in the exchange of one entry - as contributor, as reducer or relay, as
+// holder, and as receiver of every mean.
 //
-//   mean_c   = (sum over present contributors in roster order of w_i * Decode(chunk_i,c))
-//              * (1 / sum of their w_i), in fp32
+//   mean_c   = (sum over pieces in ascending order of W_p * Decode(piece_p,c)) * (1 / sum of W_p)
 //   result_c = Encode(mean_c), once; everybody, the reducer included, takes these bytes
 //
-// A reducer reduces a chunk when every contributor that is not lost has delivered it, and sends the
-// result down at once. Under a newer revision of the plan, shards whose (attempt, reducer) are
-// unchanged go on; the others begin again, from the same encoded contributions. The contributors,
-// their weights and the shards' bounds are those of the first revision.
+// A piece is a contributor's chunk or a relay's mean of its members' chunks, encoded once. A
+// reducer reduces a chunk when everybody that is waited for is in a piece (see reducer.h) and sends
+// the result down at once; a relay hands it on to its members. Under a newer revision of the plan,
+// shards whose attempt is unchanged go on, the others begin again, from the same encoded
+// contributions. A shard with a holder is no more reduced: whoever lacks a mean of it gets it
+// there. A peer that is told to hold a shard and lacks a mean of it refuses those that lack it too
+// with FAILED_PRECONDITION.
 //
-// Skew: a chunk or result of an attempt that has not been announced here yet stops its stream
-// (nothing more is read from it) until the plan arrives; one of an older attempt is dropped. So a
-// stream holds at most one early frame.
+// Skew: a frame of an attempt or a route that has not been announced here yet stops its stream
+// (nothing more is read from it) until the plan arrives; one of an older is dropped. So a stream
+// holds at most one early frame.
 //
-// Liars: a contributor whose chunk does not fit or cannot be decoded is refused by that reducer for
-// this entry: its stream is closed with INVALID_ARGUMENT, nothing more is taken from it, and the
-// chunks that it owes are left out, as those of a lost one. It may redial, and still receives the
-// results.
+// Liars: a contributor whose chunk does not fit or cannot be decoded is refused by that reducer or
+// relay for this entry: its stream is closed with INVALID_ARGUMENT, nothing more is taken from it,
+// and the chunks that it owes are left out, as those of a lost one. It may redial, and still
+// receives the results.
 //
 // Loop thread; decoding, reducing, hashing and assembling run on the pool.
 #pragma once
@@ -26,6 +28,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -34,25 +37,11 @@
 #include "compression/codec.h"
 #include "daemon/bytes.h"
 #include "daemon/env.h"
+#include "daemon/exchange/contribution.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/payload.h"
 
 namespace atolld {
-
-// A peer's encoded update: one piece of bytes a chunk of the grid. Encoded once; every attempt
-// resends the same.
-struct Contribution {
-  std::vector<SharedBytes> chunks;
-  Digest root;  // ContributionRoot(chunks)
-};
-
-// SHA-256 over the SHA-256 of each chunk, in grid order.
-Digest ContributionRoot(absl::Span<const SharedBytes> chunks);
-
-// Encodes `values` by the grid. INVALID_ARGUMENT if a value is not finite. Blocking: run it on the
-// pool.
-absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Codec& codec,
-                                                absl::Span<const float> values);
 
 // What the streams of all exchanges of a process have sent, both roles: whole messages with their
 // prefixes. Loop thread.
@@ -79,16 +68,25 @@ struct ExchangeOutcome {
   std::vector<Digest> shard_digests;    // of the shards' chunks, in the plan's order
 };
 
+struct ExchangeFigures {
+  uint64_t averaged = 0;    // chunks averaged and encoded here, a relay's partial means included
+  uint64_t held_bytes = 0;  // in memory beside the contribution and the outcome's payload
+};
+
 class Exchange {
  public:
   struct Events {
     std::function<void(ExchangeOutcome)> on_complete;  // once a revision; every chunk is here
-    // No progress for failure_timeout, or refused, or its results do not fit. Goes on trying; may
-    // come again.
+    // No progress for failure_timeout, or refused, or its results do not fit: a reducer, a relay or
+    // a holder. Goes on trying; may come again. This peer itself, if it is to hold a shard that it
+    // lacks a mean of.
     std::function<void(std::string reducer, absl::Status why)> on_reducer_unreachable;
     // At most once: a plan that cannot be carried out, a chunk that nobody contributed to, a mean
     // that is not finite.
     std::function<void(absl::Status why)> on_failed = nullptr;
+    // Every mean of these shards (position in the plan, attempt) is here. Once a shard and attempt,
+    // also for those reduced here and for the last ones; several at once where they come together.
+    std::function<void(std::vector<std::pair<uint32_t, uint32_t>>)> on_shards_held = nullptr;
   };
 
   // `contribution` is nullptr for a peer that only reduces or receives (an aggregator, a peer that
@@ -98,9 +96,9 @@ class Exchange {
            std::shared_ptr<const Contribution> contribution, Events events);
   ~Exchange();  // cancels all streams
 
-  // A newer revision of the same (version, epoch): shards redistributed, contributors lost. Older
-  // ones are ignored, and so is, with a line in the log, one that changes contributors, weights or
-  // the shards' bounds.
+  // A newer revision of the same (version, epoch): shards redistributed, relays and holders
+  // changed, contributors lost. Older ones are ignored, and so is, with a line in the log, one that
+  // breaks the law of exchange_plan.h.
   void Update(const v1::Plan& plan);
 
   // A contributor's stream, its Open already read (see ExchangeServer).
@@ -108,6 +106,7 @@ class Exchange {
 
   uint64_t version() const;
   uint64_t epoch() const;
+  ExchangeFigures figures() const;
 
  private:
   struct State;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "daemon/status_macros.h"
+#include "membership/bitmap.h"
 
 namespace atolld {
 namespace {
@@ -16,57 +17,112 @@ float FloatFromBits(uint32_t bits) {
   return value;
 }
 
-absl::Status Invalid(const v1::Plan& plan, absl::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("round ", plan.version(), ": plan of revision ", plan.revision(), ": ", what));
-}
+absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
 }  // namespace
 
 absl::StatusOr<ExchangePlan> ExchangePlan::Make(const v1::Plan& plan, const ChunkGrid& grid) {
+  const std::string context =
+      absl::StrCat("round ", plan.version(), ": plan of revision ", plan.revision());
   ExchangePlan made;
   made.version_ = plan.version();
   made.epoch_ = plan.epoch();
   made.revision_ = plan.revision();
   if (plan.parameters() != grid.elements()) {
-    return Invalid(plan,
-                   absl::StrCat(plan.parameters(), " parameters, the run has ", grid.elements()));
+    return Invalid(absl::StrCat(context, ": ", plan.parameters(), " parameters, the run has ",
+                                grid.elements()));
   }
-  if (plan.contributors().empty()) return Invalid(plan, "no contributors");
+  RETURN_IF_ERROR(Annotate(made.AddContributors(plan), context));
+  for (const v1::Shard& shard : plan.shards()) {
+    const std::string which = absl::StrCat(context, ": shard ", made.shards_.size());
+    RETURN_IF_ERROR(Annotate(made.AddShard(shard, grid), which));
+  }
+  if (made.shard_of_.size() != grid.chunks()) {
+    return Invalid(absl::StrCat(context, ": its shards end at chunk ", made.shard_of_.size(),
+                                " of ", grid.chunks()));
+  }
+  return made;
+}
+
+absl::Status ExchangePlan::AddContributors(const v1::Plan& plan) {
+  if (plan.contributors().empty()) return Invalid("no contributors");
   const std::set<std::string> lost(plan.lost().begin(), plan.lost().end());
   for (const v1::PlanMember& member : plan.contributors()) {
     const float weight = FloatFromBits(member.weight_bits());
     if (!(weight > 0) || !std::isfinite(weight)) {
-      return Invalid(plan, absl::StrCat("weight of ", member.peer(), " is not above 0 and finite"));
+      return Invalid(absl::StrCat("weight of ", member.peer(), " is not above 0 and finite"));
     }
-    const uint32_t index = static_cast<uint32_t>(made.contributors_.size());
-    if (!made.index_.emplace(member.peer(), index).second) {
-      return Invalid(plan, absl::StrCat(member.peer(), " contributes twice"));
+    const uint32_t index = static_cast<uint32_t>(contributors_.size());
+    if (!index_.emplace(member.peer(), index).second) {
+      return Invalid(absl::StrCat(member.peer(), " contributes twice"));
     }
-    made.contributors_.push_back({member.peer(), weight, lost.count(member.peer()) != 0});
-    made.addresses_[member.peer()] = member.address();
+    contributors_.push_back({member.peer(), weight, lost.count(member.peer()) != 0});
+    addresses_[member.peer()] = member.address();
   }
-  for (const v1::Shard& shard : plan.shards()) {
-    const uint32_t index = static_cast<uint32_t>(made.shards_.size());
-    const uint64_t end = uint64_t{shard.first_chunk()} + shard.chunks();
-    if (shard.first_chunk() != made.shard_of_.size() || end > grid.chunks()) {
-      return Invalid(plan, absl::StrCat("shard ", index, " does not follow the one before it"));
+  return absl::OkStatus();
+}
+
+bool ExchangePlan::Reachable(const std::string& peer) const {
+  return IndexOf(peer).has_value() && !AddressOf(peer).empty();
+}
+
+absl::Status ExchangePlan::CheckRelays(const v1::Shard& shard) const {
+  std::string seen(BitmapBytes(contributors_.size()), '\0');
+  for (const v1::Relay& relay : shard.relays()) {
+    if (!Reachable(relay.peer())) {
+      return Invalid(
+          absl::StrCat("its relay ", relay.peer(), " is no contributor with an address"));
     }
-    if (shard.reducer().empty())
-      return Invalid(plan, absl::StrCat("shard ", index, " has no reducer"));
-    if (shard.attempt() == 0) return Invalid(plan, absl::StrCat("shard ", index, " has attempt 0"));
-    made.shards_.push_back({shard.first_chunk(), shard.chunks(), shard.reducer(), shard.attempt()});
-    made.shard_of_.resize(static_cast<size_t>(end), index);
-    if (shard.chunks() != 0) made.reducers_.insert(shard.reducer());
-    // A contributor's own address goes before the shard's.
-    std::string& address = made.addresses_[shard.reducer()];
-    if (address.empty()) address = shard.address();
+    if (relay.peer() == shard.reducer()) {
+      return Invalid(absl::StrCat("its relay ", relay.peer(), " is its reducer"));
+    }
+    if (!ValidBitmap(relay.members(), contributors_.size())) {
+      return Invalid(absl::StrCat("the group of ", relay.peer(), " does not fit the contributors"));
+    }
+    if (!BitAt(relay.members(), *IndexOf(relay.peer()))) {
+      return Invalid(absl::StrCat("its relay ", relay.peer(), " is outside its own group"));
+    }
+    if (Overlap(relay.members(), seen)) {
+      return Invalid(absl::StrCat("the group of ", relay.peer(), " overlaps another"));
+    }
+    UniteBits(relay.members(), &seen);
   }
-  if (made.shard_of_.size() != grid.chunks()) {
-    return Invalid(plan, absl::StrCat("its shards end at chunk ", made.shard_of_.size(), " of ",
-                                      grid.chunks()));
+  return absl::OkStatus();
+}
+
+absl::Status ExchangePlan::AddShard(const v1::Shard& shard, const ChunkGrid& grid) {
+  const uint32_t index = static_cast<uint32_t>(shards_.size());
+  const uint64_t end = uint64_t{shard.first_chunk()} + shard.chunks();
+  if (shard.first_chunk() != shard_of_.size() || end > grid.chunks()) {
+    return Invalid("it does not follow the one before it");
   }
-  return made;
+  if (shard.reducer().empty()) return Invalid("it has no reducer");
+  if (shard.attempt() == 0) return Invalid("it has attempt 0");
+  RETURN_IF_ERROR(CheckRelays(shard));
+  Shard made{shard.first_chunk(), shard.chunks(), shard.reducer(),
+             shard.attempt(),     shard.holder(), {}};
+  if (!made.holder.empty()) {
+    if (!Reachable(made.holder) || contributors_[*IndexOf(made.holder)].lost) {
+      return Invalid(absl::StrCat("its holder ", made.holder,
+                                  " is no contributor with an address that is still there"));
+    }
+  } else {
+    for (const v1::Relay& relay : shard.relays()) {
+      const uint32_t contributor = *IndexOf(relay.peer());
+      if (contributors_[contributor].lost) continue;
+      made.relays.push_back({contributor, relay.members()});
+    }
+  }
+  if (made.chunks != 0) {
+    servers_.insert(made.holder.empty() ? made.reducer : made.holder);
+    for (const Relay& relay : made.relays) servers_.insert(contributors_[relay.contributor].peer);
+  }
+  // A contributor's own address goes before the shard's.
+  std::string& address = addresses_[made.reducer];
+  if (address.empty()) address = shard.address();
+  shards_.push_back(std::move(made));
+  shard_of_.resize(static_cast<size_t>(end), index);
+  return absl::OkStatus();
 }
 
 std::optional<uint32_t> ExchangePlan::IndexOf(absl::string_view contributor) const {
@@ -75,14 +131,48 @@ std::optional<uint32_t> ExchangePlan::IndexOf(absl::string_view contributor) con
   return found->second;
 }
 
-std::string ExchangePlan::AddressOf(const std::string& reducer) const {
-  const auto found = addresses_.find(reducer);
+std::string ExchangePlan::AddressOf(absl::string_view server) const {
+  const auto found = addresses_.find(server);
   return found == addresses_.end() ? std::string() : found->second;
+}
+
+const ExchangePlan::Relay* ExchangePlan::RelayOf(const Shard& shard, uint32_t contributor) const {
+  for (const Relay& relay : shard.relays) {
+    if (BitAt(relay.members, contributor)) return &relay;
+  }
+  return nullptr;
+}
+
+const ExchangePlan::Relay* ExchangePlan::RelayNamed(const Shard& shard,
+                                                    absl::string_view peer) const {
+  for (const Relay& relay : shard.relays) {
+    if (contributors_[relay.contributor].peer == peer) return &relay;
+  }
+  return nullptr;
+}
+
+absl::string_view ExchangePlan::CollectorOf(const Shard& shard, uint32_t contributor) const {
+  if (!shard.holder.empty()) return {};
+  const Relay* const relay = RelayOf(shard, contributor);
+  return relay == nullptr ? shard.reducer : contributors_[relay->contributor].peer;
+}
+
+absl::string_view ExchangePlan::TargetOf(const Shard& shard, uint32_t contributor) const {
+  const absl::string_view collector = CollectorOf(shard, contributor);
+  if (collector != contributors_[contributor].peer) return collector;
+  return collector == shard.reducer ? absl::string_view() : shard.reducer;
+}
+
+absl::string_view ExchangePlan::SourceOf(const Shard& shard, absl::string_view peer) const {
+  if (!shard.holder.empty()) return peer == shard.holder ? absl::string_view() : shard.holder;
+  if (peer == shard.reducer) return {};
+  const std::optional<uint32_t> contributor = IndexOf(peer);
+  return contributor.has_value() ? TargetOf(shard, *contributor) : shard.reducer;
 }
 
 absl::Status ExchangePlan::CheckSuccessor(const ExchangePlan& next) const {
   const auto bad = [&](absl::string_view what) {
-    return absl::InvalidArgumentError(
+    return Invalid(
         absl::StrCat("round ", version_, ": plan of revision ", next.revision_, ": ", what));
   };
   if (next.version_ != version_ || next.epoch_ != epoch_) return bad("of another entry");
@@ -92,17 +182,21 @@ absl::Status ExchangePlan::CheckSuccessor(const ExchangePlan& next) const {
            next.contributors_[i].weight == contributors_[i].weight;
   }
   if (!same) return bad("its contributors or weights are not those of the revision before");
-  same = next.shards_.size() == shards_.size();
-  for (size_t i = 0; same && i < shards_.size(); ++i) {
+  if (next.shards_.size() != shards_.size()) return bad("it has another number of shards");
+  for (size_t i = 0; i < shards_.size(); ++i) {
     const Shard& before = shards_[i];
     const Shard& after = next.shards_[i];
-    same = after.first_chunk == before.first_chunk && after.chunks == before.chunks;
-    if (same && (after.attempt < before.attempt ||
-                 (after.attempt == before.attempt && after.reducer != before.reducer))) {
+    if (after.first_chunk != before.first_chunk || after.chunks != before.chunks) {
+      return bad("its shards are not cut as in the revision before");
+    }
+    if (after.attempt > before.attempt) continue;
+    if (after.attempt < before.attempt || after.reducer != before.reducer) {
       return bad(absl::StrCat("shard ", i, " changes hands without a new attempt"));
     }
+    if (!before.holder.empty() && after.holder.empty()) {
+      return bad(absl::StrCat("shard ", i, " loses its holder without a new attempt"));
+    }
   }
-  if (!same) return bad("its shards are not cut as in the revision before");
   return absl::OkStatus();
 }
 

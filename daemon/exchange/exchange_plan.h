@@ -1,8 +1,10 @@
-// ExchangePlan: one revision of an entry's plan, checked and indexed by chunk.
+// ExchangePlan: one revision of an entry's plan, checked and indexed by chunk: who averages what,
+// and who sends what to whom.
 //
-// Law: under all revisions of one (version, epoch) the contributors and the shards' bounds stay the
-// same, and a shard that begins again has a new attempt; so (chunk, attempt) names one mean.
-// Immutable after Make; any thread.
+// Law: under all revisions of one (version, epoch) the contributors, their weights and the shards'
+// bounds stay the same; a shard's reducer changes only with its attempt; so (chunk, attempt) names
+// one mean. Relays come and go within an attempt. A holder is set within an attempt and may change,
+// but only a new attempt takes it away. Immutable after Make; any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +29,26 @@ class ExchangePlan {
     float weight;
     bool lost;
   };
+  struct Relay {
+    uint32_t contributor;  // itself
+    std::string members;   // bitmap; itself and others
+  };
   struct Shard {
     uint32_t first_chunk;
     uint32_t chunks;
     std::string reducer;
     uint32_t attempt;
+    std::string holder;         // empty: none
+    std::vector<Relay> relays;  // that serve: a lost one counts as none, and so do all beside a
+                                // holder
   };
 
   ExchangePlan() = default;
 
   // INVALID_ARGUMENT says what no honest coordinator writes: shards that do not tile the grid, a
-  // weight that is not above 0 and finite, a name twice, no contributors.
+  // weight that is not above 0 and finite, a name twice, no contributors; a relay or holder that is
+  // no contributor or has no address, a relay that is the shard's reducer or outside its own group,
+  // groups that overlap, a holder that is lost.
   static absl::StatusOr<ExchangePlan> Make(const v1::Plan& plan, const ChunkGrid& grid);
 
   uint64_t version() const { return version_; }
@@ -45,17 +56,38 @@ class ExchangePlan {
   uint32_t revision() const { return revision_; }
   const std::vector<Contributor>& contributors() const { return contributors_; }  // roster order
   const std::vector<Shard>& shards() const { return shards_; }
-  const std::set<std::string>& reducers() const { return reducers_; }  // that have chunks
+  // Reducers, relays and holders of shards that have chunks.
+  const std::set<std::string>& servers() const { return servers_; }
   uint32_t chunks() const { return static_cast<uint32_t>(shard_of_.size()); }
 
+  uint32_t ShardIndexOf(uint32_t chunk) const { return shard_of_[chunk]; }
   const Shard& ShardOf(uint32_t chunk) const { return shards_[shard_of_[chunk]]; }
   std::optional<uint32_t> IndexOf(absl::string_view contributor) const;
-  // Where a reducer listens; empty if the plan does not say.
-  std::string AddressOf(const std::string& reducer) const;
+  // Where a server listens; empty if the plan does not say.
+  std::string AddressOf(absl::string_view server) const;
+
+  // The relay whose group this contributor is in (perhaps itself); nullptr: in none.
+  const Relay* RelayOf(const Shard& shard, uint32_t contributor) const;
+  // Is this peer one of the shard's relays?
+  const Relay* RelayNamed(const Shard& shard, absl::string_view peer) const;
+  // Who averages this contributor's chunks (perhaps itself); empty beside a holder.
+  absl::string_view CollectorOf(const Shard& shard, uint32_t contributor) const;
+  // Whom this contributor sends what it has to: a relay its partial means, others their own chunks;
+  // empty: nobody.
+  absl::string_view TargetOf(const Shard& shard, uint32_t contributor) const;
+  // From whom any peer, named in the plan or not, gets the shard's means; empty: it is their
+  // origin.
+  absl::string_view SourceOf(const Shard& shard, absl::string_view peer) const;
+
   // INVALID_ARGUMENT if `next` is not a later revision of this plan under the law above.
   absl::Status CheckSuccessor(const ExchangePlan& next) const;
 
  private:
+  absl::Status AddContributors(const v1::Plan& plan);
+  absl::Status AddShard(const v1::Shard& shard, const ChunkGrid& grid);
+  absl::Status CheckRelays(const v1::Shard& shard) const;
+  bool Reachable(const std::string& peer) const;  // a contributor with an address
+
   uint64_t version_ = 0;
   uint64_t epoch_ = 0;
   uint32_t revision_ = 0;
@@ -63,8 +95,8 @@ class ExchangePlan {
   std::map<std::string, uint32_t, std::less<>> index_;
   std::vector<Shard> shards_;
   std::vector<uint32_t> shard_of_;  // by chunk
-  std::set<std::string> reducers_;
-  std::map<std::string, std::string> addresses_;
+  std::set<std::string> servers_;
+  std::map<std::string, std::string, std::less<>> addresses_;
 };
 
 }  // namespace atolld

@@ -1,5 +1,6 @@
-// Exchange::State: what ties the parts of an exchange together: the plan, the reducer's books, the
-// streams of both roles, and the table of means that is full when the exchange is complete.
+// Exchange::State: what ties the parts of an exchange together: the plan, the books of what is
+// averaged here, the streams of both roles, and the table of means that is full when the exchange
+// is complete.
 //
 // Loop thread. Its owner is told of everything by posted tasks, so it may destroy the exchange from
 // any of its callbacks.
@@ -18,6 +19,7 @@
 #include "daemon/exchange/contributor_stream.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/exchange/exchange_plan.h"
+#include "daemon/exchange/mean_table.h"
 #include "daemon/exchange/reducer.h"
 #include "daemon/exchange/reducer_stream.h"
 #include "daemon/exchange/started_call.h"
@@ -28,38 +30,58 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   State(Env environment, const ExchangeSettings& given,
         std::shared_ptr<const Contribution> contributes, Events told);
 
+  // exchange_state.cc: the plan and the outcome.
   void Adopt(ExchangePlan plan);
   void Update(const v1::Plan& plan);
-  void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call);
   void Fail(absl::Status why);
+  ExchangeFigures Figures() const;
+  void DropStale(const ExchangePlan& next);
+  void Store(uint32_t chunk, ChunkMean mean);
+  void TellShardsHeld();
+  void CompleteIfAllHere();
+  void OnAssembled(uint64_t changes, ExchangeOutcome outcome);
 
-  // ContributorStream::Owner.
+  // exchange_up.cc, ContributorStream::Owner: what is dialled.
   v1::ExchangeOpen MakeOpen() override;
-  bool HasResult(uint32_t chunk) const override { return means[chunk].attempt != 0; }
-  const SharedBytes* WireChunk(uint32_t chunk) override;
-  ContributorStream::Owner::Fate Judge(const std::string& reducer,
+  bool HasResult(uint32_t chunk) const override { return table.Has(chunk); }
+  bool PrepareContribution(const ContributorStream::Chunk& chunk) override;
+  Frame TakeContributionFrame(const ContributorStream::Chunk& chunk) override;
+  ContributorStream::Owner::Fate Judge(const std::string& from,
                                        const v1::ResultChunk& result) const override;
-  void OnResult(const std::string& reducer, const v1::ResultChunk& result,
-                SharedBytes encoded) override;
-  void OnUnreachable(const std::string& reducer, absl::Status why) override;
+  void OnResult(const std::string& from, const v1::ResultChunk& result, SharedBytes encoded,
+                SharedBytes wire) override;
+  void OnUnreachable(const std::string& peer, absl::Status why) override;
+  bool Contributes() const;
+  void AssignStreams();
+  bool CompressOwnChunk(uint32_t chunk);
 
-  // ReducerStream::Owner.
+  // exchange_down.cc, ReducerStream::Owner: what is accepted and averaged.
+  void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call);
   absl::StatusOr<ReducerStream::Owner::Fate> OnContribution(const ReducerStream& stream,
                                                             const v1::ContributionChunk& chunk,
                                                             const SharedBytes& payload) override;
-  std::optional<Frame> ResultFrame(uint32_t chunk, uint32_t attempt) const override;
+  ReducerStream::Owner::Delivery PrepareResult(const ReducerStream& stream, uint32_t chunk,
+                                               uint32_t attempt) override;
+  Frame ResultFrame(uint32_t chunk) const override;
   void OnGone(ReducerStream* stream) override;
-
-  void DropStaleMeans(const ExchangePlan& next);
   void FeedOwnChunks(std::vector<Reducer::Work>* ready);
-  void AssignStreams();
-  bool Contributes() const;
+  absl::Status CheckHolding(const v1::ExchangeOpen* open) const;
+  void ReportLackAsHolder();
+  void MarkWhatIsThere(const v1::ExchangeOpen& open, ReducerStream* stream) const;
+  void OfferAll(ReducerStream* stream) const;
+  void CompressResult(uint32_t chunk);
   void StartWork(std::vector<Reducer::Work> ready);
   void OnReduced(const Reducer::Work& work, const absl::Status& status, Reduced reduced);
+  void KeepPartial(const Reducer::Work& work, Reduced reduced);
   void Refuse(uint32_t contributor, const absl::Status& why);
-  void Store(uint32_t chunk, ChunkMean mean);
-  void MarkWhatIsThere(const v1::ExchangeOpen& open, ReducerStream* stream) const;
-  void CompleteIfAllHere();
+
+  // A relay's mean of its members' chunks: kept until the result is here, so that it is encoded
+  // once.
+  struct Partial {
+    uint32_t attempt;
+    SharedBytes wire;
+    std::string contributors;
+  };
 
   Env env;
   const ExchangeSettings settings;
@@ -73,14 +95,22 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   bool failed = false;
   ExchangePlan plan;
   Reducer reducer;
-  std::vector<ChunkMean> means;
-  uint32_t missing = 0;
-  std::vector<SharedBytes> result_wire;  // of the chunks reduced here
-  std::vector<SharedBytes> own_wire;     // own chunks, once compressed, until their result is here
+  uint64_t averaged = 0;
+  std::map<uint32_t, Partial> partials;
+  MeanTable table;
+  bool telling_held = false;
+  std::optional<ExchangeOutcome> outcome;  // of the table as it was after so many changes
+  uint64_t outcome_changes = 0;
+  bool assembling = false;
+  uint32_t told_revision = 0;
+  // With zstd alone, compressed forms: of results given out here; of own chunks that are about to
+  // be sent.
+  std::vector<SharedBytes> result_wire;
+  std::vector<SharedBytes> own_wire;
+  std::set<uint32_t> compressing_results;
   std::set<uint32_t> compressing;
-  uint32_t assembling = 0;  // revision whose outcome is being made or was told
-  std::map<std::string, std::unique_ptr<ContributorStream>> up;  // by reducer
-  std::map<std::string, std::unique_ptr<ReducerStream>> down;    // by contributor
+  std::map<std::string, std::unique_ptr<ContributorStream>> up;  // by who is dialled
+  std::map<std::string, std::unique_ptr<ReducerStream>> down;    // by who dialled
   Refusals refusals;
   CallbackGuard guard;
 };

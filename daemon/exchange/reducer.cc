@@ -3,42 +3,151 @@
 #include <algorithm>
 #include <utility>
 
+#include "membership/bitmap.h"
+#include "membership/planted_bug.h"
+
 namespace atolld {
 
-void Reducer::Update(const ExchangePlan& plan, std::vector<Work>* ready) {
-  plan_ = plan;
-  chunks_.resize(plan.chunks());
-  for (uint32_t c = 0; c < plan.chunks(); ++c) {
-    const ExchangePlan::Shard& shard = plan.ShardOf(c);
-    const uint32_t attempt = shard.reducer == self_ ? shard.attempt : 0;
-    if (chunks_[c].attempt != attempt) {
-      for (const Piece& piece : chunks_[c].pieces) held_bytes_ -= piece.bytes.size();
-      chunks_[c] = Chunk();
-      chunks_[c].attempt = attempt;
-    }
-    GiveOutIfComplete(c, ready);
+Reducer::Role Reducer::RoleIn(const ExchangePlan::Shard& shard) const {
+  if (!shard.holder.empty()) return Role::kNone;
+  if (shard.reducer == self_) return Role::kReducer;
+  return plan_.RelayNamed(shard, self_) != nullptr ? Role::kRelay : Role::kNone;
+}
+
+bool Reducer::SendsHere(const ExchangePlan::Shard& shard, uint32_t contributor) const {
+  const bool own = plan_.contributors()[contributor].peer == self_;
+  return (own ? plan_.CollectorOf(shard, contributor) : plan_.TargetOf(shard, contributor)) ==
+         self_;
+}
+
+bool Reducer::Expected(const ExchangePlan::Shard& shard, uint32_t sender, bool partial) const {
+  if (!SendsHere(shard, sender)) return false;
+  const std::string& peer = plan_.contributors()[sender].peer;
+  // A relay's own chunk is one of its group's: it comes to itself alone.
+  return partial == (peer != self_ && plan_.RelayNamed(shard, peer) != nullptr);
+}
+
+void Reducer::ForgetOldAttempts(const ExchangePlan& next) {
+  if (plan_.shards().empty()) return;
+  const auto over = [&](const ShardSender& key) {
+    return plan_.shards()[key.first].attempt != next.shards()[key.first].attempt;
+  };
+  for (auto it = passed_over_.begin(); it != passed_over_.end();) {
+    it = over(*it) ? passed_over_.erase(it) : std::next(it);
+  }
+  for (auto it = groups_.begin(); it != groups_.end();) {
+    it = over(it->first) ? groups_.erase(it) : std::next(it);
   }
 }
 
-Reducer::Verdict Reducer::Add(uint32_t chunk, uint32_t attempt, Piece piece,
-                              std::vector<Work>* ready) {
-  if (chunk >= plan_.chunks()) return Verdict::kForeign;
-  const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
-  if (attempt > shard.attempt) return Verdict::kEarly;
-  if (attempt < shard.attempt) return Verdict::kStale;
-  if (shard.reducer != self_) return Verdict::kForeign;
-  Chunk& state = chunks_[chunk];
-  if (refused(piece.contributor)) return Verdict::kStale;
-  if (state.given_out) return Verdict::kDuplicate;
-  const auto place = std::lower_bound(
-      state.pieces.begin(), state.pieces.end(), piece.contributor,
-      [](const Piece& held, uint32_t contributor) { return held.contributor < contributor; });
-  if (place != state.pieces.end() && place->contributor == piece.contributor) {
-    return Verdict::kDuplicate;
+void Reducer::NoteGroups() {
+  for (uint32_t s = 0; s < plan_.shards().size(); ++s) {
+    for (const ExchangePlan::Relay& relay : plan_.shards()[s].relays) {
+      std::string& group = groups_[{s, relay.contributor}];
+      group.resize(relay.members.size());
+      UniteBits(relay.members, &group);
+    }
   }
+}
+
+void Reducer::Update(const ExchangePlan& plan, std::vector<Work>* ready,
+                     std::set<uint32_t>* ask_again) {
+  ForgetOldAttempts(plan);
+  plan_ = plan;
+  NoteGroups();
+  chunks_.resize(plan.chunks());
+  for (uint32_t c = 0; c < plan.chunks(); ++c) {
+    const ExchangePlan::Shard& shard = plan.ShardOf(c);
+    const Role role = RoleIn(shard);
+    Chunk& state = chunks_[c];
+    if (state.attempt == shard.attempt && state.role == role) {
+      if (!state.given_out) DropMisplaced(c);
+    } else {
+      LetGo(c);
+      state = Chunk();
+      state.attempt = shard.attempt;
+      state.role = role;
+      state.number = ++numbers_;
+    }
+    GiveOutIfComplete(c, ready);
+  }
+  for (auto it = passed_over_.begin(); it != passed_over_.end();) {
+    const bool here = SendsHere(plan.shards()[it->first], it->second);
+    if (here) ask_again->insert(it->second);
+    it = here ? passed_over_.erase(it) : std::next(it);
+  }
+}
+
+// Under the same attempt this peer may become the shard's relay once more; whoever has sent to it
+// by then believes that it did its part.
+void Reducer::LetGo(uint32_t chunk) {
+  const Chunk& state = chunks_[chunk];
+  for (const Piece& piece : state.pieces) held_bytes_ -= piece.bytes.size();
+  if (state.role != Role::kRelay || state.attempt != plan_.ShardOf(chunk).attempt) return;
+  const uint32_t shard = plan_.ShardIndexOf(chunk);
+  const auto group = groups_.find({shard, *plan_.IndexOf(self_)});
+  if (group == groups_.end()) return;
+  for (uint32_t i = 0; i < plan_.contributors().size(); ++i) {
+    if (BitAt(group->second, i)) passed_over_.insert({shard, i});
+  }
+}
+
+// Whose route leads elsewhere now will come another way; of a lost one this is all there is.
+void Reducer::DropMisplaced(uint32_t chunk) {
+  const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
+  std::vector<Piece>& pieces = chunks_[chunk].pieces;
+  const auto misplaced = [&](const Piece& piece) {
+    if (piece.partial || plan_.contributors()[piece.sender].lost) return false;
+    if (Expected(shard, piece.sender, false)) return false;
+    passed_over_.insert({plan_.ShardIndexOf(chunk), piece.sender});
+    held_bytes_ -= piece.bytes.size();
+    return true;
+  };
+  pieces.erase(std::remove_if(pieces.begin(), pieces.end(), misplaced), pieces.end());
+}
+
+Reducer::Verdict Reducer::Add(const Origin& origin, Piece piece, std::vector<Work>* ready) {
+  if (origin.chunk >= plan_.chunks()) return Verdict::kForeign;
+  const ExchangePlan::Shard& shard = plan_.ShardOf(origin.chunk);
+  const uint32_t index = plan_.ShardIndexOf(origin.chunk);
+  if (origin.attempt > shard.attempt) return Verdict::kEarly;
+  if (origin.attempt < shard.attempt || refused(piece.sender)) return Verdict::kStale;
+  if (!Expected(shard, piece.sender, piece.partial)) {
+    if (origin.revision > plan_.revision()) return Verdict::kEarly;
+    if (origin.revision == plan_.revision()) return Verdict::kForeign;
+    passed_over_.insert({index, piece.sender});
+    return Verdict::kPassedOver;
+  }
+  Chunk& state = chunks_[origin.chunk];
+  if (state.given_out) return Verdict::kDuplicate;
+  if (piece.partial) {
+    const bool of_its_own = Contains(groups_[{index, piece.sender}], piece.contributors);
+    if (!of_its_own && origin.revision > plan_.revision()) return Verdict::kEarly;
+    state.heard.insert(piece.sender);
+  }
+  const Verdict verdict = Insert(&state, index, std::move(piece));
+  GiveOutIfComplete(origin.chunk, ready);
+  return verdict;
+}
+
+Reducer::Verdict Reducer::Insert(Chunk* state, uint32_t shard, Piece piece) {
+  if (piece.partial && !Contains(groups_[{shard, piece.sender}], piece.contributors)) {
+    return Verdict::kOverlapping;
+  }
+  for (const Piece& held : state->pieces) {
+    if (held.contributors == piece.contributors) {
+      if (!Planted(PlantedBug::kContributorCountedTwice)) return Verdict::kDuplicate;
+    } else if (Overlap(held.contributors, piece.contributors)) {
+      if (!Planted(PlantedBug::kPartialsOverlap)) return Verdict::kOverlapping;
+    }
+  }
+  auto place = std::upper_bound(state->pieces.begin(), state->pieces.end(), piece,
+                                [](const Piece& a, const Piece& b) {
+                                  return LowestBit(a.contributors) < LowestBit(b.contributors);
+                                });
+  if (Planted(PlantedBug::kSumInArrivalOrder)) place = state->pieces.end();
   held_bytes_ += piece.bytes.size();
-  state.pieces.insert(place, std::move(piece));
-  GiveOutIfComplete(chunk, ready);
+  state->pieces.insert(place, std::move(piece));
   return Verdict::kTaken;
 }
 
@@ -47,28 +156,37 @@ void Reducer::Refuse(uint32_t contributor, std::vector<Work>* ready) {
   for (uint32_t c = 0; c < plan_.chunks(); ++c) GiveOutIfComplete(c, ready);
 }
 
-bool Reducer::Current(uint32_t chunk, uint32_t attempt) const {
-  return chunks_[chunk].attempt == attempt;
+void Reducer::Close(uint32_t chunk) {
+  Chunk& state = chunks_[chunk];
+  state.given_out = true;
+  for (const Piece& piece : state.pieces) held_bytes_ -= piece.bytes.size();
+  state.pieces.clear();
 }
 
-bool Reducer::Awaited(uint32_t contributor) const {
-  return !plan_.contributors()[contributor].lost && !refused(contributor);
+bool Reducer::Current(const Work& work) const { return chunks_[work.chunk].number == work.number; }
+
+bool Reducer::Awaited(const Chunk& state, const ExchangePlan::Shard& shard,
+                      uint32_t contributor) const {
+  if (plan_.contributors()[contributor].lost || refused(contributor)) return false;
+  const ExchangePlan::Relay* const relay = plan_.RelayOf(shard, contributor);
+  if (state.role == Role::kRelay) return relay != nullptr && SendsHere(shard, contributor);
+  if (relay == nullptr) return true;
+  return state.heard.count(relay->contributor) == 0 && !refused(relay->contributor);
 }
 
 void Reducer::GiveOutIfComplete(uint32_t chunk, std::vector<Work>* ready) {
   Chunk& state = chunks_[chunk];
-  if (state.attempt == 0 || state.given_out) return;
-  auto piece = state.pieces.begin();
+  if (state.role == Role::kNone || state.given_out) return;
+  const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
+  std::string covered(BitmapBytes(plan_.contributors().size()), '\0');
+  for (const Piece& piece : state.pieces) UniteBits(piece.contributors, &covered);
   for (uint32_t i = 0; i < plan_.contributors().size(); ++i) {
-    if (piece != state.pieces.end() && piece->contributor == i) {
-      ++piece;
-    } else if (Awaited(i)) {
-      return;
-    }
+    if (!BitAt(covered, i) && Awaited(state, shard, i)) return;
   }
   state.given_out = true;
   for (const Piece& held : state.pieces) held_bytes_ -= held.bytes.size();
-  ready->push_back({chunk, state.attempt, std::move(state.pieces)});
+  ready->push_back(
+      {chunk, state.attempt, state.role == Role::kRelay, state.number, std::move(state.pieces)});
   state.pieces.clear();
 }
 

@@ -1,15 +1,26 @@
-// Reducer: the books of one reducer for one entry: which chunk of which contributor is here, and
-// what can be averaged.
+// Reducer: the books of one peer that averages, as a shard's reducer or as a relay: which piece of
+// which contributor is here, and what can be averaged.
 //
-// A chunk is complete when every contributor that is neither lost nor refused has delivered it
-// under the chunk's current attempt; what a lost one had delivered before counts. Complete chunks
-// leave as Work, once an attempt; contributions are kept until then only. Bookkeeping alone, no
+// A reducer's chunk is complete when every contributor is in a piece or is not waited for: lost;
+// refused; or in the group of a relay that is refused or has sent its partial mean of the chunk
+// (whom a relay leaves out, the reducer does not wait for). A relay's chunk is complete when every
+// member of its group that is neither lost nor refused has delivered it. What a lost one had
+// delivered counts. Complete chunks leave as Work, once an attempt; pieces are kept until then
+// only.
+//
+// Law: a piece that has a contributor in common with one that is here is never taken.
+//
+// Routes: a piece is taken only from whom the current revision says. One that follows a later
+// revision is early; one that follows an older is passed over, and its sender noted: if a later
+// revision says that it is right here after all, it is asked to send again. Bookkeeping alone, no
 // I/O, no clock, no threads: the caller carries the work out. Loop thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "daemon/bytes.h"
@@ -23,43 +34,73 @@ class Reducer {
   struct Work {
     uint32_t chunk;
     uint32_t attempt;
-    std::vector<Piece> pieces;  // roster order; empty if nobody is left to contribute
+    bool partial;               // a relay's
+    uint64_t number;            // see Current
+    std::vector<Piece> pieces;  // ascending by lowest contributor; empty if nobody is left
+  };
+
+  // Where a piece comes from: its key on the wire.
+  struct Origin {
+    uint32_t chunk;
+    uint32_t attempt;
+    uint32_t revision;  // of the plan that its sender follows
   };
 
   enum class Verdict {
     kTaken,
-    kDuplicate,  // here already, or averaged already: no effect
-    kStale,      // of an attempt that is over, or of a contributor that was refused: no effect
-    kEarly,      // of an attempt that this reducer has not heard of yet
-    kForeign,  // of the current attempt of a chunk that is not this reducer's, or outside the grid
+    kDuplicate,    // here already, or averaged already: no effect
+    kStale,        // of an attempt that is over, or of a contributor that was refused: no effect
+    kPassedOver,   // rightly sent by an older revision, not by this one: no effect
+    kOverlapping,  // shares contributors with what is here, or reaches beyond its relay's group: no
+                   // effect but that its group is not waited for
+    kEarly,        // by a plan that this peer has not heard of yet
+    kForeign,      // by this very plan it belongs elsewhere, or it lies outside the grid
   };
 
   explicit Reducer(std::string self) : self_(std::move(self)) {}
 
-  // Adopts a revision: chunks whose (attempt, reducer) changed begin again. Appends what is
-  // complete to `ready`.
-  void Update(const ExchangePlan& plan, std::vector<Work>* ready);
+  // Adopts a revision. A chunk begins again when its attempt changes, or what this peer is to it.
+  // Appends what is complete to `ready`, and whoever has to send again to `ask_again`.
+  void Update(const ExchangePlan& plan, std::vector<Work>* ready, std::set<uint32_t>* ask_again);
 
-  Verdict Add(uint32_t chunk, uint32_t attempt, Piece piece, std::vector<Work>* ready);
+  // `piece.contributors` is valid for the plan, and the sender's own bit alone unless it is a
+  // partial mean.
+  Verdict Add(const Origin& origin, Piece piece, std::vector<Work>* ready);
 
   // This contributor lies: what it delivered counts if it can be decoded, nothing more is taken
   // from it.
   void Refuse(uint32_t contributor, std::vector<Work>* ready);
   bool refused(uint32_t contributor) const { return refused_.count(contributor) != 0; }
 
+  // The chunk's result is here, from elsewhere perhaps: nothing more is averaged under its attempt.
+  void Close(uint32_t chunk);
+
   // Whether the result of this work is still wanted.
-  bool Current(uint32_t chunk, uint32_t attempt) const;
+  bool Current(const Work& work) const;
 
   uint64_t held_bytes() const { return held_bytes_; }
 
  private:
+  enum class Role { kNone, kReducer, kRelay };
   struct Chunk {
-    uint32_t attempt = 0;  // 0: not this reducer's
+    uint32_t attempt = 0;
+    Role role = Role::kNone;
+    uint64_t number = 0;  // another one each time that it begins
     bool given_out = false;
-    std::vector<Piece> pieces;  // ascending by contributor
+    std::vector<Piece> pieces;  // ascending by lowest contributor
+    std::set<uint32_t> heard;   // relays whose partial mean has come, taken or not
   };
+  using ShardSender = std::pair<uint32_t, uint32_t>;  // index of the shard, contributor
 
-  bool Awaited(uint32_t contributor) const;
+  Role RoleIn(const ExchangePlan::Shard& shard) const;
+  bool Expected(const ExchangePlan::Shard& shard, uint32_t sender, bool partial) const;
+  bool SendsHere(const ExchangePlan::Shard& shard, uint32_t contributor) const;
+  void ForgetOldAttempts(const ExchangePlan& next);
+  void NoteGroups();
+  void LetGo(uint32_t chunk);
+  void DropMisplaced(uint32_t chunk);
+  Verdict Insert(Chunk* state, uint32_t shard, Piece piece);
+  bool Awaited(const Chunk& state, const ExchangePlan::Shard& shard, uint32_t contributor) const;
   void GiveOutIfComplete(uint32_t chunk, std::vector<Work>* ready);
 
   const std::string self_;
@@ -67,7 +108,12 @@ class Reducer {
   ExchangePlan plan_;
   std::set<uint32_t> refused_;
   std::vector<Chunk> chunks_;
+  uint64_t numbers_ = 0;
   uint64_t held_bytes_ = 0;
+  // Within the shard's attempt: senders of pieces that were not kept, and all whom a relay has had
+  // in its group.
+  std::set<ShardSender> passed_over_;
+  std::map<ShardSender, std::string> groups_;
 };
 
 }  // namespace atolld

@@ -1,5 +1,6 @@
 #include "daemon/exchange/reducer_stream.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/status_macros.h"
@@ -38,11 +39,20 @@ void ReducerStream::Offer(uint32_t chunk, uint32_t attempt) {
 }
 
 void ReducerStream::Pump() {
+  using Delivery = Owner::Delivery;
   while (!closed_ && !todo_.empty() && call_->unsent_bytes() < kMaxUnsentBytes) {
+    for (size_t i = 1; i < std::min(todo_.size(), kChunksAhead); ++i) {
+      owner_.PrepareResult(*this, todo_[i].first, todo_[i].second);
+    }
     const auto [chunk, attempt] = todo_.front();
+    const Delivery delivery = owner_.PrepareResult(*this, chunk, attempt);
+    if (delivery == Delivery::kLater) break;
     todo_.pop_front();
-    std::optional<Frame> frame = owner_.ResultFrame(chunk, attempt);
-    if (frame.has_value()) call_->Write(*std::move(frame));
+    if (delivery == Delivery::kReady) {
+      call_->Write(owner_.ResultFrame(chunk));
+    } else if (there_[chunk] == attempt) {
+      there_.erase(chunk);  // it may be wanted again under a later plan
+    }
   }
   meter_.Update(*call_, env_.executor.Now());
 }

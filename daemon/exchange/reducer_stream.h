@@ -1,5 +1,5 @@
-// ReducerStream: the accepted side of one (contributor, reducer) pair: the other's chunks come up,
-// means go down.
+// ReducerStream: the accepted side of one (contributor, reducer) pair: the other's chunks or
+// partial means come up, means go down. A relay accepts its members' streams, a holder everybody's.
 //
 // Reads one frame at a time and hands it to the owner, whose verdict decides whether to read on.
 // Results wait as numbers of chunks; at most kMaxUnsentBytes and one of them wait in the call. Loop
@@ -35,8 +35,14 @@ class ReducerStream {
     virtual absl::StatusOr<Fate> OnContribution(const ReducerStream& stream,
                                                 const v1::ContributionChunk& chunk,
                                                 const SharedBytes& payload) = 0;
-    // The frame of a chunk's result under this attempt; nothing if it is no longer wanted.
-    virtual std::optional<Frame> ResultFrame(uint32_t chunk, uint32_t attempt) const = 0;
+    enum class Delivery {
+      kReady,
+      kLater,     // the pool makes its form of the wire: Pump is called then
+      kUnwanted,  // of an attempt that is over, or for this peer to get elsewhere
+    };
+    virtual Delivery PrepareResult(const ReducerStream& stream, uint32_t chunk,
+                                   uint32_t attempt) = 0;
+    virtual Frame ResultFrame(uint32_t chunk) const = 0;  // of one that is ready
     // The stream is over; called outside of the call's callbacks, may destroy the stream.
     virtual void OnGone(ReducerStream* stream) = 0;
   };
@@ -51,6 +57,7 @@ class ReducerStream {
   void MarkHeld(uint32_t chunk, uint32_t attempt) { there_[chunk] = attempt; }
   // Sends this result unless it is there or was sent on this stream.
   void Offer(uint32_t chunk, uint32_t attempt);
+  void Pump();  // sends what can be sent
   // A new plan has arrived: looks at the early frame again.
   void Resume();
   // No more is read; queued frames still go out.
@@ -59,7 +66,6 @@ class ReducerStream {
  private:
   void OnFrame(Frame frame);
   void Judge(const v1::ContributionChunk& chunk, const SharedBytes& payload);
-  void Pump();
   void Gone();
   void Tick();
 

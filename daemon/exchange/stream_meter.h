@@ -18,6 +18,10 @@ namespace atolld {
 // KiB.
 inline constexpr size_t kMaxUnsentBytes = size_t{1} << 20;
 
+// Chunks that the pool may compress ahead of the wire: enough to keep two threads and the link
+// busy.
+inline constexpr size_t kChunksAhead = 4;
+
 class StreamMeter {
  public:
   explicit StreamMeter(ExchangeTraffic* traffic) : traffic_(traffic) {}

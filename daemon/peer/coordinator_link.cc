@@ -12,6 +12,9 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
+// Between two beats, however close the end of the coordinator's time is.
+constexpr absl::Duration kShortestBeat = absl::Milliseconds(10);
+
 bool IsFinal(const absl::Status& status) {
   return absl::IsInvalidArgument(status) || absl::IsFailedPrecondition(status) ||
          absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status);
@@ -65,7 +68,16 @@ void CoordinatorLink::OnFrame(const Frame& frame) {
     }
   }
   call_->Read();
-  if (!message.has_heartbeat()) events_.on_message(message);
+  if (message.has_heartbeat()) return NoteWaiting(message.heartbeat().waiting_for());
+  events_.on_message(message);
+}
+
+// Once at each change: whoever looks at this machine sees why it is idle.
+void CoordinatorLink::NoteWaiting(const std::string& waiting_for) {
+  if (waiting_for == waiting_for_) return;
+  waiting_for_ = waiting_for;
+  env_.log.Info(waiting_for.empty() ? "the run goes on"
+                                    : absl::StrCat("the run waits: ", waiting_for));
 }
 
 void CoordinatorLink::OnClosed(const absl::Status& status) {
@@ -100,15 +112,20 @@ void CoordinatorLink::ScheduleRedial() {
 
 void CoordinatorLink::Beat() {
   if (leaving_) return;
-  if (call_ != nullptr && env_.executor.Now() - last_heard_ > failure_timeout_) {
+  if (call_ != nullptr && env_.executor.Now() - last_heard_ >= failure_timeout_) {
     OnClosed(absl::DeadlineExceededError(
         absl::StrCat("nothing heard for ", absl::FormatDuration(failure_timeout_))));
   }
   SendProgress();
   // Four beats fit the time-out, so that one lost or late beat is no death. A second at most keeps
-  // the view live.
-  env_.executor.RunAfter(std::min(failure_timeout_ / 4, absl::Seconds(1)),
-                         guard_.Wrap([this] { Beat(); }));
+  // the view live. A coordinator that has been silent for long is found out when its time is over,
+  // not up to a beat later.
+  absl::Duration next = std::min(failure_timeout_ / 4, absl::Seconds(1));
+  if (call_ != nullptr) {
+    const absl::Duration left = last_heard_ + failure_timeout_ - env_.executor.Now();
+    next = std::min(next, std::max(left, kShortestBeat));
+  }
+  env_.executor.RunAfter(next, guard_.Wrap([this] { Beat(); }));
 }
 
 void CoordinatorLink::SendProgress() {
@@ -120,6 +137,10 @@ void CoordinatorLink::SendProgress() {
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
   // After its farewell nothing more may be written: the call is half-closed.
   if (call_ != nullptr && welcomed_ && !leaving_) call_->Write(Pack(message));
+}
+
+void CoordinatorLink::Redial(const std::string& why) {
+  if (call_ != nullptr && !leaving_) OnClosed(absl::UnavailableError(why));
 }
 
 void CoordinatorLink::Leave(const std::string& reason, Task done) {

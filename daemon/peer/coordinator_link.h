@@ -33,6 +33,9 @@ class CoordinatorLink {
   void Send(const v1::PeerMessage& message);
   void SendProgress();  // beside the heartbeats, where the figures should be exact
 
+  // Ends the Session and makes another: what this peer holds is no longer what it has told.
+  void Redial(const std::string& why);
+
   // Says goodbye, then calls `done` when the coordinator has closed the Session or after a moment.
   void Leave(const std::string& reason, Task done);
 
@@ -40,6 +43,7 @@ class CoordinatorLink {
   void Dial();
   void OnFrame(const Frame& frame);
   void OnClosed(const absl::Status& status);
+  void NoteWaiting(const std::string& waiting_for);
   void Beat();
   void ScheduleRedial();
 
@@ -55,6 +59,7 @@ class CoordinatorLink {
   Task left_;
   int failed_dials_ = 0;
   absl::Time last_heard_;
+  std::string waiting_for_;  // why the run waits, as the coordinator said last
   CallbackGuard guard_;
 };
 

@@ -28,8 +28,10 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
       on_finished_(std::move(on_finished)),
       trainer_(trainer),
       keeper_(env, config.peer.dir,
-              RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots},
+              RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots,
+                              config.peer.keep_bytes},
               ReplicaKeeper::Events{
+                  [this](const v1::EntryHeader& header) { runner_.OnSkipped(header); },
                   [this] { OnOpened(); },
                   [this](const v1::EntryHeader& header) {
                     runner_.OnCommitted(header);
@@ -37,13 +39,24 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
                     link_.SendProgress();
                   },
                   [this](uint64_t version, const Digest& state) { OnDigest(version, state); },
+                  [this](uint64_t version, const Digest& state, const Digest& expected) {
+                    SendStateReport(version, state, &expected);
+                  },
+                  [this] { SendSynced(); },
                   [this](absl::Status status) { Finish(status, std::string(status.message())); }}),
       runner_(env, config.peer.id, keeper_, trainer,
               RoundRunner::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
-                                  [this] { Finish(absl::OkStatus(), "drained"); }}),
+                                  [this] { Finish(absl::OkStatus(), "drained"); },
+                                  [this](bool busy) { OnBusy(busy); },
+                                  [this] { link_.Redial("the update is gone"); }}),
+      failure_timeout_(config.membership.failure_timeout),
       link_(env, config.coordinator.address, config.membership.failure_timeout,
             CoordinatorLink::Events{
-                [this] { return Hello(); }, [this] { return runner_.progress(); },
+                [this] { return Hello(); },
+                [this] {
+                  runner_.Tick();
+                  return runner_.progress();
+                },
                 [this](const v1::CoordinatorMessage& message) { OnMessage(message); },
                 [this] { runner_.OnSessionDown(); },
                 [this](absl::Status status) {
@@ -59,7 +72,8 @@ absl::Status Peer::Start() {
     const std::string& run_id = keeper_.genesis().spec().run_id();
     env_.log.Info(absl::StrCat("replica of run ", run_id, " at version ", keeper_.version(),
                                " found in ", config_.peer.dir));
-    donor_ = std::make_unique<Donor>(env_, config_.peer.dir, run_id);
+    StartDonor(run_id);
+    runner_.LoadResidual(config_.peer.dir);
   }
   ASSIGN_OR_RETURN(
       listener_,
@@ -91,11 +105,13 @@ v1::Hello Peer::Hello() const {
   hello.set_software(ATOLL_VERSION);
   hello.set_role("peer");
   hello.set_region(config_.peer.region);
+  hello.set_epoch(epoch_);
   if (keeper_.has_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());
     hello.set_has_state(true);
     hello.set_version(keeper_.version());
     hello.set_header_digest(ToBytes(keeper_.header_digest()));
+    if (keeper_.offer()) *hello.mutable_offer() = *keeper_.offer();
   }
   for (const v1::SampleRange& range : runner_.samples()) *hello.add_samples() = range;
   return hello;
@@ -134,7 +150,9 @@ void Peer::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kSealed:
       return OnSealed(message.sealed().seal());
     case v1::CoordinatorMessage::kDrain:
+      return OnDrain(message.drain().reason());
     case v1::CoordinatorMessage::kSendHeaders:
+      return OnSendHeaders(message.send_headers());
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return;
@@ -164,11 +182,14 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
   }
   const bool first = !spec_;
   spec_ = welcome.spec();
-  runner_.Follow(welcome.spec(), welcome.epoch(),
-                 absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds())));
-  if (donor_ == nullptr) {
-    donor_ = std::make_unique<Donor>(env_, config_.peer.dir, spec_->run_id());
+  epoch_ = welcome.epoch();
+  if (welcome.failure_timeout_milliseconds() > 0) {
+    failure_timeout_ =
+        absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds()));
   }
+  runner_.Follow(welcome.spec(), welcome.epoch(), failure_timeout_);
+  if (first) runner_.KeepResidualIn(config_.peer.dir);
+  if (donor_ == nullptr) StartDonor(spec_->run_id());
   if (welcome.has_header()) keeper_.Announce(welcome.header());
   if (welcome.has_genesis()) keeper_.Follow(welcome.genesis(), welcome.version());
   genesis_recorded_ = welcome.has_genesis();
@@ -206,9 +227,12 @@ void Peer::OnRoster(const v1::Roster& roster) {
   std::stable_partition(able.begin(), able.end(), [this](const v1::Member* member) {
     return member->peer() > config_.peer.id;
   });
-  std::vector<std::string> donors;
-  for (const v1::Member* member : able) donors.push_back(member->address());
-  keeper_.SetDonors(std::move(donors), config_.membership.failure_timeout);
+  std::vector<FetchDonor> donors;
+  for (const v1::Member* member : able) {
+    donors.push_back({member->address(), std::nullopt});
+    if (member->has_offer()) donors.back().offer = member->offer();
+  }
+  keeper_.SetDonors(std::move(donors), failure_timeout_);
   CheckFarewell();
 }
 
@@ -217,7 +241,29 @@ void Peer::SendSynced() {
   v1::PeerMessage message;
   message.mutable_synced()->set_version(keeper_.version());
   message.mutable_synced()->set_header_digest(ToBytes(keeper_.header_digest()));
+  if (keeper_.offer()) *message.mutable_synced()->mutable_offer() = *keeper_.offer();
   link_.Send(message);
+}
+
+void Peer::SendStateReport(uint64_t version, const Digest& state, const Digest* expected) {
+  v1::PeerMessage message;
+  v1::StateReport* report = message.mutable_state_report();
+  report->set_version(version);
+  report->set_state_digest(ToBytes(state));
+  if (expected != nullptr) report->set_expected_digest(ToBytes(*expected));
+  link_.Send(message);
+}
+
+void Peer::StartDonor(const std::string& run_id) {
+  donor_ = std::make_unique<Donor>(
+      env_, config_.peer.dir, run_id,
+      DonorSettings{config_.peer.donate_bytes_per_second, failure_timeout_});
+}
+
+// What others fetch from here must not slow the exchange that all wait for, nor a snapshot.
+void Peer::OnBusy(bool busy) {
+  keeper_.SetBusy(busy);
+  if (donor_ != nullptr) donor_->SetBusy(busy);
 }
 
 void Peer::SendInitialState() {
@@ -235,80 +281,10 @@ void Peer::OnOpened() {
 
 void Peer::OnDigest(uint64_t version, const Digest& state) {
   if (version == keeper_.version()) {
-    v1::PeerMessage message;
-    message.mutable_state_report()->set_version(version);
-    message.mutable_state_report()->set_state_digest(ToBytes(state));
-    link_.Send(message);
+    SendStateReport(version, state, nullptr);
     runner_.OnDigest();
   }
   CheckSealed();
-}
-
-// -----------------------------------------------------------------------------------------------
-// The worker
-
-void Peer::OnWorkerConfigured(const v1::WorkerConfigured& configured) {
-  const absl::Status memory = keeper_.NeedMemory(configured.manifest().elements());
-  if (!memory.ok()) return Finish(memory, std::string(memory.message()));
-  worker_ = configured;
-  env_.log.Info(
-      absl::StrFormat("worker on %s: %d parameters, %d training tokens; math: %s, %.0f GFLOP/s",
-                      configured.device(), configured.manifest().elements(),
-                      configured.train_tokens(), configured.math_kernel(), configured.gflops()));
-  v1::DaemonMessage message;
-  v1::MapMemory* map = message.mutable_map_memory();
-  map->set_path(keeper_.memory()->path());
-  map->set_elements(keeper_.memory()->elements());
-  map->set_theta_offset(keeper_.memory()->theta_offset());
-  map->set_update_offset(keeper_.memory()->update_offset());
-  trainer_.Send(message);
-  SendWorkerReady();
-  runner_.OnWorkerReady();
-}
-
-void Peer::SendWorkerReady() {
-  v1::PeerMessage message;
-  v1::WorkerReady* ready = message.mutable_worker_ready();
-  *ready->mutable_manifest() = worker_->manifest();
-  ready->set_data_digest(worker_->data_digest());
-  ready->set_train_tokens(worker_->train_tokens());
-  ready->set_validation_tokens(worker_->validation_tokens());
-  ready->set_device(worker_->device());
-  link_.Send(message);
-}
-
-void Peer::OnWorkerMessage(const v1::WorkerMessage& message) {
-  switch (message.message_case()) {
-    case v1::WorkerMessage::kInitialStateWritten: {
-      if (!making_initial_state_ || !worker_) return;
-      v1::Genesis genesis;
-      *genesis.mutable_spec() = *spec_;
-      genesis.mutable_spec()->mutable_data()->set_digest(worker_->data_digest());
-      *genesis.mutable_manifest() = worker_->manifest();
-      return keeper_.Create(std::move(genesis));
-    }
-    case v1::WorkerMessage::kBoundary:
-      return runner_.OnBoundary(message.boundary());
-    case v1::WorkerMessage::kProgress:
-      return runner_.OnProgress(message.progress());
-    case v1::WorkerMessage::kEvaluated:
-      return runner_.OnEvaluated(message.evaluated());
-    default:
-      return;
-  }
-}
-
-void Peer::OnWorkerLost(const absl::Status& why) {
-  worker_.reset();
-  making_initial_state_ = false;
-  SendWorkerLost(std::string(why.message()));
-  runner_.OnWorkerLost();
-}
-
-void Peer::SendWorkerLost(const std::string& reason) {
-  v1::PeerMessage message;
-  message.mutable_worker_lost()->set_reason(reason);
-  link_.Send(message);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -325,10 +301,7 @@ void Peer::CheckSealed() {
   const std::optional<Digest> state = keeper_.StateDigestOf(seal_->version());
   if (!state) return;
   if (ToBytes(*state) != seal_->state_digest()) {
-    const absl::Status differs = absl::DataLossError(
-        absl::StrCat("the run is sealed at version ", seal_->version(),
-                     " with another state than this replica's ", ToHex(*state)));
-    return Finish(differs, std::string(differs.message()));
+    return MendSealed(*state);
   }
   seal_written_ = true;
   keeper_.Seal(*seal_, [this, digest = ToHex(*state)](absl::Status status) {
@@ -336,12 +309,30 @@ void Peer::CheckSealed() {
     env_.log.Info(absl::StrCat("run ", seal_->run_id(), " is sealed at version ", seal_->version(),
                                ", state ", digest));
     // Others may still need the last entries from here.
-    env_.executor.RunAfter(config_.membership.failure_timeout, guard_.Wrap([this] {
+    env_.executor.RunAfter(failure_timeout_, guard_.Wrap([this] {
       waited_for_others_ = true;
       CheckFarewell();
     }));
     CheckFarewell();
   });
+}
+
+// The seal names another state than this replica's: the last chance to repair it, while others may
+// still be there to fetch from.
+void Peer::MendSealed(const Digest& state) {
+  const absl::StatusOr<Digest> expected = DigestFromBytes(seal_->state_digest());
+  if (!expected.ok()) return;
+  if (!mending_seal_) {
+    env_.executor.RunAfter(2 * failure_timeout_, guard_.Wrap([this, state] {
+      if (seal_written_) return;
+      const absl::Status differs = absl::DataLossError(
+          absl::StrCat("the run is sealed at version ", seal_->version(),
+                       " with another state than this replica's ", ToHex(state)));
+      Finish(differs, std::string(differs.message()));
+    }));
+  }
+  mending_seal_ = true;
+  keeper_.Require(*expected);
 }
 
 void Peer::CheckFarewell() {
@@ -354,9 +345,10 @@ void Peer::CheckFarewell() {
 }
 
 void Peer::Drain() {
+  if (std::exchange(draining_, true)) return;
   env_.log.Info("draining: finishing the round under way, then leaving");
   runner_.Drain();
-  env_.executor.RunAfter(config_.membership.failure_timeout,
+  env_.executor.RunAfter(failure_timeout_,
                          guard_.Wrap([this] { Finish(absl::OkStatus(), "drained"); }));
 }
 
@@ -364,7 +356,8 @@ void Peer::Finish(const absl::Status& status, const std::string& farewell) {
   if (std::exchange(finishing_, true)) return;
   if (!status.ok()) env_.log.Error(std::string(status.message()));
   link_.Leave(farewell, guard_.Wrap([this, status] {
-    trainer_.Stop(guard_.Wrap([this, status] { on_finished_(status); }));
+    runner_.SaveResidual(guard_.Wrap(
+        [this, status] { trainer_.Stop(guard_.Wrap([this, status] { on_finished_(status); })); }));
   }));
 }
 

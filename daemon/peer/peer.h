@@ -50,6 +50,8 @@ class Peer {
   absl::Status CheckRun(const v1::RunSpec& spec) const;
   void OnRoster(const v1::Roster& roster);
   void OnSealed(const v1::Seal& seal);
+  void OnDrain(const std::string& reason);
+  void OnSendHeaders(const v1::SendHeaders& asked);
   void OnWorkerConfigured(const v1::WorkerConfigured& configured);
   void OnWorkerMessage(const v1::WorkerMessage& message);
   void OnWorkerLost(const absl::Status& why);
@@ -59,7 +61,11 @@ class Peer {
   void SendWorkerLost(const std::string& reason);
   void SendSynced();
   void SendInitialState();
+  void SendStateReport(uint64_t version, const Digest& state, const Digest* expected);
+  void StartDonor(const std::string& run_id);
+  void OnBusy(bool busy);
   void CheckSealed();
+  void MendSealed(const Digest& state);
   void CheckFarewell();
   void Finish(const absl::Status& status, const std::string& farewell);
 
@@ -73,6 +79,7 @@ class Peer {
   Trainer& trainer_;
   ReplicaKeeper keeper_;
   RoundRunner runner_;
+  absl::Duration failure_timeout_;  // as configured, then as the run says
   CoordinatorLink link_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Donor> donor_;
@@ -81,9 +88,12 @@ class Peer {
   v1::Roster roster_;
   std::optional<v1::Seal> seal_;
   bool seal_written_ = false;
+  bool mending_seal_ = false;
   bool waited_for_others_ = false;
   bool making_initial_state_ = false;
   bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome
+  uint64_t epoch_ = 0;             // of the last Welcome
+  bool draining_ = false;
   bool finishing_ = false;
   CallbackGuard guard_;
 };

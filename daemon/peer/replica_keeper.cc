@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/replica/header.h"
+#include "daemon/replica/offer.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -13,20 +15,25 @@ namespace {
 // Donors may all be busy, away or one version behind for a moment: ask again after so long.
 constexpr absl::Duration kFetchPause = absl::Milliseconds(500);
 
-// How often all donors must lack an entry before a whole snapshot is fetched instead.
-constexpr int kLackingBeforeSnapshot = 4;
-
 // State digests kept for votes and reports: a vote names the version before the newest at most.
 constexpr size_t kDigestsKept = 8;
 
 }  // namespace
 
-ReplicaKeeper::ReplicaKeeper(Env env, std::string dir, RetentionPolicy retention, Events events)
+ReplicaKeeper::ReplicaKeeper(Env env, std::string dir, const RetentionPolicy& retention,
+                             Events events)
     : env_(env),
       dir_(std::move(dir)),
-      retention_(retention),
       events_(std::move(events)),
-      queue_(env.executor) {}
+      queue_(env.executor),
+      retention_(env, dir_, retention,
+                 Retention::Events{[this](const absl::Status& status, const RetentionReport&,
+                                          uint64_t header_allowance) {
+                   // Disk and memory disagree, and which of them is right is not known
+                   // before the next header.
+                   save_ = absl::IsDataLoss(status);
+                   AfterPass(false, header_allowance);
+                 }}) {}
 
 ReplicaKeeper::~ReplicaKeeper() = default;
 
@@ -50,6 +57,8 @@ absl::Status ReplicaKeeper::Load() {
   RETURN_IF_ERROR(replica.status());
   replica_ = *std::move(replica);
   Adopt();
+  const absl::StatusOr<v1::Offer> offer = OfferOf(env_.files, dir_, version_);
+  if (offer.ok()) offer_ = *offer;
   return absl::OkStatus();
 }
 
@@ -59,8 +68,9 @@ void ReplicaKeeper::Adopt() {
   grid_ = replica_->grid();
   version_ = replica_->version();
   header_digest_ = replica_->header_digest();
-  newest_ = std::max(newest_, version_);
-  announced_.erase(announced_.begin(), announced_.upper_bound(version_));
+  sync_.newest = std::max(sync_.newest, version_);
+  sync_.announced.erase(sync_.announced.begin(), sync_.announced.upper_bound(version_));
+  sync_.payload_bytes.erase(sync_.payload_bytes.begin(), sync_.payload_bytes.upper_bound(version_));
 }
 
 std::optional<Digest> ReplicaKeeper::StateDigestOf(uint64_t version) const {
@@ -84,49 +94,50 @@ void ReplicaKeeper::Create(v1::Genesis genesis) {
         if (!made->ok()) return Broken(made->status());
         replica_ = *std::move(*made);
         Adopt();
-        ComputeDigest();
-        events_.on_opened();
-        Advance();
+        Opened();
       }));
 }
 
-void ReplicaKeeper::SetDonors(std::vector<std::string> donors, absl::Duration failure_timeout) {
-  donors_ = std::move(donors);
-  failure_timeout_ = failure_timeout;
+void ReplicaKeeper::SetDonors(std::vector<FetchDonor> donors, absl::Duration failure_timeout) {
+  sync_.donors = std::move(donors);
+  sync_.failure_timeout = failure_timeout;
+  // Who has come since can help with what is under way.
+  if (sync_.chain != nullptr) sync_.chain->SetDonors(AddressesOf(sync_.donors));
+  if (sync_.entries != nullptr) sync_.entries->SetDonors(AddressesOf(sync_.donors));
+  if (sync_.snapshot != nullptr) sync_.snapshot->SetDonors(AddressesOf(sync_.donors));
   Advance();
 }
 
 void ReplicaKeeper::Follow(const v1::Genesis& genesis, uint64_t newest) {
   if (replica_ == nullptr) genesis_ = genesis;
-  newest_ = std::max(newest_, newest);
+  sync_.newest = std::max(sync_.newest, newest);
   if (has_state()) ComputeDigest();
   Advance();
 }
 
 void ReplicaKeeper::Announce(const v1::EntryHeader& header) {
   if (header.version() <= version_ && has_state()) return;
-  newest_ = std::max(newest_, header.version());
-  announced_[header.version()] = header;
+  sync_.newest = std::max(sync_.newest, header.version());
+  sync_.announced[header.version()] = header;
   Advance();
 }
 
 void ReplicaKeeper::HoldCommits(bool hold) {
   held_ = hold;
   if (held_) return;
-  if (deferred_) return std::exchange(deferred_, nullptr)();
+  if (sync_.deferred) return std::exchange(sync_.deferred, nullptr)();
   Advance();
 }
 
 // Applies the next announced header, or fetches what is missing before it.
 void ReplicaKeeper::Advance() {
   if (broken_ || held_ || committing_ || opening_) return;
-  if (replica_ != nullptr && version_ < newest_ && entries_ == nullptr && snapshot_ == nullptr) {
-    const auto next = announced_.find(version_ + 1);
-    if (next != announced_.end()) {
+  if (has_state() && version_ < sync_.newest && !fetching()) {
+    const auto next = sync_.announced.find(version_ + 1);
+    if (next != sync_.announced.end()) {
       std::optional<SharedBytes> payload;
       if (prepared_version_ == version_ + 1) payload = prepared_;
-      CommitNext(next->second, std::move(payload), nullptr);
-      return;
+      return CommitNext(v1::EntryHeader(next->second), std::move(payload), nullptr);
     }
   }
   FetchMissing();
@@ -134,150 +145,59 @@ void ReplicaKeeper::Advance() {
 
 void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<SharedBytes> payload,
                                Task done) {
+  struct Result {
+    absl::Status status;
+    std::optional<Digest> drifted;  // our state, if it alone speaks against the header
+  };
   committing_ = true;
-  auto status = std::make_shared<absl::Status>();
+  auto result = std::make_shared<Result>();
   auto shared_header = std::make_shared<const v1::EntryHeader>(header);
   queue_.Run(
-      [this, status, shared_header, payload] {
-        *status = replica_->Commit(*shared_header, payload ? &*payload : nullptr, {});
+      [this, result, shared_header, payload] {
+        result->status = replica_->Commit(*shared_header, payload ? &*payload : nullptr, {});
         // The bytes at hand may be an older plan's while the right ones lie on disk.
-        if (absl::IsNotFound(*status) && payload) {
-          *status = replica_->Commit(*shared_header, nullptr, {});
+        if (absl::IsNotFound(result->status) && payload) {
+          result->status = replica_->Commit(*shared_header, nullptr, {});
         }
+        if (!absl::IsFailedPrecondition(result->status)) return;
+        const absl::Status chain = CheckHeader(replica_->genesis(), replica_->version(),
+                                               replica_->header_digest(), *shared_header);
+        if (chain.ok() && !replica_->seal()) result->drifted = replica_->StateDigest();
       },
-      guard_.Wrap([this, status, shared_header, done] {
+      guard_.Wrap([this, result, shared_header, done] {
         committing_ = false;
-        if (status->ok()) {
+        if (result->status.ok()) {
           OnCommitted(*shared_header);
           if (done) done();
           return Advance();
         }
-        const absl::Status why =
-            Annotate(*status, absl::StrCat("entry ", shared_header->version()));
-        if (entries_ != nullptr) return LeaveDonor(why);
-        if (absl::IsNotFound(*status)) return FetchEntries(shared_header->version());
-        Broken(why);
+        const absl::StatusOr<Digest> expected =
+            DigestFromBytes(shared_header->previous_state_digest());
+        if (result->drifted && expected.ok()) return OnDrift(*result->drifted, *expected);
+        if (absl::IsNotFound(result->status)) return FetchGap();
+        Broken(Annotate(result->status, absl::StrCat("entry ", shared_header->version())));
       }));
 }
 
-// What a donor gave is no successor of our state: ask the others before giving up.
-void ReplicaKeeper::LeaveDonor(const absl::Status& why) {
-  EndFetch();
-  if (donors_.empty()) return RetryLater();
-  if (++bad_donors_ >= donors_.size()) return Broken(why);
-  env_.log.Warning(absl::StrCat("a donor's ", why.message(), "; asking another"));
-  std::rotate(donors_.begin(), donors_.begin() + 1, donors_.end());
-  RetryLater();
-}
-
-void ReplicaKeeper::EndFetch() {
-  entries_.reset();
-  deferred_ = nullptr;
-}
-
 void ReplicaKeeper::RetryLater() {
-  if (std::exchange(retry_pending_, true)) return;
+  if (std::exchange(sync_.retry_pending, true)) return;
   env_.executor.RunAfter(kFetchPause, guard_.Wrap([this] {
-    retry_pending_ = false;
+    sync_.retry_pending = false;
     Advance();
   }));
 }
 
 void ReplicaKeeper::OnCommitted(const v1::EntryHeader& header) {
   Adopt();
-  bad_donors_ = 0;
-  lacking_ = 0;
+  sync_.lacking = 0;
   if (prepared_version_ <= version_) prepared_ = SharedBytes();
   events_.on_committed(header);
-  ComputeDigest();
-  AdvanceSnapshots();
-}
-
-FetchSource ReplicaKeeper::Source() const {
-  FetchSource source;
-  source.run_id = genesis_.spec().run_id();
-  source.donors = donors_;
-  source.failure_timeout = failure_timeout_;
-  const absl::StatusOr<const Codec*> codec = FindCodec(genesis_.spec().exchange().codec());
-  if (codec.ok() && grid_.elements() > 0) source.payload_limit = MaxPayloadBytes(grid_, **codec);
-  return source;
-}
-
-void ReplicaKeeper::FetchMissing() {
-  if (broken_ || held_ || opening_ || committing_ || donors_.empty()) return;
-  if (entries_ != nullptr || snapshot_ != nullptr || retry_pending_) return;
-  if (replica_ == nullptr) {
-    if (genesis_.state_digest().empty()) return;
-    return FetchSnapshot();
+  if (!retaining_ && std::exchange(save_, false)) AfterPass(true, 0);
+  if (offer_ && offer_->oldest_entry() == 0) {
+    offer_->set_oldest_entry(version_);
+    events_.on_offer();
   }
-  // A gap before the next announced header, or a tail that was never announced here.
-  if (version_ < newest_ && announced_.count(version_ + 1) == 0) FetchEntries(newest_);
-}
-
-void ReplicaKeeper::FetchEntries(uint64_t last) {
-  if (donors_.empty()) return;
-  env_.log.Info(absl::StrCat("round ", version_ + 1, ": fetching entries ", version_ + 1, " to ",
-                             last, " from ", donors_.size(), " peers"));
-  EntryFetch::Events events;
-  events.on_entry = guard_.Wrap([this](Entry entry, Task next) {
-    if (entry.header.version() != version_ + 1) return next();
-    Task commit = [this, entry, next] { CommitNext(entry.header, entry.payload, next); };
-    if (!held_) return commit();
-    deferred_ = std::move(commit);
-  });
-  events.on_done = guard_.Wrap([this](absl::Status status) {
-    EndFetch();
-    // Donors may be a moment behind; only entries that stay away are gone for good.
-    if (absl::IsNotFound(status) && ++lacking_ >= kLackingBeforeSnapshot) return FetchSnapshot();
-    if (status.ok()) return Advance();
-    env_.log.Warning(absl::StrCat("entries: ", status.message(), "; asking again"));
-    RetryLater();
-  });
-  entries_ = std::make_unique<EntryFetch>(env_, Source(), version_ + 1, last, std::move(events));
-}
-
-void ReplicaKeeper::FetchSnapshot() {
-  if (donors_.empty()) return;
-  env_.log.Info(absl::StrCat("fetching a snapshot from ", donors_.size(), " peers"));
-  snapshot_ = std::make_unique<SnapshotFetch>(
-      env_, Source(), dir_, genesis_, guard_.Wrap([this](absl::Status status) {
-        snapshot_.reset();
-        if (status.ok()) return Reopen();
-        env_.log.Warning(absl::StrCat("snapshot: ", status.message(), "; asking again"));
-        RetryLater();
-      }),
-      guard_.Wrap([](uint64_t, uint64_t) {}));
-}
-
-// A snapshot has come in: begin again from what is on disk now.
-void ReplicaKeeper::Reopen() {
-  lacking_ = 0;
-  // Here, not on the pool: a worker that comes up asks for the same memory.
-  const absl::Status memory = NeedMemory(genesis_.manifest().elements());
-  if (!memory.ok()) return Broken(memory);
-  opening_ = true;
-  auto status = std::make_shared<absl::Status>();
-  auto opened = std::make_shared<std::unique_ptr<Replica>>();
-  queue_.Run(
-      [this, status, opened] {
-        replica_.reset();
-        absl::StatusOr<std::unique_ptr<Replica>> replica = Replica::Open(
-            env_.files, dir_, [this](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
-              RETURN_IF_ERROR(NeedMemory(elements));
-              return memory_->theta();
-            });
-        *status = replica.status();
-        if (replica.ok()) *opened = *std::move(replica);
-      },
-      guard_.Wrap([this, status, opened] {
-        opening_ = false;
-        if (!status->ok()) return Broken(Annotate(*status, "the fetched snapshot"));
-        replica_ = std::move(*opened);
-        Adopt();
-        ComputeDigest();
-        events_.on_opened();
-        Advance();
-      }));
+  ComputeDigest();
 }
 
 void ReplicaKeeper::ComputeDigest() {
@@ -291,37 +211,84 @@ void ReplicaKeeper::ComputeDigest() {
         if (replica_ != nullptr) *computed = {replica_->version(), replica_->StateDigest()};
       },
       guard_.Wrap([this, computed] {
+        if (repair_) return;  // it was the drifted state's, or nothing's
         state_digests_[computed->first] = computed->second;
         while (state_digests_.size() > kDigestsKept) state_digests_.erase(state_digests_.begin());
+        Retain();
         events_.on_digest(computed->first, computed->second);
       }));
 }
 
-void ReplicaKeeper::AdvanceSnapshots() {
-  if (snapshotting_) return;
-  snapshotting_ = true;
-  auto status = std::make_shared<absl::Status>();
-  env_.executor.Offload(
-      [files = &env_.files, dir = dir_, policy = retention_, version = version_, status] {
-        *status = Replica::AdvanceSnapshots(*files, dir, policy, version);
+// One pass at a time, and none while the replica is opened anew: both move the directory's files.
+void ReplicaKeeper::Retain() {
+  const std::optional<Digest> state = StateDigestOf(version_);
+  retain_again_ = retaining_;
+  if (retaining_ || !has_state() || !state) return;
+  retention_.Advance(version_, *state);
+  retaining_ = !retention_.idle();
+}
+
+// A pass of retention is over, or `save`: the disk can make no snapshot any more, so the state in
+// memory is written out. The newest snapshot and the oldest entry may be others now.
+void ReplicaKeeper::AfterPass(bool save, uint64_t header_allowance) {
+  retaining_ = true;
+  auto done = std::make_shared<absl::Status>();
+  queue_.Run(
+      [this, done, save, header_allowance] {
+        if (replica_ == nullptr) return;
+        *done = save ? replica_->SaveState() : replica_->CompactLog(header_allowance);
       },
-      guard_.Wrap([this, status] {
-        snapshotting_ = false;
-        if (!status->ok()) env_.log.Warning(absl::StrCat("snapshot: ", status->message()));
+      guard_.Wrap([this, done, save] {
+        if (!done->ok()) {
+          env_.log.Warning(absl::StrCat("log: ", done->message()));
+        } else if (save) {
+          env_.log.Warning("the snapshots on this disk are spoiled; the state in memory was saved");
+        }
+        retaining_ = false;
+        if (open_waits_) return OpenFromDisk();
+        if (save) {
+          ReadOffer();
+        } else {
+          SetOffer(retention_.offer());
+        }
+        if (retain_again_) Retain();
       }));
+}
+
+// From the directory, where no pass has told yet.
+void ReplicaKeeper::ReadOffer() {
+  auto offer = std::make_shared<absl::StatusOr<v1::Offer>>(v1::Offer());
+  env_.executor.Offload([files = &env_.files, dir = dir_, version = version_,
+                         offer] { *offer = OfferOf(*files, dir, version); },
+                        guard_.Wrap([this, offer] {
+                          if (offer->ok()) SetOffer(**offer);
+                        }));
+}
+
+void ReplicaKeeper::SetOffer(const v1::Offer& offer) {
+  const bool same = offer_ && offer_->oldest_entry() == offer.oldest_entry() &&
+                    offer_->has_snapshot() == offer.has_snapshot() &&
+                    offer_->snapshot_version() == offer.snapshot_version();
+  if (same) return;
+  offer_ = offer;
+  events_.on_offer();
 }
 
 void ReplicaKeeper::Prepare(SharedBytes payload, std::function<void(absl::Status)> done) {
   auto status = std::make_shared<absl::Status>();
   const uint64_t version = version_ + 1;
-  queue_.Run([this, status, payload] { *status = replica_->Prepare(payload); },
-             guard_.Wrap([this, status, payload, version, done = std::move(done)] {
-               if (status->ok() && version == version_ + 1) {
-                 prepared_ = payload;
-                 prepared_version_ = version;
-               }
-               done(*status);
-             }));
+  queue_.Run(
+      [this, status, payload] {
+        *status = replica_ != nullptr ? replica_->Prepare(payload)
+                                      : absl::UnavailableError("the replica is being repaired");
+      },
+      guard_.Wrap([this, status, payload, version, done = std::move(done)] {
+        if (status->ok() && version == version_ + 1) {
+          prepared_ = payload;
+          prepared_version_ = version;
+        }
+        done(*status);
+      }));
 }
 
 void ReplicaKeeper::RunExclusive(Task work, Task done) {
@@ -330,14 +297,19 @@ void ReplicaKeeper::RunExclusive(Task work, Task done) {
 
 void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)> done) {
   auto status = std::make_shared<absl::Status>();
-  queue_.Run([this, status, seal] { *status = replica_->WriteSeal(seal); },
-             guard_.Wrap([status, done = std::move(done)] { done(*status); }));
+  queue_.Run(
+      [this, status, seal] {
+        *status = replica_ != nullptr ? replica_->WriteSeal(seal)
+                                      : absl::UnavailableError("the replica is being repaired");
+      },
+      guard_.Wrap([status, done = std::move(done)] { done(*status); }));
 }
 
 void ReplicaKeeper::Broken(const absl::Status& status) {
   if (std::exchange(broken_, true)) return;
   EndFetch();
-  snapshot_.reset();
+  sync_.chain.reset();
+  sync_.snapshot.reset();
   events_.on_broken(status);
 }
 

@@ -3,9 +3,11 @@
 //
 // It owns the replica and runs all that touches it, one job after another, off the loop: creation,
 // commits in order, prepared payloads, state digests, snapshots. What is missing comes from other
-// peers: entries while they are offered, else a snapshot. Laws: commits apply in the order of their
-// versions; nothing applies while commits are held; the mirror below (version, header_digest)
-// changes on the loop alone. Loop thread.
+// peers: the headers that lead back from the newest one that the coordinator told, then entries or
+// a snapshot, whichever is fewer bytes. A replica whose state is not what the next header says is
+// repaired: from its own snapshot and log, else by the blocks that others hold. Laws: commits apply
+// in the order of their versions; nothing applies while commits are held; the mirror below
+// (version, header_digest) changes on the loop alone. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -20,38 +22,36 @@
 #include "atoll/v1/run.pb.h"
 #include "daemon/bytes.h"
 #include "daemon/env.h"
+#include "daemon/peer/keeper_events.h"
+#include "daemon/peer/keeper_state.h"
 #include "daemon/peer/parameter_memory.h"
 #include "daemon/replica/replica.h"
-#include "daemon/replica/transfer.h"
+#include "daemon/replica/retention.h"
 
 namespace atolld {
 
 class ReplicaKeeper {
  public:
-  struct Events {
-    // The replica stands at a version: loaded, made or fetched.
-    std::function<void()> on_opened;
-    // It has stepped to header.version.
-    std::function<void(const v1::EntryHeader& header)> on_committed;
-    std::function<void(uint64_t version, const Digest& state)> on_digest;
-    // It cannot go on: a full disk, corrupt files, a coordinator with another history. The state on
-    // disk is kept.
-    std::function<void(absl::Status)> on_broken;
-  };
+  using Events = KeeperEvents;
 
-  ReplicaKeeper(Env env, std::string dir, RetentionPolicy retention, Events events);
+  ReplicaKeeper(Env env, std::string dir, const RetentionPolicy& retention, Events events);
   ~ReplicaKeeper();
 
   // Opens what is on disk; OK too if nothing is. Blocking: before the loop runs.
   absl::Status Load();
 
-  bool has_state() const { return replica_ != nullptr && !opening_; }
+  bool has_state() const { return replica_ != nullptr && !opening_ && !repair_; }
   uint64_t version() const { return version_; }
   const Digest& header_digest() const { return header_digest_; }
   const v1::Genesis& genesis() const { return genesis_; }
   const ChunkGrid& grid() const { return grid_; }
   std::optional<Digest> StateDigestOf(uint64_t version) const;
-  bool syncing() const { return entries_ != nullptr || snapshot_ != nullptr; }
+  bool syncing() const { return fetching() || repair_.has_value(); }
+  // What others may fetch from here; nothing without a state.
+  const std::optional<v1::Offer>& offer() const { return offer_; }
+
+  // Whether this peer's own exchange is under way: snapshots are then made slowly.
+  void SetBusy(bool busy) { retention_.SetBusy(busy); }
 
   // Memory for a model of so many parameters; made once. FAILED_PRECONDITION if the replica's
   // number differs.
@@ -62,7 +62,7 @@ class ReplicaKeeper {
   void Create(v1::Genesis genesis);
 
   // Who may be asked for what is missing, best first, and how long without progress.
-  void SetDonors(std::vector<std::string> donors, absl::Duration failure_timeout);
+  void SetDonors(std::vector<FetchDonor> donors, absl::Duration failure_timeout);
 
   // The coordinator's word: the run's genesis and the newest version. Fetches what lies between.
   void Follow(const v1::Genesis& genesis, uint64_t newest);
@@ -71,13 +71,13 @@ class ReplicaKeeper {
 
   // While held, no commit applies (an evaluation reads theta).
   void HoldCommits(bool hold);
-
+  // The state of version() must be this one (a seal says so): repairs it if it is not.
+  void Require(const Digest& state);
   // Makes `payload` durable as prepared version()+1. `done` tells whether it is.
   void Prepare(SharedBytes payload, std::function<void(absl::Status)> done);
 
   // Runs `work` when no other job touches the replica or theta, then `done`.
   void RunExclusive(Task work, Task done);
-
   void Seal(const v1::Seal& seal, std::function<void(absl::Status)> done);
 
  private:
@@ -85,21 +85,39 @@ class ReplicaKeeper {
   void Advance();
   void CommitNext(const v1::EntryHeader& header, std::optional<SharedBytes> payload, Task done);
   void OnCommitted(const v1::EntryHeader& header);
-  void FetchMissing();
-  void FetchEntries(uint64_t last);
-  void FetchSnapshot();
-  void Reopen();
   void ComputeDigest();
-  void AdvanceSnapshots();
-  void LeaveDonor(const absl::Status& why);
-  void EndFetch();
+  void Retain();
+  void ReadOffer();
+  void SetOffer(const v1::Offer& offer);
+  void AfterPass(bool save, uint64_t header_allowance);
   void RetryLater();
   void Broken(const absl::Status& status);
+
+  // replica_sync.cc: what is missing comes from others.
+  bool fetching() const { return sync_.entries || sync_.snapshot || sync_.chain; }
   FetchSource Source() const;
+  void FetchMissing();
+  void FetchChain(uint64_t first, std::function<void(absl::Status)> done);
+  void FetchGap();
+  bool SnapshotIsCheaper(absl::Span<const v1::EntryHeader> headers) const;
+  uint64_t EntryBytes(uint64_t version) const;
+  void FetchEntries(std::vector<v1::EntryHeader> headers);
+  void FetchSnapshot();
+  void Confirm(const v1::SnapshotInfo& info, std::function<void(absl::Status)> verdict);
+  absl::Status CompareState(const v1::SnapshotInfo& info) const;
+  void EndFetch();
+
+  // replica_repair.cc: the state is opened anew.
+  void Reopen();
+  void OpenFromDisk();
+  void OnReopened(absl::StatusOr<std::unique_ptr<Replica>> replica);
+  void Opened();
+  void OnDrift(const Digest& state, const Digest& expected);
+  void CheckRepair();
+  void AskOthers(const absl::Status& why);
 
   const Env env_;
   const std::string dir_;
-  const RetentionPolicy retention_;
   const Events events_;
 
   // Touched by jobs on the queue; by the loop only while the queue is idle.
@@ -113,23 +131,19 @@ class ReplicaKeeper {
   uint64_t version_ = 0;
   Digest header_digest_{};
   std::map<uint64_t, Digest> state_digests_;
-  std::map<uint64_t, v1::EntryHeader> announced_;
   SharedBytes prepared_;  // what was made durable last, so that a commit need not read it back
   uint64_t prepared_version_ = 0;
-  uint64_t newest_ = 0;  // newest version known to be committed
-  std::vector<std::string> donors_;
-  absl::Duration failure_timeout_ = absl::Seconds(10);
+  std::optional<v1::Offer> offer_;
+  KeeperSync sync_;
+  std::optional<KeeperRepair> repair_;
   bool opening_ = false;
+  bool open_waits_ = false;                        // for the pass of retention that is under way
+  bool retaining_ = false, retain_again_ = false;  // a pass, or what follows it; and another then
+  bool save_ = false;  // once the next header has confirmed the state in memory
   bool committing_ = false;
   bool held_ = false;
-  bool snapshotting_ = false;
   bool broken_ = false;
-  bool retry_pending_ = false;
-  int lacking_ = 0;        // times in a row that all donors lacked the next entry
-  Task deferred_;          // a fetched entry's commit, while commits are held
-  size_t bad_donors_ = 0;  // in a row whose entry was no successor of our state
-  std::unique_ptr<EntryFetch> entries_;
-  std::unique_ptr<SnapshotFetch> snapshot_;
+  Retention retention_;
   CallbackGuard guard_;
 };
 

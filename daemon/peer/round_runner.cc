@@ -8,6 +8,7 @@
 #include "compression/error_feedback.h"
 #include "daemon/peer/residual.h"
 #include "daemon/status_macros.h"
+#include "membership/planted_bug.h"
 
 namespace atolld {
 
@@ -27,6 +28,7 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
   const bool successor = epoch_ != 0 && epoch != epoch_;
   epoch_ = epoch;
   failure_timeout_ = failure_timeout;
+  stop_watch_.SetLongest(failure_timeout / 2);
   if (server_ == nullptr) {
     spec_ = spec;
     absl::StatusOr<const Codec*> codec = FindCodec(spec.exchange().codec());
@@ -40,6 +42,7 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
     server_->SetCurrent(nullptr);
     exchange_.reset();
     vote_.reset();
+    events_.on_busy(false);
   }
   // What the coordinator may have missed while the Session was down.
   if (update_) SendReady();
@@ -71,7 +74,8 @@ void RoundRunner::OnTrain(const v1::Train& train) {
 
 // Hands the assignment to the worker once that is there.
 void RoundRunner::StartTraining() {
-  if (!assigned_ || training_ || !worker_ready_) return;
+  // A replica that is being opened anew has no theta to begin from.
+  if (!assigned_ || training_ || !worker_ready_ || !keeper_.has_state()) return;
   v1::DaemonMessage message;
   v1::TrainSteps* steps = message.mutable_train();
   steps->set_version(assigned_->version());
@@ -115,17 +119,18 @@ void RoundRunner::Encode(const v1::Boundary& boundary) {
   const uint64_t id = training_id_;
   const bool feedback = spec_.exchange().error_feedback();
   keeper_.RunExclusive(
-      [this, update, status, feedback, grid = keeper_.grid(), memory = keeper_.memory()] {
+      [update, status, feedback, residual = residual_, codec = codec_, grid = keeper_.grid(),
+       memory = keeper_.memory()] {
         absl::Span<const float> values = memory->update();
         if (feedback) {
           update->values.assign(values.begin(), values.end());
-          if (!residual_.empty()) {
-            *status = AddResidual(1, residual_, absl::MakeSpan(update->values));
+          if (residual != nullptr) {
+            *status = AddResidual(1, *residual, absl::MakeSpan(update->values));
             if (!status->ok()) return;
           }
           values = update->values;
         }
-        absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec_, values);
+        absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec, values);
         *status = encoded.status();
         if (encoded.ok()) {
           update->contribution = std::make_shared<const Contribution>(*std::move(encoded));
@@ -149,6 +154,7 @@ void RoundRunner::Encode(const v1::Boundary& boundary) {
         ready.set_contribution_root(ToBytes(update->contribution->root));
         *ready.mutable_samples() = assigned_->samples();
         update_ = std::move(*update);
+        if (Planted(PlantedBug::kResidualChangedAtSend)) residual_ = nullptr;
         assigned_.reset();
         training_ = false;
         SendReady();
@@ -258,9 +264,21 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
       guard_.Wrap([this](ExchangeOutcome outcome) { OnOutcome(std::move(outcome)); });
   events.on_reducer_unreachable = guard_.Wrap(
       [this](std::string reducer, absl::Status why) { OnReducerUnreachable(reducer, why); });
+  events.on_shards_held = guard_.Wrap([this](std::vector<std::pair<uint32_t, uint32_t>> shards) {
+    v1::PeerMessage message;
+    v1::ShardsHeld* held = message.mutable_shards_held();
+    held->set_version(exchange_->version());
+    held->set_epoch(exchange_->epoch());
+    for (const auto& [shard, attempt] : shards) {
+      held->add_shards(shard);
+      held->add_attempts(attempt);
+    }
+    events_.send(message);
+  });
   server_->SetCurrent(nullptr);
   exchange_ = std::make_unique<Exchange>(env_, settings, plan, std::move(contribution), events);
   server_->SetCurrent(exchange_.get());
+  events_.on_busy(true);
 }
 
 void RoundRunner::OnOutcome(ExchangeOutcome outcome) {
@@ -277,6 +295,10 @@ void RoundRunner::OnOutcome(ExchangeOutcome outcome) {
   for (const Digest& digest : outcome.shard_digests) vote.add_shard_digests(ToBytes(digest));
   vote.set_state_digest(ToBytes(*state));
   vote.set_exchange_seconds(absl::ToDoubleSeconds(env_.executor.Now() - exchange_began_));
+  if (Planted(PlantedBug::kVoteBeforeFsync)) {
+    vote_ = vote;
+    SendVote();
+  }
   keeper_.Prepare(outcome.payload, guard_.Wrap([this, vote](absl::Status status) {
     if (!status.ok()) {
       env_.log.Error(absl::StrCat("round ", vote.version(), ": no vote: the payload ",
@@ -297,6 +319,12 @@ void RoundRunner::SendVote() {
 
 void RoundRunner::OnReducerUnreachable(const std::string& reducer, const absl::Status& why) {
   if (exchange_ == nullptr) return;
+  if (stop_watch_.JustStopped(env_.executor.Now())) {
+    env_.log.Info(absl::StrCat("round ", exchange_->version(), ": this process was stopped for a ",
+                               "while; nobody is blamed for reducer ", reducer, ": ",
+                               why.message()));
+    return;
+  }
   env_.log.Warning(absl::StrCat("round ", exchange_->version(), ": reducer ", reducer,
                                 " cannot be reached: ", why.message()));
   v1::PeerMessage message;
@@ -307,67 +335,6 @@ void RoundRunner::OnReducerUnreachable(const std::string& reducer, const absl::S
   report->set_reducer(reducer);
   report->set_reason(std::string(why.message()));
   events_.send(message);
-}
-
-// -----------------------------------------------------------------------------------------------
-// The replica has moved
-
-void RoundRunner::OnOpened() {
-  EndExchange();  // a snapshot may have led past its entry
-  GoOn();
-  CheckIdle();
-}
-
-void RoundRunner::EndExchange() {
-  if (exchange_ == nullptr || exchange_->version() > keeper_.version()) return;
-  server_->SetCurrent(nullptr);
-  exchange_.reset();
-  vote_.reset();
-}
-
-// What was said for a version that was still to come. Evaluation first: a commit waits for it.
-void RoundRunner::GoOn() {
-  for (const v1::Evaluate& evaluate : std::exchange(next_evaluates_, {})) OnEvaluate(evaluate);
-  if (next_train_) OnTrain(v1::Train(*next_train_));
-}
-
-void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
-  EndExchange();
-  SettleUpdate(header);
-  if (training_ && assigned_->version() <= header.version()) {
-    ++age_;
-    v1::DaemonMessage message;
-    message.mutable_rebase()->set_version(header.version());
-    trainer_.Send(message);
-  }
-  GoOn();
-  CheckIdle();
-}
-
-// What the header says of this peer's update: included, or left for a later entry.
-void RoundRunner::SettleUpdate(const v1::EntryHeader& header) {
-  if (!update_) return;
-  int position = -1;
-  for (int i = 0; i < header.contributors_size(); ++i) {
-    if (header.contributors(i).peer() == self_) position = i;
-  }
-  if (position < 0) {
-    // Older by one entry; it is offered to the next one when the new state's digest is known. With
-    // error feedback it still is update + residual, and the residual stays as it was.
-    update_->ready.set_age(update_->ready.age() + 1);
-    return;
-  }
-  if (spec_.exchange().error_feedback()) {
-    residual_ = std::move(update_->values);
-    const absl::Status kept = SubtractIncluded(header, position, keeper_.grid(), *codec_,
-                                               *update_->contribution, absl::MakeSpan(residual_));
-    if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
-  }
-  update_.reset();
-}
-
-void RoundRunner::OnDigest() {
-  if (update_ && exchange_ == nullptr) SendReady();
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@
 #include "daemon/env.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/peer/replica_keeper.h"
+#include "daemon/peer/stop_watch.h"
 #include "daemon/peer/trainer.h"
 
 namespace atolld {
@@ -30,7 +31,10 @@ class RoundRunner {
  public:
   struct Events {
     std::function<void(const v1::PeerMessage&)> send;  // to the coordinator, if there is one now
-    std::function<void()> on_idle;  // nothing of this peer is in a round any more
+    std::function<void()> on_idle;      // nothing of this peer is in a round any more
+    std::function<void(bool)> on_busy;  // its exchange has begun (true), or ended
+    // The update that it had told of is gone: the coordinator must hear Hello again.
+    std::function<void()> on_update_lost;
   };
 
   RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Trainer& trainer, Events events);
@@ -50,10 +54,20 @@ class RoundRunner {
   void OnProgress(const v1::WorkerProgress& progress);
   void OnEvaluated(const v1::WorkerEvaluated& evaluated);
 
-  // The replica.
+  // The replica. OnSkipped: a snapshot has led past this entry, OnOpened follows.
+  void OnSkipped(const v1::EntryHeader& header);
   void OnOpened();
   void OnCommitted(const v1::EntryHeader& header);
   void OnDigest();
+
+  // The residual of error feedback, kept beside the replica in `dir`. Load: blocking, before the
+  // loop runs, once a replica was loaded. Save: what is newer than on the disk, then `done`.
+  void LoadResidual(const std::string& dir);
+  void KeepResidualIn(const std::string& dir) { residual_dir_ = dir; }
+  void SaveResidual(Task done);
+
+  // Called a few times a failure_timeout: how this peer notices that it was stopped itself.
+  void Tick() { stop_watch_.Tick(env_.executor.Now()); }
 
   // A contributor's stream.
   void AcceptExchange(std::unique_ptr<Call> call);
@@ -81,6 +95,8 @@ class RoundRunner {
   void SendVote();
   void OnReducerUnreachable(const std::string& reducer, const absl::Status& why);
   void SettleUpdate(const v1::EntryHeader& header);
+  void SettleResidual(const v1::EntryHeader& header, int position);
+  void KeepResidual();
   void EndExchange();
   void GoOn();
   void CheckIdle();
@@ -106,7 +122,15 @@ class RoundRunner {
   uint32_t age_ = 0;                     // commits since its training began
   uint64_t training_id_ = 0;  // of the newest Train: an older encoding that ends late is dropped
   std::optional<Update> update_;
-  std::vector<float> residual_;  // error feedback; changed by OnCommitted alone
+  uint64_t settled_version_ = 0;  // the newest entry that update and residual were judged by
+  // Error feedback; changed by commits alone. nullptr: zero.
+  std::shared_ptr<const std::vector<float>> residual_;
+  uint64_t residual_version_ = 0;  // of the header that settled it
+  std::string residual_dir_;
+  uint64_t saved_residual_version_ = 0;
+  bool saving_residual_ = false;
+  absl::Time may_save_residual_ = absl::InfinitePast();
+  std::vector<Task> after_residual_;  // who waits for it to be saved
 
   std::unique_ptr<ExchangeServer> server_;
   std::unique_ptr<Exchange> exchange_;
@@ -119,6 +143,7 @@ class RoundRunner {
   ExchangeTraffic traffic_;
   v1::WorkerProgress newest_progress_;
   double train_seconds_ = 0;
+  StopWatch stop_watch_{absl::Seconds(10)};
   CallbackGuard guard_;
 };
 

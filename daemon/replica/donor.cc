@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/replica.pb.h"
+#include "daemon/replica/donor_pace.h"
 #include "daemon/replica/layout.h"
 #include "daemon/replica/snapshot_build.h"
 #include "daemon/replica/transfer.h"
@@ -21,6 +22,12 @@ namespace {
 // read.
 constexpr size_t kMaxUnsentBytes = 2 * kBlockBytes;
 
+// Calls served at once: each may hold a few blocks in memory. A joiner opens one a donor.
+constexpr size_t kMaxStreams = 16;
+
+// The part of the rate that is given while this peer exchanges.
+constexpr uint64_t kBusyShare = 8;
+
 // What an answer to one request is made of, one frame after another. Runs on the pool, one call at
 // a time.
 class AnswerSource {
@@ -28,8 +35,9 @@ class AnswerSource {
   virtual ~AnswerSource() = default;
   // Takes the next request. An error ends the stream.
   virtual absl::Status Begin(const Frame& request) = 0;
-  // The next frame of the answer; nothing: it is complete.
-  virtual absl::StatusOr<std::optional<Frame>> NextFrame() = 0;
+  // The next frame of the answer; not after the last one.
+  virtual absl::StatusOr<Frame> NextFrame() = 0;
+  virtual bool complete() const = 0;  // the last one was made
 };
 
 absl::Status CheckRun(const std::string& asked, const std::string& run_id) {
@@ -50,12 +58,20 @@ class EntrySource final : public AnswerSource {
     ASSIGN_OR_RETURN(header_, FindHeader(asked.version()));
     ASSIGN_OR_RETURN(file_, files_.OpenToRead(PayloadPath(dir_, asked.version())));
     offset_ = 0;
+    header_only_ = asked.header_only();
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::optional<Frame>> NextFrame() override {
-    if (file_ == nullptr) return std::nullopt;
+  bool complete() const override { return file_ == nullptr; }
+
+  absl::StatusOr<Frame> NextFrame() override {
     v1::EntryBlock block;
+    if (header_only_) {
+      *block.mutable_header() = header_;
+      block.set_total(file_->size());
+      file_ = nullptr;
+      return Pack(block);
+    }
     if (offset_ == 0) *block.mutable_header() = header_;
     block.set_offset(offset_);
     block.set_total(file_->size());
@@ -84,6 +100,7 @@ class EntrySource final : public AnswerSource {
   v1::EntryHeader header_;
   std::unique_ptr<ReadableFile> file_;  // of the entry being sent; null: none
   uint64_t offset_ = 0;
+  bool header_only_ = false;
 };
 
 class SnapshotSource final : public AnswerSource {
@@ -94,7 +111,6 @@ class SnapshotSource final : public AnswerSource {
   absl::Status Begin(const Frame& request) override {
     RETURN_IF_ERROR(Unpack(request, &asked_));
     RETURN_IF_ERROR(CheckRun(asked_.run_id(), run_id_));
-    pending_ = true;
     if (asked_.want_block()) {
       if (snapshot_ == nullptr) {
         return absl::FailedPreconditionError("a block was asked for before its snapshot");
@@ -111,9 +127,9 @@ class SnapshotSource final : public AnswerSource {
     return absl::OkStatus();
   }
 
-  absl::StatusOr<std::optional<Frame>> NextFrame() override {
-    if (!pending_) return std::nullopt;
-    pending_ = false;
+  bool complete() const override { return true; }  // one frame a request
+
+  absl::StatusOr<Frame> NextFrame() override {
     v1::SnapshotBlock answer;
     if (!asked_.want_block()) {
       *answer.mutable_info() = snapshot_->info();
@@ -130,7 +146,6 @@ class SnapshotSource final : public AnswerSource {
   const std::string dir_;
   const std::string run_id_;
   v1::SnapshotRequest asked_;
-  bool pending_ = false;
   std::unique_ptr<SnapshotReader> snapshot_;
 };
 
@@ -140,18 +155,26 @@ class NoSource final : public AnswerSource {
   absl::Status Begin(const Frame&) override {
     return absl::UnimplementedError("a donor serves FetchEntries and FetchSnapshot");
   }
-  absl::StatusOr<std::optional<Frame>> NextFrame() override { return std::nullopt; }
+  absl::StatusOr<Frame> NextFrame() override { return Frame(); }
+  bool complete() const override { return true; }
 };
 
 // One call: request, its frames, next request. Nothing is read from the wire while an answer is
-// under way.
+// under way. A block is read from the disk only once it may be sent.
 class DonorStream : public std::enable_shared_from_this<DonorStream> {
  public:
-  DonorStream(Env env, std::unique_ptr<Call> call, std::unique_ptr<AnswerSource> source)
-      : env_(env), call_(std::move(call)), source_(std::move(source)) {}
+  struct Events {
+    Task ready;                          // it has a block to send: Proceed() when it may
+    std::function<void(uint64_t)> sent;  // what Proceed() has sent, bytes
+    Task closed;                         // once: the call is over
+  };
 
-  // `closed` runs once, when the call is over.
-  void Start(Task closed) {
+  DonorStream(Env env, std::unique_ptr<Call> call, std::unique_ptr<AnswerSource> source,
+              Events events)
+      : env_(env), call_(std::move(call)), source_(std::move(source)), events_(std::move(events)) {}
+
+  void Start() {
+    last_request_ = env_.executor.Now();
     Call::Events events;
     events.on_frame = [weak = weak_from_this()](Frame frame) {
       if (const auto self = weak.lock()) self->TakeRequest(std::move(frame));
@@ -159,78 +182,185 @@ class DonorStream : public std::enable_shared_from_this<DonorStream> {
     events.on_writable = [weak = weak_from_this()] {
       if (const auto self = weak.lock()) self->Continue();
     };
-    events.on_closed = [weak = weak_from_this(), closed = std::move(closed)](absl::Status) {
-      if (weak.lock() != nullptr) closed();
+    events.on_closed = [weak = weak_from_this()](absl::Status) {
+      if (const auto self = weak.lock()) self->events_.closed();
     };
     call_->Start(std::move(events));
     call_->Read();
   }
 
- private:
-  void TakeRequest(Frame request) {
-    answering_ = true;
-    Produce([request = std::move(request)](AnswerSource& source) { return source.Begin(request); });
-  }
-
-  // Runs `before`, then makes one frame.
-  void Produce(std::function<absl::Status(AnswerSource&)> before) {
-    producing_ = true;
-    auto made = std::make_shared<absl::StatusOr<std::optional<Frame>>>(std::nullopt);
+  // Makes one frame and sends it.
+  void Proceed() {
+    auto made = std::make_shared<Made>();
     env_.executor.Offload(
-        [source = source_, before = std::move(before), made] {
-          const absl::Status status = before(*source);
-          *made = status.ok() ? source->NextFrame() : status;
+        [source = source_, request = std::exchange(request_, std::nullopt), made] {
+          const absl::Status status = request ? source->Begin(*request) : absl::OkStatus();
+          made->frame = status.ok() ? source->NextFrame() : status;
+          made->last = source->complete();
         },
         [weak = weak_from_this(), made] {
           if (const auto self = weak.lock()) self->Send(std::move(*made));
         });
   }
 
-  void Send(absl::StatusOr<std::optional<Frame>> frame) {
-    producing_ = false;
-    if (!frame.ok()) {
-      answering_ = false;
-      env_.log.Debug(absl::StrCat("donor: ", call_->remote(), ": ", frame.status().message()));
-      call_->Finish(frame.status());
-      return;
-    }
-    if (!frame->has_value()) {
-      answering_ = false;
-      call_->Read();
-      return;
-    }
-    call_->Write(**std::move(frame));
+  // Ends a call whose joiner has asked for nothing since `instant`.
+  void EndIfIdleSince(absl::Time instant) {
+    if (answering_ || last_request_ > instant) return;
+    call_->Finish(absl::DeadlineExceededError("nothing was asked for"));
+  }
+
+ private:
+  struct Made {
+    absl::StatusOr<Frame> frame = absl::UnknownError("");
+    bool last = false;
+  };
+
+  void TakeRequest(Frame request) {
+    answering_ = true;
+    request_ = std::move(request);
     Continue();
+  }
+
+  void Send(Made made) {
+    producing_ = false;
+    last_request_ = env_.executor.Now();
+    if (!made.frame.ok()) {
+      events_.sent(0);
+      answering_ = false;
+      env_.log.Debug(absl::StrCat("donor: ", call_->remote(), ": ", made.frame.status().message()));
+      call_->Finish(made.frame.status());
+      return;
+    }
+    events_.sent(made.frame->message.size() + made.frame->payload.size());
+    call_->Write(*std::move(made.frame));
+    if (!made.last) return Continue();
+    answering_ = false;
+    call_->Read();
   }
 
   void Continue() {
     if (!answering_ || producing_ || call_->unsent_bytes() > kMaxUnsentBytes) return;
-    Produce([](AnswerSource&) { return absl::OkStatus(); });
+    producing_ = true;
+    events_.ready();
   }
 
   Env env_;
   const std::unique_ptr<Call> call_;
   const std::shared_ptr<AnswerSource> source_;  // on the pool while producing_
+  const Events events_;
+  std::optional<Frame> request_;  // not yet begun
   bool answering_ = false;
-  bool producing_ = false;
+  bool producing_ = false;  // waits for its turn, or a frame is being made
+  absl::Time last_request_;
 };
 
 }  // namespace
 
-struct Donor::State {
-  Env env;
+struct Donor::State : std::enable_shared_from_this<Donor::State> {
+  State(Env env_in, std::string dir_in, std::string run_id_in, DonorSettings settings_in)
+      : env(env_in),
+        dir(std::move(dir_in)),
+        run_id(std::move(run_id_in)),
+        settings(settings_in),
+        pace(settings.bytes_per_second) {}
+
+  void GrantAll();
+  void WaitForRate();
+  void Refuse(std::unique_ptr<Call> call);
+  void Close(uint64_t id);
+  void Sweep();
+
+  const Env env;
   const std::string dir;
   const std::string run_id;
+  const DonorSettings settings;
+  DonorPace pace;
   uint64_t next_stream = 0;
   std::map<uint64_t, std::shared_ptr<DonorStream>> streams;
+  std::map<uint64_t, std::unique_ptr<Call>> refused;  // until the reason has gone out
+  bool waiting_for_rate = false;
+  bool sweeping = false;
 };
 
-Donor::Donor(Env env, std::string dir, std::string run_id)
-    : state_(new State{env, std::move(dir), std::move(run_id), 0, {}}) {}
+void Donor::State::GrantAll() {
+  while (const std::optional<uint64_t> id = pace.Grant(env.executor.Now())) {
+    const auto found = streams.find(*id);
+    if (found != streams.end()) {
+      found->second->Proceed();
+    } else {
+      pace.Settle(0);
+    }
+  }
+  WaitForRate();
+}
+
+// One timer for all calls.
+void Donor::State::WaitForRate() {
+  if (waiting_for_rate) return;
+  const absl::Duration delay = pace.Delay(env.executor.Now());
+  if (delay == absl::InfiniteDuration()) return;
+  waiting_for_rate = true;
+  env.executor.RunAfter(delay, [weak = weak_from_this()] {
+    const auto state = weak.lock();
+    if (state == nullptr) return;
+    state->waiting_for_rate = false;
+    state->GrantAll();
+  });
+}
+
+void Donor::State::Refuse(std::unique_ptr<Call> call) {
+  if (refused.size() >= kMaxStreams) return;  // whoever storms on does not even get a reason
+  const uint64_t id = next_stream++;
+  Call::Events events;
+  events.on_closed = [weak = weak_from_this(), id](absl::Status) {
+    if (const auto state = weak.lock()) state->Close(id);
+  };
+  call->Start(std::move(events));
+  call->Finish(absl::ResourceExhaustedError(
+      absl::StrCat("busy: ", kMaxStreams, " calls of joiners are served already")));
+  refused[id] = std::move(call);
+}
+
+void Donor::State::Close(uint64_t id) {
+  // Not from inside the call's own callback.
+  env.executor.Post([weak = weak_from_this(), id] {
+    const auto state = weak.lock();
+    if (state == nullptr) return;
+    state->pace.Forget(id);
+    state->streams.erase(id);
+    state->refused.erase(id);
+  });
+}
+
+// So that joiners that fell silent do not take the place of others.
+void Donor::State::Sweep() {
+  if (sweeping || streams.empty()) return;
+  sweeping = true;
+  env.executor.RunAfter(settings.idle_timeout, [weak = weak_from_this()] {
+    const auto state = weak.lock();
+    if (state == nullptr) return;
+    state->sweeping = false;
+    const absl::Time since = state->env.executor.Now() - state->settings.idle_timeout;
+    for (const auto& [id, stream] : state->streams) stream->EndIfIdleSince(since);
+    state->Sweep();
+  });
+}
+
+Donor::Donor(Env env, std::string dir, std::string run_id, DonorSettings settings)
+    : state_(std::make_shared<State>(env, std::move(dir), std::move(run_id), settings)) {}
 
 Donor::~Donor() = default;
 
+void Donor::SetBusy(bool busy) {
+  const uint64_t rate = state_->settings.bytes_per_second;
+  if (rate == 0) return;
+  const uint64_t now = busy ? std::max<uint64_t>(1, rate / kBusyShare) : rate;
+  state_->pace.SetRate(state_->env.executor.Now(), now);
+  state_->GrantAll();
+}
+
 void Donor::Accept(const std::string& method, std::unique_ptr<Call> call) {
+  if (state_->streams.size() >= kMaxStreams) return state_->Refuse(std::move(call));
   std::unique_ptr<AnswerSource> source;
   if (method == kFetchEntriesMethod) {
     source = std::make_unique<EntrySource>(state_->env.files, state_->dir, state_->run_id);
@@ -240,17 +370,27 @@ void Donor::Accept(const std::string& method, std::unique_ptr<Call> call) {
     source = std::make_unique<NoSource>();
   }
   const uint64_t id = state_->next_stream++;
-  const auto stream =
-      std::make_shared<DonorStream>(state_->env, std::move(call), std::move(source));
-  state_->streams[id] = stream;
-  stream->Start([weak = std::weak_ptr<State>(state_), id] {
+  const std::weak_ptr<State> weak = state_;
+  DonorStream::Events events;
+  // Calls of one process share its connection, and with it the remote address.
+  const std::string joiner = call->remote();
+  events.ready = [weak, id, joiner] {
     const auto state = weak.lock();
     if (state == nullptr) return;
-    // Not from inside the call's own callback.
-    state->env.executor.Post([weak, id] {
-      if (const auto still = weak.lock()) still->streams.erase(id);
-    });
-  });
+    state->pace.Wait(joiner, id);
+    state->GrantAll();
+  };
+  events.sent = [weak](uint64_t bytes) {
+    if (const auto state = weak.lock()) state->pace.Settle(bytes);
+  };
+  events.closed = [weak, id] {
+    if (const auto state = weak.lock()) state->Close(id);
+  };
+  const auto stream = std::make_shared<DonorStream>(state_->env, std::move(call), std::move(source),
+                                                    std::move(events));
+  state_->streams[id] = stream;
+  stream->Start();
+  state_->Sweep();
 }
 
 }  // namespace atolld

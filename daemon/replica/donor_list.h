@@ -1,10 +1,13 @@
-// DonorList: which donor a fetch asks next, and what to say when there is none left.
+// DonorList: whom a fetch may ask, several at once, and what to say when nobody is left.
 //
-// Donors are asked in the given order. One that failed or did not have it is passed over until
-// another made progress; one that lied is never asked again. Pure state, no I/O; one thread.
+// Donors are asked in the given order. One that failed, was busy or did not have it is passed over
+// until others have made progress, the longer the more often it failed; one that lied is never
+// asked again. Pure state, no I/O, no clock; one thread.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,38 +17,50 @@ namespace atolld {
 
 class DonorList {
  public:
-  enum class Why { kFailed, kLacksIt, kLied };
+  enum class Why { kFailed, kBusy, kLacksIt, kLied };
 
-  explicit DonorList(std::vector<std::string> donors);
+  explicit DonorList(const std::vector<std::string>& addresses);
 
-  // Whether anybody is left; then current() is whom to ask.
-  bool any() const { return current_ < donors_.size(); }
-  const std::string& current() const { return donors_[current_].address; }
+  // The donors that there are now, best first. What is known of those that stay is kept; who is
+  // asked already stays so until it is left or released.
+  void Set(const std::vector<std::string>& addresses);
 
-  // Turns from the current donor to the next one that may be asked.
-  void Leave(Why why, const absl::Status& reason);
+  // Whom to ask beside those that are asked already; asked from now on. Nothing: nobody can be.
+  // When nobody is being asked, all that failed before the last progress may be asked again.
+  std::optional<std::string> Take();
 
-  // The current donor gave something that was checked: the others may be asked again after it.
+  // Asked no more, without a fault.
+  void Release(const std::string& address);
+  // Asked no more, for a reason.
+  void Leave(const std::string& address, Why why, const absl::Status& reason);
+
+  // A donor gave something that was checked.
   void Progressed();
 
   // Forgets all but the lies, to ask for something else.
   void AskAgain();
 
-  // Once any() is false. NOT_FOUND: every donor lacks it. UNAVAILABLE otherwise, with the last
-  // reason that was not that.
+  size_t asked() const;
+
+  // Once Take() gives nobody and nobody is being asked. NOT_FOUND: every donor lacks it.
+  // UNAVAILABLE otherwise, with the last reason that was not that.
   absl::Status Verdict() const;
   bool AllLackIt() const;
 
  private:
-  enum class State { kFresh, kFailed, kLacksIt, kLied };
+  enum class State { kFresh, kAsked, kPassedOver, kLacksIt, kLied };
   struct Donor {
     std::string address;
     State state = State::kFresh;
+    bool gone = false;        // no longer named by Set
+    uint32_t failures = 0;    // in a row
+    uint64_t left_at = 0;     // count of progress
+    uint64_t asked_from = 0;  // count of progress
   };
-  void FindFresh();
+  Donor* Find(const std::string& address);
 
   std::vector<Donor> donors_;
-  size_t current_ = 0;
+  uint64_t progress_ = 0;
   absl::Status last_reason_;
 };
 

@@ -1,201 +1,185 @@
-// EntryFetch: the receiving end for entries of the log, one after another, from one donor at a
-// time.
+// EntryFetch: the receiving end for entries of the log; while one is applied the next ones come
+// from other donors.
+#include <algorithm>
+#include <map>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/replica.pb.h"
-#include "daemon/replica/donor_list.h"
+#include "daemon/replica/fetch_schedule.h"
+#include "daemon/replica/fetch_streams.h"
 #include "daemon/replica/transfer.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
+namespace {
+
+constexpr size_t kDonorsAtOnce = 4;
+
+// Whole entries are held until their turn comes: as many as fit so many bytes, two at least (one is
+// applied, one is on its way), and so few that a lost donor costs little.
+constexpr uint64_t kHeldBytes = uint64_t{64} << 20;
+constexpr uint64_t kMostHeld = 8;
+
+uint64_t Window(uint64_t payload_limit) {
+  return std::clamp<uint64_t>(kHeldBytes / std::max<uint64_t>(payload_limit, 1), 2, kMostHeld);
+}
+
+// Of one donor: small entries would otherwise cost a round trip each; of large ones the next comes
+// better from another donor.
+size_t RequestsAhead(uint64_t payload_limit) { return payload_limit < kBlockBytes ? 4 : 1; }
+
+}  // namespace
 
 struct EntryFetch::State : std::enable_shared_from_this<EntryFetch::State> {
-  State(Env env_in, FetchSource source_in, uint64_t first, uint64_t last_in, Events events_in)
+  State(Env env_in, const FetchSource& source, std::vector<v1::EntryHeader> headers_in,
+        Events events_in)
       : env(env_in),
-        source(std::move(source_in)),
-        last(last_in),
+        payload_limit(source.payload_limit),
+        headers(std::move(headers_in)),
+        first(headers.front().version()),
         events(std::move(events_in)),
-        donors(source.donors),
-        version(first) {}
+        schedule(first, first + headers.size(), Window(payload_limit),
+                 RequestsAhead(payload_limit)) {}
 
-  void Ask();
-  void Dial();
-  void OnFrame(const Frame& frame);
-  absl::Status TakeBlock(const v1::EntryBlock& block, const SharedBytes& payload);
-  void CheckEntry();
-  void OnClosed(const absl::Status& status);
-  void Leave(DonorList::Why why, const absl::Status& reason);
-  void Next();
+  void OnFrame(int stream, uint64_t version, const Frame& frame, FetchStreams::Judge judge);
+  absl::Status TakeBlock(uint64_t version, const v1::EntryBlock& block, const SharedBytes& payload,
+                         std::vector<uint8_t>* bytes) const;
+  void CheckEntry(uint64_t version, std::vector<uint8_t> bytes, FetchStreams::Judge judge);
+  void HandOver();
   void Finish(const absl::Status& status);
-  void Stop();
-  void WaitForProgress();
 
-  Env env;
-  const FetchSource source;
-  const uint64_t last;
+  const Env env;
+  const uint64_t payload_limit;
+  const std::vector<v1::EntryHeader> headers;
+  const uint64_t first;
   Events events;
-  DonorList donors;
-
-  uint64_t version;  // of the entry that is being fetched
+  FetchSchedule schedule;                     // items are versions
+  std::map<int, std::vector<uint8_t>> bytes;  // of each stream's unfinished entry
+  std::map<uint64_t, SharedBytes> held;       // checked, their turn is still to come
+  bool handed = false;                        // the owner has an entry and has not asked for more
   bool over = false;
-  std::unique_ptr<Call> call;
-  bool waiting = false;  // for frames of this entry
-  std::optional<Executor::TimerId> stall_timer;
-  v1::EntryHeader header;
-  std::vector<uint8_t> bytes;
+  std::unique_ptr<FetchStreams> streams;
 };
 
-// Asks for `version`, over the call that is open if there is one.
-void EntryFetch::State::Ask() {
-  if (!donors.any()) return Finish(donors.Verdict());
-  if (call == nullptr) Dial();
-  bytes.clear();
-  header.Clear();
-  waiting = true;
-  v1::EntriesRequest request;
-  request.set_run_id(source.run_id);
-  request.set_version(version);
-  call->Write(Pack(request));
-  call->Read();
-  WaitForProgress();
-}
-
-void EntryFetch::State::Dial() {
-  call = env.transport.Dial(donors.current(), kFetchEntriesMethod, absl::InfiniteDuration());
-  Call::Events callbacks;
-  callbacks.on_frame = [weak = weak_from_this()](Frame frame) {
-    if (const auto self = weak.lock()) self->OnFrame(frame);
-  };
-  callbacks.on_closed = [weak = weak_from_this()](absl::Status status) {
-    if (const auto self = weak.lock()) self->OnClosed(status);
-  };
-  call->Start(std::move(callbacks));
-}
-
-void EntryFetch::State::WaitForProgress() {
-  if (stall_timer.has_value()) env.executor.Cancel(*stall_timer);
-  stall_timer.reset();
-  if (!waiting) return;
-  stall_timer = env.executor.RunAfter(source.failure_timeout, [weak = weak_from_this()] {
-    const auto self = weak.lock();
-    if (self == nullptr || self->over) return;
-    self->stall_timer.reset();
-    self->Leave(DonorList::Why::kFailed,
-                absl::DeadlineExceededError(absl::StrCat(
-                    "no progress for ", absl::FormatDuration(self->source.failure_timeout))));
-  });
-}
-
-void EntryFetch::State::OnFrame(const Frame& frame) {
-  if (over || !waiting) return;
+void EntryFetch::State::OnFrame(int stream, uint64_t version, const Frame& frame,
+                                FetchStreams::Judge judge) {
   v1::EntryBlock block;
   absl::Status status = Unpack(frame, &block);
-  if (status.ok()) status = TakeBlock(block, frame.payload);
-  if (!status.ok()) return Leave(DonorList::Why::kLied, status);
-  if (bytes.size() == block.total()) return CheckEntry();
-  call->Read();
-  WaitForProgress();
+  std::vector<uint8_t>& so_far = bytes[stream];
+  if (status.ok()) status = TakeBlock(version, block, frame.payload, &so_far);
+  if (!status.ok()) return judge(status);
+  if (so_far.size() < block.total()) return judge(FetchStreams::Judgement::kMore);
+  CheckEntry(version, std::exchange(so_far, {}), std::move(judge));
 }
 
-absl::Status EntryFetch::State::TakeBlock(const v1::EntryBlock& block, const SharedBytes& payload) {
-  if (bytes.empty()) {
-    if (!block.has_header() || block.header().version() != version ||
-        block.header().run_id() != source.run_id) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("entry ", version, ": the answer begins with the header of entry ",
-                       block.header().version(), " of run \"", block.header().run_id(), "\""));
-    }
-    header = block.header();
+absl::Status EntryFetch::State::TakeBlock(uint64_t version, const v1::EntryBlock& block,
+                                          const SharedBytes& payload,
+                                          std::vector<uint8_t>* so_far) const {
+  if (so_far->empty() && block.header().version() != version) {
+    return absl::InvalidArgumentError(absl::StrCat("entry ", version,
+                                                   ": the answer begins with the header of entry ",
+                                                   block.header().version()));
   }
   // What is kept grows with what has come, never with what was announced.
-  if (block.offset() != bytes.size() || block.total() > source.payload_limit || payload.empty() ||
+  if (block.offset() != so_far->size() || block.total() > payload_limit || payload.empty() ||
       payload.size() > kBlockBytes || payload.size() > block.total() - block.offset()) {
     return absl::InvalidArgumentError(
         absl::StrCat("entry ", version, ": a block of ", payload.size(), " bytes at ",
-                     block.offset(), " of ", block.total(), " came after ", bytes.size()));
+                     block.offset(), " of ", block.total(), " came after ", so_far->size()));
   }
-  bytes.insert(bytes.end(), payload.span().begin(), payload.span().end());
+  so_far->insert(so_far->end(), payload.span().begin(), payload.span().end());
   return absl::OkStatus();
 }
 
-void EntryFetch::State::CheckEntry() {
-  waiting = false;
-  WaitForProgress();
-  auto entry = std::make_shared<Entry>(Entry{header, SharedBytes(std::move(bytes))});
-  bytes = {};
+void EntryFetch::State::CheckEntry(uint64_t version, std::vector<uint8_t> whole,
+                                   FetchStreams::Judge judge) {
+  auto payload = std::make_shared<const SharedBytes>(std::move(whole));
   auto same = std::make_shared<bool>(false);
   env.executor.Offload(
-      [entry, same] {
-        *same = ToBytes(TreeDigest(entry->payload.span())) == entry->header.payload_digest();
+      [payload, same, digest = headers[version - first].payload_digest()] {
+        *same = ToBytes(TreeDigest(payload->span())) == digest;
       },
-      [weak = weak_from_this(), entry, same] {
+      [weak = weak_from_this(), version, payload, same, judge = std::move(judge)] {
         const auto self = weak.lock();
         if (self == nullptr || self->over) return;
         if (!*same) {
-          return self->Leave(
-              DonorList::Why::kLied,
-              absl::InvalidArgumentError(absl::StrCat(
-                  "entry ", self->version, ": the payload's digest differs from the header's")));
+          return judge(absl::InvalidArgumentError(
+              absl::StrCat("entry ", version, ": the payload's digest differs from the header's")));
         }
-        self->donors.Progressed();
-        self->events.on_entry(std::move(*entry), [weak] {
-          if (const auto next = weak.lock()) next->Next();
-        });
+        if (!self->schedule.IsHere(version)) self->held[version] = *payload;
+        judge(FetchStreams::Judgement::kWhole);
+        self->HandOver();
       });
 }
 
-void EntryFetch::State::Next() {
-  if (over) return;
-  if (version == last) return Finish(absl::OkStatus());
-  ++version;
-  Ask();
-}
-
-void EntryFetch::State::OnClosed(const absl::Status& status) {
-  if (over) return;
-  call = nullptr;
-  // A call that ends between two entries is simply made again.
-  if (!waiting) return;
-  const absl::Status reason =
-      status.ok() ? absl::UnavailableError("it ended the call before the entry was complete")
-                  : status;
-  Leave(absl::IsNotFound(reason) ? DonorList::Why::kLacksIt : DonorList::Why::kFailed, reason);
-}
-
-void EntryFetch::State::Leave(DonorList::Why why, const absl::Status& reason) {
-  env.log.Write(why == DonorList::Why::kLied ? Log::Level::kWarning : Log::Level::kInfo,
-                absl::StrCat("entry ", version, ": leaving donor ", donors.current(), ": ",
-                             reason.message()));
-  call = nullptr;
-  donors.Leave(why, reason);
-  Ask();
-}
-
-void EntryFetch::State::Finish(const absl::Status& status) {
-  Stop();
-  // The owner may destroy the fetch, and with it `events`, from inside.
-  const auto on_done = std::move(events.on_done);
-  on_done(Annotate(status, absl::StrCat("entry ", version)));
-}
-
-void EntryFetch::State::Stop() {
-  over = true;
-  waiting = false;
-  call = nullptr;
-  WaitForProgress();
-}
-
-EntryFetch::EntryFetch(Env env, FetchSource source, uint64_t first, uint64_t last, Events events)
-    : state_(std::make_shared<State>(env, std::move(source), first, last, std::move(events))) {
-  CHECK(first <= last);
-  // Not from inside the constructor: the owner may not hold this object yet when on_done comes.
-  env.executor.Post([weak = std::weak_ptr<State>(state_)] {
-    const auto state = weak.lock();
-    if (state != nullptr && !state->over) state->Ask();
+void EntryFetch::State::HandOver() {
+  if (handed || over) return;
+  const uint64_t version = schedule.next();
+  const auto next = held.find(version);
+  if (next == held.end()) return;
+  handed = true;
+  Entry entry{headers[version - first], std::move(next->second)};
+  held.erase(next);
+  events.on_entry(std::move(entry), [weak = weak_from_this(), version] {
+    const auto self = weak.lock();
+    if (self == nullptr || self->over || self->schedule.next() != version) return;
+    self->handed = false;
+    self->schedule.Consumed(version + 1);
+    if (self->schedule.missing() == 0 && self->held.empty()) return self->Finish(absl::OkStatus());
+    self->streams->Pump();
+    self->HandOver();
   });
 }
 
-EntryFetch::~EntryFetch() { state_->Stop(); }
+void EntryFetch::State::Finish(const absl::Status& status) {
+  over = true;
+  // The owner may destroy the fetch, and with it `events`, from inside.
+  const auto on_done = std::move(events.on_done);
+  on_done(Annotate(status, absl::StrCat("entry ", schedule.next())));
+}
+
+EntryFetch::EntryFetch(Env env, FetchSource source, std::vector<v1::EntryHeader> headers,
+                       Events events) {
+  CHECK(!headers.empty());
+  state_ = std::make_shared<State>(env, source, std::move(headers), std::move(events));
+  const std::weak_ptr<State> weak = state_;
+  FetchStreams::Hooks hooks;
+  hooks.request = [run_id = source.run_id](uint64_t item) {
+    v1::EntriesRequest request;
+    request.set_run_id(run_id);
+    request.set_version(item);
+    return Pack(request);
+  };
+  hooks.on_frame = [weak](int stream, std::optional<uint64_t> item, const Frame& frame,
+                          FetchStreams::Judge judge) {
+    if (const auto self = weak.lock()) self->OnFrame(stream, *item, frame, std::move(judge));
+  };
+  hooks.on_left = [weak](int stream) {
+    if (const auto self = weak.lock()) self->bytes.erase(stream);
+  };
+  hooks.on_exhausted = [weak](const absl::Status& status) {
+    const auto self = weak.lock();
+    if (self != nullptr && !self->over) self->Finish(status);
+  };
+  state_->streams = std::make_unique<FetchStreams>(
+      env,
+      FetchStreams::Settings{"entries", kFetchEntriesMethod, source.donors, source.failure_timeout,
+                             kDonorsAtOnce},
+      std::move(hooks));
+  state_->streams->SetSchedule(&state_->schedule);
+}
+
+EntryFetch::~EntryFetch() {
+  state_->over = true;
+  state_->streams = nullptr;
+}
+
+void EntryFetch::SetDonors(const std::vector<std::string>& donors) {
+  state_->streams->SetDonors(donors);
+}
+
+uint64_t EntryFetch::received_bytes() const { return state_->streams->received_bytes(); }
+size_t EntryFetch::donors_used() const { return state_->streams->donors_used(); }
 
 }  // namespace atolld

@@ -95,16 +95,22 @@ SnapshotReader::SnapshotReader(std::string path, std::unique_ptr<ReadableFile> f
       map_(info_),
       head_bytes_(head_bytes) {}
 
-absl::StatusOr<std::unique_ptr<SnapshotReader>> SnapshotReader::Open(Files& files,
-                                                                     const std::string& path) {
+absl::StatusOr<std::unique_ptr<SnapshotReader>> SnapshotReader::OpenPartial(
+    Files& files, const std::string& path) {
   ASSIGN_OR_RETURN(std::unique_ptr<ReadableFile> file, files.OpenToRead(path));
   v1::SnapshotInfo info;
   uint64_t head_bytes = 0;
   RETURN_IF_ERROR(Annotate(ReadHead(*file, &info, &head_bytes), path));
-  std::unique_ptr<SnapshotReader> reader(
+  return std::unique_ptr<SnapshotReader>(
       new SnapshotReader(path, std::move(file), std::move(info), head_bytes));
+}
+
+absl::StatusOr<std::unique_ptr<SnapshotReader>> SnapshotReader::Open(Files& files,
+                                                                     const std::string& path) {
+  ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> reader, OpenPartial(files, path));
   const uint64_t last = reader->map_.blocks() - 1;
-  const uint64_t end = reader->map_.BlockOffset(last, head_bytes) + reader->map_.Bytes(last);
+  const uint64_t end =
+      reader->map_.BlockOffset(last, reader->head_bytes_) + reader->map_.Bytes(last);
   if (reader->file_->size() != end) {
     return absl::DataLossError(absl::StrCat(path, ": offset ", reader->file_->size(),
                                             ": the file ends here, it should at ", end));

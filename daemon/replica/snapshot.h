@@ -55,11 +55,16 @@ class SnapshotReader {
   // disagree.
   static absl::StatusOr<std::unique_ptr<SnapshotReader>> Open(Files& files,
                                                               const std::string& path);
+  // As Open, of a file that may end early or whose blocks may be spoiled: what is sound of it can
+  // be read.
+  static absl::StatusOr<std::unique_ptr<SnapshotReader>> OpenPartial(Files& files,
+                                                                     const std::string& path);
   const v1::SnapshotInfo& info() const { return info_; }
   const BlockMap& map() const { return map_; }
   uint64_t theta_offset() const { return map_.BufferOffset(0, head_bytes_); }
 
-  // `out` is map().Bytes(block) long. DATA_LOSS if the block is not what its leaf says.
+  // `out` is map().Bytes(block) long. DATA_LOSS if the block is not what its leaf says,
+  // OUT_OF_RANGE if a partial file ends before it.
   absl::Status ReadBlock(uint64_t block, absl::Span<uint8_t> out) const;
 
   // Reads every block. DATA_LOSS names file, offset and block.

@@ -1,325 +1,343 @@
-// SnapshotFetch: the receiving end for a snapshot, block by block into a file that may be gone on
-// with after a restart.
+// SnapshotFetch: the receiving end for a snapshot, its blocks from several donors at once.
 //
 // Blocks are asked for by number and checked against the leaves, so it does not matter who sends
-// which: a donor that is left is followed by the next one at the block where the file stands.
+// which. One snapshot is fetched at a time: the first that a donor describes and the owner confirms
+// is the one of which all others are asked for blocks.
 #include <algorithm>
+#include <deque>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/replica.pb.h"
-#include "daemon/replica/donor_list.h"
+#include "daemon/replica/download.h"
+#include "daemon/replica/fetch_schedule.h"
+#include "daemon/replica/fetch_streams.h"
 #include "daemon/replica/header.h"
-#include "daemon/replica/layout.h"
-#include "daemon/replica/record.h"
-#include "daemon/replica/snapshot.h"
-#include "daemon/replica/state_digest.h"
 #include "daemon/replica/transfer.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
 
-// Requests on their way: hides the round trip on long links (4 MiB in flight), bounds what a donor
-// reads in vain.
-constexpr uint64_t kRequestsAhead = 4;
+constexpr size_t kDonorsAtOnce = 4;
 
-// The file that is being filled. On the pool while a job runs, one job at a time.
-struct Download {
-  Download(Files& files_in, std::string dir_in, v1::Genesis genesis_in)
-      : files(files_in), dir(std::move(dir_in)), genesis(std::move(genesis_in)) {}
+// Requests on their way to a donor: hides the round trip on long links (4 MiB in flight), bounds
+// what it reads in vain.
+constexpr size_t kRequestsAhead = 4;
 
-  std::string PartialPath() const { return absl::StrCat(FetchDirectory(dir), "/snapshot"); }
-
-  // Takes up what an earlier fetch left, if it is of this run and sound.
-  absl::Status Begin() {
-    RETURN_IF_ERROR(CheckGenesis(genesis));
-    v1::Genesis known;
-    const absl::Status status = ReadMessageFile(files, GenesisPath(dir), &known);
-    if (!status.ok() && !absl::IsNotFound(status)) return status;
-    if (status.ok() && GenesisDigest(known) != GenesisDigest(genesis)) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          dir, ": it holds a replica of run ", known.spec().run_id(), " with another genesis"));
-    }
-    RETURN_IF_ERROR(files.MakeDirectories(FetchDirectory(dir)));
-    RETURN_IF_ERROR(files.MakeDirectories(SnapshotsDirectory(dir)));
-    absl::StatusOr<std::unique_ptr<SnapshotWriter>> resumed =
-        SnapshotWriter::Resume(files, PartialPath());
-    if (resumed.ok() && GenesisDigest((*resumed)->info().genesis()) == GenesisDigest(genesis)) {
-      writer = *std::move(resumed);
-    } else if (!resumed.ok() && !absl::IsNotFound(resumed.status()) &&
-               !absl::IsDataLoss(resumed.status())) {
-      return resumed.status();
-    }
-    return absl::OkStatus();
-  }
-
-  // INVALID_ARGUMENT: the donor's snapshot is none of this run, or not the one that was begun.
-  absl::Status TakeInfo(const v1::SnapshotInfo& info) {
-    if (GenesisDigest(info.genesis()) != GenesisDigest(genesis)) {
-      return absl::InvalidArgumentError("its snapshot has another genesis");
-    }
-    if (writer != nullptr) {
-      const v1::SnapshotInfo& begun = writer->info();
-      if (info.version() == begun.version() && info.state_digest() == begun.state_digest() &&
-          HeaderDigest(info.header()) == HeaderDigest(begun.header())) {
-        return absl::OkStatus();
-      }
-      return absl::InvalidArgumentError(absl::StrCat("its snapshot of version ", info.version(),
-                                                     " is not the one that others gave"));
-    }
-    RETURN_IF_ERROR(CheckSnapshotInfo(info));
-    absl::StatusOr<std::unique_ptr<SnapshotWriter>> made =
-        SnapshotWriter::Create(files, PartialPath(), info);
-    if (!made.ok()) return own_fault = made.status();
-    writer = *std::move(made);
-    return absl::OkStatus();
-  }
-
-  absl::Status TakeBlock(const SharedBytes& bytes) {
-    const absl::Status status = writer->AppendBlock(bytes.span());
-    if (!absl::IsDataLoss(status)) own_fault = status;
-    return status;
-  }
-
-  absl::Status Finish() {
-    RETURN_IF_ERROR(writer->Finish(SnapshotPath(dir, writer->info().version())));
-    RETURN_IF_ERROR(files.SyncDirectory(dir));
-    if (files.Exists(GenesisPath(dir))) return absl::OkStatus();
-    return WriteMessageFile(files, GenesisPath(dir), genesis);
-  }
-
-  Files& files;
-  const std::string dir;
-  const v1::Genesis genesis;
-  std::unique_ptr<SnapshotWriter> writer;  // null: nothing begun
-  absl::Status own_fault;                  // of this machine's disk: no other donor can help
-};
+// Blocks of 1 MiB that may be here before their turn: what a slow donor may hold up.
+constexpr uint64_t kWindowBlocks = 32;
 
 }  // namespace
 
 struct SnapshotFetch::State : std::enable_shared_from_this<SnapshotFetch::State> {
   State(Env env_in, FetchSource source_in, const std::string& dir, v1::Genesis genesis,
-        std::function<void(absl::Status)> on_done_in,
-        std::function<void(uint64_t, uint64_t)> on_progress_in)
+        std::vector<uint64_t> wanted_in, Events events_in)
       : env(env_in),
         source(std::move(source_in)),
-        on_done(std::move(on_done_in)),
-        on_progress(std::move(on_progress_in)),
-        donors(source.donors),
-        download(std::make_shared<Download>(env.files, dir, std::move(genesis))) {}
+        events(std::move(events_in)),
+        wanted(wanted_in.begin(), wanted_in.end()),
+        download(std::make_shared<Download>(env.files, dir, std::move(genesis))),
+        queue(std::make_unique<SerialQueue>(env.executor)) {}
+
+  using Judge = FetchStreams::Judge;
 
   void Begin();
-  void Ask();
-  void OnFrame(const Frame& frame);
-  void TookInfo();
-  void TookBlock();
-  void RequestMore();
-  void OnClosed(const absl::Status& status);
-  void Leave(DonorList::Why why, const absl::Status& reason);
-  void Finish(const absl::Status& status);
-  void Stop();
-  void WaitForProgress();
+  void Look();
+  void Dial();
+  Frame Greeting() const;
+  Frame Request(uint64_t block) const;
+  void TakeInfo(Frame frame, Judge judge);
+  void Confirmed(const v1::SnapshotInfo& info, const absl::Status& verdict, const Judge& judge);
+  void StartBlocks(const Judge& judge);
+  void TakeBlock(uint64_t block, const Frame& frame, Judge judge);
+  void Append();
+  void Complete();
+  void Exhausted(const absl::Status& status);
   void Report();
+  void Finish(absl::StatusOr<FetchedSnapshot> result);
+  void Stop();
 
   // Runs `work` on the pool, then `then` with its status, unless the fetch is over.
-  void OnPool(std::function<absl::Status(Download&)> work,
-              std::function<void(State&, const absl::Status&)> then);
-  // `then` if the donor's part was sound, else the donor is left, or the fetch ends if the fault is
-  // ours.
-  void Judge(const absl::Status& status, void (State::*then)());
+  void OnPool(std::function<absl::Status(Download&)> work, std::function<void(absl::Status)> then) {
+    auto status = std::make_shared<absl::Status>();
+    queue->Run([file = download, work = std::move(work), status] { *status = work(*file); },
+               [weak = weak_from_this(), then = std::move(then), status] {
+                 const auto self = weak.lock();
+                 if (self != nullptr && !self->over) then(*status);
+               });
+  }
 
-  Env env;
-  const FetchSource source;
-  std::function<void(absl::Status)> on_done;
-  const std::function<void(uint64_t, uint64_t)> on_progress;
-  DonorList donors;
-  const std::shared_ptr<Download> download;  // the pool's while `working`
+  const Env env;
+  FetchSource source;
+  Events events;
+  std::deque<uint64_t> wanted;  // the version that is looked for is the first; none: the newest
+  const std::shared_ptr<Download> download;  // the queue's
 
   bool over = false;
-  bool working = false;
-  bool have_info = false;     // the current donor has told what it holds
-  uint64_t next_request = 0;  // block
-  std::unique_ptr<Call> call;
-  std::optional<absl::Status> closed;  // the call's end, seen while working
-  std::optional<Executor::TimerId> stall_timer;
+  bool taking_info = false;
+  bool appending = false;
+  bool completing = false;
+  // The one that is fetched: confirmed. The loop's own copy of what the download was begun with.
+  std::optional<v1::SnapshotInfo> info;
+  std::unique_ptr<FetchSchedule> schedule;
+  std::unique_ptr<FetchStreams> streams;
+  uint64_t received_before = 0;  // by streams that are gone
+  uint64_t blocks_fetched = 0;
+  std::unique_ptr<SerialQueue> queue;  // last: a job may hold what is above
 };
-
-void SnapshotFetch::State::OnPool(std::function<absl::Status(Download&)> work,
-                                  std::function<void(State&, const absl::Status&)> then) {
-  working = true;
-  WaitForProgress();
-  auto status = std::make_shared<absl::Status>();
-  env.executor.Offload([file = download, work = std::move(work), status] { *status = work(*file); },
-                       [weak = weak_from_this(), then = std::move(then), status] {
-                         const auto self = weak.lock();
-                         if (self == nullptr || self->over) return;
-                         self->working = false;
-                         then(*self, *status);
-                       });
-}
 
 void SnapshotFetch::State::Begin() {
   OnPool([](Download& file) { return file.Begin(); },
-         [](State& self, const absl::Status& status) {
-           if (!status.ok()) return self.Finish(status);
-           self.Report();
-           self.Ask();
+         [this](const absl::Status& status) {
+           if (!status.ok()) return Finish(status);
+           if (download->info() == nullptr) return Look();
+           // What was begun is gone on with if it is still a part of the history.
+           const v1::SnapshotInfo begun = *download->info();
+           Report();
+           events.confirm(begun, [weak = weak_from_this(), begun](const absl::Status& verdict) {
+             const auto self = weak.lock();
+             if (self == nullptr || self->over) return;
+             if (absl::IsUnavailable(verdict)) return self->Finish(verdict);
+             if (!verdict.ok()) {
+               self->download->Abandon();
+               return self->Look();
+             }
+             self->info = begun;
+             self->wanted.push_front(begun.version());
+             self->Dial();
+             self->StartBlocks(nullptr);
+           });
          });
 }
 
-// Dials the current donor and asks what it holds.
-void SnapshotFetch::State::Ask() {
-  if (!donors.any() && donors.AllLackIt() && download->writer != nullptr) {
-    // Nobody has the version any more of which a part is here: take a newer one.
-    download->writer = nullptr;
-    donors.AskAgain();
-  }
-  if (!donors.any()) return Finish(donors.Verdict());
-  have_info = false;
-  closed.reset();
-  call = env.transport.Dial(donors.current(), kFetchSnapshotMethod, absl::InfiniteDuration());
-  Call::Events callbacks;
-  callbacks.on_frame = [weak = weak_from_this()](Frame frame) {
-    if (const auto self = weak.lock()) self->OnFrame(frame);
-  };
-  callbacks.on_closed = [weak = weak_from_this()](absl::Status status) {
-    if (const auto self = weak.lock()) self->OnClosed(status);
-  };
-  call->Start(std::move(callbacks));
-  v1::SnapshotRequest request;
-  request.set_run_id(source.run_id);
-  request.set_newest(download->writer == nullptr);
-  if (download->writer != nullptr) request.set_version(download->writer->info().version());
-  call->Write(Pack(request));
-  call->Read();
-  WaitForProgress();
+// Begins to look for a snapshot, from donors that are asked anew.
+void SnapshotFetch::State::Look() {
+  if (streams != nullptr) received_before += streams->received_bytes();
+  streams = nullptr;
+  info.reset();
+  schedule = nullptr;
+  blocks_fetched = 0;
+  Dial();
 }
 
-void SnapshotFetch::State::WaitForProgress() {
-  if (stall_timer.has_value()) env.executor.Cancel(*stall_timer);
-  stall_timer.reset();
-  if (over || working) return;
-  stall_timer = env.executor.RunAfter(source.failure_timeout, [weak = weak_from_this()] {
+void SnapshotFetch::State::Dial() {
+  FetchStreams::Hooks hooks;
+  const std::weak_ptr<State> weak = weak_from_this();
+  hooks.greeting = [this] { return Greeting(); };
+  hooks.request = [this](uint64_t block) { return Request(block); };
+  hooks.on_frame = [weak](int, std::optional<uint64_t> block, Frame frame, Judge judge) {
     const auto self = weak.lock();
     if (self == nullptr || self->over) return;
-    self->stall_timer.reset();
-    self->Leave(DonorList::Why::kFailed,
-                absl::DeadlineExceededError(absl::StrCat(
-                    "no progress for ", absl::FormatDuration(self->source.failure_timeout))));
-  });
+    if (!block) return self->TakeInfo(std::move(frame), std::move(judge));
+    self->TakeBlock(*block, frame, std::move(judge));
+  };
+  hooks.on_exhausted = [weak](const absl::Status& status) {
+    const auto self = weak.lock();
+    if (self != nullptr && !self->over) self->Exhausted(status);
+  };
+  // One donor until the snapshot is chosen, so that all are asked for the same.
+  streams = std::make_unique<FetchStreams>(
+      env,
+      FetchStreams::Settings{"snapshot", kFetchSnapshotMethod, source.donors,
+                             source.failure_timeout, 1},
+      std::move(hooks));
 }
 
-void SnapshotFetch::State::OnFrame(const Frame& frame) {
-  if (over || working) return;
+Frame SnapshotFetch::State::Greeting() const {
+  v1::SnapshotRequest request;
+  request.set_run_id(source.run_id);
+  request.set_newest(wanted.empty());
+  if (!wanted.empty()) request.set_version(wanted.front());
+  return Pack(request);
+}
+
+Frame SnapshotFetch::State::Request(uint64_t block) const {
+  v1::SnapshotRequest request;
+  request.set_run_id(source.run_id);
+  request.set_want_block(true);
+  request.set_block(block);
+  return Pack(request);
+}
+
+void SnapshotFetch::State::TakeInfo(Frame frame, Judge judge) {
   auto answer = std::make_shared<v1::SnapshotBlock>();
-  const absl::Status status = Unpack(frame, answer.get());
-  if (!status.ok()) return Leave(DonorList::Why::kLied, status);
-  if (!have_info) {
-    OnPool([answer](Download& file) { return file.TakeInfo(answer->info()); },
-           [](State& self, const absl::Status& taken) { self.Judge(taken, &State::TookInfo); });
-    return;
+  const absl::Status parsed = Unpack(frame, answer.get());
+  if (!parsed.ok()) return judge(parsed);
+  const v1::SnapshotInfo& told = answer->info();
+  if (info.has_value()) {
+    if (told.version() == info->version() && told.state_digest() == info->state_digest() &&
+        HeaderDigest(told.header()) == HeaderDigest(info->header())) {
+      return judge(FetchStreams::Judgement::kWhole);
+    }
+    return judge(absl::InvalidArgumentError(absl::StrCat("its snapshot of version ", told.version(),
+                                                         " is not the one that others gave")));
   }
-  if (answer->block() != download->writer->next_block()) {
-    return Leave(DonorList::Why::kLied, absl::InvalidArgumentError(absl::StrCat(
-                                            "block ", answer->block(), " came instead of block ",
-                                            download->writer->next_block())));
+  if (!wanted.empty() && told.version() != wanted.front()) {
+    return judge(absl::InvalidArgumentError(absl::StrCat(
+        "version ", wanted.front(), " was asked for, its snapshot is of ", told.version())));
   }
-  OnPool([bytes = frame.payload](Download& file) { return file.TakeBlock(bytes); },
-         [](State& self, const absl::Status& taken) { self.Judge(taken, &State::TookBlock); });
+  OnPool([answer](Download& file) { return file.Check(answer->info()); },
+         [this, answer, judge](const absl::Status& status) {
+           if (!status.ok()) return judge(status);
+           events.confirm(answer->info(),
+                          [weak = weak_from_this(), answer, judge](const absl::Status& verdict) {
+                            const auto self = weak.lock();
+                            if (self == nullptr || self->over) return;
+                            self->Confirmed(answer->info(), verdict, judge);
+                          });
+         });
 }
 
-void SnapshotFetch::State::Judge(const absl::Status& status, void (State::*then)()) {
-  if (!download->own_fault.ok()) return Finish(download->own_fault);
-  if (!status.ok()) return Leave(DonorList::Why::kLied, status);
-  (this->*then)();
+void SnapshotFetch::State::Confirmed(const v1::SnapshotInfo& told, const absl::Status& verdict,
+                                     const Judge& judge) {
+  if (absl::IsUnavailable(verdict)) return Finish(verdict);
+  if (!verdict.ok()) return judge(verdict);
+  info = told;
+  // From here on everybody is asked for this version.
+  if (wanted.empty() || wanted.front() != told.version()) wanted.push_front(told.version());
+  OnPool([told](Download& file) { return file.Start(told); },
+         [this, judge](const absl::Status& status) {
+           if (!status.ok()) return Finish(status);
+           StartBlocks(judge);
+         });
 }
 
-void SnapshotFetch::State::TookInfo() {
-  have_info = true;
-  next_request = download->writer->next_block();
-  RequestMore();
+// The download stands: everything that is not on this disk is asked for.
+void SnapshotFetch::State::StartBlocks(const Judge& judge) {
+  auto local = std::make_shared<std::vector<uint64_t>>();
+  OnPool(
+      [local](Download& file) {
+        *local = file.FindLocal();
+        return absl::OkStatus();
+      },
+      [this, local, judge](const absl::Status&) {
+        schedule = std::make_unique<FetchSchedule>(0, download->map().blocks(), kWindowBlocks,
+                                                   kRequestsAhead);
+        schedule->Consumed(download->next_block());
+        for (const uint64_t block : *local) schedule->Have(block);
+        streams->SetSchedule(schedule.get());
+        streams->SetStreams(kDonorsAtOnce);
+        if (judge) judge(FetchStreams::Judgement::kWhole);
+        Append();
+      });
 }
 
-void SnapshotFetch::State::TookBlock() {
-  donors.Progressed();
-  Report();
-  if (!over) RequestMore();
-}
-
-void SnapshotFetch::State::RequestMore() {
-  const SnapshotWriter& writer = *download->writer;
-  if (writer.next_block() == writer.map().blocks()) {
-    call = nullptr;
-    return OnPool([](Download& file) { return file.Finish(); },
-                  [](State& self, const absl::Status& status) { self.Finish(status); });
+void SnapshotFetch::State::TakeBlock(uint64_t block, const Frame& frame, Judge judge) {
+  v1::SnapshotBlock answer;
+  const absl::Status parsed = Unpack(frame, &answer);
+  if (!parsed.ok()) return judge(parsed);
+  if (answer.block() != block) {
+    return judge(absl::InvalidArgumentError(
+        absl::StrCat("block ", answer.block(), " came instead of block ", block)));
   }
-  if (closed.has_value()) return OnClosed(*closed);
-  const uint64_t end = std::min(writer.map().blocks(), writer.next_block() + kRequestsAhead);
-  for (; next_request < end; ++next_request) {
-    v1::SnapshotRequest request;
-    request.set_run_id(source.run_id);
-    request.set_want_block(true);
-    request.set_block(next_request);
-    call->Write(Pack(request));
-  }
-  call->Read();
-  WaitForProgress();
+  // The second answer for a block that two were asked for.
+  if (schedule->IsHere(block)) return judge(FetchStreams::Judgement::kWhole);
+  OnPool([block, bytes = frame.payload](Download& file) { return file.Take(block, bytes); },
+         [this, block, judge](const absl::Status& status) {
+           if (!status.ok()) return judge(status);
+           if (!schedule->IsHere(block)) ++blocks_fetched;
+           judge(FetchStreams::Judgement::kWhole);
+           Append();
+         });
 }
 
-void SnapshotFetch::State::OnClosed(const absl::Status& status) {
-  if (over) return;
-  if (working) {
-    closed = status;
-    return;
-  }
-  const absl::Status reason =
-      status.ok() ? absl::UnavailableError("it ended the call before the snapshot was complete")
-                  : status;
-  Leave(absl::IsNotFound(reason) ? DonorList::Why::kLacksIt : DonorList::Why::kFailed, reason);
+void SnapshotFetch::State::Append() {
+  if (appending || completing) return;
+  if (download->complete()) return Complete();
+  appending = true;
+  struct Result {
+    std::vector<uint64_t> lost;
+    bool more = false;
+  };
+  auto result = std::make_shared<Result>();
+  OnPool(
+      [result](Download& file) {
+        const absl::StatusOr<bool> more = file.Append(&result->lost);
+        if (more.ok()) result->more = *more;
+        return more.status();
+      },
+      [this, result](const absl::Status& status) {
+        appending = false;
+        if (!status.ok()) return Finish(status);
+        schedule->Consumed(download->next_block());
+        for (const uint64_t block : result->lost) schedule->Lost(block);
+        Report();
+        if (over) return;
+        if (download->complete()) return Complete();
+        streams->Pump();
+        const bool next_here = schedule->IsHere(schedule->next());
+        if (result->more || next_here) Append();
+      });
 }
 
-void SnapshotFetch::State::Leave(DonorList::Why why, const absl::Status& reason) {
-  env.log.Write(why == DonorList::Why::kLied ? Log::Level::kWarning : Log::Level::kInfo,
-                absl::StrCat("snapshot: leaving donor ", donors.current(), ": ", reason.message()));
-  call = nullptr;
-  donors.Leave(why, reason);
-  Ask();
+void SnapshotFetch::State::Complete() {
+  completing = true;
+  FetchedSnapshot fetched;
+  fetched.version = info->version();
+  fetched.bytes = download->map().total_bytes();
+  fetched.blocks = download->map().blocks();
+  fetched.blocks_fetched = blocks_fetched;
+  fetched.received_bytes = received_before + streams->received_bytes();
+  fetched.donors = streams->donors_used();
+  streams = nullptr;
+  OnPool([](Download& file) { return file.Finish(); },
+         [this, fetched](const absl::Status& status) {
+           if (!status.ok()) return Finish(status);
+           Finish(fetched);
+         });
+}
+
+// Nobody is left who gives this version: another one, or the end.
+void SnapshotFetch::State::Exhausted(const absl::Status& status) {
+  const bool lacked = absl::IsNotFound(status) || !info.has_value();
+  if (wanted.empty() || !lacked) return Finish(status);
+  env.log.Info(
+      absl::StrCat("snapshot: nobody gives version ", wanted.front(), "; looking for another"));
+  wanted.pop_front();
+  OnPool(
+      [](Download& file) {
+        file.Abandon();
+        return absl::OkStatus();
+      },
+      [this](const absl::Status&) { Look(); });
 }
 
 void SnapshotFetch::State::Report() {
-  if (on_progress == nullptr || download->writer == nullptr) return;
-  const SnapshotWriter& writer = *download->writer;
-  uint64_t bytes = 0;
-  const uint64_t full = writer.next_block() / writer.map().blocks_a_buffer();
-  bytes =
-      full * (writer.map().total_bytes() / static_cast<uint64_t>(writer.info().buffers_size())) +
-      (writer.next_block() % writer.map().blocks_a_buffer()) * kBlockBytes;
-  on_progress(bytes, writer.map().total_bytes());
+  if (events.on_progress != nullptr) {
+    events.on_progress(download->bytes(), download->map().total_bytes());
+  }
 }
 
-void SnapshotFetch::State::Finish(const absl::Status& status) {
+void SnapshotFetch::State::Finish(absl::StatusOr<FetchedSnapshot> result) {
   Stop();
   // The owner may destroy the fetch from inside.
-  const auto done = std::move(on_done);
-  done(Annotate(status, "snapshot"));
+  const auto done = std::move(events.on_done);
+  if (result.ok()) return done(std::move(result));
+  done(Annotate(result.status(), "snapshot"));
 }
 
 void SnapshotFetch::State::Stop() {
   over = true;
-  call = nullptr;
-  WaitForProgress();
+  streams = nullptr;
 }
 
 SnapshotFetch::SnapshotFetch(Env env, FetchSource source, std::string dir, v1::Genesis genesis,
-                             std::function<void(absl::Status)> on_done,
-                             std::function<void(uint64_t bytes, uint64_t total)> on_progress)
+                             std::vector<uint64_t> wanted, Events events)
     : state_(std::make_shared<State>(env, std::move(source), dir, std::move(genesis),
-                                     std::move(on_done), std::move(on_progress))) {
+                                     std::move(wanted), std::move(events))) {
   state_->Begin();
 }
 
-SnapshotFetch::~SnapshotFetch() { state_->Stop(); }
+SnapshotFetch::~SnapshotFetch() {
+  state_->Stop();
+  state_->queue = nullptr;
+}
+
+void SnapshotFetch::SetDonors(const std::vector<std::string>& donors) {
+  state_->source.donors = donors;
+  if (state_->streams != nullptr) state_->streams->SetDonors(donors);
+}
 
 }  // namespace atolld

@@ -56,10 +56,37 @@ codec = "int8"
 error_feedback = {error_feedback}
 chunk_elements = 4096
 [evaluation]
-tokens = 2048
+tokens = {evaluation_tokens}
 every_rounds = 10
 [membership]
 failure_timeout = "3s"
+"""
+
+
+# Training that only takes time, on a vector large enough for an exchange that can be hit.
+STUB_CONFIG = """
+[run]
+rounds = {rounds}
+peers = {peers}
+quorum = {quorum}
+[model]
+kind = "stub"
+parameters = {parameters}
+[inner]
+steps = {steps}
+step_time = "{step_time}"
+[exchange]
+codec = "int8"
+chunk_elements = {chunk_elements}
+[evaluation]
+every_rounds = 0
+[membership]
+failure_timeout = "{failure_timeout}"
+[peer]
+snapshot_every = {snapshot_every}
+donate_bytes_per_second = {donate}
+[log]
+level = "debug"
 """
 
 
@@ -78,18 +105,25 @@ class Cluster:
     """`atoll local` on a temporary directory."""
 
     def __init__(self, rounds=30, peers=3, quorum=2, steps=5, layers=1, width=64,
-                 error_feedback=False):
+                 error_feedback=False, evaluation_tokens=2048, stub=None):
         self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
         self.dir = os.path.join(self.top, "run")
         self.json_path = os.path.join(self.top, "out.json")
         self.output_path = os.path.join(self.top, "output.txt")
         self.config = os.path.join(self.top, "run.toml")
-        data = os.path.join(self.top, "text.txt")
-        write_corpus(data)
         with open(self.config, "w", encoding="utf-8") as out:
-            out.write(CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps,
-                                    layers=layers, width=width, data=data,
-                                    error_feedback=str(error_feedback).lower()))
+            if stub is None:
+                data = os.path.join(self.top, "text.txt")
+                write_corpus(data)
+                out.write(CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps,
+                                        layers=layers, width=width, data=data,
+                                        evaluation_tokens=evaluation_tokens,
+                                        error_feedback=str(error_feedback).lower()))
+            else:
+                values = {"parameters": 20000, "step_time": "20ms", "chunk_elements": 16384,
+                          "failure_timeout": "3s", "snapshot_every": 20, "donate": 0, **stub}
+                out.write(STUB_CONFIG.format(rounds=rounds, peers=peers, quorum=quorum,
+                                             steps=steps, **values))
         self.output = open(self.output_path, "w", encoding="utf-8")
         self.process = subprocess.Popen(
             [os.path.join(BIN, "atoll"), "local", "--config", self.config,
@@ -143,6 +177,41 @@ class Cluster:
         with open(path, encoding="utf-8") as source:
             return source.read()
 
+    def all_logs(self, name):
+        """Of all its lives."""
+        text = self.log(name)
+        try:
+            with open(os.path.join(self.top, name + ".restart.txt"), encoding="utf-8") as source:
+                return text + source.read()
+        except FileNotFoundError:
+            return text
+
+    def peer(self, name):
+        """Its part of `atoll run show`, or None while there is no coordinator."""
+        status = self.status()
+        for one in (status or {}).get("peers", []):
+            if one["member"]["peer"] == name:
+                return one
+        return None
+
+    def wait_phase(self, phase, seconds=90):
+        """The next moment at which the run is in this phase; found by following it closely."""
+        end = time.monotonic() + seconds
+        watcher = subprocess.Popen(
+            [os.path.join(BIN, "atoll"), "run", "watch", "--dir", self.dir, "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            for line in watcher.stdout:
+                status = json.loads(line)
+                if status.get("phase") == phase:
+                    return status
+                if time.monotonic() > end:
+                    break
+        finally:
+            watcher.kill()
+            watcher.wait()
+        raise AssertionError(f"the run was not {phase} within {seconds} s")
+
     def text(self):
         self.output.flush()
         with open(self.output_path, encoding="utf-8") as source:
@@ -155,10 +224,34 @@ class Cluster:
         os.kill(pid, signal.SIGKILL)
         return pid
 
+    def wipe(self, name):
+        """Removes what a dead peer has on disk, but not its config."""
+        folder = self.process_of(name)["dir"]
+        for entry in os.listdir(folder):
+            path = os.path.join(folder, entry)
+            if os.path.isdir(path):
+                shutil.rmtree(path)
+            elif entry not in ("config.toml", "log.txt"):
+                os.remove(path)
+
+    def bytes_under(self, name, folder):
+        total = 0
+        top = os.path.join(self.process_of(name)["dir"], folder)
+        for place, _, files in os.walk(top):
+            for file in files:
+                try:
+                    total += os.path.getsize(os.path.join(place, file))
+                except FileNotFoundError:
+                    pass
+        return total
+
+    def signal(self, name, number):
+        os.kill(self.pid_of(name), number)
+
     def restart(self, name):
         """With the command that peers.json names, as a user would."""
         command = self.process_of(name)["command"]
-        with open(os.path.join(self.top, name + ".restart.txt"), "w", encoding="utf-8") as log:
+        with open(os.path.join(self.top, name + ".restart.txt"), "a", encoding="utf-8") as log:
             process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], stdout=log,
                                        stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         self.restarted.append(process)

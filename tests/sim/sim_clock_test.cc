@@ -47,6 +47,19 @@ TEST(SimClock, ATimerNeverFiresEarlyByItsOwnClock) {
   }
 }
 
+// Would break: what must never come would come at once, or would end the time of the whole world.
+TEST(SimClock, AnEndlessDelayNeverEnds) {
+  SimWorld world(4);
+  Env env = world.AddProcess("p").env();
+  int ran = 0;
+  world.SetMonotonicDrift("p", 500);
+  env.executor.RunAfter(absl::InfiniteDuration(), [&] { ++ran; });
+  world.At(absl::InfiniteDuration(), [&] { ++ran; });
+  world.RunFor(absl::Hours(24));
+  EXPECT_EQ(ran, 0);
+  EXPECT_EQ(world.now(), absl::Hours(24));
+}
+
 // Would break: a drift would not drift, or would make time jump.
 TEST(SimClock, AMonotonicClockGainsOrLosesWithoutAJump) {
   SimWorld world(3);

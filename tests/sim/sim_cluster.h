@@ -36,12 +36,15 @@ class SimCluster {
   // What the coordinator has made durable.
   const StoredRun& stored() const { return store_->run; }
   uint64_t version() const { return stored().headers.size(); }
+  // As if the coordinator's folder came back from a backup, while it is down.
+  void RestoreStore(const StoredRun& older) { store_->run = older; }
   bool RunToVersion(uint64_t wanted, absl::Duration limit = absl::Minutes(10));
 
   // All peers have ended well: the run is sealed.
   bool RunToSeal(absl::Duration limit = absl::Minutes(30));
   const std::map<std::string, absl::Status>& finished() const { return finished_; }
 
+  void FlipThetaBit(const std::string& peer) { trainers_[peer]->FlipThetaBit(7, 3); }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
 
   // The replayed log on a peer's disk.

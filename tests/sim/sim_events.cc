@@ -72,11 +72,11 @@ Task SimEventQueue::Take(uint32_t slot) {
 SimEventQueue::Id SimEventQueue::Schedule(absl::Duration delay, Owner owner, Task task) {
   ++orders_;
   int64_t wait = std::max<int64_t>(0, absl::ToInt64Nanoseconds(delay));
-  // Up, never down: whoever waits for an instant must find it reached.
-  if (absl::Nanoseconds(wait) < delay) ++wait;
   if (ended_ || owners_[owner].dropped || wait > kNeverNanoseconds - now_) {
     return ~Id{0};  // of no slot: task is destroyed on return
   }
+  // Up, never down: whoever waits for an instant must find it reached.
+  if (absl::Nanoseconds(wait) < delay) ++wait;
   if (free_.empty()) {
     free_.push_back(static_cast<uint32_t>(slots_.size()));
     slots_.emplace_back();

@@ -176,6 +176,27 @@ TEST(SimProcess, DeathAtAWriteCutsOffAllThatFollows) {
   }
 }
 
+// Would break: what a process posted before it died at its start would still run.
+TEST(SimProcess, DeathAtTheFirstWriteLeavesNothingPosted) {
+  SimWorld world(9);
+  int ran = 0;
+  world.CrashAtWrite("p", 1, Crash::kKeepUnsynced);
+  world.AddProcess("p", [&](Env env) {
+    env.executor.Post([&] { ++ran; });
+    const absl::Status made = env.files.MakeDirectories("/p");
+    const absl::Status listening =
+        env.transport.Listen("p:1", [](const std::string&, std::unique_ptr<Call>) {}).status();
+    EXPECT_EQ(made.ok(), world.process("p").lives() == 2) << made;
+    EXPECT_EQ(listening.ok(), made.ok()) << listening;
+    return std::make_shared<int>();
+  });
+  EXPECT_FALSE(world.process("p").alive());
+  world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(ran, 0);
+  world.Restart("p");
+  EXPECT_TRUE(world.process("p").alive()) << "the death was one";
+}
+
 // Would break: code could go on after a failed fsync, which production never does.
 TEST(SimProcess, AFailedSyncIsTheEnd) {
   WriterWorld test(5);
@@ -196,8 +217,10 @@ TEST(SimProcess, AFailedSyncIsTheEnd) {
 TEST(SimProcess, AKillIsOfOneLifeAlone) {
   WriterWorld test(6);
   test.Add();
-  test.world.OnDeath([&](const std::string& name) { test.world.Restart(name); });
-  test.writer->after_write = [&] { test.world.Kill("p"); };
+  test.writer->after_write = [&] {
+    test.world.Restart("p");
+    test.world.Kill("p");
+  };
   test.world.CrashAtWrite("p", 2, Crash::kDrawn);
   test.world.RunFor(absl::Seconds(3));
   EXPECT_EQ(test.world.process("p").lives(), 2);

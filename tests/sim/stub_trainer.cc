@@ -183,6 +183,13 @@ void StubTrainer::Kill(absl::Duration pause) {
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Configure(); }));
 }
 
+void StubTrainer::FlipThetaBit(uint64_t value, int bit) {
+  CHECK(mapping_ != nullptr && value < settings_.elements);
+  char* byte = static_cast<char*>(mapping_) +
+               (reinterpret_cast<const char*>(theta_ + value) - static_cast<const char*>(mapping_));
+  *byte = static_cast<char>(*byte ^ (1 << bit));
+}
+
 void StubTrainer::Stop(Task done) {
   running_ = false;
   ++life_;

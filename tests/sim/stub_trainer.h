@@ -49,6 +49,9 @@ class StubTrainer final : public Trainer {
   // As SIGKILL to a worker: it is back, without memory, after `pause`.
   void Kill(absl::Duration pause);
 
+  // A fault of the machine's memory: one bit of the replica's theta, which it shares with this.
+  void FlipThetaBit(uint64_t value, int bit);
+
   // Of the steps that begin from now on.
   void SetStep(absl::Duration step) { step_ = step; }
 

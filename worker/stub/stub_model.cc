@@ -18,12 +18,15 @@ uint32_t Spread(uint64_t key) {
   return static_cast<uint32_t>(key >> 32) | 1;
 }
 
-// A hash of two multiplications to a float in [-1, 1). Not a good random number: a cheap one, since
-// it is drawn for every parameter in every round.
+// A hash to a float in [-1, 1). Not a good random number: a cheap one, since it is drawn for every
+// parameter in every round. The product with the index is a sum in a loop, and shifts are what
+// every vector unit has.
 inline float Draw(uint32_t index, uint32_t key) {
-  uint32_t x = (index ^ key) * 0x9e3779b1u;
+  uint32_t x = index * 0x9e3779b1u + key;
   x ^= x >> 15;
-  x *= 0x85ebca77u;
+  x += x << 7;
+  x ^= x >> 11;
+  x += x << 10;
   return static_cast<float>(static_cast<int32_t>(x)) * 0x1p-31f;
 }
 

@@ -62,6 +62,22 @@ TEST_F(LocalLayoutTest, EveryProcessGetsAConfigThatItsDaemonTakes) {
                                       absl::StrCat(dir_, "/peer-2/config.toml")}));
 }
 
+TEST_F(LocalLayoutTest, AProcessesConfigCanBeAdjusted) {
+  // Broken: a benchmark could not put a relay between a peer and the others.
+  const auto adjust = [](const LocalProcess& process, Config* config) {
+    if (process.id == "peer-1") config->peer.advertise = "127.0.0.1:7272";
+  };
+  const absl::StatusOr<LocalLayout> layout =
+      MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld", adjust);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  const auto advertised = [&](const std::string& peer) {
+    return LoadConfig(absl::StrCat(dir_, "/", peer, "/config.toml"), ConfigUse::kPeer)
+        ->peer.advertise;
+  };
+  EXPECT_EQ(advertised("peer-1"), "127.0.0.1:7272");
+  EXPECT_EQ(advertised("peer-2"), "");
+}
+
 TEST_F(LocalLayoutTest, AFolderThatHoldsAnythingIsLeftAlone) {
   // Broken: a second run would overwrite the first one's model.
   std::filesystem::create_directories(dir_);

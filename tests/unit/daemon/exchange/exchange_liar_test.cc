@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/unit/daemon/exchange/liar.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
 namespace atolld {
@@ -12,53 +13,10 @@ namespace {
 
 using Names = std::vector<std::string>;
 
-// A contributor "p3" that speaks the protocol by hand to the reducer p1, and may lie.
-class Liar {
- public:
-  explicit Liar(Swarm& swarm) : swarm_(swarm) {}
-
-  void Open(const v1::Plan& plan, const std::string& name = "p3") {
-    call_ = swarm_.world.process("liar").env().transport.Dial(
-        Swarm::Address("p1"), "/atolld.v1.Exchange/Exchange", absl::InfiniteDuration());
-    call_->Start({[this](Frame) {
-                    ++results;
-                    call_->Read();
-                  },
-                  nullptr, [this](absl::Status status) { closed.push_back(std::move(status)); }});
-    v1::ToReducer message;
-    message.mutable_open()->set_run_id(kRun);
-    message.mutable_open()->set_version(plan.version());
-    message.mutable_open()->set_epoch(plan.epoch());
-    message.mutable_open()->set_contributor(name);
-    call_->Write(Pack(message));
-    call_->Read();
-  }
-  void Send(uint32_t chunk, uint32_t attempt, SharedBytes payload) {
-    v1::ToReducer message;
-    message.mutable_chunk()->set_chunk(chunk);
-    message.mutable_chunk()->set_attempt(attempt);
-    call_->Write(Pack(message, std::move(payload)));
-  }
-
-  int results = 0;
-  std::vector<absl::Status> closed;
-
- private:
-  Swarm& swarm_;
-  std::unique_ptr<Call> call_;
-};
-
 struct Lie {
   std::string what;
   std::function<void(Liar&, const Swarm::Peer&)> tell;
 };
-
-SharedBytes WithNanScale(const SharedBytes& chunk) {
-  std::vector<uint8_t> bytes(chunk.data(), chunk.data() + chunk.size());
-  // Wherever the scales lie, this is not a finite number.
-  std::fill(bytes.begin(), bytes.end(), uint8_t{0xff});
-  return SharedBytes(std::move(bytes));
-}
 
 std::vector<Lie> Lies() {
   return {
@@ -238,6 +196,7 @@ TEST(ExchangeLiar, AReducerThatLiesIsReported) {
           v1::FromReducer message;
           message.mutable_chunk()->set_attempt(1);
           message.mutable_chunk()->set_chunk(first);
+          message.mutable_chunk()->set_revision(1);
           message.mutable_chunk()->set_contributors(std::string(1, '\x03'));
           SharedBytes payload = swarm.peer("p1").contribution->chunks[first];
           if (lie == 0) payload = WithNanScale(payload);

@@ -20,15 +20,56 @@ float FloatOf(uint32_t bits) {
   return value;
 }
 
-std::string SetOf(const ExchangeOutcome& outcome, uint32_t chunk) {
+struct Sets {
+  std::string contributors;
+  std::vector<std::string> partials;
+};
+
+template <typename Record>
+Sets SetsIn(const Record& record) {
+  return {record.contributors(), {record.partials().begin(), record.partials().end()}};
+}
+
+Sets SetsOf(const ExchangeOutcome& outcome, uint32_t chunk) {
   for (const v1::ShardRecord& shard : outcome.shards) {
     if (chunk < shard.first_chunk() || chunk >= shard.first_chunk() + shard.chunks()) continue;
     for (const v1::ChunkRecord& exception : shard.exceptions()) {
-      if (exception.chunk() == chunk) return exception.contributors();
+      if (exception.chunk() == chunk) return SetsIn(exception);
     }
-    return shard.contributors();
+    return SetsIn(shard);
   }
-  return "";
+  return {};
+}
+
+// The oracle's mean: plain loops over decoded values, in the order given.
+struct Weighted {
+  size_t lowest;  // contributor
+  float weight;
+  std::vector<float> values;
+};
+
+std::vector<float> MeanOf(const std::vector<Weighted>& pieces, float* total) {
+  std::vector<float> sum(pieces[0].values.size(), 0.0f);
+  *total = 0;
+  for (const Weighted& piece : pieces) {
+    for (size_t k = 0; k < sum.size(); ++k) sum[k] = sum[k] + piece.weight * piece.values[k];
+    *total = *total + piece.weight;
+  }
+  const float factor = 1.0f / *total;
+  for (float& value : sum) value = value * factor;
+  return sum;
+}
+
+std::vector<uint8_t> Encoded(const Codec& codec, const std::vector<float>& values) {
+  std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
+  bytes.resize(codec.Encode(values, absl::MakeSpan(bytes)).value());
+  return bytes;
+}
+
+std::vector<float> Decoded(const Codec& codec, absl::Span<const uint8_t> bytes, size_t elements) {
+  std::vector<float> values(elements);
+  CHECK_OK(codec.Decode(bytes, absl::MakeSpan(values)));
+  return values;
 }
 
 }  // namespace
@@ -118,6 +159,46 @@ v1::Plan Swarm::Revise(const v1::Plan& plan, const std::string& lost, const std:
   return next;
 }
 
+v1::Plan Swarm::Hold(const v1::Plan& plan, const std::string& lost, const std::string& holder) {
+  v1::Plan next = plan;
+  next.set_revision(plan.revision() + 1);
+  next.add_lost(lost);
+  for (v1::Shard& shard : *next.mutable_shards()) {
+    const std::string& server = shard.holder().empty() ? shard.reducer() : shard.holder();
+    if (server != lost) continue;
+    shard.set_holder(holder);
+    shard.clear_relays();
+  }
+  return next;
+}
+
+std::string Swarm::Bitmap(const v1::Plan& plan, const std::vector<std::string>& members) {
+  std::string bitmap(static_cast<size_t>(plan.contributors_size() + 7) / 8, '\0');
+  for (int i = 0; i < plan.contributors_size(); ++i) {
+    if (std::count(members.begin(), members.end(), plan.contributors(i).peer()) == 0) continue;
+    char& byte = bitmap[static_cast<size_t>(i) / 8];
+    byte = static_cast<char>(static_cast<uint8_t>(byte) | (1u << (i % 8)));
+  }
+  return bitmap;
+}
+
+void Swarm::AddRelay(v1::Plan* plan, int shard, const std::string& relay,
+                     const std::vector<std::string>& members) {
+  v1::Relay* added = plan->mutable_shards(shard)->add_relays();
+  added->set_peer(relay);
+  added->set_members(Bitmap(*plan, members));
+}
+
+uint64_t Swarm::Averaged() {
+  uint64_t averaged = 0;
+  for (const auto& [name, peer] : peers) {
+    if (peer->node != nullptr && peer->node->exchange != nullptr) {
+      averaged += peer->node->exchange->figures().averaged;
+    }
+  }
+  return averaged;
+}
+
 void Swarm::Give(const std::string& name, const v1::Plan& plan) {
   Peer& to = peer(name);
   if (to.node == nullptr) return;
@@ -137,6 +218,9 @@ void Swarm::Give(const std::string& name, const v1::Plan& plan) {
   };
   events.on_reducer_unreachable = [&to](std::string reducer, absl::Status why) {
     to.unreachable.emplace_back(std::move(reducer), std::move(why));
+  };
+  events.on_shards_held = [&to](std::vector<std::pair<uint32_t, uint32_t>> shards) {
+    to.held.insert(to.held.end(), shards.begin(), shards.end());
   };
   events.on_failed = [&to](absl::Status why) { to.failed.push_back(std::move(why)); };
   to.node->exchange =
@@ -168,33 +252,9 @@ void Swarm::CheckOutcomes(const std::vector<std::string>& names, const v1::Plan&
       ASSERT_EQ(other.shards[i].DebugString(), first.shards[i].DebugString()) << name;
     }
   }
-  // The oracle: plain loops over decoded contributions, in the plan's order, by the sets that the
-  // outcome names.
   const std::vector<SharedBytes> chunks = SplitPayload(grid, *codec, first.payload).value();
   for (uint32_t c = 0; c < grid.chunks(); ++c) {
-    const std::string set = SetOf(first, c);
-    const size_t elements = grid.Elements(c);
-    std::vector<float> sum(elements, 0.0f);
-    float total = 0;
-    for (int i = 0; i < plan.contributors_size(); ++i) {
-      const v1::PlanMember& member = plan.contributors(i);
-      if (!Bit(set, static_cast<size_t>(i))) {
-        ASSERT_EQ(std::count(whole.begin(), whole.end(), member.peer()), 0)
-            << member.peer() << " is missing in chunk " << c;
-        continue;
-      }
-      std::vector<float> values(elements);
-      CHECK_OK(codec->Decode(peer(member.peer()).contribution->chunks[c].span(),
-                             absl::MakeSpan(values)));
-      const float weight = FloatOf(member.weight_bits());
-      for (size_t k = 0; k < elements; ++k) sum[k] = sum[k] + weight * values[k];
-      total = total + weight;
-    }
-    const float factor = 1.0f / total;
-    for (float& value : sum) value = value * factor;
-    std::vector<uint8_t> expected(codec->MaxEncodedBytes(elements));
-    expected.resize(codec->Encode(sum, absl::MakeSpan(expected)).value());
-    ASSERT_EQ(chunks[c].span(), absl::MakeConstSpan(expected)) << "chunk " << c;
+    ASSERT_NO_FATAL_FAILURE(CheckChunk(first, plan, c, chunks[c], whole));
   }
   for (size_t i = 0; i < first.shards.size(); ++i) {
     ASSERT_EQ(first.shards[i].reducer(), plan.shards(static_cast<int>(i)).reducer());
@@ -204,6 +264,51 @@ void Swarm::CheckOutcomes(const std::vector<std::string>& names, const v1::Plan&
     }
     ASSERT_EQ(first.shard_digests[i], TreeDigest(SharedBytes(bytes).span()));
   }
+}
+
+// The oracle: pieces are the partial means that the outcome names and the single chunks of all
+// other contributors, in the order of their lowest contributor.
+void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uint32_t chunk,
+                       const SharedBytes& bytes, const std::vector<std::string>& whole) {
+  const Sets sets = SetsOf(outcome, chunk);
+  const size_t elements = grid.Elements(chunk);
+  const auto single = [&](size_t i) {
+    const v1::PlanMember& member = plan.contributors(static_cast<int>(i));
+    const SharedBytes& own = peer(member.peer()).contribution->chunks[chunk];
+    return Weighted{i, FloatOf(member.weight_bits()), Decoded(*codec, own.span(), elements)};
+  };
+  std::vector<Weighted> pieces;
+  std::vector<int> times(static_cast<size_t>(plan.contributors_size()), 0);
+  for (const std::string& partial : sets.partials) {
+    std::vector<Weighted> members;
+    for (size_t i = 0; i < times.size(); ++i) {
+      if (!Bit(partial, i)) continue;
+      members.push_back(single(i));
+      ++times[i];
+      ASSERT_TRUE(Bit(sets.contributors, i)) << "chunk " << chunk;
+    }
+    ASSERT_FALSE(members.empty());
+    Weighted piece{members[0].lowest, 0, {}};
+    const std::vector<float> mean = MeanOf(members, &piece.weight);
+    piece.values = Decoded(*codec, Encoded(*codec, mean), elements);
+    pieces.push_back(std::move(piece));
+  }
+  for (size_t i = 0; i < times.size(); ++i) {
+    ASSERT_LE(times[i], 1) << "chunk " << chunk << " counts a contributor twice";
+    const std::string& name = plan.contributors(static_cast<int>(i)).peer();
+    if (!Bit(sets.contributors, i)) {
+      ASSERT_EQ(std::count(whole.begin(), whole.end(), name), 0)
+          << name << " is missing in chunk " << chunk;
+    } else if (times[i] == 0) {
+      pieces.push_back(single(i));
+    }
+  }
+  std::sort(pieces.begin(), pieces.end(),
+            [](const Weighted& a, const Weighted& b) { return a.lowest < b.lowest; });
+  float total = 0;
+  ASSERT_FALSE(pieces.empty());
+  const std::vector<uint8_t> expected = Encoded(*codec, MeanOf(pieces, &total));
+  ASSERT_EQ(bytes.span(), absl::MakeConstSpan(expected)) << "chunk " << chunk;
 }
 
 }  // namespace atolld

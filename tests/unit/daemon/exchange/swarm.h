@@ -44,6 +44,7 @@ class Swarm {
     std::map<uint32_t, ExchangeOutcome> outcomes;  // by revision
     std::vector<std::pair<std::string, absl::Status>> unreachable;
     std::vector<absl::Status> failed;
+    std::vector<std::pair<uint32_t, uint32_t>> held;  // shards with their attempts, as told
   };
 
   explicit Swarm(const SwarmSettings& settings);
@@ -59,17 +60,29 @@ class Swarm {
                     const std::vector<std::string>& reducers) const;
   // The next revision: `lost` is gone, its shards go to `heir` under attempt + 1.
   static v1::Plan Revise(const v1::Plan& plan, const std::string& lost, const std::string& heir);
+  // The next revision: `lost` is gone, and its shards are given out by `holder`.
+  static v1::Plan Hold(const v1::Plan& plan, const std::string& lost, const std::string& holder);
+  // In this shard of the plan, `relay` averages for `members`, itself one of them.
+  static void AddRelay(v1::Plan* plan, int shard, const std::string& relay,
+                       const std::vector<std::string>& members);
+  static std::string Bitmap(const v1::Plan& plan, const std::vector<std::string>& members);
 
   // Gives the plan to a peer: its first one, or an update. Nothing if it is dead.
   void Give(const std::string& name, const v1::Plan& plan);
   void Kill(const std::string& name);
   bool Complete(const std::vector<std::string>& names, uint32_t revision);
 
+  // What has been averaged, by peers that live, summed.
+  uint64_t Averaged();
+
   // Fails the test unless all of these have the same outcome for the plan's revision, it is what an
-  // independent computation makes of the contributions, and all contributors of `whole` are in
-  // every chunk's mean.
+  // independent computation makes of the contributions and of the sets that it names, and all
+  // contributors of `whole` are in every chunk's mean.
   void CheckOutcomes(const std::vector<std::string>& names, const v1::Plan& plan,
                      const std::vector<std::string>& whole);
+
+  void CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uint32_t chunk,
+                  const SharedBytes& bytes, const std::vector<std::string>& whole);
 
   const SwarmSettings settings;
   const ChunkGrid grid;

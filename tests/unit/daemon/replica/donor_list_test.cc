@@ -10,11 +10,11 @@ using Why = DonorList::Why;
 TEST(DonorList, TurnsToTheNextAndSaysWhyNobodyIsLeft) {
   // Broken: a fetch would ask a dead donor for ever, or give up while a good one is left.
   DonorList donors({"a", "b"});
-  EXPECT_EQ(donors.current(), "a");
-  donors.Leave(Why::kFailed, absl::UnavailableError("refused"));
-  EXPECT_EQ(donors.current(), "b");
-  donors.Leave(Why::kLacksIt, absl::NotFoundError("dropped"));
-  EXPECT_FALSE(donors.any());
+  EXPECT_EQ(donors.Take(), "a");
+  donors.Leave("a", Why::kFailed, absl::UnavailableError("refused"));
+  EXPECT_EQ(donors.Take(), "b");
+  donors.Leave("b", Why::kLacksIt, absl::NotFoundError("dropped"));
+  EXPECT_EQ(donors.Take(), std::nullopt);
   EXPECT_TRUE(absl::IsUnavailable(donors.Verdict())) << donors.Verdict();
   EXPECT_NE(donors.Verdict().message().find("donor a: refused"), std::string::npos);
 }
@@ -22,8 +22,10 @@ TEST(DonorList, TurnsToTheNextAndSaysWhyNobodyIsLeft) {
 TEST(DonorList, SaysNotFoundOnlyIfEveryDonorLacksIt) {
   // Broken: a replica would take a whole snapshot because one donor was busy.
   DonorList donors({"a", "b"});
-  donors.Leave(Why::kLacksIt, absl::NotFoundError("dropped"));
-  donors.Leave(Why::kLacksIt, absl::NotFoundError("dropped"));
+  for (const char* name : {"a", "b"}) {
+    EXPECT_EQ(donors.Take(), name);
+    donors.Leave(name, Why::kLacksIt, absl::NotFoundError("dropped"));
+  }
   EXPECT_TRUE(absl::IsNotFound(donors.Verdict()));
   EXPECT_TRUE(absl::IsUnavailable(DonorList({}).Verdict()));
 }
@@ -31,16 +33,41 @@ TEST(DonorList, SaysNotFoundOnlyIfEveryDonorLacksIt) {
 TEST(DonorList, ForgivesFailuresAfterProgressButNeverLies) {
   // Broken: a long fetch over flapping links would run out of donors; a liar would be asked again.
   DonorList donors({"a", "b", "c"});
-  donors.Leave(Why::kFailed, absl::UnavailableError("x"));
-  donors.Leave(Why::kLied, absl::InvalidArgumentError("x"));
-  EXPECT_EQ(donors.current(), "c");
+  EXPECT_EQ(donors.Take(), "a");
+  EXPECT_EQ(donors.Take(), "b");
+  EXPECT_EQ(donors.Take(), "c");
+  EXPECT_EQ(donors.Take(), std::nullopt);
+  donors.Leave("a", Why::kFailed, absl::UnavailableError("x"));
+  donors.Leave("b", Why::kLied, absl::InvalidArgumentError("x"));
+  EXPECT_EQ(donors.Take(), std::nullopt);
   donors.Progressed();
-  donors.Leave(Why::kFailed, absl::UnavailableError("x"));
-  EXPECT_EQ(donors.current(), "a");
-  donors.Leave(Why::kFailed, absl::UnavailableError("x"));
-  EXPECT_FALSE(donors.any());
+  EXPECT_EQ(donors.Take(), std::nullopt) << "dialled again at each block while another gives";
+  for (int i = 0; i < 1000; ++i) donors.Progressed();
+  EXPECT_EQ(donors.Take(), "a");
+  donors.Leave("a", Why::kFailed, absl::UnavailableError("x"));
+  donors.Leave("c", Why::kFailed, absl::UnavailableError("x"));
+  EXPECT_EQ(donors.Take(), std::nullopt) << "nobody has given anything since";
   donors.AskAgain();
-  EXPECT_EQ(donors.current(), "a");
+  EXPECT_EQ(donors.Take(), "a");
+  EXPECT_EQ(donors.Take(), "c");
+  EXPECT_EQ(donors.Take(), std::nullopt);
+}
+
+TEST(DonorList, TakesInWhoComesAndForgetsWhoGoes) {
+  // Broken: a joiner could not use the donors that joined meanwhile, or would dial the dead; a liar
+  // could come back under a new roster.
+  DonorList donors({"a", "liar"});
+  EXPECT_EQ(donors.Take(), "a");
+  EXPECT_EQ(donors.Take(), "liar");
+  donors.Leave("liar", Why::kLied, absl::InvalidArgumentError("x"));
+  donors.Set({"b"});
+  EXPECT_EQ(donors.asked(), 1u);
+  EXPECT_EQ(donors.Take(), "b");
+  donors.Release("a");
+  EXPECT_EQ(donors.Take(), std::nullopt);
+  donors.Set({"a", "b", "liar"});
+  EXPECT_EQ(donors.Take(), "a");
+  EXPECT_EQ(donors.Take(), std::nullopt);
 }
 
 }  // namespace

@@ -1,0 +1,43 @@
+// What a ReplicaKeeper remembers while it fetches what is missing, and while it repairs a replica.
+// Loop thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "atoll/v1/run.pb.h"
+#include "daemon/env.h"
+#include "daemon/peer/sync_choice.h"
+#include "daemon/replica/digest.h"
+#include "daemon/replica/transfer.h"
+
+namespace atolld {
+
+struct KeeperSync {
+  uint64_t newest = 0;  // newest version known to be committed
+  // Committed headers to come: the coordinator's, and those that lead back from them.
+  std::map<uint64_t, v1::EntryHeader> announced;
+  std::map<uint64_t, uint64_t> payload_bytes;  // of entries to come, as donors say
+  std::vector<FetchDonor> donors;
+  absl::Duration failure_timeout = absl::Seconds(10);
+  int lacking = 0;  // times in a row that all donors lacked the next entry
+  bool retry_pending = false;
+  Task deferred;  // a fetched entry's commit, while commits are held
+  std::unique_ptr<ChainFetch> chain;
+  std::unique_ptr<EntryFetch> entries;
+  std::unique_ptr<SnapshotFetch> snapshot;
+};
+
+// A replica that drifted: what its state should have been, and how far the repair is.
+struct KeeperRepair {
+  uint64_t version;
+  Digest expected;
+  bool ask_others = false;
+  int fetches = 0;               // snapshots that were fetched for it
+  uint64_t fetched_version = 0;  // of the last of them
+};
+
+}  // namespace atolld

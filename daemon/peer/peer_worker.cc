@@ -1,0 +1,72 @@
+// Peer, the worker: what it says and what it is told.
+#include "absl/strings/str_format.h"
+#include "daemon/peer/peer.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+
+void Peer::OnWorkerConfigured(const v1::WorkerConfigured& configured) {
+  const absl::Status memory = keeper_.NeedMemory(configured.manifest().elements());
+  if (!memory.ok()) return Finish(memory, std::string(memory.message()));
+  worker_ = configured;
+  env_.log.Info(
+      absl::StrFormat("worker on %s: %d parameters, %d training tokens; math: %s, %.0f GFLOP/s",
+                      configured.device(), configured.manifest().elements(),
+                      configured.train_tokens(), configured.math_kernel(), configured.gflops()));
+  v1::DaemonMessage message;
+  v1::MapMemory* map = message.mutable_map_memory();
+  map->set_path(keeper_.memory()->path());
+  map->set_elements(keeper_.memory()->elements());
+  map->set_theta_offset(keeper_.memory()->theta_offset());
+  map->set_update_offset(keeper_.memory()->update_offset());
+  trainer_.Send(message);
+  SendWorkerReady();
+  runner_.OnWorkerReady();
+}
+
+void Peer::SendWorkerReady() {
+  v1::PeerMessage message;
+  v1::WorkerReady* ready = message.mutable_worker_ready();
+  *ready->mutable_manifest() = worker_->manifest();
+  ready->set_data_digest(worker_->data_digest());
+  ready->set_train_tokens(worker_->train_tokens());
+  ready->set_validation_tokens(worker_->validation_tokens());
+  ready->set_device(worker_->device());
+  link_.Send(message);
+}
+
+void Peer::OnWorkerMessage(const v1::WorkerMessage& message) {
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kInitialStateWritten: {
+      if (!making_initial_state_ || !worker_) return;
+      v1::Genesis genesis;
+      *genesis.mutable_spec() = *spec_;
+      genesis.mutable_spec()->mutable_data()->set_digest(worker_->data_digest());
+      *genesis.mutable_manifest() = worker_->manifest();
+      return keeper_.Create(std::move(genesis));
+    }
+    case v1::WorkerMessage::kBoundary:
+      return runner_.OnBoundary(message.boundary());
+    case v1::WorkerMessage::kProgress:
+      return runner_.OnProgress(message.progress());
+    case v1::WorkerMessage::kEvaluated:
+      return runner_.OnEvaluated(message.evaluated());
+    default:
+      return;
+  }
+}
+
+void Peer::OnWorkerLost(const absl::Status& why) {
+  worker_.reset();
+  making_initial_state_ = false;
+  SendWorkerLost(std::string(why.message()));
+  runner_.OnWorkerLost();
+}
+
+void Peer::SendWorkerLost(const std::string& reason) {
+  v1::PeerMessage message;
+  message.mutable_worker_lost()->set_reason(reason);
+  link_.Send(message);
+}
+
+}  // namespace atolld

@@ -1,0 +1,165 @@
+"""Would fail if deaths at the worst moments, joins or pauses lost a round or split the replicas.
+
+The workers only let time pass (model "stub"); everything else is what users run.
+"""
+
+import re
+import signal
+import unittest
+
+from cluster import Cluster, equal_digests, wait_for
+
+# A vector for whose exchange two cores need some tenths of a second: long enough to be hit.
+LARGE = {"parameters": 16_000_000, "chunk_elements": 65536}
+
+
+def wait_line(cluster, name, pattern, after=0, seconds=90):
+    """The first line of the log, beyond `after` bytes, that matches."""
+    def look():
+        return re.search(pattern, cluster.log(name)[after:])
+    return wait_for(f"{name} says {pattern!r}", look, seconds)
+
+
+def wait_exchange(cluster, name):
+    """Returns when the peer has just begun an exchange."""
+    after = len(cluster.log(name))
+    wait_line(cluster, name, r"round \d+: exchange begins", after)
+
+
+class DeathsTest(unittest.TestCase):
+
+    def test_reducer_killed_in_mid_exchange(self):
+        with Cluster(rounds=12, peers=4, quorum=3, steps=20, stub=LARGE) as cluster:
+            cluster.wait_version(2)
+            wait_exchange(cluster, "peer-2")
+            before = cluster.version()
+            cluster.kill("peer-2")
+            # That round is not given up: the next version comes without a new epoch.
+            cluster.wait_version(before + 2)
+            self.assertEqual(1, int(cluster.status()["epoch"]))
+            cluster.restart("peer-2")
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+            self.assertIn("peer peer-2 died", cluster.log("coordinator"))
+
+    def test_two_of_six_killed_together(self):
+        with Cluster(rounds=14, peers=6, quorum=4, steps=20, stub=LARGE) as cluster:
+            cluster.wait_version(2)
+            wait_exchange(cluster, "peer-3")
+            before = cluster.version()
+            cluster.kill("peer-3")
+            cluster.kill("peer-5")
+            cluster.wait_version(before + 2)
+            cluster.restart("peer-3")
+            cluster.restart("peer-5")
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+
+    def test_below_the_quorum_the_run_waits_and_says_so(self):
+        with Cluster(rounds=30, peers=3, quorum=2, steps=20, stub={}) as cluster:
+            cluster.wait_version(2)
+            cluster.kill("peer-2")
+            cluster.kill("peer-3")
+            status = wait_for("the run waits", lambda: (cluster.status() or {}).get(
+                "reason", "").startswith("1 of 2 peers is here") and cluster.status())
+            self.assertEqual("waiting", status["phase"])
+            before = cluster.version()
+            cluster.restart("peer-2")
+            cluster.wait_version(before + 2)
+            cluster.restart("peer-3")
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+
+    def test_coordinator_killed_in_training_and_exchange(self):
+        with Cluster(rounds=14, peers=3, quorum=2, steps=20, stub=LARGE) as cluster:
+            for phase in ["training", "exchanging"]:
+                cluster.wait_version(cluster.version() + 1)
+                if phase == "exchanging":
+                    wait_exchange(cluster, "peer-1")
+                else:
+                    cluster.wait_phase(phase)
+                announced = cluster.version()
+                cluster.kill("coordinator")
+                cluster.restart("coordinator")
+                cluster.wait_version(announced)
+                cluster.wait_version(announced + 2)
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+
+    def test_coordinator_killed_before_the_first_round_in_an_evaluation_and_at_the_end(self):
+        with Cluster(rounds=2, peers=3, quorum=2, steps=20, evaluation_tokens=400_000) as cluster:
+            wait_for("a coordinator", cluster.status)
+            cluster.kill("coordinator")
+            cluster.restart("coordinator")
+            cluster.wait_version(1)
+            wait_for("the last version", lambda: cluster.version() == 2)
+            self.assertEqual("evaluating", cluster.wait_phase("evaluating")["phase"])
+            cluster.kill("coordinator")
+            cluster.restart("coordinator")
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+            self.assertEqual(2, report["rounds"])
+
+
+class JoinsTest(unittest.TestCase):
+
+    def test_joiner_whose_donors_die_goes_on_with_the_others(self):
+        stub = {"parameters": 6_000_000, "chunk_elements": 65536, "snapshot_every": 2,
+                "donate": 4_000_000}
+        with Cluster(rounds=60, peers=4, quorum=2, steps=20, stub=stub) as cluster:
+            cluster.wait_version(5)
+            cluster.kill("peer-4")
+            cluster.wipe("peer-4")
+            cluster.restart("peer-4")
+            # Killed when the first blocks are there: 48 MB at 4 MB/s from each donor.
+            wait_for("a snapshot that is partly there",
+                     lambda: cluster.bytes_under("peer-4", "fetch") > 4_000_000)
+            cluster.kill("peer-1")
+            wait_for("peer-4 has a state", lambda: int(
+                (cluster.peer("peer-4") or {"member": {}})["member"].get("version", 0)) > 0)
+            cluster.restart("peer-1")
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+            self.assertIn("snapshot: leaving donor", cluster.all_logs("peer-4"))
+
+    def test_rejoiner_that_missed_five_rounds_fetches_less_than_a_snapshot(self):
+        stub = {"parameters": 2_000_000, "chunk_elements": 65536, "snapshot_every": 50}
+        with Cluster(rounds=40, peers=3, quorum=2, steps=20, stub=stub) as cluster:
+            cluster.wait_version(3)
+            cluster.kill("peer-3")
+            cluster.wait_version(cluster.version() + 5)
+            cluster.restart("peer-3")
+            pattern = r"fetched entries (\d+) to (\d+): ([\d.]+ \w+) instead of a snapshot of ([\d.]+ \w+)"
+            found = wait_for("what it fetched",
+                             lambda: re.search(pattern, cluster.all_logs("peer-3")))
+            print(f"a rejoiner that missed {int(found[2]) - int(found[1]) + 1} rounds received "
+                  f"{found[3]}; a snapshot has {found[4]}")
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+            self.assertGreaterEqual(int(found[2]) - int(found[1]), 4)
+            self.assertNotIn("fetching a snapshot", cluster.all_logs("peer-3"))
+
+
+class PausesTest(unittest.TestCase):
+
+    def test_stopped_for_twice_the_timeout_it_resyncs(self):
+        stub = {"failure_timeout": "2s"}
+        with Cluster(rounds=60, peers=3, quorum=2, steps=20, stub=stub) as cluster:
+            cluster.wait_version(3)
+            cluster.signal("peer-2", signal.SIGSTOP)
+            before = cluster.version()
+            wait_for("peer-2 is dead", lambda: (
+                cluster.peer("peer-2") or {"member": {}})["member"].get("state") == "dead")
+            cluster.wait_version(before + 4)  # at least twice the time-out's rounds
+            contributed = int(cluster.peer("peer-2")["rounds_contributed"])
+            cluster.signal("peer-2", signal.SIGCONT)
+            wait_for("peer-2 contributes again", lambda: int(
+                (cluster.peer("peer-2") or {}).get("rounds_contributed", 0)) > contributed)
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+            # Waking up it blames nobody.
+            self.assertNotIn("cannot be reached", cluster.all_logs("peer-2"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

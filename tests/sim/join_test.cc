@@ -1,0 +1,116 @@
+// Joins, returns and repairs in whole simulated runs.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "daemon/replica/layout.h"
+#include "tests/sim/sim_cluster.h"
+
+namespace atolld {
+namespace {
+
+void ExpectSealedEqual(SimCluster& cluster, int peers, uint64_t rounds) {
+  std::set<std::string> digests;
+  for (int i = 1; i <= peers; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    const absl::StatusOr<VerifyReport> report = cluster.Verify(name);
+    ASSERT_TRUE(report.ok()) << name << ": " << report.status();
+    EXPECT_EQ(report->version, rounds) << name;
+    EXPECT_TRUE(report->sealed) << name;
+    digests.insert(ToHex(report->state_digest));
+  }
+  EXPECT_EQ(digests.size(), 1u);
+}
+
+SimClusterSettings Rounds(uint64_t rounds) {
+  SimClusterSettings settings;
+  settings.rounds = rounds;
+  return settings;
+}
+
+// If this failed, a peer that slept a few rounds would fetch a whole snapshot, eight bytes a
+// parameter instead of one a round.
+TEST(SimJoinTest, RejoinerFetchesTheEntriesThatItMissed) {
+  SimCluster cluster(11, Rounds(14));
+  ASSERT_TRUE(cluster.RunToVersion(3)) << cluster.world().LogText();
+  cluster.world().Kill("p3");
+  const size_t snapshots = cluster.world().LogCount("fetched the snapshot");
+  ASSERT_TRUE(cluster.RunToVersion(7)) << cluster.world().LogText();
+  cluster.world().Restart("p3");
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 14);
+  EXPECT_GE(cluster.world().LogCount("instead of a snapshot of"), 1u) << cluster.world().LogText();
+  EXPECT_EQ(cluster.world().LogCount("fetched the snapshot"), snapshots)
+      << cluster.world().LogText();
+}
+
+// If this failed, a peer whose entries are gone everywhere could not come back.
+TEST(SimJoinTest, LongSleeperTakesASnapshot) {
+  SimCluster cluster(12, Rounds(24));
+  ASSERT_TRUE(cluster.RunToVersion(2)) << cluster.world().LogText();
+  cluster.world().Kill("p3");
+  const size_t snapshots = cluster.world().LogCount("fetched the snapshot");
+  ASSERT_TRUE(cluster.RunToVersion(18)) << cluster.world().LogText();
+  cluster.world().Restart("p3");
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 24);
+  EXPECT_EQ(cluster.world().LogCount("fetched the snapshot"), snapshots + 1)
+      << cluster.world().LogText();
+}
+
+// If this failed, one flipped bit in a peer's memory would end it, or split the replicas.
+TEST(SimJoinTest, DriftInMemoryIsRepairedFromTheOwnDisk) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    SimCluster cluster(seed, Rounds(12));
+    ASSERT_TRUE(cluster.RunToVersion(3)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(60 * static_cast<int64_t>(seed)));
+    cluster.FlipThetaBit("p2");
+    ASSERT_TRUE(cluster.RunToSeal()) << "seed " << seed << "\n" << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 12);
+    EXPECT_GE(cluster.world().LogCount("has drifted"), 1u) << cluster.world().LogText();
+    EXPECT_GE(cluster.world().LogCount("repaired from the own snapshot and log"), 1u)
+        << cluster.world().LogText();
+  }
+}
+
+// If this failed, a peer whose memory and disk are both spoiled would end, though others hold every
+// block.
+TEST(SimJoinTest, DriftWithASpoiledDiskIsRepairedFromOthers) {
+  for (uint64_t seed = 0; seed < 8; ++seed) {
+    SimCluster cluster(seed, Rounds(14));
+    ASSERT_TRUE(cluster.RunToVersion(6)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(60 * static_cast<int64_t>(seed)));
+    SimDisk& disk = cluster.world().process("p2").disk();
+    SimFiles files(disk);
+    const std::vector<uint64_t> versions = ListSnapshots(files, "/p2").value();
+    for (const uint64_t version : versions) {
+      ASSERT_TRUE(disk.FlipBit(SnapshotPath("/p2", version), 9000, 4));
+    }
+    cluster.FlipThetaBit("p2");
+    ASSERT_TRUE(cluster.RunToSeal()) << "seed " << seed << "\n" << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 14);
+    EXPECT_GE(cluster.world().LogCount("repaired from the blocks of others"), 1u)
+        << cluster.world().LogText();
+  }
+}
+
+// If this failed, a restart would lose the residual although it was settled and saved.
+TEST(SimJoinTest, TheResidualSurvivesARestart) {
+  SimClusterSettings settings = Rounds(10);
+  settings.error_feedback = true;
+  SimCluster cluster(13, settings);
+  ASSERT_TRUE(cluster.RunToVersion(3)) << cluster.world().LogText();
+  cluster.world().RunFor(absl::Milliseconds(200));
+  cluster.world().Kill("p2");
+  cluster.world().RunFor(absl::Milliseconds(10));
+  cluster.world().Restart("p2");
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+  EXPECT_EQ(cluster.world().LogCount("the residual was found on disk"), 1u)
+      << cluster.world().LogText();
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,39 @@
+#include "tests/unit/daemon/exchange/liar.h"
+
+#include <utility>
+
+namespace atolld {
+
+void Liar::Open(const v1::Plan& plan, const std::string& name, const std::string& to) {
+  call_ = swarm_.world.process("liar").env().transport.Dial(
+      Swarm::Address(to), "/atolld.v1.Exchange/Exchange", absl::InfiniteDuration());
+  call_->Start({[this](Frame) {
+                  ++results;
+                  call_->Read();
+                },
+                nullptr, [this](absl::Status status) { closed.push_back(std::move(status)); }});
+  v1::ToReducer message;
+  message.mutable_open()->set_run_id(kRun);
+  message.mutable_open()->set_version(plan.version());
+  message.mutable_open()->set_epoch(plan.epoch());
+  message.mutable_open()->set_contributor(name);
+  call_->Write(Pack(message));
+  call_->Read();
+}
+
+void Liar::Send(uint32_t chunk, uint32_t attempt, SharedBytes payload,
+                const std::string& contributors, uint32_t revision) {
+  v1::ToReducer message;
+  message.mutable_chunk()->set_chunk(chunk);
+  message.mutable_chunk()->set_attempt(attempt);
+  message.mutable_chunk()->set_contributors(contributors);
+  message.mutable_chunk()->set_revision(revision);
+  call_->Write(Pack(message, std::move(payload)));
+}
+
+SharedBytes WithNanScale(const SharedBytes& chunk) {
+  // Wherever the scales lie, this is not a finite number.
+  return SharedBytes(std::vector<uint8_t>(chunk.size(), uint8_t{0xff}));
+}
+
+}  // namespace atolld

@@ -1,0 +1,59 @@
+// Regions: a swarm of five in two regions, and a plan with relays, for tests of trees.
+//
+// Two regions with fast links inside and slow ones between: p1, p2, p3 and p4, p5. p1 and p4
+// reduce; in p1's shard p4 relays for its region, in p4's shard p2 for the other.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/unit/daemon/exchange/swarm.h"
+
+namespace atolld {
+
+struct Regions {
+  using Names = std::vector<std::string>;
+
+  explicit Regions(uint64_t seed, bool zstd = false, const std::string& codec = "int8")
+      : swarm(Settings(seed, zstd, codec)) {
+    for (const std::string& name : names) swarm.Add(name);
+    SimLinkSettings slow;
+    slow.bytes_per_second = 60e3;
+    slow.latency = absl::Milliseconds(20);
+    for (const std::string& near : west) {
+      for (const std::string& far : east) swarm.world.network().SetLink(near, far, slow);
+    }
+    plan = swarm.MakePlan(names, {"p1", "p4"});
+    Swarm::AddRelay(&plan, 0, "p4", east);
+    Swarm::AddRelay(&plan, 1, "p2", west);
+  }
+  static SwarmSettings Settings(uint64_t seed, bool zstd, const std::string& codec) {
+    SwarmSettings settings;
+    settings.seed = seed;
+    settings.zstd = zstd;
+    settings.codec = codec;
+    return settings;
+  }
+  void GiveAll(const v1::Plan& given) {
+    for (const std::string& name : names) swarm.Give(name, given);
+  }
+  bool Finish(const Names& who, uint32_t revision) {
+    return swarm.world.RunUntil([&] { return swarm.Complete(who, revision); }, absl::Seconds(30));
+  }
+  Names Without(const std::string& dead) const {
+    Names rest;
+    for (const std::string& name : names) {
+      if (name != dead) rest.push_back(name);
+    }
+    return rest;
+  }
+
+  const Names west = {"p1", "p2", "p3"};
+  const Names east = {"p4", "p5"};
+  const Names names = {"p1", "p2", "p3", "p4", "p5"};
+  Swarm swarm;
+  v1::Plan plan;
+};
+
+}  // namespace atolld

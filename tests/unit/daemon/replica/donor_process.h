@@ -1,0 +1,57 @@
+// A process of a test that gives from its disk, honestly or not.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "daemon/env.h"
+#include "daemon/replica/transfer.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+
+// Passes a donor's frames on, changed as a test likes; no value: the frame is swallowed.
+using Tamper = std::function<std::optional<Frame>(Frame)>;
+
+class TamperCall final : public Call {
+ public:
+  TamperCall(std::unique_ptr<Call> inner, Tamper tamper)
+      : inner_(std::move(inner)), tamper_(std::move(tamper)) {}
+  void Start(Events events) override { inner_->Start(std::move(events)); }
+  void Read() override { inner_->Read(); }
+  void Write(Frame frame) override {
+    if (std::optional<Frame> changed = tamper_(std::move(frame)))
+      inner_->Write(*std::move(changed));
+  }
+  size_t unsent_bytes() const override { return inner_->unsent_bytes(); }
+  void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
+  uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
+  std::string remote() const override { return inner_->remote(); }
+
+ private:
+  const std::unique_ptr<Call> inner_;
+  const Tamper tamper_;
+};
+
+// A process that gives from "/r" and listens at "NAME:1".
+struct DonorProcess {
+  DonorProcess(Env env, const std::string& name, Tamper tamper, DonorSettings settings)
+      : donor(env, "/r", "test-run", settings) {
+    auto listening = env.transport.Listen(
+        name + ":1", [this, tamper](const std::string& method, std::unique_ptr<Call> call) {
+          if (tamper != nullptr) call = std::make_unique<TamperCall>(std::move(call), tamper);
+          ++calls;
+          donor.Accept(method, std::move(call));
+        });
+    CHECK_OK(listening.status());
+    listener = *std::move(listening);
+  }
+  Donor donor;
+  int calls = 0;
+  std::unique_ptr<Listener> listener;
+};
+
+}  // namespace atolld
