@@ -237,10 +237,11 @@ void Invariants::OnCommit(const v1::EntryHeader& header) {
 
 void Invariants::OnDurable(const RunUpdate& update) {
   // The attempt was given up, or has come to its end; there may be nobody left to be told.
-  if (update.epoch || update.header) plan_ends_ = absl::InfiniteDuration();
-  if (update.header) {
-    durable_ = update.header->version();
-    CheckQuorum(*update.header);
+  if (update.epoch || !update.headers.empty()) plan_ends_ = absl::InfiniteDuration();
+  for (const v1::EntryHeader& header : update.headers) {
+    durable_ = header.version();
+    // What was announced before comes from the peers' logs: it was voted for once.
+    if (header.version() > announced_) CheckQuorum(header);
   }
   for (const MemberRecord& member : update.members) {
     CheckRemoval(member);
