@@ -240,7 +240,8 @@ void Invariants::OnDurable(const RunUpdate& update) {
   if (update.epoch || !update.headers.empty()) plan_ends_ = absl::InfiniteDuration();
   for (const v1::EntryHeader& header : update.headers) {
     durable_ = header.version();
-    CheckQuorum(header);
+    // What was announced before comes from the peers' logs: it was voted for once.
+    if (header.version() > announced_) CheckQuorum(header);
   }
   for (const MemberRecord& member : update.members) {
     CheckRemoval(member);
