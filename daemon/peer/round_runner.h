@@ -95,6 +95,7 @@ class RoundRunner {
   void SendVote();
   void OnReducerUnreachable(const std::string& reducer, const absl::Status& why);
   void SettleUpdate(const v1::EntryHeader& header);
+  void Rebase(uint64_t version);
   void SettleResidual(const v1::EntryHeader& header, int position);
   void KeepResidual();
   void EndExchange();

@@ -38,7 +38,10 @@ void RoundRunner::OnOpened() {
     // Nobody can tell whether an entry between has taken what this peer had sent: offered again, it
     // would count twice.
     const bool told = update_.has_value();
-    if (training_) age_ += static_cast<uint32_t>(keeper_.version() - settled_version_);
+    if (training_) {
+      age_ += static_cast<uint32_t>(keeper_.version() - settled_version_);
+      Rebase(keeper_.version());
+    }
     update_.reset();
     residual_ = nullptr;
     settled_version_ = keeper_.version();
@@ -70,12 +73,17 @@ void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
   if (training_ && assigned_->version() <= header.version()) {
     ++age_;
     if (Planted(PlantedBug::kStragglerNotRebased)) return GoOn();
-    v1::DaemonMessage message;
-    message.mutable_rebase()->set_version(header.version());
-    trainer_.Send(message);
+    Rebase(header.version());
   }
   GoOn();
   CheckIdle();
+}
+
+// The worker's base moves with theta, however theta has moved.
+void RoundRunner::Rebase(uint64_t version) {
+  v1::DaemonMessage message;
+  message.mutable_rebase()->set_version(version);
+  trainer_.Send(message);
 }
 
 // What the header says of this peer's update: included, or left for a later entry.

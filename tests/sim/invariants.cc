@@ -236,10 +236,12 @@ void Invariants::OnCommit(const v1::EntryHeader& header) {
 }
 
 void Invariants::OnDurable(const RunUpdate& update) {
-  if (update.epoch) plan_ends_ = absl::InfiniteDuration();  // the attempt was given up
-  if (update.header) {
-    durable_ = update.header->version();
-    CheckQuorum(*update.header);
+  // The attempt was given up, or has come to its end; there may be nobody left to be told.
+  if (update.epoch || !update.headers.empty()) plan_ends_ = absl::InfiniteDuration();
+  for (const v1::EntryHeader& header : update.headers) {
+    durable_ = header.version();
+    // What was announced before comes from the peers' logs: it was voted for once.
+    if (header.version() > announced_) CheckQuorum(header);
   }
   for (const MemberRecord& member : update.members) {
     CheckRemoval(member);

@@ -93,9 +93,9 @@ TEST_F(InvariantsTest, VersionThatFalls) {
 TEST_F(InvariantsTest, CommitWithoutTheQuorum) {
   Vote();
   RunUpdate update;
-  update.header.emplace();
-  update.header->set_version(1);
-  update.header->set_payload_digest(std::string(32, 'x'));
+  update.headers.emplace_back();
+  update.headers[0].set_version(1);
+  update.headers[0].set_payload_digest(std::string(32, 'x'));
   invariants_.OnDurable(update);
   EXPECT_EQ(Violated(), 7);
 }

@@ -39,6 +39,7 @@ struct Totals {
   uint64_t rounds = 0;
   uint64_t counted = 0;  // had at least half of their faults land
   uint64_t judged = 0;
+  uint64_t left_behind = 0;  // peers
   uint64_t twice = 0;
   std::array<uint64_t, kFaultKinds> planned{};
   std::array<uint64_t, kFaultKinds> landed{};
@@ -71,6 +72,7 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
   totals->rounds += result.rounds;
   totals->counted += result.counts() ? 1 : 0;
   totals->judged += result.judged ? 1 : 0;
+  totals->left_behind += static_cast<uint64_t>(result.left_behind);
   totals->twice += twice ? 1 : 0;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     totals->planned[kind] += static_cast<uint64_t>(result.planned[kind]);
@@ -81,8 +83,9 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
 
 // A job's lines to its parent: "begin POSITION", then "end POSITION FIELDS... | FAILURE".
 std::string Encode(size_t position, const SwarmResult& result) {
-  std::string line = absl::StrCat("end ", position, " ", result.events, " ", result.rounds, " ",
-                                  result.counts() ? 1 : 0, " ", result.judged ? 1 : 0);
+  std::string line =
+      absl::StrCat("end ", position, " ", result.events, " ", result.rounds, " ",
+                   result.counts() ? 1 : 0, " ", result.judged ? 1 : 0, " ", result.left_behind);
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     absl::StrAppend(&line, " ", result.planned[kind], " ", result.landed[kind]);
   }
@@ -97,12 +100,14 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   uint64_t rounds = 0;
   uint64_t counted = 0;
   uint64_t judged = 0;
-  fields >> events >> rounds >> counted >> judged;
+  uint64_t left_behind = 0;
+  fields >> events >> rounds >> counted >> judged >> left_behind;
   ++totals->seeds;
   totals->events += events;
   totals->rounds += rounds;
   totals->counted += counted;
   totals->judged += judged;
+  totals->left_behind += left_behind;
   totals->twice += twice ? 1 : 0;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     uint64_t planned = 0;
@@ -265,9 +270,10 @@ void PrintJson(const Totals& totals, double seconds) {
   }
   std::cout << absl::StrFormat(
       "{\"seeds\": %d, \"failed\": %d, \"twice\": %d, \"events\": %d, \"rounds\": %d, "
-      "\"counted\": %d, \"judged\": %d, \"seconds\": %.3f, \"faults\": {%s}}\n",
+      "\"counted\": %d, \"judged\": %d, \"left_behind\": %d, \"seconds\": %.3f, \"faults\": "
+      "{%s}}\n",
       totals.seeds, totals.failures.size(), totals.twice, totals.events, totals.rounds,
-      totals.counted, totals.judged, seconds, absl::StrJoin(kinds, ", "));
+      totals.counted, totals.judged, totals.left_behind, seconds, absl::StrJoin(kinds, ", "));
 }
 
 void PrintTotals(const Totals& totals, double seconds) {
@@ -288,6 +294,8 @@ void PrintTotals(const Totals& totals, double seconds) {
                                  FaultName(static_cast<FaultKind>(kind)), totals.landed[kind],
                                  totals.planned[kind]);
   }
+  std::cout << absl::StrFormat("%d peers did not get the last entry before all others had left\n",
+                               totals.left_behind);
   std::cout << absl::StrFormat("%.1f s, %.1f seeds/s\n", seconds, seeds / seconds);
 }
 

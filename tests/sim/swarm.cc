@@ -81,6 +81,27 @@ void Swarm::CheckBounds() {
   }
 }
 
+// True while no training may end: the rounds that are left are for what is still to come.
+bool Swarm::HoldsRun() {
+  const bool early = last_version_ >= hold_at_;
+  const bool waits = early && (!ending_ || !AllCaughtUp());
+  cluster_.HoldTraining(waits);
+  const absl::Duration now = cluster_.world().now();
+  if (!waits || !ending_) {
+    held_since_ = now;
+    return waits;
+  }
+  if (now <= std::max(held_since_, cluster_.invariants().quiet_since()) + 3 * Deadline())
+    return true;
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (cluster_.CaughtUp(peer.name)) continue;
+    cluster_.invariants().Violate(6,
+                                  absl::StrCat(peer.name, " has not caught up in three deadlines, ",
+                                               absl::FormatDuration(3 * Deadline())));
+  }
+  return true;
+}
+
 void Swarm::Tick() {
   Invariants& invariants = cluster_.invariants();
   const absl::Duration now = cluster_.world().now();
@@ -94,8 +115,7 @@ void Swarm::Tick() {
   }
   CheckBounds();
   if (cluster_.sealed()) return;
-  cluster_.HoldTraining(last_version_ >= hold_at_);
-  if (cluster_.training_held()) {
+  if (HoldsRun()) {
     last_commit_ = now;
     return;
   }
@@ -236,25 +256,22 @@ void Swarm::Finish() {
     if (!cluster_.Exists(peer.name)) cluster_.Start(peer.name);
   }
   cluster_.Note("all are healed");
-  const absl::Duration limit = 3 * Deadline();
-  if (!RunUntil([&] { return AllCaughtUp(); }, limit)) {
-    for (const SwarmPlan::Machine& peer : plan_.peers) {
-      if (cluster_.CaughtUp(peer.name)) continue;
-      cluster_.invariants().Violate(
-          6, absl::StrCat(peer.name, " has not caught up in three deadlines, ",
-                          absl::FormatDuration(limit)));
-    }
-  }
-  hold_at_ = plan_.rounds + 1;
+  ending_ = true;
   // What Tick says of a quiet world bounds each round; this bounds their sum.
   const uint64_t left = plan_.rounds - cluster_.version() + 3;
   RunUntil([&] { return cluster_.sealed(); }, 3 * Deadline() * static_cast<double>(left));
   if (!cluster_.sealed()) cluster_.invariants().Violate(12, "the run was not sealed");
   if (!RunUntil([&] { return cluster_.AllFinished(); }, 3 * Deadline())) {
     for (const SwarmPlan::Machine& peer : plan_.peers) {
-      if (cluster_.Exists(peer.name) && !cluster_.Finished(peer.name)) {
-        cluster_.invariants().Violate(12, absl::StrCat(peer.name, " did not end with the run"));
+      if (cluster_.Finished(peer.name)) continue;
+      // A sealed run's peers wait for one that lacks the last entry, but not for ever.
+      if (cluster_.Alive(peer.name) && !cluster_.CaughtUp(peer.name)) {
+        ++result_.left_behind;
+        cluster_.HoldDown(peer.name, true);
+        cluster_.Kill(peer.name, absl::ZeroDuration());
+        continue;
       }
+      cluster_.invariants().Violate(12, absl::StrCat(peer.name, " did not end with the run"));
     }
   }
   if (!cluster_.invariants().violation()) CheckEnd();
@@ -269,6 +286,7 @@ void Swarm::CheckEnd() {
                        absl::StrCat(world.network().open_calls(), " calls are open at the end"));
   }
   for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (!cluster_.Finished(peer.name)) continue;  // it was left behind
     SimFiles files(world.disk(peer.name));
     const absl::StatusOr<VerifyReport> report = VerifyLog(files, cluster_.DirectoryOf(peer.name));
     if (!report.ok()) {

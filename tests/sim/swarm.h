@@ -33,6 +33,7 @@ struct SwarmResult {
   uint64_t events = 0;
   uint64_t rounds = 0;  // committed
   bool judged = false;  // liveness of a core was
+  int left_behind = 0;  // peers that the last entry did not reach before all others had left
   std::array<int, kFaultKinds> planned{};
   std::array<int, kFaultKinds> landed{};
   std::optional<Violation> violation;
@@ -61,6 +62,7 @@ class Swarm {
   // check has failed (false).
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);
   void Tick();
+  bool HoldsRun();
   bool AllCaughtUp() const;
   absl::Duration Deadline() const;
   void CheckBounds();
@@ -75,6 +77,8 @@ class Swarm {
   absl::Duration last_commit_;
   uint64_t last_version_ = 0;
   uint64_t hold_at_ = 0;  // version at which the run is held
+  bool ending_ = false;   // ... only while somebody has to catch up
+  absl::Duration held_since_;
 };
 
 }  // namespace atolld

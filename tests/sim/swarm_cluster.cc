@@ -155,7 +155,7 @@ bool SwarmCluster::Alive(const std::string& name) const {
 
 bool SwarmCluster::CaughtUp(const std::string& peer) const {
   return Alive(peer) && invariants_.said_any(peer) &&
-         invariants_.said(peer) + 1 >= invariants_.announced();
+         invariants_.said(peer) >= invariants_.announced();
 }
 
 bool SwarmCluster::AllFinished() const {

@@ -49,7 +49,7 @@ class SwarmCluster {
   bool Alive(const std::string& name) const;
   bool Finished(const std::string& peer) const { return finished_.count(peer) > 0; }
   bool AllFinished() const;
-  // It lives, and holds what was announced but for the newest version.
+  // It lives, and holds what was announced.
   bool CaughtUp(const std::string& peer) const;
   Peer* peer(const std::string& name);            // nullptr: not alive
   StubTrainer* trainer(const std::string& name);  // nullptr: not alive
