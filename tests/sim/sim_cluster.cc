@@ -1,28 +1,50 @@
 #include "tests/sim/sim_cluster.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/status_macros.h"
 
 namespace atolld {
+namespace {
 
-SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings)
-    : settings_(std::move(settings)), world_(seed) {
-  world_.AddProcess("coordinator", [this](Env env) { return StartCoordinator(env); });
-  for (int i = 1; i <= settings_.peers; ++i) {
-    const std::string name = absl::StrCat("p", i);
+constexpr char kCoordinator[] = "coordinator";
+
+}  // namespace
+
+SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap)
+    : settings_(std::move(settings)), tap_(std::move(tap)), world_(seed) {
+  if (!settings_.start) return;
+  Start(kCoordinator);
+  for (int i = 1; i <= settings_.peers; ++i) Start(absl::StrCat("p", i));
+}
+
+void SimCluster::Start(const std::string& name) {
+  started_.insert(name);
+  if (name == kCoordinator) {
+    world_.AddProcess(name, [this](Env env) { return StartCoordinator(env); });
+  } else {
     world_.AddProcess(name, [this, name](Env env) { return StartPeer(env, name); });
   }
+}
+
+std::vector<std::string> SimCluster::PeersStarted() const {
+  std::vector<std::string> peers(started_.begin(), started_.end());
+  peers.erase(std::remove(peers.begin(), peers.end(), kCoordinator), peers.end());
+  return peers;
 }
 
 Config SimCluster::ConfigOf(const std::string& name) const {
   Config config;
   config.run.id = "sim";
   config.run.rounds = settings_.rounds;
-  config.run.peers = static_cast<uint32_t>(settings_.peers);
+  config.run.peers =
+      static_cast<uint32_t>(settings_.founders == 0 ? settings_.peers : settings_.founders);
   config.run.quorum = settings_.quorum;
   config.inner.steps = 10;
   config.inner.batch = 2;
+  config.exchange.codec = settings_.codec;
   config.exchange.chunk_elements = 4096;
   config.exchange.error_feedback = settings_.error_feedback;
   config.evaluation.every_rounds = 3;
@@ -33,13 +55,16 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.peer.id = name;
   config.peer.listen = name + ":1";
   config.peer.dir = "/" + name;
-  config.peer.snapshot_every = 4;
+  config.peer.snapshot_every = settings_.snapshot_every;
+  config.peer.keep_snapshots = settings_.keep_snapshots;
+  config.peer.keep_bytes = settings_.keep_bytes;
   return config;
 }
 
 std::shared_ptr<void> SimCluster::StartCoordinator(Env env) {
-  auto coordinator = std::make_shared<Coordinator>(env, ConfigOf("coordinator"),
-                                                   std::make_unique<MemoryStore>(store_));
+  const Config config = ConfigOf(kCoordinator);
+  auto store = std::make_unique<SimStore>(env.files, config.coordinator.dir, store_);
+  auto coordinator = std::make_shared<Coordinator>(env, config, std::move(store));
   const absl::Status started = coordinator->Start();
   if (!started.ok()) env.log.Error(started.message());
   return coordinator;
@@ -48,27 +73,45 @@ std::shared_ptr<void> SimCluster::StartCoordinator(Env env) {
 std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
   struct Node {
     Node(SimCluster& owner, std::string peer_name) : cluster(owner), name(std::move(peer_name)) {}
-    ~Node() { cluster.trainers_.erase(name); }
+    ~Node() {
+      cluster.trainers_.erase(name);
+      cluster.peers_.erase(name);
+    }
     SimCluster& cluster;
     const std::string name;
+    std::unique_ptr<TapTransport> tap;
     std::unique_ptr<StubTrainer> trainer;
     std::unique_ptr<Peer> peer;
   };
   auto node = std::make_shared<Node>(*this, name);
+  Transport* transport = &env.transport;
+  if (tap_) {
+    node->tap = std::make_unique<TapTransport>(
+        env.transport, [this, name](const Frame& frame) { tap_(name, frame); });
+    transport = node->tap.get();
+  }
+  const Env seen{env.executor, env.files, *transport, env.log};
   StubTrainerSettings trainer;
+  trainer.elements = settings_.elements;
   trainer.seed = std::hash<std::string>()(name);
   const auto step = settings_.steps.find(name);
   if (step != settings_.steps.end()) trainer.step = step->second;
   node->trainer = std::make_unique<StubTrainer>(env, trainer);
   trainers_[name] = node->trainer.get();
-  node->peer = std::make_unique<Peer>(env, ConfigOf(name), *node->trainer, 1,
+  node->peer = std::make_unique<Peer>(seen, ConfigOf(name), *node->trainer, 1,
                                       [this, name](absl::Status status) {
                                         finished_[name] = status;
                                         world_.Kill(name);
                                       });
+  peers_[name] = node->peer.get();
   const absl::Status started = node->peer->Start();
   if (!started.ok()) env.log.Error(started.message());
   return node;
+}
+
+void SimCluster::RestoreStore(size_t transactions) {
+  SimFiles files(world_.disk(kCoordinator));
+  CHECK_OK(SimStore::Restore(files, ConfigOf(kCoordinator).coordinator.dir, transactions, *store_));
 }
 
 bool SimCluster::RunToVersion(uint64_t wanted, absl::Duration limit) {

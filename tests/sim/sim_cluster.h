@@ -2,17 +2,21 @@
 // stub trainers.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/config.h"
 #include "daemon/coordinator/coordinator.h"
-#include "daemon/coordinator/memory_store.h"
 #include "daemon/peer/peer.h"
 #include "daemon/replica/verify.h"
+#include "tests/sim/session_tap.h"
+#include "tests/sim/sim_store.h"
 #include "tests/sim/sim_world.h"
 #include "tests/sim/stub_trainer.h"
 
@@ -25,19 +29,35 @@ struct SimClusterSettings {
   bool error_feedback = false;
   absl::Duration failure_timeout = absl::Seconds(2);
   std::map<std::string, absl::Duration> steps;  // of single peers, where not 50 ms
+  int founders = 0;  // trainers that the first round waits for; 0: `peers`
+  uint64_t elements = 10000;
+  std::string codec = "int8";
+  uint32_t snapshot_every = 4;
+  uint32_t keep_snapshots = 2;
+  uint64_t keep_bytes = 0;
+  bool start = true;  // false: the test starts each process
 };
+
+// Sees what peers say on their Sessions.
+using SimClusterTap = std::function<void(const std::string& peer, const Frame& frame)>;
 
 class SimCluster {
  public:
-  SimCluster(uint64_t seed, SimClusterSettings settings);
+  SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap = nullptr);
 
   SimWorld& world() { return world_; }
 
+  // Starts "coordinator" or a peer for the first time.
+  void Start(const std::string& name);
+  bool started(const std::string& name) const { return started_.count(name) != 0; }
+  std::vector<std::string> PeersStarted() const;
+
   // What the coordinator has made durable.
-  const StoredRun& stored() const { return store_->run; }
+  const StoredRun& stored() const { return store_->state->run; }
   uint64_t version() const { return stored().headers.size(); }
-  // As if the coordinator's folder came back from a backup, while it is down.
-  void RestoreStore(const StoredRun& older) { store_->run = older; }
+  const std::vector<RunUpdate>& transactions() const { return store_->journal; }
+  // As if the coordinator's folder came back from a backup of the first of them, while it is down.
+  void RestoreStore(size_t transactions);
   bool RunToVersion(uint64_t wanted, absl::Duration limit = absl::Minutes(10));
 
   // All peers have ended well: the run is sealed.
@@ -46,6 +66,9 @@ class SimCluster {
 
   void FlipThetaBit(const std::string& peer) { trainers_[peer]->FlipThetaBit(7, 3); }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
+
+  // A living peer leaves after the round under way.
+  void Drain(const std::string& peer) { peers_[peer]->Drain(); }
 
   // The replayed log on a peer's disk.
   absl::StatusOr<VerifyReport> Verify(const std::string& peer);
@@ -56,9 +79,12 @@ class SimCluster {
   std::shared_ptr<void> StartPeer(Env env, const std::string& name);
 
   const SimClusterSettings settings_;
+  const SimClusterTap tap_;
+  std::set<std::string> started_;
   std::map<std::string, absl::Status> finished_;
   std::map<std::string, StubTrainer*> trainers_;  // of living peers
-  const std::shared_ptr<MemoryStore::Disk> store_ = std::make_shared<MemoryStore::Disk>();
+  std::map<std::string, Peer*> peers_;            // the living ones
+  const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
   SimWorld world_;  // destroyed first: its processes use the above
 };
 

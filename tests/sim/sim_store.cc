@@ -1,5 +1,6 @@
 #include "tests/sim/sim_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/status_macros.h"
@@ -10,12 +11,29 @@ namespace {
 // A record is as long as a small transaction: a crash may tear it.
 constexpr size_t kRecordBytes = 64;
 
+constexpr char kJournal[] = "/journal";
+
 constexpr uint64_t kMostBytes = uint64_t{1} << 30;
 
 }  // namespace
 
 SimStore::SimStore(Files& files, std::string dir, std::shared_ptr<Disk> disk)
-    : files_(files), dir_(std::move(dir)), path_(dir_ + "/journal"), disk_(std::move(disk)) {}
+    : files_(files), dir_(std::move(dir)), path_(dir_ + kJournal), disk_(std::move(disk)) {}
+
+absl::Status SimStore::Restore(Files& files, const std::string& dir, size_t transactions,
+                               Disk& disk) {
+  const std::string path = dir + kJournal;
+  CHECK(transactions <= disk.journal.size());
+  RETURN_IF_ERROR(files.Truncate(path, transactions * kRecordBytes));
+  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files.OpenToAppend(path));
+  RETURN_IF_ERROR(file->Sync());
+  disk.journal.resize(transactions);
+  disk.told = std::min(disk.told, transactions);
+  disk.state->run = StoredRun();
+  MemoryStore memory(disk.state);
+  for (const RunUpdate& update : disk.journal) RETURN_IF_ERROR(memory.Apply(update));
+  return absl::OkStatus();
+}
 
 absl::StatusOr<StoredRun> SimStore::Load() {
   RETURN_IF_ERROR(files_.MakeDirectories(dir_));

@@ -31,6 +31,10 @@ class SimStore final : public Store {
   // `dir` is made if it is not there.
   SimStore(Files& files, std::string dir, std::shared_ptr<Disk> disk);
 
+  // Leaves the first `transactions` alone, as a backup that is put back does; no store is open.
+  static absl::Status Restore(Files& files, const std::string& dir, size_t transactions,
+                              Disk& disk);
+
   absl::StatusOr<StoredRun> Load() override;
   absl::Status Apply(const RunUpdate& update) override;
   absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;

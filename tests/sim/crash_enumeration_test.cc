@@ -1,0 +1,74 @@
+// A run in which a process dies at a write, once for every write that the run makes.
+#include "tests/sim/crash_enumeration.h"
+
+#include <cstdlib>
+#include <iostream>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+
+namespace atolld {
+namespace {
+
+// Set for the longer form: so many scenarios instead of the one.
+constexpr char kScenarios[] = "ATOLL_CRASH_SCENARIOS";
+
+// A broken run breaks at many writes: so many are told.
+constexpr int kMostTold = 10;
+
+uint64_t Scenarios() {
+  const char* text = std::getenv(kScenarios);
+  uint64_t count = 1;
+  if (text != nullptr) {
+    EXPECT_TRUE(absl::SimpleAtoi(text, &count)) << kScenarios;
+  }
+  return count;
+}
+
+struct Counts {
+  std::map<std::string, size_t> changes;
+  size_t runs = 0;
+  int failed = 0;
+};
+
+void RunAll(uint64_t number, Counts* counts) {
+  const CrashScenario scenario = DrawCrashScenario(number);
+  const CrashPoint none;
+  for (const std::string& fault : RunWithCrash(scenario, none)) {
+    ADD_FAILURE() << "scenario " << number << ", no crash: " << fault;
+  }
+  if (::testing::Test::HasFailure()) return;
+  for (const CrashPoint& point : CrashPoints(scenario)) {
+    ++counts->runs;
+    counts->changes[point.process] = point.change;
+    if (std::getenv("V")) std::cerr << number << " " << point.Text() << std::endl;
+    const std::vector<std::string> faults = RunWithCrash(scenario, point);
+    if (faults.empty()) continue;
+    if (++counts->failed > kMostTold) continue;
+    for (const std::string& fault : faults) {
+      ADD_FAILURE() << "scenario " << number << ": " << point.Text() << ": " << fault;
+    }
+  }
+}
+
+// Would break: a process that dies at the wrong instant loses an announced version, splits the
+// replicas, spends training data twice, or stops the run.
+TEST(CrashEnumeration, EveryWriteOfEveryProcess) {
+  const uint64_t scenarios = Scenarios();
+  for (uint64_t number = std::getenv("FROM") ? 3 : 0; number < scenarios; ++number) {
+    Counts counts;
+    RunAll(number, &counts);
+    std::cout << "scenario " << number << ": " << counts.runs << " crashes; changes:";
+    for (const auto& [process, changes] : counts.changes) {
+      std::cout << " " << process << " " << changes;
+    }
+    std::cout << "; failed " << counts.failed << std::endl;
+    EXPECT_EQ(counts.failed, 0);
+    // A run that wrote little would prove little.
+    EXPECT_GT(counts.runs, 500u);
+  }
+}
+
+}  // namespace
+}  // namespace atolld
