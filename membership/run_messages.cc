@@ -162,6 +162,12 @@ absl::Status Run::OnStateReport(const std::string& peer, const v1::StateReport& 
   if (report.state_digest().size() != kDigestBytes) {
     return absl::InvalidArgumentError("the state's digest is not 32 bytes");
   }
+  if (!report.expected_digest().empty()) {
+    Say(absl::StrCat("peer ", peer, " has drifted: its state of version ", report.version(),
+                     " is not the history's; it is repairing itself"),
+        RunOutput::Severity::kError);
+    return absl::OkStatus();
+  }
   if (report.version() > version() || digests_.empty()) return absl::OkStatus();
   NoteState(peer, report.version(), report.state_digest());
   return absl::OkStatus();

@@ -46,6 +46,9 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
   }
   // What the coordinator may have missed while the Session was down.
   if (update_) SendReady();
+  if (exchange_ != nullptr) {
+    for (const v1::PeerMessage& held : held_) events_.send(held);
+  }
   if (vote_) SendVote();
 }
 
@@ -250,6 +253,7 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
   }
   revision_ = plan.revision();
   vote_.reset();
+  held_.clear();
   exchange_began_ = env_.executor.Now();
   ExchangeSettings settings;
   settings.run_id = spec_.run_id();
@@ -274,6 +278,7 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
       held->add_attempts(attempt);
     }
     events_.send(message);
+    held_.push_back(std::move(message));
   });
   server_->SetCurrent(nullptr);
   exchange_ = std::make_unique<Exchange>(env_, settings, plan, std::move(contribution), events);

@@ -137,6 +137,7 @@ class RoundRunner {
   std::unique_ptr<Exchange> exchange_;
   uint32_t revision_ = 0;  // newest plan of the exchange
   absl::Time exchange_began_;
+  std::vector<v1::PeerMessage> held_;         // shards told as held in this exchange
   std::optional<v1::Vote> vote_;              // cast for what is prepared
   std::vector<v1::Evaluate> evaluates_;       // the worker's; commits are held meanwhile
   std::vector<v1::Evaluate> next_evaluates_;  // of a version still to be committed here
