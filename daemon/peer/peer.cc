@@ -296,16 +296,17 @@ void Peer::OnSealed(const v1::Seal& seal) {
 }
 
 void Peer::CheckSealed() {
-  if (!seal_ || seal_written_ || finishing_ || !keeper_.has_state()) return;
+  if (!seal_ || sealing_ || finishing_ || !keeper_.has_state()) return;
   if (keeper_.version() != seal_->version()) return;
   const std::optional<Digest> state = keeper_.StateDigestOf(seal_->version());
   if (!state) return;
   if (ToBytes(*state) != seal_->state_digest()) {
     return MendSealed(*state);
   }
-  seal_written_ = true;
+  sealing_ = true;
   keeper_.Seal(*seal_, [this, digest = ToHex(*state)](absl::Status status) {
     if (!status.ok()) return Finish(status, std::string(status.message()));
+    seal_written_ = true;
     env_.log.Info(absl::StrCat("run ", seal_->run_id(), " is sealed at version ", seal_->version(),
                                ", state ", digest));
     // Others may still need the last entries from here.

@@ -87,7 +87,8 @@ class Peer {
   std::optional<v1::WorkerConfigured> worker_;
   v1::Roster roster_;
   std::optional<v1::Seal> seal_;
-  bool seal_written_ = false;
+  bool sealing_ = false;       // the seal is being written, or is
+  bool seal_written_ = false;  // ... durably
   bool mending_seal_ = false;
   bool waited_for_others_ = false;
   bool making_initial_state_ = false;
