@@ -303,7 +303,9 @@ void Swarm::CheckEnd() {
     } else if (!report->sealed || report->version != cluster_.version() ||
                ToBytes(report->state_digest) !=
                    invariants.history().StateDigest(cluster_.version())) {
-      invariants.Violate(1, absl::StrCat(peer.name, "'s log leads to another end than the run's"));
+      invariants.Violate(
+          1, absl::StrCat(peer.name, "'s log leads to another end than the run's: to version ",
+                          report->version, report->sealed ? ", sealed" : ", not sealed"));
     }
   }
 }
