@@ -167,7 +167,14 @@ void Invariants::Say(const std::string& name, uint64_t version) {
 
 void Invariants::OnVote(const std::string& name, const v1::Vote& vote) {
   peers_[name].vote = vote;
-  ballots_[vote.version()][{vote.epoch(), vote.revision()}][vote.payload_digest()].insert(name);
+  auto& ballot = ballots_[vote.version()][{vote.epoch(), vote.revision()}];
+  ballot[vote.payload_digest()].insert(name);
+  // A plan's revision names the attempt of each shard, and the means of an attempt are one
+  // reducer's word.
+  if (ballot.size() > 1) {
+    Violate(3, absl::StrCat("version ", vote.version(), ", epoch ", vote.epoch(), ", revision ",
+                            vote.revision(), ": ", name, " votes for another payload than others"));
+  }
   history_.OnStateDigest(name, vote.version() - 1, vote.state_digest());
 }
 

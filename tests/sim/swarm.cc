@@ -159,6 +159,7 @@ void Swarm::DoFaults() {
     if (fault.in_exchange) {
       const uint64_t before = cluster_.invariants().plans_told();
       RunUntil([&] { return cluster_.invariants().plans_told() > before; }, Deadline());
+      faults_.HoldOpen(fault);
     }
     RunUntil([] { return false; }, fault.after);
     if (cluster_.training_held()) return;

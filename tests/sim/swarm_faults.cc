@@ -41,6 +41,60 @@ PlannedFault SwarmFaults::Aimed(PlannedFault fault) const {
   return fault;
 }
 
+// Two whose link a shard of the newest plan needs, and the victim's part of it does not; best one
+// that the victim relays for.
+std::pair<std::string, std::string> SwarmFaults::PairBeside(const std::string& victim,
+                                                            uint64_t draw) const {
+  const v1::Plan& plan = cluster_.invariants().newest_plan();
+  std::vector<std::pair<std::string, std::string>> pairs;
+  bool relayed = false;
+  for (const v1::Shard& shard : plan.shards()) {
+    const bool by_victim =
+        std::any_of(shard.relays().begin(), shard.relays().end(),
+                    [&](const v1::Relay& relay) { return relay.peer() == victim; });
+    if (shard.chunks() == 0 || (relayed && !by_victim)) continue;
+    if (by_victim && !std::exchange(relayed, true)) pairs.clear();
+    for (int i = 0; i < plan.contributors_size(); ++i) {
+      const std::string& from = plan.contributors(i).peer();
+      std::string to = shard.reducer();
+      for (const v1::Relay& relay : shard.relays()) {
+        const bool member = relay.members()[static_cast<size_t>(i) / 8] >> (i % 8) & 1;
+        if (member && relay.peer() != from) to = relay.peer();
+      }
+      if (from != victim && to != victim && from != to) pairs.emplace_back(from, to);
+    }
+  }
+  if (!pairs.empty()) return pairs[draw % pairs.size()];
+  const auto contributors = static_cast<uint64_t>(plan.contributors_size());
+  const int one = static_cast<int>(draw % contributors);
+  return {plan.contributors(one).peer(),
+          plan.contributors((one + 1) % plan.contributors_size()).peer()};
+}
+
+void SwarmFaults::HoldOpen(const PlannedFault& fault) {
+  const v1::Plan& plan = cluster_.invariants().newest_plan();
+  const auto contributors = static_cast<uint64_t>(plan.contributors_size());
+  if (contributors < 2) return;
+  SimNetwork& network = cluster_.world().network();
+  const std::string victim = TargetOf(Aimed(fault)).victim;
+  const absl::Duration hold = HoldTime();
+  if (fault.amount / 32 % 3 != 0) {
+    // Two others are slow to each other: what hangs on neither of them is soon complete.
+    const auto [one, two] = PairBeside(victim, fault.amount / 128);
+    cluster_.invariants().Disturb(one, cluster_.world().now() + hold);
+    cluster_.invariants().Disturb(two, cluster_.world().now() + hold);
+    network.Clog(one, two, hold);
+  } else {
+    // What the victim gives comes chunk by chunk.
+    cluster_.invariants().Disturb(victim, cluster_.world().now() + hold);
+    network.SetPeerRate(victim,
+                        static_cast<double>(plan.parameters()) * 4 / absl::ToDoubleSeconds(hold));
+    cluster_.world().At(hold, [&network, victim] {
+      network.SetPeerRate(victim, std::numeric_limits<double>::infinity());
+    });
+  }
+}
+
 SwarmFaults::Target SwarmFaults::TargetOf(const PlannedFault& fault) const {
   const auto& peers = cluster_.plan().peers;
   Target target;
@@ -386,6 +440,8 @@ bool SwarmFaults::InjectMemory(const PlannedFault& fault, const Target& target) 
   if (fault.kind != FaultKind::kMemoryFlip) return false;
   StubTrainer* const trainer = cluster_.trainer(target.victim);
   if (trainer == nullptr || !trainer->mapped()) return true;
+  // Where one vote is enough nobody can tell who has drifted.
+  if (cluster_.plan().quorum < 2) return true;
   // A drift shows at the next commits: without this peer the others must be able to make them.
   const auto& peers = cluster_.plan().peers;
   const auto others = std::count_if(peers.begin(), peers.end(), [&](const auto& peer) {

@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "absl/time/time.h"
 #include "tests/sim/swarm_cluster.h"
@@ -24,6 +25,8 @@ class SwarmFaults {
   explicit SwarmFaults(SwarmCluster& cluster) : cluster_(cluster) {}
 
   void Inject(const PlannedFault& planned);
+  // A fault that is to fall into an exchange finds it open: some link is slow, for HoldTime.
+  void HoldOpen(const PlannedFault& fault);
   // Ends what lasts, but for the processes that are down.
   void EndAll();
 
@@ -38,6 +41,9 @@ class SwarmFaults {
   };
 
   void Landed(const PlannedFault& fault) { ++landed_[static_cast<size_t>(fault.kind)]; }
+  // Shorter than anything that would take a slow peer for gone.
+  absl::Duration HoldTime() const { return 0.6 * cluster_.plan().failure_timeout; }
+  std::pair<std::string, std::string> PairBeside(const std::string& victim, uint64_t draw) const;
   PlannedFault Aimed(PlannedFault fault) const;
   Target TargetOf(const PlannedFault& fault) const;
   // Calls `end` when the fault is over, or at EndAll, once.

@@ -161,6 +161,24 @@ absl::Duration DrawDuration(SimRandom& random, FaultKind kind, absl::Duration fa
   }
 }
 
+// Others have to do without the victim, or a link to it.
+bool TakesAway(FaultKind kind) {
+  switch (kind) {
+    case FaultKind::kReset:
+    case FaultKind::kCut:
+    case FaultKind::kSplit:
+    case FaultKind::kOneWay:
+    case FaultKind::kBlackHole:
+    case FaultKind::kKillPeer:
+    case FaultKind::kKillSeveral:
+    case FaultKind::kWipePeer:
+    case FaultKind::kPausePeer:
+      return true;
+    default:
+      return false;
+  }
+}
+
 PlannedFault DrawFault(SimRandom& random, FaultKind kind, const SwarmPlan& plan) {
   PlannedFault fault;
   const uint64_t peers = plan.peers.size();
@@ -180,8 +198,11 @@ PlannedFault DrawFault(SimRandom& random, FaultKind kind, const SwarmPlan& plan)
   fault.amount = random.Next();
   fault.overlap = random.Below(4) == 0 || kind == FaultKind::kWallClock;
   // An exchange takes a few ways there and back: a fault that is to fall into it must be aimed.
-  fault.in_exchange = random.Below(3) == 0;
-  if (fault.in_exchange) fault.after = (plan.latency + plan.pool_cost) * 6 * random.Unit();
+  fault.in_exchange = random.Below(8) < (TakesAway(kind) ? 6 : 1);
+  if (fault.in_exchange) {
+    fault.after = Half(random) ? (plan.latency + plan.pool_cost) * 8 * random.Unit()
+                               : 0.6 * plan.failure_timeout * random.Unit();
+  }
   return fault;
 }
 
