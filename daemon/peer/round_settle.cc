@@ -38,15 +38,13 @@ void RoundRunner::OnOpened() {
     // Nobody can tell whether an entry between has taken what this peer had sent: offered again, it
     // would count twice.
     const bool told = update_.has_value();
-    if (training_) {
-      age_ += static_cast<uint32_t>(keeper_.version() - settled_version_);
-      Rebase(keeper_.version());
-    }
+    if (training_) age_ += static_cast<uint32_t>(keeper_.version() - settled_version_);
     update_.reset();
     residual_ = nullptr;
     settled_version_ = keeper_.version();
     if (told) events_.on_update_lost();
   }
+  if (training_) Rebase(keeper_.version());  // told of every entry on the way or not
   StartTraining();
   GoOn();
   CheckIdle();
