@@ -151,6 +151,7 @@ void Invariants::OnHello(const std::string& name, const v1::Hello& hello) {
   if (!hello.has_state() && peer.said_any) {
     return Violate(5, absl::StrCat(name, " held version ", peer.said, " and comes back with none"));
   }
+  if (hello.samples().empty()) history_.OnUpdateGone(name);
   if (!hello.has_state()) return;
   Say(name, hello.version());
   history_.OnSynced(name, hello.version(), hello.header_digest());
