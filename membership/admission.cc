@@ -45,6 +45,9 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
   }
   if (hello.address().size() > 256)
     return absl::InvalidArgumentError("address is longer than 256 bytes");
+  if (!hello.region().empty() && !ValidName(hello.region())) {
+    return absl::InvalidArgumentError("region must be at most 64 characters of a-z, 0-9 and '-'");
+  }
   if (!hello.run_id().empty() && hello.run_id() != spec.run_id()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "peer ", hello.peer(), " holds a replica of run ", absl::CEscape(hello.run_id()),

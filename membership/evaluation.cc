@@ -67,8 +67,8 @@ v1::EvaluationRecord Evaluation::Record() const {
   return record;
 }
 
-bool EvaluationDue(const v1::RunSpec& spec, uint64_t version) {
-  if (version == 0 || version == spec.rounds()) return true;
+bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last) {
+  if (version == 0 || version == last) return true;
   const uint32_t every = spec.evaluation().every_rounds();
   return every > 0 && version % every == 0;
 }

@@ -43,7 +43,7 @@ class Evaluation {
   std::vector<Share> shares_;
 };
 
-// Version 0, the last one, and every `every_rounds` between.
-bool EvaluationDue(const v1::RunSpec& spec, uint64_t version);
+// Version 0, the `last` one, and every `every_rounds` between.
+bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last);
 
 }  // namespace atolld

@@ -16,6 +16,12 @@ v1::SampleRange MakeRange(uint64_t first, uint64_t count) {
 
 }  // namespace
 
+uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context) {
+  if (context == 0 || train_tokens <= context) return 0;
+  // One window less than fits, since where the first one starts moves from pass to pass.
+  return std::max<uint64_t>(1, train_tokens / context - 1);
+}
+
 LeaseBook::LeaseBook(const LeaseRecords& records) : next_(records.next) {
   for (const LeaseRecord& record : records.ranges) {
     unspent_[record.first] = Lease{record.count, record.holder};
@@ -92,6 +98,48 @@ void LeaseBook::Return(const std::string& holder) {
   Merge();
 }
 
+bool LeaseBook::Unspent(uint64_t first, uint64_t end) const {
+  while (first < end) {
+    auto it = unspent_.upper_bound(first);
+    if (it == unspent_.begin()) return false;
+    --it;
+    const uint64_t unspent_end = it->first + it->second.count;
+    if (unspent_end <= first) return false;
+    first = unspent_end;
+  }
+  return true;
+}
+
+bool LeaseBook::MarkSpent(absl::Span<const v1::SampleRange> ranges) {
+  std::vector<std::pair<uint64_t, uint64_t>> sorted;
+  for (const v1::SampleRange& range : ranges) {
+    if (range.count() == 0 || range.count() > UINT64_MAX - range.first()) return false;
+    sorted.emplace_back(range.first(), range.first() + range.count());
+  }
+  std::sort(sorted.begin(), sorted.end());
+  uint64_t previous_end = 0;
+  for (const auto& [first, end] : sorted) {
+    if (first < previous_end || !Unspent(first, std::min(end, std::max(first, next_))))
+      return false;
+    previous_end = end;
+  }
+  Reach(previous_end);
+  for (const auto& [first, end] : sorted) {
+    SplitAt(first);
+    SplitAt(end);
+    unspent_.erase(unspent_.lower_bound(first), unspent_.lower_bound(end));
+  }
+  Merge();
+  return true;
+}
+
+void LeaseBook::Reach(uint64_t next) {
+  if (next <= next_) return;
+  unspent_[next_] = Lease{next - next_, ""};
+  next_ = next;
+  Merge();
+}
+
 LeaseBook::Ranges LeaseBook::Held(const std::string& holder) const {
   Ranges ranges;
   for (const auto& [first, lease] : unspent_) {
@@ -112,6 +160,18 @@ LeaseRecords LeaseBook::Save() const {
     records.ranges.push_back(LeaseRecord{lease.holder, first, lease.count});
   }
   return records;
+}
+
+v1::DataStatus LeaseBook::Status() const {
+  uint64_t held = 0;
+  uint64_t free = 0;
+  for (const auto& [first, lease] : unspent_) (lease.holder.empty() ? free : held) += lease.count;
+  v1::DataStatus status;
+  status.set_next(next_);
+  status.set_held(held);
+  status.set_returned(free);
+  status.set_spent(next_ - held - free);
+  return status;
 }
 
 void LeaseBook::Assign(uint64_t first, uint64_t count, const std::string& holder) {

@@ -13,10 +13,16 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "membership/record.h"
 
 namespace atolld {
+
+// Samples in one pass over a training text of so many tokens; 0 if either is not known. This is
+// what worker/sample_order.h cuts the text into, sequence by sequence: a test of the worker keeps
+// the two equal.
+uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context);
 
 class LeaseBook {
  public:
@@ -38,11 +44,19 @@ class LeaseBook {
   void Spend(const std::string& holder);
   void Return(const std::string& holder);
 
+  // For a book that is older than the history. MarkSpent: a committed entry spends these, whoever
+  // holds them here; samples between next() and them become free. False, and nothing changes, if
+  // one is spent already or named twice. Reach: all below `next` was leased once; what this book
+  // does not know of becomes free.
+  bool MarkSpent(absl::Span<const v1::SampleRange> ranges);
+  void Reach(uint64_t next);
+
   Ranges Held(const std::string& holder) const;  // ascending
   bool holds(const std::string& holder) const;
   uint64_t next() const { return next_; }
 
   LeaseRecords Save() const;
+  v1::DataStatus Status() const;  // without samples_a_pass
 
  private:
   struct Lease {
@@ -50,6 +64,8 @@ class LeaseBook {
     std::string holder;  // empty: free
   };
 
+  // [first, end) lies below next_ and none of it is spent.
+  bool Unspent(uint64_t first, uint64_t end) const;
   // Gives [first, first + count) to `holder`; the range must lie inside one or several unspent
   // ones.
   void Assign(uint64_t first, uint64_t count, const std::string& holder);

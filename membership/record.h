@@ -18,7 +18,9 @@ namespace atolld {
 struct MemberRecord {
   std::string peer;
   std::string address;
-  std::string state;  // as in v1::Member
+  std::string state;      // as in v1::Member
+  std::string why{};      // it is in that state; for an evicted one what the operator said
+  bool draining = false;  // asked to leave, and has not left yet
 };
 
 // Samples that are not spent. Those below `next` that are in no range are spent; those from `next`
@@ -33,10 +35,21 @@ struct LeaseRecords {
   std::vector<LeaseRecord> ranges;  // ascending, disjoint
 };
 
+// What an operator has asked of the whole run. The values are stored: never renumber them.
+struct RunControl {
+  enum class State { kGoing = 0, kPaused = 1, kStopping = 2 };
+  State state = State::kGoing;
+  std::string reason;  // in the operator's words; may be empty
+
+  bool paused() const { return state == State::kPaused; }
+  bool stopping() const { return state == State::kStopping; }
+};
+
 struct StoredRun {
   std::optional<v1::RunSpec> spec;  // empty: a new store
   uint64_t epoch = 0;
   bool started = false;  // the first round has begun once
+  RunControl control;
   std::optional<v1::Genesis> genesis;
   std::vector<v1::EntryHeader> headers;  // ascending from version 1, without a gap
   LeaseRecords leases;
@@ -50,17 +63,19 @@ struct RunUpdate {
   std::optional<v1::RunSpec> spec;
   std::optional<uint64_t> epoch;
   bool started = false;  // true: sets it
+  std::optional<RunControl> control;
   std::optional<v1::Genesis> genesis;
-  std::optional<v1::EntryHeader> header;
-  std::optional<LeaseRecords> leases;  // replaces the former
-  std::vector<MemberRecord> members;   // inserted or replaced
-  std::optional<v1::RoundRecord> round;
+  std::vector<v1::EntryHeader> headers;           // ascending, the next ones: one a commit
+  std::optional<LeaseRecords> leases;             // replaces the former
+  std::vector<MemberRecord> members;              // inserted or replaced
+  std::vector<std::string> forgotten;             // members to remove, after those
+  std::vector<v1::RoundRecord> rounds;            // of the headers
   std::vector<v1::EvaluationRecord> evaluations;  // inserted or replaced
   std::optional<v1::Seal> seal;
 
   bool empty() const {
-    return !spec && !epoch && !started && !genesis && !header && !leases && members.empty() &&
-           !round && evaluations.empty() && !seal;
+    return !spec && !epoch && !started && !control && !genesis && headers.empty() && !leases &&
+           members.empty() && forgotten.empty() && rounds.empty() && evaluations.empty() && !seal;
   }
 };
 

@@ -10,6 +10,32 @@ namespace {
 // A broken Session is redialled within a second or two; waiting longer only delays the others.
 constexpr absl::Duration kSuspectAtMost = absl::Seconds(3);
 
+// Whoever looks at a run in the evening sees who was there in the morning.
+constexpr absl::Duration kForgottenAfter = absl::Hours(24);
+
+// Everybody is told of everybody at each change: names of the gone must not outnumber the members
+// of a large run.
+constexpr size_t kMostGone = 256;
+
+bool Gone(const RosterMember& member) {
+  return member.state == MemberState::kDead || member.state == MemberState::kLeft;
+}
+
+void SetGone(absl::Time now, MemberState state, const std::string& why, RosterMember* member) {
+  member->state = state;
+  member->why = why;
+  member->gone_since = now;
+  member->restored = false;
+  member->draining = false;
+}
+
+MemberState FormerState(const std::string& name) {
+  for (const MemberState state : {MemberState::kLeft, MemberState::kDead, MemberState::kEvicted}) {
+    if (name == MemberStateName(state)) return state;
+  }
+  return MemberState::kSuspect;  // it was a member: nothing is known of it now
+}
+
 }  // namespace
 
 absl::string_view MemberStateName(MemberState state) {
@@ -24,6 +50,8 @@ absl::string_view MemberStateName(MemberState state) {
       return "dead";
     case MemberState::kLeft:
       return "left";
+    case MemberState::kEvicted:
+      return "evicted";
   }
   return "";
 }
@@ -37,14 +65,13 @@ Roster::Roster(absl::Duration failure_timeout, absl::Time now,
     member.address = record.address;
     member.last_heard = now;
     member.suspect_since = now;
-    if (record.state == MemberStateName(MemberState::kLeft)) {
-      member.state = MemberState::kLeft;
-    } else if (record.state == MemberStateName(MemberState::kDead)) {
-      member.state = MemberState::kDead;
-    } else {
-      member.state = MemberState::kSuspect;
-      member.restored = true;
-    }
+    member.gone_since = now;
+    member.state = FormerState(record.state);
+    member.restored = member.present();
+    member.draining = record.draining && member.present();
+    member.why = member.restored && !member.draining
+                     ? "not back yet after the coordinator's restart"
+                     : record.why;
   }
 }
 
@@ -54,6 +81,7 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.peer = hello.peer();
   member.address = hello.address();
   member.region = hello.region();
+  if (!member.draining) member.why.clear();
   member.state = hello.has_state() ? MemberState::kLive : MemberState::kJoining;
   member.has_state = hello.has_state();
   member.version = hello.has_state() ? hello.version() : 0;
@@ -62,6 +90,8 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.pid = hello.pid();
   member.instance = hello.instance();
   member.restored = false;
+  member.offer.reset();
+  if (hello.has_offer()) member.offer = hello.offer();
   return replaced;
 }
 
@@ -79,6 +109,10 @@ void Roster::SetState(const std::string& peer, uint64_t version) {
   if (member.state == MemberState::kJoining) member.state = MemberState::kLive;
 }
 
+void Roster::SetOffer(const std::string& peer, const v1::Offer& offer) {
+  if (RosterMember* member = Mutable(peer); member != nullptr) member->offer = offer;
+}
+
 std::string Roster::Break(absl::Time now, SessionId session) {
   for (auto& [peer, member] : members_) {
     if (member.session != session) continue;
@@ -86,24 +120,66 @@ std::string Roster::Break(absl::Time now, SessionId session) {
     if (!member.present()) return "";
     member.state = MemberState::kSuspect;
     member.suspect_since = now;
+    if (!member.draining) member.why = "its session broke";
     return peer;
   }
   return "";
 }
 
 bool Roster::Refused(absl::Time now, const std::string& peer) {
-  const auto it = members_.find(peer);
-  if (it == members_.end() || it->second.state != MemberState::kSuspect || in_grace(now))
-    return false;
-  it->second.state = MemberState::kDead;
+  RosterMember* member = Mutable(peer);
+  if (member == nullptr || member->state != MemberState::kSuspect || in_grace(now)) return false;
+  SetGone(now, MemberState::kDead, "its session broke and its address refuses connections", member);
   return true;
 }
 
-void Roster::Leave(const std::string& peer) {
+void Roster::Leave(absl::Time now, const std::string& peer, const std::string& why) {
+  if (RosterMember* member = Mutable(peer); member != nullptr) {
+    SetGone(now, MemberState::kLeft, why, member);
+  }
+}
+
+void Roster::Drain(const std::string& peer, const std::string& why) {
+  RosterMember* member = Mutable(peer);
+  if (member == nullptr || !member->present()) return;
+  member->draining = true;
+  member->why = why;
+}
+
+void Roster::Evict(absl::Time now, const std::string& peer, const std::string& why) {
+  if (RosterMember* member = Mutable(peer); member != nullptr) {
+    SetGone(now, MemberState::kEvicted, why, member);
+  }
+}
+
+void Roster::Readmit(absl::Time now, const std::string& peer) {
+  RosterMember* member = Mutable(peer);
+  if (member == nullptr || member->state != MemberState::kEvicted) return;
+  SetGone(now, MemberState::kLeft, "its eviction was undone", member);
+}
+
+std::vector<std::string> Roster::Stale(absl::Time now) const {
+  std::vector<const RosterMember*> gone;
+  for (const auto& [peer, member] : members_) {
+    if (Gone(member)) gone.push_back(&member);
+  }
+  std::stable_sort(gone.begin(), gone.end(), [](const RosterMember* a, const RosterMember* b) {
+    return a->gone_since < b->gone_since;
+  });
+  std::vector<std::string> stale;
+  for (const RosterMember* member : gone) {
+    const bool too_many = gone.size() - stale.size() > kMostGone;
+    if (!too_many && now < member->gone_since + kForgottenAfter) break;
+    stale.push_back(member->peer);
+  }
+  return stale;
+}
+
+void Roster::Forget(const std::string& peer) { members_.erase(peer); }
+
+RosterMember* Roster::Mutable(const std::string& peer) {
   const auto it = members_.find(peer);
-  if (it == members_.end()) return;
-  it->second.state = MemberState::kLeft;
-  it->second.restored = false;
+  return it == members_.end() ? nullptr : &it->second;
 }
 
 absl::Time Roster::DeadlineOf(const RosterMember& member) const {
@@ -136,8 +212,7 @@ std::vector<Roster::Death> Roster::Tick(absl::Time now) {
         : member.state == MemberState::kSuspect
             ? "its session broke and did not resume"
             : absl::StrCat("silent for ", absl::FormatDuration(failure_timeout_));
-    member.state = MemberState::kDead;
-    member.restored = false;
+    SetGone(now, MemberState::kDead, why, &member);
     deaths.push_back(Death{peer, member.session, why});
   }
   return deaths;
@@ -169,6 +244,7 @@ v1::Roster Roster::ToProto() const {
     out->set_peer(peer);
     out->set_address(member.address);
     out->set_region(member.region);
+    if (member.offer) *out->mutable_offer() = *member.offer;
     out->set_state(std::string(MemberStateName(member.state)));
     out->set_has_state(member.has_state);
     out->set_version(member.version);
@@ -177,7 +253,8 @@ v1::Roster Roster::ToProto() const {
 }
 
 MemberRecord Roster::Record(const RosterMember& member) {
-  return MemberRecord{member.peer, member.address, std::string(MemberStateName(member.state))};
+  return MemberRecord{member.peer, member.address, std::string(MemberStateName(member.state)),
+                      member.why, member.draining};
 }
 
 }  // namespace atolld

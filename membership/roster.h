@@ -2,16 +2,19 @@
 //
 //   joining --has a state--> live --Session broke--> suspect --redial refused, or--> dead
 //                                                     min(3 s, failure_timeout) passed
-//   silent for failure_timeout: dead;  Leaving: left;  a Hello makes anybody a member again
+//   silent for failure_timeout: dead;  Leaving: left;  a Hello makes anybody a member again, but
+//   one that an operator evicted
 //
 // After a restart those that were members are suspects in grace: nobody dies before all of them are
 // back or failure_timeout has passed. A coordinator that was itself stopped for a while blames
-// nobody for its own silence. Pure: time comes in as an argument. Sorted by peer id: that is roster
-// order.
+// nobody for its own silence. The dead and those that left are forgotten after a day, or earlier
+// where there are very many; the evicted never. Pure: time comes in as an argument. Sorted by peer
+// id: that is roster order.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +29,7 @@ namespace atolld {
 // One Session stream, numbered by whoever accepts them. 0: none.
 using SessionId = uint64_t;
 
-enum class MemberState { kJoining, kLive, kSuspect, kDead, kLeft };
+enum class MemberState { kJoining, kLive, kSuspect, kDead, kLeft, kEvicted };
 absl::string_view MemberStateName(MemberState state);  // as in v1::Member
 
 struct RosterMember {
@@ -34,18 +37,25 @@ struct RosterMember {
   std::string address;  // empty: cannot be dialled
   std::string region;   // empty: one of its own
   MemberState state = MemberState::kJoining;
+  std::string why;  // it is suspect, dead, left or evicted, or draining
   bool has_state = false;
   uint64_t version = 0;  // newest that it is known to hold
   SessionId session = 0;
   absl::Time last_heard;
   absl::Time suspect_since;
+  absl::Time gone_since;  // dead, left or evicted; as far as this process knows
+  std::optional<v1::Offer> offer;
   uint32_t pid = 0;
   uint64_t instance = 0;
   bool restored = false;  // was a member when the coordinator stopped, and is not back yet
+  bool draining = false;  // asked to leave; gets no new work
 
   bool connected() const { return session != 0; }
   // Alive as far as is known: what a round waits for.
-  bool present() const { return state != MemberState::kDead && state != MemberState::kLeft; }
+  bool present() const {
+    return state != MemberState::kDead && state != MemberState::kLeft &&
+           state != MemberState::kEvicted;
+  }
 };
 
 class Roster {
@@ -63,18 +73,28 @@ class Roster {
   void Heard(absl::Time now, const std::string& peer);
   void SetState(const std::string& peer,
                 uint64_t version);  // it holds a state, at least of this version
+  void SetOffer(const std::string& peer, const v1::Offer& offer);
 
   // The session ended. Returns the peer that is now suspect, or "" if the session was nobody's
   // current one.
   std::string Break(absl::Time now, SessionId session);
   // A redial of a suspect's address was refused. True if it is dead now.
   bool Refused(absl::Time now, const std::string& peer);
-  void Leave(const std::string& peer);
+  void Leave(absl::Time now, const std::string& peer, const std::string& why);
+
+  // An operator's word. A member that is known; Readmit: it is evicted, and may come back.
+  void Drain(const std::string& peer, const std::string& why);
+  void Evict(absl::Time now, const std::string& peer, const std::string& why);
+  void Readmit(absl::Time now, const std::string& peer);
 
   // Who is dead at `now` and was not before. Call it every failure_timeout / 4 and at
   // NextDeadline().
   std::vector<Death> Tick(absl::Time now);
   absl::Time NextDeadline() const;  // InfiniteFuture: none
+
+  // The dead and left that may be forgotten at `now`, longest gone first.
+  std::vector<std::string> Stale(absl::Time now) const;
+  void Forget(const std::string& peer);
 
   bool in_grace(absl::Time now) const;
 
@@ -85,6 +105,7 @@ class Roster {
 
  private:
   absl::Time DeadlineOf(const RosterMember& member) const;
+  RosterMember* Mutable(const std::string& peer);  // nullptr: never seen
 
   absl::Duration failure_timeout_;
   absl::Time grace_end_;

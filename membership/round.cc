@@ -39,6 +39,7 @@ bool Round::There(const RosterMember& member, const Trainer& trainer) const {
   if (!member.connected() || !member.present()) return false;
   if (trainer.activity == Activity::kReady) return true;
   if (!trainer.worker_ready) return false;
+  if (member.draining && trainer.activity == Activity::kIdle) return false;
   return trainer.activity == Activity::kTraining ||
          (member.has_state && member.version + 1 == version_);
 }
@@ -79,6 +80,16 @@ void Round::Assign(absl::Time now, const std::string& peer) {
   trainer.ready.Clear();
 }
 
+bool Round::LoseWorker(const std::string& peer) {
+  Trainer& trainer = trainers_[peer];
+  if (trainer.worker_ready) trainer.worker_lost_in = version_;
+  trainer.worker_ready = false;
+  if (trainer.activity != Activity::kTraining) return false;
+  trainer.activity = Activity::kIdle;
+  trainer.train_started.reset();
+  return true;
+}
+
 void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
   Trainer& trainer = trainers_[peer];
   if (trainer.activity == Activity::kTraining && trainer.train_started) {
@@ -100,9 +111,16 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
   size_t ready = 0;
   size_t there = 0;
   bool awaited = false;  // somebody that may still become ready
+  const absl::Time deadline = CloseDeadline();
   for (const auto& [peer, member] : roster.members()) {
     const Trainer* trainer = Find(peer);
-    if (trainer == nullptr || trainer->activity == Activity::kIdle || !member.present()) continue;
+    if (trainer == nullptr || !member.present()) continue;
+    if (trainer->activity == Activity::kIdle) {
+      // With no deadline known nobody would ever stop waiting for a worker that stays away.
+      const bool may_be_back = trainer->worker_lost_in == version_ && !trainer->worker_ready;
+      awaited = awaited || (may_be_back && !member.draining && deadline != absl::InfiniteFuture());
+      continue;
+    }
     const bool is_ready = trainer->activity == Activity::kReady && member.connected();
     ready += is_ready ? 1 : 0;
     there += There(member, *trainer) ? 1 : 0;
@@ -110,7 +128,7 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
   }
   reason_ = there < settings_.quorum ? WaitingReason(there, settings_.quorum) : "";
   if (ready < settings_.quorum) return false;
-  return !awaited || now >= CloseDeadline();
+  return !awaited || now >= deadline;
 }
 
 std::vector<std::string> Round::Ready(const Roster& roster) const {
@@ -135,6 +153,17 @@ void Round::Next(const std::vector<std::string>& contributors) {
     trainer.train_started.reset();
     trainer.ready.Clear();
   }
+  for (auto& [peer, trainer] : trainers_) {
+    if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
+    trainer.ready.Clear();
+  }
+}
+
+void Round::Skip(uint64_t version) {
+  version_ = version;
+  started_ = true;
+  open_ = false;
+  reason_.clear();
   for (auto& [peer, trainer] : trainers_) {
     if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
     trainer.ready.Clear();

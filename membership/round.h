@@ -25,6 +25,8 @@ enum class Activity { kIdle, kTraining, kReady };
 
 struct Trainer {
   bool worker_ready = false;
+  // Its worker was lost in the round for this version, and may be back within it; 0: in none.
+  uint64_t worker_lost_in = 0;
   Activity activity = Activity::kIdle;
   // Its Train was sent then; nothing: it was training before this process knew of it, so its time
   // is not measured.
@@ -57,7 +59,11 @@ class Round {
   // Trainers that are free for a Train of this round (roster order).
   std::vector<std::string> Idle(const Roster& roster) const;
   void Assign(absl::Time now, const std::string& peer);
-  // Its contribution stands. Measures the time since its Train.
+  // Its worker died. Its inner steps are lost, an update that stands is not. True if it was
+  // training. While the round lasts it is awaited, like a straggler, until CloseDeadline and no
+  // longer: a new worker is there within seconds, or not for a long time.
+  bool LoseWorker(const std::string& peer);
+  // Its contribution stands. Measures the time since its Train, however late it is.
   void SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
 
   // May the exchange begin? Sets reason() when fewer than the quorum are left.
@@ -70,6 +76,9 @@ class Round {
   void Next(const std::vector<std::string>& contributors);
   // The exchange could not be finished: every contribution stands and will be announced again.
   void Again(absl::Time now);
+  // Entries were committed without this round, up to the one before `version`: updates go on to it.
+  void Skip(uint64_t version);
+  void Forget(const std::string& peer) { trainers_.erase(peer); }
 
  private:
   bool There(const RosterMember& member, const Trainer& trainer) const;

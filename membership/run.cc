@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "membership/admission.h"
+#include "membership/planted_bug.h"
 
 namespace atolld {
 namespace {
@@ -21,6 +22,8 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
     : settings_(std::move(settings)),
       spec_(*stored.spec),
       epoch_(stored.epoch),
+      epoch_began_(now),
+      control_(stored.control),
       genesis_(stored.genesis),
       seal_(stored.seal),
       rounds_(stored.rounds),
@@ -28,6 +31,7 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       roster_(settings_.failure_timeout, now, stored.members),
       leases_(stored.leases),
       round_(settings_.round, stored.started, stored.headers.size() + 1),
+      recovered_(stored.headers.size()),
       exchange_times_(kExchangeTimes) {
   if (genesis_) digests_.push_back(settings_.genesis_digest(*genesis_));
   for (const v1::EntryHeader& header : stored.headers) {
@@ -40,7 +44,7 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
   }
   if (!stored.headers.empty()) header_ = stored.headers.back();
   for (const v1::RoundRecord& round : rounds_) {
-    exchange_times_.Add(absl::Seconds(round.exchange_seconds()));
+    if (round.exchange_seconds() > 0) exchange_times_.Add(absl::Seconds(round.exchange_seconds()));
     earlier_seconds_ = std::max(earlier_seconds_, round.elapsed_seconds());
   }
   if (seal_) sealed_at_ = now;
@@ -57,7 +61,12 @@ Run::~Run() = default;
 absl::Status Run::Admit(const v1::Hello& hello) const {
   absl::Status status = CheckHello(spec_, hello);
   if (!status.ok()) return status;
-  if (roster_.Find(hello.peer()) == nullptr && roster_.members().size() >= kMostMembers) {
+  const RosterMember* former = roster_.Find(hello.peer());
+  if (former != nullptr && former->state == MemberState::kEvicted) {
+    return absl::PermissionDeniedError(absl::StrCat("peer ", hello.peer(), " was evicted",
+                                                    former->why.empty() ? "" : ": ", former->why));
+  }
+  if (former == nullptr && roster_.members().size() >= kMostMembers) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the run has ", kMostMembers, " members already"));
   }
@@ -86,6 +95,9 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
   const bool same_process = former != nullptr && !former->restored && former->pid == hello.pid() &&
                             former->instance == hello.instance() &&
                             former->address == hello.address();
+  // of this process, since the coordinator's start
+  const bool first_word =
+      former == nullptr || former->restored || former->instance != hello.instance();
   const SessionId replaced = roster_.Join(now, session, hello);
   if (replaced != 0 && replaced != session) {
     out_.ends.push_back({replaced, same_process
@@ -100,6 +112,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
     info.progress.Clear();
     info.spared_until = 0;
     round_.trainer(peer).worker_ready = false;
+    round_.trainer(peer).worker_lost_in = 0;
   }
   if (genesis_maker_ == peer) genesis_maker_.clear();  // what it was asked may not have reached it
   if (evaluation_) evaluation_->TakeBack(peer);
@@ -109,16 +122,28 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
                    hello.address().empty() ? "dials out only" : hello.address(),
                    hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "",
                    ")"));
-  SendTo(peer, Welcome());
-  AdoptSamples(now, hello);
+  const bool outgrown = hello.epoch() > epoch_ || (first_word && hello.epoch() == epoch_);
+  if (outgrown && !Planted(PlantedBug::kEpochResetAtRestart)) {
+    OutgrowEpoch(now, hello.epoch());  // welcomes everybody
+  } else {
+    SendTo(peer, Welcome());
+  }
+  if (roster_.Find(peer)->draining) SendDrain(peer);
+  adoption_.Remove(peer);
+  if (hello.has_state() && Ahead(hello.version())) {
+    adoption_.Add(peer, hello.version(), hello.header_digest());
+    adoption_.SetSamples(peer, {hello.samples().begin(), hello.samples().end()});
+    return Finish(now);
+  }
+  AdoptSamples(now, peer, {hello.samples().begin(), hello.samples().end()});
   if (exchange_ && exchange_->Contributes(peer) && !exchange_->Lost(peer)) SendPlan(peer);
   return Finish(now);
 }
 
-void Run::AdoptSamples(absl::Time now, const v1::Hello& hello) {
-  const std::string& peer = hello.peer();
+void Run::AdoptSamples(absl::Time now, const std::string& peer,
+                       const std::vector<v1::SampleRange>& samples) {
   Trainer& trainer = round_.trainer(peer);
-  const std::vector<v1::SampleRange> samples(hello.samples().begin(), hello.samples().end());
+  if (behind_) ReachSamples(samples);
   const bool contributes = exchange_ && exchange_->Contributes(peer);
   if (!samples.empty() && leases_.Adopt(peer, samples)) {
     leases_changed_ = true;
@@ -188,9 +213,11 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       return absl::OkStatus();
     case v1::PeerMessage::kStateReport:
       return OnStateReport(peer, message.state_report());
+    case v1::PeerMessage::kHeaders:
+      return OnHeaders(now, peer, message.headers());
     case v1::PeerMessage::kLeaving:
       out_.ends.push_back({roster_.Find(peer)->session, absl::OkStatus()});
-      roster_.Leave(peer);
+      roster_.Leave(now, peer, message.leaving().reason());
       Say(absl::StrCat("peer ", peer, " left",
                        message.leaving().reason().empty()
                            ? ""
@@ -199,7 +226,6 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       return absl::OkStatus();
     case v1::PeerMessage::kHello:
       return absl::InvalidArgumentError("a second Hello on one session");
-    case v1::PeerMessage::kHeaders:  // asked for by nobody
     case v1::PeerMessage::kHeartbeat:
     case v1::PeerMessage::MESSAGE_NOT_SET:
       return absl::OkStatus();  // a newer release's message: not for us
@@ -211,8 +237,9 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
   const std::string peer = roster_.Break(now, session);
   if (peer.empty()) return Finish(now);
   roster_changed_ = true;
+  adoption_.Answered(peer);
   if (seal_) {  // the run is over: whoever goes has what it came for
-    roster_.Leave(peer);
+    roster_.Leave(now, peer, "the run is sealed");
     out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
     Say(absl::StrCat("peer ", peer, " left"));
     return Finish(now);
@@ -239,17 +266,18 @@ RunOutput Run::OnTick(absl::Time now) {
     Say(absl::StrCat("peer ", death.peer, " died: ", death.why), RunOutput::Severity::kWarning);
     Gone(now, death.peer);
   }
+  ForgetStale(now);
   return Finish(now);
 }
 
 absl::Time Run::NextWake() const {
   const absl::Time round = exchange_ ? revision_ends_ : round_.CloseDeadline();
-  return std::min(round, roster_.NextDeadline());
+  return std::min({round, roster_.NextDeadline(), adoption_.Deadline(settings_.failure_timeout)});
 }
 
 void Run::Refuse(absl::Time now, const std::string& peer, const absl::Status& why) {
   out_.ends.push_back({roster_.Find(peer)->session, why});
-  roster_.Leave(peer);
+  roster_.Leave(now, peer, absl::StrCat("refused: ", why.message()));
   Say(absl::StrCat("peer ", peer, " was refused: ", why.message()), RunOutput::Severity::kError);
   Gone(now, peer);
 }
@@ -259,9 +287,11 @@ void Run::Gone(absl::Time now, const std::string& peer) {
   roster_changed_ = true;
   if (genesis_maker_ == peer) genesis_maker_.clear();
   if (evaluation_) evaluation_->TakeBack(peer);
+  adoption_.Remove(peer);
   Trainer& trainer = round_.trainer(peer);
   trainer.activity = Activity::kIdle;
   trainer.train_started.reset();
+  if (Planted(PlantedBug::kLeaseReturnedEarly)) leases_.Return(peer);
   if (exchange_ && exchange_->Contributes(peer)) {
     // Its samples stay its own until the commit tells whether chunks of it were averaged.
     const std::string lost[] = {peer};
@@ -270,6 +300,24 @@ void Run::Gone(absl::Time now, const std::string& peer) {
     leases_.Return(peer);
     leases_changed_ = true;
   }
+}
+
+void Run::ForgetStale(absl::Time now) {
+  for (const std::string& peer : roster_.Stale(now)) {
+    if (leases_.holds(peer)) continue;  // an exchange has still to tell whether they are spent
+    roster_.Forget(peer);
+    round_.Forget(peer);
+    // Who has contributed stands in the history anyway; nothing else grows with made-up names.
+    const auto info = peers_.find(peer);
+    if (info != peers_.end() && info->second.rounds == 0) peers_.erase(info);
+    out_.update.forgotten.push_back(peer);
+    roster_changed_ = true;
+  }
+}
+
+void Run::BeginEpoch(absl::Time now) {
+  out_.update.epoch = ++epoch_;
+  epoch_began_ = now;
 }
 
 v1::CoordinatorMessage Run::Welcome() const {

@@ -1,10 +1,12 @@
-// Run: the coordinator's whole decision making - members, version 0, rounds, evaluations, the seal.
+// Run: the coordinator's whole decision making - members, version 0, rounds, evaluations, the seal,
+// and what operators ask for.
 //
 // It takes what happened (a Hello, a message, a broken Session, time) and returns what to do about
 // it as a RunOutput. Laws: what an output sends is sent only once its update is durable, and
 // outputs take effect in the order in which they were returned; a version is announced only when
-// its header is durable; no round closes in the grace after a restart. Pure: no clock, no I/O, one
-// thread. The owner calls OnTick every failure_timeout / 4 and at NextWake().
+// its header is durable; no round closes in the grace after a restart, nor while a longer history
+// is adopted from the peers. Pure: no clock, no I/O, one thread. The owner calls OnTick every
+// failure_timeout / 4 and at NextWake().
 #pragma once
 
 #include <map>
@@ -14,11 +16,14 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "atoll/v1/admin.pb.h"
+#include "membership/adoption.h"
 #include "membership/evaluation.h"
 #include "membership/exchange_round.h"
 #include "membership/leases.h"
+#include "membership/peer_info.h"
 #include "membership/record.h"
 #include "membership/roster.h"
 #include "membership/round.h"
@@ -40,32 +45,28 @@ class Run {
   RunOutput OnTick(absl::Time now);
   absl::Time NextWake() const;
 
+  // What an operator asks; see admin.proto. Asked twice it does nothing. NOT_FOUND: no such peer.
+  // FAILED_PRECONDITION: too late, or version 0 is not there yet. INVALID_ARGUMENT: the reason.
+  absl::StatusOr<RunOutput> OnOrder(absl::Time now, const RunOrder& order);
+
   // All but rounds, evaluations and events, which a watcher gets piece by piece.
   v1::RunStatus Status(absl::Time now) const;
+  std::string WaitingFor() const;  // in words; empty while it does not wait
   const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
   const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }
   uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
 
  private:
-  struct PeerInfo {
-    std::optional<v1::WorkerReady> worker;
-    v1::PeerProgress progress;
-    uint64_t rounds = 0;  // contributed and committed
-    uint64_t tokens = 0;
-    std::string state_digest;  // newest reported
-    uint64_t state_version = 0;
-    // version up to which it is not asked to reduce: it was not reachable
-    uint64_t spared_until = 0;
-    RecentTimes step_times{4};  // of one inner step, in its last contributions
-  };
-
   // run.cc: sessions and members
   absl::Status Admit(const v1::Hello& hello) const;
-  void AdoptSamples(absl::Time now, const v1::Hello& hello);
+  void AdoptSamples(absl::Time now, const std::string& peer,
+                    const std::vector<v1::SampleRange>& samples);
   std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
   absl::Status Dispatch(absl::Time now, const std::string& peer, const v1::PeerMessage& message);
   void Refuse(absl::Time now, const std::string& peer, const absl::Status& why);
   void Gone(absl::Time now, const std::string& peer);
+  void ForgetStale(absl::Time now);
+  void BeginEpoch(absl::Time now);
   v1::CoordinatorMessage Welcome() const;
   void SendTo(const std::string& peer, v1::CoordinatorMessage message);
   void SendToAll(const v1::CoordinatorMessage& message);
@@ -86,6 +87,28 @@ class Run {
   void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
   absl::Status CheckChain(uint64_t version, const std::string& digest) const;
 
+  // run_orders.cc: what operators ask
+  absl::Status Pause(const std::string& reason);
+  absl::Status Resume();
+  absl::Status Stop(const std::string& reason);
+  absl::Status Drain(const std::string& peer, const std::string& reason);
+  absl::Status Evict(absl::Time now, const std::string& peer, const std::string& reason);
+  absl::Status Readmit(absl::Time now, const std::string& peer);
+  void SendDrain(const std::string& peer);
+  void NoteQuorum(const std::string& said);
+
+  // run_adoption.cc: a store that is behind its peers
+  bool Ahead(uint64_t version) const;  // beyond what is known here
+  absl::Status MayAdopt(uint64_t version, const std::string& digest) const;
+  void OutgrowEpoch(absl::Time now, uint64_t heard);
+  bool AdvanceAdoption(absl::Time now);
+  absl::Status OnHeaders(absl::Time now, const std::string& peer, const v1::Headers& headers);
+  void AdoptHeader(const v1::EntryHeader& header);
+  void AcceptGenesis(absl::Time now, const v1::Genesis& genesis);
+  void SettleClaims(absl::Time now);
+  void ReachSamples(const std::vector<v1::SampleRange>& samples);
+  void EndAdoption();
+
   // run_rounds.cc: from one version to the next
   void Advance(absl::Time now);
   void AskForGenesis(absl::Time now);
@@ -99,19 +122,26 @@ class Run {
   v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header) const;
   void GiveUpExchange(absl::Time now);
 
-  // run_end.cc: evaluations, the seal, and how the run looks
+  // run_end.cc: evaluations, the seal
+  uint64_t LastVersion() const;  // the one that is sealed, as far as is known now
   bool Evaluated(uint64_t version) const;
   void Evaluate(absl::Time now);
   std::vector<std::string> Evaluators() const;
   void AdvanceEnd(absl::Time now);
   void SealRun(absl::Time now);
   void AdvanceSealed(absl::Time now);
+  // run_status.cc: how the run looks
   std::string Phase() const;
+  std::string PausedReason() const;
+  v1::PeerStatus StatusOf(const v1::Member& member) const;
+  v1::DataStatus Data() const;
   double Elapsed(absl::Time now) const;
 
   const RunSettings settings_;
   v1::RunSpec spec_;
   uint64_t epoch_;
+  absl::Time epoch_began_;
+  RunControl control_;
   std::optional<v1::Genesis> genesis_;
   std::vector<std::string>
       digests_;  // of the genesis and of every header, by version; empty: no version 0
@@ -122,6 +152,10 @@ class Run {
   Roster roster_;
   LeaseBook leases_;
   Round round_;
+  Adoption adoption_;
+  uint64_t recovered_;    // version that was loaded or adopted; later ones this process committed
+  bool adopted_ = false;  // something, which the peers have not been told
+  bool behind_ = false;   // the lease book was: peers may hold samples that it does not know of
   std::map<std::string, PeerInfo> peers_;
   std::string genesis_maker_;
   std::string reason_;  // why it waits, where the round does not know

@@ -1,4 +1,4 @@
-// Evaluations, the seal, and how the run looks from outside.
+// Evaluations and the seal.
 #include <algorithm>
 #include <map>
 
@@ -7,6 +7,12 @@
 #include "membership/run.h"
 
 namespace atolld {
+
+uint64_t Run::LastVersion() const {
+  if (!control_.stopping()) return spec_.rounds();
+  // What is being exchanged is still committed, unless that fails.
+  return version() + (exchange_ ? 1 : 0);
+}
 
 bool Run::Evaluated(uint64_t version) const {
   return std::any_of(
@@ -35,7 +41,7 @@ void Run::Evaluate(absl::Time now) {
     evaluation_.reset();
   }
   const std::vector<std::string> evaluators = Evaluators();
-  const bool due = EvaluationDue(spec_, version()) && !Evaluated(version());
+  const bool due = EvaluationDue(spec_, version(), LastVersion()) && !Evaluated(version());
   if (due && !evaluators.empty() && (!evaluation_ || evaluation_->version() != version())) {
     evaluation_.emplace(version(), static_cast<uint32_t>(evaluators.size()), Elapsed(now));
   }
@@ -116,54 +122,6 @@ void Run::AdvanceSealed(absl::Time now) {
   if (!over || finished_) return;
   finished_ = true;
   out_.finished = true;
-}
-
-std::string Run::Phase() const {
-  if (seal_) return "sealed";
-  if (!genesis_) return genesis_maker_.empty() ? "waiting" : "initializing";
-  if (version() >= spec_.rounds()) {
-    if (Evaluated(version())) return "sealing";
-    return evaluation_ ? "evaluating" : "waiting";
-  }
-  if (exchange_) return "exchanging";
-  if (!round_.open() || !round_.reason().empty() || !reason_.empty()) return "waiting";
-  return evaluation_ && evaluation_->version() == version() ? "evaluating" : "training";
-}
-
-double Run::Elapsed(absl::Time now) const {
-  return earlier_seconds_ + (first_train_ ? absl::ToDoubleSeconds(now - *first_train_) : 0);
-}
-
-v1::RunStatus Run::Status(absl::Time now) const {
-  v1::RunStatus status;
-  *status.mutable_spec() = spec_;
-  status.set_epoch(epoch_);
-  status.set_version(version());
-  status.set_phase(Phase());
-  const bool rounds_go_on = genesis_ && !seal_ && version() < spec_.rounds();
-  status.set_reason(!reason_.empty() || !rounds_go_on ? reason_ : round_.reason());
-  if (genesis_) status.set_parameters(genesis_->manifest().elements());
-  status.set_elapsed_seconds(seal_ && !rounds_.empty() ? Elapsed(sealed_at_) : Elapsed(now));
-  uint64_t tokens = 0;
-  for (const v1::RoundRecord& round : rounds_) tokens += round.tokens();
-  status.set_tokens(tokens);
-  const v1::Roster roster = roster_.ToProto();
-  for (const v1::Member& member : roster.members()) {
-    v1::PeerStatus* out = status.add_peers();
-    *out->mutable_member() = member;
-    out->set_pid(roster_.Find(member.peer())->pid);
-    const auto it = peers_.find(member.peer());
-    if (it == peers_.end()) continue;
-    const PeerInfo& info = it->second;
-    *out->mutable_progress() = info.progress;
-    out->set_rounds_contributed(info.rounds);
-    out->set_tokens(info.tokens);
-    out->set_state_digest(info.state_digest);
-    out->set_state_version(info.state_version);
-    if (info.worker) out->set_device(info.worker->device());
-  }
-  if (seal_) *status.mutable_seal() = *seal_;
-  return status;
 }
 
 }  // namespace atolld

@@ -14,17 +14,8 @@ constexpr size_t kDigestBytes = 32;
 }  // namespace
 
 absl::Status Run::CheckChain(uint64_t version, const std::string& digest) const {
-  if (digests_.empty()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "it holds version ", version,
-        " of this run, but the coordinator's store has no version 0; the store was lost"));
-  }
-  if (version >= digests_.size()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("it holds version ", version, ", but the coordinator's newest is ",
-                     this->version(), "; the coordinator's store is older than the run"));
-  }
-  if (digests_[version] != digest) {
+  if (Ahead(version)) return MayAdopt(version, digest);
+  if (digests_.empty() || digests_[version] != digest) {
     return absl::FailedPreconditionError(
         absl::StrCat("its version ", version,
                      " is of another history than the run's; start it with an empty directory"));
@@ -59,13 +50,8 @@ void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
   }
   if (genesis_maker_ == peer) genesis_maker_.clear();
   if (evaluation_) evaluation_->TakeBack(peer);
-  Trainer& trainer = round_.trainer(peer);
-  trainer.worker_ready = false;
   // A contribution that stands is the daemon's, and outlives the worker; inner steps do not.
-  if (trainer.activity != Activity::kTraining) return;
-  trainer.activity = Activity::kIdle;
-  trainer.train_started.reset();
-  if (leases_.holds(peer)) {
+  if (round_.LoseWorker(peer) && leases_.holds(peer)) {
     leases_.Return(peer);
     leases_changed_ = true;
   }
@@ -74,20 +60,31 @@ void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
 absl::Status Run::OnInitialState(absl::Time now, const std::string& peer,
                                  const v1::InitialState& initial) {
   if (genesis_) return absl::OkStatus();  // somebody else's stands; the Welcome has told it
+  if (!adoption_
+           .empty()) {  // one stands elsewhere; should nobody tell it, this peer is asked again
+    genesis_maker_.clear();
+    return absl::OkStatus();
+  }
   const v1::Genesis& genesis = initial.genesis();
   const std::optional<v1::WorkerReady>& worker = peers_[peer].worker;
   const absl::Status valid = CheckInitialState(spec_, worker ? &*worker : nullptr, genesis);
   if (!valid.ok()) return valid;
+  roster_.SetState(peer, 0);
+  roster_changed_ = true;
+  Say(absl::StrCat("version 0 was made by peer ", peer, ": ", genesis.manifest().elements(),
+                   " parameters"));
+  AcceptGenesis(now, genesis);
+  SendToAll(Welcome());
+  return absl::OkStatus();
+}
+
+void Run::AcceptGenesis(absl::Time now, const v1::Genesis& genesis) {
   genesis_ = genesis;
   spec_ = genesis.spec();
   digests_.push_back(settings_.genesis_digest(genesis));
   genesis_maker_.clear();
   out_.update.genesis = genesis;
   out_.update.spec = spec_;
-  roster_.SetState(peer, 0);
-  roster_changed_ = true;
-  Say(absl::StrCat("version 0 was made by peer ", peer, ": ", genesis.manifest().elements(),
-                   " parameters"));
   std::vector<std::pair<std::string, absl::Status>> misfits;
   for (const auto& [other, info] : peers_) {
     const RosterMember* member = roster_.Find(other);
@@ -95,16 +92,16 @@ absl::Status Run::OnInitialState(absl::Time now, const std::string& peer,
     const absl::Status fits = CheckWorker(genesis, *info.worker);
     if (!fits.ok()) misfits.emplace_back(other, fits);
   }
-  SendToAll(Welcome());
   for (const auto& [other, why] : misfits) Refuse(now, other, why);
-  return absl::OkStatus();
 }
 
 absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
   // It made version 0, which was never recorded here: it is asked for it when its worker is ready.
+  if (synced.has_offer()) roster_.SetOffer(peer, synced.offer());
   if (!genesis_ && synced.version() == 0) return absl::OkStatus();
   const absl::Status chain = CheckChain(synced.version(), synced.header_digest());
   if (!chain.ok()) return chain;
+  if (Ahead(synced.version())) adoption_.Add(peer, synced.version(), synced.header_digest());
   roster_.SetState(peer, synced.version());
   roster_changed_ = true;
   return absl::OkStatus();
@@ -132,6 +129,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
     return absl::InvalidArgumentError("a digest of its update is not 32 bytes");
   }
   const std::vector<v1::SampleRange> samples(ready.samples().begin(), ready.samples().end());
+  if (behind_) ReachSamples(samples);
   const bool adopted = samples.empty() ? leases_.holds(peer) : leases_.Adopt(peer, samples);
   if (!adopted) {
     // It was away, and its samples went to somebody else: they must not count twice.

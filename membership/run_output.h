@@ -33,6 +33,13 @@ struct RunSettings {
       check_header;
 };
 
+struct RunOrder {
+  enum class Verb { kPause, kResume, kStop, kDrain, kEvict, kReadmit };
+  Verb verb = Verb::kPause;
+  std::string peer;    // of the last three
+  std::string reason;  // in the operator's words, at most 256 bytes
+};
+
 struct RunOutput {
   // kRecord: what the run's rounds and evaluations tell an operator already; for the log alone.
   enum class Severity { kRecord, kInfo, kWarning, kError };
@@ -57,6 +64,7 @@ struct RunOutput {
   std::vector<End> ends;
   std::vector<Probe> probes;
   std::vector<Event> events;
+  std::string notice;     // for the operator whose order this answers; empty: nothing to add
   bool finished = false;  // sealed, and everybody has left or had the time to
 
   bool empty() const {

@@ -27,17 +27,19 @@ void Run::Advance(absl::Time now) {
     AdvanceSealed(now);
     return;
   }
+  if (AdvanceAdoption(now)) return;
   if (!genesis_) {
     AskForGenesis(now);
     return;
   }
   if (exchange_ && now >= revision_ends_) Act(now, exchange_->OnDeadline());
-  if (version() >= spec_.rounds()) {
+  if (version() >= LastVersion()) {
     AdvanceEnd(now);
     return;
   }
-  if (exchange_) {
-    Evaluate(now);
+  if (exchange_ || control_.paused()) {
+    if (!exchange_) reason_ = PausedReason();
+    if (exchange_ || round_.started()) Evaluate(now);
     return;  // who comes now begins with the next round
   }
   const bool was_started = round_.started();
@@ -189,8 +191,8 @@ void Run::Commit(absl::Time now) {
   const v1::RoundRecord record = RecordRound(now, header);
   rounds_.push_back(record);
   rounds_.back().set_revisions(exchange->plan().revision());
-  out_.update.header = header;
-  out_.update.round = rounds_.back();
+  out_.update.headers.push_back(header);
+  out_.update.rounds.push_back(rounds_.back());
   digests_.push_back(settings_.header_digest(header));
   header_ = header;
   exchange_times_.Add(now - exchange_began_);
@@ -267,7 +269,7 @@ void Run::GiveUpExchange(absl::Time now) {
     }
   }
   contributions_.clear();
-  out_.update.epoch = ++epoch_;
+  BeginEpoch(now);
   round_.Again(now);
   SendToAll(Welcome());
   Say(absl::StrCat("round ", round_.version(), ": this attempt failed; all try again"),

@@ -1,4 +1,4 @@
-// `atoll run show`, `atoll run watch` and `atoll peer list`: asked of a coordinator.
+// `atoll run show|watch|pause|resume|stop`: asked of a coordinator.
 #include <unistd.h>
 
 #include <chrono>
@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/cli/coordinator_address.h"
+#include "daemon/cli/admin_verb.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/run_history.h"
 #include "daemon/cli/run_watcher.h"
@@ -20,44 +20,48 @@ namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
 
-struct RunOptions {
-  CoordinatorAddress source;
-  bool json = false;
-};
-
 double MonotonicSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void PrintLines(const std::vector<std::string>& lines) {
-  for (const std::string& line : lines) std::printf("%s\n", line.c_str());
-  std::fflush(stdout);
+int Show(const AdminOptions& options) {
+  return AskCoordinator<v1::RunStatus>(
+      options, [](AdminClient& client) { return client.ShowRun(); }, RunStatusJson, RunStatusText);
 }
 
-absl::StatusOr<v1::RunStatus> Ask(const CoordinatorAddress& source) {
-  const absl::StatusOr<std::string> address = ResolveCoordinator(source);
-  if (!address.ok()) return address.status();
-  AdminClient client(*address);
-  return client.ShowRun();
-}
-
-int Show(const RunOptions& options, bool peers_alone) {
-  const absl::StatusOr<v1::RunStatus> status = Ask(options.source);
-  if (!status.ok()) return Report(status.status(), kFailed);
-  if (options.json) {
-    std::fputs(JsonText(peers_alone ? PeersJson(*status) : RunStatusJson(*status)).c_str(), stdout);
-  } else {
-    PrintLines(peers_alone ? PeersText(*status) : RunStatusText(*status));
+// One line about what is so now.
+std::vector<std::string> OrderText(const v1::RunStatus& status) {
+  std::string line = absl::StrCat("run ", status.spec().run_id(), ": ", status.phase());
+  if (status.stopping()) absl::StrAppend(&line, ", stopping");
+  if (status.paused() && status.phase() != "paused") {
+    absl::StrAppend(&line, ", then paused");
   }
-  return kDone;
+  return {absl::StrCat(line, "; newest version ", status.version())};
+}
+
+int Order(const AdminOptions& options,
+          const std::function<absl::StatusOr<v1::RunStatus>(AdminClient&)>& order) {
+  return AskCoordinator<v1::RunStatus>(options, order, RunStatusJson, OrderText);
+}
+
+int Pause(const AdminOptions& options) {
+  return Order(options, [&](AdminClient& client) { return client.PauseRun(options.reason); });
+}
+
+int Resume(const AdminOptions& options) {
+  return Order(options, [](AdminClient& client) { return client.ResumeRun(); });
+}
+
+int Stop(const AdminOptions& options) {
+  return Order(options, [&](AdminClient& client) { return client.StopRun(options.reason); });
 }
 
 // Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for.
-int Watch(const RunOptions& options) {
+int Watch(const AdminOptions& options) {
   const absl::StatusOr<std::string> address = ResolveCoordinator(options.source);
   if (!address.ok()) return Report(address.status(), kFailed);
   // One question first: a wrong address is an error, not something to wait for.
-  const absl::StatusOr<v1::RunStatus> first = Ask(options.source);
+  const absl::StatusOr<v1::RunStatus> first = AdminClient(*address).ShowRun();
   if (!first.ok()) return Report(first.status(), kFailed);
   SignalWaiter signals;
   Waker waker;
@@ -93,21 +97,18 @@ int Watch(const RunOptions& options) {
 }  // namespace
 
 void AddRunVerbs(CommandLine& command_line) {
-  constexpr char kDirMeaning[] = "The folder of a local run: its coordinator is asked";
-  const auto add = [&](const std::string& path, const std::string& summary,
-                       const std::string& example, int (*action)(const RunOptions&)) {
-    const auto options = std::make_shared<RunOptions>();
-    CLI::App* verb = command_line.AddVerb(path, summary, example,
-                                          [options, action] { return action(*options); });
-    AddCoordinatorOptions(*verb, options->source, kDirMeaning);
-    verb->add_flag("--json", options->json, "Print as JSON");
-  };
-  add("run show", "How a run stands", "atoll run show --coordinator 127.0.0.1:7070 --json",
-      [](const RunOptions& options) { return Show(options, false); });
-  add("run watch", "Follow a run until it is sealed",
-      "atoll run watch --dir atoll-run-20250131-142501", Watch);
-  add("peer list", "The peers of a run", "atoll peer list --coordinator 127.0.0.1:7070",
-      [](const RunOptions& options) { return Show(options, true); });
+  AddAdminVerb(command_line, "run show", "How a run stands",
+               "atoll run show --coordinator 127.0.0.1:7070 --json", {}, Show);
+  AddAdminVerb(command_line, "run watch", "Follow a run until it is sealed",
+               "atoll run watch --dir atoll-run-20250131-142501", {}, Watch);
+  AddAdminVerb(command_line, "run pause",
+               "Finish the exchange under way, then begin no round until `run resume`",
+               "atoll run pause --reason 'moving the machines'", {AdminOption::kReason}, Pause);
+  AddAdminVerb(command_line, "run resume", "Go on with a paused run",
+               "atoll run resume --coordinator 127.0.0.1:7070", {}, Resume);
+  AddAdminVerb(command_line, "run stop",
+               "End a run at its newest version: it is evaluated and sealed",
+               "atoll run stop --reason 'good enough'", {AdminOption::kReason}, Stop);
 }
 
 }  // namespace atolld

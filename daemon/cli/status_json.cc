@@ -46,6 +46,14 @@ Json SpecJson(const v1::RunSpec& spec) {
           {"codec", absl::StrCat(spec.exchange().codec(), spec.exchange().zstd() ? "+zstd" : "")}};
 }
 
+Json DataJson(const v1::DataStatus& data) {
+  return {{"samples_a_pass", data.samples_a_pass()},
+          {"spent", data.spent()},
+          {"held", data.held()},
+          {"returned", data.returned()},
+          {"next", data.next()}};
+}
+
 Json SealJson(const v1::Seal& seal) {
   return {{"version", seal.version()},
           {"state_digest", Hex(seal.state_digest())},
@@ -54,44 +62,62 @@ Json SealJson(const v1::Seal& seal) {
 
 }  // namespace
 
+Json PeerJson(const v1::PeerStatus& peer) {
+  const v1::Member& member = peer.member();
+  const v1::PeerProgress& progress = peer.progress();
+  Json offer = nullptr;
+  if (member.has_offer()) {
+    offer = {
+        {"oldest_entry", member.offer().oldest_entry()},
+        {"snapshot_version",
+         member.offer().has_snapshot() ? Json(member.offer().snapshot_version()) : Json(nullptr)}};
+  }
+  return {{"member",
+           {{"peer", member.peer()},
+            {"address", member.address()},
+            {"region", member.region()},
+            {"state", member.state()},
+            {"version", member.version()},
+            {"offer", offer}}},
+          {"why", peer.why()},
+          {"progress",
+           {{"phase", progress.phase()},
+            {"version", progress.version()},
+            {"step", progress.step()},
+            {"steps", progress.steps()},
+            {"loss", progress.loss()},
+            {"tokens_per_second", progress.tokens_per_second()},
+            {"exchange_bytes_sent", progress.exchange_bytes_sent()},
+            {"train_seconds", progress.train_seconds()},
+            {"resident_bytes", progress.resident_bytes()}}},
+          {"pid", peer.pid()},
+          {"rounds_contributed", peer.rounds_contributed()},
+          {"tokens", peer.tokens()},
+          {"state_digest", Hex(peer.state_digest())},
+          {"state_version", peer.state_version()},
+          {"device", peer.device()},
+          {"notice", peer.notice()}};
+}
+
 Json PeersJson(const v1::RunStatus& status) {
   Json peers = Json::array();
-  for (const v1::PeerStatus& peer : status.peers()) {
-    const v1::PeerProgress& progress = peer.progress();
-    peers.push_back({{"member",
-                      {{"peer", peer.member().peer()},
-                       {"address", peer.member().address()},
-                       {"state", peer.member().state()},
-                       {"version", peer.member().version()}}},
-                     {"progress",
-                      {{"phase", progress.phase()},
-                       {"version", progress.version()},
-                       {"step", progress.step()},
-                       {"steps", progress.steps()},
-                       {"loss", progress.loss()},
-                       {"tokens_per_second", progress.tokens_per_second()},
-                       {"exchange_bytes_sent", progress.exchange_bytes_sent()},
-                       {"train_seconds", progress.train_seconds()},
-                       {"resident_bytes", progress.resident_bytes()}}},
-                     {"pid", peer.pid()},
-                     {"rounds_contributed", peer.rounds_contributed()},
-                     {"tokens", peer.tokens()},
-                     {"state_digest", Hex(peer.state_digest())},
-                     {"state_version", peer.state_version()},
-                     {"device", peer.device()}});
-  }
+  for (const v1::PeerStatus& peer : status.peers()) peers.push_back(PeerJson(peer));
   return peers;
 }
 
 Json RunStatusJson(const v1::RunStatus& status) {
   Json json = {{"run_id", status.spec().run_id()},
                {"epoch", status.epoch()},
+               {"epoch_seconds", status.epoch_seconds()},
                {"version", status.version()},
                {"phase", status.phase()},
                {"reason", status.reason()},
+               {"paused", status.paused()},
+               {"stopping", status.stopping()},
                {"parameters", status.parameters()},
                {"elapsed_seconds", status.elapsed_seconds()},
                {"tokens", status.tokens()},
+               {"data", DataJson(status.data())},
                {"spec", SpecJson(status.spec())},
                {"peers", PeersJson(status)}};
   json["rounds"] = Json::array();
@@ -141,6 +167,16 @@ Json HeaderJson(const v1::EntryHeader& header) {
           {"contributors", contributors}};
 }
 
+std::string DataText(const v1::DataStatus& data) {
+  const std::string counts =
+      absl::StrCat("spent ", WithThousands(data.spent()), "; held ", WithThousands(data.held()),
+                   "; returned ", WithThousands(data.returned()));
+  const uint64_t pass = data.samples_a_pass();
+  if (pass == 0) return counts;
+  const double position = static_cast<double>(data.spent() % pass) / static_cast<double>(pass);
+  return absl::StrFormat("pass %d, %.1f %% (%s)", data.spent() / pass + 1, position * 100, counts);
+}
+
 std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {
       {"run", status.spec().run_id()},
@@ -150,8 +186,11 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
       {"parameters", WithThousands(status.parameters())},
       {"tokens", WithThousands(status.tokens())},
       {"elapsed", FormatSeconds(status.elapsed_seconds())},
-      {"coordinator epoch", absl::StrCat(status.epoch())},
+      {"data", DataText(status.data())},
+      {"coordinator epoch",
+       absl::StrCat(status.epoch(), ", for ", FormatSeconds(status.epoch_seconds()))},
   };
+  if (status.stopping()) rows.push_back({"stopping", "it ends at the newest version"});
   if (status.rounds_size() > 0) {
     const v1::RoundRecord& last = *status.rounds().rbegin();
     rows.push_back(
@@ -171,17 +210,56 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
 
 std::vector<std::string> PeersText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {{"peer", "state", "phase", "step", "tokens/s",
-                                                 "rounds", "sent", "version", "pid", "address"}};
+                                                 "rounds", "sent", "version", "pid", "region",
+                                                 "address", "why"}};
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
-    rows.push_back(
-        {peer.member().peer(), peer.member().state(), progress.phase(),
-         absl::StrCat(progress.step(), "/", progress.steps()),
-         FormatRate(progress.tokens_per_second()), absl::StrCat(peer.rounds_contributed()),
-         FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
-         absl::StrCat(progress.version()), absl::StrCat(peer.pid()), peer.member().address()});
+    rows.push_back({peer.member().peer(), peer.member().state(), progress.phase(),
+                    absl::StrCat(progress.step(), "/", progress.steps()),
+                    FormatRate(progress.tokens_per_second()),
+                    absl::StrCat(peer.rounds_contributed()),
+                    FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
+                    absl::StrCat(progress.version()), absl::StrCat(peer.pid()),
+                    peer.member().region(), peer.member().address(), peer.why()});
   }
-  return AlignColumns(rows, "<<<>>>>>><");
+  return AlignColumns(rows, "<<<>>>>>><<<");
+}
+
+std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
+  const v1::Member& member = peer.member();
+  const v1::PeerProgress& progress = peer.progress();
+  const v1::Offer& offer = member.offer();
+  std::vector<std::vector<std::string>> rows = {
+      {"peer", member.peer()},
+      {"state",
+       peer.why().empty() ? member.state() : absl::StrCat(member.state(), ": ", peer.why())},
+      {"phase",
+       absl::StrCat(progress.phase(), ", step ", progress.step(), " of ", progress.steps())},
+      {"version", absl::StrCat(progress.version())},
+      {"rounds contributed", absl::StrCat(peer.rounds_contributed())},
+      {"tokens", WithThousands(peer.tokens())},
+      {"tokens a second", FormatRate(progress.tokens_per_second())},
+      {"sent in exchanges", FormatBytes(static_cast<double>(progress.exchange_bytes_sent()))},
+      {"trained", FormatSeconds(progress.train_seconds())},
+      {"state digest",
+       peer.state_digest().empty()
+           ? "not reported"
+           : absl::StrCat(Hex(peer.state_digest()), " of version ", peer.state_version())},
+      {"device", peer.device()},
+      {"address", member.address().empty() ? "dials out only" : member.address()},
+      {"region", member.region().empty() ? "of its own" : member.region()},
+      {"process", absl::StrCat("pid ", peer.pid())},
+  };
+  if (member.has_offer()) {
+    rows.push_back(
+        {"offers", absl::StrCat(offer.oldest_entry() == 0
+                                    ? "no entries"
+                                    : absl::StrCat("entries from ", offer.oldest_entry()),
+                                offer.has_snapshot() ? absl::StrCat(", the snapshot of version ",
+                                                                    offer.snapshot_version())
+                                                     : ", no snapshot")});
+  }
+  return AlignColumns(rows, "<<");
 }
 
 std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers) {

@@ -13,10 +13,14 @@ namespace atolld {
 
 nlohmann::ordered_json RunStatusJson(const v1::RunStatus& status);
 nlohmann::ordered_json PeersJson(const v1::RunStatus& status);
+nlohmann::ordered_json PeerJson(const v1::PeerStatus& peer);
 nlohmann::ordered_json HeaderJson(const v1::EntryHeader& header);
 
 std::vector<std::string> RunStatusText(const v1::RunStatus& status);
 std::vector<std::string> PeersText(const v1::RunStatus& status);
+std::vector<std::string> PeerText(const v1::PeerStatus& peer);
+// "pass 1, 34.2 % (spent 12,345; held 900; returned 0)"
+std::string DataText(const v1::DataStatus& data);
 std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers);
 
 // One object or list, indented, whatever bytes its strings hold.

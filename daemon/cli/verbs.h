@@ -7,8 +7,9 @@
 namespace atolld {
 
 void AddLocalVerb(CommandLine& command_line);
-void AddRunVerbs(CommandLine& command_line);  // run show, run watch, peer list
-void AddLogVerbs(CommandLine& command_line);  // log list, log verify, log replay
+void AddRunVerbs(CommandLine& command_line);   // run show, watch, pause, resume, stop
+void AddPeerVerbs(CommandLine& command_line);  // peer list, show, drain, evict
+void AddLogVerbs(CommandLine& command_line);   // log list, log verify, log replay
 void AddLogReplayVerb(CommandLine& command_line);
 void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, save
 void AddGenerateVerb(CommandLine& command_line);

@@ -1,6 +1,7 @@
 #include "daemon/coordinator/admin_service.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "daemon/status_macros.h"
@@ -11,6 +12,13 @@ namespace {
 constexpr char kShowRun[] = "/atolld.v1.Admin/ShowRun";
 constexpr char kWatchRun[] = "/atolld.v1.Admin/WatchRun";
 constexpr char kListHeaders[] = "/atolld.v1.Admin/ListHeaders";
+constexpr char kPauseRun[] = "/atolld.v1.Admin/PauseRun";
+constexpr char kResumeRun[] = "/atolld.v1.Admin/ResumeRun";
+constexpr char kStopRun[] = "/atolld.v1.Admin/StopRun";
+constexpr char kDrainPeer[] = "/atolld.v1.Admin/DrainPeer";
+constexpr char kEvictPeer[] = "/atolld.v1.Admin/EvictPeer";
+constexpr absl::string_view kMethods[] = {kShowRun,   kWatchRun, kListHeaders, kPauseRun,
+                                          kResumeRun, kStopRun,  kDrainPeer,   kEvictPeer};
 
 // Lines kept for whoever looks later.
 constexpr size_t kEventsKept = 200;
@@ -54,7 +62,8 @@ AdminService::AdminService(Env env, Source source) : env_(env), source_(std::mov
 AdminService::~AdminService() = default;
 
 bool AdminService::Accept(const std::string& method, std::unique_ptr<Call>* call) {
-  if (method != kShowRun && method != kWatchRun && method != kListHeaders) return false;
+  if (std::find(std::begin(kMethods), std::end(kMethods), method) == std::end(kMethods))
+    return false;
   const uint64_t id = ++next_id_;
   auto admin_call = std::make_unique<AdminCall>();
   admin_call->id = id;
@@ -93,12 +102,64 @@ void AdminService::OnRequest(uint64_t id, const Frame& frame) {
     v1::WatchRunRequest request;
     parsed = Unpack(frame, &request);
     if (parsed.ok()) Watch(*call, request);
-  } else {
+  } else if (call->method == kListHeaders) {
     v1::ListHeadersRequest request;
     parsed = Unpack(frame, &request);
     if (parsed.ok()) List(id, request);
+  } else {
+    parsed = Order(id, call->method, frame);
   }
   if (!parsed.ok()) call->Finish(parsed);
+}
+
+absl::Status AdminService::Order(uint64_t id, const std::string& method, const Frame& frame) {
+  RunOrder order;
+  if (method == kPauseRun) {
+    v1::PauseRunRequest request;
+    RETURN_IF_ERROR(Unpack(frame, &request));
+    order = {RunOrder::Verb::kPause, "", request.reason()};
+  } else if (method == kResumeRun) {
+    v1::ResumeRunRequest request;
+    RETURN_IF_ERROR(Unpack(frame, &request));
+    order.verb = RunOrder::Verb::kResume;
+  } else if (method == kStopRun) {
+    v1::StopRunRequest request;
+    RETURN_IF_ERROR(Unpack(frame, &request));
+    order = {RunOrder::Verb::kStop, "", request.reason()};
+  } else if (method == kDrainPeer) {
+    v1::DrainPeerRequest request;
+    RETURN_IF_ERROR(Unpack(frame, &request));
+    order = {RunOrder::Verb::kDrain, request.peer(), request.reason()};
+  } else {
+    v1::EvictPeerRequest request;
+    RETURN_IF_ERROR(Unpack(frame, &request));
+    order = {request.undo() ? RunOrder::Verb::kReadmit : RunOrder::Verb::kEvict, request.peer(),
+             request.reason()};
+  }
+  const std::string peer = order.peer;
+  source_.obey(order, guard_.Wrap([this, id, peer](absl::Status status, const std::string& notice) {
+    Answer(id, peer, status, notice);
+  }));
+  return absl::OkStatus();
+}
+
+void AdminService::Answer(uint64_t id, const std::string& peer, const absl::Status& status,
+                          const std::string& notice) {
+  AdminCall* call = Find(id);
+  if (call == nullptr || call->finished) return;
+  if (!status.ok()) return call->Finish(status);
+  const v1::RunStatus run = source_.status();
+  if (peer.empty()) {
+    call->call->Write(Pack(run));
+  } else {
+    v1::PeerStatus answer;
+    for (const v1::PeerStatus& known : run.peers()) {
+      if (known.member().peer() == peer) answer = known;
+    }
+    answer.set_notice(notice);
+    call->call->Write(Pack(answer));
+  }
+  call->Finish(absl::OkStatus());
 }
 
 void AdminService::Show(AdminCall& call) {

@@ -1,7 +1,9 @@
-// AdminService: answers what operators and the command line ask - ShowRun, WatchRun, ListHeaders.
+// AdminService: answers what operators and the command line ask - ShowRun, WatchRun, ListHeaders -
+// and passes on what they order: PauseRun, ResumeRun, StopRun, DrainPeer, EvictPeer.
 //
-// It shows only what is durable. A watcher gets everything first and then, at most every interval,
-// what is new to it. Loop thread; headers are read on the pool.
+// It shows only what is durable, and answers an order when its effect is. A watcher gets everything
+// first and then, at most every interval, what is new to it. Loop thread; headers are read on the
+// pool.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +16,13 @@
 
 #include "atoll/v1/admin.pb.h"
 #include "daemon/env.h"
+#include "membership/run_output.h"
 
 namespace atolld {
 
 class AdminService {
  public:
+  using Obeyed = std::function<void(absl::Status, const std::string& notice)>;
   struct Source {
     // All but rounds, evaluations and events.
     std::function<v1::RunStatus()> status;
@@ -28,6 +32,8 @@ class AdminService {
     std::function<void(uint64_t first, uint32_t limit,
                        std::function<void(absl::StatusOr<std::vector<v1::EntryHeader>>)>)>
         headers;
+    // Calls back on the loop when the order is durable or refused, perhaps from inside the call.
+    std::function<void(const RunOrder&, Obeyed)> obey;
   };
 
   AdminService(Env env, Source source);
@@ -46,6 +52,9 @@ class AdminService {
   void Show(AdminCall& call);
   void Watch(AdminCall& call, const v1::WatchRunRequest& request);
   void List(uint64_t id, const v1::ListHeadersRequest& request);
+  absl::Status Order(uint64_t id, const std::string& method, const Frame& frame);
+  void Answer(uint64_t id, const std::string& peer, const absl::Status& status,
+              const std::string& notice);
   void Schedule(uint64_t id);
   void SendStatus(AdminCall& call);
   void Remove(uint64_t id);

@@ -6,11 +6,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/nearest_name.h"
 #include "daemon/coordinator/admin_service.h"
 #include "daemon/coordinator/outbox.h"
 #include "daemon/coordinator/session_stream.h"
 #include "daemon/coordinator/stored_run.h"
 #include "daemon/status_macros.h"
+#include "membership/planted_bug.h"
 #include "membership/run.h"
 
 namespace atolld {
@@ -44,13 +46,15 @@ struct Coordinator::State {
   void AcceptSession(std::unique_ptr<Call> call);
   void Reject(std::unique_ptr<Call> call, const absl::Status& why);
   void OnSessionClosed(SessionId id);
-  void Push(RunOutput output);
+  void Push(RunOutput output, Task done = nullptr);
+  absl::Time Now() const;  // for the run's decisions
   void Deliver(const RunOutput& output);
   void Probe(const RunOutput::Probe& probe);
   void Tick();
   void Beat();
   void ArmWake();
   v1::RunStatus Status() const;
+  void Obey(const RunOrder& order, AdminService::Obeyed done);
   AdminService::Source AdminSource();
   absl::Duration interval() const { return config.membership.failure_timeout / 4; }
 
@@ -93,14 +97,14 @@ absl::Status Coordinator::State::Open() {
   ASSIGN_OR_RETURN(RunSettings settings, MakeRunSettings(config, *spec));
   RunUpdate update;
   if (!stored.spec) update.spec = *spec;
-  update.epoch = stored.epoch + 1;
+  update.epoch = Planted(PlantedBug::kEpochResetAtRestart) ? 1 : stored.epoch + 1;
   RETURN_IF_ERROR(store->Apply(update));
   stored.spec = *spec;
   stored.epoch = *update.epoch;
   announced_version = stored.headers.size();
   announced_evaluations = stored.evaluations;
   announced_seal = stored.seal.has_value();
-  run = std::make_unique<Run>(std::move(settings), stored, env.executor.Now());
+  run = std::make_unique<Run>(std::move(settings), stored, Now());
   outbox =
       std::make_unique<Outbox>(env, store, [this](const RunOutput& output) { Deliver(output); });
   admin = std::make_unique<AdminService>(env, AdminSource());
@@ -138,11 +142,9 @@ void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
   }
   const SessionId id = ++last_session;
   SessionStream::Events events;
-  events.on_hello = [this, id](const v1::Hello& hello) {
-    Push(run->OnHello(env.executor.Now(), id, hello));
-  };
+  events.on_hello = [this, id](const v1::Hello& hello) { Push(run->OnHello(Now(), id, hello)); };
   events.on_message = [this, id](const v1::PeerMessage& message) {
-    Push(run->OnMessage(env.executor.Now(), id, message));
+    Push(run->OnMessage(Now(), id, message));
     if (message.has_heartbeat()) admin->Changed();
   };
   // Later: a stream is not destroyed from inside its own callback.
@@ -164,16 +166,20 @@ void Coordinator::State::Reject(std::unique_ptr<Call> call, const absl::Status& 
 
 void Coordinator::State::OnSessionClosed(SessionId id) {
   sessions.erase(id);
-  Push(run->OnBroken(env.executor.Now(), id));
+  Push(run->OnBroken(Now(), id));
 }
 
-void Coordinator::State::Push(RunOutput output) {
-  if (!output.empty()) outbox->Push(std::move(output));
+absl::Time Coordinator::State::Now() const {
+  return Planted(PlantedBug::kDeadlineFromWallClock) ? env.executor.WallTime() : env.executor.Now();
+}
+
+void Coordinator::State::Push(RunOutput output, Task done) {
+  if (!output.empty() || done) outbox->Push(std::move(output), std::move(done));
   ArmWake();
 }
 
 void Coordinator::State::Deliver(const RunOutput& output) {
-  if (output.update.header) announced_version = output.update.header->version();
+  if (!output.update.headers.empty()) announced_version = output.update.headers.back().version();
   for (const v1::EvaluationRecord& record : output.update.evaluations)
     announced_evaluations.push_back(record);
   if (output.update.seal) announced_seal = true;
@@ -209,17 +215,18 @@ void Coordinator::State::Probe(const RunOutput::Probe& probe) {
       {nullptr, nullptr, guard.Wrap([this, id, peer = probe.peer](const absl::Status& status) {
          env.executor.Post(guard.Wrap([this, id, peer, status] {
            calls.erase(id);
-           if (absl::IsUnavailable(status)) Push(run->OnRefused(env.executor.Now(), peer));
+           if (absl::IsUnavailable(status)) Push(run->OnRefused(Now(), peer));
          }));
        })});
   call.Finish(absl::OkStatus());
 }
 
-void Coordinator::State::Tick() { Push(run->OnTick(env.executor.Now())); }
+void Coordinator::State::Tick() { Push(run->OnTick(Now())); }
 
 void Coordinator::State::Beat() {
   v1::CoordinatorMessage heartbeat;
-  heartbeat.mutable_heartbeat();
+  heartbeat.mutable_heartbeat()->set_waiting_for(outbox->stalled().empty() ? run->WaitingFor()
+                                                                           : outbox->stalled());
   // Straight to the streams: a heartbeat says nothing that would have to be durable first.
   for (const auto& [id, session] : sessions) {
     if (session->said_hello()) session->Send(heartbeat);
@@ -229,7 +236,7 @@ void Coordinator::State::Beat() {
 }
 
 void Coordinator::State::ArmWake() {
-  const absl::Time now = env.executor.Now();
+  const absl::Time now = Now();
   const absl::Time wake = run->NextWake();
   // What is later than the next beat, or has passed and waits for something else, the beat takes
   // care of.
@@ -243,7 +250,7 @@ void Coordinator::State::ArmWake() {
 }
 
 v1::RunStatus Coordinator::State::Status() const {
-  v1::RunStatus status = run->Status(env.executor.Now());
+  v1::RunStatus status = run->Status(Now());
   status.set_version(announced_version);
   if (!announced_seal) status.clear_seal();
   if (!outbox->stalled().empty()) {
@@ -253,8 +260,25 @@ v1::RunStatus Coordinator::State::Status() const {
   return status;
 }
 
+void Coordinator::State::Obey(const RunOrder& order, AdminService::Obeyed done) {
+  absl::StatusOr<RunOutput> output = run->OnOrder(Now(), order);
+  if (absl::IsNotFound(output.status())) {
+    std::vector<std::string> names;
+    const v1::RunStatus status = run->Status(Now());
+    for (const v1::PeerStatus& peer : status.peers()) names.push_back(peer.member().peer());
+    return done(absl::NotFoundError(UnknownNameMessage("peer", order.peer, names)), "");
+  }
+  if (!output.ok()) return done(output.status(), "");
+  // Even where nothing changed: what an earlier asker changed may not be durable yet.
+  const std::string notice = output->notice;
+  Push(*std::move(output), [done = std::move(done), notice] { done(absl::OkStatus(), notice); });
+}
+
 AdminService::Source Coordinator::State::AdminSource() {
   AdminService::Source source;
+  source.obey = [this](const RunOrder& order, AdminService::Obeyed done) {
+    Obey(order, std::move(done));
+  };
   source.status = [this] { return Status(); };
   source.rounds = [this]() -> const std::vector<v1::RoundRecord>& { return run->rounds(); };
   source.evaluations = [this]() -> const std::vector<v1::EvaluationRecord>& {
@@ -285,7 +309,7 @@ std::string Coordinator::address() const {
 
 std::string Coordinator::run_id() const {
   if (!state_ || !state_->run) return "";
-  return state_->run->Status(state_->env.executor.Now()).spec().run_id();
+  return state_->run->Status(state_->Now()).spec().run_id();
 }
 
 void Coordinator::OnSealed(Task task) {

@@ -14,9 +14,10 @@ absl::Status MemoryStore::Apply(const RunUpdate& update) {
   if (update.epoch) run.epoch = *update.epoch;
   run.started = run.started || update.started;
   if (update.genesis) run.genesis = update.genesis;
-  if (update.header) {
-    CHECK(update.header->version() == run.headers.size() + 1);
-    run.headers.push_back(*update.header);
+  if (update.control) run.control = *update.control;
+  for (const v1::EntryHeader& header : update.headers) {
+    CHECK(header.version() == run.headers.size() + 1);
+    run.headers.push_back(header);
   }
   if (update.leases) run.leases = *update.leases;
   for (const MemberRecord& member : update.members) {
@@ -29,7 +30,13 @@ absl::Status MemoryStore::Apply(const RunUpdate& update) {
       *it = member;
     }
   }
-  if (update.round) run.rounds.push_back(*update.round);
+  for (const std::string& peer : update.forgotten) {
+    run.members.erase(
+        std::remove_if(run.members.begin(), run.members.end(),
+                       [&](const MemberRecord& member) { return member.peer == peer; }),
+        run.members.end());
+  }
+  for (const v1::RoundRecord& round : update.rounds) run.rounds.push_back(round);
   for (const v1::EvaluationRecord& evaluation : update.evaluations)
     run.evaluations.push_back(evaluation);
   if (update.seal) run.seal = update.seal;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "membership/planted_bug.h"
 
 namespace atolld {
 namespace {
@@ -16,9 +17,13 @@ constexpr absl::Duration kRetryFullDisk = absl::Seconds(1);
 Outbox::Outbox(Env env, std::shared_ptr<Store> store, Deliver deliver)
     : env_(env), store_(std::move(store)), deliver_(std::move(deliver)), queue_(env.executor) {}
 
-void Outbox::Push(RunOutput output) {
+void Outbox::Push(RunOutput output, Task done) {
+  if (Planted(PlantedBug::kAnnounceBeforeDurable)) {
+    deliver_(output);
+    output.sends.clear();
+  }
   const bool durable = output.update.empty();
-  items_.push_back({std::move(output), durable});
+  items_.push_back({std::move(output), std::move(done), durable});
   Pump();
 }
 
@@ -33,6 +38,7 @@ void Outbox::Pump() {
     const Item item = std::move(items_.front());
     items_.pop_front();
     deliver_(item.output);
+    if (item.done) item.done();
   }
   pumping_ = false;
 }

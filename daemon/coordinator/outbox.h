@@ -24,8 +24,9 @@ class Outbox {
 
   Outbox(Env env, std::shared_ptr<Store> store, Deliver deliver);
 
-  // Never delivers from inside the call if there is something to store.
-  void Push(RunOutput output);
+  // Never delivers from inside the call if there is something to store. `done` runs right after the
+  // output has taken effect.
+  void Push(RunOutput output, Task done = nullptr);
 
   // Runs `work` on the pool between two updates, so that it may use the store, then `done` on the
   // loop.
@@ -37,6 +38,7 @@ class Outbox {
  private:
   struct Item {
     RunOutput output;
+    Task done;
     bool durable = false;
   };
 

@@ -2,6 +2,8 @@
 
 #include <sqlite3.h>
 
+#include <iterator>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/coordinator/sqlite_statement.h"
 #include "daemon/status_macros.h"
@@ -9,10 +11,10 @@
 namespace atolld {
 namespace {
 
-// Of the tables below. A change of them adds a step from the version before.
-constexpr uint64_t kSchemaVersion = 1;
-
-constexpr char kSchema[] = R"(
+// Each step makes the tables of one schema version from those of the version before it, an empty
+// file first. A step that was released never changes.
+constexpr const char* kSchemaSteps[] = {
+    R"(
   CREATE TABLE run (
     id INTEGER PRIMARY KEY CHECK (id = 1), spec BLOB, epoch INTEGER NOT NULL,
     started INTEGER NOT NULL, genesis BLOB, lease_next INTEGER NOT NULL);
@@ -25,7 +27,15 @@ constexpr char kSchema[] = R"(
   CREATE TABLE rounds (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
   CREATE TABLE seal (id INTEGER PRIMARY KEY CHECK (id = 1), seal BLOB NOT NULL);
   PRAGMA user_version = 1;
-)";
+)",
+    R"(
+  ALTER TABLE run ADD COLUMN control INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE run ADD COLUMN control_reason BLOB NOT NULL DEFAULT x'';
+  ALTER TABLE members ADD COLUMN why BLOB NOT NULL DEFAULT x'';
+  ALTER TABLE members ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
+  PRAGMA user_version = 2;
+)"};
+constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
 
 template <typename Message>
 absl::Status Parse(const std::string& bytes, absl::string_view what, Message* message) {
@@ -102,8 +112,9 @@ absl::Status SqliteStore::Prepare(const Options& options) {
     status = absl::FailedPreconditionError(
         absl::StrCat(path_, ": written by a newer release (schema ", version, ", this one knows ",
                      kSchemaVersion, ")"));
-  } else if (version == 0) {
-    status = Execute(kSchema);
+  }
+  for (uint64_t step = version; step < kSchemaVersion && status.ok(); ++step) {
+    status = Execute(kSchemaSteps[step]);
   }
   if (status.ok()) status = Execute("COMMIT");
   if (!status.ok()) Execute("ROLLBACK").IgnoreError();
@@ -125,20 +136,25 @@ absl::Status SqliteStore::Apply(const RunUpdate& update) {
 
 absl::Status SqliteStore::Write(const RunUpdate& update) {
   RETURN_IF_ERROR(WriteRun(update));
-  if (update.header) {
+  for (const v1::EntryHeader& header : update.headers) {
     SqliteStatement insert(database_, "INSERT INTO headers VALUES (?, ?)");
-    insert.Bind(update.header->version()).Bind(update.header->SerializeAsString());
+    insert.Bind(header.version()).Bind(header.SerializeAsString());
     RETURN_IF_ERROR(Error(insert.Run()));
   }
   if (update.leases) RETURN_IF_ERROR(WriteLeases(*update.leases));
   for (const MemberRecord& member : update.members) {
-    SqliteStatement insert(database_, "INSERT OR REPLACE INTO members VALUES (?, ?, ?)");
-    insert.Bind(member.peer).Bind(member.address).Bind(member.state);
+    SqliteStatement insert(database_, "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?)");
+    insert.Bind(member.peer).Bind(member.address).Bind(member.state).Bind(member.why);
+    insert.Bind(uint64_t{member.draining});
     RETURN_IF_ERROR(Error(insert.Run()));
   }
-  if (update.round) {
+  for (const std::string& peer : update.forgotten) {
+    SqliteStatement forget(database_, "DELETE FROM members WHERE peer = ?");
+    RETURN_IF_ERROR(Error(forget.Bind(peer).Run()));
+  }
+  for (const v1::RoundRecord& round : update.rounds) {
     SqliteStatement insert(database_, "INSERT INTO rounds VALUES (?, ?)");
-    insert.Bind(update.round->version()).Bind(update.round->SerializeAsString());
+    insert.Bind(round.version()).Bind(round.SerializeAsString());
     RETURN_IF_ERROR(Error(insert.Run()));
   }
   for (const v1::EvaluationRecord& record : update.evaluations) {
@@ -162,6 +178,11 @@ absl::Status SqliteStore::WriteRun(const RunUpdate& update) {
   if (update.epoch) {
     SqliteStatement set(database_, "UPDATE run SET epoch = ?");
     RETURN_IF_ERROR(Error(set.Bind(*update.epoch).Run()));
+  }
+  if (update.control) {
+    SqliteStatement set(database_, "UPDATE run SET control = ?, control_reason = ?");
+    set.Bind(static_cast<uint64_t>(update.control->state)).Bind(update.control->reason);
+    RETURN_IF_ERROR(Error(set.Run()));
   }
   if (update.started) RETURN_IF_ERROR(Execute("UPDATE run SET started = 1"));
   if (update.genesis) {
@@ -192,7 +213,9 @@ absl::StatusOr<StoredRun> SqliteStore::Load() {
 }
 
 absl::Status SqliteStore::LoadRun(StoredRun* run) {
-  SqliteStatement read(database_, "SELECT spec, epoch, started, genesis, lease_next FROM run");
+  SqliteStatement read(database_,
+                       "SELECT spec, epoch, started, genesis, lease_next, control, control_reason "
+                       "FROM run");
   if (!read.Step()) {
     RETURN_IF_ERROR(Error(read.code()));
     return absl::DataLossError("the run's row is missing");
@@ -204,6 +227,11 @@ absl::Status SqliteStore::LoadRun(StoredRun* run) {
   const std::string genesis = read.Bytes(3);
   if (!genesis.empty()) RETURN_IF_ERROR(Parse(genesis, "version 0", &run->genesis.emplace()));
   run->leases.next = read.Integer(4);
+  if (read.Integer(5) > static_cast<uint64_t>(RunControl::State::kStopping)) {
+    return absl::DataLossError("whether the run is paused or stopped cannot be read");
+  }
+  run->control.state = static_cast<RunControl::State>(read.Integer(5));
+  run->control.reason = read.Bytes(6);
   return absl::OkStatus();
 }
 
@@ -214,9 +242,11 @@ absl::Status SqliteStore::LoadLeases(StoredRun* run) {
         LeaseRecord{leases.Bytes(2), leases.Integer(0), leases.Integer(1)});
   }
   RETURN_IF_ERROR(Error(leases.code()));
-  SqliteStatement members(database_, "SELECT peer, address, state FROM members ORDER BY peer");
+  SqliteStatement members(database_,
+                          "SELECT peer, address, state, why, draining FROM members ORDER BY peer");
   while (members.Step()) {
-    run->members.push_back(MemberRecord{members.Bytes(0), members.Bytes(1), members.Bytes(2)});
+    run->members.push_back(MemberRecord{members.Bytes(0), members.Bytes(1), members.Bytes(2),
+                                        members.Bytes(3), members.Integer(4) != 0});
   }
   return Error(members.code());
 }

@@ -68,7 +68,16 @@ void CoordinatorLink::OnFrame(const Frame& frame) {
     }
   }
   call_->Read();
-  if (!message.has_heartbeat()) events_.on_message(message);
+  if (message.has_heartbeat()) return NoteWaiting(message.heartbeat().waiting_for());
+  events_.on_message(message);
+}
+
+// Once at each change: whoever looks at this machine sees why it is idle.
+void CoordinatorLink::NoteWaiting(const std::string& waiting_for) {
+  if (waiting_for == waiting_for_) return;
+  waiting_for_ = waiting_for;
+  env_.log.Info(waiting_for.empty() ? "the run goes on"
+                                    : absl::StrCat("the run waits: ", waiting_for));
 }
 
 void CoordinatorLink::OnClosed(const absl::Status& status) {

@@ -43,6 +43,7 @@ class CoordinatorLink {
   void Dial();
   void OnFrame(const Frame& frame);
   void OnClosed(const absl::Status& status);
+  void NoteWaiting(const std::string& waiting_for);
   void Beat();
   void ScheduleRedial();
 
@@ -58,6 +59,7 @@ class CoordinatorLink {
   Task left_;
   int failed_dials_ = 0;
   absl::Time last_heard_;
+  std::string waiting_for_;  // why the run waits, as the coordinator said last
   CallbackGuard guard_;
 };
 

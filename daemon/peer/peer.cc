@@ -105,6 +105,7 @@ v1::Hello Peer::Hello() const {
   hello.set_software(ATOLL_VERSION);
   hello.set_role("peer");
   hello.set_region(config_.peer.region);
+  hello.set_epoch(epoch_);
   if (keeper_.has_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());
     hello.set_has_state(true);
@@ -149,7 +150,9 @@ void Peer::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kSealed:
       return OnSealed(message.sealed().seal());
     case v1::CoordinatorMessage::kDrain:
+      return OnDrain(message.drain().reason());
     case v1::CoordinatorMessage::kSendHeaders:
+      return OnSendHeaders(message.send_headers());
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return;
@@ -179,6 +182,7 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
   }
   const bool first = !spec_;
   spec_ = welcome.spec();
+  epoch_ = welcome.epoch();
   if (welcome.failure_timeout_milliseconds() > 0) {
     failure_timeout_ =
         absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds()));
@@ -341,6 +345,7 @@ void Peer::CheckFarewell() {
 }
 
 void Peer::Drain() {
+  if (std::exchange(draining_, true)) return;
   env_.log.Info("draining: finishing the round under way, then leaving");
   runner_.Drain();
   env_.executor.RunAfter(failure_timeout_,

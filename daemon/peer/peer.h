@@ -50,6 +50,8 @@ class Peer {
   absl::Status CheckRun(const v1::RunSpec& spec) const;
   void OnRoster(const v1::Roster& roster);
   void OnSealed(const v1::Seal& seal);
+  void OnDrain(const std::string& reason);
+  void OnSendHeaders(const v1::SendHeaders& asked);
   void OnWorkerConfigured(const v1::WorkerConfigured& configured);
   void OnWorkerMessage(const v1::WorkerMessage& message);
   void OnWorkerLost(const absl::Status& why);
@@ -90,6 +92,8 @@ class Peer {
   bool waited_for_others_ = false;
   bool making_initial_state_ = false;
   bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome
+  uint64_t epoch_ = 0;             // of the last Welcome
+  bool draining_ = false;
   bool finishing_ = false;
   CallbackGuard guard_;
 };

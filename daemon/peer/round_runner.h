@@ -75,7 +75,6 @@ class RoundRunner {
   // No new training; on_idle comes when the round under way is over.
   void Drain();
   bool idle() const;
-
   std::vector<v1::SampleRange> samples() const;  // of the training or update that this peer holds
   v1::PeerProgress progress() const;
 
@@ -93,6 +92,7 @@ class RoundRunner {
   void StartExchange(const v1::Plan& plan);
   void OnOutcome(ExchangeOutcome outcome);
   void SendVote();
+  void WatchEvaluation(uint64_t version);
   void OnReducerUnreachable(const std::string& reducer, const absl::Status& why);
   void SettleUpdate(const v1::EntryHeader& header);
   void SettleResidual(const v1::EntryHeader& header, int position);

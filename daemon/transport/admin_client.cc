@@ -50,6 +50,20 @@ absl::Status ForPeople(const std::string& address, const grpc::Status& status) {
   }
 }
 
+// One question and its answer, within `patience`.
+template <typename Response, typename Request>
+absl::StatusOr<Response> Ask(v1::Admin::Stub& stub, const std::string& address,
+                             absl::Duration patience, const Request& request,
+                             grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*,
+                                                                     const Request&, Response*)) {
+  grpc::ClientContext context;
+  context.set_deadline(After(patience));
+  Response answer;
+  const grpc::Status status = (stub.*method)(&context, request, &answer);
+  if (!status.ok()) return ForPeople(address, status);
+  return answer;
+}
+
 }  // namespace
 
 AdminClient::AdminClient(std::string address, absl::Duration patience)
@@ -65,12 +79,42 @@ AdminClient::AdminClient(std::string address, absl::Duration patience)
 AdminClient::~AdminClient() = default;
 
 absl::StatusOr<v1::RunStatus> AdminClient::ShowRun() {
-  grpc::ClientContext context;
-  context.set_deadline(After(patience_));
-  v1::RunStatus answer;
-  const grpc::Status status = connection_->stub->ShowRun(&context, v1::ShowRunRequest(), &answer);
-  if (!status.ok()) return ForPeople(address_, status);
-  return answer;
+  return Ask(*connection_->stub, address_, patience_, v1::ShowRunRequest(),
+             &v1::Admin::Stub::ShowRun);
+}
+
+absl::StatusOr<v1::RunStatus> AdminClient::PauseRun(const std::string& reason) {
+  v1::PauseRunRequest request;
+  request.set_reason(reason);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::PauseRun);
+}
+
+absl::StatusOr<v1::RunStatus> AdminClient::ResumeRun() {
+  return Ask(*connection_->stub, address_, patience_, v1::ResumeRunRequest(),
+             &v1::Admin::Stub::ResumeRun);
+}
+
+absl::StatusOr<v1::RunStatus> AdminClient::StopRun(const std::string& reason) {
+  v1::StopRunRequest request;
+  request.set_reason(reason);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::StopRun);
+}
+
+absl::StatusOr<v1::PeerStatus> AdminClient::DrainPeer(const std::string& peer,
+                                                      const std::string& reason) {
+  v1::DrainPeerRequest request;
+  request.set_peer(peer);
+  request.set_reason(reason);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::DrainPeer);
+}
+
+absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
+                                                      const std::string& reason, bool undo) {
+  v1::EvictPeerRequest request;
+  request.set_peer(peer);
+  request.set_reason(reason);
+  request.set_undo(undo);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::EvictPeer);
 }
 
 absl::Status AdminClient::WatchRun(absl::Duration interval,
@@ -109,15 +153,10 @@ void AdminClient::Cancel() {
 
 absl::StatusOr<v1::ListHeadersResponse> AdminClient::ListHeaders(uint64_t first_version,
                                                                  uint32_t limit) {
-  grpc::ClientContext context;
-  context.set_deadline(After(patience_));
   v1::ListHeadersRequest request;
   request.set_first_version(first_version);
   request.set_limit(limit);
-  v1::ListHeadersResponse answer;
-  const grpc::Status status = connection_->stub->ListHeaders(&context, request, &answer);
-  if (!status.ok()) return ForPeople(address_, status);
-  return answer;
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::ListHeaders);
 }
 
 }  // namespace atolld

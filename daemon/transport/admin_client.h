@@ -34,6 +34,14 @@ class AdminClient {
   // Ends a WatchRun that goes on, and every later one, with CANCELLED. Any thread.
   void Cancel();
 
+  // What changes the run; answered when it is durable. See admin.proto.
+  absl::StatusOr<v1::RunStatus> PauseRun(const std::string& reason);
+  absl::StatusOr<v1::RunStatus> ResumeRun();
+  absl::StatusOr<v1::RunStatus> StopRun(const std::string& reason);
+  absl::StatusOr<v1::PeerStatus> DrainPeer(const std::string& peer, const std::string& reason);
+  absl::StatusOr<v1::PeerStatus> EvictPeer(const std::string& peer, const std::string& reason,
+                                           bool undo);
+
   // At most `limit` headers (1000 at a time) from `first_version` on; 0: from the oldest.
   absl::StatusOr<v1::ListHeadersResponse> ListHeaders(uint64_t first_version, uint32_t limit);
 

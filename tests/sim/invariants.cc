@@ -90,6 +90,7 @@ void Invariants::OnDeath(const std::string& name, Files& files, const std::strin
   if (vote.version() <= peer.said || plan_ != PlanKey(vote.epoch(), vote.revision())) return;
   const absl::StatusOr<std::string> payload =
       ReadFile(files, PayloadPath(dir, vote.version()), kMostPayload);
+  if (!payload.ok() && !absl::IsNotFound(payload.status())) return;  // the disk fails as planned
   if (!payload.ok()) {
     return Violate(
         4, absl::StrCat(name, " voted for version ", vote.version(),
@@ -236,9 +237,9 @@ void Invariants::OnCommit(const v1::EntryHeader& header) {
 
 void Invariants::OnDurable(const RunUpdate& update) {
   if (update.epoch) plan_ends_ = absl::InfiniteDuration();  // the attempt was given up
-  if (update.header) {
-    durable_ = update.header->version();
-    CheckQuorum(*update.header);
+  for (const v1::EntryHeader& header : update.headers) {
+    durable_ = header.version();
+    CheckQuorum(header);
   }
   for (const MemberRecord& member : update.members) {
     CheckRemoval(member);

@@ -223,6 +223,36 @@ TEST(SimRunTest, CoordinatorKilledWhileVersionZeroIsMade) {
   }
 }
 
+// If this failed, a coordinator whose folder was restored from a backup, or lost, would throw the
+// run's peers out, fork the history or mix up two exchanges.
+TEST(SimRunTest, CoordinatorRestoredFromABackup) {
+  for (uint64_t seed = 0; seed < 24; ++seed) {
+    SimClusterSettings settings;
+    settings.rounds = 14;
+    SimCluster cluster(seed, settings);
+    ASSERT_TRUE(cluster.RunToVersion(3)) << cluster.world().LogText();
+    const StoredRun backup = seed % 3 == 0 ? StoredRun() : cluster.stored();
+    ASSERT_TRUE(cluster.RunToVersion(8)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(23 * static_cast<int64_t>(seed)));
+    cluster.world().Kill("coordinator");
+    std::vector<v1::EntryHeader> history = cluster.stored().headers;
+    cluster.RestoreStore(backup);
+    if (seed % 4 == 1) cluster.world().Kill("p2");
+    cluster.world().RunFor(absl::Milliseconds(100 * static_cast<int64_t>(seed % 5)));
+    cluster.world().Restart("coordinator");
+    if (seed % 4 == 1) cluster.world().Restart("p2");
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n"
+                                                     << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 14);
+    history.pop_back();  // may not have been announced when the store was lost
+    for (size_t i = 0; i < history.size(); ++i) {
+      EXPECT_EQ(cluster.stored().headers[i].SerializeAsString(), history[i].SerializeAsString())
+          << "seed " << seed << " version " << i + 1;
+    }
+    EXPECT_EQ(cluster.world().LogCount("two histories"), 0u) << "seed " << seed;
+  }
+}
+
 // If this failed, a joiner without any state could not enter a running run.
 TEST(SimRunTest, WipedPeerJoinsFromASnapshot) {
   SimClusterSettings settings;

@@ -36,6 +36,8 @@ class SimCluster {
   // What the coordinator has made durable.
   const StoredRun& stored() const { return store_->run; }
   uint64_t version() const { return stored().headers.size(); }
+  // As if the coordinator's folder came back from a backup, while it is down.
+  void RestoreStore(const StoredRun& older) { store_->run = older; }
   bool RunToVersion(uint64_t wanted, absl::Duration limit = absl::Minutes(10));
 
   // All peers have ended well: the run is sealed.

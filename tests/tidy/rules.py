@@ -226,6 +226,7 @@ def check_env(files):
 HEADER_LINES, SOURCE_LINES, COLUMNS, BYTES = 150, 400, 100, 100 * 1000
 LONGER = {  # path: (lines, reason)
     "daemon/env.h": (260, "the whole seam is one contract, read as one page"),
+    "membership/run.h": (185, "one state machine in eight sources, each named with its methods"),
 }
 LARGER = {}  # path: reason
 WIDTH_CHECKED = re.compile(

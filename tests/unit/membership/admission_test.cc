@@ -41,6 +41,20 @@ TEST(CheckManifest, RefusesWhatDoesNotTile) {
   EXPECT_FALSE(CheckManifest(empty).ok());
 }
 
+// Would break: what a peer calls its region goes into every plan and every log.
+TEST(CheckHello, ARegionIsAName) {
+  v1::RunSpec spec;
+  v1::Hello hello;
+  hello.set_peer("p");
+  EXPECT_TRUE(CheckHello(spec, hello).ok());
+  hello.set_region("eu-west");
+  EXPECT_TRUE(CheckHello(spec, hello).ok());
+  for (const std::string& bad : {std::string("EU"), std::string("a\nb"), std::string(65, 'a')}) {
+    hello.set_region(bad);
+    EXPECT_THAT(CheckHello(spec, hello).message(), HasSubstr("region")) << bad;
+  }
+}
+
 // Would break: an operator who is told only "refused".
 TEST(CheckWorker, NamesTheFirstDifference) {
   v1::Genesis genesis;

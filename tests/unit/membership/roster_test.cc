@@ -108,6 +108,77 @@ TEST(Roster, TheGraceEndsWhenAllAreBack) {
   EXPECT_FALSE(roster.in_grace(At(1)));
 }
 
+// Would break: the roster grows for ever, or an operator cannot see who died in the morning.
+TEST(Roster, TheGoneAreForgottenAfterADayAndTheEvictedNever) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  for (const char* peer : {"a", "b", "c", "d"}) roster.Join(At(0), 1, MakeHello(peer));
+  roster.Leave(At(5), "b", "drained");
+  roster.Evict(At(5), "c", "it lies");
+  EXPECT_EQ(Ticks(&roster, 1, 10), "a@10 d@10 ");
+  roster.Join(At(11), 2, MakeHello("d"));
+  const absl::Time day = At(5) + absl::Hours(24);
+  EXPECT_TRUE(roster.Stale(day - absl::Seconds(1)).empty());
+  EXPECT_EQ(roster.Stale(day), std::vector<std::string>{"b"});
+  EXPECT_EQ(roster.Stale(day + absl::Hours(1)), (std::vector<std::string>{"b", "a"}));
+  roster.Forget("b");
+  EXPECT_EQ(roster.Find("b"), nullptr);
+  EXPECT_EQ(State(roster, "c"), "evicted");
+  EXPECT_EQ(roster.Find("c")->why, "it lies");
+}
+
+// Would break: a flood of peers that come and go fills the roster that everybody is sent.
+TEST(Roster, OfVeryManyGoneTheLongestGoneAreForgottenAtOnce) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  for (int i = 0; i < 300; ++i) {
+    const std::string peer = "p" + std::to_string(1000 - i);
+    roster.Join(At(i), 1, MakeHello(peer));
+    roster.Leave(At(i), peer, "");
+  }
+  const std::vector<std::string> stale = roster.Stale(At(300));
+  ASSERT_EQ(stale.size(), 44u);
+  EXPECT_EQ(stale.front(), "p1000");
+  EXPECT_EQ(stale.back(), "p957");
+}
+
+// Would break: after a restart an evicted peer is a member, or a drained one is not asked again.
+TEST(Roster, RemembersWhatOperatorsAskedOverARestart) {
+  Roster before(absl::Seconds(10), kStart, {});
+  for (const char* peer : {"a", "b"}) before.Join(At(0), 1, MakeHello(peer));
+  before.Evict(At(1), "a", "it lies");
+  before.Drain("b", "new disk");
+  std::vector<MemberRecord> records;
+  for (const auto& [peer, member] : before.members()) records.push_back(Roster::Record(member));
+  Roster roster(absl::Seconds(10), kStart, records);
+  EXPECT_EQ(State(roster, "a"), "evicted");
+  EXPECT_FALSE(roster.Find("a")->restored);
+  EXPECT_EQ(roster.Find("a")->why, "it lies");
+  EXPECT_TRUE(roster.Find("b")->draining);
+  EXPECT_EQ(roster.Find("b")->why, "new disk");
+  roster.Readmit(At(1), "a");
+  EXPECT_EQ(State(roster, "a"), "left");
+  roster.Join(At(2), 3, MakeHello("b"));
+  EXPECT_TRUE(roster.Find("b")->draining);  // the same process, or one that its owner restarted
+  roster.Leave(At(3), "b", "drained");
+  EXPECT_FALSE(roster.Find("b")->draining);
+}
+
+// Would break: joiners do not learn who has what they need, or where it is near.
+TEST(Roster, TellsRegionsAndOffers) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  v1::Hello hello = MakeHello("a");
+  hello.set_region("eu");
+  hello.mutable_offer()->set_oldest_entry(4);
+  roster.Join(At(0), 1, hello);
+  EXPECT_EQ(roster.ToProto().members(0).region(), "eu");
+  EXPECT_EQ(roster.ToProto().members(0).offer().oldest_entry(), 4u);
+  v1::Offer offer;
+  offer.set_snapshot_version(9);
+  roster.SetOffer("a", offer);
+  EXPECT_EQ(roster.ToProto().members(0).offer().snapshot_version(), 9u);
+  roster.Join(At(1), 2, MakeHello("a"));
+  EXPECT_FALSE(roster.ToProto().members(0).has_offer());
+}
+
 // Would break: a coordinator that was suspended for a minute declares everybody dead when it wakes.
 TEST(Roster, ItsOwnSilenceIsNobodysDeath) {
   Roster roster(absl::Seconds(10), kStart, {});

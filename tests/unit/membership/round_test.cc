@@ -105,6 +105,87 @@ TEST(Round, SuspectsAreAwaitedAndTheDeadAreNot) {
   EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b"}));
 }
 
+// Would break: a round goes by without a peer whose worker is only being restarted, or waits for
+// one that stays away.
+TEST(Round, ALostWorkerIsAwaitedUntilTheDeadlineAndNoLonger) {
+  for (const bool is_back : {false, true}) {
+    Fixture f(3, 2);
+    for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+    ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+    f.TrainAll(0);
+    EXPECT_TRUE(f.round.LoseWorker("c"));
+    f.Ready("a", 10);
+    f.Ready("b", 10);
+    EXPECT_EQ(f.round.CloseDeadline(), At(13.5));
+    EXPECT_FALSE(f.round.MayClose(At(13.4), f.roster));
+    if (is_back) {
+      f.round.trainer("c").worker_ready = true;
+      EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"c"});
+      f.TrainAll(12);
+      f.Ready("c", 13);
+      EXPECT_TRUE(f.round.MayClose(At(13), f.roster));
+    }
+    EXPECT_TRUE(f.round.MayClose(At(13.5), f.roster));
+    f.round.Next({"a", "b"});
+    for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 1);
+    ASSERT_TRUE(f.round.TryOpen(At(14), f.roster));
+    if (is_back) continue;
+    f.TrainAll(14);
+    for (const char* peer : {"a", "b"}) f.Ready(peer, 15);
+    EXPECT_TRUE(f.round.MayClose(At(15), f.roster));  // lost in an earlier round: not awaited
+  }
+}
+
+// Would break: the first round hangs for a worker that never comes back: no deadline is known yet.
+TEST(Round, WithoutADeadlineALostWorkerIsNotAwaited) {
+  Fixture f(2, 1);
+  for (const char* peer : {"a", "b"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  f.round.trainer("a").train_started.reset();  // as after a restart of the coordinator
+  f.round.LoseWorker("b");
+  f.Ready("a", 10);
+  EXPECT_EQ(f.round.CloseDeadline(), absl::InfiniteFuture());
+  EXPECT_TRUE(f.round.MayClose(At(10), f.roster));
+}
+
+// Would break: deadlines forget how slow the slow ones are, and leave them out for ever.
+TEST(Round, ALateReadyIsMeasuredOnceAndCountsInTheNextRound) {
+  Fixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  for (const char* peer : {"a", "b"}) f.Ready(peer, 10);
+  EXPECT_EQ(f.round.CloseDeadline(), At(13.5));
+  f.Ready("c", 20);  // after the plan
+  f.round.Next({"a", "b"});
+  for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 1);
+  ASSERT_TRUE(f.round.TryOpen(At(21), f.roster));
+  EXPECT_EQ(f.round.CloseDeadline(), At(34.5));  // the median is 10 still; the deviation is 0
+  f.TrainAll(21);
+  f.roster.SetState("c", 1);
+  f.Ready("c", 22);  // says it again, for this round
+  EXPECT_EQ(f.round.CloseDeadline(), At(34.5));
+  for (const char* peer : {"a", "b"}) f.Ready(peer, 41);  // 20 s each
+  EXPECT_EQ(f.round.CloseDeadline(), At(47));             // of 10, 10, 20, 20, 20
+  EXPECT_TRUE(f.round.MayClose(At(41), f.roster));
+  EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+// Would break: a history that was adopted leaves the round at an old version, or drops updates.
+TEST(Round, SkipGoesOnWithTheUpdatesThatStand) {
+  Fixture f(2, 2);
+  for (const char* peer : {"a", "b"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  f.Ready("a", 1);
+  f.round.Skip(7);
+  EXPECT_EQ(f.round.version(), 7u);
+  EXPECT_FALSE(f.round.open());
+  EXPECT_EQ(f.round.Find("a")->activity, Activity::kTraining);
+  EXPECT_TRUE(f.round.Ready(f.roster).empty());
+}
+
 // Would break: a straggler's training thrown away at a commit that it missed.
 TEST(Round, AStragglerKeepsItsActivityOverCommits) {
   Fixture f(3, 2);

@@ -53,12 +53,12 @@ TEST(RunEvaluation, IsDueAtTheStartEverySoManyRoundsAndAtTheEnd) {
   spec.mutable_evaluation()->set_every_rounds(3);
   std::string due;
   for (uint64_t version = 0; version <= 7; ++version)
-    due += EvaluationDue(spec, version) ? '1' : '0';
+    due += EvaluationDue(spec, version, 7) ? '1' : '0';
   EXPECT_EQ(due, "10010011");
   spec.mutable_evaluation()->set_every_rounds(0);
   due.clear();
   for (uint64_t version = 0; version <= 7; ++version)
-    due += EvaluationDue(spec, version) ? '1' : '0';
+    due += EvaluationDue(spec, version, 7) ? '1' : '0';
   EXPECT_EQ(due, "10000001");
 }
 

@@ -137,6 +137,59 @@ TEST(RunMembers, ABrokenSessionIsProbedAndEverybodyIsTold) {
   EXPECT_EQ(peers.stored.members.back().state, "dead");
 }
 
+// Would break: the store and the roster grow with every peer that ever looked in.
+TEST(RunMembers, TheGoneAreForgottenAfterADay) {
+  SimulatedPeers peers(2, 1);
+  peers.Begin({"a", "b"});
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  peers.Vote("a");
+  peers.Die("b");  // all others have voted: it has contributed
+  peers.Join("c");
+  peers.Leave("c");
+  EXPECT_EQ(peers.stored.members.size(), 3u);
+  peers.Tick(absl::Hours(25));
+  EXPECT_EQ(peers.stored.members.size(), 1u);
+  EXPECT_EQ(peers.StateOf("b"), "");
+  // It may come back, and what it has contributed still counts.
+  const v1::Hello hello = Returning(peers, "b", 0);
+  peers.Join("b", &hello);
+  EXPECT_EQ(peers.run->Status(peers.now).peers(1).rounds_contributed(), 1u);
+}
+
+// Would break: nobody knows why a peer is not there.
+TEST(RunMembers, TheReasonOfEachAbsenceIsShown) {
+  SimulatedPeers peers(3, 1);
+  peers.Begin({"a", "b", "c"});
+  const auto why = [&](int peer) { return peers.run->Status(peers.now).peers(peer).why(); };
+  EXPECT_EQ(why(0), "");
+  peers.Break("a");
+  EXPECT_EQ(why(0), "its session broke");
+  peers.Refused("a");
+  EXPECT_THAT(why(0), HasSubstr("refuses connections"));
+  ASSERT_TRUE(peers.Order(RunOrder::Verb::kDrain, "b", "new disk").ok());
+  EXPECT_EQ(why(1), "new disk");
+  v1::PeerMessage leaving;
+  leaving.mutable_leaving()->set_reason("drained");
+  peers.Say("b", leaving);
+  EXPECT_EQ(why(1), "drained");
+  ASSERT_TRUE(peers.Order(RunOrder::Verb::kEvict, "c", "it lies").ok());
+  EXPECT_EQ(why(2), "it lies");
+}
+
+// Would break: `atoll run show` tells nothing, or nonsense, about the data.
+TEST(RunMembers, TheDataIsCounted) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  peers.Commit({"a", "b"});
+  peers.Die("b");
+  const v1::DataStatus data = peers.run->Status(peers.now).data();
+  EXPECT_EQ(data.spent(), 20u);
+  EXPECT_EQ(data.held(), 10u);
+  EXPECT_EQ(data.returned(), 10u);
+  EXPECT_EQ(data.next(), 40u);
+  EXPECT_EQ(data.samples_a_pass(), 0u);  // these workers tell nothing of their text
+}
+
 // Would break: a restart of the coordinator throws away training that goes on.
 TEST(RunRestart, PeersKeepTheirTrainingOverARestart) {
   SimulatedPeers peers(2, 2);

@@ -27,15 +27,16 @@ SimulatedPeers::SimulatedPeers(uint32_t peers, uint32_t quorum, uint64_t rounds,
   settings.round = {peers, quorum};
   settings.failure_timeout = absl::Seconds(10);
   settings.header_digest = [](const v1::EntryHeader& header) {
-    return Digest("header " + std::to_string(header.version()));
+    return Digest("header " + std::to_string(header.version()) + header.outer_rule());
   };
   settings.genesis_digest = [](const v1::Genesis& genesis) {
     return Digest("genesis " + genesis.state_digest().substr(0, 4));
   };
-  settings.check_header = [](const v1::Genesis&, uint64_t version, const std::string&,
+  settings.check_header = [](const v1::Genesis&, uint64_t version, const std::string& previous,
                              const v1::EntryHeader& header) {
-    return header.version() == version + 1 ? absl::OkStatus()
-                                           : absl::FailedPreconditionError("version");
+    return header.version() == version + 1 && header.previous_header_digest() == previous
+               ? absl::OkStatus()
+               : absl::FailedPreconditionError("the chain is broken");
   };
   v1::RunSpec spec;
   spec.set_run_id("r1");
@@ -201,6 +202,54 @@ void SimulatedPeers::Restart() {
   run = std::make_unique<Run>(settings, stored, now);
 }
 
+void SimulatedPeers::Restart(const StoredRun& older) {
+  stored = older;
+  Restart();
+}
+
+absl::Status SimulatedPeers::Order(RunOrder::Verb verb, const std::string& peer,
+                                   const std::string& reason) {
+  absl::StatusOr<RunOutput> output = run->OnOrder(now, {verb, peer, reason});
+  if (!output.ok()) return output.status();
+  notice = output->notice;
+  Take(*std::move(output));
+  return absl::OkStatus();
+}
+
+v1::Hello SimulatedPeers::Returning(const std::string& peer, const v1::EntryHeader* header) const {
+  v1::Hello hello = MakeHello(peer);
+  hello.set_run_id("r1");
+  hello.set_has_state(true);
+  hello.set_version(header == nullptr ? 0 : header->version());
+  hello.set_header_digest(header == nullptr ? Digest("genesis stat")
+                                            : settings.header_digest(*header));
+  return hello;
+}
+
+void SimulatedPeers::ComeBack(const std::vector<std::string>& names) {
+  const auto held = samples;
+  for (const std::string& peer : names) {
+    v1::Hello hello = Returning(peer, stored.headers.empty() ? nullptr : &stored.headers.back());
+    const auto it = held.find(peer);
+    if (it != held.end()) *hello.mutable_samples() = {it->second.begin(), it->second.end()};
+    Join(peer, &hello);
+    WorkerReady(peer);
+  }
+}
+
+void SimulatedPeers::TellHeaders(const std::string& peer,
+                                 const std::vector<v1::EntryHeader>& history, size_t most) {
+  const v1::SendHeaders asked = *Asked(peer);
+  v1::PeerMessage message;
+  v1::Headers* headers = message.mutable_headers();
+  if (asked.genesis()) *headers->mutable_genesis() = recorded_genesis;
+  for (const v1::EntryHeader& header : history) {
+    if (header.version() < asked.first_version()) continue;
+    if (static_cast<size_t>(headers->headers_size()) < most) *headers->add_headers() = header;
+  }
+  Say(peer, message);
+}
+
 void SimulatedPeers::Begin(const std::vector<std::string>& names) {
   for (const std::string& peer : names) JoinAndWork(peer);
   InitialState(names.front());
@@ -234,6 +283,11 @@ bool SimulatedPeers::Said(const std::string& text) const {
   });
 }
 
+const v1::SendHeaders* SimulatedPeers::Asked(const std::string& peer) const {
+  const auto* message = Last(peer, &v1::CoordinatorMessage::has_send_headers);
+  return message == nullptr ? nullptr : &message->send_headers();
+}
+
 std::string SimulatedPeers::StateOf(const std::string& peer) const {
   const v1::RunStatus status = run->Status(now);
   for (const v1::PeerStatus& other : status.peers()) {
@@ -264,7 +318,9 @@ void SimulatedPeers::Store(const RunUpdate& update) {
   if (update.epoch) stored.epoch = *update.epoch;
   stored.started = stored.started || update.started;
   if (update.genesis) stored.genesis = update.genesis;
-  if (update.header) stored.headers.push_back(*update.header);
+  if (update.genesis) recorded_genesis = *update.genesis;
+  if (update.control) stored.control = *update.control;
+  for (const auto& header : update.headers) stored.headers.push_back(header);
   if (update.leases) stored.leases = *update.leases;
   for (const MemberRecord& member : update.members) {
     const auto it =
@@ -276,7 +332,13 @@ void SimulatedPeers::Store(const RunUpdate& update) {
       *it = member;
     }
   }
-  if (update.round) stored.rounds.push_back(*update.round);
+  for (const std::string& peer : update.forgotten) {
+    stored.members.erase(
+        std::remove_if(stored.members.begin(), stored.members.end(),
+                       [&](const MemberRecord& member) { return member.peer == peer; }),
+        stored.members.end());
+  }
+  for (const auto& round : update.rounds) stored.rounds.push_back(round);
   for (const auto& evaluation : update.evaluations) stored.evaluations.push_back(evaluation);
   if (update.seal) stored.seal = update.seal;
 }

@@ -37,8 +37,19 @@ class SimulatedPeers {
   void Refused(const std::string& peer);
   // heartbeats from all, in steps of a second
   void Tick(absl::Duration passed = absl::ZeroDuration());
-  void Die(const std::string& peer);  // its session breaks and its address refuses
-  void Restart();                     // of the coordinator
+  void Die(const std::string& peer);     // its session breaks and its address refuses
+  void Restart();                        // of the coordinator
+  void Restart(const StoredRun& older);  // with a store that was restored from a copy
+  absl::Status Order(RunOrder::Verb verb, const std::string& peer = "",
+                     const std::string& reason = "");
+
+  // A peer that comes back with what it held: `header` is its newest, nullptr: version 0.
+  v1::Hello Returning(const std::string& peer, const v1::EntryHeader* header) const;
+  // The same processes, with what they trained on, after a restart of the coordinator.
+  void ComeBack(const std::vector<std::string>& names);
+  // Answers the SendHeaders that it was sent last, with what there is of `history` from there on.
+  void TellHeaders(const std::string& peer, const std::vector<v1::EntryHeader>& history,
+                   size_t most = 256);
 
   // Whole pieces of a run.
   void Begin(const std::vector<std::string>& names);   // joined, version 0, evaluated, training
@@ -57,6 +68,7 @@ class SimulatedPeers {
   const v1::Train* Train(const std::string& peer) const;
   const v1::Plan* Plan(const std::string& peer) const;
   const v1::Commit* Committed(const std::string& peer) const;
+  const v1::SendHeaders* Asked(const std::string& peer) const;
   void Clear() {
     inbox.clear();
     events.clear();
@@ -72,6 +84,7 @@ class SimulatedPeers {
   absl::Time now = absl::UnixEpoch();
   RunSettings settings;
   StoredRun stored;
+  v1::Genesis recorded_genesis;  // whatever store it was in
   std::unique_ptr<Run> run;
   std::map<std::string, SessionId> sessions;
   std::map<std::string, std::vector<v1::CoordinatorMessage>> inbox;
@@ -81,6 +94,7 @@ class SimulatedPeers {
   std::vector<std::string> events;
   std::map<SessionId, absl::Status> ended;
   std::vector<std::string> probes;
+  std::string notice;  // of the last order
   bool finished = false;
 
  private:

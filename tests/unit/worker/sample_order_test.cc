@@ -5,6 +5,8 @@
 #include <set>
 #include <vector>
 
+#include "membership/leases.h"
+
 namespace atolld {
 namespace {
 
@@ -29,6 +31,18 @@ TEST(SampleOrderTest, EveryEpochIsABijection) {
       EXPECT_EQ(seen.size(), windows) << "epoch " << epoch;
     }
   }
+}
+
+// Broken: `atoll run show` would tell a wrong pass over the data, or a wrong place in it.
+TEST(SampleOrderTest, APassIsWhatTheCoordinatorCounts) {
+  for (const uint32_t context : {1u, 7u, 8u, 128u}) {
+    for (uint64_t tokens = 0; tokens < 1000; tokens += 1 + tokens / 50) {
+      const auto order = SampleOrder::Make(1, tokens, context);
+      EXPECT_EQ(SamplesAPass(tokens, context), order.ok() ? order->windows() : 0)
+          << tokens << " tokens, context " << context;
+    }
+  }
+  EXPECT_EQ(SamplesAPass(1000, 0), 0u);
 }
 
 // Broken: an epoch would leave text unread, or read past the split's end.

@@ -26,6 +26,7 @@ Outcome Call(std::vector<std::string> words) {
   }
   AddLocalVerb(command_line);
   AddRunVerbs(command_line);
+  AddPeerVerbs(command_line);
   AddLogVerbs(command_line);
   AddGenerateVerb(command_line);
   AddConfigVerbs(command_line);
@@ -45,7 +46,9 @@ TEST(CommandLineTest, WrongCallsAreOneLineAndCode2) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> calls = {
       {{"locla"}, "atoll: unknown verb 'locla'; did you mean 'local'?\n"},
       {{"run", "shwo"}, "atoll run: unknown verb 'shwo'; did you mean 'show'?\n"},
-      {{"run"}, "atoll run: a verb is needed: show, watch\n"},
+      {{"run"}, "atoll run: a verb is needed: show, watch, pause, resume, stop\n"},
+      {{"peer", "evcit", "a"}, "atoll peer: unknown verb 'evcit'; did you mean 'evict'?\n"},
+      {{"peer", "drain"}, "atoll peer drain: PEER is required\n"},
       {{"run", "show", "--jsn"},
        "atoll run show: unknown option '--jsn'; did you mean '--json'?\n"},
       {{"local", "--confg=x.toml"},
@@ -79,7 +82,13 @@ TEST(CommandLineTest, EveryVerbHasHelpWithAnExample) {
        std::vector<std::vector<std::string>>{{"local"},
                                              {"run", "show"},
                                              {"run", "watch"},
+                                             {"run", "pause"},
+                                             {"run", "resume"},
+                                             {"run", "stop"},
                                              {"peer", "list"},
+                                             {"peer", "show"},
+                                             {"peer", "drain"},
+                                             {"peer", "evict"},
                                              {"log", "list"},
                                              {"log", "verify"},
                                              {"generate"},

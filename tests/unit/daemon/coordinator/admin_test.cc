@@ -1,7 +1,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/daemon/coordinator/coordinator_world.h"
+#include "tests/unit/daemon/coordinator/asker.h"
 
 namespace atolld {
 namespace {
@@ -10,39 +10,9 @@ using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// One admin call and all that it was answered.
-template <typename Message>
-struct Asker {
-  Asker(Env env, const std::string& address, const std::string& method,
-        const google::protobuf::MessageLite& request) {
-    call = env.transport.Dial(address, "/atolld.v1.Admin/" + method, absl::Minutes(10));
-    call->Start({[this](const Frame& frame) {
-                   answers.emplace_back();
-                   CHECK_OK(Unpack(frame, &answers.back()));
-                   call->Read();
-                 },
-                 nullptr, [this](const absl::Status& closed) { status = closed; }});
-    call->Read();
-    call->Write(Pack(request));
-    call->Finish(absl::OkStatus());
-  }
-  std::unique_ptr<Call> call;
-  std::vector<Message> answers;
-  std::optional<absl::Status> status;
-};
-
-struct Fixture : CoordinatorWorld {
-  Fixture() : CoordinatorWorld(2) {
-    AddCoordinator();
-    for (const char* peer : {"a", "b"}) AddPeer(peer);
-    world.AddProcess("operator");
-  }
-  Env env() { return world.process("operator").env(); }
-};
-
 // Would break: `atoll run show`.
 TEST(Admin, ShowsTheWholeRun) {
-  Fixture f;
+  AdminWorld f;
   ASSERT_TRUE(f.RunToVersion(3));
   f.world.RunFor(absl::Seconds(1));
   Asker<v1::RunStatus> asker(f.env(), f.config.coordinator.address, "ShowRun",
@@ -71,7 +41,7 @@ TEST(Admin, ShowsTheWholeRun) {
 
 // Would break: the live view misses a round, shows one twice, or floods its reader.
 TEST(Admin, AWatcherGetsEverythingOnceUntilTheSeal) {
-  Fixture f;
+  AdminWorld f;
   ASSERT_TRUE(f.RunToVersion(2));
   v1::WatchRunRequest request;
   request.set_interval_milliseconds(1000);
@@ -97,7 +67,7 @@ TEST(Admin, AWatcherGetsEverythingOnceUntilTheSeal) {
 
 // Would break: `atoll log list`.
 TEST(Admin, ListsHeaders) {
-  Fixture f;
+  AdminWorld f;
   ASSERT_TRUE(f.RunToVersion(4));
   v1::ListHeadersRequest request;
   request.set_first_version(2);

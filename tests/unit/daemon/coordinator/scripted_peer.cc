@@ -48,7 +48,10 @@ void ScriptedPeer::Dial() {
                 }),
                 nullptr, guard_.Wrap([this](const absl::Status& status) {
                   closed.push_back(status);
-                  if (sealed || absl::IsFailedPrecondition(status)) return;
+                  if (sealed || drained || absl::IsFailedPrecondition(status) ||
+                      absl::IsPermissionDenied(status)) {
+                    return;
+                  }
                   env_.executor.RunAfter(absl::Milliseconds(200), guard_.Wrap([this] { Dial(); }));
                 })});
   call->Read();
@@ -58,6 +61,7 @@ void ScriptedPeer::Dial() {
   hello->set_address(id_ + ":1");
   hello->set_numerics(1);
   hello->set_pid(1);
+  hello->set_epoch(epoch_);
   if (holds_state) {
     hello->set_run_id(genesis_->spec().run_id());
     hello->set_has_state(true);
@@ -100,13 +104,13 @@ void ScriptedPeer::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kCommit: {
       const v1::EntryHeader& header = message.commit().header();
       if (header.version() != version + 1) return;
+      headers.push_back(header);
       CHECK_OK(CheckHeader(*genesis_, version, *DigestFromBytes(header_digest_), header));
       version = header.version();
       header_digest_ = ToBytes(HeaderDigest(header));
       samples_.clear();
       ready_ = false;
       SaySynced();
-      if (version < genesis_->spec().rounds()) return;
       answer.mutable_state_report()->set_version(version);
       answer.mutable_state_report()->set_state_digest(StateDigest(version));
       return Say(answer);
@@ -118,6 +122,17 @@ void ScriptedPeer::OnMessage(const v1::CoordinatorMessage& message) {
       answer.mutable_evaluated()->set_loss_sum(20);
       answer.mutable_evaluated()->set_tokens(10);
       return Say(answer);
+    case v1::CoordinatorMessage::kHeartbeat:
+      if (waits.empty() || waits.back() != message.heartbeat().waiting_for()) {
+        waits.push_back(message.heartbeat().waiting_for());
+      }
+      return;
+    case v1::CoordinatorMessage::kDrain:
+      drained = true;
+      answer.mutable_leaving()->set_reason("drained");
+      return Say(answer);
+    case v1::CoordinatorMessage::kSendHeaders:
+      return SayHeaders(message.send_headers());
     case v1::CoordinatorMessage::kSealed:
       sealed = true;
       answer.mutable_leaving();
@@ -144,6 +159,17 @@ void ScriptedPeer::OnWelcome(const v1::Welcome& welcome) {
   }
   SaySynced();
   if (ready_) SayReady();
+}
+
+void ScriptedPeer::SayHeaders(const v1::SendHeaders& asked) {
+  v1::PeerMessage message;
+  v1::Headers* answer = message.mutable_headers();
+  if (asked.genesis()) *answer->mutable_genesis() = *genesis_;
+  for (const v1::EntryHeader& header : headers) {
+    if (header.version() < asked.first_version()) continue;
+    if (answer->headers_size() < 2) *answer->add_headers() = header;  // so that it takes several
+  }
+  Say(message);
 }
 
 void ScriptedPeer::SaySynced() {

@@ -22,7 +22,10 @@ class ScriptedPeer {
   uint64_t version = 0;
   bool holds_state = false;
   bool sealed = false;
-  bool trains = true;  // false: it takes a Train and never becomes ready
+  bool drained = false;
+  bool trains = true;                    // false: it takes a Train and never becomes ready
+  std::vector<v1::EntryHeader> headers;  // that it was told of, from the first on
+  std::vector<std::string> waits;        // why the run waited, each change
 
  private:
   void Dial();
@@ -33,6 +36,7 @@ class ScriptedPeer {
   void OnTrain(const v1::Train& train);
   void OnPlan(const v1::Plan& plan);
   void SayReady();
+  void SayHeaders(const v1::SendHeaders& asked);
   void SaySynced();
 
   Env env_;

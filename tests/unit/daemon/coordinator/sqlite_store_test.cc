@@ -32,15 +32,18 @@ std::vector<RunUpdate> Updates() {
   genesis.members = {{"a", "a:1", "live"}, {"b", "", "joining"}};
   RunUpdate commit;
   commit.started = true;
-  commit.header = Header(1);
-  commit.round.emplace().set_version(1);
+  commit.headers = {Header(1)};
+  commit.rounds.emplace_back().set_version(1);
+  commit.control = RunControl{RunControl::State::kPaused, "at night"};
   commit.leases = LeaseRecords{30, {{"", 0, 5}, {"a", 10, 20}}};
   commit.evaluations.emplace_back().set_loss(2.5);
   RunUpdate later;
-  later.header = Header(2);
-  later.round.emplace().set_version(2);
+  later.headers = {Header(2)};
+  later.rounds.emplace_back().set_version(2);
   later.leases = LeaseRecords{uint64_t{1} << 63, {{"b", 10, 1}}};
-  later.members = {{"b", "b:2", "dead"}};
+  later.members = {{"b", "b:2", "evicted", "it lies"}, {"c", "", "live", "asked", true}};
+  later.forgotten = {"a", "nobody"};
+  later.control = RunControl{RunControl::State::kStopping, ""};
   later.seal.emplace().set_version(2);
   return {begin, genesis, commit, later};
 }
@@ -48,6 +51,8 @@ std::vector<RunUpdate> Updates() {
 std::string Text(const StoredRun& run) {
   std::string text = run.spec ? run.spec->run_id() : "-";
   text += " epoch " + std::to_string(run.epoch) + (run.started ? " started" : "");
+  text += run.control.paused() ? " paused" : run.control.stopping() ? " stopping" : "";
+  text += run.control.reason.empty() ? "" : " (" + run.control.reason + ")";
   text += run.genesis ? " genesis " + run.genesis->state_digest() : "";
   for (const auto& header : run.headers) text += " h" + std::to_string(header.version());
   for (const auto& lease : run.leases.ranges) {
@@ -55,8 +60,10 @@ std::string Text(const StoredRun& run) {
             std::to_string(lease.count) + "]";
   }
   text += " next " + std::to_string(run.leases.next);
-  for (const auto& member : run.members)
+  for (const auto& member : run.members) {
     text += " " + member.peer + "@" + member.address + "=" + member.state;
+    text += (member.why.empty() ? "" : "(" + member.why + ")") + (member.draining ? "-" : "");
+  }
   for (const auto& round : run.rounds) text += " r" + std::to_string(round.version());
   for (const auto& evaluation : run.evaluations) text += " e" + std::to_string(evaluation.loss());
   return text + (run.seal ? " sealed " + std::to_string(run.seal->version()) : "");
@@ -83,9 +90,8 @@ TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
   }
   const StoredRun run = *Open(directory.path())->Load();
   EXPECT_EQ(Text(run),
-            "r epoch 3 started genesis g h1 h2 [b 10+1] next 9223372036854775808 a@a:1=live "
-            "b@b:2=dead r1 r2 "
-            "e2.500000 sealed 2");
+            "r epoch 3 started stopping genesis g h1 h2 [b 10+1] next 9223372036854775808 "
+            "b@b:2=evicted(it lies) c@=live(asked)- r1 r2 e2.500000 sealed 2");
   EXPECT_EQ(run.headers[0].SerializeAsString(), Header(1).SerializeAsString());
 }
 
@@ -97,10 +103,39 @@ TEST(SqliteStore, AnUpdateIsAllOrNothing) {
   const std::string before = Text(*store->Load());
   RunUpdate twice = Updates()[3];  // its round is there already, which is found late
   twice.epoch = 9;
-  twice.header = Header(3);
+  twice.headers = {Header(3), Header(4)};
   twice.leases->next = 1;
   EXPECT_FALSE(store->Apply(twice).ok());
   EXPECT_EQ(Text(*store->Load()), before);
+}
+
+// Would break: a run that was begun with the release before cannot be continued with this one.
+TEST(SqliteStore, ReadsTheTablesOfTheFirstRelease) {
+  const TemporaryDirectory directory;
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((directory.path() + "/coordinator.db").c_str(), &database), SQLITE_OK);
+  const char* const tables = R"(
+    CREATE TABLE run (
+      id INTEGER PRIMARY KEY CHECK (id = 1), spec BLOB, epoch INTEGER NOT NULL,
+      started INTEGER NOT NULL, genesis BLOB, lease_next INTEGER NOT NULL);
+    INSERT INTO run VALUES (1, NULL, 7, 1, NULL, 40);
+    CREATE TABLE headers (version INTEGER PRIMARY KEY, header BLOB NOT NULL);
+    CREATE TABLE leases (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, holder BLOB NOT NULL);
+    CREATE TABLE members (
+      peer BLOB PRIMARY KEY, address BLOB NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
+    INSERT INTO members VALUES (x'61', x'613a31', x'6c697665');
+    CREATE TABLE evaluations (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
+    CREATE TABLE rounds (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
+    CREATE TABLE seal (id INTEGER PRIMARY KEY CHECK (id = 1), seal BLOB NOT NULL);
+    PRAGMA user_version = 1;)";
+  ASSERT_EQ(sqlite3_exec(database, tables, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  EXPECT_EQ(Text(*Open(directory.path())->Load()), "- epoch 7 started next 40 a@a:1=live");
+  RunUpdate update;
+  update.control = RunControl{RunControl::State::kPaused, "why not"};
+  ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
+  EXPECT_EQ(Text(*Open(directory.path())->Load()),
+            "- epoch 7 started paused (why not) next 40 a@a:1=live");
 }
 
 // Would break: `atoll log list`.

@@ -1,0 +1,55 @@
+// What the verbs that ask a coordinator have in common: their options, the question, how the answer
+// and its errors are printed.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "daemon/cli/command_line.h"
+#include "daemon/cli/coordinator_address.h"
+#include "daemon/cli/status_json.h"
+#include "daemon/transport/admin_client.h"
+
+namespace atolld {
+
+struct AdminOptions {
+  CoordinatorAddress source;
+  bool json = false;
+  std::string peer;    // with kPeer
+  std::string reason;  // with kReason
+  bool undo = false;   // with kUndo
+};
+
+// What a verb takes beside --coordinator, --dir and --json.
+enum class AdminOption { kPeer, kReason, kUndo };
+
+void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
+                  const std::string& example, const std::set<AdminOption>& takes,
+                  int (*action)(const AdminOptions&));
+
+void PrintLines(const std::vector<std::string>& lines);
+
+// Says what a coordinator answered instead: kWrongCall if the call named what is not there or makes
+// no sense, else kFailed.
+int ReportRefusal(const absl::Status& status);
+
+// Asks, and prints the answer as the options want it. The exit code.
+template <typename Answer>
+int AskCoordinator(const AdminOptions& options,
+                   const std::function<absl::StatusOr<Answer>(AdminClient&)>& ask,
+                   const std::function<nlohmann::ordered_json(const Answer&)>& json,
+                   const std::function<std::vector<std::string>(const Answer&)>& text) {
+  const absl::StatusOr<std::string> address = ResolveCoordinator(options.source);
+  if (!address.ok()) return Report(address.status(), kFailed);
+  AdminClient client(*address);
+  const absl::StatusOr<Answer> answer = ask(client);
+  if (!answer.ok()) return ReportRefusal(answer.status());
+  PrintLines(options.json ? std::vector<std::string>{JsonText(json(*answer))} : text(*answer));
+  return kDone;
+}
+
+}  // namespace atolld

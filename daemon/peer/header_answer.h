@@ -1,0 +1,19 @@
+// What a peer tells a coordinator whose store is behind: the headers of its log.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "atoll/v1/membership.pb.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+// Adds the headers `first` to `last` of the log in `dir` to `headers`, as many as fit a message
+// (membership.proto); none if the log no longer reaches back to `first`. On an error it adds none.
+// Blocking; may run beside the log's writer.
+absl::Status ReadHeaders(Files& files, const std::string& dir, uint64_t first, uint64_t last,
+                         v1::Headers* headers);
+
+}  // namespace atolld

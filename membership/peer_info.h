@@ -1,0 +1,25 @@
+// PeerInfo: what a run keeps of a peer beside its membership and its training.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "atoll/v1/membership.pb.h"
+#include "membership/deadline.h"
+
+namespace atolld {
+
+struct PeerInfo {
+  std::optional<v1::WorkerReady> worker;
+  v1::PeerProgress progress;
+  uint64_t rounds = 0;  // contributed and committed
+  uint64_t tokens = 0;
+  std::string state_digest;  // newest reported
+  uint64_t state_version = 0;
+  // version up to which it is not asked to reduce: it was not reachable
+  uint64_t spared_until = 0;
+  RecentTimes step_times{4};  // of one inner step, in its last contributions
+};
+
+}  // namespace atolld

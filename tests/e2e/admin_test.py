@@ -1,0 +1,123 @@
+"""Would fail if an operator could not pause, stop or thin out a run, or if that lost anything."""
+
+import json
+import time
+import unittest
+
+from cluster import Cluster, atoll, wait_for
+
+
+def order(cluster, *words):
+    """Runs an admin verb with --json and returns its answer; it must succeed."""
+    done = atoll(*words, "--dir", cluster.dir, "--json")
+    assert done.returncode == 0, (words, done.stderr)
+    return json.loads(done.stdout)
+
+
+def peer_of(cluster, name):
+    status = cluster.status()
+    return {p["member"]["peer"]: p for p in status["peers"]}.get(name) if status else None
+
+
+def wait_state(cluster, name, state):
+    def is_so():
+        peer = peer_of(cluster, name)
+        return peer if peer and peer["member"]["state"] == state else None
+    return wait_for(f"{name} is {state}", is_so)
+
+
+class AdminTest(unittest.TestCase):
+
+    def test_pause_resume_and_stop(self):
+        with Cluster(rounds=5000, steps=20) as cluster:
+            cluster.wait_version(3)
+            order(cluster, "run", "pause", "--reason", "moving house")
+            status = wait_for("the phase is paused", lambda: (
+                lambda s: s if s and s["phase"] == "paused" else None)(cluster.status()))
+            self.assertTrue(status["paused"])
+            self.assertIn("moving house", status["reason"])
+            version = status["version"]
+            shown = atoll("run", "show", "--dir", cluster.dir)
+            self.assertIn("paused: an operator has paused it: moving house", shown.stdout)
+            self.assertIn("data ", shown.stdout)
+            self.assertIn("pass 1, ", shown.stdout)
+            # Several rounds' time, in which every look finds the same.
+            round_seconds = status["rounds"][-1]["elapsed_seconds"] / version
+            end = time.monotonic() + max(3, 8 * round_seconds)
+            while time.monotonic() < end:
+                status = cluster.status()
+                self.assertEqual(("paused", version), (status["phase"], status["version"]))
+            wait_for("the peers say why they wait",
+                     lambda: "the run waits: an operator has paused it" in cluster.log("peer-1"))
+            # A coordinator that is killed in the pause is paused when it is back.
+            cluster.kill("coordinator")
+            cluster.restart("coordinator")
+            status = wait_for("the coordinator is back", cluster.status)
+            self.assertTrue(status["paused"])
+            self.assertEqual(version, status["version"])
+            order(cluster, "run", "resume")
+            cluster.wait_version(version + 3)
+            self.assertEqual("the run goes on" in cluster.log("peer-1"), True)
+
+            answer = order(cluster, "run", "stop", "--reason", "good enough")
+            self.assertTrue(answer["stopping"])
+            report = cluster.finish()
+            self.assertLess(report["rounds"], 5000)
+            self.assertGreaterEqual(report["rounds"], version + 3)
+            self.assertIsNotNone(report["final_val_loss"])
+            for peer in report["peers"]:
+                self.assertEqual(report["rounds"], peer["version"], report)
+                self.assertEqual(report["state_digest"], peer["state_digest"])
+            verified = atoll("log", "verify", "--dir", cluster.process_of("peer-1")["dir"],
+                             "--json")
+            self.assertEqual(0, verified.returncode, verified.stderr)
+            self.assertEqual(report["state_digest"], json.loads(verified.stdout)["state_digest"])
+
+    def test_drain_evict_and_undo(self):
+        with Cluster(rounds=5000, steps=20, peers=4, quorum=2) as cluster:
+            cluster.wait_version(2)
+            wrong = atoll("peer", "drain", "peer-22", "--dir", cluster.dir)
+            self.assertEqual(2, wrong.returncode)
+            self.assertIn('did you mean "peer-2"?', wrong.stderr)
+            self.assertEqual(1, wrong.stderr.count("\n"), wrong.stderr)
+
+            answer = order(cluster, "peer", "drain", "peer-2", "--reason", "a new disk")
+            self.assertEqual("", answer["notice"])
+            left = wait_state(cluster, "peer-2", "left")
+            self.assertEqual("drained", left["why"])
+            cluster.wait_version(cluster.version() + 3)
+
+            order(cluster, "peer", "evict", "peer-3", "--reason", "it sends nonsense")
+            self.assertEqual("evicted", peer_of(cluster, "peer-3")["member"]["state"])
+            wait_for("the evicted peer says why it ends",
+                     lambda: "was evicted: it sends nonsense" in cluster.log("peer-3"))
+            cluster.wait_version(cluster.version() + 3)
+            again = cluster.restart("peer-3")
+            self.assertEqual(1, again.wait(timeout=60))
+            answer = order(cluster, "peer", "evict", "peer-3", "--undo")
+            self.assertEqual("left", answer["member"]["state"])
+            before = peer_of(cluster, "peer-3")["rounds_contributed"]
+            cluster.restart("peer-3")
+            wait_for("peer-3 contributes again",
+                     lambda: peer_of(cluster, "peer-3")["rounds_contributed"] > before + 1)
+            shown = atoll("peer", "show", "peer-3", "--dir", cluster.dir)
+            self.assertEqual(0, shown.returncode, shown.stderr)
+            self.assertIn("rounds contributed", shown.stdout)
+
+            below = order(cluster, "peer", "drain", "peer-1")
+            self.assertEqual("", below["notice"])
+            wait_state(cluster, "peer-1", "left")
+            below = order(cluster, "peer", "drain", "peer-4")
+            self.assertIn("1 peer stays, fewer than the quorum of 2", below["notice"])
+            wait_for("the run waits and says so",
+                     lambda: "1 of 2 peers is here" in (cluster.status() or {})["reason"])
+            order(cluster, "run", "stop")
+            report = cluster.finish()
+            exits = {peer["id"]: peer["exit"] for peer in report["peers"]}
+            self.assertEqual(0, exits["peer-1"])
+            self.assertEqual(0, exits["peer-2"])
+            self.assertEqual(0, exits["peer-4"])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

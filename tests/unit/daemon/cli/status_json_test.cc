@@ -1,0 +1,75 @@
+#include "daemon/cli/status_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/daemon/cli/run_statuses.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// Broken: people would read a wrong pass over the data, or a place beyond its end.
+TEST(StatusJsonTest, ThePlaceInTheDataIsCountedByPasses) {
+  v1::DataStatus data;
+  data.set_spent(12345);
+  data.set_held(900);
+  EXPECT_EQ(DataText(data), "spent 12,345; held 900; returned 0");  // no worker has told yet
+  data.set_samples_a_pass(36096);
+  EXPECT_EQ(DataText(data), "pass 1, 34.2 % (spent 12,345; held 900; returned 0)");
+  data.set_samples_a_pass(10000);
+  EXPECT_EQ(DataText(data), "pass 2, 23.5 % (spent 12,345; held 900; returned 0)");
+  data.set_spent(20000);
+  data.set_returned(7);
+  EXPECT_EQ(DataText(data), "pass 3, 0.0 % (spent 20,000; held 900; returned 7)");
+}
+
+// Broken: nobody would see that a run is paused or stopping, for how long its coordinator runs, or
+// why a peer is not there.
+TEST(StatusJsonTest, ShowsWhatOperatorsAskedFor) {
+  v1::RunStatus status = StatusAt(3, 7, 60);
+  status.set_phase("paused");
+  status.set_paused(true);
+  status.set_reason("an operator has paused it: backup");
+  status.set_epoch_seconds(724);
+  v1::PeerStatus* peer = AddPeer(&status, "p1", 0, 0, 1);
+  peer->mutable_member()->set_state("evicted");
+  peer->mutable_member()->set_region("eu-west");
+  peer->set_why("it lies");
+  const std::vector<std::string> lines = RunStatusText(status);
+  EXPECT_THAT(lines, Contains(HasSubstr("paused: an operator has paused it: backup")));
+  EXPECT_THAT(lines, Contains(HasSubstr("3, for 12:04")));
+  EXPECT_THAT(lines, Contains(HasSubstr("evicted")));
+  EXPECT_THAT(lines, Contains(HasSubstr("it lies")));
+  EXPECT_THAT(lines, Not(Contains(HasSubstr("stopping"))));
+  const nlohmann::ordered_json json = RunStatusJson(status);
+  EXPECT_EQ(json["paused"], true);
+  EXPECT_EQ(json["stopping"], false);
+  EXPECT_EQ(json["epoch_seconds"], 724.0);
+  EXPECT_EQ(json["data"]["spent"], 0);
+  EXPECT_EQ(json["peers"][0]["why"], "it lies");
+  EXPECT_EQ(json["peers"][0]["member"]["region"], "eu-west");
+  EXPECT_TRUE(json["peers"][0]["member"]["offer"].is_null());
+  status.set_stopping(true);
+  EXPECT_THAT(RunStatusText(status), Contains(HasSubstr("it ends at the newest version")));
+}
+
+// Broken: `atoll peer show` would hide what a peer can give to others.
+TEST(StatusJsonTest, APeerIsShownWithWhatItOffers) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  v1::PeerStatus* peer = AddPeer(&status, "p1", 0, 0, 1);
+  EXPECT_THAT(PeerText(*peer), Not(Contains(HasSubstr("offers"))));
+  v1::Offer* offer = peer->mutable_member()->mutable_offer();
+  EXPECT_THAT(PeerText(*peer), Contains(HasSubstr("no entries, no snapshot")));
+  offer->set_oldest_entry(5);
+  offer->set_has_snapshot(true);
+  offer->set_snapshot_version(20);
+  EXPECT_THAT(PeerText(*peer), Contains(HasSubstr("entries from 5, the snapshot of version 20")));
+  EXPECT_EQ(PeerJson(*peer)["member"]["offer"]["snapshot_version"], 20);
+}
+
+}  // namespace
+}  // namespace atolld

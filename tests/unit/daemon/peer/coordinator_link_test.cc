@@ -1,0 +1,77 @@
+#include "daemon/peer/coordinator_link.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "daemon/status_macros.h"
+#include "tests/sim/sim_world.h"
+
+namespace atolld {
+namespace {
+
+// A coordinator that says what the test wants.
+struct World {
+  World() : world(1) {
+    SimProcess& coordinator = world.AddProcess("coordinator");
+    auto listening = coordinator.env().transport.Listen(
+        "coordinator:1", [this](const std::string&, std::unique_ptr<Call> accepted) {
+          call = std::move(accepted);
+          call->Start({});
+          v1::CoordinatorMessage welcome;
+          welcome.mutable_welcome()->set_epoch(1);
+          call->Write(Pack(welcome));
+        });
+    CHECK_OK(listening.status());
+    listener = *std::move(listening);
+    CoordinatorLink::Events events;
+    events.hello = [] { return v1::Hello(); };
+    events.progress = [] { return v1::PeerProgress(); };
+    events.on_message = [this](const v1::CoordinatorMessage&) { ++messages; };
+    events.on_down = [] {};
+    events.on_refused = [this](absl::Status status) { refused = status; };
+    link = std::make_unique<CoordinatorLink>(world.AddProcess("peer").env(), "coordinator:1",
+                                             absl::Seconds(10), events);
+    link->Start();
+    world.RunFor(absl::Seconds(1));
+  }
+  void Beat(const std::string& waiting_for) {
+    v1::CoordinatorMessage message;
+    message.mutable_heartbeat()->set_waiting_for(waiting_for);
+    call->Write(Pack(message));
+    world.RunFor(absl::Seconds(1));
+  }
+
+  SimWorld world;
+  std::unique_ptr<Listener> listener;
+  std::unique_ptr<Call> call;
+  std::unique_ptr<CoordinatorLink> link;
+  int messages = 0;
+  absl::Status refused;
+};
+
+// Broken: a volunteer would not see why the machine is idle, or see it in every line of the log.
+TEST(CoordinatorLinkTest, WhyTheRunWaitsIsLoggedOnceAtEachChange) {
+  World w;
+  w.Beat("");
+  for (int i = 0; i < 3; ++i) w.Beat("2 of 3 peers are here; waiting for one more");
+  for (int i = 0; i < 3; ++i) w.Beat("an operator has paused it");
+  EXPECT_EQ(w.world.LogCount("the run waits: 2 of 3 peers are here; waiting for one more"), 1u);
+  EXPECT_EQ(w.world.LogCount("the run waits: an operator has paused it"), 1u);
+  EXPECT_EQ(w.world.LogCount("the run goes on"), 0u);
+  for (int i = 0; i < 3; ++i) w.Beat("");
+  EXPECT_EQ(w.world.LogCount("the run goes on"), 1u);
+  EXPECT_EQ(w.messages, 1);  // the Welcome: heartbeats are the link's own
+}
+
+// Broken: an evicted peer would dial for ever instead of ending with the reason.
+TEST(CoordinatorLinkTest, AnEvictionIsFinal) {
+  World w;
+  w.call->Finish(absl::PermissionDeniedError("peer p was evicted: it lies"));
+  w.world.RunFor(absl::Seconds(30));
+  EXPECT_EQ(w.refused, absl::PermissionDeniedError("peer p was evicted: it lies"));
+  EXPECT_EQ(w.messages, 1);  // it did not dial again
+}
+
+}  // namespace
+}  // namespace atolld
