@@ -325,7 +325,7 @@ void Peer::MendSealed(const Digest& state) {
   if (!expected.ok()) return;
   if (!mending_seal_) {
     env_.executor.RunAfter(2 * failure_timeout_, guard_.Wrap([this, state] {
-      if (seal_written_) return;
+      if (sealing_) return;
       const absl::Status differs = absl::DataLossError(
           absl::StrCat("the run is sealed at version ", seal_->version(),
                        " with another state than this replica's ", ToHex(state)));

@@ -1,5 +1,6 @@
 #include "tests/sim/sim_store.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/status_macros.h"
@@ -34,6 +35,15 @@ absl::StatusOr<StoredRun> SimStore::Load() {
   for (const RunUpdate& update : disk_->journal) RETURN_IF_ERROR(memory.Apply(update));
   Tell();
   return disk_->state->run;
+}
+
+absl::Status SimStore::CutTo(size_t count) {
+  CHECK(count <= disk_->journal.size());
+  RETURN_IF_ERROR(files_.Truncate(path_, count * kRecordBytes));
+  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files_.OpenToAppend(path_));
+  RETURN_IF_ERROR(file->Sync());
+  disk_->told = std::min(disk_->told, count);
+  return Load().status();
 }
 
 void SimStore::Tell() {

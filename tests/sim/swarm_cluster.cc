@@ -209,6 +209,8 @@ void SwarmCluster::OnDeath(const std::string& name) {
 void SwarmCluster::OnFinished(const std::string& name, const absl::Status& status) {
   if (status.ok() && sealed()) {
     finished_.insert(name);
+  } else if (absl::IsPermissionDenied(status) && evicted_.count(name) > 0) {
+    Note(absl::StrCat(name, " is refused"));
   } else if (!status.ok()) {
     Note(absl::StrCat(name, " gives up: ", status.ToString()));
     // Its dying process may be the one that says so.
@@ -222,6 +224,31 @@ void SwarmCluster::OnFinished(const std::string& name, const absl::Status& statu
     }
   }
   world_.Kill(name);
+}
+
+void SwarmCluster::SetEvicted(const std::string& peer, bool evicted) {
+  if (evicted) {
+    evicted_.insert(peer);
+    return;
+  }
+  // What it was told before may reach it later.
+  world_.At(plan_.failure_timeout, [this, peer] { evicted_.erase(peer); });
+}
+
+bool SwarmCluster::RestoreStore(uint64_t versions) {
+  std::vector<RunUpdate>& journal = store_->journal;
+  size_t keep = journal.size();
+  for (uint64_t dropped = 0; keep > 0 && dropped < versions;) {
+    dropped += journal[--keep].headers.size();
+    if (journal[keep].genesis) return false;
+  }
+  SimFiles files(world_.disk(kCoordinatorName));
+  if (keep == 0 || !SimStore(files, DirectoryOf(kCoordinatorName), store_).CutTo(keep).ok()) {
+    return false;
+  }
+  Note(absl::StrCat("the store is ", versions, " versions older"));
+  invariants_.OnStoreRestored();
+  return true;
 }
 
 bool SwarmCluster::Wipe(const std::string& peer) {

@@ -64,6 +64,11 @@ class SwarmCluster {
   void HoldDown(const std::string& name, bool down);
   // An empty disk, while it is dead; false if nobody else alive holds all that was announced.
   bool Wipe(const std::string& peer);
+  // The coordinator's store becomes what it was `versions` versions ago, while the coordinator is
+  // dead; false if it was not that far yet.
+  bool RestoreStore(uint64_t versions);
+  // The coordinator refuses it, and it may end with that.
+  void SetEvicted(const std::string& peer, bool evicted);
   // Its disk has lied or failed: it may end with an error.
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
   bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }
@@ -96,6 +101,7 @@ class SwarmCluster {
   std::set<std::string> finished_;
   std::set<std::string> held_down_;
   std::set<std::string> unsound_;
+  std::set<std::string> evicted_;
   std::map<std::string, absl::Duration> away_;
   std::map<std::string, int> failures_;  // starts that ended with an error, in a row
   std::map<std::string, absl::Duration> steps_;
