@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/replica/update_log.h"
 #include "tests/sim/session_tap.h"
 
 namespace atolld {
@@ -226,13 +227,13 @@ void SwarmCluster::OnFinished(const std::string& name, const absl::Status& statu
   world_.Kill(name);
 }
 
-void SwarmCluster::SetEvicted(const std::string& peer, bool evicted) {
-  if (evicted) {
-    evicted_.insert(peer);
-    return;
-  }
-  // What it was told before may reach it later.
-  world_.At(plan_.failure_timeout, [this, peer] { evicted_.erase(peer); });
+// Peers forget old headers, if they are told to keep little; nobody can give those back.
+bool SwarmCluster::AllHoldHeaders(uint64_t newest) {
+  return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+    SimFiles files(world_.disk(node.first));
+    const absl::StatusOr<LogReader> log = LogReader::Open(files, DirectoryOf(node.first), 1);
+    return log.ok() && !log->empty() && log->first_version() + newest <= version() + 1;
+  });
 }
 
 bool SwarmCluster::RestoreStore(uint64_t versions) {
@@ -242,6 +243,7 @@ bool SwarmCluster::RestoreStore(uint64_t versions) {
     dropped += journal[--keep].headers.size();
     if (journal[keep].genesis) return false;
   }
+  if (!AllHoldHeaders(versions)) return false;
   SimFiles files(world_.disk(kCoordinatorName));
   if (keep == 0 || !SimStore(files, DirectoryOf(kCoordinatorName), store_).CutTo(keep).ok()) {
     return false;

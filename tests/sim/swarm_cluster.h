@@ -67,8 +67,8 @@ class SwarmCluster {
   // The coordinator's store becomes what it was `versions` versions ago, while the coordinator is
   // dead; false if it was not that far yet.
   bool RestoreStore(uint64_t versions);
-  // The coordinator refuses it, and it may end with that.
-  void SetEvicted(const std::string& peer, bool evicted);
+  // The coordinator refuses it, or did a while ago: it may end with that.
+  void MarkEvicted(const std::string& peer) { evicted_.insert(peer); }
   // Its disk has lied or failed: it may end with an error.
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
   bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }
@@ -90,6 +90,7 @@ class SwarmCluster {
   std::shared_ptr<void> StartCoordinator(Env env);
   std::shared_ptr<void> StartPeer(Env env, const std::string& name);
   void OnDeath(const std::string& name);
+  bool AllHoldHeaders(uint64_t newest);  // the logs of those alive, of so many versions
   void OnFinished(const std::string& peer, const absl::Status& status);
   const SwarmPlan::Machine& MachineOf(const std::string& peer) const;
 

@@ -35,13 +35,11 @@ bool SwarmFaults::InjectOrder(const PlannedFault& fault, const Target& target) {
     case FaultKind::kEvict:
       if (!cluster_.Alive(name)) return true;
       invariants.Disturb(name, absl::InfiniteDuration());
-      cluster_.SetEvicted(name, true);
+      cluster_.MarkEvicted(name);
       operator_.Order("EvictPeer", EvictRequest(name, false), [this, fault] { Landed(fault); });
       Until(fault, [this, &invariants, name] {
-        operator_.Order("EvictPeer", EvictRequest(name, true), [this, &invariants, name] {
-          cluster_.SetEvicted(name, false);
-          invariants.Calm(name);
-        });
+        operator_.Order("EvictPeer", EvictRequest(name, true),
+                        [&invariants, name] { invariants.Calm(name); });
       });
       return true;
     case FaultKind::kStoreRestored:
