@@ -51,9 +51,12 @@ enum class FaultKind {
   kBadUpdate,   // NaN or infinity
   kHugeUpdate,  // 1e30
   // operator
-  kDrain,
+  kDrain,          // by a signal, or by an order
+  kPauseRun,       // and resumed
+  kEvict,          // and readmitted
+  kStoreRestored,  // the coordinator's store, from a copy some versions older
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kDrain) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kStoreRestored) + 1;
 absl::string_view FaultName(FaultKind kind);
 
 struct PlannedFault {
@@ -85,6 +88,7 @@ struct SwarmPlan {
   double momentum = 0.9;
   uint32_t inner_steps = 5;
   uint32_t evaluate_every = 5;
+  bool stopped = false;  // the operator ends it before its last round
   uint32_t quorum = 2;
   absl::Duration failure_timeout = absl::Seconds(2);
 
