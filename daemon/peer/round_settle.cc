@@ -44,7 +44,8 @@ void RoundRunner::OnOpened() {
     settled_version_ = keeper_.version();
     if (told) events_.on_update_lost();
   }
-  if (training_) Rebase(keeper_.version());  // told of every entry on the way or not
+  // Theta has moved under it, whether or not the headers between were seen.
+  if (training_) Rebase(keeper_.version());
   StartTraining();
   GoOn();
   CheckIdle();

@@ -60,9 +60,19 @@ void History::OnLife(const std::string& peer) {
   trainers_[peer].update.clear();
 }
 
+void History::OnMemoryFlip(const std::string& peer) {
+  Trainer& trainer = trainers_[peer];
+  // It may have stepped once since it last said so.
+  trainer.flipped_until = std::max(trainer.flipped_until, trainer.synced + 2);
+  flipped_until_ = std::max(flipped_until_, trainer.flipped_until);
+}
+
 void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta) {
+  trainers_[peer].train_version = version;
   // A worker that was away begins an older round's steps on whatever its replica holds by then.
-  if (trainers_[peer].distrusted || thetas_.empty() || version <= thetas_.begin()->first) return;
+  if (trainers_[peer].distrusted || version <= trainers_[peer].flipped_until + 1 ||
+      thetas_.empty() || version <= thetas_.begin()->first)
+    return;
   for (auto state = thetas_.find(version - 1); state != thetas_.end(); ++state) {
     if (Same(state->second, theta)) return;
   }
@@ -72,11 +82,12 @@ void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<cons
 
 void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
                        absl::Span<const float> base, absl::Span<const float> theta) {
-  trainers_[peer].update.assign(update.begin(), update.end());
+  Trainer& trainer = trainers_[peer];
+  trainer.update.assign(update.begin(), update.end());
   // A replica steps in the pool, a moment before its loop can tell the worker: until then the base
   // is that of the version which the peer has spoken of.
-  if (Same(base, theta)) return;
-  for (auto state = thetas_.lower_bound(trainers_[peer].synced); state != thetas_.end(); ++state) {
+  if (Same(base, theta) || trainer.train_version <= trainer.flipped_until + 1) return;
+  for (auto state = thetas_.lower_bound(trainer.synced); state != thetas_.end(); ++state) {
     if (Same(base, state->second)) return;
   }
   violate_(1, absl::StrCat(peer, "'s worker was not told of a commit that passed"));
@@ -155,7 +166,7 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
 void History::OnStateDigest(const std::string& peer, uint64_t version, const std::string& digest) {
   // A version that is not announced yet is judged when somebody speaks of it later.
   if (version >= digests_.size() || digests_[version] == digest) return;
-  if (trainers_[peer].distrusted) return;
+  if (trainers_[peer].distrusted || version <= trainers_[peer].flipped_until) return;
   violate_(1, absl::StrCat(peer, " holds another state ", version, " than the oracle"));
 }
 

@@ -41,6 +41,10 @@ class History {
   void OnUpdateGone(const std::string& peer);
   // Its disk tells it wrong: it may come up with another state, until it finds out.
   void Distrust(const std::string& peer) { trainers_[peer].distrusted = true; }
+  // A bit of its theta is not what it was. The next header but one finds that out at the latest, if
+  // the state had been hashed already: from then on all must be right again.
+  void OnMemoryFlip(const std::string& peer);
+  uint64_t flipped_until() const { return flipped_until_; }  // of all peers
 
   // What was said.
   void OnReady(const std::string& peer, const v1::Ready& ready);
@@ -69,6 +73,8 @@ class History {
     bool fresh = true;            // its process has not shown yet what residual it began with
     uint64_t synced = 0;
     bool distrusted = false;
+    uint64_t flipped_until = 0;  // versions up to this one may be wrong there
+    uint64_t train_version = 0;  // of the newest training
   };
 
   bool Known(const v1::EntryHeader& header);
@@ -86,6 +92,7 @@ class History {
   std::vector<std::string> header_digests_;        // by version; of the genesis at 0
   std::map<uint64_t, std::vector<float>> thetas_;  // of the newest versions
   std::map<std::string, Trainer> trainers_;
+  uint64_t flipped_until_ = 0;
   std::map<std::pair<std::string, std::string>, Contribution> contributions_;  // by peer and root
   std::map<uint64_t, v1::Plan> plans_;  // the newest of each version
   std::map<uint64_t, uint64_t> spent_;  // samples: first -> end, disjoint

@@ -227,6 +227,8 @@ void Invariants::OnWelcome(const v1::Welcome& welcome) {
 }
 
 void Invariants::OnPlan(const v1::Plan& plan) {
+  newest_plan_ = plan;
+  ++plans_told_;
   plan_ = {plan.epoch(), plan.revision()};
   plan_ends_ =
       terms_.now() + absl::Milliseconds(static_cast<int64_t>(plan.deadline_milliseconds()));

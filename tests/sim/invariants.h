@@ -43,6 +43,8 @@ class Invariants {
   const std::optional<Violation>& violation() const { return violation_; }
   void Violate(int invariant, const std::string& what);
   History& history() { return history_; }
+  const v1::Plan& newest_plan() const { return newest_plan_; }
+  uint64_t plans_told() const { return plans_told_; }
   uint64_t announced() const { return announced_; }  // newest version that the coordinator has said
   // The newest version that the peer has said it holds, and whether it has said so at all.
   uint64_t said(const std::string& peer) const;
@@ -109,6 +111,8 @@ class Invariants {
   bool sealed_ = false;
   absl::Duration plan_ends_ = absl::InfiniteDuration();
   PlanKey plan_;
+  v1::Plan newest_plan_;
+  uint64_t plans_told_ = 0;              // plans and their revisions, to anybody
   std::map<uint64_t, Ballots> ballots_;  // by version
   std::map<char, std::string> newest_frames_;
 };

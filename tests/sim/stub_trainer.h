@@ -50,6 +50,7 @@ class StubTrainer final : public Trainer {
   void Kill(absl::Duration pause);
 
   // A fault of the machine's memory: one bit of the replica's theta, which it shares with this.
+  bool mapped() const { return mapping_ != nullptr; }
   void FlipThetaBit(uint64_t value, int bit);
 
   // Of the steps that begin from now on.

@@ -156,6 +156,10 @@ void Swarm::DoFaults() {
     if (cluster_.invariants().violation()) return;
     const uint64_t wanted = cluster_.version() + fault.after_commits;
     RunUntil([&] { return cluster_.version() >= wanted || cluster_.training_held(); }, Deadline());
+    if (fault.in_exchange) {
+      const uint64_t before = cluster_.invariants().plans_told();
+      RunUntil([&] { return cluster_.invariants().plans_told() > before; }, Deadline());
+    }
     RunUntil([] { return false; }, fault.after);
     if (cluster_.training_held()) return;
     faults_.Inject(fault);
@@ -214,6 +218,11 @@ void Swarm::JudgeCore() {
   }
   hold_at_ = plan_.rounds - kRoundsToEnd;
   cluster_.HoldTraining(false);
+  // Whoever has drifted is of no use to a core that needs all: commits that pass mend it.
+  const History& history = cluster_.invariants().history();
+  if (!RunUntil([&] { return cluster_.version() >= history.flipped_until(); }, 3 * Deadline())) {
+    cluster_.invariants().Violate(12, "a drifted replica holds the run up");
+  }
   result_.judged = true;
   SimWorld& world = cluster_.world();
   const std::set<std::string> core = Core();

@@ -15,7 +15,31 @@ namespace {
 // A link that carries less than this in a fault's time was not in use: heartbeats alone are more.
 constexpr uint64_t kLeastBytes = 1;
 
+// How often a wrong wall clock is set again while the fault lasts: as a bad time source does.
+constexpr int kClockSteps = 8;
+
 }  // namespace
+
+// Its victim is one that the newest plan leans on.
+PlannedFault SwarmFaults::Aimed(PlannedFault fault) const {
+  std::set<std::string> relays;
+  std::set<std::string> reducers;
+  for (const v1::Shard& shard : cluster_.invariants().newest_plan().shards()) {
+    if (shard.chunks() == 0) continue;
+    reducers.insert(shard.reducer());
+    for (const v1::Relay& relay : shard.relays()) relays.insert(relay.peer());
+  }
+  const std::set<std::string>& aims = relays.empty() || fault.amount % 3 == 0 ? reducers : relays;
+  if (aims.empty()) return fault;
+  const std::string& victim =
+      *std::next(aims.begin(), static_cast<int64_t>(fault.amount / 16 % aims.size()));
+  const auto& peers = cluster_.plan().peers;
+  for (size_t i = 0; i < peers.size(); ++i) {
+    if (peers[i].name == victim) fault.victim = static_cast<int>(i);
+  }
+  if (fault.other == fault.victim) fault.other = -1;
+  return fault;
+}
 
 SwarmFaults::Target SwarmFaults::TargetOf(const PlannedFault& fault) const {
   const auto& peers = cluster_.plan().peers;
@@ -57,13 +81,15 @@ void SwarmFaults::OnLink(const PlannedFault& fault, const Target& target, Task e
   });
 }
 
-void SwarmFaults::Inject(const PlannedFault& fault) {
+void SwarmFaults::Inject(const PlannedFault& planned) {
+  const PlannedFault fault = planned.in_exchange ? Aimed(planned) : planned;
   const Target target = TargetOf(fault);
   cluster_.Note(absl::StrCat("fault: ", FaultName(fault.kind), " of ", target.victim, " (other: ",
                              target.other, ") for ", absl::FormatDuration(fault.lasts)));
   const bool known = InjectNetwork(fault, target) || InjectProcess(fault, target) ||
                      InjectStorage(fault, target) || InjectClock(fault, target) ||
-                     InjectWorker(fault, target) || InjectOrder(fault, target);
+                     InjectWorker(fault, target) || InjectMemory(fault, target) ||
+                     InjectOrder(fault, target);
   CHECK(known);
 }
 
@@ -293,14 +319,19 @@ bool SwarmFaults::InjectStorage(const PlannedFault& fault, const Target& target)
 
 bool SwarmFaults::InjectClock(const PlannedFault& fault, const Target& target) {
   SimWorld& world = cluster_.world();
-  const std::string name = fault.amount % 4 == 0 ? kCoordinatorName : target.victim;
+  const std::string name = fault.amount / 1024 % 2 == 0 ? kCoordinatorName : target.victim;
   const int64_t sign = fault.amount % 2 == 0 ? 1 : -1;
   switch (fault.kind) {
-    case FaultKind::kWallClock:
+    case FaultKind::kWallClock: {
       world.SetWallClock(name, sign * absl::Seconds(static_cast<int64_t>(fault.amount / 2 % 600)),
                          sign * 500);
-      Until(fault, [&world, name] { world.StepWallClock(name, -absl::Minutes(3)); });
+      const auto by = absl::Seconds(static_cast<int64_t>(1 + fault.amount / 4096 % 200));
+      for (int step = 1; step <= kClockSteps; ++step) {
+        world.At(fault.lasts * step / kClockSteps,
+                 [&world, name, by, sign] { world.StepWallClock(name, -sign * by); });
+      }
       break;
+    }
     case FaultKind::kDrift:
       world.SetMonotonicDrift(name, sign * static_cast<int64_t>(fault.amount / 2 % 1000));
       Until(fault, [&world, name] { world.SetMonotonicDrift(name, 0); });
@@ -340,6 +371,24 @@ bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) 
       });
     }
   }
+  return true;
+}
+
+bool SwarmFaults::InjectMemory(const PlannedFault& fault, const Target& target) {
+  if (fault.kind != FaultKind::kMemoryFlip) return false;
+  StubTrainer* const trainer = cluster_.trainer(target.victim);
+  if (trainer == nullptr || !trainer->mapped()) return true;
+  // A drift shows at the next commits: without this peer the others must be able to make them.
+  const auto& peers = cluster_.plan().peers;
+  const auto others = std::count_if(peers.begin(), peers.end(), [&](const auto& peer) {
+    return peer.name != target.victim && cluster_.CaughtUp(peer.name);
+  });
+  if (others < cluster_.plan().quorum || !cluster_.CaughtUp(target.victim)) return true;
+  Landed(fault);
+  cluster_.invariants().history().OnMemoryFlip(target.victim);
+  // Of the fraction: a value that is no longer finite is another fault.
+  trainer->FlipThetaBit(fault.amount / 64 % cluster_.plan().elements,
+                        static_cast<int>(fault.amount % 23));
   return true;
 }
 

@@ -24,7 +24,7 @@ class SwarmFaults {
  public:
   explicit SwarmFaults(SwarmCluster& cluster) : cluster_(cluster), operator_(cluster.world()) {}
 
-  void Inject(const PlannedFault& fault);
+  void Inject(const PlannedFault& planned);
   // Ends what lasts, but for the processes that are down.
   void EndAll();
 
@@ -42,6 +42,7 @@ class SwarmFaults {
   };
 
   void Landed(const PlannedFault& fault) { ++landed_[static_cast<size_t>(fault.kind)]; }
+  PlannedFault Aimed(PlannedFault fault) const;
   Target TargetOf(const PlannedFault& fault) const;
   // Calls `end` when the fault is over, or at EndAll, once.
   void Until(const PlannedFault& fault, Task end);
@@ -57,6 +58,7 @@ class SwarmFaults {
   bool InjectOrder(const PlannedFault& fault, const Target& target);
   void Drain(const PlannedFault& fault, const Target& target);
   void RestoreStore(const PlannedFault& fault);
+  bool InjectMemory(const PlannedFault& fault, const Target& target);
   void Split(const PlannedFault& fault, const Target& target);
   void KillSeveral(const PlannedFault& fault);
   void KillAtWrite(const PlannedFault& fault, const std::string& name);

@@ -46,6 +46,7 @@ constexpr std::array<absl::string_view, kFaultKinds> kNames = {
     "pause-run",
     "evict",
     "store-restored",
+    "memory-flip",
 };
 
 // Small clusters and short runs mostly: an exchange costs the square of its peers.
@@ -156,6 +157,9 @@ absl::Duration DrawDuration(SimRandom& random, FaultKind kind, absl::Duration fa
     case FaultKind::kPauseCoordinator:
       return random.Below(8) == 0 ? Milliseconds(random, 10000, 120000)
                                   : failure_timeout * 2.5 * random.Unit();
+    case FaultKind::kWallClock:
+      // It shows only where something else is waited for meanwhile.
+      return failure_timeout * (2 + 6 * random.Unit());
     default:
       return failure_timeout * (0.1 + 2 * random.Unit());
   }
@@ -178,7 +182,10 @@ PlannedFault DrawFault(SimRandom& random, FaultKind kind, const SwarmPlan& plan)
   fault.after = Half(random) ? round * (0.9 + 0.4 * random.Unit()) : 2 * round * random.Unit();
   fault.lasts = DrawDuration(random, kind, plan.failure_timeout);
   fault.amount = random.Next();
-  fault.overlap = random.Below(4) == 0;
+  fault.overlap = random.Below(4) == 0 || kind == FaultKind::kWallClock;
+  // An exchange takes a few ways there and back: a fault that is to fall into it must be aimed.
+  fault.in_exchange = random.Below(3) == 0;
+  if (fault.in_exchange) fault.after = (plan.latency + plan.pool_cost) * 6 * random.Unit();
   return fault;
 }
 

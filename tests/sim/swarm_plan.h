@@ -55,8 +55,10 @@ enum class FaultKind {
   kPauseRun,       // and resumed
   kEvict,          // and readmitted
   kStoreRestored,  // the coordinator's store, from a copy some versions older
+  // memory
+  kMemoryFlip,  // a bit of theta
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kStoreRestored) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kMemoryFlip) + 1;
 absl::string_view FaultName(FaultKind kind);
 
 struct PlannedFault {
@@ -68,6 +70,8 @@ struct PlannedFault {
   absl::Duration lasts;
   uint64_t amount = 0;   // bytes, writes or times: by kind
   bool overlap = false;  // the next fault does not wait for this one's end
+  // It comes `after` the next plan was told, to a relay or reducer of it.
+  bool in_exchange = false;
 };
 
 // What happens to a peer outside the core while liveness is judged.
