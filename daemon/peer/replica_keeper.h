@@ -46,10 +46,10 @@ class ReplicaKeeper {
   const v1::Genesis& genesis() const { return genesis_; }
   const ChunkGrid& grid() const { return grid_; }
   std::optional<Digest> StateDigestOf(uint64_t version) const;
+  bool behind() const { return version_ < sync_.newest; }
   bool syncing() const { return fetching() || repair_.has_value(); }
   // What others may fetch from here; nothing without a state.
   const std::optional<v1::Offer>& offer() const { return offer_; }
-
   // Whether this peer's own exchange is under way: snapshots are then made slowly.
   void SetBusy(bool busy) { retention_.SetBusy(busy); }
 

@@ -67,8 +67,12 @@ void ReplicaKeeper::OnReopened(absl::StatusOr<std::unique_ptr<Replica>> replica)
   replica_ = *std::move(replica);
   if (repair_) return CheckRepair();
   for (uint64_t version = before + 1; version <= replica_->version(); ++version) {
-    const auto header = sync_.announced.find(version);
-    if (header != sync_.announced.end()) events_.on_skipped(v1::EntryHeader(header->second));
+    const auto known = sync_.announced.find(version);
+    if (known != sync_.announced.end()) {
+      events_.on_skipped(v1::EntryHeader(known->second));
+    } else if (version == replica_->version() && replica_->header() != nullptr) {
+      events_.on_skipped(v1::EntryHeader(*replica_->header()));
+    }
   }
   Adopt();
   Opened();

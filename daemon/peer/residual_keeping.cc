@@ -17,7 +17,7 @@ constexpr int kRest = 19;
 }  // namespace
 
 void RoundRunner::LoadResidual(const std::string& dir) {
-  residual_dir_ = dir;
+  kept_.dir = dir;
   settled_version_ = keeper_.version();
   if (!keeper_.has_state() || !keeper_.genesis().spec().exchange().error_feedback()) return;
   absl::StatusOr<std::vector<float>> values =
@@ -28,38 +28,38 @@ void RoundRunner::LoadResidual(const std::string& dir) {
     return;
   }
   residual_ = std::make_shared<const std::vector<float>>(*std::move(values));
-  residual_version_ = keeper_.version();
-  saved_residual_version_ = residual_version_;
+  kept_.version = keeper_.version();
+  kept_.loaded = true;
+  kept_.saved = kept_.version;
   env_.log.Info(absl::StrCat("version ", keeper_.version(), ": the residual was found on disk"));
 }
 
 // After a commit: what it settled goes to the disk, unless that was kept busy with it enough.
 void RoundRunner::KeepResidual() {
-  if (env_.executor.Now() >= may_save_residual_) SaveResidual(nullptr);
+  if (env_.executor.Now() >= kept_.may_save) SaveResidual(nullptr);
 }
 
 void RoundRunner::SaveResidual(Task done) {
-  if (done) after_residual_.push_back(std::move(done));
-  if (saving_residual_) return;
-  if (residual_ == nullptr || residual_dir_.empty() ||
-      residual_version_ == saved_residual_version_) {
-    for (const Task& waiting : std::exchange(after_residual_, {})) waiting();
+  if (done) kept_.waiting.push_back(std::move(done));
+  if (kept_.saving) return;
+  if (residual_ == nullptr || kept_.dir.empty() || kept_.version == kept_.saved) {
+    for (const Task& waiting : std::exchange(kept_.waiting, {})) waiting();
     return;
   }
-  saving_residual_ = true;
+  kept_.saving = true;
   const absl::Time began = env_.executor.Now();
   auto status = std::make_shared<absl::Status>();
   env_.executor.Offload(
-      [files = &env_.files, dir = residual_dir_, genesis = keeper_.genesis(),
-       version = residual_version_, residual = residual_,
+      [files = &env_.files, dir = kept_.dir, genesis = keeper_.genesis(), version = kept_.version,
+       residual = residual_,
        status] { *status = atolld::SaveResidual(*files, dir, genesis, version, *residual); },
-      guard_.Wrap([this, status, began, version = residual_version_] {
-        saving_residual_ = false;
-        saved_residual_version_ = version;
+      guard_.Wrap([this, status, began, version = kept_.version] {
+        kept_.saving = false;
+        kept_.saved = version;
         const absl::Time now = env_.executor.Now();
-        may_save_residual_ = now + kRest * (now - began);
+        kept_.may_save = now + kRest * (now - began);
         if (!status->ok()) env_.log.Warning(absl::StrCat("residual: ", status->message()));
-        if (!after_residual_.empty()) SaveResidual(nullptr);
+        if (!kept_.waiting.empty()) SaveResidual(nullptr);
       }));
 }
 

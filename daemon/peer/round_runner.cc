@@ -186,6 +186,7 @@ void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
     return;
   }
   if (!worker_ready_ || evaluate.version() < keeper_.version()) return;
+  if (evaluates_.empty()) WatchEvaluation(evaluate.version());
   evaluates_.push_back(evaluate);
   keeper_.HoldCommits(true);  // theta must be one version's while the worker reads it
   v1::DaemonMessage message;
@@ -193,6 +194,19 @@ void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
   message.mutable_evaluate()->set_share(evaluate.share());
   message.mutable_evaluate()->set_shares(evaluate.shares());
   trainer_.Send(message);
+}
+
+// The run does not wait for a slow worker's share, so this replica must not fall behind for it: the
+// others, who hold what it lacks, may leave meanwhile.
+void RoundRunner::WatchEvaluation(uint64_t version) {
+  env_.executor.RunAfter(failure_timeout_, guard_.Wrap([this, version] {
+    if (evaluates_.empty() || evaluates_.front().version() != version) return;
+    if (!keeper_.behind()) return WatchEvaluation(version);
+    env_.log.Info(absl::StrCat("version ", keeper_.version(),
+                               ": its evaluation takes too long here and is given up"));
+    evaluates_.clear();
+    keeper_.HoldCommits(false);
+  }));
 }
 
 void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {

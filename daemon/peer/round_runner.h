@@ -22,6 +22,7 @@
 #include "daemon/env.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/peer/replica_keeper.h"
+#include "daemon/peer/residual_keeping.h"
 #include "daemon/peer/stop_watch.h"
 #include "daemon/peer/trainer.h"
 
@@ -63,7 +64,7 @@ class RoundRunner {
   // The residual of error feedback, kept beside the replica in `dir`. Load: blocking, before the
   // loop runs, once a replica was loaded. Save: what is newer than on the disk, then `done`.
   void LoadResidual(const std::string& dir);
-  void KeepResidualIn(const std::string& dir) { residual_dir_ = dir; }
+  void KeepResidualIn(const std::string& dir) { kept_.dir = dir; }
   void SaveResidual(Task done);
 
   // Called a few times a failure_timeout: how this peer notices that it was stopped itself.
@@ -75,7 +76,6 @@ class RoundRunner {
   // No new training; on_idle comes when the round under way is over.
   void Drain();
   bool idle() const;
-
   std::vector<v1::SampleRange> samples() const;  // of the training or update that this peer holds
   v1::PeerProgress progress() const;
 
@@ -93,6 +93,7 @@ class RoundRunner {
   void StartExchange(const v1::Plan& plan);
   void OnOutcome(ExchangeOutcome outcome);
   void SendVote();
+  void WatchEvaluation(uint64_t version);
   void OnReducerUnreachable(const std::string& reducer, const absl::Status& why);
   void SettleUpdate(const v1::EntryHeader& header);
   void Rebase(uint64_t version);
@@ -126,12 +127,7 @@ class RoundRunner {
   uint64_t settled_version_ = 0;  // the newest entry that update and residual were judged by
   // Error feedback; changed by commits alone. nullptr: zero.
   std::shared_ptr<const std::vector<float>> residual_;
-  uint64_t residual_version_ = 0;  // of the header that settled it
-  std::string residual_dir_;
-  uint64_t saved_residual_version_ = 0;
-  bool saving_residual_ = false;
-  absl::Time may_save_residual_ = absl::InfinitePast();
-  std::vector<Task> after_residual_;  // who waits for it to be saved
+  ResidualKeeping kept_;
 
   std::unique_ptr<ExchangeServer> server_;
   std::unique_ptr<Exchange> exchange_;

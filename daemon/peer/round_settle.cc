@@ -35,12 +35,12 @@ void RoundRunner::OnSkipped(const v1::EntryHeader& header) {
 void RoundRunner::OnOpened() {
   EndExchange();  // a snapshot may have led past its entry
   if (settled_version_ < keeper_.version()) {
-    // Nobody can tell whether an entry between has taken what this peer had sent: offered again, it
-    // would count twice.
+    // Nobody can tell whether an entry between has taken the update that this peer holds, or one of
+    // its former life: offered again, it would count twice.
     const bool told = update_.has_value();
     if (training_) age_ += static_cast<uint32_t>(keeper_.version() - settled_version_);
+    if (told || kept_.loaded) residual_ = nullptr;
     update_.reset();
-    residual_ = nullptr;
     settled_version_ = keeper_.version();
     if (told) events_.on_update_lost();
   }
@@ -109,7 +109,8 @@ void RoundRunner::SettleUpdate(const v1::EntryHeader& header) {
 // Only now, when the header has settled it: a = update + residual, less what was taken of it.
 void RoundRunner::SettleResidual(const v1::EntryHeader& header, int position) {
   if (!spec_.exchange().error_feedback()) return;
-  residual_version_ = header.version();
+  kept_.version = header.version();
+  kept_.loaded = false;
   if (!update_ || position < 0) {
     residual_ = nullptr;  // a former life's update was taken: what it lost is not known any more
     return;

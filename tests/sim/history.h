@@ -36,6 +36,9 @@ class History {
   void OnUpdate(const std::string& peer, absl::Span<const float> update,
                 absl::Span<const float> base, absl::Span<const float> theta);
   void OnLife(const std::string& peer);
+  // It says that it holds no update any more: what it does not know to be settled it has dropped,
+  // and its residual with it.
+  void OnUpdateGone(const std::string& peer);
   // Its disk tells it wrong: it may come up with another state, until it finds out.
   void Distrust(const std::string& peer) { trainers_[peer].distrusted = true; }
   // A bit of its theta is not what it was. The next header but one finds that out at the latest, if

@@ -104,6 +104,12 @@ void Invariants::OnDeath(const std::string& name, Files& files, const std::strin
   }
 }
 
+void Invariants::OnStoreRestored() {
+  restored_ = true;
+  former_epoch_ = highest_epoch_ = durable_ = 0;
+  ballots_.clear();
+}
+
 uint64_t Invariants::said(const std::string& peer) const {
   const auto found = peers_.find(peer);
   return found == peers_.end() ? 0 : found->second.said;
@@ -151,6 +157,7 @@ void Invariants::OnHello(const std::string& name, const v1::Hello& hello) {
   if (!hello.has_state() && peer.said_any) {
     return Violate(5, absl::StrCat(name, " held version ", peer.said, " and comes back with none"));
   }
+  if (hello.samples().empty()) history_.OnUpdateGone(name);
   if (!hello.has_state()) return;
   Say(name, hello.version());
   history_.OnSynced(name, hello.version(), hello.header_digest());
@@ -213,7 +220,8 @@ void Invariants::OnWelcome(const v1::Welcome& welcome) {
   welcomed_ = true;
   if (welcome.epoch() > highest_epoch_) plan_ends_ = absl::InfiniteDuration();
   highest_epoch_ = std::max(highest_epoch_, welcome.epoch());
-  if (welcome.version() < announced_) {
+  restored_ = restored_ && welcome.version() < announced_;
+  if (welcome.version() < announced_ && !restored_) {
     Violate(4, absl::StrCat("version ", announced_, " was announced, and the coordinator knows of ",
                             welcome.version(), " now"));
   }
@@ -235,7 +243,7 @@ void Invariants::OnPlan(const v1::Plan& plan) {
 }
 
 void Invariants::OnCommit(const v1::EntryHeader& header) {
-  if (header.version() > durable_) {
+  if (header.version() > durable_ && !restored_) {
     Violate(4, absl::StrCat("version ", header.version(), " was announced, and ", durable_,
                             " is the newest that is durable"));
   }

@@ -58,6 +58,8 @@ class Invariants {
   // `files` shows what the crash has left of its disk.
   void OnDeath(const std::string& name, Files& files, const std::string& dir);
   void OnWiped(const std::string& peer);
+  // The coordinator's store is an older copy: it may be behind, until it has caught up.
+  void OnStoreRestored();
   // Nobody was disturbed since; InfiniteDuration: somebody still is.
   absl::Duration quiet_since() const;
 
@@ -104,6 +106,7 @@ class Invariants {
   uint64_t highest_epoch_ = 0;  // of all lives
   uint64_t former_epoch_ = 0;   // the highest of its former lives
   uint64_t announced_ = 0;
+  bool restored_ = false;  // its store is behind what it once announced
   uint64_t durable_ = 0;
   bool sealed_ = false;
   absl::Duration plan_ends_ = absl::InfiniteDuration();

@@ -54,6 +54,15 @@ absl::StatusOr<StoredRun> SimStore::Load() {
   return disk_->state->run;
 }
 
+absl::Status SimStore::CutTo(size_t count) {
+  CHECK(count <= disk_->journal.size());
+  RETURN_IF_ERROR(files_.Truncate(path_, count * kRecordBytes));
+  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files_.OpenToAppend(path_));
+  RETURN_IF_ERROR(file->Sync());
+  disk_->told = std::min(disk_->told, count);
+  return Load().status();
+}
+
 void SimStore::Tell() {
   for (; disk_->told < disk_->journal.size(); ++disk_->told) {
     if (disk_->on_durable) disk_->on_durable(disk_->journal[disk_->told]);

@@ -40,6 +40,9 @@ class SimStore final : public Store {
   absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;
   std::string where() const override { return path_; }
 
+  // As restoring a copy that had the first `count` transactions alone.
+  absl::Status CutTo(size_t count);
+
  private:
   absl::Status Append();
   void Tell();

@@ -260,6 +260,13 @@ bool Swarm::AllCaughtUp() const {
                      [this](const auto& peer) { return cluster_.CaughtUp(peer.name); });
 }
 
+// The operator has had enough: the run ends at its newest version.
+void Swarm::StopEarly() {
+  cluster_.Note("the operator stops the run");
+  hold_at_ = 0;
+  if (RunUntil([&] { return AllCaughtUp(); }, 3 * Deadline())) faults_.StopRun();
+}
+
 void Swarm::Finish() {
   HealAll();
   for (const SwarmPlan::Machine& peer : plan_.peers) {
@@ -267,6 +274,7 @@ void Swarm::Finish() {
   }
   cluster_.Note("all are healed");
   ending_ = true;
+  if (plan_.stopped) StopEarly();
   // What Tick says of a quiet world bounds each round; this bounds their sum.
   const uint64_t left = plan_.rounds - cluster_.version() + 3;
   RunUntil([&] { return cluster_.sealed(); }, 3 * Deadline() * static_cast<double>(left));

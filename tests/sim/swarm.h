@@ -58,6 +58,7 @@ class Swarm {
   void HealAll();
   void Finish();
   void CheckEnd();
+  void StopEarly();
   // Runs the world, with all checks, until the condition holds (true), `limit` has passed or a
   // check has failed (false).
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);

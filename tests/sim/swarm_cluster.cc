@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/replica/update_log.h"
 #include "tests/sim/session_tap.h"
 
 namespace atolld {
@@ -209,6 +210,8 @@ void SwarmCluster::OnDeath(const std::string& name) {
 void SwarmCluster::OnFinished(const std::string& name, const absl::Status& status) {
   if (status.ok() && sealed()) {
     finished_.insert(name);
+  } else if (absl::IsPermissionDenied(status) && evicted_.count(name) > 0) {
+    Note(absl::StrCat(name, " is refused"));
   } else if (!status.ok()) {
     Note(absl::StrCat(name, " gives up: ", status.ToString()));
     // Its dying process may be the one that says so.
@@ -222,6 +225,32 @@ void SwarmCluster::OnFinished(const std::string& name, const absl::Status& statu
     }
   }
   world_.Kill(name);
+}
+
+// Peers forget old headers, if they are told to keep little; nobody can give those back.
+bool SwarmCluster::AllHoldHeaders(uint64_t newest) {
+  return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
+    SimFiles files(world_.disk(node.first));
+    const absl::StatusOr<LogReader> log = LogReader::Open(files, DirectoryOf(node.first), 1);
+    return log.ok() && !log->empty() && log->first_version() + newest <= version() + 1;
+  });
+}
+
+bool SwarmCluster::RestoreStore(uint64_t versions) {
+  std::vector<RunUpdate>& journal = store_->journal;
+  size_t keep = journal.size();
+  for (uint64_t dropped = 0; keep > 0 && dropped < versions;) {
+    dropped += journal[--keep].headers.size();
+    if (journal[keep].genesis) return false;
+  }
+  if (!AllHoldHeaders(versions)) return false;
+  SimFiles files(world_.disk(kCoordinatorName));
+  if (keep == 0 || !SimStore(files, DirectoryOf(kCoordinatorName), store_).CutTo(keep).ok()) {
+    return false;
+  }
+  Note(absl::StrCat("the store is ", versions, " versions older"));
+  invariants_.OnStoreRestored();
+  return true;
 }
 
 bool SwarmCluster::Wipe(const std::string& peer) {

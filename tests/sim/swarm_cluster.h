@@ -64,6 +64,11 @@ class SwarmCluster {
   void HoldDown(const std::string& name, bool down);
   // An empty disk, while it is dead; false if nobody else alive holds all that was announced.
   bool Wipe(const std::string& peer);
+  // The coordinator's store becomes what it was `versions` versions ago, while the coordinator is
+  // dead; false if it was not that far yet.
+  bool RestoreStore(uint64_t versions);
+  // The coordinator refuses it, or did a while ago: it may end with that.
+  void MarkEvicted(const std::string& peer) { evicted_.insert(peer); }
   // Its disk has lied or failed: it may end with an error.
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
   bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }
@@ -85,6 +90,7 @@ class SwarmCluster {
   std::shared_ptr<void> StartCoordinator(Env env);
   std::shared_ptr<void> StartPeer(Env env, const std::string& name);
   void OnDeath(const std::string& name);
+  bool AllHoldHeaders(uint64_t newest);  // the logs of those alive, of so many versions
   void OnFinished(const std::string& peer, const absl::Status& status);
   const SwarmPlan::Machine& MachineOf(const std::string& peer) const;
 
@@ -96,6 +102,7 @@ class SwarmCluster {
   std::set<std::string> finished_;
   std::set<std::string> held_down_;
   std::set<std::string> unsound_;
+  std::set<std::string> evicted_;
   std::map<std::string, absl::Duration> away_;
   std::map<std::string, int> failures_;  // starts that ended with an error, in a row
   std::map<std::string, absl::Duration> steps_;

@@ -142,7 +142,8 @@ void SwarmFaults::Inject(const PlannedFault& planned) {
                              target.other, ") for ", absl::FormatDuration(fault.lasts)));
   const bool known = InjectNetwork(fault, target) || InjectProcess(fault, target) ||
                      InjectStorage(fault, target) || InjectClock(fault, target) ||
-                     InjectWorker(fault, target) || InjectMemory(fault, target);
+                     InjectWorker(fault, target) || InjectMemory(fault, target) ||
+                     InjectOrder(fault, target);
   CHECK(known);
 }
 
@@ -288,15 +289,6 @@ bool SwarmFaults::InjectProcess(const PlannedFault& fault, const Target& target)
         if (cluster_.Alive(name)) cluster_.world().Resume(name);
       });
       return true;
-    case FaultKind::kDrain: {
-      Peer* const peer = cluster_.peer(name);
-      if (peer == nullptr) return true;
-      Landed(fault);
-      cluster_.invariants().Disturb(name, target.until);
-      cluster_.ComeBackAfter(name, fault.lasts);
-      peer->Drain();
-      return true;
-    }
     default:
       return false;
   }

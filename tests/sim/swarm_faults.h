@@ -16,19 +16,23 @@
 
 #include "absl/time/time.h"
 #include "tests/sim/swarm_cluster.h"
+#include "tests/sim/swarm_operator.h"
 #include "tests/sim/swarm_plan.h"
 
 namespace atolld {
 
 class SwarmFaults {
  public:
-  explicit SwarmFaults(SwarmCluster& cluster) : cluster_(cluster) {}
+  explicit SwarmFaults(SwarmCluster& cluster) : cluster_(cluster), operator_(cluster.world()) {}
 
   void Inject(const PlannedFault& planned);
   // A fault that is to fall into an exchange finds it open: some link is slow, for HoldTime.
   void HoldOpen(const PlannedFault& fault);
   // Ends what lasts, but for the processes that are down.
   void EndAll();
+
+  // The operator ends the run at its newest version.
+  void StopRun();
 
   const std::array<int, kFaultKinds>& landed() const { return landed_; }
 
@@ -57,12 +61,16 @@ class SwarmFaults {
   bool InjectStorage(const PlannedFault& fault, const Target& target);
   bool InjectClock(const PlannedFault& fault, const Target& target);
   bool InjectWorker(const PlannedFault& fault, const Target& target);
+  bool InjectOrder(const PlannedFault& fault, const Target& target);
+  void Drain(const PlannedFault& fault, const Target& target);
+  void RestoreStore(const PlannedFault& fault);
   bool InjectMemory(const PlannedFault& fault, const Target& target);
   void Split(const PlannedFault& fault, const Target& target);
   void KillSeveral(const PlannedFault& fault);
   void KillAtWrite(const PlannedFault& fault, const std::string& name);
 
   SwarmCluster& cluster_;
+  SwarmOperator operator_;
   std::array<int, kFaultKinds> landed_{};
   uint64_t next_end_ = 0;
   std::map<uint64_t, Task> ends_;  // of the faults that last

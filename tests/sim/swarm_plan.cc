@@ -43,6 +43,9 @@ constexpr std::array<absl::string_view, kFaultKinds> kNames = {
     "bad-update",
     "huge-update",
     "drain",
+    "pause-run",
+    "evict",
+    "store-restored",
     "memory-flip",
 };
 
@@ -83,6 +86,7 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
   }
   plan->inner_steps = static_cast<uint32_t>(1 + random.Below(8));
   plan->evaluate_every = static_cast<uint32_t>(random.Below(3) == 0 ? 0 : 1 + random.Below(8));
+  plan->stopped = random.Below(4) == 0;
   plan->failure_timeout = Milliseconds(random, 500, 4000);
   plan->snapshot_every = static_cast<uint32_t>(1 + random.Below(8));
   plan->keep_snapshots = static_cast<uint32_t>(1 + random.Below(3));

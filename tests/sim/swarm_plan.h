@@ -51,7 +51,10 @@ enum class FaultKind {
   kBadUpdate,   // NaN or infinity
   kHugeUpdate,  // 1e30
   // operator
-  kDrain,
+  kDrain,          // by a signal, or by an order
+  kPauseRun,       // and resumed
+  kEvict,          // and readmitted
+  kStoreRestored,  // the coordinator's store, from a copy some versions older
   // memory
   kMemoryFlip,  // a bit of theta
 };
@@ -89,6 +92,7 @@ struct SwarmPlan {
   double momentum = 0.9;
   uint32_t inner_steps = 5;
   uint32_t evaluate_every = 5;
+  bool stopped = false;  // the operator ends it before its last round
   uint32_t quorum = 2;
   absl::Duration failure_timeout = absl::Seconds(2);
 

@@ -60,6 +60,7 @@ TEST(SwarmTest, FaultsHaveNames) {
   EXPECT_EQ(names.size(), static_cast<size_t>(kFaultKinds));
   EXPECT_EQ(names.count(""), 0u);
   EXPECT_EQ(FaultName(FaultKind::kDrain), "drain");
+  EXPECT_EQ(FaultName(FaultKind::kStoreRestored), "store-restored");
 }
 
 }  // namespace

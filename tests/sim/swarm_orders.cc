@@ -1,0 +1,88 @@
+// What an operator does to a swarm.
+#include "daemon/status_macros.h"
+#include "tests/sim/swarm_faults.h"
+
+namespace atolld {
+namespace {
+
+// The disturbance of a run that is paused, whoever else is well.
+constexpr char kOperator[] = "operator";
+
+Frame EvictRequest(const std::string& peer, bool undo) {
+  v1::EvictPeerRequest request;
+  request.set_peer(peer);
+  request.set_undo(undo);
+  return Pack(request);
+}
+
+}  // namespace
+
+bool SwarmFaults::InjectOrder(const PlannedFault& fault, const Target& target) {
+  Invariants& invariants = cluster_.invariants();
+  const std::string& name = target.victim;
+  switch (fault.kind) {
+    case FaultKind::kDrain:
+      Drain(fault, target);
+      return true;
+    case FaultKind::kPauseRun:
+      invariants.Disturb(kOperator, absl::InfiniteDuration());
+      operator_.Order("PauseRun", Pack(v1::PauseRunRequest()), [this, fault] { Landed(fault); });
+      Until(fault, [this, &invariants] {
+        operator_.Order("ResumeRun", Pack(v1::ResumeRunRequest()),
+                        [&invariants] { invariants.Calm(kOperator); });
+      });
+      return true;
+    case FaultKind::kEvict:
+      if (!cluster_.Alive(name)) return true;
+      invariants.Disturb(name, absl::InfiniteDuration());
+      cluster_.MarkEvicted(name);
+      operator_.Order("EvictPeer", EvictRequest(name, false), [this, fault] { Landed(fault); });
+      Until(fault, [this, &invariants, name] {
+        operator_.Order("EvictPeer", EvictRequest(name, true),
+                        [&invariants, name] { invariants.Calm(name); });
+      });
+      return true;
+    case FaultKind::kStoreRestored:
+      RestoreStore(fault);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void SwarmFaults::Drain(const PlannedFault& fault, const Target& target) {
+  Peer* const peer = cluster_.peer(target.victim);
+  if (peer == nullptr) return;
+  cluster_.invariants().Disturb(target.victim, target.until);
+  cluster_.ComeBackAfter(target.victim, fault.lasts);
+  if (fault.amount % 2 == 0) {
+    Landed(fault);
+    peer->Drain();
+    return;
+  }
+  v1::DrainPeerRequest request;
+  request.set_peer(target.victim);
+  operator_.Order("DrainPeer", Pack(request), [this, fault] { Landed(fault); });
+}
+
+// Only while all that was announced lies with peers that are there: what they do not hold, a copy
+// of the store cannot bring back.
+void SwarmFaults::RestoreStore(const PlannedFault& fault) {
+  for (const SwarmPlan::Machine& peer : cluster_.plan().peers) {
+    if (cluster_.Exists(peer.name) && !cluster_.CaughtUp(peer.name)) return;
+  }
+  if (!cluster_.Alive(kCoordinatorName) ||
+      cluster_.version() != cluster_.invariants().announced()) {
+    return;
+  }
+  cluster_.Kill(kCoordinatorName, fault.lasts);
+  const uint64_t version = cluster_.version();
+  cluster_.world().At(fault.lasts / 2, [this, fault, version] {
+    if (cluster_.Alive(kCoordinatorName) || cluster_.version() != version) return;
+    if (cluster_.RestoreStore(1 + fault.amount % 3)) Landed(fault);
+  });
+}
+
+void SwarmFaults::StopRun() { operator_.Order("StopRun", Pack(v1::StopRunRequest()), nullptr); }
+
+}  // namespace atolld
