@@ -71,6 +71,7 @@ class ContributorStream {
   void RedialLater();
   void PlanSends();
   bool Sent(const Chunk& chunk) const;
+  bool Settled(const Chunk& chunk) const;
   void OnFrame(Frame frame);
   void OnResult(v1::ResultChunk result, SharedBytes payload);
   void OnClosed(absl::Status status);

@@ -234,12 +234,38 @@ void Invariants::OnWelcome(const v1::Welcome& welcome) {
 }
 
 void Invariants::OnPlan(const v1::Plan& plan) {
+  CheckFormerExchange(plan);
+  if (plan.version() != newest_plan_.version() || plan.epoch() != newest_plan_.epoch()) {
+    exchange_began_ = terms_.now();
+  }
   newest_plan_ = plan;
   ++plans_told_;
   plan_ = {plan.epoch(), plan.revision()};
   plan_ends_ =
       terms_.now() + absl::Milliseconds(static_cast<int64_t>(plan.deadline_milliseconds()));
   history_.OnPlan(plan);
+}
+
+// A death costs an exchange what only the dead could give, and no more: it may come to nothing only
+// where something was done to one of those that were left.
+void Invariants::CheckFormerExchange(const v1::Plan& next) {
+  const v1::Plan& former = newest_plan_;
+  if (next.version() != former.version() || next.epoch() <= former.epoch()) return;
+  const auto disturbed = [this](const std::string& name) {
+    return DisturbedUntil(name) >= exchange_began_;
+  };
+  if (disturbed(kCoordinator)) return;
+  size_t left = 0;
+  for (const v1::PlanMember& member : former.contributors()) {
+    const bool lost =
+        std::find(former.lost().begin(), former.lost().end(), member.peer()) != former.lost().end();
+    if (!lost && disturbed(member.peer())) return;
+    left += lost ? 0 : 1;
+  }
+  if (left < terms_.quorum) return;
+  Violate(7, absl::StrCat("version ", former.version(), ": the exchange under epoch ",
+                          former.epoch(), " came to nothing, and nothing was done to any of the ",
+                          left, " that were left of it"));
 }
 
 void Invariants::OnCommit(const v1::EntryHeader& header) {

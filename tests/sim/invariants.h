@@ -87,6 +87,7 @@ class Invariants {
   void OnVote(const std::string& name, const v1::Vote& vote);
   void OnWelcome(const v1::Welcome& welcome);
   void OnPlan(const v1::Plan& plan);
+  void CheckFormerExchange(const v1::Plan& next);
   void OnCommit(const v1::EntryHeader& header);
   void Say(const std::string& name, uint64_t version);
   void CheckRemoval(const MemberRecord& member);
@@ -112,6 +113,7 @@ class Invariants {
   absl::Duration plan_ends_ = absl::InfiniteDuration();
   PlanKey plan_;
   v1::Plan newest_plan_;
+  absl::Duration exchange_began_;
   uint64_t plans_told_ = 0;              // plans and their revisions, to anybody
   std::map<uint64_t, Ballots> ballots_;  // by version
   std::map<char, std::string> newest_frames_;

@@ -11,6 +11,11 @@ void SimNetwork::SetLink(const std::string& a, const std::string& b, SimLinkSett
   links_.Of(b, a).settings = settings;
 }
 
+void SimNetwork::SetLinkOneWay(const std::string& from, const std::string& to,
+                               SimLinkSettings settings) {
+  links_.Of(from, to).settings = settings;
+}
+
 void SimNetwork::SetPeerRate(const std::string& process, double bytes_per_second) {
   links_.Host(process).bytes_per_second = bytes_per_second;
 }

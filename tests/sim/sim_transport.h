@@ -44,6 +44,7 @@ class SimNetwork {
 
   // Both directions, unless said otherwise.
   void SetLink(const std::string& a, const std::string& b, SimLinkSettings settings);
+  void SetLinkOneWay(const std::string& from, const std::string& to, SimLinkSettings settings);
   // The process's own connection, shared by all it sends; and by all that it receives.
   void SetPeerRate(const std::string& process, double bytes_per_second);
 

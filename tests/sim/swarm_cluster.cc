@@ -16,11 +16,17 @@ constexpr absl::Duration kSupervisor = absl::Seconds(1);
 // How often a peer with an unsound disk may fail in a row before it is given an empty one.
 constexpr int kFailuresBeforeWipe = 3;
 
+SimLinkSettings LinkSettingsOf(const SwarmPlan& plan) {
+  SimLinkSettings link;
+  link.latency = plan.latency;
+  link.jitter = plan.jitter;
+  if (plan.bytes_per_second > 0) link.bytes_per_second = plan.bytes_per_second;
+  return link;
+}
+
 SimSettings SettingsOf(const SwarmPlan& plan, bool verbose) {
   SimSettings settings;
-  settings.network.link.latency = plan.latency;
-  settings.network.link.jitter = plan.jitter;
-  if (plan.bytes_per_second > 0) settings.network.link.bytes_per_second = plan.bytes_per_second;
+  settings.network.link = LinkSettingsOf(plan);
   settings.network.keepalive = 1.5 * plan.failure_timeout;  // as production's transport
   settings.pool.cost = plan.pool_cost;
   settings.pool.spread = plan.pool_cost;
@@ -282,6 +288,8 @@ void SwarmCluster::HoldTraining(bool held) {
 void SwarmCluster::Note(const std::string& line) {
   if (verbose_) notes_.emplace_back(world_.now(), line);
 }
+
+SimLinkSettings SwarmCluster::LinkSettings() const { return LinkSettingsOf(plan_); }
 
 // The processes' lines and ours, in the order of time.
 std::string SwarmCluster::Story() const {

@@ -79,6 +79,8 @@ class SwarmCluster {
   bool training_held() const { return training_held_; }
   absl::Duration longest_training() const { return longest_step_ * plan_.inner_steps; }
 
+  SimLinkSettings LinkSettings() const;  // of every link, where no fault says otherwise
+
   // For the story of a seed.
   void Note(const std::string& line);
   std::string Story() const;

@@ -1,6 +1,7 @@
 #include "tests/sim/swarm_faults.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -14,6 +15,9 @@ namespace {
 
 // A link that carries less than this in a fault's time was not in use: heartbeats alone are more.
 constexpr uint64_t kLeastBytes = 1;
+
+// What a chunk's frame has beside its values, roughly.
+constexpr double kFrameBytes = 60;
 
 // How often a wrong wall clock is set again while the fault lasts: as a bad time source does.
 constexpr int kClockSteps = 8;
@@ -78,20 +82,38 @@ void SwarmFaults::HoldOpen(const PlannedFault& fault) {
   SimNetwork& network = cluster_.world().network();
   const std::string victim = TargetOf(Aimed(fault)).victim;
   const absl::Duration hold = HoldTime();
-  if (fault.amount / 32 % 3 != 0) {
+  const bool relayed = std::any_of(plan.shards().begin(), plan.shards().end(),
+                                   [](const auto& shard) { return !shard.relays().empty(); });
+  // A relay is missed where its partial mean is there and the chunk is still open; a reducer where
+  // some have more of its means than others.
+  if ((fault.amount / 32 % 4 == 0) != relayed) {
     // Two others are slow to each other: what hangs on neither of them is soon complete.
     const auto [one, two] = PairBeside(victim, fault.amount / 128);
     cluster_.invariants().Disturb(one, cluster_.world().now() + hold);
     cluster_.invariants().Disturb(two, cluster_.world().now() + hold);
     network.Clog(one, two, hold);
   } else {
-    // What the victim gives comes chunk by chunk.
-    cluster_.invariants().Disturb(victim, cluster_.world().now() + hold);
-    network.SetPeerRate(victim,
-                        static_cast<double>(plan.parameters()) * 4 / absl::ToDoubleSeconds(hold));
-    cluster_.world().At(hold, [&network, victim] {
-      network.SetPeerRate(victim, std::numeric_limits<double>::infinity());
-    });
+    // What the victim gives comes chunk by chunk: a share takes half of the time.
+    const double value_bytes = cluster_.plan().codec[0] == 'i' ? 1 : 4;
+    const double chunk_bytes = value_bytes * cluster_.plan().chunk_elements + kFrameBytes;
+    const double chunks =
+        std::ceil(static_cast<double>(plan.parameters()) / cluster_.plan().chunk_elements);
+    const double share = chunk_bytes * std::max(1.0, chunks / static_cast<double>(contributors));
+    // It sends a share to each and a share of results; what the slowest link has taken stays slow.
+    cluster_.invariants().Disturb(victim, cluster_.world().now() + 4 * hold);
+    SimLinkSettings link = cluster_.LinkSettings();
+    const double whole = link.bytes_per_second;
+    for (uint64_t i = 0; i < contributors; ++i) {
+      const std::string& other = plan.contributors(static_cast<int>(i)).peer();
+      if (other == victim) continue;
+      // To some sooner than to others.
+      const double factor = std::exp2(static_cast<double>(SimMix(fault.amount, i) % 3) - 1);
+      link.bytes_per_second = std::min(whole, factor * share / absl::ToDoubleSeconds(hold));
+      network.SetLinkOneWay(victim, other, link);
+      link.bytes_per_second = whole;
+      cluster_.world().At(
+          hold, [&network, victim, other, link] { network.SetLinkOneWay(victim, other, link); });
+    }
   }
 }
 

@@ -204,8 +204,8 @@ PlannedFault DrawFault(SimRandom& random, FaultKind kind, const SwarmPlan& plan)
   // An exchange takes a few ways there and back: a fault that is to fall into it must be aimed.
   fault.in_exchange = random.Below(8) < (TakesAway(kind) ? 6 : 1);
   if (fault.in_exchange) {
-    fault.after = Half(random) ? (plan.latency + plan.pool_cost) * 8 * random.Unit()
-                               : 0.6 * plan.failure_timeout * random.Unit();
+    fault.after = random.Below(4) == 0 ? (plan.latency + plan.pool_cost) * 8 * random.Unit()
+                                       : 0.6 * plan.failure_timeout * random.Unit();
   }
   return fault;
 }
@@ -222,7 +222,10 @@ SwarmPlan DrawPlan(uint64_t seed) {
   DrawMachines(random, &plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kFaultKinds; ++kind) {
-    if (Half(random)) kinds.push_back(static_cast<FaultKind>(kind));
+    if (!Half(random)) continue;
+    // Death is what all of this is about.
+    const int weight = static_cast<FaultKind>(kind) == FaultKind::kKillPeer ? 4 : 1;
+    kinds.insert(kinds.end(), weight, static_cast<FaultKind>(kind));
   }
   if (random.Below(kFaultFreeEvery) == 0 || kinds.empty()) return plan;
   const uint64_t room = plan.rounds - kOtherRounds;
