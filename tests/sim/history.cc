@@ -81,16 +81,18 @@ void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<cons
 }
 
 void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
-                       absl::Span<const float> base, absl::Span<const float> theta) {
+                       absl::Span<const float> base) {
   Trainer& trainer = trainers_[peer];
   trainer.update.assign(update.begin(), update.end());
-  // A replica steps in the pool, a moment before its loop can tell the worker: until then the base
-  // is that of the version which the peer has spoken of.
-  if (Same(base, theta) || trainer.train_version <= trainer.flipped_until + 1) return;
-  for (auto state = thetas_.lower_bound(trainer.synced); state != thetas_.end(); ++state) {
-    if (Same(base, state->second)) return;
+  // Between a step of the replica and the word of it to the worker the base may be one behind; once
+  // the peer has said the new version it may not.
+  if (trainer.distrusted || thetas_.count(trainer.synced) == 0) return;
+  if (trainer.train_version <= trainer.flipped_until + 1) return;
+  for (auto state = thetas_.find(trainer.synced); state != thetas_.end(); ++state) {
+    if (Same(state->second, base)) return;
   }
-  violate_(1, absl::StrCat(peer, "'s worker was not told of a commit that passed"));
+  violate_(1, absl::StrCat(peer, " holds version ", trainer.synced,
+                           ", and its worker was not told of a commit that led there"));
 }
 
 void History::OnUpdateGone(const std::string& peer) { trainers_[peer].fresh = true; }

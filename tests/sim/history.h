@@ -34,7 +34,7 @@ class History {
   void OnInitial(absl::Span<const float> initial);
   void OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta);
   void OnUpdate(const std::string& peer, absl::Span<const float> update,
-                absl::Span<const float> base, absl::Span<const float> theta);
+                absl::Span<const float> base);
   void OnLife(const std::string& peer);
   // It says that it holds no update any more: what it does not know to be settled it has dropped,
   // and its residual with it.

@@ -142,9 +142,7 @@ void StubTrainer::FinishTraining(const v1::TrainSteps& train, absl::Duration too
   }
   std::copy(learned_.begin(), learned_.end(), update_);
   SpoilUpdate();
-  if (probe_.on_update) {
-    probe_.on_update(train, {update_, settings_.elements}, base_, {theta_, settings_.elements});
-  }
+  if (probe_.on_update) probe_.on_update({update_, settings_.elements}, base_);
   v1::WorkerMessage answer;
   v1::Boundary* boundary = answer.mutable_boundary();
   boundary->set_version(train.version());

@@ -30,11 +30,8 @@ struct StubTrainerProbe {
   std::function<void(absl::Span<const float> initial)> on_initial;
   // It has taken theta for these steps.
   std::function<void(const v1::TrainSteps& train, absl::Span<const float> theta)> on_train;
-  // It hands over an update. `theta` is what its base must be by now, if it was told of every
-  // commit.
-  std::function<void(const v1::TrainSteps& train, absl::Span<const float> update,
-                     absl::Span<const float> base, absl::Span<const float> theta)>
-      on_update;
+  // It hands over an update, formed on `base`: theta as it last read it.
+  std::function<void(absl::Span<const float> update, absl::Span<const float> base)> on_update;
 };
 
 class StubTrainer final : public Trainer {

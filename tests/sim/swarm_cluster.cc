@@ -136,9 +136,8 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   probe.on_train = [&history, name](const v1::TrainSteps& train, absl::Span<const float> theta) {
     history.OnTrain(name, train.version(), theta);
   };
-  probe.on_update = [&history, name](const v1::TrainSteps&, absl::Span<const float> update,
-                                     absl::Span<const float> base, absl::Span<const float> theta) {
-    history.OnUpdate(name, update, base, theta);
+  probe.on_update = [&history, name](absl::Span<const float> update, absl::Span<const float> base) {
+    history.OnUpdate(name, update, base);
   };
   node->trainer = std::make_unique<StubTrainer>(tapped, settings, std::move(probe));
   node->trainer->SetHeld(training_held_);
