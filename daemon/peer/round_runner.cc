@@ -294,6 +294,9 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
     events_.send(message);
     held_.push_back(std::move(message));
   });
+  env_.log.Debug(absl::StrCat("round ", plan.version(), ": exchange begins, ",
+                              plan.contributors_size(), " contributors, ", plan.shards_size(),
+                              " shards"));
   server_->SetCurrent(nullptr);
   exchange_ = std::make_unique<Exchange>(env_, settings, plan, std::move(contribution), events);
   server_->SetCurrent(exchange_.get());
