@@ -81,7 +81,8 @@ class SwarmCluster {
 
   // For the story of a seed.
   void Note(const std::string& line);
-  std::string Story() const;
+  bool HasNewLines() const;
+  std::string NewLines();  // since the last call
 
  private:
   struct Node;
@@ -110,6 +111,8 @@ class SwarmCluster {
   bool training_held_ = false;
   std::map<std::string, Node*> nodes_;  // of living peers
   std::vector<std::pair<absl::Duration, std::string>> notes_;
+  size_t notes_told_ = 0;
+  size_t lines_told_ = 0;
   SimWorld world_;  // destroyed first: its processes use the above
 };
 
