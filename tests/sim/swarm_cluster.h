@@ -69,6 +69,7 @@ class SwarmCluster {
   bool RestoreStore(uint64_t versions);
   // The coordinator refuses it, or did a while ago: it may end with that.
   void MarkEvicted(const std::string& peer) { evicted_.insert(peer); }
+  const std::set<std::string>& evicted() const { return evicted_; }
   // Its disk has lied or failed: it may end with an error.
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
   bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }

@@ -28,6 +28,7 @@ bool SwarmFaults::InjectOrder(const PlannedFault& fault, const Target& target) {
       Drain(fault, target);
       return true;
     case FaultKind::kPauseRun:
+      ever_paused_ = true;
       invariants.Disturb(kOperator, absl::InfiniteDuration());
       operator_.Order(kRun, "PauseRun", Pack(v1::PauseRunRequest()),
                       [this, fault] { Landed(fault); });
@@ -67,7 +68,8 @@ void SwarmFaults::Drain(const PlannedFault& fault, const Target& target) {
   }
   v1::DrainPeerRequest request;
   request.set_peer(target.victim);
-  operator_.Order(target.victim, "DrainPeer", Pack(request), [this, fault] { Landed(fault); });
+  operator_.Order("drain of " + target.victim, "DrainPeer", Pack(request),
+                  [this, fault] { Landed(fault); });
 }
 
 // Only while all that was announced lies with peers that are there: what they do not hold, a copy
@@ -86,6 +88,17 @@ void SwarmFaults::RestoreStore(const PlannedFault& fault) {
     if (cluster_.Alive(kCoordinatorName) || cluster_.version() != version) return;
     if (cluster_.RestoreStore(1 + fault.amount % 3)) Landed(fault);
   });
+}
+
+void SwarmFaults::TakeBackOrders() {
+  Invariants& invariants = cluster_.invariants();
+  for (const std::string& name : cluster_.evicted()) {
+    operator_.Order(name, "EvictPeer", EvictRequest(name, true),
+                    [&invariants, name] { invariants.Calm(name); });
+  }
+  if (!ever_paused_) return;
+  operator_.Order(kRun, "ResumeRun", Pack(v1::ResumeRunRequest()),
+                  [&invariants] { invariants.Calm(kOperator); });
 }
 
 void SwarmFaults::StopRun() {
