@@ -180,9 +180,8 @@ void Run::Commit(absl::Time now) {
     const auto& named = contributions_.at(peer).samples();
     return named.empty() ? leases_.Held(peer) : LeaseBook::Ranges(named.begin(), named.end());
   };
-  const v1::EntryHeader header =
-      MakeHeader({spec_, settings_.scalars, digests_.back(), samples}, exchange->plan(),
-                 exchange->agreement());
+  const v1::EntryHeader header = MakeHeader({spec_, settings_.scalars, digests_.back(), samples},
+                                            exchange->plan(), exchange->agreement());
   const absl::Status valid = settings_.check_header(*genesis_, version(), digests_.back(), header);
   if (!valid.ok()) {
     Say(absl::StrCat("round ", round_.version(),

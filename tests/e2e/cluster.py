@@ -56,7 +56,7 @@ codec = "int8"
 error_feedback = {error_feedback}
 chunk_elements = 4096
 [evaluation]
-tokens = {evaluation_tokens}
+tokens = 2048
 every_rounds = 10
 [membership]
 failure_timeout = "3s"
@@ -105,7 +105,7 @@ class Cluster:
     """`atoll local` on a temporary directory."""
 
     def __init__(self, rounds=30, peers=3, quorum=2, steps=5, layers=1, width=64,
-                 error_feedback=False, evaluation_tokens=2048, stub=None):
+                 error_feedback=False, stub=None):
         self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
         self.dir = os.path.join(self.top, "run")
         self.json_path = os.path.join(self.top, "out.json")
@@ -117,7 +117,6 @@ class Cluster:
                 write_corpus(data)
                 out.write(CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps,
                                         layers=layers, width=width, data=data,
-                                        evaluation_tokens=evaluation_tokens,
                                         error_feedback=str(error_feedback).lower()))
             else:
                 values = {"parameters": 20000, "step_time": "20ms", "chunk_elements": 16384,
@@ -193,6 +192,12 @@ class Cluster:
             if one["member"]["peer"] == name:
                 return one
         return None
+
+    def verify(self, name):
+        """What `atoll log verify` says of a peer's directory."""
+        done = atoll("log", "verify", "--dir", self.process_of(name)["dir"], "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
 
     def wait_phase(self, phase, seconds=90):
         """The next moment at which the run is in this phase; found by following it closely."""

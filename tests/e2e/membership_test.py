@@ -10,7 +10,7 @@ import unittest
 from cluster import Cluster, equal_digests, wait_for
 
 # A vector for whose exchange two cores need some tenths of a second: long enough to be hit.
-LARGE = {"parameters": 16_000_000, "chunk_elements": 65536}
+LARGE = {"parameters": 8_000_000, "chunk_elements": 65536}
 
 
 def wait_line(cluster, name, pattern, after=0, seconds=90):
@@ -29,7 +29,7 @@ def wait_exchange(cluster, name):
 class DeathsTest(unittest.TestCase):
 
     def test_reducer_killed_in_mid_exchange(self):
-        with Cluster(rounds=12, peers=4, quorum=3, steps=20, stub=LARGE) as cluster:
+        with Cluster(rounds=9, peers=4, quorum=3, steps=20, stub=LARGE) as cluster:
             cluster.wait_version(2)
             wait_exchange(cluster, "peer-2")
             before = cluster.version()
@@ -43,7 +43,7 @@ class DeathsTest(unittest.TestCase):
             self.assertIn("peer peer-2 died", cluster.log("coordinator"))
 
     def test_two_of_six_killed_together(self):
-        with Cluster(rounds=14, peers=6, quorum=4, steps=20, stub=LARGE) as cluster:
+        with Cluster(rounds=9, peers=6, quorum=4, steps=20, stub=LARGE) as cluster:
             cluster.wait_version(2)
             wait_exchange(cluster, "peer-3")
             before = cluster.version()
@@ -71,7 +71,7 @@ class DeathsTest(unittest.TestCase):
             self.assertTrue(equal_digests(report), report)
 
     def test_coordinator_killed_in_training_and_exchange(self):
-        with Cluster(rounds=14, peers=3, quorum=2, steps=20, stub=LARGE) as cluster:
+        with Cluster(rounds=11, peers=3, quorum=2, steps=20, stub=LARGE) as cluster:
             for phase in ["training", "exchanging"]:
                 cluster.wait_version(cluster.version() + 1)
                 if phase == "exchanging":
@@ -86,34 +86,36 @@ class DeathsTest(unittest.TestCase):
             report = cluster.finish()
             self.assertTrue(equal_digests(report), report)
 
-    def test_coordinator_killed_before_the_first_round_in_an_evaluation_and_at_the_end(self):
-        with Cluster(rounds=2, peers=3, quorum=2, steps=20, evaluation_tokens=400_000) as cluster:
+    def test_coordinator_killed_before_the_first_round_and_after_the_last(self):
+        with Cluster(rounds=2, peers=3, quorum=2, steps=20) as cluster:
             wait_for("a coordinator", cluster.status)
             cluster.kill("coordinator")
             cluster.restart("coordinator")
             cluster.wait_version(1)
+            # What is left is the last evaluation, the digests and the seal.
             wait_for("the last version", lambda: cluster.version() == 2)
-            self.assertEqual("evaluating", cluster.wait_phase("evaluating")["phase"])
             cluster.kill("coordinator")
             cluster.restart("coordinator")
             report = cluster.finish()
-            self.assertTrue(equal_digests(report), report)
             self.assertEqual(2, report["rounds"])
+            # By their own logs: nobody was asked any more after the coordinator's death.
+            self.assertEqual({report["state_digest"]},
+                             {cluster.verify(f"peer-{i}")["state_digest"] for i in (1, 2, 3)})
 
 
 class JoinsTest(unittest.TestCase):
 
     def test_joiner_whose_donors_die_goes_on_with_the_others(self):
-        stub = {"parameters": 6_000_000, "chunk_elements": 65536, "snapshot_every": 2,
-                "donate": 4_000_000}
-        with Cluster(rounds=60, peers=4, quorum=2, steps=20, stub=stub) as cluster:
-            cluster.wait_version(5)
+        stub = {"parameters": 2_000_000, "chunk_elements": 65536, "snapshot_every": 2,
+                "donate": 6_000_000}
+        with Cluster(rounds=40, peers=4, quorum=2, steps=20, stub=stub) as cluster:
+            cluster.wait_version(3)
             cluster.kill("peer-4")
             cluster.wipe("peer-4")
             cluster.restart("peer-4")
-            # Killed when the first blocks are there: 48 MB at 4 MB/s from each donor.
+            # Killed when the first blocks are there: 16 MB at 6 MB/s from each donor.
             wait_for("a snapshot that is partly there",
-                     lambda: cluster.bytes_under("peer-4", "fetch") > 4_000_000)
+                     lambda: cluster.bytes_under("peer-4", "fetch") > 1_000_000)
             cluster.kill("peer-1")
             wait_for("peer-4 has a state", lambda: int(
                 (cluster.peer("peer-4") or {"member": {}})["member"].get("version", 0)) > 0)
@@ -124,12 +126,13 @@ class JoinsTest(unittest.TestCase):
 
     def test_rejoiner_that_missed_five_rounds_fetches_less_than_a_snapshot(self):
         stub = {"parameters": 2_000_000, "chunk_elements": 65536, "snapshot_every": 50}
-        with Cluster(rounds=40, peers=3, quorum=2, steps=20, stub=stub) as cluster:
+        with Cluster(rounds=24, peers=3, quorum=2, steps=20, stub=stub) as cluster:
             cluster.wait_version(3)
             cluster.kill("peer-3")
             cluster.wait_version(cluster.version() + 5)
             cluster.restart("peer-3")
-            pattern = r"fetched entries (\d+) to (\d+): ([\d.]+ \w+) instead of a snapshot of ([\d.]+ \w+)"
+            pattern = (r"fetched entries (\d+) to (\d+) from \d+ peers: ([\d.]+ \w+) "
+                       r"instead of a snapshot of ([\d.]+ \w+)")
             found = wait_for("what it fetched",
                              lambda: re.search(pattern, cluster.all_logs("peer-3")))
             print(f"a rejoiner that missed {int(found[2]) - int(found[1]) + 1} rounds received "
@@ -144,7 +147,7 @@ class PausesTest(unittest.TestCase):
 
     def test_stopped_for_twice_the_timeout_it_resyncs(self):
         stub = {"failure_timeout": "2s"}
-        with Cluster(rounds=60, peers=3, quorum=2, steps=20, stub=stub) as cluster:
+        with Cluster(rounds=40, peers=3, quorum=2, steps=20, stub=stub) as cluster:
             cluster.wait_version(3)
             cluster.signal("peer-2", signal.SIGSTOP)
             before = cluster.version()

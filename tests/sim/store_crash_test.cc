@@ -37,8 +37,8 @@ std::string Bytes(StoredRun run) {
   if (run.seal) Add(*run.seal, &bytes);
   bytes += " next " + std::to_string(run.leases.next);
   for (const LeaseRecord& range : run.leases.ranges) {
-    bytes += " " + range.holder + ":" + std::to_string(range.first) + "+" +
-             std::to_string(range.count);
+    bytes +=
+        " " + range.holder + ":" + std::to_string(range.first) + "+" + std::to_string(range.count);
   }
   std::sort(run.members.begin(), run.members.end(),
             [](const MemberRecord& a, const MemberRecord& b) { return a.peer < b.peer; });
