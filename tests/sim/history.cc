@@ -184,8 +184,6 @@ void History::OnSynced(const std::string& peer, uint64_t version,
     violate_(2, absl::StrCat(peer, " holds a version ", version, " of another history"));
   }
   Trainer& trainer = trainers_[peer];
-  // A snapshot leads past entries that would have settled its residual.
-  if (version > trainer.synced + 1) trainer.fresh = true;
   trainer.synced = version;
 }
 

@@ -39,6 +39,8 @@ class History {
   // It says that it holds no update any more: what it does not know to be settled it has dropped,
   // and its residual with it.
   void OnUpdateGone(const std::string& peer);
+  // A snapshot may lead it past the entries that would have settled its residual.
+  void OnSnapshotFetch(const std::string& peer) { trainers_[peer].fresh = true; }
   // Its disk tells it wrong: it may come up with another state, until it finds out.
   void Distrust(const std::string& peer) { trainers_[peer].distrusted = true; }
   // A bit of its theta is not what it was. The next header but one finds that out at the latest, if

@@ -53,7 +53,12 @@ std::string FailureLine(const SwarmResult& result) {
                          violation.what);
 }
 
-SwarmResult RunSeed(uint64_t seed, bool verbose) { return Swarm(DrawPlan(seed), verbose).Run(); }
+SwarmResult RunSeed(uint64_t seed, bool verbose) {
+  const SwarmPlan plan = DrawPlan(seed);
+  if (!verbose) return Swarm(plan).Run();
+  std::cout << "seed " << seed << ": " << Describe(plan) << "\n";
+  return Swarm(plan, [](const std::string& lines) { std::cout << lines << std::flush; }).Run();
+}
 
 // One seed, or the same one twice: then both digests must be equal.
 SwarmResult RunOnceOrTwice(uint64_t seed, bool twice, bool verbose) {
@@ -299,13 +304,11 @@ void PrintTotals(const Totals& totals, double seconds) {
   std::cout << absl::StrFormat("%.1f s, %.1f seeds/s\n", seconds, seeds / seconds);
 }
 
-void TellStory(uint64_t seed, const SwarmResult& result) {
-  std::cout << "seed " << seed << ": " << Describe(DrawPlan(seed)) << "\n" << result.story;
-  if (result.violation) {
-    std::cout << absl::StrFormat("%12.6f *** invariant %d is violated: %s\n",
-                                 absl::ToDoubleSeconds(result.violation->time),
-                                 result.violation->invariant, result.violation->what);
-  }
+void TellVerdict(const SwarmResult& result) {
+  if (!result.violation) return;
+  std::cout << absl::StrFormat("%12.6f *** invariant %d is violated: %s\n",
+                               absl::ToDoubleSeconds(result.violation->time),
+                               result.violation->invariant, result.violation->what);
 }
 
 }  // namespace
@@ -319,7 +322,7 @@ int RunSeeds(const SeedOptions& options) {
       const SwarmResult result = RunOnceOrTwice(options.seeds[i], twice, true);
       if (result.violation) std::cerr << FailureLine(result) << "\n";
       Add(result, twice, &totals);
-      TellStory(options.seeds[i], result);
+      TellVerdict(result);
     }
   } else if (!Jobs(options, &totals).Run()) {
     std::cerr << "atoll-sim: cannot start a process\n";

@@ -41,6 +41,7 @@ absl::StatusOr<std::unique_ptr<Listener>> TapTransport::Listen(const std::string
 
 std::unique_ptr<Call> TapTransport::Dial(const std::string& address, const std::string& method,
                                          absl::Duration deadline) {
+  if (on_dial_) on_dial_(method);
   std::unique_ptr<Call> call = under_.Dial(address, method, deadline);
   if (method != kSession) return call;
   return std::make_unique<TapCall>(std::move(call), on_frame_);

@@ -133,6 +133,8 @@ void Swarm::Tick() {
 bool Swarm::RunUntil(const std::function<bool()>& condition, absl::Duration limit) {
   SimWorld& world = cluster_.world();
   const auto over = [&] {
+    // Before each event, so that one that ends this process comes last in the story.
+    if (tell_ && cluster_.HasNewLines()) tell_(cluster_.NewLines());
     if (world.now() >= next_tick_) {
       next_tick_ = world.now() + kTick;
       Tick();
@@ -333,7 +335,7 @@ SwarmResult Swarm::Run() {
   result_.events = cluster_.world().events_run();
   result_.rounds = cluster_.version();
   result_.violation = cluster_.invariants().violation();
-  if (verbose_) result_.story = cluster_.Story();
+  if (tell_) tell_(cluster_.NewLines());
   return result_;
 }
 

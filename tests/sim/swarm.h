@@ -37,7 +37,6 @@ struct SwarmResult {
   std::array<int, kFaultKinds> planned{};
   std::array<int, kFaultKinds> landed{};
   std::optional<Violation> violation;
-  std::string story;  // if it was asked for
 
   // At least half of what was planned took effect.
   bool counts() const;
@@ -45,8 +44,11 @@ struct SwarmResult {
 
 class Swarm {
  public:
-  Swarm(const SwarmPlan& plan, bool verbose)
-      : plan_(plan), verbose_(verbose), cluster_(plan, verbose), faults_(cluster_) {}
+  // Hears the seed's story, some lines at a time, as it happens.
+  using Tell = std::function<void(const std::string& lines)>;
+
+  explicit Swarm(const SwarmPlan& plan, Tell tell = nullptr)
+      : plan_(plan), tell_(std::move(tell)), cluster_(plan, tell_ != nullptr), faults_(cluster_) {}
 
   SwarmResult Run();
 
@@ -70,7 +72,7 @@ class Swarm {
   uint64_t MostOnDisk() const;
 
   const SwarmPlan plan_;
-  const bool verbose_;
+  const Tell tell_;
   SwarmCluster cluster_;
   SwarmFaults faults_;
   SwarmResult result_;

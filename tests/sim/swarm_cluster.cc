@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/replica/transfer.h"
 #include "daemon/replica/update_log.h"
 #include "tests/sim/session_tap.h"
 
@@ -127,9 +128,14 @@ std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
 std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) {
   invariants_.OnStart(name);
   auto node = std::make_shared<Node>(*this, name);
-  node->tap = std::make_unique<TapTransport>(env.transport, [this, name](const Frame& frame) {
-    if (Alive(name)) invariants_.OnPeerFrame(name, frame);
-  });
+  node->tap = std::make_unique<TapTransport>(
+      env.transport,
+      [this, name](const Frame& frame) {
+        if (Alive(name)) invariants_.OnPeerFrame(name, frame);
+      },
+      [this, name](const std::string& method) {
+        if (method == kFetchSnapshotMethod) invariants_.history().OnSnapshotFetch(name);
+      });
   const Env tapped{env.executor, env.files, *node->tap, env.log};
   StubTrainerSettings settings;
   settings.elements = plan_.elements;
@@ -291,18 +297,22 @@ void SwarmCluster::Note(const std::string& line) {
 
 SimLinkSettings SwarmCluster::LinkSettings() const { return LinkSettingsOf(plan_); }
 
+bool SwarmCluster::HasNewLines() const {
+  return notes_told_ < notes_.size() || lines_told_ < world_.log().size();
+}
+
 // The processes' lines and ours, in the order of time.
-std::string SwarmCluster::Story() const {
+std::string SwarmCluster::NewLines() {
   std::string story;
-  size_t next = 0;
   const auto tell_notes = [&](absl::Duration until) {
-    for (; next < notes_.size() && notes_[next].first <= until; ++next) {
-      absl::StrAppend(&story,
-                      absl::StrFormat("%12.6f *** %s\n", absl::ToDoubleSeconds(notes_[next].first),
-                                      notes_[next].second));
+    for (; notes_told_ < notes_.size() && notes_[notes_told_].first <= until; ++notes_told_) {
+      absl::StrAppend(&story, absl::StrFormat("%12.6f *** %s\n",
+                                              absl::ToDoubleSeconds(notes_[notes_told_].first),
+                                              notes_[notes_told_].second));
     }
   };
-  for (const SimLogLine& line : world_.log()) {
+  for (; lines_told_ < world_.log().size(); ++lines_told_) {
+    const SimLogLine& line = world_.log()[lines_told_];
     tell_notes(line.time);
     absl::StrAppend(&story, absl::StrFormat("%12.6f %-11s %s\n", absl::ToDoubleSeconds(line.time),
                                             line.process, line.text));

@@ -69,6 +69,7 @@ class SwarmCluster {
   bool RestoreStore(uint64_t versions);
   // The coordinator refuses it, or did a while ago: it may end with that.
   void MarkEvicted(const std::string& peer) { evicted_.insert(peer); }
+  const std::set<std::string>& evicted() const { return evicted_; }
   // Its disk has lied or failed: it may end with an error.
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
   bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }
@@ -83,7 +84,8 @@ class SwarmCluster {
 
   // For the story of a seed.
   void Note(const std::string& line);
-  std::string Story() const;
+  bool HasNewLines() const;
+  std::string NewLines();  // since the last call
 
  private:
   struct Node;
@@ -112,6 +114,8 @@ class SwarmCluster {
   bool training_held_ = false;
   std::map<std::string, Node*> nodes_;  // of living peers
   std::vector<std::pair<absl::Duration, std::string>> notes_;
+  size_t notes_told_ = 0;
+  size_t lines_told_ = 0;
   SimWorld world_;  // destroyed first: its processes use the above
 };
 

@@ -64,6 +64,8 @@ class SwarmFaults {
   bool InjectOrder(const PlannedFault& fault, const Target& target);
   void Drain(const PlannedFault& fault, const Target& target);
   void RestoreStore(const PlannedFault& fault);
+  // Also what an older copy of the store has brought back.
+  void TakeBackOrders();
   bool InjectMemory(const PlannedFault& fault, const Target& target);
   void Split(const PlannedFault& fault, const Target& target);
   void KillSeveral(const PlannedFault& fault);
@@ -71,6 +73,7 @@ class SwarmFaults {
 
   SwarmCluster& cluster_;
   SwarmOperator operator_;
+  bool ever_paused_ = false;
   std::array<int, kFaultKinds> landed_{};
   uint64_t next_end_ = 0;
   std::map<uint64_t, Task> ends_;  // of the faults that last

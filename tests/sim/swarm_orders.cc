@@ -8,6 +8,9 @@ namespace {
 // The disturbance of a run that is paused, whoever else is well.
 constexpr char kOperator[] = "operator";
 
+// What such orders are about.
+constexpr char kRun[] = "the run";
+
 Frame EvictRequest(const std::string& peer, bool undo) {
   v1::EvictPeerRequest request;
   request.set_peer(peer);
@@ -25,10 +28,12 @@ bool SwarmFaults::InjectOrder(const PlannedFault& fault, const Target& target) {
       Drain(fault, target);
       return true;
     case FaultKind::kPauseRun:
+      ever_paused_ = true;
       invariants.Disturb(kOperator, absl::InfiniteDuration());
-      operator_.Order("PauseRun", Pack(v1::PauseRunRequest()), [this, fault] { Landed(fault); });
+      operator_.Order(kRun, "PauseRun", Pack(v1::PauseRunRequest()),
+                      [this, fault] { Landed(fault); });
       Until(fault, [this, &invariants] {
-        operator_.Order("ResumeRun", Pack(v1::ResumeRunRequest()),
+        operator_.Order(kRun, "ResumeRun", Pack(v1::ResumeRunRequest()),
                         [&invariants] { invariants.Calm(kOperator); });
       });
       return true;
@@ -36,9 +41,10 @@ bool SwarmFaults::InjectOrder(const PlannedFault& fault, const Target& target) {
       if (!cluster_.Alive(name)) return true;
       invariants.Disturb(name, absl::InfiniteDuration());
       cluster_.MarkEvicted(name);
-      operator_.Order("EvictPeer", EvictRequest(name, false), [this, fault] { Landed(fault); });
+      operator_.Order(name, "EvictPeer", EvictRequest(name, false),
+                      [this, fault] { Landed(fault); });
       Until(fault, [this, &invariants, name] {
-        operator_.Order("EvictPeer", EvictRequest(name, true),
+        operator_.Order(name, "EvictPeer", EvictRequest(name, true),
                         [&invariants, name] { invariants.Calm(name); });
       });
       return true;
@@ -62,7 +68,8 @@ void SwarmFaults::Drain(const PlannedFault& fault, const Target& target) {
   }
   v1::DrainPeerRequest request;
   request.set_peer(target.victim);
-  operator_.Order("DrainPeer", Pack(request), [this, fault] { Landed(fault); });
+  operator_.Order("drain of " + target.victim, "DrainPeer", Pack(request),
+                  [this, fault] { Landed(fault); });
 }
 
 // Only while all that was announced lies with peers that are there: what they do not hold, a copy
@@ -83,6 +90,19 @@ void SwarmFaults::RestoreStore(const PlannedFault& fault) {
   });
 }
 
-void SwarmFaults::StopRun() { operator_.Order("StopRun", Pack(v1::StopRunRequest()), nullptr); }
+void SwarmFaults::TakeBackOrders() {
+  Invariants& invariants = cluster_.invariants();
+  for (const std::string& name : cluster_.evicted()) {
+    operator_.Order(name, "EvictPeer", EvictRequest(name, true),
+                    [&invariants, name] { invariants.Calm(name); });
+  }
+  if (!ever_paused_) return;
+  operator_.Order(kRun, "ResumeRun", Pack(v1::ResumeRunRequest()),
+                  [&invariants] { invariants.Calm(kOperator); });
+}
+
+void SwarmFaults::StopRun() {
+  operator_.Order(kRun, "StopRun", Pack(v1::StopRunRequest()), nullptr);
+}
 
 }  // namespace atolld
