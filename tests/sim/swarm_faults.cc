@@ -462,18 +462,7 @@ bool SwarmFaults::InjectMemory(const PlannedFault& fault, const Target& target) 
   const auto others = std::count_if(peers.begin(), peers.end(), [&](const auto& peer) {
     return peer.name != target.victim && cluster_.CaughtUp(peer.name);
   });
-<<<<<<< HEAD
-  // One peer that commits by itself is right about its state whatever it is.
-  if (cluster_.plan().quorum < 2) return true;
   if (others < cluster_.plan().quorum || !cluster_.CaughtUp(target.victim)) return true;
-=======
-  // With a quorum of one it might commit alone, and nobody could tell that it is wrong.
-  const uint64_t needed = std::max<uint64_t>(2, cluster_.plan().quorum);
-  if (static_cast<uint64_t>(others) < needed || cluster_.plan().quorum < 2 ||
-      !cluster_.CaughtUp(target.victim)) {
-    return true;
-  }
->>>>>>> main
   Landed(fault);
   cluster_.invariants().history().OnMemoryFlip(target.victim);
   // Of the fraction: a value that is no longer finite is another fault.
