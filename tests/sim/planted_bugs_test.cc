@@ -52,7 +52,7 @@ void Search(const Hunt& hunt, int out) {
   if (!hunt.bug.empty() && !PlantBug(hunt.bug).ok()) _exit(1);
   for (uint64_t seed = hunt.first; seed <= kSeeds; seed += hunt.step) {
     Say(out, absl::StrCat("seed ", seed, "\n"));
-    const SwarmResult result = Swarm(DrawPlan(seed), false).Run();
+    const SwarmResult result = Swarm(DrawPlan(seed), nullptr).Run();
     if (!result.violation) continue;
     std::string what =
         absl::StrCat("invariant ", result.violation->invariant, ": ", result.violation->what);
