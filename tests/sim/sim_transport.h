@@ -41,7 +41,6 @@ class SimNetwork {
   using Methods = std::function<bool(const std::string& method)>;
 
   SimNetwork(SimEventQueue& events, uint64_t seed, SimNetworkSettings settings);
-
   // Both directions, unless said otherwise.
   void SetLink(const std::string& a, const std::string& b, SimLinkSettings settings);
   void SetLinkOneWay(const std::string& from, const std::string& to, SimLinkSettings settings);
@@ -62,11 +61,11 @@ class SimNetwork {
   void BlackHole(const std::string& a, const std::string& b);
   void HealBlackHole(const std::string& a, const std::string& b);
   void Clog(const std::string& a, const std::string& b, absl::Duration duration);  // heals itself
-  // A frame lost with this probability comes 200 to 1000 ms late, those behind it on its call too.
+  // A lost frame comes 200 to 1000 ms late, and so do those behind it on its call.
   void SetLoss(const std::string& a, const std::string& b, double probability);
 
   // A call of such a method is, with this probability, made again some time after it has ended:
-  // with its first frames, `frames` at most, and the answers unread by anybody; a while later it
+  // with its first frames, `frames` at most, its answers unread by anybody; a while later it
   // breaks.
   void ReplayCalls(double probability, Methods methods, size_t frames = 8);
 
