@@ -4,7 +4,7 @@
 #                                          PLANTED: also as name_planted, with the deliberate
 #                                          mistakes of membership/planted_bug.h, for tests alone
 #   atoll_binary(name SOURCES main.cc DEPENDS lib1)          lands in <build>/bin
-#   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit])
+#   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit] [TIMEOUT 120] [PROCESSORS 1])
 #                                          a GoogleTest program, one ctest entry a test
 
 set(CMAKE_CXX_STANDARD 17)
@@ -57,10 +57,16 @@ function(atoll_binary name)
 endfunction()
 
 function(atoll_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  if(NOT ARG_PROCESSORS)
+    set(ARG_PROCESSORS 1)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} atoll_options GTest::gmock_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120)
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} PROCESSORS ${ARG_PROCESSORS})
 endfunction()

@@ -286,6 +286,12 @@ void Invariants::OnDurable(const RunUpdate& update) {
     // What was announced before comes from the peers' logs: it was voted for once.
     if (header.version() > announced_) CheckQuorum(header);
   }
+  for (const v1::RoundRecord& round : update.rounds) {
+    if (round.exchange_seconds() >= 0) continue;
+    Violate(7,
+            absl::StrCat("the exchange of version ", round.version(), " is said to have taken ",
+                         round.exchange_seconds(), " s: bounds go by a clock that only goes on"));
+  }
   for (const MemberRecord& member : update.members) {
     CheckRemoval(member);
     peers_[member.peer].state = member.state;
