@@ -43,7 +43,9 @@ class StubTrainer final : public Trainer {
   void Send(const v1::DaemonMessage& message) override;
   void Stop(Task done) override;
 
-  // As SIGKILL to a worker: it is back, without memory, after `pause`.
+  bool started() const { return events_.on_lost != nullptr; }
+
+  // As SIGKILL to a worker that was started: it is back, without memory, after `pause`.
   void Kill(absl::Duration pause);
 
   // A fault of the machine's memory: one bit of the replica's theta, which it shares with this.

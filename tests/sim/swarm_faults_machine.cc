@@ -83,7 +83,7 @@ bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) 
   const std::string& name = target.victim;
   StubTrainer* const trainer = cluster_.trainer(name);
   if (fault.kind < FaultKind::kWorkerDies || fault.kind > FaultKind::kHugeUpdate) return false;
-  if (trainer == nullptr) return true;
+  if (trainer == nullptr || !trainer->started()) return true;
   cluster_.invariants().Disturb(name, target.until);
   switch (fault.kind) {
     case FaultKind::kWorkerDies:
