@@ -22,19 +22,31 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  // The name in configs, headers and benchmarks: "fp32", "int8".
+  // The name in configs, headers and benchmarks: "fp32", "int8", "topk".
   virtual absl::string_view name() const = 0;
 
   // Values that share a scale. A chunk's first value always starts a block.
   virtual size_t block_elements() const = 0;
 
-  // The most bytes that `elements` values can take; exact for fixed-rate codecs.
+  // The most bytes that `elements` values can take, as an update or as a mean; exact for fixed-rate
+  // codecs, which all but topk are.
   virtual size_t MaxEncodedBytes(size_t elements) const = 0;
 
   // Encodes into `out` (at least MaxEncodedBytes long) and returns the bytes used.
   // INVALID_ARGUMENT if a value is not finite, naming its index.
   virtual absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                         absl::Span<uint8_t> out) const = 0;
+
+  // As Encode, for a mean of chunks that this codec decoded. Another form only where a mean is made
+  // otherwise than an update: topk keeps every index of it. Decode takes both.
+  virtual absl::StatusOr<size_t> EncodeMean(absl::Span<const float> values,
+                                            absl::Span<uint8_t> out) const;
+
+  // As Encode, rounding stochastically by `key` (compression/rounding.h). INVALID_ARGUMENT unless
+  // has_stochastic_rounding().
+  virtual bool has_stochastic_rounding() const { return false; }
+  virtual absl::StatusOr<size_t> EncodeStochastic(absl::Span<const float> values, uint64_t key,
+                                                  absl::Span<uint8_t> out) const;
 
   // Decodes exactly values.size() values. INVALID_ARGUMENT names what is wrong with the bytes;
   // `values` is then unspecified.

@@ -6,8 +6,12 @@
 #include "absl/strings/str_cat.h"
 #include "compression/codec.h"
 #include "compression/fp32_codec.h"
+#include "compression/half_codecs.h"
+#include "compression/int2_codec.h"
+#include "compression/int4_codec.h"
 #include "compression/int8_codec.h"
 #include "compression/nearest_name.h"
+#include "compression/topk_codec.h"
 #include "compression/wire_codec.h"
 
 namespace atolld {
@@ -15,11 +19,17 @@ namespace {
 
 constexpr absl::string_view kZstdSuffix = "+zstd";
 
-// Stateless, so one instance of each serves everybody for ever. Ascending by name.
-std::array<const Codec*, 2> AllCodecs() {
+// Stateless, so one instance of each serves everybody for ever. From the most exact to the
+// smallest; so of the names that are as near to a misspelt one the most usual comes first.
+std::array<const Codec*, 7> AllCodecs() {
+  static const Bf16Codec bf16;
+  static const Fp16Codec fp16;
   static const Fp32Codec fp32;
+  static const Int2Codec int2;
+  static const Int4Codec int4;
   static const Int8Codec int8;
-  return {&fp32, &int8};
+  static const TopkCodec topk;
+  return {&fp32, &fp16, &bf16, &int8, &int4, &int2, &topk};
 }
 
 }  // namespace

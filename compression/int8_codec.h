@@ -20,6 +20,9 @@ class Int8Codec final : public Codec {
   size_t MaxEncodedBytes(size_t elements) const override { return Int8Bytes(elements); }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                 absl::Span<uint8_t> out) const override;
+  bool has_stochastic_rounding() const override { return true; }
+  absl::StatusOr<size_t> EncodeStochastic(absl::Span<const float> values, uint64_t key,
+                                          absl::Span<uint8_t> out) const override;
   // On error `values` is unspecified.
   absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
   absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,

@@ -26,12 +26,6 @@ inline constexpr size_t kInt8BlockElements = 256;
 // nears FLT_MAX.
 inline constexpr float kInt8MaxScale = 0x1.020406p+121f;
 
-// A scale is +0 or has bits in [kInt8MinScaleBits, kInt8MaxScaleBits]; as positive floats order
-// like their bits, one unsigned comparison refuses NaN, infinity, negative and too small scales
-// alike.
-inline constexpr uint32_t kInt8MinScaleBits = 0x0d800000;  // 2^-100
-inline constexpr uint32_t kInt8MaxScaleBits = 0x7c010203;  // kInt8MaxScale
-
 inline constexpr size_t Int8Blocks(size_t elements) {
   return elements / kInt8BlockElements + (elements % kInt8BlockElements != 0 ? 1 : 0);
 }

@@ -13,19 +13,18 @@
 // Must come after foreach_target.h.
 #include <hwy/highway.h>
 
+#include "compression/dither-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace atolld {
 namespace HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // At most a quarter of a block, so that four vectors a step divide it, however long a scalable
 // target's vectors are.
 using Floats = hn::CappedTag<float, kInt8BlockElements / 4>;
 using Codes = hn::CappedTag<int8_t, kInt8BlockElements>;
-
-// A vector of this much, added to a float of magnitude below 2^22, leaves the float rounded to an
-// integer (ties to even) in the low bits: its low byte is the int8 code.
-constexpr float kRoundingMagic = 12582912.0f;  // 1.5 * 2^23
 
 HWY_INLINE int32_t BlockMagnitude(const float* values) {
   const Floats d;
@@ -50,20 +49,25 @@ HWY_INLINE int32_t BlockMagnitude(const float* values) {
   return hn::GetLane(hn::MaxOfLanes(di, max));
 }
 
-HWY_INLINE void QuantizeBlock(const float* values, float inverse, uint8_t* codes) {
+// The low byte of a rounded value is its code. `begin` is the block's place in the chunk.
+template <class Rounder>
+HWY_INLINE void QuantizeBlock(const Rounder& rounder, size_t begin, const float* values,
+                              float inverse, uint8_t* codes) {
   const Floats d;
   const hn::RebindToUnsigned<Floats> du;
   const hn::Rebind<uint8_t, Floats> d8;
   const size_t lanes = hn::Lanes(d);
   const auto factor = hn::Set(d, inverse);
-  const auto magic = hn::Set(d, kRoundingMagic);
   for (size_t i = 0; i < kInt8BlockElements; i += lanes) {
-    const auto rounded = hn::Add(hn::Mul(hn::LoadU(d, values + i), factor), magic);
+    const auto scaled = hn::Mul(hn::LoadU(d, values + i), factor);
+    const auto rounded = rounder.Round(d, scaled, begin + i, 127.0f);
     hn::StoreU(hn::TruncateTo(d8, hn::BitCast(du, rounded)), d8, codes + i);
   }
 }
 
-HWY_INLINE bool EncodeBlock(const float* values, uint8_t* scale_bytes, uint8_t* codes) {
+template <class Rounder>
+HWY_INLINE bool EncodeBlock(const Rounder& rounder, size_t begin, const float* values,
+                            uint8_t* scale_bytes, uint8_t* codes) {
   const int32_t magnitude = BlockMagnitude(values);
   if (magnitude >= 0x7f800000) return false;
   float absmax;
@@ -76,14 +80,16 @@ HWY_INLINE bool EncodeBlock(const float* values, uint8_t* scale_bytes, uint8_t* 
     inverse = 1.0f / scale;
   }
   std::memcpy(scale_bytes, &scale, sizeof(scale));
-  QuantizeBlock(values, inverse, codes);
+  QuantizeBlock(rounder, begin, values, inverse, codes);
   return true;
 }
 
-bool Encode(const float* values, size_t elements, uint8_t* scales, uint8_t* codes) {
+template <class Rounder>
+HWY_INLINE bool EncodeBlocks(const Rounder& rounder, const float* values, size_t elements,
+                             uint8_t* scales, uint8_t* codes) {
   const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
   for (size_t i = 0; i < whole; i += kInt8BlockElements, scales += sizeof(float)) {
-    if (!EncodeBlock(values + i, scales, codes + i)) return false;
+    if (!EncodeBlock(rounder, i, values + i, scales, codes + i)) return false;
   }
   const size_t tail = elements - whole;
   if (tail == 0) return true;
@@ -91,9 +97,15 @@ bool Encode(const float* values, size_t elements, uint8_t* scales, uint8_t* code
   float padded_values[kInt8BlockElements] = {};
   uint8_t padded_codes[kInt8BlockElements];
   std::memcpy(padded_values, values + whole, tail * sizeof(float));
-  if (!EncodeBlock(padded_values, scales, padded_codes)) return false;
+  if (!EncodeBlock(rounder, whole, padded_values, scales, padded_codes)) return false;
   std::memcpy(codes + whole, padded_codes, tail);
   return true;
+}
+
+bool Encode(const float* values, size_t elements, const Rounding& rounding, uint8_t* scales,
+            uint8_t* codes) {
+  return rounding.stochastic ? EncodeBlocks(Dithered(rounding.key), values, elements, scales, codes)
+                             : EncodeBlocks(Nearest(rounding.key), values, elements, scales, codes);
 }
 
 HWY_INLINE float LoadScale(const uint8_t* bytes) {
@@ -187,6 +199,7 @@ void DecodeAccumulate(const uint8_t* scales, const uint8_t* codes, size_t elemen
   std::memcpy(sum + whole, padded_sum, tail * sizeof(float));
 }
 
+}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace atolld
 HWY_AFTER_NAMESPACE();
@@ -199,8 +212,9 @@ HWY_EXPORT(Decode);
 HWY_EXPORT(ScanCodes);
 HWY_EXPORT(DecodeAccumulate);
 
-bool EncodeInt8(const float* values, size_t elements, uint8_t* scales, uint8_t* codes) {
-  return HWY_DYNAMIC_DISPATCH(Encode)(values, elements, scales, codes);
+bool EncodeInt8(const float* values, size_t elements, const Rounding& rounding, uint8_t* scales,
+                uint8_t* codes) {
+  return HWY_DYNAMIC_DISPATCH(Encode)(values, elements, rounding, scales, codes);
 }
 
 bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values) {

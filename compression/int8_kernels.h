@@ -9,11 +9,14 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "compression/rounding.h"
+
 namespace atolld {
 
 // Writes Int8Blocks(elements) scales and `elements` codes. False, with the output unspecified, if a
 // value is not finite.
-bool EncodeInt8(const float* values, size_t elements, uint8_t* scales, uint8_t* codes);
+bool EncodeInt8(const float* values, size_t elements, const Rounding& rounding, uint8_t* scales,
+                uint8_t* codes);
 
 // values[i] = code[i] * scale. False, with `values` unspecified, if a code is -128. The scales must
 // be valid.

@@ -54,4 +54,19 @@ class SharedBytes {
   absl::Span<const uint8_t> view_;
 };
 
+// Memory to be filled once and then shared: not zeroed, and large ones on large pages, so that
+// filling them costs one pass over them.
+class FreshBytes {
+ public:
+  explicit FreshBytes(size_t size);
+  absl::Span<uint8_t> span() { return absl::MakeSpan(bytes_.get(), size_); }
+  // The first `used` bytes, in memory of their own if they are less than half. Their parts keep all
+  // of it alive; nothing is written afterwards.
+  SharedBytes Share(size_t used) &&;
+
+ private:
+  std::shared_ptr<uint8_t> bytes_;
+  size_t size_;
+};
+
 }  // namespace atolld

@@ -111,6 +111,11 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
   exchange->set_zstd(absl::EndsWith(config.exchange.codec, "+zstd"));
   exchange->set_error_feedback(config.exchange.error_feedback);
   exchange->set_chunk_elements(config.exchange.chunk_elements);
+  // Without feedback nothing decays, and a decay of 1 is what a run without the field has.
+  if (config.exchange.error_feedback && config.exchange.feedback_decay != 1) {
+    exchange->set_feedback_decay_bits(FloatBits(config.exchange.feedback_decay));
+  }
+  exchange->set_stochastic_rounding(config.exchange.rounding == "stochastic");
 
   spec.mutable_evaluation()->set_tokens(config.evaluation.tokens);
   spec.mutable_evaluation()->set_every_rounds(config.evaluation.every_rounds);

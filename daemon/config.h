@@ -63,11 +63,15 @@ struct Config {
   } outer;
   struct Exchange {              // [exchange]
     std::string codec = "int8";  // "+zstd" may follow
+    // with codec "topk" or "int2", where the file does not say: true
     bool error_feedback = false;
     uint32_t chunk_elements = 65536;
     // "flat": everybody sends to every reducer; "regions": each region averages first and sends one
     // partial mean on
     std::string plan = "flat";
+    // share of what was lost that is carried; with codec "topk", where the file does not say: 0.95
+    double feedback_decay = 1;
+    std::string rounding = "nearest";  // "stochastic": no error adds up; with int8 and int4
   } exchange;
   struct Evaluation {  // [evaluation]
     uint64_t tokens = 65536;
@@ -85,7 +89,7 @@ struct Config {
   struct Peer {  // [peer]
     std::string id = "";
     std::string listen = "127.0.0.1:0";
-    std::string advertise = "";  // what others dial; empty: the address listened on
+    std::string advertise = "";  // what others dial; empty: as listened on; or kDialsOutOnly
     std::string dir = "";
     uint32_t snapshot_every = 20;  // rounds
     uint32_t keep_snapshots = 2;   // the log reaches back to the oldest kept
@@ -122,6 +126,10 @@ struct ConfigOverride {
 // Relative paths come back absolute.
 absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
                                   const std::vector<ConfigOverride>& overrides = {});
+
+// The peer.advertise of a peer that nobody can dial, behind NAT say: it listens nowhere, has no
+// address on the roster, contributes over the streams that it dials, and serves nobody.
+inline constexpr char kDialsOutOnly[] = "none";
 
 // The model kind that is no model: its worker only takes time (worker/stub).
 inline constexpr char kStubKind[] = "stub";

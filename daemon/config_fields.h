@@ -56,6 +56,7 @@ enum class TextForm {
   kPath,           // relative ones start at the file's folder
   kDialAddress,    // "host:port" or "unix:/path"
   kListenAddress,  // the same, port 0 lets the system choose
+  kAdvertised,     // as kDialAddress, or kDialsOutOnly
 };
 
 struct Text {

@@ -11,6 +11,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "compression/nearest_name.h"
 #include "daemon/config.h"
 #include "daemon/config_fields.h"
@@ -67,6 +69,16 @@ void UseDefaultsOfRule(const ConfigPlaces& places, Config* config) {
   if (config->outer.rule != "average") return;
   if (!places.Has("outer", "learning_rate")) config->outer.learning_rate = 1;
   if (!places.Has("outer", "momentum")) config->outer.momentum = 0;
+}
+
+// Codecs that leave most of an update out train only with feedback; topk as SparseLoCo has it.
+void UseDefaultsOfCodec(const ConfigPlaces& places, Config* config) {
+  const absl::string_view codec = absl::StripSuffix(config->exchange.codec, "+zstd");
+  if (codec != "topk" && codec != "int2") return;
+  if (!places.Has("exchange", "error_feedback")) config->exchange.error_feedback = true;
+  if (codec == "topk" && !places.Has("exchange", "feedback_decay")) {
+    config->exchange.feedback_decay = 0.95;
+  }
 }
 
 // Reads one file over the table of fields.
@@ -177,6 +189,7 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
   for (const ConfigOverride& change : overrides) RETURN_IF_ERROR(loader.Override(change));
 
   UseDefaultsOfRule(loader.places(), &config);
+  UseDefaultsOfCodec(loader.places(), &config);
 
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();

@@ -5,6 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/wire_codec.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -103,6 +104,15 @@ absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
   return absl::OkStatus();
 }
 
+absl::Status CheckExchange(const Config& c, const ConfigPlaces& places) {
+  const absl::StatusOr<WireCodec> codec = ParseCodecName(c.exchange.codec);
+  if (c.exchange.rounding == "nearest" || !codec.ok()) return absl::OkStatus();
+  if (codec->codec->has_stochastic_rounding()) return absl::OkStatus();
+  return Broken(places, {{"exchange", "rounding"}, {"exchange", "codec"}},
+                absl::StrCat("[exchange] rounding must be 'nearest' with codec '", c.exchange.codec,
+                             "', which has no other, not '", c.exchange.rounding, "'"));
+}
+
 absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
   if (c.network.plaintext_beyond_loopback) return absl::OkStatus();
   const struct {
@@ -114,7 +124,7 @@ absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
                    {"peer", "listen", c.peer.listen},
                    {"peer", "advertise", c.peer.advertise}};
   for (const auto& one : addresses) {
-    if (one.address.empty() || IsLoopback(one.address)) continue;
+    if (one.address.empty() || one.address == kDialsOutOnly || IsLoopback(one.address)) continue;
     return Broken(places, {{one.section, one.key}},
                   absl::StrCat("[", one.section, "] ", one.key, " '", one.address,
                                "' is beyond this machine, and connections are not yet encrypted; "
@@ -145,6 +155,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
   RETURN_IF_ERROR(CheckNeeded(config, fields, use, places));
   RETURN_IF_ERROR(CheckStub(config, places));
   RETURN_IF_ERROR(CheckTraining(config, places));
+  RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));
   const bool reads_data = config.model.kind != kStubKind || !config.data.path.empty();
   if (reads_data && (use == ConfigUse::kLocal || use == ConfigUse::kPeer)) {

@@ -249,6 +249,10 @@ absl::Status CheckText(const ConfigField& field, const Text& text, const std::st
     case TextForm::kDialAddress:
       if (IsAddress(value, false)) return absl::OkStatus();
       return Refuse(field, "an address like '127.0.0.1:7070' or 'unix:/run/atoll'", found);
+    case TextForm::kAdvertised:
+      if (value == kDialsOutOnly || IsAddress(value, false)) return absl::OkStatus();
+      return Refuse(field, "an address like '127.0.0.1:7070', or 'none' where nobody can dial in",
+                    found);
     case TextForm::kListenAddress:
       if (IsAddress(value, true)) return absl::OkStatus();
       return Refuse(field, "an address like '127.0.0.1:7070' or 'unix:/run/atoll'", found);

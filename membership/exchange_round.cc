@@ -22,13 +22,28 @@ bool SameBounds(const v1::Shard& shard, const v1::ShardRecord& record) {
 
 }  // namespace
 
-absl::Status ExchangeRound::Reducible(absl::Span<const ExchangeContributor> contributors) {
-  if (contributors.size() == 1) return absl::OkStatus();  // it reduces for itself
+absl::Status ExchangeRound::Reducible(absl::Span<const ExchangeContributor> contributors,
+                                      bool may_be_alone) {
+  if (contributors.size() == 1 && may_be_alone) return absl::OkStatus();  // it reduces for itself
+  std::vector<std::string> dial_out;
+  std::vector<std::string> in_vain;
   for (const ExchangeContributor& contributor : contributors) {
-    if (!contributor.member.address().empty()) return absl::OkStatus();
+    const bool dialable = !contributor.member.address().empty();
+    if (dialable && (contributors.size() == 1 || !contributor.dialled_in_vain))
+      return absl::OkStatus();
+    (dialable ? in_vain : dial_out).push_back(contributor.member.peer());
   }
-  return absl::FailedPreconditionError(
-      "no reachable reducer: no contributor has an address that others can dial");
+  std::string why;
+  if (!dial_out.empty()) {
+    absl::StrAppend(&why, absl::StrJoin(dial_out, ", "), dial_out.size() == 1 ? " has" : " have",
+                    " no address that others can dial");
+  }
+  if (!in_vain.empty()) {
+    absl::StrAppend(&why, why.empty() ? "" : "; ", absl::StrJoin(in_vain, ", "),
+                    in_vain.size() == 1 ? " was" : " were",
+                    " dialled in vain and will be tried again");
+  }
+  return absl::FailedPreconditionError(absl::StrCat("no reachable reducer: ", why));
 }
 
 ExchangeRound::ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors)
@@ -117,6 +132,19 @@ std::string ExchangeRound::StateDigest() const {
   return most;
 }
 
+std::map<std::string, std::string> ExchangeRound::Doubted() const {
+  const std::string most = StateDigest();
+  const auto named = std::count_if(votes_.begin(), votes_.end(), [&](const auto& vote) {
+    return vote.second.state_digest() == most;
+  });
+  const bool known = !terms_.state_digest.empty() || 2 * static_cast<size_t>(named) > votes_.size();
+  std::map<std::string, std::string> doubted;
+  for (const auto& [peer, vote] : votes_) {
+    if (!known || vote.state_digest() != most) doubted[peer] = known ? most : "";
+  }
+  return doubted;
+}
+
 std::map<ExchangeRound::Key, std::vector<std::string>> ExchangeRound::CountedVotes(
     Outcome* outcome) {
   const std::string state = StateDigest();
@@ -141,6 +169,15 @@ void ExchangeRound::Agree(std::vector<std::string> peers, Outcome* outcome) {
   outcome->verdict = Verdict::kCommit;
 }
 
+// Whether those who lack the payload will find somebody to fetch it from. A voter whose state is
+// another has the same payload all the same.
+bool ExchangeRound::Fetchable(const v1::Vote& agreed) const {
+  return std::any_of(votes_.begin(), votes_.end(), [&](const auto& vote) {
+    return vote.second.payload_digest() == agreed.payload_digest() && !Lost(vote.first) &&
+           plan_.Dialable(vote.first);
+  });
+}
+
 void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
   const auto counted = CountedVotes(outcome);
   std::vector<std::string> best;
@@ -156,7 +193,7 @@ void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
                                      [&](const auto& peer) { return votes_.count(peer) > 0; });
   const bool enough =
       best.size() + (Planted(PlantedBug::kQuorumOffByOne) ? 1 : 0) >= terms_.quorum &&
-      std::any_of(best.begin(), best.end(), [&](const auto& peer) { return !Lost(peer); });
+      !best.empty() && Fetchable(votes_.at(best.front()));
   const bool conflict = counted.size() > 1;
   if (enough && (all_voted || deadline_passed) && (!conflict || conflicts_ > 0)) {
     if (conflict) {
@@ -228,7 +265,11 @@ ExchangeRound::Outcome ExchangeRound::OnUnreachable(const std::string& reporter,
   const std::string& reducer = report.reducer();
   if (report.version() != terms_.version || report.epoch() != terms_.epoch ||
       report.revision() != plan().revision() || !Contributes(reporter) || Lost(reporter) ||
-      reporter == reducer || !Contributes(reducer)) {
+      !Contributes(reducer)) {
+    return outcome;
+  }
+  if (reporter == reducer) {
+    if (plan_.TakeHeldFrom(reporter, &outcome.events)) Revise(&outcome);
     return outcome;
   }
   if (!plan_.MarkUnreachable(reducer)) return outcome;

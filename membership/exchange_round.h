@@ -2,9 +2,9 @@
 //
 // It says who reduces what, changes the plan when a contributor or reducer is lost, counts the
 // votes, and tells when the entry is agreed on. Laws: a vote counts only under the revision that it
-// names and only if it is the current one; an entry needs the quorum's equal votes, of which at
-// least one voter is still there. Who averages what is ReductionPlan's. Pure; nothing here waits or
-// sends.
+// names and only if it is the current one; an entry needs the quorum's equal votes, and somebody
+// who has its payload, is still there and can be dialled by those who lack it. Who averages what is
+// ReductionPlan's. Pure; nothing here waits or sends.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,10 @@ class ExchangeRound {
     std::vector<std::string> errors;  // something that should not happen; names the peers
   };
 
-  // FAILED_PRECONDITION: "no reachable reducer".
-  static absl::Status Reducible(absl::Span<const ExchangeContributor> contributors);
+  // FAILED_PRECONDITION: "no reachable reducer: ...". `may_be_alone`: a single contributor that
+  // nobody can dial may commit; others could not fetch what it commits.
+  static absl::Status Reducible(absl::Span<const ExchangeContributor> contributors,
+                                bool may_be_alone);
 
   // `contributors` in roster order; Reducible() is OK.
   ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors);
@@ -57,12 +59,18 @@ class ExchangeRound {
   absl::Status OnVote(const std::string& peer, const v1::Vote& vote, Outcome* outcome);
   // They died, left, or came back without their contribution.
   Outcome OnLost(absl::Span<const std::string> peers);
+  // A peer that names itself lacks a mean of a shard that it is to hold: that shard goes elsewhere,
+  // and the peer stays a reducer. If it holds none, its report is senseless and does nothing.
   Outcome OnUnreachable(const std::string& reporter, const v1::ReducerUnreachable& report);
   // The current revision's deadline has passed.
   Outcome OnDeadline();
 
   const v1::Vote& agreement() const { return agreement_; }  // after kCommit: one of the equal votes
   const std::vector<std::string>& voters() const { return agreed_; }
+
+  // Of the current votes those that name a state which is not known to be the right one, and the
+  // right one's digest, "" where no state has more than half of the votes: then nobody's is known.
+  std::map<std::string, std::string> Doubted() const;
 
  private:
   using Key = std::string;  // what two equal votes have in common
@@ -71,6 +79,7 @@ class ExchangeRound {
   static Key KeyOf(const v1::Vote& vote);
   std::string StateDigest() const;
   std::map<Key, std::vector<std::string>> CountedVotes(Outcome* outcome);
+  bool Fetchable(const v1::Vote& agreed) const;
   void Decide(bool deadline_passed, Outcome* outcome);
   void Agree(std::vector<std::string> peers, Outcome* outcome);
 

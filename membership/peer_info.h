@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
 #include "membership/deadline.h"
 
@@ -19,6 +20,8 @@ struct PeerInfo {
   uint64_t state_version = 0;
   // version up to which it is not asked to reduce: it was not reachable
   uint64_t spared_until = 0;
+  // until when it is not asked again though nobody else could reduce: an attempt has failed
+  absl::Time dialled_in_vain_until = absl::InfinitePast();
   RecentTimes step_times{4};  // of one inner step, in its last contributions
 };
 

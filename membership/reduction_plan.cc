@@ -73,7 +73,9 @@ bool ReductionPlan::Able(const std::string& peer) const {
 
 std::vector<std::string> ReductionPlan::Reducers() const {
   std::vector<std::string> present = Present();
-  if (present.size() == 1) return present;
+  // It needs nobody to reach it; but of what it committed nobody else could ever get hold, were it
+  // one that dials out only.
+  if (present.size() == 1 && Dialable(present.front())) return present;
   std::vector<std::string> reducers;
   std::copy_if(present.begin(), present.end(), std::back_inserter(reducers),
                [this](const std::string& peer) { return Able(peer); });
@@ -107,15 +109,39 @@ std::string ReductionPlan::HolderOf(int shard, const std::map<std::string, uint6
   return best;
 }
 
-bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std::string>* events) {
+// Chunks that each able peer serves, those `without` left out.
+std::map<std::string, uint64_t> ReductionPlan::Load(const std::set<std::string>& without) const {
   std::map<std::string, uint64_t> load;
   for (const std::string& peer : Reducers()) {
-    if (peers.count(peer) == 0) load[peer] = 0;
+    if (without.count(peer) == 0) load[peer] = 0;
   }
   for (const v1::Shard& shard : plan_.shards()) {
     const auto it = load.find(ServerOf(shard));
     if (it != load.end()) it->second += shard.chunks();
   }
+  return load;
+}
+
+// To a holder (true) or to another reducer, one of `load`, which is not empty.
+bool ReductionPlan::GiveAway(int shard, std::map<std::string, uint64_t>* load, std::string* taker) {
+  v1::Shard* given = plan_.mutable_shards(shard);
+  *taker = HolderOf(shard, *load);
+  const bool whole = !taker->empty();
+  if (whole) {
+    given->set_holder(*taker);
+    given->clear_relays();
+  } else {
+    *taker = std::min_element(load->begin(), load->end(), [](const auto& a, const auto& b) {
+               return a.second < b.second;
+             })->first;
+    BeginAnew(shard, *taker);
+  }
+  (*load)[*taker] += given->chunks();
+  return whole;
+}
+
+bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std::string>* events) {
+  std::map<std::string, uint64_t> load = Load(peers);
   std::set<std::string> holders;
   std::set<std::string> reducers;
   size_t relays = 0;
@@ -130,19 +156,9 @@ bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std
       continue;
     }
     if (load.empty()) return false;
-    const std::string holder = HolderOf(i, load);
-    if (!holder.empty()) {
-      shard->set_holder(holder);
-      shard->clear_relays();
-      load[holder] += shard->chunks();
-      holders.insert(holder);
-      continue;
-    }
-    const auto least = std::min_element(
-        load.begin(), load.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    least->second += shard->chunks();
-    reducers.insert(least->first);
-    BeginAnew(i, least->first);
+    std::string taker;
+    const bool whole = GiveAway(i, &load, &taker);
+    (whole ? holders : reducers).insert(taker);
   }
   const std::string whose = absl::StrJoin(peers, ", ");
   if (!holders.empty()) {
@@ -156,6 +172,24 @@ bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std
   if (relays > 0) {
     events->push_back(absl::StrCat(Numbered("shard", relays), " no longer relayed by ", whose));
   }
+  return true;
+}
+
+bool ReductionPlan::TakeHeldFrom(const std::string& peer, std::vector<std::string>* events) {
+  // It may still reduce what begins anew: it is there, and lacks a mean like anybody else.
+  std::map<std::string, uint64_t> load = Load({});
+  std::set<std::string> takers;
+  for (int i = 0; i < plan_.shards_size() && !load.empty(); ++i) {
+    if (plan_.shards(i).holder() != peer) continue;
+    held_[peer].erase(static_cast<uint32_t>(i));
+    std::string taker;
+    GiveAway(i, &load, &taker);
+    takers.insert(taker);
+  }
+  if (takers.empty()) return false;
+  events->push_back(absl::StrCat("peer ", peer,
+                                 " lacks a mean of what it was to hold; that goes to ",
+                                 absl::StrJoin(takers, ", ")));
   return true;
 }
 

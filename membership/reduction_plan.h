@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "absl/types/span.h"
 #include "atoll/v1/membership.pb.h"
 
 namespace atolld {
@@ -23,7 +22,9 @@ namespace atolld {
 // One contributor as the plan needs it.
 struct ExchangeContributor {
   v1::PlanMember member;
-  bool may_reduce = true;   // false: it has an address, but was not reachable lately
+  bool may_reduce = true;  // false: it has an address, but was not reachable lately
+  // The last attempt failed, and nobody else could have reduced; not to be tried again yet.
+  bool dialled_in_vain = false;
   double bandwidth = 1;     // any unit common to all; 1 for all: unknown
   std::string region = "";  // empty: one of its own
 };
@@ -49,9 +50,15 @@ class ReductionPlan {
   bool Contributes(const std::string& peer) const { return contributors_.count(peer) > 0; }
   std::vector<std::string> Present() const;  // contributors that are not lost, roster order
   bool Lost(const std::string& peer) const { return lost_.count(peer) > 0; }
-  const std::set<std::string>& lost() const { return lost_; }
   const std::set<std::string>& unreachable() const { return unreachable_; }
+  // Others can fetch from it what it has. A contributor that was alone from the start counts.
+  bool Dialable(const std::string& peer) const { return contributors_.at(peer).may_reduce; }
   bool Serves(const std::string& peer) const;  // reduces, relays or holds something
+
+  // It lacks a mean of what it was to hold: the shards that it holds go to another holder, or begin
+  // anew under their next attempt, and it is no holder of them any more. False: it holds none, or
+  // nobody can take one over; nothing has changed then.
+  bool TakeHeldFrom(const std::string& peer, std::vector<std::string>* events);
 
   // It has every mean of shard number `shard` under `attempt`. Nonsense is ignored.
   void NoteHeld(const std::string& peer, uint32_t shard, uint32_t attempt);
@@ -76,7 +83,9 @@ class ReductionPlan {
 
   std::vector<std::string> Reducers() const;
   bool Able(const std::string& peer) const;  // to serve others
+  std::map<std::string, uint64_t> Load(const std::set<std::string>& without) const;
   std::string HolderOf(int shard, const std::map<std::string, uint64_t>& load) const;
+  bool GiveAway(int shard, std::map<std::string, uint64_t>* load, std::string* taker);
   void BeginAnew(int shard, const std::string& reducer);
   void AssignRelays(int shard);
   std::string Bitmap(const std::vector<std::string>& peers) const;

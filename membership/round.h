@@ -46,6 +46,7 @@ class Round {
 
   uint64_t version() const { return version_; }
   bool started() const { return started_; }
+  bool alone() const { return settings_.peers <= 1 && settings_.quorum <= 1; }  // a run of one peer
   bool open() const { return open_; }
   const std::string& reason() const { return reason_; }  // why it waits; empty while it does not
 

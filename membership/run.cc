@@ -118,6 +118,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
     info.worker.reset();
     info.progress.Clear();
     info.spared_until = 0;
+    info.dialled_in_vain_until = absl::InfinitePast();
     round_.trainer(peer).worker_ready = false;
     round_.trainer(peer).worker_lost_in = 0;
   }
@@ -245,7 +246,9 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
   if (peer.empty()) return Finish(now);
   roster_changed_ = true;
   adoption_.Answered(peer);
-  if (seal_) {  // the run is over: whoever goes has what it came for
+  const std::vector<std::string> awaited = Awaited();
+  const bool complete = std::find(awaited.begin(), awaited.end(), peer) == awaited.end();
+  if (seal_ && complete) {  // the run is over, and it has what it came for
     roster_.Leave(now, peer, "the run is sealed");
     out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
     Say(absl::StrCat("peer ", peer, " left"));
@@ -360,6 +363,7 @@ void Run::SendRosterIfChanged() {
   roster_changed_ = false;
   v1::CoordinatorMessage message;
   *message.mutable_roster() = roster_.ToProto();
+  for (const std::string& peer : Awaited()) message.mutable_roster()->add_awaited(peer);
   SendToAll(message);
 }
 

@@ -115,11 +115,13 @@ class Run {
   uint32_t StepsOf(const std::string& peer) const;
   void Train(absl::Time now, const std::string& peer);
   void BeginExchange(absl::Time now);
+  bool MayCommitAlone(const std::string& peer) const;
   void SendPlan(const std::string& peer);
   void Act(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Commit(absl::Time now);
   std::vector<std::string> Settle(const v1::EntryHeader& header, const v1::Plan& plan);
   v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header) const;
+  void SendDoubts();
   void GiveUpExchange(absl::Time now);
 
   // run_end.cc: evaluations, the seal
@@ -130,6 +132,8 @@ class Run {
   void AdvanceEnd(absl::Time now);
   void SealRun(absl::Time now);
   void AdvanceSealed(absl::Time now);
+  std::vector<std::string> Awaited() const;  // who does not hold the sealed state yet
+
   // run_status.cc: how the run looks
   std::string Phase() const;
   std::string PausedReason() const;

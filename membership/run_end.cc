@@ -108,8 +108,25 @@ void Run::SealRun(absl::Time now) {
   v1::CoordinatorMessage message;
   *message.mutable_sealed()->mutable_seal() = seal;
   SendToAll(message);
+  roster_changed_ = true;  // it names those that are waited for
   Say(absl::StrCat("the run is sealed at version ", version()));
   AdvanceSealed(now);
+}
+
+// A peer that does not hold the last state may need what the others have; that it is alive is known
+// as always. Whoever comes back with less, or without a state, is waited for as well.
+std::vector<std::string> Run::Awaited() const {
+  std::vector<std::string> awaited;
+  if (!seal_) return awaited;
+  for (const auto& [peer, member] : roster_.members()) {
+    if (!member.present()) continue;
+    const auto info = peers_.find(peer);
+    const bool drifted = info != peers_.end() && !info->second.state_digest.empty() &&
+                         info->second.state_version == seal_->version() &&
+                         info->second.state_digest != seal_->state_digest();
+    if (drifted || !member.has_state || member.version < seal_->version()) awaited.push_back(peer);
+  }
+  return awaited;
 }
 
 void Run::AdvanceSealed(absl::Time now) {
@@ -117,8 +134,14 @@ void Run::AdvanceSealed(absl::Time now) {
       roster_.members().begin(), roster_.members().end(),
       [](const auto& entry) { return entry.second.connected() && entry.second.present(); });
   seen_since_seal_ = seen_since_seal_ || somebody;
-  const bool over =
-      (seen_since_seal_ && !somebody) || now >= sealed_at_ + settings_.failure_timeout;
+  const std::vector<std::string> awaited = Awaited();
+  if (!awaited.empty()) {
+    reason_ = absl::StrCat("the run is sealed, but ", absl::StrJoin(awaited, ", "),
+                           awaited.size() == 1 ? " does" : " do", " not hold version ",
+                           seal_->version(), " yet");
+  }
+  const bool over = awaited.empty() && ((seen_since_seal_ && !somebody) ||
+                                        now >= sealed_at_ + settings_.failure_timeout);
   if (!over || finished_) return;
   finished_ = true;
   out_.finished = true;

@@ -170,6 +170,7 @@ absl::Status Run::OnStateReport(const std::string& peer, const v1::StateReport& 
   }
   if (report.version() > version() || digests_.empty()) return absl::OkStatus();
   NoteState(peer, report.version(), report.state_digest());
+  roster_changed_ = roster_changed_ || seal_.has_value();  // it may have been waited for
   return absl::OkStatus();
 }
 

@@ -64,8 +64,9 @@ struct RunOutput {
   std::vector<End> ends;
   std::vector<Probe> probes;
   std::vector<Event> events;
-  std::string notice;     // for the operator whose order this answers; empty: nothing to add
-  bool finished = false;  // sealed, and everybody has left or had the time to
+  std::string notice;  // for the operator whose order this answers; empty: nothing to add
+  // Sealed, nobody alive lacks the last state, and everybody has left or had the time to.
+  bool finished = false;
 
   bool empty() const {
     return update.empty() && sends.empty() && ends.empty() && probes.empty() && events.empty() &&

@@ -59,14 +59,27 @@ void Run::AskForGenesis(absl::Time now) {
     return;
   }
   const RosterMember* maker = nullptr;
+  std::vector<std::string> dial_out;
+  const auto rank = [](const RosterMember& member) {
+    return std::make_pair(member.has_state, !member.address.empty());
+  };
   for (const auto& [peer, member] : roster_.members()) {
     const Trainer* trainer = round_.Find(peer);
     if (!member.connected() || !member.present() || trainer == nullptr || !trainer->worker_ready)
       continue;
-    if (maker == nullptr || (member.has_state && !maker->has_state)) maker = &member;
+    if (member.address.empty() && !round_.alone()) {
+      dial_out.push_back(peer);  // nobody could fetch it from there
+    } else if (maker == nullptr || rank(member) > rank(*maker)) {
+      maker = &member;
+    }
   }
   if (maker == nullptr) {
-    reason_ = "no worker is ready yet to make the initial state";
+    reason_ =
+        dial_out.empty()
+            ? std::string("no worker is ready yet to make the initial state")
+            : absl::StrCat("no reachable peer to make version 0: ", absl::StrJoin(dial_out, ", "),
+                           dial_out.size() == 1 ? " has" : " have",
+                           " no address that others can dial");
     return;
   }
   genesis_maker_ = maker->peer;
@@ -118,12 +131,14 @@ void Run::BeginExchange(absl::Time now) {
     contributor.member.set_steps(ready.steps());
     contributor.member.set_tokens(ready.tokens());
     contributor.may_reduce = peers_[peer].spared_until < round_.version();
+    contributor.dialled_in_vain = now < peers_[peer].dialled_in_vain_until;
     contributor.region = roster_.Find(peer)->region;
     contributors.push_back(std::move(contributor));
     contributions_[peer] = ready;
     names.push_back(peer);
   }
-  const absl::Status reducible = ExchangeRound::Reducible(contributors);
+  const absl::Status reducible =
+      ExchangeRound::Reducible(contributors, MayCommitAlone(names.front()));
   if (!reducible.ok()) {
     reason_ = std::string(reducible.message());
     return;
@@ -141,6 +156,16 @@ void Run::BeginExchange(absl::Time now) {
   exchange_began_ = now;
   revision_ends_ = now + absl::Milliseconds(exchange_->plan().deadline_milliseconds());
   for (const std::string& peer : names) SendPlan(peer);
+}
+
+// In a run of one, where nobody is left behind who can be waited for instead.
+bool Run::MayCommitAlone(const std::string& peer) const {
+  return round_.alone() &&
+         std::none_of(roster_.members().begin(), roster_.members().end(), [&](const auto& entry) {
+           const RosterMember& member = entry.second;
+           return entry.first != peer && member.present() && !member.address.empty() &&
+                  member.has_state && member.version == version();
+         });
 }
 
 void Run::SendPlan(const std::string& peer) {
@@ -203,9 +228,10 @@ void Run::Commit(absl::Time now) {
     peers_[peer].spared_until = header.version() + kSparedRounds;
   }
   const std::vector<std::string> included = Settle(header, exchange->plan());
-  for (const std::string& peer : included) {
+  for (const std::string& peer : exchange->voters()) {
     const RosterMember* member = roster_.Find(peer);
-    // It needs nothing but the header to step, so its next Train may follow at once.
+    // It needs nothing but the header to step, so its next Train may follow at once. Whoever has
+    // not voted may have to fetch the entry first.
     if (!exchange->Lost(peer) && member->connected() && member->present())
       roster_.SetState(peer, header.version());
   }
@@ -261,9 +287,26 @@ v1::RoundRecord Run::RecordRound(absl::Time now, const v1::EntryHeader& header) 
   return record;
 }
 
+void Run::SendDoubts() {
+  for (const auto& [peer, digest] : exchange_->Doubted()) {
+    v1::CoordinatorMessage message;
+    message.mutable_check_state()->set_version(version());
+    message.mutable_check_state()->set_state_digest(digest);
+    SendTo(peer, std::move(message));
+  }
+}
+
 void Run::GiveUpExchange(absl::Time now) {
   // A new epoch makes every key of the failed attempt stale, and its Welcome asks all for their
-  // contribution again.
+  // contribution again. First those are told whose replicas may have drifted: without them there
+  // would be no next header from which they could see it.
+  if (exchange_) {
+    SendDoubts();
+    for (const std::string& peer : exchange_->unreachable()) {
+      peers_[peer].spared_until = round_.version() + kSparedRounds;
+      peers_[peer].dialled_in_vain_until = now + settings_.failure_timeout;
+    }
+  }
   exchange_.reset();
   for (const auto& [peer, ready] : contributions_) {
     if (round_.trainer(peer).activity == Activity::kIdle) {

@@ -21,8 +21,8 @@ constexpr absl::Duration kStartPatience = absl::Seconds(120);
 constexpr absl::Duration kEffectPatience = absl::Seconds(20);
 constexpr absl::Duration kBackPatience = absl::Seconds(60);
 constexpr absl::Duration kStopPatience = absl::Seconds(15);
-// Of a daemon's memory: by then it has made its first snapshots.
-constexpr absl::Duration kWarmUp = absl::Seconds(30);
+// Of a daemon's memory: by then its heap has met all that rounds, snapshots and clients ask for.
+constexpr absl::Duration kWarmUp = absl::Minutes(2);
 constexpr size_t kVersionsKept = 256;
 
 double MonotonicSeconds() {
@@ -137,7 +137,7 @@ absl::Status ChurnDriver::StepMeasuring(absl::Time now) {
   const auto peers = static_cast<double>(cluster_->peers());
   live_.Add(now, static_cast<double>(cluster_->CountLive()) / peers);
   const absl::Duration warm_up =
-      settings_.length ? std::min(kWarmUp, *settings_.length / 4) : kWarmUp;
+      settings_.length ? std::min(kWarmUp, *settings_.length / 2) : kWarmUp / 4;
   if (!memory_noted_ && now - began_ >= warm_up) NoteMemory();
   if (now - said_ >= kSayEvery) {
     said_ = now;

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/status_json.h"
 
 namespace atolld {
 namespace {
@@ -52,11 +53,6 @@ std::vector<ChurnReport::Kind> KindsOf(const std::vector<ChurnReport::Fault>& fa
   return kinds;
 }
 
-template <typename T>
-Json OrNull(const std::optional<T>& value) {
-  return value.has_value() ? Json(*value) : Json(nullptr);
-}
-
 Json TimesJson(const ChurnReport::Times& times) {
   return {{"count", times.count}, {"p50", OrNull(times.p50)}, {"p95", OrNull(times.p95)}};
 }
@@ -92,8 +88,11 @@ ChurnReport MakeChurnReport(const ChurnTerms& terms, const ChurnRunResult& fault
   report.digests_equal = fault_free.digests_equal && faulty.digests_equal;
   report.digest_problem =
       faulty.digest_problem.empty() ? fault_free.digest_problem : faulty.digest_problem;
-  report.loss = faulty.loss;
-  report.loss_fault_free = fault_free.loss;
+  if (!faulty.losses.empty()) {
+    report.loss = faulty.losses.back().loss;
+    report.loss_fault_free_at_equal_tokens = LossAt(fault_free.losses, faulty.losses.back().tokens);
+  }
+  if (!fault_free.losses.empty()) report.loss_fault_free = fault_free.losses.back().loss;
   const ChurnTrace& trace = faulty.trace;
   const absl::Time began = trace.began;
   for (size_t i = 0; i < trace.faults.size(); ++i) {
@@ -146,6 +145,7 @@ std::string ChurnJson(const ChurnReport& report) {
   json["digest_problem"] = report.digest_problem;
   json["loss"] = OrNull(report.loss);
   json["loss_fault_free"] = OrNull(report.loss_fault_free);
+  json["loss_fault_free_at_equal_tokens"] = OrNull(report.loss_fault_free_at_equal_tokens);
   json["seconds_to_detect_p50"] = OrNull(report.detect.p50);
   json["seconds_to_detect_p95"] = OrNull(report.detect.p95);
   json["seconds_to_rejoin_p50"] = OrNull(report.rejoin.p50);
@@ -188,7 +188,8 @@ std::vector<std::string> ChurnTable(const ChurnReport& report) {
        absl::StrFormat("%.1f %% of %d, over time", report.mean_live_fraction * 100, report.peers)},
       {"goodput", absl::StrFormat("%.1f %%", report.goodput * 100)},
       {"loss",
-       absl::StrCat(LossText(report.loss), "; without faults ", LossText(report.loss_fault_free))},
+       absl::StrCat(LossText(report.loss), "; without faults ", LossText(report.loss_fault_free),
+                    ", after as many tokens ", LossText(report.loss_fault_free_at_equal_tokens))},
       {"inner steps lost", WithThousands(report.lost_inner_steps)},
       {"memory growth", report.rss_growth.has_value()
                             ? absl::StrFormat("%.1f %%", *report.rss_growth * 100)

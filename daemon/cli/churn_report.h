@@ -57,8 +57,10 @@ struct ChurnReport {
   std::string digest_problem;
 
   std::optional<double> loss, loss_fault_free;  // of the newest evaluation
-  Times detect, rejoin;                         // of all faults
-  std::vector<Kind> kinds;                      // those that landed
+  // Where the run without faults had committed as many tokens as the other at its newest one.
+  std::optional<double> loss_fault_free_at_equal_tokens;
+  Times detect, rejoin;     // of all faults
+  std::vector<Kind> kinds;  // those that landed
 
   // Inner steps that were done for nothing: those that died with a daemon or a worker (LostSteps),
   // and whole trainings that a peer had to throw away when it came back.

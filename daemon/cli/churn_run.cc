@@ -23,6 +23,19 @@ uint64_t VersionAt(const std::vector<Commit>& commits, absl::Time time) {
   return version;
 }
 
+std::vector<LossPoint> LossesOf(const RunHistory& history) {
+  std::vector<LossPoint> points;
+  uint64_t tokens = 0;
+  auto round = history.rounds().begin();
+  for (const auto& [version, evaluation] : history.evaluations()) {
+    for (; round != history.rounds().end() && round->first <= version; ++round) {
+      tokens += round->second.tokens();
+    }
+    points.push_back({tokens, evaluation.loss()});
+  }
+  return points;
+}
+
 }  // namespace
 
 // Every log is replayed from its oldest snapshot: each state on the way is compared with the digest
@@ -73,9 +86,7 @@ ChurnRunResult ChurnDriver::Result() {
     if (version > first && version <= last) result.tokens += round.tokens();
   }
   result.mean_live_fraction = live_.mean();
-  if (!history_.evaluations().empty()) {
-    result.loss = history_.evaluations().rbegin()->second.loss();
-  }
+  result.losses = LossesOf(history_);
   result.rss_growth = rss_growth_;
   result.unexpected_exits = unexpected_;
   result.not_back = not_back_;

@@ -37,7 +37,7 @@ struct ChurnRunResult {
   uint64_t rounds = 0;  // committed in them
   uint64_t tokens = 0;  // of these rounds
   double mean_live_fraction = 0;
-  std::optional<double> loss;        // of the newest evaluation
+  std::vector<LossPoint> losses;     // of all evaluations since version 0, in order
   std::optional<double> rss_growth;  // nothing: no daemon of a peer lived through
   bool digests_equal = false;
   std::string digest_problem;                 // why not

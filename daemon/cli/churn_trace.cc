@@ -173,6 +173,19 @@ size_t CountTrainedAnew(const std::vector<LogLine>& coordinator_log) {
       [](const LogLine& line) { return absl::StrContains(line.text, "it trains anew"); }));
 }
 
+std::optional<double> LossAt(const std::vector<LossPoint>& points, uint64_t tokens) {
+  const auto after = std::find_if(points.begin(), points.end(), [tokens](const LossPoint& point) {
+    return point.tokens >= tokens;
+  });
+  if (after == points.end()) return std::nullopt;
+  if (after->tokens == tokens) return after->loss;
+  if (after == points.begin()) return std::nullopt;
+  const LossPoint& before = *std::prev(after);
+  const double share = static_cast<double>(tokens - before.tokens) /
+                       static_cast<double>(after->tokens - before.tokens);
+  return before.loss + share * (after->loss - before.loss);
+}
+
 void MeanOverTime::Add(absl::Time now, double value) {
   if (last_.has_value()) {
     const double passed = Seconds(now - *last_);

@@ -84,6 +84,16 @@ uint32_t LostSteps(const ChurnTrace& trace, size_t fault);
 // How often a peer that came back had to throw a finished training away.
 size_t CountTrainedAnew(const std::vector<LogLine>& coordinator_log);
 
+// An evaluation, by the tokens that all rounds up to it had committed.
+struct LossPoint {
+  uint64_t tokens = 0;
+  double loss = 0;
+};
+
+// The loss at `tokens`, on the straight line between the two evaluations around it; of points in
+// the order of their tokens. Nothing: `tokens` lie outside of them.
+std::optional<double> LossAt(const std::vector<LossPoint>& points, uint64_t tokens);
+
 // The time-weighted mean of a number that is looked at from time to time.
 class MeanOverTime {
  public:

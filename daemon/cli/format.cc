@@ -115,4 +115,8 @@ std::string ShellCommand(const std::vector<std::string>& arguments) {
   return command;
 }
 
+std::string FormatMeasured(double value, int decimals, absl::string_view unit) {
+  return value == 0 ? "-" : absl::StrFormat("%.*f%s", decimals, value, unit);
+}
+
 }  // namespace atolld

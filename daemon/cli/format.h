@@ -17,6 +17,8 @@ std::string FormatBytes(double bytes);       // "512 B", "1.2 kB", "3.4 MB": pow
 std::string FormatRate(double per_second);   // "950", "15.3k", "2.1M"
 std::string FormatSeconds(double seconds);   // "2.5 s", "48 s", "3:07", "1:02:09"
 std::string FormatRatio(double ratio);       // "4.0x", "101x"
+// "2.5000 s"; "-" for 0: it was not measured, or is not known.
+std::string FormatMeasured(double value, int decimals, absl::string_view unit = "");
 
 size_t TextWidth(absl::string_view utf8);
 // Cut to `width` columns, the last one "…" if something was cut.

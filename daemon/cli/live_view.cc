@@ -137,10 +137,10 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
     const v1::RoundRecord& round = it->second;
     tell_evaluations(it->first);
     lines.push_back(absl::StrFormat(
-        "round %d of %d: training loss %.4f, %d contributors, %s tokens, trained %.2f s, exchanged "
-        "%.2f s",
-        it->first, rounds, round.train_loss(), round.contributors(), WithThousands(round.tokens()),
-        round.train_seconds(), round.exchange_seconds()));
+        "round %d of %d: training loss %s, %d contributors, %s tokens, trained %s, exchanged %s",
+        it->first, rounds, FormatMeasured(round.train_loss(), 4), round.contributors(),
+        WithThousands(round.tokens()), FormatMeasured(round.train_seconds(), 2, " s"),
+        FormatMeasured(round.exchange_seconds(), 2, " s")));
     told_round_ = it->first;
   }
   tell_evaluations(UINT64_MAX);

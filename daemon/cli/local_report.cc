@@ -7,14 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/status_json.h"
 
 namespace atolld {
 namespace {
-
-template <typename T>
-nlohmann::ordered_json OrNull(const std::optional<T>& value) {
-  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
 
 std::string LossText(const std::optional<double>& loss) {
   return loss.has_value() ? absl::StrFormat("%.4f", *loss) : "not evaluated";
@@ -155,6 +151,7 @@ Chart LossChart(const RunHistory& history) {
   Chart chart{"loss, nats a byte", "round", "nats a byte", {}};
   Series train{"training", {}, false};
   for (const auto& [version, round] : history.rounds()) {
+    if (round.train_loss() == 0) continue;  // not known: adopted from the peers' history
     train.points.emplace_back(static_cast<double>(version), round.train_loss());
   }
   Series validation{"validation", {}, true};

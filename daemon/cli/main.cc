@@ -17,6 +17,7 @@ int main(int argc, char** argv) {
   atolld::AddSnapshotVerbs(command_line);
   atolld::AddGenerateVerb(command_line);
   atolld::AddConfigVerbs(command_line);
+  atolld::AddPlanVerb(command_line);
   atolld::AddBenchVerbs(command_line);
   return command_line.Run(argc, argv);
 }

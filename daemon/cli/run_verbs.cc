@@ -20,6 +20,10 @@ namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
 
+// A coordinator that is started again, on another machine if need be, is back within this; one that
+// is away for longer has perhaps ended with its run, unheard.
+constexpr double kLongestAwaySeconds = 120;
+
 double MonotonicSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -56,7 +60,8 @@ int Stop(const AdminOptions& options) {
   return Order(options, [&](AdminClient& client) { return client.StopRun(options.reason); });
 }
 
-// Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for.
+// Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for, but
+// not for ever.
 int Watch(const AdminOptions& options) {
   const absl::StatusOr<std::string> address = ResolveCoordinator(options.source);
   if (!address.ok()) return Report(address.status(), kFailed);
@@ -68,10 +73,19 @@ int Watch(const AdminOptions& options) {
   RunHistory history;
   PlainLines plain;
   RunWatcher watcher(*address, waker);
+  double answered = MonotonicSeconds();  // the coordinator, last
   std::unique_ptr<LiveScreen> screen;
   if (!options.json && isatty(STDOUT_FILENO) != 0) screen = std::make_unique<LiveScreen>(stdout);
   while (!history.sealed()) {
     if (signals.Wait(waker, kTick)) return kDone;
+    if (!watcher.away()) answered = MonotonicSeconds();
+    if (MonotonicSeconds() - answered >= kLongestAwaySeconds) {
+      screen.reset();
+      const std::string why =
+          absl::StrCat("the coordinator at ", *address, " has not answered for ",
+                       kLongestAwaySeconds, " s; the run was not sealed when last heard of");
+      return Report(absl::UnavailableError(why), kFailed);
+    }
     for (const v1::RunStatus& status : watcher.Take()) {
       history.Take(status, MonotonicSeconds());
       if (options.json) {

@@ -41,12 +41,14 @@ void RunWatcher::Watch() {
                   [this](const v1::RunStatus& status) {
                     const std::lock_guard<std::mutex> guard(mutex_);
                     waiting_.push_back(status);
+                    away_ = false;
                     waker_.Wake();
                     return !stop_;
                   })
         .IgnoreError();
     lock.lock();
     asking_ = nullptr;
+    away_ = true;
     stopped_.wait_for(lock, kRedial, [this] { return stop_; });
   }
 }
@@ -54,6 +56,11 @@ void RunWatcher::Watch() {
 std::vector<v1::RunStatus> RunWatcher::Take() {
   const std::lock_guard<std::mutex> lock(mutex_);
   return std::exchange(waiting_, {});
+}
+
+bool RunWatcher::away() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return away_;
 }
 
 }  // namespace atolld

@@ -27,6 +27,9 @@ class RunWatcher {
   // What has come since the last call, in order.
   std::vector<v1::RunStatus> Take();
 
+  // The coordinator does not answer; false before the first time it does not.
+  bool away();
+
  private:
   void Watch();
 
@@ -37,6 +40,7 @@ class RunWatcher {
   bool stop_ = false;                   // guarded by mutex_
   AdminClient* asking_ = nullptr;       // guarded by mutex_: the thread's, while it watches
   std::vector<v1::RunStatus> waiting_;  // guarded by mutex_
+  bool away_ = false;                   // guarded by mutex_
   std::thread thread_;                  // last: it uses all the others
 };
 

@@ -54,6 +54,9 @@ Json DataJson(const v1::DataStatus& data) {
           {"next", data.next()}};
 }
 
+// 0: an adopted round, of which only the entry's header is known.
+Json OrNull(double measured) { return measured == 0 ? Json(nullptr) : Json(measured); }
+
 Json SealJson(const v1::Seal& seal) {
   return {{"version", seal.version()},
           {"state_digest", Hex(seal.state_digest())},
@@ -123,12 +126,12 @@ Json RunStatusJson(const v1::RunStatus& status) {
   json["rounds"] = Json::array();
   for (const v1::RoundRecord& round : status.rounds()) {
     json["rounds"].push_back({{"version", round.version()},
-                              {"train_loss", round.train_loss()},
+                              {"train_loss", OrNull(round.train_loss())},
                               {"tokens", round.tokens()},
                               {"contributors", round.contributors()},
                               {"elapsed_seconds", round.elapsed_seconds()},
-                              {"train_seconds", round.train_seconds()},
-                              {"exchange_seconds", round.exchange_seconds()},
+                              {"train_seconds", OrNull(round.train_seconds())},
+                              {"exchange_seconds", OrNull(round.exchange_seconds())},
                               {"revisions", round.revisions()}});
   }
   json["evaluations"] = Json::array();
@@ -193,8 +196,8 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   if (status.stopping()) rows.push_back({"stopping", "it ends at the newest version"});
   if (status.rounds_size() > 0) {
     const v1::RoundRecord& last = *status.rounds().rbegin();
-    rows.push_back(
-        {"training loss", absl::StrFormat("%.4f in round %d", last.train_loss(), last.version())});
+    rows.push_back({"training loss", absl::StrCat(FormatMeasured(last.train_loss(), 4),
+                                                  " in round ", last.version())});
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationRecord& last = *status.evaluations().rbegin();

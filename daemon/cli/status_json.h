@@ -4,6 +4,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,12 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer);
 // "pass 1, 34.2 % (spent 12,345; held 900; returned 0)"
 std::string DataText(const v1::DataStatus& data);
 std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers);
+
+// A figure that may be unknown.
+template <typename T>
+nlohmann::ordered_json OrNull(const std::optional<T>& value) {
+  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
+}
 
 // One object or list, indented, whatever bytes its strings hold.
 std::string JsonText(const nlohmann::ordered_json& json);

@@ -14,6 +14,7 @@ void AddLogReplayVerb(CommandLine& command_line);
 void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, save
 void AddGenerateVerb(CommandLine& command_line);
 void AddConfigVerbs(CommandLine& command_line);  // config validate
-void AddBenchVerbs(CommandLine& command_line);   // bench codec, bench churn
+void AddPlanVerb(CommandLine& command_line);
+void AddBenchVerbs(CommandLine& command_line);  // bench codec, bench churn
 
 }  // namespace atolld

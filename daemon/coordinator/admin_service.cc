@@ -41,6 +41,7 @@ struct AdminService::AdminCall {
   std::string method;
   std::unique_ptr<Call> call;
   bool watching = false;
+  bool ending = false;  // of its watch, by EndWatches
   bool finished = false;
   bool scheduled = false;
   absl::Duration interval = kDefaultInterval;
@@ -88,7 +89,10 @@ AdminService::AdminCall* AdminService::Find(uint64_t id) {
   return it == calls_.end() ? nullptr : it->second.get();
 }
 
-void AdminService::Remove(uint64_t id) { calls_.erase(id); }
+void AdminService::Remove(uint64_t id) {
+  calls_.erase(id);
+  TellWhenWatchesHaveEnded();
+}
 
 void AdminService::OnRequest(uint64_t id, const Frame& frame) {
   AdminCall* call = Find(id);
@@ -233,6 +237,26 @@ void AdminService::Changed() {
   for (const auto& [id, call] : calls_) {
     if (call->watching && !call->scheduled) Schedule(id);
   }
+}
+
+void AdminService::EndWatches(absl::Duration patience, Task done) {
+  for (const auto& [id, call] : calls_) {
+    if (!call->watching) continue;
+    SendStatus(*call);
+    call->ending = true;
+    call->Finish(absl::OkStatus());
+  }
+  watches_ended_ = std::move(done);
+  env_.executor.RunAfter(patience, guard_.Wrap([this] {
+    if (watches_ended_) std::exchange(watches_ended_, nullptr)();
+  }));
+  env_.executor.Post(guard_.Wrap([this] { TellWhenWatchesHaveEnded(); }));
+}
+
+void AdminService::TellWhenWatchesHaveEnded() {
+  const bool ending = std::any_of(calls_.begin(), calls_.end(),
+                                  [](const auto& entry) { return entry.second->ending; });
+  if (!ending && watches_ended_) std::exchange(watches_ended_, nullptr)();
 }
 
 void AdminService::Schedule(uint64_t id) {

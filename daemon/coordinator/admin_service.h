@@ -45,6 +45,10 @@ class AdminService {
   void AddEvent(const std::string& line);
   void Changed();  // something that a watcher would show
 
+  // Gives every watcher what is new and ends its call with OK. `done` runs, once, when the last has
+  // it, at the latest after `patience`: a watcher that does not read holds nobody up.
+  void EndWatches(absl::Duration patience, Task done);
+
  private:
   struct AdminCall;
 
@@ -58,6 +62,7 @@ class AdminService {
   void Schedule(uint64_t id);
   void SendStatus(AdminCall& call);
   void Remove(uint64_t id);
+  void TellWhenWatchesHaveEnded();
   AdminCall* Find(uint64_t id);
 
   Env env_;
@@ -66,6 +71,7 @@ class AdminService {
   std::map<uint64_t, std::unique_ptr<AdminCall>> calls_;
   std::deque<std::string> events_;  // the newest
   uint64_t first_event_ = 0;        // number of events_.front()
+  Task watches_ended_;              // empty: nobody waits for it
   CallbackGuard guard_;
 };
 

@@ -50,6 +50,7 @@ struct Coordinator::State {
   absl::Time Now() const;  // for the run's decisions
   void Deliver(const RunOutput& output);
   void Probe(const RunOutput::Probe& probe);
+  void End();
   void Tick();
   void Beat();
   void ArmWake();
@@ -76,6 +77,7 @@ struct Coordinator::State {
   absl::Time wake_at = absl::InfiniteFuture();
   Task on_sealed;
   bool over = false;
+  bool ending = false;
   std::unique_ptr<Listener> listener;
   CallbackGuard guard;
 };
@@ -201,9 +203,15 @@ void Coordinator::State::Deliver(const RunOutput& output) {
   for (const RunOutput::Probe& probe : output.probes) Probe(probe);
   if (output.finished) {
     over = true;
-    if (on_sealed) env.executor.Post(on_sealed);
+    End();
   }
   admin->Changed();
+}
+
+// Whoever ends the process on hearing it would otherwise take the news from those who watch.
+void Coordinator::State::End() {
+  if (!over || !on_sealed || std::exchange(ending, true)) return;
+  admin->EndWatches(config.membership.failure_timeout, on_sealed);
 }
 
 void Coordinator::State::Probe(const RunOutput::Probe& probe) {
@@ -315,7 +323,7 @@ std::string Coordinator::run_id() const {
 void Coordinator::OnSealed(Task task) {
   if (!state_) return;
   state_->on_sealed = std::move(task);
-  if (state_->over) state_->env.executor.Post(state_->on_sealed);
+  state_->End();
 }
 
 void Coordinator::Stop() { state_.reset(); }

@@ -31,8 +31,9 @@ class Coordinator {
   std::string address() const;  // where it listens, with the port that the system chose
   std::string run_id() const;   // after Start
 
-  // Calls `task` once the seal is durable and every live peer has left, or failure_timeout has
-  // passed.
+  // Calls `task` once the seal is durable, no live peer lacks the last state, and all have left or
+  // failure_timeout has passed; and then everybody who watches has been told, or failure_timeout
+  // has passed again.
   void OnSealed(Task task);
 
   // Stops listening and breaks all calls. Peers train on and come back.

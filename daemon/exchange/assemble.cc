@@ -66,16 +66,6 @@ ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>&
   for (const ChunkMean& mean : means) chunks.push_back(mean.encoded);
   outcome.payload = JoinPayload(chunks);
   outcome.payload_digest = TreeDigest(outcome.payload.span());
-  // The chunks' bytes lie together at the payload's end, in grid order: a shard is one run of them.
-  size_t total = 0;
-  for (const SharedBytes& chunk : chunks) total += chunk.size();
-  size_t offset = outcome.payload.size() - total;
-  for (const ExchangePlan::Shard& shard : plan.shards()) {
-    size_t bytes = 0;
-    for (uint32_t i = 0; i < shard.chunks; ++i) bytes += chunks[shard.first_chunk + i].size();
-    outcome.shard_digests.push_back(TreeDigest(outcome.payload.Part(offset, bytes).span()));
-    offset += bytes;
-  }
   return outcome;
 }
 

@@ -1,9 +1,11 @@
 #include "daemon/exchange/chunk_work.h"
 
+#include <memory>
 #include <utility>
 
 #include "absl/types/span.h"
 #include "compression/zstd_frame.h"
+#include "daemon/replica/digest.h"
 #include "daemon/status_macros.h"
 #include "membership/bitmap.h"
 #include "optimizer/weighted_mean.h"
@@ -51,13 +53,34 @@ absl::StatusOr<SharedBytes> ChunkForm::FromWire(const SharedBytes& wire, size_t 
 
 absl::StatusOr<SharedBytes> ChunkForm::Verified(const SharedBytes& wire, size_t elements) const {
   ASSIGN_OR_RETURN(SharedBytes encoded, FromWire(wire, elements));
-  std::vector<float> values(elements);
-  RETURN_IF_ERROR(codec->Decode(encoded.span(), absl::MakeSpan(values)));
+  const std::unique_ptr<float[]> values(new float[elements]);  // not zeroed
+  RETURN_IF_ERROR(codec->Decode(encoded.span(), absl::MakeSpan(values.get(), elements)));
   return encoded;
 }
 
-absl::Status Reduce(const ChunkForm& form, size_t elements, const std::vector<float>& weights,
-                    const std::vector<Piece>& pieces, Reduced* reduced) {
+uint64_t PeerPart(absl::string_view peer) {
+  const Digest digest =
+      Sha256(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(peer.data()), peer.size()));
+  uint64_t part = 0;
+  for (size_t i = 0; i < sizeof(part); ++i) part |= static_cast<uint64_t>(digest[i]) << (8 * i);
+  return part;
+}
+
+Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
+                      const std::string& contributors) {
+  if (!form.stochastic) return Rounding();
+  uint64_t part = 0;
+  if (place.partial) {
+    size_t lowest = 0;
+    while (lowest + 1 < place.parts.size() && !BitAt(contributors, lowest)) ++lowest;
+    part = ~place.parts[lowest];
+  }
+  return {true, ChunkKey(RoundingKey(form.seed, place.version, part), place.chunk)};
+}
+
+absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elements,
+                    const std::vector<float>& weights, const std::vector<Piece>& pieces,
+                    Reduced* reduced) {
   std::vector<float> sum(elements);
   BeginMean(absl::MakeSpan(sum));
   std::vector<float> used;
@@ -80,10 +103,12 @@ absl::Status Reduce(const ChunkForm& form, size_t elements, const std::vector<fl
   }
   if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
   RETURN_IF_ERROR(FinishMean(used, absl::MakeSpan(sum)));
-  std::vector<uint8_t> out(form.codec->MaxEncodedBytes(elements));
-  ASSIGN_OR_RETURN(const size_t size, form.codec->Encode(sum, absl::MakeSpan(out)));
-  out.resize(size);
-  reduced->encoded = SharedBytes(std::move(out));
+  const Rounding rounding = MeanRounding(form, place, reduced->contributors);
+  FreshBytes out(form.codec->MaxEncodedBytes(elements));
+  ASSIGN_OR_RETURN(const size_t size,
+                   rounding.stochastic ? form.codec->EncodeStochastic(sum, rounding.key, out.span())
+                                       : form.codec->EncodeMean(sum, out.span()));
+  reduced->encoded = std::move(out).Share(size);
   reduced->wire = form.ToWire(reduced->encoded);
   return absl::OkStatus();
 }

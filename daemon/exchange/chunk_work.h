@@ -12,15 +12,20 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "compression/codec.h"
+#include "compression/rounding.h"
 #include "daemon/bytes.h"
 
 namespace atolld {
 
-// How encoded chunks travel.
+// How chunks are encoded, and how they travel.
 struct ChunkForm {
   const Codec* codec;
   bool zstd;
+  bool stochastic = false;  // means are rounded by keys made of `seed`
+  uint64_t seed = 0;
 
   // The most bytes that a chunk of so many values takes on the wire.
   size_t MaxWireBytes(size_t elements) const;
@@ -41,6 +46,23 @@ struct Piece {
   bool on_wire;  // in the form of the wire; the reducer's own are not
 };
 
+// What tells peers' roundings apart: the first 8 bytes, little-endian, of the SHA-256 of the id.
+uint64_t PeerPart(absl::string_view peer);
+
+// Which mean it is: what its rounding depends on.
+struct MeanPlace {
+  uint64_t version;
+  uint32_t chunk;
+  bool partial;                        // a relay's
+  absl::Span<const uint64_t> parts{};  // PeerPart of each contributor, if rounding is stochastic
+};
+
+// How that mean is rounded: by ChunkKey(RoundingKey(seed, version, part), chunk), where part is 0
+// for the mean itself, and ~PeerPart of its lowest contributor for a relay's: a header may number
+// contributors otherwise than the plan did, and names no relay.
+Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
+                      const std::string& contributors);
+
 struct Reduced {
   SharedBytes encoded;
   SharedBytes wire;
@@ -58,7 +80,8 @@ struct Reduced {
 // optimizer/weighted_mean.h; W_p is the contributor's weight, of a partial mean the fp32 sum of its
 // contributors' weights in roster order. The outer Status: no piece was left, or the mean is not
 // finite; `refused` tells of pieces even then.
-absl::Status Reduce(const ChunkForm& form, size_t elements, const std::vector<float>& weights,
-                    const std::vector<Piece>& pieces, Reduced* reduced);
+absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elements,
+                    const std::vector<float>& weights, const std::vector<Piece>& pieces,
+                    Reduced* reduced);
 
 }  // namespace atolld

@@ -7,8 +7,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "atoll/v1/run.pb.h"
 #include "compression/codec.h"
+#include "compression/rounding.h"
 #include "daemon/bytes.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/payload.h"
@@ -23,9 +26,14 @@ struct Contribution {
 // SHA-256 over the SHA-256 of each chunk, in grid order.
 Digest ContributionRoot(absl::Span<const SharedBytes> chunks);
 
-// Encodes `values` by the grid. INVALID_ARGUMENT if a value is not finite. Blocking: run it on the
-// pool.
+// Encodes `values` by the grid; a stochastic rounding's key is that of the whole contribution, each
+// chunk has its ChunkKey. INVALID_ARGUMENT if a value is not finite. Blocking: run it on the pool.
 absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Codec& codec,
+                                                const Rounding& rounding,
                                                 absl::Span<const float> values);
+
+// How a peer rounds the update that it trained on these samples: no two updates share the key.
+Rounding ContributionRounding(const v1::RunSpec& spec, absl::string_view peer,
+                              uint64_t first_sample);
 
 }  // namespace atolld

@@ -13,6 +13,10 @@ constexpr char kMethod[] = "/atolld.v1.Exchange/Exchange";
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 
+// A process that is started again listens well within this; one that still refuses has gone. Of
+// short failure_timeouts a quarter, so that the shard moves long before silence would be noticed.
+constexpr absl::Duration kRestartTime = absl::Milliseconds(500);
+
 // A reducer that answers this will answer it again.
 bool IsRefusal(const absl::Status& status) {
   switch (status.code()) {
@@ -49,6 +53,8 @@ ContributorStream::~ContributorStream() {
 void ContributorStream::Assign(const std::string& address, std::vector<Chunk> chunks) {
   // A fresh Open says what is here; the other end takes a result that was passed over for received.
   if (address != address_ || passed_over_) Drop();
+  if (address != address_) refused_since_ = absl::InfiniteFuture();
+  refusal_told_ = false;  // what was told of the plan before counts no more
   address_ = address;
   chunks_ = std::move(chunks);
   if (address_.empty()) {
@@ -94,16 +100,21 @@ void ContributorStream::Dial() {
   if (!Needed() || address_.empty()) return;
   sent_.clear();
   held_.reset();
+  connected_ = false;
   const uint64_t number = ++calls_;
   meter_.Restart(env_.executor.Now());
   call_ = env_.transport.Dial(address_, kMethod, absl::InfiniteDuration());
   // A call that was let go later than its callbacks must not be heard any more: hence the number.
   Call::Events events;
   events.on_frame = guard_.Wrap([this, number](Frame frame) {
-    if (number == calls_ && call_ != nullptr) OnFrame(std::move(frame));
+    if (number != calls_ || call_ == nullptr) return;
+    connected_ = true;
+    OnFrame(std::move(frame));
   });
   events.on_writable = guard_.Wrap([this, number] {
-    if (number == calls_) Pump();
+    if (number != calls_) return;
+    connected_ = true;
+    Pump();
   });
   events.on_closed = guard_.Wrap([this, number](absl::Status status) {
     if (number == calls_ && call_ != nullptr) OnClosed(std::move(status));
@@ -241,8 +252,26 @@ void ContributorStream::OnClosed(absl::Status status) {
     env_.log.Error(absl::StrCat("reducer ", reducer_,
                                 " refuses this peer's contribution: ", status.message()));
   }
+  if (absl::IsUnavailable(status) && !connected_) {
+    NoteRefusedDial(status);
+  } else {
+    refused_since_ = absl::InfiniteFuture();
+  }
   if (refused && Needed()) Unreachable(std::move(status));
   RedialLater();
+}
+
+void ContributorStream::NoteRefusedDial(const absl::Status& status) {
+  const absl::Time now = env_.executor.Now();
+  refused_since_ = std::min(refused_since_, now);
+  const absl::Duration refused_for = now - refused_since_;
+  if (refusal_told_ || !Needed() ||
+      refused_for < std::min(kRestartTime, settings_.failure_timeout / 4)) {
+    return;
+  }
+  refusal_told_ = true;
+  Unreachable(Annotate(
+      status, absl::StrCat("it cannot be dialled since ", absl::FormatDuration(refused_for))));
 }
 
 void ContributorStream::Drop() {

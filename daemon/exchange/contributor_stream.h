@@ -4,8 +4,9 @@
 //
 // Every new call begins with an Open that says which results are here, then resends the chunks
 // whose results are not: a break costs a repeat, never a hang. At most kMaxUnsentBytes and one
-// chunk wait in the call. Without progress for failure_timeout, or when the reducer refuses, the
-// owner is told, and dialling goes on. Loop thread.
+// chunk wait in the call. Without progress for failure_timeout, when dials are refused for
+// min(500 ms, failure_timeout / 4), or when the reducer refuses, the owner is told, and dialling
+// goes on. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -75,6 +76,7 @@ class ContributorStream {
   void OnFrame(Frame frame);
   void OnResult(v1::ResultChunk result, SharedBytes payload);
   void OnClosed(absl::Status status);
+  void NoteRefusedDial(const absl::Status& status);
   void Drop();  // the call
   void Unreachable(absl::Status why);
   void Tick();
@@ -102,6 +104,9 @@ class ContributorStream {
   absl::Duration backoff_;
   bool redialling_ = false;
   bool refused_before_ = false;
+  bool connected_ = false;  // this call: something was written or has come
+  absl::Time refused_since_ = absl::InfiniteFuture();  // every dial
+  bool refusal_told_ = false;                          // under this plan
   CallbackGuard guard_;
 };
 

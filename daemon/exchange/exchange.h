@@ -57,6 +57,8 @@ struct ExchangeSettings {
   ChunkGrid grid;
   absl::Duration failure_timeout;  // a stream without progress for so long is broken
   ExchangeTraffic* traffic;        // counted into; outlives the exchange
+  bool stochastic = false;         // means are rounded by keys made of `seed`
+  uint64_t seed = 0;               // the run's
 };
 
 // What a peer votes for.
@@ -65,7 +67,6 @@ struct ExchangeOutcome {
   SharedBytes payload;
   Digest payload_digest;
   std::vector<v1::ShardRecord> shards;  // with the exceptions of single chunks
-  std::vector<Digest> shard_digests;    // of the shards' chunks, in the plan's order
 };
 
 struct ExchangeFigures {
@@ -77,9 +78,9 @@ class Exchange {
  public:
   struct Events {
     std::function<void(ExchangeOutcome)> on_complete;  // once a revision; every chunk is here
-    // No progress for failure_timeout, or refused, or its results do not fit: a reducer, a relay or
-    // a holder. Goes on trying; may come again. This peer itself, if it is to hold a shard that it
-    // lacks a mean of.
+    // No progress for failure_timeout, dials refused for a shorter time, or the stream refused, or
+    // its results do not fit: a reducer, a relay or a holder. Goes on trying; may come again. This
+    // peer itself, if it is to hold a shard that it lacks a mean of.
     std::function<void(std::string reducer, absl::Status why)> on_reducer_unreachable;
     // At most once: a plan that cannot be carried out, a chunk that nobody contributed to, a mean
     // that is not finite.

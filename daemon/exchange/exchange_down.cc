@@ -197,7 +197,11 @@ absl::StatusOr<ReducerStream::Owner::Fate> Exchange::State::OnContribution(
 void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
   if (ready.empty()) return;
   auto weights = std::make_shared<std::vector<float>>();
-  for (const auto& contributor : plan.contributors()) weights->push_back(contributor.weight);
+  auto parts = std::make_shared<std::vector<uint64_t>>();
+  for (const auto& contributor : plan.contributors()) {
+    weights->push_back(contributor.weight);
+    if (settings.stochastic) parts->push_back(PeerPart(contributor.peer));
+  }
   struct Job {
     Reducer::Work work;
     absl::Status status;
@@ -208,8 +212,9 @@ void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
     job->work = std::move(work);
     const uint32_t elements = settings.grid.Elements(job->work.chunk);
     env.executor.Offload(
-        [job, weights, elements, form = form] {
-          job->status = Reduce(form, elements, *weights, job->work.pieces, &job->reduced);
+        [job, weights, parts, elements, form = form, version = plan.version()] {
+          const MeanPlace place = {version, job->work.chunk, job->work.partial, *parts};
+          job->status = Reduce(form, place, elements, *weights, job->work.pieces, &job->reduced);
           job->work.pieces.clear();
         },
         guard.Wrap([this, job] { OnReduced(job->work, job->status, std::move(job->reduced)); }));

@@ -10,7 +10,7 @@ Exchange::State::State(Env environment, const ExchangeSettings& given,
                        std::shared_ptr<const Contribution> contributes, Events told)
     : env(environment),
       settings(given),
-      form{given.codec, given.zstd},
+      form{given.codec, given.zstd, given.stochastic, given.seed},
       contribution(std::move(contributes)),
       events(std::move(told)),
       reducer(given.self),

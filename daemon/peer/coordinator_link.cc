@@ -8,9 +8,10 @@
 namespace atolld {
 namespace {
 
-// A coordinator on its way up is met soon; one that is away for a day is not hammered.
+// A coordinator on its way up is met soon; one that is away for a day is neither hammered nor
+// forgotten by the log.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
-constexpr absl::Duration kLongestPause = absl::Seconds(5);
+constexpr int kDialsBetweenLines = 12;  // a minute, at the longest pause
 
 // Between two beats, however close the end of the coordinator's time is.
 constexpr absl::Duration kShortestBeat = absl::Milliseconds(10);
@@ -93,10 +94,10 @@ void CoordinatorLink::OnClosed(const absl::Status& status) {
   }
   if (was_up) {
     env_.log.Warning(absl::StrCat("lost the coordinator at ", address_, " (", status.message(),
-                                  "); training goes on, dialling again"));
-  } else if (failed_dials_ == 0) {
+                                  "); dialling again. ", events_.waits_for()));
+  } else if (failed_dials_ % kDialsBetweenLines == 0) {
     env_.log.Info(absl::StrCat("no coordinator at ", address_, " yet; dialling again (",
-                               status.message(), ")"));
+                               status.message(), "). ", events_.waits_for()));
   }
   ScheduleRedial();
   if (was_up) events_.on_down();

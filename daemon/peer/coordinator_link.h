@@ -24,12 +24,19 @@ class CoordinatorLink {
     std::function<void(const v1::CoordinatorMessage&)> on_message;
     std::function<void()> on_down;                 // a Session that had its Welcome broke
     std::function<void(absl::Status)> on_refused;  // the coordinator will not have this peer: final
+    // What this peer waits for while there is no coordinator, in words.
+    std::function<std::string()> waits_for;
   };
+
+  // Between two dials, at most: a coordinator that is back has heard of all that live so much
+  // later.
+  static constexpr absl::Duration kLongestPause = absl::Seconds(5);
 
   CoordinatorLink(Env env, std::string address, absl::Duration failure_timeout, Events events);
   ~CoordinatorLink();
 
   void Start();
+  bool up() const { return welcomed_; }
   void Send(const v1::PeerMessage& message);
   void SendProgress();  // beside the heartbeats, where the figures should be exact
 

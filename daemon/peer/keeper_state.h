@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -16,6 +18,13 @@
 
 namespace atolld {
 
+// Nobody gives what is missing: all that could be asked have failed, or nobody could be asked.
+// Something that comes ends it.
+struct FetchFailure {
+  absl::Time since;  // the first attempt that failed
+  std::string why;   // the last
+};
+
 struct KeeperSync {
   uint64_t newest = 0;  // newest version known to be committed
   // Committed headers to come: the coordinator's, and those that lead back from them.
@@ -24,6 +33,8 @@ struct KeeperSync {
   std::vector<FetchDonor> donors;
   absl::Duration failure_timeout = absl::Seconds(10);
   int lacking = 0;  // times in a row that all donors lacked the next entry
+  std::optional<FetchFailure> failing;
+  uint64_t snapshot_bytes = 0;  // most that was here of one that is being fetched
   bool retry_pending = false;
   Task deferred;  // a fetched entry's commit, while commits are held
   std::unique_ptr<ChainFetch> chain;
@@ -31,10 +42,10 @@ struct KeeperSync {
   std::unique_ptr<SnapshotFetch> snapshot;
 };
 
-// A replica that drifted: what its state should have been, and how far the repair is.
+// A replica that drifted, or may have: what its state should have been, and how far the repair is.
 struct KeeperRepair {
   uint64_t version;
-  Digest expected;
+  std::optional<Digest> expected;  // not known: what the own disk leads to is believed
   bool ask_others = false;
   int fetches = 0;               // snapshots that were fetched for it
   uint64_t fetched_version = 0;  // of the last of them

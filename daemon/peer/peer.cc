@@ -58,10 +58,15 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
                   return runner_.progress();
                 },
                 [this](const v1::CoordinatorMessage& message) { OnMessage(message); },
-                [this] { runner_.OnSessionDown(); },
+                [this] {
+                  coordinator_lost_ = env_.executor.Now();
+                  runner_.OnSessionDown();
+                },
                 [this](absl::Status status) {
                   Finish(Annotate(status, "the coordinator refuses this peer"), "");
-                }}) {}
+                },
+                [this] { return WaitsFor(); }}),
+      refusals_(env.executor) {}
 
 Peer::~Peer() = default;
 
@@ -75,22 +80,36 @@ absl::Status Peer::Start() {
     StartDonor(run_id);
     runner_.LoadResidual(config_.peer.dir);
   }
-  ASSIGN_OR_RETURN(
-      listener_,
-      env_.transport.Listen(config_.peer.listen, guard_.Wrap([this](const std::string& method,
-                                                                    std::unique_ptr<Call> call) {
-        if (method == "/atolld.v1.Exchange/Exchange")
-          return runner_.AcceptExchange(std::move(call));
-        if (absl::StartsWith(method, "/atolld.v1.Replica/") && donor_ != nullptr) {
-          return donor_->Accept(method, std::move(call));
-        }
-        call->Start({});
-        call->Finish(absl::UnimplementedError(absl::StrCat(method, " is not served here")));
-      })));
-  env_.log.Info(absl::StrCat("peer ", config_.peer.id, " listens on ", address(), "; coordinator ",
-                             config_.coordinator.address));
+  if (config_.peer.advertise != kDialsOutOnly) RETURN_IF_ERROR(Listen());
+  env_.log.Info(absl::StrCat("peer ", config_.peer.id,
+                             listener_ == nullptr ? std::string(" dials out only")
+                                                  : absl::StrCat(" listens on ", address()),
+                             "; coordinator ", config_.coordinator.address));
   link_.Start();
   return absl::OkStatus();
+}
+
+absl::Status Peer::Listen() {
+  ASSIGN_OR_RETURN(listener_, env_.transport.Listen(config_.peer.listen,
+                                                    guard_.Wrap([this](const std::string& method,
+                                                                       std::unique_ptr<Call> call) {
+                                                      Accept(method, std::move(call));
+                                                    })));
+  return absl::OkStatus();
+}
+
+void Peer::Accept(const std::string& method, std::unique_ptr<Call> call) {
+  const bool follows = spec_.has_value();  // a run: before its first Welcome there is no exchange
+  if (method == "/atolld.v1.Exchange/Exchange" && follows) {
+    return runner_.AcceptExchange(std::move(call));
+  }
+  if (absl::StartsWith(method, "/atolld.v1.Replica/") && donor_ != nullptr) {
+    return donor_->Accept(method, std::move(call));
+  }
+  refusals_.Refuse(std::move(call),
+                   method == "/atolld.v1.Exchange/Exchange"
+                       ? absl::UnavailableError("this peer follows no run yet")
+                       : absl::UnimplementedError(absl::StrCat(method, " is not served here")));
 }
 
 std::string Peer::address() const { return listener_ == nullptr ? "" : listener_->address(); }
@@ -98,7 +117,8 @@ std::string Peer::address() const { return listener_ == nullptr ? "" : listener_
 v1::Hello Peer::Hello() const {
   v1::Hello hello;
   hello.set_peer(config_.peer.id);
-  hello.set_address(config_.peer.advertise.empty() ? address() : config_.peer.advertise);
+  const bool dialled = listener_ != nullptr && !config_.peer.advertise.empty();
+  hello.set_address(dialled ? config_.peer.advertise : address());  // "": it dials out only
   hello.set_numerics(kNumerics);
   hello.set_pid(pid_);
   hello.set_instance(instance_);
@@ -153,6 +173,8 @@ void Peer::OnMessage(const v1::CoordinatorMessage& message) {
       return OnDrain(message.drain().reason());
     case v1::CoordinatorMessage::kSendHeaders:
       return OnSendHeaders(message.send_headers());
+    case v1::CoordinatorMessage::kCheckState:
+      return OnCheckState(message.check_state());
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
       return;
@@ -190,6 +212,7 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
   runner_.Follow(welcome.spec(), welcome.epoch(), failure_timeout_);
   if (first) runner_.KeepResidualIn(config_.peer.dir);
   if (donor_ == nullptr) StartDonor(spec_->run_id());
+  newest_header_ = welcome.header();
   if (welcome.has_header()) keeper_.Announce(welcome.header());
   if (welcome.has_genesis()) keeper_.Follow(welcome.genesis(), welcome.version());
   genesis_recorded_ = welcome.has_genesis();
@@ -232,6 +255,7 @@ void Peer::OnRoster(const v1::Roster& roster) {
     donors.push_back({member->address(), std::nullopt});
     if (member->has_offer()) donors.back().offer = member->offer();
   }
+  roster_told_ = seal_.has_value();
   keeper_.SetDonors(std::move(donors), failure_timeout_);
   CheckFarewell();
 }
@@ -285,64 +309,6 @@ void Peer::OnDigest(uint64_t version, const Digest& state) {
     runner_.OnDigest();
   }
   CheckSealed();
-}
-
-// -----------------------------------------------------------------------------------------------
-// The end
-
-void Peer::OnSealed(const v1::Seal& seal) {
-  seal_ = seal;
-  CheckSealed();
-}
-
-void Peer::CheckSealed() {
-  if (!seal_ || sealing_ || finishing_ || !keeper_.has_state()) return;
-  if (keeper_.version() != seal_->version()) return;
-  const std::optional<Digest> state = keeper_.StateDigestOf(seal_->version());
-  if (!state) return;
-  if (ToBytes(*state) != seal_->state_digest()) {
-    return MendSealed(*state);
-  }
-  sealing_ = true;
-  keeper_.Seal(*seal_, [this, digest = ToHex(*state)](absl::Status status) {
-    if (!status.ok()) return Finish(status, std::string(status.message()));
-    seal_written_ = true;
-    env_.log.Info(absl::StrCat("run ", seal_->run_id(), " is sealed at version ", seal_->version(),
-                               ", state ", digest));
-    // Others may still need the last entries from here.
-    env_.executor.RunAfter(failure_timeout_, guard_.Wrap([this] {
-      waited_for_others_ = true;
-      CheckFarewell();
-    }));
-    CheckFarewell();
-  });
-}
-
-// The seal names another state than this replica's: the last chance to repair it, while others may
-// still be there to fetch from.
-void Peer::MendSealed(const Digest& state) {
-  const absl::StatusOr<Digest> expected = DigestFromBytes(seal_->state_digest());
-  if (!expected.ok()) return;
-  if (!mending_seal_) {
-    env_.executor.RunAfter(2 * failure_timeout_, guard_.Wrap([this, state] {
-      if (sealing_) return;
-      const absl::Status differs = absl::DataLossError(
-          absl::StrCat("the run is sealed at version ", seal_->version(),
-                       " with another state than this replica's ", ToHex(state)));
-      Finish(differs, std::string(differs.message()));
-    }));
-  }
-  mending_seal_ = true;
-  keeper_.Require(*expected);
-}
-
-void Peer::CheckFarewell() {
-  if (!seal_written_ || finishing_) return;
-  for (const v1::Member& member : roster_.members()) {
-    const bool here = member.state() == "live" || member.state() == "joining";
-    if (here && member.version() < seal_->version() && !waited_for_others_) return;
-  }
-  Finish(absl::OkStatus(), "the run is sealed");
 }
 
 void Peer::Drain() {

@@ -18,6 +18,7 @@
 #include "atoll/v1/worker.pb.h"
 #include "daemon/config.h"
 #include "daemon/env.h"
+#include "daemon/exchange/started_call.h"
 #include "daemon/peer/coordinator_link.h"
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/round_runner.h"
@@ -41,17 +42,19 @@ class Peer {
   // Ends after the round under way, or after failure_timeout.
   void Drain();
 
-  std::string address() const;  // listened on
+  std::string address() const;  // listened on; empty: nowhere, it dials out only
 
  private:
+  absl::Status Listen();
+  void Accept(const std::string& method, std::unique_ptr<Call> call);
   v1::Hello Hello() const;
   void OnMessage(const v1::CoordinatorMessage& message);
   void OnWelcome(const v1::Welcome& welcome);
   absl::Status CheckRun(const v1::RunSpec& spec) const;
   void OnRoster(const v1::Roster& roster);
-  void OnSealed(const v1::Seal& seal);
   void OnDrain(const std::string& reason);
   void OnSendHeaders(const v1::SendHeaders& asked);
+  void OnCheckState(const v1::CheckState& asked);
   void OnWorkerConfigured(const v1::WorkerConfigured& configured);
   void OnWorkerMessage(const v1::WorkerMessage& message);
   void OnWorkerLost(const absl::Status& why);
@@ -64,10 +67,16 @@ class Peer {
   void SendStateReport(uint64_t version, const Digest& state, const Digest* expected);
   void StartDonor(const std::string& run_id);
   void OnBusy(bool busy);
+  void Finish(const absl::Status& status, const std::string& farewell);
+
+  // peer_end.cc: after the seal
+  void OnSealed(const v1::Seal& seal);
+  void WatchEnd();
   void CheckSealed();
   void MendSealed(const Digest& state);
   void CheckFarewell();
-  void Finish(const absl::Status& status, const std::string& farewell);
+  void CheckStranded();
+  std::string WaitsFor() const;  // while there is no coordinator
 
   const Env env_;
   const Config config_;
@@ -83,14 +92,19 @@ class Peer {
   CoordinatorLink link_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Donor> donor_;
+  Refusals refusals_;
   std::optional<v1::RunSpec> spec_;
   std::optional<v1::WorkerConfigured> worker_;
   v1::Roster roster_;
+  v1::EntryHeader newest_header_;  // of the last Welcome
   std::optional<v1::Seal> seal_;
+  absl::Time sealed_told_;     // in this Session
+  bool roster_told_ = false;   // after it: who is waited for is known
   bool sealing_ = false;       // the seal is on its way to the disk, or there
   bool seal_written_ = false;  // it is durable
   bool mending_seal_ = false;
-  bool waited_for_others_ = false;
+  std::string told_awaited_;  // in the log
+  absl::Time coordinator_lost_ = absl::InfinitePast();
   bool making_initial_state_ = false;
   bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome
   uint64_t epoch_ = 0;             // of the last Welcome

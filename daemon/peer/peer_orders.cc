@@ -1,4 +1,5 @@
-// What the coordinator asks of this peer beside the round: to leave, and to tell the history.
+// What the coordinator asks of this peer beside the round: to leave, to tell the history, to look
+// at its state again.
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -34,6 +35,13 @@ void Peer::OnSendHeaders(const v1::SendHeaders& asked) {
         }
         link_.Send(*answer);
       }));
+}
+
+void Peer::OnCheckState(const v1::CheckState& asked) {
+  if (asked.version() != keeper_.version()) return;
+  const absl::StatusOr<Digest> most = DigestFromBytes(asked.state_digest());
+  if (most.ok()) return keeper_.Require(*most);
+  keeper_.Audit();
 }
 
 }  // namespace atolld

@@ -18,6 +18,11 @@ constexpr absl::Duration kFetchPause = absl::Milliseconds(500);
 // State digests kept for votes and reports: a vote names the version before the newest at most.
 constexpr size_t kDigestsKept = 8;
 
+void TellSaved(Log& log, const absl::Status& saved) {
+  log.Warning(absl::StrCat("what lies on this disk is spoiled; the state in memory was ",
+                           saved.ok() ? "saved" : "not saved: ", saved.message()));
+}
+
 }  // namespace
 
 ReplicaKeeper::ReplicaKeeper(Env env, std::string dir, const RetentionPolicy& retention,
@@ -68,6 +73,7 @@ void ReplicaKeeper::Adopt() {
   grid_ = replica_->grid();
   version_ = replica_->version();
   header_digest_ = replica_->header_digest();
+  sync_.failing.reset();
   sync_.newest = std::max(sync_.newest, version_);
   sync_.announced.erase(sync_.announced.begin(), sync_.announced.upper_bound(version_));
   sync_.payload_bytes.erase(sync_.payload_bytes.begin(), sync_.payload_bytes.upper_bound(version_));
@@ -179,7 +185,13 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
       }));
 }
 
-void ReplicaKeeper::RetryLater() {
+void ReplicaKeeper::NoteFailing(const std::string& why) {
+  if (!sync_.failing) sync_.failing = FetchFailure{env_.executor.Now(), ""};
+  sync_.failing->why = why;
+}
+
+void ReplicaKeeper::RetryLater(const absl::Status& why) {
+  NoteFailing(std::string(why.message()));
   if (std::exchange(sync_.retry_pending, true)) return;
   env_.executor.RunAfter(kFetchPause, guard_.Wrap([this] {
     sync_.retry_pending = false;
@@ -231,22 +243,30 @@ void ReplicaKeeper::Retain() {
 // A pass of retention is over, or `save`: the disk can make no snapshot any more, so the state in
 // memory is written out. The newest snapshot and the oldest entry may be others now.
 void ReplicaKeeper::AfterPass(bool save, uint64_t header_allowance) {
+  struct Result {
+    absl::Status status;
+    bool saved = false;
+  };
   retaining_ = true;
-  auto done = std::make_shared<absl::Status>();
+  auto done = std::make_shared<Result>();
   queue_.Run(
-      [this, done, save, header_allowance] {
+      [this, done, save, doubted = save_, header_allowance] {
         if (replica_ == nullptr) return;
-        *done = save ? replica_->SaveState() : replica_->CompactLog(header_allowance);
+        // A seal confirms the state as the next header does.
+        done->saved = save || (doubted && replica_->seal().has_value());
+        done->status = done->saved ? replica_->SaveState() : replica_->CompactLog(header_allowance);
       },
-      guard_.Wrap([this, done, save] {
-        if (!done->ok()) {
-          env_.log.Warning(absl::StrCat("log: ", done->message()));
-        } else if (save) {
-          env_.log.Warning("the snapshots on this disk are spoiled; the state in memory was saved");
+      guard_.Wrap([this, done] {
+        if (done->saved) {
+          TellSaved(env_.log, done->status);
+        } else if (!done->status.ok()) {
+          env_.log.Warning(absl::StrCat("log: ", done->status.message()));
         }
+        // Headers that cannot be written anew cannot be read by the next start either.
+        if (!done->saved && absl::IsDataLoss(done->status)) save_ = true;
         retaining_ = false;
         if (open_waits_) return OpenFromDisk();
-        if (save) {
+        if (done->saved) {
           ReadOffer();
         } else {
           SetOffer(retention_.offer());
@@ -297,12 +317,19 @@ void ReplicaKeeper::RunExclusive(Task work, Task done) {
 
 void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)> done) {
   auto status = std::make_shared<absl::Status>();
+  auto saved = std::make_shared<absl::Status>();
+  // It confirms the state in memory, and no header will any more.
+  const bool save = !retaining_ && std::exchange(save_, false);
   queue_.Run(
-      [this, status, seal] {
+      [this, status, saved, seal, save] {
         *status = replica_ != nullptr ? replica_->WriteSeal(seal)
                                       : absl::UnavailableError("the replica is being repaired");
+        if (status->ok() && save) *saved = replica_->SaveState();
       },
-      guard_.Wrap([status, done = std::move(done)] { done(*status); }));
+      guard_.Wrap([this, status, saved, save, done = std::move(done)] {
+        if (status->ok() && save) TellSaved(env_.log, *saved);
+        done(*status);
+      }));
 }
 
 void ReplicaKeeper::Broken(const absl::Status& status) {

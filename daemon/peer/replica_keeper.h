@@ -48,13 +48,12 @@ class ReplicaKeeper {
   std::optional<Digest> StateDigestOf(uint64_t version) const;
   bool behind() const { return version_ < sync_.newest; }
   bool syncing() const { return fetching() || repair_.has_value(); }
+  const std::optional<FetchFailure>& failing() const { return sync_.failing; }
   // What others may fetch from here; nothing without a state.
   const std::optional<v1::Offer>& offer() const { return offer_; }
-  // Whether this peer's own exchange is under way: snapshots are then made slowly.
-  void SetBusy(bool busy) { retention_.SetBusy(busy); }
+  void SetBusy(bool busy) { retention_.SetBusy(busy); }  // with the peer's own exchange
 
-  // Memory for a model of so many parameters; made once. FAILED_PRECONDITION if the replica's
-  // number differs.
+  // Memory for so many parameters; made once. FAILED_PRECONDITION if the replica has others.
   absl::Status NeedMemory(uint64_t elements);
   const ParameterMemory* memory() const { return memory_.get(); }
 
@@ -71,8 +70,10 @@ class ReplicaKeeper {
 
   // While held, no commit applies (an evaluation reads theta).
   void HoldCommits(bool hold);
-  // The state of version() must be this one (a seal says so): repairs it if it is not.
+  // The state of version() must be this one (a seal or most votes say so): repairs it if it is not.
   void Require(const Digest& state);
+  // Others hold another state of version(), nobody knows which is right: makes it again from disk.
+  void Audit();
   // Makes `payload` durable as prepared version()+1. `done` tells whether it is.
   void Prepare(SharedBytes payload, std::function<void(absl::Status)> done);
 
@@ -90,7 +91,8 @@ class ReplicaKeeper {
   void ReadOffer();
   void SetOffer(const v1::Offer& offer);
   void AfterPass(bool save, uint64_t header_allowance);
-  void RetryLater();
+  void RetryLater(const absl::Status& why);
+  void NoteFailing(const std::string& why);
   void Broken(const absl::Status& status);
 
   // replica_sync.cc: what is missing comes from others.
@@ -113,6 +115,7 @@ class ReplicaKeeper {
   void OnReopened(absl::StatusOr<std::unique_ptr<Replica>> replica);
   void Opened();
   void OnDrift(const Digest& state, const Digest& expected);
+  void Remake(std::optional<Digest> expected);
   void CheckRepair();
   void AskOthers(const absl::Status& why);
 
@@ -136,13 +139,10 @@ class ReplicaKeeper {
   std::optional<v1::Offer> offer_;
   KeeperSync sync_;
   std::optional<KeeperRepair> repair_;
-  bool opening_ = false;
-  bool open_waits_ = false;                        // for the pass of retention that is under way
+  bool opening_ = false, open_waits_ = false;      // for the pass of retention that is under way
   bool retaining_ = false, retain_again_ = false;  // a pass, or what follows it; and another then
   bool save_ = false;  // once the next header has confirmed the state in memory
-  bool committing_ = false;
-  bool held_ = false;
-  bool broken_ = false;
+  bool committing_ = false, held_ = false, broken_ = false;
   Retention retention_;
   CallbackGuard guard_;
 };

@@ -27,7 +27,8 @@ void ReplicaKeeper::Reopen() {
   if (!memory.ok()) return Broken(memory);
   opening_ = true;
   open_waits_ = retaining_;
-  if (!open_waits_) OpenFromDisk();
+  if (!open_waits_) return OpenFromDisk();
+  retention_.Hurry();
 }
 
 void ReplicaKeeper::OpenFromDisk() {
@@ -91,16 +92,29 @@ void ReplicaKeeper::Require(const Digest& state) {
   if (ours && *ours != state) OnDrift(*ours, state);
 }
 
+// What lies on the disk was checked at every step from a snapshot that the chain confirms; what
+// lies in memory was not.
+void ReplicaKeeper::Audit() {
+  if (!has_state() || committing_ || broken_ || !StateDigestOf(version_)) return;
+  env_.log.Warning(absl::StrCat("version ", version_, ": others hold another state than this ",
+                                "replica; it is made again from the own disk"));
+  Remake(std::nullopt);
+}
+
 void ReplicaKeeper::OnDrift(const Digest& state, const Digest& expected) {
   if (repair_ || broken_) return;
   env_.log.Error(absl::StrCat("version ", version_, ": this replica has drifted: its state has ",
                               "digest ", ToHex(state), ", the history says ", ToHex(expected),
                               "; a fault of memory or disk? Repairing it"));
+  events_.on_drift(version_, state, expected);
+  Remake(expected);
+}
+
+void ReplicaKeeper::Remake(std::optional<Digest> expected) {
   EndFetch();
   save_ = false;  // the disk was right
   state_digests_.erase(version_);
   repair_ = KeeperRepair{version_, expected};
-  events_.on_drift(version_, state, expected);
   Reopen();
 }
 
@@ -110,15 +124,16 @@ void ReplicaKeeper::CheckRepair() {
   auto state = std::make_shared<Digest>();
   queue_.Run([this, state] { *state = replica_->StateDigest(); }, guard_.Wrap([this, state] {
     opening_ = false;
-    if (replica_->version() == repair_->version && *state != repair_->expected) {
+    if (replica_->version() == repair_->version && repair_->expected.value_or(*state) != *state) {
       return AskOthers(absl::DataLossError(
           absl::StrCat("what is on this disk leads to digest ", ToHex(*state))));
     }
     // Any other version was reached from a snapshot that the chain confirms.
-    env_.log.Warning(
-        absl::StrCat("version ", replica_->version(), ": repaired from ",
-                     repair_->fetches == 0 ? "the own snapshot and log" : "the blocks of others",
-                     "; the state has digest ", ToHex(*state)));
+    env_.log.Warning(absl::StrCat(
+        "version ", replica_->version(), repair_->expected ? ": repaired from " : ": as ",
+        repair_->fetches == 0 ? "the own snapshot and log" : "the blocks of others",
+        repair_->expected ? "; the state has digest " : " say, the state has digest ",
+        ToHex(*state)));
     repair_.reset();
     Adopt();
     state_digests_[version_] = *state;

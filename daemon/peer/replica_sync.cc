@@ -15,6 +15,8 @@ namespace {
 // have not said what they offer: one of them may be a moment behind.
 constexpr int kLackingBeforeSnapshot = 4;
 
+constexpr char kNobody[] = "nobody who has more can be asked";
+
 // Headers that are fetched at once: those of a gap beyond it take a snapshot. They are held in
 // memory, some hundred bytes each and more with many contributors.
 constexpr uint64_t kMostHeaders = 16384;
@@ -34,25 +36,27 @@ FetchSource ReplicaKeeper::Source() const {
 
 void ReplicaKeeper::FetchMissing() {
   if (broken_ || held_ || opening_ || committing_ || sync_.retry_pending || fetching()) return;
-  if (sync_.donors.empty() || genesis_.state_digest().empty()) return;
-  if (repair_) {
-    if (repair_->ask_others) FetchSnapshot();
-    return;
-  }
-  if (replica_ == nullptr) return FetchSnapshot();
-  if (version_ >= sync_.newest || sync_.announced.count(version_ + 1) != 0) return;
+  if (genesis_.state_digest().empty()) return;
+  if (repair_ && !repair_->ask_others) return;
+  const bool snapshot = repair_ || replica_ == nullptr;
+  if (!snapshot && (version_ >= sync_.newest || sync_.announced.count(version_ + 1) != 0)) return;
+  if (sync_.donors.empty()) return NoteFailing(kNobody);
+  if (snapshot) return FetchSnapshot();
   const bool entries =
       EntryOffered(sync_.donors, version_ + 1) && sync_.newest - version_ <= kMostHeaders;
   if (!entries || sync_.lacking >= kLackingBeforeSnapshot) {
     if (SnapshotOffered(sync_.donors, version_ + 1, sync_.newest)) return FetchSnapshot();
-    if (!entries) return RetryLater();
+    if (!entries) {
+      return RetryLater(absl::NotFoundError(
+          absl::StrCat("nobody offers entry ", version_ + 1, " or a snapshot after it")));
+    }
   }
   FetchChain(version_ + 1, [this](const absl::Status& status) {
     if (status.ok()) return FetchGap();
     // Donors may be a moment behind; only entries that stay away are gone for good.
     sync_.lacking = absl::IsNotFound(status) ? sync_.lacking + 1 : 0;
     env_.log.Info(absl::StrCat(status.message(), "; asking again"));
-    RetryLater();
+    RetryLater(status);
   });
 }
 
@@ -88,7 +92,8 @@ void ReplicaKeeper::FetchChain(uint64_t first, std::function<void(absl::Status)>
 
 // Every header up to the newest is known; the payloads are not here.
 void ReplicaKeeper::FetchGap() {
-  if (broken_ || fetching() || repair_ || sync_.donors.empty()) return;
+  if (broken_ || fetching() || repair_) return;
+  if (sync_.donors.empty()) return NoteFailing(kNobody);
   std::vector<v1::EntryHeader> headers;
   for (auto it = sync_.announced.find(version_ + 1); it != sync_.announced.end(); ++it) {
     if (it->first != version_ + 1 + headers.size()) break;
@@ -130,6 +135,7 @@ void ReplicaKeeper::FetchEntries(std::vector<v1::EntryHeader> headers) {
                              FormatBytes(bytes), ", from ", sync_.donors.size(), " peers"));
   EntryFetch::Events events;
   events.on_entry = guard_.Wrap([this](Entry entry, Task next) {
+    sync_.failing.reset();
     if (entry.header.version() != version_ + 1) return next();
     Task commit = [this, entry, next] { CommitNext(entry.header, entry.payload, next); };
     if (!held_) return commit();
@@ -147,7 +153,7 @@ void ReplicaKeeper::FetchEntries(std::vector<v1::EntryHeader> headers) {
     }
     sync_.lacking = absl::IsNotFound(status) ? sync_.lacking + 1 : 0;
     env_.log.Warning(absl::StrCat("entries: ", status.message(), "; asking again"));
-    RetryLater();
+    RetryLater(status);
   });
   sync_.entries =
       std::make_unique<EntryFetch>(env_, Source(), std::move(headers), std::move(events));
@@ -165,12 +171,17 @@ void ReplicaKeeper::FetchSnapshot() {
       guard_.Wrap([this](const v1::SnapshotInfo& info, std::function<void(absl::Status)> verdict) {
         Confirm(info, std::move(verdict));
       });
+  events.on_progress = guard_.Wrap([this](uint64_t bytes, uint64_t) {
+    if (bytes <= sync_.snapshot_bytes) return;  // it was here already, from an earlier fetch
+    sync_.snapshot_bytes = bytes;
+    sync_.failing.reset();
+  });
   events.on_done = guard_.Wrap([this](absl::StatusOr<FetchedSnapshot> fetched) {
     sync_.snapshot.reset();
     sync_.chain.reset();
     if (!fetched.ok()) {
       env_.log.Warning(absl::StrCat(fetched.status().message(), "; asking again"));
-      return RetryLater();
+      return RetryLater(fetched.status());
     }
     env_.log.Info(absl::StrCat("fetched the snapshot of version ", fetched->version, " from ",
                                fetched->donors, " peers: ", FormatBytes(fetched->received_bytes),
@@ -182,6 +193,8 @@ void ReplicaKeeper::FetchSnapshot() {
       repair_->ask_others = false;
     }
     sync_.lacking = 0;
+    sync_.snapshot_bytes = 0;
+    sync_.failing.reset();
     Reopen();
   });
   sync_.snapshot = std::make_unique<SnapshotFetch>(env_, Source(), dir_, genesis_,
@@ -232,8 +245,8 @@ absl::Status ReplicaKeeper::CompareState(const v1::SnapshotInfo& info) const {
   if (replica_ != nullptr && info.version() == version_ && header != ToBytes(header_digest_)) {
     return forged;
   }
-  if (repair_ && info.version() == repair_->version &&
-      info.state_digest() != ToBytes(repair_->expected)) {
+  if (repair_ && repair_->expected && info.version() == repair_->version &&
+      info.state_digest() != ToBytes(*repair_->expected)) {
     return forged;
   }
   return absl::OkStatus();

@@ -1,6 +1,7 @@
 #include "daemon/peer/residual.h"
 
 #include <cstdint>
+#include <cstring>
 #include <string>
 
 #include "compression/error_feedback.h"
@@ -14,6 +15,14 @@ bool Bit(const std::string& bitmap, int position) {
 }
 
 }  // namespace
+
+float FeedbackDecay(const v1::RunSpec& spec) {
+  const uint32_t bits = spec.exchange().feedback_decay_bits();
+  if (bits == 0) return 1.0f;
+  float decay;
+  std::memcpy(&decay, &bits, sizeof(decay));
+  return decay;
+}
 
 absl::Status SubtractIncluded(const v1::EntryHeader& header, int position, const ChunkGrid& grid,
                               const Codec& codec, const Contribution& contribution,

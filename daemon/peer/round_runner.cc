@@ -121,19 +121,22 @@ void RoundRunner::Encode(const v1::Boundary& boundary) {
   auto status = std::make_shared<absl::Status>();
   const uint64_t id = training_id_;
   const bool feedback = spec_.exchange().error_feedback();
+  const uint64_t first_sample =
+      assigned_->samples().empty() ? boundary.version() : assigned_->samples(0).first();
+  const Rounding rounding = ContributionRounding(spec_, self_, first_sample);
   keeper_.RunExclusive(
-      [update, status, feedback, residual = residual_, codec = codec_, grid = keeper_.grid(),
-       memory = keeper_.memory()] {
+      [update, status, feedback, rounding, residual = residual_, codec = codec_,
+       decay = FeedbackDecay(spec_), grid = keeper_.grid(), memory = keeper_.memory()] {
         absl::Span<const float> values = memory->update();
         if (feedback) {
           update->values.assign(values.begin(), values.end());
           if (residual != nullptr) {
-            *status = AddResidual(1, *residual, absl::MakeSpan(update->values));
+            *status = AddResidual(decay, *residual, absl::MakeSpan(update->values));
             if (!status->ok()) return;
           }
           values = update->values;
         }
-        absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec, values);
+        absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec, rounding, values);
         *status = encoded.status();
         if (encoded.ok()) {
           update->contribution = std::make_shared<const Contribution>(*std::move(encoded));
@@ -277,6 +280,8 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
   settings.grid = keeper_.grid();
   settings.failure_timeout = failure_timeout_;
   settings.traffic = &traffic_;
+  settings.stochastic = spec_.exchange().stochastic_rounding();
+  settings.seed = spec_.seed();
   Exchange::Events events;
   events.on_complete =
       guard_.Wrap([this](ExchangeOutcome outcome) { OnOutcome(std::move(outcome)); });
@@ -307,14 +312,13 @@ void RoundRunner::OnOutcome(ExchangeOutcome outcome) {
   if (exchange_ == nullptr || outcome.revision != revision_) return;
   const uint64_t version = exchange_->version();
   const std::optional<Digest> state = keeper_.StateDigestOf(version - 1);
-  CHECK(state.has_value());  // Ready was sent with it
+  if (!state) return;  // it is being repaired: this attempt goes on without its vote
   v1::Vote vote;
   vote.set_version(version);
   vote.set_epoch(exchange_->epoch());
   vote.set_revision(outcome.revision);
   vote.set_payload_digest(ToBytes(outcome.payload_digest));
   for (const v1::ShardRecord& shard : outcome.shards) *vote.add_shards() = shard;
-  for (const Digest& digest : outcome.shard_digests) vote.add_shard_digests(ToBytes(digest));
   vote.set_state_digest(ToBytes(*state));
   vote.set_exchange_seconds(absl::ToDoubleSeconds(env_.executor.Now() - exchange_began_));
   if (Planted(PlantedBug::kVoteBeforeFsync)) {

@@ -293,7 +293,16 @@ absl::Status CheckGenesis(const v1::Genesis& genesis) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunks of ", chunk, " values; 1 to ", kMaxChunkElements, " are allowed"));
   }
-  RETURN_IF_ERROR(FindCodec(spec.exchange().codec()).status());
+  ASSIGN_OR_RETURN(const Codec* codec, FindCodec(spec.exchange().codec()));
+  if (spec.exchange().stochastic_rounding() && !codec->has_stochastic_rounding()) {
+    return absl::InvalidArgumentError(absl::StrCat(codec->name(), " has no stochastic rounding"));
+  }
+  const uint32_t decay_bits = spec.exchange().feedback_decay_bits();
+  if (const float decay = FloatOf(decay_bits);
+      decay_bits != 0 && !(decay > 0.0f && decay <= 1.0f)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("error feedback's decay is ", decay, ", not above 0 and up to 1"));
+  }
   RETURN_IF_ERROR(FindOuterRule(spec.outer().rule()).status());
   if (!genesis.state_digest().empty()) {
     RETURN_IF_ERROR(Annotate(DigestFromBytes(genesis.state_digest()).status(), "state digest"));

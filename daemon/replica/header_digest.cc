@@ -44,6 +44,11 @@ void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
   builder.Bytes(spec.exchange().codec()).U64(spec.exchange().zstd() ? 1 : 0);
   builder.U64(spec.exchange().error_feedback() ? 1 : 0).U64(spec.exchange().chunk_elements());
   builder.U64(spec.evaluation().tokens()).U64(spec.evaluation().every_rounds());
+  // Younger fields: a run without them has the digest that it had.
+  if (spec.exchange().feedback_decay_bits() != 0) {
+    builder.Bytes("feedback_decay").U64(spec.exchange().feedback_decay_bits());
+  }
+  if (spec.exchange().stochastic_rounding()) builder.Bytes("stochastic_rounding");
 }
 
 void AddSamples(const v1::EntryHeader& header, DigestBuilder& builder) {

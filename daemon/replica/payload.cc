@@ -44,9 +44,9 @@ uint32_t ChunkGrid::Elements(uint32_t chunk) const {
 SharedBytes JoinPayload(absl::Span<const SharedBytes> chunks) {
   size_t total = 4 + 4 * chunks.size();
   for (const SharedBytes& chunk : chunks) total += chunk.size();
-  std::vector<uint8_t> bytes(total);
-  PutU32(static_cast<uint32_t>(chunks.size()), bytes.data());
-  uint8_t* length = bytes.data() + 4;
+  FreshBytes bytes(total);
+  PutU32(static_cast<uint32_t>(chunks.size()), bytes.span().data());
+  uint8_t* length = bytes.span().data() + 4;
   uint8_t* body = length + 4 * chunks.size();
   for (const SharedBytes& chunk : chunks) {
     PutU32(static_cast<uint32_t>(chunk.size()), length);
@@ -54,7 +54,7 @@ SharedBytes JoinPayload(absl::Span<const SharedBytes> chunks) {
     if (!chunk.empty()) std::memcpy(body, chunk.data(), chunk.size());
     body += chunk.size();
   }
-  return SharedBytes(std::move(bytes));
+  return std::move(bytes).Share(total);
 }
 
 uint64_t MaxPayloadBytes(const ChunkGrid& grid, const Codec& codec) {

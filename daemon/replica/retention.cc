@@ -14,6 +14,10 @@ namespace {
 constexpr int kRest = 3;
 constexpr int kRestWhileBusy = 15;
 
+// A slice is over in far less than a second; one that has taken longer was held up, by the disk or
+// because this process was stopped, and says nothing of the work that it was.
+constexpr absl::Duration kLongestRest = absl::Seconds(10);
+
 // A pass is tried again after at most so many versions.
 constexpr uint64_t kLongestWait = 64;
 
@@ -50,13 +54,26 @@ void Retention::RunSlice() {
 void Retention::AfterSlice(const absl::StatusOr<bool>& over, absl::Time began) {
   if (!over.ok()) return End(over.status());
   if (*over) return End(absl::OkStatus());
-  const absl::Duration rest = (env_.executor.Now() - began) * (busy_ ? kRestWhileBusy : kRest);
-  if (pass_->urgent() || rest <= absl::ZeroDuration()) return RunSlice();
-  env_.executor.RunAfter(rest, guard_.Wrap([this] { RunSlice(); }));
+  const absl::Duration took = env_.executor.Now() - began;
+  const absl::Duration rest = std::min(kLongestRest, took * (busy_ ? kRestWhileBusy : kRest));
+  if (hurry_ || pass_->urgent() || rest <= absl::ZeroDuration()) return RunSlice();
+  rest_ = env_.executor.RunAfter(rest, guard_.Wrap([this] {
+    rest_.reset();
+    RunSlice();
+  }));
+}
+
+void Retention::Hurry() {
+  if (idle()) return;
+  hurry_ = true;
+  if (!rest_.has_value()) return;
+  env_.executor.Cancel(*std::exchange(rest_, std::nullopt));
+  RunSlice();
 }
 
 void Retention::End(const absl::Status& status) {
   const std::shared_ptr<RetentionPass> pass = std::exchange(pass_, nullptr);
+  hurry_ = false;
   const RetentionReport& report = pass->report();
   const absl::Status judged = Judge(status, report.fatal);
   Tell(judged, report);

@@ -2,8 +2,9 @@
 //
 // Laws: one pass at a time, in slices on the pool, so that no pool thread is held for long; between
 // slices it rests, so that a snapshot takes a bounded share of one processor: a quarter, a
-// sixteenth while the peer exchanges; it does not rest while its limit is passed. A pass that
-// failed is tried again after 1, 2, 4 ... further versions. Loop thread.
+// sixteenth while the peer exchanges; it does not rest while its limit is passed, nor while its
+// owner waits for it. A pass that failed is tried again after 1, 2, 4 ... further versions. Loop
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -45,6 +46,9 @@ class Retention {
 
   bool idle() const { return pass_ == nullptr; }
 
+  // The owner waits for the pass that is under way: it goes on at once, and no longer rests.
+  void Hurry();
+
   // What the directory offered at the end of the last pass; the entries committed since are offered
   // too.
   const v1::Offer& offer() const { return offer_; }
@@ -68,8 +72,10 @@ class Retention {
   const Events events_;
 
   bool busy_ = false;
-  std::shared_ptr<RetentionPass> pass_;  // null: none is under way
-  uint64_t version_ = 0;                 // of the pass that is under way, or was last
+  bool hurry_ = false;                     // the pass that is under way
+  std::optional<Executor::TimerId> rest_;  // of it, between two slices
+  std::shared_ptr<RetentionPass> pass_;    // null: none is under way
+  uint64_t version_ = 0;                   // of the pass that is under way, or was last
   std::optional<Standing> next_;
   uint64_t failures_ = 0;  // in a row
   uint64_t not_before_ = 0;

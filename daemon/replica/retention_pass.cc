@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/layout.h"
 #include "daemon/replica/offer.h"
+#include "daemon/replica/update_log.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -46,16 +47,10 @@ absl::StatusOr<bool> RetentionPass::Step() {
 absl::Status RetentionPass::Survey() {
   ASSIGN_OR_RETURN(stored_, MeasureFiles(files_, dir_));
   absl::Status fault =
-      absl::NotFoundError(absl::StrCat(SnapshotsDirectory(dir_), ": no snapshot is left"));
+      absl::DataLossError(absl::StrCat(SnapshotsDirectory(dir_), ": no snapshot is left"));
   newest_ = nullptr;
   RETURN_IF_ERROR(OpenSnapshots(&fault));
-  if (newest_ == nullptr) {
-    if (absl::IsDataLoss(fault)) {
-      report_.faults.push_back(fault);
-      report_.fatal = BuildFault::kBase;
-    }
-    return fault;
-  }
+  if (newest_ == nullptr) return Lost(BuildFault::kBase, fault);
   sizes_ = SizesOf(newest_->info(), stored_.snapshots.rbegin()->second);
   report_.limit = ByteLimit(policy_, sizes_);
   if (report_.limit != 0) {
@@ -139,12 +134,13 @@ absl::Status RetentionPass::Build() {
   const uint64_t base = build_->base_version();
   const BuildFault fault = build_->fault();
   build_ = nullptr;
+  if (absl::IsNotFound(done.status())) {
+    return Lost(BuildFault::kLog, absl::DataLossError(done.status().message()));
+  }
   // Without an older snapshot, or with a fault that an older one would meet too, this is the end.
   const bool older = base > stored_.snapshots.begin()->first;
   if (!older || (fault != BuildFault::kBase && fault != BuildFault::kState)) {
-    if (fault != BuildFault::kNone) report_.faults.push_back(done.status());
-    report_.fatal = fault;
-    return done.status();
+    return fault != BuildFault::kNone ? Lost(fault, done.status()) : done.status();
   }
   if (fault == BuildFault::kBase) {
     RETURN_IF_ERROR(PutAside(base, done.status()));
@@ -206,18 +202,43 @@ absl::Status RetentionPass::DropBefore(uint64_t oldest) {
   return absl::OkStatus();
 }
 
+// Whether Replica::Open would come to the committed version again; payloads are read when they go
+// into a snapshot.
+absl::Status RetentionPass::CheckTail() const {
+  const uint64_t newest = stored_.snapshots.rbegin()->first;
+  ASSIGN_OR_RETURN(const LogReader log, LogReader::Open(files_, dir_, newest + 1));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> payloads, ListPayloads(files_, dir_));
+  for (uint64_t version = newest + 1; version <= committed_; ++version) {
+    if (log.empty() || version < log.first_version() || version > log.last_version()) {
+      return absl::DataLossError(
+          absl::StrCat("entry ", version, ": ", HeadersPath(dir_), ": the header is missing"));
+    }
+    if (!std::binary_search(payloads.begin(), payloads.end(), version)) {
+      return absl::DataLossError(absl::StrCat("entry ", version, ": ", PayloadPath(dir_, version),
+                                              ": the payload is missing"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RetentionPass::Lost(BuildFault fault, const absl::Status& why) {
+  report_.faults.push_back(why);
+  report_.fatal = fault;
+  return why;
+}
+
 absl::Status RetentionPass::Finish() {
   newest_ = nullptr;
+  const absl::Status tail = CheckTail();
+  if (absl::IsDataLoss(tail)) return Lost(BuildFault::kLog, tail);
+  RETURN_IF_ERROR(tail);
   // What a crash kept of an earlier drop.
   RETURN_IF_ERROR(DropBefore(std::min(committed_, stored_.snapshots.begin()->first)));
   ASSIGN_OR_RETURN(const StoredFiles left, MeasureFiles(files_, dir_));
   report_.bytes = left.total();
   absl::StatusOr<v1::Offer> offer = OfferOf(files_, dir_, committed_);
-  if (absl::IsDataLoss(offer.status())) {
-    report_.faults.push_back(offer.status());
-  } else {
-    ASSIGN_OR_RETURN(report_.offer, std::move(offer));
-  }
+  if (absl::IsDataLoss(offer.status())) return Lost(BuildFault::kLog, offer.status());
+  ASSIGN_OR_RETURN(report_.offer, std::move(offer));
   phase_ = Phase::kFinished;
   return absl::OkStatus();
 }

@@ -46,9 +46,10 @@ class RetentionPass {
                 std::optional<Digest> state);
   ~RetentionPass();
 
-  // Does a bounded piece of the work. True: the pass is over. Errors: DATA_LOSS: no snapshot can be
-  // made from this disk any more, nothing was dropped; RESOURCE_EXHAUSTED: the disk is full; the
-  // report tells the rest.
+  // Does a bounded piece of the work. True: the pass is over, and as far as names and headers tell
+  // the replica can be opened again. Errors: DATA_LOSS: it cannot, or no snapshot can be made from
+  // this disk any more, nothing was dropped; RESOURCE_EXHAUSTED: the disk is full; the report tells
+  // the rest.
   absl::StatusOr<bool> Step();
 
   // Whether the limit would be passed if the rest of the work waited.
@@ -66,6 +67,8 @@ class RetentionPass {
   absl::Status CheckNewest();
   absl::Status PutAside(uint64_t version, const absl::Status& why);
   absl::Status DropBefore(uint64_t oldest);
+  absl::Status CheckTail() const;
+  absl::Status Lost(BuildFault fault, const absl::Status& why);
   absl::Status Finish();
 
   Files& files_;

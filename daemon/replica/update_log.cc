@@ -217,10 +217,26 @@ absl::Status UpdateLog::WritePayload(uint64_t version, const SharedBytes& payloa
                   absl::StrCat("entry ", version, ": payload"));
 }
 
+// What was replaced is not appended to, nor cut, before it was read whole: a fault on reading it
+// would be taken for its end.
+absl::Status UpdateLog::ReadReplaced() {
+  if (!replaced_) return absl::OkStatus();
+  RETURN_IF_ERROR(reader_.Refresh());
+  const bool whole = reader_.empty() ? !reader_.torn() : reader_.last_version() == last_version_;
+  if (!whole) {
+    return absl::DataLossError(absl::StrCat(HeadersPath(dir_), ": offset ", reader_.end(),
+                                            ": the headers up to entry ", last_version_,
+                                            " were written, and cannot be read"));
+  }
+  replaced_ = false;
+  return absl::OkStatus();
+}
+
 absl::Status UpdateLog::AppendHeader(const v1::EntryHeader& header) {
   CHECK(header.version() == last_version_ + 1);
   const std::string context = absl::StrCat("entry ", header.version());
   const std::string path = HeadersPath(dir_);
+  RETURN_IF_ERROR(Annotate(ReadReplaced(), context));
   if (headers_ == nullptr) {
     // Earlier failures may have left part of a record behind.
     if (files_.Exists(path))
@@ -246,6 +262,7 @@ absl::Status UpdateLog::AppendHeader(const v1::EntryHeader& header) {
 }
 
 absl::Status UpdateLog::DropHeadersBefore(uint64_t first, uint64_t allowance) {
+  RETURN_IF_ERROR(ReadReplaced());
   if (reader_.empty() || first <= reader_.first_version()) return absl::OkStatus();
   first = std::min(first, last_version_ + 1);
   if (reader_.BytesBefore(first) <= allowance) return absl::OkStatus();
@@ -259,7 +276,8 @@ absl::Status UpdateLog::DropHeadersBefore(uint64_t first, uint64_t allowance) {
   const absl::Status status = WriteFileDurably(files_, HeadersPath(dir_), BytesOf(kept));
   // Where the rename took place and its sync did not, the new file is the one that is read and
   // written.
-  RETURN_IF_ERROR(reader_.Refresh());
+  replaced_ = true;
+  RETURN_IF_ERROR(ReadReplaced());
   return Annotate(status, HeadersPath(dir_));
 }
 

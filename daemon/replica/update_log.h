@@ -89,7 +89,7 @@ class UpdateLog {
   absl::Status WritePayload(uint64_t version, const SharedBytes& payload);
 
   // Durable when it returns. The header is that of last_version() + 1. After an error the log is as
-  // it was before.
+  // it was before, and the call may be made again.
   absl::Status AppendHeader(const v1::EntryHeader& header);
 
   // Writes the file of headers anew, from entry `first` on, if the records before it take more than
@@ -103,12 +103,14 @@ class UpdateLog {
   absl::Status Repair(uint64_t snapshot_version);
   absl::Status BeginAnew(uint64_t snapshot_version);
   absl::Status Cut();
+  absl::Status ReadReplaced();
 
   Files& files_;
   const std::string dir_;
   LogReader reader_;
   uint64_t last_version_;
   std::unique_ptr<WritableFile> headers_;  // null: to be opened (again) before the next append
+  bool replaced_ = false;                  // by a file that was not yet read whole
 };
 
 }  // namespace atolld

@@ -12,6 +12,7 @@ peer take a snapshot while a fifth machine joins from nothing. Prints one JSON o
     slowdown                              their ratio - 1
     seconds_to_join                       from the joiner's start until it holds the newest version
     bytes_per_parameter                   peak resident memory of the worst daemon / parameters
+    bytes_per_parameter_beyond_worker     the same without the slots that it shares with its worker
 """
 
 import argparse
@@ -59,9 +60,11 @@ def version_of(folder):
     return int(status_of(folder).get("version", 0))
 
 
-def peak_resident_bytes(pid):
+def resident_bytes(pid):
+    """The peak, and what of it now is shared with the worker."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as source:
-        return int(re.search(r"VmHWM:\s+(\d+) kB", source.read())[1]) * 1024
+        text = source.read()
+    return [int(re.search(key + r":\s+(\d+) kB", text)[1]) * 1024 for key in ("VmHWM", "RssShmem")]
 
 
 def start_joiner(folder, top):
@@ -108,7 +111,7 @@ def main():
         def joined():
             for peer in status_of(folder).get("peers", []):
                 member = peer["member"]
-                if member["peer"] == "joiner" and member.get("has_state"):
+                if member["peer"] == "joiner" and member["state"] == "live":
                     return int(member.get("version", 0)) >= first_disturbed - 1
             return False
 
@@ -121,10 +124,12 @@ def main():
         lengths = {v: rounds[v] - rounds[v - 1] for v in rounds if v - 1 in rounds}
         undisturbed = [lengths[v] for v in range(2, snapshot_at + 1)]
         disturbed = [lengths[v] for v in range(first_disturbed, last_disturbed + 1)]
-        resident = 0
+        resident = beyond = 0
         for i in range(1, options.peers + 1):
             with open(os.path.join(folder, f"peer-{i}", "pid"), encoding="utf-8") as source:
-                resident = max(resident, peak_resident_bytes(int(source.read())))
+                peak, shared = resident_bytes(int(source.read()))
+            resident = max(resident, peak)
+            beyond = max(beyond, peak - shared)
         quiet = statistics.median(undisturbed)
         busy = statistics.median(disturbed)
         print(json.dumps({
@@ -133,6 +138,7 @@ def main():
             "round_seconds": round(quiet, 3), "round_seconds_disturbed": round(busy, 3),
             "slowdown": round(busy / quiet - 1, 4), "seconds_to_join": round(seconds_to_join, 1),
             "bytes_per_parameter": round(resident / options.parameters, 2),
+            "bytes_per_parameter_beyond_worker": round(beyond / options.parameters, 2),
             "rounds_undisturbed": [round(one, 2) for one in undisturbed],
             "rounds_disturbed": [round(one, 2) for one in disturbed]}, indent=1))
         return 0

@@ -171,7 +171,7 @@ CrashScenario DrawCrashScenario(uint64_t number) {
     cluster.peers += static_cast<int>(random.Below(3));
     cluster.founders = cluster.peers - 1;
     cluster.elements += 4096 * random.Below(3);
-    const std::string codecs[] = {"int8", "int8+zstd", "fp32", "fp32+zstd"};
+    const std::string codecs[] = {"int8", "int8+zstd", "topk", "int4+zstd"};
     cluster.codec = codecs[random.Below(4)];
     cluster.error_feedback = random.Below(2) == 0;
     cluster.keep_bytes = random.Below(2);  // one byte stands for the least that works

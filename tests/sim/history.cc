@@ -143,15 +143,13 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   const bool feedback = spec_.exchange().error_feedback();
   std::vector<std::vector<float>> candidates;
   if (feedback && !trainer.residual.empty()) {
-    candidates.push_back(trainer.update);
-    for (size_t i = 0; i < trainer.update.size(); ++i) {
-      candidates.back()[i] = candidates.back()[i] + trainer.residual[i];
-    }
+    candidates.push_back(oracle_->WithResidual(trainer.update, trainer.residual));
   }
   // A process may have lost its residual; one that runs on may not.
   if (candidates.empty() || trainer.fresh) candidates.push_back(trainer.update);
   for (std::vector<float>& values : candidates) {
-    Oracle::Chunks chunks = oracle_->Encode(values);
+    const uint64_t first_sample = ready.samples().empty() ? 0 : ready.samples(0).first();
+    Oracle::Chunks chunks = oracle_->Encode(peer, first_sample, values);
     if (RootOf(chunks) != ready.contribution_root()) continue;
     if (trainer.fresh && &values == &candidates.back()) trainer.residual.clear();
     trainer.fresh = false;

@@ -255,6 +255,8 @@ void Invariants::CheckFormerExchange(const v1::Plan& next) {
     return DisturbedUntil(name) >= exchange_began_;
   };
   if (disturbed(kCoordinator)) return;
+  // The vote of one that has drifted does not count before it is repaired.
+  if (former.version() <= history_.flipped_until() + 1) return;
   size_t left = 0;
   for (const v1::PlanMember& member : former.contributors()) {
     const bool lost =

@@ -75,6 +75,35 @@ TEST(SimJoinTest, DriftInMemoryIsRepairedFromTheOwnDisk) {
   }
 }
 
+// If this failed, a drifted replica would hold up for ever a run that needs every peer: the header
+// that would tell it cannot come.
+TEST(SimJoinTest, DriftIsRepairedWhereTheQuorumNeedsEveryPeer) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    SimClusterSettings settings = Rounds(12);
+    settings.peers = seed % 2 == 0 ? 3 : 2;  // of two nobody can tell which is right
+    settings.quorum = static_cast<uint32_t>(settings.peers);
+    SimCluster cluster(seed, settings);
+    ASSERT_TRUE(cluster.RunToVersion(6)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(40 * static_cast<int64_t>(seed)));
+    const bool spoiled = seed >= 6;  // the disk too
+    if (spoiled) {
+      SimDisk& disk = cluster.world().process("p2").disk();
+      SimFiles files(disk);
+      const std::vector<uint64_t> versions = ListSnapshots(files, "/p2").value();
+      for (const uint64_t version : versions) {
+        ASSERT_TRUE(disk.FlipBit(SnapshotPath("/p2", version), 9000, 4));
+      }
+    }
+    cluster.FlipThetaBit("p2");
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(5))) << "seed " << seed << "\n"
+                                                     << cluster.world().LogText();
+    ExpectSealedEqual(cluster, settings.peers, 12);
+    EXPECT_GE(
+        cluster.world().LogCount(spoiled ? "the blocks of others" : "the own snapshot and log"), 1u)
+        << cluster.world().LogText();
+  }
+}
+
 // If this failed, a peer whose memory and disk are both spoiled would end, though others hold every
 // block.
 TEST(SimJoinTest, DriftWithASpoiledDiskIsRepairedFromOthers) {

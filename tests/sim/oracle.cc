@@ -3,10 +3,11 @@
 #include <cmath>
 #include <cstring>
 
+#include "daemon/replica/digest.h"
+#include "tests/unit/compression/codec_reference.h"
+
 namespace atolld {
 namespace {
-
-constexpr size_t kBlock = 256;  // values of one int8 scale
 
 float FloatOf(uint32_t bits) {
   float value;
@@ -29,6 +30,14 @@ float Scalar(const v1::EntryHeader& header, const std::string& name) {
   return std::nanf("");
 }
 
+// A peer's part of a rounding's key: the head of its name's digest.
+uint64_t PartOf(const std::string& peer) {
+  const Digest digest = Sha256({reinterpret_cast<const uint8_t*>(peer.data()), peer.size()});
+  uint64_t part;
+  std::memcpy(&part, digest.data(), sizeof(part));
+  return part;
+}
+
 }  // namespace
 
 ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk) {
@@ -45,11 +54,16 @@ ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk) {
 }
 
 Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial)
-    : int8_(spec.exchange().codec() == "int8"),
+    : codec_(spec.exchange().codec()),
+      stochastic_(spec.exchange().stochastic_rounding()),
+      seed_(spec.seed()),
       nesterov_(spec.outer().rule() == "nesterov"),
       chunk_elements_(spec.exchange().chunk_elements()),
       theta_(initial.begin(), initial.end()),
-      momentum_(nesterov_ ? initial.size() : 0, 0.0f) {}
+      momentum_(nesterov_ ? initial.size() : 0, 0.0f) {
+  const uint32_t decay = spec.exchange().feedback_decay_bits();
+  if (decay != 0) decay_ = FloatOf(decay);
+}
 
 size_t Oracle::Count() const { return (theta_.size() + chunk_elements_ - 1) / chunk_elements_; }
 
@@ -58,53 +72,46 @@ size_t Oracle::Elements(size_t chunk) const {
   return rest < chunk_elements_ ? rest : chunk_elements_;
 }
 
-// int8: all scales of the chunk, then all codes; a scale is the block's largest magnitude / 127.
-std::string Oracle::EncodeChunk(absl::Span<const float> values) const {
-  if (!int8_) {
-    return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
-  }
-  std::string scales;
-  std::string codes;
-  for (size_t begin = 0; begin < values.size(); begin += kBlock) {
-    const size_t end = std::min(begin + kBlock, values.size());
-    float largest = 0;
-    for (size_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(values[i]));
-    float scale = std::min(largest / 127.0f, 0x1.020406p+121f);
-    if (scale < 0x1p-100f) scale = 0;
-    const float inverse = scale == 0 ? 0 : 1.0f / scale;
-    AppendRaw(&scale, sizeof(scale), &scales);
-    for (size_t i = begin; i < end; ++i) {
-      codes.push_back(static_cast<char>(static_cast<int>(std::nearbyint(values[i] * inverse))));
-    }
-  }
-  return scales + codes;
+std::string Oracle::EncodeChunk(absl::Span<const float> values, uint64_t key) const {
+  const std::vector<uint8_t> bytes = stochastic_ ? ReferenceEncodeStochastic(codec_, values, key)
+                                                 : ReferenceEncode(codec_, values);
+  return std::string(bytes.begin(), bytes.end());
+}
+
+std::string Oracle::EncodeMean(absl::Span<const float> mean, uint64_t key) const {
+  if (stochastic_) return EncodeChunk(mean, key);
+  const std::vector<uint8_t> bytes = ReferenceEncodeMean(codec_, mean);
+  return std::string(bytes.begin(), bytes.end());
 }
 
 std::vector<float> Oracle::DecodeChunk(const std::string& bytes, size_t elements) const {
-  std::vector<float> values(elements);
-  if (!int8_) {
-    std::memcpy(values.data(), bytes.data(), elements * sizeof(float));
-    return values;
-  }
-  const size_t blocks = (elements + kBlock - 1) / kBlock;
-  for (size_t i = 0; i < elements; ++i) {
-    float scale;
-    std::memcpy(&scale, bytes.data() + i / kBlock * sizeof(scale), sizeof(scale));
-    const int code = static_cast<signed char>(bytes[blocks * sizeof(scale) + i]);
-    values[i] = static_cast<float>(code) * scale;
-  }
-  return values;
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  return ReferenceDecode(codec_, {data, bytes.size()}, elements);
 }
 
-Oracle::Chunks Oracle::Encode(absl::Span<const float> values) const {
+// The chunks' keys differ by chunk, update and peer; a peer's part is the head of its name's
+// digest.
+Oracle::Chunks Oracle::Encode(const std::string& peer, uint64_t first_sample,
+                              absl::Span<const float> values) const {
   for (const float value : values) {
     if (!std::isfinite(value)) return {};
   }
+  const uint64_t part = PartOf(peer);
   Chunks chunks;
   for (size_t chunk = 0; chunk < Count(); ++chunk) {
-    chunks.push_back(EncodeChunk(values.subspan(chunk * chunk_elements_, Elements(chunk))));
+    chunks.push_back(EncodeChunk(values.subspan(chunk * chunk_elements_, Elements(chunk)),
+                                 ReferenceKey(seed_, first_sample, part, chunk)));
   }
   return chunks;
+}
+
+std::vector<float> Oracle::WithResidual(std::vector<float> update,
+                                        absl::Span<const float> residual) const {
+  for (size_t i = 0; i < update.size(); ++i) {
+    const float carried = decay_ * residual[i];
+    update[i] = update[i] + carried;
+  }
+  return update;
 }
 
 // (sum of W_p x piece_p) x (1 / sum of W_p), in the order of the pieces.
@@ -129,6 +136,7 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
                                 const std::vector<const Chunks*>& contributions,
                                 size_t chunk) const {
   const size_t elements = Elements(chunk);
+  const uint64_t version = header.version();
   const ChunkSources sources = SourcesOf(header, chunk);
   const size_t count = contributions.size();
   std::vector<bool> done(count, false);
@@ -151,10 +159,13 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
     if (group == nullptr) {
       pieces.push_back(members.front());
     } else {
-      pieces.push_back({DecodeChunk(EncodeChunk(Mean(members, elements)), elements), weight});
+      const uint64_t part = ~PartOf(header.contributors(static_cast<int>(first)).peer());
+      const std::string partial =
+          EncodeMean(Mean(members, elements), ReferenceKey(seed_, version, part, chunk));
+      pieces.push_back({DecodeChunk(partial, elements), weight});
     }
   }
-  return EncodeChunk(Mean(pieces, elements));
+  return EncodeMean(Mean(pieces, elements), ReferenceKey(seed_, version, 0, chunk));
 }
 
 std::string Oracle::Payload(const v1::EntryHeader& header,

@@ -1,8 +1,9 @@
 // Oracle: what an entry's averaged bytes and the state after it must be, computed a second time.
 //
 // It shares no code with what it judges: scalar loops, the formulas of docs/protocol.md in their
-// plainest form, one rounding an operation. It is fed the updates as trainers handed them over and
-// the committed headers, and nothing else. Pure; slow where that is simpler.
+// plainest form, one rounding an operation; chunks by the unit tests' oracles of the codecs. It is
+// fed the updates as trainers handed them over and the committed headers, and nothing else. Pure;
+// slow where that is simpler.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,14 @@ class Oracle {
   const std::vector<float>& theta() const { return theta_; }
   const std::vector<float>& momentum() const { return momentum_; }  // empty: the rule has none
 
-  // No chunks if a value is not finite.
-  Chunks Encode(absl::Span<const float> values) const;
+  // What a peer sends of an update that was trained on samples from `first_sample` on. No chunks if
+  // a value is not finite.
+  Chunks Encode(const std::string& peer, uint64_t first_sample,
+                absl::Span<const float> values) const;
+
+  // a = update + decay x residual.
+  std::vector<float> WithResidual(std::vector<float> update,
+                                  absl::Span<const float> residual) const;
 
   // What the entry's payload is: the mean of `contributions` (in the order of the header's
   // contributors) by the header's bitmaps, weights and partial means.
@@ -50,13 +57,18 @@ class Oracle {
 
   size_t Elements(size_t chunk) const;
   size_t Count() const;
-  std::string EncodeChunk(absl::Span<const float> values) const;
+  // `key` counts only where the run rounds stochastically.
+  std::string EncodeChunk(absl::Span<const float> values, uint64_t key) const;
+  std::string EncodeMean(absl::Span<const float> mean, uint64_t key) const;
   std::vector<float> DecodeChunk(const std::string& bytes, size_t elements) const;
   std::vector<float> Mean(const std::vector<Piece>& pieces, size_t elements) const;
   std::string MeanOfChunk(const v1::EntryHeader& header,
                           const std::vector<const Chunks*>& contributions, size_t chunk) const;
 
-  const bool int8_;
+  const std::string codec_;
+  const bool stochastic_;
+  const uint64_t seed_;
+  float decay_ = 1;
   const bool nesterov_;
   const size_t chunk_elements_;
   uint64_t version_ = 0;

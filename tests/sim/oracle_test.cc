@@ -54,7 +54,7 @@ TEST(OracleTest, EncodesToTheBitAsTheCodecsDo) {
       const Oracle oracle(SpecOf(name, "average", whole), values);
       std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
       bytes.resize(*codec.Encode(values, absl::MakeSpan(bytes)));
-      const Oracle::Chunks chunks = oracle.Encode(values);
+      const Oracle::Chunks chunks = oracle.Encode("p1", 0, values);
       ASSERT_EQ(chunks.size(), 1u);
       EXPECT_EQ(chunks[0], std::string(bytes.begin(), bytes.end())) << name << " trial " << trial;
     }
@@ -64,7 +64,7 @@ TEST(OracleTest, EncodesToTheBitAsTheCodecsDo) {
 // If this failed, NaN would pass for a contribution.
 TEST(OracleTest, RefusesWhatIsNotFinite) {
   const std::vector<float> values = {1, std::nanf("")};
-  EXPECT_TRUE(Oracle(SpecOf("fp32", "average", 2), values).Encode(values).empty());
+  EXPECT_TRUE(Oracle(SpecOf("fp32", "average", 2), values).Encode("p1", 0, values).empty());
 }
 
 // If this failed, weights, bitmaps or partial means would be read in another way than they are
@@ -84,9 +84,9 @@ TEST(OracleTest, MeanByWeightsBitmapsAndPartials) {
   exception->set_chunk(1);
   exception->set_contributors("\x03");
   AddScalar("learning_rate", 1, &header);
-  const Oracle::Chunks first = oracle.Encode(std::vector<float>{8, 8});
-  const Oracle::Chunks second = oracle.Encode(std::vector<float>{4, 4});
-  const Oracle::Chunks third = oracle.Encode(std::vector<float>{-1, 100});
+  const Oracle::Chunks first = oracle.Encode("p1", 0, std::vector<float>{8, 8});
+  const Oracle::Chunks second = oracle.Encode("p2", 0, std::vector<float>{4, 4});
+  const Oracle::Chunks third = oracle.Encode("p3", 0, std::vector<float>{-1, 100});
   const std::string payload = oracle.Payload(header, {&first, &second, &third});
   oracle.Step(header, payload);
   // Chunk 0: partial (8 + 12) / 4 = 5 of weight 4, then (5 x 4 - 4) / 8. Chunk 1: (8 + 12) / 4.
@@ -105,7 +105,7 @@ TEST(OracleTest, NesterovStepsAsWritten) {
   header.mutable_shards(0)->set_contributors("\x01");
   AddScalar("learning_rate", 0.5f, &header);
   AddScalar("momentum", 0.5f, &header);
-  const Oracle::Chunks two = oracle.Encode(std::vector<float>{2});
+  const Oracle::Chunks two = oracle.Encode("p1", 0, std::vector<float>{2});
   const std::string payload = oracle.Payload(header, {&two});
   oracle.Step(header, payload);  // buffer 2; 10 - 0.5 x (2 + 1)
   EXPECT_EQ(oracle.theta(), std::vector<float>{8.5f});

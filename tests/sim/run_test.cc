@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "compression/wire_codec.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace atolld {
@@ -37,6 +38,42 @@ TEST(SimRunTest, HealthyRunSealsWithEqualReplicas) {
   EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
 }
 
+// If this failed, a peer behind NAT could not contribute, or somebody would have to dial it.
+TEST(SimRunTest, PeersThatNobodyCanDialContributeInEveryRound) {
+  SimClusterSettings settings;
+  settings.dial_out = {"p1", "p3"};
+  SimCluster cluster(3, settings);
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+  for (const v1::EntryHeader& header : cluster.stored().headers) {
+    EXPECT_EQ(header.contributors_size(), 3);
+    for (const v1::ShardRecord& shard : header.shards()) EXPECT_EQ(shard.reducer(), "p2");
+  }
+  EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
+}
+
+// If this failed, the death of the one peer that others can dial would hang the run, fail attempt
+// after attempt, or leave that peer behind when it is back.
+TEST(SimRunTest, WithoutItsOnlyReducerARunWaitsAndGoesOnWithIt) {
+  for (uint64_t seed = 0; seed < 10; ++seed) {
+    SimClusterSettings settings;
+    settings.dial_out = {"p1", "p3"};
+    SimCluster cluster(seed, settings);
+    ASSERT_TRUE(cluster.RunToVersion(2)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(90 * static_cast<int64_t>(seed)));
+    cluster.world().Kill("p2");
+    cluster.world().RunFor(absl::Seconds(20));
+    const uint64_t version = cluster.version();
+    cluster.world().RunFor(absl::Minutes(1));
+    EXPECT_EQ(cluster.version(), version);
+    EXPECT_GE(cluster.world().LogCount("the run waits: no reachable reducer"), 2u) << seed;
+    EXPECT_LE(cluster.world().LogCount("this attempt failed"), 1u) << seed;
+    cluster.world().Restart("p2");
+    ASSERT_TRUE(cluster.RunToSeal()) << "seed " << seed << "\n" << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 10);
+  }
+}
+
 // If this failed, the same seed would not tell the same story, and no failure could be found again.
 TEST(SimRunTest, SameSeedSameHistory) {
   SimCluster first(7, {});
@@ -53,6 +90,21 @@ TEST(SimRunTest, ErrorFeedback) {
   SimCluster cluster(2, settings);
   ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
   ExpectSealedEqual(cluster, 3, 10);
+}
+
+// If this failed, a run with some codec in its config would not commit, or its log not replay.
+TEST(SimRunTest, EveryCodecTrainsCommitsAndReplays) {
+  for (const std::string& codec : WireCodecNames()) {
+    SimClusterSettings settings;
+    settings.codec = codec;
+    settings.error_feedback = true;
+    SimCluster cluster(3, settings);
+    ASSERT_TRUE(cluster.RunToVersion(4)) << codec << "\n" << cluster.world().LogText();
+    cluster.world().Kill("p2");
+    cluster.world().Restart("p2");
+    ASSERT_TRUE(cluster.RunToSeal()) << codec << "\n" << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 10);
+  }
 }
 
 // If this failed, a peer killed at some instant would stop the others or come back with another
@@ -250,6 +302,33 @@ TEST(SimRunTest, CoordinatorRestoredFromABackup) {
           << "seed " << seed << " version " << i + 1;
     }
     EXPECT_EQ(cluster.world().LogCount("two histories"), 0u) << "seed " << seed;
+  }
+}
+
+// If this failed, peers that keep as little as can be could not help a store that is one version
+// behind: the header that it lacks is in their snapshots alone.
+TEST(SimRunTest, CoordinatorRestoredWherePeersKeepLittle) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    SimClusterSettings settings;
+    settings.rounds = 14;
+    settings.keep_bytes = 1;
+    settings.elements = 300;  // its share for old headers is less than one
+    SimCluster cluster(seed, settings);
+    const uint64_t version = 5 + seed;
+    ASSERT_TRUE(cluster.RunToVersion(version)) << cluster.world().LogText();
+    size_t backup = cluster.transactions().size();
+    while (cluster.transactions()[backup - 1].headers.empty()) --backup;
+    // Snapshots are made, and what is before them dropped.
+    cluster.world().RunFor(absl::Milliseconds(300));
+    ASSERT_EQ(cluster.version(), version);
+    cluster.world().Kill("coordinator");
+    cluster.RestoreStore(backup - 1);
+    ASSERT_EQ(cluster.version(), version - 1);
+    cluster.world().RunFor(absl::Milliseconds(200));
+    cluster.world().Restart("coordinator");
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << "seed " << seed << "\n"
+                                                     << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 14);
   }
 }
 

@@ -39,7 +39,7 @@ struct Totals {
   uint64_t rounds = 0;
   uint64_t counted = 0;  // had at least half of their faults land
   uint64_t judged = 0;
-  uint64_t left_behind = 0;  // peers
+  uint64_t stranded = 0;  // peers
   uint64_t twice = 0;
   std::array<uint64_t, kFaultKinds> planned{};
   std::array<uint64_t, kFaultKinds> landed{};
@@ -77,7 +77,7 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
   totals->rounds += result.rounds;
   totals->counted += result.counts() ? 1 : 0;
   totals->judged += result.judged ? 1 : 0;
-  totals->left_behind += static_cast<uint64_t>(result.left_behind);
+  totals->stranded += static_cast<uint64_t>(result.stranded);
   totals->twice += twice ? 1 : 0;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     totals->planned[kind] += static_cast<uint64_t>(result.planned[kind]);
@@ -90,7 +90,7 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
 std::string Encode(size_t position, const SwarmResult& result) {
   std::string line =
       absl::StrCat("end ", position, " ", result.events, " ", result.rounds, " ",
-                   result.counts() ? 1 : 0, " ", result.judged ? 1 : 0, " ", result.left_behind);
+                   result.counts() ? 1 : 0, " ", result.judged ? 1 : 0, " ", result.stranded);
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     absl::StrAppend(&line, " ", result.planned[kind], " ", result.landed[kind]);
   }
@@ -105,14 +105,14 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   uint64_t rounds = 0;
   uint64_t counted = 0;
   uint64_t judged = 0;
-  uint64_t left_behind = 0;
-  fields >> events >> rounds >> counted >> judged >> left_behind;
+  uint64_t stranded = 0;
+  fields >> events >> rounds >> counted >> judged >> stranded;
   ++totals->seeds;
   totals->events += events;
   totals->rounds += rounds;
   totals->counted += counted;
   totals->judged += judged;
-  totals->left_behind += left_behind;
+  totals->stranded += stranded;
   totals->twice += twice ? 1 : 0;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     uint64_t planned = 0;
@@ -275,10 +275,10 @@ void PrintJson(const Totals& totals, double seconds) {
   }
   std::cout << absl::StrFormat(
       "{\"seeds\": %d, \"failed\": %d, \"twice\": %d, \"events\": %d, \"rounds\": %d, "
-      "\"counted\": %d, \"judged\": %d, \"left_behind\": %d, \"seconds\": %.3f, \"faults\": "
+      "\"counted\": %d, \"judged\": %d, \"stranded\": %d, \"seconds\": %.3f, \"faults\": "
       "{%s}}\n",
       totals.seeds, totals.failures.size(), totals.twice, totals.events, totals.rounds,
-      totals.counted, totals.judged, totals.left_behind, seconds, absl::StrJoin(kinds, ", "));
+      totals.counted, totals.judged, totals.stranded, seconds, absl::StrJoin(kinds, ", "));
 }
 
 void PrintTotals(const Totals& totals, double seconds) {
@@ -299,8 +299,8 @@ void PrintTotals(const Totals& totals, double seconds) {
                                  FaultName(static_cast<FaultKind>(kind)), totals.landed[kind],
                                  totals.planned[kind]);
   }
-  std::cout << absl::StrFormat("%d peers did not get the last entry before all others had left\n",
-                               totals.left_behind);
+  std::cout << absl::StrFormat(
+      "%d peers were dead at the end and found nobody when they came back\n", totals.stranded);
   std::cout << absl::StrFormat("%.1f s, %.1f seeds/s\n", seconds, seeds / seconds);
 }
 

@@ -54,6 +54,7 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.network.plaintext_beyond_loopback = true;
   config.peer.id = name;
   config.peer.listen = name + ":1";
+  if (settings_.dial_out.count(name) > 0) config.peer.advertise = kDialsOutOnly;
   config.peer.dir = "/" + name;
   config.peer.snapshot_every = settings_.snapshot_every;
   config.peer.keep_snapshots = settings_.keep_snapshots;

@@ -29,6 +29,7 @@ struct SimClusterSettings {
   bool error_feedback = false;
   absl::Duration failure_timeout = absl::Seconds(2);
   std::map<std::string, absl::Duration> steps;  // of single peers, where not 50 ms
+  std::set<std::string> dial_out;               // peers that nobody can dial
   int founders = 0;  // trainers that the first round waits for; 0: `peers`
   uint64_t elements = 10000;
   std::string codec = "int8";

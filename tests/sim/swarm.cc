@@ -281,18 +281,11 @@ void Swarm::Finish() {
   const uint64_t left = plan_.rounds - cluster_.version() + 3;
   RunUntil([&] { return cluster_.sealed(); }, 3 * Deadline() * static_cast<double>(left));
   if (!cluster_.sealed()) cluster_.invariants().Violate(12, "the run was not sealed");
-  if (!RunUntil([&] { return cluster_.AllFinished(); }, 3 * Deadline())) {
-    for (const SwarmPlan::Machine& peer : plan_.peers) {
-      if (cluster_.Finished(peer.name)) continue;
-      // A sealed run's peers wait for one that lacks the last entry, but not for ever.
-      if (cluster_.Alive(peer.name) && !cluster_.CaughtUp(peer.name)) {
-        ++result_.left_behind;
-        cluster_.HoldDown(peer.name, true);
-        cluster_.Kill(peer.name, absl::ZeroDuration());
-        continue;
-      }
-      cluster_.invariants().Violate(12, absl::StrCat(peer.name, " did not end with the run"));
-    }
+  const bool ended = RunUntil([&] { return cluster_.AllEnded(); }, 3 * Deadline());
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (cluster_.Stranded(peer.name)) ++result_.stranded;
+    if (ended || cluster_.Finished(peer.name) || cluster_.Stranded(peer.name)) continue;
+    cluster_.invariants().Violate(12, absl::StrCat(peer.name, " did not end with the run"));
   }
   if (!cluster_.invariants().violation()) CheckEnd();
 }
@@ -306,7 +299,7 @@ void Swarm::CheckEnd() {
                        absl::StrCat(world.network().open_calls(), " calls are open at the end"));
   }
   for (const SwarmPlan::Machine& peer : plan_.peers) {
-    if (!cluster_.Finished(peer.name)) continue;  // it was left behind
+    if (!cluster_.Finished(peer.name)) continue;  // it is stranded
     SimFiles files(world.disk(peer.name));
     const absl::StatusOr<VerifyReport> report = VerifyLog(files, cluster_.DirectoryOf(peer.name));
     if (!report.ok()) {

@@ -33,7 +33,7 @@ struct SwarmResult {
   uint64_t events = 0;
   uint64_t rounds = 0;  // committed
   bool judged = false;  // liveness of a core was
-  int left_behind = 0;  // peers that the last entry did not reach before all others had left
+  int stranded = 0;     // peers that were dead at the end and came back when all had left
   std::array<int, kFaultKinds> planned{};
   std::array<int, kFaultKinds> landed{};
   std::optional<Violation> violation;

@@ -4,8 +4,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/peer/header_answer.h"
 #include "daemon/replica/transfer.h"
-#include "daemon/replica/update_log.h"
 #include "tests/sim/session_tap.h"
 
 namespace atolld {
@@ -83,6 +83,8 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.exchange.codec = plan_.codec;
   config.exchange.chunk_elements = plan_.chunk_elements;
   config.exchange.error_feedback = plan_.error_feedback;
+  config.exchange.feedback_decay = plan_.feedback_decay;
+  config.exchange.rounding = plan_.stochastic ? "stochastic" : "nearest";
   config.evaluation.every_rounds = plan_.evaluate_every;
   config.membership.failure_timeout = plan_.failure_timeout;
   config.coordinator.address = "coordinator:1";
@@ -127,6 +129,7 @@ std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
 
 std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) {
   invariants_.OnStart(name);
+  began_[name] = world_.now();
   auto node = std::make_shared<Node>(*this, name);
   node->tap = std::make_unique<TapTransport>(
       env.transport,
@@ -170,9 +173,9 @@ bool SwarmCluster::CaughtUp(const std::string& peer) const {
          invariants_.said(peer) >= invariants_.announced();
 }
 
-bool SwarmCluster::AllFinished() const {
+bool SwarmCluster::AllEnded() const {
   return std::all_of(plan_.peers.begin(), plan_.peers.end(), [this](const auto& machine) {
-    return !Exists(machine.name) || Finished(machine.name);
+    return !Exists(machine.name) || Finished(machine.name) || Stranded(machine.name);
   });
 }
 
@@ -187,7 +190,7 @@ StubTrainer* SwarmCluster::trainer(const std::string& name) {
 }
 
 void SwarmCluster::Start(const std::string& name) {
-  if (Alive(name) || Finished(name) || held_down_.count(name) > 0) return;
+  if (Alive(name) || Finished(name) || Stranded(name) || held_down_.count(name) > 0) return;
   Note(absl::StrCat(name, Exists(name) ? " is started again" : " is started"));
   if (!added_.insert(name).second) return world_.Restart(name);
   world_.AddProcess(name, [this, name](Env env) {
@@ -221,6 +224,9 @@ void SwarmCluster::OnDeath(const std::string& name) {
 void SwarmCluster::OnFinished(const std::string& name, const absl::Status& status) {
   if (status.ok() && sealed()) {
     finished_.insert(name);
+  } else if (absl::IsNotFound(status) && sealed()) {
+    Note(absl::StrCat(name, " is stranded: ", status.ToString()));
+    OnStranded(name);
   } else if (absl::IsPermissionDenied(status) && evicted_.count(name) > 0) {
     Note(absl::StrCat(name, " is refused"));
   } else if (!status.ok()) {
@@ -238,12 +244,28 @@ void SwarmCluster::OnFinished(const std::string& name, const absl::Status& statu
   world_.Kill(name);
 }
 
+// Whoever has been there long enough to give it the end of the run should have.
+void SwarmCluster::OnStranded(const std::string& name) {
+  stranded_.insert(name);
+  const absl::Duration patience =
+      2 * plan_.failure_timeout + CoordinatorLink::kLongestPause + kSupervisor;
+  for (const auto& [other, node] : nodes_) {
+    const bool held = invariants_.said_any(other) && invariants_.said(other) >= version();
+    if (other == name || !Alive(other) || !held) continue;
+    if (world_.now() < began_[other] + patience) continue;
+    invariants_.Violate(
+        6, absl::StrCat(name, " gave up though ", other, " holds version ", version()));
+  }
+}
+
 // Peers forget old headers, if they are told to keep little; nobody can give those back.
 bool SwarmCluster::AllHoldHeaders(uint64_t newest) {
   return std::all_of(nodes_.begin(), nodes_.end(), [&](const auto& node) {
     SimFiles files(world_.disk(node.first));
-    const absl::StatusOr<LogReader> log = LogReader::Open(files, DirectoryOf(node.first), 1);
-    return log.ok() && !log->empty() && log->first_version() + newest <= version() + 1;
+    v1::Headers told;
+    return ReadHeaders(files, DirectoryOf(node.first), version() + 1 - newest, version(), &told)
+               .ok() &&
+           static_cast<uint64_t>(told.headers_size()) == newest;
   });
 }
 

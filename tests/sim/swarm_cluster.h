@@ -48,7 +48,9 @@ class SwarmCluster {
   bool Exists(const std::string& name) const { return added_.count(name) > 0; }
   bool Alive(const std::string& name) const;
   bool Finished(const std::string& peer) const { return finished_.count(peer) > 0; }
-  bool AllFinished() const;
+  // It came back to a sealed run that nobody could bring it to the end of.
+  bool Stranded(const std::string& peer) const { return stranded_.count(peer) > 0; }
+  bool AllEnded() const;
   // It lives, and holds what was announced.
   bool CaughtUp(const std::string& peer) const;
   Peer* peer(const std::string& name);            // nullptr: not alive
@@ -96,6 +98,7 @@ class SwarmCluster {
   void OnDeath(const std::string& name);
   bool AllHoldHeaders(uint64_t newest);  // the logs of those alive, of so many versions
   void OnFinished(const std::string& peer, const absl::Status& status);
+  void OnStranded(const std::string& peer);
   const SwarmPlan::Machine& MachineOf(const std::string& peer) const;
 
   const SwarmPlan plan_;
@@ -104,9 +107,11 @@ class SwarmCluster {
   const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
   std::set<std::string> added_;
   std::set<std::string> finished_;
+  std::set<std::string> stranded_;
   std::set<std::string> held_down_;
   std::set<std::string> unsound_;
   std::set<std::string> evicted_;
+  std::map<std::string, absl::Duration> began_;  // its newest process
   std::map<std::string, absl::Duration> away_;
   std::map<std::string, int> failures_;  // starts that ended with an error, in a row
   std::map<std::string, absl::Duration> steps_;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/wire_codec.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -91,8 +92,9 @@ void SwarmFaults::HoldOpen(const PlannedFault& fault) {
     network.Clog(one, two, hold);
   } else {
     // What the victim gives comes chunk by chunk: a share takes half of the time.
-    const double value_bytes = cluster_.plan().codec[0] == 'i' ? 1 : 4;
-    const double chunk_bytes = value_bytes * cluster_.plan().chunk_elements + kFrameBytes;
+    const WireCodec codec = *ParseCodecName(cluster_.plan().codec);
+    const auto encoded = codec.codec->MaxEncodedBytes(cluster_.plan().chunk_elements);
+    const double chunk_bytes = static_cast<double>(encoded) + kFrameBytes;
     const double chunks =
         std::ceil(static_cast<double>(plan.parameters()) / cluster_.plan().chunk_elements);
     const double share = chunk_bytes * std::max(1.0, chunks / static_cast<double>(contributors));

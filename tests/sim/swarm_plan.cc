@@ -65,6 +65,22 @@ absl::Duration Milliseconds(SimRandom& random, uint64_t least, uint64_t most) {
   return absl::Milliseconds(static_cast<int64_t>(least + random.Below(most - least + 1)));
 }
 
+// The younger codecs, and what there is to choose of them, come from numbers of their own: so the
+// rest of a seed's plan is what it was before them.
+void DrawCodec(SimRandom& random, SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x636f646563).Next());
+  plan->codec = Half(random) ? "int8" : "fp32";
+  if (own.Below(3) != 0) {
+    const char* const names[] = {"bf16", "fp16", "int2", "int4", "topk"};
+    plan->codec = names[own.Below(5)];
+  }
+  plan->stochastic = (plan->codec == "int4" || plan->codec == "int8") && Half(own);
+  plan->feedback_decay = Half(own) ? 1 : 0.95;
+  // Frames' contexts cost more than all else of such small chunks.
+  if (random.Below(8) == 0) plan->codec += "+zstd";
+  plan->error_feedback = Half(random);
+}
+
 void DrawRun(SimRandom& random, SwarmPlan* plan) {
   const auto peers = static_cast<uint64_t>(kPeers[random.Below(kPeers.size())]);
   const bool isLong = peers <= 4 && random.Below(16) == 0;
@@ -75,10 +91,7 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
       1 + random.Below(std::max<uint64_t>(2, std::min<uint64_t>(40, 96 / peers)));
   plan->chunk_elements =
       static_cast<uint32_t>(std::max<uint64_t>(16, (plan->elements + chunks - 1) / chunks));
-  plan->codec = Half(random) ? "int8" : "fp32";
-  // Frames' contexts cost more than all else of such small chunks.
-  if (random.Below(8) == 0) plan->codec += "+zstd";
-  plan->error_feedback = Half(random);
+  DrawCodec(random, plan);
   if (random.Below(4) == 0) {
     plan->rule = "average";
     plan->learning_rate = 1;
@@ -242,7 +255,8 @@ std::string Describe(const SwarmPlan& plan) {
       "%s, "
       "failure_timeout %s, %d faults",
       plan.peers.size(), plan.founders, plan.quorum, plan.by_region ? ", by region" : "",
-      plan.rounds, plan.elements, plan.chunk_elements, plan.codec,
+      plan.rounds, plan.elements, plan.chunk_elements,
+      plan.codec + (plan.stochastic ? " rounded stochastically" : ""),
       plan.error_feedback ? " with error feedback" : "", plan.rule,
       absl::FormatDuration(plan.failure_timeout), plan.faults.size());
   for (const PlannedFault& fault : plan.faults) {

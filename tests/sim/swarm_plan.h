@@ -87,6 +87,8 @@ struct SwarmPlan {
   uint32_t chunk_elements = 100;
   std::string codec = "int8";
   bool error_feedback = false;
+  double feedback_decay = 1;
+  bool stochastic = false;  // rounding
   std::string rule = "nesterov";
   double learning_rate = 0.7;
   double momentum = 0.9;

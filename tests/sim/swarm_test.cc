@@ -5,6 +5,8 @@
 
 #include <set>
 
+#include "compression/wire_codec.h"
+
 namespace atolld {
 namespace {
 
@@ -29,11 +31,15 @@ TEST(SwarmTest, SeedsDrawEverything) {
   std::set<std::string> codecs;
   std::set<Outsider> outsiders;
   int without_faults = 0;
+  int feedback = 0;
+  int stochastic = 0;
   int late = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const SwarmPlan plan = DrawPlan(seed);
     sizes.insert(plan.peers.size());
-    codecs.insert(plan.codec + (plan.error_feedback ? " with feedback" : ""));
+    codecs.insert(plan.codec);
+    feedback += plan.error_feedback ? 1 : 0;
+    stochastic += plan.stochastic ? 1 : 0;
     without_faults += plan.faults.empty() ? 1 : 0;
     late += plan.founders < plan.peers.size() ? 1 : 0;
     for (const PlannedFault& fault : plan.faults) kinds.insert(fault.kind);
@@ -48,7 +54,10 @@ TEST(SwarmTest, SeedsDrawEverything) {
   EXPECT_EQ(kinds.size(), static_cast<size_t>(kFaultKinds));
   EXPECT_EQ(*sizes.begin(), 2u);
   EXPECT_EQ(*sizes.rbegin(), 16u);
-  EXPECT_EQ(codecs.size(), 8u) << "each codec with and without zstd and feedback";
+  EXPECT_EQ(codecs.size(), WireCodecNames().size()) << "each codec with and without zstd";
+  EXPECT_GT(feedback, 100);
+  EXPECT_LT(feedback, 400);
+  EXPECT_GT(stochastic, 20);
   EXPECT_EQ(outsiders.size(), 5u);
   EXPECT_GT(without_faults, 10);
   EXPECT_GT(late, 50);

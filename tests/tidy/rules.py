@@ -43,9 +43,10 @@ MAY_INCLUDE = {
 }
 
 # Only these link gRPC, so that all else builds under the sanitizers.
-GRPC_FOLDERS = ("daemon/transport", "daemon/cli", "worker", "tests/unit/daemon/transport",
-                "tests/unit/daemon/cli", "tests/unit/worker", "tests/e2e", "tests/wan",
-                "tests/fuzz", "tests/bench")
+GRPC_FOLDERS = ("daemon/transport", "daemon/bench", "daemon/cli", "worker",
+                "tests/unit/daemon/transport", "tests/unit/daemon/cli", "tests/unit/worker",
+                "tests/e2e", "tests/wan", "tests/fuzz", "tests/bench")
+NETWORK_FOLDERS = ("daemon/transport", "daemon/bench", "daemon/cli")  # beneath and above the Env
 TORCH_FOLDERS = ("worker", "tests/unit/worker", "tests/e2e", "tests/bench")
 INCLUDE_FREE = {  # (path, library): reason
     ("daemon/float_mode.cc", "intrinsics"): "sets the CPU's rounding and denormal modes",
@@ -83,11 +84,11 @@ def check_includes(files):
             elif library not in MAY_INCLUDE[file.top()] | {"std", "c"}:
                 message = f"{path}: {file.top()}/ may not include {library}"
             elif library == "grpc" and not file.under(*GRPC_FOLDERS):
-                message = f"{path}: gRPC belongs in {', '.join(GRPC_FOLDERS[:3])}"
+                message = f"{path}: gRPC belongs in {', '.join(GRPC_FOLDERS[:4])}"
             elif library == "torch" and not file.under(*TORCH_FOLDERS):
                 message = f"{path}: libtorch belongs in worker/"
-            elif path.startswith(("daemon/transport/", "daemon/cli/")) and file.top() == "daemon" \
-                    and not file.under("daemon/transport", "daemon/cli"):
+            elif path.startswith(NETWORK_FOLDERS) and file.top() == "daemon" \
+                    and not file.under(*NETWORK_FOLDERS):
                 message = f"{path}: the daemon sees the network through daemon/env.h"
             else:
                 continue

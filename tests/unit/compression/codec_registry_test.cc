@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 
 TEST(CodecRegistry, FindsEachCodecByItsName) {
   // Broken: a log's header would name a codec that its own program does not know.
-  EXPECT_THAT(CodecNames(), ElementsAre("fp32", "int8"));
+  EXPECT_THAT(CodecNames(), ElementsAre("fp32", "fp16", "bf16", "int8", "int4", "int2", "topk"));
   for (const std::string& name : CodecNames()) {
     const auto codec = FindCodec(name);
     ASSERT_TRUE(codec.ok());
@@ -25,7 +25,9 @@ TEST(CodecRegistry, SuggestsTheNearestName) {
   // Broken: a typing error in a config would not be explained.
   const absl::Status status = FindCodec("itn8").status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_EQ(status.message(), "unknown codec \"itn8\": did you mean \"int8\"? Known: fp32, int8");
+  EXPECT_EQ(status.message(),
+            "unknown codec \"itn8\": did you mean \"int8\"? "
+            "Known: fp32, fp16, bf16, int8, int4, int2, topk");
 }
 
 TEST(CodecRegistry, ParsesWhatAConfigSays) {

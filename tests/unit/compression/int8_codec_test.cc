@@ -88,8 +88,6 @@ TEST(Int8Codec, TheLargestFloatsStayFinite) {
   EXPECT_EQ(decoded[2], 0.0f);
   EXPECT_TRUE(std::isfinite(127.0f * kInt8MaxScale));
   EXPECT_TRUE(std::isinf(127.0f * std::nextafter(kInt8MaxScale, FLT_MAX)));
-  EXPECT_EQ(FloatFromBits(kInt8MaxScaleBits), kInt8MaxScale);
-  EXPECT_EQ(FloatFromBits(kInt8MinScaleBits), 0x1p-100f);
 }
 
 TEST(Int8Codec, EncodingWhatWasDecodedIsStable) {

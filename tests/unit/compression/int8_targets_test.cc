@@ -8,7 +8,7 @@
 
 #include "compression/int8_codec.h"
 #include "compression/simd_target.h"
-#include "tests/unit/compression/int8_reference.h"
+#include "tests/unit/compression/codec_reference.h"
 #include "tests/unit/compression/test_values.h"
 
 namespace atolld {
@@ -82,10 +82,10 @@ TEST_P(Int8Targets, GivesTheOraclesBits) {
         ASSERT_TRUE(used.ok()) << used.status();
         ASSERT_EQ(out.back(), 0xee) << "wrote past its bytes";
         const auto bytes = absl::MakeConstSpan(out).subspan(shift, *used);
-        const std::vector<uint8_t> expected = ReferenceInt8Encode(values);
+        const std::vector<uint8_t> expected = ReferenceEncode("int8", values);
         ASSERT_TRUE(bytes == absl::MakeConstSpan(expected));
 
-        const std::vector<float> expected_values = ReferenceInt8Decode(expected, elements);
+        const std::vector<float> expected_values = ReferenceDecode("int8", expected, elements);
         std::vector<float> decoded(shift + elements + 1, 42.0f);
         ASSERT_TRUE(codec_.Decode(bytes, absl::MakeSpan(decoded).subspan(shift, elements)).ok());
         ASSERT_TRUE(SameBits(absl::MakeSpan(decoded).subspan(shift, elements), expected_values));

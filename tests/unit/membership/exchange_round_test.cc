@@ -14,7 +14,8 @@ using Verdict = ExchangeRound::Verdict;
 
 constexpr char kState[] = "ssssssssssssssssssssssssssssssss";
 
-std::vector<ExchangeContributor> Contributors(const std::vector<std::string>& peers) {
+std::vector<ExchangeContributor> Contributors(const std::vector<std::string>& peers,
+                                              const std::vector<size_t>& dial_out = {}) {
   std::vector<ExchangeContributor> contributors;
   for (const std::string& peer : peers) {
     ExchangeContributor contributor;
@@ -22,6 +23,7 @@ std::vector<ExchangeContributor> Contributors(const std::vector<std::string>& pe
     contributor.member.set_address(peer + ":1");
     contributors.push_back(contributor);
   }
+  for (const size_t i : dial_out) contributors[i].member.clear_address();
   return contributors;
 }
 
@@ -37,8 +39,9 @@ ExchangeTerms Terms(uint32_t quorum) {
 }
 
 struct Fixture {
-  Fixture(const std::vector<std::string>& peers, uint32_t quorum)
-      : round(Terms(quorum), Contributors(peers)) {}
+  Fixture(const std::vector<std::string>& peers, uint32_t quorum,
+          const std::vector<size_t>& dial_out = {})
+      : round(Terms(quorum), Contributors(peers, dial_out)) {}
 
   v1::Vote MakeVote(char payload = 'p', const std::string& state = kState) const {
     const v1::Plan& plan = round.plan();
@@ -110,7 +113,7 @@ TEST(ExchangeRound, OnlyThoseWithAnAddressReduce) {
   auto contributors = Contributors({"a", "b", "c"});
   contributors[0].member.clear_address();
   contributors[2].may_reduce = false;  // was not reachable lately
-  EXPECT_TRUE(ExchangeRound::Reducible(contributors).ok());
+  EXPECT_TRUE(ExchangeRound::Reducible(contributors, false).ok());
   const ExchangeRound round(Terms(2), contributors);
   ASSERT_EQ(round.plan().shards_size(), 1);
   EXPECT_EQ(round.plan().shards(0).reducer(), "b");
@@ -118,10 +121,32 @@ TEST(ExchangeRound, OnlyThoseWithAnAddressReduce) {
   EXPECT_EQ(ExchangeRound(Terms(2), contributors).plan().shards(0).reducer(),
             "c");  // nobody else can
   contributors[2].member.clear_address();
-  EXPECT_THAT(ExchangeRound::Reducible(contributors).message(), HasSubstr("no reachable reducer"));
-  // Alone, it reduces for itself.
-  EXPECT_TRUE(ExchangeRound::Reducible({contributors[0]}).ok());
+  EXPECT_EQ(ExchangeRound::Reducible(contributors, true).message(),
+            "no reachable reducer: a, b, c have no address that others can dial");
+  contributors[1].member.set_address("b:1");
+  contributors[1].dialled_in_vain = true;
+  EXPECT_EQ(
+      ExchangeRound::Reducible(contributors, true).message(),
+      "no reachable reducer: a, c have no address that others can dial; b was dialled in vain "
+      "and will be tried again");
+  // Alone, it reduces for itself, if nobody is left behind by that.
+  EXPECT_TRUE(ExchangeRound::Reducible({contributors[0]}, true).ok());
+  EXPECT_FALSE(ExchangeRound::Reducible({contributors[0]}, false).ok());
+  EXPECT_TRUE(ExchangeRound::Reducible({contributors[1]}, false).ok());
   EXPECT_EQ(ExchangeRound(Terms(1), {contributors[0]}).plan().shards(0).reducer(), "a");
+}
+
+// Would break: an entry is committed that only peers which dial out have; whoever lacks it could
+// never fetch it, and never take part again.
+TEST(ExchangeRound, WhatNobodyCanFetchIsNotCommitted) {
+  Fixture f({"a", "b", "c"}, 2, {0, 1});
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b"), Verdict::kWait);
+  EXPECT_EQ(f.Lose("c"), Verdict::kGiveUp);
+  Fixture whole({"a", "b", "c"}, 2, {0, 1});
+  EXPECT_EQ(whole.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(whole.Vote("c"), Verdict::kWait);
+  EXPECT_EQ(whole.Lose("b"), Verdict::kCommit);
 }
 
 // Would break: a commit before everybody holds the entry, or none at all.
@@ -237,6 +262,48 @@ TEST(ExchangeRound, AnUnreachableReducerLosesItsShardsAndStaysAContributor) {
   EXPECT_THAT(f.round.unreachable(), ElementsAre("a", "b", "c"));
 }
 
+// Would break: a holder that lacks a mean and is asked by nobody waits for itself until the
+// deadline.
+TEST(ExchangeRound, AHolderThatLacksAMeanGivesTheShardBack) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::ShardsHeld held;
+  held.set_version(5);
+  held.set_epoch(2);
+  held.add_shards(2);
+  held.add_attempts(1);
+  f.round.OnShardsHeld("a", held);
+  EXPECT_EQ(f.Unreachable("a", "a"), Verdict::kWait) << "it holds nothing for others";
+  ASSERT_EQ(f.Lose("c"), Verdict::kRevised);
+  ASSERT_EQ(f.round.plan().shards(2).holder(), "a");
+  const uint32_t revision = f.round.plan().revision();
+  ASSERT_EQ(f.Unreachable("a", "a"), Verdict::kRevised);
+  EXPECT_EQ(f.round.plan().revision(), revision + 1);
+  EXPECT_EQ(f.round.plan().shards(2).holder(), "");
+  EXPECT_EQ(f.round.plan().shards(2).attempt(), 2u);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:b/1 8+4:b/2 ") << "what it reduces stays";
+  EXPECT_TRUE(f.round.unreachable().empty()) << "it is no worse a reducer";
+  ASSERT_EQ(f.last.events.size(), 1u);
+  EXPECT_THAT(f.last.events[0], HasSubstr("lacks a mean"));
+  EXPECT_EQ(f.Unreachable("a", "a"), Verdict::kWait);
+}
+
+// Would break: another peer has all of the shard, and it would be averaged again.
+TEST(ExchangeRound, AnotherHolderTakesWhatAHolderLacks) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::ShardsHeld held;
+  held.set_version(5);
+  held.set_epoch(2);
+  held.add_shards(2);
+  held.add_attempts(1);
+  f.round.OnShardsHeld("a", held);
+  f.round.OnShardsHeld("b", held);
+  ASSERT_EQ(f.Lose("c"), Verdict::kRevised);
+  const std::string first = f.round.plan().shards(2).holder();
+  ASSERT_EQ(f.Unreachable(first, first), Verdict::kRevised);
+  EXPECT_EQ(f.round.plan().shards(2).holder(), first == "a" ? "b" : "a");
+  EXPECT_EQ(f.round.plan().shards(2).attempt(), 1u);
+}
+
 // Would break: a corrupting reducer splits the replicas.
 TEST(ExchangeRound, TwoResultsAreRedoneElsewhereAndNamed) {
   Fixture f({"a", "b", "c"}, 2);
@@ -277,6 +344,24 @@ TEST(ExchangeRound, AVoterWithAnotherStateIsNamedAndNotCounted) {
 }
 
 // Would break: a malformed vote reaches the header.
+TEST(ExchangeRound, SaysWhoseStateIsInDoubt) {
+  // Broken: where the quorum needs a peer that has drifted, the run would stand still for ever, or
+  // one whose state is right would be told to take another's.
+  const std::string other(32, 'o');
+  Fixture three({"a", "b", "c"}, 3);
+  EXPECT_TRUE(three.round.Doubted().empty());
+  three.Vote("a", three.MakeVote());
+  three.Vote("c", three.MakeVote());
+  EXPECT_TRUE(three.round.Doubted().empty());
+  three.Vote("b", three.MakeVote('p', other));
+  EXPECT_EQ(three.round.OnDeadline().verdict, Verdict::kGiveUp);
+  EXPECT_EQ(three.round.Doubted(), (std::map<std::string, std::string>{{"b", kState}}));
+  Fixture two({"a", "b"}, 2);
+  two.Vote("a", two.MakeVote());
+  two.Vote("b", two.MakeVote('p', other));
+  EXPECT_EQ(two.round.Doubted(), (std::map<std::string, std::string>{{"a", ""}, {"b", ""}}));
+}
+
 TEST(ExchangeRound, RefusesVotesThatDoNotFitThePlan) {
   Fixture f({"a", "b", "c"}, 2);
   const auto refused = [&](auto change) {

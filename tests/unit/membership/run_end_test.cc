@@ -1,4 +1,5 @@
 // Evaluations and the seal.
+#include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/membership/simulated_peers.h"
@@ -114,6 +115,82 @@ TEST(RunSeal, TheMajoritysDigestWinsAndTheOddOneIsNamed) {
   ASSERT_TRUE(peers.stored.seal.has_value());
   EXPECT_EQ(peers.stored.seal->state_digest(), std::string(32, 'z'));
   EXPECT_TRUE(peers.Said("a hold another state than b, c"));
+}
+
+std::string AwaitedAt(const SimulatedPeers& peers, const std::string& peer) {
+  const auto* roster = peers.Last(peer, &v1::CoordinatorMessage::has_roster);
+  return roster == nullptr ? "" : absl::StrJoin(roster->roster().awaited(), ",");
+}
+
+// A sealed run of version 1, which c has missed.
+struct SealedWithoutC {
+  SealedWithoutC() : peers(3, 2, 1) {
+    peers.Begin({"a", "b", "c"});
+    peers.Die("c");
+    peers.Clear();
+    peers.Commit({"a", "b"});
+    const v1::Hello hello = peers.Returning("c", nullptr);
+    peers.Join("c", &hello);
+    for (const char* peer : {"a", "b"}) {
+      peers.Report(peer);
+      peers.Evaluate(peer);
+    }
+    peers.Tick(absl::Seconds(20));  // for c's digest
+  }
+  SimulatedPeers peers;
+};
+
+// Would break: the last entry's holders leave while a living peer still lacks it, or stay when none
+// does.
+TEST(RunSeal, WhoLacksTheLastStateIsNamedWhileItLives) {
+  SealedWithoutC run;
+  ASSERT_TRUE(run.peers.stored.seal.has_value());
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "c");
+  EXPECT_THAT(run.peers.reason(), ::testing::HasSubstr("c does not hold version 1 yet"));
+  run.peers.Tick(absl::Minutes(10));
+  EXPECT_EQ(AwaitedAt(run.peers, "b"), "c");
+  EXPECT_FALSE(run.peers.finished);
+  run.peers.Synced("c", 1);
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "");
+  EXPECT_EQ(run.peers.reason(), "");
+  EXPECT_TRUE(run.peers.finished);  // all have had the time to leave
+}
+
+// Would break: a peer that dies without the last entry is waited for, or is taken for one that has
+// left with it.
+TEST(RunSeal, NobodyWaitsForTheDead) {
+  SealedWithoutC run;
+  run.peers.Break("c");
+  EXPECT_EQ(run.peers.StateOf("c"), "suspect");
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "c");
+  run.peers.Refused("c");
+  EXPECT_EQ(run.peers.StateOf("c"), "dead");
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "");
+}
+
+// Would break: a drifted replica finds nobody to be repaired from.
+TEST(RunSeal, WhoHoldsAnotherStateIsWaitedFor) {
+  SealedWithoutC run;
+  run.peers.Synced("c", 1);
+  run.peers.Report("c", 'y');
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "c");
+  run.peers.Report("c");
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "");
+}
+
+// Would break: who was outvoted by the deadline would be taken for a holder of the entry.
+TEST(RunSeal, OnlyWhoHasVotedIsKnownToHoldTheEntry) {
+  SimulatedPeers peers(3, 2, 1);
+  peers.Begin({"a", "b", "c"});
+  peers.Clear();
+  for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
+  for (const char* peer : {"a", "b"}) peers.Vote(peer);
+  peers.Tick(absl::Minutes(2));
+  ASSERT_EQ(peers.stored.headers.size(), 1u);
+  ASSERT_EQ(peers.stored.headers[0].contributors_size(), 3);
+  const v1::RunStatus status = peers.run->Status(peers.now);
+  EXPECT_EQ(status.peers(0).member().version(), 1u);
+  EXPECT_EQ(status.peers(2).member().version(), 0u);
 }
 
 // Would break: a restart between the last commit and the seal leaves the run open for ever.

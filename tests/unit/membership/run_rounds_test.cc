@@ -206,20 +206,116 @@ TEST(RunExchange, AtTheDeadlineTheQuorumCommits) {
   EXPECT_EQ(peers.run->version(), 1u);
 }
 
-// Would break: a run of peers behind NAT hangs without a word.
-TEST(RunExchange, WithoutAReachableReducerItSaysSo) {
+void JoinDialingOut(SimulatedPeers* peers, const std::string& peer) {
+  v1::Hello hello = peers->MakeHello(peer);
+  hello.clear_address();
+  peers->Join(peer, &hello);
+  peers->WorkerReady(peer);
+}
+
+bool AskedForVersionZero(const SimulatedPeers& peers, const std::string& peer) {
+  return peers.Last(peer, &v1::CoordinatorMessage::has_make_initial_state) != nullptr;
+}
+
+// Would break: version 0 is made where nobody can fetch it, and the run never starts.
+TEST(RunRounds, VersionZeroIsMadeByAPeerThatOthersCanDial) {
   SimulatedPeers peers(2, 2);
-  for (const char* peer : {"a", "b"}) {
-    v1::Hello hello = peers.MakeHello(peer);
-    hello.clear_address();
-    peers.Join(peer, &hello);
-    peers.WorkerReady(peer);
-  }
+  JoinDialingOut(&peers, "a");
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_EQ(peers.reason(),
+            "no reachable peer to make version 0: a has no address that others can dial");
+  EXPECT_FALSE(AskedForVersionZero(peers, "a"));
+  peers.JoinAndWork("b");
+  EXPECT_FALSE(AskedForVersionZero(peers, "a"));
+  EXPECT_TRUE(AskedForVersionZero(peers, "b"));
+  EXPECT_EQ(peers.phase(), "initializing");
+}
+
+// Would break: one who trains alone behind NAT cannot.
+TEST(RunRounds, ARunOfOneNeedsNobodyWhoCanBeDialled) {
+  SimulatedPeers peers(1, 1);
+  JoinDialingOut(&peers, "a");
+  EXPECT_TRUE(AskedForVersionZero(peers, "a"));
+  peers.InitialState("a");
+  peers.Evaluate("a");
+  peers.Ready("a");
+  peers.Vote("a");
+  EXPECT_EQ(peers.run->version(), 1u);
+}
+
+// Would break: a peer that can be dialled loses its worker for a moment, and finds the run gone on
+// without it, with nobody to fetch from.
+TEST(RunRounds, WhoDialsOutOnlyDoesNotLeaveBehindWhoCanBeDialled) {
+  SimulatedPeers peers(1, 1);
+  peers.Begin({"b"});
+  JoinDialingOut(&peers, "a");
+  peers.Synced("a", 0);
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("killed");
+  peers.Say("b", lost);
+  peers.Ready("a");
+  peers.Tick(absl::Minutes(1));
+  EXPECT_EQ(peers.run->version(), 0u);
+  EXPECT_THAT(peers.reason(), HasSubstr("no reachable reducer"));
+  peers.WorkerReady("b");
+  peers.Ready("b");
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->shards_size(), 1);
+  EXPECT_EQ(peers.Plan("a")->shards(0).reducer(), "b");
+}
+
+// Would break: a run of peers behind NAT hangs without a word, or stays so when it could go on.
+TEST(RunExchange, WithoutAReachableReducerItSaysSoUntilOneIsThere) {
+  SimulatedPeers peers(2, 2);
+  for (const char* peer : {"a", "b"}) JoinDialingOut(&peers, peer);
   peers.InitialState("a");
   peers.Synced("b", 0);
+  for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
   for (const char* peer : {"a", "b"}) peers.Ready(peer);
   EXPECT_EQ(peers.phase(), "waiting");
   EXPECT_THAT(peers.reason(), HasSubstr("no reachable reducer"));
+  peers.Clear();
+  peers.Tick(absl::Minutes(1));
+  EXPECT_TRUE(peers.events.empty()) << peers.events[0];
+  peers.JoinAndWork("c");
+  peers.Synced("c", 0);
+  ASSERT_NE(peers.Train("c"), nullptr);
+  peers.Ready("c");
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->contributors_size(), 3);
+  for (const v1::Shard& shard : peers.Plan("a")->shards()) EXPECT_EQ(shard.reducer(), "c");
+}
+
+// Would break: where nobody reaches the only reducer, attempt after attempt fails without a pause,
+// and the run never says what it lacks.
+TEST(RunExchange, AReducerThatNobodyReachesIsWaitedForByName) {
+  SimulatedPeers peers(2, 2);
+  JoinDialingOut(&peers, "a");
+  peers.JoinAndWork("b");
+  peers.InitialState("b");
+  peers.Synced("a", 0);
+  for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  const absl::Duration deadline = absl::Milliseconds(peers.Plan("a")->deadline_milliseconds());
+  v1::PeerMessage message;
+  v1::ReducerUnreachable* report = message.mutable_reducer_unreachable();
+  report->set_version(1);
+  report->set_epoch(1);
+  report->set_revision(1);
+  report->set_reducer("b");
+  peers.Say("a", message);
+  peers.Tick(deadline);
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);  // as their Welcome asks them to
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_EQ(
+      peers.reason(),
+      "no reachable reducer: a has no address that others can dial; b was dialled in vain and "
+      "will be tried again");
+  peers.Clear();
+  peers.Tick(peers.settings.failure_timeout);
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->shards(0).reducer(), "b");
 }
 
 // Would break: a reducer that cannot be reached slows every round down.

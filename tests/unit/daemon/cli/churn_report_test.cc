@@ -18,7 +18,7 @@ ChurnRunResult Result(uint64_t rounds, uint64_t tokens) {
   result.rounds = rounds;
   result.tokens = tokens;
   result.mean_live_fraction = 1;
-  result.loss = 0.25;
+  result.losses = {{0, 1}, {tokens / 2, 0.5}, {tokens, 0.25}};
   result.digests_equal = true;
   result.trace.began = At(0);
   result.trace.peers = {"peer-1", "peer-2", "peer-3"};
@@ -74,6 +74,8 @@ TEST(ChurnReport, JsonHasEveryFigure) {
   EXPECT_EQ(json["digests_equal"], true);
   EXPECT_EQ(json["loss"], 0.25);
   EXPECT_EQ(json["loss_fault_free"], 0.25);
+  // 720 tokens: 220 of the 500 from the second evaluation to the third.
+  EXPECT_NEAR(json["loss_fault_free_at_equal_tokens"].get<double>(), 0.39, 1e-9);
   EXPECT_EQ(json["seconds_to_detect_p50"], 0.25);
   EXPECT_EQ(json["seconds_to_detect_p95"], 0.25);
   EXPECT_EQ(json["seconds_to_rejoin_p50"], 0.25);  // 6.25 - 6, and 11.25 - 11

@@ -143,6 +143,19 @@ TEST(ChurnTrace, WorkIsLostUnlessTheNextCommitHasIt) {
             1u);
 }
 
+// Broken: a run under faults would be compared with one that has seen more data.
+TEST(ChurnTrace, LossesAreComparedAtEqualTokens) {
+  const std::vector<LossPoint> points = {{0, 6}, {100, 4}, {300, 3}};
+  EXPECT_EQ(LossAt(points, 0), 6.0);
+  EXPECT_EQ(LossAt(points, 50), 5.0);
+  EXPECT_EQ(LossAt(points, 100), 4.0);
+  EXPECT_EQ(LossAt(points, 250), 3.25);
+  EXPECT_EQ(LossAt(points, 300), 3.0);
+  EXPECT_EQ(LossAt(points, 301), std::nullopt);
+  EXPECT_EQ(LossAt({{10, 6}, {20, 5}}, 9), std::nullopt);
+  EXPECT_EQ(LossAt({}, 0), std::nullopt);
+}
+
 // Broken: percentiles would be interpolated away from what was seen, or means ignore time.
 TEST(ChurnTrace, PercentilesAndMeans) {
   EXPECT_EQ(Percentile({}, 0.5), std::nullopt);

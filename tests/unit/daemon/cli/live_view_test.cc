@@ -112,5 +112,15 @@ TEST(PlainLinesTest, TellsEachThingOnce) {
   EXPECT_THAT(plain.Tell(history, waiting), IsEmpty());
 }
 
+TEST(PlainLinesTest, WhatIsNotKnownOfAnAdoptedRoundIsADash) {
+  // Broken: a round of which only the header is known would show the best loss of all.
+  RunHistory history;
+  v1::RunStatus status = StatusAt(1, 1, 10);
+  AddRound(&status, 1, 10, 0);
+  history.Take(status, 10);
+  EXPECT_EQ(PlainLines().Tell(history, status).back(),
+            "round 1 of 10: training loss -, 2 contributors, 1,200 tokens, trained -, exchanged -");
+}
+
 }  // namespace
 }  // namespace atolld

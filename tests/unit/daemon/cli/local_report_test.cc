@@ -107,5 +107,18 @@ TEST(LocalReportTest, TableComparesWithDataParallel) {
   EXPECT_THAT(table, HasSubstr("the same at 2 of 2 peers"));
 }
 
+TEST(LocalReportTest, TheChartLeavesOutLossesThatAreNotKnown) {
+  // Broken: the curve would fall to 0 at each round that was adopted from the peers.
+  RunHistory history;
+  v1::RunStatus status = StatusAt(1, 3, 30);
+  AddRound(&status, 1, 10, 4.0);
+  AddRound(&status, 2, 20, 0);
+  AddRound(&status, 3, 30, 3.0);
+  history.Take(status, 30);
+  const Chart chart = LossChart(history);
+  ASSERT_EQ(chart.series[0].points.size(), 2u);
+  EXPECT_EQ(chart.series[0].points[1], std::make_pair(3.0, 3.0));
+}
+
 }  // namespace
 }  // namespace atolld

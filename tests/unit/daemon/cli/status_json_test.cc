@@ -71,5 +71,17 @@ TEST(StatusJsonTest, APeerIsShownWithWhatItOffers) {
   EXPECT_EQ(PeerJson(*peer)["member"]["offer"]["snapshot_version"], 20);
 }
 
+TEST(StatusJsonTest, WhatIsNotKnownOfAnAdoptedRoundIsNull) {
+  // Broken: scripts would take a loss of 0 for one that was measured.
+  v1::RunStatus status = StatusAt(1, 1, 10);
+  AddRound(&status, 1, 10, 0);
+  AddRound(&status, 2, 20, 2.5);
+  const auto json = RunStatusJson(status);
+  for (const char* key : {"train_loss", "train_seconds", "exchange_seconds"}) {
+    EXPECT_TRUE(json["rounds"][0][key].is_null()) << key;
+  }
+  EXPECT_EQ(json["rounds"][1]["train_loss"], 2.5);
+}
+
 }  // namespace
 }  // namespace atolld

@@ -62,7 +62,30 @@ TEST(Admin, AWatcherGetsEverythingOnceUntilTheSeal) {
   EXPECT_LE(asker.answers.size(), 20u);
   EXPECT_EQ(asker.answers.back().phase(), "sealed");
   EXPECT_EQ(asker.answers.back().seal().version(), 5u);
-  EXPECT_FALSE(asker.status.has_value());  // until the watcher goes, or the coordinator
+  ASSERT_TRUE(asker.status.has_value());  // it comes to its end, then the coordinator may
+  EXPECT_TRUE(asker.status->ok()) << *asker.status;
+}
+
+// Would break: the coordinator ends with its process before a watcher on a slow link has been sent
+// the seal, and the watcher waits for it for ever.
+TEST(Admin, TheEndWaitsForItsWatchersButNotForOneThatIsCutOff) {
+  for (const bool cut_off : {false, true}) {
+    AdminWorld f;
+    SimLinkSettings slow;
+    slow.bytes_per_second = 3000;
+    f.world.network().SetLink("coordinator", "operator", slow);
+    ASSERT_TRUE(f.RunToVersion(2));
+    Asker<v1::RunStatus> asker(f.env(), f.config.coordinator.address, "WatchRun",
+                               v1::WatchRunRequest());
+    f.world.RunFor(absl::Seconds(4));
+    ASSERT_FALSE(asker.answers.empty());
+    if (cut_off) f.world.network().BlackHole("coordinator", "operator");
+    ASSERT_TRUE(f.world.RunUntil([&] { return f.sealed; }, absl::Minutes(1)));
+    f.world.RunFor(absl::Milliseconds(10));  // what has gone out arrives without the process
+    f.world.Kill("coordinator");
+    f.world.RunFor(absl::Seconds(2));
+    EXPECT_EQ(asker.answers.back().has_seal(), !cut_off);
+  }
 }
 
 // Would break: `atoll log list`.

@@ -115,10 +115,12 @@ TEST(ExchangeFault, BeginsAgainUnderANewAttemptAndCompletesOnceARevision) {
   three.swarm.CheckOutcomes(three.names, same, three.names);
 }
 
-// Would break: a dead reducer would be noticed at the round's deadline only.
-TEST(ExchangeFault, ReportsAReducerThatCannotBeReachedAndGoesOnTrying) {
+// Would break: a link on which nothing moves would be noticed at the round's deadline only.
+TEST(ExchangeFault, ReportsAReducerThatNothingReaches) {
   Three three(11);
-  three.swarm.world.CutLink("p1", "p2");
+  SimLinkSettings stuck;
+  stuck.bytes_per_second = 1;
+  three.swarm.world.network().SetLink("p1", "p2", stuck);
   three.GiveAll(three.plan);
   three.swarm.world.RunFor(absl::Seconds(1));
   EXPECT_TRUE(three.swarm.peer("p1").unreachable.empty());
@@ -126,6 +128,23 @@ TEST(ExchangeFault, ReportsAReducerThatCannotBeReachedAndGoesOnTrying) {
   ASSERT_EQ(three.swarm.peer("p1").unreachable.size(), 1u);
   EXPECT_EQ(three.swarm.peer("p1").unreachable[0].first, "p2");
   EXPECT_TRUE(three.swarm.peer("p3").unreachable.empty());
+}
+
+// Would break: a reducer that refuses every dial, as one behind NAT does, would cost each round the
+// whole failure_timeout; one that is only started again would lose its shard for that.
+TEST(ExchangeFault, ReportsAReducerThatRefusesDialsSoonAndGoesOnTrying) {
+  Three three(13);
+  three.swarm.world.CutLink("p1", "p2");
+  three.GiveAll(three.plan);
+  three.swarm.world.RunFor(absl::Milliseconds(400));
+  EXPECT_TRUE(three.swarm.peer("p1").unreachable.empty());  // it may be back in a moment
+  three.swarm.world.RunFor(absl::Milliseconds(600));
+  ASSERT_EQ(three.swarm.peer("p1").unreachable.size(), 1u);
+  EXPECT_EQ(three.swarm.peer("p1").unreachable[0].first, "p2");
+  EXPECT_TRUE(absl::IsUnavailable(three.swarm.peer("p1").unreachable[0].second));
+  EXPECT_TRUE(three.swarm.peer("p3").unreachable.empty());
+  three.swarm.world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(three.swarm.peer("p1").unreachable.size(), 1u);  // not at every dial
   three.swarm.world.HealLink("p1", "p2");
   ASSERT_TRUE(three.Finish(three.names, 1));
   three.swarm.CheckOutcomes(three.names, three.plan, three.names);

@@ -240,7 +240,7 @@ TEST(ExchangeLiar, AMeanThatCannotBeMadeFailsLoudly) {
     Swarm::Peer& peer = overflow.Add(name);
     peer.values.assign(huge.elements, 3e38f);
     peer.contribution = std::make_shared<const Contribution>(
-        EncodeContribution(overflow.grid, *overflow.codec, peer.values).value());
+        EncodeContribution(overflow.grid, *overflow.codec, Rounding(), peer.values).value());
   }
   const v1::Plan sum = overflow.MakePlan({"p1", "p2"}, {"p1"});
   overflow.Give("p1", sum);

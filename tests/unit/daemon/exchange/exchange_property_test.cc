@@ -17,7 +17,10 @@ SwarmSettings Draw(uint64_t seed, SimRandom& random) {
   settings.seed = seed;
   settings.elements = 500 + random.Below(6000);
   settings.chunk_elements = static_cast<uint32_t>(32 + random.Below(400));
-  settings.codec = random.Below(3) == 0 ? "fp32" : "int8";
+  const std::vector<std::string> codecs = CodecNames();
+  settings.codec = codecs[random.Below(codecs.size())];
+  settings.stochastic =
+      (*FindCodec(settings.codec))->has_stochastic_rounding() && random.Below(2) == 0;
   settings.zstd = random.Below(3) == 0;
   settings.sim.network.link.latency = absl::Microseconds(100 + random.Below(30000));
   settings.sim.network.link.jitter = absl::Microseconds(random.Below(5000));

@@ -23,7 +23,7 @@ void RunToTheEnd(Swarm& swarm, const Names& names, const v1::Plan& plan) {
 // promises.
 TEST(Exchange, GivesEverybodyTheWeightedMean) {
   for (const bool zstd : {false, true}) {
-    for (const char* codec : {"fp32", "int8"}) {
+    for (const std::string& codec : CodecNames()) {
       SwarmSettings settings;
       settings.codec = codec;
       settings.zstd = zstd;
@@ -38,6 +38,27 @@ TEST(Exchange, GivesEverybodyTheWeightedMean) {
         EXPECT_TRUE(swarm.peer(name).failed.empty());
       }
     }
+  }
+}
+
+// Would break: as above, where codes are drawn: the reducer's draw must be everybody's.
+TEST(Exchange, RoundsStochasticallyByKeysThatAllKnow) {
+  for (const char* codec : {"int4", "int8"}) {
+    SwarmSettings settings;
+    settings.codec = codec;
+    settings.stochastic = true;
+    Swarm swarm(settings);
+    const Names names = {"p1", "p2", "p3"};
+    for (const std::string& name : names) swarm.Add(name);
+    const v1::Plan plan = swarm.MakePlan(names, names);
+    RunToTheEnd(swarm, names, plan);
+    swarm.CheckOutcomes(names, plan, names);
+    settings.stochastic = false;
+    Swarm nearest(settings);
+    for (const std::string& name : names) nearest.Add(name);
+    RunToTheEnd(nearest, names, plan);
+    EXPECT_NE(nearest.peer("p1").outcomes.at(1).payload.str(),
+              swarm.peer("p1").outcomes.at(1).payload.str());
   }
 }
 
@@ -205,15 +226,15 @@ TEST(Contribution, RefusesWhatIsNotFinite) {
   const ChunkGrid grid(10, 4);
   const Codec* codec = FindCodec("int8").value();
   std::vector<float> values(10, 1.0f);
-  const Contribution good = EncodeContribution(grid, *codec, values).value();
+  const Contribution good = EncodeContribution(grid, *codec, Rounding(), values).value();
   EXPECT_EQ(good.chunks.size(), 3u);
   EXPECT_EQ(good.root, ContributionRoot(good.chunks));
   values[5] = std::numeric_limits<float>::infinity();
-  const absl::Status status = EncodeContribution(grid, *codec, values).status();
+  const absl::Status status = EncodeContribution(grid, *codec, Rounding(), values).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_NE(status.message().find("chunk 1"), std::string::npos);
   EXPECT_TRUE(absl::IsInvalidArgument(
-      EncodeContribution(grid, *codec, absl::MakeConstSpan(values).first(9)).status()));
+      EncodeContribution(grid, *codec, Rounding(), absl::MakeConstSpan(values).first(9)).status()));
 }
 
 }  // namespace

@@ -22,6 +22,7 @@ struct SwarmSettings {
   uint32_t chunk_elements = 256;
   std::string codec = "int8";
   bool zstd = false;
+  bool stochastic = false;
   absl::Duration failure_timeout = absl::Seconds(2);
   SimSettings sim;
 };

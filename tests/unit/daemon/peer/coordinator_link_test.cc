@@ -30,6 +30,7 @@ struct World {
     events.on_message = [this](const v1::CoordinatorMessage&) { ++messages; };
     events.on_down = [] {};
     events.on_refused = [this](absl::Status status) { refused = status; };
+    events.waits_for = [] { return std::string("It waits for a test"); };
     link = std::make_unique<CoordinatorLink>(world.AddProcess("peer").env(), "coordinator:1",
                                              absl::Seconds(10), events);
     link->Start();
@@ -75,6 +76,19 @@ TEST(CoordinatorLinkTest, NothingIsSaidAfterTheGoodbye) {
   w.link->SendProgress();
   w.world.RunFor(absl::Seconds(2));
   EXPECT_TRUE(left);
+}
+
+// Broken: whoever looks at a peer without a coordinator would not see what it waits for, or see
+// little else.
+TEST(CoordinatorLinkTest, WhatItWaitsForIsSaidOnceAMinute) {
+  World w;
+  w.world.Kill("coordinator");
+  w.world.RunFor(absl::Minutes(10));
+  EXPECT_EQ(w.world.LogCount("lost the coordinator"), 1u);
+  EXPECT_GE(w.world.LogCount("no coordinator at coordinator:1 yet"), 9u);
+  EXPECT_LE(w.world.LogCount("no coordinator at coordinator:1 yet"), 12u);
+  EXPECT_EQ(w.world.LogCount("It waits for a test"),
+            1 + w.world.LogCount("no coordinator at coordinator:1 yet"));
 }
 
 // Broken: an evicted peer would dial for ever instead of ending with the reason.

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "daemon/posix_files.h"
+#include "daemon/replica/header.h"
 #include "daemon/replica/update_log.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
+#include "tests/unit/daemon/replica/test_run.h"
 
 namespace atolld {
 namespace {
@@ -60,6 +62,36 @@ TEST(HeaderAnswerTest, TellsNothingOfWhatTheLogNoLongerHas) {
   Log log(5, 4, 10);
   EXPECT_EQ(log.Read(5, 9).headers_size(), 0);
   EXPECT_EQ(log.Read(6, 9).headers_size(), 4);
+}
+
+// Broken: peers that keep little have dropped the header of their one snapshot, and a store that
+// lacks it could never be helped, though the snapshot carries it.
+TEST(HeaderAnswerTest, BeginsWithTheHeaderOfASnapshot) {
+  const TemporaryDirectory directory;
+  PosixFiles files;
+  const std::string dir = directory.path() + "/r";
+  const TestRun run;
+  OwnedReplica replica = *CreateReplica(files, dir, run);
+  run.CommitTo(*replica, 6);
+  ASSERT_TRUE(Replica::AdvanceSnapshots(files, dir, {3, 1}, 6).ok());
+  ASSERT_TRUE(replica->CompactLog(0).ok());
+  const auto read = [&](uint64_t first) {
+    v1::Headers headers;
+    EXPECT_TRUE(ReadHeaders(files, dir, first, replica->version(), &headers).ok());
+    for (int i = 0; i < headers.headers_size(); ++i) {
+      EXPECT_EQ(headers.headers(i).version(), first + static_cast<uint64_t>(i));
+    }
+    if (headers.headers_size() > 0) {
+      EXPECT_EQ(HeaderDigest(headers.headers(headers.headers_size() - 1)),
+                replica->header_digest());
+    }
+    return headers.headers_size();
+  };
+  EXPECT_EQ(read(6), 1);
+  run.CommitTo(*replica, 8);
+  EXPECT_EQ(read(6), 3);
+  EXPECT_EQ(read(7), 2);
+  EXPECT_EQ(read(5), 0);
 }
 
 // Broken: a peer without a log would end instead of saying that it cannot help.

@@ -14,7 +14,7 @@ class ResidualTest : public ::testing::Test {
     for (size_t i = 0; i < grid_.elements(); ++i) {
       values_.push_back(static_cast<float>(i % 97) * 0.013f - 0.6f);
     }
-    contribution_ = *EncodeContribution(grid_, codec_, values_);
+    contribution_ = *EncodeContribution(grid_, codec_, Rounding(), values_);
     for (const char* peer : {"a", "b"}) header_.add_contributors()->set_peer(peer);
     v1::ShardRecord* first = header_.add_shards();
     first->set_chunks(2);

@@ -329,6 +329,15 @@ TEST(CheckGenesis, RefusesManifestsThatDoNotAddUp) {
   EXPECT_TRUE(refused([](v1::Genesis& g) { g.mutable_spec()->set_numerics(2); }));
   EXPECT_TRUE(
       refused([](v1::Genesis& g) { g.mutable_spec()->mutable_exchange()->set_codec("x"); }));
+  EXPECT_TRUE(refused([](v1::Genesis& g) {
+    g.mutable_spec()->mutable_exchange()->set_codec("topk");
+    g.mutable_spec()->mutable_exchange()->set_stochastic_rounding(true);
+  }));
+  for (const uint32_t bits : {0x40000000u, 0x7fc00000u, 0xbf800000u, 0x80000000u}) {
+    EXPECT_TRUE(refused([bits](v1::Genesis& g) {
+      g.mutable_spec()->mutable_exchange()->set_feedback_decay_bits(bits);
+    })) << bits;
+  }
   EXPECT_TRUE(refused([](v1::Genesis& g) { g.mutable_spec()->mutable_outer()->set_rule("x"); }));
   EXPECT_TRUE(
       refused([](v1::Genesis& g) { g.mutable_spec()->mutable_exchange()->set_chunk_elements(0); }));

@@ -1,0 +1,31 @@
+// The int4 codec: half a byte a value and one fp32 scale for every 64, the largest magnitude of a
+// block mapped to 7.
+//
+// int4_format.h gives the layout and the exact arithmetic.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "compression/codec.h"
+#include "compression/int4_format.h"
+
+namespace atolld {
+
+class Int4Codec final : public Codec {
+ public:
+  absl::string_view name() const override { return "int4"; }
+  size_t block_elements() const override { return kInt4BlockElements; }
+  size_t MaxEncodedBytes(size_t elements) const override { return Int4Bytes(elements); }
+  absl::StatusOr<size_t> Encode(absl::Span<const float> values,
+                                absl::Span<uint8_t> out) const override;
+  bool has_stochastic_rounding() const override { return true; }
+  absl::StatusOr<size_t> EncodeStochastic(absl::Span<const float> values, uint64_t key,
+                                          absl::Span<uint8_t> out) const override;
+  // On error `values` is unspecified.
+  absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
+  absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
+                                absl::Span<float> sum) const override;
+};
+
+}  // namespace atolld

@@ -1,0 +1,270 @@
+#include "daemon/bench/exchange_bench.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
+#include "compression/wire_codec.h"
+#include "daemon/bench/bench_certificates.h"
+#include "daemon/bench/exchange_bench_peer.h"
+#include "daemon/child_process.h"
+#include "daemon/posix_executor.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+// Drawing 64M values in each of several processes on few cores.
+constexpr absl::Duration kStartPatience = absl::Minutes(5);
+constexpr absl::Duration kPatience = absl::Minutes(1);
+// Where a peer finds its orders.
+constexpr int kOrdersDescriptor = 3;
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  const size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+// A folder that is gone with this object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::error_code error;
+    std::string pattern =
+        (std::filesystem::temp_directory_path(error) / "atoll-bench-XXXXXX").string();
+    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
+  }
+  ~ScratchFolder() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove_all(path_, error);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+class ExchangeBench {
+ public:
+  explicit ExchangeBench(const ExchangeBenchOptions& options) : options_(options) {}
+  ~ExchangeBench() {
+    for (const Peer& peer : peers_) {
+      if (peer.orders >= 0) close(peer.orders);
+    }
+  }
+
+  absl::Status Start();
+  absl::Status Repeat(int repetition);
+  ExchangeBenchResult Result() const;
+
+ private:
+  struct Peer {
+    std::unique_ptr<ChildProcess> process;
+    int orders = -1;  // our end of its pipe
+    std::string address;
+    bool ready = false;
+    std::string complaint;  // its last line on standard error
+    BenchPeerTimes times;
+  };
+
+  std::vector<std::string> CommandOf(size_t index) const;
+  std::string HostOf(size_t index) const {
+    return options_.hosts.empty() ? "127.0.0.1" : options_.hosts[index];
+  }
+  absl::Status StartPeer(size_t index);
+  void OnLine(size_t index, const std::string& line);
+  void OnExit(size_t index, const ExitStatus& exit);
+  void Tell(const std::string& order);
+  absl::Status Await(const std::function<bool(const Peer&)>& holds, absl::Duration limit,
+                     const std::string& what);
+
+  const ExchangeBenchOptions options_;
+  ScratchFolder folder_;
+  PosixExecutor executor_{{1, 0}};
+  std::vector<Peer> peers_;
+  absl::Status failed_;
+  ExchangeBenchResult result_;
+  std::vector<double> encode_, exchange_, decode_;
+  std::vector<double> bytes_, cpu_;
+  bool identical_ = true;
+};
+
+std::vector<std::string> ExchangeBench::CommandOf(size_t index) const {
+  std::vector<std::string> command;
+  for (const std::string& word : options_.launcher) {
+    command.push_back(absl::StrReplaceAll(word, {{"{peer}", absl::StrCat(index + 1)}}));
+  }
+  std::error_code error;
+  command.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
+  const std::vector<std::string> arguments = {
+      "bench",
+      "exchange-peer",
+      absl::StrCat("--orders=", kOrdersDescriptor),
+      absl::StrCat("--index=", index),
+      absl::StrCat("--host=", HostOf(index)),
+      absl::StrCat("--elements=", options_.elements),
+      absl::StrCat("--codec=", options_.codec),
+      absl::StrCat("--chunk-elements=", options_.chunk_elements),
+      absl::StrCat("--lanes=", options_.lanes),
+      absl::StrCat("--threads=", options_.threads)};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  if (!options_.plaintext) command.push_back(absl::StrCat("--certificates=", folder_.path()));
+  return command;
+}
+
+absl::Status ExchangeBench::StartPeer(size_t index) {
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) return absl::UnknownError("no pipe can be made");
+  peers_[index].orders = ends[1];
+  ChildProcess::Options child;
+  child.arguments = CommandOf(index);
+  child.descriptors = {{ends[0], kOrdersDescriptor}};
+  child.die_with_parent = true;
+  ChildProcess::Events events;
+  events.on_output_line = [this, index](const std::string& line) { OnLine(index, line); };
+  events.on_error_line = [this, index](const std::string& line) { peers_[index].complaint = line; };
+  events.on_exit = [this, index](const ExitStatus& exit) { OnExit(index, exit); };
+  absl::StatusOr<std::unique_ptr<ChildProcess>> process =
+      ChildProcess::Spawn(executor_, std::move(child), std::move(events));
+  close(ends[0]);
+  RETURN_IF_ERROR(process.status());
+  peers_[index].process = *std::move(process);
+  return absl::OkStatus();
+}
+
+absl::Status ExchangeBench::Start() {
+  if (folder_.path().empty()) return absl::UnknownError("no temporary folder can be made");
+  peers_.resize(static_cast<size_t>(options_.peers));
+  std::vector<std::string> hosts;
+  for (size_t i = 0; i < peers_.size(); ++i) hosts.push_back(HostOf(i));
+  if (!options_.plaintext) RETURN_IF_ERROR(WriteBenchCertificates(folder_.path(), hosts));
+  for (size_t i = 0; i < peers_.size(); ++i) RETURN_IF_ERROR(StartPeer(i));
+  RETURN_IF_ERROR(Await([](const Peer& peer) { return !peer.address.empty(); }, kStartPatience,
+                        "the peers listen"));
+  Tell(absl::StrCat("peers ", absl::StrJoin(peers_, " ", [](std::string* out, const Peer& peer) {
+                      absl::StrAppend(out, peer.address);
+                    })));
+  return Await([](const Peer& peer) { return peer.ready; }, kStartPatience, "the peers are ready");
+}
+
+void ExchangeBench::OnLine(size_t index, const std::string& line) {
+  Peer& peer = peers_[index];
+  absl::string_view rest = line;
+  if (absl::ConsumePrefix(&rest, "listening ")) {
+    peer.address = std::string(rest);
+  } else if (line == "ready") {
+    peer.ready = true;
+  } else {
+    absl::StatusOr<BenchPeerTimes> times = BenchPeerTimes::FromLine(line);
+    if (!times.ok()) {
+      failed_ = times.status();
+    } else {
+      peer.times = *std::move(times);
+    }
+  }
+}
+
+void ExchangeBench::OnExit(size_t index, const ExitStatus& exit) {
+  if (!failed_.ok()) return;
+  failed_ = absl::UnknownError(
+      absl::StrCat("peer ", index + 1, " has ended: ", exit.Text(), ": ", peers_[index].complaint));
+}
+
+void ExchangeBench::Tell(const std::string& order) {
+  const std::string line = order + "\n";
+  for (const Peer& peer : peers_) {
+    // A line is shorter than a pipe; a peer that is gone is told of by its exit.
+    if (write(peer.orders, line.data(), line.size()) < 0) continue;
+  }
+}
+
+absl::Status ExchangeBench::Await(const std::function<bool(const Peer&)>& holds,
+                                  absl::Duration limit, const std::string& what) {
+  const bool over = executor_.RunUntil(
+      [&] { return !failed_.ok() || std::all_of(peers_.begin(), peers_.end(), holds); }, limit);
+  if (!failed_.ok()) return failed_;
+  if (over) return absl::OkStatus();
+  return absl::DeadlineExceededError(
+      absl::StrCat("waited ", absl::FormatDuration(limit), " until ", what));
+}
+
+absl::Status ExchangeBench::Repeat(int repetition) {
+  const auto number = static_cast<uint64_t>(repetition);
+  const absl::Time began = executor_.Now();
+  Tell(absl::StrCat("go ", number));
+  RETURN_IF_ERROR(Await([number](const Peer& peer) { return peer.times.repetition == number; },
+                        kPatience, absl::StrCat("repetition ", number, " is over")));
+  const double seconds = absl::ToDoubleSeconds(executor_.Now() - began);
+  BenchPeerTimes worst;
+  double bytes = 0;
+  double cpu = 0;
+  for (const Peer& peer : peers_) {
+    worst.encode_seconds = std::max(worst.encode_seconds, peer.times.encode_seconds);
+    worst.exchange_seconds = std::max(worst.exchange_seconds, peer.times.exchange_seconds);
+    worst.decode_seconds = std::max(worst.decode_seconds, peer.times.decode_seconds);
+    result_.relative_error = std::max(result_.relative_error, peer.times.relative_error);
+    bytes += static_cast<double>(peer.times.bytes_sent);
+    cpu += peer.times.cpu_seconds;
+    identical_ = identical_ && peer.times.digest == peers_.front().times.digest;
+  }
+  // The first one makes the connections.
+  if (repetition == 1) return absl::OkStatus();
+  const auto count = static_cast<double>(peers_.size());
+  result_.seconds.push_back(seconds);
+  encode_.push_back(worst.encode_seconds);
+  exchange_.push_back(worst.exchange_seconds);
+  decode_.push_back(worst.decode_seconds);
+  bytes_.push_back(bytes / count);
+  cpu_.push_back(cpu / count);
+  return absl::OkStatus();
+}
+
+ExchangeBenchResult ExchangeBench::Result() const {
+  ExchangeBenchResult result = result_;
+  result.seconds_median = Median(result.seconds);
+  result.encode_seconds = Median(encode_);
+  result.exchange_seconds = Median(exchange_);
+  result.decode_seconds = Median(decode_);
+  result.bytes_sent_per_peer = Median(bytes_);
+  result.cpu_seconds_per_peer = Median(cpu_);
+  result.identical = identical_;
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<ExchangeBenchResult> MeasureExchange(const ExchangeBenchOptions& options) {
+  RETURN_IF_ERROR(ParseCodecName(options.codec).status());
+  if (!options.hosts.empty() && options.hosts.size() != static_cast<size_t>(options.peers)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.hosts.size(), " hosts for ", options.peers, " peers"));
+  }
+  // A peer that is gone is told of by its exit.
+  signal(SIGPIPE, SIG_IGN);
+  ExchangeBench bench(options);
+  RETURN_IF_ERROR(bench.Start());
+  for (int repetition = 1; repetition <= options.repeats + 1; ++repetition) {
+    RETURN_IF_ERROR(bench.Repeat(repetition));
+  }
+  return bench.Result();
+}
+
+}  // namespace atolld

@@ -1,0 +1,209 @@
+#include "daemon/cli/plan_report.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "compression/codec.h"
+#include "daemon/cli/format.h"
+#include "daemon/env.h"
+
+namespace atolld {
+namespace {
+
+uint64_t ChunksOf(const PlanQuestion& question) {
+  return (question.parameters + question.chunk_elements - 1) / question.chunk_elements;
+}
+
+// What the vector takes, chunk by chunk, with a codec of a fixed rate.
+EncodedSize SizeOf(const PlanQuestion& question, const Codec& codec) {
+  const uint64_t whole = question.parameters / question.chunk_elements;
+  const uint64_t rest = question.parameters % question.chunk_elements;
+  const double bytes = static_cast<double>(whole) *
+                           static_cast<double>(codec.MaxEncodedBytes(question.chunk_elements)) +
+                       (rest > 0 ? static_cast<double>(codec.MaxEncodedBytes(rest)) : 0);
+  return {question.parameters, bytes};
+}
+
+std::string Rounded(double seconds) {
+  return seconds < 100 ? absl::StrFormat("%.2f s", seconds) : FormatSeconds(seconds);
+}
+
+std::string Mark(const PlanCandidate& candidate) {
+  if (candidate.best && candidate.of_config) return "fastest, config";
+  if (candidate.best) return "fastest";
+  if (candidate.of_config) return "config";
+  return candidate.settable ? "" : "no setting";
+}
+
+std::vector<std::string> Notes(const PlanQuestion& question) {
+  std::vector<std::string> notes = {
+      "fastest: of those that a config can ask for; what a codec does to the loss is not counted"};
+  notes.push_back("no setting: reducers' shards by their rates, which no coordinator plans yet");
+  const std::vector<std::string> predictable = PredictableCodecs();
+  for (const std::string& name : CodecNames()) {
+    if (std::find(predictable.begin(), predictable.end(), name) != predictable.end()) continue;
+    notes.push_back(absl::StrCat(name, " is left out: how much it sends depends on the values"));
+  }
+  if (question.train_seconds <= 0) {
+    notes.push_back(
+        "no utilisation: how long an inner step takes is not known; say it with --step-seconds");
+  }
+  return notes;
+}
+
+std::string Assumed(const PlanQuestion& question) {
+  const ModelAssumptions& assumed = question.assumed;
+  return absl::StrFormat(
+      "assumed: encode %.3g, decode %.3g GB/s of fp32, hash %.3g GB/s, one thread; %.1f %% of a "
+      "line for payload; no loss",
+      assumed.encode_bytes_per_second / 1e9, assumed.decode_bytes_per_second / 1e9,
+      assumed.hash_bytes_per_second / 1e9, 100 * assumed.line_share);
+}
+
+}  // namespace
+
+std::vector<std::string> PredictableCodecs() {
+  // Zeros are what a codec of changing length makes the least of.
+  const std::vector<float> zeros(4096);
+  std::vector<std::string> names;
+  for (const std::string& name : CodecNames()) {
+    const Codec& codec = **FindCodec(name);
+    std::vector<uint8_t> bytes(codec.MaxEncodedBytes(zeros.size()));
+    const absl::StatusOr<size_t> size = codec.Encode(zeros, absl::MakeSpan(bytes));
+    if (size.ok() && *size == bytes.size()) names.push_back(name);
+  }
+  return names;
+}
+
+std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
+  std::vector<PlanCandidate> candidates;
+  for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions}) {
+    const ExchangeTraffic traffic =
+        TrafficOf(question.links, shape, static_cast<uint32_t>(ChunksOf(question)));
+    if (shape == PlanShape::kRegions && traffic.relays == 0) continue;  // it would be flat
+    for (const std::string& name : PredictableCodecs()) {
+      PlanCandidate candidate;
+      candidate.shape = shape;
+      candidate.codec = name;
+      candidate.settable = shape != PlanShape::kWeighted;
+      candidate.of_config = name == question.codec && PlanShapeName(shape) == question.plan;
+      candidate.exchange = PredictExchange(question.links, traffic,
+                                           SizeOf(question, **FindCodec(name)), question.assumed);
+      candidates.push_back(candidate);
+    }
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const PlanCandidate& a, const PlanCandidate& b) {
+                     return a.exchange.seconds < b.exchange.seconds;
+                   });
+  std::find_if(candidates.begin(), candidates.end(), [](const PlanCandidate& candidate) {
+    return candidate.settable;
+  })->best = true;
+  return candidates;
+}
+
+nlohmann::ordered_json PlanJson(const PlanQuestion& question,
+                                const std::vector<PlanCandidate>& candidates) {
+  nlohmann::ordered_json list = nlohmann::ordered_json::array();
+  const bool known = question.train_seconds > 0;
+  for (const PlanCandidate& candidate : candidates) {
+    const ExchangePrediction& exchange = candidate.exchange;
+    nlohmann::ordered_json by_link = nlohmann::ordered_json::object();
+    for (size_t i = 0; i < exchange.link_bytes.size(); ++i) {
+      by_link[question.links.links()[i].name] = exchange.link_bytes[i];
+    }
+    nlohmann::ordered_json one = {{"plan", PlanShapeName(candidate.shape)},
+                                  {"codec", candidate.codec},
+                                  {"fastest", candidate.best},
+                                  {"of_config", candidate.of_config},
+                                  {"settable", candidate.settable},
+                                  {"exchange_seconds", exchange.seconds},
+                                  {"round_seconds", nullptr},
+                                  {"compute_utilization", nullptr},
+                                  {"bytes_sent_per_peer", exchange.mean_bytes_sent},
+                                  {"most_bytes_sent_by_a_peer", exchange.most_bytes_sent},
+                                  {"bytes_between_regions", exchange.bytes_between_regions},
+                                  {"bytes_by_link", by_link},
+                                  {"limited_by", exchange.bottleneck}};
+    if (known) {
+      one["round_seconds"] = question.train_seconds + exchange.seconds;
+      one["compute_utilization"] = ComputeUtilisation(question.train_seconds, exchange.seconds);
+    }
+    one["terms"] = {{"lines_seconds", exchange.lines_seconds},
+                    {"stages_seconds", exchange.stages_seconds},
+                    {"streams_seconds", exchange.streams_seconds},
+                    {"processor_seconds", exchange.processor_seconds},
+                    {"round_trips_seconds", exchange.round_trips_seconds},
+                    {"before_and_after_seconds", exchange.before_and_after_seconds}};
+    list.push_back(one);
+  }
+  nlohmann::ordered_json json = {{"network", question.network},
+                                 {"peers", question.links.peers().size()},
+                                 {"regions", question.links.regions().size()},
+                                 {"parameters", question.parameters},
+                                 {"train_seconds", nullptr}};
+  if (known) json["train_seconds"] = question.train_seconds;
+  json["assumed"] = {{"encode_bytes_per_second", question.assumed.encode_bytes_per_second},
+                     {"decode_bytes_per_second", question.assumed.decode_bytes_per_second},
+                     {"hash_bytes_per_second", question.assumed.hash_bytes_per_second},
+                     {"line_share", question.assumed.line_share},
+                     {"first_window_bytes", question.assumed.first_window_bytes}};
+  json["notes"] = Notes(question);
+  json["candidates"] = list;
+  return json;
+}
+
+std::vector<std::string> PlanText(const PlanQuestion& question,
+                                  const std::vector<PlanCandidate>& candidates) {
+  const bool known = question.train_seconds > 0;
+  std::vector<std::string> lines = {absl::StrCat(
+      WithThousands(question.parameters), " parameters, ",
+      WithThousands(question.links.peers().size()), " peers: ", question.network,
+      known ? absl::StrCat("; training ", Rounded(question.train_seconds), " a round") : "")};
+  lines.push_back("");
+  std::vector<std::vector<std::string>> rows = {{"plan", "codec", "round", "exchange",
+                                                 "utilisation", "sent a peer", "between regions",
+                                                 "limited by", ""}};
+  for (const PlanCandidate& candidate : candidates) {
+    const ExchangePrediction& exchange = candidate.exchange;
+    rows.push_back(
+        {std::string(PlanShapeName(candidate.shape)), candidate.codec,
+         known ? Rounded(question.train_seconds + exchange.seconds) : "-",
+         Rounded(exchange.seconds),
+         known ? absl::StrFormat("%.1f %%",
+                                 100 * ComputeUtilisation(question.train_seconds, exchange.seconds))
+               : "-",
+         FormatBytes(exchange.mean_bytes_sent), FormatBytes(exchange.bytes_between_regions),
+         exchange.bottleneck, Mark(candidate)});
+  }
+  for (const std::string& line : AlignColumns(rows, "<<>>>>><<")) lines.push_back(line);
+  lines.push_back("");
+
+  // By link: the fastest and the config's own.
+  rows = {{"over the link"}};
+  std::vector<const PlanCandidate*> shown;
+  for (const PlanCandidate& candidate : candidates) {
+    if (!candidate.best && !candidate.of_config) continue;
+    shown.push_back(&candidate);
+    rows[0].push_back(absl::StrCat(PlanShapeName(candidate.shape), " ", candidate.codec));
+  }
+  for (size_t i = 0; i < question.links.links().size(); ++i) {
+    rows.push_back({question.links.links()[i].name});
+    for (const PlanCandidate* candidate : shown) {
+      rows.back().push_back(FormatBytes(candidate->exchange.link_bytes[i]));
+    }
+  }
+  if (rows.size() > 1) {
+    for (const std::string& line : AlignColumns(rows, "<" + std::string(shown.size(), '>'))) {
+      lines.push_back(line);
+    }
+    lines.push_back("");
+  }
+  for (const std::string& note : Notes(question)) lines.push_back(note);
+  lines.push_back(Assumed(question));
+  return lines;
+}
+
+}  // namespace atolld

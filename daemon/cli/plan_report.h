@@ -1,0 +1,50 @@
+// PlanReport: what `atoll plan` says: each plan with each codec, how long a round of it takes, what
+// it sends, and which of them is the fastest.
+//
+// Pure functions; the same question has the same answer.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "membership/exchange_traffic.h"
+#include "membership/link_model.h"
+#include "membership/round_model.h"
+
+namespace atolld {
+
+struct PlanQuestion {
+  LinkModel links;      // with a peer at least, one of them reachable
+  std::string network;  // in words
+  uint64_t parameters = 0;
+  uint32_t chunk_elements = 0;
+  double train_seconds = 0;  // a round; 0: not known
+  std::string plan;          // the config's
+  std::string codec;         // the config's, without zstd
+  ModelAssumptions assumed;
+};
+
+struct PlanCandidate {
+  PlanShape shape = PlanShape::kFlat;
+  std::string codec;
+  bool settable = true;  // false: a run does not plan so yet, whatever its config says
+  bool best = false;     // the fastest of those that a config can ask for
+  bool of_config = false;
+  ExchangePrediction exchange;
+};
+
+// Codecs whose updates have one length, whatever the values. What topk sends depends on them.
+std::vector<std::string> PredictableCodecs();
+
+// For each of these codecs, by predicted seconds. By regions only where a region would have a
+// relay.
+std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question);
+
+nlohmann::ordered_json PlanJson(const PlanQuestion& question,
+                                const std::vector<PlanCandidate>& candidates);
+std::vector<std::string> PlanText(const PlanQuestion& question,
+                                  const std::vector<PlanCandidate>& candidates);
+
+}  // namespace atolld

@@ -1,0 +1,153 @@
+// `atoll plan`: predicts a round on a network, for each plan and codec, without running anything.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "compression/wire_codec.h"
+#include "daemon/cli/format.h"
+#include "daemon/cli/plan_report.h"
+#include "daemon/cli/topology_file.h"
+#include "daemon/cli/verbs.h"
+#include "daemon/config.h"
+#include "daemon/posix_files.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+struct PlanOptions {
+  std::string config;
+  std::string topology;
+  uint32_t peers = 0;
+  uint64_t parameters = 0;
+  std::string rate = "100Mbit";
+  std::string rtt = "20ms";
+  double step_seconds = 0;
+  double encode = ModelAssumptions().encode_bytes_per_second / 1e9;
+  double decode = ModelAssumptions().decode_bytes_per_second / 1e9;
+  double hash = ModelAssumptions().hash_bytes_per_second / 1e9;
+  std::string json;
+};
+
+// Of the model that a worker makes: a stub's as told, a GPT's by its shape (tied embeddings,
+// learned positions, no biases: worker/manifest.h).
+uint64_t ParametersOf(Config config) {
+  if (config.model.kind == kStubKind) return config.model.parameters;
+  config.run.id = "plan";
+  const v1::RunSpec spec = MakeRunSpec(config);
+  const uint64_t width = spec.model().width();
+  const uint64_t layer = 12 * width * width + 2 * width;
+  return (spec.model().vocabulary() + spec.model().context() + 1) * width +
+         spec.model().layers() * layer;
+}
+
+double TrainSeconds(const PlanOptions& options, const Config& config) {
+  if (config.inner.pace == "time") return absl::ToDoubleSeconds(config.inner.time);
+  const double told = options.step_seconds;
+  const double step = told > 0 ? told : absl::ToDoubleSeconds(config.inner.step_time);
+  return step * config.inner.steps;
+}
+
+absl::Status TakeNetwork(const PlanOptions& options, const Config& config, PlanQuestion* question) {
+  if (!options.topology.empty()) {
+    if (options.peers > 0) {
+      return absl::InvalidArgumentError("--peers: with --topology, the file says how many");
+    }
+    ASSIGN_OR_RETURN(question->links, LoadTopology(options.topology));
+    question->network = options.topology;
+  } else {
+    const absl::StatusOr<double> rate = ParseRate(options.rate);
+    if (!rate.ok()) return Annotate(rate.status(), "--rate");
+    const absl::StatusOr<absl::Duration> rtt = ParseDelay(options.rtt);
+    if (!rtt.ok()) return Annotate(rtt.status(), "--rtt");
+    question->links = EqualPeers(options.peers > 0 ? options.peers : config.run.peers, *rate, *rtt);
+    question->network =
+        absl::StrCat(options.rate, " each, both ways, ", options.rtt, " round trip");
+  }
+  const std::vector<PeerLink>& peers = question->links.peers();
+  if (peers.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat(options.topology, ":1: there is no peer"));
+  }
+  if (peers.size() > 1 && std::none_of(peers.begin(), peers.end(),
+                                       [](const PeerLink& peer) { return peer.reachable; })) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(options.topology, ":1: all peers are behind NAT, so nobody can reduce"));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
+  ASSIGN_OR_RETURN(const Config config, LoadConfig(options.config, ConfigUse::kAny));
+  PlanQuestion question;
+  RETURN_IF_ERROR(TakeNetwork(options, config, &question));
+  question.parameters = options.parameters > 0 ? options.parameters : ParametersOf(config);
+  question.chunk_elements = config.exchange.chunk_elements;
+  if (question.parameters / question.chunk_elements >= std::numeric_limits<uint32_t>::max()) {
+    return absl::InvalidArgumentError("--parameters: more chunks than a run can have");
+  }
+  question.train_seconds = TrainSeconds(options, config);
+  question.plan = config.exchange.plan;
+  ASSIGN_OR_RETURN(const WireCodec codec, ParseCodecName(config.exchange.codec));
+  question.codec = std::string(codec.codec->name());
+  question.assumed.encode_bytes_per_second = options.encode * 1e9;
+  question.assumed.decode_bytes_per_second = options.decode * 1e9;
+  question.assumed.hash_bytes_per_second = options.hash * 1e9;
+  return question;
+}
+
+int Plan(const PlanOptions& options) {
+  const absl::StatusOr<PlanQuestion> question = QuestionOf(options);
+  if (!question.ok()) return Report(question.status(), kWrongCall);
+  const std::vector<PlanCandidate> candidates = PlanCandidates(*question);
+  const std::string json = PlanJson(*question, candidates).dump(2) + "\n";
+  if (options.json == "-") {
+    std::fputs(json.c_str(), stdout);
+    return kDone;
+  }
+  if (!options.json.empty()) {
+    PosixFiles files;
+    const absl::Status written = WriteFileDurably(
+        files, std::filesystem::absolute(options.json).string(),
+        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(json.data()), json.size()));
+    if (!written.ok()) return Report(written, kFailed);
+  }
+  for (const std::string& line : PlanText(*question, candidates)) std::printf("%s\n", line.c_str());
+  return kDone;
+}
+
+}  // namespace
+
+void AddPlanVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<PlanOptions>();
+  CLI::App* verb = command_line.AddVerb(
+      "plan", "Predict a round on a network, for each plan and codec, without running anything",
+      "atoll plan --config configs/wan.toml --topology tests/wan/topologies/three-regions.toml",
+      [options] { return Plan(*options); });
+  verb->add_option("--config", options->config, "The run, a TOML file")->required();
+  verb->add_option("--topology", options->topology,
+                   "The network, a TOML file (tests/wan/README.md) [equal peers]");
+  verb->add_option("--peers", options->peers, "Without a topology: so many [the config's]")
+      ->check(CLI::Range(1, 1000000));
+  verb->add_option("--rate", options->rate, "Without a topology: of each peer's line, both ways");
+  verb->add_option("--rtt", options->rtt, "Without a topology: between any two");
+  verb->add_option("--parameters", options->parameters, "How many [the config's model's]")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 42));
+  verb->add_option("--step-seconds", options->step_seconds,
+                   "One inner step [a stub's step_time; else no utilisation is told]")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--encode", options->encode, "One thread, GB of fp32 a second")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--decode", options->decode, "One thread, GB of fp32 a second")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--hash", options->hash, "One thread, GB a second")->check(CLI::PositiveNumber);
+  verb->add_option("--json", options->json, "Write the result there; - for standard output");
+}
+
+}  // namespace atolld

@@ -1,0 +1,58 @@
+// ExchangeTraffic: who sends how much over which line in one exchange, as shares of the parameter
+// vector.
+//
+// The chunks are divided and relayed as ReductionPlan does it. An exchange has stages, each of
+// which sends a chunk as soon as the one before has brought it: contributions up and means down,
+// and with relays a stage before and one after. Nothing here knows of bytes, so one traffic
+// serves all codecs. Pure; docs/performance_model.md derives the formulas.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "membership/link_model.h"
+
+namespace atolld {
+
+enum class PlanShape {
+  kFlat,      // everybody sends to every reducer, shards of equal size
+  kWeighted,  // as flat, shards by the reducers' rates: ShardWeights
+  kRegions,   // as flat, but in each other region one relay a shard averages first
+};
+absl::string_view PlanShapeName(PlanShape shape);  // "flat", "weighted", "regions"
+
+// What passes in one stage, as a share of the vector.
+struct StageTraffic {
+  std::vector<double> up;    // by peer
+  std::vector<double> down;  // by peer
+  std::vector<double> link;  // by link
+};
+
+// The largest share that one stream carries from a region's peers to another's, and the longest
+// round trip of such a stream.
+struct StreamTraffic {
+  double share = 0;
+  absl::Duration rtt;
+};
+
+struct ExchangeTraffic {
+  PlanShape shape = PlanShape::kFlat;
+  std::vector<StageTraffic> stages;
+  std::map<std::pair<size_t, size_t>, StreamTraffic> streams;  // by the two regions
+  std::vector<double> decoded;  // by peer, what it decodes to average
+  std::vector<double> encoded;  // by peer, the means that it encodes
+  double between_regions = 0;   // counted once, whatever the number of links on the way
+  uint32_t longest_shard = 0;   // chunks
+  size_t relays = 0;
+  absl::Duration rtt;  // of a chunk up and its mean down, on the longest way
+};
+
+// `chunks` in all, at least 1. Some peer has to be reachable, unless there is only one.
+ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks);
+
+}  // namespace atolld

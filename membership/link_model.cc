@@ -1,0 +1,80 @@
+#include "membership/link_model.h"
+
+#include <algorithm>
+#include <queue>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+
+size_t LinkModel::AddRegion(std::string name) {
+  regions_.push_back(std::move(name));
+  return regions_.size() - 1;
+}
+
+void LinkModel::AddPeer(PeerLink peer) { peers_.push_back(std::move(peer)); }
+
+void LinkModel::AddLink(size_t a, size_t b, double bytes_per_second, absl::Duration rtt) {
+  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
+    links_.push_back(
+        {absl::StrCat(regions_[from], ">", regions_[to]), from, to, bytes_per_second, rtt / 2});
+  }
+}
+
+void LinkModel::SetCoordinator(size_t region, absl::Duration delay) {
+  coordinator_region_ = region;
+  coordinator_delay_ = delay;
+}
+
+std::vector<LinkModel::Way> LinkModel::WaysFrom(size_t start) const {
+  std::vector<std::vector<size_t>> leaving(regions_.size());
+  for (size_t link = 0; link < links_.size(); ++link) leaving[links_[link].from].push_back(link);
+  // Delay, links, region; then the link that it was reached by.
+  using Step = std::tuple<absl::Duration, size_t, size_t, size_t>;
+  std::priority_queue<Step, std::vector<Step>, std::greater<Step>> queue;
+  std::vector<Way> ways(regions_.size());
+  std::vector<bool> reached(regions_.size(), false);
+  queue.push({absl::ZeroDuration(), 0, start, 0});
+  while (!queue.empty()) {
+    const auto [delay, count, here, by] = queue.top();
+    queue.pop();
+    if (reached[here]) continue;
+    reached[here] = true;
+    if (here != start) ways[here].links = ways[links_[by].from].links;
+    if (here != start) ways[here].links.push_back(by);
+    ways[here].delay = delay;
+    for (const size_t link : leaving[here]) {
+      if (reached[links_[link].to]) continue;
+      queue.push({delay + links_[link].delay, count + 1, links_[link].to, link});
+    }
+  }
+  for (size_t region = 0; region < regions_.size(); ++region) {
+    if (!reached[region]) ways[region].delay = absl::InfiniteDuration();
+  }
+  return ways;
+}
+
+absl::Status LinkModel::Connect() {
+  routes_.clear();
+  for (size_t start = 0; start < regions_.size(); ++start) {
+    routes_.push_back(WaysFrom(start));
+    for (size_t end = 0; end < regions_.size(); ++end) {
+      if (routes_[start][end].delay < absl::InfiniteDuration()) continue;
+      return absl::InvalidArgumentError(absl::StrCat("no link leads from region '", regions_[start],
+                                                     "' to region '", regions_[end], "'"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Duration LinkModel::CoordinatorRtt() const {
+  absl::Duration longest;
+  for (const PeerLink& peer : peers_) {
+    longest = std::max(longest, peer.delay + Delay(peer.region, coordinator_region_));
+  }
+  return 2 * (longest + coordinator_delay_);
+}
+
+}  // namespace atolld

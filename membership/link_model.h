@@ -1,0 +1,74 @@
+// LinkModel: what is known of a network: each peer's own line up and down, the links that regions
+// share, and the round trips.
+//
+// Every region has a middle that carries everything. What peer i sends to peer j goes over i's own
+// line, the links between the two regions' middles, and j's own line. Only lines limit rates, only
+// delays make round trips. Values; one thread.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+
+namespace atolld {
+
+struct PeerLink {
+  std::string name;
+  size_t region = 0;
+  double up = 0;          // bytes a second, above 0
+  double down = 0;        // bytes a second, above 0
+  absl::Duration delay;   // one way, to its region's middle
+  bool reachable = true;  // false: it dials out alone, so it neither reduces nor relays
+};
+
+// One direction.
+struct RegionLink {
+  std::string name;  // "eu>us"
+  size_t from = 0;
+  size_t to = 0;
+  double rate = 0;  // bytes a second
+  absl::Duration delay;
+};
+
+class LinkModel {
+ public:
+  size_t AddRegion(std::string name);  // its number, from 0
+  void AddPeer(PeerLink peer);         // of a region that was added
+  // Both directions, shared by all that passes: the links numbered 2k and 2k + 1.
+  void AddLink(size_t a, size_t b, double bytes_per_second, absl::Duration rtt);
+  // Where the coordinator is.
+  void SetCoordinator(size_t region, absl::Duration delay);
+
+  // Finds between each two regions the way of the least delay, of equals that of the fewest links;
+  // once, after all was added. INVALID_ARGUMENT names two regions between which no link leads.
+  absl::Status Connect();
+
+  const std::vector<std::string>& regions() const { return regions_; }
+  const std::vector<PeerLink>& peers() const { return peers_; }
+  const std::vector<RegionLink>& links() const { return links_; }
+
+  // After Connect: the links from one region's middle to another's, and their delay together.
+  const std::vector<size_t>& Route(size_t from, size_t to) const { return routes_[from][to].links; }
+  absl::Duration Delay(size_t from, size_t to) const { return routes_[from][to].delay; }
+  // The longest round trip between a peer and the coordinator.
+  absl::Duration CoordinatorRtt() const;
+
+ private:
+  struct Way {
+    std::vector<size_t> links;
+    absl::Duration delay;
+  };
+  std::vector<Way> WaysFrom(size_t start) const;
+
+  std::vector<std::string> regions_;
+  std::vector<PeerLink> peers_;
+  std::vector<RegionLink> links_;
+  size_t coordinator_region_ = 0;
+  absl::Duration coordinator_delay_;
+  std::vector<std::vector<Way>> routes_;
+};
+
+}  // namespace atolld

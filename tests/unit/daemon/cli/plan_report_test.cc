@@ -1,0 +1,162 @@
+// `atoll plan`: its topology files and what it answers.
+#include "daemon/cli/plan_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "compression/codec.h"
+#include "daemon/cli/topology_file.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<LinkModel> Load(const std::string& text) {
+  const std::string path =
+      (std::filesystem::temp_directory_path() / absl::StrCat("atoll-topology-", getpid(), ".toml"))
+          .string();
+  std::ofstream(path) << text;
+  absl::StatusOr<LinkModel> links = LoadTopology(path);
+  std::filesystem::remove(path);
+  if (links.ok()) return links;
+  return absl::Status(links.status().code(),
+                      absl::StrReplaceAll(links.status().message(), {{path, "x.toml"}}));
+}
+
+// Would break: a prediction for another network than the lab makes of the same file.
+TEST(Topology, TheLabsFileMeansTheSameHere) {
+  const absl::StatusOr<LinkModel> links = LoadTopology(ATOLL_TOPOLOGY);
+  ASSERT_TRUE(links.ok()) << links.status();
+  EXPECT_THAT(links->regions(), ElementsAre("eu", "us", "home"));  // in the file's order
+  ASSERT_EQ(links->peers().size(), 5u);
+  const PeerLink& home = links->peers()[4];
+  EXPECT_EQ(home.name, "home-2");
+  EXPECT_EQ(home.up, 10e6 / 8);
+  EXPECT_EQ(home.down, 50e6 / 8);
+  EXPECT_EQ(home.delay, absl::Milliseconds(5));
+  EXPECT_FALSE(home.reachable);
+  EXPECT_EQ(links->Delay(2, 1), absl::Milliseconds(47.5));  // through eu
+  // The coordinator is a node of eu, us-1 the farthest: half of 2 ms, 80 ms, half of 1 ms.
+  EXPECT_EQ(links->CoordinatorRtt(), absl::Milliseconds(81.5));
+}
+
+// Would break: a mistake that passes, or whose message does not lead to its line.
+TEST(Topology, EveryMistakeIsOneLineWithItsPlace) {
+  const std::string eu = "[region.eu]\npeers = 1\nrate = \"1Gbit\"\n";
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"", "x.toml:1: there is no region"},
+      {"[regoin.eu]\n", "x.toml:1: there is no section 'regoin'; did you mean 'region'?"},
+      {"[region.eu]\npers = 1\n", "x.toml:2: there is no 'pers' in [region.eu]; did you mean"},
+      {"[region.eu]\npeers = -1\n", "x.toml:2: peers must be a whole number"},
+      {"[region.eu]\nrate = \"1Gbyte\"\n", "x.toml:2: rate: '1Gbyte' is no rate"},
+      {"[region.eu]\nrate = \"0Mbit\"\n", "x.toml:2: rate: '0Mbit' is no rate"},
+      {"[region.eu]\nrtt = \"5\"\n", "x.toml:2: rtt: '5' is no time"},
+      {"[region.eu]\nnat = 1\n", "x.toml:2: nat must be true or false"},
+      {"[region.eu]\nloss = 1\n", "x.toml:2: loss must be a share"},
+      {"[region.EU]\npeers = 1\n", "x.toml:1: region.EU: a name is lower-case"},
+      {"[region.eu]\npeers = 1\n", "x.toml:1: eu-1 needs a rate"},
+      {eu + "[link.eu-us]\nrate = \"1Mbit\"\n", "x.toml:4: there is no region 'us'"},
+      {eu + "[region.us]\n", "x.toml:1: no link leads from region 'eu' to region 'us'"},
+      {eu + "[peer.eu-2]\nrate = \"1Mbit\"\n", "x.toml:4: there is no peer 'eu-2'"},
+      {eu + "[coordinator]\nregion = \"ue\"\n", "x.toml:5: there is no region 'ue'"},
+      {eu + "rate = 2\n", "x.toml:4: "},
+  };
+  for (const auto& [text, message] : cases) {
+    const absl::StatusOr<LinkModel> links = Load(text);
+    EXPECT_EQ(links.status().code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(links.status().message()), HasSubstr(message)) << text;
+  }
+}
+
+PlanQuestion Ask(LinkModel links) {
+  PlanQuestion question;
+  question.links = std::move(links);
+  question.network = "a test";
+  question.parameters = 4000000;
+  question.chunk_elements = 65536;
+  question.train_seconds = 1;
+  question.plan = "flat";
+  question.codec = "int8";
+  return question;
+}
+
+// Would break: a prediction far from what the lab measured with this file: 3.7 to 4.1 s.
+TEST(PlanReport, TheLabsThreeRegionsTakeWhatWasMeasured) {
+  const absl::StatusOr<LinkModel> links = LoadTopology(ATOLL_TOPOLOGY);
+  ASSERT_TRUE(links.ok()) << links.status();
+  size_t of_config = 0;
+  for (const PlanCandidate& candidate : PlanCandidates(Ask(*links))) {
+    if (!candidate.of_config) continue;
+    ++of_config;
+    EXPECT_GT(candidate.exchange.seconds, 3.3);
+    EXPECT_LT(candidate.exchange.seconds, 4.1);
+    EXPECT_THAT(candidate.exchange.bottleneck, HasSubstr("home-1 up"));
+  }
+  EXPECT_EQ(of_config, 1u);
+}
+
+// Would break: the mark on the wrong candidate, or one that no config can ask for.
+TEST(PlanReport, TheFastestThatCanBeSetIsMarked) {
+  const absl::StatusOr<LinkModel> links = LoadTopology(ATOLL_TOPOLOGY);
+  ASSERT_TRUE(links.ok()) << links.status();
+  const PlanQuestion question = Ask(*links);
+  const std::vector<PlanCandidate> candidates = PlanCandidates(question);
+  EXPECT_EQ(candidates.size(), 3 * PredictableCodecs().size());
+  double fastest = 1e300;
+  for (const PlanCandidate& candidate : candidates) {
+    if (candidate.settable) fastest = std::min(fastest, candidate.exchange.seconds);
+  }
+  size_t marked = 0;
+  for (const PlanCandidate& candidate : candidates) {
+    if (!candidate.best) continue;
+    ++marked;
+    EXPECT_TRUE(candidate.settable);
+    EXPECT_EQ(candidate.exchange.seconds, fastest);
+  }
+  EXPECT_EQ(marked, 1u);
+  const nlohmann::ordered_json json = PlanJson(question, candidates);
+  const nlohmann::ordered_json& first = json["candidates"][0];
+  EXPECT_NEAR(first["compute_utilization"], 1 / (1 + first["exchange_seconds"].get<double>()),
+              1e-9);
+  EXPECT_EQ(first["bytes_by_link"].size(), 4u);
+}
+
+// Would break: planning that is too slow for the largest runs, by more than any machine is. Every
+// chunk of one has a reducer of its own.
+TEST(PlanReport, TenThousandPeersOfFiftyRegions) {
+  LinkModel links;
+  for (int region = 0; region < 50; ++region) {
+    links.AddRegion(absl::StrCat("r", region));
+    for (int i = 0; i < 200; ++i) {
+      links.AddPeer({absl::StrCat("r", region, "-", i), static_cast<size_t>(region), 1e6, 1e7,
+                     absl::Milliseconds(1), i % 3 > 0});
+    }
+    if (region > 0) links.AddLink(0, static_cast<size_t>(region), 1e8, absl::Milliseconds(50));
+  }
+  ASSERT_TRUE(links.Connect().ok());
+  PlanQuestion question = Ask(std::move(links));
+  question.parameters = uint64_t{10000} * question.chunk_elements;
+  const std::vector<PlanCandidate> candidates = PlanCandidates(question);
+  for (const PlanCandidate& candidate : candidates) {
+    // All contributions and means together: each peer's, up and down, is about twice the vector.
+    if (candidate.shape != PlanShape::kFlat || candidate.codec != "fp32") continue;
+    EXPECT_NEAR(candidate.exchange.mean_bytes_sent, 2 * 4.0 * 655360000 * 0.9999, 1e5);
+  }
+  EXPECT_EQ(candidates.size(), 3 * PredictableCodecs().size());
+}
+
+}  // namespace
+}  // namespace atolld

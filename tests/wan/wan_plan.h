@@ -1,0 +1,51 @@
+// The text that tells `atoll-wan` what to be: nodes, lines and paths, one a line.
+//
+//   seed N                                     of all losses; first
+//   node NAME NAMESPACE DEVICE ADDRESS         namespace: a path; address: IPv4
+//   line NAME BITS_PER_SECOND DELAY QUEUE LOSS durations like 20ms; loss a share, 0 to 1
+//   path FROM TO LINE...                       of what FROM sends to TO
+//   go                                         last
+//
+// Names have no spaces, and are used after they are told.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "tests/wan/fabric.h"
+
+namespace atolld {
+
+class WanPlan {
+ public:
+  struct Node {
+    std::string name;
+    std::string namespace_path;
+    std::string device;
+  };
+
+  // One line of the text. INVALID_ARGUMENT says what is wrong with it.
+  absl::Status Read(absl::string_view text);
+
+  bool complete() const { return complete_; }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  Fabric& fabric() { return fabric_; }
+
+ private:
+  absl::Status ReadNode(const std::vector<absl::string_view>& words);
+  absl::Status ReadLine(const std::vector<absl::string_view>& words);
+  absl::Status ReadPath(const std::vector<absl::string_view>& words);
+
+  bool complete_ = false;
+  uint64_t seed_ = 1;
+  std::vector<Node> nodes_;
+  std::map<std::string, size_t, std::less<>> node_index_;
+  std::map<std::string, size_t, std::less<>> line_index_;
+  Fabric fabric_;
+};
+
+}  // namespace atolld
