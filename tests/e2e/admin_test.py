@@ -57,7 +57,9 @@ class AdminTest(unittest.TestCase):
             self.assertEqual(version, status["version"])
             order(cluster, "run", "resume")
             cluster.wait_version(version + 3)
-            self.assertEqual("the run goes on" in cluster.log("peer-1"), True)
+            # Told with the next heartbeat, which may come after three short rounds.
+            wait_for("the peers say that it goes on",
+                     lambda: "the run goes on" in cluster.log("peer-1"))
 
             answer = order(cluster, "run", "stop", "--reason", "good enough")
             self.assertTrue(answer["stopping"])
