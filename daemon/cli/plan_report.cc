@@ -16,16 +16,6 @@ uint64_t ChunksOf(const PlanQuestion& question) {
   return (question.parameters + question.chunk_elements - 1) / question.chunk_elements;
 }
 
-// What the vector takes, chunk by chunk, with a codec of a fixed rate.
-EncodedSize SizeOf(const PlanQuestion& question, const Codec& codec) {
-  const uint64_t whole = question.parameters / question.chunk_elements;
-  const uint64_t rest = question.parameters % question.chunk_elements;
-  const double bytes = static_cast<double>(whole) *
-                           static_cast<double>(codec.MaxEncodedBytes(question.chunk_elements)) +
-                       (rest > 0 ? static_cast<double>(codec.MaxEncodedBytes(rest)) : 0);
-  return {question.parameters, bytes};
-}
-
 std::string Rounded(double seconds) {
   return seconds < 100 ? absl::StrFormat("%.2f s", seconds) : FormatSeconds(seconds);
 }
@@ -64,6 +54,15 @@ std::string Assumed(const PlanQuestion& question) {
 
 }  // namespace
 
+EncodedSize EncodedSizeOf(uint64_t parameters, uint32_t chunk_elements, const Codec& codec) {
+  const uint64_t whole = parameters / chunk_elements;
+  const uint64_t rest = parameters % chunk_elements;
+  const double bytes =
+      static_cast<double>(whole) * static_cast<double>(codec.MaxEncodedBytes(chunk_elements)) +
+      (rest > 0 ? static_cast<double>(codec.MaxEncodedBytes(rest)) : 0);
+  return {parameters, bytes};
+}
+
 std::vector<std::string> PredictableCodecs() {
   // Zeros are what a codec of changing length makes the least of.
   const std::vector<float> zeros(4096);
@@ -89,8 +88,9 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
       candidate.codec = name;
       candidate.settable = shape != PlanShape::kWeighted;
       candidate.of_config = name == question.codec && PlanShapeName(shape) == question.plan;
-      candidate.exchange = PredictExchange(question.links, traffic,
-                                           SizeOf(question, **FindCodec(name)), question.assumed);
+      const EncodedSize size =
+          EncodedSizeOf(question.parameters, question.chunk_elements, **FindCodec(name));
+      candidate.exchange = PredictExchange(question.links, traffic, size, question.assumed);
       candidates.push_back(candidate);
     }
   }

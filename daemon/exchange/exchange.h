@@ -38,6 +38,7 @@
 #include "daemon/bytes.h"
 #include "daemon/env.h"
 #include "daemon/exchange/contribution.h"
+#include "daemon/exchange/send_window.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/payload.h"
 
@@ -57,6 +58,7 @@ struct ExchangeSettings {
   ChunkGrid grid;
   absl::Duration failure_timeout;  // a stream without progress for so long is broken
   ExchangeTraffic* traffic;        // counted into; outlives the exchange
+  SendWindow::Floor send_floor;    // of what a stream sends ahead of its means
   bool stochastic = false;         // means are rounded by keys made of `seed`
   uint64_t seed = 0;               // the run's
 };

@@ -24,6 +24,7 @@ struct SwarmSettings {
   bool zstd = false;
   bool stochastic = false;
   absl::Duration failure_timeout = absl::Seconds(2);
+  SendWindow::Floor send_floor;
   SimSettings sim;
 };
 
