@@ -218,6 +218,8 @@ void Swarm::Give(const std::string& name, const v1::Plan& plan) {
   exchange.grid = grid;
   exchange.failure_timeout = settings.failure_timeout;
   exchange.traffic = &to.traffic;
+  exchange.arrivals = &to.arrivals;
+  to.arrivals.Begin(to.node->env.executor.Now());
   Exchange::Events events;
   events.on_complete = [&to](ExchangeOutcome outcome) {
     const uint32_t revision = outcome.revision;
