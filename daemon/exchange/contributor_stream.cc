@@ -194,6 +194,7 @@ void ContributorStream::Pump() {
 
 void ContributorStream::OnFrame(Frame frame) {
   meter_.Update(*call_, env_.executor.Now());
+  NoteArrival(settings_, reducer_, frame, env_.executor.Now());
   v1::FromReducer message;
   const absl::Status status = Unpack(frame, &message);
   if (!status.ok() || !message.has_chunk()) {
