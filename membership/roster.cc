@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "membership/admission.h"
 
 namespace atolld {
 namespace {
@@ -81,6 +82,7 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.peer = hello.peer();
   member.address = hello.address();
   member.region = hello.region();
+  member.aggregator = hello.role() == kAggregatorRole;
   if (!member.draining) member.why.clear();
   member.state = hello.has_state() ? MemberState::kLive : MemberState::kJoining;
   member.has_state = hello.has_state();
