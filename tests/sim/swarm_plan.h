@@ -106,6 +106,8 @@ struct SwarmPlan {
     uint64_t joins_at = 0;  // version; 0: there from the start
     Outsider outsider = Outsider::kHealthy;
     bool core = false;
+    bool dial_out = false;    // nobody can dial it
+    bool aggregator = false;  // it trains nothing; not one of those that the quorum is of
   };
   std::vector<Machine> peers;
   bool by_region = false;  // each region averages first
