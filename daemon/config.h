@@ -1,8 +1,7 @@
 // The one configuration file of every process: TOML, a section an idea.
 //
-// A file may hold any sections; each process reads those that it needs and checks all that are
-// there. Every error is one line: "FILE:LINE: what is wrong; what would be right", with the nearest
-// valid name for a misspelt one.
+// A file may hold any sections; each process reads what it needs and checks all. Every error is one
+// line: "FILE:LINE: what is wrong; what would be right", with the nearest name for a misspelt one.
 #pragma once
 
 #include <cstdint>
@@ -61,10 +60,9 @@ struct Config {
     double learning_rate = 0.7;  // with rule "average", where the file does not say: 1
     double momentum = 0.9;       // with rule "average", where the file does not say: 0; it has none
   } outer;
-  struct Exchange {              // [exchange]
-    std::string codec = "int8";  // "+zstd" may follow
-    // with codec "topk" or "int2", where the file does not say: true
-    bool error_feedback = false;
+  struct Exchange {               // [exchange]
+    std::string codec = "int8";   // "+zstd" may follow
+    bool error_feedback = false;  // with topk and int2, where the file does not say: true
     uint32_t chunk_elements = 65536;
     std::string plan = "auto";  // "flat"; "regions": each averages first; "auto": the faster
     // share of what was lost that is carried; with codec "topk", where the file does not say: 0.95
@@ -83,9 +81,12 @@ struct Config {
     std::string listen = "";  // empty: address
     std::string dir = "";     // where the store lives
     bool exit_when_sealed = false;
+    std::string aggregator = "auto";      // "always", "never"; auto: where the run waits for one
+    std::string aggregator_address = "";  // what peers dial; empty: address's host, the next port
   } coordinator;
   struct Peer {  // [peer]
     std::string id = "";
+    std::string role = "peer";  // or kAggregatorRoleName: no worker, it reduces and donates
     std::string listen = "127.0.0.1:0";
     std::string advertise = "";  // what others dial; empty: as listened on; or kDialsOutOnly
     std::string dir = "";
@@ -101,9 +102,8 @@ struct Config {
     std::string program = "";  // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
   } worker;
-  struct Network {  // [network]
-    // connections are not yet encrypted or authenticated: say so knowingly
-    bool plaintext_beyond_loopback = false;
+  struct Network {                           // [network]
+    bool plaintext_beyond_loopback = false;  // connections are not yet encrypted: say so knowingly
   } network;
   struct Log {  // [log]
     std::string level = "info";
@@ -126,9 +126,9 @@ struct ConfigOverride {
 absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
                                   const std::vector<ConfigOverride>& overrides = {});
 
-// The peer.advertise of a peer that nobody can dial, behind NAT say: it listens nowhere, has no
-// address on the roster, contributes over the streams that it dials, and serves nobody.
+// The peer.advertise of a peer that nobody can dial, behind NAT say: it has no address and dials.
 inline constexpr char kDialsOutOnly[] = "none";
+inline constexpr char kAggregatorRoleName[] = "aggregator";  // peer.role: has no worker
 
 // The model kind that is no model: its worker only takes time (worker/stub).
 inline constexpr char kStubKind[] = "stub";

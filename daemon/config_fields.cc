@@ -123,7 +123,16 @@ std::vector<ConfigField> ProcessFields(Config& c) {
       {"coordinator", "exit_when_sealed", "end the process when the run is over",
        Flag{&c.coordinator.exit_when_sealed}},
 
+      {"coordinator", "aggregator",
+       "start an aggregator beside it: once a peer has come that nobody can dial, always, never",
+       OneOf(&c.coordinator.aggregator, {"auto", "always", "never"})},
+      {"coordinator", "aggregator_address",
+       "where peers dial it; empty: address's host and the next port",
+       Text{&c.coordinator.aggregator_address, TextForm::kDialAddress, true}},
+
       {"peer", "id", "this peer's name in the run", Text{&c.peer.id, TextForm::kId, true}, {kPeer}},
+      {"peer", "role", "'peer' trains; 'aggregator' has no worker and reduces for others",
+       OneOf(&c.peer.role, {"peer", kAggregatorRoleName})},
       {"peer", "listen", "where others reach this peer; port 0: the system chooses",
        Text{&c.peer.listen, TextForm::kListenAddress}},
       {"peer", "advertise",

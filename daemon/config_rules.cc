@@ -31,10 +31,16 @@ bool IsLoopback(absl::string_view address) {
          absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]:");
 }
 
+// A stub's worker reads none, and an aggregator has no worker.
+bool ReadsData(const Config& c, ConfigUse use) {
+  if (use == ConfigUse::kPeer && c.peer.role == kAggregatorRoleName) return false;
+  return c.model.kind != kStubKind || !c.data.path.empty();
+}
+
 absl::Status CheckNeeded(const Config& c, const std::vector<ConfigField>& fields, ConfigUse use,
                          const ConfigPlaces& places) {
   for (const ConfigField& field : fields) {
-    if (field.section == "data" && c.model.kind == kStubKind) continue;  // it reads none
+    if (field.section == "data" && !ReadsData(c, use)) continue;
     for (const ConfigUse needing : field.needed_by) {
       const Text* text = std::get_if<Text>(&field.value);
       if (needing != use || text == nullptr || !text->at->empty()) continue;
@@ -114,6 +120,12 @@ absl::Status CheckExchange(const Config& c, const ConfigPlaces& places) {
 }
 
 absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
+  if (c.peer.role == kAggregatorRoleName && c.peer.advertise == kDialsOutOnly) {
+    return Broken(
+        places, {{"peer", "advertise"}, {"peer", "role"}},
+        "[peer] advertise must not be 'none' with role 'aggregator', which is there to be "
+        "dialled");
+  }
   if (c.network.plaintext_beyond_loopback) return absl::OkStatus();
   const struct {
     const char* section;
@@ -121,6 +133,7 @@ absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
     const std::string& address;
   } addresses[] = {{"coordinator", "address", c.coordinator.address},
                    {"coordinator", "listen", c.coordinator.listen},
+                   {"coordinator", "aggregator_address", c.coordinator.aggregator_address},
                    {"peer", "listen", c.peer.listen},
                    {"peer", "advertise", c.peer.advertise}};
   for (const auto& one : addresses) {
@@ -157,8 +170,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));
-  const bool reads_data = config.model.kind != kStubKind || !config.data.path.empty();
-  if (reads_data && (use == ConfigUse::kLocal || use == ConfigUse::kPeer)) {
+  if (ReadsData(config, use) && (use == ConfigUse::kLocal || use == ConfigUse::kPeer)) {
     std::error_code error;
     if (!std::filesystem::exists(std::filesystem::path(folder) / config.data.path, error)) {
       return Broken(places, {{"data", "path"}},

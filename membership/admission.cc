@@ -48,6 +48,13 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
   if (!hello.region().empty() && !ValidName(hello.region())) {
     return absl::InvalidArgumentError("region must be at most 64 characters of a-z, 0-9 and '-'");
   }
+  if (!hello.role().empty() && hello.role() != "peer" && hello.role() != kAggregatorRole) {
+    return absl::InvalidArgumentError("role must be 'peer' or 'aggregator'");
+  }
+  if (hello.role() == kAggregatorRole && hello.address().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer ", hello.peer(), " is an aggregator and cannot be dialled"));
+  }
   if (!hello.run_id().empty() && hello.run_id() != spec.run_id()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "peer ", hello.peer(), " holds a replica of run ", absl::CEscape(hello.run_id()),

@@ -8,11 +8,14 @@
 
 namespace atolld {
 
+// Hello.role of a peer that has no worker: it reduces for others and gives them what they lack.
+inline constexpr char kAggregatorRole[] = "aggregator";
+
 // 1-64 characters of [a-z0-9-].
 bool ValidName(absl::string_view name);
 
-// INVALID_ARGUMENT: a bad id. FAILED_PRECONDITION: another run, rules of numerics that it does not
-// speak.
+// INVALID_ARGUMENT: a bad id, an unknown role, an aggregator that nobody can dial.
+// FAILED_PRECONDITION: another run, rules of numerics that it does not speak.
 absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello);
 
 // The manifest is whole: names, shapes, offsets that tile the vector, within run.proto's limits.

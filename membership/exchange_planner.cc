@@ -16,7 +16,11 @@ constexpr double kWindowChunks = 2;
 
 std::string ExchangePlanner::Plan(const Roster& roster, double vector_bytes, ExchangeTerms* terms,
                                   std::vector<ExchangeContributor>* contributors) {
-  const std::vector<bool> reduces = WhoReduces(*contributors);
+  const std::vector<bool> reduces = WhoReduces(*terms, *contributors);
+  if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
+    chosen_ = ChosenPlan();  // all goes to aggregators, of whose lines nothing is measured
+    return "";
+  }
   std::vector<KnownPeer> peers;
   for (size_t i = 0; i < reduces.size(); ++i) {
     const RosterMember& member = *roster.Find((*contributors)[i].member.peer());
@@ -50,6 +54,7 @@ void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchang
   const v1::Plan& plan = exchange.plan();
   const auto contributors = static_cast<size_t>(plan.contributors_size());
   if (plan.revision() != 1 || contributors > ArrivalLog::kMostPeers) return;
+  if (chosen_.bandwidths.empty()) return;
   std::vector<ExchangeWitness> witnesses;
   for (const v1::PlanMember& member : plan.contributors()) {
     const auto vote = exchange.votes().find(member.peer());

@@ -22,9 +22,9 @@ class ExchangePlanner {
  public:
   explicit ExchangePlanner(PlanKind kind) : choice_(kind) {}
 
-  // Fills in the contributors' bandwidths and whether regions average first. They are members of
-  // the roster, one can reduce; `vector_bytes` is what the codec makes of the vector, at most.
-  // Returns what has changed and why, mostly nothing.
+  // Fills in the contributors' bandwidths and whether regions average first; nothing where
+  // aggregators reduce for them. They are members of the roster; `vector_bytes` is what the codec
+  // makes of the vector, at most. Returns what has changed and why, mostly nothing.
   std::string Plan(const Roster& roster, double vector_bytes, ExchangeTerms* terms,
                    std::vector<ExchangeContributor>* contributors);
   const ChosenPlan& chosen() const { return chosen_; }  // of the last Plan

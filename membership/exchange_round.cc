@@ -23,7 +23,8 @@ bool SameBounds(const v1::Shard& shard, const v1::ShardRecord& record) {
 }  // namespace
 
 absl::Status ExchangeRound::Reducible(absl::Span<const ExchangeContributor> contributors,
-                                      bool may_be_alone) {
+                                      bool may_be_alone,
+                                      absl::Span<const ExchangeAggregator> aggregators) {
   if (contributors.size() == 1 && may_be_alone) return absl::OkStatus();  // it reduces for itself
   std::vector<std::string> dial_out;
   std::vector<std::string> in_vain;
@@ -32,6 +33,10 @@ absl::Status ExchangeRound::Reducible(absl::Span<const ExchangeContributor> cont
     if (dialable && (contributors.size() == 1 || !contributor.dialled_in_vain))
       return absl::OkStatus();
     (dialable ? in_vain : dial_out).push_back(contributor.member.peer());
+  }
+  for (const ExchangeAggregator& aggregator : aggregators) {
+    if (!aggregator.dialled_in_vain) return absl::OkStatus();
+    in_vain.push_back(aggregator.peer);
   }
   std::string why;
   if (!dial_out.empty()) {
@@ -103,7 +108,7 @@ absl::Status ExchangeRound::OnVote(const std::string& peer, const v1::Vote& vote
       vote.revision() != plan().revision()) {
     return absl::OkStatus();
   }
-  if (!Contributes(peer) || Lost(peer)) return absl::OkStatus();
+  if (!TakesPart(peer) || Lost(peer)) return absl::OkStatus();
   const absl::Status checked = CheckVote(peer, vote);
   if (!checked.ok()) return checked;
   votes_[peer] = vote;
@@ -178,6 +183,16 @@ bool ExchangeRound::Fetchable(const v1::Vote& agreed) const {
   });
 }
 
+bool ExchangeRound::Votes(const std::string& peer) const {
+  const std::vector<std::string> voters = Voters();
+  return std::find(voters.begin(), voters.end(), peer) != voters.end();
+}
+
+size_t ExchangeRound::Contributing(const std::vector<std::string>& peers) const {
+  return static_cast<size_t>(std::count_if(peers.begin(), peers.end(),
+                                           [this](const auto& peer) { return Contributes(peer); }));
+}
+
 void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
   const auto counted = CountedVotes(outcome);
   std::vector<std::string> best;
@@ -185,15 +200,15 @@ void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
   size_t voters = 0;
   for (const auto& [key, peers] : counted) {
     voters += peers.size();
-    if (peers.size() > best.size()) best = peers;
+    if (best.empty() || Contributing(peers) > Contributing(best)) best = peers;
     sides.push_back(absl::StrJoin(peers, ", "));
   }
-  const std::vector<std::string> present = plan_.Present();
+  const std::vector<std::string> present = plan_.Voters();
   const bool all_voted = std::all_of(present.begin(), present.end(),
                                      [&](const auto& peer) { return votes_.count(peer) > 0; });
   const bool enough =
-      best.size() + (Planted(PlantedBug::kQuorumOffByOne) ? 1 : 0) >= terms_.quorum &&
-      !best.empty() && Fetchable(votes_.at(best.front()));
+      Contributing(best) + (Planted(PlantedBug::kQuorumOffByOne) ? 1 : 0) >= terms_.quorum &&
+      Contributing(best) > 0 && Fetchable(votes_.at(best.front()));
   const bool conflict = counted.size() > 1;
   if (enough && (all_voted || deadline_passed) && (!conflict || conflicts_ > 0)) {
     if (conflict) {
@@ -222,7 +237,7 @@ void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
   outcome->events.push_back(absl::StrCat("the exchange's deadline has passed with ", voters, " of ",
                                          present.size(),
                                          " votes; missing: ", absl::StrJoin(missing, ", ")));
-  if (missing.empty() || present.size() - missing.size() < terms_.quorum) {
+  if (missing.empty() || Contributing(present) - Contributing(missing) < terms_.quorum) {
     outcome->verdict = Verdict::kGiveUp;
     return;
   }
@@ -233,9 +248,10 @@ ExchangeRound::Outcome ExchangeRound::OnLost(absl::Span<const std::string> peers
   Outcome outcome;
   std::vector<std::string> fresh;
   for (const std::string& peer : peers) {
-    if (!Contributes(peer) || Lost(peer)) continue;
+    if (!TakesPart(peer) || Lost(peer)) continue;
+    const bool needed = Contributes(peer) || plan_.Serves(peer);
     plan_.Lose(peer);
-    fresh.push_back(peer);
+    if (needed) fresh.push_back(peer);
   }
   if (fresh.empty()) return outcome;
   // Perhaps those that remain have all voted already; then nothing needs to be done again.
@@ -264,8 +280,8 @@ ExchangeRound::Outcome ExchangeRound::OnUnreachable(const std::string& reporter,
   Outcome outcome;
   const std::string& reducer = report.reducer();
   if (report.version() != terms_.version || report.epoch() != terms_.epoch ||
-      report.revision() != plan().revision() || !Contributes(reporter) || Lost(reporter) ||
-      !Contributes(reducer)) {
+      report.revision() != plan().revision() || !TakesPart(reporter) || Lost(reporter) ||
+      !TakesPart(reducer)) {
     return outcome;
   }
   if (reporter == reducer) {

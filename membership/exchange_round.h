@@ -2,8 +2,9 @@
 //
 // It says who reduces what, changes the plan when a contributor or reducer is lost, counts the
 // votes, and tells when the entry is agreed on. Laws: a vote counts only under the revision that it
-// names and only if it is the current one; an entry needs the quorum's equal votes, and somebody
-// who has its payload, is still there and can be dialled by those who lack it. Who averages what is
+// names and only if it is the current one; an entry needs equal votes of the quorum of contributors
+// (an aggregator's is none of them, but tells that it has the payload), and somebody who has its
+// payload, is still there and can be dialled by those who lack it. Who averages what is
 // ReductionPlan's. Pure; nothing here waits or sends.
 #pragma once
 
@@ -40,14 +41,20 @@ class ExchangeRound {
   // FAILED_PRECONDITION: "no reachable reducer: ...". `may_be_alone`: a single contributor that
   // nobody can dial may commit; others could not fetch what it commits.
   static absl::Status Reducible(absl::Span<const ExchangeContributor> contributors,
-                                bool may_be_alone);
+                                bool may_be_alone,
+                                absl::Span<const ExchangeAggregator> aggregators = {});
 
   // `contributors` in roster order; Reducible() is OK.
   ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors);
 
   const v1::Plan& plan() const { return plan_.proto(); }
-  // Named in the plan, lost or not.
+  // Named in the plan as a contributor, lost or not.
   bool Contributes(const std::string& peer) const { return plan_.Contributes(peer); }
+  // Contributes, or is an aggregator that may reduce.
+  bool TakesPart(const std::string& peer) const { return plan_.TakesPart(peer); }
+  // Who carries the plan out and votes: contributors, and aggregators that reduce, not lost.
+  std::vector<std::string> Voters() const { return plan_.Voters(); }
+  bool Votes(const std::string& peer) const;
   bool Lost(const std::string& peer) const { return plan_.Lost(peer); }
   const std::set<std::string>& unreachable() const { return plan_.unreachable(); }
 
@@ -82,6 +89,7 @@ class ExchangeRound {
   std::string StateDigest() const;
   std::map<Key, std::vector<std::string>> CountedVotes(Outcome* outcome);
   bool Fetchable(const v1::Vote& agreed) const;
+  size_t Contributing(const std::vector<std::string>& peers) const;
   void Decide(bool deadline_passed, Outcome* outcome);
   void Agree(std::vector<std::string> peers, Outcome* outcome);
 

@@ -14,21 +14,36 @@ const std::string& ServerOf(const v1::Shard& shard) {
   return shard.holder().empty() ? shard.reducer() : shard.holder();
 }
 
+bool HasAddress(const ExchangeContributor& contributor) {
+  return !contributor.member.address().empty();
+}
+
+// Nobody else's bytes are needed, so nobody has to dial.
+bool IsAlone(const ExchangeTerms& terms, const std::vector<ExchangeContributor>& contributors) {
+  return contributors.size() == 1 &&
+         (HasAddress(contributors.front()) || terms.aggregators.empty());
+}
+
 std::string Numbered(absl::string_view what, size_t count) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
 }  // namespace
 
-std::vector<bool> WhoReduces(const std::vector<ExchangeContributor>& contributors) {
-  const bool alone = contributors.size() == 1;
-  const bool any_reachable =
-      std::any_of(contributors.begin(), contributors.end(), [&](const auto& contributor) {
-        return contributor.may_reduce && !contributor.member.address().empty();
-      });
+std::vector<bool> WhoReduces(const ExchangeTerms& terms,
+                             const std::vector<ExchangeContributor>& contributors) {
+  const bool alone = IsAlone(terms, contributors);
+  const bool any_reachable = std::any_of(
+      contributors.begin(), contributors.end(),
+      [](const auto& contributor) { return contributor.may_reduce && HasAddress(contributor); });
+  const bool any_dialable = std::any_of(contributors.begin(), contributors.end(), HasAddress);
+  const bool any_aggregator =
+      std::any_of(terms.aggregators.begin(), terms.aggregators.end(),
+                  [](const auto& aggregator) { return aggregator.may_reduce; });
+  const bool theirs = !alone && !any_reachable && (any_aggregator || !any_dialable);
   std::vector<bool> reduces;
   for (const ExchangeContributor& contributor : contributors) {
-    const bool can = alone || !contributor.member.address().empty();
+    const bool can = alone || (HasAddress(contributor) && !theirs);
     reduces.push_back(can && (alone || contributor.may_reduce || !any_reachable));
   }
   return reduces;
@@ -42,30 +57,61 @@ ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
   plan_.set_revision(1);
   plan_.set_parameters(terms.parameters);
   plan_.set_deadline_milliseconds(static_cast<uint64_t>(absl::ToInt64Milliseconds(terms.deadline)));
-  const bool alone = contributors.size() == 1;
-  const std::vector<bool> reduces = WhoReduces(contributors);
+  for (const ExchangeAggregator& aggregator : terms.aggregators) {
+    aggregators_[aggregator.peer] = aggregator;
+  }
+  const bool alone = IsAlone(terms, contributors);
+  const std::vector<bool> reduces = WhoReduces(terms, contributors);
   std::vector<double> bandwidths;
+  std::vector<std::string> names;
   for (const ExchangeContributor& contributor : contributors) {
     *plan_.add_contributors() = contributor.member;
-    const bool can = alone || !contributor.member.address().empty();
-    contributors_[contributor.member.peer()] = {can, contributor.region,
-                                                plan_.contributors_size() - 1};
+    contributors_[contributor.member.peer()] = {alone || HasAddress(contributor),
+                                                contributor.region, plan_.contributors_size() - 1};
     bandwidths.push_back(reduces[bandwidths.size()] ? contributor.bandwidth : 0);
+    names.push_back(contributor.member.peer());
+  }
+  if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
+    const bool any = std::any_of(aggregators_.begin(), aggregators_.end(),
+                                 [](const auto& one) { return one.second.may_reduce; });
+    bandwidths.clear();
+    names.clear();
+    for (const auto& [peer, aggregator] : aggregators_) {
+      bandwidths.push_back(aggregator.may_reduce || !any ? 1 : 0);
+      names.push_back(peer);
+    }
   }
   const uint64_t chunks = (terms.parameters + terms.chunk_elements - 1) / terms.chunk_elements;
-  const std::vector<uint32_t> counts =
-      SplitChunks(static_cast<uint32_t>(chunks), ShardWeights(bandwidths));
+  CutByBandwidth(bandwidths, names, static_cast<uint32_t>(chunks));
+}
+
+void ReductionPlan::CutByBandwidth(const std::vector<double>& bandwidths,
+                                   const std::vector<std::string>& peers, uint32_t chunks) {
+  const std::vector<uint32_t> counts = SplitChunks(chunks, ShardWeights(bandwidths));
   uint32_t first = 0;
   for (size_t i = 0; i < counts.size(); ++i) {
     if (counts[i] == 0) continue;
     v1::Shard* shard = plan_.add_shards();
     shard->set_first_chunk(first);
     shard->set_chunks(counts[i]);
-    shard->set_reducer(contributors[i].member.peer());
+    SetReducer(peers[i], shard);
     shard->set_attempt(1);
     first += counts[i];
     AssignRelays(plan_.shards_size() - 1);
   }
+}
+
+// A contributor's address stands with the contributor.
+void ReductionPlan::SetReducer(const std::string& peer, v1::Shard* shard) const {
+  shard->set_reducer(peer);
+  const auto aggregator = aggregators_.find(peer);
+  shard->set_address(aggregator == aggregators_.end() ? "" : aggregator->second.address);
+}
+
+const std::string& ReductionPlan::RegionOf(const std::string& peer) const {
+  const auto aggregator = aggregators_.find(peer);
+  return aggregator == aggregators_.end() ? contributors_.at(peer).region
+                                          : aggregator->second.region;
 }
 
 std::vector<std::string> ReductionPlan::Present() const {
@@ -76,8 +122,16 @@ std::vector<std::string> ReductionPlan::Present() const {
   return present;
 }
 
+std::vector<std::string> ReductionPlan::Voters() const {
+  std::vector<std::string> voters = Present();
+  for (const auto& [peer, aggregator] : aggregators_) {
+    if (Serves(peer) && !Lost(peer)) voters.push_back(peer);
+  }
+  return voters;
+}
+
 bool ReductionPlan::Able(const std::string& peer) const {
-  return contributors_.at(peer).may_reduce && !Lost(peer) && unreachable_.count(peer) == 0;
+  return Dialable(peer) && !Lost(peer) && unreachable_.count(peer) == 0;
 }
 
 std::vector<std::string> ReductionPlan::Reducers() const {
@@ -88,6 +142,10 @@ std::vector<std::string> ReductionPlan::Reducers() const {
   std::vector<std::string> reducers;
   std::copy_if(present.begin(), present.end(), std::back_inserter(reducers),
                [this](const std::string& peer) { return Able(peer); });
+  if (!reducers.empty()) return reducers;
+  for (const auto& [peer, aggregator] : aggregators_) {
+    if (Able(peer)) reducers.push_back(peer);
+  }
   return reducers;
 }
 
@@ -214,7 +272,7 @@ bool ReductionPlan::RotateAll() {
 
 void ReductionPlan::BeginAnew(int shard, const std::string& reducer) {
   v1::Shard* changed = plan_.mutable_shards(shard);
-  changed->set_reducer(reducer);
+  SetReducer(reducer, changed);
   changed->set_attempt(changed->attempt() + 1);
   changed->clear_holder();
   changed->clear_relays();
@@ -226,7 +284,7 @@ void ReductionPlan::BeginAnew(int shard, const std::string& reducer) {
 void ReductionPlan::AssignRelays(int shard) {
   v1::Shard* changed = plan_.mutable_shards(shard);
   if (!by_region_ || !changed->holder().empty()) return;
-  const std::string& at_reducer = contributors_.at(changed->reducer()).region;
+  const std::string& at_reducer = RegionOf(changed->reducer());
   std::map<std::string, v1::Relay> kept;  // by region
   for (const v1::Relay& relay : changed->relays()) {
     if (Able(relay.peer())) kept[contributors_.at(relay.peer()).region] = relay;

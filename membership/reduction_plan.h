@@ -1,6 +1,7 @@
 // ReductionPlan: who averages which part of an entry, and who takes over when one of them is lost.
 //
-// Every shard has a reducer. Where regions count, each other region with two contributors or more
+// Every shard has a reducer: a contributor, or, where no contributor can be reached, an aggregator,
+// a peer that trains nothing. Where regions count, each other region with two contributors or more
 // has a relay for the shard: it averages its region's chunks and sends one partial mean on. A lost
 // reducer's shard goes to a holder, a peer that has every mean of it (the attempt stays), or else
 // to another reducer, and everything about the shard begins anew under the next attempt. Laws: the
@@ -29,6 +30,15 @@ struct ExchangeContributor {
   std::string region = "";  // empty: one of its own
 };
 
+// A peer that trains nothing and may reduce. It holds the state that the entry is made against.
+struct ExchangeAggregator {
+  std::string peer;
+  std::string address;
+  bool may_reduce = true;        // as a contributor's
+  bool dialled_in_vain = false;  // as a contributor's
+  std::string region = "";
+};
+
 struct ExchangeTerms {
   uint64_t version = 0;
   uint64_t epoch = 0;
@@ -39,11 +49,15 @@ struct ExchangeTerms {
   absl::Duration deadline;
   std::string state_digest;  // of state version-1 where it is known (the genesis); empty: the
                              // votes' majority
+  // In roster order. They reduce only where no contributor can that was reachable lately.
+  std::vector<ExchangeAggregator> aggregators;
 };
 
 // For each of them whether shards are planned for it: it can be dialled and was reachable lately.
 // Who was not reduces only if nobody else can, and who is alone for itself.
-std::vector<bool> WhoReduces(const std::vector<ExchangeContributor>& contributors);
+// Where aggregators reduce, nobody of them does.
+std::vector<bool> WhoReduces(const ExchangeTerms& terms,
+                             const std::vector<ExchangeContributor>& contributors);
 
 class ReductionPlan {
  public:
@@ -54,9 +68,16 @@ class ReductionPlan {
   bool Contributes(const std::string& peer) const { return contributors_.count(peer) > 0; }
   std::vector<std::string> Present() const;  // contributors that are not lost, roster order
   bool Lost(const std::string& peer) const { return lost_.count(peer) > 0; }
+  // Contributes, or is an aggregator that may reduce.
+  bool TakesPart(const std::string& peer) const {
+    return Contributes(peer) || aggregators_.count(peer) > 0;
+  }
+  std::vector<std::string> Voters() const;  // Present(), and aggregators that reduce, not lost
   const std::set<std::string>& unreachable() const { return unreachable_; }
   // Others can fetch from it what it has. A contributor that was alone from the start counts.
-  bool Dialable(const std::string& peer) const { return contributors_.at(peer).may_reduce; }
+  bool Dialable(const std::string& peer) const {
+    return aggregators_.count(peer) > 0 || contributors_.at(peer).may_reduce;
+  }
   bool Serves(const std::string& peer) const;  // reduces, relays or holds something
 
   // It lacks a mean of what it was to hold: the shards that it holds go to another holder, or begin
@@ -85,7 +106,11 @@ class ReductionPlan {
     int position = 0;  // its bit
   };
 
+  void CutByBandwidth(const std::vector<double>& bandwidths, const std::vector<std::string>& peers,
+                      uint32_t chunks);
   std::vector<std::string> Reducers() const;
+  void SetReducer(const std::string& peer, v1::Shard* shard) const;
+  const std::string& RegionOf(const std::string& peer) const;
   bool Able(const std::string& peer) const;  // to serve others
   std::map<std::string, uint64_t> Load(const std::set<std::string>& without) const;
   std::string HolderOf(int shard, const std::map<std::string, uint64_t>& load) const;
@@ -97,6 +122,7 @@ class ReductionPlan {
   bool by_region_;
   v1::Plan plan_;
   std::map<std::string, Contributor> contributors_;
+  std::map<std::string, ExchangeAggregator> aggregators_;
   std::set<std::string> lost_;
   std::set<std::string> unreachable_;
   std::map<std::string, std::map<uint32_t, uint32_t>> held_;  // attempt, by peer and shard

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "membership/admission.h"
 
 namespace atolld {
 namespace {
@@ -83,6 +84,7 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.region = hello.region();
   member.up_limit = hello.up_limit();
   member.down_limit = hello.down_limit();
+  member.aggregator = hello.role() == kAggregatorRole;
   if (!member.draining) member.why.clear();
   member.state = hello.has_state() ? MemberState::kLive : MemberState::kJoining;
   member.has_state = hello.has_state();

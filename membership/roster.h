@@ -36,6 +36,8 @@ struct RosterMember {
   std::string peer;
   std::string address;  // empty: cannot be dialled
   std::string region;   // empty: one of its own
+  // It trains nothing, so it is never counted among those that a round needs.
+  bool aggregator = false;
   MemberState state = MemberState::kJoining;
   std::string why;  // it is suspect, dead, left or evicted, or draining
   bool has_state = false;

@@ -127,7 +127,8 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
   if (evaluation_) evaluation_->TakeBack(peer);
   out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
   roster_changed_ = true;
-  Say(absl::StrCat("peer ", peer, known && same_process ? " resumed its session" : " joined", " (",
+  Say(absl::StrCat("peer ", peer, known && same_process ? " resumed its session" : " joined",
+                   roster_.Find(peer)->aggregator ? " as aggregator" : "", " (",
                    hello.address().empty() ? "dials out only" : hello.address(),
                    hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "",
                    ")"));
@@ -145,7 +146,8 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
     return Finish(now);
   }
   AdoptSamples(now, peer, {hello.samples().begin(), hello.samples().end()});
-  if (exchange_ && exchange_->Contributes(peer) && !exchange_->Lost(peer)) SendPlan(peer);
+  if (!same_process) LoseFromExchange(now, peer);
+  if (exchange_ && exchange_->Votes(peer)) SendPlan(peer);
   return Finish(now);
 }
 
@@ -173,6 +175,14 @@ void Run::AdoptSamples(absl::Time now, const std::string& peer,
     leases_.Return(peer);
     leases_changed_ = true;
   }
+}
+
+// Another process than the one that the exchange began with: what an aggregator had averaged is
+// gone. (Of a contributor its samples tell.)
+void Run::LoseFromExchange(absl::Time now, const std::string& peer) {
+  if (!exchange_ || !exchange_->TakesPart(peer) || exchange_->Contributes(peer)) return;
+  const std::string lost[] = {peer};
+  Act(now, exchange_->OnLost(lost));
 }
 
 std::string Run::PeerOf(SessionId session) const {
@@ -311,6 +321,7 @@ void Run::Gone(absl::Time now, const std::string& peer) {
     leases_.Return(peer);
     leases_changed_ = true;
   }
+  LoseFromExchange(now, peer);
 }
 
 void Run::ForgetStale(absl::Time now) {

@@ -53,6 +53,7 @@ class Run {
   // All but rounds, evaluations and events, which a watcher gets piece by piece.
   v1::RunStatus Status(absl::Time now) const;
   std::string WaitingFor() const;  // in words; empty while it does not wait
+  bool LacksReachablePeer() const { return lacks_reachable_; }  // that is what it waits for
   const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
   const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }
   uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
@@ -62,6 +63,7 @@ class Run {
   absl::Status Admit(const v1::Hello& hello) const;
   void AdoptSamples(absl::Time now, const std::string& peer,
                     const std::vector<v1::SampleRange>& samples);
+  void LoseFromExchange(absl::Time now, const std::string& peer);
   std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
   absl::Status Dispatch(absl::Time now, const std::string& peer, const v1::PeerMessage& message);
   void Refuse(absl::Time now, const std::string& peer, const absl::Status& why);
@@ -117,6 +119,7 @@ class Run {
   void Train(absl::Time now, const std::string& peer);
   void BeginExchange(absl::Time now);
   bool MayCommitAlone(const std::string& peer) const;
+  std::vector<ExchangeAggregator> Aggregators(absl::Time now, std::string* lacking);
   void SendPlan(const std::string& peer);
   void Act(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Commit(absl::Time now);
@@ -164,6 +167,7 @@ class Run {
   std::map<std::string, PeerInfo> peers_;
   std::string genesis_maker_;
   std::string reason_;  // why it waits, where the round does not know
+  bool lacks_reachable_ = false;
   std::unique_ptr<ExchangeRound> exchange_;
   std::map<std::string, v1::Ready> contributions_;  // to exchange_
   absl::Time exchange_began_;
@@ -173,13 +177,11 @@ class Run {
   std::optional<Evaluation> evaluation_;
   absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch
   absl::Time sealed_at_ = absl::InfiniteFuture();
-  bool seen_since_seal_ = false;
-  bool finished_ = false;
+  bool seen_since_seal_ = false, finished_ = false;
   std::optional<absl::Time> first_train_;  // of this epoch
   double earlier_seconds_ = 0;             // of the run, before this epoch
   RunOutput out_;                          // of the call that runs
-  bool roster_changed_ = false;
-  bool leases_changed_ = false;
+  bool roster_changed_ = false, leases_changed_ = false;
 };
 
 }  // namespace atolld

@@ -24,6 +24,9 @@ absl::Status Run::CheckChain(uint64_t version, const std::string& digest) const 
 }
 
 absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& worker) {
+  if (roster_.Find(peer)->aggregator) {
+    return absl::InvalidArgumentError("an aggregator has no worker");
+  }
   const absl::Status manifest = CheckManifest(worker.manifest());
   if (!manifest.ok()) return manifest;
   if (worker.data_digest().size() != kDigestBytes) {

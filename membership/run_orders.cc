@@ -139,7 +139,7 @@ absl::Status Run::Readmit(absl::Time now, const std::string& peer) {
 void Run::NoteQuorum(const std::string& said) {
   size_t stay = 0;
   for (const auto& [peer, member] : roster_.members()) {
-    stay += member.present() && !member.draining ? 1 : 0;
+    stay += member.present() && !member.draining && !member.aggregator ? 1 : 0;
   }
   const bool enough = stay >= settings_.round.quorum || seal_;
   if (!enough) {

@@ -24,6 +24,7 @@ uint32_t BitsOf(float value) {
 
 void Run::Advance(absl::Time now) {
   reason_.clear();
+  lacks_reachable_ = false;
   if (seal_) {
     AdvanceSealed(now);
     return;
@@ -61,6 +62,11 @@ void Run::AskForGenesis(absl::Time now) {
   }
   const RosterMember* maker = nullptr;
   std::vector<std::string> dial_out;
+  // It takes version 0 from one that dials it, and gives it to all.
+  const bool aggregator =
+      std::any_of(roster_.members().begin(), roster_.members().end(), [](const auto& entry) {
+        return entry.second.aggregator && entry.second.connected() && entry.second.present();
+      });
   const auto rank = [](const RosterMember& member) {
     return std::make_pair(member.has_state, !member.address.empty());
   };
@@ -68,13 +74,14 @@ void Run::AskForGenesis(absl::Time now) {
     const Trainer* trainer = round_.Find(peer);
     if (!member.connected() || !member.present() || trainer == nullptr || !trainer->worker_ready)
       continue;
-    if (member.address.empty() && !round_.alone()) {
+    if (member.address.empty() && !round_.alone() && !aggregator) {
       dial_out.push_back(peer);  // nobody could fetch it from there
     } else if (maker == nullptr || rank(member) > rank(*maker)) {
       maker = &member;
     }
   }
   if (maker == nullptr) {
+    lacks_reachable_ = !dial_out.empty();
     reason_ =
         dial_out.empty()
             ? std::string("no worker is ready yet to make the initial state")
@@ -138,13 +145,16 @@ void Run::BeginExchange(absl::Time now) {
     contributions_[peer] = ready;
     names.push_back(peer);
   }
+  ExchangeTerms terms;
+  std::string lacking;
+  terms.aggregators = Aggregators(now, &lacking);
   const absl::Status reducible =
-      ExchangeRound::Reducible(contributors, MayCommitAlone(names.front()));
+      ExchangeRound::Reducible(contributors, MayCommitAlone(names.front()), terms.aggregators);
   if (!reducible.ok()) {
-    reason_ = std::string(reducible.message());
+    lacks_reachable_ = true;
+    reason_ = absl::StrCat(reducible.message(), lacking);
     return;
   }
-  ExchangeTerms terms;
   terms.version = round_.version();
   terms.epoch = epoch_;
   terms.parameters = genesis_->manifest().elements();
@@ -158,7 +168,24 @@ void Run::BeginExchange(absl::Time now) {
   exchange_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
   exchange_began_ = now;
   revision_ends_ = now + absl::Milliseconds(exchange_->plan().deadline_milliseconds());
-  for (const std::string& peer : names) SendPlan(peer);
+  for (const std::string& peer : exchange_->Voters()) SendPlan(peer);
+}
+
+// Those that can reduce now. `lacking`: of the others that are here what they wait for, in words.
+std::vector<ExchangeAggregator> Run::Aggregators(absl::Time now, std::string* lacking) {
+  std::vector<ExchangeAggregator> aggregators;
+  for (const auto& [peer, member] : roster_.members()) {
+    if (!member.aggregator || !member.connected() || !member.present() || member.draining) continue;
+    if (!member.has_state || member.version + 1 != round_.version()) {
+      absl::StrAppend(lacking, "; aggregator ", peer, " does not hold version ",
+                      round_.version() - 1, " yet");
+      continue;
+    }
+    const PeerInfo& info = peers_[peer];
+    aggregators.push_back({peer, member.address, info.spared_until < round_.version(),
+                           now < info.dialled_in_vain_until, member.region});
+  }
+  return aggregators;
 }
 
 // In a run of one, where nobody is left behind who can be waited for instead.
@@ -187,9 +214,7 @@ void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
       return;
     case ExchangeRound::Verdict::kRevised:
       revision_ends_ = now + absl::Milliseconds(exchange_->plan().deadline_milliseconds());
-      for (const v1::PlanMember& member : exchange_->plan().contributors()) {
-        if (!exchange_->Lost(member.peer())) SendPlan(member.peer());
-      }
+      for (const std::string& peer : exchange_->Voters()) SendPlan(peer);
       return;
     case ExchangeRound::Verdict::kCommit:
       Commit(now);

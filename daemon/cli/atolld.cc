@@ -14,6 +14,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/config.h"
+#include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/peer/peer.h"
@@ -110,7 +111,10 @@ absl::Status RunPeer(const Config& config) {
 
   absl::Status result;
   WorkerProcess worker(machine->env(), settings);
-  Peer peer(machine->env(), config, worker, static_cast<uint32_t>(getpid()),
+  NoTrainer none(machine->executor);
+  const bool trains = config.peer.role != kAggregatorRoleName;
+  Trainer& trainer = trains ? static_cast<Trainer&>(worker) : none;
+  Peer peer(machine->env(), config, trainer, static_cast<uint32_t>(getpid()),
             [&](absl::Status status) {
               result = status;
               machine->executor.Stop();
@@ -133,6 +137,11 @@ absl::Status RunCoordinator(const Config& config) {
   SignalWatcher signals(machine->executor, {SIGTERM, SIGINT},
                         [&](int) { machine->executor.Stop(); });
   RETURN_IF_ERROR(coordinator.Start());
+  AggregatorProcess aggregator(machine->env(), ProgramFolder() + "/atolld", config);
+  if (config.coordinator.aggregator == "always") aggregator.Start();
+  if (config.coordinator.aggregator == "auto") {
+    coordinator.OnUnreachable([&] { aggregator.Start(); });
+  }
   if (config.coordinator.exit_when_sealed) {
     coordinator.OnSealed([&] { machine->executor.Stop(); });
   }

@@ -42,6 +42,8 @@ Config ConfigOf(const Config& run, const LocalProcess& process, const std::strin
   Config config = run;
   config.coordinator = Config::Coordinator();
   config.coordinator.address = address;
+  config.coordinator.aggregator = run.coordinator.aggregator;
+  config.coordinator.aggregator_address = run.coordinator.aggregator_address;
   const Config::Peer defaults;
   config.peer.id = defaults.id;
   config.peer.dir = defaults.dir;

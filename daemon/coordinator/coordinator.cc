@@ -53,6 +53,7 @@ struct Coordinator::State {
   void End();
   void Tick();
   void Beat();
+  void WatchReachable();
   void ArmWake();
   v1::RunStatus Status() const;
   void Obey(const RunOrder& order, AdminService::Obeyed done);
@@ -76,6 +77,8 @@ struct Coordinator::State {
   Executor::TimerId wake_timer = 0;
   absl::Time wake_at = absl::InfiniteFuture();
   Task on_sealed;
+  Task on_unreachable;
+  bool lacked_reachable = false;  // at the last beat
   bool over = false;
   bool ending = false;
   std::unique_ptr<Listener> listener;
@@ -231,6 +234,12 @@ void Coordinator::State::Probe(const RunOutput::Probe& probe) {
 
 void Coordinator::State::Tick() { Push(run->OnTick(Now())); }
 
+// At each beat: peers come one after another, and the next may be one that can be dialled.
+void Coordinator::State::WatchReachable() {
+  const bool lacked = std::exchange(lacked_reachable, run->LacksReachablePeer());
+  if (lacked && lacked_reachable && on_unreachable) std::exchange(on_unreachable, nullptr)();
+}
+
 void Coordinator::State::Beat() {
   v1::CoordinatorMessage heartbeat;
   heartbeat.mutable_heartbeat()->set_waiting_for(outbox->stalled().empty() ? run->WaitingFor()
@@ -240,6 +249,7 @@ void Coordinator::State::Beat() {
     if (session->said_hello()) session->Send(heartbeat);
   }
   env.executor.RunAfter(interval(), guard.Wrap([this] { Beat(); }));
+  WatchReachable();
   Tick();
 }
 
@@ -324,6 +334,10 @@ void Coordinator::OnSealed(Task task) {
   if (!state_) return;
   state_->on_sealed = std::move(task);
   state_->End();
+}
+
+void Coordinator::OnUnreachable(Task task) {
+  if (state_) state_->on_unreachable = std::move(task);
 }
 
 void Coordinator::Stop() { state_.reset(); }

@@ -36,6 +36,10 @@ class Coordinator {
   // has passed again.
   void OnSealed(Task task);
 
+  // Calls `task` once the run has waited for a peer that others can dial for a quarter of
+  // failure_timeout: an aggregator would help.
+  void OnUnreachable(Task task);
+
   // Stops listening and breaks all calls. Peers train on and come back.
   void Stop();
 

@@ -1,6 +1,7 @@
 #include "daemon/peer/peer.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "compression/codec.h"
 #include "daemon/peer/roster_changes.h"
 #include "daemon/status_macros.h"
+#include "membership/admission.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
@@ -27,7 +29,8 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
       instance_(env.executor.Random()),
       on_finished_(std::move(on_finished)),
       trainer_(trainer),
-      keeper_(env, config.peer.dir,
+      offered_(env, [this] { UpdateDonors(); }),
+      keeper_(Env{env.executor, env.files, offered_, env.log}, config.peer.dir,
               RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots,
                               config.peer.keep_bytes},
               ReplicaKeeper::Events{
@@ -103,6 +106,9 @@ void Peer::Accept(const std::string& method, std::unique_ptr<Call> call) {
   if (method == "/atolld.v1.Exchange/Exchange" && follows) {
     return runner_.AcceptExchange(std::move(call));
   }
+  if ((method == kGiveEntriesMethod || method == kGiveSnapshotMethod) && follows) {
+    return offered_.Accept(method, std::move(call));
+  }
   if (absl::StartsWith(method, "/atolld.v1.Replica/") && donor_ != nullptr) {
     return donor_->Accept(method, std::move(call));
   }
@@ -123,7 +129,7 @@ v1::Hello Peer::Hello() const {
   hello.set_pid(pid_);
   hello.set_instance(instance_);
   hello.set_software(ATOLL_VERSION);
-  hello.set_role("peer");
+  hello.set_role(trainer_.trains() ? "peer" : kAggregatorRole);
   hello.set_region(config_.peer.region);
   hello.set_up_limit(config_.peer.up_rate);
   hello.set_down_limit(config_.peer.down_rate);
@@ -221,7 +227,7 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
   SendSynced();
   if (worker_) {
     SendWorkerReady();
-  } else if (!first) {
+  } else if (!first && trainer_.trains()) {
     SendWorkerLost("it is being started");  // the word of its death may not have got through
   }
   if (welcome.has_seal()) return OnSealed(welcome.seal());
@@ -240,26 +246,43 @@ void Peer::OnRoster(const v1::Roster& roster) {
     env_.log.Write(change.loss ? Log::Level::kWarning : Log::Level::kInfo, change.line);
   }
   roster_ = roster;
+  roster_told_ = seal_.has_value();
+  UpdateDonors();
+  UpdateGiver();
+  CheckFarewell();
+}
+
+// Whom this peer may ask: those that it can dial, and those that have dialled it to be asked.
+void Peer::UpdateDonors() {
+  const std::set<std::string> offered = offered_.donors();
   std::vector<const v1::Member*> able;
-  for (const v1::Member& member : roster.members()) {
+  for (const v1::Member& member : roster_.members()) {
     const bool here = member.state() == "live" || member.state() == "joining";
-    if (here && member.has_state() && !member.address().empty() &&
-        member.peer() != config_.peer.id) {
+    const bool asked = !member.address().empty() || offered.count(member.peer()) > 0;
+    if (here && asked && member.has_state() && member.peer() != config_.peer.id) {
       able.push_back(&member);
     }
   }
-  // Begin with the one after this peer in the roster, so that joiners spread over the donors.
+  // Begin with the one after this peer in the roster, so that joiners spread over the donors; those
+  // that dial out only have the thinnest lines.
   std::stable_partition(able.begin(), able.end(), [this](const v1::Member* member) {
     return member->peer() > config_.peer.id;
   });
+  std::stable_partition(able.begin(), able.end(),
+                        [](const v1::Member* member) { return !member->address().empty(); });
   std::vector<FetchDonor> donors;
   for (const v1::Member* member : able) {
-    donors.push_back({member->address(), std::nullopt});
+    const std::string& address = member->address();
+    donors.push_back({address.empty() ? OfferedAddress(member->peer()) : address, std::nullopt});
     if (member->has_offer()) donors.back().offer = member->offer();
   }
-  roster_told_ = seal_.has_value();
   keeper_.SetDonors(std::move(donors), failure_timeout_);
-  CheckFarewell();
+}
+
+void Peer::UpdateGiver() {
+  if (listener_ != nullptr || donor_ == nullptr) return;
+  if (giver_ == nullptr) giver_ = std::make_unique<Giver>(env_, config_.peer.id, *donor_);
+  giver_->SetTargets(GivesTo(roster_, config_.peer.id));
 }
 
 void Peer::SendSynced() {

@@ -1,10 +1,11 @@
 // Peer: one member of a run - a replica, a part in every exchange, a log and snapshots for others,
-// and a worker to train.
+// and a worker to train. An aggregator has all but the worker.
 //
 // This class only ties the parts together: CoordinatorLink (the Session), ReplicaKeeper (the
-// state), RoundRunner (the round), Donor (what others fetch) and the Trainer. It begins by
-// listening and dialling, follows the coordinator's word, and ends when the run is sealed, when it
-// is drained, or when it cannot go on. Loop thread.
+// state), RoundRunner (the round), Donor (what others fetch), OfferedCalls and Giver (how those
+// give that nobody can dial) and the Trainer. It begins by listening and dialling, follows the
+// coordinator's word, and ends when the run is sealed, when it is drained, or when it cannot go on.
+// Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +21,8 @@
 #include "daemon/env.h"
 #include "daemon/exchange/started_call.h"
 #include "daemon/peer/coordinator_link.h"
+#include "daemon/peer/giver.h"
+#include "daemon/peer/offered_calls.h"
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/round_runner.h"
 #include "daemon/peer/trainer.h"
@@ -52,6 +55,8 @@ class Peer {
   void OnWelcome(const v1::Welcome& welcome);
   absl::Status CheckRun(const v1::RunSpec& spec) const;
   void OnRoster(const v1::Roster& roster);
+  void UpdateDonors();
+  void UpdateGiver();
   void OnDrain(const std::string& reason);
   void OnSendHeaders(const v1::SendHeaders& asked);
   void OnCheckState(const v1::CheckState& asked);
@@ -86,12 +91,14 @@ class Peer {
 
   // Loop thread.
   Trainer& trainer_;
+  OfferedCalls offered_;
   ReplicaKeeper keeper_;
   RoundRunner runner_;
   absl::Duration failure_timeout_;  // as configured, then as the run says
   CoordinatorLink link_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Donor> donor_;
+  std::unique_ptr<Giver> giver_;  // of a peer that nobody can dial
   Refusals refusals_;
   std::optional<v1::RunSpec> spec_;
   std::optional<v1::WorkerConfigured> worker_;

@@ -26,6 +26,7 @@ RoundRunner::~RoundRunner() {
 
 void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration failure_timeout) {
   const bool successor = epoch_ != 0 && epoch != epoch_;
+  if (successor) next_plan_.reset();
   epoch_ = epoch;
   failure_timeout_ = failure_timeout;
   stop_watch_.SetLongest(failure_timeout / 2);
@@ -53,7 +54,8 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
 }
 
 void RoundRunner::OnSessionDown() {
-  next_train_.reset();  // the coordinator says both again after the next Hello
+  next_train_.reset();  // the coordinator says all again after the next Hello
+  next_plan_.reset();
   next_evaluates_.clear();
 }
 
@@ -239,7 +241,12 @@ void RoundRunner::AcceptExchange(std::unique_ptr<Call> call) {
 }
 
 void RoundRunner::OnPlan(const v1::Plan& plan) {
-  if (!keeper_.has_state() || plan.version() != keeper_.version() + 1) return;
+  next_plan_.reset();
+  if (!keeper_.has_state() || plan.version() > keeper_.version() + 1) {
+    next_plan_ = plan;  // an aggregator is not waited for: commits are still to come
+    return;
+  }
+  if (plan.version() <= keeper_.version()) return;
   if (plan.parameters() != keeper_.grid().elements()) {
     env_.log.Error(absl::StrCat("round ", plan.version(), ": the plan is for ", plan.parameters(),
                                 " parameters, the replica has ", keeper_.grid().elements()));

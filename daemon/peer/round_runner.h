@@ -119,6 +119,7 @@ class RoundRunner {
   bool draining_ = false;
 
   std::optional<v1::Train> assigned_;    // not yet answered by an update
+  std::optional<v1::Plan> next_plan_;    // as next_train_
   std::optional<v1::Train> next_train_;  // for a version whose base is still to be committed here
   bool training_ = false;                // the worker does assigned_
   uint32_t age_ = 0;                     // commits since its training began

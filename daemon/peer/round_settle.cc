@@ -63,6 +63,7 @@ void RoundRunner::EndExchange() {
 void RoundRunner::GoOn() {
   for (const v1::Evaluate& evaluate : std::exchange(next_evaluates_, {})) OnEvaluate(evaluate);
   if (next_train_) OnTrain(v1::Train(*next_train_));
+  if (next_plan_) OnPlan(v1::Plan(*next_plan_));
 }
 
 void RoundRunner::OnCommitted(const v1::EntryHeader& header) {

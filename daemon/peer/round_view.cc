@@ -11,7 +11,8 @@ std::vector<v1::SampleRange> RoundRunner::samples() const {
 
 const char* RoundRunner::phase() const {
   if (keeper_.syncing()) return "syncing";
-  if (!worker_ready_ || !keeper_.has_state()) return "starting";
+  const bool worker_awaited = trainer_.trains() && !worker_ready_;
+  if (worker_awaited || !keeper_.has_state()) return "starting";
   if (exchange_ != nullptr) return "exchanging";
   if (!evaluates_.empty()) return "evaluating";
   if (training_) return "training";

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "atoll/v1/worker.pb.h"
@@ -34,6 +35,22 @@ class Trainer {
 
   // Lets it end; `done` runs when it is gone. No event comes after.
   virtual void Stop(Task done) = 0;
+
+  // False: there never is a worker, and the peer is an aggregator.
+  virtual bool trains() const { return true; }
+};
+
+// The trainer of an aggregator: none.
+class NoTrainer final : public Trainer {
+ public:
+  explicit NoTrainer(Executor& executor) : executor_(executor) {}
+  void Start(const v1::RunSpec&, Events) override {}
+  void Send(const v1::DaemonMessage&) override {}
+  void Stop(Task done) override { executor_.Post(std::move(done)); }
+  bool trains() const override { return false; }
+
+ private:
+  Executor& executor_;
 };
 
 }  // namespace atolld

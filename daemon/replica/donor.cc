@@ -1,19 +1,15 @@
 // Donor: the giving end of a transfer. One stream object a call; files are read on the pool, one
 // read a stream at a time.
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "atoll/v1/replica.pb.h"
+#include "daemon/replica/answer_source.h"
+#include "daemon/replica/digest.h"
 #include "daemon/replica/donor_pace.h"
-#include "daemon/replica/layout.h"
-#include "daemon/replica/snapshot_build.h"
 #include "daemon/replica/transfer.h"
-#include "daemon/replica/update_log.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -28,137 +24,6 @@ constexpr size_t kMaxStreams = 16;
 // The part of the rate that is given while this peer exchanges.
 constexpr uint64_t kBusyShare = 8;
 
-// What an answer to one request is made of, one frame after another. Runs on the pool, one call at
-// a time.
-class AnswerSource {
- public:
-  virtual ~AnswerSource() = default;
-  // Takes the next request. An error ends the stream.
-  virtual absl::Status Begin(const Frame& request) = 0;
-  // The next frame of the answer; not after the last one.
-  virtual absl::StatusOr<Frame> NextFrame() = 0;
-  virtual bool complete() const = 0;  // the last one was made
-};
-
-absl::Status CheckRun(const std::string& asked, const std::string& run_id) {
-  if (asked == run_id) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("asked for run ", asked, ", this is a replica of ", run_id));
-}
-
-class EntrySource final : public AnswerSource {
- public:
-  EntrySource(Files& files, std::string dir, std::string run_id)
-      : files_(files), dir_(std::move(dir)), run_id_(std::move(run_id)) {}
-
-  absl::Status Begin(const Frame& request) override {
-    v1::EntriesRequest asked;
-    RETURN_IF_ERROR(Unpack(request, &asked));
-    RETURN_IF_ERROR(CheckRun(asked.run_id(), run_id_));
-    ASSIGN_OR_RETURN(header_, FindHeader(asked.version()));
-    ASSIGN_OR_RETURN(file_, files_.OpenToRead(PayloadPath(dir_, asked.version())));
-    offset_ = 0;
-    header_only_ = asked.header_only();
-    return absl::OkStatus();
-  }
-
-  bool complete() const override { return file_ == nullptr; }
-
-  absl::StatusOr<Frame> NextFrame() override {
-    v1::EntryBlock block;
-    if (header_only_) {
-      *block.mutable_header() = header_;
-      block.set_total(file_->size());
-      file_ = nullptr;
-      return Pack(block);
-    }
-    if (offset_ == 0) *block.mutable_header() = header_;
-    block.set_offset(offset_);
-    block.set_total(file_->size());
-    std::vector<uint8_t> bytes(std::min<uint64_t>(kBlockBytes, file_->size() - offset_));
-    RETURN_IF_ERROR(file_->ReadAt(offset_, absl::MakeSpan(bytes)));
-    offset_ += bytes.size();
-    if (offset_ == file_->size()) file_ = nullptr;
-    return Pack(block, SharedBytes(std::move(bytes)));
-  }
-
- private:
-  absl::StatusOr<v1::EntryHeader> FindHeader(uint64_t version) {
-    if (log_.has_value() && log_->Refresh().ok()) {
-      absl::StatusOr<v1::EntryHeader> header = log_->ReadHeader(version);
-      if (header.ok()) return header;
-    }
-    // The first request, or a log that was begun anew since: read it from its start.
-    ASSIGN_OR_RETURN(log_, LogReader::Open(files_, dir_, 1));
-    return log_->ReadHeader(version);
-  }
-
-  Files& files_;
-  const std::string dir_;
-  const std::string run_id_;
-  std::optional<LogReader> log_;
-  v1::EntryHeader header_;
-  std::unique_ptr<ReadableFile> file_;  // of the entry being sent; null: none
-  uint64_t offset_ = 0;
-  bool header_only_ = false;
-};
-
-class SnapshotSource final : public AnswerSource {
- public:
-  SnapshotSource(Files& files, std::string dir, std::string run_id)
-      : files_(files), dir_(std::move(dir)), run_id_(std::move(run_id)) {}
-
-  absl::Status Begin(const Frame& request) override {
-    RETURN_IF_ERROR(Unpack(request, &asked_));
-    RETURN_IF_ERROR(CheckRun(asked_.run_id(), run_id_));
-    if (asked_.want_block()) {
-      if (snapshot_ == nullptr) {
-        return absl::FailedPreconditionError("a block was asked for before its snapshot");
-      }
-      if (asked_.block() < snapshot_->map().blocks()) return absl::OkStatus();
-      return absl::InvalidArgumentError(absl::StrCat("block ", asked_.block(), " of ",
-                                                     snapshot_->map().blocks(), " was asked for"));
-    }
-    if (asked_.newest()) {
-      ASSIGN_OR_RETURN(snapshot_, FindSnapshot(files_, dir_, std::numeric_limits<uint64_t>::max()));
-      return absl::OkStatus();
-    }
-    ASSIGN_OR_RETURN(snapshot_, SnapshotReader::Open(files_, SnapshotPath(dir_, asked_.version())));
-    return absl::OkStatus();
-  }
-
-  bool complete() const override { return true; }  // one frame a request
-
-  absl::StatusOr<Frame> NextFrame() override {
-    v1::SnapshotBlock answer;
-    if (!asked_.want_block()) {
-      *answer.mutable_info() = snapshot_->info();
-      return Pack(answer);
-    }
-    answer.set_block(asked_.block());
-    std::vector<uint8_t> bytes(snapshot_->map().Bytes(asked_.block()));
-    RETURN_IF_ERROR(snapshot_->ReadBlock(asked_.block(), absl::MakeSpan(bytes)));
-    return Pack(answer, SharedBytes(std::move(bytes)));
-  }
-
- private:
-  Files& files_;
-  const std::string dir_;
-  const std::string run_id_;
-  v1::SnapshotRequest asked_;
-  std::unique_ptr<SnapshotReader> snapshot_;
-};
-
-// For a method that no donor serves.
-class NoSource final : public AnswerSource {
- public:
-  absl::Status Begin(const Frame&) override {
-    return absl::UnimplementedError("a donor serves FetchEntries and FetchSnapshot");
-  }
-  absl::StatusOr<Frame> NextFrame() override { return Frame(); }
-  bool complete() const override { return true; }
-};
-
 // One call: request, its frames, next request. Nothing is read from the wire while an answer is
 // under way. A block is read from the disk only once it may be sent.
 class DonorStream : public std::enable_shared_from_this<DonorStream> {
@@ -170,8 +35,13 @@ class DonorStream : public std::enable_shared_from_this<DonorStream> {
   };
 
   DonorStream(Env env, std::unique_ptr<Call> call, std::unique_ptr<AnswerSource> source,
-              Events events)
-      : env_(env), call_(std::move(call)), source_(std::move(source)), events_(std::move(events)) {}
+              Events events, bool dialled_here)
+      : env_(env),
+        call_(std::move(call)),
+        source_(std::move(source)),
+        events_(std::move(events)),
+        dialled_here_(dialled_here),
+        may_wait_(dialled_here) {}
 
   void Start() {
     last_request_ = env_.executor.Now();
@@ -205,8 +75,8 @@ class DonorStream : public std::enable_shared_from_this<DonorStream> {
 
   // Ends a call whose joiner has asked for nothing since `instant`.
   void EndIfIdleSince(absl::Time instant) {
-    if (answering_ || last_request_ > instant) return;
-    call_->Finish(absl::DeadlineExceededError("nothing was asked for"));
+    if (answering_ || may_wait_ || last_request_ > instant) return;
+    End(absl::DeadlineExceededError("nothing was asked for"));
   }
 
  private:
@@ -215,7 +85,16 @@ class DonorStream : public std::enable_shared_from_this<DonorStream> {
     bool last = false;
   };
 
+  // The end of a call that was dialled here would be a half-close, which the other side need not
+  // notice: it is dropped.
+  void End(const absl::Status& status) {
+    if (std::exchange(ended_, true)) return;
+    dialled_here_ ? events_.closed() : call_->Finish(status);
+  }
+
   void TakeRequest(Frame request) {
+    if (ended_) return;
+    may_wait_ = false;
     answering_ = true;
     request_ = std::move(request);
     Continue();
@@ -228,8 +107,7 @@ class DonorStream : public std::enable_shared_from_this<DonorStream> {
       events_.sent(0);
       answering_ = false;
       env_.log.Debug(absl::StrCat("donor: ", call_->remote(), ": ", made.frame.status().message()));
-      call_->Finish(made.frame.status());
-      return;
+      return End(made.frame.status());
     }
     events_.sent(made.frame->message.size() + made.frame->payload.size());
     call_->Write(*std::move(made.frame));
@@ -249,6 +127,9 @@ class DonorStream : public std::enable_shared_from_this<DonorStream> {
   const std::shared_ptr<AnswerSource> source_;  // on the pool while producing_
   const Events events_;
   std::optional<Frame> request_;  // not yet begun
+  const bool dialled_here_;
+  bool may_wait_;  // for its first request, as long as it likes
+  bool ended_ = false;
   bool answering_ = false;
   bool producing_ = false;  // waits for its turn, or a frame is being made
   absl::Time last_request_;
@@ -359,16 +240,10 @@ void Donor::SetBusy(bool busy) {
   state_->GrantAll();
 }
 
-void Donor::Accept(const std::string& method, std::unique_ptr<Call> call) {
+void Donor::Accept(const std::string& method, std::unique_ptr<Call> call, bool dialled_here) {
   if (state_->streams.size() >= kMaxStreams) return state_->Refuse(std::move(call));
-  std::unique_ptr<AnswerSource> source;
-  if (method == kFetchEntriesMethod) {
-    source = std::make_unique<EntrySource>(state_->env.files, state_->dir, state_->run_id);
-  } else if (method == kFetchSnapshotMethod) {
-    source = std::make_unique<SnapshotSource>(state_->env.files, state_->dir, state_->run_id);
-  } else {
-    source = std::make_unique<NoSource>();
-  }
+  std::unique_ptr<AnswerSource> source =
+      MakeAnswerSource(method, state_->env.files, state_->dir, state_->run_id);
   const uint64_t id = state_->next_stream++;
   const std::weak_ptr<State> weak = state_;
   DonorStream::Events events;
@@ -387,7 +262,7 @@ void Donor::Accept(const std::string& method, std::unique_ptr<Call> call) {
     if (const auto state = weak.lock()) state->Close(id);
   };
   const auto stream = std::make_shared<DonorStream>(state_->env, std::move(call), std::move(source),
-                                                    std::move(events));
+                                                    std::move(events), dialled_here);
   state_->streams[id] = stream;
   stream->Start();
   state_->Sweep();

@@ -37,7 +37,8 @@ class Donor {
  public:
   Donor(Env env, std::string dir, std::string run_id, DonorSettings settings = {});
   ~Donor();
-  void Accept(const std::string& method, std::unique_ptr<Call> call);
+  // `dialled_here`: by this peer itself; such a call may wait for its first request.
+  void Accept(const std::string& method, std::unique_ptr<Call> call, bool dialled_here = false);
   // While this peer's own exchange is under way an eighth of the rate is given.
   void SetBusy(bool busy);
 

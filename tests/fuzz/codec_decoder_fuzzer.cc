@@ -1,5 +1,6 @@
-// Any bytes as a chunk of the codec that ATOLL_FUZZED_CODEC names: of the first two bytes' number
-// of values, or of the most that fit the rest.
+// Any bytes as a chunk of the codec that the environment names in ATOLL_FUZZED_CODEC: of the first
+// two bytes' number of values, or of the most that fit the rest. And chunks of its own encoder,
+// damaged.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace atolld;
-  static const Codec& codec = **FindCodec(ATOLL_FUZZED_CODEC);
+  static const Codec& codec = FuzzedCodec();
   if (size < 2) return 0;
   const absl::Span<const uint8_t> bytes(data + 2, size - 2);
   size_t elements = (data[0] | data[1] << 8) % 10000;
@@ -20,5 +21,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
   }
   CheckDecoderLaws(codec, bytes, elements);
+  CheckDamagedLaws(codec, FuzzInput(data, size));
   return 0;
 }

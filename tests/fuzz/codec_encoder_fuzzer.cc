@@ -1,5 +1,5 @@
-// Any floats into the encoders of the codec that ATOLL_FUZZED_CODEC names: refused, or bytes that
-// decode to finite values, the same on every target.
+// Any floats into the encoders of the codec that the environment names in ATOLL_FUZZED_CODEC:
+// refused, or bytes that decode to finite values, the same on every target.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -53,7 +53,7 @@ void CheckEncoder(const Codec& codec, Way way, const std::vector<float>& values)
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace atolld;
-  static const Codec& codec = **FindCodec(ATOLL_FUZZED_CODEC);
+  static const Codec& codec = FuzzedCodec();
   std::vector<float> values(size / sizeof(float));
   if (!values.empty()) std::memcpy(values.data(), data, values.size() * sizeof(float));
   CheckEncoder(codec, Way::kUpdate, values);

@@ -13,13 +13,19 @@
 #include "absl/types/span.h"
 #include "compression/codec.h"
 #include "compression/simd_target.h"
+#include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {
 
-inline void Require(bool law, const char* what) {
-  if (law) return;
-  std::fprintf(stderr, "broken law: %s\n", what);
-  std::abort();
+// The one that the environment names; one program for all, as they are compiled slowly.
+inline const Codec& FuzzedCodec() {
+  const char* const name = std::getenv("ATOLL_FUZZED_CODEC");
+  const absl::StatusOr<const Codec*> codec = FindCodec(name == nullptr ? "" : name);
+  if (!codec.ok()) {
+    std::fprintf(stderr, "ATOLL_FUZZED_CODEC: %s\n", std::string(codec.status().message()).c_str());
+    std::exit(2);
+  }
+  return **codec;
 }
 
 inline bool SameFloatBits(const std::vector<float>& a, const std::vector<float>& b) {
@@ -55,6 +61,20 @@ inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes
     first_values = values;
     first_sum = sum;
   }
+}
+
+// The same for bytes that are nearly right: an update or a mean as an encoder writes it, then
+// damaged.
+inline void CheckDamagedLaws(const Codec& codec, FuzzInput input) {
+  const bool mean = input.Byte() % 2 == 1;
+  const std::vector<float> values = input.Values(1 + input.Below(3000));
+  std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
+  const absl::StatusOr<size_t> used = mean ? codec.EncodeMean(values, absl::MakeSpan(bytes))
+                                           : codec.Encode(values, absl::MakeSpan(bytes));
+  Require(used.ok(), "finite values are encoded");
+  bytes.resize(*used);
+  input.Damage(&bytes);
+  CheckDecoderLaws(codec, bytes, values.size());
 }
 
 }  // namespace atolld

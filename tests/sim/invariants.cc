@@ -274,10 +274,28 @@ void Invariants::CheckFormerExchange(const v1::Plan& next) {
     if (!lost && disturbed(member.peer())) return;
     left += lost ? 0 : 1;
   }
-  if (left < terms_.quorum) return;
+  if (left < terms_.quorum || !Reducible(former)) return;
   Violate(7, absl::StrCat("version ", former.version(), ": the exchange under epoch ",
                           former.epoch(), " came to nothing, and nothing was done to any of the ",
                           left, " that were left of it"));
+}
+
+// Somebody that nothing was done to was left who could have averaged it.
+bool Invariants::Reducible(const v1::Plan& plan) const {
+  std::set<std::string> contributors;
+  bool dialable = false;
+  for (const v1::PlanMember& member : plan.contributors()) {
+    contributors.insert(member.peer());
+    const bool lost =
+        std::find(plan.lost().begin(), plan.lost().end(), member.peer()) != plan.lost().end();
+    dialable = dialable || (!lost && !member.address().empty());
+  }
+  for (const v1::Shard& shard : plan.shards()) {
+    if (contributors.count(shard.reducer()) > 0) continue;
+    if (DisturbedUntil(shard.reducer()) >= exchange_began_) return false;
+    dialable = true;
+  }
+  return dialable;
 }
 
 void Invariants::OnCommit(const v1::EntryHeader& header) {
@@ -314,7 +332,10 @@ void Invariants::CheckQuorum(const v1::EntryHeader& header) {
   size_t most = 0;
   for (const auto& [plan, by_digest] : ballots_[header.version()]) {
     const auto equal = by_digest.find(header.payload_digest());
-    if (equal != by_digest.end()) most = std::max(most, equal->second.size());
+    if (equal == by_digest.end()) continue;
+    const auto counts = [this](const auto& voter) { return terms_.aggregators.count(voter) == 0; };
+    most = std::max(most, static_cast<size_t>(
+                              std::count_if(equal->second.begin(), equal->second.end(), counts)));
   }
   if (most < terms_.quorum) {
     Violate(7, absl::StrCat("version ", header.version(), " was committed with ", most,

@@ -36,6 +36,7 @@ class Invariants {
     uint32_t quorum = 1;
     absl::Duration failure_timeout;
     std::function<absl::Duration()> now;
+    std::set<std::string> aggregators = {};  // whose votes are none of the quorum's
   };
 
   explicit Invariants(Terms terms);
@@ -88,6 +89,7 @@ class Invariants {
   void OnWelcome(const v1::Welcome& welcome);
   void OnPlan(const v1::Plan& plan);
   void CheckFormerExchange(const v1::Plan& next);
+  bool Reducible(const v1::Plan& plan) const;
   void OnCommit(const v1::EntryHeader& header);
   void Say(const std::string& name, uint64_t version);
   void CheckRemoval(const MemberRecord& member);

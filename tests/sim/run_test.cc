@@ -52,6 +52,44 @@ TEST(SimRunTest, PeersThatNobodyCanDialContributeInEveryRound) {
   EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
 }
 
+// If this failed, a crowd behind NAT could not train, or its aggregator would count as one of it;
+// or version 0 would stay where it was made.
+TEST(SimRunTest, AnAggregatorReducesForACrowdThatNobodyCanDial) {
+  SimClusterSettings settings;
+  settings.dial_out = {"p1", "p2", "p3"};
+  settings.aggregators = {"x1"};
+  SimCluster cluster(5, settings);
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+  const absl::StatusOr<VerifyReport> held = cluster.Verify("x1");
+  ASSERT_TRUE(held.ok()) << held.status();
+  EXPECT_EQ(held->state_digest, cluster.Verify("p1")->state_digest);
+  for (const v1::EntryHeader& header : cluster.stored().headers) {
+    EXPECT_EQ(header.contributors_size(), 3);
+    for (const v1::ShardRecord& shard : header.shards()) EXPECT_EQ(shard.reducer(), "x1");
+  }
+  EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
+}
+
+// If this failed, an aggregator that lost its disk could not get the state back from peers that
+// nobody can dial, and the run would be over.
+TEST(SimRunTest, AnAggregatorWithAnEmptyDiskIsGivenTheStateByThoseThatDialIt) {
+  SimClusterSettings settings;
+  settings.dial_out = {"p1", "p2", "p3"};
+  settings.aggregators = {"x1"};
+  settings.rounds = 12;
+  SimCluster cluster(6, settings);
+  ASSERT_TRUE(cluster.RunToVersion(5)) << cluster.world().LogText();
+  cluster.world().Kill("x1");
+  cluster.world().disk("x1").Wipe();
+  cluster.world().RunFor(absl::Seconds(10));
+  EXPECT_LT(cluster.version(), 12u);
+  cluster.world().Restart("x1");
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 12);
+  EXPECT_EQ(cluster.Verify("x1")->state_digest, cluster.Verify("p1")->state_digest);
+}
+
 // If this failed, the death of the one peer that others can dial would hang the run, fail attempt
 // after attempt, or leave that peer behind when it is back.
 TEST(SimRunTest, WithoutItsOnlyReducerARunWaitsAndGoesOnWithIt) {

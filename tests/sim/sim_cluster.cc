@@ -18,6 +18,7 @@ SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap
   if (!settings_.start) return;
   Start(kCoordinator);
   for (int i = 1; i <= settings_.peers; ++i) Start(absl::StrCat("p", i));
+  for (const std::string& aggregator : settings_.aggregators) Start(aggregator);
 }
 
 void SimCluster::Start(const std::string& name) {
@@ -81,7 +82,7 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
     SimCluster& cluster;
     const std::string name;
     std::unique_ptr<TapTransport> tap;
-    std::unique_ptr<StubTrainer> trainer;
+    std::unique_ptr<Trainer> trainer;
     std::unique_ptr<Peer> peer;
   };
   auto node = std::make_shared<Node>(*this, name);
@@ -97,8 +98,13 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
   trainer.seed = std::hash<std::string>()(name);
   const auto step = settings_.steps.find(name);
   if (step != settings_.steps.end()) trainer.step = step->second;
-  node->trainer = std::make_unique<StubTrainer>(env, trainer);
-  trainers_[name] = node->trainer.get();
+  if (settings_.aggregators.count(name) > 0) {
+    node->trainer = std::make_unique<NoTrainer>(env.executor);
+  } else {
+    auto stub = std::make_unique<StubTrainer>(env, trainer);
+    trainers_[name] = stub.get();
+    node->trainer = std::move(stub);
+  }
   node->peer = std::make_unique<Peer>(seen, ConfigOf(name), *node->trainer, 1,
                                       [this, name](absl::Status status) {
                                         finished_[name] = status;
@@ -122,7 +128,8 @@ bool SimCluster::RunToVersion(uint64_t wanted, absl::Duration limit) {
 bool SimCluster::RunToSeal(absl::Duration limit) {
   return world_.RunUntil(
       [this] {
-        if (finished_.size() < static_cast<size_t>(settings_.peers)) return false;
+        const size_t all = static_cast<size_t>(settings_.peers) + settings_.aggregators.size();
+        if (finished_.size() < all) return false;
         for (const auto& [name, status] : finished_) {
           if (!status.ok()) return false;
         }

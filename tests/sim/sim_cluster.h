@@ -30,6 +30,7 @@ struct SimClusterSettings {
   absl::Duration failure_timeout = absl::Seconds(2);
   std::map<std::string, absl::Duration> steps;  // of single peers, where not 50 ms
   std::set<std::string> dial_out;               // peers that nobody can dial
+  std::set<std::string> aggregators;            // beside `peers`, started with them
   int founders = 0;  // trainers that the first round waits for; 0: `peers`
   uint64_t elements = 10000;
   std::string codec = "int8";
@@ -83,7 +84,7 @@ class SimCluster {
   const SimClusterTap tap_;
   std::set<std::string> started_;
   std::map<std::string, absl::Status> finished_;
-  std::map<std::string, StubTrainer*> trainers_;  // of living peers
+  std::map<std::string, StubTrainer*> trainers_;  // of living peers that train
   std::map<std::string, Peer*> peers_;            // the living ones
   const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
   SimWorld world_;  // destroyed first: its processes use the above

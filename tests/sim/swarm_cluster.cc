@@ -37,6 +37,14 @@ SimSettings SettingsOf(const SwarmPlan& plan, bool verbose) {
   return settings;
 }
 
+std::set<std::string> AggregatorsOf(const SwarmPlan& plan) {
+  std::set<std::string> aggregators;
+  for (const SwarmPlan::Machine& machine : plan.peers) {
+    if (machine.aggregator) aggregators.insert(machine.name);
+  }
+  return aggregators;
+}
+
 }  // namespace
 
 struct SwarmCluster::Node {
@@ -47,14 +55,16 @@ struct SwarmCluster::Node {
   SwarmCluster& cluster;
   const std::string name;
   std::unique_ptr<TapTransport> tap;
-  std::unique_ptr<StubTrainer> trainer;
+  std::unique_ptr<Trainer> trainer;
+  StubTrainer* stub = nullptr;  // it; an aggregator has none
   std::unique_ptr<Peer> peer;
 };
 
 SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
     : plan_(plan),
       verbose_(verbose),
-      invariants_({plan.quorum, plan.failure_timeout, [this] { return world_.now(); }}),
+      invariants_({plan.quorum, plan.failure_timeout, [this] { return world_.now(); },
+                   AggregatorsOf(plan)}),
       world_(plan.seed, SettingsOf(plan, verbose)) {
   store_->on_durable = [this](const RunUpdate& update) { invariants_.OnDurable(update); };
   world_.OnDeath([this](const std::string& name) { OnDeath(name); });
@@ -96,6 +106,7 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.network.plaintext_beyond_loopback = true;
   config.peer.id = name;
   config.peer.listen = name + ":1";
+  if (name != kCoordinatorName && MachineOf(name).dial_out) config.peer.advertise = kDialsOutOnly;
   config.peer.dir = DirectoryOf(name);
   config.exchange.plan = plan_.plan;
   if (name != kCoordinatorName) {
@@ -165,8 +176,14 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   probe.on_update = [&history, name](absl::Span<const float> update, absl::Span<const float> base) {
     history.OnUpdate(name, update, base);
   };
-  node->trainer = std::make_unique<StubTrainer>(tapped, settings, std::move(probe));
-  node->trainer->SetHeld(training_held_);
+  if (MachineOf(name).aggregator) {
+    node->trainer = std::make_unique<NoTrainer>(env.executor);
+  } else {
+    auto stub = std::make_unique<StubTrainer>(tapped, settings, std::move(probe));
+    node->stub = stub.get();
+    node->trainer = std::move(stub);
+    node->stub->SetHeld(training_held_);
+  }
   node->peer = std::make_unique<Peer>(
       tapped, ConfigOf(name), *node->trainer, 1,
       [this, name](const absl::Status& status) { OnFinished(name, status); });
@@ -197,7 +214,7 @@ Peer* SwarmCluster::peer(const std::string& name) {
 
 StubTrainer* SwarmCluster::trainer(const std::string& name) {
   const auto found = nodes_.find(name);
-  return found == nodes_.end() || !Alive(name) ? nullptr : found->second->trainer.get();
+  return found == nodes_.end() || !Alive(name) ? nullptr : found->second->stub;
 }
 
 void SwarmCluster::Start(const std::string& name) {
@@ -262,7 +279,7 @@ void SwarmCluster::OnStranded(const std::string& name) {
       2 * plan_.failure_timeout + CoordinatorLink::kLongestPause + kSupervisor;
   for (const auto& [other, node] : nodes_) {
     const bool held = invariants_.said_any(other) && invariants_.said(other) >= version();
-    if (other == name || !Alive(other) || !held) continue;
+    if (other == name || !Alive(other) || !held || MachineOf(other).dial_out) continue;
     if (world_.now() < began_[other] + patience) continue;
     invariants_.Violate(
         6, absl::StrCat(name, " gave up though ", other, " holds version ", version()));
@@ -326,7 +343,9 @@ void SwarmCluster::HoldTraining(bool held) {
   if (held == training_held_) return;
   Note(held ? "the run is held: no training ends" : "the run goes on");
   training_held_ = held;
-  for (const auto& [name, node] : nodes_) node->trainer->SetHeld(held);
+  for (const auto& [name, node] : nodes_) {
+    if (node->stub != nullptr) node->stub->SetHeld(held);
+  }
 }
 
 void SwarmCluster::Note(const std::string& line) {

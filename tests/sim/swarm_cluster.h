@@ -54,7 +54,7 @@ class SwarmCluster {
   // It lives, and holds what was announced.
   bool CaughtUp(const std::string& peer) const;
   Peer* peer(const std::string& name);            // nullptr: not alive
-  StubTrainer* trainer(const std::string& name);  // nullptr: not alive
+  StubTrainer* trainer(const std::string& name);  // nullptr: not alive, or an aggregator
   std::string DirectoryOf(const std::string& name) const { return "/" + name; }
 
   // Begins or begins again; nothing if it is alive, finished or held down.

@@ -166,6 +166,29 @@ void DrawMachines(SimRandom& random, SwarmPlan* plan) {
   }
 }
 
+// Peers behind NAT in a third of the seeds, and in half of those an aggregator; from numbers of
+// their own, as the younger codecs. Somebody that can be dialled is always in the core.
+void DrawReach(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x7265616368).Next());
+  if (own.Below(3) != 0) return;
+  for (SwarmPlan::Machine& peer : plan->peers) peer.dial_out = Half(own);
+  if (Half(own)) {
+    // Before and after the others in roster order, and perhaps late.
+    SwarmPlan::Machine& aggregator = plan->peers.emplace_back();
+    aggregator.name = Half(own) ? "a00" : "z00";
+    aggregator.aggregator = true;
+    aggregator.core = true;
+    if (Half(own)) aggregator.region = "r1";
+    return;
+  }
+  for (SwarmPlan::Machine& peer : plan->peers) {
+    if (!peer.core || peer.joins_at != 0) continue;
+    peer.dial_out = false;
+    return;
+  }
+  for (SwarmPlan::Machine& peer : plan->peers) peer.dial_out = false;
+}
+
 // How long a fault of a kind lasts, as shares of the time in which silence is noticed.
 absl::Duration DrawDuration(SimRandom& random, FaultKind kind, absl::Duration failure_timeout) {
   switch (kind) {
@@ -247,6 +270,7 @@ SwarmPlan DrawPlan(uint64_t seed) {
   DrawRun(random, &plan);
   DrawMachines(random, &plan);
   DrawPlanner(&plan);
+  DrawReach(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kFaultKinds; ++kind) {
     if (!Half(random)) continue;

@@ -108,6 +108,8 @@ struct SwarmPlan {
     bool tells_limit = false;     // of it
     Outsider outsider = Outsider::kHealthy;
     bool core = false;
+    bool dial_out = false;    // nobody can dial it
+    bool aggregator = false;  // it trains nothing; not one of those that the quorum is of
   };
   std::vector<Machine> peers;
   std::string plan = "flat";  // as exchange.plan

@@ -64,8 +64,6 @@ def prepare(plan, options, binary):
         raise topology.Wrong(f"{options.config}: {error.strerror}") from None
     except tomllib.TOMLDecodeError as error:
         raise topology.Wrong(f"{options.config}: {error}") from None
-    if not any(node.is_peer and not node.nat for node in plan.nodes):
-        raise topology.Wrong("the topology has no peer that others can dial")
     data = config.get("data", {})
     if data.get("path"):
         here = os.path.dirname(os.path.abspath(options.config))
@@ -82,12 +80,14 @@ class Run:
         self.config = config
         self.rounds = options.rounds
         self.json = os.path.abspath(options.json) if options.json else None
+        self.kill = parse_kill(options.kill, plan)
         self.kept = os.path.abspath(options.dir) if options.dir else None
         self.atolld = atolld
         self.atoll = atoll
         self.prefix = f"{PREFIX}{os.getpid()}-"  # of the process that is there outside the lab
         self.dir = None
         self.processes = {}  # by node
+        self.killed = None
 
     def start(self, lab):
         self.dir = self.kept or tempfile.mkdtemp(prefix=self.prefix)
@@ -140,15 +140,9 @@ class Run:
 
     def _run(self, lab):
         begin = time.monotonic()
-        # The first peer makes the initial state, and the others fetch it from there: it has to be
-        # one that can be dialled.
         for node in self.plan.nodes:
-            if not node.nat:
-                self._start(lab, node)
+            self._start(lab, node)
         self._wait(lab, lambda status: int(status["parameters"]) > 0)
-        for node in self.plan.nodes:
-            if node.nat:
-                self._start(lab, node)
         print(f"{len(self.processes) - 1} peers, {self.rounds} rounds; each round's seconds:")
         print(ROUND_HEADER, flush=True)
         self._watch(lab)
@@ -173,7 +167,18 @@ class Run:
 
     def _ended(self):
         """The first process that has ended although the run goes on, with how it stands."""
-        return next((name for name, one in self.processes.items() if one.poll() is not None), None)
+        return next((name for name, one in self.processes.items()
+                     if one.poll() is not None and name != self.killed), None)
+
+    def _look(self, status):
+        """At what the watch tells, for the moment in which a peer is to be killed."""
+        if not self.kill or self.killed or status.get("phase") != "exchanging":
+            return
+        name, version = self.kill
+        if int(status["version"]) == version - 1:
+            self.killed = name
+            self.processes[name].kill()
+            print(f"{name} is killed in the exchange of round {version}", flush=True)
 
     def _wait(self, lab, condition):
         """For a status that is so; fails if a process ends first, or PATIENCE."""
@@ -196,7 +201,7 @@ class Run:
     def _watch(self, lab):
         """Prints rounds as they come, until the run is sealed or one of its processes ends."""
         watch = self._ask(lab, "watch", stderr=subprocess.DEVNULL)
-        reader = threading.Thread(target=print_rounds, args=(watch.stdout,))
+        reader = threading.Thread(target=print_rounds, args=(watch.stdout, self._look))
         reader.start()
         try:
             while watch.poll() is None:
@@ -217,15 +222,21 @@ class Run:
     def _report(self, lab, last, seconds):
         lines, figures = lab.stats()
         rounds = last["rounds"]
-        sent = [int(peer["progress"]["exchange_bytes_sent"]) for peer in last["peers"]]
+        # Beside them there may be the coordinator's aggregator.
+        trainers = [peer for peer in last["peers"] if peer["member"]["peer"] in self.processes]
+        sent = {peer["member"]["peer"]: int(peer["progress"]["exchange_bytes_sent"])
+                for peer in last["peers"]}
+        mean_sent = statistics.mean(sent[peer["member"]["peer"]] for peer in trainers)
         digests = {peer["state_digest"] for peer in last["peers"]
                    if int(peer["state_version"]) == int(last["version"])}
         report = {
-            "rounds": len(rounds), "peers": len(last["peers"]),
+            "rounds": len(rounds), "peers": len(trainers), "killed": self.killed,
+            "contributors": [one["contributors"] for one in rounds],
             "parameters": int(last["parameters"]),
             "exchange_seconds_median": statistics.median(r["exchange_seconds"] for r in rounds),
             "train_seconds_median": statistics.median(r["train_seconds"] for r in rounds),
-            "exchange_bytes_per_peer_per_round": sum(sent) / len(sent) / max(1, len(rounds)),
+            "exchange_bytes_per_peer_per_round": mean_sent / max(1, len(rounds)),
+            "exchange_bytes_sent": sent,
             "exchanges": [{key: r[key] for key in ("version", "exchange_seconds",
                                                    "predicted_seconds", "plan")} for r in rounds],
             "wall_seconds": seconds, "equal_digests": len(digests) == 1,
@@ -247,10 +258,24 @@ class Run:
         return 0 if report["equal_digests"] else 1
 
 
-def print_rounds(stream):
+def parse_kill(text, plan):
+    """NODE@ROUND as both; None: nobody is killed."""
+    if not text:
+        return None
+    name, at, version = text.partition("@")
+    if not at or not version.isdigit() or int(version) == 0:
+        raise topology.Wrong(f"--kill: '{text}' is not NODE@ROUND")
+    if not plan.node(name).is_peer:
+        raise topology.Wrong(f"--kill: {name} is no peer")
+    return name, int(version)
+
+
+def print_rounds(stream, look):
     seen = set()
     for line in stream:
-        for one in json.loads(line).get("rounds", []):
+        status = json.loads(line)
+        look(status)
+        for one in status.get("rounds", []):
             if one["version"] not in seen:
                 print(round_row(one), flush=True)
             seen.add(one["version"])

@@ -44,6 +44,23 @@ class TrainTest(unittest.TestCase):
         self.assertGreater(report["lines"]["home>eu"]["bytes"],
                            report["lines"]["home-1.up"]["bytes"] * 0.9)
 
+    def test_a_run_of_homes_has_an_aggregator_and_survives_a_death(self):
+        # Would fail if peers behind NAT alone could not train, or one's death in the middle of an
+        # exchange cost more than its own chunks.
+        path = topology_file(self, TOPOLOGY.replace("peers = 2", "peers = 0")
+                             .replace("peers = 1", "peers = 3"))
+        done, report = lab_json("train", path, "--config", CONFIG, "--rounds", "5",
+                                "--kill", "home-2@3")
+        told = done.stdout + done.stderr
+        self.assertEqual(0, done.returncode, told)
+        self.assertEqual(5, report["rounds"], told)
+        self.assertEqual("home-2", report["killed"], told)
+        self.assertTrue(report["equal_digests"])
+        self.assertEqual(2, report["contributors"][-1], told)
+        # What it averages goes to each of them.
+        self.assertGreater(report["exchange_bytes_sent"]["aggregator"],
+                           report["exchange_bytes_sent"]["home-1"], told)
+
 
 if __name__ == "__main__":
     skip_without_a_lab()

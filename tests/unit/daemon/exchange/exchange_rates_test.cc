@@ -53,7 +53,7 @@ class Circle {
     const double encoded = 1.015625 * kElements;  // int8: a scale every 64 values
     const auto chunks = static_cast<uint32_t>((kElements + kChunkElements - 1) / kChunkElements);
     const std::optional<LinkModel> links = estimates_.Model(known);
-    chosen_ = choice_.Choose(links ? &*links : nullptr, WhoReduces(contributors),
+    chosen_ = choice_.Choose(links ? &*links : nullptr, WhoReduces({}, contributors),
                              {kElements, encoded}, chunks);
     *predicted = chosen_.prediction ? chosen_.prediction->seconds : 0;
     for (size_t i = 0; i < contributors.size(); ++i) {

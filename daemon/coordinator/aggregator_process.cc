@@ -1,0 +1,133 @@
+#include "daemon/coordinator/aggregator_process.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kName[] = "aggregator";
+
+constexpr absl::Duration kFirstPause = absl::Seconds(1);
+constexpr absl::Duration kLongestPause = absl::Minutes(1);
+// Whoever lived so long did not die of its settings.
+constexpr absl::Duration kGrownUp = absl::Minutes(1);
+
+struct HostPort {
+  std::string host;
+  uint32_t port;
+};
+
+absl::StatusOr<HostPort> Split(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  if (absl::StartsWith(address, "unix:") || colon == std::string::npos ||
+      !absl::SimpleAtoi(address.substr(colon + 1), &port)) {
+    return absl::InvalidArgumentError(absl::StrCat("'", address, "' has no port"));
+  }
+  return HostPort{address.substr(0, colon), port};
+}
+
+absl::StatusOr<std::string> AddressBeside(const Config::Coordinator& coordinator) {
+  if (!coordinator.aggregator_address.empty()) return coordinator.aggregator_address;
+  ASSIGN_OR_RETURN(const HostPort own, Split(coordinator.address));
+  if (own.port == 0 || own.port >= 65535) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", coordinator.address, "' has no next port for an aggregator"));
+  }
+  return absl::StrCat(own.host, ":", own.port + 1);
+}
+
+}  // namespace
+
+absl::StatusOr<Config> AggregatorConfig(const Config& coordinator) {
+  const std::string fix = "set [coordinator] aggregator_address";
+  absl::StatusOr<std::string> address = AddressBeside(coordinator.coordinator);
+  if (!address.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat(address.status().message(), "; ", fix));
+  }
+  Config config = coordinator;
+  config.coordinator = Config::Coordinator();
+  config.coordinator.address = coordinator.coordinator.address;
+  config.peer = Config::Peer();
+  config.peer.id = kName;
+  config.peer.role = kAggregatorRoleName;
+  config.peer.dir = absl::StrCat(coordinator.coordinator.dir, "/", kName);
+  config.peer.advertise = *address;
+  config.peer.listen = *address;
+  // Where the coordinator listens on other names than it is dialled by, so does what is beside it.
+  if (!coordinator.coordinator.listen.empty()) {
+    const absl::StatusOr<HostPort> listened = Split(coordinator.coordinator.listen);
+    const absl::StatusOr<HostPort> dialled = Split(*address);
+    if (listened.ok() && dialled.ok()) {
+      config.peer.listen = absl::StrCat(listened->host, ":", dialled->port);
+    }
+  }
+  return config;
+}
+
+AggregatorProcess::AggregatorProcess(Env env, std::string program, const Config& coordinator)
+    : env_(env), program_(std::move(program)), coordinator_(coordinator) {}
+
+AggregatorProcess::~AggregatorProcess() = default;
+
+void AggregatorProcess::Start() {
+  const absl::StatusOr<Config> config = AggregatorConfig(coordinator_);
+  absl::Status status = config.status();
+  if (status.ok()) status = WriteConfig(*config);
+  if (!status.ok()) {
+    return env_.log.Error(absl::StrCat("no aggregator can be started: ", status.message()));
+  }
+  config_path_ = config->peer.dir + "/config.toml";
+  env_.log.Info(absl::StrCat("starting an aggregator at ", config->peer.advertise));
+  Launch();
+}
+
+absl::Status AggregatorProcess::WriteConfig(const Config& config) const {
+  RETURN_IF_ERROR(env_.files.MakeDirectories(config.peer.dir));
+  const std::string text = FormatConfig(config);
+  return WriteFileDurably(
+      env_.files, config.peer.dir + "/config.toml",
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+void AggregatorProcess::Launch() {
+  launched_ = env_.executor.Now();
+  ChildProcess::Options options;
+  options.arguments = {program_, "peer", "--config", config_path_};
+  options.die_with_parent = true;
+  options.own_process_group = true;
+  ChildProcess::Events events;
+  const auto relay = [this](const std::string& line) {
+    env_.log.Info(absl::StrCat("aggregator: ", line));
+  };
+  events.on_output_line = guard_.Wrap(relay);
+  events.on_error_line = guard_.Wrap(relay);
+  events.on_exit = guard_.Wrap([this](ExitStatus status) { OnExit(status); });
+  absl::StatusOr<std::unique_ptr<ChildProcess>> process =
+      ChildProcess::Spawn(env_.executor, std::move(options), std::move(events));
+  if (!process.ok()) {
+    return env_.log.Error(
+        absl::StrCat("no aggregator can be started: ", process.status().message()));
+  }
+  process_ = *std::move(process);
+}
+
+void AggregatorProcess::OnExit(ExitStatus status) {
+  process_.reset();
+  if (status.ok()) return env_.log.Info("the aggregator has ended");
+  young_deaths_ = env_.executor.Now() - launched_ < kGrownUp ? young_deaths_ + 1 : 0;
+  const int doublings = std::min(std::max(young_deaths_ - 1, 0), 10);
+  const absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
+  env_.log.Warning(absl::StrCat("the aggregator is gone (", status.Text(),
+                                "); starting it again in ", absl::FormatDuration(pause)));
+  env_.executor.RunAfter(pause, guard_.Wrap([this] { Launch(); }));
+}
+
+}  // namespace atolld

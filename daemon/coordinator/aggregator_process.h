@@ -1,0 +1,49 @@
+// AggregatorProcess: the aggregator that a coordinator starts beside itself, an `atolld peer` of
+// its own.
+//
+// One that dies is started again after a pause that doubles while it keeps dying young; one that
+// ends well (the run is sealed, it was drained) is not. It does not outlive this process. Loop
+// thread.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "daemon/child_process.h"
+#include "daemon/config.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+// The peer's config, out of its coordinator's: the folder "aggregator" in coordinator.dir, an
+// address beside the coordinator's. INVALID_ARGUMENT: the coordinator's address has no next port,
+// and [coordinator] aggregator_address does not say another.
+absl::StatusOr<Config> AggregatorConfig(const Config& coordinator);
+
+class AggregatorProcess {
+ public:
+  // `program`: atolld.
+  AggregatorProcess(Env env, std::string program, const Config& coordinator);
+  ~AggregatorProcess();
+
+  // Once. An error is logged: the run goes on waiting, and says for what.
+  void Start();
+
+ private:
+  absl::Status WriteConfig(const Config& config) const;
+  void Launch();
+  void OnExit(ExitStatus status);
+
+  const Env env_;
+  const std::string program_;
+  const Config coordinator_;
+  std::string config_path_;
+  std::unique_ptr<ChildProcess> process_;
+  absl::Time launched_;
+  int young_deaths_ = 0;  // in a row
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

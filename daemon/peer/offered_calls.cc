@@ -1,0 +1,139 @@
+#include "daemon/peer/offered_calls.h"
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "atoll/v1/replica.pb.h"
+#include "daemon/replica/transfer.h"
+#include "daemon/status_macros.h"
+#include "membership/admission.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kOffered[] = "offered:";
+
+// Two calls a donor: beyond this somebody makes names up.
+constexpr size_t kMostCalls = 128;
+
+// One that is over before it begins.
+class NoCall final : public Call {
+ public:
+  NoCall(Executor& executor, std::string remote)
+      : executor_(executor), remote_(std::move(remote)) {}
+
+  void Start(Events events) override {
+    executor_.Post(guard_.Wrap([this, on_closed = std::move(events.on_closed)] {
+      if (on_closed) {
+        on_closed(absl::UnavailableError(absl::StrCat("no call of ", remote_, " waits")));
+      }
+    }));
+  }
+  void Read() override {}
+  void Write(Frame) override {}
+  size_t unsent_bytes() const override { return 0; }
+  void Finish(absl::Status) override {}
+  uint64_t sent_bytes() const override { return 0; }
+  std::string remote() const override { return remote_; }
+
+ private:
+  Executor& executor_;
+  const std::string remote_;
+  CallbackGuard guard_;
+};
+
+absl::StatusOr<std::string> DonorOf(const std::string& method, const Frame& frame) {
+  std::string donor;
+  if (method == kGiveEntriesMethod) {
+    v1::EntryBlock first;
+    RETURN_IF_ERROR(Unpack(frame, &first));
+    donor = first.donor();
+  } else {
+    v1::SnapshotBlock first;
+    RETURN_IF_ERROR(Unpack(frame, &first));
+    donor = first.donor();
+  }
+  if (ValidName(donor)) return donor;
+  return absl::InvalidArgumentError("a donor that dials names itself first");
+}
+
+}  // namespace
+
+std::string OfferedAddress(absl::string_view peer) { return absl::StrCat(kOffered, peer); }
+
+OfferedCalls::OfferedCalls(Env env, std::function<void()> on_change)
+    : env_(env), on_change_(std::move(on_change)), refusals_(env.executor) {}
+
+OfferedCalls::~OfferedCalls() = default;
+
+void OfferedCalls::Accept(const std::string& method, std::unique_ptr<Call> call) {
+  if (calls_.size() >= kMostCalls) {
+    return refusals_.Refuse(std::move(call), absl::ResourceExhaustedError("too many donors"));
+  }
+  const uint64_t number = ++accepted_;
+  StartedCall& taken =
+      *(calls_[number] = std::make_unique<StartedCall>(env_.executor, std::move(call)));
+  Call::Events events;
+  events.on_frame =
+      guard_.Wrap([this, number, method](const Frame& frame) { OnOpened(number, method, frame); });
+  // Later: a call is not destroyed from inside its own callback.
+  events.on_closed = guard_.Wrap([this, number](const absl::Status&) {
+    env_.executor.Post(guard_.Wrap([this, number] { Drop(number); }));
+  });
+  taken.Start(std::move(events));
+  taken.Read();
+}
+
+void OfferedCalls::OnOpened(uint64_t number, const std::string& method, const Frame& frame) {
+  const auto found = calls_.find(number);
+  if (found == calls_.end()) return;
+  const absl::StatusOr<std::string> donor = DonorOf(method, frame);
+  if (!donor.ok()) {
+    found->second->Finish(donor.status());
+    return;
+  }
+  uint64_t& waits =
+      waiting_[{*donor, method == kGiveEntriesMethod ? kFetchEntriesMethod : kFetchSnapshotMethod}];
+  // It has redialled before the break was seen here.
+  if (waits != 0) env_.executor.Post(guard_.Wrap([this, old = waits] { Drop(old); }));
+  waits = number;
+  Changed();
+}
+
+void OfferedCalls::Drop(uint64_t number) {
+  calls_.erase(number);
+  for (auto it = waiting_.begin(); it != waiting_.end();) {
+    it = it->second == number ? waiting_.erase(it) : std::next(it);
+  }
+}
+
+void OfferedCalls::Changed() {
+  env_.executor.Post(guard_.Wrap([this] { on_change_(); }));
+}
+
+std::set<std::string> OfferedCalls::donors() const {
+  std::set<std::string> donors;
+  for (const auto& [key, number] : waiting_) donors.insert(key.first);
+  return donors;
+}
+
+absl::StatusOr<std::unique_ptr<Listener>> OfferedCalls::Listen(const std::string& address,
+                                                               Acceptor acceptor) {
+  return env_.transport.Listen(address, std::move(acceptor));
+}
+
+std::unique_ptr<Call> OfferedCalls::Dial(const std::string& address, const std::string& method,
+                                         absl::Duration deadline) {
+  absl::string_view peer = address;
+  if (!absl::ConsumePrefix(&peer, kOffered)) return env_.transport.Dial(address, method, deadline);
+  const auto waits = waiting_.find(Key(std::string(peer), method));
+  if (waits == waiting_.end()) return std::make_unique<NoCall>(env_.executor, address);
+  const auto found = calls_.find(waits->second);
+  waiting_.erase(waits);
+  if (found == calls_.end()) return std::make_unique<NoCall>(env_.executor, address);
+  std::unique_ptr<Call> call = std::move(found->second);
+  calls_.erase(found);
+  return call;
+}
+
+}  // namespace atolld

@@ -1,0 +1,67 @@
+// OfferedCalls: the calls over which donors that nobody can dial give what they have.
+//
+// Such a donor dials (GiveEntries, GiveSnapshot), names itself, and waits to be asked. To those
+// that fetch this is a Transport: who dials "offered:PEER" gets a call of that peer's that waits,
+// as if it had been dialled; every other address goes to the transport below. What comes over it is
+// judged as any donor's. Loop thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "daemon/env.h"
+#include "daemon/exchange/started_call.h"
+
+namespace atolld {
+
+inline constexpr char kGiveEntriesMethod[] = "/atolld.v1.Replica/GiveEntries";
+inline constexpr char kGiveSnapshotMethod[] = "/atolld.v1.Replica/GiveSnapshot";
+
+// The donor's address for those that fetch.
+std::string OfferedAddress(absl::string_view peer);
+
+class OfferedCalls final : public Transport {
+ public:
+  // `env` outlives it. `on_change`: donors() is another.
+  OfferedCalls(Env env, std::function<void()> on_change);
+  ~OfferedCalls() override;
+
+  // A call of one of the two methods. Of one peer and method one waits, the newest; of more than 64
+  // peers the others are refused with RESOURCE_EXHAUSTED. INVALID_ARGUMENT: it does not name
+  // itself.
+  void Accept(const std::string& method, std::unique_ptr<Call> call);
+
+  // Peers of which a call waits.
+  std::set<std::string> donors() const;
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor acceptor) override;
+  // UNAVAILABLE by on_closed: no call of that peer waits.
+  std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
+                             absl::Duration deadline) override;
+
+ private:
+  using Key = std::pair<std::string, std::string>;  // peer, the method that fetches
+
+  void OnOpened(uint64_t number, const std::string& method, const Frame& frame);
+  void Drop(uint64_t number);
+  void Changed();
+
+  const Env env_;
+  const std::function<void()> on_change_;
+
+  uint64_t accepted_ = 0;
+  std::map<uint64_t, std::unique_ptr<StartedCall>> calls_;  // that wait, or have not named anybody
+  std::map<Key, uint64_t> waiting_;
+  Refusals refusals_;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,259 @@
+// Chunks of several contributors as frames of the wire, honest ones and others, in any order: what
+// a reducer takes is averaged once, and the means that are put together come apart as they were.
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atoll/v1/exchange.pb.h"
+#include "daemon/exchange/assemble.h"
+#include "daemon/exchange/chunk_work.h"
+#include "daemon/exchange/reducer.h"
+#include "daemon/transport/frame.h"
+#include "google/protobuf/stubs/logging.h"
+#include "membership/bitmap.h"
+#include "tests/fuzz/fuzz_input.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kSelf[] = "a";  // reduces every shard, and contributes
+constexpr uint32_t kRevision = 2;
+constexpr uint32_t kAttempt = 2;
+
+std::string Bits(size_t bits, std::initializer_list<uint32_t> set) {
+  std::string bitmap(BitmapBytes(bits), '\0');
+  for (const uint32_t bit : set) SetBit(&bitmap, bit);
+  return bitmap;
+}
+
+// One to five contributors and up to three shards; where there are enough, "b" relays for itself
+// and "c".
+v1::Plan DrawPlan(FuzzInput* input, const ChunkGrid& grid) {
+  v1::Plan plan;
+  plan.set_version(7);
+  plan.set_epoch(1);
+  plan.set_revision(kRevision);
+  plan.set_parameters(grid.elements());
+  const size_t contributors = 1 + input->Byte() % 5;
+  for (size_t i = 0; i < contributors; ++i) {
+    v1::PlanMember* const member = plan.add_contributors();
+    member->set_peer(std::string(1, static_cast<char>('a' + i)));
+    member->set_address("host:1");
+    member->set_weight_bits(i % 2 == 0 ? 0x3f800000 : 0x40490fdb);
+  }
+  const bool relays = contributors >= 3 && input->Byte() % 2 == 1;
+  for (uint32_t first = 0; first < grid.chunks();) {
+    v1::Shard* const shard = plan.add_shards();
+    const uint32_t left = grid.chunks() - first;
+    shard->set_first_chunk(first);
+    shard->set_chunks(plan.shards_size() == 3 ? left : 1 + input->Below(left));
+    shard->set_reducer(kSelf);
+    shard->set_attempt(kAttempt);
+    if (relays) {
+      v1::Relay* const relay = shard->add_relays();
+      relay->set_peer("b");
+      relay->set_members(Bits(contributors, {1, 2}));
+    }
+    first += shard->chunks();
+  }
+  return plan;
+}
+
+class Assembly {
+ public:
+  Assembly(const ChunkForm& form, const ChunkGrid& grid, const v1::Plan& plan)
+      : form_(form), grid_(grid), plan_(ExchangePlan::Make(plan, grid).value()), reducer_(kSelf) {
+    for (const ExchangePlan::Contributor& contributor : plan_.contributors()) {
+      weights_.push_back(contributor.weight);
+    }
+    std::vector<uint32_t> dropped;
+    table_.Adopt(plan_, &dropped);
+    std::set<uint32_t> ask_again;
+    std::vector<Reducer::Work> ready;
+    reducer_.Update(plan_, &ready, &ask_again);
+    Do(std::move(ready));
+  }
+
+  // A frame as the wire brings it, from a stream of `sender`, cut where the input says.
+  void Receive(uint32_t sender, const Frame& frame, FuzzInput* input) {
+    const std::string head = FrameHead(frame);
+    FuzzInput bytes(reinterpret_cast<const uint8_t*>(head.data()), head.size());
+    std::vector<absl::Span<const uint8_t>> pieces = {bytes.Take(input->Byte())};
+    pieces.push_back(bytes.Rest());
+    pieces.push_back(frame.payload.span());
+    const absl::StatusOr<Frame> parsed = ParseFrame(pieces);
+    if (!parsed.ok()) return;
+    v1::ToReducer message;
+    if (!Unpack(*parsed, &message).ok()) return;
+    Take(sender, message.chunk(), parsed->payload);
+  }
+
+  // What the reducer has of its own.
+  void Own(uint32_t chunk, const SharedBytes& encoded) {
+    std::vector<Reducer::Work> ready;
+    reducer_.Add({chunk, kAttempt, kRevision},
+                 Piece{0, Bits(weights_.size(), {0}), false, encoded, false}, &ready);
+    Do(std::move(ready));
+  }
+
+  const ExchangePlan& plan() const { return plan_; }
+
+  void CheckWhole() {
+    if (!table_.whole()) return;
+    const ExchangeOutcome outcome = Assemble(plan_, table_.means());
+    Require(outcome.payload_digest == TreeDigest(outcome.payload.span()), "the payload's digest");
+    const auto chunks = SplitPayload(grid_, *form_.codec, outcome.payload);
+    Require(chunks.ok(), "what was put together comes apart");
+    for (uint32_t c = 0; c < plan_.chunks(); ++c) {
+      Require((*chunks)[c].str() == table_.at(c).encoded.str(), "the chunks are as they were");
+      CheckRecord(outcome, c);
+    }
+  }
+
+ private:
+  void Take(uint32_t sender, const v1::ContributionChunk& chunk, const SharedBytes& payload) {
+    if (reducer_.refused(sender) || chunk.chunk() >= plan_.chunks()) return;
+    if (payload.size() > form_.MaxWireBytes(grid_.Elements(chunk.chunk()))) return;
+    const bool partial = !chunk.contributors().empty();
+    if (partial && !ValidBitmap(chunk.contributors(), weights_.size())) return;
+    std::vector<Reducer::Work> ready;
+    reducer_.Add({chunk.chunk(), chunk.attempt(), chunk.revision()},
+                 Piece{sender, partial ? chunk.contributors() : Bits(weights_.size(), {sender}),
+                       partial, payload, true},
+                 &ready);
+    Do(std::move(ready));
+  }
+
+  void Do(std::vector<Reducer::Work> ready) {
+    for (const Reducer::Work& work : ready) {
+      Require(given_out_.insert(work.chunk).second, "a chunk is averaged once");
+      std::string seen(BitmapBytes(weights_.size()), '\0');
+      for (const Piece& piece : work.pieces) {
+        Require(!Overlap(piece.contributors, seen), "nobody counts twice");
+        UniteBits(piece.contributors, &seen);
+      }
+      const uint32_t elements = grid_.Elements(work.chunk);
+      Reduced reduced;
+      const absl::Status status = Reduce(form_, {plan_.version(), work.chunk, work.partial, {}},
+                                         elements, weights_, work.pieces, &reduced);
+      std::vector<Reducer::Work> more;
+      for (const auto& [sender, why] : reduced.refused) reducer_.Refuse(sender, &more);
+      if (status.ok()) Store(work, reduced, elements);
+      Do(std::move(more));
+    }
+  }
+
+  void Store(const Reducer::Work& work, const Reduced& reduced, uint32_t elements) {
+    const auto received = form_.Verified(reduced.wire, elements);
+    Require(received.ok() && received->str() == reduced.encoded.str(),
+            "a mean is received as it was sent");
+    std::vector<float> values(elements);
+    Require(form_.codec->Decode(received->span(), absl::MakeSpan(values)).ok(), "it is decoded");
+    for (const float value : values) Require(std::isfinite(value), "a mean is finite");
+    Require(ValidParts(reduced.partials, reduced.contributors, weights_.size()),
+            "its partial means fit");
+    table_.Store(work.chunk,
+                 {work.attempt, reduced.encoded, reduced.contributors, reduced.partials});
+    reducer_.Close(work.chunk);
+  }
+
+  void CheckRecord(const ExchangeOutcome& outcome, uint32_t chunk) const {
+    const v1::ShardRecord& shard = outcome.shards[plan_.ShardIndexOf(chunk)];
+    std::string contributors = shard.contributors();
+    for (const v1::ChunkRecord& exception : shard.exceptions()) {
+      if (exception.chunk() == chunk) contributors = exception.contributors();
+    }
+    Require(contributors == table_.at(chunk).contributors, "the record names who is in a mean");
+  }
+
+  const ChunkForm form_;
+  const ChunkGrid grid_;
+  const ExchangePlan plan_;
+  std::vector<float> weights_;
+  Reducer reducer_;
+  MeanTable table_;
+  std::set<uint32_t> given_out_;
+};
+
+// What a contributor that follows the plan sends for a chunk; nothing from a relay's member.
+bool Honest(const ExchangePlan& plan, const ChunkForm& form, uint32_t sender, uint32_t chunk,
+            const SharedBytes& encoded, Frame* frame) {
+  const ExchangePlan::Shard& shard = plan.ShardOf(chunk);
+  if (plan.TargetOf(shard, sender) != kSelf) return false;
+  v1::ToReducer message;
+  message.mutable_chunk()->set_attempt(kAttempt);
+  message.mutable_chunk()->set_chunk(chunk);
+  message.mutable_chunk()->set_revision(kRevision);
+  const ExchangePlan::Relay* const relay = plan.RelayOf(shard, sender);
+  if (relay != nullptr) message.mutable_chunk()->set_contributors(relay->members);
+  *frame = Pack(message, form.ToWire(encoded));
+  return true;
+}
+
+SharedBytes Encoded(const Codec& codec, const std::vector<float>& values) {
+  std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
+  const auto used = codec.Encode(values, absl::MakeSpan(bytes));
+  Require(used.ok(), "finite values are encoded");
+  bytes.resize(*used);
+  return SharedBytes(std::move(bytes));
+}
+
+}  // namespace
+}  // namespace atolld
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace atolld;
+  google::protobuf::SetLogHandler(nullptr);  // what cannot be parsed is what this is about
+  FuzzInput input(data, size);
+  const std::vector<std::string> names = CodecNames();
+  const uint8_t kind = input.Byte();
+  const ChunkForm form{*FindCodec(names[kind / 2 % names.size()]), kind % 2 == 1};
+  const ChunkGrid grid(1 + input.Below(600), 64 + input.Below(200));
+  Assembly assembly(form, grid, DrawPlan(&input, grid));
+  const auto contributors = static_cast<uint32_t>(assembly.plan().contributors().size());
+  while (!input.empty()) {
+    const uint32_t sender = contributors == 1 ? 0 : 1 + input.Below(contributors - 1);
+    const uint32_t chunk = input.Below(grid.chunks() + 1);
+    const uint8_t how = input.Byte();
+    if (sender == 0) break;
+    Frame frame;
+    if (how % 4 == 0 && chunk < grid.chunks()) {  // one that is damaged on its way
+      const SharedBytes encoded = Encoded(*form.codec, input.Values(grid.Elements(chunk)));
+      if (!Honest(assembly.plan(), form, sender, chunk, encoded, &frame)) continue;
+      std::vector<uint8_t> payload(frame.payload.span().begin(), frame.payload.span().end());
+      input.Damage(&payload);
+      frame.payload = SharedBytes(std::move(payload));
+    } else if (how % 4 == 1) {  // whatever it likes to send
+      const absl::Span<const uint8_t> message = input.Take(input.Byte() % 32);
+      frame.message.assign(message.begin(), message.end());
+      const absl::Span<const uint8_t> payload = input.Take(input.Byte());
+      frame.payload = SharedBytes(std::vector<uint8_t>(payload.begin(), payload.end()));
+    } else {  // well formed, of any key and any set
+      v1::ToReducer message;
+      message.mutable_chunk()->set_attempt(kAttempt - 1 + how / 4 % 3);
+      message.mutable_chunk()->set_chunk(chunk);
+      message.mutable_chunk()->set_revision(kRevision - 1 + how / 16 % 3);
+      const absl::Span<const uint8_t> set = input.Take(how / 64);
+      message.mutable_chunk()->set_contributors(std::string(set.begin(), set.end()));
+      const size_t elements = grid.Elements(chunk % grid.chunks());
+      frame = Pack(message, form.ToWire(Encoded(*form.codec, input.Values(elements))));
+    }
+    assembly.Receive(sender, frame, &input);
+  }
+  // Then all that the plan asks for, so that every chunk comes to its end.
+  for (uint32_t c = 0; c < grid.chunks(); ++c) {
+    const SharedBytes encoded = Encoded(*form.codec, std::vector<float>(grid.Elements(c), 0.5f));
+    for (uint32_t sender = 1; sender < contributors; ++sender) {
+      Frame frame;
+      if (!Honest(assembly.plan(), form, sender, c, encoded, &frame)) continue;
+      assembly.Receive(sender, frame, &input);
+    }
+    assembly.Own(c, encoded);
+  }
+  assembly.CheckWhole();
+  return 0;
+}

@@ -1,0 +1,48 @@
+#include "daemon/coordinator/aggregator_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+Config CoordinatorAt(const std::string& address) {
+  Config config;
+  config.coordinator.address = address;
+  config.coordinator.dir = "/run/coordinator";
+  return config;
+}
+
+// Would break: peers are told an address at which the coordinator's aggregator does not listen, or
+// it takes the coordinator's own.
+TEST(AggregatorProcess, IsDialledBesideItsCoordinator) {
+  Config config = CoordinatorAt("10.0.0.1:7070");
+  config.run.id = "r";
+  const absl::StatusOr<Config> plain = AggregatorConfig(config);
+  ASSERT_TRUE(plain.ok()) << plain.status();
+  EXPECT_EQ(plain->peer.role, kAggregatorRoleName);
+  EXPECT_EQ(plain->peer.advertise, "10.0.0.1:7071");
+  EXPECT_EQ(plain->peer.listen, "10.0.0.1:7071");
+  EXPECT_EQ(plain->peer.dir, "/run/coordinator/aggregator");
+  EXPECT_EQ(plain->coordinator.address, "10.0.0.1:7070");
+
+  config.coordinator.listen = "0.0.0.0:7070";
+  EXPECT_EQ(AggregatorConfig(config)->peer.listen, "0.0.0.0:7071");
+  config.coordinator.aggregator_address = "home.example:9000";
+  EXPECT_EQ(AggregatorConfig(config)->peer.advertise, "home.example:9000");
+  EXPECT_EQ(AggregatorConfig(config)->peer.listen, "0.0.0.0:9000");
+}
+
+// Would break: an aggregator is started where nobody could dial it, and the run waits without a
+// word of that.
+TEST(AggregatorProcess, SaysWhatToSetWhereThereIsNoAddressBeside) {
+  for (const char* address : {"unix:/tmp/socket", "127.0.0.1:65535"}) {
+    const absl::Status status = AggregatorConfig(CoordinatorAt(address)).status();
+    EXPECT_THAT(std::string(status.message()), HasSubstr("set [coordinator] aggregator_address"));
+  }
+}
+
+}  // namespace
+}  // namespace atolld
