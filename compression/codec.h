@@ -48,6 +48,9 @@ class Codec {
   virtual absl::StatusOr<size_t> EncodeStochastic(absl::Span<const float> values, uint64_t key,
                                                   absl::Span<uint8_t> out) const;
 
+  // Whether Decode would take the bytes for so many values, without making those; the same errors.
+  virtual absl::Status Check(absl::Span<const uint8_t> bytes, size_t elements) const = 0;
+
   // Decodes exactly values.size() values. INVALID_ARGUMENT names what is wrong with the bytes;
   // `values` is then unspecified.
   virtual absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const = 0;

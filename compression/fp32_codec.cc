@@ -34,6 +34,19 @@ absl::StatusOr<size_t> Fp32Codec::Encode(absl::Span<const float> values,
   return needed;
 }
 
+absl::Status Fp32Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
+  const size_t needed = MaxEncodedBytes(elements);
+  if (bytes.size() != needed) return WrongLength(bytes.size(), needed, elements);
+  // The bytes need not be aligned for floats.
+  float piece_values[kPieceElements];
+  for (size_t i = 0; i < elements; i += kPieceElements) {
+    const size_t piece = std::min(kPieceElements, elements - i);
+    std::memcpy(piece_values, bytes.data() + i * sizeof(float), piece * sizeof(float));
+    if (!AllFinite(piece_values, piece)) return FirstNotFinite({piece_values, piece}, 0, i);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Fp32Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
   const size_t needed = MaxEncodedBytes(values.size());
   if (bytes.size() != needed) return WrongLength(bytes.size(), needed, values.size());
@@ -47,16 +60,10 @@ absl::Status Fp32Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 
 absl::Status Fp32Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
-  const size_t needed = MaxEncodedBytes(sum.size());
-  if (bytes.size() != needed) return WrongLength(bytes.size(), needed, sum.size());
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  // The bytes need not be aligned for floats. All are checked before the first is added.
+  const absl::Status checked = Check(bytes, sum.size());
+  if (!checked.ok()) return checked;
   float piece_values[kPieceElements];
-  for (size_t i = 0; i < sum.size(); i += kPieceElements) {
-    const size_t piece = std::min(kPieceElements, sum.size() - i);
-    std::memcpy(piece_values, bytes.data() + i * sizeof(float), piece * sizeof(float));
-    if (!AllFinite(piece_values, piece)) return FirstNotFinite({piece_values, piece}, 0, i);
-  }
   for (size_t i = 0; i < sum.size(); i += kPieceElements) {
     const size_t piece = std::min(kPieceElements, sum.size() - i);
     std::memcpy(piece_values, bytes.data() + i * sizeof(float), piece * sizeof(float));

@@ -16,6 +16,7 @@ class Fp32Codec final : public Codec {
   size_t MaxEncodedBytes(size_t elements) const override { return elements * sizeof(float); }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                 absl::Span<uint8_t> out) const override;
+  absl::Status Check(absl::Span<const uint8_t> bytes, size_t elements) const override;
   absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
   absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                 absl::Span<float> sum) const override;

@@ -33,6 +33,13 @@ absl::StatusOr<size_t> HalfCodec::Encode(absl::Span<const float> values,
   return needed;
 }
 
+absl::Status HalfCodec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
+  const size_t needed = MaxEncodedBytes(elements);
+  if (bytes.size() != needed) return WrongLength(bytes.size(), needed, elements);
+  if (!HalvesFinite(form_, bytes.data(), elements)) return FirstHalfNotFinite(form_, bytes);
+  return absl::OkStatus();
+}
+
 absl::Status HalfCodec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
   const size_t needed = MaxEncodedBytes(values.size());
   if (bytes.size() != needed) return WrongLength(bytes.size(), needed, values.size());
@@ -45,9 +52,8 @@ absl::Status HalfCodec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status HalfCodec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  const size_t needed = MaxEncodedBytes(sum.size());
-  if (bytes.size() != needed) return WrongLength(bytes.size(), needed, sum.size());
-  if (!HalvesFinite(form_, bytes.data(), sum.size())) return FirstHalfNotFinite(form_, bytes);
+  const absl::Status checked = Check(bytes, sum.size());
+  if (!checked.ok()) return checked;
   DecodeAccumulateHalves(form_, bytes.data(), sum.size(), weight, sum.data());
   return absl::OkStatus();
 }

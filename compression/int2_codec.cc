@@ -94,6 +94,16 @@ absl::StatusOr<size_t> Int2Codec::Encode(absl::Span<const float> values,
   return needed;
 }
 
+absl::Status Int2Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
+  const absl::Status shape = CheckShape(bytes, elements);
+  if (!shape.ok()) return shape;
+  for (size_t block = 0; block < Int2Blocks(elements); ++block) {
+    const absl::StatusOr<Block> read = ReadBlock(bytes, elements, block);
+    if (!read.ok()) return read.status();
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Int2Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
   const absl::Status shape = CheckShape(bytes, values.size());
   if (!shape.ok()) return shape;
@@ -108,13 +118,8 @@ absl::Status Int2Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status Int2Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  const absl::Status shape = CheckShape(bytes, sum.size());
-  if (!shape.ok()) return shape;
-  // All codebooks are checked before the first value is added.
-  for (size_t block = 0; block < Int2Blocks(sum.size()); ++block) {
-    const absl::StatusOr<Block> read = ReadBlock(bytes, sum.size(), block);
-    if (!read.ok()) return read.status();
-  }
+  const absl::Status checked = Check(bytes, sum.size());
+  if (!checked.ok()) return checked;
   for (size_t block = 0; block < Int2Blocks(sum.size()); ++block) {
     const absl::StatusOr<Block> read = ReadBlock(bytes, sum.size(), block);
     DecodeAccumulateInt2(read->codebook, read->codes, read->elements, weight,

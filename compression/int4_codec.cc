@@ -51,6 +51,16 @@ absl::StatusOr<size_t> Int4Codec::EncodeStochastic(absl::Span<const float> value
   return EncodeChunk(values, Rounding{true, key}, out);
 }
 
+absl::Status Int4Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
+  const absl::Status shape = CheckShape(bytes, elements);
+  if (!shape.ok()) return shape;
+  const uint8_t* codes = bytes.data() + Int4Blocks(elements) * sizeof(float);
+  if (HasForbiddenInt4Code(codes, Int4CodeBytes(elements))) {
+    return FirstForbiddenCode(codes, elements);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Int4Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
   const absl::Status shape = CheckShape(bytes, values.size());
   if (!shape.ok() || values.empty()) return shape;
@@ -64,11 +74,9 @@ absl::Status Int4Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status Int4Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  const absl::Status shape = CheckShape(bytes, sum.size());
-  if (!shape.ok() || sum.empty()) return shape;
+  const absl::Status checked = Check(bytes, sum.size());
+  if (!checked.ok() || sum.empty()) return checked;
   const uint8_t* codes = bytes.data() + Int4Blocks(sum.size()) * sizeof(float);
-  if (HasForbiddenInt4Code(codes, Int4CodeBytes(sum.size())))
-    return FirstForbiddenCode(codes, sum.size());
   DecodeAccumulateInt4(bytes.data(), codes, sum.size(), weight, sum.data());
   return absl::OkStatus();
 }

@@ -22,6 +22,7 @@ class Int4Codec final : public Codec {
   bool has_stochastic_rounding() const override { return true; }
   absl::StatusOr<size_t> EncodeStochastic(absl::Span<const float> values, uint64_t key,
                                           absl::Span<uint8_t> out) const override;
+  absl::Status Check(absl::Span<const uint8_t> bytes, size_t elements) const override;
   // On error `values` is unspecified.
   absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
   absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,

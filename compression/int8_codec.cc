@@ -47,6 +47,14 @@ absl::StatusOr<size_t> Int8Codec::EncodeStochastic(absl::Span<const float> value
   return EncodeChunk(values, Rounding{true, key}, out);
 }
 
+absl::Status Int8Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
+  const absl::Status shape = CheckShape(bytes, elements);
+  if (!shape.ok()) return shape;
+  const uint8_t* codes = bytes.data() + Int8Blocks(elements) * sizeof(float);
+  if (HasForbiddenInt8Code(codes, elements)) return FirstForbiddenCode(codes, elements);
+  return absl::OkStatus();
+}
+
 absl::Status Int8Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
   const absl::Status shape = CheckShape(bytes, values.size());
   if (!shape.ok() || values.empty()) return shape;
@@ -60,10 +68,9 @@ absl::Status Int8Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status Int8Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  const absl::Status shape = CheckShape(bytes, sum.size());
-  if (!shape.ok() || sum.empty()) return shape;
+  const absl::Status checked = Check(bytes, sum.size());
+  if (!checked.ok() || sum.empty()) return checked;
   const uint8_t* codes = bytes.data() + Int8Blocks(sum.size()) * sizeof(float);
-  if (HasForbiddenInt8Code(codes, sum.size())) return FirstForbiddenCode(codes, sum.size());
   DecodeAccumulateInt8(bytes.data(), codes, sum.size(), weight, sum.data());
   return absl::OkStatus();
 }

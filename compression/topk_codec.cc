@@ -126,6 +126,10 @@ absl::StatusOr<size_t> TopkCodec::EncodeMean(absl::Span<const float> values,
   return EncodeBlocks(values, SparseForm::kMean, MaxEncodedBytes(values.size()), out);
 }
 
+absl::Status TopkCodec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
+  return ForBlocks(bytes, elements, [](const SparseBlock&, size_t) {});
+}
+
 absl::Status TopkCodec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
   std::fill(values.begin(), values.end(), 0.0f);
   return ForBlocks(bytes, values.size(), [values](const SparseBlock& block, size_t offset) {
@@ -136,9 +140,8 @@ absl::Status TopkCodec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
 absl::Status TopkCodec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                          absl::Span<float> sum) const {
   if (!AllFinite(&weight, 1)) return WeightNotFinite();
-  // All blocks are read before the first value is added.
-  const absl::Status readable = ForBlocks(bytes, sum.size(), [](const SparseBlock&, size_t) {});
-  if (!readable.ok()) return readable;
+  const absl::Status checked = Check(bytes, sum.size());
+  if (!checked.ok()) return checked;
   return ForBlocks(bytes, sum.size(), [weight, sum](const SparseBlock& block, size_t offset) {
     for (size_t i = 0; i < block.count; ++i) {
       float& at = sum[offset + block.places[i]];

@@ -23,6 +23,7 @@ class TopkCodec final : public Codec {
                                 absl::Span<uint8_t> out) const override;
   absl::StatusOr<size_t> EncodeMean(absl::Span<const float> values,
                                     absl::Span<uint8_t> out) const override;
+  absl::Status Check(absl::Span<const uint8_t> bytes, size_t elements) const override;
   absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
   // Where nothing was sent the sum stays as it is.
   absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,

@@ -2,9 +2,11 @@
 
 #include <sys/mman.h>
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
 
 #include "daemon/status_macros.h"
 
@@ -13,19 +15,65 @@ namespace {
 
 constexpr size_t kLargePage = size_t{2} << 20;
 
+// Large blocks that were let go, for the next round: to clear their pages again would cost as much
+// as to fill them. The system may take the pages meanwhile. Any thread.
+class SpareBlocks {
+ public:
+  struct Block {
+    uint8_t* bytes;
+    size_t size;
+  };
+
+  // A block of at least `size` bytes and not twice as many; null if there is none.
+  Block Take(size_t size) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (Block& spare : spares_) {
+      if (spare.size >= size && spare.size < 2 * size) return std::exchange(spare, Block());
+    }
+    return Block();
+  }
+
+  void Give(Block block) {
+    madvise(block.bytes, block.size, MADV_FREE);
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      // The one that has lain here longest goes.
+      block = std::exchange(spares_[next_], block);
+      next_ = (next_ + 1) % spares_.size();
+    }
+    std::free(block.bytes);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::array<Block, 4> spares_ = {};
+  size_t next_ = 0;
+};
+
+SpareBlocks& Spares() {
+  static auto* const spares = new SpareBlocks;  // lives longer than any bytes
+  return *spares;
+}
+
+std::shared_ptr<uint8_t> NewLarge(size_t size) {
+  const size_t reserved = (size + kLargePage - 1) / kLargePage * kLargePage;
+  SpareBlocks::Block block = Spares().Take(reserved);
+  if (block.bytes == nullptr) {
+    block = {static_cast<uint8_t*>(std::aligned_alloc(kLargePage, reserved)), reserved};
+    CHECK(block.bytes != nullptr);
+    // A hint: without large pages the memory is as good.
+    madvise(block.bytes, block.size, MADV_HUGEPAGE);
+  }
+  return std::shared_ptr<uint8_t>(block.bytes, [block](uint8_t*) { Spares().Give(block); });
+}
+
 }  // namespace
 
-FreshBytes::FreshBytes(size_t size) : size_(size) {
-  const bool large = size >= 2 * kLargePage;
-  const size_t alignment = large ? kLargePage : alignof(std::max_align_t);
-  // aligned_alloc wants whole multiples.
-  const size_t reserved = (std::max(size, size_t{1}) + alignment - 1) / alignment * alignment;
-  auto* const bytes = static_cast<uint8_t*>(std::aligned_alloc(alignment, reserved));
-  CHECK(bytes != nullptr);
-  // A hint: without large pages the memory is as good.
-  if (large) madvise(bytes, reserved, MADV_HUGEPAGE);
-  bytes_.reset(bytes, [](uint8_t* owned) { std::free(owned); });
-}
+FreshBytes::FreshBytes(size_t size)
+    : bytes_(size >= 2 * kLargePage
+                 ? NewLarge(size)
+                 : std::shared_ptr<uint8_t>(new uint8_t[size], std::default_delete<uint8_t[]>())),
+      size_(size) {}
 
 SharedBytes FreshBytes::Share(size_t used) && {
   CHECK(used <= size_);

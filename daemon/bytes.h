@@ -54,8 +54,8 @@ class SharedBytes {
   absl::Span<const uint8_t> view_;
 };
 
-// Memory to be filled once and then shared: not zeroed, and large ones on large pages, so that
-// filling them costs one pass over them.
+// Memory to be filled once and then shared: not zeroed, and large ones on large pages and used
+// again after they were let go, so that filling them costs one pass over them.
 class FreshBytes {
  public:
   explicit FreshBytes(size_t size);

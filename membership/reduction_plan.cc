@@ -20,6 +20,20 @@ std::string Numbered(absl::string_view what, size_t count) {
 
 }  // namespace
 
+std::vector<bool> WhoReduces(const std::vector<ExchangeContributor>& contributors) {
+  const bool alone = contributors.size() == 1;
+  const bool any_reachable =
+      std::any_of(contributors.begin(), contributors.end(), [&](const auto& contributor) {
+        return contributor.may_reduce && !contributor.member.address().empty();
+      });
+  std::vector<bool> reduces;
+  for (const ExchangeContributor& contributor : contributors) {
+    const bool can = alone || !contributor.member.address().empty();
+    reduces.push_back(can && (alone || contributor.may_reduce || !any_reachable));
+  }
+  return reduces;
+}
+
 ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
                              const std::vector<ExchangeContributor>& contributors)
     : by_region_(terms.by_region) {
@@ -29,19 +43,14 @@ ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
   plan_.set_parameters(terms.parameters);
   plan_.set_deadline_milliseconds(static_cast<uint64_t>(absl::ToInt64Milliseconds(terms.deadline)));
   const bool alone = contributors.size() == 1;
-  // Who was not reachable lately reduces only if nobody else can.
-  const bool any_reachable =
-      std::any_of(contributors.begin(), contributors.end(), [&](const auto& contributor) {
-        return contributor.may_reduce && !contributor.member.address().empty();
-      });
+  const std::vector<bool> reduces = WhoReduces(contributors);
   std::vector<double> bandwidths;
   for (const ExchangeContributor& contributor : contributors) {
     *plan_.add_contributors() = contributor.member;
     const bool can = alone || !contributor.member.address().empty();
     contributors_[contributor.member.peer()] = {can, contributor.region,
                                                 plan_.contributors_size() - 1};
-    const bool does = can && (alone || contributor.may_reduce || !any_reachable);
-    bandwidths.push_back(does ? contributor.bandwidth : 0);
+    bandwidths.push_back(reduces[bandwidths.size()] ? contributor.bandwidth : 0);
   }
   const uint64_t chunks = (terms.parameters + terms.chunk_elements - 1) / terms.chunk_elements;
   const std::vector<uint32_t> counts =

@@ -21,6 +21,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "membership/adoption.h"
 #include "membership/evaluation.h"
+#include "membership/exchange_planner.h"
 #include "membership/exchange_round.h"
 #include "membership/leases.h"
 #include "membership/peer_info.h"
@@ -168,6 +169,7 @@ class Run {
   absl::Time exchange_began_;
   absl::Time revision_ends_ = absl::InfiniteFuture();
   RecentTimes exchange_times_;
+  ExchangePlanner planner_;
   std::optional<Evaluation> evaluation_;
   absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch
   absl::Time sealed_at_ = absl::InfiniteFuture();

@@ -96,7 +96,7 @@ class BenchPeer {
   std::vector<float> mean_;
   std::vector<double> expected_;  // the first values of the true mean
   std::vector<std::string> addresses_;
-  ExchangeTraffic traffic_;
+  TrafficCount traffic_;
   std::unique_ptr<Exchange> exchange_;
   std::function<void(absl::Status)> end_;
 

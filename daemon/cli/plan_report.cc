@@ -24,13 +24,13 @@ std::string Mark(const PlanCandidate& candidate) {
   if (candidate.best && candidate.of_config) return "fastest, config";
   if (candidate.best) return "fastest";
   if (candidate.of_config) return "config";
-  return candidate.settable ? "" : "no setting";
+  return "";
 }
 
 std::vector<std::string> Notes(const PlanQuestion& question) {
   std::vector<std::string> notes = {
-      "fastest: of those that a config can ask for; what a codec does to the loss is not counted"};
-  notes.push_back("no setting: reducers' shards by their rates, which no coordinator plans yet");
+      "fastest: what a codec does to the loss is not counted",
+      "weighted: shards by the reducers' rates; a coordinator plans so where that is faster"};
   const std::vector<std::string> predictable = PredictableCodecs();
   for (const std::string& name : CodecNames()) {
     if (std::find(predictable.begin(), predictable.end(), name) != predictable.end()) continue;
@@ -78,16 +78,15 @@ std::vector<std::string> PredictableCodecs() {
 
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   std::vector<PlanCandidate> candidates;
-  for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions}) {
+  for (const PlanShape shape :
+       {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
     const ExchangeTraffic traffic =
         TrafficOf(question.links, shape, static_cast<uint32_t>(ChunksOf(question)));
-    if (shape == PlanShape::kRegions && traffic.relays == 0) continue;  // it would be flat
+    if (ByRegion(shape) && traffic.relays == 0) continue;  // it would be flat
     for (const std::string& name : PredictableCodecs()) {
       PlanCandidate candidate;
       candidate.shape = shape;
       candidate.codec = name;
-      candidate.settable = shape != PlanShape::kWeighted;
-      candidate.of_config = name == question.codec && PlanShapeName(shape) == question.plan;
       const EncodedSize size =
           EncodedSizeOf(question.parameters, question.chunk_elements, **FindCodec(name));
       candidate.exchange = PredictExchange(question.links, traffic, size, question.assumed);
@@ -98,9 +97,14 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
                    [](const PlanCandidate& a, const PlanCandidate& b) {
                      return a.exchange.seconds < b.exchange.seconds;
                    });
-  std::find_if(candidates.begin(), candidates.end(), [](const PlanCandidate& candidate) {
-    return candidate.settable;
-  })->best = true;
+  candidates.front().best = true;
+  const auto of_config =
+      std::find_if(candidates.begin(), candidates.end(), [&](const PlanCandidate& candidate) {
+        const bool planned =
+            question.plan == "auto" || ByRegion(candidate.shape) == (question.plan == "regions");
+        return planned && candidate.codec == question.codec;
+      });
+  if (of_config != candidates.end()) of_config->of_config = true;
   return candidates;
 }
 
@@ -118,7 +122,6 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                                   {"codec", candidate.codec},
                                   {"fastest", candidate.best},
                                   {"of_config", candidate.of_config},
-                                  {"settable", candidate.settable},
                                   {"exchange_seconds", exchange.seconds},
                                   {"round_seconds", nullptr},
                                   {"compute_utilization", nullptr},

@@ -30,9 +30,8 @@ struct PlanQuestion {
 struct PlanCandidate {
   PlanShape shape = PlanShape::kFlat;
   std::string codec;
-  bool settable = true;  // false: a run does not plan so yet, whatever its config says
-  bool best = false;     // the fastest of those that a config can ask for
-  bool of_config = false;
+  bool best = false;       // the fastest
+  bool of_config = false;  // the fastest of those that a run of this config would choose from
   ExchangePrediction exchange;
 };
 

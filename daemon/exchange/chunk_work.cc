@@ -53,8 +53,7 @@ absl::StatusOr<SharedBytes> ChunkForm::FromWire(const SharedBytes& wire, size_t 
 
 absl::StatusOr<SharedBytes> ChunkForm::Verified(const SharedBytes& wire, size_t elements) const {
   ASSIGN_OR_RETURN(SharedBytes encoded, FromWire(wire, elements));
-  const std::unique_ptr<float[]> values(new float[elements]);  // not zeroed
-  RETURN_IF_ERROR(codec->Decode(encoded.span(), absl::MakeSpan(values.get(), elements)));
+  RETURN_IF_ERROR(codec->Check(encoded.span(), elements));
   return encoded;
 }
 
@@ -81,8 +80,9 @@ Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
 absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elements,
                     const std::vector<float>& weights, const std::vector<Piece>& pieces,
                     Reduced* reduced) {
-  std::vector<float> sum(elements);
-  BeginMean(absl::MakeSpan(sum));
+  const std::unique_ptr<float[]> values(new float[elements]);
+  const absl::Span<float> sum = absl::MakeSpan(values.get(), elements);
+  BeginMean(sum);
   std::vector<float> used;
   reduced->contributors.assign(BitmapBytes(weights.size()), '\0');
   for (const Piece& piece : pieces) {
@@ -91,7 +91,7 @@ absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elemen
     if (piece.on_wire) encoded = form.FromWire(piece.bytes, elements);
     absl::Status status = encoded.status();
     if (status.ok()) {
-      status = form.codec->DecodeAccumulate(encoded->span(), weight, absl::MakeSpan(sum));
+      status = form.codec->DecodeAccumulate(encoded->span(), weight, sum);
     }
     if (!status.ok()) {
       reduced->refused.emplace_back(piece.sender, std::move(status));
@@ -102,7 +102,7 @@ absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elemen
     if (piece.partial) reduced->partials.push_back(piece.contributors);
   }
   if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
-  RETURN_IF_ERROR(FinishMean(used, absl::MakeSpan(sum)));
+  RETURN_IF_ERROR(FinishMean(used, sum));
   const Rounding rounding = MeanRounding(form, place, reduced->contributors);
   FreshBytes out(form.codec->MaxEncodedBytes(elements));
   ASSIGN_OR_RETURN(const size_t size,

@@ -8,10 +8,12 @@
 namespace atolld {
 
 Digest ContributionRoot(absl::Span<const SharedBytes> chunks) {
+  std::vector<absl::Span<const uint8_t>> pieces;
+  pieces.reserve(chunks.size());
+  for (const SharedBytes& chunk : chunks) pieces.push_back(chunk.span());
   std::vector<uint8_t> digests;
   digests.reserve(chunks.size() * sizeof(Digest));
-  for (const SharedBytes& chunk : chunks) {
-    const Digest digest = Sha256(chunk.span());
+  for (const Digest& digest : Sha256Each(pieces)) {
     digests.insert(digests.end(), digest.begin(), digest.end());
   }
   return Sha256(digests);

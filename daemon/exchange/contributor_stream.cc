@@ -110,6 +110,7 @@ void ContributorStream::Dial() {
   sent_.clear();
   window_.Restart();
   held_.reset();
+  verifying_ = 0;
   connected_ = false;
   const uint64_t number = ++calls_;
   meter_.Restart(env_.executor.Now());
@@ -193,6 +194,7 @@ void ContributorStream::Pump() {
 
 void ContributorStream::OnFrame(Frame frame) {
   meter_.Update(*call_, env_.executor.Now());
+  NoteArrival(settings_, reducer_, frame, env_.executor.Now());
   v1::FromReducer message;
   const absl::Status status = Unpack(frame, &message);
   if (!status.ok() || !message.has_chunk()) {
@@ -204,7 +206,6 @@ void ContributorStream::OnFrame(Frame frame) {
 }
 
 void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
-  const uint64_t number = calls_;
   absl::Status bad;
   switch (owner_.Judge(reducer_, result)) {
     case Owner::Fate::kUnwanted:
@@ -222,33 +223,8 @@ void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
                                                     " is not one of the plan's"));
       break;
     case Owner::Fate::kWanted:
-      const uint32_t elements = settings_.grid.Elements(result.chunk());
-      if (payload.size() <= form_.MaxWireBytes(elements)) {
-        auto opened = std::make_shared<absl::StatusOr<SharedBytes>>();
-        env_.executor.Offload(
-            [opened, form = form_, elements, payload] {
-              *opened = form.Verified(payload, elements);
-            },
-            guard_.Wrap([this, opened, number, result, payload] {
-              if (number != calls_ || call_ == nullptr) return;
-              if (opened->ok()) {
-                last_good_ = env_.executor.Now();
-                backoff_ = kFirstBackoff;
-                refused_before_ = false;
-                // The plan may have moved on while the pool looked at it.
-                const Owner::Fate fate = owner_.Judge(reducer_, result);
-                if (fate == Owner::Fate::kPassedOver) passed_over_ = true;
-                if (fate == Owner::Fate::kWanted) {
-                  owner_.OnResult(reducer_, result, **opened, payload);
-                }
-                return Next();
-              }
-              Drop();
-              Unreachable(Annotate(opened->status(),
-                                   absl::StrCat("its result for chunk ", result.chunk())));
-              RedialLater();
-            }));
-        return;
+      if (payload.size() <= form_.MaxWireBytes(settings_.grid.Elements(result.chunk()))) {
+        return Verify(std::move(result), std::move(payload));
       }
       bad = absl::InvalidArgumentError(
           absl::StrCat("its result for chunk ", result.chunk(), " has ", payload.size(), " bytes"));
@@ -256,6 +232,37 @@ void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
   Drop();
   Unreachable(std::move(bad));
   RedialLater();
+}
+
+// The pool looks at a few results at once, while the next one comes.
+void ContributorStream::Verify(v1::ResultChunk result, SharedBytes payload) {
+  const uint32_t elements = settings_.grid.Elements(result.chunk());
+  auto opened = std::make_shared<absl::StatusOr<SharedBytes>>();
+  env_.executor.Offload(
+      [opened, form = form_, elements, payload] { *opened = form.Verified(payload, elements); },
+      guard_.Wrap([this, opened, number = calls_, result, payload] {
+        if (number == calls_ && call_ != nullptr) OnVerified(result, *opened, payload);
+      }));
+  if (++verifying_ < kChunksAhead) Next();
+}
+
+void ContributorStream::OnVerified(const v1::ResultChunk& result,
+                                   const absl::StatusOr<SharedBytes>& encoded,
+                                   const SharedBytes& wire) {
+  if (!encoded.ok()) {
+    Drop();
+    Unreachable(Annotate(encoded.status(), absl::StrCat("its result for chunk ", result.chunk())));
+    return RedialLater();
+  }
+  last_good_ = env_.executor.Now();
+  backoff_ = kFirstBackoff;
+  refused_before_ = false;
+  const bool reading_waited = verifying_-- == kChunksAhead;
+  // The plan may have moved on while the pool looked at it.
+  const Owner::Fate fate = owner_.Judge(reducer_, result);
+  if (fate == Owner::Fate::kPassedOver) passed_over_ = true;
+  if (fate == Owner::Fate::kWanted) owner_.OnResult(reducer_, result, *encoded, wire);
+  if (reading_waited) Next();
 }
 
 void ContributorStream::Next() {

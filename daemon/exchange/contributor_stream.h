@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "atoll/v1/exchange.pb.h"
 #include "daemon/env.h"
 #include "daemon/exchange/chunk_work.h"
@@ -77,6 +78,9 @@ class ContributorStream {
   bool Settled(const Chunk& chunk) const;
   void OnFrame(Frame frame);
   void OnResult(v1::ResultChunk result, SharedBytes payload);
+  void Verify(v1::ResultChunk result, SharedBytes payload);
+  void OnVerified(const v1::ResultChunk& result, const absl::StatusOr<SharedBytes>& encoded,
+                  const SharedBytes& wire);
   void OnClosed(absl::Status status);
   void NoteRefusedDial(const absl::Status& status);
   void Drop();  // the call
@@ -101,6 +105,7 @@ class ContributorStream {
   std::optional<std::pair<v1::ResultChunk, SharedBytes>>
       held_;  // an early result; nothing is read meanwhile
   absl::Time held_since_;
+  size_t verifying_ = 0;  // results of this call; at kChunksAhead nothing is read
   SendWindow window_;
   StreamMeter meter_;
   absl::Time last_good_;

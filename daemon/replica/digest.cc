@@ -7,12 +7,16 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/replica/digest_lanes.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
 
 constexpr absl::string_view kTreeDomain = "atoll.tree.1";
+
+// Measured: with eight a CPU's own SHA instructions are faster.
+constexpr size_t kWorthwhileLanes = 16;
 
 std::array<uint8_t, 8> LittleEndian(uint64_t value) {
   std::array<uint8_t, 8> bytes;
@@ -48,13 +52,32 @@ Digest Sha256(absl::Span<const uint8_t> bytes) {
   return FinishAndFree(context);
 }
 
-std::vector<Digest> TreeLeaves(absl::Span<const uint8_t> bytes) {
-  std::vector<Digest> leaves;
-  leaves.reserve((bytes.size() + kBlockBytes - 1) / kBlockBytes);
-  for (size_t offset = 0; offset < bytes.size(); offset += kBlockBytes) {
-    leaves.push_back(Sha256(bytes.subspan(offset, kBlockBytes)));
+std::vector<Digest> Sha256Each(absl::Span<const absl::Span<const uint8_t>> pieces) {
+  std::vector<Digest> digests(pieces.size());
+  const size_t lanes = Sha256Lanes();
+  size_t i = 0;
+  while (i < pieces.size()) {
+    size_t end = i + 1;
+    while (end < pieces.size() && end < i + lanes && pieces[end].size() == pieces[i].size()) ++end;
+    if (end < i + lanes || lanes < kWorthwhileLanes) {
+      for (; i < end; ++i) digests[i] = Sha256(pieces[i]);
+      continue;
+    }
+    std::vector<const uint8_t*> group;
+    for (size_t k = i; k < end; ++k) group.push_back(pieces[k].data());
+    Sha256SideBySide(group, pieces[i].size(), absl::MakeSpan(digests).subspan(i, lanes));
+    i = end;
   }
-  return leaves;
+  return digests;
+}
+
+std::vector<Digest> TreeLeaves(absl::Span<const uint8_t> bytes) {
+  std::vector<absl::Span<const uint8_t>> blocks;
+  blocks.reserve((bytes.size() + kBlockBytes - 1) / kBlockBytes);
+  for (size_t offset = 0; offset < bytes.size(); offset += kBlockBytes) {
+    blocks.push_back(bytes.subspan(offset, kBlockBytes));
+  }
+  return Sha256Each(blocks);
 }
 
 Digest TreeRoot(uint64_t bytes, absl::Span<const Digest> leaves) {

@@ -23,6 +23,10 @@ using Digest = std::array<uint8_t, 32>;
 
 Digest Sha256(absl::Span<const uint8_t> bytes);
 
+// Sha256 of each piece; pieces of one length that follow each other are taken side by side where
+// that is faster (digest_lanes.h).
+std::vector<Digest> Sha256Each(absl::Span<const absl::Span<const uint8_t>> pieces);
+
 std::vector<Digest> TreeLeaves(absl::Span<const uint8_t> bytes);
 Digest TreeRoot(uint64_t bytes, absl::Span<const Digest> leaves);
 Digest TreeDigest(absl::Span<const uint8_t> bytes);

@@ -40,6 +40,7 @@ inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes
     const bool ok = codec.Decode(bytes, absl::MakeSpan(values)).ok();
     const bool accumulated = codec.DecodeAccumulate(bytes, 0.3f, absl::MakeSpan(sum)).ok();
     Require(ok == accumulated, "Decode and DecodeAccumulate agree");
+    Require(ok == codec.Check(bytes, elements).ok(), "Decode and Check agree");
     Require(accumulated || SameFloatBits(sum, start), "the sum is unchanged on error");
     if (ok) {
       for (const float value : values) Require(std::isfinite(value), "decoded values are finite");

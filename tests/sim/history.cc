@@ -141,20 +141,26 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   }
   Trainer& trainer = trainers_[peer];
   const bool feedback = spec_.exchange().error_feedback();
-  std::vector<std::vector<float>> candidates;
-  if (feedback && !trainer.residual.empty()) {
-    candidates.push_back(oracle_->WithResidual(trainer.update, trainer.residual));
-  }
+  std::vector<std::vector<float>> residuals = trainer.residuals;
   // A process may have lost its residual; one that runs on may not.
-  if (candidates.empty() || trainer.fresh) candidates.push_back(trainer.update);
-  for (std::vector<float>& values : candidates) {
-    const uint64_t first_sample = ready.samples().empty() ? 0 : ready.samples(0).first();
+  if (trainer.fresh && !residuals.back().empty()) residuals.emplace_back();
+  const uint64_t first_sample = ready.samples().empty() ? 0 : ready.samples(0).first();
+  Contribution made = {peer, {}, {}, ready, 0};
+  std::vector<std::vector<float>> carried;
+  for (std::vector<float>& residual : residuals) {
+    std::vector<float> values =
+        residual.empty() ? trainer.update : oracle_->WithResidual(trainer.update, residual);
     Oracle::Chunks chunks = oracle_->Encode(peer, first_sample, values);
     if (RootOf(chunks) != ready.contribution_root()) continue;
-    if (trainer.fresh && &values == &candidates.back()) trainer.residual.clear();
+    made.values.push_back(std::move(values));
+    made.chunks = std::move(chunks);
+    carried.push_back(std::move(residual));
+  }
+  if (!carried.empty()) {
+    trainer.residuals = std::move(carried);
     trainer.fresh = false;
     // New; or, where one value dwarfs all others, other training that gave the same bytes.
-    contribution = {peer, std::move(values), std::move(chunks), ready, 0};
+    contribution = std::move(made);
     return;
   }
   violate_(feedback ? 9 : 3,
@@ -295,10 +301,13 @@ void History::Settle(const v1::EntryHeader& header, const std::vector<Contributi
     Contribution& one = *made[i];
     one.included = header.version();
     if (spec_.exchange().error_feedback()) {
-      trainers_[one.peer].residual =
-          oracle_->Residual(header, static_cast<int>(i), one.values, one.chunks);
+      std::vector<std::vector<float>>& residuals = trainers_[one.peer].residuals;
+      residuals.clear();
+      for (const std::vector<float>& values : one.values) {
+        residuals.push_back(oracle_->Residual(header, static_cast<int>(i), values, one.chunks));
+      }
     }
-    one.values = std::vector<float>();
+    one.values.clear();
     one.chunks = Oracle::Chunks();
   }
 }

@@ -64,15 +64,18 @@ class History {
  private:
   struct Contribution {
     std::string peer;
-    std::vector<float> values;  // as encoded: with error feedback, update + residual
+    // As encoded: with error feedback update + residual, for each residual of the trainer.
+    std::vector<std::vector<float>> values;
     Oracle::Chunks chunks;
     v1::Ready ready;        // the newest
     uint64_t included = 0;  // in this version; 0: not yet
   };
   struct Trainer {
-    std::vector<float> update;    // the newest
-    std::vector<float> residual;  // by the committed headers
-    bool fresh = true;            // its process has not shown yet what residual it began with
+    std::vector<float> update;  // the newest
+    // By the committed headers; empty: none. Several, where one value dwarfs all others and each
+    // gave the bytes that were handed over.
+    std::vector<std::vector<float>> residuals = {{}};
+    bool fresh = true;  // its process has not shown yet what residual it began with
     uint64_t synced = 0;
     bool distrusted = false;
     uint64_t flipped_until = 0;  // versions up to this one may be wrong there

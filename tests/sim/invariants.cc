@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/layout.h"
+#include "daemon/replica/snapshot.h"
 
 namespace atolld {
 namespace {
@@ -25,6 +26,13 @@ constexpr uint64_t kMostPayload = uint64_t{1} << 30;
 // The first byte of a oneof's message is its field's tag.
 char TagOf(const Frame& frame) { return frame.message.empty() ? '\0' : frame.message[0]; }
 char Tag(int field) { return static_cast<char>(field << 3 | 2); }
+
+bool HoldsSnapshotFrom(Files& files, const std::string& dir, uint64_t version) {
+  const absl::StatusOr<std::vector<uint64_t>> versions = ListSnapshots(files, dir);
+  if (!versions.ok() || versions->empty() || versions->back() < version) return false;
+  const auto newest = SnapshotReader::Open(files, SnapshotPath(dir, versions->back()));
+  return newest.ok() && (*newest)->CheckBlocks().ok();
+}
 
 }  // namespace
 
@@ -85,12 +93,14 @@ void Invariants::OnDeath(const std::string& name, Files& files, const std::strin
   Peer& peer = peers_[name];
   peer.alive = false;
   peer.died = terms_.now();
-  // What it has voted for and not yet committed must be on its disk, if no newer plan replaced it.
+  // What it has voted for and not yet committed must be on its disk, if no newer plan replaced it:
+  // the payload, or the state that it led to, fetched from others.
   const v1::Vote& vote = peer.vote;
   if (vote.version() <= peer.said || plan_ != PlanKey(vote.epoch(), vote.revision())) return;
   const absl::StatusOr<std::string> payload =
       ReadFile(files, PayloadPath(dir, vote.version()), kMostPayload);
   if (!payload.ok() && !absl::IsNotFound(payload.status())) return;  // the disk fails as planned
+  if (!payload.ok() && HoldsSnapshotFrom(files, dir, vote.version())) return;
   if (!payload.ok()) {
     return Violate(
         4, absl::StrCat(name, " voted for version ", vote.version(),

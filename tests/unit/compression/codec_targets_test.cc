@@ -218,6 +218,7 @@ TEST_P(CodecTargets, TakesOrRefusesAnyBytesAsTheFirstTargetDoes) {
     std::vector<float> sum(elements, 3.0f);
     const bool taken = codec_.Decode(bytes, absl::MakeSpan(values)).ok();
     ASSERT_EQ(taken, codec_.DecodeAccumulate(bytes, 0.5f, absl::MakeSpan(sum)).ok()) << trial;
+    ASSERT_EQ(taken, codec_.Check(bytes, elements).ok()) << trial;
     std::vector<float> again(elements);
     {
       const ScopedSimdTarget lowest(SimdTargetNames().back());

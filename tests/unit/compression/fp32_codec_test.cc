@@ -61,6 +61,7 @@ TEST(Fp32Codec, NamesTheValueThatIsNotFinite) {
         std::memcpy(bytes.data(), values.data(), bytes.size());
         std::vector<float> sum(1300, 2.0f);
         EXPECT_THAT(codec.Decode(bytes, absl::MakeSpan(values)).message(), HasSubstr(named));
+        EXPECT_THAT(codec.Check(bytes, values.size()).message(), HasSubstr(named));
         EXPECT_THAT(codec.DecodeAccumulate(bytes, 1.0f, absl::MakeSpan(sum)).message(),
                     HasSubstr(named));
         EXPECT_TRUE(SameBits(sum, std::vector<float>(1300, 2.0f)));

@@ -141,6 +141,7 @@ TEST_P(Int8Targets, RefusesWhatTheOthersRefuse) {
     bytes[at] = 0x80;
     ASSERT_FALSE(codec_.Decode(bytes, absl::MakeSpan(out)).ok()) << at;
     ASSERT_FALSE(codec_.DecodeAccumulate(bytes, 1.0f, absl::MakeSpan(out)).ok()) << at;
+    ASSERT_FALSE(codec_.Check(bytes, out.size()).ok()) << at;
   }
   for (size_t at = 0; at < values.size(); ++at) {
     std::vector<float> bad = values;

@@ -42,7 +42,8 @@ class Swarm {
     std::vector<float> values;
     std::shared_ptr<const Contribution> contribution;  // nullptr: only receives
     Node* node = nullptr;                              // while it lives
-    ExchangeTraffic traffic;
+    TrafficCount traffic;
+    ArrivalLog arrivals;
     std::map<uint32_t, ExchangeOutcome> outcomes;  // by revision
     std::vector<std::pair<std::string, absl::Status>> unreachable;
     std::vector<absl::Status> failed;

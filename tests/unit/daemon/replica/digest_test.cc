@@ -4,6 +4,9 @@
 
 #include <numeric>
 
+#include "compression/simd_target.h"
+#include "daemon/replica/digest_lanes.h"
+
 namespace atolld {
 namespace {
 
@@ -16,6 +19,42 @@ TEST(Digest, IsSha256) {
   EXPECT_EQ(ToHex(Sha256(Bytes("abc"))),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(ToHex(Sha256({})), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
+
+TEST(Digest, ManySideBySideAreTheSameAsEachAlone) {
+  // Broken: a digest would depend on how many were taken with it, and on the CPU's registers.
+  std::vector<uint8_t> bytes(200 * 200);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * i >> 5);
+  for (size_t count = 0; count <= 100; ++count) {
+    std::vector<absl::Span<const uint8_t>> pieces;
+    for (size_t i = 0; i < count; ++i) {
+      const size_t length = i == 50 ? 20 : count + (i >= 70 ? 1 : 0);
+      pieces.push_back(absl::MakeConstSpan(bytes).subspan(i * 200 + i % 7, length));
+    }
+    const std::vector<Digest> digests = Sha256Each(pieces);
+    ASSERT_EQ(digests.size(), count);
+    for (size_t i = 0; i < count; ++i) EXPECT_EQ(digests[i], Sha256(pieces[i])) << i;
+  }
+}
+
+TEST(Digest, EveryTargetsLanesGiveSha256) {
+  // Broken: peers on different CPUs would disagree about what they hold.
+  std::vector<uint8_t> bytes(16 * 301);
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<uint8_t>(i * i >> 5);
+  for (const std::string& target : SimdTargetNames()) {
+    const ScopedSimdTarget pinned(target);
+    const size_t lanes = Sha256Lanes();
+    ASSERT_LE(lanes, 16u);
+    for (size_t length = 0; length <= 300; ++length) {
+      std::vector<const uint8_t*> pieces;
+      for (size_t i = 0; i < lanes; ++i) pieces.push_back(bytes.data() + i * 301);
+      std::vector<Digest> digests(lanes);
+      Sha256SideBySide(pieces, length, absl::MakeSpan(digests));
+      for (size_t i = 0; i < lanes; ++i) {
+        ASSERT_EQ(digests[i], Sha256({pieces[i], length})) << target << ' ' << length << ' ' << i;
+      }
+    }
+  }
 }
 
 TEST(Digest, ATreeIsItsDomainLengthAndLeaves) {
