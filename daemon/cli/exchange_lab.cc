@@ -83,7 +83,8 @@ absl::Status PlaceOnNodes(const LinkModel& links, ExchangeBenchOptions* options)
       return absl::FailedPreconditionError(absl::StrCat("the lab has no node ", peer.name));
     }
     options->names.push_back(peer.name);
-    options->hosts.push_back(node->second);
+    // Behind NAT the address is its router's.
+    options->hosts.push_back(peer.reachable ? node->second : "127.0.0.1");
     options->reachable.push_back(peer.reachable);
   }
   return absl::OkStatus();

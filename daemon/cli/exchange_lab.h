@@ -29,8 +29,8 @@ absl::Status EnterLab(const std::string& topology);
 absl::Status PlaceOnNodes(const LinkModel& links, ExchangeBenchOptions* options);
 
 struct ExchangeExpectation {
-  // What nothing could beat: the bytes that must pass the busiest line, at its rate without any
-  // header, and two round trips.
+  // What a perfect exchange takes: the bytes that must pass the busiest line, at its rate without
+  // any header, and two round trips, one to begin and one for the last chunk and its mean.
   double bound_seconds = 0;
   double line_seconds = 0;  // of that the line's
   std::string line;         // "eu-1 up"

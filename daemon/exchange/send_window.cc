@@ -51,7 +51,7 @@ void SendWindow::Measure(const Sent& sent, absl::Time now) {
                         absl::ToDoubleSeconds(latency));
   if (late_rates_.size() > kRates) late_rates_.pop_front();
   const double rate = *std::max_element(late_rates_.begin(), late_rates_.end());
-  const auto held = static_cast<size_t>(2 * rate * absl::ToDoubleSeconds(least_latency_));
+  const auto held = static_cast<size_t>(8 * rate * absl::ToDoubleSeconds(least_latency_));
   limit_ = std::max({floor_.bytes, floor_.chunks * largest_, held});
 }
 

@@ -5,10 +5,12 @@
 // is what was sent and has no mean yet. It is bounded as TCP's congestion windows are, by what the
 // way holds:
 //
-//   limit = max(floor, 2 x rate x latency)
+//   limit = max(floor, 8 x rate x latency)
 //
 // with the least time from a chunk to its mean, and the greatest rate of late at which bytes were
-// settled (Cardwell et al. 2016, BBR: bytes settled while a chunk was in flight, by that time). The
+// settled (Cardwell et al. 2016, BBR: bytes settled while a chunk was in flight, by that time).
+// Eight: a stream that has lost packets stands still for some round trips, and the others must not
+// stand still with it. The
 // lowest chunk without a mean may always go, so streams that wait for each other never stand still:
 // all send in ascending order. Loop thread.
 #pragma once

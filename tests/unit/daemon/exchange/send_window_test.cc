@@ -42,7 +42,7 @@ TEST(SendWindow, LetsTheLowestChunkGoHoweverFull) {
 }
 
 // Would break: a fat long line would be as slow as a short one: 2 MB/s at 200 ms hold 400 kB.
-TEST(SendWindow, GrowsToTwiceWhatTheWayHolds) {
+TEST(SendWindow, GrowsWithWhatTheWayHolds) {
   constexpr absl::Duration kLatency = absl::Milliseconds(200);
   constexpr double kRate = 2e6;
   SendWindow window({16 * kChunk, 4});
@@ -62,8 +62,8 @@ TEST(SendWindow, GrowsToTwiceWhatTheWayHolds) {
     due.erase(due.begin());
   }
   const double held = kRate * absl::ToDoubleSeconds(kLatency);
-  EXPECT_GT(static_cast<double>(window.limit()), 1.5 * held);
-  EXPECT_LT(static_cast<double>(window.limit()), 2.5 * held);
+  EXPECT_GT(static_cast<double>(window.limit()), 7 * held);
+  EXPECT_LT(static_cast<double>(window.limit()), 10 * held);
 }
 
 // Would break: what a broken call had in flight would count for ever.
