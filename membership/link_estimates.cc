@@ -22,6 +22,10 @@ constexpr double kNearlyBest = 0.9;
 // told of lines.
 constexpr double kPayloadShare = 1448.0 / 1500.0;
 
+// What a line kept up for half of its bytes, to such a share of its best moment, is its rate: where
+// packets get lost, what follows comes in at once when they are there, faster than any line.
+constexpr double kSustained = 0.6;
+
 // More than any line carries: no limit is known.
 constexpr double kNoLimit = 1e15;
 
@@ -62,6 +66,17 @@ double BestRate(const std::vector<Window>& windows) {
   double best = 0;
   for (const Window& window : windows) best = std::max(best, window.rate);
   return best;
+}
+
+std::vector<Window> LongWindows(const std::vector<double>& slots, double slot_seconds,
+                                double least) {
+  return Windows(slots, slot_seconds, std::max(least, Sum(slots, 0, slots.size()) / 2));
+}
+
+double RateOf(const std::vector<double>& slots, double slot_seconds, double least) {
+  const double shortly = BestRate(Windows(slots, slot_seconds, least));
+  const double sustained = BestRate(LongWindows(slots, slot_seconds, least));
+  return sustained >= kSustained * shortly ? sustained : shortly;
 }
 
 double Median(std::vector<double> values) {
@@ -148,8 +163,8 @@ bool LinkEstimates::Note(absl::Span<const ExchangeWitness> witnesses, double lea
   if (!exchange) return false;
   arrived_bytes_ = 0;
   for (const auto& [peer, line] : exchange->lines) {
-    const double up = BestRate(Windows(line.up, exchange->slot_seconds, least_bytes));
-    const double down = BestRate(Windows(line.down, exchange->slot_seconds, least_bytes));
+    const double up = RateOf(line.up, exchange->slot_seconds, least_bytes);
+    const double down = RateOf(line.down, exchange->slot_seconds, least_bytes);
     if (up > 0) peers_[peer].up.Add(up);
     if (down > 0) peers_[peer].down.Add(down);
     arrived_bytes_ += Sum(line.down, 0, line.down.size());
@@ -171,7 +186,7 @@ void LinkEstimates::NoteLinks(const Exchange& exchange, double least_bytes) {
     for (const Exchange::Stream* stream : streams) {
       for (size_t i = 0; i < together.size(); ++i) together[i] += stream->bytes[i];
     }
-    const std::vector<Window> windows = Windows(together, exchange.slot_seconds, least_bytes);
+    const std::vector<Window> windows = LongWindows(together, exchange.slot_seconds, least_bytes);
     const double best = BestRate(windows);
     if (best <= 0) continue;
     const auto has_room = [&](const std::vector<double>& slots, const Window& window, double rate) {

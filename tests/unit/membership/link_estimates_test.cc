@@ -78,6 +78,17 @@ TEST(LinkEstimates, ALineIsWhatItsStreamsCarryTogetherAtTheirBest) {
   EXPECT_NEAR(estimates.arrived_bytes(), 10e6 * 10 * kSlotSeconds + 1e6 * 10 * kSlotSeconds, 1e3);
 }
 
+// Would break: predictions that are too short by the luck of the best moment.
+TEST(LinkEstimates, ARateThatIsKeptUpIsTakenOverMore) {
+  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  for (int i = 0; i < 40; ++i) scene.Flow("a", "b", i, i + 1, i % 8 < 2 ? 0.46e6 : 0.4e6);
+  scene.Flow("b", "c", 0, 2, 4e6);  // and then nothing: a line that had nothing more to carry
+  LinkEstimates estimates;
+  ASSERT_TRUE(scene.NoteIn(&estimates));
+  EXPECT_LT(estimates.Up("a"), 0.435e6);
+  EXPECT_NEAR(estimates.Up("b"), 4e6, 1e2);
+}
+
 // Would break: one burst believed for ever, or one slow round believed at once.
 TEST(LinkEstimates, TheBestOfTheLastEightExchangesCounts) {
   LinkEstimates estimates;
