@@ -25,7 +25,7 @@ class NoCall final : public Call {
   void Start(Events events) override {
     executor_.Post(guard_.Wrap([this, on_closed = std::move(events.on_closed)] {
       if (on_closed) {
-        on_closed(absl::UnavailableError(absl::StrCat("no call of ", remote_, " waits")));
+        on_closed(absl::NotFoundError(absl::StrCat("no call of ", remote_, " waits")));
       }
     }));
   }
@@ -40,6 +40,31 @@ class NoCall final : public Call {
   Executor& executor_;
   const std::string remote_;
   CallbackGuard guard_;
+};
+
+// Its donor dialled, so it can end the call but not say why: what it does not give it lacks, as far
+// as anybody here can tell. Otherwise those that fetch would never look for another way.
+class OfferedCall final : public Call {
+ public:
+  OfferedCall(std::unique_ptr<Call> inner, std::string address)
+      : inner_(std::move(inner)), address_(std::move(address)) {}
+
+  void Start(Events events) override {
+    events.on_closed = [on_closed = std::move(events.on_closed), address = address_](absl::Status) {
+      if (on_closed) on_closed(absl::NotFoundError(absl::StrCat(address, " ended the call")));
+    };
+    inner_->Start(std::move(events));
+  }
+  void Read() override { inner_->Read(); }
+  void Write(Frame frame) override { inner_->Write(std::move(frame)); }
+  size_t unsent_bytes() const override { return inner_->unsent_bytes(); }
+  void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
+  uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
+  std::string remote() const override { return inner_->remote(); }
+
+ private:
+  const std::unique_ptr<Call> inner_;
+  const std::string address_;
 };
 
 absl::StatusOr<std::string> DonorOf(const std::string& method, const Frame& frame) {
@@ -131,7 +156,7 @@ std::unique_ptr<Call> OfferedCalls::Dial(const std::string& address, const std::
   const auto found = calls_.find(waits->second);
   waiting_.erase(waits);
   if (found == calls_.end()) return std::make_unique<NoCall>(env_.executor, address);
-  std::unique_ptr<Call> call = std::move(found->second);
+  auto call = std::make_unique<OfferedCall>(std::move(found->second), address);
   calls_.erase(found);
   return call;
 }

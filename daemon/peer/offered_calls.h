@@ -43,7 +43,8 @@ class OfferedCalls final : public Transport {
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                    Acceptor acceptor) override;
-  // UNAVAILABLE by on_closed: no call of that peer waits.
+  // NOT_FOUND by on_closed: no call of that peer waits, or it has ended the call; why it cannot
+  // say.
   std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                              absl::Duration deadline) override;
 
