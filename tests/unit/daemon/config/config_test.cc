@@ -258,7 +258,8 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   config.evaluation = {1234, 2};
   config.membership.failure_timeout = absl::Milliseconds(1500);
   config.coordinator = {"127.0.0.1:7171", "127.0.0.1:0", "/run/c", true};
-  config.peer = {"p-1", "127.0.0.1:0", "", "/run/p", 5, 3, uint64_t{20} * 1000000000, 1234567};
+  config.peer = {"p-1", "aggregator",       "127.0.0.1:0", "", "/run/p", 5,
+                 3,     20ull * 1000000000, 1234567};
   config.peer.up_rate = 1250000;
   config.worker = {"/bin/atoll-worker", 2};
   config.network.plaintext_beyond_loopback = true;
