@@ -11,6 +11,7 @@
 #define HWY_TARGET_INCLUDE "compression/int8_kernels.cc"
 #include <hwy/foreach_target.h>
 // Must come after foreach_target.h.
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include "compression/dither-inl.h"
@@ -20,6 +21,10 @@ namespace atolld {
 namespace HWY_NAMESPACE {
 namespace {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// What every allocator gives to a large vector; narrower stores than the target's vectors, but of
+// whole cache lines in their order.
+constexpr size_t kStreamAlignment = 16;
 
 // At most a quarter of a block, so that four vectors a step divide it, however long a scalable
 // target's vectors are.
@@ -131,6 +136,16 @@ HWY_INLINE void DecodeBlock(const uint8_t* codes, float scale, float* values) {
   }
 }
 
+// As DecodeBlock, past the caches. `values` is aligned to kStreamAlignment.
+HWY_INLINE void StreamBlock(const uint8_t* codes, float scale, float* values) {
+  const hn::CappedTag<float, kStreamAlignment / sizeof(float)> d;
+  alignas(kStreamAlignment) float block[kInt8BlockElements];
+  DecodeBlock(codes, scale, block);
+  for (size_t i = 0; i < kInt8BlockElements; i += hn::Lanes(d)) {
+    hn::Stream(hn::Load(d, block + i), d, values + i);
+  }
+}
+
 HWY_INLINE hn::Vec<Codes> LowestCodes(const uint8_t* codes, hn::Vec<Codes> lowest) {
   const Codes d;
   for (size_t i = 0; i < kInt8BlockElements; i += hn::Lanes(d)) {
@@ -146,11 +161,18 @@ HWY_INLINE bool HasForbidden(hn::Vec<Codes> lowest) {
 
 bool Decode(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values) {
   const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
+  const bool streams = elements >= kInt8StreamedElements &&
+                       reinterpret_cast<uintptr_t>(values) % kStreamAlignment == 0;
   auto lowest = hn::Zero(Codes());
   for (size_t i = 0; i < whole; i += kInt8BlockElements, scales += sizeof(float)) {
     lowest = LowestCodes(codes + i, lowest);
-    DecodeBlock(codes + i, LoadScale(scales), values + i);
+    if (streams) {
+      StreamBlock(codes + i, LoadScale(scales), values + i);
+    } else {
+      DecodeBlock(codes + i, LoadScale(scales), values + i);
+    }
   }
+  if (streams) hwy::FlushStream();
   const size_t tail = elements - whole;
   if (tail != 0) {
     uint8_t padded_codes[kInt8BlockElements] = {};

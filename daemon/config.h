@@ -64,9 +64,7 @@ struct Config {
     std::string codec = "int8";   // "+zstd" may follow
     bool error_feedback = false;  // with topk and int2, where the file does not say: true
     uint32_t chunk_elements = 65536;
-    // "flat": everybody sends to every reducer; "regions": each region averages first and sends one
-    // partial mean on
-    std::string plan = "flat";
+    std::string plan = "auto";  // "flat"; "regions": each averages first; "auto": the faster
     // share of what was lost that is carried; with codec "topk", where the file does not say: 0.95
     double feedback_decay = 1;
     std::string rounding = "nearest";  // "stochastic": no error adds up; with int8 and int4
@@ -97,6 +95,7 @@ struct Config {
     uint64_t keep_bytes = 0;  // of log and snapshots together, two snapshots at least; 0: no limit
     // what all joiners together may fetch from here, an eighth of it while this peer exchanges
     uint64_t donate_bytes_per_second = uint64_t{64} << 20;
+    uint64_t up_rate = 0, down_rate = 0;  // of its line, bytes a second at most; 0: not told
     std::string region = "";  // peers of one region are close to each other; empty: one of its own
   } peer;
   struct Worker {              // [worker]

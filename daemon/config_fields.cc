@@ -96,8 +96,8 @@ std::vector<ConfigField> TrainingFields(Config& c) {
        OneOf(&c.exchange.rounding, {"nearest", "stochastic"})},
       {"exchange", "chunk_elements", "values a chunk",
        WholeNumber{&c.exchange.chunk_elements, 4096, 262144, 4096}},
-      {"exchange", "plan", "who averages what: everybody flat, or each region first",
-       OneOf(&c.exchange.plan, {"flat", "regions"})},
+      {"exchange", "plan", "who averages what: everybody flat, each region first, or the faster",
+       OneOf(&c.exchange.plan, {"auto", "flat", "regions"})},
 
       {"evaluation", "tokens", "validation tokens evaluated; 0: all",
        WholeNumber{&c.evaluation.tokens, 0, uint64_t{1} << 40}},
@@ -147,6 +147,10 @@ std::vector<ConfigField> ProcessFields(Config& c) {
        ByteCount{&c.peer.keep_bytes, 0, kLargest}},
       {"peer", "donate_bytes_per_second", "what joiners may fetch from here; 0: no limit",
        ByteCount{&c.peer.donate_bytes_per_second, 0, kLargest}},
+      {"peer", "up_rate", "what its line carries up at most, \"20Mbit\"; empty: not told",
+       LineRate{&c.peer.up_rate}},
+      {"peer", "down_rate", "what its line carries down at most; empty: not told",
+       LineRate{&c.peer.down_rate}},
       {"peer", "region", "peers of one region are close to each other; empty: one of its own",
        Text{&c.peer.region, TextForm::kId, true}},
 

@@ -49,6 +49,11 @@ struct ByteCount {
   uint64_t maximum;  // at most 2^63 - 1
 };
 
+// Of a line, bytes a second: "100Mbit", "2.5Gbit", "500kbit"; "" is 0: not told.
+struct LineRate {
+  uint64_t* at;
+};
+
 enum class TextForm {
   kOneOf,          // of `choices`
   kCodec,          // what compression's ParseCodecName takes
@@ -66,7 +71,7 @@ struct Text {
   std::vector<std::string> choices = {};
 };
 
-using FieldValue = std::variant<WholeNumber, RealNumber, Flag, TimeSpan, ByteCount, Text>;
+using FieldValue = std::variant<WholeNumber, RealNumber, Flag, TimeSpan, ByteCount, LineRate, Text>;
 
 struct ConfigField {
   std::string section;

@@ -18,6 +18,7 @@
 #include "compression/nearest_name.h"
 #include "compression/wire_codec.h"
 #include "daemon/config_fields.h"
+#include "daemon/line_rate.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -186,6 +187,22 @@ absl::Status AssignValue(const ConfigField& field, const ByteCount& count, const
   return absl::OkStatus();
 }
 
+absl::Status AssignValue(const ConfigField& field, const LineRate& rate, const RawValue& raw) {
+  const std::string* text = std::get_if<std::string>(&raw);
+  const std::string must_be =
+      "a rate like \"100Mbit\", with kbit, Mbit or Gbit, at most \"1000Gbit\"";
+  if (text == nullptr) return Refuse(field, must_be, KindOf(raw));
+  *rate.at = 0;
+  if (text->empty()) return absl::OkStatus();
+  const absl::StatusOr<double> parsed = ParseRate(*text);
+  // A line of less than a byte a second is a mistake, and so is one that no machine has.
+  if (!parsed.ok() || *parsed < 1 || *parsed > 125e9) {
+    return Refuse(field, must_be, absl::StrCat("\"", *text, "\""));
+  }
+  *rate.at = static_cast<uint64_t>(std::llround(*parsed));
+  return absl::OkStatus();
+}
+
 bool IsId(absl::string_view text) {
   if (text.empty() || text.size() > 64) return false;
   for (const char c : text) {
@@ -307,6 +324,9 @@ std::string FormatValue(const ConfigField& field) {
       return TomlString(absl::FormatDuration(*span.at));
     }
     std::string operator()(const ByteCount& count) const { return FormatByteCount(*count.at); }
+    std::string operator()(const LineRate& rate) const {
+      return TomlString(*rate.at == 0 ? "" : FormatLineRate(*rate.at));
+    }
     std::string operator()(const Text& text) const { return TomlString(*text.at); }
   };
   return std::visit(Visitor(), field.value);

@@ -74,6 +74,8 @@ class ExchangeRound {
 
   const v1::Vote& agreement() const { return agreement_; }  // after kCommit: one of the equal votes
   const std::vector<std::string>& voters() const { return agreed_; }
+  // All that were cast for the current revision, also those that did not count.
+  const std::map<std::string, v1::Vote>& votes() const { return votes_; }
 
   // Of the current votes those that name a state which is not known to be the right one, and the
   // right one's digest, "" where no state has more than half of the votes: then nobody's is known.

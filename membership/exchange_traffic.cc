@@ -12,13 +12,7 @@ struct Shard {
   uint32_t chunks = 0;
 };
 
-std::vector<Shard> ShardsOf(const LinkModel& links, PlanShape shape, uint32_t chunks) {
-  const std::vector<PeerLink>& peers = links.peers();
-  std::vector<double> bandwidths;
-  for (const PeerLink& peer : peers) {
-    const double known = shape == PlanShape::kWeighted ? std::min(peer.up, peer.down) : 1;
-    bandwidths.push_back(peer.reachable || peers.size() == 1 ? known : 0);
-  }
+std::vector<Shard> ShardsOf(uint32_t chunks, const std::vector<double>& bandwidths) {
   const std::vector<uint32_t> counts = SplitChunks(chunks, ShardWeights(bandwidths));
   std::vector<Shard> shards;
   for (size_t i = 0; i < counts.size(); ++i) {
@@ -57,7 +51,7 @@ class Builder {
     traffic_.encoded[shard.reducer] += share;
     for (size_t region = 0; region < members_.size(); ++region) {
       if (members_[region].empty()) continue;
-      const bool relayed = traffic_.shape == PlanShape::kRegions && region != home &&
+      const bool relayed = ByRegion(traffic_.shape) && region != home && links_.close(region) &&
                            members_[region].size() >= 2 && !able_[region].empty();
       if (relayed) {
         AddRelayed(region, share, able_[region][number % able_[region].size()], shard.reducer);
@@ -157,13 +151,26 @@ absl::string_view PlanShapeName(PlanShape shape) {
       return "weighted";
     case PlanShape::kRegions:
       return "regions";
+    case PlanShape::kWeightedRegions:
+      return "weighted-regions";
   }
   return "";
 }
 
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks) {
+  const std::vector<PeerLink>& peers = links.peers();
+  std::vector<double> bandwidths;
+  for (const PeerLink& peer : peers) {
+    const double known = Weighted(shape) ? std::min(peer.up, peer.down) : 1;
+    bandwidths.push_back(peer.reachable || peers.size() == 1 ? known : 0);
+  }
+  return TrafficOf(links, shape, chunks, bandwidths);
+}
+
+ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks,
+                          const std::vector<double>& bandwidths) {
   Builder builder(links, shape, chunks);
-  const std::vector<Shard> shards = ShardsOf(links, shape, chunks);
+  const std::vector<Shard> shards = ShardsOf(chunks, bandwidths);
   for (size_t number = 0; number < shards.size(); ++number) builder.Add(shards[number], number);
   return builder.Finish();
 }

@@ -23,8 +23,16 @@ enum class PlanShape {
   kFlat,      // everybody sends to every reducer, shards of equal size
   kWeighted,  // as flat, shards by the reducers' rates: ShardWeights
   kRegions,   // as flat, but in each other region one relay a shard averages first
+  kWeightedRegions,
 };
-absl::string_view PlanShapeName(PlanShape shape);  // "flat", "weighted", "regions"
+// "flat", "weighted", "regions", "weighted-regions"
+absl::string_view PlanShapeName(PlanShape shape);
+inline bool ByRegion(PlanShape shape) {
+  return shape == PlanShape::kRegions || shape == PlanShape::kWeightedRegions;
+}
+inline bool Weighted(PlanShape shape) {
+  return shape == PlanShape::kWeighted || shape == PlanShape::kWeightedRegions;
+}
 
 // What passes in one stage, as a share of the vector.
 struct StageTraffic {
@@ -54,5 +62,8 @@ struct ExchangeTraffic {
 
 // `chunks` in all, at least 1. Some peer has to be reachable, unless there is only one.
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks);
+// With shards by other rates than the links', one a peer; 0: it reduces nothing. One is above 0.
+ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks,
+                          const std::vector<double>& bandwidths);
 
 }  // namespace atolld

@@ -9,18 +9,21 @@
 
 namespace atolld {
 
-size_t LinkModel::AddRegion(std::string name) {
+size_t LinkModel::AddRegion(std::string name, bool close) {
   regions_.push_back(std::move(name));
+  close_.push_back(close);
   return regions_.size() - 1;
 }
 
 void LinkModel::AddPeer(PeerLink peer) { peers_.push_back(std::move(peer)); }
 
 void LinkModel::AddLink(size_t a, size_t b, double bytes_per_second, absl::Duration rtt) {
-  for (const auto& [from, to] : {std::pair(a, b), std::pair(b, a)}) {
-    links_.push_back(
-        {absl::StrCat(regions_[from], ">", regions_[to]), from, to, bytes_per_second, rtt / 2});
-  }
+  AddLink(a, b, bytes_per_second, bytes_per_second, rtt);
+}
+
+void LinkModel::AddLink(size_t a, size_t b, double forth, double back, absl::Duration rtt) {
+  links_.push_back({absl::StrCat(regions_[a], ">", regions_[b]), a, b, forth, rtt / 2});
+  links_.push_back({absl::StrCat(regions_[b], ">", regions_[a]), b, a, back, rtt / 2});
 }
 
 void LinkModel::SetCoordinator(size_t region, absl::Duration delay) {
@@ -69,7 +72,15 @@ absl::Status LinkModel::Connect() {
   return absl::OkStatus();
 }
 
+void LinkModel::ConnectDirectly() {
+  routes_.assign(regions_.size(), std::vector<Way>(regions_.size()));
+  for (size_t link = 0; link < links_.size(); ++link) {
+    routes_[links_[link].from][links_[link].to] = {{link}, links_[link].delay};
+  }
+}
+
 absl::Duration LinkModel::CoordinatorRtt() const {
+  if (coordinator_rtt_) return *coordinator_rtt_;
   absl::Duration longest;
   for (const PeerLink& peer : peers_) {
     longest = std::max(longest, peer.delay + Delay(peer.region, coordinator_region_));

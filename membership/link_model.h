@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,18 +36,25 @@ struct RegionLink {
 
 class LinkModel {
  public:
-  size_t AddRegion(std::string name);  // its number, from 0
-  void AddPeer(PeerLink peer);         // of a region that was added
+  // Its number, from 0. `close`: its peers are near each other, so that one may average for all.
+  size_t AddRegion(std::string name, bool close = true);
+  void AddPeer(PeerLink peer);  // of a region that was added
   // Both directions, shared by all that passes: the links numbered 2k and 2k + 1.
   void AddLink(size_t a, size_t b, double bytes_per_second, absl::Duration rtt);
-  // Where the coordinator is.
+  void AddLink(size_t a, size_t b, double forth, double back, absl::Duration rtt);
+  // Where the coordinator is; or, where that is all that is known, the longest round trip to it.
   void SetCoordinator(size_t region, absl::Duration delay);
+  void SetCoordinatorRtt(absl::Duration longest) { coordinator_rtt_ = longest; }
 
   // Finds between each two regions the way of the least delay, of equals that of the fewest links;
   // once, after all was added. INVALID_ARGUMENT names two regions between which no link leads.
   absl::Status Connect();
+  // Instead, where every two regions have a link of their own: the way between them is that link,
+  // whatever the delays of others.
+  void ConnectDirectly();
 
   const std::vector<std::string>& regions() const { return regions_; }
+  bool close(size_t region) const { return close_[region]; }
   const std::vector<PeerLink>& peers() const { return peers_; }
   const std::vector<RegionLink>& links() const { return links_; }
 
@@ -64,10 +72,12 @@ class LinkModel {
   std::vector<Way> WaysFrom(size_t start) const;
 
   std::vector<std::string> regions_;
+  std::vector<bool> close_;
   std::vector<PeerLink> peers_;
   std::vector<RegionLink> links_;
   size_t coordinator_region_ = 0;
   absl::Duration coordinator_delay_;
+  std::optional<absl::Duration> coordinator_rtt_;
   std::vector<std::vector<Way>> routes_;
 };
 

@@ -14,11 +14,40 @@ const std::string& ServerOf(const v1::Shard& shard) {
   return shard.holder().empty() ? shard.reducer() : shard.holder();
 }
 
+bool HasAddress(const ExchangeContributor& contributor) {
+  return !contributor.member.address().empty();
+}
+
+// Nobody else's bytes are needed, so nobody has to dial.
+bool IsAlone(const ExchangeTerms& terms, const std::vector<ExchangeContributor>& contributors) {
+  return contributors.size() == 1 &&
+         (HasAddress(contributors.front()) || terms.aggregators.empty());
+}
+
 std::string Numbered(absl::string_view what, size_t count) {
   return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
 }  // namespace
+
+std::vector<bool> WhoReduces(const ExchangeTerms& terms,
+                             const std::vector<ExchangeContributor>& contributors) {
+  const bool alone = IsAlone(terms, contributors);
+  const bool any_reachable = std::any_of(
+      contributors.begin(), contributors.end(),
+      [](const auto& contributor) { return contributor.may_reduce && HasAddress(contributor); });
+  const bool any_dialable = std::any_of(contributors.begin(), contributors.end(), HasAddress);
+  const bool any_aggregator =
+      std::any_of(terms.aggregators.begin(), terms.aggregators.end(),
+                  [](const auto& aggregator) { return aggregator.may_reduce; });
+  const bool theirs = !alone && !any_reachable && (any_aggregator || !any_dialable);
+  std::vector<bool> reduces;
+  for (const ExchangeContributor& contributor : contributors) {
+    const bool can = alone || (HasAddress(contributor) && !theirs);
+    reduces.push_back(can && (alone || contributor.may_reduce || !any_reachable));
+  }
+  return reduces;
+}
 
 ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
                              const std::vector<ExchangeContributor>& contributors)
@@ -31,36 +60,24 @@ ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
   for (const ExchangeAggregator& aggregator : terms.aggregators) {
     aggregators_[aggregator.peer] = aggregator;
   }
-  const auto has_address = [](const ExchangeContributor& contributor) {
-    return !contributor.member.address().empty();
-  };
-  const bool alone =
-      contributors.size() == 1 && (has_address(contributors.front()) || aggregators_.empty());
-  // Who was not reachable lately reduces only if nobody else can, a contributor before an
-  // aggregator.
-  const bool any_reachable = std::any_of(
-      contributors.begin(), contributors.end(),
-      [&](const auto& contributor) { return contributor.may_reduce && has_address(contributor); });
-  const bool any_dialable = std::any_of(contributors.begin(), contributors.end(), has_address);
-  const bool any_aggregator =
-      std::any_of(aggregators_.begin(), aggregators_.end(),
-                  [](const auto& aggregator) { return aggregator.second.may_reduce; });
+  const bool alone = IsAlone(terms, contributors);
+  const std::vector<bool> reduces = WhoReduces(terms, contributors);
   std::vector<double> bandwidths;
   std::vector<std::string> names;
   for (const ExchangeContributor& contributor : contributors) {
     *plan_.add_contributors() = contributor.member;
-    const bool can = alone || has_address(contributor);
-    contributors_[contributor.member.peer()] = {can, contributor.region,
-                                                plan_.contributors_size() - 1};
-    const bool does = can && (alone || contributor.may_reduce || !any_reachable);
-    bandwidths.push_back(does ? contributor.bandwidth : 0);
+    contributors_[contributor.member.peer()] = {alone || HasAddress(contributor),
+                                                contributor.region, plan_.contributors_size() - 1};
+    bandwidths.push_back(reduces[bandwidths.size()] ? contributor.bandwidth : 0);
     names.push_back(contributor.member.peer());
   }
-  if (!alone && !any_reachable && (any_aggregator || !any_dialable)) {
+  if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
+    const bool any = std::any_of(aggregators_.begin(), aggregators_.end(),
+                                 [](const auto& one) { return one.second.may_reduce; });
     bandwidths.clear();
     names.clear();
     for (const auto& [peer, aggregator] : aggregators_) {
-      bandwidths.push_back(aggregator.may_reduce || !any_aggregator ? 1 : 0);
+      bandwidths.push_back(aggregator.may_reduce || !any ? 1 : 0);
       names.push_back(peer);
     }
   }

@@ -26,7 +26,7 @@ struct ExchangeContributor {
   bool may_reduce = true;  // false: it has an address, but was not reachable lately
   // The last attempt failed, and nobody else could have reduced; not to be tried again yet.
   bool dialled_in_vain = false;
-  double bandwidth = 1;     // any unit common to all; 1 for all: unknown
+  double bandwidth = 1;     // any unit common to all; the same for all: equal shards
   std::string region = "";  // empty: one of its own
 };
 
@@ -52,6 +52,12 @@ struct ExchangeTerms {
   // In roster order. They reduce only where no contributor can that was reachable lately.
   std::vector<ExchangeAggregator> aggregators;
 };
+
+// For each of them whether shards are planned for it: it can be dialled and was reachable lately.
+// Who was not reduces only if nobody else can, and who is alone for itself.
+// Where aggregators reduce, nobody of them does.
+std::vector<bool> WhoReduces(const ExchangeTerms& terms,
+                             const std::vector<ExchangeContributor>& contributors);
 
 class ReductionPlan {
  public:

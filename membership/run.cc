@@ -35,7 +35,8 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       leases_(stored.leases),
       round_(settings_.round, stored.started, stored.headers.size() + 1),
       recovered_(stored.headers.size()),
-      exchange_times_(kExchangeTimes) {
+      exchange_times_(kExchangeTimes),
+      planner_(settings_.plan) {
   if (genesis_) digests_.push_back(settings_.genesis_digest(*genesis_));
   for (const v1::EntryHeader& header : stored.headers) {
     digests_.push_back(settings_.header_digest(header));
@@ -328,6 +329,7 @@ void Run::ForgetStale(absl::Time now) {
     if (leases_.holds(peer)) continue;  // an exchange has still to tell whether they are spent
     roster_.Forget(peer);
     round_.Forget(peer);
+    planner_.Forget(peer);
     // Who has contributed stands in the history anyway; nothing else grows with made-up names.
     const auto info = peers_.find(peer);
     if (info != peers_.end() && info->second.rounds == 0) peers_.erase(info);

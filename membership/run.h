@@ -21,6 +21,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "membership/adoption.h"
 #include "membership/evaluation.h"
+#include "membership/exchange_planner.h"
 #include "membership/exchange_round.h"
 #include "membership/leases.h"
 #include "membership/peer_info.h"
@@ -166,12 +167,11 @@ class Run {
   std::map<std::string, PeerInfo> peers_;
   std::string genesis_maker_;
   std::string reason_;  // why it waits, where the round does not know
-  bool lacks_reachable_ = false;
   std::unique_ptr<ExchangeRound> exchange_;
   std::map<std::string, v1::Ready> contributions_;  // to exchange_
-  absl::Time exchange_began_;
-  absl::Time revision_ends_ = absl::InfiniteFuture();
+  absl::Time exchange_began_, revision_ends_ = absl::InfiniteFuture();
   RecentTimes exchange_times_;
+  ExchangePlanner planner_;
   std::optional<Evaluation> evaluation_;
   absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch
   absl::Time sealed_at_ = absl::InfiniteFuture();
@@ -179,7 +179,7 @@ class Run {
   std::optional<absl::Time> first_train_;  // of this epoch
   double earlier_seconds_ = 0;             // of the run, before this epoch
   RunOutput out_;                          // of the call that runs
-  bool roster_changed_ = false, leases_changed_ = false;
+  bool roster_changed_ = false, leases_changed_ = false, lacks_reachable_ = false;
 };
 
 }  // namespace atolld

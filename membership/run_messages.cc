@@ -156,6 +156,7 @@ absl::Status Run::OnVote(absl::Time now, const std::string& peer, const v1::Vote
   ExchangeRound::Outcome outcome;
   const absl::Status status = exchange_->OnVote(peer, vote, &outcome);
   if (!status.ok()) return status;
+  planner_.NoteVote(*exchange_, peer, vote, now - exchange_began_);
   if (vote.version() == round_.version()) NoteState(peer, vote.version() - 1, vote.state_digest());
   Act(now, outcome);
   return absl::OkStatus();

@@ -11,6 +11,7 @@
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/pace.h"
+#include "membership/plan_choice.h"
 #include "membership/record.h"
 #include "membership/roster.h"
 #include "membership/round.h"
@@ -21,7 +22,11 @@ struct RunSettings {
   RoundSettings round;
   absl::Duration failure_timeout;
   PaceSettings pace;
-  bool by_region = false;           // each region averages first, one partial mean goes on
+  PlanKind plan = PlanKind::kFlat;
+  // What the codec makes of so many values, at most; all of them together.
+  std::function<double(uint64_t)> encoded_bytes = [](uint64_t values) {
+    return static_cast<double>(values) * sizeof(float);
+  };
   std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
   // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its
   // arguments: genesis, version and digest of the header before). They belong to a layer above this

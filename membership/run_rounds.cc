@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "membership/agreement.h"
+#include "membership/round_text.h"
 #include "membership/run.h"
 
 namespace atolld {
@@ -159,7 +160,9 @@ void Run::BeginExchange(absl::Time now) {
   terms.parameters = genesis_->manifest().elements();
   terms.chunk_elements = spec_.exchange().chunk_elements();
   terms.quorum = settings_.round.quorum;
-  terms.by_region = settings_.by_region;
+  const std::string change =
+      planner_.Plan(roster_, settings_.encoded_bytes(terms.parameters), &terms, &contributors);
+  if (!change.empty()) Say(absl::StrCat("round ", round_.version(), ": ", change));
   terms.deadline = ExchangeDeadline(exchange_times_, terms.parameters, settings_.failure_timeout);
   if (terms.version == 1) terms.state_digest = genesis_->state_digest();
   exchange_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
@@ -249,6 +252,7 @@ void Run::Commit(absl::Time now) {
   digests_.push_back(settings_.header_digest(header));
   header_ = header;
   exchange_times_.Add(now - exchange_began_);
+  planner_.NoteEnd(roster_, *exchange);
   for (const std::string& peer : exchange->unreachable()) {
     peers_[peer].spared_until = header.version() + kSparedRounds;
   }
@@ -261,7 +265,8 @@ void Run::Commit(absl::Time now) {
       roster_.SetState(peer, header.version());
   }
   roster_changed_ = true;
-  Say(absl::StrCat("round ", header.version(), ": committed by ", absl::StrJoin(included, ", ")),
+  Say(absl::StrCat("round ", header.version(), ": committed by ", absl::StrJoin(included, ", "),
+                   "; exchange ", ExchangeTime(record)),
       RunOutput::Severity::kRecord);
   v1::CoordinatorMessage message;
   *message.mutable_commit()->mutable_header() = header;
@@ -297,6 +302,9 @@ v1::RoundRecord Run::RecordRound(absl::Time now, const v1::EntryHeader& header) 
   record.set_contributors(static_cast<uint32_t>(header.contributors_size()));
   record.set_elapsed_seconds(Elapsed(now));
   record.set_exchange_seconds(absl::ToDoubleSeconds(now - exchange_began_));
+  const ChosenPlan& chosen = planner_.chosen();
+  record.set_plan(std::string(PlanShapeName(chosen.shape)));
+  if (chosen.prediction) record.set_predicted_seconds(chosen.prediction->seconds);
   double loss = 0;
   double seconds = 0;
   uint64_t tokens = 0;

@@ -44,6 +44,8 @@ v1::PeerStatus Run::StatusOf(const v1::Member& member) const {
   const auto it = peers_.find(member.peer());
   if (it == peers_.end()) return out;
   const PeerInfo& info = it->second;
+  out.set_up_bytes_per_second(planner_.estimates().Up(member.peer()));
+  out.set_down_bytes_per_second(planner_.estimates().Down(member.peer()));
   *out.mutable_progress() = info.progress;
   out.set_rounds_contributed(info.rounds);
   out.set_tokens(info.tokens);

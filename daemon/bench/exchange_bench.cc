@@ -15,12 +15,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "compression/wire_codec.h"
 #include "daemon/bench/bench_certificates.h"
 #include "daemon/bench/exchange_bench_peer.h"
+#include "daemon/bench/machine_load.h"
 #include "daemon/child_process.h"
 #include "daemon/posix_executor.h"
 #include "daemon/status_macros.h"
@@ -30,7 +30,6 @@ namespace {
 
 // Drawing 64M values in each of several processes on few cores.
 constexpr absl::Duration kStartPatience = absl::Minutes(5);
-constexpr absl::Duration kPatience = absl::Minutes(1);
 // Where a peer finds its orders.
 constexpr int kOrdersDescriptor = 3;
 
@@ -86,6 +85,9 @@ class ExchangeBench {
   };
 
   std::vector<std::string> CommandOf(size_t index) const;
+  bool Reachable(size_t index) const {
+    return options_.reachable.empty() || options_.reachable[index];
+  }
   std::string HostOf(size_t index) const {
     return options_.hosts.empty() ? "127.0.0.1" : options_.hosts[index];
   }
@@ -103,14 +105,17 @@ class ExchangeBench {
   absl::Status failed_;
   ExchangeBenchResult result_;
   std::vector<double> encode_, exchange_, decode_;
-  std::vector<double> bytes_, cpu_;
+  std::vector<double> bytes_, cpu_, busy_;
+  std::vector<std::vector<double>> cpu_of_peer_;
   bool identical_ = true;
 };
 
 std::vector<std::string> ExchangeBench::CommandOf(size_t index) const {
   std::vector<std::string> command;
   for (const std::string& word : options_.launcher) {
-    command.push_back(absl::StrReplaceAll(word, {{"{peer}", absl::StrCat(index + 1)}}));
+    const std::string number = absl::StrCat(index + 1);
+    const std::string& name = options_.names.empty() ? number : options_.names[index];
+    command.push_back(absl::StrReplaceAll(word, {{"{peer}", number}, {"{name}", name}}));
   }
   std::error_code error;
   command.push_back(std::filesystem::read_symlink("/proc/self/exe", error).string());
@@ -159,9 +164,11 @@ absl::Status ExchangeBench::Start() {
   for (size_t i = 0; i < peers_.size(); ++i) RETURN_IF_ERROR(StartPeer(i));
   RETURN_IF_ERROR(Await([](const Peer& peer) { return !peer.address.empty(); }, kStartPatience,
                         "the peers listen"));
-  Tell(absl::StrCat("peers ", absl::StrJoin(peers_, " ", [](std::string* out, const Peer& peer) {
-                      absl::StrAppend(out, peer.address);
-                    })));
+  std::string others = "peers";
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    absl::StrAppend(&others, " ", Reachable(i) ? peers_[i].address : kNoAddress);
+  }
+  Tell(others);
   return Await([](const Peer& peer) { return peer.ready; }, kStartPatience, "the peers are ready");
 }
 
@@ -209,10 +216,12 @@ absl::Status ExchangeBench::Await(const std::function<bool(const Peer&)>& holds,
 absl::Status ExchangeBench::Repeat(int repetition) {
   const auto number = static_cast<uint64_t>(repetition);
   const absl::Time began = executor_.Now();
+  const MachineLoad load;
   Tell(absl::StrCat("go ", number));
   RETURN_IF_ERROR(Await([number](const Peer& peer) { return peer.times.repetition == number; },
-                        kPatience, absl::StrCat("repetition ", number, " is over")));
+                        options_.patience, absl::StrCat("repetition ", number, " is over")));
   const double seconds = absl::ToDoubleSeconds(executor_.Now() - began);
+  const double busy = load.BusyShare();
   BenchPeerTimes worst;
   double bytes = 0;
   double cpu = 0;
@@ -234,6 +243,9 @@ absl::Status ExchangeBench::Repeat(int repetition) {
   decode_.push_back(worst.decode_seconds);
   bytes_.push_back(bytes / count);
   cpu_.push_back(cpu / count);
+  busy_.push_back(busy);
+  cpu_of_peer_.resize(peers_.size());
+  for (size_t i = 0; i < peers_.size(); ++i) cpu_of_peer_[i].push_back(peers_[i].times.cpu_seconds);
   return absl::OkStatus();
 }
 
@@ -245,6 +257,8 @@ ExchangeBenchResult ExchangeBench::Result() const {
   result.decode_seconds = Median(decode_);
   result.bytes_sent_per_peer = Median(bytes_);
   result.cpu_seconds_per_peer = Median(cpu_);
+  result.machine_busy = Median(busy_);
+  for (const std::vector<double>& cpu : cpu_of_peer_) result.cpu_seconds.push_back(Median(cpu));
   result.identical = identical_;
   return result;
 }
@@ -256,6 +270,9 @@ absl::StatusOr<ExchangeBenchResult> MeasureExchange(const ExchangeBenchOptions& 
   if (!options.hosts.empty() && options.hosts.size() != static_cast<size_t>(options.peers)) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.hosts.size(), " hosts for ", options.peers, " peers"));
+  }
+  for (const size_t told : {options.reachable.size(), options.names.size()}) {
+    CHECK(told == 0 || told == static_cast<size_t>(options.peers));
   }
   // A peer that is gone is told of by its exit.
   signal(SIGPIPE, SIG_IGN);

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 
 namespace atolld {
 
@@ -26,7 +27,10 @@ struct ExchangeBenchOptions {
   int repeats = 9;                 // after one that is not counted
   int threads = 2;                 // of each peer's pool
   std::vector<std::string> hosts;  // where each peer listens; empty: 127.0.0.1
+  std::vector<bool> reachable;     // false: nobody can dial it, so it reduces nothing; empty: all
+  std::vector<std::string> names;  // of the launcher's "{name}"; empty: the peers' numbers
   std::vector<std::string> launcher;  // before each peer's command; "{peer}" is its number from 1
+  absl::Duration patience = absl::Minutes(1);  // with one repetition
 };
 
 struct ExchangeBenchResult {
@@ -37,12 +41,15 @@ struct ExchangeBenchResult {
   double decode_seconds = 0;
   double bytes_sent_per_peer = 0;   // of one repetition, mean of the peers
   double cpu_seconds_per_peer = 0;  // likewise
-  double relative_error = 0;        // of the mean, in the L2 norm; the worst peer's
-  bool identical = false;           // every peer had the same mean in every repetition
+  std::vector<double> cpu_seconds;  // of each peer, median of the repetitions
+  // Share of all cores' time that anything on this machine used, median; negative: not known.
+  double machine_busy = -1;
+  double relative_error = 0;  // of the mean, in the L2 norm; the worst peer's
+  bool identical = false;     // every peer had the same mean in every repetition
 };
 
 // INVALID_ARGUMENT: a wrong codec, more hosts or fewer than peers. UNKNOWN: a peer ended early;
-// DEADLINE_EXCEEDED: a repetition took over a minute. No process is left behind.
+// DEADLINE_EXCEEDED: a repetition took longer than the patience. No process is left behind.
 absl::StatusOr<ExchangeBenchResult> MeasureExchange(const ExchangeBenchOptions& options);
 
 }  // namespace atolld

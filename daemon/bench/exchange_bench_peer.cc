@@ -96,7 +96,7 @@ class BenchPeer {
   std::vector<float> mean_;
   std::vector<double> expected_;  // the first values of the true mean
   std::vector<std::string> addresses_;
-  ExchangeTraffic traffic_;
+  TrafficCount traffic_;
   std::unique_ptr<Exchange> exchange_;
   std::function<void(absl::Status)> end_;
 
@@ -162,7 +162,7 @@ void BenchPeer::BeginExchange(std::shared_ptr<const Contribution> contribution) 
   std::vector<ExchangeContributor> contributors(addresses_.size());
   for (size_t i = 0; i < addresses_.size(); ++i) {
     contributors[i].member.set_peer(NameOf(i));
-    contributors[i].member.set_address(addresses_[i]);
+    if (addresses_[i] != kNoAddress) contributors[i].member.set_address(addresses_[i]);
     contributors[i].member.set_weight_bits(kWeightOne);
   }
   ExchangeSettings settings;

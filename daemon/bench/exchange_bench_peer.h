@@ -1,9 +1,9 @@
 // One peer of `atoll bench exchange`: a process that exchanges drawn values when it is told to.
 //
-// Lines that it reads from descriptor `orders`: "peers ADDRESS...", all of them in their order;
-// "go N", for the repetition N from 1; the end of the pipe ends it. Lines that it writes to
-// standard output: "listening ADDRESS"; "ready"; "done" and the fields of BenchPeerTimes. What goes
-// wrong is said on standard error.
+// Lines that it reads from descriptor `orders`: "peers ADDRESS...", all of them in their order,
+// kNoAddress for one that nobody can dial; "go N", for the repetition N from 1; the end of the pipe
+// ends it. Lines that it writes to standard output: "listening ADDRESS"; "ready"; "done" and the
+// fields of BenchPeerTimes. What goes wrong is said on standard error.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,8 @@
 #include "absl/strings/string_view.h"
 
 namespace atolld {
+
+inline constexpr char kNoAddress[] = "none";
 
 struct BenchPeerOptions {
   int orders = 0;      // descriptor

@@ -73,7 +73,7 @@ std::vector<Commit> CommitsOf(const std::vector<LogLine>& coordinator_log) {
       continue;
     }
     text.remove_prefix(colon + absl::string_view(": committed by ").size());
-    commit.contributors = absl::StrSplit(text, ", ");
+    commit.contributors = absl::StrSplit(text.substr(0, text.find(';')), ", ");
     commits.push_back(std::move(commit));
   }
   return commits;

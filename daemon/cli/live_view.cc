@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
+#include "membership/round_text.h"
 
 namespace atolld {
 namespace {
@@ -140,7 +141,7 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
         "round %d of %d: training loss %s, %d contributors, %s tokens, trained %s, exchanged %s",
         it->first, rounds, FormatMeasured(round.train_loss(), 4), round.contributors(),
         WithThousands(round.tokens()), FormatMeasured(round.train_seconds(), 2, " s"),
-        FormatMeasured(round.exchange_seconds(), 2, " s")));
+        ExchangeTime(round)));
     told_round_ = it->first;
   }
   tell_evaluations(UINT64_MAX);

@@ -16,16 +16,6 @@ uint64_t ChunksOf(const PlanQuestion& question) {
   return (question.parameters + question.chunk_elements - 1) / question.chunk_elements;
 }
 
-// What the vector takes, chunk by chunk, with a codec of a fixed rate.
-EncodedSize SizeOf(const PlanQuestion& question, const Codec& codec) {
-  const uint64_t whole = question.parameters / question.chunk_elements;
-  const uint64_t rest = question.parameters % question.chunk_elements;
-  const double bytes = static_cast<double>(whole) *
-                           static_cast<double>(codec.MaxEncodedBytes(question.chunk_elements)) +
-                       (rest > 0 ? static_cast<double>(codec.MaxEncodedBytes(rest)) : 0);
-  return {question.parameters, bytes};
-}
-
 std::string Rounded(double seconds) {
   return seconds < 100 ? absl::StrFormat("%.2f s", seconds) : FormatSeconds(seconds);
 }
@@ -34,13 +24,13 @@ std::string Mark(const PlanCandidate& candidate) {
   if (candidate.best && candidate.of_config) return "fastest, config";
   if (candidate.best) return "fastest";
   if (candidate.of_config) return "config";
-  return candidate.settable ? "" : "no setting";
+  return "";
 }
 
 std::vector<std::string> Notes(const PlanQuestion& question) {
   std::vector<std::string> notes = {
-      "fastest: of those that a config can ask for; what a codec does to the loss is not counted"};
-  notes.push_back("no setting: reducers' shards by their rates, which no coordinator plans yet");
+      "fastest: what a codec does to the loss is not counted",
+      "weighted: shards by the reducers' rates; a coordinator plans so where that is faster"};
   const std::vector<std::string> predictable = PredictableCodecs();
   for (const std::string& name : CodecNames()) {
     if (std::find(predictable.begin(), predictable.end(), name) != predictable.end()) continue;
@@ -64,6 +54,15 @@ std::string Assumed(const PlanQuestion& question) {
 
 }  // namespace
 
+EncodedSize EncodedSizeOf(uint64_t parameters, uint32_t chunk_elements, const Codec& codec) {
+  const uint64_t whole = parameters / chunk_elements;
+  const uint64_t rest = parameters % chunk_elements;
+  const double bytes =
+      static_cast<double>(whole) * static_cast<double>(codec.MaxEncodedBytes(chunk_elements)) +
+      (rest > 0 ? static_cast<double>(codec.MaxEncodedBytes(rest)) : 0);
+  return {parameters, bytes};
+}
+
 std::vector<std::string> PredictableCodecs() {
   // Zeros are what a codec of changing length makes the least of.
   const std::vector<float> zeros(4096);
@@ -79,18 +78,18 @@ std::vector<std::string> PredictableCodecs() {
 
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   std::vector<PlanCandidate> candidates;
-  for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions}) {
+  for (const PlanShape shape :
+       {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
     const ExchangeTraffic traffic =
         TrafficOf(question.links, shape, static_cast<uint32_t>(ChunksOf(question)));
-    if (shape == PlanShape::kRegions && traffic.relays == 0) continue;  // it would be flat
+    if (ByRegion(shape) && traffic.relays == 0) continue;  // it would be flat
     for (const std::string& name : PredictableCodecs()) {
       PlanCandidate candidate;
       candidate.shape = shape;
       candidate.codec = name;
-      candidate.settable = shape != PlanShape::kWeighted;
-      candidate.of_config = name == question.codec && PlanShapeName(shape) == question.plan;
-      candidate.exchange = PredictExchange(question.links, traffic,
-                                           SizeOf(question, **FindCodec(name)), question.assumed);
+      const EncodedSize size =
+          EncodedSizeOf(question.parameters, question.chunk_elements, **FindCodec(name));
+      candidate.exchange = PredictExchange(question.links, traffic, size, question.assumed);
       candidates.push_back(candidate);
     }
   }
@@ -98,9 +97,14 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
                    [](const PlanCandidate& a, const PlanCandidate& b) {
                      return a.exchange.seconds < b.exchange.seconds;
                    });
-  std::find_if(candidates.begin(), candidates.end(), [](const PlanCandidate& candidate) {
-    return candidate.settable;
-  })->best = true;
+  candidates.front().best = true;
+  const auto of_config =
+      std::find_if(candidates.begin(), candidates.end(), [&](const PlanCandidate& candidate) {
+        const bool planned =
+            question.plan == "auto" || ByRegion(candidate.shape) == (question.plan == "regions");
+        return planned && candidate.codec == question.codec;
+      });
+  if (of_config != candidates.end()) of_config->of_config = true;
   return candidates;
 }
 
@@ -118,7 +122,6 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                                   {"codec", candidate.codec},
                                   {"fastest", candidate.best},
                                   {"of_config", candidate.of_config},
-                                  {"settable", candidate.settable},
                                   {"exchange_seconds", exchange.seconds},
                                   {"round_seconds", nullptr},
                                   {"compute_utilization", nullptr},

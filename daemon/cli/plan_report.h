@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "compression/codec.h"
 #include "membership/exchange_traffic.h"
 #include "membership/link_model.h"
 #include "membership/round_model.h"
@@ -29,14 +30,16 @@ struct PlanQuestion {
 struct PlanCandidate {
   PlanShape shape = PlanShape::kFlat;
   std::string codec;
-  bool settable = true;  // false: a run does not plan so yet, whatever its config says
-  bool best = false;     // the fastest of those that a config can ask for
-  bool of_config = false;
+  bool best = false;       // the fastest
+  bool of_config = false;  // the fastest of those that a run of this config would choose from
   ExchangePrediction exchange;
 };
 
 // Codecs whose updates have one length, whatever the values. What topk sends depends on them.
 std::vector<std::string> PredictableCodecs();
+
+// What the vector takes, chunk by chunk, with one of them.
+EncodedSize EncodedSizeOf(uint64_t parameters, uint32_t chunk_elements, const Codec& codec);
 
 // For each of these codecs, by predicted seconds. By regions only where a region would have a
 // relay.

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
 #include "daemon/replica/header.h"
+#include "membership/round_text.h"
 
 namespace atolld {
 namespace {
@@ -63,6 +64,13 @@ Json SealJson(const v1::Seal& seal) {
           {"header_digest", Hex(seal.header_digest())}};
 }
 
+// Payload, in bits as lines are sold.
+std::string LineText(const v1::PeerStatus& peer) {
+  if (peer.up_bytes_per_second() <= 0 && peer.down_bytes_per_second() <= 0) return "not measured";
+  return absl::StrFormat("%.3g Mbit/s up, %.3g Mbit/s down", 8e-6 * peer.up_bytes_per_second(),
+                         8e-6 * peer.down_bytes_per_second());
+}
+
 }  // namespace
 
 Json PeerJson(const v1::PeerStatus& peer) {
@@ -99,6 +107,8 @@ Json PeerJson(const v1::PeerStatus& peer) {
           {"state_digest", Hex(peer.state_digest())},
           {"state_version", peer.state_version()},
           {"device", peer.device()},
+          {"up_bytes_per_second", OrNull(peer.up_bytes_per_second())},
+          {"down_bytes_per_second", OrNull(peer.down_bytes_per_second())},
           {"notice", peer.notice()}};
 }
 
@@ -132,6 +142,8 @@ Json RunStatusJson(const v1::RunStatus& status) {
                               {"elapsed_seconds", round.elapsed_seconds()},
                               {"train_seconds", OrNull(round.train_seconds())},
                               {"exchange_seconds", OrNull(round.exchange_seconds())},
+                              {"predicted_seconds", OrNull(round.predicted_seconds())},
+                              {"plan", round.plan()},
                               {"revisions", round.revisions()}});
   }
   json["evaluations"] = Json::array();
@@ -198,6 +210,8 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
     const v1::RoundRecord& last = *status.rounds().rbegin();
     rows.push_back({"training loss", absl::StrCat(FormatMeasured(last.train_loss(), 4),
                                                   " in round ", last.version())});
+    rows.push_back({"exchange", absl::StrCat(ExchangeTime(last), last.plan().empty() ? "" : ", ",
+                                             last.plan())});
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationRecord& last = *status.evaluations().rbegin();
@@ -249,6 +263,7 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
            ? "not reported"
            : absl::StrCat(Hex(peer.state_digest()), " of version ", peer.state_version())},
       {"device", peer.device()},
+      {"line", LineText(peer)},
       {"address", member.address().empty() ? "dials out only" : member.address()},
       {"region", member.region().empty() ? "of its own" : member.region()},
       {"process", absl::StrCat("pid ", peer.pid())},

@@ -298,13 +298,6 @@ class Reader {
 
 }  // namespace
 
-absl::StatusOr<double> ParseRate(absl::string_view text) {
-  const std::optional<double> bits = Quantity(text, {{"kbit", 1e3}, {"Mbit", 1e6}, {"Gbit", 1e9}});
-  if (bits && *bits > 0) return *bits / 8;
-  return absl::InvalidArgumentError(
-      absl::StrCat("'", text, "' is no rate: write a number above 0 and one of kbit, Mbit, Gbit"));
-}
-
 absl::StatusOr<absl::Duration> ParseDelay(absl::string_view text) {
   const std::optional<double> seconds = Quantity(text, {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}});
   if (seconds) return absl::Seconds(*seconds);

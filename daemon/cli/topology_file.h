@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "daemon/line_rate.h"
 #include "membership/link_model.h"
 
 namespace atolld {
@@ -22,8 +23,6 @@ absl::StatusOr<LinkModel> LoadTopology(const std::string& path);
 // One region of equal peers, each with a line of that rate both ways; `rtt` between two of them.
 LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt);
 
-// "100Mbit": kbit, Mbit, Gbit; in bytes a second, above 0.
-absl::StatusOr<double> ParseRate(absl::string_view text);
 // "20ms": us, ms, s.
 absl::StatusOr<absl::Duration> ParseDelay(absl::string_view text);
 

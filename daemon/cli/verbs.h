@@ -15,6 +15,7 @@ void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, sav
 void AddGenerateVerb(CommandLine& command_line);
 void AddConfigVerbs(CommandLine& command_line);  // config validate
 void AddPlanVerb(CommandLine& command_line);
-void AddBenchVerbs(CommandLine& command_line);  // bench codec, bench churn
+void AddBenchVerbs(CommandLine& command_line);    // bench codec, bench churn, and the next
+void AddExchangeVerb(CommandLine& command_line);  // bench exchange
 
 }  // namespace atolld

@@ -82,7 +82,7 @@ absl::Status CheckStoredRun(const StoredRun& stored) {
 
 absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunSpec& spec) {
   ASSIGN_OR_RETURN(const OuterRule* const rule, FindOuterRule(spec.outer().rule()));
-  RETURN_IF_ERROR(FindCodec(spec.exchange().codec()).status());
+  ASSIGN_OR_RETURN(const Codec* const codec, FindCodec(spec.exchange().codec()));
   if (spec.exchange().chunk_elements() == 0)
     return absl::InvalidArgumentError("chunks of no values");
   ASSIGN_OR_RETURN(const OuterScalars scalars,
@@ -99,7 +99,16 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
                        : config.inner.pace == "auto" ? PaceSettings::Kind::kAuto
                                                      : PaceSettings::Kind::kFixed;
   settings.pace.time = config.inner.time;
-  settings.by_region = config.exchange.plan == "regions";
+  settings.plan = config.exchange.plan == "regions" ? PlanKind::kRegions
+                  : config.exchange.plan == "flat"  ? PlanKind::kFlat
+                                                    : PlanKind::kAuto;
+  settings.encoded_bytes = [codec, chunk = spec.exchange().chunk_elements()](uint64_t values) {
+    const auto bytes = [codec](uint64_t n) {
+      return static_cast<double>(codec->MaxEncodedBytes(n));
+    };
+    return static_cast<double>(values / chunk) * bytes(chunk) +
+           (values % chunk > 0 ? bytes(values % chunk) : 0);
+  };
   settings.header_digest = [](const v1::EntryHeader& header) {
     return ToBytes(HeaderDigest(header));
   };

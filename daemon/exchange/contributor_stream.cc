@@ -1,6 +1,7 @@
 #include "daemon/exchange/contributor_stream.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "daemon/status_macros.h"
@@ -40,6 +41,7 @@ ContributorStream::ContributorStream(Env env, const ExchangeSettings& settings, 
       form_{settings.codec, settings.zstd},
       reducer_(std::move(reducer)),
       owner_(owner),
+      window_(settings.send_floor),
       meter_(settings.traffic),
       last_good_(env.executor.Now()),
       backoff_(kFirstBackoff) {
@@ -86,7 +88,14 @@ void ContributorStream::Offer(uint32_t chunk) {
       chunks_.begin(), chunks_.end(), chunk,
       [](const Chunk& assigned, uint32_t wanted) { return assigned.chunk < wanted; });
   if (place == chunks_.end() || place->chunk != chunk || Sent(*place)) return;
-  todo_.push_back(*place);
+  const auto later = std::find_if(todo_.begin(), todo_.end(),
+                                  [chunk](const Chunk& other) { return other.chunk > chunk; });
+  todo_.insert(later, *place);
+  Pump();
+}
+
+void ContributorStream::OnMean(uint32_t chunk) {
+  window_.OnMean(chunk, env_.executor.Now());
   Pump();
 }
 
@@ -99,6 +108,7 @@ void ContributorStream::Dial() {
   redialling_ = false;
   if (!Needed() || address_.empty()) return;
   sent_.clear();
+  window_.Restart();
   held_.reset();
   verifying_ = 0;
   connected_ = false;
@@ -146,6 +156,13 @@ bool ContributorStream::Settled(const Chunk& chunk) const {
 
 void ContributorStream::PlanSends() {
   todo_.clear();
+  std::set<uint32_t> awaited;
+  for (const Chunk& chunk : chunks_) {
+    if (Sent(chunk) && !owner_.HasResult(chunk.chunk)) awaited.insert(chunk.chunk);
+  }
+  for (const auto& [chunk, sent] : sent_) {
+    if (awaited.count(chunk) == 0) window_.Forget(chunk);
+  }
   for (const Chunk& chunk : chunks_) {
     if (chunk.sends == Sends::kNothing || Sent(chunk) || Settled(chunk)) continue;
     if (chunk.sends == Sends::kPartialMean && !owner_.PrepareContribution(chunk)) continue;
@@ -164,16 +181,20 @@ void ContributorStream::Pump() {
     for (size_t i = 1; i < std::min(todo_.size(), kChunksAhead); ++i) {
       owner_.PrepareContribution(todo_[i]);
     }
+    if (!window_.Allows(next.chunk)) break;
     if (!owner_.PrepareContribution(next)) break;
     todo_.pop_front();
     sent_.insert_or_assign(next.chunk, next);
-    call_->Write(owner_.TakeContributionFrame(next));
+    Frame frame = owner_.TakeContributionFrame(next);
+    window_.OnSent(next.chunk, frame.payload.size(), env_.executor.Now());
+    call_->Write(std::move(frame));
   }
   meter_.Update(*call_, env_.executor.Now());
 }
 
 void ContributorStream::OnFrame(Frame frame) {
   meter_.Update(*call_, env_.executor.Now());
+  NoteArrival(settings_, reducer_, frame, env_.executor.Now());
   v1::FromReducer message;
   const absl::Status status = Unpack(frame, &message);
   if (!status.ok() || !message.has_chunk()) {

@@ -4,9 +4,9 @@
 //
 // Every new call begins with an Open that says which results are here, then resends the chunks
 // whose results are not: a break costs a repeat, never a hang. At most kMaxUnsentBytes and one
-// chunk wait in the call. Without progress for failure_timeout, when dials are refused for
-// min(500 ms, failure_timeout / 4), or when the reducer refuses, the owner is told, and dialling
-// goes on. Loop thread.
+// chunk wait in the call, and its chunks run ahead of their means as far as the SendWindow allows.
+// Without progress for failure_timeout, when dials are refused for min(500 ms, failure_timeout /
+// 4), or when the reducer refuses, the owner is told, and dialling goes on. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@
 #include "daemon/env.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/exchange.h"
+#include "daemon/exchange/send_window.h"
 #include "daemon/exchange/stream_meter.h"
 
 namespace atolld {
@@ -65,8 +66,9 @@ class ContributorStream {
 
   // What there is to send and to receive under the newest revision, ascending.
   void Assign(const std::string& address, std::vector<Chunk> chunks);
-  void Offer(uint32_t chunk);  // its partial mean is there
-  void Pump();                 // sends what can be sent
+  void Offer(uint32_t chunk);   // its partial mean is there
+  void OnMean(uint32_t chunk);  // it is here, from wherever it came
+  void Pump();                  // sends what can be sent
 
  private:
   void Dial();
@@ -97,13 +99,14 @@ class ContributorStream {
   std::vector<Chunk> chunks_;
   std::unique_ptr<Call> call_;
   uint64_t calls_ = 0;              // tells callbacks of a former call apart
-  std::deque<Chunk> todo_;          // to be sent on this call
+  std::deque<Chunk> todo_;          // to be sent on this call, ascending
   std::map<uint32_t, Chunk> sent_;  // on this call
   bool passed_over_ = false;        // a result on this call, which may yet be wanted from here
   std::optional<std::pair<v1::ResultChunk, SharedBytes>>
       held_;  // an early result; nothing is read meanwhile
   absl::Time held_since_;
   size_t verifying_ = 0;  // results of this call; at kChunksAhead nothing is read
+  SendWindow window_;
   StreamMeter meter_;
   absl::Time last_good_;
   absl::Duration backoff_;

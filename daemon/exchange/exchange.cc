@@ -28,8 +28,8 @@ Exchange::~Exchange() = default;
 
 void Exchange::Update(const v1::Plan& plan) { state_->Update(plan); }
 
-void Exchange::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call) {
-  state_->Accept(open, std::move(call));
+void Exchange::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call, absl::Time opened) {
+  state_->Accept(open, std::move(call), opened);
 }
 
 uint64_t Exchange::version() const { return state_->version; }

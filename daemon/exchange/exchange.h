@@ -38,14 +38,16 @@
 #include "daemon/bytes.h"
 #include "daemon/env.h"
 #include "daemon/exchange/contribution.h"
+#include "daemon/exchange/send_window.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/payload.h"
+#include "membership/arrival_log.h"
 
 namespace atolld {
 
 // What the streams of all exchanges of a process have sent, both roles: whole messages with their
 // prefixes. Loop thread.
-struct ExchangeTraffic {
+struct TrafficCount {
   uint64_t sent_bytes = 0;
 };
 
@@ -56,7 +58,9 @@ struct ExchangeSettings {
   bool zstd;
   ChunkGrid grid;
   absl::Duration failure_timeout;  // a stream without progress for so long is broken
-  ExchangeTraffic* traffic;        // counted into; outlives the exchange
+  TrafficCount* traffic;           // counted into; outlives the exchange
+  SendWindow::Floor send_floor;    // of what a stream sends ahead of its means
+  ArrivalLog* arrivals = nullptr;  // as traffic; nullptr: nobody asks what came when
   bool stochastic = false;         // means are rounded by keys made of `seed`
   uint64_t seed = 0;               // the run's
 };
@@ -102,8 +106,8 @@ class Exchange {
   // breaks the law of exchange_plan.h.
   void Update(const v1::Plan& plan);
 
-  // A contributor's stream, its Open already read (see ExchangeServer).
-  void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call);
+  // A contributor's stream, its Open already read, which came at `opened` (see ExchangeServer).
+  void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call, absl::Time opened);
 
   uint64_t version() const;
   uint64_t epoch() const;

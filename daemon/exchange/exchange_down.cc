@@ -28,7 +28,8 @@ std::string OneBit(size_t bits, uint32_t bit) {
 
 }  // namespace
 
-void Exchange::State::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call) {
+void Exchange::State::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call,
+                             absl::Time opened) {
   absl::Status refusal;
   if (!started || failed) {
     refusal = absl::FailedPreconditionError("this exchange has failed");
@@ -42,6 +43,7 @@ void Exchange::State::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call>
     refusal = absl::ResourceExhaustedError("too many streams");
   }
   if (!refusal.ok()) return refusals.Refuse(std::move(call), refusal);
+  if (settings.arrivals != nullptr) settings.arrivals->NoteOpen(open.contributor(), opened);
   // A second stream of a peer takes the place of the first: it has redialled before the break was
   // seen here.
   std::unique_ptr<ReducerStream>& stream = down[open.contributor()];

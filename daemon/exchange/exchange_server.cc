@@ -22,6 +22,7 @@ struct ExchangeServer::State {
     std::unique_ptr<Call> call;
     bool opened = false;
     v1::ExchangeOpen open;
+    absl::Time opened_at;
   };
 
   State(Env environment, std::string run, absl::Duration timeout)
@@ -93,6 +94,7 @@ void ExchangeServer::State::OnOpen(uint64_t number, const Frame& frame) {
   const bool full = Count(true) >= kMaxWaiting;
   found->second.opened = true;
   found->second.open = std::move(*message.mutable_open());
+  found->second.opened_at = env.executor.Now();
   Route(number);
   if (full && waiting.count(number) != 0) {
     Refuse(number, absl::ResourceExhaustedError("too many streams wait for their plan"));
@@ -105,7 +107,8 @@ void ExchangeServer::State::Route(uint64_t number) {
   const Key key(found->second.open.epoch(), found->second.open.version());
   if (current != nullptr && key == newest) {
     auto node = waiting.extract(found);
-    return current->Accept(node.mapped().open, std::move(node.mapped().call));
+    Waiting& stream = node.mapped();
+    return current->Accept(stream.open, std::move(stream.call), stream.opened_at);
   }
   if (key < newest) {
     return Refuse(number, absl::FailedPreconditionError(

@@ -76,6 +76,7 @@ void Exchange::State::Store(uint32_t chunk, ChunkMean mean) {
   for (const auto& [peer, stream] : down) {
     if (plan.SourceOf(shard, peer) == settings.self) stream->Offer(chunk, attempt);
   }
+  for (const auto& [peer, stream] : up) stream->OnMean(chunk);
   TellShardsHeld();
   CompleteIfAllHere();
 }

@@ -56,7 +56,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   bool CompressOwnChunk(uint32_t chunk);
 
   // exchange_down.cc, ReducerStream::Owner: what is accepted and averaged.
-  void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call);
+  void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call, absl::Time opened);
   absl::StatusOr<ReducerStream::Owner::Fate> OnContribution(const ReducerStream& stream,
                                                             const v1::ContributionChunk& chunk,
                                                             const SharedBytes& payload) override;

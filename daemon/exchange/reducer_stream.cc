@@ -59,6 +59,7 @@ void ReducerStream::Pump() {
 
 void ReducerStream::OnFrame(Frame frame) {
   if (closed_) return;
+  NoteArrival(settings_, contributor_, frame, env_.executor.Now());
   v1::ToReducer message;
   const absl::Status status = Unpack(frame, &message);
   if (!status.ok() || !message.has_chunk()) {

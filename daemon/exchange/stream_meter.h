@@ -24,7 +24,7 @@ inline constexpr size_t kChunksAhead = 4;
 
 class StreamMeter {
  public:
-  explicit StreamMeter(ExchangeTraffic* traffic) : traffic_(traffic) {}
+  explicit StreamMeter(TrafficCount* traffic) : traffic_(traffic) {}
 
   void Restart(absl::Time now) {
     counted_ = 0;
@@ -42,11 +42,18 @@ class StreamMeter {
   absl::Time moved() const { return moved_; }
 
  private:
-  ExchangeTraffic* const traffic_;
+  TrafficCount* const traffic_;
 
   uint64_t counted_ = 0;
   absl::Time moved_;
 };
+
+// Of a frame that has come from `peer`: as many bytes as its sender counts for it.
+inline void NoteArrival(const ExchangeSettings& settings, const std::string& peer,
+                        const Frame& frame, absl::Time now) {
+  if (settings.arrivals == nullptr) return;
+  settings.arrivals->Note(peer, now, frame.message.size() + frame.payload.size());
+}
 
 // Lets a call go from inside one of its own callbacks.
 inline void DestroyLater(Executor& executor, std::unique_ptr<Call> call) {

@@ -131,6 +131,8 @@ v1::Hello Peer::Hello() const {
   hello.set_software(ATOLL_VERSION);
   hello.set_role(trainer_.trains() ? "peer" : kAggregatorRole);
   hello.set_region(config_.peer.region);
+  hello.set_up_limit(config_.peer.up_rate);
+  hello.set_down_limit(config_.peer.down_rate);
   hello.set_epoch(epoch_);
   if (keeper_.has_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());

@@ -287,6 +287,7 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
   settings.grid = keeper_.grid();
   settings.failure_timeout = failure_timeout_;
   settings.traffic = &traffic_;
+  settings.arrivals = &arrivals_;
   settings.stochastic = spec_.exchange().stochastic_rounding();
   settings.seed = spec_.seed();
   Exchange::Events events;
@@ -310,6 +311,7 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
                               plan.contributors_size(), " contributors, ", plan.shards_size(),
                               " shards"));
   server_->SetCurrent(nullptr);
+  arrivals_.Begin(exchange_began_);
   exchange_ = std::make_unique<Exchange>(env_, settings, plan, std::move(contribution), events);
   server_->SetCurrent(exchange_.get());
   events_.on_busy(true);
@@ -347,6 +349,8 @@ void RoundRunner::OnOutcome(ExchangeOutcome outcome) {
 void RoundRunner::SendVote() {
   v1::PeerMessage message;
   *message.mutable_vote() = *vote_;
+  std::optional<v1::Arrivals> arrivals = arrivals_.Report(env_.executor.Now());
+  if (arrivals) *message.mutable_vote()->mutable_arrivals() = *std::move(arrivals);
   events_.send(message);
 }
 

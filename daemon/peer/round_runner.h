@@ -139,7 +139,8 @@ class RoundRunner {
   std::vector<v1::Evaluate> evaluates_;       // the worker's; commits are held meanwhile
   std::vector<v1::Evaluate> next_evaluates_;  // of a version still to be committed here
 
-  ExchangeTraffic traffic_;
+  TrafficCount traffic_;
+  ArrivalLog arrivals_;  // of exchange_
   v1::WorkerProgress newest_progress_;
   double train_seconds_ = 0;
   StopWatch stop_watch_{absl::Seconds(10)};

@@ -42,19 +42,23 @@ absl::Duration SimLinks::Reserve(SimLink& link, uint64_t bytes) {
   SimHost& down = *link.to_host;
   const bool slow_up = &up != &down && up.bytes_per_second != kEndless;
   const bool slow_down = &up != &down && down.bytes_per_second != kEndless;
-  absl::Duration start = std::max(now, link.busy_until);
-  double rate = link.settings.bytes_per_second;
-  if (slow_up) start = std::max(start, up.up_busy_until);
-  if (slow_up) rate = std::min(rate, up.bytes_per_second);
-  if (slow_down) start = std::max(start, down.down_busy_until);
-  if (slow_down) rate = std::min(rate, down.bytes_per_second);
   const auto time = [bytes](double per_second) {
-    return absl::Seconds(static_cast<double>(bytes) / per_second);
+    return per_second == kEndless ? absl::ZeroDuration()
+                                  : absl::Seconds(static_cast<double>(bytes) / per_second);
   };
-  if (slow_up) up.up_busy_until = start + time(up.bytes_per_second);
-  if (slow_down) down.down_busy_until = start + time(down.bytes_per_second);
-  link.busy_until = rate == kEndless ? start : start + time(rate);
-  return link.busy_until - now;
+  absl::Duration start = std::max(now, link.busy_until);
+  if (slow_up) start = std::max(start, up.up_busy_until);
+  const absl::Duration on_way = time(link.settings.bytes_per_second);
+  absl::Duration left = start + on_way;
+  if (slow_up) {
+    up.up_busy_until = start + time(up.bytes_per_second);
+    left = std::max(left, up.up_busy_until);
+  }
+  link.busy_until = left;
+  if (!slow_down) return left - now;
+  // It takes its time of the other end's own line too; neither line waits for the other.
+  down.down_busy_until = std::max(now, down.down_busy_until) + time(down.bytes_per_second);
+  return std::max(left, down.down_busy_until) - now;
 }
 
 absl::Duration SimLinks::Delay(const SimLink& link) {

@@ -1,6 +1,7 @@
 #include "tests/sim/swarm_cluster.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -67,7 +68,10 @@ SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
       world_(plan.seed, SettingsOf(plan, verbose)) {
   store_->on_durable = [this](const RunUpdate& update) { invariants_.OnDurable(update); };
   world_.OnDeath([this](const std::string& name) { OnDeath(name); });
-  for (const SwarmPlan::Machine& machine : plan_.peers) SetStep(machine.name, machine.step);
+  for (const SwarmPlan::Machine& machine : plan_.peers) {
+    SetStep(machine.name, machine.step);
+    world_.network().SetPeerRate(machine.name, LineOf(machine.name));
+  }
 }
 
 SwarmCluster::~SwarmCluster() {
@@ -104,8 +108,15 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.peer.listen = name + ":1";
   if (name != kCoordinatorName && MachineOf(name).dial_out) config.peer.advertise = kDialsOutOnly;
   config.peer.dir = DirectoryOf(name);
-  config.exchange.plan = plan_.by_region ? "regions" : "flat";
-  if (name != kCoordinatorName) config.peer.region = MachineOf(name).region;
+  config.exchange.plan = plan_.plan;
+  if (name != kCoordinatorName) {
+    const SwarmPlan::Machine& machine = MachineOf(name);
+    config.peer.region = machine.region;
+    if (machine.tells_limit) {
+      config.peer.up_rate = static_cast<uint64_t>(machine.bytes_per_second);
+      config.peer.down_rate = config.peer.up_rate;
+    }
+  }
   config.peer.keep_bytes = plan_.keep_bytes;
   config.peer.snapshot_every = plan_.snapshot_every;
   config.peer.keep_snapshots = plan_.keep_snapshots;
@@ -314,6 +325,11 @@ bool SwarmCluster::Wipe(const std::string& peer) {
   world_.disk(peer).Wipe();
   invariants_.OnWiped(peer);
   return true;
+}
+
+double SwarmCluster::LineOf(const std::string& peer) const {
+  const double rate = MachineOf(peer).bytes_per_second;
+  return rate > 0 ? rate : std::numeric_limits<double>::infinity();
 }
 
 void SwarmCluster::SetStep(const std::string& peer, absl::Duration step) {

@@ -76,6 +76,7 @@ class SwarmCluster {
   void MarkUnsound(const std::string& name) { unsound_.insert(name); }
   bool Unsound(const std::string& name) const { return unsound_.count(name) > 0; }
 
+  double LineOf(const std::string& peer) const;  // bytes a second, while nothing ails it
   void SetStep(const std::string& peer, absl::Duration step);
   // While held, no training is finished, also by processes to come: the run waits.
   void HoldTraining(bool held);

@@ -239,8 +239,7 @@ bool SwarmFaults::InjectNetwork(const PlannedFault& fault, const Target& target)
       const double whole =
           cluster_.plan().bytes_per_second > 0 ? cluster_.plan().bytes_per_second : 1e7;
       network.SetPeerRate(a, whole / 100);
-      OnLink(fault, target,
-             [&network, a] { network.SetPeerRate(a, std::numeric_limits<double>::infinity()); });
+      OnLink(fault, target, [this, &network, a] { network.SetPeerRate(a, cluster_.LineOf(a)); });
     }
   }
   return true;

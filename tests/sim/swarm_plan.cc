@@ -111,6 +111,19 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
   }
 }
 
+// Who plans, and what there is to be measured for it; from numbers of its own, as above. A vector
+// takes up to 16 kB, so the slowest lines make exchanges of a second.
+void DrawPlanner(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x706c616e).Next());
+  if (Half(own)) plan->plan = "auto";
+  if (Half(own)) return;
+  for (SwarmPlan::Machine& peer : plan->peers) {
+    if (own.Below(4) == 0) continue;
+    peer.bytes_per_second = 5e4 * std::pow(20.0, own.Unit());
+    peer.tells_limit = own.Below(4) == 0;
+  }
+}
+
 void DrawMachines(SimRandom& random, SwarmPlan* plan) {
   const uint64_t peers = plan->peers.size();
   // A majority mostly; some runs go on with one, some need all.
@@ -123,7 +136,7 @@ void DrawMachines(SimRandom& random, SwarmPlan* plan) {
   const absl::Duration step =
       plan->failure_timeout * (0.1 + 0.7 * random.Unit()) / static_cast<double>(plan->inner_steps);
   for (SwarmPlan::Machine& peer : plan->peers) peer.step = step + step * 0.3 * random.Unit();
-  plan->by_region = Half(random);
+  plan->plan = Half(random) ? "regions" : "flat";
   const uint64_t regions = 1 + random.Below(4);
   for (SwarmPlan::Machine& peer : plan->peers) {
     const uint64_t region = random.Below(regions + 1);
@@ -256,6 +269,7 @@ SwarmPlan DrawPlan(uint64_t seed) {
   SimRandom random(SimRandom(seed ^ 0x73776172).Next());
   DrawRun(random, &plan);
   DrawMachines(random, &plan);
+  DrawPlanner(&plan);
   DrawReach(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kFaultKinds; ++kind) {
@@ -274,13 +288,15 @@ SwarmPlan DrawPlan(uint64_t seed) {
 }
 
 std::string Describe(const SwarmPlan& plan) {
+  const auto slow = std::count_if(plan.peers.begin(), plan.peers.end(),
+                                  [](const auto& peer) { return peer.bytes_per_second > 0; });
   std::string text = absl::StrFormat(
-      "%d peers (%d from the start, quorum %d%s), %d rounds of %d values in chunks of %d, %s%s, "
+      "%d peers (%d from the start, quorum %d, plan %s, %d on slow lines), %d rounds of %d values "
+      "in chunks of %d, %s%s, "
       "%s, "
       "failure_timeout %s, %d faults",
-      plan.peers.size(), plan.founders, plan.quorum, plan.by_region ? ", by region" : "",
-      plan.rounds, plan.elements, plan.chunk_elements,
-      plan.codec + (plan.stochastic ? " rounded stochastically" : ""),
+      plan.peers.size(), plan.founders, plan.quorum, plan.plan, slow, plan.rounds, plan.elements,
+      plan.chunk_elements, plan.codec + (plan.stochastic ? " rounded stochastically" : ""),
       plan.error_feedback ? " with error feedback" : "", plan.rule,
       absl::FormatDuration(plan.failure_timeout), plan.faults.size());
   for (const PlannedFault& fault : plan.faults) {

@@ -103,15 +103,17 @@ struct SwarmPlan {
     std::string name;
     std::string region;  // empty: one of its own
     absl::Duration step = absl::Milliseconds(20);
-    uint64_t joins_at = 0;  // version; 0: there from the start
+    uint64_t joins_at = 0;        // version; 0: there from the start
+    double bytes_per_second = 0;  // of its own line, each way; 0: no limit
+    bool tells_limit = false;     // of it
     Outsider outsider = Outsider::kHealthy;
     bool core = false;
     bool dial_out = false;    // nobody can dial it
     bool aggregator = false;  // it trains nothing; not one of those that the quorum is of
   };
   std::vector<Machine> peers;
-  bool by_region = false;  // each region averages first
-  uint32_t founders = 2;   // of them, those that are there from the start
+  std::string plan = "flat";  // as exchange.plan
+  uint32_t founders = 2;      // of them, those that are there from the start
   uint32_t snapshot_every = 4;
   uint32_t keep_snapshots = 2;
   uint64_t keep_bytes = 0;  // of log and snapshots; 0: no limit

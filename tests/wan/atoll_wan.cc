@@ -197,7 +197,7 @@ int Refuse(const absl::Status& status) {
 // the nanosecond asked for. Without the right to it, it is only less exact.
 void ComeFirst() {
   sched_param parameters{};
-  parameters.sched_priority = sched_get_priority_min(SCHED_RR);
+  parameters.sched_priority = sched_get_priority_min(SCHED_RR) + 1;
   if (sched_setscheduler(0, SCHED_RR, &parameters) != 0) setpriority(PRIO_PROCESS, 0, -20);
   prctl(PR_SET_TIMERSLACK, 1UL);
 }

@@ -98,6 +98,18 @@ def run_command(lab, options):
     return 1 if failed else 0
 
 
+def run_drive(lab, options):
+    """A command once, beside the nodes: it enters them itself, by `ip netns exec NODE`."""
+    nodes = " ".join(f"{node.name}={node.address}" for node in lab.topology.nodes)
+    begin = time.monotonic()
+    code = subprocess.call(options.command, env={**os.environ, "ATOLL_LAB_NODES": nodes})
+    # The command's own output may be read by a program.
+    print(file=sys.stderr)
+    for line in check.traffic_table(lab, time.monotonic() - begin):
+        print(line, file=sys.stderr)
+    return code if code >= 0 else 128 - code
+
+
 def run_shell(lab, options):
     node = lab.topology.node(options.node)
     shell = os.environ.get("SHELL") or "/bin/sh"
@@ -123,6 +135,7 @@ def parse(documentation, arguments):
     one = verb("run")
     one.add_argument("--on", action="append", default=[], metavar="NODE")
     one.add_argument("command", nargs="+")
+    verb("drive").add_argument("command", nargs="+")
     verb("shell").add_argument("node")
     one = verb("train")
     one.add_argument("--config", required=True)
@@ -148,7 +161,8 @@ def main(documentation, arguments):
         if options.verb == "train":
             run = train.prepare(plan, options, binary)
             return in_the_lab(plan, run.start)
-        action = {"check": run_check, "run": run_command, "shell": run_shell}[options.verb]
+        action = {"check": run_check, "run": run_command, "drive": run_drive,
+                  "shell": run_shell}[options.verb]
         return in_the_lab(plan, lambda lab: action(lab, options))
     except topology.Wrong as wrong:
         print(f"lab: {wrong}", file=sys.stderr)

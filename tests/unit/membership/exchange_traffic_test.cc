@@ -46,13 +46,15 @@ void Send(const LinkModel& links, size_t from, size_t to, double share, Sent* se
 }
 
 // Follows every shard of a real plan from each contributor to its reducer and back.
-Sent BruteForce(const LinkModel& links, bool by_region, uint32_t chunks) {
+Sent BruteForce(const LinkModel& links, bool by_region, uint32_t chunks,
+                const std::vector<double>& bandwidths) {
   std::vector<ExchangeContributor> contributors;
   for (const PeerLink& peer : links.peers()) {
     ExchangeContributor one;
     one.member.set_peer(peer.name);
     one.member.set_address(peer.name);
     one.may_reduce = peer.reachable;
+    one.bandwidth = bandwidths[contributors.size()];
     one.region = links.regions()[peer.region];
     // A relay needs an address, and who is behind NAT has none that others reach.
     if (!peer.reachable) one.member.clear_address();
@@ -98,9 +100,13 @@ void ExpectEqual(const std::vector<double>& expected, const std::vector<double>&
 TEST(ExchangeTraffic, IsWhatARealPlanSends) {
   const LinkModel links = Network();
   for (const uint32_t chunks : {1u, 2u, 4u, 7u, 100u}) {
-    for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kRegions}) {
-      const Sent expected = BruteForce(links, shape == PlanShape::kRegions, chunks);
-      const ExchangeTraffic traffic = TrafficOf(links, shape, chunks);
+    for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kRegions, PlanShape::kWeighted,
+                                  PlanShape::kWeightedRegions}) {
+      std::vector<double> bandwidths(6, 1);
+      if (Weighted(shape)) bandwidths = {3, 1, 2, 0, 0, 5};
+      const Sent expected = BruteForce(links, ByRegion(shape), chunks, bandwidths);
+      const ExchangeTraffic traffic = Weighted(shape) ? TrafficOf(links, shape, chunks, bandwidths)
+                                                      : TrafficOf(links, shape, chunks);
       Sent sum{std::vector<double>(6, 0), std::vector<double>(6, 0), std::vector<double>(4, 0)};
       for (const StageTraffic& stage : traffic.stages) {
         for (size_t i = 0; i < 6; ++i) sum.up[i] += stage.up[i];

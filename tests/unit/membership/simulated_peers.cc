@@ -139,6 +139,7 @@ void SimulatedPeers::Vote(const std::string& peer, char payload) {
     record->set_reducer(shard.reducer());
     record->set_contributors(std::string(1, static_cast<char>(bits)));
   }
+  if (arrivals) *vote->mutable_arrivals() = *arrivals;
   Say(peer, message);
 }
 

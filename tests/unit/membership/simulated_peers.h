@@ -91,6 +91,7 @@ class SimulatedPeers {
   std::map<std::string, std::vector<v1::SampleRange>>
       samples;                                  // that a peer would name in its Hello
   std::map<std::string, double> train_seconds;  // that a peer's next Ready names
+  std::optional<v1::Arrivals> arrivals;         // that the next Votes tell of
   std::vector<std::string> events;
   std::map<SessionId, absl::Status> ended;
   std::vector<std::string> probes;

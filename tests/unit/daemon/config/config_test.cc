@@ -259,6 +259,7 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   config.membership.failure_timeout = absl::Milliseconds(1500);
   config.coordinator = {"127.0.0.1:7171", "127.0.0.1:0", "/run/c", true};
   config.peer = {"p-1", "127.0.0.1:0", "", "/run/p", 5, 3, uint64_t{20} * 1000000000, 1234567};
+  config.peer.up_rate = 1250000;
   config.worker = {"/bin/atoll-worker", 2};
   config.network.plaintext_beyond_loopback = true;
   config.log.level = "debug";
@@ -272,6 +273,7 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   EXPECT_EQ(read->peer.keep_snapshots, 3u);
   EXPECT_EQ(read->peer.keep_bytes, config.peer.keep_bytes);
   EXPECT_EQ(read->peer.donate_bytes_per_second, config.peer.donate_bytes_per_second);
+  EXPECT_EQ(read->peer.up_rate, config.peer.up_rate);
 
   const absl::StatusOr<Config> defaults =
       LoadConfig(Write(FormatConfig(Config())), ConfigUse::kAny);

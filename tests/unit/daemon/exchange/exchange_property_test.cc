@@ -22,6 +22,8 @@ SwarmSettings Draw(uint64_t seed, SimRandom& random) {
   settings.stochastic =
       (*FindCodec(settings.codec))->has_stochastic_rounding() && random.Below(2) == 0;
   settings.zstd = random.Below(3) == 0;
+  // As tight as can be: whoever waits for whom must come to an end.
+  if (random.Below(2) == 0) settings.send_floor = {1, 1};
   settings.sim.network.link.latency = absl::Microseconds(100 + random.Below(30000));
   settings.sim.network.link.jitter = absl::Microseconds(random.Below(5000));
   settings.sim.network.link.bytes_per_second = 20e3 + static_cast<double>(random.Below(1000000));

@@ -217,7 +217,10 @@ void Swarm::Give(const std::string& name, const v1::Plan& plan) {
   exchange.seed = settings.seed;
   exchange.grid = grid;
   exchange.failure_timeout = settings.failure_timeout;
+  exchange.send_floor = settings.send_floor;
   exchange.traffic = &to.traffic;
+  exchange.arrivals = &to.arrivals;
+  to.arrivals.Begin(to.node->env.executor.Now());
   Exchange::Events events;
   events.on_complete = [&to](ExchangeOutcome outcome) {
     const uint32_t revision = outcome.revision;

@@ -24,6 +24,7 @@ struct SwarmSettings {
   bool zstd = false;
   bool stochastic = false;
   absl::Duration failure_timeout = absl::Seconds(2);
+  SendWindow::Floor send_floor;
   SimSettings sim;
 };
 
@@ -41,7 +42,8 @@ class Swarm {
     std::vector<float> values;
     std::shared_ptr<const Contribution> contribution;  // nullptr: only receives
     Node* node = nullptr;                              // while it lives
-    ExchangeTraffic traffic;
+    TrafficCount traffic;
+    ArrivalLog arrivals;
     std::map<uint32_t, ExchangeOutcome> outcomes;  // by revision
     std::vector<std::pair<std::string, absl::Status>> unreachable;
     std::vector<absl::Status> failed;

@@ -1,0 +1,27 @@
+#include "daemon/cli/bench_result.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+
+#include "absl/types/span.h"
+#include "daemon/posix_files.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+
+absl::StatusOr<bool> WriteResult(const nlohmann::ordered_json& json, const std::string& path) {
+  const std::string text = json.dump(2) + "\n";
+  if (path == "-") {
+    std::fputs(text.c_str(), stdout);
+    return true;
+  }
+  if (path.empty()) return false;
+  PosixFiles files;
+  RETURN_IF_ERROR(WriteFileDurably(
+      files, std::filesystem::absolute(path).string(),
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size())));
+  return false;
+}
+
+}  // namespace atolld

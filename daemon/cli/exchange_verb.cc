@@ -1,0 +1,249 @@
+// `atoll bench exchange`.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "compression/wire_codec.h"
+#include "daemon/bench/exchange_bench.h"
+#include "daemon/bench/exchange_bench_peer.h"
+#include "daemon/cli/bench_result.h"
+#include "daemon/cli/exchange_lab.h"
+#include "daemon/cli/format.h"
+#include "daemon/cli/topology_file.h"
+#include "daemon/cli/verbs.h"
+
+namespace atolld {
+namespace {
+
+// A repetition may take so many times the bound before the peers are given up.
+constexpr double kPatience = 10;
+
+struct ExchangeVerbOptions {
+  ExchangeBenchOptions bench;
+  std::string launcher;
+  std::string topology;
+  std::string json;
+};
+
+// All that was measured, and what it is compared with.
+struct Exchanged {
+  const ExchangeVerbOptions& options;
+  ExchangeBenchResult result;
+  std::optional<ExchangeExpectation> expected;  // with a topology
+
+  double Ratio(double seconds) const { return seconds / expected->bound_seconds; }
+  double CpuSeconds() const {
+    return result.cpu_seconds_per_peer * static_cast<double>(options.bench.peers);
+  }
+};
+
+nlohmann::ordered_json Json(const Exchanged& done) {
+  const ExchangeBenchOptions& bench = done.options.bench;
+  const ExchangeBenchResult& result = done.result;
+  nlohmann::ordered_json json = {{"seconds_median", result.seconds_median},
+                                 {"bytes_sent_per_peer", result.bytes_sent_per_peer},
+                                 {"cpu_seconds_per_peer", result.cpu_seconds_per_peer},
+                                 {"peers", bench.peers},
+                                 {"elements", bench.elements},
+                                 {"codec", bench.codec},
+                                 {"identical", result.identical},
+                                 {"relative_error", result.relative_error},
+                                 {"encode_seconds", result.encode_seconds},
+                                 {"exchange_seconds", result.exchange_seconds},
+                                 {"decode_seconds", result.decode_seconds},
+                                 {"plaintext", bench.plaintext},
+                                 {"lanes", bench.lanes},
+                                 {"chunk_elements", bench.chunk_elements},
+                                 {"cpu_seconds", result.cpu_seconds},
+                                 {"machine_busy", result.machine_busy},
+                                 {"seconds", result.seconds}};
+  if (!done.options.topology.empty()) {
+    json["topology"] = done.options.topology;
+    json["names"] = bench.names;
+  }
+  if (done.expected.has_value()) {
+    json["bound_seconds"] = done.expected->bound_seconds;
+    json["ratio"] = done.Ratio(result.seconds_median);
+    json["busiest_line"] = done.expected->line;
+    json["predicted_seconds"] = done.expected->predicted.seconds;
+    json["predicted_bytes_sent_per_peer"] = done.expected->predicted.mean_bytes_sent;
+  }
+  return json;
+}
+
+// Cells of two columns.
+using Rows = std::vector<std::vector<std::string>>;
+
+void AddExpectationRows(const Exchanged& done, Rows* rows) {
+  const ExchangeBenchResult& result = done.result;
+  std::string each;
+  for (const double seconds : result.seconds) absl::StrAppendFormat(&each, " %.3f", seconds);
+  rows->push_back({"each", each.substr(each.empty() ? 0 : 1)});
+  if (!done.expected.has_value()) {
+    rows->push_back({"bound", "not known: how much the codec sends depends on the values"});
+    return;
+  }
+  const ExchangeExpectation& expected = *done.expected;
+  rows->push_back(
+      {"bound", absl::StrFormat("%.3f s: %s is busy for %.3f s, and two round trips of "
+                                "%s",
+                                expected.bound_seconds, expected.line, expected.line_seconds,
+                                absl::FormatDuration(expected.rtt))});
+  rows->push_back({"median / bound", absl::StrFormat("%.3f", done.Ratio(result.seconds_median))});
+  rows->push_back(
+      {"atoll plan", absl::StrFormat("%.3f s, limited by %s, %s sent a peer",
+                                     expected.predicted.seconds, expected.predicted.bottleneck,
+                                     FormatBytes(expected.predicted.mean_bytes_sent))});
+}
+
+void AddMachineRows(const Exchanged& done, Rows* rows) {
+  const ExchangeBenchResult& result = done.result;
+  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  std::string each;
+  for (size_t i = 0; i < result.cpu_seconds.size(); ++i) {
+    absl::StrAppendFormat(&each, "%s%s %.3f", i == 0 ? "" : ", ", done.options.bench.names[i],
+                          result.cpu_seconds[i]);
+  }
+  rows->push_back({"seconds of each", each});
+  rows->push_back(
+      {"this machine",
+       absl::StrFormat("%.0f %% busy, %.0f %% of %d cores with these peers",
+                       100 * result.machine_busy,
+                       100 * done.CpuSeconds() / result.seconds_median / cores, cores)});
+}
+
+void Print(const Exchanged& done) {
+  const ExchangeBenchOptions& bench = done.options.bench;
+  const ExchangeBenchResult& result = done.result;
+  const bool lab = !done.options.topology.empty();
+  Rows rows = {
+      {"peers", absl::StrCat(bench.peers, lab ? absl::StrCat(", ", done.options.topology) : "",
+                             bench.plaintext ? ", plain text" : "",
+                             bench.lanes > 1 ? absl::StrCat(", ", bench.lanes, " lanes") : "")},
+      {"values", absl::StrCat(WithThousands(bench.elements), ", ", bench.codec)},
+      {"seconds",
+       absl::StrFormat("%.4f (median of %d; encode %.4f, exchange %.4f, decode %.4f)",
+                       result.seconds_median, result.seconds.size(), result.encode_seconds,
+                       result.exchange_seconds, result.decode_seconds)}};
+  if (lab) AddExpectationRows(done, &rows);
+  const double fp32 = 4.0 * static_cast<double>(bench.elements);
+  rows.push_back({"sent", absl::StrFormat("%s a peer (%.3f of the fp32 vector)",
+                                          FormatBytes(result.bytes_sent_per_peer),
+                                          result.bytes_sent_per_peer / fp32)});
+  rows.push_back({"processor", absl::StrFormat("%.4f s a peer", result.cpu_seconds_per_peer)});
+  if (lab) AddMachineRows(done, &rows);
+  rows.push_back({"relative error", absl::StrFormat("%.3g", result.relative_error)});
+  rows.push_back({"means", result.identical ? "the same bits everywhere" : "PEERS DIFFER"});
+  for (const std::string& line : AlignColumns(rows, "<<")) std::printf("%s\n", line.c_str());
+}
+
+// What the topology says of the peers and of the time that they need.
+absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(ExchangeVerbOptions* options) {
+  const absl::StatusOr<LinkModel> links = LoadTopology(options->topology);
+  if (!links.ok()) return links.status();
+  const absl::StatusOr<WireCodec> codec = ParseCodecName(options->bench.codec);
+  if (!codec.ok()) return codec.status();
+  const std::vector<PeerLink>& peers = links->peers();
+  const bool reachable =
+      std::any_of(peers.begin(), peers.end(), [](const PeerLink& peer) { return peer.reachable; });
+  if (peers.size() < 2 || !reachable) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        options->topology, ":1: an exchange takes two peers, and one that can be dialled"));
+  }
+  const absl::Status placed =
+      InLab() ? PlaceOnNodes(*links, &options->bench) : EnterLab(options->topology);
+  if (!placed.ok()) return placed;
+  std::optional<ExchangeExpectation> expected =
+      Expect(*links, *codec, options->bench.elements, options->bench.chunk_elements);
+  if (expected.has_value()) {
+    options->bench.patience =
+        std::max(options->bench.patience, absl::Seconds(kPatience * expected->bound_seconds));
+  }
+  return expected;
+}
+
+int Fail(const absl::Status& status) {
+  return Report(status, absl::IsInvalidArgument(status) ? kWrongCall : kFailed);
+}
+
+int BenchExchange(ExchangeVerbOptions options) {
+  options.bench.launcher = absl::StrSplit(options.launcher, ' ', absl::SkipEmpty());
+  Exchanged done{options, {}, std::nullopt};
+  if (!options.topology.empty()) {
+    absl::StatusOr<std::optional<ExchangeExpectation>> expected = TakeTopology(&options);
+    if (!expected.ok()) return Fail(expected.status());
+    done.expected = *std::move(expected);
+  }
+  absl::StatusOr<ExchangeBenchResult> result = MeasureExchange(options.bench);
+  if (!result.ok()) return Fail(result.status());
+  done.result = *std::move(result);
+  const absl::StatusOr<bool> told = WriteResult(Json(done), options.json);
+  if (!told.ok()) return Report(told.status(), kFailed);
+  if (!*told) Print(done);
+  return done.result.identical ? kDone : kFailed;
+}
+
+// What MeasureExchange starts; for nobody to type.
+void AddExchangePeerVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<BenchPeerOptions>();
+  CLI::App* verb =
+      command_line.AddVerb("bench exchange-peer", "One peer of bench exchange",
+                           "atoll bench exchange", [options] { return RunBenchPeer(*options); });
+  verb->group("");
+  verb->add_option("--orders", options->orders)->required();
+  verb->add_option("--index", options->index)->required();
+  verb->add_option("--host", options->host);
+  verb->add_option("--elements", options->elements)->required();
+  verb->add_option("--codec", options->codec)->required();
+  verb->add_option("--chunk-elements", options->chunk_elements);
+  verb->add_option("--lanes", options->lanes);
+  verb->add_option("--threads", options->threads);
+  verb->add_option("--certificates", options->certificates);
+}
+
+}  // namespace
+
+void AddExchangeVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<ExchangeVerbOptions>();
+  ExchangeBenchOptions& bench = options->bench;
+  CLI::App* verb = command_line.AddVerb(
+      "bench exchange", "How long peers take from their values to the mean of all of them",
+      "atoll bench exchange --peers 4 --elements 16777216 --plaintext --json exchange.json",
+      [options] { return BenchExchange(*options); });
+  CLI::Option* peers = verb->add_option("--peers", bench.peers, "Processes on this machine")
+                           ->check(CLI::Range(2, 64));
+  verb->add_option("--elements", bench.elements, "How many fp32 values each has")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
+  verb->add_option("--codec", bench.codec, "As in a config: int8, fp32, int8+zstd");
+  verb->add_option("--chunk-elements", bench.chunk_elements, "Values in one message")
+      ->check(CLI::Range(1u, 1u << 20));
+  verb->add_option("--lanes", bench.lanes, "Connections between two peers")
+      ->check(CLI::Range(1, 64));
+  verb->add_option("--threads", bench.threads, "Of each peer's pool")->check(CLI::Range(1, 64));
+  verb->add_option("--repeats", bench.repeats, "The median of so many is told")
+      ->check(CLI::Range(1, 1000));
+  verb->add_flag("--plaintext", bench.plaintext, "Without TLS, to see what it costs");
+  CLI::Option* hosts =
+      verb->add_option("--hosts", bench.hosts, "The IP address of each peer [127.0.0.1]");
+  CLI::Option* launcher = verb->add_option(
+      "--launcher", options->launcher,
+      "Before each peer's command, {peer} is its number: \"ip netns exec lab{peer}\"");
+  verb->add_option("--topology", options->topology,
+                   "Over the lines of this TOML file (tests/wan/README.md), in the lab; needs root")
+      ->excludes(peers)
+      ->excludes(hosts)
+      ->excludes(launcher);
+  verb->add_option("--json", options->json, "Write the result there; - for standard output");
+  AddExchangePeerVerb(command_line);
+}
+
+}  // namespace atolld

@@ -1,0 +1,56 @@
+#include "membership/arrival_log.h"
+
+#include <algorithm>
+
+namespace atolld {
+
+void ArrivalLog::Begin(absl::Time began) {
+  began_ = began;
+  slot_ = kShortestSlot;
+  from_.clear();
+}
+
+void ArrivalLog::NoteOpen(const std::string& peer, absl::Time at) {
+  std::optional<absl::Duration>& opened = from_[peer].opened;
+  if (!opened) opened = at - began_;
+}
+
+void ArrivalLog::Double() {
+  slot_ *= 2;
+  for (auto& [peer, from] : from_) {
+    std::vector<uint64_t>& bytes = from.bytes;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      const uint64_t here = bytes[i];
+      if (i % 2 == 0) bytes[i / 2] = 0;
+      bytes[i / 2] += here;
+    }
+    bytes.resize((bytes.size() + 1) / 2);
+  }
+}
+
+void ArrivalLog::Note(const std::string& peer, absl::Time at, uint64_t bytes) {
+  const absl::Duration since = std::max(at - began_, absl::ZeroDuration());
+  while (since >= slot_ * static_cast<int64_t>(kSlots)) Double();
+  std::vector<uint64_t>& slots = from_[peer].bytes;
+  const auto slot = static_cast<size_t>(since / slot_);
+  if (slots.size() <= slot) slots.resize(slot + 1, 0);
+  slots[slot] += bytes;
+}
+
+std::optional<v1::Arrivals> ArrivalLog::Report(absl::Time now) const {
+  if (from_.size() > kMostPeers) return std::nullopt;
+  v1::Arrivals report;
+  report.set_slot_microseconds(static_cast<uint64_t>(absl::ToInt64Microseconds(slot_)));
+  report.set_sent_microseconds(
+      static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Microseconds(now - began_))));
+  for (const auto& [peer, from] : from_) {
+    v1::ArrivalsFrom* told = report.add_from();
+    told->set_peer(peer);
+    *told->mutable_bytes() = {from.bytes.begin(), from.bytes.end()};
+    told->set_opened(from.opened.has_value());
+    if (from.opened) told->set_opened_microseconds(absl::ToInt64Microseconds(*from.opened));
+  }
+  return report;
+}
+
+}  // namespace atolld

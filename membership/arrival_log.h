@@ -1,0 +1,50 @@
+// ArrivalLog: what came in during one exchange, from whom and when.
+//
+// Bytes are counted in slots of equal length from the moment at which the plan came. When the slots
+// are full, two and two are put together: so a log has 32 to 64 of them, whatever an exchange
+// takes, and logs of several peers fit each other. Pure; one thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "atoll/v1/membership.pb.h"
+
+namespace atolld {
+
+class ArrivalLog {
+ public:
+  static constexpr size_t kSlots = 64;
+  static constexpr absl::Duration kShortestSlot = absl::Milliseconds(8);
+  // All votes of an exchange together are as long as the square of its peers: with more than so
+  // many nobody reports, and nothing is measured.
+  static constexpr size_t kMostPeers = 256;
+
+  // A new exchange, whose plan came at `began`.
+  void Begin(absl::Time began);
+  // `peer` has dialled this one; the first message of its first stream came at `at`, perhaps before
+  // the plan. Later ones do not count: a stream that broke was dialled for another reason.
+  void NoteOpen(const std::string& peer, absl::Time at);
+  void Note(const std::string& peer, absl::Time at, uint64_t bytes);
+
+  // As a vote that is sent at `now` tells it; nothing if they are too many.
+  std::optional<v1::Arrivals> Report(absl::Time now) const;
+
+ private:
+  struct From {
+    std::vector<uint64_t> bytes;
+    std::optional<absl::Duration> opened;
+  };
+  void Double();
+
+  absl::Time began_ = absl::UnixEpoch();
+  absl::Duration slot_ = kShortestSlot;
+  std::map<std::string, From> from_;
+};
+
+}  // namespace atolld

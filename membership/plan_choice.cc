@@ -1,0 +1,107 @@
+#include "membership/plan_choice.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace atolld {
+namespace {
+
+// What another plan has to save before it is taken: a share of the time, and a time that anybody
+// would notice.
+constexpr double kLeastShare = 0.1;
+constexpr double kLeastSeconds = 0.05;
+
+std::vector<double> Equal(const std::vector<bool>& reduces) {
+  return {reduces.begin(), reduces.end()};
+}
+
+std::vector<double> ByRates(const LinkModel& links, const std::vector<bool>& reduces) {
+  std::vector<double> rates;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    const PeerLink& peer = links.peers()[i];
+    rates.push_back(reduces[i] ? std::min(peer.up, peer.down) : 0);
+  }
+  return rates;
+}
+
+double ArrivingShares(const ExchangeTraffic& traffic) {
+  double shares = 0;
+  for (const StageTraffic& stage : traffic.stages) {
+    for (const double share : stage.down) shares += share;
+  }
+  return shares;
+}
+
+}  // namespace
+
+PlanChoice::PlanChoice(PlanKind kind)
+    : kind_(kind), shape_(kind == PlanKind::kRegions ? PlanShape::kRegions : PlanShape::kFlat) {}
+
+// The rates of the last plan. Whoever was not in it counts as the middle one.
+std::vector<double> PlanChoice::Kept(const LinkModel* links,
+                                     const std::vector<bool>& reduces) const {
+  if (links == nullptr || !Weighted(shape_)) return Equal(reduces);
+  std::vector<double> known;
+  for (const auto& [peer, rate] : rates_) known.push_back(rate);
+  std::sort(known.begin(), known.end());
+  std::vector<double> kept;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    const auto found = rates_.find(links->peers()[i].name);
+    const double rate = found == rates_.end() ? known[known.size() / 2] : found->second;
+    kept.push_back(reduces[i] ? rate : 0);
+  }
+  return kept;
+}
+
+ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& reduces,
+                              const EncodedSize& size, uint32_t chunks) {
+  shares_ = 0;
+  if (links == nullptr) {
+    // Nobody's rate is known, so it is as before but for the rates.
+    return {ByRegion(shape_) ? PlanShape::kRegions : PlanShape::kFlat, Equal(reduces), {}, ""};
+  }
+  // Estimates are of payload already.
+  ModelAssumptions assumed;
+  assumed.line_share = 1;
+  const EncodedSize sent = {size.parameters, vector_bytes_ > 0 ? vector_bytes_ : size.bytes};
+  const auto make = [&](PlanShape shape, std::vector<double> bandwidths) {
+    Candidate made{shape, std::move(bandwidths), {}, {}};
+    made.traffic = TrafficOf(*links, shape, chunks, made.bandwidths);
+    made.prediction = PredictExchange(*links, made.traffic, sent, assumed);
+    return made;
+  };
+  const Candidate kept = make(shape_, Kept(links, reduces));
+  Candidate best = kept;
+  for (const PlanShape shape :
+       {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
+    if (kind_ != PlanKind::kAuto && ByRegion(shape) != (kind_ == PlanKind::kRegions)) continue;
+    Candidate other = make(shape, Weighted(shape) ? ByRates(*links, reduces) : Equal(reduces));
+    if (other.prediction.seconds < best.prediction.seconds) best = std::move(other);
+  }
+  const double saved = kept.prediction.seconds - best.prediction.seconds;
+  const bool change = saved >= kLeastShare * kept.prediction.seconds && saved >= kLeastSeconds;
+  const Candidate& chosen = change ? best : kept;
+  ChosenPlan plan{chosen.shape, chosen.bandwidths, chosen.prediction, ""};
+  if (change) {
+    plan.change = absl::StrFormat(
+        "the plan is now %s%s, predicted to take %.2f s (%s); as before it would take %.2f s (%s)",
+        PlanShapeName(chosen.shape), chosen.shape == shape_ ? " with other shards" : "",
+        chosen.prediction.seconds, chosen.prediction.bottleneck, kept.prediction.seconds,
+        kept.prediction.bottleneck);
+    shape_ = chosen.shape;
+    rates_.clear();
+    for (size_t i = 0; i < reduces.size() && Weighted(shape_); ++i) {
+      if (chosen.bandwidths[i] > 0) rates_[links->peers()[i].name] = chosen.bandwidths[i];
+    }
+  }
+  shares_ = ArrivingShares(chosen.traffic);
+  return plan;
+}
+
+void PlanChoice::NoteArrived(double bytes) {
+  if (shares_ > 0 && bytes > 0) vector_bytes_ = bytes / shares_;
+}
+
+}  // namespace atolld

@@ -1,0 +1,58 @@
+// PlanChoice: which plan an exchange gets - flat or by region, equal shards or shards by rates -
+// and how long it is predicted to take.
+//
+// Law: what was chosen stays until another plan is predicted to save a tenth of the exchange and 50
+// ms at least, on the same estimates: so noise moves nothing, and every change has a reason to
+// tell. Pure; one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "membership/exchange_traffic.h"
+#include "membership/link_model.h"
+#include "membership/round_model.h"
+
+namespace atolld {
+
+// As exchange.plan says: which of the two, or whichever is faster.
+enum class PlanKind { kFlat, kRegions, kAuto };
+
+struct ChosenPlan {
+  PlanShape shape = PlanShape::kFlat;
+  std::vector<double> bandwidths;                // one a peer, any unit; 0: it reduces nothing
+  std::optional<ExchangePrediction> prediction;  // none without a model
+  std::string change;                            // what it was changed to, and why; mostly empty
+};
+
+class PlanChoice {
+ public:
+  explicit PlanChoice(PlanKind kind);
+
+  // For the peers of `links` in their order, or, where that is null, for those of `reduces`.
+  ChosenPlan Choose(const LinkModel* links, const std::vector<bool>& reduces,
+                    const EncodedSize& size, uint32_t chunks);
+  // All that has arrived in the exchange that was chosen last. Sizes are predicted by it from now
+  // on: frames have headers, and what zstd or topk make of the values is known only then.
+  void NoteArrived(double bytes);
+
+ private:
+  struct Candidate {
+    PlanShape shape;
+    std::vector<double> bandwidths;
+    ExchangeTraffic traffic;
+    ExchangePrediction prediction;
+  };
+  std::vector<double> Kept(const LinkModel* links, const std::vector<bool>& reduces) const;
+
+  const PlanKind kind_;
+  PlanShape shape_;
+  std::map<std::string, double> rates_;  // by which shards were divided last
+  double shares_ = 0;                    // of the vector, that arrive somewhere in the last plan
+  double vector_bytes_ = 0;              // as measured; 0: not yet
+};
+
+}  // namespace atolld

@@ -1,0 +1,13 @@
+// A round in words, for logs and views. Pure functions.
+#pragma once
+
+#include <string>
+
+#include "atoll/v1/admin.pb.h"
+
+namespace atolld {
+
+// "1.23 s (predicted 1.10 s)", "1.23 s" where nothing was predicted; "-": it was not measured.
+std::string ExchangeTime(const v1::RoundRecord& round);
+
+}  // namespace atolld

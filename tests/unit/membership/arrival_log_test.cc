@@ -1,0 +1,59 @@
+#include "membership/arrival_log.h"
+
+#include <numeric>
+
+#include "gtest/gtest.h"
+
+namespace atolld {
+namespace {
+
+const absl::Time kBegan = absl::UnixEpoch() + absl::Hours(3);
+
+uint64_t Total(const v1::ArrivalsFrom& from) {
+  return std::accumulate(from.bytes().begin(), from.bytes().end(), uint64_t{0});
+}
+
+// Would break: bytes counted at another time than they came, or twice, or not at all, whatever an
+// exchange takes.
+TEST(ArrivalLog, KeepsEveryByteInItsTime) {
+  ArrivalLog log;
+  log.Begin(kBegan);
+  // A byte each millisecond from a, and ten at once from b at the end.
+  for (int ms = 0; ms < 3000; ++ms) log.Note("a", kBegan + absl::Milliseconds(ms), 1);
+  log.Note("b", kBegan + absl::Milliseconds(2999), 10);
+  const v1::Arrivals told = *log.Report(kBegan + absl::Milliseconds(3001));
+  EXPECT_EQ(told.sent_microseconds(), 3001000u);
+  EXPECT_EQ(told.slot_microseconds(), 64000u);  // 64 of 32 ms do not reach
+  ASSERT_EQ(told.from_size(), 2);
+  EXPECT_EQ(told.from(0).bytes_size(), 47);
+  EXPECT_EQ(Total(told.from(0)), 3000u);
+  for (int slot = 0; slot < 46; ++slot) EXPECT_EQ(told.from(0).bytes(slot), 64u) << slot;
+  EXPECT_EQ(told.from(1).bytes(46), 10u);
+  EXPECT_EQ(Total(told.from(1)), 10u);
+}
+
+// Would break: round trips by the wrong stream, or of the exchange before.
+TEST(ArrivalLog, TheFirstOpenOfAnExchangeCounts) {
+  ArrivalLog log;
+  log.Begin(kBegan);
+  log.NoteOpen("a", kBegan - absl::Milliseconds(5));  // it had its plan earlier
+  log.NoteOpen("a", kBegan + absl::Seconds(9));
+  EXPECT_EQ(log.Report(kBegan)->from(0).opened_microseconds(), -5000);
+  log.Begin(kBegan + absl::Seconds(10));
+  EXPECT_EQ(log.Report(kBegan + absl::Seconds(10))->from_size(), 0);
+  log.Note("a", kBegan + absl::Seconds(11), 7);
+  EXPECT_FALSE(log.Report(kBegan + absl::Seconds(11))->from(0).opened());
+}
+
+// Would break: votes of large runs that no message holds.
+TEST(ArrivalLog, OfVeryManyPeersNothingIsTold) {
+  ArrivalLog log;
+  log.Begin(kBegan);
+  for (size_t i = 0; i < ArrivalLog::kMostPeers; ++i) log.Note(std::to_string(i), kBegan, 1);
+  EXPECT_TRUE(log.Report(kBegan).has_value());
+  log.Note("another", kBegan, 1);
+  EXPECT_FALSE(log.Report(kBegan).has_value());
+}
+
+}  // namespace
+}  // namespace atolld

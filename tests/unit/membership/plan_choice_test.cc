@@ -1,0 +1,140 @@
+#include "membership/plan_choice.h"
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "membership/shard_plan.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr double kMega = 1e6;
+const EncodedSize kSize = {16000000, 16.25e6};
+constexpr uint32_t kChunks = 245;
+
+LinkModel OneRegion(const std::vector<double>& rates) {
+  LinkModel links;
+  links.AddRegion("one");
+  for (size_t i = 0; i < rates.size(); ++i) {
+    links.AddPeer({absl::StrCat("p", i), 0, rates[i], rates[i], absl::ZeroDuration(), true});
+  }
+  links.ConnectDirectly();
+  return links;
+}
+
+// Two regions of three: fast lines, a slow link between them.
+LinkModel TwoRegions(double between) {
+  LinkModel links;
+  for (const char* region : {"a", "b"}) {
+    const size_t number = links.AddRegion(region);
+    for (int i = 1; i <= 3; ++i) {
+      links.AddPeer(
+          {absl::StrCat(region, i), number, 100 * kMega, 100 * kMega, absl::Milliseconds(1), true});
+    }
+  }
+  links.AddLink(0, 1, between, absl::Milliseconds(80));
+  links.ConnectDirectly();
+  return links;
+}
+
+ChosenPlan Choose(PlanChoice* choice, const LinkModel& links) {
+  return choice->Choose(&links, std::vector<bool>(links.peers().size(), true), kSize, kChunks);
+}
+
+// Would break: the first round, of which nothing is known but who can be dialled.
+TEST(PlanChoice, WithoutAModelShardsAreEqualAndNothingIsPredicted) {
+  PlanChoice choice(PlanKind::kAuto);
+  const ChosenPlan plan = choice.Choose(nullptr, {true, false, true}, kSize, kChunks);
+  EXPECT_EQ(plan.shape, PlanShape::kFlat);
+  EXPECT_THAT(plan.bandwidths, ElementsAre(1, 0, 1));
+  EXPECT_FALSE(plan.prediction.has_value());
+  EXPECT_EQ(plan.change, "");
+  PlanChoice regions(PlanKind::kRegions);
+  EXPECT_EQ(regions.Choose(nullptr, {true, true}, kSize, kChunks).shape, PlanShape::kRegions);
+}
+
+// Would break: a slow reducer that keeps its equal share, and with it everybody.
+TEST(PlanChoice, UnequalLinesGetTheClosedFormsShards) {
+  PlanChoice choice(PlanKind::kAuto);
+  const std::vector<double> rates = {12.5 * kMega, 12.5 * kMega, 2.5 * kMega, 1.25 * kMega};
+  const ChosenPlan plan = Choose(&choice, OneRegion(rates));
+  EXPECT_EQ(plan.shape, PlanShape::kWeighted);
+  EXPECT_EQ(plan.bandwidths, rates);
+  EXPECT_THAT(plan.change, HasSubstr("the plan is now weighted, predicted to take 13."));
+  EXPECT_THAT(plan.change, HasSubstr("as before it would take 19."));
+  EXPECT_THAT(plan.change, HasSubstr("p3 up"));
+  // What passes the slowest line is its own update and all others' mean, and nothing else.
+  EXPECT_NEAR(plan.prediction->lines_seconds, 16.25 / 1.25, 0.01);
+}
+
+// Would break: plans that change every round because estimates do.
+TEST(PlanChoice, NoiseMovesNothing) {
+  PlanChoice choice(PlanKind::kAuto);
+  ASSERT_NE(Choose(&choice, OneRegion({12 * kMega, 12 * kMega, 2 * kMega, kMega})).change, "");
+  const ChosenPlan first = Choose(&choice, OneRegion({12 * kMega, 12 * kMega, 2 * kMega, kMega}));
+  EXPECT_EQ(first.change, "");
+  const ChosenPlan noisy =
+      Choose(&choice, OneRegion({11 * kMega, 13 * kMega, 2.1 * kMega, 0.96 * kMega}));
+  EXPECT_EQ(noisy.change, "");
+  EXPECT_EQ(noisy.bandwidths, first.bandwidths);
+  EXPECT_GT(noisy.prediction->seconds, first.prediction->seconds);  // of the lines as they are now
+  // A real change: the second line is the slow one now.
+  const ChosenPlan other = Choose(&choice, OneRegion({12 * kMega, kMega, 12 * kMega, 2 * kMega}));
+  EXPECT_EQ(other.shape, PlanShape::kWeighted);
+  EXPECT_THAT(other.change, HasSubstr("weighted with other shards"));
+}
+
+// Would break: plans changed for what nobody can notice.
+TEST(PlanChoice, ShortExchangesStayAsTheyAre) {
+  PlanChoice choice(PlanKind::kAuto);
+  const LinkModel links = OneRegion({1000 * kMega, 1000 * kMega, 400 * kMega, 300 * kMega});
+  EXPECT_EQ(Choose(&choice, links).shape, PlanShape::kFlat);
+}
+
+// Would break: hierarchy that nobody asks for where it pays, or everybody gets where it does not.
+TEST(PlanChoice, RegionsAverageFirstWhereTheLinkBetweenThemIsNarrow) {
+  PlanChoice choice(PlanKind::kAuto);
+  const ChosenPlan narrow = Choose(&choice, TwoRegions(6.25 * kMega));
+  EXPECT_EQ(narrow.shape, PlanShape::kRegions);
+  EXPECT_THAT(narrow.change, HasSubstr("link a>b"));
+  // A third of the bytes: one partial mean a shard, of three updates.
+  PlanChoice flat(PlanKind::kFlat);
+  const ChosenPlan told = Choose(&flat, TwoRegions(6.25 * kMega));
+  EXPECT_EQ(told.shape, PlanShape::kFlat);
+  EXPECT_NEAR(told.prediction->bytes_between_regions / narrow.prediction->bytes_between_regions, 3,
+              0.01);
+  EXPECT_LT(narrow.prediction->seconds, 0.45 * told.prediction->seconds);
+  PlanChoice wide(PlanKind::kAuto);
+  EXPECT_EQ(Choose(&wide, TwoRegions(1000 * kMega)).shape, PlanShape::kFlat);
+  PlanChoice regions(PlanKind::kRegions);
+  EXPECT_EQ(Choose(&regions, TwoRegions(1000 * kMega)).shape, PlanShape::kRegions);
+}
+
+// Would break: a newcomer without a share, or one that is left out of the plan's tables.
+TEST(PlanChoice, WhoeverComesGetsTheMiddleRate) {
+  PlanChoice choice(PlanKind::kAuto);
+  Choose(&choice, OneRegion({12 * kMega, 10 * kMega, 2 * kMega, kMega}));
+  const ChosenPlan plan =
+      Choose(&choice, OneRegion({12 * kMega, 10 * kMega, 2 * kMega, kMega, 10 * kMega}));
+  EXPECT_EQ(plan.change, "");
+  EXPECT_THAT(plan.bandwidths, ElementsAre(12 * kMega, 10 * kMega, 2 * kMega, kMega, 10 * kMega));
+}
+
+// Would break: predictions by the bytes of another codec's worst case.
+TEST(PlanChoice, SizesAreThoseThatWereSeen) {
+  PlanChoice choice(PlanKind::kAuto);
+  const LinkModel links = OneRegion({kMega, kMega, kMega});
+  const double before = Choose(&choice, links).prediction->lines_seconds;
+  choice.NoteArrived(2 * 2.0 / 3 * 3 * kSize.bytes / 2);  // half of what three peers would get
+  const double after = Choose(&choice, links).prediction->lines_seconds;
+  EXPECT_NEAR(after, before / 2, 1e-6 * before);
+}
+
+}  // namespace
+}  // namespace atolld
