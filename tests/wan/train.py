@@ -175,10 +175,12 @@ class Run:
         if not self.kill or self.killed or status.get("phase") != "exchanging":
             return
         name, version = self.kill
-        if int(status["version"]) == version - 1:
+        # A short exchange may pass between two looks: then it is a later one.
+        if int(status["version"]) >= version - 1:
             self.killed = name
             self.processes[name].kill()
-            print(f"{name} is killed in the exchange of round {version}", flush=True)
+            print(f"{name} is killed in the exchange of round {int(status['version']) + 1}",
+                  flush=True)
 
     def _wait(self, lab, condition):
         """For a status that is so; fails if a process ends first, or PATIENCE."""

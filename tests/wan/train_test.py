@@ -49,11 +49,11 @@ class TrainTest(unittest.TestCase):
         # exchange cost more than its own chunks.
         path = topology_file(self, TOPOLOGY.replace("peers = 2", "peers = 0")
                              .replace("peers = 1", "peers = 3"))
-        done, report = lab_json("train", path, "--config", CONFIG, "--rounds", "5",
+        done, report = lab_json("train", path, "--config", CONFIG, "--rounds", "9",
                                 "--kill", "home-2@3")
         told = done.stdout + done.stderr
         self.assertEqual(0, done.returncode, told)
-        self.assertEqual(5, report["rounds"], told)
+        self.assertEqual(9, report["rounds"], told)
         self.assertEqual("home-2", report["killed"], told)
         self.assertTrue(report["equal_digests"])
         self.assertEqual(2, report["contributors"][-1], told)
