@@ -97,7 +97,7 @@ class ReachTest(unittest.TestCase):
     def committed_by(self, machines):
         """Who contributed, one list a round."""
         return [line.split(", ") for line in
-                re.findall(r"round \d+: committed by (.*)", machines.log("coordinator"))]
+                re.findall(r"round \d+: committed by ([^;\n]*)", machines.log("coordinator"))]
 
     def test_two_of_four_that_nobody_can_dial_contribute_in_full(self):
         # Would fail if a peer behind NAT were left out, or asked to reduce.

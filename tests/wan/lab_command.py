@@ -140,7 +140,8 @@ def parse(documentation, arguments):
     one = verb("train")
     one.add_argument("--config", required=True)
     one.add_argument("--rounds", type=int, default=5)
-    one.add_argument("--kill", metavar="NODE@ROUND", help="kill the peer in that round's exchange, or a later one")
+    one.add_argument("--kill", metavar="NODE@ROUND",
+                     help="kill the peer in that round's exchange, or a later one")
     one.add_argument("--dir", help="where everything is kept; without it nothing is")
     one.add_argument("--json")
     return parser.parse_args(arguments)
