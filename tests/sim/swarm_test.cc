@@ -34,16 +34,32 @@ TEST(SwarmTest, SeedsDrawEverything) {
   int feedback = 0;
   int stochastic = 0;
   int late = 0;
+  int aggregators = 0;
+  int behind_nat = 0;
+  int unequal_lines = 0;
+  std::set<std::string> plans;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const SwarmPlan plan = DrawPlan(seed);
-    sizes.insert(plan.peers.size());
+    size_t trainers = 0;
+    for (const SwarmPlan::Machine& peer : plan.peers) trainers += peer.aggregator ? 0 : 1;
+    sizes.insert(trainers);
+    aggregators += trainers < plan.peers.size() ? 1 : 0;
+    plans.insert(plan.plan);
     codecs.insert(plan.codec);
     feedback += plan.error_feedback ? 1 : 0;
     stochastic += plan.stochastic ? 1 : 0;
     without_faults += plan.faults.empty() ? 1 : 0;
-    late += plan.founders < plan.peers.size() ? 1 : 0;
+    late += plan.founders < trainers ? 1 : 0;
     for (const PlannedFault& fault : plan.faults) kinds.insert(fault.kind);
-    for (const SwarmPlan::Machine& peer : plan.peers) outsiders.insert(peer.outsider);
+    bool dials_out = false;
+    bool slow = false;
+    for (const SwarmPlan::Machine& peer : plan.peers) {
+      outsiders.insert(peer.outsider);
+      dials_out = dials_out || peer.dial_out;
+      slow = slow || peer.bytes_per_second > 0;
+    }
+    behind_nat += dials_out ? 1 : 0;
+    unequal_lines += slow ? 1 : 0;
     EXPECT_GE(plan.rounds, 20u);
     EXPECT_LE(plan.rounds, 200u);
     EXPECT_GE(plan.elements, 64u);
@@ -61,6 +77,10 @@ TEST(SwarmTest, SeedsDrawEverything) {
   EXPECT_EQ(outsiders.size(), 5u);
   EXPECT_GT(without_faults, 10);
   EXPECT_GT(late, 50);
+  EXPECT_GT(aggregators, 20);
+  EXPECT_GT(behind_nat, 50);
+  EXPECT_GT(unequal_lines, 100);
+  EXPECT_EQ(plans, (std::set<std::string>{"auto", "flat", "regions"}));
 }
 
 // If this failed, a name would be printed for another kind, or for none.
