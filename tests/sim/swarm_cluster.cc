@@ -300,16 +300,17 @@ bool SwarmCluster::AllHoldHeaders(uint64_t newest) {
 bool SwarmCluster::RestoreStore(uint64_t versions) {
   std::vector<RunUpdate>& journal = store_->journal;
   size_t keep = journal.size();
-  for (uint64_t dropped = 0; keep > 0 && dropped < versions;) {
+  uint64_t dropped = 0;  // more than asked for, where the last of them came with others
+  while (keep > 0 && dropped < versions) {
     dropped += journal[--keep].headers.size();
     if (journal[keep].genesis) return false;
   }
-  if (!AllHoldHeaders(versions)) return false;
+  if (!AllHoldHeaders(dropped)) return false;
   SimFiles files(world_.disk(kCoordinatorName));
   if (keep == 0 || !SimStore(files, DirectoryOf(kCoordinatorName), store_).CutTo(keep).ok()) {
     return false;
   }
-  Note(absl::StrCat("the store is ", versions, " versions older"));
+  Note(absl::StrCat("the store is ", dropped, " versions older"));
   invariants_.OnStoreRestored();
   return true;
 }
