@@ -134,7 +134,7 @@ v1::Hello Peer::Hello() const {
   hello.set_up_limit(config_.peer.up_rate);
   hello.set_down_limit(config_.peer.down_rate);
   hello.set_epoch(epoch_);
-  if (keeper_.has_state()) {
+  if (keeper_.holds_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());
     hello.set_has_state(true);
     hello.set_version(keeper_.version());

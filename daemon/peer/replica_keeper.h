@@ -1,13 +1,11 @@
-// ReplicaKeeper: keeps a peer's replica at the newest committed version, whatever the peer has
-// missed.
+// ReplicaKeeper: keeps a peer's replica at the newest committed version, whatever it has missed.
 //
 // It owns the replica and runs all that touches it, one job after another, off the loop: creation,
 // commits in order, prepared payloads, state digests, snapshots. What is missing comes from other
-// peers: the headers that lead back from the newest one that the coordinator told, then entries or
-// a snapshot, whichever is fewer bytes. A replica whose state is not what the next header says is
-// repaired: from its own snapshot and log, else by the blocks that others hold. Laws: commits apply
-// in the order of their versions; nothing applies while commits are held; the mirror below
-// (version, header_digest) changes on the loop alone. Loop thread.
+// peers: the headers back from the newest one told, then entries or a snapshot, whichever is fewer
+// bytes. A replica whose state is not what the next header says is repaired: from its own snapshot
+// and log, else by the blocks that others hold. Laws: commits apply in order; nothing applies while
+// they are held; the mirror below (version, header_digest) changes on the loop alone. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -41,6 +39,8 @@ class ReplicaKeeper {
   absl::Status Load();
 
   bool has_state() const { return replica_ != nullptr && !opening_ && !repair_; }
+  // What others are told: while the replica is opened again, it holds what it held before.
+  bool holds_state() const { return has_state() || reopens_; }
   uint64_t version() const { return version_; }
   const Digest& header_digest() const { return header_digest_; }
   const v1::Genesis& genesis() const { return genesis_; }
@@ -142,7 +142,7 @@ class ReplicaKeeper {
   bool opening_ = false, open_waits_ = false;      // for the pass of retention that is under way
   bool retaining_ = false, retain_again_ = false;  // a pass, or what follows it; and another then
   bool save_ = false;  // once the next header has confirmed the state in memory
-  bool committing_ = false, held_ = false, broken_ = false;
+  bool committing_ = false, held_ = false, broken_ = false, reopens_ = false;
   Retention retention_;
   CallbackGuard guard_;
 };

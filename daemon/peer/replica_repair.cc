@@ -25,6 +25,7 @@ void ReplicaKeeper::Reopen() {
   // Here, not on the pool: a worker that comes up asks for the same memory.
   const absl::Status memory = NeedMemory(genesis_.manifest().elements());
   if (!memory.ok()) return Broken(memory);
+  reopens_ = has_state();
   opening_ = true;
   open_waits_ = retaining_;
   if (!open_waits_) return OpenFromDisk();
@@ -54,7 +55,7 @@ void ReplicaKeeper::OpenFromDisk() {
                                 });
       },
       guard_.Wrap([this, opened] {
-        opening_ = false;
+        opening_ = reopens_ = false;
         OnReopened(std::move(*opened));
       }));
 }

@@ -135,10 +135,6 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
   // Said again, perhaps by a peer that has not heard yet that it is in the history.
   if (contribution.included != 0 && SameSamples(contribution.ready, ready)) return;
-  if (contribution.included == 0 && !contribution.chunks.empty()) {
-    contribution.ready = ready;
-    return;
-  }
   Trainer& trainer = trainers_[peer];
   const bool feedback = spec_.exchange().error_feedback();
   std::vector<std::vector<float>> residuals = trainer.residuals;
@@ -155,6 +151,17 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
     made.values.push_back(std::move(values));
     made.chunks = std::move(chunks);
     carried.push_back(std::move(residual));
+  }
+  if (contribution.included == 0 && !contribution.chunks.empty()) {
+    // Said again; or other training, of a process that was started since, that gave the same bytes.
+    contribution.ready = ready;
+    for (std::vector<float>& values : made.values) {
+      const auto end = contribution.values.end();
+      if (std::find(contribution.values.begin(), end, values) == end) {
+        contribution.values.push_back(std::move(values));
+      }
+    }
+    return;
   }
   if (!carried.empty()) {
     trainer.residuals = std::move(carried);
