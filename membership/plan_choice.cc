@@ -1,6 +1,7 @@
 #include "membership/plan_choice.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -37,7 +38,35 @@ double ArrivingShares(const ExchangeTraffic& traffic) {
 }  // namespace
 
 PlanChoice::PlanChoice(PlanKind kind)
-    : kind_(kind), shape_(kind == PlanKind::kRegions ? PlanShape::kRegions : PlanShape::kFlat) {}
+    : kind_(kind),
+      shape_(kind == PlanKind::kRegions ? PlanShape::kRegions : PlanShape::kFlat),
+      regions_tried_(kind != PlanKind::kAuto) {}
+
+// Peers of one region could average among themselves, others are elsewhere, and the exchange takes
+// long enough that time can be saved at all.
+bool PlanChoice::WorthATrial(const LinkModel& links, const std::vector<bool>& reduces,
+                             double kept_seconds) const {
+  if (regions_tried_ || kept_seconds * kLeastShare < kLeastSeconds) return false;
+  std::map<size_t, size_t> peers;  // by region
+  std::set<size_t> with_a_reducer;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    const size_t region = links.peers()[i].region;
+    ++peers[region];
+    if (reduces[i] && links.close(region)) with_a_reducer.insert(region);
+  }
+  return peers.size() > 1 && std::any_of(with_a_reducer.begin(), with_a_reducer.end(),
+                                         [&](size_t region) { return peers[region] > 1; });
+}
+
+// For one exchange: shape_ stays what the next choice is compared with.
+ChosenPlan PlanChoice::Try(const LinkModel& links, const std::vector<bool>& reduces,
+                           uint32_t chunks) {
+  regions_tried_ = true;
+  const PlanShape shape = PlanShape::kRegions;
+  shares_ = ArrivingShares(TrafficOf(links, shape, chunks, Equal(reduces)));
+  const char* const why = "one exchange by region, to see what the lines within the regions carry";
+  return {shape, Equal(reduces), {}, why};
+}
 
 // The rates of the last plan. Whoever was not in it counts as the middle one.
 std::vector<double> PlanChoice::Kept(const LinkModel* links,
@@ -80,6 +109,8 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
     Candidate other = make(shape, Weighted(shape) ? ByRates(*links, reduces) : Equal(reduces));
     if (other.prediction.seconds < best.prediction.seconds) best = std::move(other);
   }
+  if (ByRegion(best.shape)) regions_tried_ = true;
+  if (WorthATrial(*links, reduces, kept.prediction.seconds)) return Try(*links, reduces, chunks);
   const double saved = kept.prediction.seconds - best.prediction.seconds;
   const bool change = saved >= kLeastShare * kept.prediction.seconds && saved >= kLeastSeconds;
   const Candidate& chosen = change ? best : kept;

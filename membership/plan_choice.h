@@ -3,7 +3,9 @@
 //
 // Law: what was chosen stays until another plan is predicted to save a tenth of the exchange and 50
 // ms at least, on the same estimates: so noise moves nothing, and every change has a reason to
-// tell. Pure; one thread.
+// tell. One plan is tried without a prediction, once: by region. While everybody waits for a link
+// between regions, nobody sees what the lines within one carry, and a plan that rests on them would
+// never be predicted to be faster. Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +49,13 @@ class PlanChoice {
     ExchangePrediction prediction;
   };
   std::vector<double> Kept(const LinkModel* links, const std::vector<bool>& reduces) const;
+  bool WorthATrial(const LinkModel& links, const std::vector<bool>& reduces,
+                   double kept_seconds) const;
+  ChosenPlan Try(const LinkModel& links, const std::vector<bool>& reduces, uint32_t chunks);
 
   const PlanKind kind_;
   PlanShape shape_;
+  bool regions_tried_;
   std::map<std::string, double> rates_;  // by which shards were divided last
   double shares_ = 0;                    // of the vector, that arrive somewhere in the last plan
   double vector_bytes_ = 0;              // as measured; 0: not yet

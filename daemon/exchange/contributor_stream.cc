@@ -181,7 +181,7 @@ void ContributorStream::Pump() {
     for (size_t i = 1; i < std::min(todo_.size(), kChunksAhead); ++i) {
       owner_.PrepareContribution(todo_[i]);
     }
-    if (!window_.Allows(next.chunk)) break;
+    if (!window_.Allows(next.chunk, todo_.size())) break;
     if (!owner_.PrepareContribution(next)) break;
     todo_.pop_front();
     sent_.insert_or_assign(next.chunk, next);

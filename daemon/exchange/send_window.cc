@@ -8,6 +8,10 @@ namespace {
 // Enough that a way whose means come in bursts shows its rate.
 constexpr size_t kRates = 16;
 
+constexpr size_t kFullWay = 8;  // times what the way holds, in the middle
+constexpr size_t kLastWay = 2;  // and at the end
+constexpr size_t kLeftShare = 10;
+
 }  // namespace
 
 void SendWindow::Restart() {
@@ -15,8 +19,13 @@ void SendWindow::Restart() {
   in_flight_bytes_ = 0;
 }
 
-bool SendWindow::Allows(uint32_t chunk) const {
-  return in_flight_bytes_ < limit_ || chunk < in_flight_.begin()->first;
+bool SendWindow::Allows(uint32_t chunk, size_t left) const {
+  return in_flight_bytes_ < limit(left) || chunk < in_flight_.begin()->first;
+}
+
+size_t SendWindow::limit(size_t left) const {
+  const size_t shrunk = std::min(kFullWay * held_, left * largest_ / kLeftShare);
+  return std::max({floor_.bytes, floor_.chunks * largest_, kLastWay * held_, shrunk});
 }
 
 void SendWindow::OnSent(uint32_t chunk, size_t bytes, absl::Time now) {
@@ -24,7 +33,6 @@ void SendWindow::OnSent(uint32_t chunk, size_t bytes, absl::Time now) {
   in_flight_[chunk] = {bytes, now, settled_bytes_};
   in_flight_bytes_ += bytes;
   largest_ = std::max(largest_, bytes);
-  limit_ = std::max(limit_, floor_.chunks * largest_);
 }
 
 void SendWindow::OnMean(uint32_t chunk, absl::Time now) {
@@ -51,8 +59,7 @@ void SendWindow::Measure(const Sent& sent, absl::Time now) {
                         absl::ToDoubleSeconds(latency));
   if (late_rates_.size() > kRates) late_rates_.pop_front();
   const double rate = *std::max_element(late_rates_.begin(), late_rates_.end());
-  const auto held = static_cast<size_t>(8 * rate * absl::ToDoubleSeconds(least_latency_));
-  limit_ = std::max({floor_.bytes, floor_.chunks * largest_, held});
+  held_ = static_cast<size_t>(rate * absl::ToDoubleSeconds(least_latency_));
 }
 
 }  // namespace atolld

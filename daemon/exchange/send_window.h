@@ -10,9 +10,10 @@
 // with the least time from a chunk to its mean, and the greatest rate of late at which bytes were
 // settled (Cardwell et al. 2016, BBR: bytes settled while a chunk was in flight, by that time).
 // Eight: a stream that has lost packets stands still for some round trips, and the others must not
-// stand still with it. The
-// lowest chunk without a mean may always go, so streams that wait for each other never stand still:
-// all send in ascending order. Loop thread.
+// stand still with it. Towards the end no more is in flight than a tenth of what is still to be
+// sent, though twice what the way holds may be: the streams then end together, and no line idles
+// while the last means wait for one of them. The lowest chunk without a mean may always go, so
+// streams that wait for each other never stand still: all send in ascending order. Loop thread.
 #pragma once
 
 #include <cstddef>
@@ -33,19 +34,19 @@ class SendWindow {
     size_t chunks = 4;  // of the largest so far
   };
 
-  explicit SendWindow(Floor floor) : floor_(floor), limit_(floor.bytes) {}
+  explicit SendWindow(Floor floor) : floor_(floor) {}
 
   void Restart();  // a new call: nothing is in flight, what was measured stays
 
-  // Whether this chunk, the lowest of those that are still to be sent, may go now.
-  bool Allows(uint32_t chunk) const;
+  // Whether this chunk, the lowest of the `left` that are still to be sent, may go now.
+  bool Allows(uint32_t chunk, size_t left) const;
   void OnSent(uint32_t chunk, size_t bytes, absl::Time now);
   // Its mean is here. One that was not in flight is ignored.
   void OnMean(uint32_t chunk, absl::Time now);
   // It goes elsewhere now, or its mean came from elsewhere.
   void Forget(uint32_t chunk);
 
-  size_t limit() const { return limit_; }
+  size_t limit(size_t left) const;
   size_t in_flight_bytes() const { return in_flight_bytes_; }
 
  private:
@@ -64,7 +65,7 @@ class SendWindow {
   size_t largest_ = 0;             // message so far
   std::deque<double> late_rates_;  // bytes a second, of the last chunks
   absl::Duration least_latency_ = absl::InfiniteDuration();
-  size_t limit_;
+  size_t held_ = 0;  // bytes on the way, as measured
 };
 
 }  // namespace atolld

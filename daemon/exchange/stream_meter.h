@@ -16,7 +16,7 @@ namespace atolld {
 // Above this many unsent bytes a stream waits for on_writable: enough to keep a fast link busy,
 // little enough that a slow one does not take memory. Above the transport's low-water mark of 256
 // KiB.
-inline constexpr size_t kMaxUnsentBytes = size_t{1} << 20;
+inline constexpr size_t kMaxUnsentBytes = size_t{1} << 19;
 
 // Chunks that the pool may compress ahead of the wire: enough to keep two threads and the link
 // busy.

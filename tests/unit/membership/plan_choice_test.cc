@@ -111,9 +111,68 @@ TEST(PlanChoice, RegionsAverageFirstWhereTheLinkBetweenThemIsNarrow) {
               0.01);
   EXPECT_LT(narrow.prediction->seconds, 0.45 * told.prediction->seconds);
   PlanChoice wide(PlanKind::kAuto);
+  Choose(&wide, TwoRegions(1000 * kMega));  // tried once
   EXPECT_EQ(Choose(&wide, TwoRegions(1000 * kMega)).shape, PlanShape::kFlat);
   PlanChoice regions(PlanKind::kRegions);
   EXPECT_EQ(Choose(&regions, TwoRegions(1000 * kMega)).shape, PlanShape::kRegions);
+}
+
+// Two regions as a flat exchange shows them: all wait for the link, and the lines within a region
+// seem to be as slow.
+LinkModel TwoRegionsUnseen() {
+  LinkModel links;
+  for (const char* region : {"a", "b"}) {
+    const size_t number = links.AddRegion(region);
+    for (int i = 1; i <= 3; ++i) {
+      links.AddPeer(
+          {absl::StrCat(region, i), number, 2 * kMega, 2 * kMega, absl::Milliseconds(1), true});
+    }
+  }
+  links.AddLink(0, 1, 1000 * kMega, absl::Milliseconds(80));
+  links.ConnectDirectly();
+  return links;
+}
+
+// Would break: flat for ever, since the lines that a plan by region rests on were never at work.
+TEST(PlanChoice, RegionsAreTriedOnceToSeeWhatTheirLinesCarry) {
+  PlanChoice choice(PlanKind::kAuto);
+  const ChosenPlan trial = Choose(&choice, TwoRegionsUnseen());
+  EXPECT_EQ(trial.shape, PlanShape::kRegions);
+  EXPECT_FALSE(trial.prediction.has_value());
+  EXPECT_THAT(trial.change, HasSubstr("to see what the lines within the regions carry"));
+  // The lines are fast and the link is narrow: so they go on.
+  const ChosenPlan next = Choose(&choice, TwoRegions(6.25 * kMega));
+  EXPECT_EQ(next.shape, PlanShape::kRegions);
+  EXPECT_THAT(next.change, HasSubstr("the plan is now regions, predicted to take"));
+}
+
+// Would break: a region that is none would cost time in every round, or be tried again and again.
+TEST(PlanChoice, ATrialThatDidNotPayIsTheOnlyOne) {
+  PlanChoice choice(PlanKind::kAuto);
+  ASSERT_EQ(Choose(&choice, TwoRegionsUnseen()).shape, PlanShape::kRegions);
+  const ChosenPlan back = Choose(&choice, TwoRegionsUnseen());
+  EXPECT_EQ(back.shape, PlanShape::kFlat);
+  EXPECT_EQ(back.change, "");
+  EXPECT_EQ(Choose(&choice, TwoRegionsUnseen()).shape, PlanShape::kFlat);
+}
+
+// Would break: a trial where nobody could average for another.
+TEST(PlanChoice, NoTrialWithoutARegionOfTwo) {
+  LinkModel links;
+  for (const char* region : {"a", "b", "c"}) {
+    const size_t number = links.AddRegion(region);
+    links.AddPeer({region, number, kMega, kMega, absl::ZeroDuration(), true});
+  }
+  for (const auto& [one, other] : {std::pair(0, 1), std::pair(0, 2), std::pair(1, 2)}) {
+    links.AddLink(one, other, 1000 * kMega, absl::ZeroDuration());
+  }
+  links.ConnectDirectly();
+  PlanChoice choice(PlanKind::kAuto);
+  EXPECT_EQ(Choose(&choice, links).shape, PlanShape::kFlat);
+  // Nor with a fixed plan, nor in one region.
+  PlanChoice flat(PlanKind::kFlat);
+  EXPECT_EQ(Choose(&flat, TwoRegionsUnseen()).shape, PlanShape::kFlat);
+  EXPECT_EQ(Choose(&choice, OneRegion({kMega, kMega, kMega})).shape, PlanShape::kFlat);
 }
 
 // Would break: a newcomer without a share, or one that is left out of the plan's tables.
