@@ -104,6 +104,7 @@ struct Config {
   } worker;
   struct Network {                           // [network]
     bool plaintext_beyond_loopback = false;  // connections are not yet encrypted: say so knowingly
+    uint64_t lanes = 1;                      // connections to one peer, 1 to 16
   } network;
   struct Log {  // [log]
     std::string level = "info";

@@ -161,6 +161,9 @@ std::vector<ConfigField> ProcessFields(Config& c) {
       {"network", "plaintext_beyond_loopback",
        "connections are neither encrypted nor authenticated: accept that between machines",
        Flag{&c.network.plaintext_beyond_loopback}},
+      {"network", "lanes",
+       "connections to each peer, every one with its share of the chunks: for fat long lines",
+       WholeNumber{&c.network.lanes, 1, 16}},
 
       {"log", "level", "how much the daemons write",
        OneOf(&c.log.level, {"debug", "info", "warning", "error"})},

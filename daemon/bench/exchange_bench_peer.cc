@@ -173,6 +173,7 @@ void BenchPeer::BeginExchange(std::shared_ptr<const Contribution> contribution) 
   settings.grid = grid_;
   settings.failure_timeout = kFailureTimeout;
   settings.traffic = &traffic_;
+  settings.lanes = static_cast<uint32_t>(options_.lanes);
   Exchange::Events events;
   events.on_complete = [this](ExchangeOutcome outcome) { OnComplete(std::move(outcome)); };
   events.on_reducer_unreachable = [this](std::string reducer, absl::Status why) {

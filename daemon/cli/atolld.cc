@@ -72,14 +72,15 @@ absl::StatusOr<std::string> WorkerSocket(const std::string& dir) {
 // What every process of Atoll has. Members are destroyed in reverse: the transport before the loop,
 // whose pool may still be at work on the files.
 struct Machine {
-  explicit Machine(std::unique_ptr<ProcessLog> process_log, absl::Duration failure_timeout)
+  explicit Machine(std::unique_ptr<ProcessLog> process_log, const Config& config)
       : log(std::move(process_log)),
         executor(PosixExecutor::Options{kPoolThreads, 0}),
-        transport(executor, TransportOptions(failure_timeout)) {}
+        transport(executor, TransportOptions(config)) {}
 
-  static GrpcTransport::Options TransportOptions(absl::Duration failure_timeout) {
+  static GrpcTransport::Options TransportOptions(const Config& config) {
     GrpcTransport::Options options;
-    options.failure_timeout = failure_timeout;
+    options.failure_timeout = config.membership.failure_timeout;
+    options.lanes = static_cast<int>(config.network.lanes);
     return options;
   }
 
@@ -95,7 +96,7 @@ absl::StatusOr<std::unique_ptr<Machine>> MakeMachine(const Config& config) {
   ProcessLog::Options options;
   ASSIGN_OR_RETURN(options.level, ParseLogLevel(config.log.level));
   ASSIGN_OR_RETURN(auto log, ProcessLog::Open(options));
-  return std::make_unique<Machine>(std::move(log), config.membership.failure_timeout);
+  return std::make_unique<Machine>(std::move(log), config);
 }
 
 absl::Status RunPeer(const Config& config) {

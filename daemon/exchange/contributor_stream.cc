@@ -35,11 +35,12 @@ bool IsRefusal(const absl::Status& status) {
 }  // namespace
 
 ContributorStream::ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer,
-                                     Owner& owner)
+                                     Lane lane, Owner& owner)
     : env_(env),
       settings_(settings),
       form_{settings.codec, settings.zstd},
       reducer_(std::move(reducer)),
+      lane_(lane),
       owner_(owner),
       window_(settings.send_floor),
       meter_(settings.traffic),
@@ -133,6 +134,8 @@ void ContributorStream::Dial() {
   call_->Start(std::move(events));
   v1::ToReducer open;
   *open.mutable_open() = owner_.MakeOpen();
+  open.mutable_open()->set_lane(lane_.number);
+  open.mutable_open()->set_lanes(lane_.count);
   call_->Write(Pack(open));
   PlanSends();
   Pump();

@@ -23,6 +23,7 @@
 #include "daemon/env.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/exchange.h"
+#include "daemon/exchange/lane.h"
 #include "daemon/exchange/send_window.h"
 #include "daemon/exchange/stream_meter.h"
 
@@ -61,7 +62,8 @@ class ContributorStream {
     virtual void OnUnreachable(const std::string& reducer, absl::Status why) = 0;
   };
 
-  ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer, Owner& owner);
+  ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer, Lane lane,
+                    Owner& owner);
   ~ContributorStream();
 
   // What there is to send and to receive under the newest revision, ascending.
@@ -93,6 +95,7 @@ class ContributorStream {
   const ExchangeSettings& settings_;
   const ChunkForm form_;
   const std::string reducer_;
+  const Lane lane_;
   Owner& owner_;
 
   std::string address_;

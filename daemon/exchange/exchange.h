@@ -63,6 +63,7 @@ struct ExchangeSettings {
   ArrivalLog* arrivals = nullptr;  // as traffic; nullptr: nobody asks what came when
   bool stochastic = false;         // means are rounded by keys made of `seed`
   uint64_t seed = 0;               // the run's
+  uint32_t lanes = 1;              // streams to each peer that is dialled, 1 to Lane::kMost
 };
 
 // What a peer votes for.
@@ -120,8 +121,8 @@ class Exchange {
 
 // Receives the incoming Exchange streams of a peer and hands each to the running exchange it
 // belongs to. A stream for a plan that has not arrived here yet is held until it does, for at most
-// failure_timeout (then FAILED_PRECONDITION), at most 64 at once (then RESOURCE_EXHAUSTED); one for
-// an older entry is refused with FAILED_PRECONDITION, one of another run with INVALID_ARGUMENT.
+// failure_timeout (then FAILED_PRECONDITION), at most 256 at once (then RESOURCE_EXHAUSTED); one
+// for an older entry is refused with FAILED_PRECONDITION, one of another run with INVALID_ARGUMENT.
 // Loop thread.
 class ExchangeServer {
  public:

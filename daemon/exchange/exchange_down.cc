@@ -38,17 +38,23 @@ void Exchange::State::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call>
   } else {
     refusal = CheckHolding(&open);
   }
+  const Lane lane = {open.lane(), std::max(1u, open.lanes())};
+  if (refusal.ok() && !lane.Valid()) {
+    refusal = absl::InvalidArgumentError(absl::StrCat("lane ", lane.number, " of ", lane.count,
+                                                      ": at most ", Lane::kMost, ", from 0"));
+  }
+  const StreamKey key = {open.contributor(), lane};
   const size_t most = plan.contributors().size() + plan.servers().size() + kMaxGuests;
-  if (refusal.ok() && down.count(open.contributor()) == 0 && down.size() >= most) {
+  if (refusal.ok() && down.count(key) == 0 && down.size() >= Lane::kMost * most) {
     refusal = absl::ResourceExhaustedError("too many streams");
   }
   if (!refusal.ok()) return refusals.Refuse(std::move(call), refusal);
   if (settings.arrivals != nullptr) settings.arrivals->NoteOpen(open.contributor(), opened);
   // A second stream of a peer takes the place of the first: it has redialled before the break was
   // seen here.
-  std::unique_ptr<ReducerStream>& stream = down[open.contributor()];
-  stream =
-      std::make_unique<ReducerStream>(env, settings, open.contributor(), std::move(call), *this);
+  std::unique_ptr<ReducerStream>& stream = down[key];
+  stream = std::make_unique<ReducerStream>(env, settings, open.contributor(), lane, std::move(call),
+                                           *this);
   MarkWhatIsThere(open, stream.get());
   OfferAll(stream.get());
 }
@@ -75,7 +81,7 @@ absl::Status Exchange::State::CheckHolding(const v1::ExchangeOpen* open) const {
 void Exchange::State::ReportLackAsHolder() {
   const absl::Status lack = CheckHolding(nullptr);
   if (lack.ok()) return;
-  for (const auto& [peer, stream] : down) {
+  for (const auto& [key, stream] : down) {
     stream->Close(absl::UnavailableError("a new plan: say again what is there"));
   }
   OnUnreachable(settings.self, lack);
@@ -120,7 +126,7 @@ void Exchange::State::CompressResult(uint32_t chunk) {
                        guard.Wrap([this, wire, chunk, attempt = table.at(chunk).attempt] {
                          compressing_results.erase(chunk);
                          if (table.at(chunk).attempt == attempt) result_wire[chunk] = *wire;
-                         for (const auto& [peer, stream] : down) stream->Pump();
+                         for (const auto& [key, stream] : down) stream->Pump();
                        }));
 }
 
@@ -137,7 +143,7 @@ Frame Exchange::State::ResultFrame(uint32_t chunk) const {
 }
 
 void Exchange::State::OnGone(ReducerStream* stream) {
-  const auto found = down.find(stream->contributor());
+  const auto found = down.find({stream->contributor(), stream->lane()});
   if (found != down.end() && found->second.get() == stream) down.erase(found);
 }
 
@@ -244,7 +250,8 @@ void Exchange::State::OnReduced(const Reducer::Work& work, const absl::Status& s
 
 void Exchange::State::KeepPartial(const Reducer::Work& work, Reduced reduced) {
   partials[work.chunk] = {work.attempt, std::move(reduced.wire), std::move(reduced.contributors)};
-  const auto stream = up.find(plan.ShardOf(work.chunk).reducer);
+  const Lane lane = {work.chunk % settings.lanes, settings.lanes};
+  const auto stream = up.find({plan.ShardOf(work.chunk).reducer, lane});
   if (stream != up.end()) stream->second->Offer(work.chunk);
 }
 
@@ -255,9 +262,14 @@ void Exchange::State::Refuse(uint32_t contributor, const absl::Status& why) {
                                " refused: ", why.message()));
   std::vector<Reducer::Work> ready;
   reducer.Refuse(contributor, &ready);
-  const auto stream = down.find(peer);
-  if (stream != down.end()) stream->second->Close(absl::InvalidArgumentError(why.message()));
+  CloseStreamsOf(peer, absl::InvalidArgumentError(why.message()));
   StartWork(std::move(ready));
+}
+
+void Exchange::State::CloseStreamsOf(const std::string& contributor, const absl::Status& why) {
+  for (const auto& [key, stream] : down) {
+    if (key.first == contributor) stream->Close(why);
+  }
 }
 
 }  // namespace atolld

@@ -10,7 +10,7 @@ namespace atolld {
 namespace {
 
 // Streams that wait for their Open, and streams that wait for their plan: each at most so many.
-constexpr size_t kMaxWaiting = 64;
+constexpr size_t kMaxWaiting = 256;
 
 // (epoch, version): the order in which entries can follow each other.
 using Key = std::pair<uint64_t, uint64_t>;

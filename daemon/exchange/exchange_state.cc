@@ -40,12 +40,11 @@ void Exchange::State::Adopt(ExchangePlan next) {
   FeedOwnChunks(&ready);
   StartWork(std::move(ready));
   for (const uint32_t contributor : ask_again) {
-    const auto stream = down.find(plan.contributors()[contributor].peer);
-    if (stream == down.end()) continue;
-    stream->second->Close(absl::UnavailableError("a new plan: everything is to be sent again"));
+    CloseStreamsOf(plan.contributors()[contributor].peer,
+                   absl::UnavailableError("a new plan: everything is to be sent again"));
   }
   AssignStreams();
-  for (const auto& [peer, stream] : down) {
+  for (const auto& [key, stream] : down) {
     stream->Resume();
     OfferAll(stream.get());
   }
@@ -73,10 +72,10 @@ void Exchange::State::Store(uint32_t chunk, ChunkMean mean) {
   partials.erase(chunk);
   reducer.Close(chunk);
   const ExchangePlan::Shard& shard = plan.ShardOf(chunk);
-  for (const auto& [peer, stream] : down) {
-    if (plan.SourceOf(shard, peer) == settings.self) stream->Offer(chunk, attempt);
+  for (const auto& [key, stream] : down) {
+    if (plan.SourceOf(shard, key.first) == settings.self) stream->Offer(chunk, attempt);
   }
-  for (const auto& [peer, stream] : up) stream->OnMean(chunk);
+  for (const auto& [key, stream] : up) stream->OnMean(chunk);
   TellShardsHeld();
   CompleteIfAllHere();
 }

@@ -74,6 +74,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   void OnReduced(const Reducer::Work& work, const absl::Status& status, Reduced reduced);
   void KeepPartial(const Reducer::Work& work, Reduced reduced);
   void Refuse(uint32_t contributor, const absl::Status& why);
+  void CloseStreamsOf(const std::string& contributor, const absl::Status& why);
 
   // A relay's mean of its members' chunks: kept until the result is here, so that it is encoded
   // once.
@@ -109,8 +110,9 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   std::vector<SharedBytes> own_wire;
   std::set<uint32_t> compressing_results;
   std::set<uint32_t> compressing;
-  std::map<std::string, std::unique_ptr<ContributorStream>> up;  // by who is dialled
-  std::map<std::string, std::unique_ptr<ReducerStream>> down;    // by who dialled
+  using StreamKey = std::pair<std::string, Lane>;              // the other end's id first
+  std::map<StreamKey, std::unique_ptr<ContributorStream>> up;  // by who is dialled
+  std::map<StreamKey, std::unique_ptr<ReducerStream>> down;    // by who dialled
   Refusals refusals;
   CallbackGuard guard;
 };

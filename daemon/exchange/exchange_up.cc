@@ -13,12 +13,12 @@ bool Exchange::State::Contributes() const {
 
 void Exchange::State::AssignStreams() {
   using Sends = ContributorStream::Sends;
-  std::map<std::string, std::vector<ContributorStream::Chunk>> assigned;
+  std::map<StreamKey, std::vector<ContributorStream::Chunk>> assigned;
   for (const ExchangePlan::Shard& shard : plan.shards()) {
     const auto add = [&](absl::string_view peer, Sends sends) {
-      std::vector<ContributorStream::Chunk>& chunks = assigned[std::string(peer)];
-      for (uint32_t i = 0; i < shard.chunks; ++i) {
-        chunks.push_back({shard.first_chunk + i, shard.attempt, sends});
+      for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
+        const Lane lane = {c % settings.lanes, settings.lanes};
+        assigned[{std::string(peer), lane}].push_back({c, shard.attempt, sends});
       }
     };
     if (shard.chunks == 0) continue;
@@ -37,10 +37,11 @@ void Exchange::State::AssignStreams() {
   for (auto it = up.begin(); it != up.end();) {
     it = assigned.count(it->first) == 0 ? up.erase(it) : std::next(it);
   }
-  for (auto& [peer, chunks] : assigned) {
-    std::unique_ptr<ContributorStream>& stream = up[peer];
+  for (auto& [key, chunks] : assigned) {
+    const auto& [peer, lane] = key;
+    std::unique_ptr<ContributorStream>& stream = up[key];
     if (stream == nullptr) {
-      stream = std::make_unique<ContributorStream>(env, settings, peer, *this);
+      stream = std::make_unique<ContributorStream>(env, settings, peer, lane, *this);
     }
     stream->Assign(plan.AddressOf(peer), std::move(chunks));
   }
@@ -79,7 +80,7 @@ bool Exchange::State::CompressOwnChunk(uint32_t chunk) {
                        guard.Wrap([this, wire, chunk] {
                          compressing.erase(chunk);
                          if (!HasResult(chunk)) own_wire[chunk] = *wire;
-                         for (const auto& [peer, stream] : up) stream->Pump();
+                         for (const auto& [key, stream] : up) stream->Pump();
                        }));
   return false;
 }

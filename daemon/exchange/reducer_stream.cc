@@ -8,10 +8,11 @@
 namespace atolld {
 
 ReducerStream::ReducerStream(Env env, const ExchangeSettings& settings, std::string contributor,
-                             std::unique_ptr<Call> call, Owner& owner)
+                             Lane lane, std::unique_ptr<Call> call, Owner& owner)
     : env_(env),
       settings_(settings),
       contributor_(std::move(contributor)),
+      lane_(lane),
       owner_(owner),
       call_(std::move(call)),
       meter_(settings.traffic) {
@@ -31,8 +32,9 @@ ReducerStream::ReducerStream(Env env, const ExchangeSettings& settings, std::str
 ReducerStream::~ReducerStream() { meter_.Update(*call_, env_.executor.Now()); }
 
 void ReducerStream::Offer(uint32_t chunk, uint32_t attempt) {
+  if (closed_ || !lane_.Carries(chunk)) return;
   uint32_t& there = there_[chunk];
-  if (closed_ || there == attempt) return;
+  if (there == attempt) return;
   there = attempt;
   todo_.emplace_back(chunk, attempt);
   Pump();

@@ -18,6 +18,7 @@
 #include "atoll/v1/exchange.pb.h"
 #include "daemon/env.h"
 #include "daemon/exchange/exchange.h"
+#include "daemon/exchange/lane.h"
 #include "daemon/exchange/stream_meter.h"
 
 namespace atolld {
@@ -47,15 +48,16 @@ class ReducerStream {
     virtual void OnGone(ReducerStream* stream) = 0;
   };
 
-  ReducerStream(Env env, const ExchangeSettings& settings, std::string contributor,
+  ReducerStream(Env env, const ExchangeSettings& settings, std::string contributor, Lane lane,
                 std::unique_ptr<Call> call, Owner& owner);
   ~ReducerStream();
 
   const std::string& contributor() const { return contributor_; }
+  const Lane& lane() const { return lane_; }
 
   // The other end holds this result already.
   void MarkHeld(uint32_t chunk, uint32_t attempt) { there_[chunk] = attempt; }
-  // Sends this result unless it is there or was sent on this stream.
+  // Sends this result unless another lane carries it, it is there, or was sent on this stream.
   void Offer(uint32_t chunk, uint32_t attempt);
   void Pump();  // sends what can be sent
   // A new plan has arrived: looks at the early frame again.
@@ -72,6 +74,7 @@ class ReducerStream {
   Env env_;
   const ExchangeSettings& settings_;
   const std::string contributor_;
+  const Lane lane_;
   Owner& owner_;
 
   std::unique_ptr<Call> call_;

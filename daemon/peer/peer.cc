@@ -74,6 +74,7 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
 Peer::~Peer() = default;
 
 absl::Status Peer::Start() {
+  runner_.SetLanes(static_cast<uint32_t>(config_.network.lanes));
   RETURN_IF_ERROR(env_.files.MakeDirectories(config_.peer.dir));
   RETURN_IF_ERROR(keeper_.Load());
   if (keeper_.has_state()) {

@@ -290,6 +290,7 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
   settings.arrivals = &arrivals_;
   settings.stochastic = spec_.exchange().stochastic_rounding();
   settings.seed = spec_.seed();
+  settings.lanes = lanes_;
   Exchange::Events events;
   events.on_complete =
       guard_.Wrap([this](ExchangeOutcome outcome) { OnOutcome(std::move(outcome)); });

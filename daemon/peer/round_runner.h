@@ -43,6 +43,8 @@ class RoundRunner {
 
   // The coordinator: its run and epoch (repeated at each Session), and its messages.
   void Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration failure_timeout);
+  // Streams to each peer that it dials, 1 to Lane::kMost.
+  void SetLanes(uint32_t lanes) { lanes_ = lanes; }
   void OnSessionDown();
   void OnTrain(const v1::Train& train);
   void OnPlan(const v1::Plan& plan);
@@ -115,6 +117,7 @@ class RoundRunner {
   const Codec* codec_ = nullptr;
   uint64_t epoch_ = 0;
   absl::Duration failure_timeout_ = absl::Seconds(10);
+  uint32_t lanes_ = 1;
   bool worker_ready_ = false;
   bool draining_ = false;
 

@@ -24,6 +24,7 @@ SwarmSettings Draw(uint64_t seed, SimRandom& random) {
   settings.zstd = random.Below(3) == 0;
   // As tight as can be: whoever waits for whom must come to an end.
   if (random.Below(2) == 0) settings.send_floor = {1, 1};
+  if (random.Below(3) == 0) settings.lanes = 2 + static_cast<uint32_t>(random.Below(3));
   settings.sim.network.link.latency = absl::Microseconds(100 + random.Below(30000));
   settings.sim.network.link.jitter = absl::Microseconds(random.Below(5000));
   settings.sim.network.link.bytes_per_second = 20e3 + static_cast<double>(random.Below(1000000));

@@ -218,6 +218,7 @@ void Swarm::Give(const std::string& name, const v1::Plan& plan) {
   exchange.grid = grid;
   exchange.failure_timeout = settings.failure_timeout;
   exchange.send_floor = settings.send_floor;
+  exchange.lanes = settings.lanes;
   exchange.traffic = &to.traffic;
   exchange.arrivals = &to.arrivals;
   to.arrivals.Begin(to.node->env.executor.Now());

@@ -25,6 +25,7 @@ struct SwarmSettings {
   bool stochastic = false;
   absl::Duration failure_timeout = absl::Seconds(2);
   SendWindow::Floor send_floor;
+  uint32_t lanes = 1;
   SimSettings sim;
 };
 
