@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "optimizer/aggregation_rule.h"
+#include "optimizer/outer_kernels.h"
 #include "tests/unit/optimizer/aggregation_oracle.h"
 
 namespace atolld {
@@ -130,6 +131,39 @@ TEST(AggregationLiars, AGeometricMedianBearsLessThanHalfOfTheWeight) {
   EXPECT_LT(DistanceOf(RealsOf(most), honest), 10 * norm);
   const Vector over = Aggregate(rule, updates, {1, 1, 1, 1, 12}).value();
   EXPECT_GT(DistanceOf(RealsOf(over), honest), 1000 * norm);
+}
+
+// How far a small run ends from its goal, in units of how far it began: 8 peers go a third of the
+// way each round, give or take noise; Nesterov momentum as DiLoCo has it; one peer sends its update
+// tenfold and backwards, as in RoDiLoCo's runs.
+long double EndOfRun(const AggregationRule& rule) {
+  constexpr size_t kElements = 150;
+  const Vector goal = BellValues(kElements, 5);
+  Vector theta(kElements, 0.0f), momentum(kElements, 0.0f), last;
+  for (int round = 0; round < 60; ++round) {
+    // The goal and a noise for each; the same in every round, so that it does not average out.
+    Vectors updates = HonestUpdates(8, kElements, 1.0f, 5);
+    for (size_t i = 0; i < updates.size(); ++i) {
+      for (size_t k = 0; k < kElements; ++k) {
+        updates[i][k] = 0.3f * (theta[k] - goal[k]) + 0.01f * (updates[i][k] - goal[k]);
+        if (i == 3) updates[i][k] *= -10;
+      }
+    }
+    last = Aggregate(rule, updates, Ones(8), last).value();
+    NesterovStep({0.7f, 0.9f}, last.data(), kElements, theta.data(), momentum.data());
+  }
+  return DistanceOf(RealsOf(theta), RealsOf(goal)) / NormOf(goal);
+}
+
+TEST(AggregationLiars, ARunOfEightBearsOneThatGoesBackwards) {
+  // Broken: rules would hold for single rounds, and a run drift away over many.
+  EXPECT_GT(EndOfRun(RuleOf("mean")), 10);
+  EXPECT_LT(EndOfRun(RuleOf("mean", 0, 1.0)), 0.1);
+  for (const char* name :
+       {"trimmed_mean", "median", "geometric_median", "centred_clipping", "krum", "multi_krum"}) {
+    EXPECT_LT(EndOfRun(RuleOf(name, 1)), 0.1) << name;
+    EXPECT_LT(EndOfRun(RuleOf(name, 1, 1.0)), 0.1) << name;
+  }
 }
 
 }  // namespace
