@@ -1,0 +1,266 @@
+#include "optimizer/aggregation_kernels.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "optimizer/aggregation_kernels.cc"
+#include <hwy/foreach_target.h>
+// Must come after foreach_target.h.
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace atolld {
+namespace HWY_NAMESPACE {
+namespace {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Ints = hn::ScalableTag<int32_t>;
+// What is left of a span once whole vectors are done goes through the same operations, a lane at a
+// time.
+using OneFloat = hn::CappedTag<float, 1>;
+
+// Columns that go through a network together: 64 rows of them fill the smallest L1 caches.
+constexpr size_t kColumns = 128;
+constexpr size_t kMostRows = kMostContributors + 1;  // and a centre
+// 8 rows of a block fill the smallest L1 caches, and each lane has 128 additions of it.
+constexpr size_t kBlock = 1024;
+constexpr size_t kLanes = 8;
+constexpr size_t kGroup = 8;
+
+// Adds rows to the sum so far, which is in `out` unless these are the first; finishes it after the
+// last.
+struct Group {
+  const ScaledRow* rows;
+  size_t count;
+  bool first;
+  bool last;
+};
+
+template <class D>
+HWY_INLINE void SumLanes(D d, const Group& group, float finish, size_t i, float* out) {
+  auto sum = group.first ? hn::Zero(d) : hn::LoadU(d, out + i);
+  for (size_t r = 0; r < group.count; ++r) {
+    const auto values = hn::LoadU(d, group.rows[r].values + i);
+    sum = hn::Add(sum, hn::Mul(hn::Set(d, group.rows[r].factor), values));
+  }
+  if (group.last) sum = hn::Mul(sum, hn::Set(d, finish));
+  hn::StoreU(sum, d, out + i);
+}
+
+// Rows in groups, block by block: a CPU foresees what is read next of few rows only.
+void SumRows(const ScaledRow* rows, size_t count, float finish, size_t elements, float* out) {
+  const Floats d;
+  for (size_t begin = 0; begin < elements; begin += kBlock) {
+    const size_t end = std::min(elements, begin + kBlock);
+    size_t r = 0;
+    do {
+      const size_t taken = std::min(kGroup, count - r);
+      const Group group = {rows + r, taken, r == 0, r + taken == count};
+      size_t i = begin;
+      for (; i + hn::Lanes(d) <= end; i += hn::Lanes(d)) SumLanes(d, group, finish, i, out);
+      for (; i < end; ++i) SumLanes(OneFloat(), group, finish, i, out);
+      r += taken;
+    } while (r < count);
+  }
+}
+
+// A float's bits as an integer of the same order, -0 before +0, and back: minima and maxima of
+// floats treat zeros differently by target, those of integers do not.
+template <class D, class V>
+HWY_INLINE V Ordered(D d, V bits) {
+  return hn::Xor(bits, hn::And(hn::ShiftRight<31>(bits), hn::Set(d, 0x7fffffff)));
+}
+
+template <class D>
+HWY_INLINE void LoadKey(D d, const float* values, float factor, int32_t* keys) {
+  const hn::RebindToSigned<D> di;
+  const auto scaled = hn::Mul(hn::Set(d, factor), hn::LoadU(d, values));
+  hn::StoreU(Ordered(di, hn::BitCast(di, scaled)), di, keys);
+}
+
+template <class D>
+HWY_INLINE hn::Vec<D> LoadRank(D d, const int32_t* keys) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, Ordered(di, hn::LoadU(di, keys)));
+}
+
+template <class D>
+HWY_INLINE void StoreMean(D d, const int32_t* keys, size_t first, size_t end, float share,
+                          float* out) {
+  auto sum = LoadRank(d, keys + first * kColumns);
+  for (size_t r = first + 1; r < end; ++r) sum = hn::Add(sum, LoadRank(d, keys + r * kColumns));
+  hn::StoreU(hn::Mul(sum, hn::Set(d, share)), d, out);
+}
+
+HWY_INLINE void Compare(const Comparator& comparator, size_t columns, int32_t* keys) {
+  const Ints d;
+  int32_t* const low = keys + comparator.low * kColumns;
+  int32_t* const high = keys + comparator.high * kColumns;
+  for (size_t i = 0; i < columns; i += hn::Lanes(d)) {
+    const auto a = hn::LoadU(d, low + i);
+    const auto b = hn::LoadU(d, high + i);
+    if (comparator.needs_low) hn::StoreU(hn::Min(a, b), d, low + i);
+    if (comparator.needs_high) hn::StoreU(hn::Max(a, b), d, high + i);
+  }
+}
+
+void AverageRanks(const ScaledRow* rows, size_t count, const std::vector<Comparator>& network,
+                  size_t first, size_t end, size_t elements, float* out) {
+  const Floats d;
+  const OneFloat one;
+  const size_t lanes = hn::Lanes(d);
+  const float share = 1.0f / static_cast<float>(end - first);
+  HWY_ALIGN int32_t keys[kMostContributors * kColumns];
+  for (size_t begin = 0; begin < elements; begin += kColumns) {
+    const size_t columns = std::min(kColumns, elements - begin);
+    const size_t whole = columns - columns % lanes;
+    // What pads the last vector is compared too, and never read.
+    const size_t padded = whole == columns ? whole : whole + lanes;
+    for (size_t r = 0; r < count; ++r) {
+      const float* const values = rows[r].values + begin;
+      int32_t* const row = keys + r * kColumns;
+      for (size_t i = 0; i < whole; i += lanes) LoadKey(d, values + i, rows[r].factor, row + i);
+      for (size_t i = whole; i < columns; ++i) LoadKey(one, values + i, rows[r].factor, row + i);
+      std::fill(row + columns, row + padded, 0);
+    }
+    for (const Comparator& comparator : network) Compare(comparator, padded, keys);
+    for (size_t i = 0; i < whole; i += lanes)
+      StoreMean(d, keys + i, first, end, share, out + begin + i);
+    for (size_t i = whole; i < columns; ++i)
+      StoreMean(one, keys + i, first, end, share, out + begin + i);
+  }
+}
+
+double Folded(const double* l) {
+  return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
+
+// One block's sum, by passes over as many lanes as a vector has: the lanes' sums are the same
+// whatever that number is. `elements` is a multiple of kLanes.
+double OneProduct(const float* x, const float* y, size_t elements) {
+  const hn::CappedTag<double, kLanes> d;
+  const hn::Rebind<float, decltype(d)> df;
+  double lanes[kLanes];
+  for (size_t lane = 0; lane < kLanes; lane += hn::Lanes(d)) {
+    auto sum = hn::Zero(d);
+    for (size_t i = lane; i < elements; i += kLanes) {
+      const auto left = hn::PromoteTo(d, hn::LoadU(df, x + i));
+      sum = hn::Add(sum, hn::Mul(left, hn::PromoteTo(d, hn::LoadU(df, y + i))));
+    }
+    hn::StoreU(sum, d, lanes + lane);
+  }
+  return Folded(lanes);
+}
+
+// As OneProduct of x with each of four rows: x is widened once, and additions overlap.
+void FourProducts(const float* x, const float* const* y, size_t elements, double* sums) {
+  const hn::CappedTag<double, kLanes> d;
+  const hn::Rebind<float, decltype(d)> df;
+  double lanes[4][kLanes];
+  for (size_t lane = 0; lane < kLanes; lane += hn::Lanes(d)) {
+    auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), sum2 = hn::Zero(d), sum3 = hn::Zero(d);
+    for (size_t i = lane; i < elements; i += kLanes) {
+      const auto left = hn::PromoteTo(d, hn::LoadU(df, x + i));
+      sum0 = hn::Add(sum0, hn::Mul(left, hn::PromoteTo(d, hn::LoadU(df, y[0] + i))));
+      sum1 = hn::Add(sum1, hn::Mul(left, hn::PromoteTo(d, hn::LoadU(df, y[1] + i))));
+      sum2 = hn::Add(sum2, hn::Mul(left, hn::PromoteTo(d, hn::LoadU(df, y[2] + i))));
+      sum3 = hn::Add(sum3, hn::Mul(left, hn::PromoteTo(d, hn::LoadU(df, y[3] + i))));
+    }
+    hn::StoreU(sum0, d, lanes[0] + lane);
+    hn::StoreU(sum1, d, lanes[1] + lane);
+    hn::StoreU(sum2, d, lanes[2] + lane);
+    hn::StoreU(sum3, d, lanes[3] + lane);
+  }
+  for (size_t j = 0; j < 4; ++j) sums[j] = Folded(lanes[j]);
+}
+
+// The rows of one block, each a multiple of kLanes long: the last block is copied and filled up
+// with zeros, which change no sum.
+class BlockRows {
+ public:
+  BlockRows(const float* const* rows, size_t count, size_t begin, size_t elements)
+      : elements_((elements + kLanes - 1) / kLanes * kLanes) {
+    if (elements_ != elements) copy_.assign(count * elements_, 0.0f);
+    for (size_t r = 0; r < count; ++r) {
+      at_[r] = rows[r] + begin;
+      if (copy_.empty()) continue;
+      float* const copied = copy_.data() + r * elements_;
+      std::memcpy(copied, at_[r], elements * sizeof(float));
+      at_[r] = copied;
+    }
+  }
+
+  const float* at(size_t r) const { return at_[r]; }
+  size_t elements() const { return elements_; }
+
+ private:
+  const size_t elements_;
+  const float* at_[kMostRows];
+  std::vector<float> copy_;
+};
+
+void Norms(const float* const* rows, size_t count, size_t elements, double* sums) {
+  std::fill(sums, sums + count, 0.0);
+  for (size_t begin = 0; begin < elements; begin += kBlock) {
+    const BlockRows block(rows, count, begin, std::min(kBlock, elements - begin));
+    for (size_t r = 0; r < count; ++r)
+      sums[r] = sums[r] + OneProduct(block.at(r), block.at(r), block.elements());
+  }
+}
+
+void Products(const float* const* rows, size_t count, size_t elements, double* sums) {
+  std::fill(sums, sums + count * (count + 1) / 2, 0.0);
+  for (size_t begin = 0; begin < elements; begin += kBlock) {
+    const BlockRows block(rows, count, begin, std::min(kBlock, elements - begin));
+    double* out = sums;
+    for (size_t r = 0; r < count; ++r) {
+      for (size_t s = 0; s <= r; s += 4) {
+        // What fills up the last four is not used.
+        const float* others[4];
+        for (size_t j = 0; j < 4; ++j) others[j] = block.at(std::min(s + j, r));
+        double products[4];
+        FourProducts(block.at(r), others, block.elements(), products);
+        const size_t used = std::min<size_t>(4, r + 1 - s);
+        for (size_t j = 0; j < used; ++j) out[j] = out[j] + products[j];
+        out += used;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace atolld
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace atolld {
+
+HWY_EXPORT(SumRows);
+HWY_EXPORT(AverageRanks);
+HWY_EXPORT(Norms);
+HWY_EXPORT(Products);
+
+void WeightedSum(const ScaledRow* rows, size_t count, float finish, size_t elements, float* out) {
+  HWY_DYNAMIC_DISPATCH(SumRows)(rows, count, finish, elements, out);
+}
+
+void MeanOfRanks(const ScaledRow* rows, size_t count, const std::vector<Comparator>& network,
+                 size_t first, size_t end, size_t elements, float* out) {
+  HWY_DYNAMIC_DISPATCH(AverageRanks)(rows, count, network, first, end, elements, out);
+}
+
+void SquaredNorms(const float* const* rows, size_t count, size_t elements, double* sums) {
+  HWY_DYNAMIC_DISPATCH(Norms)(rows, count, elements, sums);
+}
+
+void PairProducts(const float* const* rows, size_t count, size_t elements, double* sums) {
+  HWY_DYNAMIC_DISPATCH(Products)(rows, count, elements, sums);
+}
+
+}  // namespace atolld
+#endif  // HWY_ONCE

@@ -1,0 +1,53 @@
+// The loops of the aggregation rules, compiled once a SIMD target and chosen at run time; same bits
+// on every target.
+//
+// Rows are one contributor's values each, all equally long. Every operation is rounded on its own,
+// in the order written here; nothing is fused or reordered. Rows may be anywhere in memory; `out`
+// overlaps none of them. Values are finite.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "optimizer/selection_network.h"
+
+namespace atolld {
+
+// How many updates a rule takes: more would not fit the sorted blocks' cache, and pairs grow with
+// the square.
+constexpr size_t kMostContributors = 64;
+
+struct ScaledRow {
+  const float* values;
+  float factor;
+};
+
+// fp32, for each i:
+//   sum = +0, then for each row in order: sum = sum + factor_r * value_r[i];  out[i] = sum * finish
+// the arithmetic of weighted_mean.h in one pass.
+void WeightedSum(const ScaledRow* rows, size_t count, float finish, size_t elements, float* out);
+
+// fp32, for each i: the products factor_r * value_r[i] in ascending order, -0 before +0, of which
+// those of the ranks first to end - 1 are added up from the smallest on: sum = v_first, then
+// sum = sum + v for each next one;  out[i] = sum * (1 / (end - first)).
+//
+// `network` is SelectionNetwork(count, first, end), with first < end <= count <=
+// kMostContributors.
+void MeanOfRanks(const ScaledRow* rows, size_t count, const std::vector<Comparator>& network,
+                 size_t first, size_t end, size_t elements, float* out);
+
+// Products of two fp32 values are exact in double; only their sums are rounded. Of rows x and y,
+// for each block of 1,024 elements (the last may be shorter):
+//   lane_l  = +0, then for each k: lane_l = lane_l + x[8 k + l] * y[8 k + l],  l = 0..7
+//   four_l  = lane_l + lane_(l+4);  two_l = four_l + four_(l+2);  block = two_0 + two_1
+// and sum = +0, then for each block in order: sum = sum + block.
+
+// At most kMostContributors + 1 rows.
+
+// sums[r] = the sum for row r with itself.
+void SquaredNorms(const float* const* rows, size_t count, size_t elements, double* sums);
+
+// sums[r (r + 1) / 2 + s] = the sum for the rows r and s, s <= r.
+void PairProducts(const float* const* rows, size_t count, size_t elements, double* sums);
+
+}  // namespace atolld
