@@ -14,10 +14,15 @@
 
 namespace atolld {
 
-// What the codec makes of the vector.
+// What the codecs make of the vector.
 struct EncodedSize {
   uint64_t parameters = 0;
-  double bytes = 0;  // of the whole vector
+  double update_bytes = 0;  // of the whole vector, as a contributor encodes it
+  double mean_bytes = 0;    // of the whole vector, as relays and reducers do
+
+  double Bytes(const Share& share) const {
+    return share.updates * update_bytes + share.means * mean_bytes;
+  }
 };
 
 // What the model assumes where nobody has measured.

@@ -5,9 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
-#include "compression/codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/cli/format.h"
 #include "daemon/env.h"
+#include "daemon/replica/run_codecs.h"
 
 namespace atolld {
 namespace {
@@ -27,10 +28,16 @@ std::string Mark(const PlanCandidate& candidate) {
   return "";
 }
 
+std::string PairName(const PlanCandidate& candidate) {
+  if (candidate.codec == candidate.upper_codec) return candidate.codec;
+  return absl::StrCat(candidate.codec, "/", candidate.upper_codec);
+}
+
 std::vector<std::string> Notes(const PlanQuestion& question) {
   std::vector<std::string> notes = {
       "fastest: what a codec does to the loss is not counted",
-      "weighted: shards by the reducers' rates; a coordinator plans so where that is faster"};
+      "weighted: shards by the reducers' rates; a coordinator plans so where that is faster",
+      "A/B: updates as A (exchange.codec), means as B (exchange.upper_codec)"};
   const std::vector<std::string> predictable = PredictableCodecs();
   for (const std::string& name : CodecNames()) {
     if (std::find(predictable.begin(), predictable.end(), name) != predictable.end()) continue;
@@ -43,6 +50,27 @@ std::vector<std::string> Notes(const PlanQuestion& question) {
   return notes;
 }
 
+// Updates, means.
+std::vector<LevelCodecs> PairsFor(const PlanQuestion& question) {
+  const std::vector<std::string> names = PredictableCodecs();
+  const auto add = [](const std::string& updates, const std::string& means,
+                      std::vector<LevelCodecs>* to) {
+    const absl::StatusOr<LevelCodecs> codecs = ParseLevels(updates, means);
+    if (codecs.ok()) to->push_back(*codecs);
+  };
+  const auto bytes = [&](const std::string& name) {
+    return (*FindCodec(name))->MaxEncodedBytes(question.chunk_elements);
+  };
+  std::vector<LevelCodecs> all;
+  for (const std::string& name : names) add(name, name, &all);
+  if (std::find(names.begin(), names.end(), question.codec) == names.end()) return all;
+  for (const std::string& name : names) {
+    const bool of_config = name == question.upper_codec && name != question.codec;
+    if (of_config || bytes(name) < bytes(question.codec)) add(question.codec, name, &all);
+  }
+  return all;
+}
+
 std::string Assumed(const PlanQuestion& question) {
   const ModelAssumptions& assumed = question.assumed;
   return absl::StrFormat(
@@ -53,15 +81,6 @@ std::string Assumed(const PlanQuestion& question) {
 }
 
 }  // namespace
-
-EncodedSize EncodedSizeOf(uint64_t parameters, uint32_t chunk_elements, const Codec& codec) {
-  const uint64_t whole = parameters / chunk_elements;
-  const uint64_t rest = parameters % chunk_elements;
-  const double bytes =
-      static_cast<double>(whole) * static_cast<double>(codec.MaxEncodedBytes(chunk_elements)) +
-      (rest > 0 ? static_cast<double>(codec.MaxEncodedBytes(rest)) : 0);
-  return {parameters, bytes};
-}
 
 std::vector<std::string> PredictableCodecs() {
   // Zeros are what a codec of changing length makes the least of.
@@ -83,12 +102,12 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
     const ExchangeTraffic traffic =
         TrafficOf(question.links, shape, static_cast<uint32_t>(ChunksOf(question)));
     if (ByRegion(shape) && traffic.relays == 0) continue;  // it would be flat
-    for (const std::string& name : PredictableCodecs()) {
+    for (const LevelCodecs& codecs : PairsFor(question)) {
       PlanCandidate candidate;
       candidate.shape = shape;
-      candidate.codec = name;
-      const EncodedSize size =
-          EncodedSizeOf(question.parameters, question.chunk_elements, **FindCodec(name));
+      candidate.codec = codecs.updates.name();
+      candidate.upper_codec = codecs.means.name();
+      const EncodedSize size = EncodedSizeOf(question.parameters, question.chunk_elements, codecs);
       candidate.exchange = PredictExchange(question.links, traffic, size, question.assumed);
       candidates.push_back(candidate);
     }
@@ -102,7 +121,8 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
       std::find_if(candidates.begin(), candidates.end(), [&](const PlanCandidate& candidate) {
         const bool planned =
             question.plan == "auto" || ByRegion(candidate.shape) == (question.plan == "regions");
-        return planned && candidate.codec == question.codec;
+        return planned && candidate.codec == question.codec &&
+               candidate.upper_codec == question.upper_codec;
       });
   if (of_config != candidates.end()) of_config->of_config = true;
   return candidates;
@@ -120,6 +140,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
     }
     nlohmann::ordered_json one = {{"plan", PlanShapeName(candidate.shape)},
                                   {"codec", candidate.codec},
+                                  {"upper_codec", candidate.upper_codec},
                                   {"fastest", candidate.best},
                                   {"of_config", candidate.of_config},
                                   {"exchange_seconds", exchange.seconds},
@@ -172,7 +193,7 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
   for (const PlanCandidate& candidate : candidates) {
     const ExchangePrediction& exchange = candidate.exchange;
     rows.push_back(
-        {std::string(PlanShapeName(candidate.shape)), candidate.codec,
+        {std::string(PlanShapeName(candidate.shape)), PairName(candidate),
          known ? Rounded(question.train_seconds + exchange.seconds) : "-",
          Rounded(exchange.seconds),
          known ? absl::StrFormat("%.1f %%",
@@ -190,7 +211,7 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
   for (const PlanCandidate& candidate : candidates) {
     if (!candidate.best && !candidate.of_config) continue;
     shown.push_back(&candidate);
-    rows[0].push_back(absl::StrCat(PlanShapeName(candidate.shape), " ", candidate.codec));
+    rows[0].push_back(absl::StrCat(PlanShapeName(candidate.shape), " ", PairName(candidate)));
   }
   for (size_t i = 0; i < question.links.links().size(); ++i) {
     rows.push_back({question.links.links()[i].name});

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
-#include "compression/wire_codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/topology_file.h"
@@ -94,8 +94,10 @@ absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
   }
   question.train_seconds = TrainSeconds(options, config);
   question.plan = config.exchange.plan;
-  ASSIGN_OR_RETURN(const WireCodec codec, ParseCodecName(config.exchange.codec));
-  question.codec = std::string(codec.codec->name());
+  ASSIGN_OR_RETURN(const LevelCodecs codecs,
+                   ParseLevels(config.exchange.codec, config.exchange.upper_codec));
+  question.codec = std::string(codecs.updates.codec->name());
+  question.upper_codec = std::string(codecs.means.codec->name());
   question.assumed.encode_bytes_per_second = options.encode * 1e9;
   question.assumed.decode_bytes_per_second = options.decode * 1e9;
   question.assumed.hash_bytes_per_second = options.hash * 1e9;

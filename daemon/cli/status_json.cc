@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
 #include "daemon/replica/header.h"
+#include "daemon/replica/run_codecs.h"
 #include "membership/round_text.h"
 
 namespace atolld {
@@ -44,7 +45,7 @@ Json SpecJson(const v1::RunSpec& spec) {
            {{"rule", spec.outer().rule()},
             {"learning_rate", FloatOf(spec.outer().learning_rate_bits())},
             {"momentum", FloatOf(spec.outer().momentum_bits())}}},
-          {"codec", absl::StrCat(spec.exchange().codec(), spec.exchange().zstd() ? "+zstd" : "")}};
+          {"codec", CodecText(spec.exchange())}};
 }
 
 Json DataJson(const v1::DataStatus& data) {

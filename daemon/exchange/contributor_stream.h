@@ -91,7 +91,7 @@ class ContributorStream {
 
   Env env_;
   const ExchangeSettings& settings_;
-  const ChunkForm form_;
+  const ChunkForm form_;  // of means
   const std::string reducer_;
   Owner& owner_;
 

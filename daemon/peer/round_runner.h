@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/worker.pb.h"
-#include "compression/codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/env.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/peer/replica_keeper.h"
@@ -112,7 +112,7 @@ class RoundRunner {
   ReplicaKeeper& keeper_;
   Trainer& trainer_;
   v1::RunSpec spec_;
-  const Codec* codec_ = nullptr;
+  LevelCodecs codecs_;
   uint64_t epoch_ = 0;
   absl::Duration failure_timeout_ = absl::Seconds(10);
   bool worker_ready_ = false;

@@ -46,13 +46,19 @@ class PlanTest(unittest.TestCase):
         answer = self.answer("--peers", "4")
         self.assertEqual(4, answer["peers"])
         self.assertEqual(4000000, answer["parameters"])
-        flat = {one["codec"]: one for one in answer["candidates"] if one["plan"] == "flat"}
+        flat = {one["codec"]: one for one in answer["candidates"]
+                if one["plan"] == "flat" and one["upper_codec"] == one["codec"]}
         # 2 (n - 1) / n of the values, each 4 bytes.
         self.assertAlmostEqual(24e6, flat["fp32"]["bytes_sent_per_peer"], delta=24e6 * 0.01)
         self.assertLess(flat["int8"]["bytes_sent_per_peer"],
                         0.27 * flat["fp32"]["bytes_sent_per_peer"])
         self.assertLess(flat["int8"]["exchange_seconds"], flat["fp32"]["exchange_seconds"] / 2)
         self.assertTrue(flat["int8"]["of_config"])
+        # Updates as int8 and means as int4: half of the bytes of each.
+        mixed = [one for one in answer["candidates"] if one["plan"] == "flat"
+                 and (one["codec"], one["upper_codec"]) == ("int8", "int4")]
+        each = [flat[codec]["bytes_sent_per_peer"] for codec in ("int8", "int4")]
+        self.assertAlmostEqual(mixed[0]["bytes_sent_per_peer"], sum(each) / 2, delta=1e3)
         for one in answer["candidates"]:
             self.assertAlmostEqual(one["round_seconds"],
                                    answer["train_seconds"] + one["exchange_seconds"], places=6)
@@ -62,7 +68,8 @@ class PlanTest(unittest.TestCase):
         answer = self.answer("--topology", TOPOLOGY)
         self.assertEqual(5, answer["peers"])
         self.assertEqual(3, answer["regions"])
-        by_plan = {one["plan"]: one for one in answer["candidates"] if one["codec"] == "int8"}
+        by_plan = {one["plan"]: one for one in answer["candidates"]
+                   if one["codec"] == one["upper_codec"] == "int8"}
         self.assertLess(by_plan["regions"]["bytes_between_regions"],
                         by_plan["flat"]["bytes_between_regions"])
         self.assertIn("eu>us", by_plan["flat"]["bytes_by_link"])
