@@ -29,8 +29,8 @@ class Builder {
     const std::vector<PeerLink>& peers = links.peers();
     farthest_.resize(members_.size());
     for (size_t i = 0; i < peers.size(); ++i) {
-      members_[peers[i].region].push_back(i);
-      if (peers[i].reachable) able_[peers[i].region].push_back(i);
+      if (peers[i].contributes) members_[peers[i].region].push_back(i);
+      if (peers[i].contributes && peers[i].reachable) able_[peers[i].region].push_back(i);
       farthest_[peers[i].region] = std::max(farthest_[peers[i].region], peers[i].delay);
     }
     traffic_.shape = shape;
@@ -64,6 +64,7 @@ class Builder {
   ExchangeTraffic Finish() {
     // What every member of a region sends was noted once a region.
     for (size_t i = 0; i < links_.peers().size(); ++i) {
+      if (!links_.peers()[i].contributes) continue;
       to_relays_.up[i].updates += member_share_[0][links_.peers()[i].region];
       to_reducers_.up[i].updates += member_share_[1][links_.peers()[i].region];
     }
@@ -89,9 +90,10 @@ class Builder {
   void AddDirect(size_t region, double share, size_t reducer) {
     const size_t home = links_.peers()[reducer].region;
     const size_t count = members_[region].size();
-    const double senders = static_cast<double>(region == home ? count - 1 : count);
+    const bool own = region == home && links_.peers()[reducer].contributes;
+    const double senders = static_cast<double>(own ? count - 1 : count);
     member_share_[1][region] += share;
-    if (region == home) to_reducers_.up[reducer].updates -= share;  // its own stays
+    if (own) to_reducers_.up[reducer].updates -= share;  // its own stays
     to_reducers_.down[reducer].updates += senders * share;
     traffic_.decoded[reducer] += static_cast<double>(count) * share;
     sent_[{region, home}].updates += senders * share;

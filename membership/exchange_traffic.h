@@ -70,7 +70,8 @@ struct ExchangeTraffic {
   absl::Duration rtt;  // of a chunk up and its mean down, on the longest way
 };
 
-// `chunks` in all, at least 1. Some peer has to be reachable, unless there is only one.
+// `chunks` in all, at least 1. Some peer has to be reachable, unless there is only one. Whoever
+// does not contribute reduces like any other that is reachable; it never relays.
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks);
 // With shards by other rates than the links', one a peer; 0: it reduces nothing. One is above 0.
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks,

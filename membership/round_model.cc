@@ -108,9 +108,12 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
   }
   result.seconds = result.before_and_after_seconds + transfer + result.round_trips_seconds;
 
-  for (const Share& share : all.up) {
-    result.mean_bytes_sent += size.Bytes(share) / static_cast<double>(all.up.size());
-    result.most_bytes_sent = std::max(result.most_bytes_sent, size.Bytes(share));
+  const auto contributors = static_cast<double>(links.contributors());
+  for (size_t i = 0; i < all.up.size(); ++i) {
+    const double bytes = size.Bytes(all.up[i]);
+    result.most_bytes_sent = std::max(result.most_bytes_sent, bytes);
+    if (!links.peers()[i].contributes) continue;
+    result.mean_bytes_sent += bytes / contributors;
   }
   result.bytes_between_regions = size.Bytes(traffic.between_regions);
   for (const Share& share : all.link) result.link_bytes.push_back(size.Bytes(share));

@@ -51,8 +51,8 @@ struct ExchangePrediction {
   double before_and_after_seconds = 0;  // encoding and hashing the whole vector
 
   std::string bottleneck;      // "home-1 up", "link eu>us", "streams", "processor of eu-1"
-  double mean_bytes_sent = 0;  // by a peer
-  double most_bytes_sent = 0;
+  double mean_bytes_sent = 0;  // by a contributor
+  double most_bytes_sent = 0;  // by anybody
   double bytes_between_regions = 0;
   std::vector<double> link_bytes;  // by link
 };

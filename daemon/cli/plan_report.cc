@@ -33,6 +33,10 @@ std::string PairName(const PlanCandidate& candidate) {
   return absl::StrCat(candidate.codec, "/", candidate.upper_codec);
 }
 
+bool Aggregated(const PlanQuestion& question) {
+  return question.links.contributors() < question.links.peers().size();
+}
+
 std::vector<std::string> Notes(const PlanQuestion& question) {
   std::vector<std::string> notes = {
       "fastest: what a codec does to the loss is not counted",
@@ -42,6 +46,11 @@ std::vector<std::string> Notes(const PlanQuestion& question) {
   for (const std::string& name : CodecNames()) {
     if (std::find(predictable.begin(), predictable.end(), name) != predictable.end()) continue;
     notes.push_back(absl::StrCat(name, " is left out: how much it sends depends on the values"));
+  }
+  if (Aggregated(question)) {
+    notes.push_back(
+        "no peer can be dialled: the coordinator starts an aggregator beside itself, on its own "
+        "line, which reduces everything; of its line nothing is measured, so the plan is flat");
   }
   if (question.train_seconds <= 0) {
     notes.push_back(
@@ -97,11 +106,13 @@ std::vector<std::string> PredictableCodecs() {
 
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   std::vector<PlanCandidate> candidates;
+  const bool aggregated = Aggregated(question);
   for (const PlanShape shape :
        {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
     const ExchangeTraffic traffic =
         TrafficOf(question.links, shape, static_cast<uint32_t>(ChunksOf(question)));
     if (ByRegion(shape) && traffic.relays == 0) continue;  // it would be flat
+    if (aggregated && shape != PlanShape::kFlat) continue;
     for (const LevelCodecs& codecs : PairsFor(question)) {
       PlanCandidate candidate;
       candidate.shape = shape;
@@ -119,8 +130,8 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   candidates.front().best = true;
   const auto of_config =
       std::find_if(candidates.begin(), candidates.end(), [&](const PlanCandidate& candidate) {
-        const bool planned =
-            question.plan == "auto" || ByRegion(candidate.shape) == (question.plan == "regions");
+        const bool planned = aggregated || question.plan == "auto" ||
+                             ByRegion(candidate.shape) == (question.plan == "regions");
         return planned && candidate.codec == question.codec &&
                candidate.upper_codec == question.upper_codec;
       });
@@ -163,11 +174,10 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                     {"before_and_after_seconds", exchange.before_and_after_seconds}};
     list.push_back(one);
   }
-  nlohmann::ordered_json json = {{"network", question.network},
-                                 {"peers", question.links.peers().size()},
-                                 {"regions", question.links.regions().size()},
-                                 {"parameters", question.parameters},
-                                 {"train_seconds", nullptr}};
+  nlohmann::ordered_json json = {
+      {"network", question.network},        {"peers", question.links.contributors()},
+      {"aggregator", Aggregated(question)}, {"regions", question.links.regions().size()},
+      {"parameters", question.parameters},  {"train_seconds", nullptr}};
   if (known) json["train_seconds"] = question.train_seconds;
   json["assumed"] = {{"encode_bytes_per_second", question.assumed.encode_bytes_per_second},
                      {"decode_bytes_per_second", question.assumed.decode_bytes_per_second},
@@ -184,7 +194,7 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
   const bool known = question.train_seconds > 0;
   std::vector<std::string> lines = {absl::StrCat(
       WithThousands(question.parameters), " parameters, ",
-      WithThousands(question.links.peers().size()), " peers: ", question.network,
+      WithThousands(question.links.contributors()), " peers: ", question.network,
       known ? absl::StrCat("; training ", Rounded(question.train_seconds), " a round") : "")};
   lines.push_back("");
   std::vector<std::vector<std::string>> rows = {{"plan", "codec", "round", "exchange",

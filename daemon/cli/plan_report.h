@@ -18,7 +18,7 @@
 namespace atolld {
 
 struct PlanQuestion {
-  LinkModel links;      // with a peer at least, one of them reachable
+  LinkModel links;      // with a contributor at least, and somebody reachable
   std::string network;  // in words
   uint64_t parameters = 0;
   uint32_t chunk_elements = 0;
@@ -42,7 +42,7 @@ struct PlanCandidate {
 std::vector<std::string> PredictableCodecs();
 
 // For each of these codecs, by predicted seconds. By regions only where a region would have a
-// relay.
+// relay, and flat alone where an aggregator reduces: as a coordinator plans.
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question);
 
 nlohmann::ordered_json PlanJson(const PlanQuestion& question,

@@ -13,6 +13,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 CONFIG = os.path.join(ROOT, "configs", "wan.toml")
 TOPOLOGY = os.path.join(ROOT, "tests", "wan", "topologies", "three-regions.toml")
 
+NAT = os.path.join(ROOT, "tests", "wan", "topologies", "four-nat.toml")
+
 
 class PlanTest(unittest.TestCase):
 
@@ -73,6 +75,25 @@ class PlanTest(unittest.TestCase):
         self.assertLess(by_plan["regions"]["bytes_between_regions"],
                         by_plan["flat"]["bytes_between_regions"])
         self.assertIn("eu>us", by_plan["flat"]["bytes_by_link"])
+
+    def test_a_crowd_behind_nat_gets_an_aggregator_or_is_told_what_it_waits_for(self):
+        # Would fail if a run that works were refused, or one that only waits were predicted.
+        answer = self.answer("--topology", NAT)
+        self.assertTrue(answer["aggregator"])
+        self.assertEqual(4, answer["peers"])
+        self.assertEqual({"flat"}, {one["plan"] for one in answer["candidates"]})
+        of_config = [one for one in answer["candidates"] if one["of_config"]]
+        self.assertEqual("aggregator down", of_config[0]["limited_by"])
+        with tempfile.TemporaryDirectory(prefix="atoll-e2e-") as folder:
+            path = os.path.join(folder, "never.toml")
+            with open(CONFIG, encoding="utf-8") as source, open(path, "w", encoding="utf-8") as out:
+                out.write(source.read() + '\n[coordinator]\naggregator = "never"\n')
+            done = atoll("plan", "--config", path, "--topology", NAT)
+            self.assertEqual(2, done.returncode, done.stdout)
+            said = (done.stdout + done.stderr).strip()
+            self.assertEqual(1, len(said.splitlines()), said)
+            self.assertIn("no reachable peer to make version 0: home-1, home-2, home-3, home-4 "
+                          "have no address that others can dial", said)
 
     def test_ten_thousand_peers_are_answered(self):
         # Would fail if the prediction took the square of the peers, or ran out of memory.

@@ -124,6 +124,41 @@ TEST(ExchangeTraffic, IsWhatARealPlanSends) {
   }
 }
 
+// Would break: a crowd behind NAT predicted as if its aggregator had an update of its own, or as if
+// somebody else reduced. All pass their whole vector to it and get the whole mean back.
+TEST(ExchangeTraffic, AnAggregatorReducesAndSendsNothingOfItsOwn) {
+  LinkModel links;
+  links.AddRegion("open");
+  links.AddRegion("home");
+  for (int i = 0; i < 3; ++i) {
+    links.AddPeer({absl::StrCat("p", i), 1, 1e6, 1e6, absl::Milliseconds(5), false});
+  }
+  links.AddLink(0, 1, 1e9, absl::Milliseconds(20));
+  links.SetCoordinator({"coordinator", 0, 2e6, 2e6, absl::Milliseconds(1)});
+  ASSERT_TRUE(links.Connect().ok());
+  const absl::Duration alone = links.CoordinatorRtt();
+  links.AddAggregator();
+  EXPECT_EQ(links.contributors(), 3u);
+  EXPECT_EQ(links.CoordinatorRtt(), alone);
+  for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kRegions}) {
+    const ExchangeTraffic traffic = TrafficOf(links, shape, 10);
+    ASSERT_EQ(traffic.stages.size(), 2u);
+    EXPECT_EQ(traffic.relays, 0u);
+    EXPECT_EQ(traffic.longest_shard, 10u);
+    const StageTraffic& forth = traffic.stages[0];
+    const StageTraffic& back = traffic.stages[1];
+    const std::vector<Share> updates = {{1, 0}, {1, 0}, {1, 0}, {0, 0}};
+    const std::vector<Share> means = {{0, 1}, {0, 1}, {0, 1}, {0, 0}};
+    ExpectEqual(updates, forth.up);
+    ExpectEqual({{0, 0}, {0, 0}, {0, 0}, {3, 0}}, forth.down);
+    ExpectEqual({{0, 0}, {0, 0}, {0, 0}, {0, 3}}, back.up);
+    ExpectEqual(means, back.down);
+    EXPECT_DOUBLE_EQ(traffic.decoded[3], 3);
+    EXPECT_DOUBLE_EQ(traffic.encoded[3], 1);
+    EXPECT_EQ(traffic.rtt, absl::Milliseconds(2 * (5 + 10 + 1)));
+  }
+}
+
 // Would break: links that are said to carry more than one partial mean of a region.
 TEST(ExchangeTraffic, ARelayedRegionSendsTheVectorOnce) {
   LinkModel links;

@@ -110,6 +110,33 @@ TEST(PlanReport, TheLabsThreeRegionsTakeWhatWasMeasured) {
   EXPECT_EQ(of_config, 1u);
 }
 
+// Would break: a crowd behind NAT that gets no prediction, or one with another reducer than its run
+// would have. Of four peers' updates each passes the coordinator's line, and so does each mean.
+TEST(PlanReport, ACrowdBehindNatIsReducedBesideTheCoordinator) {
+  const absl::StatusOr<LinkModel> loaded = LoadTopology(ATOLL_NAT_TOPOLOGY);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  LinkModel links = *loaded;
+  links.AddAggregator();
+  PlanQuestion question = Ask(std::move(links));
+  question.plan = "regions";  // where an aggregator reduces, a coordinator plans flat all the same
+  const std::vector<PlanCandidate> candidates = PlanCandidates(question);
+  size_t of_config = 0;
+  for (const PlanCandidate& candidate : candidates) {
+    EXPECT_EQ(candidate.shape, PlanShape::kFlat);
+    if (!candidate.of_config) continue;
+    ++of_config;
+    const double vector = 4000000 * (1 + 4.0 / 256);
+    EXPECT_EQ(candidate.exchange.bottleneck, "aggregator down");
+    EXPECT_NEAR(candidate.exchange.lines_seconds, 4 * vector / 12.5e6 * 1500 / 1448, 0.01);
+    EXPECT_NEAR(candidate.exchange.mean_bytes_sent, vector, 1e3);
+    EXPECT_NEAR(candidate.exchange.most_bytes_sent, 4 * vector, 4e3);
+  }
+  EXPECT_EQ(of_config, 1u);
+  EXPECT_THAT(PlanText(question, candidates)[0], HasSubstr("4 peers: a test"));
+  EXPECT_EQ(PlanJson(question, candidates)["aggregator"], true);
+  EXPECT_EQ(PlanJson(question, candidates)["peers"], 4);
+}
+
 // Would break: the mark on the wrong candidate.
 TEST(PlanReport, TheFastestIsMarked) {
   const absl::StatusOr<LinkModel> links = LoadTopology(ATOLL_TOPOLOGY);
