@@ -37,8 +37,8 @@ class Codec {
   virtual absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                         absl::Span<uint8_t> out) const = 0;
 
-  // As Encode, for a mean of chunks that this codec decoded. Another form only where a mean is made
-  // otherwise than an update: topk keeps every index of it. Decode takes both.
+  // As Encode, for a mean of decoded chunks. Another form only where a mean is made otherwise than
+  // an update: topk keeps every index of it. Decode takes both.
   virtual absl::StatusOr<size_t> EncodeMean(absl::Span<const float> values,
                                             absl::Span<uint8_t> out) const;
 

@@ -109,6 +109,12 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
   v1::ExchangeSpec* exchange = spec.mutable_exchange();
   exchange->set_codec(std::string(absl::StripSuffix(config.exchange.codec, "+zstd")));
   exchange->set_zstd(absl::EndsWith(config.exchange.codec, "+zstd"));
+  // A run whose levels have one codec is the same run however that is said.
+  const std::string& upper = config.exchange.upper_codec;
+  if (!upper.empty() && upper != config.exchange.codec) {
+    exchange->set_upper_codec(std::string(absl::StripSuffix(upper, "+zstd")));
+    exchange->set_upper_zstd(absl::EndsWith(upper, "+zstd"));
+  }
   exchange->set_error_feedback(config.exchange.error_feedback);
   exchange->set_chunk_elements(config.exchange.chunk_elements);
   // Without feedback nothing decays, and a decay of 1 is what a run without the field has.

@@ -61,13 +61,14 @@ struct Config {
     double momentum = 0.9;       // with rule "average", where the file does not say: 0; it has none
   } outer;
   struct Exchange {               // [exchange]
-    std::string codec = "int8";   // "+zstd" may follow
+    std::string codec = "int8";   // of updates; "+zstd" may follow
+    std::string upper_codec;      // of means, as codec; empty: codec
     bool error_feedback = false;  // with topk and int2, where the file does not say: true
     uint32_t chunk_elements = 65536;
     std::string plan = "auto";  // "flat"; "regions": each averages first; "auto": the faster
     // share of what was lost that is carried; with codec "topk", where the file does not say: 0.95
     double feedback_decay = 1;
-    std::string rounding = "nearest";  // "stochastic": no error adds up; with int8 and int4
+    std::string rounding = "nearest";  // "stochastic": no error adds up; where int8 and int4 are
   } exchange;
   struct Evaluation {  // [evaluation]
     uint64_t tokens = 65536;

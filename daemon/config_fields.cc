@@ -86,8 +86,10 @@ std::vector<ConfigField> TrainingFields(Config& c) {
       {"outer", "momentum", "of the outer rule",
        RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}},
 
-      {"exchange", "codec", "the form of updates on the wire and in the log",
+      {"exchange", "codec", "the form of updates on the wire, and of means and the log",
        Text{&c.exchange.codec, TextForm::kCodec}},
+      {"exchange", "upper_codec", "of means and the log, where that is another; empty: codec",
+       Text{&c.exchange.upper_codec, TextForm::kCodec, true}},
       {"exchange", "error_feedback", "carry what the codec lost into the next round",
        Flag{&c.exchange.error_feedback}},
       {"exchange", "feedback_decay", "share of what was lost that is carried",

@@ -5,7 +5,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compression/wire_codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -111,11 +111,16 @@ absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
 }
 
 absl::Status CheckExchange(const Config& c, const ConfigPlaces& places) {
-  const absl::StatusOr<WireCodec> codec = ParseCodecName(c.exchange.codec);
-  if (c.exchange.rounding == "nearest" || !codec.ok()) return absl::OkStatus();
-  if (codec->codec->has_stochastic_rounding()) return absl::OkStatus();
+  const absl::StatusOr<LevelCodecs> codecs = ParseLevels(c.exchange.codec, c.exchange.upper_codec);
+  if (!codecs.ok()) {
+    return Broken(places, {{"exchange", "upper_codec"}, {"exchange", "codec"}},
+                  absl::StrCat("[exchange] upper_codec: ", codecs.status().message()));
+  }
+  if (c.exchange.rounding == "nearest") return absl::OkStatus();
+  if (codecs->updates.codec->has_stochastic_rounding()) return absl::OkStatus();
+  if (codecs->means.codec->has_stochastic_rounding()) return absl::OkStatus();
   return Broken(places, {{"exchange", "rounding"}, {"exchange", "codec"}},
-                absl::StrCat("[exchange] rounding must be 'nearest' with codec '", c.exchange.codec,
+                absl::StrCat("[exchange] rounding must be 'nearest' with codec '", codecs->name(),
                              "', which has no other, not '", c.exchange.rounding, "'"));
 }
 

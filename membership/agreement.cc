@@ -78,7 +78,8 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
   }
   for (const v1::Scalar& scalar : terms.scalars) *header.add_scalars() = scalar;
   header.set_outer_rule(terms.spec.outer().rule());
-  header.set_codec(terms.spec.exchange().codec());
+  const v1::ExchangeSpec& exchange = terms.spec.exchange();
+  header.set_codec(exchange.upper_codec().empty() ? exchange.codec() : exchange.upper_codec());
   header.set_chunk_elements(terms.spec.exchange().chunk_elements());
   header.set_payload_digest(agreement.payload_digest());
   header.set_previous_state_digest(agreement.state_digest());

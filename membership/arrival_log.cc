@@ -8,6 +8,7 @@ void ArrivalLog::Begin(absl::Time began) {
   began_ = began;
   slot_ = kShortestSlot;
   from_.clear();
+  update_bytes_ = 0;
 }
 
 void ArrivalLog::NoteOpen(const std::string& peer, absl::Time at) {
@@ -43,6 +44,7 @@ std::optional<v1::Arrivals> ArrivalLog::Report(absl::Time now) const {
   report.set_slot_microseconds(static_cast<uint64_t>(absl::ToInt64Microseconds(slot_)));
   report.set_sent_microseconds(
       static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Microseconds(now - began_))));
+  report.set_update_bytes(update_bytes_);
   for (const auto& [peer, from] : from_) {
     v1::ArrivalsFrom* told = report.add_from();
     told->set_peer(peer);

@@ -31,6 +31,8 @@ class ArrivalLog {
   // the plan. Later ones do not count: a stream that broke was dialled for another reason.
   void NoteOpen(const std::string& peer, absl::Time at);
   void Note(const std::string& peer, absl::Time at, uint64_t bytes);
+  // So many bytes of what was noted were a contributor's own chunk, no mean.
+  void NoteUpdate(uint64_t bytes) { update_bytes_ += bytes; }
 
   // As a vote that is sent at `now` tells it; nothing if they are too many.
   std::optional<v1::Arrivals> Report(absl::Time now) const;
@@ -45,6 +47,7 @@ class ArrivalLog {
   absl::Time began_ = absl::UnixEpoch();
   absl::Duration slot_ = kShortestSlot;
   std::map<std::string, From> from_;
+  uint64_t update_bytes_ = 0;
 };
 
 }  // namespace atolld

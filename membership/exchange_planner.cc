@@ -14,7 +14,8 @@ constexpr double kWindowChunks = 2;
 
 }  // namespace
 
-std::string ExchangePlanner::Plan(const Roster& roster, double vector_bytes, ExchangeTerms* terms,
+std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
+                                  ExchangeTerms* terms,
                                   std::vector<ExchangeContributor>* contributors) {
   const std::vector<bool> reduces = WhoReduces(*terms, *contributors);
   if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
@@ -27,12 +28,11 @@ std::string ExchangePlanner::Plan(const Roster& roster, double vector_bytes, Exc
     peers.push_back({member.peer, member.region, static_cast<double>(member.up_limit),
                      static_cast<double>(member.down_limit), reduces[i]});
   }
-  vector_bytes_ = vector_bytes;
+  vector_bytes_ = std::max(size.update_bytes, size.mean_bytes);
   chunks_ = static_cast<uint32_t>((terms->parameters + terms->chunk_elements - 1) /
                                   terms->chunk_elements);
   const std::optional<LinkModel> links = estimates_.Model(peers);
-  chosen_ = choice_.Choose(links ? &*links : nullptr, reduces, {terms->parameters, vector_bytes},
-                           chunks_);
+  chosen_ = choice_.Choose(links ? &*links : nullptr, reduces, size, chunks_);
   terms->by_region = ByRegion(chosen_.shape);
   for (size_t i = 0; i < reduces.size(); ++i) {
     if (chosen_.bandwidths[i] > 0) (*contributors)[i].bandwidth = chosen_.bandwidths[i];
@@ -64,7 +64,8 @@ void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchang
   }
   const double least =
       std::max(kWindowShare * vector_bytes_, kWindowChunks * vector_bytes_ / chunks_);
-  if (estimates_.Note(witnesses, least)) choice_.NoteArrived(estimates_.arrived_bytes());
+  if (!estimates_.Note(witnesses, least)) return;
+  choice_.NoteArrived(estimates_.arrived_updates(), estimates_.arrived_means());
 }
 
 }  // namespace atolld

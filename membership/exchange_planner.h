@@ -23,9 +23,9 @@ class ExchangePlanner {
   explicit ExchangePlanner(PlanKind kind) : choice_(kind) {}
 
   // Fills in the contributors' bandwidths and whether regions average first; nothing where
-  // aggregators reduce for them. They are members of the roster; `vector_bytes` is what the codec
-  // makes of the vector, at most. Returns what has changed and why, mostly nothing.
-  std::string Plan(const Roster& roster, double vector_bytes, ExchangeTerms* terms,
+  // aggregators reduce for them. They are members of the roster; `size` is what the codecs make of
+  // the vector, at most. Returns what has changed and why, mostly nothing.
+  std::string Plan(const Roster& roster, const EncodedSize& size, ExchangeTerms* terms,
                    std::vector<ExchangeContributor>* contributors);
   const ChosenPlan& chosen() const { return chosen_; }  // of the last Plan
 
@@ -42,7 +42,7 @@ class ExchangePlanner {
   LinkEstimates estimates_;
   PlanChoice choice_;
   ChosenPlan chosen_;
-  double vector_bytes_ = 0;
+  double vector_bytes_ = 0;  // in the larger of its forms
   uint32_t chunks_ = 1;
 };
 

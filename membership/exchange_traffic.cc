@@ -29,16 +29,16 @@ class Builder {
     const std::vector<PeerLink>& peers = links.peers();
     farthest_.resize(members_.size());
     for (size_t i = 0; i < peers.size(); ++i) {
-      members_[peers[i].region].push_back(i);
-      if (peers[i].reachable) able_[peers[i].region].push_back(i);
+      if (peers[i].contributes) members_[peers[i].region].push_back(i);
+      if (peers[i].contributes && peers[i].reachable) able_[peers[i].region].push_back(i);
       farthest_[peers[i].region] = std::max(farthest_[peers[i].region], peers[i].delay);
     }
     traffic_.shape = shape;
     traffic_.decoded.assign(peers.size(), 0);
     traffic_.encoded.assign(peers.size(), 0);
     for (StageTraffic* stage : {&to_relays_, &to_reducers_}) {
-      *stage = {std::vector<double>(peers.size(), 0), std::vector<double>(peers.size(), 0),
-                std::vector<double>(links.links().size(), 0)};
+      *stage = {std::vector<Share>(peers.size()), std::vector<Share>(peers.size()),
+                std::vector<Share>(links.links().size())};
     }
     member_share_[0].assign(members_.size(), 0);
     member_share_[1].assign(members_.size(), 0);
@@ -64,11 +64,15 @@ class Builder {
   ExchangeTraffic Finish() {
     // What every member of a region sends was noted once a region.
     for (size_t i = 0; i < links_.peers().size(); ++i) {
-      to_relays_.up[i] += member_share_[0][links_.peers()[i].region];
-      to_reducers_.up[i] += member_share_[1][links_.peers()[i].region];
+      if (!links_.peers()[i].contributes) continue;
+      to_relays_.up[i].updates += member_share_[0][links_.peers()[i].region];
+      to_reducers_.up[i].updates += member_share_[1][links_.peers()[i].region];
     }
     for (const auto& [ends, sent] : sent_) {
-      if (ends.first != ends.second) traffic_.between_regions += 2 * sent;
+      if (ends.first != ends.second) {
+        traffic_.between_regions += sent;
+        traffic_.between_regions.means += sent.all();  // that came back
+      }
       for (const size_t link : links_.Route(ends.first, ends.second)) {
         to_reducers_.link[link] += sent;
       }
@@ -86,13 +90,16 @@ class Builder {
   void AddDirect(size_t region, double share, size_t reducer) {
     const size_t home = links_.peers()[reducer].region;
     const size_t count = members_[region].size();
-    const double senders = static_cast<double>(region == home ? count - 1 : count);
+    const bool own = region == home && links_.peers()[reducer].contributes;
+    const double senders = static_cast<double>(own ? count - 1 : count);
     member_share_[1][region] += share;
-    if (region == home) to_reducers_.up[reducer] -= share;  // its own stays
-    to_reducers_.down[reducer] += senders * share;
+    if (own) to_reducers_.up[reducer].updates -= share;  // its own stays
+    to_reducers_.down[reducer].updates += senders * share;
     traffic_.decoded[reducer] += static_cast<double>(count) * share;
-    sent_[{region, home}] += senders * share;
-    if (senders > 0) traffic_.rtt = std::max(traffic_.rtt, NoteStream(region, home, share));
+    sent_[{region, home}].updates += senders * share;
+    if (senders > 0) {
+      traffic_.rtt = std::max(traffic_.rtt, NoteStream(region, home, {share, share}));
+    }
   }
 
   // Every other member of `region` sends its share to the relay, which sends one on.
@@ -101,29 +108,34 @@ class Builder {
     const double count = static_cast<double>(members_[region].size());
     ++traffic_.relays;
     member_share_[0][region] += share;
-    to_relays_.up[relay] -= share;
-    to_relays_.down[relay] += (count - 1) * share;
-    to_reducers_.up[relay] += share;
-    to_reducers_.down[reducer] += share;
+    to_relays_.up[relay].updates -= share;
+    to_relays_.down[relay].updates += (count - 1) * share;
+    to_reducers_.up[relay].means += share;
+    to_reducers_.down[reducer].means += share;
     traffic_.decoded[relay] += count * share;
     traffic_.encoded[relay] += share;
     traffic_.decoded[reducer] += share;
-    sent_[{region, home}] += share;
-    traffic_.rtt =
-        std::max(traffic_.rtt, NoteStream(region, region, share) + NoteStream(region, home, share));
+    sent_[{region, home}].means += share;
+    traffic_.rtt = std::max(traffic_.rtt, NoteStream(region, region, {share, share}) +
+                                              NoteStream(region, home, {0, share}));
   }
 
-  // The longest round trip that such a stream may have.
-  absl::Duration NoteStream(size_t from, size_t to, double share) {
+  // The longest round trip that such a stream may have. What comes back is means.
+  absl::Duration NoteStream(size_t from, size_t to, const Share& share) {
     StreamTraffic& stream = traffic_.streams[{from, to}];
-    stream.share = std::max(stream.share, share);
+    stream.share.updates = std::max(stream.share.updates, share.updates);
+    stream.share.means = std::max(stream.share.means, share.means);
     stream.rtt = 2 * (farthest_[from] + links_.Delay(from, to) + farthest_[to]);
     return stream.rtt;
   }
 
-  // Links come in pairs, one a direction.
+  // What goes up as an update or a partial mean comes down as a mean. Links come in pairs, one a
+  // direction.
   static StageTraffic Back(const StageTraffic& stage) {
     StageTraffic back{stage.down, stage.up, stage.link};
+    for (std::vector<Share>* shares : {&back.up, &back.down, &back.link}) {
+      for (Share& share : *shares) share = {0, share.all()};
+    }
     for (size_t link = 0; link + 1 < back.link.size(); link += 2) {
       std::swap(back.link[link], back.link[link + 1]);
     }
@@ -136,12 +148,18 @@ class Builder {
   std::vector<std::vector<size_t>> able_;     // by region
   std::vector<absl::Duration> farthest_;      // by region
   std::vector<double> member_share_[2];       // by region, of the two stages
-  std::map<std::pair<size_t, size_t>, double> sent_;
+  std::map<std::pair<size_t, size_t>, Share> sent_;
   StageTraffic to_relays_, to_reducers_;
   ExchangeTraffic traffic_;
 };
 
 }  // namespace
+
+Share& Share::operator+=(const Share& more) {
+  updates += more.updates;
+  means += more.means;
+  return *this;
+}
 
 absl::string_view PlanShapeName(PlanShape shape) {
   switch (shape) {

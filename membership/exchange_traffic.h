@@ -34,17 +34,27 @@ inline bool Weighted(PlanShape shape) {
   return shape == PlanShape::kWeighted || shape == PlanShape::kWeightedRegions;
 }
 
-// What passes in one stage, as a share of the vector.
-struct StageTraffic {
-  std::vector<double> up;    // by peer
-  std::vector<double> down;  // by peer
-  std::vector<double> link;  // by link
+// A share of the vector, by what it passes as: contributors' own chunks, or means of them, which
+// may have another codec.
+struct Share {
+  double updates = 0;
+  double means = 0;  // partial ones too
+
+  double all() const { return updates + means; }
+  Share& operator+=(const Share& more);
 };
 
-// The largest share that one stream carries from a region's peers to another's, and the longest
-// round trip of such a stream.
+// What passes in one stage.
+struct StageTraffic {
+  std::vector<Share> up;    // by peer
+  std::vector<Share> down;  // by peer
+  std::vector<Share> link;  // by link
+};
+
+// The largest share that one stream carries from a region's peers to another's, of either form, and
+// the longest round trip of such a stream.
 struct StreamTraffic {
-  double share = 0;
+  Share share;
   absl::Duration rtt;
 };
 
@@ -54,13 +64,14 @@ struct ExchangeTraffic {
   std::map<std::pair<size_t, size_t>, StreamTraffic> streams;  // by the two regions
   std::vector<double> decoded;  // by peer, what it decodes to average
   std::vector<double> encoded;  // by peer, the means that it encodes
-  double between_regions = 0;   // counted once, whatever the number of links on the way
+  Share between_regions;        // counted once, whatever the number of links on the way
   uint32_t longest_shard = 0;   // chunks
   size_t relays = 0;
   absl::Duration rtt;  // of a chunk up and its mean down, on the longest way
 };
 
-// `chunks` in all, at least 1. Some peer has to be reachable, unless there is only one.
+// `chunks` in all, at least 1. Some peer has to be reachable, unless there is only one. Whoever
+// does not contribute reduces like any other that is reachable; it never relays.
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks);
 // With shards by other rates than the links', one a peer; 0: it reduces nothing. One is above 0.
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks,

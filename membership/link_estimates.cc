@@ -99,6 +99,7 @@ struct LinkEstimates::Exchange {
     std::optional<double> opened;  // seconds
   };
   double slot_seconds = 0;
+  double updates = 0;  // of all bytes, those of contributors' own chunks
   std::map<std::string, Line> lines;
   std::vector<Stream> streams;
 
@@ -124,6 +125,7 @@ std::optional<LinkEstimates::Exchange> LinkEstimates::Exchange::Of(
     const size_t together = static_cast<size_t>(slot / own);
     const auto to = exchange.lines.find(witness.peer);
     std::set<std::string> named;
+    double received = 0;
     for (const v1::ArrivalsFrom& told : witness.arrivals->from()) {
       if (static_cast<size_t>(told.bytes_size()) > ArrivalLog::kSlots) return std::nullopt;
       if (!named.insert(told.peer()).second) return std::nullopt;
@@ -137,10 +139,14 @@ std::optional<LinkEstimates::Exchange> LinkEstimates::Exchange::Of(
         stream.bytes[at] += bytes;
         from->second.up[at] += bytes;
         to->second.down[at] += bytes;
+        received += bytes;
       }
       if (told.opened()) stream.opened = static_cast<double>(told.opened_microseconds()) * 1e-6;
       exchange.streams.push_back(std::move(stream));
     }
+    const auto updates = static_cast<double>(witness.arrivals->update_bytes());
+    if (updates > received) return std::nullopt;
+    exchange.updates += updates;
   }
   return exchange;
 }
@@ -162,6 +168,7 @@ bool LinkEstimates::Note(absl::Span<const ExchangeWitness> witnesses, double lea
   const std::optional<Exchange> exchange = Exchange::Of(witnesses);
   if (!exchange) return false;
   arrived_bytes_ = 0;
+  arrived_updates_ = exchange->updates;
   for (const auto& [peer, line] : exchange->lines) {
     const double up = RateOf(line.up, exchange->slot_seconds, least_bytes);
     const double down = RateOf(line.down, exchange->slot_seconds, least_bytes);

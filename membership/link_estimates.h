@@ -60,8 +60,10 @@ class LinkEstimates {
   // a region are in one that is not close. Nothing if no line is known.
   std::optional<LinkModel> Model(absl::Span<const KnownPeer> peers) const;
 
-  // Bytes that all of the last noted exchange's contributors received.
-  double arrived_bytes() const { return arrived_bytes_; }
+  // Bytes that all of the last noted exchange's contributors received: of others' own chunks, and
+  // of means.
+  double arrived_updates() const { return arrived_updates_; }
+  double arrived_means() const { return arrived_bytes_ - arrived_updates_; }
 
  private:
   // Of the last exchanges.
@@ -91,6 +93,7 @@ class LinkEstimates {
   std::map<Pair, Recent> links_;          // from, to; only where the link was the limit
   std::map<Pair, Recent> round_seconds_;  // ascending; a region with itself: two of its peers
   double arrived_bytes_ = 0;
+  double arrived_updates_ = 0;
 };
 
 }  // namespace atolld

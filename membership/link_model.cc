@@ -26,9 +26,18 @@ void LinkModel::AddLink(size_t a, size_t b, double forth, double back, absl::Dur
   links_.push_back({absl::StrCat(regions_[b], ">", regions_[a]), b, a, back, rtt / 2});
 }
 
-void LinkModel::SetCoordinator(size_t region, absl::Duration delay) {
-  coordinator_region_ = region;
-  coordinator_delay_ = delay;
+void LinkModel::SetCoordinator(PeerLink node) { coordinator_ = std::move(node); }
+
+void LinkModel::AddAggregator() {
+  PeerLink aggregator = coordinator_;
+  aggregator.name = "aggregator";
+  aggregator.contributes = false;
+  peers_.push_back(std::move(aggregator));
+}
+
+size_t LinkModel::contributors() const {
+  return static_cast<size_t>(std::count_if(peers_.begin(), peers_.end(),
+                                           [](const PeerLink& peer) { return peer.contributes; }));
 }
 
 std::vector<LinkModel::Way> LinkModel::WaysFrom(size_t start) const {
@@ -83,9 +92,9 @@ absl::Duration LinkModel::CoordinatorRtt() const {
   if (coordinator_rtt_) return *coordinator_rtt_;
   absl::Duration longest;
   for (const PeerLink& peer : peers_) {
-    longest = std::max(longest, peer.delay + Delay(peer.region, coordinator_region_));
+    longest = std::max(longest, peer.delay + Delay(peer.region, coordinator_.region));
   }
-  return 2 * (longest + coordinator_delay_);
+  return 2 * (longest + coordinator_.delay);
 }
 
 }  // namespace atolld

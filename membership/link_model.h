@@ -19,10 +19,11 @@ namespace atolld {
 struct PeerLink {
   std::string name;
   size_t region = 0;
-  double up = 0;          // bytes a second, above 0
-  double down = 0;        // bytes a second, above 0
-  absl::Duration delay;   // one way, to its region's middle
-  bool reachable = true;  // false: it dials out alone, so it neither reduces nor relays
+  double up = 0;            // bytes a second, above 0
+  double down = 0;          // bytes a second, above 0
+  absl::Duration delay;     // one way, to its region's middle
+  bool reachable = true;    // false: it dials out alone, so it neither reduces nor relays
+  bool contributes = true;  // false: an aggregator, which reduces and nothing else
 };
 
 // One direction.
@@ -43,8 +44,11 @@ class LinkModel {
   void AddLink(size_t a, size_t b, double bytes_per_second, absl::Duration rtt);
   void AddLink(size_t a, size_t b, double forth, double back, absl::Duration rtt);
   // Where the coordinator is; or, where that is all that is known, the longest round trip to it.
-  void SetCoordinator(size_t region, absl::Duration delay);
+  void SetCoordinator(PeerLink node);
   void SetCoordinatorRtt(absl::Duration longest) { coordinator_rtt_ = longest; }
+
+  // Beside the coordinator, on its line; once, after SetCoordinator.
+  void AddAggregator();
 
   // Finds between each two regions the way of the least delay, of equals that of the fewest links;
   // once, after all was added. INVALID_ARGUMENT names two regions between which no link leads.
@@ -56,6 +60,7 @@ class LinkModel {
   const std::vector<std::string>& regions() const { return regions_; }
   bool close(size_t region) const { return close_[region]; }
   const std::vector<PeerLink>& peers() const { return peers_; }
+  size_t contributors() const;  // of the peers
   const std::vector<RegionLink>& links() const { return links_; }
 
   // After Connect: the links from one region's middle to another's, and their delay together.
@@ -75,8 +80,7 @@ class LinkModel {
   std::vector<bool> close_;
   std::vector<PeerLink> peers_;
   std::vector<RegionLink> links_;
-  size_t coordinator_region_ = 0;
-  absl::Duration coordinator_delay_;
+  PeerLink coordinator_;
   std::optional<absl::Duration> coordinator_rtt_;
   std::vector<std::vector<Way>> routes_;
 };

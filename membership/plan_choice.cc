@@ -27,10 +27,10 @@ std::vector<double> ByRates(const LinkModel& links, const std::vector<bool>& red
   return rates;
 }
 
-double ArrivingShares(const ExchangeTraffic& traffic) {
-  double shares = 0;
+Share ArrivingShares(const ExchangeTraffic& traffic) {
+  Share shares;
   for (const StageTraffic& stage : traffic.stages) {
-    for (const double share : stage.down) shares += share;
+    for (const Share& share : stage.down) shares += share;
   }
   return shares;
 }
@@ -86,7 +86,7 @@ std::vector<double> PlanChoice::Kept(const LinkModel* links,
 
 ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& reduces,
                               const EncodedSize& size, uint32_t chunks) {
-  shares_ = 0;
+  shares_ = Share();
   if (links == nullptr) {
     // Nobody's rate is known, so it is as before but for the rates.
     return {ByRegion(shape_) ? PlanShape::kRegions : PlanShape::kFlat, Equal(reduces), {}, ""};
@@ -94,7 +94,8 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
   // Estimates are of payload already.
   ModelAssumptions assumed;
   assumed.line_share = 1;
-  const EncodedSize sent = {size.parameters, vector_bytes_ > 0 ? vector_bytes_ : size.bytes};
+  const EncodedSize sent = {size.parameters, update_bytes_ > 0 ? update_bytes_ : size.update_bytes,
+                            mean_bytes_ > 0 ? mean_bytes_ : size.mean_bytes};
   const auto make = [&](PlanShape shape, std::vector<double> bandwidths) {
     Candidate made{shape, std::move(bandwidths), {}, {}};
     made.traffic = TrafficOf(*links, shape, chunks, made.bandwidths);
@@ -131,8 +132,9 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
   return plan;
 }
 
-void PlanChoice::NoteArrived(double bytes) {
-  if (shares_ > 0 && bytes > 0) vector_bytes_ = bytes / shares_;
+void PlanChoice::NoteArrived(double update_bytes, double mean_bytes) {
+  if (shares_.updates > 0 && update_bytes > 0) update_bytes_ = update_bytes / shares_.updates;
+  if (shares_.means > 0 && mean_bytes > 0) mean_bytes_ = mean_bytes / shares_.means;
 }
 
 }  // namespace atolld

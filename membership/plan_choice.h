@@ -37,9 +37,10 @@ class PlanChoice {
   // For the peers of `links` in their order, or, where that is null, for those of `reduces`.
   ChosenPlan Choose(const LinkModel* links, const std::vector<bool>& reduces,
                     const EncodedSize& size, uint32_t chunks);
-  // All that has arrived in the exchange that was chosen last. Sizes are predicted by it from now
-  // on: frames have headers, and what zstd or topk make of the values is known only then.
-  void NoteArrived(double bytes);
+  // All that has arrived in the exchange that was chosen last: of contributors' own chunks, and of
+  // means. Sizes are predicted by it from now on: frames have headers, and what zstd or topk make
+  // of the values is known only then.
+  void NoteArrived(double update_bytes, double mean_bytes);
 
  private:
   struct Candidate {
@@ -57,8 +58,10 @@ class PlanChoice {
   PlanShape shape_;
   bool regions_tried_;
   std::map<std::string, double> rates_;  // by which shards were divided last
-  double shares_ = 0;                    // of the vector, that arrive somewhere in the last plan
-  double vector_bytes_ = 0;              // as measured; 0: not yet
+  Share shares_;                         // of the vector, that arrive somewhere in the last plan
+  // Of the vector in either form, as measured; 0: not yet.
+  double update_bytes_ = 0;
+  double mean_bytes_ = 0;
 };
 
 }  // namespace atolld

@@ -24,6 +24,7 @@ enum class PlantedBug {
   kQuorumOffByOne,           // one voter less is enough
   kHeaderChainNotChecked,    // any header of the next version is a successor
   kDeadlineFromWallClock,    // instead of the monotonic clock
+  kMeansRoundedAsUpdates,    // to nearest where the codec of updates has nothing else
 };
 
 #ifdef ATOLL_PLANTED_BUGS

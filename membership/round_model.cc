@@ -15,13 +15,14 @@ struct Busiest {
   std::string line;
 };
 
-Busiest BusiestLine(const LinkModel& links, const StageTraffic& traffic, double vector_bytes) {
+Busiest BusiestLine(const LinkModel& links, const StageTraffic& traffic, const EncodedSize& size) {
   double longest = 0;
   enum { kUp, kDown, kLink } kind = kUp;
   size_t index = 0;
-  const auto consider = [&](double share, double rate, auto which, size_t i) {
-    if (share * vector_bytes <= longest * rate) return;
-    longest = share * vector_bytes / rate;
+  const auto consider = [&](const Share& share, double rate, auto which, size_t i) {
+    const double bytes = size.Bytes(share);
+    if (bytes <= longest * rate) return;
+    longest = bytes / rate;
     kind = which;
     index = i;
   };
@@ -40,7 +41,7 @@ Busiest BusiestLine(const LinkModel& links, const StageTraffic& traffic, double 
 
 StageTraffic Sum(const std::vector<StageTraffic>& stages) {
   StageTraffic sum = stages.front();
-  const auto add = [](std::vector<double>& to, const std::vector<double>& more) {
+  const auto add = [](std::vector<Share>& to, const std::vector<Share>& more) {
     for (size_t i = 0; i < to.size(); ++i) to[i] += more[i];
   };
   for (size_t stage = 1; stage < stages.size(); ++stage) {
@@ -56,7 +57,8 @@ StageTraffic Sum(const std::vector<StageTraffic>& stages) {
 ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic& traffic,
                                    const EncodedSize& size, const ModelAssumptions& assumed) {
   ExchangePrediction result;
-  const double on_lines = size.bytes / assumed.line_share;
+  const EncodedSize on_lines = {size.parameters, size.update_bytes / assumed.line_share,
+                                size.mean_bytes / assumed.line_share};
   const StageTraffic all = Sum(traffic.stages);
   const Busiest busiest = BusiestLine(links, all, on_lines);
   result.lines_seconds = busiest.seconds;
@@ -72,7 +74,9 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
   result.stages_seconds = (sum + (steps - 1) * slowest.seconds) / steps;
 
   for (const auto& [ends, stream] : traffic.streams) {
-    const double windows = stream.share * size.bytes / assumed.first_window_bytes;
+    const double bytes =
+        std::max(stream.share.updates * size.update_bytes, stream.share.means * size.mean_bytes);
+    const double windows = bytes / assumed.first_window_bytes;
     result.streams_seconds = std::max(result.streams_seconds,
                                       absl::ToDoubleSeconds(stream.rtt) * std::log2(1 + windows));
   }
@@ -86,9 +90,9 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
     result.processor_seconds = std::max(result.processor_seconds, seconds);
   }
   result.round_trips_seconds = absl::ToDoubleSeconds(traffic.rtt + links.CoordinatorRtt());
-  result.before_and_after_seconds = floats / assumed.encode_bytes_per_second +
-                                    floats / assumed.decode_bytes_per_second +
-                                    2 * size.bytes / assumed.hash_bytes_per_second;
+  result.before_and_after_seconds =
+      floats / assumed.encode_bytes_per_second + floats / assumed.decode_bytes_per_second +
+      (size.update_bytes + size.mean_bytes) / assumed.hash_bytes_per_second;
 
   double transfer = result.lines_seconds;
   result.bottleneck = busiest.line;
@@ -104,12 +108,15 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
   }
   result.seconds = result.before_and_after_seconds + transfer + result.round_trips_seconds;
 
-  for (const double share : all.up) {
-    result.mean_bytes_sent += share * size.bytes / static_cast<double>(all.up.size());
-    result.most_bytes_sent = std::max(result.most_bytes_sent, share * size.bytes);
+  const auto contributors = static_cast<double>(links.contributors());
+  for (size_t i = 0; i < all.up.size(); ++i) {
+    const double bytes = size.Bytes(all.up[i]);
+    result.most_bytes_sent = std::max(result.most_bytes_sent, bytes);
+    if (!links.peers()[i].contributes) continue;
+    result.mean_bytes_sent += bytes / contributors;
   }
-  result.bytes_between_regions = traffic.between_regions * size.bytes;
-  for (const double share : all.link) result.link_bytes.push_back(share * size.bytes);
+  result.bytes_between_regions = size.Bytes(traffic.between_regions);
+  for (const Share& share : all.link) result.link_bytes.push_back(size.Bytes(share));
   return result;
 }
 

@@ -14,10 +14,15 @@
 
 namespace atolld {
 
-// What the codec makes of the vector.
+// What the codecs make of the vector.
 struct EncodedSize {
   uint64_t parameters = 0;
-  double bytes = 0;  // of the whole vector
+  double update_bytes = 0;  // of the whole vector, as a contributor encodes it
+  double mean_bytes = 0;    // of the whole vector, as relays and reducers do
+
+  double Bytes(const Share& share) const {
+    return share.updates * update_bytes + share.means * mean_bytes;
+  }
 };
 
 // What the model assumes where nobody has measured.
@@ -46,8 +51,8 @@ struct ExchangePrediction {
   double before_and_after_seconds = 0;  // encoding and hashing the whole vector
 
   std::string bottleneck;      // "home-1 up", "link eu>us", "streams", "processor of eu-1"
-  double mean_bytes_sent = 0;  // by a peer
-  double most_bytes_sent = 0;
+  double mean_bytes_sent = 0;  // by a contributor
+  double most_bytes_sent = 0;  // by anybody
   double bytes_between_regions = 0;
   std::vector<double> link_bytes;  // by link
 };

@@ -23,9 +23,10 @@ struct RunSettings {
   absl::Duration failure_timeout;
   PaceSettings pace;
   PlanKind plan = PlanKind::kFlat;
-  // What the codec makes of so many values, at most; all of them together.
-  std::function<double(uint64_t)> encoded_bytes = [](uint64_t values) {
-    return static_cast<double>(values) * sizeof(float);
+  // What the codecs make of so many values, at most; all of them together.
+  std::function<EncodedSize(uint64_t)> encoded_size = [](uint64_t values) {
+    const double bytes = static_cast<double>(values) * sizeof(float);
+    return EncodedSize{values, bytes, bytes};
   };
   std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
   // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its

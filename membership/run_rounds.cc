@@ -161,7 +161,7 @@ void Run::BeginExchange(absl::Time now) {
   terms.chunk_elements = spec_.exchange().chunk_elements();
   terms.quorum = settings_.round.quorum;
   const std::string change =
-      planner_.Plan(roster_, settings_.encoded_bytes(terms.parameters), &terms, &contributors);
+      planner_.Plan(roster_, settings_.encoded_size(terms.parameters), &terms, &contributors);
   if (!change.empty()) Say(absl::StrCat("round ", round_.version(), ": ", change));
   terms.deadline = ExchangeDeadline(exchange_times_, terms.parameters, settings_.failure_timeout);
   if (terms.version == 1) terms.state_digest = genesis_->state_digest();

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "membership/admission.h"
 #include "membership/run.h"
 
 namespace atolld {
@@ -41,6 +42,7 @@ v1::PeerStatus Run::StatusOf(const v1::Member& member) const {
   const RosterMember& known = *roster_.Find(member.peer());
   out.set_pid(known.pid);
   out.set_why(known.why);
+  out.set_role(known.aggregator ? kAggregatorRole : "peer");
   const auto it = peers_.find(member.peer());
   if (it == peers_.end()) return out;
   const PeerInfo& info = it->second;

@@ -17,7 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "compression/wire_codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/bench/bench_certificates.h"
 #include "daemon/bench/exchange_bench_peer.h"
 #include "daemon/bench/machine_load.h"
@@ -127,6 +127,7 @@ std::vector<std::string> ExchangeBench::CommandOf(size_t index) const {
       absl::StrCat("--host=", HostOf(index)),
       absl::StrCat("--elements=", options_.elements),
       absl::StrCat("--codec=", options_.codec),
+      absl::StrCat("--upper-codec=", options_.upper_codec),
       absl::StrCat("--chunk-elements=", options_.chunk_elements),
       absl::StrCat("--lanes=", options_.lanes),
       absl::StrCat("--threads=", options_.threads)};
@@ -266,7 +267,7 @@ ExchangeBenchResult ExchangeBench::Result() const {
 }  // namespace
 
 absl::StatusOr<ExchangeBenchResult> MeasureExchange(const ExchangeBenchOptions& options) {
-  RETURN_IF_ERROR(ParseCodecName(options.codec).status());
+  RETURN_IF_ERROR(ParseLevels(options.codec, options.upper_codec).status());
   if (!options.hosts.empty() && options.hosts.size() != static_cast<size_t>(options.peers)) {
     return absl::InvalidArgumentError(
         absl::StrCat(options.hosts.size(), " hosts for ", options.peers, " peers"));

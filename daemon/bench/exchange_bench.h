@@ -21,6 +21,7 @@ struct ExchangeBenchOptions {
   int peers = 4;
   uint64_t elements = 16 << 20;
   std::string codec = "int8";
+  std::string upper_codec;  // of means; empty: codec
   uint32_t chunk_elements = 65536;
   int lanes = 1;                   // connections a pair of peers, each way
   bool plaintext = false;          // otherwise mutual TLS, with certificates made for the occasion

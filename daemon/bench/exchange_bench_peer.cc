@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "compression/wire_codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/bench/bench_certificates.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/exchange/exchange.h"
@@ -62,9 +62,9 @@ double CpuSeconds() {
 
 class BenchPeer {
  public:
-  BenchPeer(const BenchPeerOptions& options, const WireCodec& codec, Env env)
+  BenchPeer(const BenchPeerOptions& options, const LevelCodecs& codecs, Env env)
       : options_(options),
-        codec_(codec),
+        codecs_(codecs),
         env_(env),
         grid_(options.elements, options.chunk_elements),
         server_(env, kRun, kFailureTimeout),
@@ -88,7 +88,7 @@ class BenchPeer {
   void Fail(const absl::Status& status) { end_(status); }
 
   const BenchPeerOptions options_;
-  const WireCodec codec_;
+  const LevelCodecs codecs_;
   Env env_;
   const ChunkGrid grid_;
   ExchangeServer server_;
@@ -142,7 +142,9 @@ void BenchPeer::Go(uint64_t repetition) {
   phase_began_ = env_.executor.Now();
   auto encoded = std::make_shared<absl::StatusOr<Contribution>>(absl::UnknownError("not begun"));
   env_.executor.Offload(
-      [this, encoded] { *encoded = EncodeContribution(grid_, *codec_.codec, Rounding(), values_); },
+      [this, encoded] {
+        *encoded = EncodeContribution(grid_, *codecs_.updates.codec, Rounding(), values_);
+      },
       [this, encoded] {
         if (!encoded->ok()) return Fail(encoded->status());
         BeginExchange(std::make_shared<const Contribution>(**std::move(encoded)));
@@ -168,8 +170,10 @@ void BenchPeer::BeginExchange(std::shared_ptr<const Contribution> contribution) 
   ExchangeSettings settings;
   settings.run_id = kRun;
   settings.self = NameOf(options_.index);
-  settings.codec = codec_.codec;
-  settings.zstd = codec_.zstd;
+  settings.codec = codecs_.updates.codec;
+  settings.zstd = codecs_.updates.zstd;
+  settings.upper_codec = codecs_.means.codec;
+  settings.upper_zstd = codecs_.means.zstd;
   settings.grid = grid_;
   settings.failure_timeout = kFailureTimeout;
   settings.traffic = &traffic_;
@@ -191,7 +195,7 @@ void BenchPeer::OnComplete(ExchangeOutcome outcome) {
   times_.exchange_seconds = absl::ToDoubleSeconds(now - phase_began_);
   phase_began_ = now;
   times_.digest = ToHex(outcome.payload_digest);
-  auto chunks = SplitPayload(grid_, *codec_.codec, outcome.payload);
+  auto chunks = SplitPayload(grid_, *codecs_.means.codec, outcome.payload);
   if (!chunks.ok()) return Fail(chunks.status());
   const auto shared = std::make_shared<const std::vector<SharedBytes>>(*std::move(chunks));
   decoding_ = options_.threads;
@@ -205,7 +209,7 @@ void BenchPeer::OnComplete(ExchangeOutcome outcome) {
     env_.executor.Offload(
         [this, shared, status, first = bound(part), end = bound(part + 1)] {
           for (uint32_t c = first; c < end && status->ok(); ++c) {
-            *status = codec_.codec->Decode(
+            *status = codecs_.means.codec->Decode(
                 (*shared)[c].span(),
                 absl::MakeSpan(mean_).subspan(grid_.Offset(c), grid_.Elements(c)));
           }
@@ -259,13 +263,13 @@ absl::StatusOr<BenchPeerTimes> BenchPeerTimes::FromLine(absl::string_view line) 
 }
 
 int RunBenchPeer(const BenchPeerOptions& options) {
-  const absl::StatusOr<WireCodec> codec = ParseCodecName(options.codec);
+  const absl::StatusOr<LevelCodecs> codecs = ParseLevels(options.codec, options.upper_codec);
   const absl::StatusOr<std::unique_ptr<ProcessLog>> log =
       ProcessLog::Open({Log::Level::kWarning, true, ""});
   GrpcTransport::Options network;
   network.failure_timeout = kFailureTimeout;
   network.lanes = options.lanes;
-  absl::Status status = codec.ok() ? log.status() : codec.status();
+  absl::Status status = codecs.ok() ? log.status() : codecs.status();
   if (status.ok() && !options.certificates.empty()) {
     const absl::StatusOr<BenchCredentials> credentials = LoadBenchCredentials(options.certificates);
     status = credentials.status();
@@ -283,7 +287,7 @@ int RunBenchPeer(const BenchPeerOptions& options) {
   GrpcTransport transport(executor, network);
   int code = 0;
   {
-    BenchPeer peer(options, *codec, Env{executor, files, transport, **log});
+    BenchPeer peer(options, *codecs, Env{executor, files, transport, **log});
     peer.OnEnd([&](const absl::Status& why) {
       if (!why.ok()) std::cerr << why.message() << "\n";
       code = why.ok() ? code : 1;

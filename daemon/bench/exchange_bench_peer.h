@@ -22,6 +22,7 @@ struct BenchPeerOptions {
   std::string host = "127.0.0.1";
   uint64_t elements = 0;
   std::string codec;
+  std::string upper_codec;  // of means; empty: codec
   uint32_t chunk_elements = 1;
   int lanes = 1;
   int threads = 1;

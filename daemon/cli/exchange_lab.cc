@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/process.h"
+#include "daemon/replica/run_codecs.h"
 #include "membership/exchange_traffic.h"
 
 namespace atolld {
@@ -90,16 +91,18 @@ absl::Status PlaceOnNodes(const LinkModel& links, ExchangeBenchOptions* options)
   return absl::OkStatus();
 }
 
-std::optional<ExchangeExpectation> Expect(const LinkModel& links, const WireCodec& codec,
+std::optional<ExchangeExpectation> Expect(const LinkModel& links, const LevelCodecs& codecs,
                                           uint64_t elements, uint32_t chunk_elements) {
   const std::vector<std::string> predictable = PredictableCodecs();
-  const std::string name(codec.codec->name());
-  if (codec.zstd || std::find(predictable.begin(), predictable.end(), name) == predictable.end()) {
-    return std::nullopt;
+  for (const WireCodec& codec : {codecs.updates, codecs.means}) {
+    const std::string name = codec.name();  // with zstd it is none of them
+    if (std::find(predictable.begin(), predictable.end(), name) == predictable.end()) {
+      return std::nullopt;
+    }
   }
   const uint64_t chunks = (elements + chunk_elements - 1) / chunk_elements;
   const ExchangeTraffic traffic = TrafficOf(links, PlanShape::kFlat, static_cast<uint32_t>(chunks));
-  const EncodedSize size = EncodedSizeOf(elements, chunk_elements, *codec.codec);
+  const EncodedSize size = EncodedSizeOf(elements, chunk_elements, codecs);
   // Bytes without headers, and computers that take no time.
   constexpr double kAtOnce = 1e30;
   const ExchangePrediction ideal =

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "compression/wire_codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/bench/exchange_bench.h"
 #include "membership/link_model.h"
 #include "membership/round_model.h"
@@ -35,12 +35,12 @@ struct ExchangeExpectation {
   double line_seconds = 0;  // of that the line's
   std::string line;         // "eu-1 up"
   absl::Duration rtt;       // the longest between two peers
-  // What `atoll plan` says of the same plan and codec; it counts the coordinator's word too.
+  // What `atoll plan` says of the same plan and codecs; it counts the coordinator's word too.
   ExchangePrediction predicted;
 };
 
-// Of a flat plan. Nothing for a codec whose bytes depend on the values.
-std::optional<ExchangeExpectation> Expect(const LinkModel& links, const WireCodec& codec,
+// Of a flat plan. Nothing for codecs whose bytes depend on the values.
+std::optional<ExchangeExpectation> Expect(const LinkModel& links, const LevelCodecs& codecs,
                                           uint64_t elements, uint32_t chunk_elements);
 
 }  // namespace atolld

@@ -12,7 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
-#include "compression/wire_codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/bench/exchange_bench.h"
 #include "daemon/bench/exchange_bench_peer.h"
 #include "daemon/cli/bench_result.h"
@@ -37,6 +37,7 @@ struct ExchangeVerbOptions {
 // All that was measured, and what it is compared with.
 struct Exchanged {
   const ExchangeVerbOptions& options;
+  LevelCodecs codecs;
   ExchangeBenchResult result;
   std::optional<ExchangeExpectation> expected;  // with a topology
 
@@ -55,6 +56,7 @@ nlohmann::ordered_json Json(const Exchanged& done) {
                                  {"peers", bench.peers},
                                  {"elements", bench.elements},
                                  {"codec", bench.codec},
+                                 {"upper_codec", done.codecs.means.name()},
                                  {"identical", result.identical},
                                  {"relative_error", result.relative_error},
                                  {"encode_seconds", result.encode_seconds},
@@ -129,7 +131,7 @@ void Print(const Exchanged& done) {
       {"peers", absl::StrCat(bench.peers, lab ? absl::StrCat(", ", done.options.topology) : "",
                              bench.plaintext ? ", plain text" : "",
                              bench.lanes > 1 ? absl::StrCat(", ", bench.lanes, " lanes") : "")},
-      {"values", absl::StrCat(WithThousands(bench.elements), ", ", bench.codec)},
+      {"values", absl::StrCat(WithThousands(bench.elements), ", ", done.codecs.name())},
       {"seconds",
        absl::StrFormat("%.4f (median of %d; encode %.4f, exchange %.4f, decode %.4f)",
                        result.seconds_median, result.seconds.size(), result.encode_seconds,
@@ -147,11 +149,10 @@ void Print(const Exchanged& done) {
 }
 
 // What the topology says of the peers and of the time that they need.
-absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(ExchangeVerbOptions* options) {
+absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(const LevelCodecs& codecs,
+                                                                ExchangeVerbOptions* options) {
   const absl::StatusOr<LinkModel> links = LoadTopology(options->topology);
   if (!links.ok()) return links.status();
-  const absl::StatusOr<WireCodec> codec = ParseCodecName(options->bench.codec);
-  if (!codec.ok()) return codec.status();
   const std::vector<PeerLink>& peers = links->peers();
   const bool reachable =
       std::any_of(peers.begin(), peers.end(), [](const PeerLink& peer) { return peer.reachable; });
@@ -163,7 +164,7 @@ absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(ExchangeVerbOpti
       InLab() ? PlaceOnNodes(*links, &options->bench) : EnterLab(options->topology);
   if (!placed.ok()) return placed;
   std::optional<ExchangeExpectation> expected =
-      Expect(*links, *codec, options->bench.elements, options->bench.chunk_elements);
+      Expect(*links, codecs, options->bench.elements, options->bench.chunk_elements);
   if (expected.has_value()) {
     options->bench.patience =
         std::max(options->bench.patience, absl::Seconds(kPatience * expected->bound_seconds));
@@ -177,9 +178,12 @@ int Fail(const absl::Status& status) {
 
 int BenchExchange(ExchangeVerbOptions options) {
   options.bench.launcher = absl::StrSplit(options.launcher, ' ', absl::SkipEmpty());
-  Exchanged done{options, {}, std::nullopt};
+  const absl::StatusOr<LevelCodecs> codecs =
+      ParseLevels(options.bench.codec, options.bench.upper_codec);
+  if (!codecs.ok()) return Fail(codecs.status());
+  Exchanged done{options, *codecs, {}, std::nullopt};
   if (!options.topology.empty()) {
-    absl::StatusOr<std::optional<ExchangeExpectation>> expected = TakeTopology(&options);
+    absl::StatusOr<std::optional<ExchangeExpectation>> expected = TakeTopology(*codecs, &options);
     if (!expected.ok()) return Fail(expected.status());
     done.expected = *std::move(expected);
   }
@@ -204,6 +208,7 @@ void AddExchangePeerVerb(CommandLine& command_line) {
   verb->add_option("--host", options->host);
   verb->add_option("--elements", options->elements)->required();
   verb->add_option("--codec", options->codec)->required();
+  verb->add_option("--upper-codec", options->upper_codec);
   verb->add_option("--chunk-elements", options->chunk_elements);
   verb->add_option("--lanes", options->lanes);
   verb->add_option("--threads", options->threads);
@@ -224,6 +229,7 @@ void AddExchangeVerb(CommandLine& command_line) {
   verb->add_option("--elements", bench.elements, "How many fp32 values each has")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
   verb->add_option("--codec", bench.codec, "As in a config: int8, fp32, int8+zstd");
+  verb->add_option("--upper-codec", bench.upper_codec, "Of means, as in a config [the same]");
   verb->add_option("--chunk-elements", bench.chunk_elements, "Values in one message")
       ->check(CLI::Range(1u, 1u << 20));
   verb->add_option("--lanes", bench.lanes, "Connections between two peers")

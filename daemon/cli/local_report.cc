@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
+#include "daemon/replica/run_codecs.h"
 
 namespace atolld {
 namespace {
@@ -69,8 +70,7 @@ LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerPro
   report.wall_seconds = history.wall_seconds();
   report.compute_utilization = history.compute_utilization();
   report.parameters = status.parameters();
-  report.codec = absl::StrCat(status.spec().exchange().codec(),
-                              status.spec().exchange().zstd() ? "+zstd" : "");
+  report.codec = CodecText(status.spec().exchange());
   report.bytes_sent_per_peer_per_round = history.bytes_sent_per_peer_per_round();
   report.fp32_bytes_per_peer_per_round = AllReduceBytes(report.parameters, report.peers_started);
   report.data_parallel_bytes_per_peer_per_round =

@@ -42,7 +42,7 @@ struct LocalReport {
   double wall_seconds = 0;  // first Train to last commit
   double compute_utilization = 0;
   uint64_t parameters = 0;
-  std::string codec;  // "int8+zstd"
+  std::string codec;  // "int8+zstd"; "bf16/int4": updates, means
   double bytes_sent_per_peer_per_round = 0;
   double fp32_bytes_per_peer_per_round = 0;           // one fp32 all-reduce a round
   double data_parallel_bytes_per_peer_per_round = 0;  // one fp32 all-reduce an inner step

@@ -5,9 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
-#include "compression/codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/cli/format.h"
 #include "daemon/env.h"
+#include "daemon/replica/run_codecs.h"
 
 namespace atolld {
 namespace {
@@ -27,20 +28,56 @@ std::string Mark(const PlanCandidate& candidate) {
   return "";
 }
 
+std::string PairName(const PlanCandidate& candidate) {
+  if (candidate.codec == candidate.upper_codec) return candidate.codec;
+  return absl::StrCat(candidate.codec, "/", candidate.upper_codec);
+}
+
+bool Aggregated(const PlanQuestion& question) {
+  return question.links.contributors() < question.links.peers().size();
+}
+
 std::vector<std::string> Notes(const PlanQuestion& question) {
   std::vector<std::string> notes = {
       "fastest: what a codec does to the loss is not counted",
-      "weighted: shards by the reducers' rates; a coordinator plans so where that is faster"};
+      "weighted: shards by the reducers' rates; a coordinator plans so where that is faster",
+      "A/B: updates as A (exchange.codec), means as B (exchange.upper_codec)"};
   const std::vector<std::string> predictable = PredictableCodecs();
   for (const std::string& name : CodecNames()) {
     if (std::find(predictable.begin(), predictable.end(), name) != predictable.end()) continue;
     notes.push_back(absl::StrCat(name, " is left out: how much it sends depends on the values"));
+  }
+  if (Aggregated(question)) {
+    notes.push_back(
+        "no peer can be dialled: the coordinator starts an aggregator beside itself, on its own "
+        "line, which reduces everything; of its line nothing is measured, so the plan is flat");
   }
   if (question.train_seconds <= 0) {
     notes.push_back(
         "no utilisation: how long an inner step takes is not known; say it with --step-seconds");
   }
   return notes;
+}
+
+// Updates, means.
+std::vector<LevelCodecs> PairsFor(const PlanQuestion& question) {
+  const std::vector<std::string> names = PredictableCodecs();
+  const auto add = [](const std::string& updates, const std::string& means,
+                      std::vector<LevelCodecs>* to) {
+    const absl::StatusOr<LevelCodecs> codecs = ParseLevels(updates, means);
+    if (codecs.ok()) to->push_back(*codecs);
+  };
+  const auto bytes = [&](const std::string& name) {
+    return (*FindCodec(name))->MaxEncodedBytes(question.chunk_elements);
+  };
+  std::vector<LevelCodecs> all;
+  for (const std::string& name : names) add(name, name, &all);
+  if (std::find(names.begin(), names.end(), question.codec) == names.end()) return all;
+  for (const std::string& name : names) {
+    const bool of_config = name == question.upper_codec && name != question.codec;
+    if (of_config || bytes(name) < bytes(question.codec)) add(question.codec, name, &all);
+  }
+  return all;
 }
 
 std::string Assumed(const PlanQuestion& question) {
@@ -53,15 +90,6 @@ std::string Assumed(const PlanQuestion& question) {
 }
 
 }  // namespace
-
-EncodedSize EncodedSizeOf(uint64_t parameters, uint32_t chunk_elements, const Codec& codec) {
-  const uint64_t whole = parameters / chunk_elements;
-  const uint64_t rest = parameters % chunk_elements;
-  const double bytes =
-      static_cast<double>(whole) * static_cast<double>(codec.MaxEncodedBytes(chunk_elements)) +
-      (rest > 0 ? static_cast<double>(codec.MaxEncodedBytes(rest)) : 0);
-  return {parameters, bytes};
-}
 
 std::vector<std::string> PredictableCodecs() {
   // Zeros are what a codec of changing length makes the least of.
@@ -78,17 +106,19 @@ std::vector<std::string> PredictableCodecs() {
 
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   std::vector<PlanCandidate> candidates;
+  const bool aggregated = Aggregated(question);
   for (const PlanShape shape :
        {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
     const ExchangeTraffic traffic =
         TrafficOf(question.links, shape, static_cast<uint32_t>(ChunksOf(question)));
     if (ByRegion(shape) && traffic.relays == 0) continue;  // it would be flat
-    for (const std::string& name : PredictableCodecs()) {
+    if (aggregated && shape != PlanShape::kFlat) continue;
+    for (const LevelCodecs& codecs : PairsFor(question)) {
       PlanCandidate candidate;
       candidate.shape = shape;
-      candidate.codec = name;
-      const EncodedSize size =
-          EncodedSizeOf(question.parameters, question.chunk_elements, **FindCodec(name));
+      candidate.codec = codecs.updates.name();
+      candidate.upper_codec = codecs.means.name();
+      const EncodedSize size = EncodedSizeOf(question.parameters, question.chunk_elements, codecs);
       candidate.exchange = PredictExchange(question.links, traffic, size, question.assumed);
       candidates.push_back(candidate);
     }
@@ -100,9 +130,10 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   candidates.front().best = true;
   const auto of_config =
       std::find_if(candidates.begin(), candidates.end(), [&](const PlanCandidate& candidate) {
-        const bool planned =
-            question.plan == "auto" || ByRegion(candidate.shape) == (question.plan == "regions");
-        return planned && candidate.codec == question.codec;
+        const bool planned = aggregated || question.plan == "auto" ||
+                             ByRegion(candidate.shape) == (question.plan == "regions");
+        return planned && candidate.codec == question.codec &&
+               candidate.upper_codec == question.upper_codec;
       });
   if (of_config != candidates.end()) of_config->of_config = true;
   return candidates;
@@ -120,6 +151,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
     }
     nlohmann::ordered_json one = {{"plan", PlanShapeName(candidate.shape)},
                                   {"codec", candidate.codec},
+                                  {"upper_codec", candidate.upper_codec},
                                   {"fastest", candidate.best},
                                   {"of_config", candidate.of_config},
                                   {"exchange_seconds", exchange.seconds},
@@ -142,11 +174,10 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                     {"before_and_after_seconds", exchange.before_and_after_seconds}};
     list.push_back(one);
   }
-  nlohmann::ordered_json json = {{"network", question.network},
-                                 {"peers", question.links.peers().size()},
-                                 {"regions", question.links.regions().size()},
-                                 {"parameters", question.parameters},
-                                 {"train_seconds", nullptr}};
+  nlohmann::ordered_json json = {
+      {"network", question.network},        {"peers", question.links.contributors()},
+      {"aggregator", Aggregated(question)}, {"regions", question.links.regions().size()},
+      {"parameters", question.parameters},  {"train_seconds", nullptr}};
   if (known) json["train_seconds"] = question.train_seconds;
   json["assumed"] = {{"encode_bytes_per_second", question.assumed.encode_bytes_per_second},
                      {"decode_bytes_per_second", question.assumed.decode_bytes_per_second},
@@ -163,7 +194,7 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
   const bool known = question.train_seconds > 0;
   std::vector<std::string> lines = {absl::StrCat(
       WithThousands(question.parameters), " parameters, ",
-      WithThousands(question.links.peers().size()), " peers: ", question.network,
+      WithThousands(question.links.contributors()), " peers: ", question.network,
       known ? absl::StrCat("; training ", Rounded(question.train_seconds), " a round") : "")};
   lines.push_back("");
   std::vector<std::vector<std::string>> rows = {{"plan", "codec", "round", "exchange",
@@ -172,7 +203,7 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
   for (const PlanCandidate& candidate : candidates) {
     const ExchangePrediction& exchange = candidate.exchange;
     rows.push_back(
-        {std::string(PlanShapeName(candidate.shape)), candidate.codec,
+        {std::string(PlanShapeName(candidate.shape)), PairName(candidate),
          known ? Rounded(question.train_seconds + exchange.seconds) : "-",
          Rounded(exchange.seconds),
          known ? absl::StrFormat("%.1f %%",
@@ -190,7 +221,7 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
   for (const PlanCandidate& candidate : candidates) {
     if (!candidate.best && !candidate.of_config) continue;
     shown.push_back(&candidate);
-    rows[0].push_back(absl::StrCat(PlanShapeName(candidate.shape), " ", candidate.codec));
+    rows[0].push_back(absl::StrCat(PlanShapeName(candidate.shape), " ", PairName(candidate)));
   }
   for (size_t i = 0; i < question.links.links().size(); ++i) {
     rows.push_back({question.links.links()[i].name});

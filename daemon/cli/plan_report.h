@@ -1,6 +1,8 @@
 // PlanReport: what `atoll plan` says: each plan with each codec, how long a round of it takes, what
 // it sends, and which of them is the fastest.
 //
+// Each codec for both levels, and the config's codec of updates with each smaller one for means.
+//
 // Pure functions; the same question has the same answer.
 #pragma once
 
@@ -9,7 +11,6 @@
 #include <string>
 #include <vector>
 
-#include "compression/codec.h"
 #include "membership/exchange_traffic.h"
 #include "membership/link_model.h"
 #include "membership/round_model.h"
@@ -17,32 +18,31 @@
 namespace atolld {
 
 struct PlanQuestion {
-  LinkModel links;      // with a peer at least, one of them reachable
+  LinkModel links;      // with a contributor at least, and somebody reachable
   std::string network;  // in words
   uint64_t parameters = 0;
   uint32_t chunk_elements = 0;
   double train_seconds = 0;  // a round; 0: not known
   std::string plan;          // the config's
   std::string codec;         // the config's, without zstd
+  std::string upper_codec;   // likewise, of means
   ModelAssumptions assumed;
 };
 
 struct PlanCandidate {
   PlanShape shape = PlanShape::kFlat;
-  std::string codec;
-  bool best = false;       // the fastest
-  bool of_config = false;  // the fastest of those that a run of this config would choose from
+  std::string codec;        // of updates
+  std::string upper_codec;  // of means
+  bool best = false;        // the fastest
+  bool of_config = false;   // the fastest of those that a run of this config would choose from
   ExchangePrediction exchange;
 };
 
 // Codecs whose updates have one length, whatever the values. What topk sends depends on them.
 std::vector<std::string> PredictableCodecs();
 
-// What the vector takes, chunk by chunk, with one of them.
-EncodedSize EncodedSizeOf(uint64_t parameters, uint32_t chunk_elements, const Codec& codec);
-
 // For each of these codecs, by predicted seconds. By regions only where a region would have a
-// relay.
+// relay, and flat alone where an aggregator reduces: as a coordinator plans.
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question);
 
 nlohmann::ordered_json PlanJson(const PlanQuestion& question,

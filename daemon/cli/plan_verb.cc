@@ -7,10 +7,12 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
-#include "compression/wire_codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/topology_file.h"
@@ -21,6 +23,9 @@
 
 namespace atolld {
 namespace {
+
+// Peers that a message names; of more only how many.
+constexpr size_t kNamed = 16;
 
 struct PlanOptions {
   std::string config;
@@ -55,6 +60,21 @@ double TrainSeconds(const PlanOptions& options, const Config& config) {
   return step * config.inner.steps;
 }
 
+// In the words of the run itself.
+absl::Status WaitsForReducer(const PlanOptions& options, const std::vector<PeerLink>& peers) {
+  std::vector<std::string> names;
+  for (const PeerLink& peer : peers) names.push_back(peer.name);
+  std::string rest;
+  if (names.size() > kNamed) {
+    rest = absl::StrCat(" and ", WithThousands(names.size() - kNamed), " others");
+    names.resize(kNamed);
+  }
+  return absl::InvalidArgumentError(absl::StrCat(
+      options.topology, ":1: with [coordinator] aggregator = 'never' the run waits: no reachable ",
+      "peer to make version 0: ", absl::StrJoin(names, ", "), rest,
+      " have no address that others can dial; allow it with 'auto'"));
+}
+
 absl::Status TakeNetwork(const PlanOptions& options, const Config& config, PlanQuestion* question) {
   if (!options.topology.empty()) {
     if (options.peers > 0) {
@@ -75,11 +95,11 @@ absl::Status TakeNetwork(const PlanOptions& options, const Config& config, PlanQ
   if (peers.empty()) {
     return absl::InvalidArgumentError(absl::StrCat(options.topology, ":1: there is no peer"));
   }
-  if (peers.size() > 1 && std::none_of(peers.begin(), peers.end(),
-                                       [](const PeerLink& peer) { return peer.reachable; })) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.topology, ":1: all peers are behind NAT, so nobody can reduce"));
-  }
+  const bool reachable =
+      std::any_of(peers.begin(), peers.end(), [](const PeerLink& peer) { return peer.reachable; });
+  if (reachable || peers.size() == 1) return absl::OkStatus();
+  if (config.coordinator.aggregator == "never") return WaitsForReducer(options, peers);
+  question->links.AddAggregator();
   return absl::OkStatus();
 }
 
@@ -94,8 +114,10 @@ absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
   }
   question.train_seconds = TrainSeconds(options, config);
   question.plan = config.exchange.plan;
-  ASSIGN_OR_RETURN(const WireCodec codec, ParseCodecName(config.exchange.codec));
-  question.codec = std::string(codec.codec->name());
+  ASSIGN_OR_RETURN(const LevelCodecs codecs,
+                   ParseLevels(config.exchange.codec, config.exchange.upper_codec));
+  question.codec = std::string(codecs.updates.codec->name());
+  question.upper_codec = std::string(codecs.means.codec->name());
   question.assumed.encode_bytes_per_second = options.encode * 1e9;
   question.assumed.decode_bytes_per_second = options.decode * 1e9;
   question.assumed.hash_bytes_per_second = options.hash * 1e9;

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
 #include "daemon/replica/header.h"
+#include "daemon/replica/run_codecs.h"
 #include "membership/round_text.h"
 
 namespace atolld {
@@ -44,7 +45,7 @@ Json SpecJson(const v1::RunSpec& spec) {
            {{"rule", spec.outer().rule()},
             {"learning_rate", FloatOf(spec.outer().learning_rate_bits())},
             {"momentum", FloatOf(spec.outer().momentum_bits())}}},
-          {"codec", absl::StrCat(spec.exchange().codec(), spec.exchange().zstd() ? "+zstd" : "")}};
+          {"codec", CodecText(spec.exchange())}};
 }
 
 Json DataJson(const v1::DataStatus& data) {
@@ -86,6 +87,7 @@ Json PeerJson(const v1::PeerStatus& peer) {
   return {{"member",
            {{"peer", member.peer()},
             {"address", member.address()},
+            {"role", peer.role()},
             {"region", member.region()},
             {"state", member.state()},
             {"version", member.version()},
@@ -226,12 +228,12 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
 }
 
 std::vector<std::string> PeersText(const v1::RunStatus& status) {
-  std::vector<std::vector<std::string>> rows = {{"peer", "state", "phase", "step", "tokens/s",
-                                                 "rounds", "sent", "version", "pid", "region",
-                                                 "address", "why"}};
+  std::vector<std::vector<std::string>> rows = {{"peer", "role", "state", "phase", "step",
+                                                 "tokens/s", "rounds", "sent", "version", "pid",
+                                                 "region", "address", "why"}};
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
-    rows.push_back({peer.member().peer(), peer.member().state(), progress.phase(),
+    rows.push_back({peer.member().peer(), peer.role(), peer.member().state(), progress.phase(),
                     absl::StrCat(progress.step(), "/", progress.steps()),
                     FormatRate(progress.tokens_per_second()),
                     absl::StrCat(peer.rounds_contributed()),
@@ -239,7 +241,7 @@ std::vector<std::string> PeersText(const v1::RunStatus& status) {
                     absl::StrCat(progress.version()), absl::StrCat(peer.pid()),
                     peer.member().region(), peer.member().address(), peer.why()});
   }
-  return AlignColumns(rows, "<<<>>>>>><<<");
+  return AlignColumns(rows, "<<<<>>>>>><<<");
 }
 
 std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
@@ -248,6 +250,7 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
   const v1::Offer& offer = member.offer();
   std::vector<std::vector<std::string>> rows = {
       {"peer", member.peer()},
+      {"role", peer.role()},
       {"state",
        peer.why().empty() ? member.state() : absl::StrCat(member.state(), ": ", peer.why())},
       {"phase",

@@ -284,9 +284,10 @@ class Reader {
     }
     const toml::node& place =
         table != nullptr ? static_cast<const toml::node&>(*table) : *regions_[region].first;
-    ASSIGN_OR_RETURN(const PeerLink node,
+    ASSIGN_OR_RETURN(PeerLink node,
                      MakeNode("coordinator", place, region, regions_[region].second, own));
-    model_.SetCoordinator(region, node.delay);
+    node.reachable = true;
+    model_.SetCoordinator(std::move(node));
     return absl::OkStatus();
   }
 
@@ -322,7 +323,7 @@ LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt
   for (uint32_t i = 1; i <= peers; ++i) {
     model.AddPeer({absl::StrCat("peer-", i), 0, bytes_per_second, bytes_per_second, rtt / 4, true});
   }
-  model.SetCoordinator(0, rtt / 4);
+  model.SetCoordinator({"coordinator", 0, bytes_per_second, bytes_per_second, rtt / 4});
   CHECK(model.Connect().ok());  // one region alone
   return model;
 }

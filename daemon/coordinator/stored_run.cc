@@ -9,8 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "compression/codec.h"
 #include "daemon/replica/header.h"
+#include "daemon/replica/run_codecs.h"
 #include "daemon/status_macros.h"
 #include "membership/admission.h"
 #include "optimizer/outer_rule.h"
@@ -82,7 +82,7 @@ absl::Status CheckStoredRun(const StoredRun& stored) {
 
 absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunSpec& spec) {
   ASSIGN_OR_RETURN(const OuterRule* const rule, FindOuterRule(spec.outer().rule()));
-  ASSIGN_OR_RETURN(const Codec* const codec, FindCodec(spec.exchange().codec()));
+  ASSIGN_OR_RETURN(const LevelCodecs codecs, CodecsOf(spec.exchange()));
   if (spec.exchange().chunk_elements() == 0)
     return absl::InvalidArgumentError("chunks of no values");
   ASSIGN_OR_RETURN(const OuterScalars scalars,
@@ -102,12 +102,8 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
   settings.plan = config.exchange.plan == "regions" ? PlanKind::kRegions
                   : config.exchange.plan == "flat"  ? PlanKind::kFlat
                                                     : PlanKind::kAuto;
-  settings.encoded_bytes = [codec, chunk = spec.exchange().chunk_elements()](uint64_t values) {
-    const auto bytes = [codec](uint64_t n) {
-      return static_cast<double>(codec->MaxEncodedBytes(n));
-    };
-    return static_cast<double>(values / chunk) * bytes(chunk) +
-           (values % chunk > 0 ? bytes(values % chunk) : 0);
+  settings.encoded_size = [codecs, chunk = spec.exchange().chunk_elements()](uint64_t values) {
+    return EncodedSizeOf(values, chunk, codecs);
   };
   settings.header_digest = [](const v1::EntryHeader& header) {
     return ToBytes(HeaderDigest(header));

@@ -77,9 +77,9 @@ Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
   return {true, ChunkKey(RoundingKey(form.seed, place.version, part), place.chunk)};
 }
 
-absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elements,
-                    const std::vector<float>& weights, const std::vector<Piece>& pieces,
-                    Reduced* reduced) {
+absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,
+                    size_t elements, const std::vector<float>& weights,
+                    const std::vector<Piece>& pieces, Reduced* reduced) {
   const std::unique_ptr<float[]> values(new float[elements]);
   const absl::Span<float> sum = absl::MakeSpan(values.get(), elements);
   BeginMean(sum);
@@ -87,6 +87,7 @@ absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elemen
   reduced->contributors.assign(BitmapBytes(weights.size()), '\0');
   for (const Piece& piece : pieces) {
     const float weight = WeightOf(piece, weights);
+    const ChunkForm& form = piece.partial ? means : updates;
     absl::StatusOr<SharedBytes> encoded = piece.bytes;
     if (piece.on_wire) encoded = form.FromWire(piece.bytes, elements);
     absl::Status status = encoded.status();
@@ -103,13 +104,14 @@ absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elemen
   }
   if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
   RETURN_IF_ERROR(FinishMean(used, sum));
-  const Rounding rounding = MeanRounding(form, place, reduced->contributors);
-  FreshBytes out(form.codec->MaxEncodedBytes(elements));
+  const Rounding rounding = MeanRounding(means, place, reduced->contributors);
+  FreshBytes out(means.codec->MaxEncodedBytes(elements));
   ASSIGN_OR_RETURN(const size_t size,
-                   rounding.stochastic ? form.codec->EncodeStochastic(sum, rounding.key, out.span())
-                                       : form.codec->EncodeMean(sum, out.span()));
+                   rounding.stochastic
+                       ? means.codec->EncodeStochastic(sum, rounding.key, out.span())
+                       : means.codec->EncodeMean(sum, out.span()));
   reduced->encoded = std::move(out).Share(size);
-  reduced->wire = form.ToWire(reduced->encoded);
+  reduced->wire = means.ToWire(reduced->encoded);
   return absl::OkStatus();
 }
 

@@ -24,7 +24,7 @@ namespace atolld {
 struct ChunkForm {
   const Codec* codec;
   bool zstd;
-  bool stochastic = false;  // means are rounded by keys made of `seed`
+  bool stochastic = false;  // means are rounded by keys made of `seed`; the codec can be
   uint64_t seed = 0;
 
   // The most bytes that a chunk of so many values takes on the wire.
@@ -72,7 +72,8 @@ struct Reduced {
       refused;  // senders of pieces that could not be decoded, which are left out
 };
 
-// The weighted mean of `pieces`, encoded once:
+// The weighted mean of `pieces`, encoded once, as `means` says; so are partial means among them,
+// all others as `updates` says:
 //
 //   mean = (sum over pieces of W_p * Decode(piece_p)) * (1 / sum of W_p)
 //
@@ -80,8 +81,8 @@ struct Reduced {
 // optimizer/weighted_mean.h; W_p is the contributor's weight, of a partial mean the fp32 sum of its
 // contributors' weights in roster order. The outer Status: no piece was left, or the mean is not
 // finite; `refused` tells of pieces even then.
-absl::Status Reduce(const ChunkForm& form, const MeanPlace& place, size_t elements,
-                    const std::vector<float>& weights, const std::vector<Piece>& pieces,
-                    Reduced* reduced);
+absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,
+                    size_t elements, const std::vector<float>& weights,
+                    const std::vector<Piece>& pieces, Reduced* reduced);
 
 }  // namespace atolld

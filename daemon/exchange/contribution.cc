@@ -21,7 +21,11 @@ Digest ContributionRoot(absl::Span<const SharedBytes> chunks) {
 
 Rounding ContributionRounding(const v1::RunSpec& spec, absl::string_view peer,
                               uint64_t first_sample) {
-  if (!spec.exchange().stochastic_rounding()) return Rounding();
+  const absl::StatusOr<const Codec*> codec = FindCodec(spec.exchange().codec());
+  if (!spec.exchange().stochastic_rounding() || !codec.ok() ||
+      !(*codec)->has_stochastic_rounding()) {
+    return Rounding();
+  }
   return {true, RoundingKey(spec.seed(), first_sample, PeerPart(peer))};
 }
 

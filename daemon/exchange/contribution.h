@@ -33,6 +33,7 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
                                                 absl::Span<const float> values);
 
 // How a peer rounds the update that it trained on these samples: no two updates share the key.
+// To nearest where the run's codec of updates has nothing else.
 Rounding ContributionRounding(const v1::RunSpec& spec, absl::string_view peer,
                               uint64_t first_sample);
 

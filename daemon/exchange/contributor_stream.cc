@@ -38,7 +38,7 @@ ContributorStream::ContributorStream(Env env, const ExchangeSettings& settings, 
                                      Lane lane, Owner& owner)
     : env_(env),
       settings_(settings),
-      form_{settings.codec, settings.zstd},
+      form_{settings.upper_codec, settings.upper_zstd},
       reducer_(std::move(reducer)),
       lane_(lane),
       owner_(owner),

@@ -93,7 +93,7 @@ class ContributorStream {
 
   Env env_;
   const ExchangeSettings& settings_;
-  const ChunkForm form_;
+  const ChunkForm form_;  // of means
   const std::string reducer_;
   const Lane lane_;
   Owner& owner_;

@@ -53,17 +53,20 @@ struct TrafficCount {
 
 struct ExchangeSettings {
   std::string run_id;
-  std::string self;  // peer id
-  const Codec* codec;
+  std::string self;    // peer id
+  const Codec* codec;  // of contributions
   bool zstd;
+  const Codec* upper_codec;  // of means, partial ones too
+  bool upper_zstd;
   ChunkGrid grid;
   absl::Duration failure_timeout;  // a stream without progress for so long is broken
   TrafficCount* traffic;           // counted into; outlives the exchange
   SendWindow::Floor send_floor;    // of what a stream sends ahead of its means
   ArrivalLog* arrivals = nullptr;  // as traffic; nullptr: nobody asks what came when
-  bool stochastic = false;         // means are rounded by keys made of `seed`
-  uint64_t seed = 0;               // the run's
-  uint32_t lanes = 1;              // streams to each peer that is dialled, 1 to Lane::kMost
+  // Means are rounded by keys made of `seed`, where upper_codec can be.
+  bool stochastic = false;
+  uint64_t seed = 0;   // the run's
+  uint32_t lanes = 1;  // streams to each peer that is dialled, 1 to Lane::kMost
 };
 
 // What a peer votes for.

@@ -112,7 +112,7 @@ ReducerStream::Owner::Delivery Exchange::State::PrepareResult(const ReducerStrea
   const bool wanted = table.at(chunk).attempt == attempt &&
                       plan.SourceOf(plan.ShardOf(chunk), stream.contributor()) == settings.self;
   if (!wanted) return Delivery::kUnwanted;
-  if (!settings.zstd || !result_wire[chunk].empty()) return Delivery::kReady;
+  if (!settings.upper_zstd || !result_wire[chunk].empty()) return Delivery::kReady;
   CompressResult(chunk);
   return Delivery::kLater;
 }
@@ -121,7 +121,7 @@ ReducerStream::Owner::Delivery Exchange::State::PrepareResult(const ReducerStrea
 void Exchange::State::CompressResult(uint32_t chunk) {
   if (!compressing_results.insert(chunk).second) return;
   auto wire = std::make_shared<SharedBytes>();
-  env.executor.Offload([wire, form = form, encoded = table.at(chunk).encoded,
+  env.executor.Offload([wire, form = mean_form, encoded = table.at(chunk).encoded,
                         chunk] { *wire = form.ToWire(encoded); },
                        guard.Wrap([this, wire, chunk, attempt = table.at(chunk).attempt] {
                          compressing_results.erase(chunk);
@@ -139,7 +139,7 @@ Frame Exchange::State::ResultFrame(uint32_t chunk) const {
   head->set_contributors(mean.contributors);
   for (const std::string& partial : mean.partials) head->add_partials(partial);
   head->set_revision(plan.revision());
-  return Pack(message, settings.zstd ? result_wire[chunk] : mean.encoded);
+  return Pack(message, settings.upper_zstd ? result_wire[chunk] : mean.encoded);
 }
 
 void Exchange::State::OnGone(ReducerStream* stream) {
@@ -178,11 +178,12 @@ absl::StatusOr<ReducerStream::Owner::Fate> Exchange::State::OnContribution(
   };
   if (chunk.chunk() >= plan.chunks()) return bad("it lies outside the grid");
   const uint32_t elements = settings.grid.Elements(chunk.chunk());
-  if (payload.empty() || payload.size() > form.MaxWireBytes(elements)) {
+  const bool partial = !chunk.contributors().empty();
+  const ChunkForm& sent_as = partial ? mean_form : form;
+  if (payload.empty() || payload.size() > sent_as.MaxWireBytes(elements)) {
     return bad(absl::StrCat("it has ", payload.size(), " bytes"));
   }
   const size_t contributors = plan.contributors().size();
-  const bool partial = !chunk.contributors().empty();
   if (partial && !ValidBitmap(chunk.contributors(), contributors)) {
     return bad("its contributors are not those of the plan");
   }
@@ -220,9 +221,10 @@ void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
     job->work = std::move(work);
     const uint32_t elements = settings.grid.Elements(job->work.chunk);
     env.executor.Offload(
-        [job, weights, parts, elements, form = form, version = plan.version()] {
+        [job, weights, parts, elements, form = form, means = mean_form, version = plan.version()] {
           const MeanPlace place = {version, job->work.chunk, job->work.partial, *parts};
-          job->status = Reduce(form, place, elements, *weights, job->work.pieces, &job->reduced);
+          job->status =
+              Reduce(form, means, place, elements, *weights, job->work.pieces, &job->reduced);
           job->work.pieces.clear();
         },
         guard.Wrap([this, job] { OnReduced(job->work, job->status, std::move(job->reduced)); }));
@@ -239,7 +241,7 @@ void Exchange::State::OnReduced(const Reducer::Work& work, const absl::Status& s
   if (!reducer.Current(work) || table.Has(work.chunk)) return;
   if (!status.ok()) return Fail(Annotate(status, absl::StrCat("chunk ", work.chunk)));
   if (work.partial) return KeepPartial(work, std::move(reduced));
-  if (settings.zstd) result_wire[work.chunk] = std::move(reduced.wire);
+  if (settings.upper_zstd) result_wire[work.chunk] = std::move(reduced.wire);
   ChunkMean mean;
   mean.attempt = work.attempt;
   mean.encoded = std::move(reduced.encoded);

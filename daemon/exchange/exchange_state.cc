@@ -3,14 +3,26 @@
 #include <utility>
 
 #include "daemon/status_macros.h"
+#include "membership/planted_bug.h"
 
 namespace atolld {
+namespace {
+
+bool RoundsMeans(const ExchangeSettings& settings) {
+  if (Planted(PlantedBug::kMeansRoundedAsUpdates)) {
+    return settings.stochastic && settings.codec->has_stochastic_rounding();
+  }
+  return settings.stochastic && settings.upper_codec->has_stochastic_rounding();
+}
+
+}  // namespace
 
 Exchange::State::State(Env environment, const ExchangeSettings& given,
                        std::shared_ptr<const Contribution> contributes, Events told)
     : env(environment),
       settings(given),
-      form{given.codec, given.zstd, given.stochastic, given.seed},
+      form{given.codec, given.zstd},
+      mean_form{given.upper_codec, given.upper_zstd, RoundsMeans(given), given.seed},
       contribution(std::move(contributes)),
       events(std::move(told)),
       reducer(given.self),

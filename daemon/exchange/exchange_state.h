@@ -86,7 +86,8 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
 
   Env env;
   const ExchangeSettings settings;
-  const ChunkForm form;
+  const ChunkForm form;  // of contributions
+  const ChunkForm mean_form;
   const std::shared_ptr<const Contribution> contribution;
   const Events events;
 

@@ -123,7 +123,7 @@ void Exchange::State::OnResult(const std::string&, const v1::ResultChunk& result
   const uint32_t chunk = result.chunk();
   // A relay hands on what it got.
   const bool relays = plan.RelayNamed(plan.ShardOf(chunk), settings.self) != nullptr;
-  if (settings.zstd && relays) result_wire[chunk] = std::move(wire);
+  if (settings.upper_zstd && relays) result_wire[chunk] = std::move(wire);
   ChunkMean mean;
   mean.attempt = result.attempt();
   mean.encoded = std::move(encoded);

@@ -67,6 +67,9 @@ void ReducerStream::OnFrame(Frame frame) {
   if (!status.ok() || !message.has_chunk()) {
     return Close(absl::InvalidArgumentError("a frame that is not a contribution"));
   }
+  if (settings_.arrivals != nullptr && message.chunk().contributors().empty()) {
+    settings_.arrivals->NoteUpdate(frame.message.size() + frame.payload.size());
+  }
   Judge(message.chunk(), frame.payload);
 }
 

@@ -6,6 +6,7 @@
 
 #include "atoll/v1/replica.pb.h"
 #include "daemon/exchange/started_call.h"
+#include "daemon/forwarding_call.h"
 #include "daemon/peer/offered_calls.h"
 
 namespace atolld {
@@ -23,22 +24,13 @@ bool Here(const v1::Member& member) {
 }
 
 // Tells when whoever it was given to is done with it.
-class GivenCall final : public Call {
+class GivenCall final : public ForwardingCall {
  public:
   GivenCall(std::unique_ptr<Call> inner, Task on_gone)
-      : inner_(std::move(inner)), on_gone_(std::move(on_gone)) {}
+      : ForwardingCall(std::move(inner)), on_gone_(std::move(on_gone)) {}
   ~GivenCall() override { on_gone_(); }
 
-  void Start(Events events) override { inner_->Start(std::move(events)); }
-  void Read() override { inner_->Read(); }
-  void Write(Frame frame) override { inner_->Write(std::move(frame)); }
-  size_t unsent_bytes() const override { return inner_->unsent_bytes(); }
-  void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
-  uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
-  std::string remote() const override { return inner_->remote(); }
-
  private:
-  const std::unique_ptr<Call> inner_;
   const Task on_gone_;
 };
 

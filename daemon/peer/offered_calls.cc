@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "atoll/v1/replica.pb.h"
+#include "daemon/forwarding_call.h"
 #include "daemon/replica/transfer.h"
 #include "daemon/status_macros.h"
 #include "membership/admission.h"
@@ -44,26 +45,19 @@ class NoCall final : public Call {
 
 // Its donor dialled, so it can end the call but not say why: what it does not give it lacks, as far
 // as anybody here can tell. Otherwise those that fetch would never look for another way.
-class OfferedCall final : public Call {
+class OfferedCall final : public ForwardingCall {
  public:
   OfferedCall(std::unique_ptr<Call> inner, std::string address)
-      : inner_(std::move(inner)), address_(std::move(address)) {}
+      : ForwardingCall(std::move(inner)), address_(std::move(address)) {}
 
   void Start(Events events) override {
     events.on_closed = [on_closed = std::move(events.on_closed), address = address_](absl::Status) {
       if (on_closed) on_closed(absl::NotFoundError(absl::StrCat(address, " ended the call")));
     };
-    inner_->Start(std::move(events));
+    ForwardingCall::Start(std::move(events));
   }
-  void Read() override { inner_->Read(); }
-  void Write(Frame frame) override { inner_->Write(std::move(frame)); }
-  size_t unsent_bytes() const override { return inner_->unsent_bytes(); }
-  void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
-  uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
-  std::string remote() const override { return inner_->remote(); }
 
  private:
-  const std::unique_ptr<Call> inner_;
   const std::string address_;
 };
 

@@ -8,8 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "compression/codec.h"
 #include "daemon/peer/roster_changes.h"
+#include "daemon/replica/run_codecs.h"
 #include "daemon/status_macros.h"
 #include "membership/admission.h"
 #include "optimizer/outer_rule.h"
@@ -200,7 +200,7 @@ absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
         absl::StrCat(config_.peer.dir, " holds run '", keeper_.genesis().spec().run_id(),
                      "', the coordinator leads '", spec.run_id(), "'; choose another peer.dir"));
   }
-  RETURN_IF_ERROR(FindCodec(spec.exchange().codec()).status());
+  RETURN_IF_ERROR(CodecsOf(spec.exchange()).status());
   return FindOuterRule(spec.outer().rule()).status();
 }
 

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/replica/header.h"
+#include "daemon/replica/run_codecs.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -28,9 +29,11 @@ FetchSource ReplicaKeeper::Source() const {
   source.run_id = genesis_.spec().run_id();
   source.donors = AddressesOf(sync_.donors);
   source.failure_timeout = sync_.failure_timeout;
-  const absl::StatusOr<const Codec*> codec = FindCodec(genesis_.spec().exchange().codec());
+  const absl::StatusOr<LevelCodecs> codecs = CodecsOf(genesis_.spec().exchange());
   const ChunkGrid grid(genesis_.manifest().elements(), genesis_.spec().exchange().chunk_elements());
-  if (codec.ok() && grid.elements() > 0) source.payload_limit = MaxPayloadBytes(grid, **codec);
+  if (codecs.ok() && grid.elements() > 0) {
+    source.payload_limit = MaxPayloadBytes(grid, *codecs->means.codec);
+  }
   return source;
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "compression/error_feedback.h"
 #include "daemon/peer/residual.h"
+#include "daemon/replica/run_codecs.h"
 #include "daemon/status_macros.h"
 #include "membership/planted_bug.h"
 
@@ -32,9 +33,7 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
   stop_watch_.SetLongest(failure_timeout / 2);
   if (server_ == nullptr) {
     spec_ = spec;
-    absl::StatusOr<const Codec*> codec = FindCodec(spec.exchange().codec());
-    CHECK(codec.ok());  // the peer has checked the run before it follows it
-    codec_ = *codec;
+    codecs_ = CodecsOf(spec.exchange()).value();  // the peer has checked the run before
     server_ = std::make_unique<ExchangeServer>(env_, spec.run_id(), failure_timeout);
   }
   if (successor && exchange_ != nullptr) {
@@ -127,7 +126,7 @@ void RoundRunner::Encode(const v1::Boundary& boundary) {
       assigned_->samples().empty() ? boundary.version() : assigned_->samples(0).first();
   const Rounding rounding = ContributionRounding(spec_, self_, first_sample);
   keeper_.RunExclusive(
-      [update, status, feedback, rounding, residual = residual_, codec = codec_,
+      [update, status, feedback, rounding, residual = residual_, codec = codecs_.updates.codec,
        decay = FeedbackDecay(spec_), grid = keeper_.grid(), memory = keeper_.memory()] {
         absl::Span<const float> values = memory->update();
         if (feedback) {
@@ -282,8 +281,10 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
   ExchangeSettings settings;
   settings.run_id = spec_.run_id();
   settings.self = self_;
-  settings.codec = codec_;
-  settings.zstd = spec_.exchange().zstd();
+  settings.codec = codecs_.updates.codec;
+  settings.zstd = codecs_.updates.zstd;
+  settings.upper_codec = codecs_.means.codec;
+  settings.upper_zstd = codecs_.means.zstd;
   settings.grid = keeper_.grid();
   settings.failure_timeout = failure_timeout_;
   settings.traffic = &traffic_;

@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/worker.pb.h"
-#include "compression/codec.h"
+#include "compression/level_codecs.h"
 #include "daemon/env.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/peer/replica_keeper.h"
@@ -43,8 +43,7 @@ class RoundRunner {
 
   // The coordinator: its run and epoch (repeated at each Session), and its messages.
   void Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration failure_timeout);
-  // Streams to each peer that it dials, 1 to Lane::kMost.
-  void SetLanes(uint32_t lanes) { lanes_ = lanes; }
+  void SetLanes(uint32_t lanes) { lanes_ = lanes; }  // ExchangeSettings::lanes
   void OnSessionDown();
   void OnTrain(const v1::Train& train);
   void OnPlan(const v1::Plan& plan);
@@ -114,13 +113,12 @@ class RoundRunner {
   ReplicaKeeper& keeper_;
   Trainer& trainer_;
   v1::RunSpec spec_;
-  const Codec* codec_ = nullptr;
+  LevelCodecs codecs_;
   uint64_t epoch_ = 0;
   absl::Duration failure_timeout_ = absl::Seconds(10);
   uint32_t lanes_ = 1;
   bool worker_ready_ = false;
   bool draining_ = false;
-
   std::optional<v1::Train> assigned_;    // not yet answered by an update
   std::optional<v1::Plan> next_plan_;    // as next_train_
   std::optional<v1::Train> next_train_;  // for a version whose base is still to be committed here
@@ -141,7 +139,6 @@ class RoundRunner {
   std::optional<v1::Vote> vote_;              // cast for what is prepared
   std::vector<v1::Evaluate> evaluates_;       // the worker's; commits are held meanwhile
   std::vector<v1::Evaluate> next_evaluates_;  // of a version still to be committed here
-
   TrafficCount traffic_;
   ArrivalLog arrivals_;  // of exchange_
   v1::WorkerProgress newest_progress_;

@@ -117,8 +117,9 @@ void RoundRunner::SettleResidual(const v1::EntryHeader& header, int position) {
     return;
   }
   std::vector<float> rest = std::move(update_->values);
-  const absl::Status kept = SubtractIncluded(header, position, keeper_.grid(), *codec_,
-                                             *update_->contribution, absl::MakeSpan(rest));
+  const absl::Status kept =
+      SubtractIncluded(header, position, keeper_.grid(), *codecs_.updates.codec,
+                       *update_->contribution, absl::MakeSpan(rest));
   if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
   residual_ = std::make_shared<const std::vector<float>>(std::move(rest));
 }

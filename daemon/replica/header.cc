@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/payload.h"
+#include "daemon/replica/run_codecs.h"
 #include "daemon/status_macros.h"
 #include "membership/bitmap.h"
 
@@ -253,9 +254,11 @@ absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& 
     return absl::InvalidArgumentError(absl::StrCat("its outer rule is ", header.outer_rule(),
                                                    ", the run's is ", spec.outer().rule()));
   }
-  if (header.codec() != spec.exchange().codec()) {
+  ASSIGN_OR_RETURN(const LevelCodecs codecs, CodecsOf(spec.exchange()));
+  const absl::string_view codec = codecs.means.codec->name();
+  if (header.codec() != codec) {
     return absl::InvalidArgumentError(
-        absl::StrCat("its codec is ", header.codec(), ", the run's is ", spec.exchange().codec()));
+        absl::StrCat("its codec is ", header.codec(), ", the run's is ", codec));
   }
   if (header.chunk_elements() != spec.exchange().chunk_elements()) {
     return absl::InvalidArgumentError(absl::StrCat("its chunks have ", header.chunk_elements(),
@@ -293,9 +296,10 @@ absl::Status CheckGenesis(const v1::Genesis& genesis) {
     return absl::InvalidArgumentError(
         absl::StrCat("chunks of ", chunk, " values; 1 to ", kMaxChunkElements, " are allowed"));
   }
-  ASSIGN_OR_RETURN(const Codec* codec, FindCodec(spec.exchange().codec()));
-  if (spec.exchange().stochastic_rounding() && !codec->has_stochastic_rounding()) {
-    return absl::InvalidArgumentError(absl::StrCat(codec->name(), " has no stochastic rounding"));
+  ASSIGN_OR_RETURN(const LevelCodecs codecs, CodecsOf(spec.exchange()));
+  if (spec.exchange().stochastic_rounding() && !codecs.updates.codec->has_stochastic_rounding() &&
+      !codecs.means.codec->has_stochastic_rounding()) {
+    return absl::InvalidArgumentError(absl::StrCat(codecs.name(), " has no stochastic rounding"));
   }
   const uint32_t decay_bits = spec.exchange().feedback_decay_bits();
   if (const float decay = FloatOf(decay_bits);

@@ -49,6 +49,10 @@ void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
     builder.Bytes("feedback_decay").U64(spec.exchange().feedback_decay_bits());
   }
   if (spec.exchange().stochastic_rounding()) builder.Bytes("stochastic_rounding");
+  if (!spec.exchange().upper_codec().empty() || spec.exchange().upper_zstd()) {
+    builder.Bytes("upper_codec").Bytes(spec.exchange().upper_codec());
+    builder.U64(spec.exchange().upper_zstd() ? 1 : 0);
+  }
 }
 
 void AddSamples(const v1::EntryHeader& header, DigestBuilder& builder) {

@@ -7,18 +7,13 @@
 #include "daemon/replica/layout.h"
 #include "daemon/replica/record.h"
 #include "daemon/replica/replica_state.h"
+#include "daemon/replica/run_codecs.h"
 #include "daemon/replica/state_digest.h"
 #include "daemon/status_macros.h"
 #include "membership/planted_bug.h"
 
 namespace atolld {
 namespace {
-
-const Codec* CodecOf(const v1::Genesis& genesis) {
-  const absl::StatusOr<const Codec*> codec = FindCodec(genesis.spec().exchange().codec());
-  CHECK_OK(codec.status());
-  return *codec;
-}
 
 absl::Status CheckFinite(const v1::Manifest& manifest, absl::Span<const float> theta) {
   const size_t bad = FirstNonFinite(theta);
@@ -39,7 +34,7 @@ Replica::State::State(Files& files_in, std::string dir_in, v1::Genesis genesis_i
       dir(std::move(dir_in)),
       genesis(std::move(genesis_in)),
       grid(genesis.manifest().elements(), genesis.spec().exchange().chunk_elements()),
-      codec(CodecOf(genesis)),
+      codec(&PayloadCodec(genesis.spec().exchange())),
       memory(genesis, theta),
       header_digest(GenesisDigest(genesis)) {}
 

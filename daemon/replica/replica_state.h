@@ -21,7 +21,7 @@ struct Replica::State {
   const std::string dir;
   const v1::Genesis genesis;
   const ChunkGrid grid;
-  const Codec* const codec;
+  const Codec* const codec;  // of payloads
   std::unique_ptr<UpdateLog> log;
 
   // The state and what names it.

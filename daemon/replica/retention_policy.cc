@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "compression/codec.h"
 #include "daemon/replica/layout.h"
 #include "daemon/replica/payload.h"
 #include "daemon/replica/record.h"
+#include "daemon/replica/run_codecs.h"
 #include "daemon/replica/snapshot_build.h"
 #include "daemon/status_macros.h"
 
@@ -81,15 +81,14 @@ absl::StatusOr<StoredFiles> MeasureFiles(Files& files, const std::string& dir) {
 
 FileSizes SizesOf(const v1::SnapshotInfo& newest, uint64_t snapshot_bytes) {
   const uint64_t elements = newest.genesis().manifest().elements();
-  const absl::StatusOr<const Codec*> codec = FindCodec(newest.genesis().spec().exchange().codec());
-  CHECK_OK(codec.status());
+  const Codec& codec = PayloadCodec(newest.genesis().spec().exchange());
   const ChunkGrid grid(elements, newest.genesis().spec().exchange().chunk_elements());
   FileSizes sizes;
   // Its description holds a header, which may grow past the alignment.
   sizes.snapshot = snapshot_bytes + kSnapshotAlignment;
   sizes.stage = std::min(elements * sizeof(float), kStageBlocks * kBlockBytes);
   sizes.header = newest.header().ByteSizeLong() + kRecordOverhead + kHeaderSlack;
-  sizes.entry = MaxPayloadBytes(grid, **codec) + 2 * sizes.header;
+  sizes.entry = MaxPayloadBytes(grid, codec) + 2 * sizes.header;
   return sizes;
 }
 

@@ -13,6 +13,8 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 CONFIG = os.path.join(ROOT, "configs", "wan.toml")
 TOPOLOGY = os.path.join(ROOT, "tests", "wan", "topologies", "three-regions.toml")
 
+NAT = os.path.join(ROOT, "tests", "wan", "topologies", "four-nat.toml")
+
 
 class PlanTest(unittest.TestCase):
 
@@ -46,13 +48,19 @@ class PlanTest(unittest.TestCase):
         answer = self.answer("--peers", "4")
         self.assertEqual(4, answer["peers"])
         self.assertEqual(4000000, answer["parameters"])
-        flat = {one["codec"]: one for one in answer["candidates"] if one["plan"] == "flat"}
+        flat = {one["codec"]: one for one in answer["candidates"]
+                if one["plan"] == "flat" and one["upper_codec"] == one["codec"]}
         # 2 (n - 1) / n of the values, each 4 bytes.
         self.assertAlmostEqual(24e6, flat["fp32"]["bytes_sent_per_peer"], delta=24e6 * 0.01)
         self.assertLess(flat["int8"]["bytes_sent_per_peer"],
                         0.27 * flat["fp32"]["bytes_sent_per_peer"])
         self.assertLess(flat["int8"]["exchange_seconds"], flat["fp32"]["exchange_seconds"] / 2)
         self.assertTrue(flat["int8"]["of_config"])
+        # Updates as int8 and means as int4: half of the bytes of each.
+        mixed = [one for one in answer["candidates"] if one["plan"] == "flat"
+                 and (one["codec"], one["upper_codec"]) == ("int8", "int4")]
+        each = [flat[codec]["bytes_sent_per_peer"] for codec in ("int8", "int4")]
+        self.assertAlmostEqual(mixed[0]["bytes_sent_per_peer"], sum(each) / 2, delta=1e3)
         for one in answer["candidates"]:
             self.assertAlmostEqual(one["round_seconds"],
                                    answer["train_seconds"] + one["exchange_seconds"], places=6)
@@ -62,10 +70,30 @@ class PlanTest(unittest.TestCase):
         answer = self.answer("--topology", TOPOLOGY)
         self.assertEqual(5, answer["peers"])
         self.assertEqual(3, answer["regions"])
-        by_plan = {one["plan"]: one for one in answer["candidates"] if one["codec"] == "int8"}
+        by_plan = {one["plan"]: one for one in answer["candidates"]
+                   if one["codec"] == one["upper_codec"] == "int8"}
         self.assertLess(by_plan["regions"]["bytes_between_regions"],
                         by_plan["flat"]["bytes_between_regions"])
         self.assertIn("eu>us", by_plan["flat"]["bytes_by_link"])
+
+    def test_a_crowd_behind_nat_gets_an_aggregator_or_is_told_what_it_waits_for(self):
+        # Would fail if a run that works were refused, or one that only waits were predicted.
+        answer = self.answer("--topology", NAT)
+        self.assertTrue(answer["aggregator"])
+        self.assertEqual(4, answer["peers"])
+        self.assertEqual({"flat"}, {one["plan"] for one in answer["candidates"]})
+        of_config = [one for one in answer["candidates"] if one["of_config"]]
+        self.assertEqual("aggregator down", of_config[0]["limited_by"])
+        with tempfile.TemporaryDirectory(prefix="atoll-e2e-") as folder:
+            path = os.path.join(folder, "never.toml")
+            with open(CONFIG, encoding="utf-8") as source, open(path, "w", encoding="utf-8") as out:
+                out.write(source.read() + '\n[coordinator]\naggregator = "never"\n')
+            done = atoll("plan", "--config", path, "--topology", NAT)
+            self.assertEqual(2, done.returncode, done.stdout)
+            said = (done.stdout + done.stderr).strip()
+            self.assertEqual(1, len(said.splitlines()), said)
+            self.assertIn("no reachable peer to make version 0: home-1, home-2, home-3, home-4 "
+                          "have no address that others can dial", said)
 
     def test_ten_thousand_peers_are_answered(self):
         # Would fail if the prediction took the square of the peers, or ran out of memory.

@@ -65,8 +65,13 @@ v1::Plan DrawPlan(FuzzInput* input, const ChunkGrid& grid) {
 
 class Assembly {
  public:
-  Assembly(const ChunkForm& form, const ChunkGrid& grid, const v1::Plan& plan)
-      : form_(form), grid_(grid), plan_(ExchangePlan::Make(plan, grid).value()), reducer_(kSelf) {
+  Assembly(const ChunkForm& form, const ChunkForm& means, const ChunkGrid& grid,
+           const v1::Plan& plan)
+      : form_(form),
+        means_(means),
+        grid_(grid),
+        plan_(ExchangePlan::Make(plan, grid).value()),
+        reducer_(kSelf) {
     for (const ExchangePlan::Contributor& contributor : plan_.contributors()) {
       weights_.push_back(contributor.weight);
     }
@@ -117,8 +122,9 @@ class Assembly {
  private:
   void Take(uint32_t sender, const v1::ContributionChunk& chunk, const SharedBytes& payload) {
     if (reducer_.refused(sender) || chunk.chunk() >= plan_.chunks()) return;
-    if (payload.size() > form_.MaxWireBytes(grid_.Elements(chunk.chunk()))) return;
     const bool partial = !chunk.contributors().empty();
+    const ChunkForm& form = partial ? means_ : form_;
+    if (payload.size() > form.MaxWireBytes(grid_.Elements(chunk.chunk()))) return;
     if (partial && !ValidBitmap(chunk.contributors(), weights_.size())) return;
     std::vector<Reducer::Work> ready;
     reducer_.Add({chunk.chunk(), chunk.attempt(), chunk.revision()},
@@ -138,8 +144,9 @@ class Assembly {
       }
       const uint32_t elements = grid_.Elements(work.chunk);
       Reduced reduced;
-      const absl::Status status = Reduce(form_, {plan_.version(), work.chunk, work.partial, {}},
-                                         elements, weights_, work.pieces, &reduced);
+      const absl::Status status =
+          Reduce(form_, means_, {plan_.version(), work.chunk, work.partial, {}}, elements, weights_,
+                 work.pieces, &reduced);
       std::vector<Reducer::Work> more;
       for (const auto& [sender, why] : reduced.refused) reducer_.Refuse(sender, &more);
       if (status.ok()) Store(work, reduced, elements);
@@ -148,11 +155,11 @@ class Assembly {
   }
 
   void Store(const Reducer::Work& work, const Reduced& reduced, uint32_t elements) {
-    const auto received = form_.Verified(reduced.wire, elements);
+    const auto received = means_.Verified(reduced.wire, elements);
     Require(received.ok() && received->str() == reduced.encoded.str(),
             "a mean is received as it was sent");
     std::vector<float> values(elements);
-    Require(form_.codec->Decode(received->span(), absl::MakeSpan(values)).ok(), "it is decoded");
+    Require(means_.codec->Decode(received->span(), absl::MakeSpan(values)).ok(), "it is decoded");
     for (const float value : values) Require(std::isfinite(value), "a mean is finite");
     Require(ValidParts(reduced.partials, reduced.contributors, weights_.size()),
             "its partial means fit");
@@ -170,7 +177,8 @@ class Assembly {
     Require(contributors == table_.at(chunk).contributors, "the record names who is in a mean");
   }
 
-  const ChunkForm form_;
+  const ChunkForm form_;   // of contributions
+  const ChunkForm means_;  // of partial and whole ones
   const ChunkGrid grid_;
   const ExchangePlan plan_;
   std::vector<float> weights_;
@@ -179,9 +187,17 @@ class Assembly {
   std::set<uint32_t> given_out_;
 };
 
+SharedBytes Encoded(const Codec& codec, const std::vector<float>& values) {
+  std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
+  const auto used = codec.Encode(values, absl::MakeSpan(bytes));
+  Require(used.ok(), "finite values are encoded");
+  bytes.resize(*used);
+  return SharedBytes(std::move(bytes));
+}
+
 // What a contributor that follows the plan sends for a chunk; nothing from a relay's member.
-bool Honest(const ExchangePlan& plan, const ChunkForm& form, uint32_t sender, uint32_t chunk,
-            const SharedBytes& encoded, Frame* frame) {
+bool Honest(const ExchangePlan& plan, const ChunkForm& form, const ChunkForm& means,
+            uint32_t sender, uint32_t chunk, const std::vector<float>& values, Frame* frame) {
   const ExchangePlan::Shard& shard = plan.ShardOf(chunk);
   if (plan.TargetOf(shard, sender) != kSelf) return false;
   v1::ToReducer message;
@@ -190,16 +206,9 @@ bool Honest(const ExchangePlan& plan, const ChunkForm& form, uint32_t sender, ui
   message.mutable_chunk()->set_revision(kRevision);
   const ExchangePlan::Relay* const relay = plan.RelayOf(shard, sender);
   if (relay != nullptr) message.mutable_chunk()->set_contributors(relay->members);
-  *frame = Pack(message, form.ToWire(encoded));
+  const ChunkForm& sent_as = relay != nullptr ? means : form;
+  *frame = Pack(message, sent_as.ToWire(Encoded(*sent_as.codec, values)));
   return true;
-}
-
-SharedBytes Encoded(const Codec& codec, const std::vector<float>& values) {
-  std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
-  const auto used = codec.Encode(values, absl::MakeSpan(bytes));
-  Require(used.ok(), "finite values are encoded");
-  bytes.resize(*used);
-  return SharedBytes(std::move(bytes));
 }
 
 }  // namespace
@@ -213,7 +222,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const uint8_t kind = input.Byte();
   const ChunkForm form{*FindCodec(names[kind / 2 % names.size()]), kind % 2 == 1};
   const ChunkGrid grid(1 + input.Below(600), 64 + input.Below(200));
-  Assembly assembly(form, grid, DrawPlan(&input, grid));
+  // Of the same codec, where little is drawn.
+  const ChunkForm means{*FindCodec(names[(kind / 2 + kind / 14) % names.size()]), kind % 2 == 1};
+  Assembly assembly(form, means, grid, DrawPlan(&input, grid));
   const auto contributors = static_cast<uint32_t>(assembly.plan().contributors().size());
   while (!input.empty()) {
     const uint32_t sender = contributors == 1 ? 0 : 1 + input.Below(contributors - 1);
@@ -222,8 +233,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (sender == 0) break;
     Frame frame;
     if (how % 4 == 0 && chunk < grid.chunks()) {  // one that is damaged on its way
-      const SharedBytes encoded = Encoded(*form.codec, input.Values(grid.Elements(chunk)));
-      if (!Honest(assembly.plan(), form, sender, chunk, encoded, &frame)) continue;
+      const std::vector<float> values = input.Values(grid.Elements(chunk));
+      if (!Honest(assembly.plan(), form, means, sender, chunk, values, &frame)) continue;
       std::vector<uint8_t> payload(frame.payload.span().begin(), frame.payload.span().end());
       input.Damage(&payload);
       frame.payload = SharedBytes(std::move(payload));
@@ -246,13 +257,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   // Then all that the plan asks for, so that every chunk comes to its end.
   for (uint32_t c = 0; c < grid.chunks(); ++c) {
-    const SharedBytes encoded = Encoded(*form.codec, std::vector<float>(grid.Elements(c), 0.5f));
+    const std::vector<float> values(grid.Elements(c), 0.5f);
     for (uint32_t sender = 1; sender < contributors; ++sender) {
       Frame frame;
-      if (!Honest(assembly.plan(), form, sender, c, encoded, &frame)) continue;
+      if (!Honest(assembly.plan(), form, means, sender, c, values, &frame)) continue;
       assembly.Receive(sender, frame, &input);
     }
-    assembly.Own(c, encoded);
+    assembly.Own(c, Encoded(*form.codec, values));
   }
   assembly.CheckWhole();
   return 0;

@@ -30,6 +30,11 @@ float Scalar(const v1::EntryHeader& header, const std::string& name) {
   return std::nanf("");
 }
 
+std::vector<float> Decode(const std::string& codec, const std::string& bytes, size_t elements) {
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  return ReferenceDecode(codec, {data, bytes.size()}, elements);
+}
+
 // A peer's part of a rounding's key: the head of its name's digest.
 uint64_t PartOf(const std::string& peer) {
   const Digest digest = Sha256({reinterpret_cast<const uint8_t*>(peer.data()), peer.size()});
@@ -54,7 +59,9 @@ ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk) {
 }
 
 Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial)
-    : codec_(spec.exchange().codec()),
+    : update_codec_(spec.exchange().codec()),
+      mean_codec_(spec.exchange().upper_codec().empty() ? update_codec_
+                                                        : spec.exchange().upper_codec()),
       stochastic_(spec.exchange().stochastic_rounding()),
       seed_(spec.seed()),
       nesterov_(spec.outer().rule() == "nesterov"),
@@ -72,21 +79,22 @@ size_t Oracle::Elements(size_t chunk) const {
   return rest < chunk_elements_ ? rest : chunk_elements_;
 }
 
-std::string Oracle::EncodeChunk(absl::Span<const float> values, uint64_t key) const {
-  const std::vector<uint8_t> bytes = stochastic_ ? ReferenceEncodeStochastic(codec_, values, key)
-                                                 : ReferenceEncode(codec_, values);
+bool Oracle::Stochastic(const std::string& codec) const {
+  return stochastic_ && (codec == "int8" || codec == "int4");
+}
+
+std::string Oracle::EncodeUpdate(absl::Span<const float> values, uint64_t key) const {
+  const std::vector<uint8_t> bytes = Stochastic(update_codec_)
+                                         ? ReferenceEncodeStochastic(update_codec_, values, key)
+                                         : ReferenceEncode(update_codec_, values);
   return std::string(bytes.begin(), bytes.end());
 }
 
 std::string Oracle::EncodeMean(absl::Span<const float> mean, uint64_t key) const {
-  if (stochastic_) return EncodeChunk(mean, key);
-  const std::vector<uint8_t> bytes = ReferenceEncodeMean(codec_, mean);
+  const std::vector<uint8_t> bytes = Stochastic(mean_codec_)
+                                         ? ReferenceEncodeStochastic(mean_codec_, mean, key)
+                                         : ReferenceEncodeMean(mean_codec_, mean);
   return std::string(bytes.begin(), bytes.end());
-}
-
-std::vector<float> Oracle::DecodeChunk(const std::string& bytes, size_t elements) const {
-  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
-  return ReferenceDecode(codec_, {data, bytes.size()}, elements);
 }
 
 // The chunks' keys differ by chunk, update and peer; a peer's part is the head of its name's
@@ -99,8 +107,8 @@ Oracle::Chunks Oracle::Encode(const std::string& peer, uint64_t first_sample,
   const uint64_t part = PartOf(peer);
   Chunks chunks;
   for (size_t chunk = 0; chunk < Count(); ++chunk) {
-    chunks.push_back(EncodeChunk(values.subspan(chunk * chunk_elements_, Elements(chunk)),
-                                 ReferenceKey(seed_, first_sample, part, chunk)));
+    chunks.push_back(EncodeUpdate(values.subspan(chunk * chunk_elements_, Elements(chunk)),
+                                  ReferenceKey(seed_, first_sample, part, chunk)));
   }
   return chunks;
 }
@@ -154,7 +162,7 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
       done[i] = true;
       const float own = FloatOf(header.contributors(static_cast<int>(i)).weight_bits());
       weight = weight + own;
-      members.push_back({DecodeChunk((*contributions[i])[chunk], elements), own});
+      members.push_back({Decode(update_codec_, (*contributions[i])[chunk], elements), own});
     }
     if (group == nullptr) {
       pieces.push_back(members.front());
@@ -162,7 +170,7 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
       const uint64_t part = ~PartOf(header.contributors(static_cast<int>(first)).peer());
       const std::string partial =
           EncodeMean(Mean(members, elements), ReferenceKey(seed_, version, part, chunk));
-      pieces.push_back({DecodeChunk(partial, elements), weight});
+      pieces.push_back({Decode(mean_codec_, partial, elements), weight});
     }
   }
   return EncodeMean(Mean(pieces, elements), ReferenceKey(seed_, version, 0, chunk));
@@ -192,7 +200,7 @@ void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
   for (size_t chunk = 0; chunk < Count(); ++chunk) {
     uint32_t size;
     std::memcpy(&size, payload.data() + sizeof(size) * (1 + chunk), sizeof(size));
-    const std::vector<float> mean = DecodeChunk(payload.substr(at, size), Elements(chunk));
+    const std::vector<float> mean = Decode(mean_codec_, payload.substr(at, size), Elements(chunk));
     at += size;
     for (size_t i = 0; i < mean.size(); ++i) {
       float& theta = theta_[chunk * chunk_elements_ + i];
@@ -216,7 +224,7 @@ std::vector<float> Oracle::Residual(const v1::EntryHeader& header, int position,
   std::vector<float> residual(values.begin(), values.end());
   for (size_t chunk = 0; chunk < Count(); ++chunk) {
     if (!Bit(SourcesOf(header, chunk).contributors, static_cast<size_t>(position))) continue;
-    const std::vector<float> taken = DecodeChunk(sent[chunk], Elements(chunk));
+    const std::vector<float> taken = Decode(update_codec_, sent[chunk], Elements(chunk));
     for (size_t i = 0; i < taken.size(); ++i) {
       float& value = residual[chunk * chunk_elements_ + i];
       value = value - taken[i];

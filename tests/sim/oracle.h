@@ -20,7 +20,7 @@ class Oracle {
   // The encoded chunks of one update, in grid order.
   using Chunks = std::vector<std::string>;
 
-  // `spec` names the codec, the chunks and the outer rule; `initial` is theta of version 0.
+  // `spec` names the codecs, the chunks and the outer rule; `initial` is theta of version 0.
   Oracle(const v1::RunSpec& spec, absl::Span<const float> initial);
 
   uint64_t version() const { return version_; }
@@ -57,15 +57,16 @@ class Oracle {
 
   size_t Elements(size_t chunk) const;
   size_t Count() const;
-  // `key` counts only where the run rounds stochastically.
-  std::string EncodeChunk(absl::Span<const float> values, uint64_t key) const;
+  // `key` counts only where the run rounds stochastically and the codec can.
+  bool Stochastic(const std::string& codec) const;
+  std::string EncodeUpdate(absl::Span<const float> values, uint64_t key) const;
   std::string EncodeMean(absl::Span<const float> mean, uint64_t key) const;
-  std::vector<float> DecodeChunk(const std::string& bytes, size_t elements) const;
   std::vector<float> Mean(const std::vector<Piece>& pieces, size_t elements) const;
   std::string MeanOfChunk(const v1::EntryHeader& header,
                           const std::vector<const Chunks*>& contributions, size_t chunk) const;
 
-  const std::string codec_;
+  const std::string update_codec_;
+  const std::string mean_codec_;
   const bool stochastic_;
   const uint64_t seed_;
   float decay_ = 1;

@@ -95,6 +95,38 @@ TEST(OracleTest, MeanByWeightsBitmapsAndPartials) {
             (std::vector<float>{0, 100}));
 }
 
+// If this failed, levels with codecs of their own would be taken for each other: 1 + 2^-10 is a
+// value of fp32 and none of bf16, whose next ones are 1 and 1 + 2^-7.
+TEST(OracleTest, EachLevelHasItsCodec) {
+  const float fine = 1 + std::ldexp(1.0f, -10);
+  v1::EntryHeader header;
+  for (int i = 0; i < 3; ++i) header.add_contributors()->set_weight_bits(Bits(1));
+  v1::ShardRecord* shard = header.add_shards();
+  shard->set_chunks(1);
+  shard->set_contributors("\x07");
+  shard->add_partials("\x03");
+  AddScalar("learning_rate", 1, &header);
+  // The lower level's codec, the upper's, what two fine values and one of 4 come to.
+  const struct {
+    const char* updates;
+    const char* means;
+    float mean;
+  } cases[] = {{"fp32", "", (2 * fine + 4) / 3},
+               {"fp32", "bf16", 2},   // the partial mean is 1 then, and 6 / 3 a value of bf16
+               {"bf16", "fp32", 2}};  // the updates are
+  for (const auto& one : cases) {
+    v1::RunSpec spec = SpecOf(one.updates, "average", 1);
+    spec.mutable_exchange()->set_upper_codec(one.means);
+    Oracle oracle(spec, std::vector<float>{0});
+    const Oracle::Chunks low = oracle.Encode("p1", 0, std::vector<float>{fine});
+    const Oracle::Chunks high = oracle.Encode("p3", 0, std::vector<float>{4});
+    oracle.Step(header, oracle.Payload(header, {&low, &low, &high}));
+    EXPECT_NEAR(oracle.theta()[0], -one.mean, 1e-6) << one.updates << "/" << one.means;
+    const float lost = oracle.Residual(header, 0, std::vector<float>{fine}, low)[0];
+    EXPECT_EQ(lost, std::string(one.updates) == "fp32" ? 0 : fine - 1);
+  }
+}
+
 // If this failed, the buffer would be mixed in before or after its turn.
 TEST(OracleTest, NesterovStepsAsWritten) {
   const std::vector<float> start = {10};

@@ -15,7 +15,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array<Name, 14> kNames = {{
+constexpr std::array<Name, 15> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
@@ -30,6 +30,7 @@ constexpr std::array<Name, 14> kNames = {{
     {PlantedBug::kQuorumOffByOne, "quorum-off-by-one"},
     {PlantedBug::kHeaderChainNotChecked, "header-chain-not-checked"},
     {PlantedBug::kDeadlineFromWallClock, "deadline-from-wall-clock"},
+    {PlantedBug::kMeansRoundedAsUpdates, "means-rounded-as-updates"},
 }};
 
 }  // namespace

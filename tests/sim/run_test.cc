@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "compression/wire_codec.h"
+#include "compression/level_codecs.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace atolld {
@@ -130,18 +130,26 @@ TEST(SimRunTest, ErrorFeedback) {
   ExpectSealedEqual(cluster, 3, 10);
 }
 
-// If this failed, a run with some codec in its config would not commit, or its log not replay.
+// If this failed, a run with some codec in its config, or some codec of means, would not commit, or
+// its log not replay.
 TEST(SimRunTest, EveryCodecTrainsCommitsAndReplays) {
+  std::vector<std::string> uppers = CodecNames();
+  uppers.push_back("");
   for (const std::string& codec : WireCodecNames()) {
-    SimClusterSettings settings;
-    settings.codec = codec;
-    settings.error_feedback = true;
-    SimCluster cluster(3, settings);
-    ASSERT_TRUE(cluster.RunToVersion(4)) << codec << "\n" << cluster.world().LogText();
-    cluster.world().Kill("p2");
-    cluster.world().Restart("p2");
-    ASSERT_TRUE(cluster.RunToSeal()) << codec << "\n" << cluster.world().LogText();
-    ExpectSealedEqual(cluster, 3, 10);
+    for (const std::string& upper : uppers) {
+      if (codec == upper || !ParseLevels(codec, upper).ok()) continue;
+      SCOPED_TRACE(codec + "/" + upper);
+      SimClusterSettings settings;
+      settings.codec = codec;
+      settings.upper_codec = upper;
+      settings.error_feedback = true;
+      SimCluster cluster(3, settings);
+      ASSERT_TRUE(cluster.RunToVersion(4)) << cluster.world().LogText();
+      cluster.world().Kill("p2");
+      cluster.world().Restart("p2");
+      ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+      ExpectSealedEqual(cluster, 3, 10);
+    }
   }
 }
 

@@ -46,6 +46,7 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.inner.steps = 10;
   config.inner.batch = 2;
   config.exchange.codec = settings_.codec;
+  config.exchange.upper_codec = settings_.upper_codec;
   config.exchange.chunk_elements = 4096;
   config.exchange.error_feedback = settings_.error_feedback;
   config.evaluation.every_rounds = 3;

@@ -34,6 +34,7 @@ struct SimClusterSettings {
   int founders = 0;  // trainers that the first round waits for; 0: `peers`
   uint64_t elements = 10000;
   std::string codec = "int8";
+  std::string upper_codec;
   uint32_t snapshot_every = 4;
   uint32_t keep_snapshots = 2;
   uint64_t keep_bytes = 0;

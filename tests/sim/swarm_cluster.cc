@@ -95,6 +95,7 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.outer.learning_rate = plan_.learning_rate;
   config.outer.momentum = plan_.momentum;
   config.exchange.codec = plan_.codec;
+  config.exchange.upper_codec = plan_.upper_codec;
   config.exchange.chunk_elements = plan_.chunk_elements;
   config.exchange.error_feedback = plan_.error_feedback;
   config.exchange.feedback_decay = plan_.feedback_decay;

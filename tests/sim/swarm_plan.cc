@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/level_codecs.h"
 #include "tests/sim/sim_events.h"
 
 namespace atolld {
@@ -81,6 +82,18 @@ void DrawCodec(SimRandom& random, SwarmPlan* plan) {
   plan->error_feedback = Half(random);
 }
 
+// A codec of their own for means in a third of the seeds; from numbers of its own, as above.
+void DrawUpperCodec(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x6d65616e73).Next());
+  if (own.Below(3) != 0) return;
+  const std::vector<std::string> names = WireCodecNames();
+  do {
+    plan->upper_codec = names[own.Below(names.size())];
+  } while (!ParseLevels(plan->codec, plan->upper_codec).ok());
+  const bool rounds = ParseCodecName(plan->upper_codec)->codec->has_stochastic_rounding();
+  plan->stochastic = plan->stochastic || (rounds && Half(own));
+}
+
 void DrawRun(SimRandom& random, SwarmPlan* plan) {
   const auto peers = static_cast<uint64_t>(kPeers[random.Below(kPeers.size())]);
   const bool isLong = peers <= 4 && random.Below(16) == 0;
@@ -92,6 +105,7 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
   plan->chunk_elements =
       static_cast<uint32_t>(std::max<uint64_t>(16, (plan->elements + chunks - 1) / chunks));
   DrawCodec(random, plan);
+  DrawUpperCodec(plan);
   if (random.Below(4) == 0) {
     plan->rule = "average";
     plan->learning_rate = 1;
@@ -297,7 +311,9 @@ std::string Describe(const SwarmPlan& plan) {
       "%s, "
       "failure_timeout %s, %d faults",
       plan.peers.size(), plan.founders, plan.quorum, plan.plan, slow, plan.rounds, plan.elements,
-      plan.chunk_elements, plan.codec + (plan.stochastic ? " rounded stochastically" : ""),
+      plan.chunk_elements,
+      plan.codec + (plan.upper_codec.empty() ? "" : "/" + plan.upper_codec) +
+          (plan.stochastic ? " rounded stochastically" : ""),
       plan.error_feedback ? " with error feedback" : "", plan.rule,
       absl::FormatDuration(plan.failure_timeout), plan.faults.size());
   for (const PlannedFault& fault : plan.faults) {

@@ -86,6 +86,7 @@ struct SwarmPlan {
   uint64_t tensors = 1;
   uint32_t chunk_elements = 100;
   std::string codec = "int8";
+  std::string upper_codec;  // of means; empty: codec
   bool error_feedback = false;
   double feedback_decay = 1;
   bool stochastic = false;  // rounding

@@ -29,6 +29,8 @@ TEST(SwarmTest, SeedsDrawEverything) {
   std::set<FaultKind> kinds;
   std::set<size_t> sizes;
   std::set<std::string> codecs;
+  std::set<std::string> upper_codecs;
+  int levels = 0;
   std::set<Outsider> outsiders;
   int without_faults = 0;
   int feedback = 0;
@@ -46,6 +48,8 @@ TEST(SwarmTest, SeedsDrawEverything) {
     aggregators += trainers < plan.peers.size() ? 1 : 0;
     plans.insert(plan.plan);
     codecs.insert(plan.codec);
+    upper_codecs.insert(plan.upper_codec);
+    levels += plan.upper_codec.empty() ? 0 : 1;
     feedback += plan.error_feedback ? 1 : 0;
     stochastic += plan.stochastic ? 1 : 0;
     without_faults += plan.faults.empty() ? 1 : 0;
@@ -71,6 +75,8 @@ TEST(SwarmTest, SeedsDrawEverything) {
   EXPECT_EQ(*sizes.begin(), 2u);
   EXPECT_EQ(*sizes.rbegin(), 16u);
   EXPECT_EQ(codecs.size(), WireCodecNames().size()) << "each codec with and without zstd";
+  EXPECT_EQ(upper_codecs.size(), WireCodecNames().size() + 1) << "and none";
+  EXPECT_GT(levels, 100);
   EXPECT_GT(feedback, 100);
   EXPECT_LT(feedback, 400);
   EXPECT_GT(stochastic, 20);

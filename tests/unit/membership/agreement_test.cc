@@ -48,6 +48,7 @@ TEST(MakeHeader, NamesOnlyThoseWhoseChunksWereAveraged) {
   EXPECT_EQ(header.contributors(1).peer(), "c");
   EXPECT_EQ(header.shards(0).contributors(), "\x03");
   EXPECT_EQ(header.shards(0).exceptions(0).contributors(), "\x02");
+  EXPECT_EQ(header.codec(), "int8");
   EXPECT_EQ(header.base_version(), 2u);
   EXPECT_EQ(header.range_elements(), 100u);
   EXPECT_EQ(header.payload_digest(), "payload");
@@ -55,6 +56,15 @@ TEST(MakeHeader, NamesOnlyThoseWhoseChunksWereAveraged) {
   EXPECT_EQ(header.previous_header_digest(), "previous");
   ASSERT_EQ(header.contributors(1).samples_size(), 1);
   EXPECT_EQ(header.contributors(1).samples(0).first(), static_cast<uint64_t>('c'));
+}
+
+// Would break: a header that names the codec of updates, by which nobody can read its payload.
+TEST(MakeHeader, TheHeadersCodecIsThatOfMeans) {
+  v1::Plan plan;
+  v1::RunSpec spec;
+  spec.mutable_exchange()->set_codec("bf16");
+  spec.mutable_exchange()->set_upper_codec("int4");
+  EXPECT_EQ(MakeHeader({spec, {}, "", &SamplesOf}, plan, v1::Vote()).codec(), "int4");
 }
 
 // Would break: the header of an entry that was averaged by region does not say so, and nobody can

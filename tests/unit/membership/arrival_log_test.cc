@@ -32,6 +32,19 @@ TEST(ArrivalLog, KeepsEveryByteInItsTime) {
   EXPECT_EQ(Total(told.from(1)), 10u);
 }
 
+// Would break: sizes of updates that are those of means too.
+TEST(ArrivalLog, UpdatesAreCountedApart) {
+  ArrivalLog log;
+  log.Begin(kBegan);
+  log.Note("a", kBegan, 100);
+  log.NoteUpdate(100);
+  log.Note("a", kBegan, 30);
+  EXPECT_EQ(log.Report(kBegan)->update_bytes(), 100u);
+  EXPECT_EQ(Total(log.Report(kBegan)->from(0)), 130u);
+  log.Begin(kBegan + absl::Seconds(1));
+  EXPECT_EQ(log.Report(kBegan + absl::Seconds(1))->update_bytes(), 0u);
+}
+
 // Would break: round trips by the wrong stream, or of the exchange before.
 TEST(ArrivalLog, TheFirstOpenOfAnExchangeCounts) {
   ArrivalLog log;

@@ -15,7 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr double kMega = 1e6;
-const EncodedSize kSize = {16000000, 16.25e6};
+const EncodedSize kSize = {16000000, 16.25e6, 16.25e6};
 constexpr uint32_t kChunks = 245;
 
 LinkModel OneRegion(const std::vector<double>& rates) {
@@ -190,9 +190,14 @@ TEST(PlanChoice, SizesAreThoseThatWereSeen) {
   PlanChoice choice(PlanKind::kAuto);
   const LinkModel links = OneRegion({kMega, kMega, kMega});
   const double before = Choose(&choice, links).prediction->lines_seconds;
-  choice.NoteArrived(2 * 2.0 / 3 * 3 * kSize.bytes / 2);  // half of what three peers would get
-  const double after = Choose(&choice, links).prediction->lines_seconds;
-  EXPECT_NEAR(after, before / 2, 1e-6 * before);
+  // Each of three peers gets two thirds of updates and two thirds of means: half of it came.
+  const double came = 2.0 / 3 * 3 * kSize.mean_bytes / 2;
+  choice.NoteArrived(came, came);
+  EXPECT_NEAR(Choose(&choice, links).prediction->lines_seconds, before / 2, 1e-6 * before);
+  // Of updates nothing else is known now, of means that they are twice as long; chunks are whole,
+  // so shards are not quite equal.
+  choice.NoteArrived(0, 2 * came);
+  EXPECT_NEAR(Choose(&choice, links).prediction->lines_seconds, before * 3 / 4, 2e-3 * before);
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ double Ideally(int peers, double bytes, double bytes_per_second) {
   const LinkModel links = Equal(peers, bytes_per_second, absl::ZeroDuration());
   const ExchangeTraffic traffic =
       TrafficOf(links, PlanShape::kFlat, static_cast<uint32_t>(1000 * peers));
-  return PredictExchange(links, traffic, {1, bytes}, Ideal()).seconds;
+  return PredictExchange(links, traffic, {1, bytes, bytes}, Ideal()).seconds;
 }
 
 // Would break: the model at odds with the bandwidth-optimal all-reduce that it is equal to, the
@@ -80,7 +80,7 @@ TEST(RoundModel, MoreBandwidthIsNeverSlower) {
       links.AddLink(1, 2, link_rate, absl::Milliseconds(60));
       EXPECT_TRUE(links.Connect().ok());
       const ExchangeTraffic traffic = TrafficOf(links, shape, 100);
-      return PredictExchange(links, traffic, {4000000, 4e6}, ModelAssumptions()).seconds;
+      return PredictExchange(links, traffic, {4000000, 4e6, 4e6}, ModelAssumptions()).seconds;
     };
     const double link_rate = rate(random);
     for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kRegions}) {
@@ -109,7 +109,7 @@ TEST(RoundModel, WeightedShardsMeetTheirClosedForm) {
   ASSERT_TRUE(links.Connect().ok());
   const auto seconds = [&](PlanShape shape) {
     const ExchangeTraffic traffic = TrafficOf(links, shape, 100000);
-    return PredictExchange(links, traffic, {1, 8e6}, Ideal()).lines_seconds;
+    return PredictExchange(links, traffic, {1, 8e6, 8e6}, Ideal()).lines_seconds;
   };
   // xi = max(1 / b_min, (n - 2 + m) / sum b) = max(1, 6 / 16) s a megabyte.
   EXPECT_NEAR(seconds(PlanShape::kWeighted), 8, 1e-3);
@@ -126,7 +126,7 @@ TEST(RoundModel, TermsAreWhatTheyAreCalled) {
   assumed.encode_bytes_per_second = 4e6;
   assumed.decode_bytes_per_second = 8e6;
   assumed.hash_bytes_per_second = 1e6;
-  const ExchangePrediction found = PredictExchange(links, traffic, {1000000, 1e6}, assumed);
+  const ExchangePrediction found = PredictExchange(links, traffic, {1000000, 1e6, 1e6}, assumed);
   EXPECT_NEAR(found.lines_seconds, 3, 1e-9);   // 3/4 up, 3 x 1/4 means, at half of the line
   EXPECT_NEAR(found.stages_seconds, 3, 1e-9);  // one chunk a shard: the stages wait for each other
   EXPECT_NEAR(found.streams_seconds, 0.04 * 2, 1e-9);         // log2(1 + 3) round trips
@@ -138,11 +138,43 @@ TEST(RoundModel, TermsAreWhatTheyAreCalled) {
   EXPECT_EQ(found.bottleneck, "p0 up");
 }
 
+// Would break: levels of which one is predicted in the codec of the other. Two regions of three,
+// whose peers' lines cost nothing: over the link pass partial means and means, in a flat plan
+// updates and means.
+TEST(RoundModel, EachLevelHasItsSize) {
+  LinkModel links;
+  for (const char* region : {"a", "b"}) {
+    const size_t number = links.AddRegion(region);
+    for (int i = 1; i <= 3; ++i) {
+      links.AddPeer({absl::StrCat(region, i), number, 1e12, 1e12, absl::ZeroDuration(), true});
+    }
+  }
+  links.AddLink(0, 1, 1e6, absl::ZeroDuration());
+  ASSERT_TRUE(links.Connect().ok());
+  const auto predict = [&](PlanShape shape, double update_bytes, double mean_bytes) {
+    return PredictExchange(links, TrafficOf(links, shape, 600), {1000, update_bytes, mean_bytes},
+                           Ideal());
+  };
+  // Half of the shards on either side: half of three updates one way, half of three means.
+  EXPECT_NEAR(predict(PlanShape::kFlat, 16e6, 4e6).lines_seconds, 1.5 * 16 + 1.5 * 4, 1e-6);
+  // Half of one partial mean, half of one mean; updates stay in their regions.
+  EXPECT_NEAR(predict(PlanShape::kRegions, 16e6, 4e6).lines_seconds, 4, 1e-6);
+  EXPECT_NEAR(predict(PlanShape::kRegions, 99e6, 4e6).bytes_between_regions, 8e6, 1);
+  // What a peer sends, of six: five of its own sixths and, as a reducer, five means of a sixth.
+  EXPECT_NEAR(predict(PlanShape::kFlat, 16e6, 4e6).mean_bytes_sent, 5.0 / 6 * 20e6, 1);
+  // The own update is hashed before, the mean after.
+  ModelAssumptions hashing = Ideal();
+  hashing.hash_bytes_per_second = 1e6;
+  const ExchangeTraffic traffic = TrafficOf(links, PlanShape::kFlat, 600);
+  EXPECT_NEAR(PredictExchange(links, traffic, {1, 16e6, 4e6}, hashing).before_and_after_seconds, 20,
+              1e-6);
+}
+
 // Would break: a lone peer that waits for a network it does not use.
 TEST(RoundModel, OnePeerSendsNothing) {
   const LinkModel links = Equal(1, 1, absl::Seconds(1));
   const ExchangeTraffic traffic = TrafficOf(links, PlanShape::kFlat, 3);
-  const ExchangePrediction found = PredictExchange(links, traffic, {1000, 1000}, Ideal());
+  const ExchangePrediction found = PredictExchange(links, traffic, {1000, 1000, 1000}, Ideal());
   EXPECT_EQ(found.mean_bytes_sent, 0);
   EXPECT_EQ(found.lines_seconds, 0);
 }

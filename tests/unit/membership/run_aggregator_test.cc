@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "tests/unit/membership/simulated_peers.h"
@@ -52,6 +53,19 @@ TEST(RunAggregator, AnAggregatorReducesForThoseThatNobodyCanDial) {
   peers.Vote("x");
   EXPECT_EQ(peers.run->version(), 1u);
   EXPECT_EQ(peers.stored.headers.back().contributors_size(), 2);
+}
+
+// Would break: operators who cannot tell who trains.
+TEST(RunAggregator, TheStatusSaysWhoIsWhat) {
+  SimulatedPeers peers(2, 2);
+  BeginAggregated(&peers);
+  std::map<std::string, std::string> roles;
+  const v1::RunStatus status = peers.run->Status(peers.now);
+  for (const v1::PeerStatus& peer : status.peers()) {
+    roles[peer.member().peer()] = peer.role();
+  }
+  EXPECT_EQ(roles, (std::map<std::string, std::string>{
+                       {"a", "peer"}, {"b", "peer"}, {"x", "aggregator"}}));
 }
 
 // Would break: an aggregator's vote makes up a quorum, and one peer alone commits.

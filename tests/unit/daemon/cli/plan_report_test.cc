@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "compression/codec.h"
 #include "daemon/cli/topology_file.h"
@@ -90,6 +91,7 @@ PlanQuestion Ask(LinkModel links) {
   question.train_seconds = 1;
   question.plan = "flat";
   question.codec = "int8";
+  question.upper_codec = "int8";
   return question;
 }
 
@@ -108,6 +110,33 @@ TEST(PlanReport, TheLabsThreeRegionsTakeWhatWasMeasured) {
   EXPECT_EQ(of_config, 1u);
 }
 
+// Would break: a crowd behind NAT that gets no prediction, or one with another reducer than its run
+// would have. Of four peers' updates each passes the coordinator's line, and so does each mean.
+TEST(PlanReport, ACrowdBehindNatIsReducedBesideTheCoordinator) {
+  const absl::StatusOr<LinkModel> loaded = LoadTopology(ATOLL_NAT_TOPOLOGY);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  LinkModel links = *loaded;
+  links.AddAggregator();
+  PlanQuestion question = Ask(std::move(links));
+  question.plan = "regions";  // where an aggregator reduces, a coordinator plans flat all the same
+  const std::vector<PlanCandidate> candidates = PlanCandidates(question);
+  size_t of_config = 0;
+  for (const PlanCandidate& candidate : candidates) {
+    EXPECT_EQ(candidate.shape, PlanShape::kFlat);
+    if (!candidate.of_config) continue;
+    ++of_config;
+    const double vector = 4000000 * (1 + 4.0 / 256);
+    EXPECT_EQ(candidate.exchange.bottleneck, "aggregator down");
+    EXPECT_NEAR(candidate.exchange.lines_seconds, 4 * vector / 12.5e6 * 1500 / 1448, 0.01);
+    EXPECT_NEAR(candidate.exchange.mean_bytes_sent, vector, 1e3);
+    EXPECT_NEAR(candidate.exchange.most_bytes_sent, 4 * vector, 4e3);
+  }
+  EXPECT_EQ(of_config, 1u);
+  EXPECT_THAT(PlanText(question, candidates)[0], HasSubstr("4 peers: a test"));
+  EXPECT_EQ(PlanJson(question, candidates)["aggregator"], true);
+  EXPECT_EQ(PlanJson(question, candidates)["peers"], 4);
+}
+
 // Would break: the mark on the wrong candidate.
 TEST(PlanReport, TheFastestIsMarked) {
   const absl::StatusOr<LinkModel> links = LoadTopology(ATOLL_TOPOLOGY);
@@ -115,7 +144,7 @@ TEST(PlanReport, TheFastestIsMarked) {
   const PlanQuestion question = Ask(*links);
   const std::vector<PlanCandidate> candidates = PlanCandidates(question);
   // Shards by rates are all reduced in eu, whose region alone could relay: so not by region.
-  EXPECT_EQ(candidates.size(), 3 * PredictableCodecs().size());
+  EXPECT_EQ(candidates.size(), 3 * (PredictableCodecs().size() + 2));  // int8 with int4 and int2
   double fastest = 1e300;
   for (const PlanCandidate& candidate : candidates) {
     fastest = std::min(fastest, candidate.exchange.seconds);
@@ -134,6 +163,34 @@ TEST(PlanReport, TheFastestIsMarked) {
   EXPECT_EQ(first["bytes_by_link"].size(), 4u);
 }
 
+// Would break: a config whose levels have different codecs that finds itself in no row, or in one
+// that is predicted by one of them alone.
+TEST(PlanReport, AConfigWithTwoCodecsFindsItsRow) {
+  const absl::StatusOr<LinkModel> links = LoadTopology(ATOLL_TOPOLOGY);
+  ASSERT_TRUE(links.ok()) << links.status();
+  const auto of_config = [&](const std::string& codec, const std::string& upper) {
+    PlanQuestion question = Ask(*links);
+    question.codec = codec;
+    question.upper_codec = upper;
+    const std::vector<PlanCandidate> candidates = PlanCandidates(question);
+    const std::string text = absl::StrJoin(PlanText(question, candidates), "\n");
+    for (const PlanCandidate& candidate : candidates) {
+      if (!candidate.of_config) continue;
+      EXPECT_EQ(candidate.codec, codec);
+      EXPECT_EQ(candidate.upper_codec, upper);
+      EXPECT_THAT(text, HasSubstr(codec == upper ? codec : absl::StrCat(codec, "/", upper)));
+      return candidate.exchange;
+    }
+    ADD_FAILURE() << codec << "/" << upper << " is not there";
+    return ExchangePrediction();
+  };
+  const double both = of_config("bf16", "bf16").mean_bytes_sent;
+  const double small = of_config("int4", "int4").mean_bytes_sent;
+  // Of what a flat plan sends, half is updates and half means.
+  EXPECT_NEAR(of_config("bf16", "int4").mean_bytes_sent, (both + small) / 2, 1e-3 * both);
+  EXPECT_NEAR(of_config("int4", "bf16").mean_bytes_sent, (both + small) / 2, 1e-3 * both);
+}
+
 // Would break: a config marked by a plan that its run would never choose.
 TEST(PlanReport, AConfigGetsTheFastestThatItsPlanAllows) {
   const absl::StatusOr<LinkModel> links = LoadTopology(ATOLL_TOPOLOGY);
@@ -150,7 +207,8 @@ TEST(PlanReport, AConfigGetsTheFastestThatItsPlanAllows) {
         EXPECT_TRUE(allowed);
         marked = candidate.exchange.seconds;
       }
-      if (allowed && candidate.codec == question.codec) {
+      if (allowed && candidate.codec == question.codec &&
+          candidate.upper_codec == question.upper_codec) {
         fastest = std::min(fastest, candidate.exchange.seconds);
       }
     }
@@ -179,7 +237,7 @@ TEST(PlanReport, TenThousandPeersOfFiftyRegions) {
     if (candidate.shape != PlanShape::kFlat || candidate.codec != "fp32") continue;
     EXPECT_NEAR(candidate.exchange.mean_bytes_sent, 2 * 4.0 * 655360000 * 0.9999, 1e5);
   }
-  EXPECT_EQ(candidates.size(), 4 * PredictableCodecs().size());
+  EXPECT_EQ(candidates.size(), 4 * (PredictableCodecs().size() + 2));
 }
 
 }  // namespace

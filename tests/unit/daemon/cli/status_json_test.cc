@@ -71,6 +71,21 @@ TEST(StatusJsonTest, APeerIsShownWithWhatItOffers) {
   EXPECT_EQ(PeerJson(*peer)["member"]["offer"]["snapshot_version"], 20);
 }
 
+// Broken: nobody would see which of the peers trains nothing.
+TEST(StatusJsonTest, EachPeerIsShownWithItsRole) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  AddPeer(&status, "p1", 0, 0, 1)->set_role("peer");
+  v1::PeerStatus* aggregator = AddPeer(&status, "p2", 0, 0, 0);
+  aggregator->set_role("aggregator");
+  const std::vector<std::string> lines = PeersText(status);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[0], HasSubstr("peer  role "));
+  EXPECT_THAT(lines[1], HasSubstr("p1    peer  "));
+  EXPECT_THAT(lines[2], HasSubstr("p2    aggregator  live"));
+  EXPECT_THAT(PeerText(*aggregator), Contains(HasSubstr("aggregator")));
+  EXPECT_EQ(PeersJson(status)[1]["member"]["role"], "aggregator");
+}
+
 TEST(StatusJsonTest, WhatIsNotKnownOfAnAdoptedRoundIsNull) {
   // Broken: scripts would take a loss of 0 for one that was measured.
   v1::RunStatus status = StatusAt(1, 1, 10);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "compression/level_codecs.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
@@ -19,9 +20,13 @@ SwarmSettings Draw(uint64_t seed, SimRandom& random) {
   settings.chunk_elements = static_cast<uint32_t>(32 + random.Below(400));
   const std::vector<std::string> codecs = CodecNames();
   settings.codec = codecs[random.Below(codecs.size())];
-  settings.stochastic =
-      (*FindCodec(settings.codec))->has_stochastic_rounding() && random.Below(2) == 0;
+  // Every fourth pair is of one codec, as a run has it that names none for means.
+  do {
+    settings.upper_codec = random.Below(4) == 0 ? "" : codecs[random.Below(codecs.size())];
+  } while (!ParseLevels(settings.codec, settings.upper_codec).ok());
+  settings.stochastic = random.Below(2) == 0;
   settings.zstd = random.Below(3) == 0;
+  settings.upper_zstd = random.Below(3) == 0;
   // As tight as can be: whoever waits for whom must come to an end.
   if (random.Below(2) == 0) settings.send_floor = {1, 1};
   if (random.Below(3) == 0) settings.lanes = 2 + static_cast<uint32_t>(random.Below(3));
@@ -195,7 +200,7 @@ Told RunSeed(uint64_t seed) {
   swarm.CheckOutcomes(names, story.plan(), story.Survivors());
   for (const std::string& name : names) {
     EXPECT_TRUE(swarm.peer(name).failed.empty());
-    if (swarm.settings.zstd) continue;  // then forms of the wire are kept
+    if (swarm.settings.zstd || swarm.means.zstd) continue;  // then forms of the wire are kept
     EXPECT_EQ(swarm.peer(name).node->exchange->figures().held_bytes, 0u) << name;
   }
   told.digest = swarm.world.digest();

@@ -54,7 +54,7 @@ class Circle {
     const auto chunks = static_cast<uint32_t>((kElements + kChunkElements - 1) / kChunkElements);
     const std::optional<LinkModel> links = estimates_.Model(known);
     chosen_ = choice_.Choose(links ? &*links : nullptr, WhoReduces({}, contributors),
-                             {kElements, encoded}, chunks);
+                             {kElements, encoded, encoded}, chunks);
     *predicted = chosen_.prediction ? chosen_.prediction->seconds : 0;
     for (size_t i = 0; i < contributors.size(); ++i) {
       contributors[i].bandwidth = chosen_.bandwidths[i];
@@ -81,7 +81,7 @@ class Circle {
       witnesses.push_back({lines_[i].peer, lines_[i].region, &told[i]});
     }
     EXPECT_TRUE(estimates_.Note(witnesses, encoded / 8));
-    choice_.NoteArrived(estimates_.arrived_bytes());
+    choice_.NoteArrived(estimates_.arrived_updates(), estimates_.arrived_means());
     return seconds;
   }
 

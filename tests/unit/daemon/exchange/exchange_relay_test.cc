@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "compression/level_codecs.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/exchange/liar.h"
 #include "tests/unit/daemon/exchange/regions.h"
@@ -37,6 +38,51 @@ TEST(ExchangeRelay, GivesEverybodyTheMeanOfMeans) {
       }
     }
   }
+}
+
+// Would break: a level in the other's codec: partial means and results that nobody can decode, or
+// updates that are sent as if they were means.
+TEST(ExchangeRelay, EachLevelHasItsCodec) {
+  for (const std::string& codec : CodecNames()) {
+    for (const std::string& upper : CodecNames()) {
+      if (!ParseLevels(codec, upper).ok()) continue;
+      SCOPED_TRACE(codec + "/" + upper);
+      SwarmSettings settings = Regions::Settings(1, false, codec);
+      settings.upper_codec = upper;
+      settings.upper_zstd = codec < upper;
+      Regions regions(settings);
+      regions.GiveAll(regions.plan);
+      ASSERT_TRUE(regions.Finish(regions.names, 1)) << regions.swarm.world.LogText();
+      regions.swarm.CheckOutcomes(regions.names, regions.plan, regions.names);
+      for (const std::string& name : regions.names) {
+        EXPECT_TRUE(regions.swarm.peer(name).unreachable.empty());
+      }
+    }
+  }
+}
+
+// Would break: what a codec for means is for: over the slow links goes what it makes of them, and
+// nothing in the codec of updates.
+TEST(ExchangeRelay, BetweenRegionsPassMeansAlone) {
+  const auto between = [](const std::string& upper) {
+    SwarmSettings settings = Regions::Settings(2, false, "fp32");
+    settings.elements = 64 * 1024;
+    settings.chunk_elements = 2048;
+    settings.upper_codec = upper;
+    Regions regions(settings);
+    regions.GiveAll(regions.plan);
+    EXPECT_TRUE(regions.Finish(regions.names, 1));
+    uint64_t bytes = 0;
+    for (const std::string& near : regions.west) {
+      for (const std::string& far : regions.east) {
+        bytes += regions.swarm.world.network().bytes_sent(near, far);
+        bytes += regions.swarm.world.network().bytes_sent(far, near);
+      }
+    }
+    return static_cast<double>(bytes);
+  };
+  EXPECT_NEAR(between("int4") / between(""), 4.5 / 32, 0.02);
+  EXPECT_EQ(between("fp32"), between(""));
 }
 
 // Would break: what relays are for: one copy over the slow links, each way.

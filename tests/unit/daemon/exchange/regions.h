@@ -16,7 +16,8 @@ struct Regions {
   using Names = std::vector<std::string>;
 
   explicit Regions(uint64_t seed, bool zstd = false, const std::string& codec = "int8")
-      : swarm(Settings(seed, zstd, codec)) {
+      : Regions(Settings(seed, zstd, codec)) {}
+  explicit Regions(const SwarmSettings& settings) : swarm(settings) {
     for (const std::string& name : names) swarm.Add(name);
     SimLinkSettings slow;
     slow.bytes_per_second = 60e3;

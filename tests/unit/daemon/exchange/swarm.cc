@@ -89,6 +89,9 @@ Swarm::Swarm(const SwarmSettings& given)
     : settings(given),
       grid(given.elements, given.chunk_elements),
       codec(FindCodec(given.codec).value()),
+      means(given.upper_codec.empty()
+                ? WireCodec{codec, given.zstd}
+                : WireCodec{FindCodec(given.upper_codec).value(), given.upper_zstd}),
       world(given.seed, given.sim) {}
 
 Swarm::~Swarm() {
@@ -104,7 +107,10 @@ Swarm::Peer& Swarm::Add(const std::string& name, bool contributes) {
       peer.values.push_back(static_cast<float>(world.random().Unit() - 0.5) * 0.01f);
     }
     peer.contribution = std::make_shared<const Contribution>(
-        EncodeContribution(grid, *codec, {settings.stochastic, peers.size()}, peer.values).value());
+        EncodeContribution(grid, *codec,
+                           {settings.stochastic && codec->has_stochastic_rounding(), peers.size()},
+                           peer.values)
+            .value());
   }
   world.AddProcess(name, [this, &peer](Env env) {
     auto node = std::make_shared<Node>(env);
@@ -213,6 +219,8 @@ void Swarm::Give(const std::string& name, const v1::Plan& plan) {
   exchange.self = name;
   exchange.codec = codec;
   exchange.zstd = settings.zstd;
+  exchange.upper_codec = means.codec;
+  exchange.upper_zstd = means.zstd;
   exchange.stochastic = settings.stochastic;
   exchange.seed = settings.seed;
   exchange.grid = grid;
@@ -262,7 +270,7 @@ void Swarm::CheckOutcomes(const std::vector<std::string>& names, const v1::Plan&
       ASSERT_EQ(other.shards[i].DebugString(), first.shards[i].DebugString()) << name;
     }
   }
-  const std::vector<SharedBytes> chunks = SplitPayload(grid, *codec, first.payload).value();
+  const std::vector<SharedBytes> chunks = SplitPayload(grid, *means.codec, first.payload).value();
   for (uint32_t c = 0; c < grid.chunks(); ++c) {
     ASSERT_NO_FATAL_FAILURE(CheckChunk(first, plan, c, chunks[c], whole));
   }
@@ -282,7 +290,9 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
     const SharedBytes& own = peer(member.peer()).contribution->chunks[chunk];
     return Weighted{i, FloatOf(member.weight_bits()), Decoded(*codec, own.span(), elements)};
   };
-  const ChunkForm form = {codec, settings.zstd, settings.stochastic, settings.seed};
+  const ChunkForm form = {means.codec, means.zstd,
+                          settings.stochastic && means.codec->has_stochastic_rounding(),
+                          settings.seed};
   std::vector<uint64_t> parts;
   for (const v1::PlanMember& member : plan.contributors()) parts.push_back(PeerPart(member.peer()));
   std::vector<Weighted> pieces;
@@ -299,7 +309,7 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
     Weighted piece{members[0].lowest, 0, {}};
     const std::vector<float> mean = MeanOf(members, &piece.weight);
     const Rounding rounding = MeanRounding(form, {plan.version(), chunk, true, parts}, partial);
-    piece.values = Decoded(*codec, EncodedMean(*codec, rounding, mean), elements);
+    piece.values = Decoded(*means.codec, EncodedMean(*means.codec, rounding, mean), elements);
     pieces.push_back(std::move(piece));
   }
   for (size_t i = 0; i < times.size(); ++i) {
@@ -318,7 +328,7 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
   ASSERT_FALSE(pieces.empty());
   const Rounding rounding =
       MeanRounding(form, {plan.version(), chunk, false, parts}, sets.contributors);
-  const std::vector<uint8_t> expected = EncodedMean(*codec, rounding, MeanOf(pieces, &total));
+  const std::vector<uint8_t> expected = EncodedMean(*means.codec, rounding, MeanOf(pieces, &total));
   ASSERT_EQ(bytes.span(), absl::MakeConstSpan(expected)) << "chunk " << chunk;
 }
 

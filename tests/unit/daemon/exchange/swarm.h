@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "atoll/v1/membership.pb.h"
+#include "compression/wire_codec.h"
 #include "daemon/exchange/exchange.h"
 #include "tests/sim/sim_world.h"
 
@@ -22,6 +23,8 @@ struct SwarmSettings {
   uint32_t chunk_elements = 256;
   std::string codec = "int8";
   bool zstd = false;
+  std::string upper_codec;  // of means; empty: codec, and zstd with it
+  bool upper_zstd = false;
   bool stochastic = false;
   absl::Duration failure_timeout = absl::Seconds(2);
   SendWindow::Floor send_floor;
@@ -91,6 +94,7 @@ class Swarm {
   const SwarmSettings settings;
   const ChunkGrid grid;
   const Codec* codec;
+  const WireCodec means;
   SimWorld world;
   std::map<std::string, std::unique_ptr<Peer>> peers;
 };

@@ -333,6 +333,19 @@ TEST(CheckGenesis, RefusesManifestsThatDoNotAddUp) {
     g.mutable_spec()->mutable_exchange()->set_codec("topk");
     g.mutable_spec()->mutable_exchange()->set_stochastic_rounding(true);
   }));
+  const auto upper = [&](const char* updates, const char* means, bool stochastic) {
+    return refused([&](v1::Genesis& g) {
+      g.mutable_spec()->mutable_exchange()->set_codec(updates);
+      g.mutable_spec()->mutable_exchange()->set_upper_codec(means);
+      g.mutable_spec()->mutable_exchange()->set_stochastic_rounding(stochastic);
+    });
+  };
+  EXPECT_TRUE(upper("int8", "x", false));
+  EXPECT_TRUE(upper("int8", "topk", false));
+  EXPECT_TRUE(upper("topk", "int2", false));
+  EXPECT_TRUE(upper("bf16", "fp16", true));
+  EXPECT_FALSE(upper("bf16", "int4", true));
+  EXPECT_FALSE(upper("topk", "int8", false));
   for (const uint32_t bits : {0x40000000u, 0x7fc00000u, 0xbf800000u, 0x80000000u}) {
     EXPECT_TRUE(refused([bits](v1::Genesis& g) {
       g.mutable_spec()->mutable_exchange()->set_feedback_decay_bits(bits);

@@ -36,7 +36,8 @@ v1::Genesis TestRun::Genesis() const {
   spec.mutable_outer()->set_rule(rule);
   spec.mutable_outer()->set_learning_rate_bits(Bits(0.7f));
   spec.mutable_outer()->set_momentum_bits(Bits(0.9f));
-  spec.mutable_exchange()->set_codec(codec);
+  spec.mutable_exchange()->set_codec(update_codec.empty() ? codec : update_codec);
+  if (!update_codec.empty()) spec.mutable_exchange()->set_upper_codec(codec);
   spec.mutable_exchange()->set_chunk_elements(chunk_elements);
   v1::Manifest& manifest = *genesis.mutable_manifest();
   v1::Tensor& first = *manifest.add_tensors();

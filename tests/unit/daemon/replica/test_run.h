@@ -17,7 +17,8 @@ namespace atolld {
 struct TestRun {
   uint64_t elements = 1000;
   uint32_t chunk_elements = 256;
-  std::string codec = "int8";
+  std::string codec = "int8";  // of payloads
+  std::string update_codec;    // empty: codec
   std::string rule = "nesterov";
 
   v1::Genesis Genesis() const;  // without its state digest

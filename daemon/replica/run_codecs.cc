@@ -1,0 +1,45 @@
+#include "daemon/replica/run_codecs.h"
+
+#include "absl/strings/str_cat.h"
+#include "daemon/status_macros.h"
+
+namespace atolld {
+namespace {
+
+double EncodedBytes(uint64_t values, uint32_t chunk_elements, const Codec& codec) {
+  const uint64_t rest = values % chunk_elements;
+  return static_cast<double>(values / chunk_elements) *
+             static_cast<double>(codec.MaxEncodedBytes(chunk_elements)) +
+         (rest > 0 ? static_cast<double>(codec.MaxEncodedBytes(rest)) : 0);
+}
+
+}  // namespace
+
+absl::StatusOr<LevelCodecs> CodecsOf(const v1::ExchangeSpec& exchange) {
+  ASSIGN_OR_RETURN(const Codec* const updates, FindCodec(exchange.codec()));
+  LevelCodecs codecs{{updates, exchange.zstd()}, {updates, exchange.zstd()}};
+  if (exchange.upper_codec().empty()) return codecs;
+  ASSIGN_OR_RETURN(const Codec* const means, FindCodec(exchange.upper_codec()));
+  RETURN_IF_ERROR(CheckLevels(*updates, *means));
+  codecs.means = {means, exchange.upper_zstd()};
+  return codecs;
+}
+
+const Codec& PayloadCodec(const v1::ExchangeSpec& exchange) {
+  const absl::StatusOr<LevelCodecs> codecs = CodecsOf(exchange);
+  CHECK_OK(codecs.status());
+  return *codecs->means.codec;
+}
+
+std::string CodecText(const v1::ExchangeSpec& exchange) {
+  const std::string updates = absl::StrCat(exchange.codec(), exchange.zstd() ? "+zstd" : "");
+  if (exchange.upper_codec().empty()) return updates;
+  return absl::StrCat(updates, "/", exchange.upper_codec(), exchange.upper_zstd() ? "+zstd" : "");
+}
+
+EncodedSize EncodedSizeOf(uint64_t values, uint32_t chunk_elements, const LevelCodecs& codecs) {
+  return {values, EncodedBytes(values, chunk_elements, *codecs.updates.codec),
+          EncodedBytes(values, chunk_elements, *codecs.means.codec)};
+}
+
+}  // namespace atolld

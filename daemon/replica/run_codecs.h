@@ -1,0 +1,29 @@
+// RunCodecs: which codec each level of a run has, and what they make of its vector.
+//
+// Updates travel from their contributors in the one; partial means, and so payloads and the log,
+// are in the other. Pure functions, any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "atoll/v1/run.pb.h"
+#include "compression/level_codecs.h"
+#include "membership/round_model.h"
+
+namespace atolld {
+
+// INVALID_ARGUMENT: a codec is not known, or the two do not go together.
+absl::StatusOr<LevelCodecs> CodecsOf(const v1::ExchangeSpec& exchange);
+
+// The codec of payloads. Of a spec that CheckGenesis has passed.
+const Codec& PayloadCodec(const v1::ExchangeSpec& exchange);
+
+// "int8+zstd", or "bf16/int4": updates, means. Whatever the names are.
+std::string CodecText(const v1::ExchangeSpec& exchange);
+
+// Bytes that the codecs make of so many values, at most, chunk by chunk.
+EncodedSize EncodedSizeOf(uint64_t values, uint32_t chunk_elements, const LevelCodecs& codecs);
+
+}  // namespace atolld
