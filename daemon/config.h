@@ -102,8 +102,8 @@ struct Config {
     std::string program = "";  // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
   } worker;
-  struct Network {                           // [network]
-    bool plaintext_beyond_loopback = false;  // connections are not yet encrypted: say so knowingly
+  struct Network {           // [network]
+    bool plaintext = false;  // no certificates, on loopback alone; said knowingly
   } network;
   struct Log {  // [log]
     std::string level = "info";

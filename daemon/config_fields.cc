@@ -158,9 +158,9 @@ std::vector<ConfigField> ProcessFields(Config& c) {
        Text{&c.worker.program, TextForm::kPath, true}},
       {"worker", "threads", "CPU threads of the worker", WholeNumber{&c.worker.threads, 1, 1024}},
 
-      {"network", "plaintext_beyond_loopback",
-       "connections are neither encrypted nor authenticated: accept that between machines",
-       Flag{&c.network.plaintext_beyond_loopback}},
+      {"network", "plaintext",
+       "no certificates: whoever reaches a port is heard; on this machine's loopback alone",
+       Flag{&c.network.plaintext}},
 
       {"log", "level", "how much the daemons write",
        OneOf(&c.log.level, {"debug", "info", "warning", "error"})},

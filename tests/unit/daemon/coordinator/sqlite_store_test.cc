@@ -45,6 +45,10 @@ std::vector<RunUpdate> Updates() {
   later.forgotten = {"a", "nobody"};
   later.control = RunControl{RunControl::State::kStopping, ""};
   later.seal.emplace().set_version(2);
+  begin.tokens = {{"t1", "a", "peer", 1800000000}, {"t2", "b", "aggregator", 5, true, "k"}};
+  begin.certificates = {{"c1", "a", false}, {"c2", "b", true}};
+  later.tokens = {{"t1", "a", "peer", 1800000000, false, std::string("\0k", 2)}};
+  later.certificates = {{"c1", "a", true}, {"c3", "c", false}};
   return {begin, genesis, commit, later};
 }
 
@@ -63,6 +67,13 @@ std::string Text(const StoredRun& run) {
   for (const auto& member : run.members) {
     text += " " + member.peer + "@" + member.address + "=" + member.state;
     text += (member.why.empty() ? "" : "(" + member.why + ")") + (member.draining ? "-" : "");
+  }
+  for (const auto& token : run.tokens) {
+    text += " t:" + token.serial + "," + token.peer + "," + token.role + "," +
+            std::to_string(token.expires) + (token.revoked ? ",revoked," : ",") + token.key;
+  }
+  for (const auto& certificate : run.certificates) {
+    text += " c:" + certificate.serial + "," + certificate.peer + (certificate.revoked ? "!" : "");
   }
   for (const auto& round : run.rounds) text += " r" + std::to_string(round.version());
   for (const auto& evaluation : run.evaluations) text += " e" + std::to_string(evaluation.loss());
