@@ -102,7 +102,9 @@ TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
   const StoredRun run = *Open(directory.path())->Load();
   EXPECT_EQ(Text(run),
             "r epoch 3 started stopping genesis g h1 h2 [b 10+1] next 9223372036854775808 "
-            "b@b:2=evicted(it lies) c@=live(asked)- r1 r2 e2.500000 sealed 2");
+            "b@b:2=evicted(it lies) c@=live(asked)- t:t1,a,peer,1800000000," +
+                std::string("\0k", 2) +
+                " t:t2,b,aggregator,5,revoked,k c:c1,a! c:c2,b! c:c3,c r1 r2 e2.500000 sealed 2");
   EXPECT_EQ(run.headers[0].SerializeAsString(), Header(1).SerializeAsString());
 }
 
@@ -186,7 +188,9 @@ TEST(SqliteStore, AFullDiskIsSaidAndHarmsNothing) {
   const absl::Status status = limited->Apply(large);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(status.message(), HasSubstr("coordinator.db"));
-  EXPECT_EQ(Text(*limited->Load()), "r epoch 3 next 0");
+  EXPECT_EQ(
+      Text(*limited->Load()),
+      "r epoch 3 next 0 t:t1,a,peer,1800000000, t:t2,b,aggregator,5,revoked,k c:c1,a c:c2,b!");
   RunUpdate small;
   small.epoch = 4;
   EXPECT_TRUE(limited->Apply(small).ok());
