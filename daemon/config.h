@@ -94,8 +94,7 @@ struct Config {
     uint32_t snapshot_every = 20;  // rounds
     uint32_t keep_snapshots = 2;   // the log reaches back to the oldest kept
     uint64_t keep_bytes = 0;  // of log and snapshots together, two snapshots at least; 0: no limit
-    // what all joiners together may fetch from here, an eighth of it while this peer exchanges
-    uint64_t donate_bytes_per_second = uint64_t{64} << 20;
+    uint64_t donate_bytes_per_second = uint64_t{64} << 20;  // to joiners; in exchanges an eighth
     uint64_t up_rate = 0, down_rate = 0;  // of its line, bytes a second at most; 0: not told
     std::string region = "";  // peers of one region are close to each other; empty: one of its own
   } peer;
@@ -103,9 +102,9 @@ struct Config {
     std::string program = "";  // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
   } worker;
-  struct Network {                           // [network]
-    bool plaintext_beyond_loopback = false;  // connections are not yet encrypted: say so knowingly
-    uint64_t lanes = 1;                      // connections to one peer, 1 to 16
+  struct Network {           // [network]
+    bool plaintext = false;  // no certificates, on loopback alone; said knowingly
+    uint64_t lanes = 1;      // connections to one peer, 1 to 16
   } network;
   struct Log {  // [log]
     std::string level = "info";

@@ -160,9 +160,9 @@ std::vector<ConfigField> ProcessFields(Config& c) {
        Text{&c.worker.program, TextForm::kPath, true}},
       {"worker", "threads", "CPU threads of the worker", WholeNumber{&c.worker.threads, 1, 1024}},
 
-      {"network", "plaintext_beyond_loopback",
-       "connections are neither encrypted nor authenticated: accept that between machines",
-       Flag{&c.network.plaintext_beyond_loopback}},
+      {"network", "plaintext",
+       "no certificates: whoever reaches a port is heard; on this machine's loopback alone",
+       Flag{&c.network.plaintext}},
       {"network", "lanes",
        "connections to each peer, every one with its share of the chunks: for fat long lines",
        WholeNumber{&c.network.lanes, 1, 16}},

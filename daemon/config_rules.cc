@@ -131,7 +131,7 @@ absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
         "[peer] advertise must not be 'none' with role 'aggregator', which is there to be "
         "dialled");
   }
-  if (c.network.plaintext_beyond_loopback) return absl::OkStatus();
+  if (!c.network.plaintext) return absl::OkStatus();
   const struct {
     const char* section;
     const char* key;
@@ -145,8 +145,8 @@ absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
     if (one.address.empty() || one.address == kDialsOutOnly || IsLoopback(one.address)) continue;
     return Broken(places, {{one.section, one.key}},
                   absl::StrCat("[", one.section, "] ", one.key, " '", one.address,
-                               "' is beyond this machine, and connections are not yet encrypted; "
-                               "set [network] plaintext_beyond_loopback = true to accept that"));
+                               "' is beyond this machine, where [network] plaintext = true would "
+                               "let anybody in; leave it out"));
   }
   return absl::OkStatus();
 }

@@ -31,10 +31,26 @@ std::string DirectoryOf(const std::string& path) {
   return slash == 0 ? "/" : path.substr(0, slash);
 }
 
-absl::Status WriteAndSync(Files& files, const std::string& path, absl::Span<const uint8_t> bytes) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, files.Create(path));
+using Create = absl::StatusOr<std::unique_ptr<WritableFile>> (Files::*)(const std::string& path);
+
+absl::Status WriteAndSync(Files& files, Create create, const std::string& path,
+                          absl::Span<const uint8_t> bytes) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, (files.*create)(path));
   RETURN_IF_ERROR(file->Append(bytes));
   return file->Sync();
+}
+
+absl::Status WriteWhole(Files& files, Create create, const std::string& path,
+                        absl::Span<const uint8_t> bytes) {
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  absl::Status status = WriteAndSync(files, create, temporary, bytes);
+  if (status.ok()) status = files.Rename(temporary, path);
+  if (!status.ok()) {
+    // The first error is the one to tell; the file may not even exist.
+    files.Remove(temporary).IgnoreError();
+    return status;
+  }
+  return files.SyncDirectory(DirectoryOf(path));
 }
 
 }  // namespace
@@ -69,15 +85,12 @@ absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint
 
 absl::Status WriteFileDurably(Files& files, const std::string& path,
                               absl::Span<const uint8_t> bytes) {
-  const std::string temporary = absl::StrCat(path, ".tmp");
-  absl::Status status = WriteAndSync(files, temporary, bytes);
-  if (status.ok()) status = files.Rename(temporary, path);
-  if (!status.ok()) {
-    // The first error is the one to tell; the file may not even exist.
-    files.Remove(temporary).IgnoreError();
-    return status;
-  }
-  return files.SyncDirectory(DirectoryOf(path));
+  return WriteWhole(files, &Files::Create, path, bytes);
+}
+
+absl::Status WriteSecretDurably(Files& files, const std::string& path,
+                                absl::Span<const uint8_t> bytes) {
+  return WriteWhole(files, &Files::CreatePrivate, path, bytes);
 }
 
 // Loop thread alone.

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "daemon/bytes.h"
+#include "membership/identity.h"
 
 namespace google::protobuf {
 class MessageLite;
@@ -89,6 +91,10 @@ class Files {
   virtual ~Files() = default;
   // empties it
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) = 0;
+  // The same, and nobody but the owner may read it: for keys.
+  virtual absl::StatusOr<std::unique_ptr<WritableFile>> CreatePrivate(const std::string& path) = 0;
+  // Whether nobody but the owner may read a file.
+  virtual absl::StatusOr<bool> IsPrivate(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
@@ -108,6 +114,9 @@ absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint
 // rename, sync.
 absl::Status WriteFileDurably(Files& files, const std::string& path,
                               absl::Span<const uint8_t> bytes);
+// The same with CreatePrivate.
+absl::Status WriteSecretDurably(Files& files, const std::string& path,
+                                absl::Span<const uint8_t> bytes);
 
 // -----------------------------------------------------------------------------------------------
 // Network. Every RPC, unary ones too, is one bidirectional call that carries frames.
@@ -164,8 +173,12 @@ class Call {
   // and HTTP/2 frames.
   virtual uint64_t sent_bytes() const = 0;
 
-  // Who is at the other end: "host:port" or "unix:..."; with certificates also the identity.
+  // Who is at the other end: "host:port" or "unix:...".
   virtual std::string remote() const = 0;
+
+  // An accepted call's: who the caller has proved to be. None where there are no certificates, and
+  // on a dialled call.
+  virtual std::optional<Identity> identity() const = 0;
 };
 
 class Listener {  // destroying it stops listening and breaks every call accepted through it
@@ -177,7 +190,8 @@ class Listener {  // destroying it stops listening and breaks every call accepte
 
 class Transport {
  public:
-  // `method` is the full name, "/atolld.v1.Membership/Session".
+  // `method` is the full name, "/atolld.v1.Membership/Session". With certificates a caller whose
+  // role may not call it (membership/access.h) is refused before, and none of its bytes is read.
   using Acceptor = std::function<void(const std::string& method, std::unique_ptr<Call> call)>;
 
   virtual ~Transport() = default;

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,6 +26,7 @@ class ForwardingCall : public Call {
   void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
   uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
   std::string remote() const override { return inner_->remote(); }
+  std::optional<Identity> identity() const override { return inner_->identity(); }
 
  private:
   const std::unique_ptr<Call> inner_;

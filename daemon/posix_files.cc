@@ -21,6 +21,8 @@ namespace {
 // Linux moves at most 0x7ffff000 bytes a call; staying well below keeps ssize_t arithmetic plain.
 constexpr size_t kLargestTransfer = size_t{1} << 30;
 constexpr mode_t kFileMode = 0644;
+constexpr mode_t kPrivateMode = 0600;
+constexpr mode_t kForOthers = 0077;
 constexpr mode_t kDirectoryMode = 0755;
 
 template <typename Call>
@@ -136,6 +138,22 @@ absl::Status ErrnoStatus(int error, absl::string_view path, absl::string_view wh
 
 absl::StatusOr<std::unique_ptr<WritableFile>> PosixFiles::Create(const std::string& path) {
   return OpenToWrite(path, O_TRUNC);
+}
+
+absl::StatusOr<std::unique_ptr<WritableFile>> PosixFiles::CreatePrivate(const std::string& path) {
+  const int fd = RetryOnSignal(
+      [&] { return open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_TRUNC, kPrivateMode); });
+  if (fd < 0) return ErrnoStatus(errno, path, "cannot open for writing");
+  auto file = std::make_unique<PosixWritableFile>(path, fd);
+  // One that was there keeps its mode at open.
+  if (fchmod(fd, kPrivateMode) != 0) return ErrnoStatus(errno, path, "cannot be made private");
+  return file;
+}
+
+absl::StatusOr<bool> PosixFiles::IsPrivate(const std::string& path) {
+  struct stat about = {};
+  if (stat(path.c_str(), &about) != 0) return ErrnoStatus(errno, path, "cannot ask for its mode");
+  return (about.st_mode & kForOthers) == 0;
 }
 
 absl::StatusOr<std::unique_ptr<WritableFile>> PosixFiles::OpenToAppend(const std::string& path) {

@@ -15,6 +15,8 @@ namespace atolld {
 class PosixFiles final : public Files {
  public:
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreatePrivate(const std::string& path) override;
+  absl::StatusOr<bool> IsPrivate(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;

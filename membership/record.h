@@ -35,6 +35,23 @@ struct LeaseRecords {
   std::vector<LeaseRecord> ranges;  // ascending, disjoint
 };
 
+// A token that lets one machine join. The secret is not here.
+struct TokenRecord {
+  std::string serial;   // of its certificate
+  std::string peer;     // id that whoever joins with it gets
+  std::string role;     // "peer" or "aggregator"
+  int64_t expires = 0;  // Unix seconds
+  bool revoked = false;
+  std::string key{};  // digest of the public key that has joined with it; empty: nobody yet
+};
+
+// A certificate that was signed, or that a peer has come with.
+struct CertificateRecord {
+  std::string serial;
+  std::string peer;
+  bool revoked = false;
+};
+
 // What an operator has asked of the whole run. The values are stored: never renumber them.
 struct RunControl {
   enum class State { kGoing = 0, kPaused = 1, kStopping = 2 };
@@ -57,6 +74,8 @@ struct StoredRun {
   std::vector<v1::RoundRecord> rounds;            // ascending
   std::vector<v1::EvaluationRecord> evaluations;  // ascending
   std::optional<v1::Seal> seal;
+  std::vector<TokenRecord> tokens;
+  std::vector<CertificateRecord> certificates;
 };
 
 struct RunUpdate {
@@ -72,10 +91,13 @@ struct RunUpdate {
   std::vector<v1::RoundRecord> rounds;            // of the headers
   std::vector<v1::EvaluationRecord> evaluations;  // inserted or replaced
   std::optional<v1::Seal> seal;
+  std::vector<TokenRecord> tokens;  // inserted or replaced, as the next
+  std::vector<CertificateRecord> certificates;
 
   bool empty() const {
     return !spec && !epoch && !started && !control && !genesis && headers.empty() && !leases &&
-           members.empty() && forgotten.empty() && rounds.empty() && evaluations.empty() && !seal;
+           members.empty() && forgotten.empty() && rounds.empty() && evaluations.empty() && !seal &&
+           tokens.empty() && certificates.empty();
   }
 };
 

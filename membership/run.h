@@ -53,6 +53,7 @@ class Run {
   // All but rounds, evaluations and events, which a watcher gets piece by piece.
   v1::RunStatus Status(absl::Time now) const;
   std::string WaitingFor() const;  // in words; empty while it does not wait
+  bool Evicted(const std::string& peer) const;
   bool LacksReachablePeer() const { return lacks_reachable_; }  // that is what it waits for
   const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
   const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }

@@ -124,6 +124,11 @@ absl::Status Run::Evict(absl::Time now, const std::string& peer, const std::stri
   return absl::OkStatus();
 }
 
+bool Run::Evicted(const std::string& peer) const {
+  const RosterMember* const member = roster_.Find(peer);
+  return member != nullptr && member->state == MemberState::kEvicted;
+}
+
 absl::Status Run::Readmit(absl::Time now, const std::string& peer) {
   const RosterMember* member = roster_.Find(peer);
   if (member == nullptr) return absl::NotFoundError(absl::StrCat("no peer ", peer));

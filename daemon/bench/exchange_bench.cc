@@ -18,11 +18,12 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "compression/level_codecs.h"
-#include "daemon/bench/bench_certificates.h"
 #include "daemon/bench/exchange_bench_peer.h"
 #include "daemon/bench/machine_load.h"
 #include "daemon/child_process.h"
+#include "daemon/identity/credentials.h"
 #include "daemon/posix_executor.h"
+#include "daemon/posix_files.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -91,6 +92,8 @@ class ExchangeBench {
   std::string HostOf(size_t index) const {
     return options_.hosts.empty() ? "127.0.0.1" : options_.hosts[index];
   }
+  std::string IdentityOf(size_t index) const;  // the folder of its credentials
+  absl::Status MakeIdentities();
   absl::Status StartPeer(size_t index);
   void OnLine(size_t index, const std::string& line);
   void OnExit(size_t index, const ExitStatus& exit);
@@ -132,7 +135,7 @@ std::vector<std::string> ExchangeBench::CommandOf(size_t index) const {
       absl::StrCat("--lanes=", options_.lanes),
       absl::StrCat("--threads=", options_.threads)};
   command.insert(command.end(), arguments.begin(), arguments.end());
-  if (!options_.plaintext) command.push_back(absl::StrCat("--certificates=", folder_.path()));
+  if (!options_.plaintext) command.push_back(absl::StrCat("--certificates=", IdentityOf(index)));
   return command;
 }
 
@@ -156,12 +159,26 @@ absl::Status ExchangeBench::StartPeer(size_t index) {
   return absl::OkStatus();
 }
 
+std::string ExchangeBench::IdentityOf(size_t index) const {
+  return absl::StrCat(folder_.path(), "/", BenchPeerName(index));
+}
+
+absl::Status ExchangeBench::MakeIdentities() {
+  const absl::Time now = executor_.WallTime();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
+                   Authority::Make("bench", now, [this] { return executor_.Random(); }));
+  PosixFiles files;
+  for (size_t i = 0; i < peers_.size(); ++i) {
+    RETURN_IF_ERROR(
+        EnsureCredentials(files, *authority, IdentityOf(i), Role::kPeer, BenchPeerName(i), now));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ExchangeBench::Start() {
   if (folder_.path().empty()) return absl::UnknownError("no temporary folder can be made");
   peers_.resize(static_cast<size_t>(options_.peers));
-  std::vector<std::string> hosts;
-  for (size_t i = 0; i < peers_.size(); ++i) hosts.push_back(HostOf(i));
-  if (!options_.plaintext) RETURN_IF_ERROR(WriteBenchCertificates(folder_.path(), hosts));
+  if (!options_.plaintext) RETURN_IF_ERROR(MakeIdentities());
   for (size_t i = 0; i < peers_.size(); ++i) RETURN_IF_ERROR(StartPeer(i));
   RETURN_IF_ERROR(Await([](const Peer& peer) { return !peer.address.empty(); }, kStartPatience,
                         "the peers listen"));

@@ -20,7 +20,6 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "compression/level_codecs.h"
-#include "daemon/bench/bench_certificates.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/posix_executor.h"
@@ -39,8 +38,6 @@ constexpr absl::Duration kFailureTimeout = absl::Seconds(20);
 constexpr uint32_t kWeightOne = 0x3f800000;
 // So many values, at the vector's beginning, are checked against the true mean.
 constexpr uint64_t kChecked = uint64_t{1} << 20;
-
-std::string NameOf(size_t index) { return absl::StrFormat("peer-%02d", index + 1); }
 
 // What peer `index` contributes; the first values do not depend on how many are drawn.
 std::vector<float> Draw(size_t index, uint64_t count) {
@@ -163,13 +160,13 @@ void BenchPeer::BeginExchange(std::shared_ptr<const Contribution> contribution) 
   terms.deadline = kFailureTimeout;
   std::vector<ExchangeContributor> contributors(addresses_.size());
   for (size_t i = 0; i < addresses_.size(); ++i) {
-    contributors[i].member.set_peer(NameOf(i));
+    contributors[i].member.set_peer(BenchPeerName(i));
     if (addresses_[i] != kNoAddress) contributors[i].member.set_address(addresses_[i]);
     contributors[i].member.set_weight_bits(kWeightOne);
   }
   ExchangeSettings settings;
   settings.run_id = kRun;
-  settings.self = NameOf(options_.index);
+  settings.self = BenchPeerName(options_.index);
   settings.codec = codecs_.updates.codec;
   settings.zstd = codecs_.updates.zstd;
   settings.upper_codec = codecs_.means.codec;
@@ -262,6 +259,8 @@ absl::StatusOr<BenchPeerTimes> BenchPeerTimes::FromLine(absl::string_view line) 
   return times;
 }
 
+std::string BenchPeerName(size_t index) { return absl::StrFormat("peer-%02d", index + 1); }
+
 int RunBenchPeer(const BenchPeerOptions& options) {
   const absl::StatusOr<LevelCodecs> codecs = ParseLevels(options.codec, options.upper_codec);
   const absl::StatusOr<std::unique_ptr<ProcessLog>> log =
@@ -271,12 +270,7 @@ int RunBenchPeer(const BenchPeerOptions& options) {
   network.lanes = options.lanes;
   absl::Status status = codecs.ok() ? log.status() : codecs.status();
   if (status.ok() && !options.certificates.empty()) {
-    const absl::StatusOr<BenchCredentials> credentials = LoadBenchCredentials(options.certificates);
-    status = credentials.status();
-    if (status.ok()) {
-      network.channel_credentials = credentials->channel;
-      network.server_credentials = credentials->server;
-    }
+    network.tls = MakeTlsCredentials(options.certificates);
   }
   if (!status.ok()) {
     std::cerr << status.message() << "\n";

@@ -26,7 +26,7 @@ struct BenchPeerOptions {
   uint32_t chunk_elements = 1;
   int lanes = 1;
   int threads = 1;
-  std::string certificates;  // folder of BenchCertificates; empty: plain text
+  std::string certificates;  // folder of its credentials; empty: plain text
 };
 
 struct BenchPeerTimes {
@@ -43,6 +43,9 @@ struct BenchPeerTimes {
   // INVALID_ARGUMENT: not such a line.
   static absl::StatusOr<BenchPeerTimes> FromLine(absl::string_view line);
 };
+
+// The peer's name in plans and in its certificate.
+std::string BenchPeerName(size_t index);
 
 // Returns the process's exit code.
 int RunBenchPeer(const BenchPeerOptions& options);

@@ -34,6 +34,10 @@ void PrintLines(const std::vector<std::string>& lines) {
   std::fflush(stdout);
 }
 
+int ReportNoAccess(const absl::Status& status) {
+  return Report(status, absl::IsInvalidArgument(status) ? kWrongCall : kFailed);
+}
+
 int ReportRefusal(const absl::Status& status) {
   const bool wrong = absl::IsNotFound(status) || absl::IsInvalidArgument(status);
   return Report(status, wrong ? kWrongCall : kFailed);

@@ -37,15 +37,18 @@ void PrintLines(const std::vector<std::string>& lines);
 // no sense, else kFailed.
 int ReportRefusal(const absl::Status& status);
 
+// The same where it could not even be asked.
+int ReportNoAccess(const absl::Status& status);
+
 // Asks, and prints the answer as the options want it. The exit code.
 template <typename Answer>
 int AskCoordinator(const AdminOptions& options,
                    const std::function<absl::StatusOr<Answer>(AdminClient&)>& ask,
                    const std::function<nlohmann::ordered_json(const Answer&)>& json,
                    const std::function<std::vector<std::string>(const Answer&)>& text) {
-  const absl::StatusOr<std::string> address = ResolveCoordinator(options.source);
-  if (!address.ok()) return Report(address.status(), kFailed);
-  AdminClient client(*address);
+  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
+  if (!access.ok()) return ReportNoAccess(access.status());
+  AdminClient client(*access);
   const absl::StatusOr<Answer> answer = ask(client);
   if (!answer.ok()) return ReportRefusal(answer.status());
   PrintLines(options.json ? std::vector<std::string>{JsonText(json(*answer))} : text(*answer));

@@ -1,4 +1,5 @@
-// atolld: the daemon. `atolld coordinator` leads a run, `atolld peer` takes part in one.
+// atolld: the daemon. `atolld coordinator` leads a run, `atolld peer` takes part in one, `atolld
+// join` enrols with a token first.
 //
 // Exit codes: 0 done (the run is sealed, or drained by SIGTERM), 1 failed, 2 the call or the config
 // is wrong.
@@ -8,15 +9,20 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/cli/join.h"
 #include "daemon/config.h"
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/coordinator/sqlite_store.h"
+#include "daemon/identity/cluster.h"
+#include "daemon/identity/credentials.h"
+#include "daemon/peer/certificate_renewal.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/worker_process.h"
 #include "daemon/posix_executor.h"
@@ -25,6 +31,7 @@
 #include "daemon/signal_watcher.h"
 #include "daemon/status_macros.h"
 #include "daemon/transport/grpc_transport.h"
+#include "daemon/transport/tls.h"
 
 namespace atolld {
 namespace {
@@ -72,35 +79,57 @@ absl::StatusOr<std::string> WorkerSocket(const std::string& dir) {
 // What every process of Atoll has. Members are destroyed in reverse: the transport before the loop,
 // whose pool may still be at work on the files.
 struct Machine {
-  explicit Machine(std::unique_ptr<ProcessLog> process_log, const Config& config)
-      : log(std::move(process_log)),
-        executor(PosixExecutor::Options{kPoolThreads, 0}),
-        transport(executor, TransportOptions(config)) {}
+  explicit Machine(std::unique_ptr<ProcessLog> process_log)
+      : log(std::move(process_log)), executor(PosixExecutor::Options{kPoolThreads, 0}) {}
 
-  static GrpcTransport::Options TransportOptions(const Config& config) {
+  // Before env(). `identity`: the folder of this process's credentials, which were checked.
+  void Connect(const Config& config, const std::string& identity) {
     GrpcTransport::Options options;
     options.failure_timeout = config.membership.failure_timeout;
     options.lanes = static_cast<int>(config.network.lanes);
-    return options;
+    if (!config.network.plaintext) options.tls = MakeTlsCredentials(identity);
+    transport.emplace(executor, options);
   }
 
-  Env env() { return Env{executor, files, transport, *log}; }
+  Env env() { return Env{executor, files, *transport, *log}; }
 
   std::unique_ptr<ProcessLog> log;
   PosixFiles files;
   PosixExecutor executor;
-  GrpcTransport transport;
+  std::optional<GrpcTransport> transport;
 };
 
 absl::StatusOr<std::unique_ptr<Machine>> MakeMachine(const Config& config) {
   ProcessLog::Options options;
   ASSIGN_OR_RETURN(options.level, ParseLogLevel(config.log.level));
   ASSIGN_OR_RETURN(auto log, ProcessLog::Open(options));
-  return std::make_unique<Machine>(std::move(log), config);
+  return std::make_unique<Machine>(std::move(log));
+}
+
+// The peer's own, as its config names it.
+absl::Status CheckIdentity(Machine& machine, const Config& config, const std::string& folder) {
+  if (config.network.plaintext) return absl::OkStatus();
+  const absl::Time now = machine.executor.WallTime();
+  const absl::StatusOr<CertificateInfo> info = LoadCredentials(machine.files, folder, now);
+  if (absl::IsNotFound(info.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this peer has no identity: ", info.status().message(),
+                     "; `atolld join TOKEN` gets one, or `atoll identity issue` on the "
+                     "coordinator's machine"));
+  }
+  RETURN_IF_ERROR(info.status());
+  const Role role = config.peer.role == kAggregatorRoleName ? Role::kAggregator : Role::kPeer;
+  if (info->identity.id == config.peer.id && info->identity.role == role) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, ": the certificate is of ", Describe(info->identity),
+                   ", and the config's [peer] is ", config.peer.role, " ", config.peer.id));
 }
 
 absl::Status RunPeer(const Config& config) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
+  const std::string identity = absl::StrCat(config.peer.dir, "/", kIdentityFolder);
+  RETURN_IF_ERROR(CheckIdentity(*machine, config, identity));
+  machine->Connect(config, identity);
   RETURN_IF_ERROR(WritePid(machine->files, config.peer.dir));
   WorkerProcess::Settings settings;
   settings.program = config.worker.program;
@@ -125,20 +154,44 @@ absl::Status RunPeer(const Config& config) {
     result = absl::CancelledError("stopped by a second signal");
     machine->executor.Stop();
   });
+  CertificateRenewal renewal(machine->env(), config.coordinator.address, identity);
+  if (!config.network.plaintext) peer.OnWelcomed([&renewal] { renewal.Check(); });
   RETURN_IF_ERROR(peer.Start());
   machine->executor.Run();
   return result;
 }
 
+// Certificates are good for months; a coordinator may live longer.
+constexpr absl::Duration kBetweenRenewals = absl::Hours(12);
+
+void RenewFromTimeToTime(Machine& machine, const Config& config, Authority& authority) {
+  machine.executor.RunAfter(kBetweenRenewals, [&machine, &config, &authority] {
+    const absl::Status renewed =
+        RenewCluster(machine.files, config.coordinator.dir, authority, machine.executor.WallTime());
+    if (!renewed.ok()) machine.log->Error(renewed.message());
+    RenewFromTimeToTime(machine, config, authority);
+  });
+}
+
 absl::Status RunCoordinator(const Config& config) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
+  std::unique_ptr<Authority> authority;
+  if (!config.network.plaintext) {
+    ASSIGN_OR_RETURN(authority,
+                     OpenCluster(machine->files, config.coordinator.dir, config.run.id,
+                                 machine->executor.WallTime(),
+                                 [&executor = machine->executor] { return executor.Random(); }));
+    RenewFromTimeToTime(*machine, config, *authority);
+  }
+  machine->Connect(config, absl::StrCat(config.coordinator.dir, "/", kIdentityFolder));
   RETURN_IF_ERROR(WritePid(machine->files, config.coordinator.dir));
   ASSIGN_OR_RETURN(auto store, SqliteStore::Open(machine->files, config.coordinator.dir));
-  Coordinator coordinator(machine->env(), config, std::move(store));
+  Coordinator coordinator(machine->env(), config, std::move(store), authority.get());
   SignalWatcher signals(machine->executor, {SIGTERM, SIGINT},
                         [&](int) { machine->executor.Stop(); });
   RETURN_IF_ERROR(coordinator.Start());
-  AggregatorProcess aggregator(machine->env(), ProgramFolder() + "/atolld", config);
+  AggregatorProcess aggregator(machine->env(), ProgramFolder() + "/atolld", config,
+                               authority.get());
   if (config.coordinator.aggregator == "always") aggregator.Start();
   if (config.coordinator.aggregator == "auto") {
     coordinator.OnUnreachable([&] { aggregator.Start(); });
@@ -174,11 +227,28 @@ int Main(int argc, char** argv) {
   for (CLI::App* verb : {coordinator, peer}) {
     verb->add_option("--config", file, "the TOML file")->required();
   }
+  JoinOptions options;
+  CLI::App* join = app.add_subcommand("join", "enrol with a token, then take part in its run");
+  join->footer("Example: atolld join TOKEN --dir ~/atoll --data ~/books");
+  join->add_option("TOKEN", options.token, "what `atoll token create` has printed")->required();
+  join->add_option("--dir", options.dir, "where all of it lives; without, ./atoll-ID");
+  join->add_option("--data", options.data, "the text to train on, a file or a folder");
+  join->add_option("--advertise", options.advertise,
+                   "HOST:PORT where others reach this machine; without, it dials out only");
+  join->add_option("--listen", options.listen,
+                   "where it listens; without, all addresses at the port of --advertise");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     const int code = app.exit(error);
     return code == 0 ? kDone : kWrongCall;
+  }
+  if (join->parsed()) {
+    PosixFiles files;
+    const absl::StatusOr<std::string> joined =
+        Join(files, options, PosixExecutor({1, 0}).WallTime());
+    if (!joined.ok()) return Fail(joined.status());
+    file = *joined;
   }
   const bool leads = coordinator->parsed();
   absl::StatusOr<Config> config =

@@ -47,7 +47,8 @@ absl::Status ChurnDriver::Run() {
   started_ = absl::Now();
   RETURN_IF_ERROR(cluster_->StartCoordinator());
   RETURN_IF_ERROR(WritePeersFile(files_, cluster_->layout()));
-  watcher_ = std::make_unique<RunWatcher>(cluster_->layout().coordinator().address, waker_);
+  watcher_ =
+      std::make_unique<RunWatcher>(AccessOf(files_, cluster_->layout().coordinator()), waker_);
   absl::Status status;
   while (status.ok() && stage_ != Stage::kOver) {
     if (signals_.Wait(waker_, kTick)) status = absl::CancelledError("stopped");

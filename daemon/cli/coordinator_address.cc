@@ -1,10 +1,10 @@
 #include "daemon/cli/coordinator_address.h"
 
 #include <filesystem>
-#include <vector>
 
-#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "daemon/cli/local_layout.h"
+#include "daemon/identity/credentials.h"
 #include "daemon/posix_files.h"
 #include "daemon/status_macros.h"
 
@@ -15,17 +15,32 @@ void AddCoordinatorOptions(CLI::App& verb, CoordinatorAddress& address,
   CLI::Option* option =
       verb.add_option("--coordinator", address.address, "The coordinator's address");
   verb.add_option("--dir", address.dir, dir_meaning)->excludes(option);
+  CLI::Option* identity =
+      verb.add_option("--identity", address.identity,
+                      "The folder of the administrator's credentials: the coordinator makes it, "
+                      "\"admin\" in its own folder");
+  verb.add_flag("--plaintext", address.plaintext, "The coordinator runs without certificates")
+      ->excludes(identity);
 }
 
-absl::StatusOr<std::string> ResolveCoordinator(const CoordinatorAddress& address) {
-  if (address.dir.empty()) return address.address;
+absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& address) {
   PosixFiles files;
-  ASSIGN_OR_RETURN(const std::vector<LocalProcess> processes,
-                   ReadPeersFile(files, std::filesystem::absolute(address.dir).string()));
-  for (const LocalProcess& process : processes) {
-    if (process.role == "coordinator") return process.address;
+  CoordinatorAccess access{address.address, address.identity};
+  if (!address.dir.empty()) {
+    ASSIGN_OR_RETURN(const LocalProcess coordinator,
+                     FindCoordinator(files, std::filesystem::absolute(address.dir).string()));
+    access = AccessOf(files, coordinator);
+  } else if (access.identity.empty() && !address.plaintext) {
+    return absl::InvalidArgumentError(
+        "a coordinator hears administrators alone: name the folder of their credentials "
+        "(--identity COORDINATOR_DIR/admin), or a local run's (--dir DIR)");
   }
-  return absl::DataLossError(absl::StrCat(address.dir, "/", kPeersFile, " names no coordinator"));
+  if (!access.identity.empty()) {
+    const absl::StatusOr<CertificateInfo> info =
+        LoadCredentials(files, access.identity, absl::Now());
+    RETURN_IF_ERROR(info.status());
+  }
+  return access;
 }
 
 }  // namespace atolld

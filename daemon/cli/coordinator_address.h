@@ -5,19 +5,23 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "daemon/transport/admin_client.h"
 
 namespace atolld {
 
 struct CoordinatorAddress {
   std::string address = "127.0.0.1:7070";
-  std::string dir;  // of a local run; empty: `address` holds
+  std::string dir;       // of a local run; empty: `address` holds
+  std::string identity;  // folder of the administrator's credentials, with an address
+  bool plaintext = false;
 };
 
-// --coordinator and --dir, which exclude each other.
+// --coordinator and --dir, which exclude each other; with the former --identity or --plaintext.
 void AddCoordinatorOptions(CLI::App& verb, CoordinatorAddress& address,
                            const std::string& dir_meaning);
 
-// The address to dial. NOT_FOUND if the folder holds no local run.
-absl::StatusOr<std::string> ResolveCoordinator(const CoordinatorAddress& address);
+// Whom to dial, and as whom. NOT_FOUND: the folder holds no local run. INVALID_ARGUMENT: it is not
+// said as whom. Else what is wrong with the credentials.
+absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& address);
 
 }  // namespace atolld

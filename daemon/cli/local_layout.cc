@@ -9,12 +9,17 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "daemon/cli/format.h"
+#include "daemon/identity/cluster.h"
+#include "daemon/identity/credentials.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -58,6 +63,22 @@ Config ConfigOf(const Config& run, const LocalProcess& process, const std::strin
   return config;
 }
 
+// Everybody's, so that no process has to ask another for its own.
+absl::Status MakeIdentities(Files& files, const Config& config, const LocalLayout& layout) {
+  const absl::Time now = absl::Now();
+  std::random_device device;
+  const auto random = [&device] { return uint64_t{device()} << 32 | device(); };
+  ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
+                   OpenCluster(files, layout.coordinator().dir, config.run.id, now, random));
+  for (const LocalProcess& process : layout.processes) {
+    if (process.role != "peer") continue;
+    RETURN_IF_ERROR(EnsureCredentials(files, *authority,
+                                      absl::StrCat(process.dir, "/", kIdentityFolder), Role::kPeer,
+                                      process.id, now));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Fill(Files& files, const Config& config, const LocalLayout& layout,
                   const std::string& address, const AdjustConfig& adjust) {
   for (const LocalProcess& process : layout.processes) {
@@ -66,7 +87,7 @@ absl::Status Fill(Files& files, const Config& config, const LocalLayout& layout,
     if (adjust) adjust(process, &own);
     RETURN_IF_ERROR(WriteText(files, absl::StrCat(process.dir, "/config.toml"), FormatConfig(own)));
   }
-  return absl::OkStatus();
+  return config.network.plaintext ? absl::OkStatus() : MakeIdentities(files, config, layout);
 }
 
 }  // namespace
@@ -174,6 +195,19 @@ absl::StatusOr<std::vector<LocalProcess>> ReadPeersFile(Files& files, const std:
     processes.push_back(std::move(process));
   }
   return processes;
+}
+
+absl::StatusOr<LocalProcess> FindCoordinator(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<LocalProcess> processes, ReadPeersFile(files, dir));
+  for (const LocalProcess& process : processes) {
+    if (process.role == "coordinator") return process;
+  }
+  return absl::DataLossError(absl::StrCat(dir, "/", kPeersFile, " names no coordinator"));
+}
+
+CoordinatorAccess AccessOf(Files& files, const LocalProcess& coordinator) {
+  const std::string admin = absl::StrCat(coordinator.dir, "/", kAdminFolder);
+  return {coordinator.address, files.Exists(admin) ? admin : ""};
 }
 
 }  // namespace atolld

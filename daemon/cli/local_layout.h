@@ -2,7 +2,8 @@
 // processes.
 //
 //   DIR/peers.json    DIR/coordinator/config.toml    DIR/peer-1/config.toml    ...
-//   DIR/<name>/log.txt
+//   DIR/<name>/log.txt      DIR/<name>/identity/: its credentials
+//   DIR/coordinator/authority/, DIR/coordinator/admin/: what signed them, and the operator's own
 //
 // A folder that holds anything is never touched. What was made can be taken away again, and nothing
 // else is.
@@ -18,6 +19,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/config.h"
 #include "daemon/env.h"
+#include "daemon/transport/admin_client.h"
 
 namespace atolld {
 
@@ -62,5 +64,9 @@ absl::Status WritePeersFile(Files& files, const LocalLayout& layout);
 
 // NOT_FOUND: `dir` holds no local run. DATA_LOSS: the file is damaged.
 absl::StatusOr<std::vector<LocalProcess>> ReadPeersFile(Files& files, const std::string& dir);
+absl::StatusOr<LocalProcess> FindCoordinator(Files& files, const std::string& dir);
+
+// How an administrator speaks to the coordinator of a local run.
+CoordinatorAccess AccessOf(Files& files, const LocalProcess& coordinator);
 
 }  // namespace atolld

@@ -131,7 +131,7 @@ class LocalRun {
   // port that was chosen for it.
   absl::Status Start() {
     RETURN_IF_ERROR(processes_.Start(0));
-    watcher_ = std::make_unique<RunWatcher>(layout_.coordinator().address, waker_);
+    watcher_ = std::make_unique<RunWatcher>(AccessOf(files_, layout_.coordinator()), waker_);
     return absl::OkStatus();
   }
 

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/cli/admin_verb.h"
 #include "daemon/cli/coordinator_address.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs.h"
@@ -82,7 +83,8 @@ absl::StatusOr<std::vector<v1::EntryHeader>> Headers(const CoordinatorAddress& s
     for (const LogEntryInfo& entry : entries) headers.push_back(entry.header);
     return headers;
   }
-  AdminClient client(source.address);
+  ASSIGN_OR_RETURN(const CoordinatorAccess access, ResolveCoordinator(source));
+  AdminClient client(access);
   while (true) {  // a page at a time
     const uint64_t next = headers.empty() ? 0 : headers.back().version() + 1;
     ASSIGN_OR_RETURN(const v1::ListHeadersResponse page, client.ListHeaders(next, 0));
@@ -93,7 +95,7 @@ absl::StatusOr<std::vector<v1::EntryHeader>> Headers(const CoordinatorAddress& s
 
 int List(const CoordinatorAddress& source, bool json) {
   const absl::StatusOr<std::vector<v1::EntryHeader>> headers = Headers(source);
-  if (!headers.ok()) return Report(headers.status(), kFailed);
+  if (!headers.ok()) return ReportNoAccess(headers.status());
   if (json) {
     Json list = Json::array();
     for (const v1::EntryHeader& header : *headers) list.push_back(HeaderJson(header));

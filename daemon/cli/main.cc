@@ -6,6 +6,8 @@ int main(int argc, char** argv) {
   atolld::CommandLine command_line;
   command_line.DescribeGroup("run", "Look at a run, pause it, end it");
   command_line.DescribeGroup("peer", "Look at the peers of a run, ask them to leave");
+  command_line.DescribeGroup("identity", "Certificates for processes of your own");
+  command_line.DescribeGroup("token", "Let other machines join");
   command_line.DescribeGroup("log", "Look at a run's log of updates, and check it");
   command_line.DescribeGroup("snapshot", "Look at a replica's snapshots, check and save them");
   command_line.DescribeGroup("config", "Check config files");
@@ -13,6 +15,8 @@ int main(int argc, char** argv) {
   atolld::AddLocalVerb(command_line);
   atolld::AddRunVerbs(command_line);
   atolld::AddPeerVerbs(command_line);
+  atolld::AddIdentityVerbs(command_line);
+  atolld::AddTokenVerbs(command_line);
   atolld::AddLogVerbs(command_line);
   atolld::AddSnapshotVerbs(command_line);
   atolld::AddGenerateVerb(command_line);

@@ -63,16 +63,16 @@ int Stop(const AdminOptions& options) {
 // Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for, but
 // not for ever.
 int Watch(const AdminOptions& options) {
-  const absl::StatusOr<std::string> address = ResolveCoordinator(options.source);
-  if (!address.ok()) return Report(address.status(), kFailed);
+  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
+  if (!access.ok()) return ReportNoAccess(access.status());
   // One question first: a wrong address is an error, not something to wait for.
-  const absl::StatusOr<v1::RunStatus> first = AdminClient(*address).ShowRun();
+  const absl::StatusOr<v1::RunStatus> first = AdminClient(*access).ShowRun();
   if (!first.ok()) return Report(first.status(), kFailed);
   SignalWaiter signals;
   Waker waker;
   RunHistory history;
   PlainLines plain;
-  RunWatcher watcher(*address, waker);
+  RunWatcher watcher(*access, waker);
   double answered = MonotonicSeconds();  // the coordinator, last
   std::unique_ptr<LiveScreen> screen;
   if (!options.json && isatty(STDOUT_FILENO) != 0) screen = std::make_unique<LiveScreen>(stdout);
@@ -82,7 +82,7 @@ int Watch(const AdminOptions& options) {
     if (MonotonicSeconds() - answered >= kLongestAwaySeconds) {
       screen.reset();
       const std::string why =
-          absl::StrCat("the coordinator at ", *address, " has not answered for ",
+          absl::StrCat("the coordinator at ", access->address, " has not answered for ",
                        kLongestAwaySeconds, " s; the run was not sealed when last heard of");
       return Report(absl::UnavailableError(why), kFailed);
     }

@@ -14,8 +14,8 @@ constexpr auto kRedial = std::chrono::milliseconds(300);
 
 }  // namespace
 
-RunWatcher::RunWatcher(std::string address, Waker& waker)
-    : address_(std::move(address)), waker_(waker), thread_([this] { Watch(); }) {}
+RunWatcher::RunWatcher(CoordinatorAccess access, Waker& waker)
+    : access_(std::move(access)), waker_(waker), thread_([this] { Watch(); }) {}
 
 RunWatcher::~RunWatcher() {
   {
@@ -31,7 +31,7 @@ void RunWatcher::Watch() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
     // A new one each time: one that has found nobody waits for seconds before it looks again.
-    AdminClient client(address_);
+    AdminClient client(access_);
     asking_ = &client;
     lock.unlock();
     // However it ends: the coordinator is away, and comes back or not; who owns the run knows

@@ -19,7 +19,7 @@ namespace atolld {
 class RunWatcher {
  public:
   // Wakes `waker` when something can be taken. Starts at once.
-  RunWatcher(std::string address, Waker& waker);
+  RunWatcher(CoordinatorAccess access, Waker& waker);
   ~RunWatcher();  // returns within a moment
   RunWatcher(const RunWatcher&) = delete;
   RunWatcher& operator=(const RunWatcher&) = delete;
@@ -33,7 +33,7 @@ class RunWatcher {
  private:
   void Watch();
 
-  const std::string address_;
+  const CoordinatorAccess access_;
   Waker& waker_;
   std::mutex mutex_;
   std::condition_variable stopped_;

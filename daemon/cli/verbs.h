@@ -6,10 +6,12 @@
 
 namespace atolld {
 
+void AddIdentityVerbs(CommandLine& command_line);  // identity issue
 void AddLocalVerb(CommandLine& command_line);
-void AddRunVerbs(CommandLine& command_line);   // run show, watch, pause, resume, stop
-void AddPeerVerbs(CommandLine& command_line);  // peer list, show, drain, evict
-void AddLogVerbs(CommandLine& command_line);   // log list, log verify, log replay
+void AddRunVerbs(CommandLine& command_line);    // run show, watch, pause, resume, stop
+void AddPeerVerbs(CommandLine& command_line);   // peer list, show, drain, evict
+void AddTokenVerbs(CommandLine& command_line);  // token create, list, revoke
+void AddLogVerbs(CommandLine& command_line);    // log list, log verify, log replay
 void AddLogReplayVerb(CommandLine& command_line);
 void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, save
 void AddGenerateVerb(CommandLine& command_line);

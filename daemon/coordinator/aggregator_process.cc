@@ -7,6 +7,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/identity/cluster.h"
+#include "daemon/identity/credentials.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -72,8 +74,9 @@ absl::StatusOr<Config> AggregatorConfig(const Config& coordinator) {
   return config;
 }
 
-AggregatorProcess::AggregatorProcess(Env env, std::string program, const Config& coordinator)
-    : env_(env), program_(std::move(program)), coordinator_(coordinator) {}
+AggregatorProcess::AggregatorProcess(Env env, std::string program, const Config& coordinator,
+                                     Authority* authority)
+    : env_(env), program_(std::move(program)), coordinator_(coordinator), authority_(authority) {}
 
 AggregatorProcess::~AggregatorProcess() = default;
 
@@ -81,6 +84,7 @@ void AggregatorProcess::Start() {
   const absl::StatusOr<Config> config = AggregatorConfig(coordinator_);
   absl::Status status = config.status();
   if (status.ok()) status = WriteConfig(*config);
+  if (status.ok()) status = WriteIdentity(*config);
   if (!status.ok()) {
     return env_.log.Error(absl::StrCat("no aggregator can be started: ", status.message()));
   }
@@ -95,6 +99,13 @@ absl::Status AggregatorProcess::WriteConfig(const Config& config) const {
   return WriteFileDurably(
       env_.files, config.peer.dir + "/config.toml",
       absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+absl::Status AggregatorProcess::WriteIdentity(const Config& config) const {
+  if (authority_ == nullptr) return absl::OkStatus();
+  return EnsureCredentials(env_.files, *authority_,
+                           absl::StrCat(config.peer.dir, "/", kIdentityFolder), Role::kAggregator,
+                           config.peer.id, env_.executor.WallTime());
 }
 
 void AggregatorProcess::Launch() {

@@ -14,6 +14,7 @@
 #include "daemon/child_process.h"
 #include "daemon/config.h"
 #include "daemon/env.h"
+#include "daemon/identity/authority.h"
 
 namespace atolld {
 
@@ -24,8 +25,9 @@ absl::StatusOr<Config> AggregatorConfig(const Config& coordinator);
 
 class AggregatorProcess {
  public:
-  // `program`: atolld.
-  AggregatorProcess(Env env, std::string program, const Config& coordinator);
+  // `program`: atolld. `authority` signs its identity; null: plain text. Both outlive it.
+  AggregatorProcess(Env env, std::string program, const Config& coordinator,
+                    Authority* authority = nullptr);
   ~AggregatorProcess();
 
   // Once. An error is logged: the run goes on waiting, and says for what.
@@ -33,12 +35,14 @@ class AggregatorProcess {
 
  private:
   absl::Status WriteConfig(const Config& config) const;
+  absl::Status WriteIdentity(const Config& config) const;
   void Launch();
   void OnExit(ExitStatus status);
 
   const Env env_;
   const std::string program_;
   const Config coordinator_;
+  Authority* const authority_;
   std::string config_path_;
   std::unique_ptr<ChildProcess> process_;
   absl::Time launched_;

@@ -8,12 +8,14 @@
 #include "absl/strings/str_cat.h"
 #include "compression/nearest_name.h"
 #include "daemon/coordinator/admin_service.h"
+#include "daemon/coordinator/enrolment.h"
 #include "daemon/coordinator/outbox.h"
 #include "daemon/coordinator/session_stream.h"
 #include "daemon/coordinator/stored_run.h"
 #include "daemon/status_macros.h"
 #include "membership/planted_bug.h"
 #include "membership/run.h"
+#include "membership/tokens.h"
 
 namespace atolld {
 namespace {
@@ -37,8 +39,9 @@ bool IsLoopback(absl::string_view address) {
 }  // namespace
 
 struct Coordinator::State {
-  State(Env env_in, const Config& config_in, std::unique_ptr<Store> store_in)
-      : env(env_in), config(config_in), store(std::move(store_in)) {}
+  State(Env env_in, const Config& config_in, std::unique_ptr<Store> store_in,
+        Authority* authority_in)
+      : env(env_in), config(config_in), authority(authority_in), store(std::move(store_in)) {}
 
   absl::Status Open();
   absl::Status Listen();
@@ -58,14 +61,19 @@ struct Coordinator::State {
   v1::RunStatus Status() const;
   void Obey(const RunOrder& order, AdminService::Obeyed done);
   AdminService::Source AdminSource();
+  Enrolment::Source EnrolmentSource();
+  void OnHello(SessionId id, const std::optional<Identity>& caller, const v1::Hello& hello);
   absl::Duration interval() const { return config.membership.failure_timeout / 4; }
 
   Env env;
   const Config config;
+  Authority* const authority;
   const std::shared_ptr<Store> store;
   std::unique_ptr<Run> run;
   std::unique_ptr<Outbox> outbox;
   std::unique_ptr<AdminService> admin;
+  std::unique_ptr<EnrolmentBook> book;
+  std::unique_ptr<Enrolment> enrolment;
   SessionId last_session = 0;
   std::map<SessionId, std::unique_ptr<SessionStream>> sessions;
   uint64_t last_call = 0;
@@ -88,12 +96,11 @@ struct Coordinator::State {
 absl::Status Coordinator::State::Open() {
   const std::string& listen =
       config.coordinator.listen.empty() ? config.coordinator.address : config.coordinator.listen;
-  if (!IsLoopback(listen) && !config.network.plaintext_beyond_loopback) {
+  if (!IsLoopback(listen) && config.network.plaintext) {
     return absl::FailedPreconditionError(
         absl::StrCat("will not listen on ", listen,
-                     ": connections are not yet encrypted, so others could read and change the "
-                     "run; set [network] "
-                     "plaintext_beyond_loopback = true if the network is yours alone"));
+                     ": in plain text others could read and change the run; leave [network] "
+                     "plaintext out"));
   }
   ASSIGN_OR_RETURN(StoredRun stored, store->Load());
   RETURN_IF_ERROR(Annotate(CheckStoredRun(stored), store->where()));
@@ -113,6 +120,8 @@ absl::Status Coordinator::State::Open() {
   outbox =
       std::make_unique<Outbox>(env, store, [this](const RunOutput& output) { Deliver(output); });
   admin = std::make_unique<AdminService>(env, AdminSource());
+  book = std::make_unique<EnrolmentBook>(stored.tokens, stored.certificates);
+  enrolment = std::make_unique<Enrolment>(env, authority, *book, EnrolmentSource());
   RETURN_IF_ERROR(Listen());
   env.log.Info(absl::StrCat("run ", spec->run_id(), ": epoch ", stored.epoch, ", version ",
                             announced_version, ", listening on ", listener->address()));
@@ -132,8 +141,14 @@ absl::Status Coordinator::State::Listen() {
 }
 
 void Coordinator::State::Accept(const std::string& method, std::unique_ptr<Call> call) {
-  if (method == kSession) {
+  const std::optional<Identity> caller = call->identity();
+  if (caller && book->Revoked(caller->serial)) {
+    Reject(std::move(call), absl::PermissionDeniedError(absl::StrCat(
+                                "the certificate of ", Describe(*caller), " was revoked")));
+  } else if (method == kSession) {
     AcceptSession(std::move(call));
+  } else if (enrolment->Accept(method, &call)) {
+    return;
   } else if (!admin->Accept(method, &call)) {
     Reject(std::move(call),
            absl::UnimplementedError(absl::StrCat("a coordinator does not serve ", method)));
@@ -147,7 +162,9 @@ void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
   }
   const SessionId id = ++last_session;
   SessionStream::Events events;
-  events.on_hello = [this, id](const v1::Hello& hello) { Push(run->OnHello(Now(), id, hello)); };
+  events.on_hello = [this, id, caller = call->identity()](const v1::Hello& hello) {
+    OnHello(id, caller, hello);
+  };
   events.on_message = [this, id](const v1::PeerMessage& message) {
     Push(run->OnMessage(Now(), id, message));
     if (message.has_heartbeat()) admin->Changed();
@@ -158,6 +175,17 @@ void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
   };
   sessions[id] = std::make_unique<SessionStream>(
       env, std::move(call), config.membership.failure_timeout, std::move(events));
+}
+
+// A certificate that is seen for the first time is remembered, so that it can be revoked.
+void Coordinator::State::OnHello(SessionId id, const std::optional<Identity>& caller,
+                                 const v1::Hello& hello) {
+  RunOutput output = run->OnHello(Now(), id, hello);
+  if (caller && !caller->serial.empty()) {
+    const CertificateRecord seen{caller->serial, caller->id, false};
+    if (book->Note(seen)) output.update.certificates.push_back(seen);
+  }
+  Push(std::move(output));
 }
 
 void Coordinator::State::Reject(std::unique_ptr<Call> call, const absl::Status& why) {
@@ -287,6 +315,10 @@ void Coordinator::State::Obey(const RunOrder& order, AdminService::Obeyed done) 
     return done(absl::NotFoundError(UnknownNameMessage("peer", order.peer, names)), "");
   }
   if (!output.ok()) return done(output.status(), "");
+  if (order.verb == RunOrder::Verb::kEvict || order.verb == RunOrder::Verb::kReadmit) {
+    output->update.certificates =
+        book->SetRevoked(order.peer, order.verb == RunOrder::Verb::kEvict);
+  }
   // Even where nothing changed: what an earlier asker changed may not be durable yet.
   const std::string notice = output->notice;
   Push(*std::move(output), [done = std::move(done), notice] { done(absl::OkStatus(), notice); });
@@ -311,8 +343,23 @@ AdminService::Source Coordinator::State::AdminSource() {
   return source;
 }
 
-Coordinator::Coordinator(Env env, const Config& config, std::unique_ptr<Store> store)
-    : state_(std::make_unique<State>(env, config, std::move(store))) {}
+Enrolment::Source Coordinator::State::EnrolmentSource() {
+  Enrolment::Source source;
+  source.address = config.coordinator.address;
+  source.model_kind = config.model.kind;
+  source.store = [this](RunUpdate update, Task done) {
+    RunOutput output;
+    output.update = std::move(update);
+    Push(std::move(output), std::move(done));
+  };
+  source.evicted = [this](const std::string& peer) { return run->Evicted(peer); };
+  source.run_id = [this] { return run->Status(Now()).spec().run_id(); };
+  return source;
+}
+
+Coordinator::Coordinator(Env env, const Config& config, std::unique_ptr<Store> store,
+                         Authority* authority)
+    : state_(std::make_unique<State>(env, config, std::move(store), authority)) {}
 
 Coordinator::~Coordinator() { Stop(); }
 

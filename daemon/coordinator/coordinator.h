@@ -12,19 +12,22 @@
 #include "daemon/config.h"
 #include "daemon/coordinator/store.h"
 #include "daemon/env.h"
+#include "daemon/identity/authority.h"
 
 namespace atolld {
 
 class Coordinator {
  public:
-  // What `env` refers to outlives it.
-  Coordinator(Env env, const Config& config, std::unique_ptr<Store> store);
+  // What `env` refers to outlives it, and so does `authority`: who signs certificates; null: plain
+  // text, where there are none.
+  Coordinator(Env env, const Config& config, std::unique_ptr<Store> store,
+              Authority* authority = nullptr);
   ~Coordinator();  // Stop
 
   // Loads the run or begins a new one, makes the new epoch durable, listens. Blocking (the store).
   // FAILED_PRECONDITION: the store holds another run than the config names, or one made with other
   // settings; the address is in use, or is not this machine's own while [network]
-  // plaintext_beyond_loopback is off. INVALID_ARGUMENT: the settings make no run. DATA_LOSS: the
+  // plaintext is on. INVALID_ARGUMENT: the settings make no run. DATA_LOSS: the
   // store's chain of headers is broken.
   absl::Status Start();
 

@@ -6,6 +6,21 @@
 
 namespace atolld {
 
+namespace {
+
+template <typename Record>
+void Replace(const Record& record, std::vector<Record>* records) {
+  const auto it = std::find_if(records->begin(), records->end(),
+                               [&](const Record& old) { return old.serial == record.serial; });
+  if (it == records->end()) {
+    records->push_back(record);
+  } else {
+    *it = record;
+  }
+}
+
+}  // namespace
+
 absl::Status MemoryStore::Apply(const RunUpdate& update) {
   RETURN_IF_ERROR(disk_->fails);
   ++disk_->updates;
@@ -40,6 +55,8 @@ absl::Status MemoryStore::Apply(const RunUpdate& update) {
   for (const v1::EvaluationRecord& evaluation : update.evaluations)
     run.evaluations.push_back(evaluation);
   if (update.seal) run.seal = update.seal;
+  for (const TokenRecord& token : update.tokens) Replace(token, &run.tokens);
+  for (const CertificateRecord& one : update.certificates) Replace(one, &run.certificates);
   return absl::OkStatus();
 }
 

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "membership/admission.h"
 
 namespace atolld {
 namespace {
@@ -57,6 +58,11 @@ void SessionStream::OnFrame(const Frame& frame) {
   if (said_hello_) {
     events_.on_message(message);
   } else if (message.has_hello()) {
+    const absl::Status named = CheckCaller(message.hello());
+    if (!named.ok()) {
+      End(named);
+      return;
+    }
     said_hello_ = true;
     events_.on_hello(message.hello());
   } else {
@@ -64,6 +70,16 @@ void SessionStream::OnFrame(const Frame& frame) {
     return;
   }
   if (!ended_ && !closed_) call_->Read();
+}
+
+absl::Status SessionStream::CheckCaller(const v1::Hello& hello) const {
+  const std::optional<Identity> caller = call_->identity();
+  if (!caller) return absl::OkStatus();
+  const Role role = hello.role() == kAggregatorRole ? Role::kAggregator : Role::kPeer;
+  if (hello.peer() == caller->id && role == caller->role) return absl::OkStatus();
+  return absl::PermissionDeniedError(absl::StrCat(
+      "the certificate is of ", Describe(*caller), ", and the Hello of ", RoleName(role), " ",
+      hello.peer().substr(0, 64), ": [peer] id and role must be the certificate's"));
 }
 
 void SessionStream::OnClosed() {

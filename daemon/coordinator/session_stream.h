@@ -1,7 +1,8 @@
 // SessionStream: one peer's Session call at the coordinator - frames in and out, and what may be
 // wrong with them.
 //
-// The first message must be a Hello and come within the time-out. Loop thread. It outlives its own
+// The first message must be a Hello, come within the time-out, and name the peer that the call's
+// certificate does. Loop thread. It outlives its own
 // callbacks: the owner destroys it later, from the loop.
 #pragma once
 
@@ -33,6 +34,7 @@ class SessionStream {
 
  private:
   void OnFrame(const Frame& frame);
+  absl::Status CheckCaller(const v1::Hello& hello) const;
   void OnClosed();
 
   Env env_;

@@ -34,6 +34,14 @@ constexpr const char* kSchemaSteps[] = {
   ALTER TABLE members ADD COLUMN why BLOB NOT NULL DEFAULT x'';
   ALTER TABLE members ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
   PRAGMA user_version = 2;
+)",
+    R"(
+  CREATE TABLE tokens (
+    serial BLOB PRIMARY KEY, peer BLOB NOT NULL, role BLOB NOT NULL, expires INTEGER NOT NULL,
+    revoked INTEGER NOT NULL, key BLOB NOT NULL) WITHOUT ROWID;
+  CREATE TABLE certificates (
+    serial BLOB PRIMARY KEY, peer BLOB NOT NULL, revoked INTEGER NOT NULL) WITHOUT ROWID;
+  PRAGMA user_version = 3;
 )"};
 constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
 
@@ -142,6 +150,7 @@ absl::Status SqliteStore::Write(const RunUpdate& update) {
     RETURN_IF_ERROR(Error(insert.Run()));
   }
   if (update.leases) RETURN_IF_ERROR(WriteLeases(*update.leases));
+  RETURN_IF_ERROR(WriteEnrolment(update));
   for (const MemberRecord& member : update.members) {
     SqliteStatement insert(database_, "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?)");
     insert.Bind(member.peer).Bind(member.address).Bind(member.state).Bind(member.why);
@@ -168,6 +177,40 @@ absl::Status SqliteStore::Write(const RunUpdate& update) {
     RETURN_IF_ERROR(Error(insert.Run()));
   }
   return absl::OkStatus();
+}
+
+absl::Status SqliteStore::WriteEnrolment(const RunUpdate& update) {
+  for (const TokenRecord& token : update.tokens) {
+    SqliteStatement insert(database_, "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)");
+    insert.Bind(token.serial).Bind(token.peer).Bind(token.role);
+    insert.Bind(static_cast<uint64_t>(token.expires)).Bind(uint64_t{token.revoked}).Bind(token.key);
+    RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  for (const CertificateRecord& certificate : update.certificates) {
+    SqliteStatement insert(database_, "INSERT OR REPLACE INTO certificates VALUES (?, ?, ?)");
+    insert.Bind(certificate.serial).Bind(certificate.peer).Bind(uint64_t{certificate.revoked});
+    RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::LoadEnrolment(StoredRun* run) {
+  SqliteStatement tokens(database_,
+                         "SELECT serial, peer, role, expires, revoked, key FROM tokens "
+                         "ORDER BY serial");
+  while (tokens.Step()) {
+    run->tokens.push_back(TokenRecord{tokens.Bytes(0), tokens.Bytes(1), tokens.Bytes(2),
+                                      static_cast<int64_t>(tokens.Integer(3)),
+                                      tokens.Integer(4) != 0, tokens.Bytes(5)});
+  }
+  RETURN_IF_ERROR(Error(tokens.code()));
+  SqliteStatement certificates(database_,
+                               "SELECT serial, peer, revoked FROM certificates ORDER BY serial");
+  while (certificates.Step()) {
+    run->certificates.push_back(CertificateRecord{certificates.Bytes(0), certificates.Bytes(1),
+                                                  certificates.Integer(2) != 0});
+  }
+  return Error(certificates.code());
 }
 
 absl::Status SqliteStore::WriteRun(const RunUpdate& update) {
@@ -209,6 +252,7 @@ absl::StatusOr<StoredRun> SqliteStore::Load() {
   RETURN_IF_ERROR(Annotate(LoadRun(&run), path_));
   RETURN_IF_ERROR(Annotate(LoadLeases(&run), path_));
   RETURN_IF_ERROR(Annotate(LoadRecords(&run), path_));
+  RETURN_IF_ERROR(Annotate(LoadEnrolment(&run), path_));
   return run;
 }
 

@@ -91,6 +91,12 @@ void ExchangeServer::State::OnOpen(uint64_t number, const Frame& frame) {
                               absl::StrCat("this peer is in run ", run_id, ", not in run ",
                                            message.open().run_id().substr(0, 64))));
   }
+  const std::optional<Identity> caller = found->second.call->identity();
+  if (caller && caller->id != message.open().contributor()) {
+    return Refuse(number, absl::PermissionDeniedError(
+                              absl::StrCat("peer ", caller->id, " opens a stream of ",
+                                           message.open().contributor().substr(0, 64))));
+  }
   const bool full = Count(true) >= kMaxWaiting;
   found->second.opened = true;
   found->second.open = std::move(*message.mutable_open());

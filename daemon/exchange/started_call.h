@@ -27,6 +27,7 @@ class StartedCall final : public Call {
   void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
   uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
   std::string remote() const override { return inner_->remote(); }
+  std::optional<Identity> identity() const override { return inner_->identity(); }
 
  private:
   void TellClosed(const std::shared_ptr<const Events>& events);

@@ -36,6 +36,7 @@ class NoCall final : public Call {
   void Finish(absl::Status) override {}
   uint64_t sent_bytes() const override { return 0; }
   std::string remote() const override { return remote_; }
+  std::optional<Identity> identity() const override { return std::nullopt; }
 
  private:
   Executor& executor_;
@@ -106,7 +107,12 @@ void OfferedCalls::Accept(const std::string& method, std::unique_ptr<Call> call)
 void OfferedCalls::OnOpened(uint64_t number, const std::string& method, const Frame& frame) {
   const auto found = calls_.find(number);
   if (found == calls_.end()) return;
-  const absl::StatusOr<std::string> donor = DonorOf(method, frame);
+  absl::StatusOr<std::string> donor = DonorOf(method, frame);
+  const std::optional<Identity> caller = found->second->identity();
+  if (donor.ok() && caller && caller->id != *donor) {
+    donor = absl::PermissionDeniedError(
+        absl::StrCat("peer ", caller->id, " gives in the name of ", *donor));
+  }
   if (!donor.ok()) {
     found->second->Finish(donor.status());
     return;

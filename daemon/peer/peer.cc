@@ -69,6 +69,10 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
                   Finish(Annotate(status, "the coordinator refuses this peer"), "");
                 },
                 [this] { return WaitsFor(); }}),
+      gate_(env.executor, config.membership.failure_timeout,
+            [this](const std::string& method, std::unique_ptr<Call> call) {
+              Accept(method, std::move(call));
+            }),
       refusals_(env.executor) {}
 
 Peer::~Peer() = default;
@@ -97,7 +101,7 @@ absl::Status Peer::Listen() {
   ASSIGN_OR_RETURN(listener_, env_.transport.Listen(config_.peer.listen,
                                                     guard_.Wrap([this](const std::string& method,
                                                                        std::unique_ptr<Call> call) {
-                                                      Accept(method, std::move(call));
+                                                      gate_.Accept(method, std::move(call));
                                                     })));
   return absl::OkStatus();
 }
@@ -225,6 +229,7 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
   if (welcome.has_header()) keeper_.Announce(welcome.header());
   if (welcome.has_genesis()) keeper_.Follow(welcome.genesis(), welcome.version());
   genesis_recorded_ = welcome.has_genesis();
+  if (on_welcomed_) on_welcomed_();
   SendSynced();
   if (worker_) {
     SendWorkerReady();
@@ -247,6 +252,7 @@ void Peer::OnRoster(const v1::Roster& roster) {
     env_.log.Write(change.loss ? Log::Level::kWarning : Log::Level::kInfo, change.line);
   }
   roster_ = roster;
+  gate_.SetRoster(roster);
   roster_told_ = seal_.has_value();
   UpdateDonors();
   UpdateGiver();

@@ -24,6 +24,7 @@
 #include "daemon/peer/giver.h"
 #include "daemon/peer/offered_calls.h"
 #include "daemon/peer/replica_keeper.h"
+#include "daemon/peer/roster_gate.h"
 #include "daemon/peer/round_runner.h"
 #include "daemon/peer/trainer.h"
 #include "daemon/replica/transfer.h"
@@ -44,6 +45,9 @@ class Peer {
 
   // Ends after the round under way, or after failure_timeout.
   void Drain();
+
+  // Calls `task` at each Welcome: the coordinator is there.
+  void OnWelcomed(Task task) { on_welcomed_ = std::move(task); }
 
   std::string address() const;  // listened on; empty: nowhere, it dials out only
 
@@ -96,6 +100,7 @@ class Peer {
   RoundRunner runner_;
   absl::Duration failure_timeout_;  // as configured, then as the run says
   CoordinatorLink link_;
+  RosterGate gate_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Donor> donor_;
   std::unique_ptr<Giver> giver_;  // of a peer that nobody can dial
@@ -115,6 +120,7 @@ class Peer {
   bool making_initial_state_ = false;
   bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome
   uint64_t epoch_ = 0;             // of the last Welcome
+  Task on_welcomed_;
   bool draining_ = false;
   bool finishing_ = false;
   CallbackGuard guard_;

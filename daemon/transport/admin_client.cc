@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/admin.grpc.pb.h"
 #include "daemon/transport/channels.h"
+#include "daemon/transport/tls.h"
 #include "daemon/transport/wire.h"
 
 namespace atolld {
@@ -66,13 +67,11 @@ absl::StatusOr<Response> Ask(v1::Admin::Stub& stub, const std::string& address,
 
 }  // namespace
 
-AdminClient::AdminClient(std::string address, absl::Duration patience)
-    : address_(std::move(address)),
-      patience_(patience),
-      connection_(std::make_unique<Connection>()) {
+AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
+    : address_(access.address), patience_(patience), connection_(std::make_unique<Connection>()) {
   QuietGrpcLog();
-  connection_->channel = grpc::CreateCustomChannel(
-      TargetOf(address_), grpc::InsecureChannelCredentials(), ClientArguments(patience_));
+  const auto tls = access.identity.empty() ? nullptr : MakeTlsCredentials(access.identity).channel;
+  connection_->channel = MakeChannel(address_, Role::kCoordinator, tls, ClientArguments(patience_));
   connection_->stub = v1::Admin::NewStub(connection_->channel);
 }
 
@@ -143,6 +142,22 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
   if (!wanted) return absl::OkStatus();
   if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
   return ForPeople(address_, end);
+}
+
+absl::StatusOr<v1::CreateTokenResponse> AdminClient::CreateToken(
+    const v1::CreateTokenRequest& request) {
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::CreateToken);
+}
+
+absl::StatusOr<v1::ListTokensResponse> AdminClient::ListTokens() {
+  return Ask(*connection_->stub, address_, patience_, v1::ListTokensRequest(),
+             &v1::Admin::Stub::ListTokens);
+}
+
+absl::StatusOr<v1::TokenStatus> AdminClient::RevokeToken(const std::string& serial) {
+  v1::RevokeTokenRequest request;
+  request.set_serial(serial);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::RevokeToken);
 }
 
 void AdminClient::Cancel() {

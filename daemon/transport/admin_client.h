@@ -14,11 +14,15 @@
 
 namespace atolld {
 
+struct CoordinatorAccess {
+  std::string address;   // "host:port" or "unix:/path"
+  std::string identity;  // folder of the administrator's credentials; empty: plain text
+};
+
 class AdminClient {
  public:
-  // "host:port" or "unix:/path". Connects at the first question; each gets `patience` for its
-  // answer.
-  explicit AdminClient(std::string address, absl::Duration patience = absl::Seconds(10));
+  // Connects at the first question; each gets `patience` for its answer.
+  explicit AdminClient(CoordinatorAccess access, absl::Duration patience = absl::Seconds(10));
   ~AdminClient();
   AdminClient(const AdminClient&) = delete;
   AdminClient& operator=(const AdminClient&) = delete;
@@ -41,6 +45,10 @@ class AdminClient {
   absl::StatusOr<v1::PeerStatus> DrainPeer(const std::string& peer, const std::string& reason);
   absl::StatusOr<v1::PeerStatus> EvictPeer(const std::string& peer, const std::string& reason,
                                            bool undo);
+
+  absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
+  absl::StatusOr<v1::ListTokensResponse> ListTokens();
+  absl::StatusOr<v1::TokenStatus> RevokeToken(const std::string& serial);
 
   // At most `limit` headers (1000 at a time) from `first_version` on; 0: from the oldest.
   absl::StatusOr<v1::ListHeadersResponse> ListHeaders(uint64_t first_version, uint32_t limit);

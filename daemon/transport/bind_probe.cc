@@ -2,6 +2,7 @@
 
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -79,6 +80,11 @@ absl::Status CheckListenAddress(const std::string& address) {
       connect(fd, reinterpret_cast<const sockaddr*>(&target), sizeof(target)) == 0;
   close(fd);
   return answered ? InUse(address) : absl::OkStatus();
+}
+
+absl::Status MakeSocketPrivate(const std::string& address) {
+  const std::string path = address.substr(std::strlen("unix:"));
+  return chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0 ? absl::OkStatus() : FromErrno(address, errno);
 }
 
 absl::Status WhyNotBound(const std::string& address) {

@@ -11,6 +11,9 @@ namespace atolld {
 // socket file that nobody listens on is left over from a killed process and no obstacle.
 absl::Status CheckListenAddress(const std::string& address);
 
+// Lets nobody but the owner connect to this "unix:/path", which is there.
+absl::Status MakeSocketPrivate(const std::string& address);
+
 // Called after a failed attempt, so never OK: FAILED_PRECONDITION (in use, or not an address of
 // this machine), PERMISSION_DENIED, INVALID_ARGUMENT (no address); each names it.
 absl::Status WhyNotBound(const std::string& address);

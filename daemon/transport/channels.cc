@@ -10,6 +10,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/identity/certificate.h"
 #include "daemon/transport/grpc_transport.h"
 
 namespace atolld {
@@ -74,19 +75,28 @@ grpc::ChannelArguments ClientArguments(absl::Duration failure_timeout) {
   return arguments;
 }
 
-ChannelCache::ChannelCache(std::shared_ptr<grpc::ChannelCredentials> credentials,
-                           grpc::ChannelArguments arguments, int lanes)
-    : credentials_(std::move(credentials)), arguments_(std::move(arguments)), lanes_(lanes) {}
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Role server,
+                                           const std::shared_ptr<grpc::ChannelCredentials>& tls,
+                                           grpc::ChannelArguments arguments) {
+  if (tls == nullptr || absl::StartsWith(address, "unix:")) {
+    return grpc::CreateCustomChannel(TargetOf(address), grpc::InsecureChannelCredentials(),
+                                     arguments);
+  }
+  arguments.SetSslTargetNameOverride(ServerName(server));
+  return grpc::CreateCustomChannel(TargetOf(address), tls, arguments);
+}
 
-std::shared_ptr<grpc::Channel> ChannelCache::Get(const std::string& address) {
+ChannelCache::ChannelCache(std::shared_ptr<grpc::ChannelCredentials> tls,
+                           grpc::ChannelArguments arguments, int lanes)
+    : tls_(std::move(tls)), arguments_(std::move(arguments)), lanes_(lanes) {}
+
+std::shared_ptr<grpc::Channel> ChannelCache::Get(const std::string& address, Role server) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (addresses_.size() >= kMaxAddresses && addresses_.count(address) == 0) DropIdleLocked();
-  Lanes& lanes = addresses_[address];
+  Lanes& lanes = addresses_[address][server];
   lanes.channels.resize(static_cast<size_t>(lanes_));
   std::shared_ptr<grpc::Channel>& channel = lanes.channels[lanes.next++ % lanes.channels.size()];
-  if (channel == nullptr) {
-    channel = grpc::CreateCustomChannel(TargetOf(address), credentials_, arguments_);
-  }
+  if (channel == nullptr) channel = MakeChannel(address, server, tls_, arguments_);
   return channel;
 }
 
@@ -95,17 +105,22 @@ void ChannelCache::Drop(const std::string& address, const std::weak_ptr<grpc::Ch
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = addresses_.find(address);
   if (found == addresses_.end() || dropped == nullptr) return;
-  for (std::shared_ptr<grpc::Channel>& lane : found->second.channels) {
-    if (lane == dropped) lane = nullptr;
+  for (auto& [server, lanes] : found->second) {
+    for (std::shared_ptr<grpc::Channel>& lane : lanes.channels) {
+      if (lane == dropped) lane = nullptr;
+    }
   }
 }
 
 void ChannelCache::DropIdleLocked() {
+  const auto idle = [](const auto& entry) {
+    const auto& channels = entry.second.channels;
+    return std::all_of(channels.begin(), channels.end(),
+                       [](const auto& lane) { return lane.use_count() <= 1; });
+  };
   for (auto it = addresses_.begin(); it != addresses_.end();) {
-    const auto& channels = it->second.channels;
-    const bool idle = std::all_of(channels.begin(), channels.end(),
-                                  [](const auto& lane) { return lane.use_count() <= 1; });
-    it = idle ? addresses_.erase(it) : std::next(it);
+    const bool unused = std::all_of(it->second.begin(), it->second.end(), idle);
+    it = unused ? addresses_.erase(it) : std::next(it);
   }
 }
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "membership/identity.h"
 
 namespace atolld {
 
@@ -33,13 +34,21 @@ int KeepaliveTimeoutMilliseconds(absl::Duration failure_timeout);
 // "host:port" or "unix:/path" as gRPC's target.
 std::string TargetOf(const std::string& address);
 
+// One channel: with `tls` (null: plain text) to a server of this role alone. A Unix-domain socket's
+// is plain text always.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Role server,
+                                           const std::shared_ptr<grpc::ChannelCredentials>& tls,
+                                           grpc::ChannelArguments arguments);
+
 class ChannelCache {
  public:
-  ChannelCache(std::shared_ptr<grpc::ChannelCredentials> credentials,
-               grpc::ChannelArguments arguments, int lanes);
+  // `tls` may be null: plain text.
+  ChannelCache(std::shared_ptr<grpc::ChannelCredentials> tls, grpc::ChannelArguments arguments,
+               int lanes);
 
-  // The lanes take turns.
-  std::shared_ptr<grpc::Channel> Get(const std::string& address);
+  // To whoever serves as `server` at the address; with TLS nobody else is spoken to. The lanes take
+  // turns.
+  std::shared_ptr<grpc::Channel> Get(const std::string& address, Role server);
 
   // Forgets this channel, if it is still the address's; calls on it go on.
   void Drop(const std::string& address, const std::weak_ptr<grpc::Channel>& channel);
@@ -51,13 +60,13 @@ class ChannelCache {
   };
   void DropIdleLocked();
 
-  const std::shared_ptr<grpc::ChannelCredentials> credentials_;
+  const std::shared_ptr<grpc::ChannelCredentials> tls_;
   const grpc::ChannelArguments arguments_;
   const int lanes_;
 
   // Guarded by mutex_.
   std::mutex mutex_;
-  std::map<std::string, Lanes> addresses_;
+  std::map<std::string, std::map<Role, Lanes>> addresses_;
 };
 
 }  // namespace atolld

@@ -3,6 +3,7 @@
 #include <grpc/grpc.h>
 #include <grpcpp/server_builder.h>
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -14,6 +15,8 @@
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_transport.h"
 #include "daemon/transport/reactors.h"
+#include "daemon/transport/tls.h"
+#include "membership/access.h"
 
 namespace atolld {
 namespace {
@@ -29,8 +32,12 @@ std::string PlainPeer(absl::string_view peer) {
 
 class ServerCall final : public Call {
  public:
-  ServerCall(std::shared_ptr<LoopEnd> end, std::shared_ptr<Wire> wire, std::string remote)
-      : end_(std::move(end)), wire_(std::move(wire)), remote_(std::move(remote)) {}
+  ServerCall(std::shared_ptr<LoopEnd> end, std::shared_ptr<Wire> wire, std::string remote,
+             std::optional<Identity> identity)
+      : end_(std::move(end)),
+        wire_(std::move(wire)),
+        remote_(std::move(remote)),
+        identity_(std::move(identity)) {}
 
   ~ServerCall() override {
     end_->Detach();
@@ -55,31 +62,50 @@ class ServerCall final : public Call {
   }
   uint64_t sent_bytes() const override { return wire_->sent_bytes(); }
   std::string remote() const override { return remote_; }
+  std::optional<Identity> identity() const override { return identity_; }
 
  private:
   const std::shared_ptr<LoopEnd> end_;
   const std::shared_ptr<Wire> wire_;
   const std::string remote_;
+  const std::optional<Identity> identity_;
   bool finished_ = false;
+};
+
+// Ends a call that has no right to be made; nothing of it is read.
+class RefusingReactor final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit RefusingReactor(const absl::Status& why) { Finish(ToGrpc(why)); }
+  void OnDone() override { delete this; }
 };
 
 }  // namespace
 
 class GrpcListener::Service final : public grpc::CallbackGenericService {
  public:
-  Service(Executor& executor, Transport::Acceptor acceptor)
+  Service(Executor& executor, bool certificates, Transport::Acceptor acceptor)
       : executor_(executor),
+        certificates_(certificates),
         live_(std::make_shared<LiveCalls>(executor_)),
         acceptor_(std::make_shared<Transport::Acceptor>(std::move(acceptor))) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
+    std::optional<Identity> identity;
+    if (certificates_) {
+      const absl::StatusOr<Identity> caller = reader_.Read(*context->auth_context());
+      const absl::Status allowed =
+          caller.ok() ? CheckAccess(*caller, context->method()) : caller.status();
+      if (!allowed.ok()) return new RefusingReactor(allowed);
+      identity = *caller;
+    }
     auto end = std::make_shared<LoopEnd>(executor_, /*reads_ahead=*/false);
     auto reactor = std::make_shared<ServerReactor>(end, live_, context);
     if (!live_->Add(reactor)) return CallbackGenericService::CreateReactor(context);
     executor_.Post([acceptor = std::weak_ptr<Transport::Acceptor>(acceptor_), end, reactor,
-                    method = context->method(), peer = PlainPeer(context->peer())] {
-      auto call = std::make_unique<ServerCall>(end, reactor, peer);
+                    method = context->method(), peer = PlainPeer(context->peer()),
+                    identity = std::move(identity)] {
+      auto call = std::make_unique<ServerCall>(end, reactor, peer, identity);
       if (const auto accept = acceptor.lock()) (*accept)(method, std::move(call));
     });
     return reactor.get();
@@ -94,6 +120,8 @@ class GrpcListener::Service final : public grpc::CallbackGenericService {
 
  private:
   Executor& executor_;
+  const bool certificates_;  // every caller has shown one
+  IdentityReader reader_;
   const std::shared_ptr<LiveCalls> live_;
   std::shared_ptr<Transport::Acceptor> acceptor_;
 };
@@ -104,12 +132,15 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Open(Executor& executor,
                                                              Transport::Acceptor acceptor) {
   // gRPC would take a Unix socket away from a server that listens on it.
   RETURN_IF_ERROR(CheckListenAddress(address));
+  const bool unix_socket = absl::StartsWith(address, "unix:");
+  const bool certificates = options.tls != nullptr && !unix_socket;
   std::unique_ptr<GrpcListener> listener(
-      new GrpcListener(std::make_unique<Service>(executor, std::move(acceptor))));
+      new GrpcListener(std::make_unique<Service>(executor, certificates, std::move(acceptor))));
 
   grpc::ServerBuilder builder;
   int port = 0;
-  builder.AddListeningPort(address, options.credentials, &port);
+  builder.AddListeningPort(address, certificates ? options.tls : grpc::InsecureServerCredentials(),
+                           &port);
   builder.RegisterCallbackGenericService(listener->service_.get());
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.SetMaxSendMessageSize(static_cast<int>(kMaxMessageBytes));
@@ -131,10 +162,11 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Open(Executor& executor,
   argument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);  // clients probe as often as their own setting says
   listener->server_ = builder.BuildAndStart();
   if (listener->server_ == nullptr || port == 0) return WhyNotBound(address);
+  if (unix_socket) RETURN_IF_ERROR(MakeSocketPrivate(address));
 
   listener->address_ = address;
   const size_t colon = address.rfind(':');
-  if (!absl::StartsWith(address, "unix:") && colon != std::string::npos) {
+  if (!unix_socket && colon != std::string::npos) {
     listener->address_ = absl::StrCat(address.substr(0, colon), ":", port);
   }
   return listener;

@@ -21,7 +21,7 @@ class GrpcListener final : public Listener {
  public:
   struct Options {
     absl::Duration failure_timeout;
-    std::shared_ptr<grpc::ServerCredentials> credentials;
+    std::shared_ptr<grpc::ServerCredentials> tls;  // null: plain text
     const grpc::ResourceQuota* quota = nullptr;
   };
 

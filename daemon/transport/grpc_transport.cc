@@ -1,7 +1,5 @@
 #include "daemon/transport/grpc_transport.h"
 
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 
 #include <utility>
@@ -12,6 +10,7 @@
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_listener.h"
 #include "daemon/transport/reactors.h"
+#include "membership/access.h"
 
 namespace atolld {
 namespace {
@@ -26,7 +25,7 @@ class ClientCall final : public Call {
         deadline_(deadline),
         live_(std::move(live)),
         end_(std::make_shared<LoopEnd>(executor, /*reads_ahead=*/true)) {
-    std::shared_ptr<grpc::Channel> channel = channels->Get(address_);
+    std::shared_ptr<grpc::Channel> channel = channels->Get(address_, ServedBy(method_));
     auto forget = [channels = std::move(channels), address = address_,
                    weak = std::weak_ptr<grpc::Channel>(channel)] { channels->Drop(address, weak); };
     wire_ = std::make_shared<ClientReactor>(end_, live_, std::move(channel), address_,
@@ -59,6 +58,7 @@ class ClientCall final : public Call {
   }
   uint64_t sent_bytes() const override { return wire_->sent_bytes(); }
   std::string remote() const override { return address_; }
+  std::optional<Identity> identity() const override { return std::nullopt; }
 
  private:
   const std::string address_;
@@ -74,22 +74,14 @@ class ClientCall final : public Call {
 
 GrpcTransport::GrpcTransport(Executor& executor, Options options)
     : executor_(executor),
-      options_([&options] {
-        if (options.channel_credentials == nullptr) {
-          options.channel_credentials = grpc::InsecureChannelCredentials();
-        }
-        if (options.server_credentials == nullptr) {
-          options.server_credentials = grpc::InsecureServerCredentials();
-        }
-        return std::move(options);
-      }()),
+      options_(std::move(options)),
       quota_("atoll"),
       channels_([this] {
         quota_.Resize(options_.memory_bytes);
         grpc::ChannelArguments arguments = ClientArguments(options_.failure_timeout);
         arguments.SetResourceQuota(quota_);
-        return std::make_shared<ChannelCache>(options_.channel_credentials, std::move(arguments),
-                                              options_.lanes);
+        return std::make_shared<ChannelCache>(options_.tls ? options_.tls->channel : nullptr,
+                                              std::move(arguments), options_.lanes);
       }()),
       dialled_(std::make_shared<LiveCalls>(executor_)) {
   CHECK(options_.lanes >= 1);
@@ -105,7 +97,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcTransport::Listen(const std::strin
                                                                 Acceptor acceptor) {
   GrpcListener::Options options;
   options.failure_timeout = options_.failure_timeout;
-  options.credentials = options_.server_credentials;
+  if (options_.tls) options.tls = options_.tls->server;
   options.quota = &quota_;
   return GrpcListener::Open(executor_, options, address, std::move(acceptor));
 }

@@ -7,13 +7,13 @@
 #pragma once
 
 #include <grpcpp/resource_quota.h>
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "daemon/env.h"
+#include "daemon/transport/tls.h"
 
 namespace atolld {
 
@@ -34,9 +34,8 @@ class GrpcTransport final : public Transport {
     int lanes = 1;
     // What gRPC may hold for messages, all calls together.
     size_t memory_bytes = size_t{512} << 20;
-    // Null: plain text.
-    std::shared_ptr<grpc::ChannelCredentials> channel_credentials;
-    std::shared_ptr<grpc::ServerCredentials> server_credentials;
+    // None: plain text. Unix-domain sockets never have any: the file's mode is their guard.
+    std::optional<TlsCredentials> tls;
   };
 
   GrpcTransport(Executor& executor, Options options);

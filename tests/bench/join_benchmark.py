@@ -68,13 +68,15 @@ def resident_bytes(pid):
 
 
 def start_joiner(folder, top):
-    """A copy of peer-1's config under another name and an empty directory."""
+    """A copy of peer-1's config under another name and an otherwise empty directory."""
     with open(os.path.join(folder, "peer-1", "config.toml"), encoding="utf-8") as source:
         config = source.read()
     home = os.path.join(top, "joiner")
     config = config.replace('id = "peer-1"', 'id = "joiner"')
     config = config.replace(os.path.join(folder, "peer-1"), home)
-    os.makedirs(home)
+    issued = atoll("identity", "issue", "--dir", os.path.join(folder, "coordinator"),
+                   "--id", "joiner", "--out", os.path.join(home, "identity"))
+    assert issued.returncode == 0, issued.stderr
     path = os.path.join(home, "config.toml")
     with open(path, "w", encoding="utf-8") as out:
         out.write(config)

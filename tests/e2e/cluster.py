@@ -230,10 +230,12 @@ class Cluster:
         return pid
 
     def wipe(self, name):
-        """Removes what a dead peer has on disk, but not its config."""
+        """Removes what a dead peer has on disk, but neither its config nor who it is."""
         folder = self.process_of(name)["dir"]
         for entry in os.listdir(folder):
             path = os.path.join(folder, entry)
+            if entry == "identity":
+                continue
             if os.path.isdir(path):
                 shutil.rmtree(path)
             elif entry not in ("config.toml", "log.txt"):

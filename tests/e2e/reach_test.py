@@ -28,11 +28,16 @@ class Machines:
     def __init__(self, peers, dial_out, aggregator="auto", rounds=8, quorum=2):
         self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
         self.address = f"127.0.0.1:{free_port()}"
+        self.whom = ["--coordinator", self.address, "--identity", f"{self.top}/coordinator/admin"]
         self.run = STUB_CONFIG.format(
             rounds=rounds, peers=peers, quorum=quorum, steps=4, parameters=60000,
             step_time="20ms", chunk_elements=4096, failure_timeout="3s", snapshot_every=20,
             donate=0)
         self.processes = {}
+        for number in range(1, peers + 1):
+            done = atoll("identity", "issue", "--dir", f"{self.top}/coordinator", "--id",
+                         f"peer-{number}", "--out", f"{self.top}/peer-{number}/identity")
+            assert done.returncode == 0, done.stderr
         self.start("coordinator", "coordinator", {"coordinator": {
             "address": self.address, "dir": f"{self.top}/coordinator", "exit_when_sealed": True,
             "aggregator": aggregator, "aggregator_address": f"127.0.0.1:{free_port()}"}})
@@ -126,7 +131,7 @@ class ReachTest(unittest.TestCase):
         with Machines(peers=2, dial_out=2, aggregator="never") as machines:
             wait_for("a coordinator", lambda: self.show(machines), 60)
             watch = subprocess.Popen(
-                [os.path.join(BIN, "atoll"), "run", "watch", "--coordinator", machines.address],
+                [os.path.join(BIN, "atoll"), "run", "watch", *machines.whom],
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
             said = []
             wait = "no reachable peer to make version 0: peer-1, peer-2"
@@ -146,7 +151,7 @@ class ReachTest(unittest.TestCase):
             self.assertIn(wait, self.show(machines)["reason"])
 
     def show(self, machines):
-        done = atoll("run", "show", "--coordinator", machines.address, "--json")
+        done = atoll("run", "show", *machines.whom, "--json")
         return json.loads(done.stdout) if done.returncode == 0 else None
 
 

@@ -22,6 +22,7 @@ class TapCall final : public Call {
   void Finish(absl::Status status) override { under_->Finish(std::move(status)); }
   uint64_t sent_bytes() const override { return under_->sent_bytes(); }
   std::string remote() const override { return under_->remote(); }
+  std::optional<Identity> identity() const override { return under_->identity(); }
 
  private:
   const std::unique_ptr<Call> under_;

@@ -23,6 +23,10 @@ SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap
 
 void SimCluster::Start(const std::string& name) {
   started_.insert(name);
+  const Role role = name == kCoordinator                     ? Role::kCoordinator
+                    : settings_.aggregators.count(name) != 0 ? Role::kAggregator
+                                                             : Role::kPeer;
+  world_.network().SetIdentity(name, {"sim", role, name, ""});
   if (name == kCoordinator) {
     world_.AddProcess(name, [this](Env env) { return StartCoordinator(env); });
   } else {
@@ -53,7 +57,6 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.membership.failure_timeout = settings_.failure_timeout;
   config.coordinator.address = "coordinator:1";
   config.coordinator.dir = "/coordinator";
-  config.network.plaintext_beyond_loopback = true;
   config.peer.id = name;
   config.peer.listen = name + ":1";
   if (settings_.dial_out.count(name) > 0) config.peer.advertise = kDialsOutOnly;

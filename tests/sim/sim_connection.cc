@@ -30,6 +30,7 @@ class SimCall final : public Call {
   void Finish(absl::Status status) override { connection_->Finish(side_, std::move(status)); }
   uint64_t sent_bytes() const override { return connection_->sent_bytes(side_); }
   std::string remote() const override { return connection_->remote(side_); }
+  std::optional<Identity> identity() const override { return connection_->identity(side_); }
 
  private:
   const std::shared_ptr<SimConnection> connection_;

@@ -31,6 +31,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     std::string process;
     SimEventQueue::Owner owner;
     std::string address;  // as the other side names it
+    std::optional<Identity> identity{};
   };
 
   // `listener` tells calls of one listener apart, and is never followed.
@@ -54,6 +55,10 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   size_t unsent_bytes(Side side) const { return ends_[side].unsent; }
   uint64_t sent_bytes(Side side) const { return ends_[side].sent; }
   const std::string& remote(Side side) const { return ends_[1 - side].party.address; }
+  // The client's, at the server's end.
+  std::optional<Identity> identity(Side side) const {
+    return side == kServer ? ends_[kClient].party.identity : std::nullopt;
+  }
 
   // What the network does.
   void SetDeadline(absl::Duration deadline);

@@ -11,16 +11,21 @@ namespace {
 
 class SimContractWorld final : public TransportWorld {
  public:
-  explicit SimContractWorld(SimSettings settings)
+  explicit SimContractWorld(SimSettings settings, std::optional<Role> role = std::nullopt)
       : world_(1, settings),
         server_(world_.AddProcess("server").env()),
-        client_(world_.AddProcess("client").env()) {}
+        client_(world_.AddProcess("client").env()) {
+    if (!role) return;
+    identity_ = Identity{"contract", *role, "client", ""};
+    world_.network().SetIdentity("client", *identity_);
+  }
 
   Executor& executor() override { return server_.executor; }
   Transport& server() override { return server_.transport; }
   Transport& client() override { return client_.transport; }
   std::string listen_address() override { return "server:0"; }
   std::string dead_address() override { return "nobody:1"; }
+  std::optional<Identity> client_identity() override { return identity_; }
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit) override {
     return world_.RunUntil(condition, limit);
   }
@@ -29,6 +34,7 @@ class SimContractWorld final : public TransportWorld {
   SimWorld world_;
   Env server_;
   Env client_;
+  std::optional<Identity> identity_;
 };
 
 SimSettings Slow() {
@@ -42,7 +48,9 @@ INSTANTIATE_TEST_SUITE_P(
     Sim, TransportContract,
     ::testing::Values(
         WorldMaker{"Fast", [] { return std::make_unique<SimContractWorld>(SimSettings()); }},
-        WorldMaker{"Slow", [] { return std::make_unique<SimContractWorld>(Slow()); }}),
+        WorldMaker{"Slow", [] { return std::make_unique<SimContractWorld>(Slow()); }},
+        WorldMaker{"Identity",
+                   [] { return std::make_unique<SimContractWorld>(SimSettings(), Role::kPeer); }}),
     WorldName);
 
 }  // namespace

@@ -18,6 +18,11 @@ class SimFiles final : public Files {
   explicit SimFiles(SimDisk& disk) : disk_(disk), life_(disk.life_) {}
 
   absl::StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override;
+  // The simulated machine has one user.
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreatePrivate(const std::string& path) override {
+    return Create(path);
+  }
+  absl::StatusOr<bool> IsPrivate(const std::string& /*path*/) override { return true; }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) override;
   absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) override;
   absl::Status Rename(const std::string& from, const std::string& to) override;

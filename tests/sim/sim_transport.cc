@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "daemon/status_macros.h"
+#include "membership/access.h"
 #include "tests/sim/sim_connection.h"
 
 namespace atolld {
@@ -15,6 +16,10 @@ SimNetwork::SimNetwork(SimEventQueue& events, uint64_t seed, SimNetworkSettings 
       settings_(settings),
       links_(events, seed, settings.link),
       replay_random_(seed ^ 0x7265706c6179) {}
+
+void SimNetwork::SetIdentity(const std::string& process, Identity identity) {
+  identities_[process] = std::move(identity);
+}
 
 uint64_t SimNetwork::bytes_sent(const std::string& from, const std::string& to) {
   return links_.Of(from, to).sent;
@@ -70,6 +75,17 @@ void SimNetwork::Accept(const std::shared_ptr<SimConnection>& connection,
   const auto state = listener.lock();
   if (connection->broken()) return;
   if (state == nullptr) return connection->Refuse("connection refused");
+  const std::optional<Identity> caller = connection->identity(SimConnection::kServer);
+  const absl::Status allowed =
+      caller ? CheckAccess(*caller, connection->method()) : absl::OkStatus();
+  if (!allowed.ok()) {
+    const std::shared_ptr<Call> refused = connection->MakeCall(SimConnection::kServer);
+    refused->Start({});
+    refused->Finish(allowed);
+    // Kept until the word of it has arrived.
+    events_.Schedule(absl::Minutes(1), SimEventQueue::kWorld, [refused] {});
+    return;
+  }
   // A copy: the acceptor may destroy its listener.
   const Transport::Acceptor acceptor = state->acceptor;
   acceptor(connection->method(), connection->MakeCall(SimConnection::kServer));
@@ -87,9 +103,12 @@ std::shared_ptr<SimConnection> SimNetwork::Connect(const std::string& process,
   const auto found = listeners_.find(address);
   const bool known = found != listeners_.end();
   const auto home = homes_.find(address);
-  SimConnection::Party client{process, owner, process};
+  SimConnection::Party client{process, owner, process, std::nullopt};
+  const auto identity = identities_.find(process);
+  if (identity != identities_.end()) client.identity = identity->second;
   SimConnection::Party server{home == homes_.end() ? "" : home->second,
-                              known ? found->second->owner : SimEventQueue::kWorld, address};
+                              known ? found->second->owner : SimEventQueue::kWorld, address,
+                              std::nullopt};
   auto connection = std::make_shared<SimConnection>(
       *this, method, std::move(client), std::move(server), known ? found->second.get() : nullptr);
   SimLink& link = connection->link(SimConnection::kClient);

@@ -81,6 +81,7 @@ class SimNetwork {
   void DropProcess(SimEventQueue::Owner owner);
   void SetPaused(const std::string& process, bool paused);  // it does not answer probes
 
+  void SetIdentity(const std::string& process, Identity identity);  // without one: plain text
   uint64_t bytes_sent(const std::string& from, const std::string& to);
   size_t open_calls() const;
   uint64_t replayed_calls() const { return replays_; }
@@ -113,17 +114,16 @@ class SimNetwork {
 
   SimEventQueue& events_;
   const SimNetworkSettings settings_;
-
   SimLinks links_;
   int next_port_ = 40000;
   uint64_t max_unsent_ = 0;
-  Listeners listeners_;                       // by address
-  std::map<std::string, std::string> homes_;  // of an address: who listened there last
+  Listeners listeners_;                         // by address
+  std::map<std::string, std::string> homes_;    // of an address: who listened there last
+  std::map<std::string, Identity> identities_;  // by process
   std::set<SimEventQueue::Owner> silenced_;
   std::vector<std::shared_ptr<ListenerState>> doomed_;  // of the silenced, until they are dropped
   uint64_t serials_ = 0;
   std::map<uint64_t, SimConnection*> connections_;  // all there are
-
   SimRandom replay_random_;  // apart, so that a replay more does not change the delays' draws
   double replay_probability_ = 0;
   Methods replay_methods_;

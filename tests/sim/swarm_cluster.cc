@@ -104,7 +104,6 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.membership.failure_timeout = plan_.failure_timeout;
   config.coordinator.address = "coordinator:1";
   config.coordinator.dir = DirectoryOf(kCoordinatorName);
-  config.network.plaintext_beyond_loopback = true;
   config.peer.id = name;
   config.peer.listen = name + ":1";
   if (name != kCoordinatorName && MachineOf(name).dial_out) config.peer.advertise = kDialsOutOnly;
@@ -222,6 +221,10 @@ void SwarmCluster::Start(const std::string& name) {
   if (Alive(name) || Finished(name) || Stranded(name) || held_down_.count(name) > 0) return;
   Note(absl::StrCat(name, Exists(name) ? " is started again" : " is started"));
   if (!added_.insert(name).second) return world_.Restart(name);
+  const Role role = name == kCoordinatorName     ? Role::kCoordinator
+                    : MachineOf(name).aggregator ? Role::kAggregator
+                                                 : Role::kPeer;
+  world_.network().SetIdentity(name, {"swarm", role, name, ""});
   world_.AddProcess(name, [this, name](Env env) {
     return name == kCoordinatorName ? StartCoordinator(env) : StartPeer(env, name);
   });

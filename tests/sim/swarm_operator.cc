@@ -15,7 +15,10 @@ constexpr absl::Duration kPause = absl::Milliseconds(500);
 
 void SwarmOperator::Order(const std::string& topic, const std::string& method, Frame request,
                           std::function<void()> on_done) {
-  if (number_ == 0) world_.AddProcess(kName);
+  if (number_ == 0) {
+    world_.network().SetIdentity(kName, {"swarm", Role::kAdmin, kName, ""});
+    world_.AddProcess(kName);
+  }
   auto pending = std::make_unique<Pending>();
   pending->number = ++number_;
   pending->method = "/atolld.v1.Admin/" + method;

@@ -183,6 +183,7 @@ CLOCK_FREE = {
     r"tests/.*": "tests measure and time out",
     r"daemon/cli/(process|local_\w+|churn_\w+)\.(h|cc)":
         "starts and awaits programs; outside every run",
+    r"daemon/cli/coordinator_address\.cc": "tells a person whose certificate has expired",
     r"daemon/cli/\w+_verbs\.cc": "paces what a person sees, times what a person measures",
     r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/math_library\.cc": "measures how fast the mathematics runs",
@@ -227,8 +228,8 @@ def check_env(files):
 
 HEADER_LINES, SOURCE_LINES, COLUMNS, BYTES = 150, 400, 100, 100 * 1000
 LONGER = {  # path: (lines, reason)
-    "daemon/env.h": (260, "the whole seam is one contract, read as one page"),
-    "membership/run.h": (185, "one state machine in eight sources, each named with its methods"),
+    "daemon/env.h": (270, "the whole seam is one contract, read as one page"),
+    "membership/run.h": (190, "one state machine in eight sources, each named with its methods"),
 }
 LARGER = {}  # path: reason
 WIDTH_CHECKED = re.compile(

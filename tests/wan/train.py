@@ -108,7 +108,6 @@ class Run:
         sections.setdefault("run", {}).update(peers=peers, rounds=self.rounds)
         if not sections["run"].get("id"):
             sections["run"]["id"] = "wan"
-        sections.setdefault("network", {})["plaintext_beyond_loopback"] = True
         address = f"{coordinator.address}:{COORDINATOR_PORT}"
         sections["coordinator"] = {"address": address}
         if node.is_peer:
@@ -123,8 +122,20 @@ class Run:
     def _dir(self, node):
         return os.path.join(self.dir, node.name)
 
+    def _issue(self, node):
+        """The peer's certificate, of the authority that lies in the coordinator's folder."""
+        subprocess.run([self.atoll, "identity", "issue", "--dir", self._coordinator_dir(),
+                        "--run", self.config.get("run", {}).get("id") or "wan", "--id", node.name,
+                        "--out", os.path.join(self._dir(node), "identity")],
+                       check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+    def _coordinator_dir(self):
+        return self._dir(self.plan.node(topology.COORDINATOR))
+
     def _start(self, lab, node):
-        os.makedirs(self._dir(node))
+        os.makedirs(self._dir(node), exist_ok=True)
+        if node.is_peer:
+            self._issue(node)
         config = os.path.join(self._dir(node), "config.toml")
         write_toml(config, self._config_of(node))
         role = "peer" if node.is_peer else "coordinator"
@@ -157,7 +168,9 @@ class Run:
         """Runs `atoll run ...` where the coordinator is."""
         node = self.plan.node(topology.COORDINATOR)
         address = f"{node.address}:{COORDINATOR_PORT}"
-        return lab.start(node, [self.atoll, "run", *words, "--json", "--coordinator", address],
+        admin = os.path.join(self._coordinator_dir(), "admin")
+        return lab.start(node, [self.atoll, "run", *words, "--json", "--coordinator", address,
+                                "--identity", admin],
                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, **options)
 
     def _status(self, lab):

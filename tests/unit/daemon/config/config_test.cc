@@ -145,9 +145,9 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
        "x.toml:2: [coordinator] address must be an address like '127.0.0.1:7070' or "
        "'unix:/run/atoll', not '127.0.0.1:0'"},
       {"[coordinator]\naddress = \"\"\n", "x.toml:2: [coordinator] address must be set, not empty"},
-      {"[peer]\nlisten = \"0.0.0.0:7071\"\n",
-       "x.toml:2: [peer] listen '0.0.0.0:7071' is beyond this machine, and connections are not "
-       "yet encrypted; set [network] plaintext_beyond_loopback = true to accept that"},
+      {"[peer]\nlisten = \"0.0.0.0:7071\"\n[network]\nplaintext = true\n",
+       "x.toml:2: [peer] listen '0.0.0.0:7071' is beyond this machine, where [network] plaintext "
+       "= true would let anybody in; leave it out"},
       {"[peer]\nadvertise = \"nobody\"\n",
        "x.toml:2: [peer] advertise must be an address like '127.0.0.1:7070', or 'none' where "
        "nobody "
@@ -262,7 +262,7 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
                  3,     20ull * 1000000000, 1234567};
   config.peer.up_rate = 1250000;
   config.worker = {"/bin/atoll-worker", 2};
-  config.network.plaintext_beyond_loopback = true;
+  config.network.plaintext = true;
   config.log.level = "debug";
   const std::string text = FormatConfig(config);
   const absl::StatusOr<Config> read = LoadConfig(Write(text), ConfigUse::kAny);

@@ -138,8 +138,9 @@ TEST(Coordinator, StartRefusesWhatCannotBeRight) {
   w.config.run.id = "";
   EXPECT_TRUE(StartStatus(w).ok());  // the store knows
   w.config.coordinator.listen = "0.0.0.0:7070";
-  EXPECT_THAT(StartStatus(w).message(), HasSubstr("not yet encrypted"));
-  w.config.network.plaintext_beyond_loopback = true;
+  w.config.network.plaintext = true;
+  EXPECT_THAT(StartStatus(w).message(), HasSubstr("in plain text others could read"));
+  w.config.network.plaintext = false;
   EXPECT_TRUE(StartStatus(w).ok());
   w.disk->run.headers.emplace_back().set_version(1);
   EXPECT_EQ(StartStatus(w).code(), absl::StatusCode::kDataLoss);

@@ -45,6 +45,10 @@ std::vector<RunUpdate> Updates() {
   later.forgotten = {"a", "nobody"};
   later.control = RunControl{RunControl::State::kStopping, ""};
   later.seal.emplace().set_version(2);
+  begin.tokens = {{"t1", "a", "peer", 1800000000}, {"t2", "b", "aggregator", 5, true, "k"}};
+  begin.certificates = {{"c1", "a", false}, {"c2", "b", true}};
+  later.tokens = {{"t1", "a", "peer", 1800000000, false, std::string("\0k", 2)}};
+  later.certificates = {{"c1", "a", true}, {"c3", "c", false}};
   return {begin, genesis, commit, later};
 }
 
@@ -63,6 +67,13 @@ std::string Text(const StoredRun& run) {
   for (const auto& member : run.members) {
     text += " " + member.peer + "@" + member.address + "=" + member.state;
     text += (member.why.empty() ? "" : "(" + member.why + ")") + (member.draining ? "-" : "");
+  }
+  for (const auto& token : run.tokens) {
+    text += " t:" + token.serial + "," + token.peer + "," + token.role + "," +
+            std::to_string(token.expires) + (token.revoked ? ",revoked," : ",") + token.key;
+  }
+  for (const auto& certificate : run.certificates) {
+    text += " c:" + certificate.serial + "," + certificate.peer + (certificate.revoked ? "!" : "");
   }
   for (const auto& round : run.rounds) text += " r" + std::to_string(round.version());
   for (const auto& evaluation : run.evaluations) text += " e" + std::to_string(evaluation.loss());
@@ -91,7 +102,9 @@ TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
   const StoredRun run = *Open(directory.path())->Load();
   EXPECT_EQ(Text(run),
             "r epoch 3 started stopping genesis g h1 h2 [b 10+1] next 9223372036854775808 "
-            "b@b:2=evicted(it lies) c@=live(asked)- r1 r2 e2.500000 sealed 2");
+            "b@b:2=evicted(it lies) c@=live(asked)- t:t1,a,peer,1800000000," +
+                std::string("\0k", 2) +
+                " t:t2,b,aggregator,5,revoked,k c:c1,a! c:c2,b! c:c3,c r1 r2 e2.500000 sealed 2");
   EXPECT_EQ(run.headers[0].SerializeAsString(), Header(1).SerializeAsString());
 }
 
@@ -175,7 +188,9 @@ TEST(SqliteStore, AFullDiskIsSaidAndHarmsNothing) {
   const absl::Status status = limited->Apply(large);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(status.message(), HasSubstr("coordinator.db"));
-  EXPECT_EQ(Text(*limited->Load()), "r epoch 3 next 0");
+  EXPECT_EQ(
+      Text(*limited->Load()),
+      "r epoch 3 next 0 t:t1,a,peer,1800000000, t:t2,b,aggregator,5,revoked,k c:c1,a c:c2,b!");
   RunUpdate small;
   small.epoch = 4;
   EXPECT_TRUE(limited->Apply(small).ok());

@@ -28,6 +28,14 @@ class CrashFiles final : public Files {
     RETURN_IF_ERROR(Change());
     return Wrap(inner_.Create(path));
   }
+  absl::StatusOr<std::unique_ptr<WritableFile>> CreatePrivate(const std::string& path) override {
+    RETURN_IF_ERROR(Change());
+    return Wrap(inner_.CreatePrivate(path));
+  }
+  absl::StatusOr<bool> IsPrivate(const std::string& path) override {
+    RETURN_IF_ERROR(Alive());
+    return inner_.IsPrivate(path);
+  }
   absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) override {
     RETURN_IF_ERROR(Change());
     return Wrap(inner_.OpenToAppend(path));

@@ -30,6 +30,7 @@ class TamperCall final : public Call {
   void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
   uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
   std::string remote() const override { return inner_->remote(); }
+  std::optional<Identity> identity() const override { return inner_->identity(); }
 
  private:
   const std::unique_ptr<Call> inner_;

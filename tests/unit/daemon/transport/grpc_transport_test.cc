@@ -24,6 +24,7 @@
 #include "daemon/transport/channels.h"
 #include "gmock/gmock.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
+#include "tests/unit/daemon/transport/test_authority.h"
 #include "tests/unit/daemon/transport/transport_contract.h"
 
 namespace atolld {
@@ -40,10 +41,23 @@ GrpcTransport::Options Lanes(int lanes) {
   return options;
 }
 
+GrpcTransport::Options WithTls(const std::string& folder) {
+  GrpcTransport::Options options = Lanes(1);
+  options.tls = MakeTlsCredentials(folder);
+  return options;
+}
+
 class GrpcWorld final : public TransportWorld {
  public:
   GrpcWorld(bool unix_socket, int lanes)
       : unix_socket_(unix_socket), server_(executor_, Lanes(1)), client_(executor_, Lanes(lanes)) {}
+  // With mutual TLS.
+  explicit GrpcWorld(TestAuthority certificates)
+      : unix_socket_(false),
+        server_(executor_, WithTls(certificates.Folder("server", Role::kPeer))),
+        client_(executor_, WithTls(certificates.Folder("client", Role::kPeer))),
+        identity_(certificates.IdentityOf("client")),
+        certificates_(std::move(certificates)) {}
 
   Executor& executor() override { return executor_; }
   Transport& server() override { return server_; }
@@ -58,6 +72,7 @@ class GrpcWorld final : public TransportWorld {
     auto listener = server_.Listen("127.0.0.1:0", [](const std::string&, std::unique_ptr<Call>) {});
     return (*listener)->address();
   }
+  std::optional<Identity> client_identity() override { return identity_; }
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit) override {
     return executor_.RunUntil(condition, limit);
   }
@@ -69,13 +84,17 @@ class GrpcWorld final : public TransportWorld {
   PosixExecutor executor_{PosixExecutor::Options()};
   GrpcTransport server_;
   GrpcTransport client_;
+  std::optional<Identity> identity_;
+  std::optional<TestAuthority> certificates_;  // keeps its files
 };
 
 INSTANTIATE_TEST_SUITE_P(
     Grpc, TransportContract,
     ::testing::Values(WorldMaker{"Tcp", [] { return std::make_unique<GrpcWorld>(false, 1); }},
                       WorldMaker{"Unix", [] { return std::make_unique<GrpcWorld>(true, 1); }},
-                      WorldMaker{"TwoLanes", [] { return std::make_unique<GrpcWorld>(false, 2); }}),
+                      WorldMaker{"TwoLanes", [] { return std::make_unique<GrpcWorld>(false, 2); }},
+                      WorldMaker{"Tls",
+                                 [] { return std::make_unique<GrpcWorld>(TestAuthority()); }}),
     WorldName);
 
 // A coordinator's Admin service on the transport: answers as a daemon would, on the loop.
@@ -151,7 +170,7 @@ class AdminServer {
 // does.
 TEST(AdminClient, ShowsTheRun) {
   AdminServer server;
-  AdminClient client(server.address());
+  AdminClient client({server.address(), ""});
   for (int i = 0; i < 20; ++i) {
     const auto status = client.ShowRun();
     ASSERT_TRUE(status.ok()) << status.status();
@@ -162,7 +181,7 @@ TEST(AdminClient, ShowsTheRun) {
 // `atoll run watch` is server streaming: every status must come, then the server's end.
 TEST(AdminClient, WatchesUntilTheServerEnds) {
   AdminServer server;
-  AdminClient client(server.address());
+  AdminClient client({server.address(), ""});
   std::vector<uint64_t> versions;
   const absl::Status end =
       client.WatchRun(absl::Milliseconds(100), [&](const v1::RunStatus& status) {
@@ -177,7 +196,7 @@ TEST(AdminClient, WatchesUntilTheServerEnds) {
 // view.
 TEST(AdminClient, AWatchEndsFromEitherSide) {
   AdminServer server;
-  AdminClient client(server.address());
+  AdminClient client({server.address(), ""});
   int seen = 0;
   EXPECT_TRUE(
       client.WatchRun(absl::Milliseconds(200), [&](const v1::RunStatus&) { return ++seen < 2; })
@@ -197,10 +216,10 @@ TEST(AdminClient, SaysThatNobodyAnswers) {
   {
     AdminServer server;
     address = server.address();
-    AdminClient client(address);
+    AdminClient client({address, ""});
     EXPECT_EQ(client.ListHeaders(0, 1).status().code(), absl::StatusCode::kUnimplemented);
   }
-  AdminClient client(address);
+  AdminClient client({address, ""});
   const auto status = client.ShowRun();
   EXPECT_EQ(status.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(std::string(status.status().message()),

@@ -13,6 +13,8 @@ using ::testing::HasSubstr;
 
 constexpr absl::Duration kLimit = absl::Seconds(60);
 constexpr char kMethod[] = "/atolld.v1.Exchange/Exchange";
+// Served over a Unix-domain socket without certificates alone: no role may call it.
+constexpr char kNobodys[] = "/atolld.v1.Worker/Attach";
 std::string MessageOf(const absl::Status& status) { return std::string(status.message()); }
 
 }  // namespace
@@ -131,6 +133,41 @@ TEST_P(TransportContract, AnswersAQuestion) {
   ASSERT_TRUE(Until([this] { return accepted_[0]->closed; }));
   EXPECT_TRUE(accepted_[0]->status.ok()) << accepted_[0]->status;
   ASSERT_EQ(accepted_[0]->frames.size(), 1u);
+}
+
+// Whom a peer takes calls from, and whose votes a coordinator counts, rests on who the caller is.
+TEST_P(TransportContract, AnAcceptedCallKnowsItsCaller) {
+  Connect();
+  const std::optional<Identity> expected = world_->client_identity();
+  const std::optional<Identity> caller = accepted_[0]->call().identity();
+  ASSERT_EQ(caller.has_value(), expected.has_value());
+  EXPECT_FALSE(client_->call().identity().has_value());
+  if (!expected) return;
+  EXPECT_EQ(caller->cluster, expected->cluster);
+  EXPECT_EQ(caller->role, expected->role);
+  EXPECT_EQ(caller->id, expected->id);
+  EXPECT_EQ(caller->serial, expected->serial);
+}
+
+// A method that the caller's role may not call must never reach those who serve it; without
+// certificates there are no roles.
+TEST_P(TransportContract, RefusesWhatARoleMayNotCall) {
+  Listen();
+  client_ = std::make_unique<Endpoint>();
+  client_->Take(world_->client().Dial(address_, kNobodys, absl::InfiniteDuration()));
+  client_->Start(true);
+  client_->call().Write(MakeFrame("let me in"));
+  if (!world_->client_identity()) {
+    ASSERT_TRUE(Until([this] { return !accepted_.empty() && !accepted_[0]->frames.empty(); }));
+    return;
+  }
+  ASSERT_TRUE(Until([this] { return client_->closed; }));
+  EXPECT_TRUE(absl::IsPermissionDenied(client_->status)) << client_->status;
+  RunFor(absl::Milliseconds(200));
+  EXPECT_TRUE(methods_.empty());
+  // And others' calls, also over that connection, go on.
+  const auto allowed = Dial();
+  EXPECT_TRUE(Until([this] { return !accepted_.empty(); }));
 }
 
 // Chunks that are lost, doubled or out of order would be averaged wrongly.

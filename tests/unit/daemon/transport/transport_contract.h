@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ class TransportWorld {
   virtual Transport& client() = 0;
   virtual std::string listen_address() = 0;  // fit for server().Listen; a free one
   virtual std::string dead_address() = 0;    // where nobody listens
+  // Who the client is to the server; none: there are no certificates.
+  virtual std::optional<Identity> client_identity() { return std::nullopt; }
   // Runs the loop until `condition` holds; false when `limit` has passed before.
   virtual bool RunUntil(const std::function<bool()>& condition, absl::Duration limit) = 0;
 };

@@ -1,0 +1,78 @@
+// `atoll identity issue`: credentials for a process, signed on the coordinator's machine.
+//
+// For machines that are all their operator's: who has the coordinator's folder needs no tokens.
+#include <filesystem>
+#include <memory>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "daemon/cli/verbs.h"
+#include "daemon/identity/cluster.h"
+#include "daemon/identity/credentials.h"
+#include "daemon/posix_files.h"
+#include "daemon/status_macros.h"
+#include "membership/admission.h"
+
+namespace atolld {
+namespace {
+
+struct Options {
+  std::string dir;
+  std::string id;
+  std::string role = "peer";
+  std::string run;
+  std::string out;
+};
+
+std::string Absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
+
+absl::Status Issue(const Options& options) {
+  if (!ValidName(options.id)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--id '", options.id, "': an id has 1 to 64 characters of [a-z0-9-]"));
+  }
+  if (!options.run.empty() && !ValidName(options.run)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--run '", options.run, "': a run's id has 1 to 64 characters of [a-z0-9-]"));
+  }
+  const absl::StatusOr<Role> role = ParseRole(options.role);
+  if (!role.ok() || *role == Role::kJoin || *role == Role::kCoordinator) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--role '", options.role, "': it is peer, aggregator or admin"));
+  }
+  PosixFiles files;
+  std::random_device device;
+  const auto random = [&device] { return uint64_t{device()} << 32 | device(); };
+  const absl::Time now = absl::Now();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
+                   OpenCluster(files, Absolute(options.dir), options.run, now, random));
+  return EnsureCredentials(files, *authority, Absolute(options.out), *role, options.id, now);
+}
+
+int Run(const Options& options) {
+  const absl::Status status = Issue(options);
+  if (!status.ok()) return Report(status, absl::IsInvalidArgument(status) ? kWrongCall : kFailed);
+  std::printf("%s\n", Absolute(options.out).c_str());
+  return kDone;
+}
+
+}  // namespace
+
+void AddIdentityVerbs(CommandLine& command_line) {
+  const auto options = std::make_shared<Options>();
+  CLI::App* verb = command_line.AddVerb(
+      "identity issue",
+      "Credentials for a process of your own, signed with the authority in the coordinator's "
+      "folder (made there if it has none); those that are there and valid stay",
+      "atoll identity issue --dir coordinator --id peer-1 --out peer-1/identity",
+      [options] { return Run(*options); });
+  verb->add_option("--dir", options->dir, "The coordinator's folder")->required();
+  verb->add_option("--id", options->id, "The process's [peer] id")->required();
+  verb->add_option("--role", options->role, "peer, aggregator or admin");
+  verb->add_option("--run", options->run, "The name of an authority that has to be made");
+  verb->add_option("--out", options->out, "Where to put them: identity in the process's [peer] dir")
+      ->required();
+}
+
+}  // namespace atolld

@@ -1,0 +1,68 @@
+// Enrolment: the coordinator's calls that are about certificates - Enrol, Renew, and the tokens
+// that operators hand out.
+//
+// Whatever a call changes is durable before it is answered. Loop thread; signing takes well below a
+// millisecond.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/membership.pb.h"
+#include "daemon/env.h"
+#include "daemon/identity/authority.h"
+#include "membership/record.h"
+#include "membership/tokens.h"
+
+namespace atolld {
+
+class Enrolment {
+ public:
+  struct Source {
+    std::string address;  // of the coordinator, for tokens
+    std::string model_kind;
+    // Makes the update durable, then calls back on the loop; in the order of the calls.
+    std::function<void(RunUpdate, Task)> store;
+    std::function<bool(const std::string& peer)> evicted;
+    std::function<std::string()> run_id;
+  };
+
+  // `authority` may be null: then every call is FAILED_PRECONDITION. It and `book` outlive this.
+  Enrolment(Env env, Authority* authority, EnrolmentBook& book, Source source);
+  ~Enrolment();  // cancels all calls
+
+  // True if the method is one of these; then the call is taken.
+  bool Accept(const std::string& method, std::unique_ptr<Call>* call);
+
+ private:
+  using Answer = std::function<void(absl::StatusOr<Frame>)>;
+
+  void OnRequest(uint64_t id, const std::string& method, const Frame& frame);
+  void Handle(const std::string& method, const Frame& frame, const std::optional<Identity>& caller,
+              const Answer& answer);
+  void Enrol(const v1::EnrolRequest& request, const Identity& caller, const Answer& answer);
+  void Renew(const v1::EnrolRequest& request, const Identity& caller, const Answer& answer);
+  void Sign(const v1::EnrolRequest& request, Role role, const std::string& peer, RunUpdate update,
+            const Answer& answer);
+  void CreateToken(const v1::CreateTokenRequest& request, const Answer& answer);
+  absl::StatusOr<v1::CreateTokenResponse> MakeToken(const v1::CreateTokenRequest& request,
+                                                    RunUpdate* update);
+  void ListTokens(const Answer& answer) const;
+  void RevokeToken(const v1::RevokeTokenRequest& request, const Answer& answer);
+  v1::TokenStatus StatusOf(const TokenRecord& token) const;
+
+  Env env_;
+  Authority* const authority_;
+  EnrolmentBook& book_;
+  const Source source_;
+  uint64_t accepted_ = 0;
+  std::map<uint64_t, std::unique_ptr<Call>> calls_;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,64 @@
+// Authority: the cluster's own certificate authority (P-256), which signs who may take part.
+//
+// Made at the coordinator's first start, it lives in the coordinator's folder; whoever reads its
+// key can make identities of any role. Immutable but for the random numbers that it takes; one
+// thread at a time.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "daemon/env.h"
+#include "daemon/identity/private_key.h"
+#include "membership/identity.h"
+
+namespace atolld {
+
+// How long a peer's certificate lives.
+inline constexpr absl::Duration kCertificateLife = absl::Hours(24 * 90);
+
+// The public key of a signing request, as PrivateKey::Digest names it. INVALID_ARGUMENT: it is no
+// request of at most 4 KiB, its signature is not its key's, or the key is not of P-256.
+absl::StatusOr<std::string> SigningRequestKey(absl::string_view request);
+
+class Authority {
+ public:
+  using Random = std::function<uint64_t()>;
+
+  // A fresh authority for `cluster`, valid for ten years. `random` (Executor::Random) numbers its
+  // certificates.
+  static absl::StatusOr<std::unique_ptr<Authority>> Make(const std::string& cluster, absl::Time now,
+                                                         Random random);
+
+  // Of FOLDER/certificate.pem and FOLDER/key.pem; made and written there (the key for its owner
+  // alone) if neither exists. FAILED_PRECONDITION: others may read the key. INVALID_ARGUMENT: one
+  // of the two is missing, damaged, or not the other's. PERMISSION_DENIED: it has expired.
+  static absl::StatusOr<std::unique_ptr<Authority>> Open(Files& files, const std::string& folder,
+                                                         const std::string& cluster, absl::Time now,
+                                                         Random random);
+
+  // A certificate (PEM) for the key of a signing request (DER): the identity as its one URI, valid
+  // from an hour ago, for clocks that are late, and for `life` from now. Errors as
+  // SigningRequestKey.
+  absl::StatusOr<std::string> Issue(absl::string_view request, Role role, const std::string& id,
+                                    absl::Time now, absl::Duration life = kCertificateLife);
+
+  const std::string& cluster() const { return cluster_; }
+  const std::string& certificate() const { return certificate_; }  // PEM
+
+ private:
+  Authority(std::string cluster, std::string certificate, PrivateKey key, Random random);
+  absl::Status Save(Files& files, const std::string& folder) const;
+
+  const std::string cluster_;
+  const std::string certificate_;
+  const PrivateKey key_;
+  const Random random_;
+};
+
+}  // namespace atolld

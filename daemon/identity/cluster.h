@@ -1,0 +1,35 @@
+// The identities that lie in a coordinator's folder, made at its first start:
+//
+//   DIR/authority/   the cluster's authority; whoever reads its key can make any identity
+//   DIR/identity/    the coordinator's own credentials
+//   DIR/admin/       the operator's: whoever reads them may give orders
+//
+// Blocking (files).
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "daemon/env.h"
+#include "daemon/identity/authority.h"
+
+namespace atolld {
+
+inline constexpr char kAuthorityFolder[] = "authority";
+inline constexpr char kIdentityFolder[] = "identity";  // in every process's folder
+inline constexpr char kAdminFolder[] = "admin";
+
+// Opens the authority of `dir`, or makes it for the run (an empty name: a drawn one), and sees to
+// it that the two other folders hold what is valid and not due for renewal. Errors as
+// Authority::Open and EnsureCredentials; they name the file.
+absl::StatusOr<std::unique_ptr<Authority>> OpenCluster(Files& files, const std::string& dir,
+                                                       const std::string& run_id, absl::Time now,
+                                                       const Authority::Random& random);
+
+// The last of these again, for a process that lives long.
+absl::Status RenewCluster(Files& files, const std::string& dir, Authority& authority,
+                          absl::Time now);
+
+}  // namespace atolld

@@ -1,0 +1,44 @@
+// OpenSSL's objects as owners, and its errors as statuses. For daemon/identity alone.
+#pragma once
+
+#include <openssl/bio.h>
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+#include <openssl/x509v3.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+
+namespace atolld {
+
+template <auto Free>
+struct FreedBy {
+  template <typename T>
+  void operator()(T* object) const {
+    Free(object);
+  }
+};
+using SslKey = std::unique_ptr<EVP_PKEY, FreedBy<EVP_PKEY_free>>;
+using SslCertificate = std::unique_ptr<X509, FreedBy<X509_free>>;
+using SslRequest = std::unique_ptr<X509_REQ, FreedBy<X509_REQ_free>>;
+using SslExtension = std::unique_ptr<X509_EXTENSION, FreedBy<X509_EXTENSION_free>>;
+using SslNames = std::unique_ptr<GENERAL_NAMES, FreedBy<GENERAL_NAMES_free>>;
+using SslMemory = std::unique_ptr<BIO, FreedBy<BIO_free_all>>;
+
+// INTERNAL: `what` and OpenSSL's own words; its queue of errors is empty afterwards.
+absl::Status SslError(absl::string_view what);
+
+SslMemory SslReader(absl::string_view text);  // borrows it
+std::string SslText(const SslMemory& memory);
+
+// One PEM certificate. INVALID_ARGUMENT: the text is none.
+absl::StatusOr<SslCertificate> ReadPemCertificate(absl::string_view pem);
+
+// SHA-256 of the key's SubjectPublicKeyInfo, in hexadecimal: what names a key pair.
+absl::StatusOr<std::string> DigestOfKey(EVP_PKEY* key);
+
+}  // namespace atolld

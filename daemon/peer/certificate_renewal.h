@@ -1,0 +1,40 @@
+// CertificateRenewal: gets a peer's certificate renewed over its own connection to the coordinator,
+// once less than a third of its life is left.
+//
+// The key stays, and so do connections: new ones use the new certificate as soon as it is on disk.
+// Loop thread; files are read and written on the pool.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "atoll/v1/membership.pb.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+class CertificateRenewal {
+ public:
+  // `folder`: the peer's credentials. `coordinator`: its address.
+  CertificateRenewal(Env env, std::string coordinator, std::string folder);
+  ~CertificateRenewal();
+
+  // Looks whether a renewal is due, and asks for it; what fails is logged, and tried at the next
+  // Check. For whenever the coordinator is there.
+  void Check();
+
+ private:
+  void Ask(const std::string& signing_request);
+  void OnAnswer(const Frame& frame);
+  void Over();
+
+  Env env_;
+  const std::string coordinator_;
+  const std::string folder_;
+  bool busy_ = false;
+  std::unique_ptr<Call> call_;
+  CallbackGuard guard_;
+};
+
+}  // namespace atolld

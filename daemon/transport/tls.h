@@ -1,0 +1,47 @@
+// Mutual TLS for gRPC, out of a folder of credentials (daemon/identity/credentials.h).
+//
+// Both ends show a certificate of the cluster's authority and check the other's chain and times in
+// the handshake, before HTTP/2. A dialler also demands the name of the role that it dials
+// (ServerName). The folder is looked at again every few seconds, so that a renewed certificate
+// serves new connections. Any thread.
+#pragma once
+
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "membership/identity.h"
+
+namespace grpc {
+class AuthContext;
+}
+
+namespace atolld {
+
+struct TlsCredentials {
+  std::shared_ptr<grpc::ChannelCredentials> channel;
+  std::shared_ptr<grpc::ServerCredentials> server;
+};
+
+// `folder` was loaded by LoadCredentials, which says what is wrong with it: here gRPC would only
+// fail every handshake.
+TlsCredentials MakeTlsCredentials(const std::string& folder);
+
+// Who the other ends of accepted calls have proved to be. Own synchronisation: any thread.
+class IdentityReader {
+ public:
+  // UNAUTHENTICATED: the certificate that was shown names no identity of Atoll.
+  absl::StatusOr<Identity> Read(const grpc::AuthContext& context);
+
+ private:
+  std::mutex mutex_;
+  // Guarded by mutex_: certificates read lately, since each call of a connection shows the same.
+  std::map<std::string, Identity> read_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,110 @@
+#include "membership/tokens.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "membership/admission.h"
+
+namespace atolld {
+namespace {
+
+constexpr absl::Duration kLongestValid = absl::Hours(24 * 30);
+
+absl::Time ExpiryOf(const TokenRecord& token) { return absl::FromUnixSeconds(token.expires); }
+
+}  // namespace
+
+EnrolmentBook::EnrolmentBook(const std::vector<TokenRecord>& tokens,
+                             const std::vector<CertificateRecord>& certificates) {
+  for (const TokenRecord& token : tokens) tokens_[token.serial] = token;
+  for (const CertificateRecord& certificate : certificates) {
+    certificates_[certificate.serial] = certificate;
+  }
+}
+
+absl::StatusOr<TokenRecord> EnrolmentBook::Create(absl::Time now, const std::string& serial,
+                                                  const std::string& peer, Role role,
+                                                  absl::Duration valid) {
+  if (!ValidName(peer)) {
+    return absl::InvalidArgumentError("a peer's id has 1 to 64 characters of [a-z0-9-]");
+  }
+  if (role != Role::kPeer && role != Role::kAggregator) {
+    return absl::InvalidArgumentError("a token is for the role peer or aggregator");
+  }
+  if (valid < absl::Seconds(1) || valid > kLongestValid) {
+    return absl::InvalidArgumentError("a token is valid for 1 second to 30 days");
+  }
+  const auto open = std::count_if(tokens_.begin(), tokens_.end(), [&](const auto& entry) {
+    return StateOf(entry.second, now) == "open";
+  });
+  if (static_cast<size_t>(open) >= kMostOpenTokens) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(open, " tokens are open already; revoke some"));
+  }
+  TokenRecord token;
+  token.serial = serial;
+  token.peer = peer;
+  token.role = std::string(RoleName(role));
+  token.expires = absl::ToUnixSeconds(now + valid);
+  tokens_[serial] = token;
+  return token;
+}
+
+absl::StatusOr<TokenRecord> EnrolmentBook::Spend(absl::Time now, absl::string_view serial,
+                                                 const std::string& key) {
+  const auto found = tokens_.find(std::string(serial));
+  if (found == tokens_.end()) {
+    return absl::PermissionDeniedError("the token is not one of this coordinator's");
+  }
+  TokenRecord& token = found->second;
+  if (token.revoked) return absl::PermissionDeniedError("the token was revoked");
+  if (now > ExpiryOf(token)) return absl::PermissionDeniedError("the token has expired");
+  if (!token.key.empty() && token.key != key) {
+    return absl::PermissionDeniedError("the token is spent: another key has joined with it");
+  }
+  token.key = key;
+  return token;
+}
+
+absl::StatusOr<TokenRecord> EnrolmentBook::Revoke(const std::string& serial) {
+  const auto found = tokens_.find(serial);
+  if (found == tokens_.end()) return absl::NotFoundError(absl::StrCat("no token ", serial));
+  found->second.revoked = true;
+  return found->second;
+}
+
+std::string EnrolmentBook::StateOf(const TokenRecord& token, absl::Time now) {
+  if (token.revoked) return "revoked";
+  if (!token.key.empty()) return "spent";
+  return now > ExpiryOf(token) ? "expired" : "open";
+}
+
+std::vector<TokenRecord> EnrolmentBook::tokens() const {
+  std::vector<TokenRecord> tokens;
+  for (const auto& [serial, token] : tokens_) tokens.push_back(token);
+  std::stable_sort(tokens.begin(), tokens.end(), [](const TokenRecord& a, const TokenRecord& b) {
+    return a.expires < b.expires;
+  });
+  return tokens;
+}
+
+bool EnrolmentBook::Note(const CertificateRecord& certificate) {
+  return certificates_.emplace(certificate.serial, certificate).second;
+}
+
+std::vector<CertificateRecord> EnrolmentBook::SetRevoked(const std::string& peer, bool revoked) {
+  std::vector<CertificateRecord> changed;
+  for (auto& [serial, certificate] : certificates_) {
+    if (certificate.peer != peer || certificate.revoked == revoked) continue;
+    certificate.revoked = revoked;
+    changed.push_back(certificate);
+  }
+  return changed;
+}
+
+bool EnrolmentBook::Revoked(const std::string& serial) const {
+  const auto found = certificates_.find(serial);
+  return found != certificates_.end() && found->second.revoked;
+}
+
+}  // namespace atolld

@@ -1,0 +1,59 @@
+// EnrolmentBook: which tokens were handed out, to whom each of them led, and which certificates are
+// no good any more.
+//
+// A token is for one peer id and is spent by the first public key that comes with it; after that
+// only this key may come again, so that whoever won keeps what it won although the answer was lost.
+// Law: what a call returns is stored before anybody is told of it. Pure: times come in (of the wall
+// clock, since people read and certificates carry them), one thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "membership/identity.h"
+#include "membership/record.h"
+
+namespace atolld {
+
+class EnrolmentBook {
+ public:
+  // Open tokens at a time, so that a script in a loop fills no disk.
+  static constexpr size_t kMostOpenTokens = 4096;
+
+  EnrolmentBook(const std::vector<TokenRecord>& tokens,
+                const std::vector<CertificateRecord>& certificates);
+
+  // A token of this serial for the peer. INVALID_ARGUMENT: the id, the role (peer or aggregator),
+  // or the time. RESOURCE_EXHAUSTED: too many are open.
+  absl::StatusOr<TokenRecord> Create(absl::Time now, const std::string& serial,
+                                     const std::string& peer, Role role, absl::Duration valid);
+
+  // `key` (the digest of a public key) comes with the token. PERMISSION_DENIED: unknown, revoked,
+  // expired, or spent by another key.
+  absl::StatusOr<TokenRecord> Spend(absl::Time now, absl::string_view serial,
+                                    const std::string& key);
+
+  // Nobody joins with it any more; whoever has joined stays. NOT_FOUND: there is none.
+  absl::StatusOr<TokenRecord> Revoke(const std::string& serial);
+
+  // "open", "spent", "revoked" or "expired".
+  static std::string StateOf(const TokenRecord& token, absl::Time now);
+  std::vector<TokenRecord> tokens() const;  // by expiry
+
+  // A certificate that was signed or seen. True: it was not known, and is to be stored.
+  bool Note(const CertificateRecord& certificate);
+  // Of all certificates of a peer. Returns those that have changed.
+  std::vector<CertificateRecord> SetRevoked(const std::string& peer, bool revoked);
+  bool Revoked(const std::string& serial) const;
+
+ private:
+  std::map<std::string, TokenRecord> tokens_;              // by serial
+  std::map<std::string, CertificateRecord> certificates_;  // by serial
+};
+
+}  // namespace atolld

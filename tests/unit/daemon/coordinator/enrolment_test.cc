@@ -1,0 +1,259 @@
+// Would break: a token lets two keys in, a joiner whose answer was lost is shut out, or an evicted
+// peer comes back with another certificate.
+#include "daemon/coordinator/enrolment.h"
+
+#include <memory>
+#include <string>
+
+#include "daemon/identity/certificate.h"
+#include "daemon/identity/credentials.h"
+#include "daemon/identity/private_key.h"
+#include "gmock/gmock.h"
+#include "membership/join_token.h"
+#include "tests/unit/daemon/coordinator/coordinator_world.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr char kEnrol[] = "/atolld.v1.Membership/Enrol";
+constexpr char kRenew[] = "/atolld.v1.Membership/Renew";
+
+// A coordinator with an authority; its store outlives it.
+class EnrolmentTest : public ::testing::Test {
+ protected:
+  EnrolmentTest() : w_(1) {
+    w_.world.network().SetIdentity("operator", {"r1", Role::kAdmin, "operator", "1"});
+    operator_ = &w_.world.AddProcess("operator");
+    w_.world.AddProcess("coordinator", [this](Env env) {
+      if (authority_ == nullptr) {
+        authority_ = Authority::Make("r1", env.executor.WallTime(), [this] {
+                       return ++drawn_ * 0x9e3779b97f4a7c15u;
+                     }).value();
+      }
+      auto made = std::make_shared<Coordinator>(
+          env, w_.config, std::make_unique<MemoryStore>(w_.disk), authority_.get());
+      CHECK_OK(made->Start());
+      return made;
+    });
+  }
+
+  // Asks as a process of this identity; nothing is read of the answer before it is over.
+  template <typename Answer>
+  absl::StatusOr<Answer> Ask(const Identity& who, const std::string& method,
+                             const google::protobuf::MessageLite& request) {
+    if (!added_.insert(who.id).second) {
+    } else if (who.role != Role::kAdmin) {
+      w_.world.AddProcess(who.id);
+    }
+    w_.world.network().SetIdentity(who.id, who);
+    Answer answer;
+    absl::StatusOr<Answer> result = absl::UnknownError("not over");
+    bool over = false;
+    const auto call = w_.world.process(who.id).env().transport.Dial(w_.config.coordinator.address,
+                                                                    method, absl::Minutes(1));
+    call->Start({[&](const Frame& frame) {
+                   CHECK_OK(Unpack(frame, &answer));
+                   call->Read();
+                 },
+                 nullptr,
+                 [&](const absl::Status& status) {
+                   over = true;
+                   if (status.ok()) {
+                     result = answer;
+                   } else {
+                     result = status;
+                   }
+                 }});
+    call->Read();
+    call->Write(Pack(request));
+    call->Finish(absl::OkStatus());
+    CHECK(w_.world.RunUntil([&] { return over; }, absl::Minutes(2)));
+    return result;
+  }
+
+  const Identity admin_{"r1", Role::kAdmin, "operator", "1"};
+
+  v1::CreateTokenResponse Create(const std::string& peer, uint64_t seconds = 0) {
+    v1::CreateTokenRequest request;
+    request.set_peer(peer);
+    request.set_valid_seconds(seconds);
+    return Ask<v1::CreateTokenResponse>(admin_, "/atolld.v1.Admin/CreateToken", request).value();
+  }
+
+  // The identity that the token's certificate gives in a handshake.
+  Identity Joiner(const v1::CreateTokenResponse& made) {
+    const v1::JoinToken token = ParseJoinToken(made.token()).value();
+    EXPECT_TRUE(CheckCredentials({token.authority(), token.certificate(), token.key()},
+                                 operator_->executor().WallTime())
+                    .ok());
+    return ParseCertificate(token.certificate())->identity;
+  }
+
+  absl::StatusOr<v1::EnrolResponse> Enrol(const Identity& who, const PrivateKey& key,
+                                          const std::string& method = kEnrol) {
+    v1::EnrolRequest request;
+    request.set_signing_request(*key.SigningRequest());
+    return Ask<v1::EnrolResponse>(who, method, request);
+  }
+
+  absl::Status Evict(const std::string& peer, bool undo) {
+    v1::EvictPeerRequest request;
+    request.set_peer(peer);
+    request.set_undo(undo);
+    return Ask<v1::PeerStatus>(admin_, "/atolld.v1.Admin/EvictPeer", request).status();
+  }
+
+  CoordinatorWorld w_;
+  SimProcess* operator_;
+  std::unique_ptr<Authority> authority_;
+  uint64_t drawn_ = 0;
+  std::set<std::string> added_;
+  const PrivateKey key_ = PrivateKey::Generate().value();
+  const PrivateKey other_ = PrivateKey::Generate().value();
+};
+
+TEST_F(EnrolmentTest, ATokenLeadsToACertificateOfOnesOwn) {
+  const v1::CreateTokenResponse made = Create("p1");
+  EXPECT_EQ("open", made.status().state());
+  EXPECT_EQ(w_.config.coordinator.address, ParseJoinToken(made.token())->address());
+  EXPECT_EQ(std::string::npos, w_.world.LogText().find(made.token())) << "it was logged";
+  const Identity joiner = Joiner(made);
+  EXPECT_EQ(Role::kJoin, joiner.role);
+  const auto answer = Enrol(joiner, key_);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const CertificateInfo info = ParseCertificate(answer->certificate()).value();
+  EXPECT_EQ("p1", info.identity.id);
+  EXPECT_EQ(Role::kPeer, info.identity.role);
+  EXPECT_EQ(*key_.Digest(), info.key_digest);
+  EXPECT_TRUE(CheckSignedBy(answer->certificate(), authority_->certificate()).ok());
+  EXPECT_EQ("r1", answer->run_id());
+  const auto list =
+      Ask<v1::ListTokensResponse>(admin_, "/atolld.v1.Admin/ListTokens", v1::ListTokensRequest());
+  ASSERT_EQ(1, list->tokens_size());
+  EXPECT_EQ("spent", list->tokens(0).state());
+}
+
+// The race: two keys, one token, and the coordinator killed at any time after the first has asked.
+TEST_F(EnrolmentTest, OneKeyWinsAcrossACrashAndMayAskAgain) {
+  const Identity joiner = Joiner(Create("p1"));
+  ASSERT_TRUE(Enrol(joiner, key_).ok());  // say its answer was lost
+  EXPECT_TRUE(absl::IsPermissionDenied(Enrol(joiner, other_).status()));
+  w_.world.Kill("coordinator");
+  w_.world.RunFor(absl::Seconds(1));
+  w_.world.Restart("coordinator");
+  w_.world.RunFor(absl::Seconds(1));
+  const auto refused = Enrol(joiner, other_);
+  EXPECT_TRUE(absl::IsPermissionDenied(refused.status()));
+  EXPECT_THAT(std::string(refused.status().message()), HasSubstr("spent"));
+  const auto again = Enrol(joiner, key_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*key_.Digest(), ParseCertificate(again->certificate())->key_digest);
+}
+
+// Nothing is answered that the store does not hold.
+TEST_F(EnrolmentTest, NoAnswerBeforeItIsDurable) {
+  const Identity joiner = Joiner(Create("p1"));
+  w_.disk->fails = absl::ResourceExhaustedError("the disk is full");
+  v1::EnrolRequest request;
+  request.set_signing_request(*key_.SigningRequest());
+  w_.world.AddProcess("p1");
+  added_.insert("p1");
+  w_.world.network().SetIdentity("p1", joiner);
+  bool answered = false;
+  const auto call = w_.world.process("p1").env().transport.Dial(w_.config.coordinator.address,
+                                                                kEnrol, absl::Minutes(1));
+  call->Start({[&](const Frame&) { answered = true; }, nullptr, nullptr});
+  call->Read();
+  call->Write(Pack(request));
+  w_.world.RunFor(absl::Seconds(5));
+  EXPECT_FALSE(answered);
+  EXPECT_TRUE(w_.disk->run.tokens.at(0).key.empty());
+  w_.disk->fails = absl::OkStatus();
+  w_.world.RunFor(absl::Seconds(3));
+  EXPECT_TRUE(answered);
+  EXPECT_EQ(*key_.Digest(), w_.disk->run.tokens.at(0).key);
+}
+
+TEST_F(EnrolmentTest, RefusesWhatIsWrong) {
+  const v1::CreateTokenResponse made = Create("p1");
+  const Identity joiner = Joiner(made);
+  Identity forged = joiner;
+  forged.serial = "4242";
+  EXPECT_TRUE(absl::IsPermissionDenied(Enrol(forged, key_).status()));
+  v1::EnrolRequest nonsense;
+  nonsense.set_signing_request("nonsense");
+  EXPECT_TRUE(absl::IsInvalidArgument(Ask<v1::EnrolResponse>(joiner, kEnrol, nonsense).status()));
+  Identity peer = joiner;
+  peer.role = Role::kPeer;
+  EXPECT_TRUE(absl::IsPermissionDenied(Enrol(peer, key_).status())) << "not with that role";
+  EXPECT_TRUE(absl::IsPermissionDenied(Enrol(joiner, key_, kRenew).status()));
+
+  v1::RevokeTokenRequest revoke;
+  revoke.set_serial(made.status().serial());
+  ASSERT_TRUE(Ask<v1::TokenStatus>(admin_, "/atolld.v1.Admin/RevokeToken", revoke).ok());
+  EXPECT_THAT(std::string(Enrol(joiner, key_).status().message()), HasSubstr("revoked"));
+  revoke.set_serial("none");
+  EXPECT_TRUE(absl::IsNotFound(
+      Ask<v1::TokenStatus>(admin_, "/atolld.v1.Admin/RevokeToken", revoke).status()));
+
+  const Identity late = Joiner(Create("p2", 60));
+  w_.world.RunFor(absl::Seconds(61));
+  EXPECT_THAT(std::string(Enrol(late, key_).status().message()), HasSubstr("expired"));
+  v1::CreateTokenRequest king;
+  king.set_role("king");
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      Ask<v1::CreateTokenResponse>(admin_, "/atolld.v1.Admin/CreateToken", king).status()));
+}
+
+TEST_F(EnrolmentTest, AnEvictedPeersCertificatesAreRevokedAndPardoned) {
+  const Identity joiner = Joiner(Create("a"));
+  const auto enrolled = Enrol(joiner, key_);
+  const Identity own = ParseCertificate(enrolled->certificate())->identity;
+  w_.world.network().SetIdentity("a", own);
+  // Now a member.
+  auto session = std::make_shared<ScriptedPeer>(w_.world.process("a").env(), "a",
+                                                w_.config.coordinator.address);
+  w_.world.RunFor(absl::Seconds(2));
+  ASSERT_FALSE(session->heard.empty());
+  const auto renewed = Enrol(own, key_, kRenew);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  const Identity fresh = ParseCertificate(renewed->certificate())->identity;
+  EXPECT_EQ("a", fresh.id);
+  EXPECT_NE(own.serial, fresh.serial);
+
+  session->closed.clear();
+  ASSERT_TRUE(Evict("a", false).ok());
+  w_.world.RunFor(absl::Seconds(1));
+  ASSERT_FALSE(session->closed.empty());
+  EXPECT_TRUE(absl::IsPermissionDenied(session->closed[0])) << session->closed[0];
+  for (const Identity& who : {own, fresh}) {
+    EXPECT_TRUE(absl::IsPermissionDenied(Enrol(who, key_, kRenew).status()));
+  }
+  EXPECT_TRUE(absl::IsPermissionDenied(Enrol(joiner, key_).status())) << "its token";
+  size_t revoked = 0;
+  for (const CertificateRecord& record : w_.disk->run.certificates) revoked += record.revoked;
+  EXPECT_EQ(2u, revoked);
+  v1::CreateTokenRequest request;
+  request.set_peer("a");
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      Ask<v1::CreateTokenResponse>(admin_, "/atolld.v1.Admin/CreateToken", request).status()));
+  ASSERT_TRUE(Evict("a", true).ok());
+  EXPECT_TRUE(Enrol(own, key_, kRenew).ok());
+}
+
+// A Hello in somebody else's name must not replace them.
+TEST_F(EnrolmentTest, AHelloMustNameItsCertificatesPeer) {
+  w_.world.network().SetIdentity("b", {"r1", Role::kPeer, "b", "77"});
+  SimProcess& b = w_.world.AddProcess("b");
+  ScriptedPeer liar(b.env(), "a", w_.config.coordinator.address);
+  w_.world.RunFor(absl::Seconds(1));
+  ASSERT_FALSE(liar.closed.empty());
+  EXPECT_TRUE(absl::IsPermissionDenied(liar.closed[0])) << liar.closed[0];
+  EXPECT_TRUE(liar.heard.empty());
+  EXPECT_TRUE(w_.disk->run.members.empty());
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,114 @@
+// Would break: a process that starts with a key that others can read or with a certificate that is
+// not its own, or that loses its identity in a crash.
+#include "daemon/identity/credentials.h"
+
+#include <sys/stat.h>
+
+#include <memory>
+#include <string>
+
+#include "daemon/posix_files.h"
+#include "gmock/gmock.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
+#include "tests/unit/daemon/replica/crash_files.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+const absl::Time kNow = absl::FromUnixSeconds(1800000000);
+
+class CredentialsTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Authority> MakeAuthority() {
+    return Authority::Make("run-1", kNow, [this] { return ++drawn_ * 0x9e3779b97f4a7c15u; })
+        .value();
+  }
+
+  const TemporaryDirectory directory_;
+  PosixFiles files_;
+  uint64_t drawn_ = 0;
+  std::unique_ptr<Authority> authority_ = MakeAuthority();
+  const std::string folder_ = directory_.File("identity");
+};
+
+TEST_F(CredentialsTest, AreMadeOnceAndLoaded) {
+  ASSERT_TRUE(EnsureCredentials(files_, *authority_, folder_, Role::kPeer, "p1", kNow).ok());
+  Credentials first;
+  const auto info = LoadCredentials(files_, folder_, kNow, &first);
+  ASSERT_TRUE(info.ok()) << info.status();
+  EXPECT_EQ("p1", info->identity.id);
+  struct stat about = {};
+  ASSERT_EQ(0, stat(KeyFile(folder_).c_str(), &about));
+  EXPECT_EQ(0600u, about.st_mode & 0777u);
+
+  Credentials again;
+  ASSERT_TRUE(EnsureCredentials(files_, *authority_, folder_, Role::kPeer, "p1", kNow).ok());
+  ASSERT_TRUE(LoadCredentials(files_, folder_, kNow, &again).ok());
+  EXPECT_EQ(first.certificate, again.certificate);
+  // Due, or somebody else's.
+  const absl::Time due = kNow + absl::Hours(24 * 61);
+  ASSERT_TRUE(EnsureCredentials(files_, *authority_, folder_, Role::kPeer, "p1", due).ok());
+  ASSERT_TRUE(LoadCredentials(files_, folder_, due, &again).ok());
+  EXPECT_NE(first.certificate, again.certificate);
+  const auto other = MakeAuthority();
+  ASSERT_TRUE(EnsureCredentials(files_, *other, folder_, Role::kPeer, "p1", due).ok());
+  ASSERT_TRUE(LoadCredentials(files_, folder_, due, &again).ok());
+  EXPECT_EQ(other->certificate(), again.authority);
+}
+
+TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
+  EXPECT_TRUE(absl::IsNotFound(LoadCredentials(files_, folder_, kNow).status()));
+  const Credentials mine = MakeCredentials(*authority_, Role::kPeer, "p1", kNow).value();
+  const Credentials yours = MakeCredentials(*authority_, Role::kPeer, "p2", kNow).value();
+  const Credentials foreign = MakeCredentials(*MakeAuthority(), Role::kPeer, "p1", kNow).value();
+  ASSERT_TRUE(SaveCredentials(files_, folder_, mine).ok());
+  EXPECT_TRUE(absl::IsPermissionDenied(
+      LoadCredentials(files_, folder_, kNow + absl::Hours(24 * 91)).status()));
+  ASSERT_EQ(0, chmod(KeyFile(folder_).c_str(), 0644));
+  const auto readable = LoadCredentials(files_, folder_, kNow);
+  EXPECT_TRUE(absl::IsFailedPrecondition(readable.status()));
+  EXPECT_THAT(std::string(readable.status().message()), HasSubstr("chmod 600"));
+  // Not silently replaced either: it may have been read.
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      EnsureCredentials(files_, *authority_, folder_, Role::kPeer, "p1", kNow)));
+
+  const struct {
+    Credentials credentials;
+    const char* what;
+  } cases[] = {
+      {{mine.authority, yours.certificate, mine.key}, "the key is not the certificate's"},
+      {{mine.authority, foreign.certificate, foreign.key}, "not signed by this authority"},
+      {{mine.authority, mine.certificate, "x"}, "no private key"},
+      {{mine.authority, "x", mine.key}, "no certificate"},
+      {{mine.authority, mine.authority, mine.key}, "the key is not the certificate's"},
+  };
+  for (const auto& one : cases) {
+    ASSERT_TRUE(SaveCredentials(files_, folder_, one.credentials).ok());
+    const auto loaded = LoadCredentials(files_, folder_, kNow);
+    EXPECT_TRUE(absl::IsInvalidArgument(loaded.status()));
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(one.what));
+    EXPECT_THAT(std::string(loaded.status().message()), HasSubstr(folder_));
+  }
+}
+
+TEST_F(CredentialsTest, ACrashLeavesAllOrNothing) {
+  const Credentials mine = MakeCredentials(*authority_, Role::kPeer, "p1", kNow).value();
+  for (uint64_t allowed = 0;; ++allowed) {
+    const std::string folder = directory_.File(absl::StrCat("crash-", allowed));
+    CrashFiles crashing(files_, allowed, /*torn=*/true);
+    const bool saved = SaveCredentials(crashing, folder, mine).ok();
+    const auto loaded = LoadCredentials(files_, folder, kNow);
+    EXPECT_TRUE(loaded.ok() || absl::IsNotFound(loaded.status())) << loaded.status();
+    if (saved) {
+      ASSERT_TRUE(loaded.ok());
+      break;
+    }
+    ASSERT_TRUE(EnsureCredentials(files_, *authority_, folder, Role::kPeer, "p1", kNow).ok());
+    EXPECT_TRUE(LoadCredentials(files_, folder, kNow).ok());
+  }
+}
+
+}  // namespace
+}  // namespace atolld
