@@ -9,8 +9,8 @@ namespace atolld {
 namespace {
 
 bool RoundsMeans(const ExchangeSettings& settings) {
-  if (Planted(PlantedBug::kMeansRoundedAsUpdates)) {
-    return settings.stochastic && settings.codec->has_stochastic_rounding();
+  if (Planted(PlantedBug::kMeansRoundedAsUpdates) && !settings.codec->has_stochastic_rounding()) {
+    return false;
   }
   return settings.stochastic && settings.upper_codec->has_stochastic_rounding();
 }
