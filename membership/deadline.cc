@@ -6,6 +6,8 @@
 namespace atolld {
 namespace {
 
+constexpr uint64_t kMostDoublings = 5;
+
 absl::Duration MedianOf(std::vector<absl::Duration> times) {
   if (times.empty()) return absl::ZeroDuration();
   std::sort(times.begin(), times.end());
@@ -37,11 +39,12 @@ std::optional<absl::Duration> TrainDeadline(const RecentTimes& ready_times) {
 }
 
 absl::Duration ExchangeDeadline(const RecentTimes& exchange_times, uint64_t parameters,
-                                absl::Duration failure_timeout) {
+                                uint64_t given_up, absl::Duration failure_timeout) {
   const absl::Duration predicted = exchange_times.empty()
                                        ? absl::Seconds(static_cast<double>(parameters) * 4 / 1e6)
                                        : exchange_times.Median();
-  return 2 * predicted + failure_timeout;
+  const int64_t times = int64_t{1} << std::min(given_up, kMostDoublings);
+  return 2 * times * predicted + failure_timeout;
 }
 
 }  // namespace atolld

@@ -35,9 +35,10 @@ class RecentTimes {
 std::optional<absl::Duration> TrainDeadline(const RecentTimes& ready_times);
 
 // How long one attempt at an exchange may take: 2 x predicted + failure_timeout. Predicted is the
-// median of past exchanges, and before the first one all parameters as fp32 at 1 MB/s, which any
-// link of today exceeds.
+// median of past exchanges, and before the first one all parameters as fp32 at 1 MB/s. Lines may be
+// slower than that, or have become slower: each time that the round's exchange was given up since
+// the last commit doubles what is predicted, up to 32 times.
 absl::Duration ExchangeDeadline(const RecentTimes& exchange_times, uint64_t parameters,
-                                absl::Duration failure_timeout);
+                                uint64_t given_up, absl::Duration failure_timeout);
 
 }  // namespace atolld

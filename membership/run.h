@@ -172,6 +172,7 @@ class Run {
   std::map<std::string, v1::Ready> contributions_;  // to exchange_
   absl::Time exchange_began_, revision_ends_ = absl::InfiniteFuture();
   RecentTimes exchange_times_;
+  uint64_t given_up_ = 0;  // exchanges since the last commit
   ExchangePlanner planner_;
   std::optional<Evaluation> evaluation_;
   absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch

@@ -163,7 +163,8 @@ void Run::BeginExchange(absl::Time now) {
   const std::string change =
       planner_.Plan(roster_, settings_.encoded_size(terms.parameters), &terms, &contributors);
   if (!change.empty()) Say(absl::StrCat("round ", round_.version(), ": ", change));
-  terms.deadline = ExchangeDeadline(exchange_times_, terms.parameters, settings_.failure_timeout);
+  terms.deadline =
+      ExchangeDeadline(exchange_times_, terms.parameters, given_up_, settings_.failure_timeout);
   if (terms.version == 1) terms.state_digest = genesis_->state_digest();
   exchange_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
   exchange_began_ = now;
@@ -252,6 +253,7 @@ void Run::Commit(absl::Time now) {
   digests_.push_back(settings_.header_digest(header));
   header_ = header;
   exchange_times_.Add(now - exchange_began_);
+  given_up_ = 0;
   planner_.NoteEnd(roster_, *exchange);
   for (const std::string& peer : exchange->unreachable()) {
     peers_[peer].spared_until = header.version() + kSparedRounds;
@@ -334,6 +336,7 @@ void Run::GiveUpExchange(absl::Time now) {
   // contribution again. First those are told whose replicas may have drifted: without them there
   // would be no next header from which they could see it.
   if (exchange_) {
+    ++given_up_;
     SendDoubts();
     for (const std::string& peer : exchange_->unreachable()) {
       peers_[peer].spared_until = round_.version() + kSparedRounds;

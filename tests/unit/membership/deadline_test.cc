@@ -36,8 +36,16 @@ TEST(RecentTimes, ForgetTheOldest) {
 
 // Would break: exchanges given up too early on slow links.
 TEST(ExchangeDeadline, IsTwiceThePredictionAndTheFailureTimeout) {
-  EXPECT_EQ(ExchangeDeadline(Times({3, 5, 4}), 1, absl::Seconds(10)), absl::Seconds(18));
-  EXPECT_EQ(ExchangeDeadline(Times({}), 1000000, absl::Seconds(10)), absl::Seconds(18));
+  EXPECT_EQ(ExchangeDeadline(Times({3, 5, 4}), 1, 0, absl::Seconds(10)), absl::Seconds(18));
+  EXPECT_EQ(ExchangeDeadline(Times({}), 1000000, 0, absl::Seconds(10)), absl::Seconds(18));
+}
+
+// Would break: a run on slow lines that tries its first exchange for ever, always for too short.
+TEST(ExchangeDeadline, GrowsWithEachExchangeThatWasGivenUp) {
+  EXPECT_EQ(ExchangeDeadline(Times({}), 1000000, 3, absl::Seconds(10)), absl::Seconds(74));
+  EXPECT_EQ(ExchangeDeadline(Times({4}), 1, 1, absl::Seconds(10)), absl::Seconds(26));
+  EXPECT_EQ(ExchangeDeadline(Times({4}), 1, 1000, absl::Seconds(10)),
+            ExchangeDeadline(Times({4}), 1, 5, absl::Seconds(10)));
 }
 
 }  // namespace
