@@ -130,11 +130,13 @@ std::vector<std::string> ExchangeBench::CommandOf(size_t index) const {
       absl::StrCat("--host=", HostOf(index)),
       absl::StrCat("--elements=", options_.elements),
       absl::StrCat("--codec=", options_.codec),
-      absl::StrCat("--upper-codec=", options_.upper_codec),
       absl::StrCat("--chunk-elements=", options_.chunk_elements),
       absl::StrCat("--lanes=", options_.lanes),
       absl::StrCat("--threads=", options_.threads)};
   command.insert(command.end(), arguments.begin(), arguments.end());
+  if (!options_.upper_codec.empty()) {
+    command.push_back(absl::StrCat("--upper-codec=", options_.upper_codec));
+  }
   if (!options_.plaintext) command.push_back(absl::StrCat("--certificates=", IdentityOf(index)));
   return command;
 }

@@ -133,9 +133,6 @@ class Run:
         return self._dir(self.plan.node(topology.COORDINATOR))
 
     def _start(self, lab, node):
-        os.makedirs(self._dir(node), exist_ok=True)
-        if node.is_peer:
-            self._issue(node)
         config = os.path.join(self._dir(node), "config.toml")
         write_toml(config, self._config_of(node))
         role = "peer" if node.is_peer else "coordinator"
@@ -151,6 +148,10 @@ class Run:
 
     def _run(self, lab):
         begin = time.monotonic()
+        for node in self.plan.nodes:  # the first one makes the authority: before a coordinator does
+            os.makedirs(self._dir(node), exist_ok=True)
+            if node.is_peer:
+                self._issue(node)
         for node in self.plan.nodes:
             self._start(lab, node)
         self._wait(lab, lambda status: int(status["parameters"]) > 0)
