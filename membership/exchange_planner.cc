@@ -50,7 +50,9 @@ void ExchangePlanner::NoteVote(const ExchangeRound& exchange, const std::string&
   estimates_.NoteCoordinator(peer, since_plan - absl::Microseconds(there));
 }
 
-void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchange) {
+void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchange,
+                              absl::Duration time) {
+  choice_.NoteSeconds(absl::ToDoubleSeconds(time));
   const v1::Plan& plan = exchange.plan();
   const auto contributors = static_cast<size_t>(plan.contributors_size());
   if (plan.revision() != 1 || contributors > ArrivalLog::kMostPeers) return;

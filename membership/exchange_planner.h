@@ -33,7 +33,7 @@ class ExchangePlanner {
   void NoteVote(const ExchangeRound& exchange, const std::string& peer, const v1::Vote& vote,
                 absl::Duration since_plan);
   // The exchange that was planned last is decided.
-  void NoteEnd(const Roster& roster, const ExchangeRound& exchange);
+  void NoteEnd(const Roster& roster, const ExchangeRound& exchange, absl::Duration time);
   void Forget(const std::string& peer) { estimates_.Forget(peer); }
 
   const LinkEstimates& estimates() const { return estimates_; }

@@ -58,10 +58,11 @@ bool PlanChoice::WorthATrial(const LinkModel& links, const std::vector<bool>& re
                                          [&](size_t region) { return peers[region] > 1; });
 }
 
-// For one exchange: shape_ stays what the next choice is compared with.
+// For one exchange: shape_ stays what the next choice is compared with, unless this one is faster.
 ChosenPlan PlanChoice::Try(const LinkModel& links, const std::vector<bool>& reduces,
                            uint32_t chunks) {
   regions_tried_ = true;
+  trial_ = true;
   const PlanShape shape = PlanShape::kRegions;
   shares_ = ArrivingShares(TrafficOf(links, shape, chunks, Equal(reduces)));
   const char* const why = "one exchange by region, to see what the lines within the regions carry";
@@ -86,6 +87,7 @@ std::vector<double> PlanChoice::Kept(const LinkModel* links,
 
 ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& reduces,
                               const EncodedSize& size, uint32_t chunks) {
+  trial_ = false;
   shares_ = Share();
   if (links == nullptr) {
     // Nobody's rate is known, so it is as before but for the rates.
@@ -135,6 +137,15 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
 void PlanChoice::NoteArrived(double update_bytes, double mean_bytes) {
   if (shares_.updates > 0 && update_bytes > 0) update_bytes_ = update_bytes / shares_.updates;
   if (shares_.means > 0 && mean_bytes > 0) mean_bytes_ = mean_bytes / shares_.means;
+}
+
+void PlanChoice::NoteSeconds(double seconds) {
+  if (trial_ && seconds <= (1 - kLeastShare) * last_seconds_) {
+    shape_ = PlanShape::kRegions;
+    rates_.clear();
+  }
+  trial_ = false;
+  last_seconds_ = seconds;
 }
 
 }  // namespace atolld

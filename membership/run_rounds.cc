@@ -254,7 +254,7 @@ void Run::Commit(absl::Time now) {
   header_ = header;
   exchange_times_.Add(now - exchange_began_);
   given_up_ = 0;
-  planner_.NoteEnd(roster_, *exchange);
+  planner_.NoteEnd(roster_, *exchange, now - exchange_began_);
   for (const std::string& peer : exchange->unreachable()) {
     peers_[peer].spared_until = header.version() + kSparedRounds;
   }

@@ -146,6 +146,23 @@ TEST(PlanChoice, RegionsAreTriedOnceToSeeWhatTheirLinesCarry) {
   EXPECT_THAT(next.change, HasSubstr("the plan is now regions, predicted to take"));
 }
 
+// Would break: back to the slow plan after a trial that was fast, by estimates that do not know the
+// link yet.
+TEST(PlanChoice, ATrialThatWasFasterStays) {
+  PlanChoice choice(PlanKind::kAuto);
+  choice.NoteSeconds(12);
+  ASSERT_EQ(Choose(&choice, TwoRegionsUnseen()).shape, PlanShape::kRegions);
+  choice.NoteSeconds(5);
+  EXPECT_EQ(Choose(&choice, TwoRegionsUnseen()).shape, PlanShape::kRegions);
+  choice.NoteSeconds(20);  // no trial any more: predictions decide
+  EXPECT_EQ(Choose(&choice, TwoRegionsUnseen()).shape, PlanShape::kRegions);
+  PlanChoice slower(PlanKind::kAuto);
+  slower.NoteSeconds(5);
+  ASSERT_EQ(Choose(&slower, TwoRegionsUnseen()).shape, PlanShape::kRegions);
+  slower.NoteSeconds(4.9);
+  EXPECT_EQ(Choose(&slower, TwoRegionsUnseen()).shape, PlanShape::kFlat);
+}
+
 // Would break: a region that is none would cost time in every round, or be tried again and again.
 TEST(PlanChoice, ATrialThatDidNotPayIsTheOnlyOne) {
   PlanChoice choice(PlanKind::kAuto);
