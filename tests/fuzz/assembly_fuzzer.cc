@@ -111,7 +111,7 @@ class Assembly {
     if (!table_.whole()) return;
     const ExchangeOutcome outcome = Assemble(plan_, table_.means());
     Require(outcome.payload_digest == TreeDigest(outcome.payload.span()), "the payload's digest");
-    const auto chunks = SplitPayload(grid_, *form_.codec, outcome.payload);
+    const auto chunks = SplitPayload(grid_, *means_.codec, outcome.payload);
     Require(chunks.ok(), "what was put together comes apart");
     for (uint32_t c = 0; c < plan_.chunks(); ++c) {
       Require((*chunks)[c].str() == table_.at(c).encoded.str(), "the chunks are as they were");
