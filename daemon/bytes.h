@@ -16,6 +16,11 @@
 
 namespace atolld {
 
+// The bytes of `text`, which outlives the view.
+inline absl::Span<const uint8_t> BytesOf(absl::string_view text) {
+  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+}
+
 class SharedBytes {
  public:
   SharedBytes() = default;

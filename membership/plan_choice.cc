@@ -112,11 +112,11 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
     Candidate other = make(shape, Weighted(shape) ? ByRates(*links, reduces) : Equal(reduces));
     if (other.prediction.seconds < best.prediction.seconds) best = std::move(other);
   }
-  if (ByRegion(best.shape)) regions_tried_ = true;
-  if (WorthATrial(*links, reduces, kept.prediction.seconds)) return Try(*links, reduces, chunks);
   const double saved = kept.prediction.seconds - best.prediction.seconds;
   const bool change = saved >= kLeastShare * kept.prediction.seconds && saved >= kLeastSeconds;
   const Candidate& chosen = change ? best : kept;
+  if (ByRegion(chosen.shape)) regions_tried_ = true;
+  if (WorthATrial(*links, reduces, kept.prediction.seconds)) return Try(*links, reduces, chunks);
   ChosenPlan plan{chosen.shape, chosen.bandwidths, chosen.prediction, ""};
   if (change) {
     plan.change = absl::StrFormat(

@@ -74,7 +74,7 @@ absl::Status UpdateProducts::AddChunk(absl::Span<const absl::Span<const float>> 
                                                    kMostContributors + 1));
   }
   size_t elements = 0;
-  const float* present[kMostContributors + 1];
+  const float* present[kMostContributors + 1] = {};
   size_t index[kMostContributors + 1];
   size_t count = 0;
   for (size_t i = 0; i < rows.size(); ++i) {

@@ -63,9 +63,7 @@ std::string ProgramFolder() {
 absl::Status WritePid(Files& files, const std::string& dir) {
   RETURN_IF_ERROR(files.MakeDirectories(dir));
   const std::string text = absl::StrCat(getpid(), "\n");
-  return WriteFileDurably(
-      files, dir + "/pid",
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+  return WriteFileDurably(files, dir + "/pid", BytesOf(text));
 }
 
 absl::StatusOr<std::string> WorkerSocket(const std::string& dir) {

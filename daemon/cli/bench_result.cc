@@ -18,9 +18,7 @@ absl::StatusOr<bool> WriteResult(const nlohmann::ordered_json& json, const std::
   }
   if (path.empty()) return false;
   PosixFiles files;
-  RETURN_IF_ERROR(WriteFileDurably(
-      files, std::filesystem::absolute(path).string(),
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size())));
+  RETURN_IF_ERROR(WriteFileDurably(files, std::filesystem::absolute(path).string(), BytesOf(text)));
   return false;
 }
 

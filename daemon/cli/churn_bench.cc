@@ -113,9 +113,7 @@ absl::Status WriteReport(Files& files, const std::string& path, const std::strin
     return absl::OkStatus();
   }
   std::error_code error;
-  return WriteFileDurably(
-      files, std::filesystem::absolute(path, error).string(),
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+  return WriteFileDurably(files, std::filesystem::absolute(path, error).string(), BytesOf(text));
 }
 
 }  // namespace

@@ -15,10 +15,6 @@ namespace {
 
 constexpr size_t kLargestKey = 16384;
 
-absl::Span<const uint8_t> Bytes(const std::string& text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
-
 // The one that is there, or a fresh one that is durable when this returns.
 absl::StatusOr<PrivateKey> KeyIn(Files& files, const std::string& folder) {
   const std::string path = KeyFile(folder);
@@ -35,7 +31,7 @@ absl::StatusOr<PrivateKey> KeyIn(Files& files, const std::string& folder) {
   RETURN_IF_ERROR(files.MakeDirectories(folder));
   ASSIGN_OR_RETURN(PrivateKey key, PrivateKey::Generate());
   ASSIGN_OR_RETURN(const std::string pem, key.ToPem());
-  RETURN_IF_ERROR(WriteSecretDurably(files, path, Bytes(pem)));
+  RETURN_IF_ERROR(WriteSecretDurably(files, path, BytesOf(pem)));
   return key;
 }
 
@@ -111,8 +107,8 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options, absl:
         "this run trains on text, which this machine needs too: name it with --data, and join "
         "again with the same token");
   }
-  RETURN_IF_ERROR(WriteFileDurably(files, AuthorityFile(identity), Bytes(credentials.authority)));
-  RETURN_IF_ERROR(WriteFileDurably(files, config_path, Bytes(FormatConfig(config))));
+  RETURN_IF_ERROR(WriteFileDurably(files, AuthorityFile(identity), BytesOf(credentials.authority)));
+  RETURN_IF_ERROR(WriteFileDurably(files, config_path, BytesOf(FormatConfig(config))));
   // Last: with it everything is there.
   RETURN_IF_ERROR(SaveCertificate(files, identity, credentials.certificate));
   return config_path;

@@ -20,8 +20,7 @@ constexpr int kSampleLines = 6;
 constexpr char kPrompt[] = "The ";
 
 absl::Status WriteText(Files& files, const std::string& path, const std::string& text) {
-  return WriteFileDurably(
-      files, path, absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+  return WriteFileDurably(files, path, BytesOf(text));
 }
 
 void Print(FILE* out, const std::string& line) { std::fputs((line + "\n").c_str(), out); }

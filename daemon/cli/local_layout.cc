@@ -28,8 +28,7 @@ namespace {
 constexpr uint64_t kLargestPeersFile = 16 << 20;
 
 absl::Status WriteText(Files& files, const std::string& path, const std::string& text) {
-  return WriteFileDurably(
-      files, path, absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+  return WriteFileDurably(files, path, BytesOf(text));
 }
 
 LocalProcess Process(const std::string& dir, const std::string& id, const std::string& role,

@@ -135,9 +135,8 @@ int Plan(const PlanOptions& options) {
   }
   if (!options.json.empty()) {
     PosixFiles files;
-    const absl::Status written = WriteFileDurably(
-        files, std::filesystem::absolute(options.json).string(),
-        absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(json.data()), json.size()));
+    const absl::Status written =
+        WriteFileDurably(files, std::filesystem::absolute(options.json).string(), BytesOf(json));
     if (!written.ok()) return Report(written, kFailed);
   }
   for (const std::string& line : PlanText(*question, candidates)) std::printf("%s\n", line.c_str());

@@ -59,9 +59,7 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
       MaterializeSnapshot(files, replica, absl::StrCat(folder.path(), "/state"), std::nullopt));
   const std::string spec_path = absl::StrCat(folder.path(), "/spec");
   const std::string spec = snapshot.genesis.spec().SerializeAsString();
-  RETURN_IF_ERROR(WriteFileDurably(
-      files, spec_path,
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(spec.data()), spec.size())));
+  RETURN_IF_ERROR(WriteFileDurably(files, spec_path, BytesOf(spec)));
   std::vector<std::string> argv = {worker,         mode,
                                    "--parameters", snapshot.path,
                                    "--offset",     absl::StrCat(snapshot.theta_offset),

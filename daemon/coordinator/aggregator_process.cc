@@ -96,9 +96,7 @@ void AggregatorProcess::Start() {
 absl::Status AggregatorProcess::WriteConfig(const Config& config) const {
   RETURN_IF_ERROR(env_.files.MakeDirectories(config.peer.dir));
   const std::string text = FormatConfig(config);
-  return WriteFileDurably(
-      env_.files, config.peer.dir + "/config.toml",
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+  return WriteFileDurably(env_.files, config.peer.dir + "/config.toml", BytesOf(text));
 }
 
 absl::Status AggregatorProcess::WriteIdentity(const Config& config) const {

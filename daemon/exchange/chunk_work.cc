@@ -58,8 +58,7 @@ absl::StatusOr<SharedBytes> ChunkForm::Verified(const SharedBytes& wire, size_t 
 }
 
 uint64_t PeerPart(absl::string_view peer) {
-  const Digest digest =
-      Sha256(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(peer.data()), peer.size()));
+  const Digest digest = Sha256(BytesOf(peer));
   uint64_t part = 0;
   for (size_t i = 0; i < sizeof(part); ++i) part |= static_cast<uint64_t>(digest[i]) << (8 * i);
   return part;

@@ -11,7 +11,7 @@ constexpr size_t kMaxKept = 64;
 }  // namespace
 
 StartedCall::StartedCall(Executor& executor, std::unique_ptr<Call> inner)
-    : executor_(executor), inner_(std::move(inner)) {}
+    : ForwardingCall(std::move(inner)), executor_(executor) {}
 
 void StartedCall::Start(Events events) {
   events_ = std::make_shared<const Events>(std::move(events));
@@ -37,7 +37,7 @@ void StartedCall::Start(Events events) {
     verdict_ = std::move(status);
     TellClosed(events_);
   });
-  inner_->Start(std::move(relay));
+  ForwardingCall::Start(std::move(relay));
 }
 
 void StartedCall::TellClosed(const std::shared_ptr<const Events>& events) {

@@ -13,21 +13,15 @@
 
 #include "absl/status/status.h"
 #include "daemon/env.h"
+#include "daemon/forwarding_call.h"
 
 namespace atolld {
 
-class StartedCall final : public Call {
+class StartedCall final : public ForwardingCall {
  public:
   StartedCall(Executor& executor, std::unique_ptr<Call> inner);
 
   void Start(Events events) override;  // any number of times
-  void Read() override { inner_->Read(); }
-  void Write(Frame frame) override { inner_->Write(std::move(frame)); }
-  size_t unsent_bytes() const override { return inner_->unsent_bytes(); }
-  void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
-  uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
-  std::string remote() const override { return inner_->remote(); }
-  std::optional<Identity> identity() const override { return inner_->identity(); }
 
  private:
   void TellClosed(const std::shared_ptr<const Events>& events);
@@ -38,7 +32,6 @@ class StartedCall final : public Call {
   bool started_ = false;
   bool closed_ = false;
   absl::Status verdict_;
-  std::unique_ptr<Call> inner_;
   CallbackGuard guard_;
 };
 

@@ -23,10 +23,6 @@ constexpr size_t kLargestFile = 16384;
 constexpr char kCertificateFile[] = "/certificate.pem";
 constexpr char kKeyFile[] = "/key.pem";
 
-absl::Span<const uint8_t> Bytes(const std::string& text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
-
 absl::Status AddExtension(X509* certificate, X509* issuer, int kind, const std::string& value) {
   X509V3_CTX context;
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
@@ -172,8 +168,8 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Open(Files& files, const s
 
 absl::Status Authority::Save(Files& files, const std::string& folder) const {
   ASSIGN_OR_RETURN(const std::string key, key_.ToPem());
-  RETURN_IF_ERROR(WriteSecretDurably(files, folder + kKeyFile, Bytes(key)));
-  return WriteFileDurably(files, folder + kCertificateFile, Bytes(certificate_));
+  RETURN_IF_ERROR(WriteSecretDurably(files, folder + kKeyFile, BytesOf(key)));
+  return WriteFileDurably(files, folder + kCertificateFile, BytesOf(certificate_));
 }
 
 absl::StatusOr<std::string> Authority::Issue(absl::string_view request, Role role,

@@ -8,10 +8,6 @@ namespace {
 
 constexpr size_t kLargestFile = 16384;
 
-absl::Span<const uint8_t> Bytes(const std::string& text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
-
 }  // namespace
 
 std::string AuthorityFile(const std::string& folder) { return folder + "/authority.pem"; }
@@ -64,13 +60,13 @@ absl::Status SaveCredentials(Files& files, const std::string& folder,
                              const Credentials& credentials) {
   RETURN_IF_ERROR(files.MakeDirectories(folder));
   RETURN_IF_ERROR(files.Remove(CertificateFile(folder)));
-  RETURN_IF_ERROR(WriteSecretDurably(files, KeyFile(folder), Bytes(credentials.key)));
-  RETURN_IF_ERROR(WriteFileDurably(files, AuthorityFile(folder), Bytes(credentials.authority)));
+  RETURN_IF_ERROR(WriteSecretDurably(files, KeyFile(folder), BytesOf(credentials.key)));
+  RETURN_IF_ERROR(WriteFileDurably(files, AuthorityFile(folder), BytesOf(credentials.authority)));
   return SaveCertificate(files, folder, credentials.certificate);
 }
 
 absl::Status SaveCertificate(Files& files, const std::string& folder, const std::string& pem) {
-  return WriteFileDurably(files, CertificateFile(folder), Bytes(pem));
+  return WriteFileDurably(files, CertificateFile(folder), BytesOf(pem));
 }
 
 absl::Status EnsureCredentials(Files& files, Authority& authority, const std::string& folder,

@@ -33,8 +33,7 @@ std::string Prefix(const v1::Genesis& genesis) {
 }
 
 absl::Status WriteTo(WritableFile& file, const std::string& head, absl::Span<const uint8_t> bytes) {
-  RETURN_IF_ERROR(
-      file.Append(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(head.data()), head.size())));
+  RETURN_IF_ERROR(file.Append(BytesOf(head)));
   for (size_t offset = 0; offset < bytes.size(); offset += kBlockBytes) {
     RETURN_IF_ERROR(file.Append(bytes.subspan(offset, kBlockBytes)));
   }

@@ -20,10 +20,6 @@ constexpr size_t kLengthCheckBytes = 8;
 constexpr size_t kBodyCheckBytes = 16;
 constexpr uint64_t kSectorBytes = 512;  // the least that a disk writes whole
 
-absl::Span<const uint8_t> Bytes(absl::string_view text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
-
 bool AllZero(absl::Span<const uint8_t> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
 }
@@ -63,7 +59,7 @@ std::string EncodeRecord(absl::string_view body) {
   for (size_t i = 0; i < 4; ++i) head[4 + i] = static_cast<uint8_t>(body.size() >> (8 * i));
   const Digest length_check = Sha256(absl::MakeConstSpan(head).subspan(0, 8));
   std::copy_n(length_check.begin(), kLengthCheckBytes, head.begin() + 8);
-  const Digest body_check = Sha256(Bytes(body));
+  const Digest body_check = Sha256(BytesOf(body));
   return absl::StrCat(
       absl::string_view(reinterpret_cast<const char*>(head.data()), head.size()), body,
       absl::string_view(reinterpret_cast<const char*>(body_check.data()), kBodyCheckBytes));
@@ -92,7 +88,7 @@ absl::StatusOr<Record> ReadRecord(const ReadableFile& file, uint64_t offset) {
   std::string bytes(length + kBodyCheckBytes, '\0');
   RETURN_IF_ERROR(file.ReadAt(
       offset + kHeadBytes, absl::MakeSpan(reinterpret_cast<uint8_t*>(bytes.data()), bytes.size())));
-  const Digest body_check = Sha256(Bytes(bytes).subspan(0, length));
+  const Digest body_check = Sha256(BytesOf(bytes).subspan(0, length));
   if (std::memcmp(bytes.data() + length, body_check.data(), kBodyCheckBytes) != 0) {
     return TornOrCorrupt(file, offset, record.end, "the record's checksum differs");
   }
@@ -104,7 +100,7 @@ absl::StatusOr<Record> ReadRecord(const ReadableFile& file, uint64_t offset) {
 absl::Status WriteMessageFile(Files& files, const std::string& path,
                               const google::protobuf::MessageLite& message) {
   const std::string record = EncodeRecord(message.SerializeAsString());
-  return WriteFileDurably(files, path, Bytes(record));
+  return WriteFileDurably(files, path, BytesOf(record));
 }
 
 absl::Status ReadMessageFile(Files& files, const std::string& path,

@@ -149,8 +149,7 @@ absl::StatusOr<std::unique_ptr<SnapshotWriter>> SnapshotWriter::Create(Files& fi
   std::unique_ptr<SnapshotWriter> writer(
       new SnapshotWriter(files, temporary, std::move(info), head.size()));
   ASSIGN_OR_RETURN(writer->file_, files.Create(temporary));
-  RETURN_IF_ERROR(writer->file_->Append(
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(head.data()), head.size())));
+  RETURN_IF_ERROR(writer->file_->Append(BytesOf(head)));
   writer->size_ = head.size();
   return writer;
 }

@@ -11,10 +11,6 @@
 namespace atolld {
 namespace {
 
-absl::Span<const uint8_t> BytesOf(absl::string_view text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
-
 Digest DigestOf(const Record& record) { return Sha256(BytesOf(record.body)); }
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "daemon/transport/admin_client.h"
 
-#include <grpc/support/time.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/create_channel.h>
@@ -26,11 +25,6 @@ struct AdminClient::Connection {
 };
 
 namespace {
-
-gpr_timespec After(absl::Duration wait) {
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN));
-}
 
 absl::Status ForPeople(const std::string& address, const grpc::Status& status) {
   switch (status.error_code()) {
@@ -58,7 +52,7 @@ absl::StatusOr<Response> Ask(v1::Admin::Stub& stub, const std::string& address,
                              grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*,
                                                                      const Request&, Response*)) {
   grpc::ClientContext context;
-  context.set_deadline(After(patience));
+  context.set_deadline(DeadlineIn(patience));
   Response answer;
   const grpc::Status status = (stub.*method)(&context, request, &answer);
   if (!status.ok()) return ForPeople(address, status);

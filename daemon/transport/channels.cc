@@ -41,6 +41,11 @@ void QuietGrpcLog() {
   gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
 }
 
+gpr_timespec DeadlineIn(absl::Duration wait) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN));
+}
+
 int KeepaliveTimeMilliseconds(absl::Duration failure_timeout) {
   return ClampMilliseconds(failure_timeout / 2);
 }

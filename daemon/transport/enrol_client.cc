@@ -1,6 +1,5 @@
 #include "daemon/transport/enrol_client.h"
 
-#include <grpc/support/time.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
@@ -18,11 +17,6 @@ namespace {
 
 constexpr absl::Duration kOneTry = absl::Seconds(10);
 constexpr absl::Duration kPause = absl::Milliseconds(500);
-
-gpr_timespec After(absl::Duration wait) {
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN));
-}
 
 bool MayPass(grpc::StatusCode code) {
   return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
@@ -44,7 +38,7 @@ absl::StatusOr<v1::EnrolResponse> Enrol(const CoordinatorAccess& access,
   const absl::Time end = absl::Now() + patience;
   while (true) {
     grpc::ClientContext context;
-    context.set_deadline(After(std::min(kOneTry, patience)));
+    context.set_deadline(DeadlineIn(std::min(kOneTry, patience)));
     context.set_wait_for_ready(true);  // an address that refuses may listen in a moment
     v1::EnrolResponse response;
     const grpc::Status status = stub->Enrol(&context, request, &response);

@@ -2,30 +2,23 @@
 
 #include <utility>
 
+#include "daemon/forwarding_call.h"
+
 namespace atolld {
 namespace {
 
 constexpr char kSession[] = "/atolld.v1.Membership/Session";
 
-class TapCall final : public Call {
+class TapCall final : public ForwardingCall {
  public:
   TapCall(std::unique_ptr<Call> under, TapTransport::OnFrame on_frame)
-      : under_(std::move(under)), on_frame_(std::move(on_frame)) {}
-
-  void Start(Events events) override { under_->Start(std::move(events)); }
-  void Read() override { under_->Read(); }
+      : ForwardingCall(std::move(under)), on_frame_(std::move(on_frame)) {}
   void Write(Frame frame) override {
     on_frame_(frame);
-    under_->Write(std::move(frame));
+    ForwardingCall::Write(std::move(frame));
   }
-  size_t unsent_bytes() const override { return under_->unsent_bytes(); }
-  void Finish(absl::Status status) override { under_->Finish(std::move(status)); }
-  uint64_t sent_bytes() const override { return under_->sent_bytes(); }
-  std::string remote() const override { return under_->remote(); }
-  std::optional<Identity> identity() const override { return under_->identity(); }
 
  private:
-  const std::unique_ptr<Call> under_;
   const TapTransport::OnFrame on_frame_;
 };
 

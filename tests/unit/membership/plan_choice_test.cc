@@ -146,6 +146,28 @@ TEST(PlanChoice, RegionsAreTriedOnceToSeeWhatTheirLinesCarry) {
   EXPECT_THAT(next.change, HasSubstr("the plan is now regions, predicted to take"));
 }
 
+// Would break: no trial where regions seem a little faster, though not enough to change the plan.
+TEST(PlanChoice, APredictionTooSmallToActOnIsNoTrial) {
+  LinkModel slow;
+  for (const char* region : {"a", "b"}) {
+    const size_t number = slow.AddRegion(region);
+    for (int i = 1; i <= 3; ++i) {
+      slow.AddPeer(
+          {absl::StrCat(region, i), number, 16 * kMega, 16 * kMega, absl::Milliseconds(1), true});
+    }
+  }
+  slow.AddLink(0, 1, 27 * kMega, absl::Milliseconds(1));
+  slow.ConnectDirectly();
+  PlanChoice fixed(PlanKind::kRegions);
+  PlanChoice flat(PlanKind::kFlat);
+  const double by_region = Choose(&fixed, slow).prediction->seconds;
+  const double all_to_all = Choose(&flat, slow).prediction->seconds;
+  ASSERT_LT(by_region, all_to_all);
+  ASSERT_GT(by_region, 0.9 * all_to_all);
+  PlanChoice choice(PlanKind::kAuto);
+  EXPECT_FALSE(Choose(&choice, slow).prediction.has_value());
+}
+
 // Would break: back to the slow plan after a trial that was fast, by estimates that do not know the
 // link yet.
 TEST(PlanChoice, ATrialThatWasFasterStays) {

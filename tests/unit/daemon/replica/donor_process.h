@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "daemon/env.h"
+#include "daemon/forwarding_call.h"
 #include "daemon/replica/transfer.h"
 #include "daemon/status_macros.h"
 
@@ -16,24 +17,16 @@ namespace atolld {
 // Passes a donor's frames on, changed as a test likes; no value: the frame is swallowed.
 using Tamper = std::function<std::optional<Frame>(Frame)>;
 
-class TamperCall final : public Call {
+class TamperCall final : public ForwardingCall {
  public:
   TamperCall(std::unique_ptr<Call> inner, Tamper tamper)
-      : inner_(std::move(inner)), tamper_(std::move(tamper)) {}
-  void Start(Events events) override { inner_->Start(std::move(events)); }
-  void Read() override { inner_->Read(); }
+      : ForwardingCall(std::move(inner)), tamper_(std::move(tamper)) {}
   void Write(Frame frame) override {
-    if (std::optional<Frame> changed = tamper_(std::move(frame)))
-      inner_->Write(*std::move(changed));
+    std::optional<Frame> changed = tamper_(std::move(frame));
+    if (changed) ForwardingCall::Write(*std::move(changed));
   }
-  size_t unsent_bytes() const override { return inner_->unsent_bytes(); }
-  void Finish(absl::Status status) override { inner_->Finish(std::move(status)); }
-  uint64_t sent_bytes() const override { return inner_->sent_bytes(); }
-  std::string remote() const override { return inner_->remote(); }
-  std::optional<Identity> identity() const override { return inner_->identity(); }
 
  private:
-  const std::unique_ptr<Call> inner_;
   const Tamper tamper_;
 };
 
