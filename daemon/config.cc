@@ -1,9 +1,9 @@
 #include "daemon/config.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
+#include "absl/base/casts.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -18,13 +18,7 @@ constexpr uint32_t kByteVocabulary = 256;
 // Keeps made ids within a run id's 64 characters, with the time behind.
 constexpr size_t kLongestStem = 40;
 
-uint32_t FloatBits(double value) {
-  const float narrowed = static_cast<float>(value);
-  uint32_t bits;
-  static_assert(sizeof bits == sizeof narrowed);
-  std::memcpy(&bits, &narrowed, sizeof bits);
-  return bits;
-}
+uint32_t FloatBits(double value) { return absl::bit_cast<uint32_t>(static_cast<float>(value)); }
 
 }  // namespace
 
@@ -120,6 +114,14 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
   // Without feedback nothing decays, and a decay of 1 is what a run without the field has.
   if (config.exchange.error_feedback && config.exchange.feedback_decay != 1) {
     exchange->set_feedback_decay_bits(FloatBits(config.exchange.feedback_decay));
+  }
+  if (config.exchange.aggregation != "mean") {
+    exchange->set_aggregation(config.exchange.aggregation);
+    exchange->set_faulty(config.exchange.faulty);
+  }
+  if (config.exchange.clip != 0) exchange->set_clip_bits(FloatBits(config.exchange.clip));
+  if (config.exchange.audit_share != 0) {
+    exchange->set_audit_share_bits(FloatBits(config.exchange.audit_share));
   }
   exchange->set_stochastic_rounding(config.exchange.rounding == "stochastic");
 

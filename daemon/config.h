@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
+#include "daemon/config_limits.h"
+#include "daemon/config_names.h"
 
 namespace atolld {
 
@@ -20,8 +22,7 @@ struct Config {
     std::string id = "";  // empty: made from the file's name and the time of the first start
     uint64_t rounds = 40;
     uint64_t seed = 1337;
-    // trainers to wait for before the first round; `atoll local` starts as many
-    uint32_t peers = 1;
+    uint32_t peers = 1;   // to wait for before the first round; `atoll local` starts as many
     uint32_t quorum = 0;  // fewest peers that may commit; 0: more than half of `peers`
   } run;
   struct Model {  // [model]      (coordinator, local)
@@ -66,8 +67,11 @@ struct Config {
     bool error_feedback = false;  // with topk and int2, where the file does not say: true
     uint32_t chunk_elements = 65536;
     std::string plan = "auto";  // "flat"; "regions": each averages first; "auto": the faster
-    // share of what was lost that is carried; with codec "topk", where the file does not say: 0.95
-    double feedback_decay = 1;
+    double feedback_decay = 1;  // of what was lost; with topk, where the file does not say: 0.95
+    std::string aggregation = "mean";         // how updates become one: a rule of optimizer/
+    uint32_t faulty = 0, clipping_steps = 1;  // liars that it is to bear; of centred_clipping
+    double clip = 1;                   // longer updates are scaled down to so many medians; 0: none
+    double audit_share = 0.0625;       // of the chunks, recomputed by others before a commit
     std::string rounding = "nearest";  // "stochastic": no error adds up; where int8 and int4 are
   } exchange;
   struct Evaluation {  // [evaluation]
@@ -76,6 +80,9 @@ struct Config {
   } evaluation;
   struct Membership {                                    // [membership]
     absl::Duration failure_timeout = absl::Seconds(10);  // the one time-out; "10s", "500ms"
+    double weight_cap = 16;  // an update's weight, in medians of its round's; 0: none
+    uint32_t offences = 3, offence_rounds = 16;  // the rest: coordinator; offender_rule.h
+    double outsized = 0;
   } membership;
   struct Coordinator {  // [coordinator] address: peer, coordinator; the rest: coordinator
     std::string address = "127.0.0.1:7070";
@@ -106,7 +113,8 @@ struct Config {
     bool plaintext = false;  // no certificates, on loopback alone; said knowingly
     uint64_t lanes = 1;      // connections to one peer, 1 to 16
   } network;
-  struct Log {  // [log]
+  ConfigLimits limits;  // [limits]
+  struct Log {          // [log]
     std::string level = "info";
   } log;
 };
@@ -126,13 +134,6 @@ struct ConfigOverride {
 // Relative paths come back absolute.
 absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
                                   const std::vector<ConfigOverride>& overrides = {});
-
-// The peer.advertise of a peer that nobody can dial, behind NAT say: it has no address and dials.
-inline constexpr char kDialsOutOnly[] = "none";
-inline constexpr char kAggregatorRoleName[] = "aggregator";  // peer.role: has no worker
-
-// The model kind that is no model: its worker only takes time (worker/stub).
-inline constexpr char kStubKind[] = "stub";
 
 // The program that trains a model of this kind: a file's name, beside our other binaries.
 std::string WorkerProgramOf(const std::string& model_kind);

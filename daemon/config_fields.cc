@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "optimizer/aggregation_rule.h"
+
 namespace atolld {
 namespace {
 
@@ -96,8 +98,19 @@ std::vector<ConfigField> TrainingFields(Config& c) {
        RealNumber{&c.exchange.feedback_decay, 0, 1, Bounds::kOpenBelow}},
       {"exchange", "rounding", "to the nearest code, or at random so that no error adds up",
        OneOf(&c.exchange.rounding, {"nearest", "stochastic"})},
+      {"exchange", "audit_share",
+       "of the chunks, those that others recompute before a commit; 0: none",
+       RealNumber{&c.exchange.audit_share, 0, 1}},
       {"exchange", "chunk_elements", "values a chunk",
        WholeNumber{&c.exchange.chunk_elements, 4096, 262144, 4096}},
+      {"exchange", "aggregation", "how the peers' updates become one",
+       OneOf(&c.exchange.aggregation, AggregationRule::Names())},
+      {"exchange", "faulty", "liars among the peers that the rule is to bear",
+       WholeNumber{&c.exchange.faulty, 0, 31}},
+      {"exchange", "clip", "median lengths to which longer updates are scaled down; 0: none is",
+       RealNumber{&c.exchange.clip, 0, 1e6}},
+      {"exchange", "clipping_steps", "of centred_clipping; an exchange makes one",
+       WholeNumber{&c.exchange.clipping_steps, 1, 1}},
       {"exchange", "plan", "who averages what: everybody flat, each region first, or the faster",
        OneOf(&c.exchange.plan, {"auto", "flat", "regions"})},
 
@@ -112,6 +125,16 @@ std::vector<ConfigField> ProcessFields(Config& c) {
   return {
       {"membership", "failure_timeout", "a peer silent for so long is dead",
        TimeSpan{&c.membership.failure_timeout, absl::Milliseconds(100), absl::Hours(1)}},
+      {"membership", "weight_cap", "an update counts at most so many usual ones; 0: any number",
+       RealNumber{&c.membership.weight_cap, 0, 1e6}},
+
+      {"membership", "offences",
+       "a peer is left out after so many rounds with a refused or outsized update; 0: never",
+       WholeNumber{&c.membership.offences, 0, 64}},
+      {"membership", "offence_rounds", "of the last so many rounds",
+       WholeNumber{&c.membership.offence_rounds, 1, 64}},
+      {"membership", "outsized", "usual lengths from which an update is an offence; 0: none is",
+       RealNumber{&c.membership.outsized, 0, 1e6}},
 
       {"coordinator", "address", "where peers and `atoll` find the coordinator",
        Text{&c.coordinator.address, TextForm::kDialAddress}},
@@ -166,6 +189,19 @@ std::vector<ConfigField> ProcessFields(Config& c) {
       {"network", "lanes",
        "connections to each peer, every one with its share of the chunks: for fat long lines",
        WholeNumber{&c.network.lanes, 1, 16}},
+
+      {"limits", "calls_per_peer",
+       "open at a time from one other peer, so that none takes up all that a peer can hold",
+       WholeNumber{&c.limits.calls_per_peer, 16, 65536}},
+      {"limits", "sessions_per_minute",
+       "that one peer may begin with the coordinator, each of which is work for the whole run",
+       WholeNumber{&c.limits.sessions_per_minute, 1, kMillion}},
+      {"limits", "session_messages",
+       "a second that the coordinator reads of one peer, so that none keeps it from the others",
+       WholeNumber{&c.limits.session_messages, 10, kMillion}},
+      {"limits", "enrolments",
+       "a second that the coordinator signs, each of which it checks and makes durable",
+       WholeNumber{&c.limits.enrolments, 1, kMillion}},
 
       {"log", "level", "how much the daemons write",
        OneOf(&c.log.level, {"debug", "info", "warning", "error"})},

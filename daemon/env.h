@@ -98,7 +98,7 @@ class Files {
   virtual absl::StatusOr<std::unique_ptr<WritableFile>> OpenToAppend(const std::string& path) = 0;
   virtual absl::StatusOr<std::unique_ptr<ReadableFile>> OpenToRead(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
-  virtual absl::Status Remove(const std::string& path) = 0;  // a file; OK if it is not there
+  virtual absl::Status Remove(const std::string& path) = 0;  // file or empty folder, if any
   virtual absl::Status Truncate(const std::string& path, uint64_t size) = 0;
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // Makes creations, renames and removals in `directory` durable.
@@ -200,9 +200,9 @@ class Transport {
   virtual absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
                                                            Acceptor acceptor) = 0;
 
-  // Never blocks; a peer that cannot be reached shows as on_closed(UNAVAILABLE). Every call has a
-  // deadline; a long-lived stream passes absl::InfiniteDuration() and relies on keepalive and its
-  // own liveness rule.
+  // Never blocks; on_closed(UNAVAILABLE) when nobody can be reached, or nobody who is the peer that
+  // the address names (peer_address.h). Every call has a deadline; a long-lived stream passes
+  // absl::InfiniteDuration() and relies on keepalive and its own liveness rule.
   virtual std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                                      absl::Duration deadline) = 0;
 };

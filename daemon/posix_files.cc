@@ -181,6 +181,7 @@ absl::Status PosixFiles::Rename(const std::string& from, const std::string& to) 
 
 absl::Status PosixFiles::Remove(const std::string& path) {
   if (unlink(path.c_str()) == 0 || errno == ENOENT) return absl::OkStatus();
+  if (errno == EISDIR && rmdir(path.c_str()) == 0) return absl::OkStatus();
   return ErrnoStatus(errno, path, "cannot remove");
 }
 

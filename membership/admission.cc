@@ -1,11 +1,12 @@
 #include "membership/admission.h"
 
 #include <algorithm>
-#include <limits>
+#include <set>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "membership/signing_key.h"
 
 namespace atolld {
 namespace {
@@ -15,8 +16,8 @@ constexpr int kMostTensors = 65536;
 constexpr int kMostDimensions = 8;
 constexpr size_t kLongestTensorName = 256;
 
-// A chunk's number is 32 bits, and chunks hold at least 4096 values; far beyond any model.
-constexpr uint64_t kMostElements = uint64_t{1} << 42;
+// fp32 values of 4 TB: far above any model, far below what overflows when multiplied by 4.
+constexpr uint64_t kMostElements = uint64_t{1} << 40;
 
 std::string Shape(const v1::Tensor& tensor) {
   return absl::StrCat("[", absl::StrJoin(tensor.shape(), ", "), "]");
@@ -51,6 +52,9 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
   if (!hello.role().empty() && hello.role() != "peer" && hello.role() != kAggregatorRole) {
     return absl::InvalidArgumentError("role must be 'peer' or 'aggregator'");
   }
+  if (!hello.signing_key().empty() && hello.signing_key().size() != kPublicKeyBytes) {
+    return absl::InvalidArgumentError("signing_key must be 32 bytes");
+  }
   if (hello.role() == kAggregatorRole && hello.address().empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("peer ", hello.peer(), " is an aggregator and cannot be dialled"));
@@ -73,11 +77,11 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
 }
 
 absl::Status CheckManifest(const v1::Manifest& manifest) {
-  if (manifest.tensors_size() == 0)
-    return absl::InvalidArgumentError("the manifest names no tensor");
-  if (manifest.tensors_size() > kMostTensors) {
-    return absl::InvalidArgumentError("the manifest names more than 65536 tensors");
+  if (manifest.tensors_size() == 0 || manifest.tensors_size() > kMostTensors) {
+    return absl::InvalidArgumentError(absl::StrCat("the manifest has ", manifest.tensors_size(),
+                                                   " tensors, 1 to 65536 are allowed"));
   }
+  std::set<absl::string_view> names;
   uint64_t offset = 0;
   for (const v1::Tensor& tensor : manifest.tensors()) {
     const auto bad = [&](absl::string_view what) {
@@ -85,20 +89,32 @@ absl::Status CheckManifest(const v1::Manifest& manifest) {
           absl::StrCat("tensor ", absl::CEscape(tensor.name()), ": ", what));
     };
     if (tensor.name().empty() || tensor.name().size() > kLongestTensorName)
-      return bad("its name is not 1-256 bytes");
-    if (tensor.shape_size() > kMostDimensions) return bad("more than 8 dimensions");
+      return bad("its name has not 1 to 256 bytes");
+    if (!names.insert(tensor.name()).second) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("two tensors are named ", absl::CEscape(tensor.name())));
+    }
+    if (tensor.shape_size() > kMostDimensions) {
+      return bad(absl::StrCat(tensor.shape_size(), " dimensions, at most 8 are allowed"));
+    }
     uint64_t size = 1;
     for (const uint64_t dimension : tensor.shape()) {
-      if (dimension == 0 || dimension > kMostElements / size)
-        return bad(absl::StrCat("shape ", Shape(tensor)));
+      if (dimension == 0) return bad(absl::StrCat("shape ", Shape(tensor), " has no values"));
+      if (dimension > kMostElements / size)
+        return bad(absl::StrCat("shape ", Shape(tensor), " has too many values"));
       size *= dimension;
     }
-    if (tensor.offset() != offset) return bad("it does not begin where the one before ends");
-    if (size > kMostElements - offset) return bad("the model is too large");
+    if (tensor.offset() != offset) {
+      return bad(absl::StrCat("its offset is ", tensor.offset(), ", the tensors before it end at ",
+                              offset));
+    }
+    if (size > kMostElements - offset) return bad("with it the model has too many values");
     offset += size;
   }
-  if (manifest.elements() != offset)
-    return absl::InvalidArgumentError("the tensors' sizes do not sum to `elements`");
+  if (manifest.elements() != offset) {
+    return absl::InvalidArgumentError(absl::StrCat("the manifest says ", manifest.elements(),
+                                                   " values, its tensors have ", offset));
+  }
   return absl::OkStatus();
 }
 

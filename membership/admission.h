@@ -18,7 +18,9 @@ bool ValidName(absl::string_view name);
 // FAILED_PRECONDITION: another run, rules of numerics that it does not speak.
 absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello);
 
-// The manifest is whole: names, shapes, offsets that tile the vector, within run.proto's limits.
+// INVALID_ARGUMENT: the manifest is not whole: names that differ, shapes, offsets that tile the
+// vector, within run.proto's limits. Coordinator and peers go by the same rule: what one accepts
+// the others can hold.
 absl::Status CheckManifest(const v1::Manifest& manifest);
 
 // FAILED_PRECONDITION names the first tensor that differs, or the two digests of the data.

@@ -1,5 +1,7 @@
 #include "membership/agreement.h"
 
+#include <algorithm>
+
 #include "membership/bitmap.h"
 
 namespace atolld {
@@ -24,6 +26,11 @@ void CompactPartials(const Record& from, const std::vector<bool>& stays, Record*
 }
 
 }  // namespace
+
+bool FromCentre(const v1::Plan& plan) {
+  return std::any_of(plan.contributors().begin(), plan.contributors().end(),
+                     [](const auto& member) { return member.squared_distance_bits() != 0; });
+}
 
 std::vector<bool> Included(const v1::Plan& plan, const v1::Vote& agreement) {
   std::vector<bool> included(static_cast<size_t>(plan.contributors_size()), false);
@@ -56,6 +63,7 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
     contributor->set_weight_bits(member.weight_bits());
     contributor->set_steps(member.steps());
     contributor->set_tokens(member.tokens());
+    contributor->set_scale_bits(member.scale_bits());
     for (const v1::SampleRange& range : terms.samples(member.peer())) {
       *contributor->add_samples() = range;
     }
@@ -81,8 +89,12 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
   const v1::ExchangeSpec& exchange = terms.spec.exchange();
   header.set_codec(exchange.upper_codec().empty() ? exchange.codec() : exchange.upper_codec());
   header.set_chunk_elements(terms.spec.exchange().chunk_elements());
+  header.set_aggregation(exchange.aggregation());
+  header.set_faulty(exchange.faulty());
+  header.set_clipping_steps(FromCentre(plan) ? 1 : 0);
   header.set_payload_digest(agreement.payload_digest());
   header.set_previous_state_digest(agreement.state_digest());
+  header.set_audit_nonce(terms.audit_nonce);
   header.set_previous_header_digest(terms.previous_header_digest);
   return header;
 }

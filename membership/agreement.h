@@ -17,7 +17,12 @@ struct HeaderTerms {
   std::string previous_header_digest;
   // What each contributor's update was trained on: what this entry spends.
   std::function<std::vector<v1::SampleRange>(const std::string& peer)> samples;
+  std::string audit_nonce = "";  // of the plan's commitment; empty: no audit
 };
+
+// Whether the plan's updates are measured from the mean of the entry before; they are not where the
+// rule has no centre, or somebody does not hold it: it is zeros then.
+bool FromCentre(const v1::Plan& plan);
 
 // The header of entry plan.version(), unsigned. Contributors whose chunks all came too late (their
 // bit is in no bitmap) are not named, and the bitmaps count without them: who is named is included

@@ -12,9 +12,6 @@ namespace {
 
 constexpr size_t kDigestBytes = 32;
 
-// A peer with bad memory can make every attempt disagree; after this many the round begins anew.
-constexpr int kMaxConflicts = 4;
-
 bool SameBounds(const v1::Shard& shard, const v1::ShardRecord& record) {
   return shard.first_chunk() == record.first_chunk() && shard.chunks() == record.chunks() &&
          shard.reducer() == record.reducer();
@@ -52,7 +49,9 @@ absl::Status ExchangeRound::Reducible(absl::Span<const ExchangeContributor> cont
 }
 
 ExchangeRound::ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors)
-    : terms_(std::move(terms)), plan_(terms_, contributors) {}
+    : terms_(std::move(terms)), plan_(terms_, contributors) {
+  DrawNonce();
+}
 
 absl::Status ExchangeRound::CheckVote(const std::string& peer, const v1::Vote& vote) const {
   const auto bad = [&](absl::string_view what) {
@@ -115,7 +114,7 @@ absl::Status ExchangeRound::OnVote(const std::string& peer, const v1::Vote& vote
   for (int i = 0; i < plan().shards_size(); ++i) {
     plan_.NoteHeld(peer, static_cast<uint32_t>(i), plan().shards(i).attempt());
   }
-  Decide(false, outcome);
+  if (audit_ == nullptr) Decide(false, outcome);
   return absl::OkStatus();
 }
 
@@ -169,9 +168,19 @@ std::map<ExchangeRound::Key, std::vector<std::string>> ExchangeRound::CountedVot
 }
 
 void ExchangeRound::Agree(std::vector<std::string> peers, Outcome* outcome) {
+  // One of the others told peers different things: for a while they are not asked to average.
+  if (!group_.empty()) {
+    for (const std::string& peer : reducers_) {
+      const bool alone = std::find(group_.begin(), group_.end(), peer) != group_.end();
+      if (alone || Lost(peer)) continue;
+      plan_.MarkUnreachable(peer);
+      outcome->suspects[peer] = "peers came to different results until it averaged nothing";
+    }
+  }
   agreement_ = votes_.at(peers.front());
   agreed_ = std::move(peers);
   outcome->verdict = Verdict::kCommit;
+  if (terms_.audit_share > 0) BeginAudit(outcome);
 }
 
 // Whether those who lack the payload will find somebody to fetch it from. A voter whose state is
@@ -191,6 +200,37 @@ bool ExchangeRound::Votes(const std::string& peer) const {
 size_t ExchangeRound::Contributing(const std::vector<std::string>& peers) const {
   return static_cast<size_t>(std::count_if(peers.begin(), peers.end(),
                                            [this](const auto& peer) { return Contributes(peer); }));
+}
+
+// Once may be a mistake. Then some reducer tells peers different things, as a vote alone cannot
+// keep a quorum of others from agreeing: halves, quarters and so on of the reducers average alone.
+void ExchangeRound::OnConflict(const std::string& sides, Outcome* outcome) {
+  const uint32_t revision = plan().revision();
+  const bool redone = conflicts_++ == 0 ? plan_.RotateAll() : RedoBySome();
+  outcome->errors.push_back(absl::StrCat(
+      "different results under revision ", revision, ": ", sides,
+      !redone ? "; nobody is left to redo them"
+      : group_.empty()
+          ? "; all shards are redone elsewhere"
+          : absl::StrCat("; all shards are redone by ", absl::StrJoin(group_, ", "), " alone")));
+  if (redone) return Revise(outcome);
+  outcome->verdict = Verdict::kGiveUp;
+}
+
+bool ExchangeRound::RedoBySome() {
+  if (group_.empty()) reducers_ = plan_.Reducers();
+  const std::vector<std::string> whole = group_.empty() ? reducers_ : group_;
+  const auto middle = whole.begin() + static_cast<std::ptrdiff_t>((whole.size() + 1) / 2);
+  if (whole.size() > 1) {
+    groups_.emplace_back(whole.begin(), middle);
+    groups_.emplace_back(middle, whole.end());
+  }
+  while (!groups_.empty()) {
+    group_ = std::move(groups_.front());
+    groups_.pop_front();
+    if (plan_.RedoAllAt(group_)) return true;
+  }
+  return false;
 }
 
 void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
@@ -219,14 +259,7 @@ void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
     return;
   }
   if (conflict && (conflicts_ == 0 || all_voted || deadline_passed)) {
-    outcome->errors.push_back(absl::StrCat("different results under revision ", plan().revision(),
-                                           ": ", absl::StrJoin(sides, " | "),
-                                           "; all shards are redone elsewhere"));
-    if (++conflicts_ > kMaxConflicts || !plan_.RotateAll()) {
-      outcome->verdict = Verdict::kGiveUp;
-      return;
-    }
-    Revise(outcome);
+    OnConflict(absl::StrJoin(sides, " | "), outcome);
     return;
   }
   if (!deadline_passed) return;
@@ -253,6 +286,14 @@ ExchangeRound::Outcome ExchangeRound::OnLost(absl::Span<const std::string> peers
     plan_.Lose(peer);
     if (needed) fresh.push_back(peer);
   }
+  if (audit_ != nullptr) {
+    for (const std::string& peer : peers) audit_->OnLost(peer);
+    if (Fetchable(agreement_)) {
+      SettleAudit(&outcome);
+      return outcome;
+    }
+    audit_.reset();  // nobody could be given what was agreed on
+  }
   if (fresh.empty()) return outcome;
   // Perhaps those that remain have all voted already; then nothing needs to be done again.
   Decide(false, &outcome);
@@ -278,6 +319,7 @@ void ExchangeRound::Lose(absl::Span<const std::string> peers, Outcome* outcome) 
 ExchangeRound::Outcome ExchangeRound::OnUnreachable(const std::string& reporter,
                                                     const v1::ReducerUnreachable& report) {
   Outcome outcome;
+  if (audit_ != nullptr) return outcome;  // everything has come to where it is needed
   const std::string& reducer = report.reducer();
   if (report.version() != terms_.version || report.epoch() != terms_.epoch ||
       report.revision() != plan().revision() || !TakesPart(reporter) || Lost(reporter) ||
@@ -304,12 +346,20 @@ ExchangeRound::Outcome ExchangeRound::OnUnreachable(const std::string& reporter,
 
 ExchangeRound::Outcome ExchangeRound::OnDeadline() {
   Outcome outcome;
-  Decide(true, &outcome);
+  if (audit_ == nullptr) {
+    Decide(true, &outcome);
+  } else if (audit_->OnDeadline()) {
+    outcome.verdict = Verdict::kAudit;
+  } else {
+    SettleAudit(&outcome);
+  }
   return outcome;
 }
 
 void ExchangeRound::Revise(Outcome* outcome) {
+  audit_.reset();
   plan_.Revise();
+  DrawNonce();
   votes_.clear();
   outcome->verdict = Verdict::kRevised;
 }

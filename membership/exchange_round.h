@@ -9,7 +9,10 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -19,6 +22,7 @@
 #include "absl/time/time.h"
 #include "absl/types/span.h"
 #include "atoll/v1/membership.pb.h"
+#include "membership/audit.h"
 #include "membership/reduction_plan.h"
 
 namespace atolld {
@@ -28,6 +32,7 @@ class ExchangeRound {
   enum class Verdict {
     kWait,
     kRevised,  // plan() is a new revision: send it
+    kAudit,    // it is agreed on and being audited: TakeAuditOrders(), and a new deadline
     kCommit,   // agreement() is what the entry is made of
     kGiveUp,   // the quorum cannot be reached with these contributors: train on, attempt again by
                // all
@@ -36,6 +41,9 @@ class ExchangeRound {
     Verdict verdict = Verdict::kWait;
     std::vector<std::string> events;  // for people, without the round's number
     std::vector<std::string> errors;  // something that should not happen; names the peers
+    // Whose account differs from another's with nothing to decide between them, and why.
+    std::map<std::string, std::string> suspects;
+    std::map<std::string, std::string> liars;  // to be evicted, with the evidence; lost already
   };
 
   // FAILED_PRECONDITION: "no reachable reducer: ...". `may_be_alone`: a single contributor that
@@ -69,8 +77,19 @@ class ExchangeRound {
   // A peer that names itself lacks a mean of a shard that it is to hold: that shard goes elsewhere,
   // and the peer stays a reducer. If it holds none, its report is senseless and does nothing.
   Outcome OnUnreachable(const std::string& reporter, const v1::ReducerUnreachable& report);
-  // The current revision's deadline has passed.
+  // A reducer's word against a contributor's: the bytes that would decide are not kept.
+  Outcome OnRefused(const std::string& reporter, const v1::UpdateRefused& refused);
+  Outcome OnAuditReport(const std::string& peer, const v1::AuditReport& report);
+  // After the commit: reducers that it proves to be liars, with the evidence.
+  std::map<std::string, std::string> OnLateReport(const std::string& peer,
+                                                  const v1::AuditReport& report);
+  // The current revision's deadline has passed, or the audit's.
   Outcome OnDeadline();
+
+  std::map<std::string, v1::Audit> TakeAuditOrders();
+  std::optional<v1::Audit> AuditOrderOf(const std::string& peer) const;  // not answered yet
+  absl::Duration AuditPatience() const;                // how long an audit is waited for
+  const std::string& nonce() const { return nonce_; }  // of the last revision; empty: no audit
 
   const v1::Vote& agreement() const { return agreement_; }  // after kCommit: one of the equal votes
   const std::vector<std::string>& voters() const { return agreed_; }
@@ -90,17 +109,32 @@ class ExchangeRound {
   std::map<Key, std::vector<std::string>> CountedVotes(Outcome* outcome);
   bool Fetchable(const v1::Vote& agreed) const;
   size_t Contributing(const std::vector<std::string>& peers) const;
+  void DrawNonce();
+  void BeginAudit(Outcome* outcome);
+  void SettleAudit(Outcome* outcome);
+  bool Redo(const Audit::Result& result, Outcome* outcome);
   void Decide(bool deadline_passed, Outcome* outcome);
   void Agree(std::vector<std::string> peers, Outcome* outcome);
+  void OnConflict(const std::string& sides, Outcome* outcome);
+  bool RedoBySome();
 
   void Revise(Outcome* outcome);
   void Lose(absl::Span<const std::string> peers, Outcome* outcome);
 
   const ExchangeTerms terms_;
   ReductionPlan plan_;
-  std::map<std::string, v1::Vote> votes_;  // of the current revision
-  std::set<std::string> odd_;              // voters already named for another state
-  int conflicts_ = 0;                      // revisions in which two payloads were voted for
+  std::map<std::string, v1::Vote> votes_;                  // of the current revision
+  std::set<std::pair<std::string, std::string>> refused_;  // by whom, whose update
+  std::set<std::string> odd_;                              // voters already named for another state
+  int conflicts_ = 0;  // revisions in which two payloads were voted for
+  // Who averages alone, to find out under whom all come to the same.
+  std::vector<std::string> group_;               // now; empty: everybody does
+  std::deque<std::vector<std::string>> groups_;  // and next
+  std::vector<std::string> reducers_;            // all of them, before
+  std::string nonce_;
+  std::unique_ptr<Audit> audit_;  // of agreement_
+  bool extended_ = false;         // ... its deadline, since somebody disagreed
+  std::set<std::string> barred_;  // from auditing
   v1::Vote agreement_;
   std::vector<std::string> agreed_;
 };

@@ -14,7 +14,10 @@ namespace atolld {
 struct PeerInfo {
   std::optional<v1::WorkerReady> worker;
   v1::PeerProgress progress;
-  uint64_t rounds = 0;  // contributed and committed
+  std::string signing_key;  // of its last Hello; empty: it has told none
+  uint64_t suspicions = 0;  // accounts that differ from another's, with nothing to decide
+  std::string offence;      // what was noticed last; empty: nothing
+  uint64_t rounds = 0;      // contributed and committed
   uint64_t tokens = 0;
   std::string state_digest;  // newest reported
   uint64_t state_version = 0;

@@ -25,6 +25,11 @@ enum class PlantedBug {
   kHeaderChainNotChecked,    // any header of the next version is a successor
   kDeadlineFromWallClock,    // instead of the monotonic clock
   kMeansRoundedAsUpdates,    // to nearest where the codec of updates has nothing else
+  kScaleNotApplied,          // an update that is too long counts at its full length
+  kCentreForgotten,          // centred clipping goes on from zeros
+  kSignatureNotChecked,      // whoever can send a header can write the history
+  kAuditorsTooKind,          // whatever they recompute, they call right
+  kAccuserBelieved,          // one account is enough to evict
 };
 
 #ifdef ATOLL_PLANTED_BUGS

@@ -50,6 +50,22 @@ struct CertificateRecord {
   std::string serial;
   std::string peer;
   bool revoked = false;
+  int64_t expires = 0;  // Unix seconds, or later than it does; 0: an older release did not note it
+};
+
+// What the coordinator keeps of a peer's updates (update_judge.h).
+struct JudgedPeer {
+  std::string peer;
+  uint64_t offences = 0;  // an OffenceRecord: of the last 64 rounds, the newest in the lowest bit
+  uint64_t refused = 0;   // chunks and whole updates
+  uint64_t clipped = 0;   // updates that were scaled down
+  std::string offence;    // the last, in words; empty: none
+};
+
+struct JudgeRecord {
+  std::vector<double>
+      medians;  // of the updates' lengths in the last committed rounds, oldest first
+  std::vector<JudgedPeer> peers;  // ascending by name
 };
 
 // What an operator has asked of the whole run. The values are stored: never renumber them.
@@ -76,6 +92,7 @@ struct StoredRun {
   std::optional<v1::Seal> seal;
   std::vector<TokenRecord> tokens;
   std::vector<CertificateRecord> certificates;
+  JudgeRecord judged;
 };
 
 struct RunUpdate {
@@ -93,11 +110,13 @@ struct RunUpdate {
   std::optional<v1::Seal> seal;
   std::vector<TokenRecord> tokens;  // inserted or replaced, as the next
   std::vector<CertificateRecord> certificates;
+  std::vector<std::string> purged;    // serials of tokens and certificates to remove, after those
+  std::optional<JudgeRecord> judged;  // replaces the former
 
   bool empty() const {
     return !spec && !epoch && !started && !control && !genesis && headers.empty() && !leases &&
            members.empty() && forgotten.empty() && rounds.empty() && evaluations.empty() && !seal &&
-           tokens.empty() && certificates.empty();
+           tokens.empty() && certificates.empty() && purged.empty() && !judged;
   }
 };
 

@@ -131,6 +131,7 @@ std::vector<std::string> ReductionPlan::Voters() const {
 }
 
 bool ReductionPlan::Able(const std::string& peer) const {
+  if (!only_.empty() && only_.count(peer) == 0) return false;
   return Dialable(peer) && !Lost(peer) && unreachable_.count(peer) == 0;
 }
 
@@ -260,12 +261,53 @@ bool ReductionPlan::TakeHeldFrom(const std::string& peer, std::vector<std::strin
   return true;
 }
 
+bool ReductionPlan::Redo(const std::set<std::string>& peers) {
+  std::map<std::string, uint64_t> load = Load(peers);
+  if (load.empty()) return false;
+  for (int i = 0; i < plan_.shards_size(); ++i) {
+    const v1::Shard& shard = plan_.shards(i);
+    bool in_doubt = peers.count(shard.reducer()) > 0;
+    bool relay_lost = false;
+    for (const v1::Relay& relay : shard.relays()) {
+      in_doubt = in_doubt || peers.count(relay.peer()) > 0;
+      relay_lost = relay_lost || Lost(relay.peer());
+    }
+    // Whom the exchange has lost since it was averaged cannot serve a revision of it.
+    if (!in_doubt && !Lost(ServerOf(shard))) {
+      if (relay_lost) AssignRelays(i);
+      continue;
+    }
+    // Its own reducer where only a relay is in doubt.
+    const bool stays = load.count(shard.reducer()) > 0;
+    const auto idlest = std::min_element(
+        load.begin(), load.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const std::string taker = stays ? shard.reducer() : idlest->first;
+    load[taker] += stays ? 0 : shard.chunks();
+    BeginAnew(i, taker);
+  }
+  return true;
+}
+
 bool ReductionPlan::RotateAll() {
   const std::vector<std::string> reducers = Reducers();
   if (reducers.empty()) return false;
   for (int i = 0; i < plan_.shards_size(); ++i) {
     const auto it = std::upper_bound(reducers.begin(), reducers.end(), ServerOf(plan_.shards(i)));
     BeginAnew(i, it == reducers.end() ? reducers.front() : *it);
+  }
+  return true;
+}
+
+bool ReductionPlan::RedoAllAt(const std::vector<std::string>& reducers) {
+  const std::set<std::string> before = std::exchange(only_, {reducers.begin(), reducers.end()});
+  const std::vector<std::string> able = Reducers();
+  if (able.empty()) {
+    only_ = before;
+    return false;
+  }
+  by_region_ = false;
+  for (int i = 0; i < plan_.shards_size(); ++i) {
+    BeginAnew(i, able[static_cast<size_t>(i) % able.size()]);
   }
   return true;
 }

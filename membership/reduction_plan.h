@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -49,6 +50,11 @@ struct ExchangeTerms {
   absl::Duration deadline;
   std::string state_digest;  // of state version-1 where it is known (the genesis); empty: the
                              // votes' majority
+  // Of the chunks, those that are recomputed before the commit, drawn by the digest of the header
+  // before and a nonce of 32 bytes, another one for each revision. 0: none.
+  float audit_share = 0;
+  std::string previous_header_digest;
+  std::function<std::string()> draw_nonce;
   // In roster order. They reduce only where no contributor can that was reachable lately.
   std::vector<ExchangeAggregator> aggregators;
 };
@@ -96,6 +102,16 @@ class ReductionPlan {
   bool MoveFrom(const std::set<std::string>& peers, std::vector<std::string>* events);
   // Every shard goes to another reducer under its next attempt. False: there is no reducer.
   bool RotateAll();
+  // All begins anew at these, without relays, and nobody else reduces from now on. False: none of
+  // them can; nothing has changed then.
+  bool RedoAllAt(const std::vector<std::string>& reducers);
+  // Of the peers that are there, those that may reduce now.
+  std::vector<std::string> Reducers() const;
+  // Every shard that one of these reduces or relays, or that a lost peer serves, goes to another
+  // reducer under its next attempt. False: nobody else can reduce; nothing has changed then.
+  bool Redo(const std::set<std::string>& peers);
+  // Of the nonce that the revision's audit will be drawn with.
+  void Commit(const std::string& commitment) { plan_.set_audit_commitment(commitment); }
   // Makes what has changed a new revision.
   void Revise();
 
@@ -108,7 +124,6 @@ class ReductionPlan {
 
   void CutByBandwidth(const std::vector<double>& bandwidths, const std::vector<std::string>& peers,
                       uint32_t chunks);
-  std::vector<std::string> Reducers() const;
   void SetReducer(const std::string& peer, v1::Shard* shard) const;
   const std::string& RegionOf(const std::string& peer) const;
   bool Able(const std::string& peer) const;  // to serve others
@@ -125,6 +140,7 @@ class ReductionPlan {
   std::map<std::string, ExchangeAggregator> aggregators_;
   std::set<std::string> lost_;
   std::set<std::string> unreachable_;
+  std::set<std::string> only_;                                // reduce; empty: whoever can
   std::map<std::string, std::map<uint32_t, uint32_t>> held_;  // attempt, by peer and shard
 };
 

@@ -1,6 +1,7 @@
 #include "membership/round.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,15 +15,7 @@ constexpr size_t kReadyTimes = 64;
 // the deadline's 1.25 x median, without its second of slack.
 constexpr double kUsefulStart = 0.25;
 
-// Weight lost per missed commit (ALGORITHMS.md: lambda of stale updates).
-constexpr double kStaleness = 0.25;
-
 }  // namespace
-
-float ContributionWeight(uint64_t tokens, uint32_t age) {
-  return static_cast<float>(static_cast<double>(tokens) /
-                            (1.0 + kStaleness * static_cast<double>(age)));
-}
 
 std::string WaitingReason(size_t there, size_t needed) {
   const size_t missing = needed > there ? needed - there : 0;
@@ -40,12 +33,38 @@ const Trainer* Round::Find(const std::string& peer) const {
 }
 
 bool Round::There(const RosterMember& member, const Trainer& trainer) const {
-  if (!member.connected() || !member.present()) return false;
+  if (!member.connected() || !member.present() || left_out_.count(member.peer) > 0) return false;
   if (trainer.activity == Activity::kReady) return true;
   if (!trainer.worker_ready) return false;
   if (member.draining && trainer.activity == Activity::kIdle) return false;
   return trainer.activity == Activity::kTraining ||
          (member.has_state && member.version + 1 == version_);
+}
+
+std::vector<std::string> Round::LeaveOut(const Roster& roster,
+                                         const std::vector<std::string>& peers, size_t needed) {
+  const std::set<std::string> before = std::exchange(left_out_, {});
+  size_t there = 0;
+  size_t dialled = 0;  // of them, those that others can dial
+  for (const auto& [peer, member] : roster.members()) {
+    const Trainer* trainer = Find(peer);
+    if (trainer == nullptr || !There(member, *trainer)) continue;
+    ++there;
+    dialled += member.address.empty() ? 0 : 1;
+  }
+  std::vector<std::string> fresh;
+  for (const std::string& peer : peers) {
+    const RosterMember* member = roster.Find(peer);
+    const Trainer* trainer = Find(peer);
+    if (member == nullptr || trainer == nullptr || !There(*member, *trainer)) continue;
+    if (there <= std::max<size_t>(needed, settings_.quorum)) break;
+    if (!member->address.empty() && dialled == 1) continue;  // without it nobody could reduce
+    --there;
+    dialled -= member->address.empty() ? 0 : 1;
+    left_out_.insert(peer);
+    if (before.count(peer) == 0) fresh.push_back(peer);
+  }
+  return fresh;
 }
 
 bool Round::TryOpen(absl::Time now, const Roster& roster) {
@@ -124,7 +143,7 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
   const absl::Time latest_start = LatestStart();
   for (const auto& [peer, member] : roster.members()) {
     const Trainer* trainer = Find(peer);
-    if (trainer == nullptr || !member.present()) continue;
+    if (trainer == nullptr || !member.present() || left_out_.count(peer) > 0) continue;
     if (trainer->activity == Activity::kIdle) {
       // With no time known nobody would ever stop waiting for a worker that stays away.
       const bool may_be_back = trainer->worker_lost_in == version_ && !trainer->worker_ready &&
@@ -147,8 +166,8 @@ std::vector<std::string> Round::Ready(const Roster& roster) const {
   std::vector<std::string> ready;
   for (const auto& [peer, member] : roster.members()) {
     const Trainer* trainer = Find(peer);
-    if (trainer != nullptr && trainer->activity == Activity::kReady && member.present() &&
-        member.connected()) {
+    if (trainer != nullptr && trainer->activity == Activity::kReady && left_out_.count(peer) == 0 &&
+        member.present() && member.connected()) {
       ready.push_back(peer);
     }
   }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,12 @@ class Round {
   // it waits for.
   bool TryOpen(absl::Time now, const Roster& roster);
 
+  // These sit out, the first before the others, as long as more than `needed` (and the quorum) are
+  // there without them, and one that others can dial: neither trained, waited for, nor counted.
+  // Replaces who did before; returns those that did not.
+  std::vector<std::string> LeaveOut(const Roster& roster, const std::vector<std::string>& peers,
+                                    size_t needed);
+
   // Trainers that are free for a Train of this round (roster order).
   std::vector<std::string> Idle(const Roster& roster) const;
   void Assign(absl::Time now, const std::string& peer);
@@ -94,11 +101,8 @@ class Round {
   std::string reason_;
   RecentTimes ready_times_;
   std::map<std::string, Trainer> trainers_;
+  std::set<std::string> left_out_;
 };
-
-// An update's share in the mean: its tokens, less for every commit that it missed: tokens / (1 +
-// 0.25 age).
-float ContributionWeight(uint64_t tokens, uint32_t age);
 
 // "2 of 3 peers are here; waiting for one more"
 std::string WaitingReason(size_t there, size_t needed);

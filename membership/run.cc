@@ -9,11 +9,9 @@
 namespace atolld {
 namespace {
 
-// Exchange times remembered for the prediction.
-constexpr size_t kExchangeTimes = 16;
+constexpr size_t kExchangeTimes = 16;  // remembered for the prediction
 
-// Everybody is told of everybody; beyond this a flat roster is the wrong tool, and a flood of
-// made-up ids ends here.
+// Everybody is told of everybody; and a flood of made-up ids ends here.
 constexpr size_t kMostMembers = 4096;
 
 // An epoch ends with a restart or a failed attempt; a peer that names a much later one lies.
@@ -36,7 +34,8 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       round_(settings_.round, stored.started, stored.headers.size() + 1),
       recovered_(stored.headers.size()),
       exchange_times_(kExchangeTimes),
-      planner_(settings_.plan) {
+      planner_(settings_.plan),
+      judge_(settings_.judge, stored.judged) {
   if (genesis_) digests_.push_back(settings_.genesis_digest(*genesis_));
   for (const v1::EntryHeader& header : stored.headers) {
     digests_.push_back(settings_.header_digest(header));
@@ -69,6 +68,13 @@ absl::Status Run::Admit(const v1::Hello& hello) const {
   if (former != nullptr && former->state == MemberState::kEvicted) {
     return absl::PermissionDeniedError(absl::StrCat("peer ", hello.peer(), " was evicted",
                                                     former->why.empty() ? "" : ": ", former->why));
+  }
+  const auto info = peers_.find(hello.peer());
+  const bool same_process =
+      former != nullptr && !former->restored && former->instance == hello.instance();
+  if (same_process && info != peers_.end() && info->second.signing_key != hello.signing_key()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer ", hello.peer(), " changes its signing key while it runs"));
   }
   if (hello.epoch() > epoch_ && hello.epoch() - epoch_ > kMostEpochsAhead) {
     return absl::InvalidArgumentError(absl::StrCat("peer ", hello.peer(), " names epoch ",
@@ -115,6 +121,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
                                              hello.address(), ") has joined as ", peer))});
   }
   PeerInfo& info = peers_[peer];
+  info.signing_key = hello.signing_key();
   if (!same_process) {
     info.worker.reset();
     info.progress.Clear();
@@ -147,42 +154,13 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
   }
   AdoptSamples(now, peer, {hello.samples().begin(), hello.samples().end()});
   if (!same_process) LoseFromExchange(now, peer);
-  if (exchange_ && exchange_->Votes(peer)) SendPlan(peer);
+  SendRosterIfChanged();  // before a plan: one that names strangers is not believed
+  if (exchange_ && exchange_->Votes(peer)) {
+    SendPlan(peer);
+    const std::optional<v1::Audit> order = exchange_->AuditOrderOf(peer);
+    if (order) SendAudit(peer, *order);
+  }
   return Finish(now);
-}
-
-void Run::AdoptSamples(absl::Time now, const std::string& peer,
-                       const std::vector<v1::SampleRange>& samples) {
-  Trainer& trainer = round_.trainer(peer);
-  if (behind_) ReachSamples(samples);
-  const bool contributes = exchange_ && exchange_->Contributes(peer);
-  if (!samples.empty() && leases_.Adopt(peer, samples)) {
-    leases_changed_ = true;
-    if (trainer.activity == Activity::kIdle) {
-      trainer.activity = Activity::kTraining;
-      trainer.train_started.reset();
-    }
-    return;
-  }
-  trainer.activity = Activity::kIdle;
-  trainer.train_started.reset();
-  if (contributes) {
-    // Its contribution is gone. Chunks of it may have been averaged: its samples stay its own until
-    // the commit tells.
-    const std::string lost[] = {peer};
-    Act(now, exchange_->OnLost(lost));
-  } else if (leases_.holds(peer)) {
-    leases_.Return(peer);
-    leases_changed_ = true;
-  }
-}
-
-// Another process than the one that the exchange began with: what an aggregator had averaged is
-// gone. (Of a contributor its samples tell.)
-void Run::LoseFromExchange(absl::Time now, const std::string& peer) {
-  if (!exchange_ || !exchange_->TakesPart(peer) || exchange_->Contributes(peer)) return;
-  const std::string lost[] = {peer};
-  Act(now, exchange_->OnLost(lost));
 }
 
 std::string Run::PeerOf(SessionId session) const {
@@ -212,7 +190,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       return OnWorkerReady(peer, message.worker_ready());
     case v1::PeerMessage::kWorkerLost:
       OnWorkerLost(peer, message.worker_lost());
-      return absl::OkStatus();
+      break;
     case v1::PeerMessage::kInitialState:
       return OnInitialState(now, peer, message.initial_state());
     case v1::PeerMessage::kSynced:
@@ -223,13 +201,13 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       return OnVote(now, peer, message.vote());
     case v1::PeerMessage::kReducerUnreachable:
       if (exchange_) Act(now, exchange_->OnUnreachable(peer, message.reducer_unreachable()));
-      return absl::OkStatus();
+      break;
     case v1::PeerMessage::kShardsHeld:
       if (exchange_) exchange_->OnShardsHeld(peer, message.shards_held());
-      return absl::OkStatus();
+      break;
     case v1::PeerMessage::kEvaluated:
       OnEvaluated(message.evaluated());
-      return absl::OkStatus();
+      break;
     case v1::PeerMessage::kStateReport:
       return OnStateReport(peer, message.state_report());
     case v1::PeerMessage::kHeaders:
@@ -237,17 +215,21 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
     case v1::PeerMessage::kLeaving:
       out_.ends.push_back({roster_.Find(peer)->session, absl::OkStatus()});
       roster_.Leave(now, peer, message.leaving().reason());
-      Say(absl::StrCat("peer ", peer, " left",
-                       message.leaving().reason().empty()
-                           ? ""
-                           : absl::StrCat(": ", message.leaving().reason())));
+      Say(absl::StrCat("peer ", peer, " left", message.leaving().reason().empty() ? "" : ": ",
+                       message.leaving().reason()));
       Gone(now, peer);
       return absl::OkStatus();
     case v1::PeerMessage::kHello:
       return absl::InvalidArgumentError("a second Hello on one session");
+    case v1::PeerMessage::kUpdateRefused:
+      OnUpdateRefused(now, peer, message.update_refused());
+      break;
+    case v1::PeerMessage::kAuditReport:
+      OnAuditReport(now, peer, message.audit_report());
+      break;
     case v1::PeerMessage::kHeartbeat:
     case v1::PeerMessage::MESSAGE_NOT_SET:
-      return absl::OkStatus();  // a newer release's message: not for us
+      break;  // a newer release's message: not for us
   }
   return absl::OkStatus();
 }
@@ -330,6 +312,7 @@ void Run::ForgetStale(absl::Time now) {
     roster_.Forget(peer);
     round_.Forget(peer);
     planner_.Forget(peer);
+    judge_.Forget(peer);
     // Who has contributed stands in the history anyway; nothing else grows with made-up names.
     const auto info = peers_.find(peer);
     if (info != peers_.end() && info->second.rounds == 0) peers_.erase(info);

@@ -29,6 +29,7 @@
 #include "membership/roster.h"
 #include "membership/round.h"
 #include "membership/run_output.h"
+#include "membership/update_judge.h"
 
 namespace atolld {
 
@@ -62,9 +63,6 @@ class Run {
  private:
   // run.cc: sessions and members
   absl::Status Admit(const v1::Hello& hello) const;
-  void AdoptSamples(absl::Time now, const std::string& peer,
-                    const std::vector<v1::SampleRange>& samples);
-  void LoseFromExchange(absl::Time now, const std::string& peer);
   std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
   absl::Status Dispatch(absl::Time now, const std::string& peer, const v1::PeerMessage& message);
   void Refuse(absl::Time now, const std::string& peer, const absl::Status& why);
@@ -97,6 +95,7 @@ class Run {
   absl::Status Stop(const std::string& reason);
   absl::Status Drain(const std::string& peer, const std::string& reason);
   absl::Status Evict(absl::Time now, const std::string& peer, const std::string& reason);
+  void EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence);
   absl::Status Readmit(absl::Time now, const std::string& peer);
   void SendDrain(const std::string& peer);
   void NoteQuorum(const std::string& said);
@@ -112,6 +111,9 @@ class Run {
   void SettleClaims(absl::Time now);
   void ReachSamples(const std::vector<v1::SampleRange>& samples);
   void EndAdoption();
+  void AdoptSamples(absl::Time now, const std::string& peer,
+                    const std::vector<v1::SampleRange>& samples);
+  void LoseFromExchange(absl::Time now, const std::string& peer);
 
   // run_rounds.cc: from one version to the next
   void Advance(absl::Time now);
@@ -122,12 +124,22 @@ class Run {
   bool MayCommitAlone(const std::string& peer) const;
   std::vector<ExchangeAggregator> Aggregators(absl::Time now, std::string* lacking);
   void SendPlan(const std::string& peer);
+  void SendAudit(const std::string& peer, const v1::Audit& order);
   void Act(absl::Time now, const ExchangeRound::Outcome& outcome);
+  void Follow(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Commit(absl::Time now);
   std::vector<std::string> Settle(const v1::EntryHeader& header, const v1::Plan& plan);
   v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header) const;
   void SendDoubts();
   void GiveUpExchange(absl::Time now);
+
+  // run_judge.cc: which updates make an exchange, and who is left out
+  void LeaveOutOffenders();
+  void DropUpdate(const std::string& peer, const std::string& why);
+  void OnUpdateRefused(absl::Time now, const std::string& peer, const v1::UpdateRefused& refused);
+  void OnAuditReport(absl::Time now, const std::string& peer, const v1::AuditReport& report);
+  void SayOffences(const std::vector<std::string>& lines);
+  std::vector<ExchangeContributor> Contributors(absl::Time now);
 
   // run_end.cc: evaluations, the seal
   uint64_t LastVersion() const;  // the one that is sealed, as far as is known now
@@ -168,12 +180,13 @@ class Run {
   std::map<std::string, PeerInfo> peers_;
   std::string genesis_maker_;
   std::string reason_;  // why it waits, where the round does not know
-  std::unique_ptr<ExchangeRound> exchange_;
-  std::map<std::string, v1::Ready> contributions_;  // to exchange_
+  std::unique_ptr<ExchangeRound> exchange_, last_exchange_;  // that goes on; the last committed
+  std::map<std::string, v1::Ready> contributions_;           // to exchange_
   absl::Time exchange_began_, revision_ends_ = absl::InfiniteFuture();
   RecentTimes exchange_times_;
   uint64_t given_up_ = 0;  // exchanges since the last commit
   ExchangePlanner planner_;
+  UpdateJudge judge_;
   std::optional<Evaluation> evaluation_;
   absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch
   absl::Time sealed_at_ = absl::InfiniteFuture();

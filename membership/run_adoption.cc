@@ -219,4 +219,41 @@ void Run::EndAdoption() {
   SendToAll(Welcome());
 }
 
+// -----------------------------------------------------------------------------------------------
+// A peer that says Hello
+
+void Run::AdoptSamples(absl::Time now, const std::string& peer,
+                       const std::vector<v1::SampleRange>& samples) {
+  Trainer& trainer = round_.trainer(peer);
+  if (behind_) ReachSamples(samples);
+  const bool contributes = exchange_ && exchange_->Contributes(peer);
+  if (!samples.empty() && leases_.Adopt(peer, samples)) {
+    leases_changed_ = true;
+    if (trainer.activity == Activity::kIdle) {
+      trainer.activity = Activity::kTraining;
+      trainer.train_started.reset();
+    }
+    return;
+  }
+  trainer.activity = Activity::kIdle;
+  trainer.train_started.reset();
+  if (contributes) {
+    // Its contribution is gone. Chunks of it may have been averaged: its samples stay its own until
+    // the commit tells.
+    const std::string lost[] = {peer};
+    Act(now, exchange_->OnLost(lost));
+  } else if (leases_.holds(peer)) {
+    leases_.Return(peer);
+    leases_changed_ = true;
+  }
+}
+
+// Another process than the one that the exchange began with: what an aggregator had averaged is
+// gone. (Of a contributor its samples tell.)
+void Run::LoseFromExchange(absl::Time now, const std::string& peer) {
+  if (!exchange_ || !exchange_->TakesPart(peer) || exchange_->Contributes(peer)) return;
+  const std::string lost[] = {peer};
+  Act(now, exchange_->OnLost(lost));
+}
+
 }  // namespace atolld

@@ -102,6 +102,7 @@ void Run::SealRun(absl::Time now) {
   seal.set_version(version());
   seal.set_state_digest(most->first);
   seal.set_header_digest(digests_.back());
+  if (settings_.sign_seal) seal.set_signature(settings_.sign_seal(seal));
   seal_ = seal;
   sealed_at_ = now;
   out_.update.seal = seal;

@@ -4,6 +4,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "membership/admission.h"
+#include "membership/contribution_proof.h"
+#include "membership/contribution_weight.h"
 #include "membership/run.h"
 
 namespace atolld {
@@ -131,6 +133,12 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
       ready.state_digest().size() != kDigestBytes) {
     return absl::InvalidArgumentError("a digest of its update is not 32 bytes");
   }
+  const std::string& key = peers_[peer].signing_key;
+  if (!key.empty() || spec_.exchange().audit_share_bits() != 0) {
+    const absl::Status proof =
+        CheckContributionProof(spec_.run_id(), ready.version(), PlanMemberOf(peer, "", key, ready));
+    if (!proof.ok()) return proof;
+  }
   const std::vector<v1::SampleRange> samples(ready.samples().begin(), ready.samples().end());
   if (behind_) ReachSamples(samples);
   const bool adopted = samples.empty() ? leases_.holds(peer) : leases_.Adopt(peer, samples);
@@ -144,7 +152,16 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
     leases_changed_ = true;
     return absl::OkStatus();
   }
+  uint64_t held = 0;
+  for (const v1::SampleRange& range : leases_.Held(peer)) held += range.count();
+  const absl::Status claims = CheckClaims(spec_, ready, held);
+  if (!claims.ok()) return claims;
   leases_changed_ = leases_changed_ || !samples.empty();
+  const absl::Status possible = judge_.Check(ready, genesis_->manifest().elements());
+  if (!possible.ok()) {
+    DropUpdate(peer, std::string(possible.message()));
+    return absl::OkStatus();
+  }
   roster_.SetState(peer, ready.base_version());
   NoteState(peer, ready.base_version(), ready.state_digest());
   round_.SetReady(now, peer, ready);

@@ -124,6 +124,20 @@ absl::Status Run::Evict(absl::Time now, const std::string& peer, const std::stri
   return absl::OkStatus();
 }
 
+void Run::EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence) {
+  const RosterMember* member = roster_.Find(peer);
+  if (member == nullptr || member->state == MemberState::kEvicted) return;
+  if (member->connected()) {
+    out_.ends.push_back({member->session, absl::PermissionDeniedError(absl::StrCat(
+                                              "peer ", peer, " was evicted: ", evidence))});
+  }
+  roster_.Evict(now, peer, evidence);
+  peers_[peer].offence = evidence;
+  out_.evicted.push_back(peer);
+  NoteQuorum(absl::StrCat("peer ", peer, " is evicted: ", evidence));
+  Gone(now, peer);
+}
+
 bool Run::Evicted(const std::string& peer) const {
   const RosterMember* const member = roster_.Find(peer);
   return member != nullptr && member->state == MemberState::kEvicted;

@@ -15,19 +15,24 @@
 #include "membership/record.h"
 #include "membership/roster.h"
 #include "membership/round.h"
+#include "membership/update_judge.h"
 
 namespace atolld {
 
 struct RunSettings {
   RoundSettings round;
   absl::Duration failure_timeout;
+  float weight_cap = 0;  // of an update's weight, in medians of its round; 0: none
   PaceSettings pace;
   PlanKind plan = PlanKind::kFlat;
+  JudgeSettings judge;
   // What the codecs make of so many values, at most; all of them together.
   std::function<EncodedSize(uint64_t)> encoded_size = [](uint64_t values) {
     const double bytes = static_cast<double>(values) * sizeof(float);
     return EncodedSize{values, bytes, bytes};
   };
+  // 32 random bytes; needed where the run audits means.
+  std::function<std::string()> draw_nonce;
   std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
   // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its
   // arguments: genesis, version and digest of the header before). They belong to a layer above this
@@ -37,6 +42,9 @@ struct RunSettings {
   std::function<absl::Status(const v1::Genesis&, uint64_t, const std::string&,
                              const v1::EntryHeader&)>
       check_header;
+  // By the run's history key; null: its history is unsigned.
+  std::function<std::string(const v1::EntryHeader&)> sign_header;
+  std::function<std::string(const v1::Seal&)> sign_seal;
 };
 
 struct RunOrder {
@@ -70,13 +78,14 @@ struct RunOutput {
   std::vector<End> ends;
   std::vector<Probe> probes;
   std::vector<Event> events;
+  std::vector<std::string> evicted;  // by the run itself: their certificates are to be revoked
   std::string notice;  // for the operator whose order this answers; empty: nothing to add
   // Sealed, nobody alive lacks the last state, and everybody has left or had the time to.
   bool finished = false;
 
   bool empty() const {
     return update.empty() && sends.empty() && ends.empty() && probes.empty() && events.empty() &&
-           !finished;
+           evicted.empty() && !finished;
   }
 };
 

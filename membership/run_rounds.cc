@@ -1,10 +1,11 @@
 // From one version to the next: who trains, the exchange, the commit.
 #include <algorithm>
-#include <cstring>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "membership/agreement.h"
+#include "membership/contribution_proof.h"
 #include "membership/round_text.h"
 #include "membership/run.h"
 
@@ -13,12 +14,6 @@ namespace {
 
 // Rounds for which a peer that others could not reach is not asked to reduce.
 constexpr uint64_t kSparedRounds = 8;
-
-uint32_t BitsOf(float value) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
 
 }  // namespace
 
@@ -44,6 +39,7 @@ void Run::Advance(absl::Time now) {
     if (exchange_ || round_.started()) Evaluate(now);
     return;  // who comes now begins with the next round
   }
+  LeaveOutOffenders();
   const bool was_started = round_.started();
   const bool open = round_.TryOpen(now, roster_);
   if (open && !was_started) out_.update.started = true;
@@ -126,30 +122,18 @@ void Run::Train(absl::Time now, const std::string& peer) {
 }
 
 void Run::BeginExchange(absl::Time now) {
-  std::vector<ExchangeContributor> contributors;
-  std::vector<std::string> names;
+  std::vector<ExchangeContributor> contributors = Contributors(now);
+  if (contributors.size() < settings_.round.quorum) return;  // who trains anew is waited for
   contributions_.clear();
-  for (const std::string& peer : round_.Ready(roster_)) {
-    const v1::Ready& ready = round_.trainer(peer).ready;
-    ExchangeContributor contributor;
-    contributor.member.set_peer(peer);
-    contributor.member.set_address(roster_.Find(peer)->address);
-    contributor.member.set_weight_bits(BitsOf(ContributionWeight(ready.tokens(), ready.age())));
-    contributor.member.set_contribution_root(ready.contribution_root());
-    contributor.member.set_steps(ready.steps());
-    contributor.member.set_tokens(ready.tokens());
-    contributor.may_reduce = peers_[peer].spared_until < round_.version();
-    contributor.dialled_in_vain = now < peers_[peer].dialled_in_vain_until;
-    contributor.region = roster_.Find(peer)->region;
-    contributors.push_back(std::move(contributor));
-    contributions_[peer] = ready;
-    names.push_back(peer);
+  for (const ExchangeContributor& contributor : contributors) {
+    const std::string& peer = contributor.member.peer();
+    contributions_[peer] = round_.trainer(peer).ready;
   }
   ExchangeTerms terms;
   std::string lacking;
   terms.aggregators = Aggregators(now, &lacking);
-  const absl::Status reducible =
-      ExchangeRound::Reducible(contributors, MayCommitAlone(names.front()), terms.aggregators);
+  const absl::Status reducible = ExchangeRound::Reducible(
+      contributors, MayCommitAlone(contributors.front().member.peer()), terms.aggregators);
   if (!reducible.ok()) {
     lacks_reachable_ = true;
     reason_ = absl::StrCat(reducible.message(), lacking);
@@ -163,6 +147,9 @@ void Run::BeginExchange(absl::Time now) {
   const std::string change =
       planner_.Plan(roster_, settings_.encoded_size(terms.parameters), &terms, &contributors);
   if (!change.empty()) Say(absl::StrCat("round ", round_.version(), ": ", change));
+  terms.audit_share = absl::bit_cast<float>(spec_.exchange().audit_share_bits());
+  terms.previous_header_digest = digests_.back();
+  terms.draw_nonce = settings_.draw_nonce;
   terms.deadline =
       ExchangeDeadline(exchange_times_, terms.parameters, given_up_, settings_.failure_timeout);
   if (terms.version == 1) terms.state_digest = genesis_->state_digest();
@@ -205,13 +192,33 @@ void Run::SendPlan(const std::string& peer) {
   SendTo(peer, std::move(message));
 }
 
+void Run::SendAudit(const std::string& peer, const v1::Audit& order) {
+  v1::CoordinatorMessage message;
+  *message.mutable_audit() = order;
+  SendTo(peer, std::move(message));
+}
+
 void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
   const std::string prefix = absl::StrCat("round ", round_.version(), ": ");
   for (const std::string& error : outcome.errors) Say(prefix + error, RunOutput::Severity::kError);
   for (const std::string& event : outcome.events)
     Say(prefix + event, RunOutput::Severity::kWarning);
+  for (const auto& [peer, why] : outcome.suspects) {
+    ++peers_[peer].suspicions;
+    peers_[peer].offence = prefix + why;
+  }
+  Follow(now, outcome);
+  for (const auto& [peer, evidence] : outcome.liars) EvictLiar(now, peer, prefix + evidence);
+  if (!exchange_) return;
+  for (const auto& [peer, order] : exchange_->TakeAuditOrders()) SendAudit(peer, order);
+}
+
+void Run::Follow(absl::Time now, const ExchangeRound::Outcome& outcome) {
   switch (outcome.verdict) {
     case ExchangeRound::Verdict::kWait:
+      return;
+    case ExchangeRound::Verdict::kAudit:
+      revision_ends_ = now + exchange_->AuditPatience();
       return;
     case ExchangeRound::Verdict::kRevised:
       revision_ends_ = now + absl::Milliseconds(exchange_->plan().deadline_milliseconds());
@@ -227,21 +234,23 @@ void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
 }
 
 void Run::Commit(absl::Time now) {
-  // Moved out, so that nothing below can reach a decided exchange.
-  const std::unique_ptr<ExchangeRound> exchange = std::move(exchange_);
+  // Moved out, so that nothing below can reach a decided exchange. Evidence about it may yet come.
+  last_exchange_ = std::move(exchange_);
+  const ExchangeRound* const exchange = last_exchange_.get();
   // What the update was trained on, by its own word: it was held to that when it was offered.
   const auto samples = [this](const std::string& peer) {
     const auto& named = contributions_.at(peer).samples();
     return named.empty() ? leases_.Held(peer) : LeaseBook::Ranges(named.begin(), named.end());
   };
-  const v1::EntryHeader header = MakeHeader({spec_, settings_.scalars, digests_.back(), samples},
-                                            exchange->plan(), exchange->agreement());
+  v1::EntryHeader header =
+      MakeHeader({spec_, settings_.scalars, digests_.back(), samples, exchange->nonce()},
+                 exchange->plan(), exchange->agreement());
+  if (settings_.sign_header) header.set_signature(settings_.sign_header(header));
   const absl::Status valid = settings_.check_header(*genesis_, version(), digests_.back(), header);
   if (!valid.ok()) {
     Say(absl::StrCat("round ", round_.version(),
                      ": the voters agreed on what is no valid entry: ", valid.message()),
         RunOutput::Severity::kError);
-    exchange_.reset();
     GiveUpExchange(now);
     return;
   }
@@ -258,6 +267,8 @@ void Run::Commit(absl::Time now) {
   for (const std::string& peer : exchange->unreachable()) {
     peers_[peer].spared_until = header.version() + kSparedRounds;
   }
+  SayOffences(judge_.NoteCommit(header));
+  out_.update.judged = judge_.Record();
   const std::vector<std::string> included = Settle(header, exchange->plan());
   for (const std::string& peer : exchange->voters()) {
     const RosterMember* member = roster_.Find(peer);
@@ -344,6 +355,8 @@ void Run::GiveUpExchange(absl::Time now) {
     }
   }
   exchange_.reset();
+  SayOffences(judge_.NoteGivenUp());
+  out_.update.judged = judge_.Record();
   for (const auto& [peer, ready] : contributions_) {
     if (round_.trainer(peer).activity == Activity::kIdle) {
       leases_.Return(peer);

@@ -53,7 +53,10 @@ v1::PeerStatus Run::StatusOf(const v1::Member& member) const {
   out.set_tokens(info.tokens);
   out.set_state_digest(info.state_digest);
   out.set_state_version(info.state_version);
+  out.set_suspicions(info.suspicions);
+  out.set_offence(info.offence);
   if (info.worker) out.set_device(info.worker->device());
+  judge_.Show(member.peer(), &out);
   return out;
 }
 

@@ -1,6 +1,7 @@
 #include "membership/tokens.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "membership/admission.h"
@@ -8,6 +9,8 @@
 namespace atolld {
 namespace {
 
+constexpr absl::Duration kTokensListed = absl::Hours(24 * 30);
+constexpr absl::Duration kCertificatesKept = absl::Hours(24);  // clocks differ
 constexpr absl::Duration kLongestValid = absl::Hours(24 * 30);
 
 absl::Time ExpiryOf(const TokenRecord& token) { return absl::FromUnixSeconds(token.expires); }
@@ -102,9 +105,37 @@ std::vector<CertificateRecord> EnrolmentBook::SetRevoked(const std::string& peer
   return changed;
 }
 
+void EnrolmentBook::Revoke(const std::vector<std::string>& peers, RunUpdate* update) {
+  for (const std::string& peer : peers) {
+    for (CertificateRecord& revoked : SetRevoked(peer, true)) {
+      update->certificates.push_back(std::move(revoked));
+    }
+  }
+}
+
 bool EnrolmentBook::Revoked(const std::string& serial) const {
   const auto found = certificates_.find(serial);
   return found != certificates_.end() && found->second.revoked;
+}
+
+RunUpdate EnrolmentBook::Purge(absl::Time now, absl::Duration longest_life) {
+  RunUpdate update;
+  for (auto it = tokens_.begin(); it != tokens_.end();) {
+    const bool past = now > ExpiryOf(it->second) + kTokensListed;
+    if (past) update.purged.push_back(it->first);
+    it = past ? tokens_.erase(it) : std::next(it);
+  }
+  for (auto it = certificates_.begin(); it != certificates_.end();) {
+    CertificateRecord& certificate = it->second;
+    if (certificate.expires == 0) {
+      certificate.expires = absl::ToUnixSeconds(now + longest_life);
+      update.certificates.push_back(certificate);
+    }
+    const bool past = now > absl::FromUnixSeconds(certificate.expires) + kCertificatesKept;
+    if (past) update.purged.push_back(it->first);
+    it = past ? certificates_.erase(it) : std::next(it);
+  }
+  return update;
 }
 
 }  // namespace atolld

@@ -49,7 +49,14 @@ class EnrolmentBook {
   bool Note(const CertificateRecord& certificate);
   // Of all certificates of a peer. Returns those that have changed.
   std::vector<CertificateRecord> SetRevoked(const std::string& peer, bool revoked);
+  // All certificates of these, as a part of `update`.
+  void Revoke(const std::vector<std::string>& peers, RunUpdate* update);
   bool Revoked(const std::string& serial) const;
+
+  // Forgets what time alone refuses: certificates a day after they have expired, and tokens a month
+  // after, until when people may ask what became of them. Where an older release did not note when
+  // a certificate expires, it does so `longest_life` from now. The update says what changed.
+  RunUpdate Purge(absl::Time now, absl::Duration longest_life);
 
  private:
   std::map<std::string, TokenRecord> tokens_;              // by serial

@@ -135,28 +135,116 @@ void AverageRanks(const ScaledRow* rows, size_t count, const std::vector<Compara
   }
 }
 
+template <class D>
+HWY_INLINE void AverageSentLanes(D d, const SentRow* rows, size_t count, size_t i, float* out) {
+  auto sum = hn::Zero(d);
+  auto total = hn::Zero(d);
+  for (size_t r = 0; r < count; ++r) {
+    const auto values = hn::LoadU(d, rows[r].values + i);
+    const auto sent = hn::Ne(values, hn::Zero(d));
+    const auto product = hn::Mul(hn::Set(d, rows[r].factor), values);
+    sum = hn::Add(sum, hn::IfThenElseZero(sent, product));
+    total = hn::Add(total, hn::IfThenElseZero(sent, hn::Set(d, rows[r].weight)));
+  }
+  const auto nobody = hn::Eq(total, hn::Zero(d));
+  const auto divisor = hn::IfThenElse(nobody, hn::Set(d, 1.0f), total);
+  hn::StoreU(hn::IfThenZeroElse(nobody, hn::Div(sum, divisor)), d, out + i);
+}
+
+void AverageSent(const SentRow* rows, size_t count, size_t elements, float* out) {
+  const Floats d;
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= elements; i += hn::Lanes(d)) AverageSentLanes(d, rows, count, i, out);
+  for (; i < elements; ++i) AverageSentLanes(OneFloat(), rows, count, i, out);
+}
+
 double Folded(const double* l) {
   return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
 }
 
-// One block's sum, by passes over as many lanes as a vector has: the lanes' sums are the same
-// whatever that number is. `elements` is a multiple of kLanes.
-double OneProduct(const float* x, const float* y, size_t elements) {
+// Values as doubles, or what they differ by from y's.
+template <bool kFromY, class D>
+HWY_INLINE hn::Vec<D> Widened(D d, const float* x, const float* y) {
+  const hn::Rebind<float, D> df;
+  const auto value = hn::PromoteTo(d, hn::LoadU(df, x));
+  if constexpr (!kFromY) return value;
+  return hn::Sub(value, hn::PromoteTo(d, hn::LoadU(df, y)));
+}
+
+// One block's sum of squares, by passes over as many lanes as a vector has: the lanes' sums are the
+// same whatever that number is. `elements` is a multiple of kLanes.
+template <bool kFromY>
+double BlockSquares(const float* x, const float* y, size_t elements) {
   const hn::CappedTag<double, kLanes> d;
-  const hn::Rebind<float, decltype(d)> df;
   double lanes[kLanes];
   for (size_t lane = 0; lane < kLanes; lane += hn::Lanes(d)) {
     auto sum = hn::Zero(d);
     for (size_t i = lane; i < elements; i += kLanes) {
-      const auto left = hn::PromoteTo(d, hn::LoadU(df, x + i));
-      sum = hn::Add(sum, hn::Mul(left, hn::PromoteTo(d, hn::LoadU(df, y + i))));
+      const auto value = Widened<kFromY>(d, x + i, y + i);
+      sum = hn::Add(sum, hn::Mul(value, value));
     }
     hn::StoreU(sum, d, lanes + lane);
   }
   return Folded(lanes);
 }
 
-// As OneProduct of x with each of four rows: x is widened once, and additions overlap.
+// As BlockSquares of each of four whole blocks, one behind the other: their additions overlap.
+template <bool kFromY>
+void FourBlockSquares(const float* x, const float* y, double* sums) {
+  const hn::CappedTag<double, kLanes> d;
+  double lanes[4][kLanes];
+  for (size_t lane = 0; lane < kLanes; lane += hn::Lanes(d)) {
+    auto sum0 = hn::Zero(d), sum1 = hn::Zero(d), sum2 = hn::Zero(d), sum3 = hn::Zero(d);
+    for (size_t i = lane; i < kBlock; i += kLanes) {
+      const auto value0 = Widened<kFromY>(d, x + i, y + i);
+      const auto value1 = Widened<kFromY>(d, x + i + kBlock, y + i + kBlock);
+      const auto value2 = Widened<kFromY>(d, x + i + 2 * kBlock, y + i + 2 * kBlock);
+      const auto value3 = Widened<kFromY>(d, x + i + 3 * kBlock, y + i + 3 * kBlock);
+      sum0 = hn::Add(sum0, hn::Mul(value0, value0));
+      sum1 = hn::Add(sum1, hn::Mul(value1, value1));
+      sum2 = hn::Add(sum2, hn::Mul(value2, value2));
+      sum3 = hn::Add(sum3, hn::Mul(value3, value3));
+    }
+    hn::StoreU(sum0, d, lanes[0] + lane);
+    hn::StoreU(sum1, d, lanes[1] + lane);
+    hn::StoreU(sum2, d, lanes[2] + lane);
+    hn::StoreU(sum3, d, lanes[3] + lane);
+  }
+  for (size_t j = 0; j < 4; ++j) sums[j] = Folded(lanes[j]);
+}
+
+// Without kFromY y is x, so that its addresses are some array's.
+template <bool kFromY>
+double Squares(const float* x, const float* y, size_t elements) {
+  double sum = 0.0;
+  size_t begin = 0;
+  for (; begin + 4 * kBlock <= elements; begin += 4 * kBlock) {
+    double blocks[4];
+    FourBlockSquares<kFromY>(x + begin, y + begin, blocks);
+    for (const double block : blocks) sum = sum + block;
+  }
+  for (; begin < elements; begin += kBlock) {
+    const size_t length = std::min(kBlock, elements - begin);
+    if (length % kLanes == 0) {
+      sum = sum + BlockSquares<kFromY>(x + begin, y + begin, length);
+      continue;
+    }
+    // Filled up with zeros, which change no sum.
+    float rows[2][kBlock] = {};
+    std::memcpy(rows[0], x + begin, length * sizeof(float));
+    std::memcpy(rows[1], y + begin, length * sizeof(float));
+    sum = sum + BlockSquares<kFromY>(rows[0], rows[1], (length + kLanes - 1) / kLanes * kLanes);
+  }
+  return sum;
+}
+
+double NormOf(const float* x, size_t elements) { return Squares<false>(x, x, elements); }
+
+double DistanceOf(const float* x, const float* y, size_t elements) {
+  return Squares<true>(x, y, elements);
+}
+
+// One block's products of x with each of four rows: x is widened once, and additions overlap.
 void FourProducts(const float* x, const float* const* y, size_t elements, double* sums) {
   const hn::CappedTag<double, kLanes> d;
   const hn::Rebind<float, decltype(d)> df;
@@ -203,15 +291,6 @@ class BlockRows {
   std::vector<float> copy_;
 };
 
-void Norms(const float* const* rows, size_t count, size_t elements, double* sums) {
-  std::fill(sums, sums + count, 0.0);
-  for (size_t begin = 0; begin < elements; begin += kBlock) {
-    const BlockRows block(rows, count, begin, std::min(kBlock, elements - begin));
-    for (size_t r = 0; r < count; ++r)
-      sums[r] = sums[r] + OneProduct(block.at(r), block.at(r), block.elements());
-  }
-}
-
 void Products(const float* const* rows, size_t count, size_t elements, double* sums) {
   std::fill(sums, sums + count * (count + 1) / 2, 0.0);
   for (size_t begin = 0; begin < elements; begin += kBlock) {
@@ -242,7 +321,9 @@ namespace atolld {
 
 HWY_EXPORT(SumRows);
 HWY_EXPORT(AverageRanks);
-HWY_EXPORT(Norms);
+HWY_EXPORT(AverageSent);
+HWY_EXPORT(NormOf);
+HWY_EXPORT(DistanceOf);
 HWY_EXPORT(Products);
 
 void WeightedSum(const ScaledRow* rows, size_t count, float finish, size_t elements, float* out) {
@@ -254,8 +335,20 @@ void MeanOfRanks(const ScaledRow* rows, size_t count, const std::vector<Comparat
   HWY_DYNAMIC_DISPATCH(AverageRanks)(rows, count, network, first, end, elements, out);
 }
 
+void MeanOfSent(const SentRow* rows, size_t count, size_t elements, float* out) {
+  HWY_DYNAMIC_DISPATCH(AverageSent)(rows, count, elements, out);
+}
+
+double SquaredNorm(const float* values, size_t elements) {
+  return HWY_DYNAMIC_DISPATCH(NormOf)(values, elements);
+}
+
+double SquaredDistance(const float* values, const float* from, size_t elements) {
+  return HWY_DYNAMIC_DISPATCH(DistanceOf)(values, from, elements);
+}
+
 void SquaredNorms(const float* const* rows, size_t count, size_t elements, double* sums) {
-  HWY_DYNAMIC_DISPATCH(Norms)(rows, count, elements, sums);
+  for (size_t r = 0; r < count; ++r) sums[r] = SquaredNorm(rows[r], elements);
 }
 
 void PairProducts(const float* const* rows, size_t count, size_t elements, double* sums) {

@@ -36,11 +36,27 @@ void WeightedSum(const ScaledRow* rows, size_t count, float finish, size_t eleme
 void MeanOfRanks(const ScaledRow* rows, size_t count, const std::vector<Comparator>& network,
                  size_t first, size_t end, size_t elements, float* out);
 
+struct SentRow {
+  const float* values;
+  float factor;
+  float weight;  // above 0
+};
+
+// fp32, for each i, over the rows whose value_r[i] is not a zero, in order: sum = +0, then
+// sum = sum + factor_r * value_r[i]; total = +0, then total = total + weight_r;
+// out[i] = sum / total, +0 without such a row.
+void MeanOfSent(const SentRow* rows, size_t count, size_t elements, float* out);
+
 // Products of two fp32 values are exact in double; only their sums are rounded. Of rows x and y,
 // for each block of 1,024 elements (the last may be shorter):
 //   lane_l  = +0, then for each k: lane_l = lane_l + x[8 k + l] * y[8 k + l],  l = 0..7
 //   four_l  = lane_l + lane_(l+4);  two_l = four_l + four_(l+2);  block = two_0 + two_1
 // and sum = +0, then for each block in order: sum = sum + block.
+
+// The sum of one row with itself; and of x[i] - from[i], each difference rounded to double, with
+// itself.
+double SquaredNorm(const float* values, size_t elements);
+double SquaredDistance(const float* values, const float* from, size_t elements);
 
 // At most kMostContributors + 1 rows.
 

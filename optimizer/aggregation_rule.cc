@@ -74,16 +74,20 @@ void KeepBest(const Round& round, size_t kept, AggregationPlan* plan) {
 
 void KeepOne(const Round& round, AggregationPlan* plan) { KeepBest(round, 1, plan); }
 
+// As many as the published proof is for.
 void KeepMany(const Round& round, AggregationPlan* plan) {
-  KeepBest(round, round.weights.size() - round.settings.faulty, plan);
+  KeepBest(round, round.weights.size() - round.settings.faulty - 2, plan);
 }
 
 }  // namespace
 
+// What a rule makes of a coordinate's values.
+enum class AggregationRule::Columns { kWeighted, kRanks, kSent };
+
 struct AggregationRule::Form {
   const char* name;
   Kind needs;
-  bool coordinatewise;
+  Columns columns;
   bool has_centre;
   uint32_t least_faulty;  // that the setting may be
   uint32_t most_faulty;
@@ -94,13 +98,16 @@ struct AggregationRule::Form {
 // Ascending by name.
 absl::Span<const AggregationRule::Form> AggregationRule::Forms() {
   static constexpr Form kForms[] = {
-      {"centred_clipping", Kind::kProducts, false, true, 0, kMostFaulty, 1, ClippedShares},
-      {"geometric_median", Kind::kProducts, false, false, 0, kMostFaulty, 1, MedianShares},
-      {"krum", Kind::kProducts, false, false, 1, kMostFaulty - 1, 3, KeepOne},
-      {"mean", Kind::kNone, false, false, 0, 0, 1, KeepWeights},
-      {"median", Kind::kNone, true, false, 0, kMostFaulty, 1, CountHeads},
-      {"multi_krum", Kind::kProducts, false, false, 1, kMostFaulty - 1, 3, KeepMany},
-      {"trimmed_mean", Kind::kNone, true, false, 1, kMostFaulty, 1, CountHeads},
+      {"centred_clipping", Kind::kProducts, Columns::kWeighted, true, 0, kMostFaulty, 1,
+       ClippedShares},
+      {"geometric_median", Kind::kProducts, Columns::kWeighted, false, 0, kMostFaulty, 1,
+       MedianShares},
+      {"krum", Kind::kProducts, Columns::kWeighted, false, 1, kMostFaulty - 1, 3, KeepOne},
+      {"mean", Kind::kNone, Columns::kWeighted, false, 0, 0, 1, KeepWeights},
+      {"median", Kind::kNone, Columns::kRanks, false, 0, kMostFaulty, 1, CountHeads},
+      {"multi_krum", Kind::kProducts, Columns::kWeighted, false, 1, kMostFaulty - 1, 3, KeepMany},
+      {"sent_mean", Kind::kNone, Columns::kSent, false, 0, 0, 1, KeepWeights},
+      {"trimmed_mean", Kind::kNone, Columns::kRanks, false, 1, kMostFaulty, 1, CountHeads},
   };
   return kForms;
 }
@@ -144,7 +151,7 @@ Kind AggregationRule::needs() const {
 
 bool AggregationRule::has_centre() const { return form_->has_centre; }
 
-bool AggregationRule::coordinatewise() const { return form_->coordinatewise; }
+bool AggregationRule::coordinatewise() const { return form_->columns != Columns::kWeighted; }
 
 size_t AggregationRule::LeastContributors() const { return 2 * settings_.faulty + form_->spare; }
 
@@ -210,8 +217,15 @@ absl::Status AggregationRule::Combine(const AggregationPlan& plan, Updates updat
     return absl::InvalidArgumentError(
         absl::StrCat("the centre has ", centre.size(), " values in a chunk of ", mean.size()));
   }
-  return coordinatewise() ? CombineRanks(plan, updates, mean)
-                          : CombineWeighted(plan, updates, centre, mean);
+  switch (form_->columns) {
+    case Columns::kRanks:
+      return CombineRanks(plan, updates, mean);
+    case Columns::kSent:
+      return CombineSent(plan, updates, mean);
+    case Columns::kWeighted:
+      break;
+  }
+  return CombineWeighted(plan, updates, centre, mean);
 }
 
 absl::Status AggregationRule::CombineWeighted(const AggregationPlan& plan, Updates updates,
@@ -252,6 +266,18 @@ absl::Status AggregationRule::CombineRanks(const AggregationPlan& plan, Updates 
   const size_t first = trims ? settings_.faulty : (n - 1) / 2;
   MeanOfRanks(rows.data(), n, SelectionNetwork(n, first, n - first), first, n - first, mean.size(),
               mean.data());
+  return absl::OkStatus();
+}
+
+absl::Status AggregationRule::CombineSent(const AggregationPlan& plan, Updates updates,
+                                          absl::Span<float> mean) const {
+  std::vector<SentRow> rows;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    if (updates[i].empty() || plan.weights[i] == 0) continue;
+    rows.push_back({updates[i].data(), plan.Coefficient(i), plan.weights[i]});
+  }
+  if (rows.empty()) return absl::InvalidArgumentError("no update of a chunk is here");
+  MeanOfSent(rows.data(), rows.size(), mean.size(), mean.data());
   return absl::OkStatus();
 }
 

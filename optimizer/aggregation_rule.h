@@ -8,7 +8,7 @@
 // Anybody who has the chunks repeats all of it and gets the same bits (docs/aggregation.md): fp32
 // and double operations rounded one by one, in roster order; no FMA, no libm but square roots.
 //
-// Rules: mean; trimmed_mean, median (coordinate by coordinate); geometric_median,
+// Rules: mean; trimmed_mean, median, sent_mean (coordinate by coordinate); geometric_median,
 // centred_clipping, krum, multi_krum (by whole updates). Each may be preceded by clipping to the
 // median norm. Values are finite: codecs refuse others. Immutable; any thread, on disjoint chunks
 // at once.
@@ -91,7 +91,8 @@ class AggregationRule {
   // times its Coefficient, over the sum of the weights; sums of it that overflow stay infinite, and
   // encoding refuses them. Coordinatewise rules: in each coordinate the plain mean of the scaled
   // values of those that are here and not left out, without the `faulty` least and the `faulty`
-  // greatest; the median without all but the middle one or two.
+  // greatest; the median without all but the middle one or two; sent_mean the weighted mean of
+  // those that are not zeros.
   //
   // INVALID_ARGUMENT if sizes differ, or too few are here; `mean` is unchanged then.
   absl::Status Combine(const AggregationPlan& plan,
@@ -99,6 +100,7 @@ class AggregationRule {
                        absl::Span<const float> centre, absl::Span<float> mean) const;
 
  private:
+  enum class Columns;
   struct Form;  // what a rule is, as a row of the table of all
   static absl::Span<const Form> Forms();
 
@@ -114,6 +116,9 @@ class AggregationRule {
   absl::Status CombineRanks(const AggregationPlan& plan,
                             absl::Span<const absl::Span<const float>> updates,
                             absl::Span<float> mean) const;
+  absl::Status CombineSent(const AggregationPlan& plan,
+                           absl::Span<const absl::Span<const float>> updates,
+                           absl::Span<float> mean) const;
 
   const Form* form_;
   AggregationSettings settings_;

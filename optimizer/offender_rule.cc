@@ -3,8 +3,6 @@
 #include <bitset>
 #include <cmath>
 
-#include "absl/strings/str_cat.h"
-
 namespace atolld {
 namespace {
 
@@ -12,25 +10,9 @@ constexpr uint32_t kRecordRounds = 64;
 
 }  // namespace
 
-absl::Status CheckOffenderRule(const OffenderRule& rule) {
-  if (rule.rounds < 1 || rule.rounds > kRecordRounds) {
-    return absl::InvalidArgumentError(absl::StrCat("offences are counted over ", rule.rounds,
-                                                   " rounds, not 1 to ", kRecordRounds));
-  }
-  if (rule.offences > rule.rounds) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(rule.offences, " offences cannot be in ", rule.rounds, " rounds"));
-  }
-  if (!std::isfinite(rule.outsized) || rule.outsized <= 1) {
-    return absl::InvalidArgumentError(absl::StrCat("an update is outsized from ", rule.outsized,
-                                                   " reference norms on, not more than 1"));
-  }
-  return absl::OkStatus();
-}
-
-bool IsOutsized(const OffenderRule& rule, double norm, double reference_norm) {
-  if (std::isnan(norm)) return true;
-  return reference_norm > 0 && norm > rule.outsized * reference_norm;
+bool IsOutsized(const OffenderRule& rule, double length, double usual) {
+  if (std::isnan(length)) return true;
+  return rule.outsized > 0 && usual > 0 && length > rule.outsized * usual;
 }
 
 OffenceRecord AfterRound(OffenceRecord record, bool offended) {

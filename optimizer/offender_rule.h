@@ -8,26 +8,20 @@
 
 #include <cstdint>
 
-#include "absl/status/status.h"
-
 namespace atolld {
 
 struct OffenderRule {
   uint32_t offences = 3;  // a peer with so many in the last `rounds` is left out; 0: nobody ever is
   uint32_t rounds = 16;   // at most 64
-  double outsized = 10;   // an update longer than this many reference norms is an offence
+  double outsized = 0;    // an update longer than this many usual ones is an offence; 0: none is
 };
 
 // A peer's last 64 rounds, the newest in the lowest bit; 1: it offended. A new peer's is 0.
 using OffenceRecord = uint64_t;
 
-// INVALID_ARGUMENT unless 1 <= rounds <= 64, offences <= rounds, and outsized is finite and
-// above 1.
-absl::Status CheckOffenderRule(const OffenderRule& rule);
-
-// Whether an update of that norm is an offence. Norms are measured by ReferenceNorm; while that is
-// 0 (all updates were) nothing is outsized. A norm that is not a number is an offence always.
-bool IsOutsized(const OffenderRule& rule, double norm, double reference_norm);
+// Whether an update of that length is an offence. While the usual one is 0 (all updates were)
+// nothing is outsized. A length that is not a number is an offence always.
+bool IsOutsized(const OffenderRule& rule, double length, double usual);
 
 // The record after one more committed round: one in which the peer offended, or did not, be it that
 // it was left out or away. So who is left out comes back once its offences are old.

@@ -14,7 +14,8 @@ double RunningMedianNorm(absl::Span<const double> medians) {
 
 double ReferenceNorm(absl::Span<const double> medians, double round_median) {
   const double running = RunningMedianNorm(medians);
-  return running > 0 ? std::min(round_median, kMostGrowth * running) : round_median;
+  if (!(running > 0)) return round_median;
+  return std::max(running / kMostGrowth, std::min(round_median, kMostGrowth * running));
 }
 
 void RememberNorm(double round_median, std::vector<double>* medians) {

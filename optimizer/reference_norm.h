@@ -3,7 +3,8 @@
 // While most updates are honest the round's own median says how long one may be. Where most lie, or
 // where there are but two, it does not: then it is the past that keeps a mean from being carried
 // away, since the norm that updates are clipped to cannot grow by more than kMostGrowth over the
-// running median. Pure functions in double, the same bits on every CPU; any thread.
+// running median, nor fall by more than that below it. Pure functions in double, the same bits on
+// every CPU; any thread.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +24,9 @@ constexpr double kMostGrowth = 4.0;
 // oldest first; 0 if there are none.
 double RunningMedianNorm(absl::Span<const double> medians);
 
-// min(round_median, kMostGrowth x RunningMedianNorm(medians)); `round_median` alone while the
-// running median is 0. What AggregationRule::Plan takes as reference_norm.
+// `round_median`, held between 1 / kMostGrowth and kMostGrowth of RunningMedianNorm(medians);
+// `round_median` alone while the running median is 0. What AggregationRule::Plan takes as
+// reference_norm.
 double ReferenceNorm(absl::Span<const double> medians, double round_median);
 
 // Appends a round's median norm, and drops those that count no more.

@@ -21,7 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "compression/level_codecs.h"
 #include "daemon/exchange/contribution.h"
-#include "daemon/exchange/exchange.h"
+#include "daemon/exchange/exchange_server.h"
 #include "daemon/posix_executor.h"
 #include "daemon/posix_files.h"
 #include "daemon/process_log.h"

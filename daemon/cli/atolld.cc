@@ -4,6 +4,7 @@
 // Exit codes: 0 done (the run is sealed, or drained by SIGTERM), 1 failed, 2 the call or the config
 // is wrong.
 #include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -184,7 +185,9 @@ absl::Status RunCoordinator(const Config& config) {
   machine->Connect(config, absl::StrCat(config.coordinator.dir, "/", kIdentityFolder));
   RETURN_IF_ERROR(WritePid(machine->files, config.coordinator.dir));
   ASSIGN_OR_RETURN(auto store, SqliteStore::Open(machine->files, config.coordinator.dir));
-  Coordinator coordinator(machine->env(), config, std::move(store), authority.get());
+  Coordinator coordinator(
+      machine->env(), config, std::move(store), authority.get(),
+      [&](bool make) { return OpenHistoryKey(machine->files, config.coordinator.dir, make); });
   SignalWatcher signals(machine->executor, {SIGTERM, SIGINT},
                         [&](int) { machine->executor.Stop(); });
   RETURN_IF_ERROR(coordinator.Start());
@@ -212,8 +215,17 @@ void BlockSignals() {
   signal(SIGPIPE, SIG_IGN);  // a log that nobody reads any more is no reason to die
 }
 
+// Each connection is a descriptor: as many as the system lets this process have.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Main(int argc, char** argv) {
   BlockSignals();
+  RaiseDescriptorLimit();
   CLI::App app{"Atoll's daemon: leads a run, or takes part in one.", "atolld"};
   app.set_version_flag("--version", ATOLL_VERSION);
   app.require_subcommand(1);
@@ -243,8 +255,10 @@ int Main(int argc, char** argv) {
   }
   if (join->parsed()) {
     PosixFiles files;
-    const absl::StatusOr<std::string> joined =
-        Join(files, options, PosixExecutor({1, 0}).WallTime());
+    const PosixExecutor executor({1, 0});
+    options.clock = [&executor] { return executor.WallTime(); };
+    options.say = [](const std::string& line) { std::cerr << line << std::endl; };
+    const absl::StatusOr<std::string> joined = Join(files, options);
     if (!joined.ok()) return Fail(joined.status());
     file = *joined;
   }

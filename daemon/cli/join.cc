@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/cli/preflight.h"
 #include "daemon/config.h"
 #include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
@@ -49,8 +50,17 @@ absl::StatusOr<v1::EnrolResponse> EnrolWith(Files& files, const v1::JoinToken& t
   return answer;
 }
 
+// Where the text is, seen from anywhere: the config that names it lies in another folder.
+absl::StatusOr<std::string> FindText(const std::string& data) {
+  std::error_code error;
+  if (data.empty()) return data;
+  if (std::filesystem::exists(data, error)) return std::filesystem::absolute(data).string();
+  return absl::InvalidArgumentError(absl::StrCat("--data '", data, "': no such file or folder"));
+}
+
 absl::StatusOr<Config> ConfigFor(const JoinOptions& options, const v1::JoinToken& token,
-                                 const v1::EnrolResponse& answer, const std::string& dir) {
+                                 const v1::EnrolResponse& answer, const std::string& text,
+                                 const std::string& dir) {
   Config config;
   config.run.id = "";
   config.model.kind = answer.model_kind();
@@ -60,19 +70,40 @@ absl::StatusOr<Config> ConfigFor(const JoinOptions& options, const v1::JoinToken
   config.peer.role = answer.role();
   config.peer.dir = dir;
   config.peer.advertise = options.advertise.empty() ? kDialsOutOnly : options.advertise;
-  config.data.path = options.data;
+  config.data.path = text;
   if (!options.listen.empty()) {
     config.peer.listen = options.listen;
   } else if (!options.advertise.empty()) {
-    config.peer.listen =
-        absl::StrCat("0.0.0.0", options.advertise.substr(options.advertise.rfind(':')));
+    config.peer.listen = ListenAddressFor(options.advertise);
   }
   return config;
 }
 
+absl::Status LookAtMachine(const JoinOptions& options, const v1::JoinToken& token,
+                           const CertificateInfo& bootstrap, const std::string& dir) {
+  PreflightOptions looked;
+  looked.dir = dir;
+  looked.coordinator = token.address();
+  looked.listen = options.listen;
+  looked.advertise = options.advertise;
+  looked.now = options.clock();
+  looked.no_earlier_than = bootstrap.not_before + kLateClocks;
+  ASSIGN_OR_RETURN(const PrivateKey nonce, PrivateKey::Generate());
+  ASSIGN_OR_RETURN(looked.nonce, nonce.Digest());
+  absl::Status status;
+  for (const Finding& finding : Preflight(looked)) {
+    options.say(finding.line);
+    if (finding.weight == Finding::Weight::kFatal && status.ok()) {
+      status = absl::FailedPreconditionError(finding.line);
+    }
+  }
+  return status;
+}
+
 }  // namespace
 
-absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options, absl::Time now) {
+absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options) {
+  const absl::Time now = options.clock();
   ASSIGN_OR_RETURN(const v1::JoinToken token, ParseJoinToken(options.token));
   absl::StatusOr<CertificateInfo> bootstrap = ParseCertificate(token.certificate());
   if (!bootstrap.ok()) return Annotate(bootstrap.status(), "the token");
@@ -94,14 +125,21 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options, absl:
   if (!options.advertise.empty() && options.advertise.rfind(':') == std::string::npos) {
     return absl::InvalidArgumentError("--advertise is of the form HOST:PORT");
   }
+  ASSIGN_OR_RETURN(const std::string text, FindText(options.data));
+  RETURN_IF_ERROR(LookAtMachine(options, token, *bootstrap, dir));
   ASSIGN_OR_RETURN(const PrivateKey key, KeyIn(files, identity));
   ASSIGN_OR_RETURN(const v1::EnrolResponse answer,
                    EnrolWith(files, token, key, absl::StrCat(dir, "/token"), options.patience));
   Credentials credentials{token.authority(), answer.certificate(), ""};
   ASSIGN_OR_RETURN(credentials.key, key.ToPem());
-  const absl::StatusOr<CertificateInfo> sound = CheckCredentials(credentials, now);
+  const absl::StatusOr<CertificateInfo> made = ParseCertificate(credentials.certificate);
+  if (made.ok()) {
+    const Finding clocks = CompareClocks(options.clock(), made->not_before, kLateClocks);
+    if (clocks.weight != Finding::Weight::kGood) options.say(clocks.line + "; set it");
+  }
+  const absl::StatusOr<CertificateInfo> sound = CheckCredentials(credentials, options.clock());
   if (!sound.ok()) return Annotate(sound.status(), "what the coordinator has signed");
-  ASSIGN_OR_RETURN(const Config config, ConfigFor(options, token, answer, dir));
+  ASSIGN_OR_RETURN(const Config config, ConfigFor(options, token, answer, text, dir));
   if (config.model.kind != kStubKind && config.data.path.empty() && answer.role() == "peer") {
     return absl::InvalidArgumentError(
         "this run trains on text, which this machine needs too: name it with --data, and join "

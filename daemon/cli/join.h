@@ -7,6 +7,7 @@
 // Blocking.
 #pragma once
 
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,11 +22,14 @@ struct JoinOptions {
   std::string data;       // the text to train on; needed where the run has any
   std::string advertise;  // what others dial; empty: nobody can, this peer dials out
   std::string listen;     // empty: every address of this machine, the port of `advertise`
-  absl::Duration patience = absl::Minutes(2);  // for the coordinator
+  absl::Duration patience = absl::Minutes(2);        // for the coordinator
+  std::function<absl::Time()> clock;                 // of this machine
+  std::function<void(const std::string& line)> say;  // what was found out before and on the way
 };
 
-// The path of the config. Whoever has joined into this folder before gets what is there.
-// INVALID_ARGUMENT: the token, the folder or an option is wrong. Else as Enrol.
-absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options, absl::Time now);
+// The path of the config. Whoever has joined into this folder before gets what is there; else the
+// machine is looked at first (preflight.h). INVALID_ARGUMENT: the token, the folder or an option is
+// wrong. FAILED_PRECONDITION: this machine could not take part. Else as Enrol.
+absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options);
 
 }  // namespace atolld

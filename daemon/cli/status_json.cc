@@ -1,8 +1,8 @@
 #include "daemon/cli/status_json.h"
 
 #include <cstdint>
-#include <cstring>
 
+#include "absl/base/casts.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -17,12 +17,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr auto kReplace = Json::error_handler_t::replace;
-
-float FloatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
 
 std::string Hex(const std::string& digest) { return absl::BytesToHexString(digest); }
 
@@ -43,8 +37,8 @@ Json SpecJson(const v1::RunSpec& spec) {
             {"batch", spec.inner().batch()}}},
           {"outer",
            {{"rule", spec.outer().rule()},
-            {"learning_rate", FloatOf(spec.outer().learning_rate_bits())},
-            {"momentum", FloatOf(spec.outer().momentum_bits())}}},
+            {"learning_rate", absl::bit_cast<float>(spec.outer().learning_rate_bits())},
+            {"momentum", absl::bit_cast<float>(spec.outer().momentum_bits())}}},
           {"codec", CodecText(spec.exchange())}};
 }
 
@@ -106,6 +100,9 @@ Json PeerJson(const v1::PeerStatus& peer) {
           {"pid", peer.pid()},
           {"rounds_contributed", peer.rounds_contributed()},
           {"tokens", peer.tokens()},
+          {"updates_refused", peer.updates_refused()},
+          {"updates_clipped", peer.updates_clipped()},
+          {"offence", peer.offence()},
           {"state_digest", Hex(peer.state_digest())},
           {"state_version", peer.state_version()},
           {"device", peer.device()},
@@ -165,12 +162,13 @@ Json HeaderJson(const v1::EntryHeader& header) {
   Json contributors = Json::array();
   for (const v1::Contributor& contributor : header.contributors()) {
     contributors.push_back({{"peer", contributor.peer()},
-                            {"weight", FloatOf(contributor.weight_bits())},
+                            {"weight", absl::bit_cast<float>(contributor.weight_bits())},
                             {"steps", contributor.steps()},
                             {"tokens", contributor.tokens()}});
   }
   Json scalars = Json::object();
-  for (const v1::Scalar& scalar : header.scalars()) scalars[scalar.name()] = FloatOf(scalar.bits());
+  for (const v1::Scalar& scalar : header.scalars())
+    scalars[scalar.name()] = absl::bit_cast<float>(scalar.bits());
   return {{"run_id", header.run_id()},
           {"version", header.version()},
           {"header_digest", ToHex(HeaderDigest(header))},
@@ -233,13 +231,13 @@ std::vector<std::string> PeersText(const v1::RunStatus& status) {
                                                  "region", "address", "why"}};
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
-    rows.push_back({peer.member().peer(), peer.role(), peer.member().state(), progress.phase(),
-                    absl::StrCat(progress.step(), "/", progress.steps()),
-                    FormatRate(progress.tokens_per_second()),
-                    absl::StrCat(peer.rounds_contributed()),
-                    FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
-                    absl::StrCat(progress.version()), absl::StrCat(peer.pid()),
-                    peer.member().region(), peer.member().address(), peer.why()});
+    rows.push_back(
+        {peer.member().peer(), peer.role(), peer.member().state(), progress.phase(),
+         absl::StrCat(progress.step(), "/", progress.steps()),
+         FormatRate(progress.tokens_per_second()), absl::StrCat(peer.rounds_contributed()),
+         FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
+         absl::StrCat(progress.version()), absl::StrCat(peer.pid()), peer.member().region(),
+         peer.member().address(), peer.why().empty() ? peer.offence() : peer.why()});
   }
   return AlignColumns(rows, "<<<<>>>>>><<<");
 }
@@ -257,6 +255,9 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
        absl::StrCat(progress.phase(), ", step ", progress.step(), " of ", progress.steps())},
       {"version", absl::StrCat(progress.version())},
       {"rounds contributed", absl::StrCat(peer.rounds_contributed())},
+      {"updates scaled down", absl::StrCat(peer.updates_clipped())},
+      {"updates refused", absl::StrCat(peer.updates_refused())},
+      {"offence", peer.offence().empty() ? "none" : peer.offence()},
       {"tokens", WithThousands(peer.tokens())},
       {"tokens a second", FormatRate(progress.tokens_per_second())},
       {"sent in exchanges", FormatBytes(static_cast<double>(progress.exchange_bytes_sent()))},

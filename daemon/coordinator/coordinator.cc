@@ -10,8 +10,10 @@
 #include "daemon/coordinator/admin_service.h"
 #include "daemon/coordinator/enrolment.h"
 #include "daemon/coordinator/outbox.h"
+#include "daemon/coordinator/session_limits.h"
 #include "daemon/coordinator/session_stream.h"
 #include "daemon/coordinator/stored_run.h"
+#include "daemon/random_bytes.h"
 #include "daemon/status_macros.h"
 #include "membership/planted_bug.h"
 #include "membership/run.h"
@@ -28,9 +30,6 @@ constexpr char kProbe[] = "/atolld.v1.Replica/FetchEntries";
 
 constexpr absl::Duration kProbeDeadline = absl::Seconds(3);
 
-// Far above any run's members; a flood of connections ends here.
-constexpr size_t kMostSessions = 8192;
-
 bool IsLoopback(absl::string_view address) {
   return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
          absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
@@ -40,8 +39,13 @@ bool IsLoopback(absl::string_view address) {
 
 struct Coordinator::State {
   State(Env env_in, const Config& config_in, std::unique_ptr<Store> store_in,
-        Authority* authority_in)
-      : env(env_in), config(config_in), authority(authority_in), store(std::move(store_in)) {}
+        Authority* authority_in, HistoryKeySource history_key_in)
+      : env(env_in),
+        config(config_in),
+        authority(authority_in),
+        history_key(std::move(history_key_in)),
+        store(std::move(store_in)),
+        session_limits(config.limits.sessions_per_minute) {}
 
   absl::Status Open();
   absl::Status Listen();
@@ -68,6 +72,7 @@ struct Coordinator::State {
   Env env;
   const Config config;
   Authority* const authority;
+  const HistoryKeySource history_key;
   const std::shared_ptr<Store> store;
   std::unique_ptr<Run> run;
   std::unique_ptr<Outbox> outbox;
@@ -76,6 +81,7 @@ struct Coordinator::State {
   std::unique_ptr<Enrolment> enrolment;
   SessionId last_session = 0;
   std::map<SessionId, std::unique_ptr<SessionStream>> sessions;
+  SessionLimits session_limits;
   uint64_t last_call = 0;
   std::map<uint64_t, std::unique_ptr<Call>> calls;  // probes and refused calls, until they end
   // What the outside may know of: it is durable.
@@ -104,9 +110,12 @@ absl::Status Coordinator::State::Open() {
   }
   ASSIGN_OR_RETURN(StoredRun stored, store->Load());
   RETURN_IF_ERROR(Annotate(CheckStoredRun(stored), store->where()));
-  absl::StatusOr<v1::RunSpec> spec = SpecToRun(config, stored, env.executor.WallTime());
+  absl::StatusOr<std::optional<SigningKey>> key = KeyOfHistory(stored, history_key);
+  if (!key.ok()) return Annotate(key.status(), store->where());
+  absl::StatusOr<v1::RunSpec> spec = SpecToRun(config, stored, env.executor.WallTime(), *key);
   if (!spec.ok()) return Annotate(spec.status(), store->where());
-  ASSIGN_OR_RETURN(RunSettings settings, MakeRunSettings(config, *spec));
+  ASSIGN_OR_RETURN(RunSettings settings, MakeRunSettings(config, *spec, *key));
+  settings.draw_nonce = [this] { return RandomBytes(env.executor); };
   RunUpdate update;
   if (!stored.spec) update.spec = *spec;
   update.epoch = Planted(PlantedBug::kEpochResetAtRestart) ? 1 : stored.epoch + 1;
@@ -156,15 +165,12 @@ void Coordinator::State::Accept(const std::string& method, std::unique_ptr<Call>
 }
 
 void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
-  if (sessions.size() >= kMostSessions) {
-    Reject(std::move(call), absl::ResourceExhaustedError("too many sessions"));
-    return;
-  }
+  const std::optional<Identity> caller = call->identity();
+  const absl::Status room = session_limits.Check(Now(), caller, sessions.size());
+  if (!room.ok()) return Reject(std::move(call), room);
   const SessionId id = ++last_session;
   SessionStream::Events events;
-  events.on_hello = [this, id, caller = call->identity()](const v1::Hello& hello) {
-    OnHello(id, caller, hello);
-  };
+  events.on_hello = [this, id, caller](const v1::Hello& hello) { OnHello(id, caller, hello); };
   events.on_message = [this, id](const v1::PeerMessage& message) {
     Push(run->OnMessage(Now(), id, message));
     if (message.has_heartbeat()) admin->Changed();
@@ -173,8 +179,9 @@ void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
   events.on_closed = [this, id] {
     env.executor.Post(guard.Wrap([this, id] { OnSessionClosed(id); }));
   };
-  sessions[id] = std::make_unique<SessionStream>(
-      env, std::move(call), config.membership.failure_timeout, std::move(events));
+  sessions[id] =
+      std::make_unique<SessionStream>(env, std::move(call), config.membership.failure_timeout,
+                                      config.limits.session_messages, std::move(events));
 }
 
 // A certificate that is seen for the first time is remembered, so that it can be revoked.
@@ -182,7 +189,8 @@ void Coordinator::State::OnHello(SessionId id, const std::optional<Identity>& ca
                                  const v1::Hello& hello) {
   RunOutput output = run->OnHello(Now(), id, hello);
   if (caller && !caller->serial.empty()) {
-    const CertificateRecord seen{caller->serial, caller->id, false};
+    const auto latest_end = absl::ToUnixSeconds(env.executor.WallTime() + kCertificateLife);
+    const CertificateRecord seen{caller->serial, caller->id, false, latest_end};
     if (book->Note(seen)) output.update.certificates.push_back(seen);
   }
   Push(std::move(output));
@@ -207,6 +215,7 @@ absl::Time Coordinator::State::Now() const {
 }
 
 void Coordinator::State::Push(RunOutput output, Task done) {
+  book->Revoke(output.evicted, &output.update);
   if (!output.empty() || done) outbox->Push(std::move(output), std::move(done));
   ArmWake();
 }
@@ -232,10 +241,8 @@ void Coordinator::State::Deliver(const RunOutput& output) {
     if (it != sessions.end()) it->second->End(end.status);
   }
   for (const RunOutput::Probe& probe : output.probes) Probe(probe);
-  if (output.finished) {
-    over = true;
-    End();
-  }
+  over = over || output.finished;
+  End();
   admin->Changed();
 }
 
@@ -315,10 +322,9 @@ void Coordinator::State::Obey(const RunOrder& order, AdminService::Obeyed done) 
     return done(absl::NotFoundError(UnknownNameMessage("peer", order.peer, names)), "");
   }
   if (!output.ok()) return done(output.status(), "");
-  if (order.verb == RunOrder::Verb::kEvict || order.verb == RunOrder::Verb::kReadmit) {
-    output->update.certificates =
-        book->SetRevoked(order.peer, order.verb == RunOrder::Verb::kEvict);
-  }
+  const bool evicts = order.verb == RunOrder::Verb::kEvict;
+  if (evicts || order.verb == RunOrder::Verb::kReadmit)
+    output->update.certificates = book->SetRevoked(order.peer, evicts);
   // Even where nothing changed: what an earlier asker changed may not be durable yet.
   const std::string notice = output->notice;
   Push(*std::move(output), [done = std::move(done), notice] { done(absl::OkStatus(), notice); });
@@ -347,6 +353,7 @@ Enrolment::Source Coordinator::State::EnrolmentSource() {
   Enrolment::Source source;
   source.address = config.coordinator.address;
   source.model_kind = config.model.kind;
+  source.signatures_per_second = config.limits.enrolments;
   source.store = [this](RunUpdate update, Task done) {
     RunOutput output;
     output.update = std::move(update);
@@ -358,8 +365,9 @@ Enrolment::Source Coordinator::State::EnrolmentSource() {
 }
 
 Coordinator::Coordinator(Env env, const Config& config, std::unique_ptr<Store> store,
-                         Authority* authority)
-    : state_(std::make_unique<State>(env, config, std::move(store), authority)) {}
+                         Authority* authority, HistoryKeySource history_key)
+    : state_(std::make_unique<State>(env, config, std::move(store), authority,
+                                     std::move(history_key))) {}
 
 Coordinator::~Coordinator() { Stop(); }
 

@@ -13,22 +13,23 @@
 #include "daemon/coordinator/store.h"
 #include "daemon/env.h"
 #include "daemon/identity/authority.h"
+#include "daemon/identity/cluster.h"
 
 namespace atolld {
 
 class Coordinator {
  public:
   // What `env` refers to outlives it, and so does `authority`: who signs certificates; null: plain
-  // text, where there are none.
+  // text, where there are none. `history_key`: null: a new run's history is unsigned.
   Coordinator(Env env, const Config& config, std::unique_ptr<Store> store,
-              Authority* authority = nullptr);
+              Authority* authority = nullptr, HistoryKeySource history_key = nullptr);
   ~Coordinator();  // Stop
 
   // Loads the run or begins a new one, makes the new epoch durable, listens. Blocking (the store).
   // FAILED_PRECONDITION: the store holds another run than the config names, or one made with other
-  // settings; the address is in use, or is not this machine's own while [network]
-  // plaintext is on. INVALID_ARGUMENT: the settings make no run. DATA_LOSS: the
-  // store's chain of headers is broken.
+  // settings; its history key is not there, or another is; the address is in use, or is not this
+  // machine's own while [network] plaintext is on. INVALID_ARGUMENT: the settings make no run.
+  // DATA_LOSS: the store's chain of headers is broken.
   absl::Status Start();
 
   std::string address() const;  // where it listens, with the port that the system chose

@@ -25,14 +25,34 @@ constexpr size_t kMostCalls = 64;
 // One that does not ask makes room for others.
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
+// Of one caller. Who has lost an answer asks twice a second for a moment; nobody needs more.
+constexpr double kOneAsksPerSecond = 1;
+constexpr double kOneAsksAtOnce = 5;
+
+constexpr absl::Duration kBetweenPurges = absl::Hours(6);
+
 constexpr absl::Duration kDefaultValid = absl::Hours(24);
 
 }  // namespace
 
 Enrolment::Enrolment(Env env, Authority* authority, EnrolmentBook& book, Source source)
-    : env_(env), authority_(authority), book_(book), source_(std::move(source)) {}
+    : env_(env),
+      authority_(authority),
+      book_(book),
+      source_(std::move(source)),
+      pace_of_one_(kOneAsksPerSecond, kOneAsksAtOnce),
+      pace_(source_.signatures_per_second, std::max(1.0, source_.signatures_per_second)) {
+  Purge();
+}
 
 Enrolment::~Enrolment() = default;
+
+// What has expired is refused for that, and need not be remembered for anything else.
+void Enrolment::Purge() {
+  RunUpdate update = book_.Purge(env_.executor.WallTime(), kCertificateLife);
+  if (!update.empty()) source_.store(std::move(update), nullptr);
+  env_.executor.RunAfter(kBetweenPurges, guard_.Wrap([this] { Purge(); }));
+}
 
 bool Enrolment::Accept(const std::string& method, std::unique_ptr<Call>* call) {
   if (std::find(std::begin(kMethods), std::end(kMethods), method) == std::end(kMethods)) {
@@ -50,9 +70,28 @@ bool Enrolment::Accept(const std::string& method, std::unique_ptr<Call>* call) {
     taken.Finish(absl::ResourceExhaustedError("too many join at once; try again"));
     return true;
   }
+  if (const absl::Status pace = CheckPace(method, taken.identity()); !pace.ok()) {
+    taken.Finish(pace);
+    return true;
+  }
   taken.Read();
   env_.executor.RunAfter(kPatience, guard_.Wrap([this, id] { calls_.erase(id); }));
   return true;
+}
+
+// The caller's own pace first: one that floods takes nothing of what is left for the others.
+absl::Status Enrolment::CheckPace(const std::string& method,
+                                  const std::optional<Identity>& caller) {
+  if (!caller || (method != kEnrol && method != kRenew)) return absl::OkStatus();
+  const absl::Time now = env_.executor.Now();
+  if (!pace_of_one_.Allow(now, caller->id)) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        Describe(*caller), " asks for certificates more than once a second; try again later"));
+  }
+  if (pace_.Allow(now)) return absl::OkStatus();
+  return absl::ResourceExhaustedError(absl::StrCat(
+      "more ask for certificates than [limits] enrolments = ", source_.signatures_per_second,
+      " a second; try again"));
 }
 
 void Enrolment::OnRequest(uint64_t id, const std::string& method, const Frame& frame) {
@@ -87,7 +126,7 @@ void Enrolment::Handle(const std::string& method, const Frame& frame,
   } else if (method == kRevokeToken) {
     parsed(v1::RevokeTokenRequest(), [&](const auto& request) { RevokeToken(request, answer); });
   } else {
-    ListTokens(answer);
+    parsed(v1::ListTokensRequest(), [&](const auto&) { ListTokens(answer); });
   }
 }
 
@@ -130,7 +169,8 @@ void Enrolment::Sign(const v1::EnrolRequest& request, Role role, const std::stri
   if (!certificate.ok()) return answer(certificate.status());
   const absl::StatusOr<CertificateInfo> info = ParseCertificate(*certificate);
   CHECK(info.ok());
-  const CertificateRecord record{info->identity.serial, peer, false};
+  const CertificateRecord record{info->identity.serial, peer, false,
+                                 absl::ToUnixSeconds(info->not_after)};
   book_.Note(record);
   update.certificates.push_back(record);
   v1::EnrolResponse response;

@@ -9,11 +9,13 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
+#include "daemon/coordinator/throttle.h"
 #include "daemon/env.h"
 #include "daemon/identity/authority.h"
 #include "membership/record.h"
@@ -26,6 +28,7 @@ class Enrolment {
   struct Source {
     std::string address;  // of the coordinator, for tokens
     std::string model_kind;
+    double signatures_per_second = 50;  // for all that join or renew together
     // Makes the update durable, then calls back on the loop; in the order of the calls.
     std::function<void(RunUpdate, Task)> store;
     std::function<bool(const std::string& peer)> evicted;
@@ -37,11 +40,14 @@ class Enrolment {
   ~Enrolment();  // cancels all calls
 
   // True if the method is one of these; then the call is taken.
+  // Who asks too often is RESOURCE_EXHAUSTED, and none of it is read.
   bool Accept(const std::string& method, std::unique_ptr<Call>* call);
 
  private:
   using Answer = std::function<void(absl::StatusOr<Frame>)>;
 
+  void Purge();
+  absl::Status CheckPace(const std::string& method, const std::optional<Identity>& caller);
   void OnRequest(uint64_t id, const std::string& method, const Frame& frame);
   void Handle(const std::string& method, const Frame& frame, const std::optional<Identity>& caller,
               const Answer& answer);
@@ -60,6 +66,8 @@ class Enrolment {
   Authority* const authority_;
   EnrolmentBook& book_;
   const Source source_;
+  CallerThrottle pace_of_one_;
+  Throttle pace_;
   uint64_t accepted_ = 0;
   std::map<uint64_t, std::unique_ptr<Call>> calls_;
   CallbackGuard guard_;

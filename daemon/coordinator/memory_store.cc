@@ -19,6 +19,13 @@ void Replace(const Record& record, std::vector<Record>* records) {
   }
 }
 
+template <typename Record>
+void Remove(const std::string& serial, std::vector<Record>* records) {
+  records->erase(std::remove_if(records->begin(), records->end(),
+                                [&](const Record& one) { return one.serial == serial; }),
+                 records->end());
+}
+
 }  // namespace
 
 absl::Status MemoryStore::Apply(const RunUpdate& update) {
@@ -55,8 +62,13 @@ absl::Status MemoryStore::Apply(const RunUpdate& update) {
   for (const v1::EvaluationRecord& evaluation : update.evaluations)
     run.evaluations.push_back(evaluation);
   if (update.seal) run.seal = update.seal;
+  if (update.judged) run.judged = *update.judged;
   for (const TokenRecord& token : update.tokens) Replace(token, &run.tokens);
   for (const CertificateRecord& one : update.certificates) Replace(one, &run.certificates);
+  for (const std::string& serial : update.purged) {
+    Remove(serial, &run.tokens);
+    Remove(serial, &run.certificates);
+  }
   return absl::OkStatus();
 }
 

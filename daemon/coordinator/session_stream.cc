@@ -14,11 +14,17 @@ constexpr size_t kLargestMessage = size_t{1} << 20;  // membership.proto
 // and learns what it missed from the next Welcome.
 constexpr size_t kMostUnsent = size_t{16} << 20;
 
+// For what was sent before the end to go. Whoever has not read it by then holds it here no longer.
+constexpr absl::Duration kLastWords = absl::Seconds(30);
+
 }  // namespace
 
 SessionStream::SessionStream(Env env, std::unique_ptr<Call> call, absl::Duration hello_timeout,
-                             Events events)
-    : env_(env), call_(std::move(call)), events_(std::move(events)) {
+                             double messages_per_second, Events events)
+    : env_(env),
+      call_(std::move(call)),
+      events_(std::move(events)),
+      pace_(messages_per_second, 2 * messages_per_second) {
   call_->Start({guard_.Wrap([this](const Frame& frame) { OnFrame(frame); }), nullptr,
                 guard_.Wrap([this](const absl::Status&) { OnClosed(); })});
   call_->Read();
@@ -40,6 +46,7 @@ void SessionStream::End(const absl::Status& status) {
   if (ended_ || closed_) return;
   ended_ = true;
   call_->Finish(status);
+  env_.executor.RunAfter(kLastWords, guard_.Wrap([this] { OnClosed(); }));
 }
 
 void SessionStream::OnFrame(const Frame& frame) {
@@ -64,12 +71,26 @@ void SessionStream::OnFrame(const Frame& frame) {
       return;
     }
     said_hello_ = true;
+    peer_ = message.hello().peer();
     events_.on_hello(message.hello());
   } else {
     End(absl::InvalidArgumentError("the first message of a session must be a Hello"));
     return;
   }
-  if (!ended_ && !closed_) call_->Read();
+  if (!ended_ && !closed_) ReadNext();
+}
+
+void SessionStream::ReadNext() {
+  const absl::Duration wait = pace_.Charge(env_.executor.Now());
+  if (wait == absl::ZeroDuration()) return call_->Read();
+  if (!std::exchange(throttled_, true)) {
+    env_.log.Warning(absl::StrCat("peer ", peer_,
+                                  " sends more than [limits] session_messages allows: its Session "
+                                  "is read no faster from now on"));
+  }
+  env_.executor.RunAfter(wait, guard_.Wrap([this] {
+    if (!ended_ && !closed_) call_->Read();
+  }));
 }
 
 absl::Status SessionStream::CheckCaller(const v1::Hello& hello) const {

@@ -4,6 +4,7 @@
 
 #include <iterator>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/coordinator/sqlite_statement.h"
 #include "daemon/status_macros.h"
@@ -42,6 +43,17 @@ constexpr const char* kSchemaSteps[] = {
   CREATE TABLE certificates (
     serial BLOB PRIMARY KEY, peer BLOB NOT NULL, revoked INTEGER NOT NULL) WITHOUT ROWID;
   PRAGMA user_version = 3;
+)",
+    R"(
+  CREATE TABLE judged_peers (
+    peer BLOB PRIMARY KEY, offences INTEGER NOT NULL, refused INTEGER NOT NULL,
+    clipped INTEGER NOT NULL, offence BLOB NOT NULL) WITHOUT ROWID;
+  CREATE TABLE median_lengths (place INTEGER PRIMARY KEY, bits INTEGER NOT NULL);
+  PRAGMA user_version = 4;
+)",
+    R"(
+  ALTER TABLE certificates ADD COLUMN expires INTEGER NOT NULL DEFAULT 0;
+  PRAGMA user_version = 5;
 )"};
 constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
 
@@ -151,6 +163,7 @@ absl::Status SqliteStore::Write(const RunUpdate& update) {
   }
   if (update.leases) RETURN_IF_ERROR(WriteLeases(*update.leases));
   RETURN_IF_ERROR(WriteEnrolment(update));
+  if (update.judged) RETURN_IF_ERROR(WriteJudged(*update.judged));
   for (const MemberRecord& member : update.members) {
     SqliteStatement insert(database_, "INSERT OR REPLACE INTO members VALUES (?, ?, ?, ?, ?)");
     insert.Bind(member.peer).Bind(member.address).Bind(member.state).Bind(member.why);
@@ -179,6 +192,38 @@ absl::Status SqliteStore::Write(const RunUpdate& update) {
   return absl::OkStatus();
 }
 
+absl::Status SqliteStore::WriteJudged(const JudgeRecord& judged) {
+  RETURN_IF_ERROR(Execute("DELETE FROM judged_peers"));
+  for (const JudgedPeer& peer : judged.peers) {
+    SqliteStatement insert(database_, "INSERT INTO judged_peers VALUES (?, ?, ?, ?, ?)");
+    insert.Bind(peer.peer).Bind(peer.offences).Bind(peer.refused).Bind(peer.clipped);
+    RETURN_IF_ERROR(Error(insert.Bind(peer.offence).Run()));
+  }
+  RETURN_IF_ERROR(Execute("DELETE FROM median_lengths"));
+  for (size_t i = 0; i < judged.medians.size(); ++i) {
+    const auto bits = absl::bit_cast<uint64_t>(judged.medians[i]);
+    SqliteStatement insert(database_, "INSERT INTO median_lengths VALUES (?, ?)");
+    RETURN_IF_ERROR(Error(insert.Bind(uint64_t{i}).Bind(bits).Run()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SqliteStore::LoadJudged(JudgeRecord* judged) {
+  SqliteStatement peers(database_,
+                        "SELECT peer, offences, refused, clipped, offence FROM judged_peers "
+                        "ORDER BY peer");
+  while (peers.Step()) {
+    judged->peers.push_back(JudgedPeer{peers.Bytes(0), peers.Integer(1), peers.Integer(2),
+                                       peers.Integer(3), peers.Bytes(4)});
+  }
+  RETURN_IF_ERROR(Error(peers.code()));
+  SqliteStatement medians(database_, "SELECT bits FROM median_lengths ORDER BY place");
+  while (medians.Step()) {
+    judged->medians.push_back(absl::bit_cast<double>(uint64_t{medians.Integer(0)}));
+  }
+  return Error(medians.code());
+}
+
 absl::Status SqliteStore::WriteEnrolment(const RunUpdate& update) {
   for (const TokenRecord& token : update.tokens) {
     SqliteStatement insert(database_, "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)");
@@ -187,9 +232,17 @@ absl::Status SqliteStore::WriteEnrolment(const RunUpdate& update) {
     RETURN_IF_ERROR(Error(insert.Run()));
   }
   for (const CertificateRecord& certificate : update.certificates) {
-    SqliteStatement insert(database_, "INSERT OR REPLACE INTO certificates VALUES (?, ?, ?)");
+    SqliteStatement insert(database_, "INSERT OR REPLACE INTO certificates VALUES (?, ?, ?, ?)");
     insert.Bind(certificate.serial).Bind(certificate.peer).Bind(uint64_t{certificate.revoked});
+    insert.Bind(static_cast<uint64_t>(certificate.expires));
     RETURN_IF_ERROR(Error(insert.Run()));
+  }
+  for (const std::string& serial : update.purged) {
+    for (const char* sql :
+         {"DELETE FROM tokens WHERE serial = ?", "DELETE FROM certificates WHERE serial = ?"}) {
+      SqliteStatement purge(database_, sql);
+      RETURN_IF_ERROR(Error(purge.Bind(serial).Run()));
+    }
   }
   return absl::OkStatus();
 }
@@ -204,11 +257,12 @@ absl::Status SqliteStore::LoadEnrolment(StoredRun* run) {
                                       tokens.Integer(4) != 0, tokens.Bytes(5)});
   }
   RETURN_IF_ERROR(Error(tokens.code()));
-  SqliteStatement certificates(database_,
-                               "SELECT serial, peer, revoked FROM certificates ORDER BY serial");
+  SqliteStatement certificates(
+      database_, "SELECT serial, peer, revoked, expires FROM certificates ORDER BY serial");
   while (certificates.Step()) {
     run->certificates.push_back(CertificateRecord{certificates.Bytes(0), certificates.Bytes(1),
-                                                  certificates.Integer(2) != 0});
+                                                  certificates.Integer(2) != 0,
+                                                  static_cast<int64_t>(certificates.Integer(3))});
   }
   return Error(certificates.code());
 }
@@ -253,6 +307,7 @@ absl::StatusOr<StoredRun> SqliteStore::Load() {
   RETURN_IF_ERROR(Annotate(LoadLeases(&run), path_));
   RETURN_IF_ERROR(Annotate(LoadRecords(&run), path_));
   RETURN_IF_ERROR(Annotate(LoadEnrolment(&run), path_));
+  RETURN_IF_ERROR(Annotate(LoadJudged(&run.judged), path_));
   return run;
 }
 

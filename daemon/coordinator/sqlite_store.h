@@ -47,6 +47,8 @@ class SqliteStore final : public Store {
   absl::Status LoadRun(StoredRun* run);
   absl::Status LoadLeases(StoredRun* run);
   absl::Status LoadRecords(StoredRun* run);
+  absl::Status WriteJudged(const JudgeRecord& judged);
+  absl::Status LoadJudged(JudgeRecord* judged);
   absl::Status WriteEnrolment(const RunUpdate& update);
   absl::Status LoadEnrolment(StoredRun* run);
   absl::Status Error(int code) const;

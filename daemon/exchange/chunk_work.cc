@@ -5,9 +5,11 @@
 
 #include "absl/types/span.h"
 #include "compression/zstd_frame.h"
-#include "daemon/replica/digest.h"
+#include "daemon/exchange/contribution.h"
+#include "daemon/exchange/robust_mean.h"
 #include "daemon/status_macros.h"
 #include "membership/bitmap.h"
+#include "membership/planted_bug.h"
 #include "optimizer/weighted_mean.h"
 
 namespace atolld {
@@ -22,6 +24,40 @@ float WeightOf(const Piece& piece, const std::vector<float>& weights) {
     if (BitAt(piece.contributors, i)) sum = sum + weights[i];
   }
   return sum;
+}
+
+// What its values are multiplied by, as far as it was not done before.
+float ScaleOf(const Piece& piece, const std::vector<float>& scales) {
+  if (piece.partial || Planted(PlantedBug::kScaleNotApplied)) return 1.0f;
+  return scales[piece.sender];
+}
+
+// The weighted mean of the pieces and the centre.
+absl::Status WeightedPieces(const ChunkForm& updates, const ChunkForm& means, uint32_t chunk,
+                            const MeanTerms& terms, const std::vector<Piece>& pieces,
+                            absl::Span<float> sum, Reduced* reduced) {
+  BeginMean(sum);
+  std::vector<float> used;
+  std::vector<float> pulls;
+  for (const Piece& piece : pieces) {
+    const float weight = WeightOf(piece, terms.weights);
+    const float pull = weight * ScaleOf(piece, terms.scales);
+    const ChunkForm& form = piece.partial ? means : updates;
+    const absl::StatusOr<SharedBytes> encoded = EncodedOf(form, piece, sum.size());
+    absl::Status status = encoded.status();
+    if (status.ok()) status = form.codec->DecodeAccumulate(encoded->span(), pull, sum);
+    if (!status.ok()) {
+      reduced->refused.emplace_back(piece.sender, std::move(status));
+      continue;
+    }
+    used.push_back(weight);
+    pulls.push_back(pull);
+    UniteBits(piece.contributors, &reduced->contributors);
+    if (piece.partial) reduced->partials.push_back(piece.contributors);
+  }
+  if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
+  RETURN_IF_ERROR(AddCentre(terms, chunk, used, pulls, sum));
+  return FinishMean(used, sum);
 }
 
 }  // namespace
@@ -57,6 +93,22 @@ absl::StatusOr<SharedBytes> ChunkForm::Verified(const SharedBytes& wire, size_t 
   return encoded;
 }
 
+absl::StatusOr<SharedBytes> EncodedOf(const ChunkForm& form, const Piece& piece, size_t elements) {
+  absl::StatusOr<SharedBytes> encoded = piece.bytes;
+  if (piece.on_wire) encoded = form.FromWire(piece.bytes, elements);
+  if (encoded.ok() && piece.digest && Sha256(encoded->span()) != *piece.digest) {
+    return absl::InvalidArgumentError("its bytes are not those of the contributor's leaves");
+  }
+  if (!encoded.ok() || !piece.squared_norm) return encoded;
+  const std::unique_ptr<float[]> values(new float[elements]);
+  ASSIGN_OR_RETURN(const double squared_norm,
+                   MeasureChunk(*form.codec, encoded->span(), {values.get(), elements}));
+  if (squared_norm != *piece.squared_norm) {
+    return absl::InvalidArgumentError("it is not as long as the contributor's leaves say");
+  }
+  return encoded;
+}
+
 uint64_t PeerPart(absl::string_view peer) {
   const Digest digest = Sha256(BytesOf(peer));
   uint64_t part = 0;
@@ -77,38 +129,21 @@ Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
 }
 
 absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,
-                    size_t elements, const std::vector<float>& weights,
-                    const std::vector<Piece>& pieces, Reduced* reduced) {
+                    size_t elements, const MeanTerms& terms, const std::vector<Piece>& pieces,
+                    Reduced* reduced) {
   const std::unique_ptr<float[]> values(new float[elements]);
-  const absl::Span<float> sum = absl::MakeSpan(values.get(), elements);
-  BeginMean(sum);
-  std::vector<float> used;
-  reduced->contributors.assign(BitmapBytes(weights.size()), '\0');
-  for (const Piece& piece : pieces) {
-    const float weight = WeightOf(piece, weights);
-    const ChunkForm& form = piece.partial ? means : updates;
-    absl::StatusOr<SharedBytes> encoded = piece.bytes;
-    if (piece.on_wire) encoded = form.FromWire(piece.bytes, elements);
-    absl::Status status = encoded.status();
-    if (status.ok()) {
-      status = form.codec->DecodeAccumulate(encoded->span(), weight, sum);
-    }
-    if (!status.ok()) {
-      reduced->refused.emplace_back(piece.sender, std::move(status));
-      continue;
-    }
-    used.push_back(weight);
-    UniteBits(piece.contributors, &reduced->contributors);
-    if (piece.partial) reduced->partials.push_back(piece.contributors);
-  }
-  if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
-  RETURN_IF_ERROR(FinishMean(used, sum));
+  const absl::Span<float> mean = absl::MakeSpan(values.get(), elements);
+  reduced->contributors.assign(BitmapBytes(terms.weights.size()), '\0');
+  const bool weighted = !terms.rule || terms.rule->has_centre();
+  RETURN_IF_ERROR(weighted
+                      ? WeightedPieces(updates, means, place.chunk, terms, pieces, mean, reduced)
+                      : RobustPieces(updates, terms, pieces, mean, reduced));
   const Rounding rounding = MeanRounding(means, place, reduced->contributors);
   FreshBytes out(means.codec->MaxEncodedBytes(elements));
   ASSIGN_OR_RETURN(const size_t size,
                    rounding.stochastic
-                       ? means.codec->EncodeStochastic(sum, rounding.key, out.span())
-                       : means.codec->EncodeMean(sum, out.span()));
+                       ? means.codec->EncodeStochastic(mean, rounding.key, out.span())
+                       : means.codec->EncodeMean(mean, out.span()));
   reduced->encoded = std::move(out).Share(size);
   reduced->wire = means.ToWire(reduced->encoded);
   return absl::OkStatus();

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +19,8 @@
 #include "compression/codec.h"
 #include "compression/rounding.h"
 #include "daemon/bytes.h"
+#include "daemon/replica/digest.h"
+#include "optimizer/aggregation_rule.h"
 
 namespace atolld {
 
@@ -44,7 +48,13 @@ struct Piece {
   bool partial;              // a relay's mean, though it be of one contributor
   SharedBytes bytes;
   bool on_wire;  // in the form of the wire; the reducer's own are not
+  // of its encoded bytes, as its contributor's leaves say; not looked at where nobody told it
+  std::optional<Digest> digest = std::nullopt;
+  std::optional<double> squared_norm = std::nullopt;  // of what they decode to, as digest
 };
+
+// A piece's encoded bytes; INVALID_ARGUMENT unless they fit and have its digest and norm.
+absl::StatusOr<SharedBytes> EncodedOf(const ChunkForm& form, const Piece& piece, size_t elements);
 
 // What tells peers' roundings apart: the first 8 bytes, little-endian, of the SHA-256 of the id.
 uint64_t PeerPart(absl::string_view peer);
@@ -63,26 +73,43 @@ struct MeanPlace {
 Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
                       const std::string& contributors);
 
+// The mean of the entry before: what a rule with a centre starts from.
+struct Centre {
+  const Codec* codec = nullptr;     // of means
+  std::vector<SharedBytes> chunks;  // encoded, by the grid; empty: zeros, before the first entry
+};
+
+// How the pieces of a plan's contributors become one.
+struct MeanTerms {
+  std::vector<float> weights;           // by contributor
+  std::vector<float> scales;            // by contributor: what its values are multiplied by, 0 to 1
+  std::optional<AggregationRule> rule;  // nothing: the weighted mean
+  std::shared_ptr<const Centre> centre;  // nullptr: zeros
+};
+
 struct Reduced {
   SharedBytes encoded;
   SharedBytes wire;
   std::string contributors;           // bitmap: whose chunks it is the mean of
   std::vector<std::string> partials;  // those of its pieces that were partial means
   std::vector<std::pair<uint32_t, absl::Status>>
-      refused;  // senders of pieces that could not be decoded, which are left out
+      refused;  // senders of pieces that cannot be decoded or have another digest: left out
 };
 
-// The weighted mean of `pieces`, encoded once, as `means` says; so are partial means among them,
-// all others as `updates` says:
+// The mean of `pieces`, encoded once, as `means` says; so are partial means among them, all others
+// as `updates` says. The weighted mean is
 //
-//   mean = (sum over pieces of W_p * Decode(piece_p)) * (1 / sum of W_p)
+//   mean = (sum over pieces of (W_p * s_p) * Decode(piece_p)) * (1 / sum of W_p)
 //
 // in the order of `pieces` (ascending by lowest contributor) and the arithmetic of
-// optimizer/weighted_mean.h; W_p is the contributor's weight, of a partial mean the fp32 sum of its
-// contributors' weights in roster order. The outer Status: no piece was left, or the mean is not
-// finite; `refused` tells of pieces even then.
+// optimizer/weighted_mean.h; W_p and s_p are the contributor's weight and scale, of a partial mean
+// the fp32 sum of its contributors' weights in roster order, and 1: who made it has scaled.
+//
+// Other rules are carried out on the chunk alone (robust_mean.h). The outer Status: no piece was
+// left, too few for the rule (FAILED_PRECONDITION), or the mean is not finite; `refused` tells of
+// pieces even then.
 absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,
-                    size_t elements, const std::vector<float>& weights,
-                    const std::vector<Piece>& pieces, Reduced* reduced);
+                    size_t elements, const MeanTerms& terms, const std::vector<Piece>& pieces,
+                    Reduced* reduced);
 
 }  // namespace atolld

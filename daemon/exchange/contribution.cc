@@ -1,22 +1,72 @@
 #include "daemon/exchange/contribution.h"
 
+#include <cmath>
+#include <cstring>
+#include <memory>
 #include <utility>
 
-#include "daemon/exchange/chunk_work.h"
+#include "absl/base/casts.h"
 #include "daemon/status_macros.h"
+#include "optimizer/aggregation_kernels.h"
 
 namespace atolld {
 
-Digest ContributionRoot(absl::Span<const SharedBytes> chunks) {
-  std::vector<absl::Span<const uint8_t>> pieces;
-  pieces.reserve(chunks.size());
-  for (const SharedBytes& chunk : chunks) pieces.push_back(chunk.span());
-  std::vector<uint8_t> digests;
-  digests.reserve(chunks.size() * sizeof(Digest));
-  for (const Digest& digest : Sha256Each(pieces)) {
-    digests.insert(digests.end(), digest.begin(), digest.end());
+namespace {
+
+constexpr absl::string_view kRootDomain = "atoll.contribution.1";
+
+void AppendBits(double value, std::string* bytes) {
+  const auto bits = absl::bit_cast<uint64_t>(value);
+  for (int i = 0; i < 8; ++i) bytes->push_back(static_cast<char>(bits >> (8 * i)));
+}
+
+double ReadBits(absl::string_view bytes) {
+  uint64_t bits = 0;
+  for (int i = 0; i < 8; ++i) {
+    bits |= static_cast<uint64_t>(static_cast<uint8_t>(bytes[static_cast<size_t>(i)])) << (8 * i);
   }
-  return Sha256(digests);
+  return absl::bit_cast<double>(bits);
+}
+
+}  // namespace
+
+std::string ContributionLeaves(absl::Span<const Digest> digests,
+                               absl::Span<const ChunkNorms> norms) {
+  std::string leaves;
+  leaves.reserve(digests.size() * kLeafBytes);
+  for (size_t c = 0; c < digests.size(); ++c) {
+    leaves += ToBytes(digests[c]);
+    AppendBits(norms[c].squared_norm, &leaves);
+    AppendBits(norms[c].squared_distance, &leaves);
+  }
+  return leaves;
+}
+
+Digest ContributionRoot(absl::string_view leaves) {
+  return DigestBuilder(kRootDomain).Bytes(leaves).Finish();
+}
+
+Leaf LeafOf(absl::string_view leaves, uint32_t chunk) {
+  const absl::string_view bytes = leaves.substr(size_t{chunk} * kLeafBytes, kLeafBytes);
+  Leaf leaf;
+  std::memcpy(leaf.digest.data(), bytes.data(), leaf.digest.size());
+  leaf.norms.squared_norm = ReadBits(bytes.substr(leaf.digest.size()));
+  leaf.norms.squared_distance = ReadBits(bytes.substr(leaf.digest.size() + 8));
+  return leaf;
+}
+
+double SquaredNormOf(absl::string_view leaves) {
+  double sum = 0;
+  for (uint32_t c = 0; c < leaves.size() / kLeafBytes; ++c) {
+    sum = sum + LeafOf(leaves, c).norms.squared_norm;
+  }
+  return sum;
+}
+
+void SetNorms(std::vector<ChunkNorms> norms, Contribution* contribution) {
+  contribution->norms = std::move(norms);
+  contribution->leaves = ContributionLeaves(contribution->digests, contribution->norms);
+  contribution->root = ContributionRoot(contribution->leaves);
 }
 
 Rounding ContributionRounding(const v1::RunSpec& spec, absl::string_view peer,
@@ -27,6 +77,45 @@ Rounding ContributionRounding(const v1::RunSpec& spec, absl::string_view peer,
     return Rounding();
   }
   return {true, RoundingKey(spec.seed(), first_sample, PeerPart(peer))};
+}
+
+ChunkNorms WholeNorms(absl::Span<const ChunkNorms> chunks) {
+  ChunkNorms whole;
+  for (const ChunkNorms& chunk : chunks) {
+    whole.squared_norm = whole.squared_norm + chunk.squared_norm;
+    whole.squared_distance = whole.squared_distance + chunk.squared_distance;
+  }
+  return whole;
+}
+
+absl::StatusOr<double> MeasureChunk(const Codec& codec, absl::Span<const uint8_t> bytes,
+                                    absl::Span<float> values) {
+  RETURN_IF_ERROR(codec.Decode(bytes, values));
+  const double norm = SquaredNorm(values.data(), values.size());
+  if (!std::isfinite(norm)) return absl::InvalidArgumentError("it decodes to what is not finite");
+  return norm;
+}
+
+absl::StatusOr<double> MeasureDistance(const Centre& centre, uint32_t chunk,
+                                       absl::Span<const float> values) {
+  if (centre.chunks.empty()) return SquaredNorm(values.data(), values.size());
+  const std::unique_ptr<float[]> from(new float[values.size()]);
+  RETURN_IF_ERROR(
+      centre.codec->Decode(centre.chunks[chunk].span(), absl::MakeSpan(from.get(), values.size())));
+  return SquaredDistance(values.data(), from.get(), values.size());
+}
+
+absl::StatusOr<std::vector<ChunkNorms>> NormsFrom(const Centre& centre, const ChunkGrid& grid,
+                                                  const Codec& codec,
+                                                  const Contribution& contribution) {
+  std::vector<ChunkNorms> norms = contribution.norms;
+  std::vector<float> decoded(grid.chunks() == 0 ? 0 : grid.Elements(0));
+  for (uint32_t c = 0; c < grid.chunks(); ++c) {
+    const absl::Span<float> values = absl::MakeSpan(decoded).first(grid.Elements(c));
+    RETURN_IF_ERROR(codec.Decode(contribution.chunks[c].span(), values));
+    ASSIGN_OR_RETURN(norms[c].squared_distance, MeasureDistance(centre, c, values));
+  }
+  return norms;
 }
 
 absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Codec& codec,
@@ -41,6 +130,10 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
   std::vector<size_t> ends;
   ends.reserve(grid.chunks());
   size_t used = 0;
+  Contribution contribution;
+  contribution.norms.reserve(grid.chunks());
+  // Decoded while the bytes are in the cache.
+  const std::unique_ptr<float[]> decoded(new float[grid.chunks() == 0 ? 0 : grid.Elements(0)]);
   for (uint32_t c = 0; c < grid.chunks(); ++c) {
     const absl::Span<const float> chunk = values.subspan(grid.Offset(c), grid.Elements(c));
     const absl::Span<uint8_t> out = memory.span().subspan(used);
@@ -48,18 +141,25 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
         rounding.stochastic ? codec.EncodeStochastic(chunk, ChunkKey(rounding.key, c), out)
                             : codec.Encode(chunk, out);
     if (!size.ok()) return Annotate(size.status(), absl::StrCat("chunk ", c));
+    const absl::StatusOr<double> norm =
+        MeasureChunk(codec, out.first(*size), absl::MakeSpan(decoded.get(), chunk.size()));
+    if (!norm.ok()) return Annotate(norm.status(), absl::StrCat("chunk ", c));
+    contribution.norms.push_back({*norm, 0});
     used += *size;
     ends.push_back(used);
   }
   const SharedBytes bytes = std::move(memory).Share(used);
-  Contribution contribution;
   contribution.chunks.reserve(grid.chunks());
   size_t begin = 0;
   for (const size_t end : ends) {
     contribution.chunks.push_back(bytes.Part(begin, end - begin));
     begin = end;
   }
-  contribution.root = ContributionRoot(contribution.chunks);
+  std::vector<absl::Span<const uint8_t>> pieces;
+  pieces.reserve(contribution.chunks.size());
+  for (const SharedBytes& chunk : contribution.chunks) pieces.push_back(chunk.span());
+  contribution.digests = Sha256Each(pieces);
+  SetNorms(std::vector<ChunkNorms>(contribution.norms), &contribution);
   return contribution;
 }
 

@@ -1,9 +1,13 @@
 // Contribution: what a peer gives to an entry: its update, encoded once by the run's grid.
 //
-// Immutable and shared: every attempt sends the same bytes, and nobody copies them. Pure functions,
-// any thread.
+// Immutable and shared: every attempt sends the same bytes, and nobody copies them. With them stand
+// the norms of what they decode to, by which updates are judged: sums of squares in double, in the
+// order of optimizer/aggregation_kernels.h, so whoever has the bytes gets the same numbers. Pure
+// functions, any thread.
 #pragma once
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -13,21 +17,67 @@
 #include "compression/codec.h"
 #include "compression/rounding.h"
 #include "daemon/bytes.h"
+#include "daemon/exchange/chunk_work.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/payload.h"
 
 namespace atolld {
 
-struct Contribution {
-  std::vector<SharedBytes> chunks;  // one a chunk of the grid
-  Digest root;                      // ContributionRoot(chunks)
+// Of one decoded chunk.
+struct ChunkNorms {
+  double squared_norm = 0;
+  double squared_distance = 0;  // from the centre's values; 0 where no centre was asked for
 };
 
-// SHA-256 over the SHA-256 of each chunk, in grid order.
-Digest ContributionRoot(absl::Span<const SharedBytes> chunks);
+struct Contribution {
+  std::vector<SharedBytes> chunks;  // one a chunk of the grid
+  std::vector<Digest> digests;      // SHA-256 of each
+  std::vector<ChunkNorms> norms;    // as many
+  std::string leaves;               // ContributionLeaves(digests, norms)
+  Digest root;                      // ContributionRoot(leaves)
+};
 
-// Encodes `values` by the grid; a stochastic rounding's key is that of the whole contribution, each
-// chunk has its ChunkKey. INVALID_ARGUMENT if a value is not finite. Blocking: run it on the pool.
+// What the root is made of. A chunk's leaf: SHA-256 of its encoded bytes, then the fp64 bits of its
+// squared norm and of its squared distance, little-endian.
+inline constexpr size_t kLeafBytes = 48;
+struct Leaf {
+  Digest digest;
+  ChunkNorms norms;
+};
+
+// One a chunk, in grid order.
+std::string ContributionLeaves(absl::Span<const Digest> digests,
+                               absl::Span<const ChunkNorms> norms);
+// What a contributor signs: SHA-256 over the leaves in their domain.
+Digest ContributionRoot(absl::string_view leaves);
+// That of one chunk. There are leaves for it.
+Leaf LeafOf(absl::string_view leaves, uint32_t chunk);
+// The whole contribution's, in the order of WholeNorms.
+double SquaredNormOf(absl::string_view leaves);
+// The leaves and the root that go with its chunks' bytes and these norms.
+void SetNorms(std::vector<ChunkNorms> norms, Contribution* contribution);
+
+// Sums over the chunks in grid order: sum = +0, then sum = sum + chunk.
+ChunkNorms WholeNorms(absl::Span<const ChunkNorms> chunks);
+
+// The squared norm of what the bytes decode to, into `values`, which are as many as the chunk has;
+// INVALID_ARGUMENT if they cannot be decoded, or not to finite values.
+absl::StatusOr<double> MeasureChunk(const Codec& codec, absl::Span<const uint8_t> bytes,
+                                    absl::Span<float> values);
+
+// The squared distance of decoded values from the centre's of that chunk. INVALID_ARGUMENT if those
+// cannot be decoded.
+absl::StatusOr<double> MeasureDistance(const Centre& centre, uint32_t chunk,
+                                       absl::Span<const float> values);
+
+// The norms with their distances from another centre. Blocking: run it on the pool.
+absl::StatusOr<std::vector<ChunkNorms>> NormsFrom(const Centre& centre, const ChunkGrid& grid,
+                                                  const Codec& codec,
+                                                  const Contribution& contribution);
+
+// Encodes `values` by the grid, and measures norms but no distances; a stochastic rounding's key is
+// that of the whole contribution, each chunk has its ChunkKey. INVALID_ARGUMENT if a value is not
+// finite. Blocking: run it on the pool.
 absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Codec& codec,
                                                 const Rounding& rounding,
                                                 absl::Span<const float> values);

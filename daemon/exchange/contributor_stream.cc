@@ -14,6 +14,9 @@ constexpr char kMethod[] = "/atolld.v1.Exchange/Exchange";
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 
+// A message is at most 4 MiB; these are a whole number of leaves.
+constexpr size_t kMostLeavesBytes = kLeafBytes << 14;
+
 // A process that is started again listens well within this; one that still refuses has gone. Of
 // short failure_timeouts a quarter, so that the shard moves long before silence would be noticed.
 constexpr absl::Duration kRestartTime = absl::Milliseconds(500);
@@ -109,6 +112,7 @@ void ContributorStream::Dial() {
   redialling_ = false;
   if (!Needed() || address_.empty()) return;
   sent_.clear();
+  leaves_sent_ = false;
   window_.Restart();
   held_.reset();
   verifying_ = 0;
@@ -173,6 +177,17 @@ void ContributorStream::PlanSends() {
   }
 }
 
+// In messages that no transport refuses, whatever the size of the grid.
+void ContributorStream::SendLeaves() {
+  leaves_sent_ = true;
+  const absl::string_view leaves = owner_.Leaves();
+  for (size_t at = 0; at < leaves.size(); at += kMostLeavesBytes) {
+    v1::ToReducer message;
+    message.mutable_leaves()->set_leaves(std::string(leaves.substr(at, kMostLeavesBytes)));
+    call_->Write(Pack(message));
+  }
+}
+
 void ContributorStream::Pump() {
   if (call_ == nullptr) return;
   while (!todo_.empty() && call_->unsent_bytes() < kMaxUnsentBytes) {
@@ -187,6 +202,7 @@ void ContributorStream::Pump() {
     if (!window_.Allows(next.chunk, todo_.size())) break;
     if (!owner_.PrepareContribution(next)) break;
     todo_.pop_front();
+    if (next.sends == Sends::kOwnChunk && !leaves_sent_) SendLeaves();
     sent_.insert_or_assign(next.chunk, next);
     Frame frame = owner_.TakeContributionFrame(next);
     window_.OnSent(next.chunk, frame.payload.size(), env_.executor.Now());

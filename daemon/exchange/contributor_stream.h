@@ -3,10 +3,11 @@
 // alone.
 //
 // Every new call begins with an Open that says which results are here, then resends the chunks
-// whose results are not: a break costs a repeat, never a hang. At most kMaxUnsentBytes and one
-// chunk wait in the call, and its chunks run ahead of their means as far as the SendWindow allows.
-// Without progress for failure_timeout, when dials are refused for min(500 ms, failure_timeout /
-// 4), or when the reducer refuses, the owner is told, and dialling goes on. Loop thread.
+// whose results are not, own ones behind the leaves that they are held against: a break costs a
+// repeat, never a hang. At most kMaxUnsentBytes and one chunk wait in the call, and its chunks run
+// ahead of their means as far as the SendWindow allows. Without progress for failure_timeout, when
+// dials are refused for min(500 ms, failure_timeout / 4), or when the reducer refuses, the owner is
+// told, and dialling goes on. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -50,6 +51,7 @@ class ContributorStream {
     virtual ~Owner() = default;
     virtual v1::ExchangeOpen MakeOpen() = 0;
     virtual bool HasResult(uint32_t chunk) const = 0;
+    virtual absl::string_view Leaves() const = 0;  // of the own contribution, if there is one
     // False: the pool makes its form of the wire, Pump is called then; or the partial mean is not
     // there yet, Offer is called then.
     virtual bool PrepareContribution(const Chunk& chunk) = 0;
@@ -76,6 +78,7 @@ class ContributorStream {
   void Dial();
   void RedialLater();
   void PlanSends();
+  void SendLeaves();
   bool Sent(const Chunk& chunk) const;
   bool Settled(const Chunk& chunk) const;
   void OnFrame(Frame frame);
@@ -104,6 +107,7 @@ class ContributorStream {
   uint64_t calls_ = 0;              // tells callbacks of a former call apart
   std::deque<Chunk> todo_;          // to be sent on this call, ascending
   std::map<uint32_t, Chunk> sent_;  // on this call
+  bool leaves_sent_ = false;        // on this call
   bool passed_over_ = false;        // a result on this call, which may yet be wanted from here
   std::optional<std::pair<v1::ResultChunk, SharedBytes>>
       held_;  // an early result; nothing is read meanwhile

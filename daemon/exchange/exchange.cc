@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "daemon/exchange/exchange_state.h"
+#include "membership/contribution_proof.h"
 
 namespace atolld {
 
@@ -15,8 +16,10 @@ Exchange::Exchange(Env env, const ExchangeSettings& settings, const v1::Plan& pl
       state_->contribution->chunks.size() != settings.grid.chunks()) {
     status = absl::InvalidArgumentError("the contribution is not cut by the run's grid");
   }
+  if (status.ok()) status = CheckContributionProofs(settings.run_id, plan);
   state_->version = plan.version();
   state_->epoch = plan.epoch();
+  state_->keeps_inputs = !plan.audit_commitment().empty();
   if (status.ok()) {
     state_->Adopt(*std::move(made));
   } else {
@@ -30,6 +33,14 @@ void Exchange::Update(const v1::Plan& plan) { state_->Update(plan); }
 
 void Exchange::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call, absl::Time opened) {
   state_->Accept(open, std::move(call), opened);
+}
+
+absl::StatusOr<std::vector<Frame>> Exchange::Inputs(const v1::InputsRequest& request) const {
+  return state_->Inputs(request);
+}
+
+void Exchange::Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> done) {
+  state_->Audit(order, std::move(done));
 }
 
 uint64_t Exchange::version() const { return state_->version; }

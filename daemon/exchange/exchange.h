@@ -1,7 +1,7 @@
 // Exchange: one peer's part in the exchange of one entry - as contributor, as reducer or relay, as
 // holder, and as receiver of every mean.
 //
-//   mean_c   = (sum over pieces in ascending order of W_p * Decode(piece_p,c)) * (1 / sum of W_p)
+//   mean_c   = the rule of what the pieces decode to (chunk_work.h)
 //   result_c = Encode(mean_c), once; everybody, the reducer included, takes these bytes
 //
 // A piece is a contributor's chunk or a relay's mean of its members' chunks, encoded once. A
@@ -16,10 +16,13 @@
 // (nothing more is read from it) until the plan arrives; one of an older is dropped. So a stream
 // holds at most one early frame.
 //
-// Liars: a contributor whose chunk does not fit or cannot be decoded is refused by that reducer or
-// relay for this entry: its stream is closed with INVALID_ARGUMENT, nothing more is taken from it,
-// and the chunks that it owes are left out, as those of a lost one. It may redial, and still
-// receives the results.
+// Roots: before its first chunk a contributor's stream carries the leaves that the root in the plan
+// was made of; each chunk is held against its leaf when it is averaged.
+//
+// Liars: a contributor whose leaves are not those of its root, or whose chunk does not fit, cannot
+// be decoded or has another digest than its leaf says, is refused by that reducer or relay for this
+// entry: its stream is closed with INVALID_ARGUMENT, nothing more is taken from it, and the chunks
+// that it owes are left out, as a lost one's. It may redial, and still receives the results.
 //
 // Loop thread; decoding, reducing, hashing and assembling run on the pool.
 #pragma once
@@ -27,6 +30,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,7 +69,10 @@ struct ExchangeSettings {
   ArrivalLog* arrivals = nullptr;  // as traffic; nullptr: nobody asks what came when
   // Means are rounded by keys made of `seed`, where upper_codec can be.
   bool stochastic = false;
-  uint64_t seed = 0;   // the run's
+  uint64_t seed = 0;  // the run's
+  // How updates become one; nothing: the weighted mean. `centre` is for a rule that has one.
+  std::optional<AggregationRule> rule = std::nullopt;
+  std::shared_ptr<const Centre> centre = nullptr;
   uint32_t lanes = 1;  // streams to each peer that is dialled, 1 to Lane::kMost
 };
 
@@ -80,6 +87,7 @@ struct ExchangeOutcome {
 struct ExchangeFigures {
   uint64_t averaged = 0;    // chunks averaged and encoded here, a relay's partial means included
   uint64_t held_bytes = 0;  // in memory beside the contribution and the outcome's payload
+  uint64_t kept_bytes = 0;  // of what was averaged here, for an audit
 };
 
 class Exchange {
@@ -94,8 +102,10 @@ class Exchange {
     // that is not finite.
     std::function<void(absl::Status why)> on_failed = nullptr;
     // Every mean of these shards (position in the plan, attempt) is here. Once a shard and attempt,
-    // also for those reduced here and for the last ones; several at once where they come together.
+    // also for those reduced here; several at once where they come together.
     std::function<void(std::vector<std::pair<uint32_t, uint32_t>>)> on_shards_held = nullptr;
+    // What this peer, as reducer or relay, did not take; once a contributor.
+    std::function<void(const v1::UpdateRefused& refused)> on_refused = nullptr;
   };
 
   // `contribution` is nullptr for a peer that only reduces or receives (an aggregator, a peer that
@@ -113,28 +123,16 @@ class Exchange {
   // A contributor's stream, its Open already read, which came at `opened` (see ExchangeServer).
   void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call, absl::Time opened);
 
+  // What this peer averaged of the chunks that are asked for. FAILED_PRECONDITION: of another
+  // entry; NOT_FOUND: of one of them nothing, or nothing was to be kept.
+  absl::StatusOr<std::vector<Frame>> Inputs(const v1::InputsRequest& request) const;
+  // Recomputes means of others under the current revision; `done` comes once, by the deadline,
+  // unless the exchange ends or another audit is ordered before.
+  void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> done);
+
   uint64_t version() const;
   uint64_t epoch() const;
   ExchangeFigures figures() const;
-
- private:
-  struct State;
-  std::shared_ptr<State> state_;
-};
-
-// Receives the incoming Exchange streams of a peer and hands each to the running exchange it
-// belongs to. A stream for a plan that has not arrived here yet is held until it does, for at most
-// failure_timeout (then FAILED_PRECONDITION), at most 256 at once (then RESOURCE_EXHAUSTED); one
-// for an older entry is refused with FAILED_PRECONDITION, one of another run with INVALID_ARGUMENT.
-// Loop thread.
-class ExchangeServer {
- public:
-  ExchangeServer(Env env, std::string run_id, absl::Duration failure_timeout);
-  ~ExchangeServer();
-  void Accept(std::unique_ptr<Call> call);
-  // nullptr between rounds, and before the exchange is destroyed; hands over the streams held for
-  // it.
-  void SetCurrent(Exchange* exchange);
 
  private:
   struct State;

@@ -160,6 +160,30 @@ void Exchange::State::FeedOwnChunks(std::vector<Reducer::Work>* ready) {
   }
 }
 
+absl::Status Exchange::State::OnLeaves(const ReducerStream& stream, std::string told) {
+  const std::optional<uint32_t> sender = plan.IndexOf(stream.contributor());
+  if (!sender.has_value()) {
+    return absl::InvalidArgumentError("leaves of a peer that is no contributor");
+  }
+  if (reducer.refused(*sender) || leaves.count(*sender) != 0) return absl::OkStatus();
+  const std::string& root = plan.contributors()[*sender].root;
+  if (root.empty()) return absl::OkStatus();
+  if (ToBytes(ContributionRoot(told)) != root) {
+    const absl::Status status =
+        absl::InvalidArgumentError("its leaves are not those of the root that it has signed");
+    Refuse(*sender, 0, status);
+    return status;
+  }
+  if (SquaredNormOf(told) != plan.contributors()[*sender].squared_norm) {
+    const absl::Status status =
+        absl::InvalidArgumentError("it told another length of its update than its leaves say");
+    Refuse(*sender, 0, status);
+    return status;
+  }
+  leaves[*sender] = std::move(told);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<ReducerStream::Owner::Fate> Exchange::State::OnContribution(
     const ReducerStream& stream, const v1::ContributionChunk& chunk, const SharedBytes& payload) {
   using Fate = ReducerStream::Owner::Fate;
@@ -173,7 +197,7 @@ absl::StatusOr<ReducerStream::Owner::Fate> Exchange::State::OnContribution(
       absl::StrCat("chunk ", chunk.chunk(), " under attempt ", chunk.attempt());
   const auto bad = [&](absl::string_view what) -> absl::Status {
     const absl::Status status = absl::InvalidArgumentError(absl::StrCat(which, ": ", what));
-    Refuse(*sender, status);
+    Refuse(*sender, chunk.chunk(), status);
     return status;
   };
   if (chunk.chunk() >= plan.chunks()) return bad("it lies outside the grid");
@@ -187,12 +211,18 @@ absl::StatusOr<ReducerStream::Owner::Fate> Exchange::State::OnContribution(
   if (partial && !ValidBitmap(chunk.contributors(), contributors)) {
     return bad("its contributors are not those of the plan");
   }
+  Piece piece{*sender, partial ? chunk.contributors() : OneBit(contributors, *sender), partial,
+              payload, true};
+  if (!partial && !plan.contributors()[*sender].root.empty()) {
+    const auto told = leaves.find(*sender);
+    if (told == leaves.end()) return bad("its leaves have not come before it");
+    const Leaf leaf = LeafOf(told->second, chunk.chunk());
+    piece.digest = leaf.digest;
+    piece.squared_norm = leaf.norms.squared_norm;
+  }
   std::vector<Reducer::Work> ready;
   const Verdict verdict =
-      reducer.Add({chunk.chunk(), chunk.attempt(), chunk.revision()},
-                  Piece{*sender, partial ? chunk.contributors() : OneBit(contributors, *sender),
-                        partial, payload, true},
-                  &ready);
+      reducer.Add({chunk.chunk(), chunk.attempt(), chunk.revision()}, std::move(piece), &ready);
   StartWork(std::move(ready));
   if (verdict == Verdict::kForeign) return bad("by the plan it goes to another peer");
   if (verdict == Verdict::kOverlapping) {
@@ -205,12 +235,10 @@ absl::StatusOr<ReducerStream::Owner::Fate> Exchange::State::OnContribution(
 
 void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
   if (ready.empty()) return;
-  auto weights = std::make_shared<std::vector<float>>();
-  auto parts = std::make_shared<std::vector<uint64_t>>();
-  for (const auto& contributor : plan.contributors()) {
-    weights->push_back(contributor.weight);
-    if (settings.stochastic) parts->push_back(PeerPart(contributor.peer));
+  if (plan.from_centre() && settings.rule.has_value() && settings.centre == nullptr) {
+    return Fail(absl::FailedPreconditionError("the mean of the entry before is not here"));
   }
+  const ChunkReduction reduce = Reduction();
   struct Job {
     Reducer::Work work;
     absl::Status status;
@@ -219,13 +247,10 @@ void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
   for (Reducer::Work& work : ready) {
     auto job = std::make_shared<Job>();
     job->work = std::move(work);
-    const uint32_t elements = settings.grid.Elements(job->work.chunk);
     env.executor.Offload(
-        [job, weights, parts, elements, form = form, means = mean_form, version = plan.version()] {
-          const MeanPlace place = {version, job->work.chunk, job->work.partial, *parts};
-          job->status =
-              Reduce(form, means, place, elements, *weights, job->work.pieces, &job->reduced);
-          job->work.pieces.clear();
+        [job, reduce, keeps = keeps_inputs] {
+          job->status = reduce(job->work.chunk, job->work.partial, job->work.pieces, &job->reduced);
+          if (!keeps) job->work.pieces.clear();
         },
         guard.Wrap([this, job] { OnReduced(job->work, job->status, std::move(job->reduced)); }));
   }
@@ -235,11 +260,12 @@ void Exchange::State::OnReduced(const Reducer::Work& work, const absl::Status& s
                                 Reduced reduced) {
   ++averaged;
   for (const auto& [contributor, why] : reduced.refused) {
-    Refuse(contributor, Annotate(why, absl::StrCat("chunk ", work.chunk)));
+    Refuse(contributor, work.chunk, Annotate(why, absl::StrCat("chunk ", work.chunk)));
   }
   // A relay may have the result already: the reducer did not wait for its partial mean.
   if (!reducer.Current(work) || table.Has(work.chunk)) return;
   if (!status.ok()) return Fail(Annotate(status, absl::StrCat("chunk ", work.chunk)));
+  KeepInputs(work, reduced);
   if (work.partial) return KeepPartial(work, std::move(reduced));
   if (settings.upper_zstd) result_wire[work.chunk] = std::move(reduced.wire);
   ChunkMean mean;
@@ -257,11 +283,21 @@ void Exchange::State::KeepPartial(const Reducer::Work& work, Reduced reduced) {
   if (stream != up.end()) stream->second->Offer(work.chunk);
 }
 
-void Exchange::State::Refuse(uint32_t contributor, const absl::Status& why) {
+void Exchange::State::Refuse(uint32_t contributor, uint32_t chunk, const absl::Status& why) {
   if (reducer.refused(contributor)) return;
   const std::string& peer = plan.contributors()[contributor].peer;
   env.log.Warning(absl::StrCat("round ", plan.version(), ": contribution of ", peer,
                                " refused: ", why.message()));
+  v1::UpdateRefused refused;
+  refused.set_version(plan.version());
+  refused.set_epoch(plan.epoch());
+  refused.set_revision(plan.revision());
+  refused.set_contributor(peer);
+  refused.set_chunk(chunk);
+  refused.set_reason(std::string(why.message()));
+  env.executor.Post(guard.Wrap([tell = events.on_refused, refused] {
+    if (tell) tell(refused);
+  }));
   std::vector<Reducer::Work> ready;
   reducer.Refuse(contributor, &ready);
   CloseStreamsOf(peer, absl::InvalidArgumentError(why.message()));

@@ -1,21 +1,16 @@
 #include "daemon/exchange/exchange_plan.h"
 
 #include <cmath>
-#include <cstring>
 #include <utility>
 
+#include "absl/base/casts.h"
+#include "daemon/replica/digest.h"
 #include "daemon/status_macros.h"
+#include "membership/agreement.h"
 #include "membership/bitmap.h"
 
 namespace atolld {
 namespace {
-
-float FloatFromBits(uint32_t bits) {
-  float value;
-  static_assert(sizeof(value) == sizeof(bits));
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
 
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
@@ -28,6 +23,7 @@ absl::StatusOr<ExchangePlan> ExchangePlan::Make(const v1::Plan& plan, const Chun
   made.version_ = plan.version();
   made.epoch_ = plan.epoch();
   made.revision_ = plan.revision();
+  made.from_centre_ = FromCentre(plan);
   if (plan.parameters() != grid.elements()) {
     return Invalid(absl::StrCat(context, ": ", plan.parameters(), " parameters, the run has ",
                                 grid.elements()));
@@ -48,15 +44,25 @@ absl::Status ExchangePlan::AddContributors(const v1::Plan& plan) {
   if (plan.contributors().empty()) return Invalid("no contributors");
   const std::set<std::string> lost(plan.lost().begin(), plan.lost().end());
   for (const v1::PlanMember& member : plan.contributors()) {
-    const float weight = FloatFromBits(member.weight_bits());
+    const float weight = absl::bit_cast<float>(member.weight_bits());
     if (!(weight > 0) || !std::isfinite(weight)) {
       return Invalid(absl::StrCat("weight of ", member.peer(), " is not above 0 and finite"));
+    }
+    const float scale = member.scale_bits() == 0 ? 1 : absl::bit_cast<float>(member.scale_bits());
+    if (!(scale > 0 && scale <= 1)) {
+      return Invalid(absl::StrCat("scale of ", member.peer(), " is not above 0 and up to 1"));
     }
     const uint32_t index = static_cast<uint32_t>(contributors_.size());
     if (!index_.emplace(member.peer(), index).second) {
       return Invalid(absl::StrCat(member.peer(), " contributes twice"));
     }
-    contributors_.push_back({member.peer(), weight, lost.count(member.peer()) != 0});
+    if (!member.contribution_root().empty() &&
+        member.contribution_root().size() != sizeof(Digest)) {
+      return Invalid(absl::StrCat("root of ", member.peer(), " is not 32 bytes"));
+    }
+    contributors_.push_back({member.peer(), weight, scale, lost.count(member.peer()) != 0,
+                             member.contribution_root(),
+                             absl::bit_cast<double>(member.squared_norm_bits())});
     addresses_[member.peer()] = member.address();
   }
   return absl::OkStatus();
@@ -179,9 +185,12 @@ absl::Status ExchangePlan::CheckSuccessor(const ExchangePlan& next) const {
   bool same = next.contributors_.size() == contributors_.size();
   for (size_t i = 0; same && i < contributors_.size(); ++i) {
     same = next.contributors_[i].peer == contributors_[i].peer &&
-           next.contributors_[i].weight == contributors_[i].weight;
+           next.contributors_[i].weight == contributors_[i].weight &&
+           next.contributors_[i].scale == contributors_[i].scale &&
+           next.contributors_[i].root == contributors_[i].root;
   }
-  if (!same) return bad("its contributors or weights are not those of the revision before");
+  if (!same || next.from_centre_ != from_centre_)
+    return bad("its contributors, weights, scales or roots are not those of the revision before");
   if (next.shards_.size() != shards_.size()) return bad("it has another number of shards");
   for (size_t i = 0; i < shards_.size(); ++i) {
     const Shard& before = shards_[i];

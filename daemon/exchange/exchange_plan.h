@@ -1,10 +1,10 @@
 // ExchangePlan: one revision of an entry's plan, checked and indexed by chunk: who averages what,
 // and who sends what to whom.
 //
-// Law: under all revisions of one (version, epoch) the contributors, their weights and the shards'
-// bounds stay the same; a shard's reducer changes only with its attempt; so (chunk, attempt) names
-// one mean. Relays come and go within an attempt. A holder is set within an attempt and may change,
-// but only a new attempt takes it away. Immutable after Make; any thread.
+// Law: under all revisions of one (version, epoch) the contributors, their weights, scales, roots
+// and the shards' bounds stay the same; a shard's reducer changes only with its attempt; so (chunk,
+// attempt) names one mean. Relays come and go within an attempt. A holder is set within an attempt
+// and may change, but only a new attempt takes it away. Immutable after Make; any thread.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,10 @@ class ExchangePlan {
   struct Contributor {
     std::string peer;
     float weight;
+    float scale;  // what its values are multiplied by
     bool lost;
+    std::string root;         // of its contribution; empty: nobody has told it
+    double squared_norm = 0;  // of it, as it told
   };
   struct Relay {
     uint32_t contributor;  // itself
@@ -46,9 +49,9 @@ class ExchangePlan {
   ExchangePlan() = default;
 
   // INVALID_ARGUMENT says what no honest coordinator writes: shards that do not tile the grid, a
-  // weight that is not above 0 and finite, a name twice, no contributors; a relay or holder that is
-  // no contributor or has no address, a relay that is the shard's reducer or outside its own group,
-  // groups that overlap, a holder that is lost.
+  // weight that is not above 0 and finite, a scale beyond 1, a root of another size, a name twice,
+  // no contributors; a relay or holder that is no contributor or has no address, a relay that is
+  // the shard's reducer or outside its own group, groups that overlap, a holder that is lost.
   static absl::StatusOr<ExchangePlan> Make(const v1::Plan& plan, const ChunkGrid& grid);
 
   uint64_t version() const { return version_; }
@@ -58,6 +61,7 @@ class ExchangePlan {
   const std::vector<Shard>& shards() const { return shards_; }
   // Reducers, relays and holders of shards that have chunks.
   const std::set<std::string>& servers() const { return servers_; }
+  bool from_centre() const { return from_centre_; }  // as membership/agreement.h has it
   uint32_t chunks() const { return static_cast<uint32_t>(shard_of_.size()); }
 
   uint32_t ShardIndexOf(uint32_t chunk) const { return shard_of_[chunk]; }
@@ -91,6 +95,7 @@ class ExchangePlan {
   uint64_t version_ = 0;
   uint64_t epoch_ = 0;
   uint32_t revision_ = 0;
+  bool from_centre_ = false;
   std::vector<Contributor> contributors_;
   std::map<std::string, uint32_t, std::less<>> index_;
   std::vector<Shard> shards_;

@@ -1,8 +1,9 @@
+#include "daemon/exchange/exchange_server.h"
+
 #include <map>
 #include <memory>
 #include <utility>
 
-#include "daemon/exchange/exchange.h"
 #include "daemon/exchange/started_call.h"
 #include "daemon/status_macros.h"
 
@@ -11,6 +12,8 @@ namespace {
 
 // Streams that wait for their Open, and streams that wait for their plan: each at most so many.
 constexpr size_t kMaxWaiting = 256;
+// Of these by one caller: several times the most lanes that there can be.
+constexpr size_t kMostOfOne = 64;
 
 // (epoch, version): the order in which entries can follow each other.
 using Key = std::pair<uint64_t, uint64_t>;
@@ -20,6 +23,7 @@ using Key = std::pair<uint64_t, uint64_t>;
 struct ExchangeServer::State {
   struct Waiting {
     std::unique_ptr<Call> call;
+    std::string caller;  // empty: plain text
     bool opened = false;
     v1::ExchangeOpen open;
     absl::Time opened_at;
@@ -36,7 +40,7 @@ struct ExchangeServer::State {
   void Route(uint64_t number);
   void Refuse(uint64_t number, absl::Status why);
   void SetCurrent(Exchange* exchange);
-  size_t Count(bool opened) const;
+  bool Full(bool opened, const std::string& caller) const;
 
   Env env;
   const std::string run_id;
@@ -54,8 +58,12 @@ void ExchangeServer::State::Accept(std::unique_ptr<Call> call) {
   const uint64_t number = ++accepted;
   auto started = std::make_unique<StartedCall>(env.executor, std::move(call));
   Call* const raw = started.get();
-  const bool full = Count(false) >= kMaxWaiting;
-  waiting[number].call = std::move(started);
+  const std::optional<Identity> identity = raw->identity();
+  const std::string caller = identity ? identity->id : "";
+  const bool full = Full(false, caller);
+  Waiting& stream = waiting[number];
+  stream.call = std::move(started);
+  stream.caller = caller;
   if (full) return Refuse(number, absl::ResourceExhaustedError("too many streams without an Open"));
   raw->Start({guard.Wrap([this, number](Frame frame) { OnOpen(number, frame); }), nullptr,
               guard.Wrap([this, number](absl::Status) {
@@ -72,10 +80,16 @@ void ExchangeServer::State::Accept(std::unique_ptr<Call> call) {
   }));
 }
 
-size_t ExchangeServer::State::Count(bool opened) const {
-  size_t count = 0;
-  for (const auto& [number, stream] : waiting) count += stream.opened == opened ? 1 : 0;
-  return count;
+// Whether one more would be too many: of all, or of this caller.
+bool ExchangeServer::State::Full(bool opened, const std::string& caller) const {
+  size_t all = 0;
+  size_t own = 0;
+  for (const auto& [number, stream] : waiting) {
+    if (stream.opened != opened) continue;
+    ++all;
+    own += !caller.empty() && stream.caller == caller ? 1 : 0;
+  }
+  return all >= kMaxWaiting || own >= kMostOfOne;
 }
 
 void ExchangeServer::State::OnOpen(uint64_t number, const Frame& frame) {
@@ -91,13 +105,13 @@ void ExchangeServer::State::OnOpen(uint64_t number, const Frame& frame) {
                               absl::StrCat("this peer is in run ", run_id, ", not in run ",
                                            message.open().run_id().substr(0, 64))));
   }
-  const std::optional<Identity> caller = found->second.call->identity();
-  if (caller && caller->id != message.open().contributor()) {
+  const std::string& caller = found->second.caller;
+  if (!caller.empty() && caller != message.open().contributor()) {
     return Refuse(number, absl::PermissionDeniedError(
-                              absl::StrCat("peer ", caller->id, " opens a stream of ",
+                              absl::StrCat("peer ", caller, " opens a stream of ",
                                            message.open().contributor().substr(0, 64))));
   }
-  const bool full = Count(true) >= kMaxWaiting;
+  const bool full = Full(true, caller);
   found->second.opened = true;
   found->second.open = std::move(*message.mutable_open());
   found->second.opened_at = env.executor.Now();

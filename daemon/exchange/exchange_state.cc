@@ -43,6 +43,7 @@ void Exchange::State::Adopt(ExchangePlan next) {
   DropStale(next);
   plan = std::move(next);
   started = true;
+  auditor.reset();
   std::vector<Reducer::Work> ready;
   std::set<uint32_t> ask_again;
   reducer.Update(plan, &ready, &ask_again);
@@ -69,6 +70,9 @@ void Exchange::State::DropStale(const ExchangePlan& next) {
   std::vector<uint32_t> dropped;
   table.Adopt(next, &dropped);
   for (const uint32_t chunk : dropped) result_wire[chunk] = SharedBytes();
+  for (uint32_t c = 0; c < next.chunks() && started; ++c) {
+    if (plan.ShardOf(c).attempt != next.ShardOf(c).attempt) kept.Drop(c);
+  }
   for (auto it = partials.begin(); it != partials.end();) {
     const ExchangePlan::Shard& shard = next.ShardOf(it->first);
     const bool stands =
@@ -147,6 +151,7 @@ ExchangeFigures Exchange::State::Figures() const {
   for (const auto& [chunk, partial] : partials) figures.held_bytes += partial.wire.size();
   for (const SharedBytes& wire : result_wire) figures.held_bytes += wire.size();
   for (const SharedBytes& wire : own_wire) figures.held_bytes += wire.size();
+  figures.kept_bytes = kept.bytes();
   return figures;
 }
 

@@ -15,10 +15,12 @@
 #include <vector>
 
 #include "daemon/exchange/assemble.h"
+#include "daemon/exchange/auditor.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/contributor_stream.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/exchange/exchange_plan.h"
+#include "daemon/exchange/inputs.h"
 #include "daemon/exchange/mean_table.h"
 #include "daemon/exchange/reducer.h"
 #include "daemon/exchange/reducer_stream.h"
@@ -44,6 +46,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   // exchange_up.cc, ContributorStream::Owner: what is dialled.
   v1::ExchangeOpen MakeOpen() override;
   bool HasResult(uint32_t chunk) const override { return table.Has(chunk); }
+  absl::string_view Leaves() const override;
   bool PrepareContribution(const ContributorStream::Chunk& chunk) override;
   Frame TakeContributionFrame(const ContributorStream::Chunk& chunk) override;
   ContributorStream::Owner::Fate Judge(const std::string& from,
@@ -60,6 +63,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   absl::StatusOr<ReducerStream::Owner::Fate> OnContribution(const ReducerStream& stream,
                                                             const v1::ContributionChunk& chunk,
                                                             const SharedBytes& payload) override;
+  absl::Status OnLeaves(const ReducerStream& stream, std::string leaves) override;
   ReducerStream::Owner::Delivery PrepareResult(const ReducerStream& stream, uint32_t chunk,
                                                uint32_t attempt) override;
   Frame ResultFrame(uint32_t chunk) const override;
@@ -73,8 +77,15 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   void StartWork(std::vector<Reducer::Work> ready);
   void OnReduced(const Reducer::Work& work, const absl::Status& status, Reduced reduced);
   void KeepPartial(const Reducer::Work& work, Reduced reduced);
-  void Refuse(uint32_t contributor, const absl::Status& why);
+  void Refuse(uint32_t contributor, uint32_t chunk, const absl::Status& why);
   void CloseStreamsOf(const std::string& contributor, const absl::Status& why);
+
+  // exchange_audit.cc: what was averaged, for others to recompute, and what they averaged.
+  void KeepInputs(const Reducer::Work& work, const Reduced& reduced);
+  absl::StatusOr<std::vector<Frame>> Inputs(const v1::InputsRequest& request) const;
+  void AppendInputs(uint32_t chunk, std::set<uint32_t>* told, std::vector<Frame>* frames) const;
+  void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> done);
+  ChunkReduction Reduction() const;
 
   // A relay's mean of its members' chunks: kept until the result is here, so that it is encoded
   // once.
@@ -99,6 +110,9 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   Reducer reducer;
   uint64_t averaged = 0;
   std::map<uint32_t, Partial> partials;
+  std::map<uint32_t, std::string> leaves;  // by contributor; those that make its root
+  bool keeps_inputs = false;               // the plan has committed to an audit
+  KeptInputs kept;
   MeanTable table;
   bool telling_held = false;
   std::optional<ExchangeOutcome> outcome;  // of the table as it was after so many changes
@@ -115,6 +129,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   std::map<StreamKey, std::unique_ptr<ContributorStream>> up;  // by who is dialled
   std::map<StreamKey, std::unique_ptr<ReducerStream>> down;    // by who dialled
   Refusals refusals;
+  std::unique_ptr<Auditor> auditor;
   CallbackGuard guard;
 };
 

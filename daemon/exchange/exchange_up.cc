@@ -64,6 +64,8 @@ v1::ExchangeOpen Exchange::State::MakeOpen() {
   return open;
 }
 
+absl::string_view Exchange::State::Leaves() const { return contribution->leaves; }
+
 bool Exchange::State::PrepareContribution(const ContributorStream::Chunk& chunk) {
   if (chunk.sends == ContributorStream::Sends::kPartialMean) {
     return partials.count(chunk.chunk) != 0;

@@ -64,6 +64,7 @@ void ReducerStream::OnFrame(Frame frame) {
   NoteArrival(settings_, contributor_, frame, env_.executor.Now());
   v1::ToReducer message;
   const absl::Status status = Unpack(frame, &message);
+  if (status.ok() && message.has_leaves()) return OnLeaves(message.leaves());
   if (!status.ok() || !message.has_chunk()) {
     return Close(absl::InvalidArgumentError("a frame that is not a contribution"));
   }
@@ -71,6 +72,19 @@ void ReducerStream::OnFrame(Frame frame) {
     settings_.arrivals->NoteUpdate(frame.message.size() + frame.payload.size());
   }
   Judge(message.chunk(), frame.payload);
+}
+
+void ReducerStream::OnLeaves(const v1::ContributionLeaves& part) {
+  const size_t all = settings_.grid.chunks() * kLeafBytes;
+  if (part.leaves().empty() || part.leaves().size() > all - leaves_.size()) {
+    return Close(absl::InvalidArgumentError("more leaves than there are chunks, or none"));
+  }
+  leaves_ += part.leaves();
+  if (leaves_.size() == all) {
+    const absl::Status status = owner_.OnLeaves(*this, std::exchange(leaves_, std::string()));
+    if (!status.ok()) return Close(status);
+  }
+  if (!closed_) call_->Read();
 }
 
 void ReducerStream::Judge(const v1::ContributionChunk& chunk, const SharedBytes& payload) {

@@ -36,6 +36,8 @@ class ReducerStream {
     virtual absl::StatusOr<Fate> OnContribution(const ReducerStream& stream,
                                                 const v1::ContributionChunk& chunk,
                                                 const SharedBytes& payload) = 0;
+    // The contributor's, all of them. An error closes the stream with it.
+    virtual absl::Status OnLeaves(const ReducerStream& stream, std::string leaves) = 0;
     enum class Delivery {
       kReady,
       kLater,     // the pool makes its form of the wire: Pump is called then
@@ -67,6 +69,7 @@ class ReducerStream {
 
  private:
   void OnFrame(Frame frame);
+  void OnLeaves(const v1::ContributionLeaves& leaves);
   void Judge(const v1::ContributionChunk& chunk, const SharedBytes& payload);
   void Gone();
   void Tick();
@@ -80,6 +83,7 @@ class ReducerStream {
   std::unique_ptr<Call> call_;
   bool closed_ = false;
   bool gone_ = false;
+  std::string leaves_;                              // until they are all here
   std::deque<std::pair<uint32_t, uint32_t>> todo_;  // (chunk, attempt) to be sent
   std::map<uint32_t, uint32_t> there_;  // attempt of the result that the other end has or gets
   std::optional<std::pair<v1::ContributionChunk, SharedBytes>> held_;

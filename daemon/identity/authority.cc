@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/openssl.h"
+#include "daemon/identity/secret_folder.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
 
 constexpr absl::Duration kAuthorityLife = absl::Hours(24 * 3653);
-constexpr absl::Duration kLateClocks = absl::Hours(1);
 constexpr size_t kLargestRequest = 4096;
 constexpr size_t kLargestFile = 16384;
 constexpr char kCertificateFile[] = "/certificate.pem";
@@ -138,12 +138,12 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Open(Files& files, const s
                                                            absl::Time now, Random random) {
   const std::string certificate_path = folder + kCertificateFile;
   const std::string key_path = folder + kKeyFile;
-  // The key is written first: where it alone is there, nothing was signed with it yet.
   if (!files.Exists(certificate_path)) {
-    ASSIGN_OR_RETURN(std::unique_ptr<Authority> made, Make(cluster, now, std::move(random)));
-    RETURN_IF_ERROR(files.MakeDirectories(folder));
-    RETURN_IF_ERROR(made->Save(files, folder));
-    return made;
+    ASSIGN_OR_RETURN(std::unique_ptr<Authority> made, Make(cluster, now, random));
+    const auto fill = [&](const std::string& staging) { return made->Save(files, staging); };
+    ASSIGN_OR_RETURN(const bool first,
+                     PlaceFolder(files, folder, certificate_path, random(), fill));
+    if (first) return made;
   }
   ASSIGN_OR_RETURN(std::string certificate, ReadFile(files, certificate_path, kLargestFile));
   absl::StatusOr<CertificateInfo> info = ParseCertificate(certificate);

@@ -22,6 +22,9 @@ namespace atolld {
 // How long a peer's certificate lives.
 inline constexpr absl::Duration kCertificateLife = absl::Hours(24 * 90);
 
+// So long before it was signed a certificate is valid already, for clocks that are late.
+inline constexpr absl::Duration kLateClocks = absl::Hours(1);
+
 // The public key of a signing request, as PrivateKey::Digest names it. INVALID_ARGUMENT: it is no
 // request of at most 4 KiB, its signature is not its key's, or the key is not of P-256.
 absl::StatusOr<std::string> SigningRequestKey(absl::string_view request);
@@ -36,8 +39,10 @@ class Authority {
                                                          Random random);
 
   // Of FOLDER/certificate.pem and FOLDER/key.pem; made and written there (the key for its owner
-  // alone) if neither exists. FAILED_PRECONDITION: others may read the key. INVALID_ARGUMENT: one
-  // of the two is missing, damaged, or not the other's. PERMISSION_DENIED: it has expired.
+  // alone) if neither exists; of two processes that
+  // begin there at once both get the same one. FAILED_PRECONDITION: others may read the key.
+  // INVALID_ARGUMENT: one of the two is missing, damaged, or not the other's. PERMISSION_DENIED: it
+  // has expired.
   static absl::StatusOr<std::unique_ptr<Authority>> Open(Files& files, const std::string& folder,
                                                          const std::string& cluster, absl::Time now,
                                                          Random random);

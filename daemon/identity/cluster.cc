@@ -2,6 +2,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/identity/credentials.h"
+#include "daemon/identity/signing_key_file.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -30,6 +31,16 @@ absl::Status RenewCluster(Files& files, const std::string& dir, Authority& autho
                                     Role::kCoordinator, kCoordinatorId, now));
   return EnsureCredentials(files, authority, absl::StrCat(dir, "/", kAdminFolder), Role::kAdmin,
                            kAdminId, now);
+}
+
+absl::StatusOr<SigningKey> OpenHistoryKey(Files& files, const std::string& dir, bool make) {
+  const std::string path = absl::StrCat(dir, "/", kAuthorityFolder, "/history_key.pem");
+  if (make) return EnsureSigningKey(files, path);
+  absl::StatusOr<SigningKey> key = LoadSigningKey(files, path);
+  if (!absl::IsNotFound(key.status())) return key;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the history of this run is signed, and its key is not at ", path,
+                   ": put it back; without it nobody can go on with the run"));
 }
 
 }  // namespace atolld

@@ -1,12 +1,14 @@
 // The identities that lie in a coordinator's folder, made at its first start:
 //
-//   DIR/authority/   the cluster's authority; whoever reads its key can make any identity
+//   DIR/authority/   the cluster's authority; whoever reads its key can make any identity. With it
+//                    the run's history key; whoever reads that can write the run's history
 //   DIR/identity/    the coordinator's own credentials
 //   DIR/admin/       the operator's: whoever reads them may give orders
 //
 // Blocking (files).
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -14,6 +16,7 @@
 #include "absl/time/time.h"
 #include "daemon/env.h"
 #include "daemon/identity/authority.h"
+#include "membership/signing_key.h"
 
 namespace atolld {
 
@@ -31,5 +34,13 @@ absl::StatusOr<std::unique_ptr<Authority>> OpenCluster(Files& files, const std::
 // The last of these again, for a process that lives long.
 absl::Status RenewCluster(Files& files, const std::string& dir, Authority& authority,
                           absl::Time now);
+
+// The key of a run's history, beside the authority (also where there is none: in plain text).
+// `make`: a new one may be made if there is none; else FAILED_PRECONDITION says where it should be.
+// Other errors as LoadSigningKey.
+absl::StatusOr<SigningKey> OpenHistoryKey(Files& files, const std::string& dir, bool make);
+
+// It, from wherever a coordinator's key is. `make`: no run is stored, so it may be a new one.
+using HistoryKeySource = std::function<absl::StatusOr<SigningKey>(bool make)>;
 
 }  // namespace atolld

@@ -1,6 +1,7 @@
 #include "daemon/identity/credentials.h"
 
 #include "absl/strings/str_cat.h"
+#include "daemon/identity/secret_folder.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -71,6 +72,7 @@ absl::Status SaveCertificate(Files& files, const std::string& folder, const std:
 
 absl::Status EnsureCredentials(Files& files, Authority& authority, const std::string& folder,
                                Role role, const std::string& id, absl::Time now) {
+  const bool first = !files.Exists(KeyFile(folder));  // before it is looked for
   Credentials credentials;
   const absl::StatusOr<CertificateInfo> info = LoadCredentials(files, folder, now, &credentials);
   if (absl::IsFailedPrecondition(info.status())) return info.status();
@@ -79,7 +81,18 @@ absl::Status EnsureCredentials(Files& files, Authority& authority, const std::st
                       !RenewalDue(*info, now);
   if (stands) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Credentials fresh, MakeCredentials(authority, role, id, now));
-  return SaveCredentials(files, folder, fresh);
+  if (first) {
+    const auto fill = [&](const std::string& staging) {
+      return SaveCredentials(files, staging, fresh);
+    };
+    // The serial is as good as any random number, and at hand.
+    ASSIGN_OR_RETURN(const CertificateInfo made, ParseCertificate(fresh.certificate));
+    const uint64_t drawn = std::stoull(made.identity.serial.substr(0, 15), nullptr, 16);
+    if (PlaceFolder(files, folder, CertificateFile(folder), drawn, fill).ok()) {
+      return absl::OkStatus();
+    }
+  }
+  return SaveCredentials(files, folder, fresh);  // the folder holds something else
 }
 
 }  // namespace atolld

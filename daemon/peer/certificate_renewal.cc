@@ -10,6 +10,8 @@ namespace atolld {
 namespace {
 
 constexpr char kRenew[] = "/atolld.v1.Membership/Renew";
+// Thirty days are left when a certificate of ninety is due.
+constexpr absl::Duration kBetweenChecks = absl::Hours(12);
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
 // The signing request, if a renewal is due; else nothing.
@@ -92,6 +94,8 @@ void CertificateRenewal::OnAnswer(const Frame& frame) {
 void CertificateRenewal::Over() {
   call_.reset();
   busy_ = false;
+  env_.executor.Cancel(next_);
+  next_ = env_.executor.RunAfter(kBetweenChecks, guard_.Wrap([this] { Check(); }));
 }
 
 }  // namespace atolld

@@ -21,7 +21,8 @@ class CertificateRenewal {
   ~CertificateRenewal();
 
   // Looks whether a renewal is due, and asks for it; what fails is logged, and tried at the next
-  // Check. For whenever the coordinator is there.
+  // Check. For whenever the coordinator is there; it comes again by itself, since a Session may
+  // last longer than a certificate.
   void Check();
 
  private:
@@ -33,6 +34,7 @@ class CertificateRenewal {
   const std::string coordinator_;
   const std::string folder_;
   bool busy_ = false;
+  Executor::TimerId next_ = 0;
   std::unique_ptr<Call> call_;
   CallbackGuard guard_;
 };

@@ -13,6 +13,9 @@ namespace {
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr int kDialsBetweenLines = 12;  // a minute, at the longest pause
 
+// A Session that has lasted so long, longer than any pause, is sound, whatever the one before was.
+constexpr absl::Duration kSound = absl::Seconds(10);
+
 // Between two beats, however close the end of the coordinator's time is.
 constexpr absl::Duration kShortestBeat = absl::Milliseconds(10);
 
@@ -52,6 +55,7 @@ void CoordinatorLink::Dial() {
 }
 
 void CoordinatorLink::OnFrame(const Frame& frame) {
+  if (refusing_) return call_->Read();
   last_heard_ = env_.executor.Now();
   v1::CoordinatorMessage message;
   const absl::Status parsed = Unpack(frame, &message);
@@ -60,17 +64,22 @@ void CoordinatorLink::OnFrame(const Frame& frame) {
     OnClosed(absl::UnavailableError("the coordinator sent what is no message"));
     return;
   }
+  welcomed_ = welcomed_ || message.has_welcome();
+  if (message.has_heartbeat()) {
+    call_->Read();
+    return NoteWaiting(message.heartbeat().waiting_for());
+  }
+  const absl::Status taken = events_.on_message(message);
+  if (!taken.ok()) return Refuse(taken);
   if (message.has_welcome()) {
-    welcomed_ = true;
-    failed_dials_ = 0;
+    welcomed_at_ = last_heard_;
+    if (!refused_) failed_dials_ = 0;
     if (message.welcome().failure_timeout_milliseconds() > 0) {
       failure_timeout_ = absl::Milliseconds(
           static_cast<int64_t>(message.welcome().failure_timeout_milliseconds()));
     }
   }
-  call_->Read();
-  if (message.has_heartbeat()) return NoteWaiting(message.heartbeat().waiting_for());
-  events_.on_message(message);
+  if (call_ != nullptr) call_->Read();
 }
 
 // Once at each change: whoever looks at this machine sees why it is idle.
@@ -83,16 +92,19 @@ void CoordinatorLink::NoteWaiting(const std::string& waiting_for) {
 
 void CoordinatorLink::OnClosed(const absl::Status& status) {
   const bool was_up = std::exchange(welcomed_, false);
+  const bool refused = std::exchange(refusing_, false);
   call_.reset();
   if (leaving_) {
     if (left_) std::exchange(left_, nullptr)();
     return;
   }
-  if (IsFinal(status)) {
+  if (IsFinal(status) && !refused) {
     events_.on_refused(status);
     return;
   }
-  if (was_up) {
+  if (refused) {
+    // Refuse has said why.
+  } else if (was_up) {
     env_.log.Warning(absl::StrCat("lost the coordinator at ", address_, " (", status.message(),
                                   "); dialling again. ", events_.waits_for()));
   } else if (failed_dials_ % kDialsBetweenLines == 0) {
@@ -118,6 +130,10 @@ void CoordinatorLink::Beat() {
         absl::StrCat("nothing heard for ", absl::FormatDuration(failure_timeout_))));
   }
   SendProgress();
+  if (welcomed_ && refused_ && !refusing_ && env_.executor.Now() >= welcomed_at_ + kSound) {
+    refused_ = false;
+    failed_dials_ = 0;
+  }
   // Four beats fit the time-out, so that one lost or late beat is no death. A second at most keeps
   // the view live. A coordinator that has been silent for long is found out when its time is over,
   // not up to a beat later.
@@ -137,15 +153,37 @@ void CoordinatorLink::SendProgress() {
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
   // After its farewell nothing more may be written: the call is half-closed.
-  if (call_ != nullptr && welcomed_ && !leaving_) call_->Write(Pack(message));
+  if (call_ != nullptr && welcomed_ && !leaving_ && !refusing_) call_->Write(Pack(message));
 }
 
 void CoordinatorLink::Redial(const std::string& why) {
-  if (call_ != nullptr && !leaving_) OnClosed(absl::UnavailableError(why));
+  if (call_ != nullptr && !leaving_ && !refusing_) OnClosed(absl::UnavailableError(why));
+}
+
+void CoordinatorLink::Refuse(const absl::Status& why) {
+  if (call_ == nullptr || leaving_ || refusing_) return;
+  refused_ = true;
+  const std::string reason(why.message());
+  if (reason != refused_why_ || failed_dials_ % kDialsBetweenLines == 0) {
+    env_.log.Error(absl::StrCat("the coordinator at ", address_, " is not believed: ", reason,
+                                ". Nothing here has changed; dialling again"));
+  }
+  refused_why_ = reason;
+  v1::PeerMessage message;
+  message.mutable_leaving()->set_reason(
+      absl::StrCat("it does not believe the coordinator: ", reason));
+  Send(message);
+  refusing_ = true;
+  call_->Finish(absl::OkStatus());
+  // The coordinator closes what has said goodbye; one that does not is left alone.
+  env_.executor.RunAfter(std::min(failure_timeout_, absl::Seconds(1)),
+                         guard_.Wrap([this, call = call_.get()] {
+                           if (refusing_ && call_.get() == call) OnClosed(absl::OkStatus());
+                         }));
 }
 
 void CoordinatorLink::Leave(const std::string& reason, Task done) {
-  if (call_ == nullptr || !welcomed_) {
+  if (call_ == nullptr || !welcomed_ || refusing_) {
     leaving_ = true;
     env_.executor.Post(std::move(done));
     return;

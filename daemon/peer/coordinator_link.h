@@ -21,7 +21,8 @@ class CoordinatorLink {
   struct Events {
     std::function<v1::Hello()> hello;            // asked for at each dial
     std::function<v1::PeerProgress()> progress;  // asked for at each heartbeat
-    std::function<void(const v1::CoordinatorMessage&)> on_message;
+    // An error: what it says is refused (see Refuse).
+    std::function<absl::Status(const v1::CoordinatorMessage&)> on_message;
     std::function<void()> on_down;                 // a Session that had its Welcome broke
     std::function<void(absl::Status)> on_refused;  // the coordinator will not have this peer: final
     // What this peer waits for while there is no coordinator, in words.
@@ -42,6 +43,10 @@ class CoordinatorLink {
 
   // Ends the Session and makes another: what this peer holds is no longer what it has told.
   void Redial(const std::string& why);
+
+  // What the coordinator said is not to be believed: tells it why, so that its operator sees it,
+  // ends the Session, and dials again, less and less often while it is so.
+  void Refuse(const absl::Status& why);
 
   // Says goodbye, then calls `done` when the coordinator has closed the Session or after a moment.
   void Leave(const std::string& reason, Task done);
@@ -65,6 +70,10 @@ class CoordinatorLink {
   bool leaving_ = false;
   Task left_;
   int failed_dials_ = 0;
+  bool refusing_ = false;  // nothing more of this Session is heard
+  bool refused_ = false;   // the last Session; forgotten when one has lasted
+  std::string refused_why_;
+  absl::Time welcomed_at_;
   absl::Time last_heard_;
   std::string waiting_for_;  // why the run waits, as the coordinator said last
   CallbackGuard guard_;

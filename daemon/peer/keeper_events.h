@@ -23,9 +23,11 @@ struct KeeperEvents {
   std::function<void(uint64_t version, const Digest& state, const Digest& expected)> on_drift;
   // What offer() says has changed.
   std::function<void()> on_offer;
-  // It cannot go on: a full disk, corrupt files, a coordinator with another history. The state on
-  // disk is kept.
+  // It cannot go on: a full disk, corrupt files. The state on disk is kept.
   std::function<void(absl::Status)> on_broken;
+  // What the coordinator told is no continuation of what is here; it is forgotten, and the replica
+  // stands as it was.
+  std::function<void(absl::Status)> on_refused;
 };
 
 }  // namespace atolld

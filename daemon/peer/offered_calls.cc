@@ -5,6 +5,7 @@
 #include "absl/strings/strip.h"
 #include "atoll/v1/replica.pb.h"
 #include "daemon/forwarding_call.h"
+#include "daemon/peer/no_call.h"
 #include "daemon/replica/transfer.h"
 #include "daemon/status_macros.h"
 #include "membership/admission.h"
@@ -16,33 +17,8 @@ constexpr char kOffered[] = "offered:";
 
 // Two calls a donor: beyond this somebody makes names up.
 constexpr size_t kMostCalls = 128;
-
-// One that is over before it begins.
-class NoCall final : public Call {
- public:
-  NoCall(Executor& executor, std::string remote)
-      : executor_(executor), remote_(std::move(remote)) {}
-
-  void Start(Events events) override {
-    executor_.Post(guard_.Wrap([this, on_closed = std::move(events.on_closed)] {
-      if (on_closed) {
-        on_closed(absl::NotFoundError(absl::StrCat("no call of ", remote_, " waits")));
-      }
-    }));
-  }
-  void Read() override {}
-  void Write(Frame) override {}
-  size_t unsent_bytes() const override { return 0; }
-  void Finish(absl::Status) override {}
-  uint64_t sent_bytes() const override { return 0; }
-  std::string remote() const override { return remote_; }
-  std::optional<Identity> identity() const override { return std::nullopt; }
-
- private:
-  Executor& executor_;
-  const std::string remote_;
-  CallbackGuard guard_;
-};
+// Of one donor: its two, and two more where it has redialled before the break was seen here.
+constexpr int kMostOfOne = 4;
 
 // Its donor dialled, so it can end the call but not say why: what it does not give it lacks, as far
 // as anybody here can tell. Otherwise those that fetch would never look for another way.
@@ -61,6 +37,11 @@ class OfferedCall final : public ForwardingCall {
  private:
   const std::string address_;
 };
+
+std::unique_ptr<Call> NoneWaits(Executor& executor, const std::string& address) {
+  return std::make_unique<NoCall>(
+      executor, address, absl::NotFoundError(absl::StrCat("no call of ", address, " waits")));
+}
 
 absl::StatusOr<std::string> DonorOf(const std::string& method, const Frame& frame) {
   std::string donor;
@@ -87,8 +68,9 @@ OfferedCalls::OfferedCalls(Env env, std::function<void()> on_change)
 OfferedCalls::~OfferedCalls() = default;
 
 void OfferedCalls::Accept(const std::string& method, std::unique_ptr<Call> call) {
-  if (calls_.size() >= kMostCalls) {
-    return refusals_.Refuse(std::move(call), absl::ResourceExhaustedError("too many donors"));
+  if (calls_.size() >= kMostCalls || WaitOf(call->identity()) >= kMostOfOne) {
+    return refusals_.Refuse(std::move(call),
+                            absl::ResourceExhaustedError("too many calls of donors wait"));
   }
   const uint64_t number = ++accepted_;
   StartedCall& taken =
@@ -102,6 +84,15 @@ void OfferedCalls::Accept(const std::string& method, std::unique_ptr<Call> call)
   });
   taken.Start(std::move(events));
   taken.Read();
+}
+
+int OfferedCalls::WaitOf(const std::optional<Identity>& caller) const {
+  int calls = 0;
+  for (const auto& [number, call] : calls_) {
+    const std::optional<Identity> other = call->identity();
+    calls += caller && other && other->id == caller->id ? 1 : 0;
+  }
+  return calls;
 }
 
 void OfferedCalls::OnOpened(uint64_t number, const std::string& method, const Frame& frame) {
@@ -152,10 +143,10 @@ std::unique_ptr<Call> OfferedCalls::Dial(const std::string& address, const std::
   absl::string_view peer = address;
   if (!absl::ConsumePrefix(&peer, kOffered)) return env_.transport.Dial(address, method, deadline);
   const auto waits = waiting_.find(Key(std::string(peer), method));
-  if (waits == waiting_.end()) return std::make_unique<NoCall>(env_.executor, address);
+  if (waits == waiting_.end()) return NoneWaits(env_.executor, address);
   const auto found = calls_.find(waits->second);
   waiting_.erase(waits);
-  if (found == calls_.end()) return std::make_unique<NoCall>(env_.executor, address);
+  if (found == calls_.end()) return NoneWaits(env_.executor, address);
   auto call = std::make_unique<OfferedCall>(std::move(found->second), address);
   calls_.erase(found);
   return call;

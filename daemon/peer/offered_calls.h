@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -33,9 +34,9 @@ class OfferedCalls final : public Transport {
   OfferedCalls(Env env, std::function<void()> on_change);
   ~OfferedCalls() override;
 
-  // A call of one of the two methods. Of one peer and method one waits, the newest; of more than 64
-  // peers the others are refused with RESOURCE_EXHAUSTED. INVALID_ARGUMENT: it does not name
-  // itself.
+  // A call of one of the two methods. Of one peer and method one waits, the newest; beyond 128 in
+  // all, or 4 of one caller, they are refused with RESOURCE_EXHAUSTED. INVALID_ARGUMENT: it does
+  // not name itself; PERMISSION_DENIED: it names another.
   void Accept(const std::string& method, std::unique_ptr<Call> call);
 
   // Peers of which a call waits.
@@ -51,6 +52,7 @@ class OfferedCalls final : public Transport {
  private:
   using Key = std::pair<std::string, std::string>;  // peer, the method that fetches
 
+  int WaitOf(const std::optional<Identity>& caller) const;
   void OnOpened(uint64_t number, const std::string& method, const Frame& frame);
   void Drop(uint64_t number);
   void Changed();

@@ -8,10 +8,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "daemon/peer/own_signing_key.h"
 #include "daemon/peer/roster_changes.h"
 #include "daemon/replica/run_codecs.h"
 #include "daemon/status_macros.h"
 #include "membership/admission.h"
+#include "membership/contribution_proof.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
@@ -23,13 +25,14 @@ constexpr uint32_t kNumerics = 1;
 
 Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
            std::function<void(absl::Status)> on_finished)
-    : env_(env),
+    : dialler_(env.executor, env.transport),
+      env_{env.executor, env.files, dialler_, env.log},
       config_(config),
       pid_(pid),
       instance_(env.executor.Random()),
       on_finished_(std::move(on_finished)),
       trainer_(trainer),
-      offered_(env, [this] { UpdateDonors(); }),
+      offered_(env_, [this] { UpdateDonors(); }),
       keeper_(Env{env.executor, env.files, offered_, env.log}, config.peer.dir,
               RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots,
                               config.peer.keep_bytes},
@@ -46,21 +49,27 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
                     SendStateReport(version, state, &expected);
                   },
                   [this] { SendSynced(); },
-                  [this](absl::Status status) { Finish(status, std::string(status.message())); }}),
-      runner_(env, config.peer.id, keeper_, trainer,
+                  [this](absl::Status status) { Finish(status, std::string(status.message())); },
+                  [this](absl::Status status) { link_.Refuse(status); }}),
+      runner_(env_, config.peer.id, keeper_, trainer,
               RoundRunner::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
                                   [this] { Finish(absl::OkStatus(), "drained"); },
                                   [this](bool busy) { OnBusy(busy); },
-                                  [this] { link_.Redial("the update is gone"); }}),
+                                  [this] { link_.Redial("the update is gone"); },
+                                  [this](absl::Status status) { link_.Refuse(status); },
+                                  [this](v1::Ready* ready) {
+                                    SignContribution(*signing_key_, spec_->run_id(),
+                                                     config_.peer.id, ready);
+                                  }}),
       failure_timeout_(config.membership.failure_timeout),
-      link_(env, config.coordinator.address, config.membership.failure_timeout,
+      link_(env_, config.coordinator.address, config.membership.failure_timeout,
             CoordinatorLink::Events{
                 [this] { return Hello(); },
                 [this] {
                   runner_.Tick();
                   return runner_.progress();
                 },
-                [this](const v1::CoordinatorMessage& message) { OnMessage(message); },
+                [this](const v1::CoordinatorMessage& message) { return OnMessage(message); },
                 [this] {
                   coordinator_lost_ = env_.executor.Now();
                   runner_.OnSessionDown();
@@ -70,6 +79,7 @@ Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
                 },
                 [this] { return WaitsFor(); }}),
       gate_(env.executor, config.membership.failure_timeout,
+            RosterGate::Limits{config.limits.calls_per_peer},
             [this](const std::string& method, std::unique_ptr<Call> call) {
               Accept(method, std::move(call));
             }),
@@ -80,6 +90,7 @@ Peer::~Peer() = default;
 absl::Status Peer::Start() {
   runner_.SetLanes(static_cast<uint32_t>(config_.network.lanes));
   RETURN_IF_ERROR(env_.files.MakeDirectories(config_.peer.dir));
+  ASSIGN_OR_RETURN(signing_key_, OwnSigningKey(env_, config_.peer.dir));
   RETURN_IF_ERROR(keeper_.Load());
   if (keeper_.has_state()) {
     const std::string& run_id = keeper_.genesis().spec().run_id();
@@ -111,6 +122,7 @@ void Peer::Accept(const std::string& method, std::unique_ptr<Call> call) {
   if (method == "/atolld.v1.Exchange/Exchange" && follows) {
     return runner_.AcceptExchange(std::move(call));
   }
+  if (method == kInputsMethod && follows) return runner_.AcceptInputs(std::move(call));
   if ((method == kGiveEntriesMethod || method == kGiveSnapshotMethod) && follows) {
     return offered_.Accept(method, std::move(call));
   }
@@ -139,6 +151,7 @@ v1::Hello Peer::Hello() const {
   hello.set_up_limit(config_.peer.up_rate);
   hello.set_down_limit(config_.peer.down_rate);
   hello.set_epoch(epoch_);
+  hello.set_signing_key(signing_key_->public_key());
   if (keeper_.holds_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());
     hello.set_has_state(true);
@@ -153,45 +166,50 @@ v1::Hello Peer::Hello() const {
 // -----------------------------------------------------------------------------------------------
 // The coordinator's word
 
-void Peer::OnMessage(const v1::CoordinatorMessage& message) {
-  if (finishing_) return;
+absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
+  if (finishing_) return absl::OkStatus();
+  if (message.has_welcome()) return OnWelcome(message.welcome());
+  if (!spec_) return absl::OkStatus();  // whatever it is about was another process's
+  RETURN_IF_ERROR(CheckOrderTold(*spec_, message));
   switch (message.message_case()) {
-    case v1::CoordinatorMessage::kWelcome:
-      return OnWelcome(message.welcome());
-    case v1::CoordinatorMessage::kMakeInitialState: {
-      if (keeper_.has_state()) {
-        if (keeper_.version() == 0) SendInitialState();  // made, but never recorded there
-        return;
-      }
-      if (!worker_) return;
-      env_.log.Info("making the initial parameters");
-      making_initial_state_ = true;
-      v1::DaemonMessage order;
-      order.mutable_write_initial_state();
-      return trainer_.Send(order);
-    }
+    case v1::CoordinatorMessage::kMakeInitialState:
+      MakeInitialState();
+      break;
     case v1::CoordinatorMessage::kRoster:
-      return OnRoster(message.roster());
+      OnRoster(message.roster());
+      break;
     case v1::CoordinatorMessage::kTrain:
-      return runner_.OnTrain(message.train());
+      runner_.OnTrain(message.train());
+      break;
     case v1::CoordinatorMessage::kPlan:
+      RETURN_IF_ERROR(CheckPlanTold(*spec_, epoch_, roster_, message.plan()));
       return runner_.OnPlan(message.plan());
     case v1::CoordinatorMessage::kCommit:
-      return keeper_.Announce(message.commit().header());
+      keeper_.Announce(message.commit().header());
+      break;
     case v1::CoordinatorMessage::kEvaluate:
-      return runner_.OnEvaluate(message.evaluate());
+      runner_.OnEvaluate(message.evaluate());
+      break;
     case v1::CoordinatorMessage::kSealed:
       return OnSealed(message.sealed().seal());
     case v1::CoordinatorMessage::kDrain:
-      return OnDrain(message.drain().reason());
+      OnDrain(message.drain().reason());
+      break;
     case v1::CoordinatorMessage::kSendHeaders:
-      return OnSendHeaders(message.send_headers());
+      OnSendHeaders(message.send_headers());
+      break;
     case v1::CoordinatorMessage::kCheckState:
-      return OnCheckState(message.check_state());
+      OnCheckState(message.check_state());
+      break;
+    case v1::CoordinatorMessage::kAudit:
+      runner_.OnAudit(message.audit());
+      break;
+    case v1::CoordinatorMessage::kWelcome:
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
-      return;
+      break;
   }
+  return absl::OkStatus();
 }
 
 absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
@@ -208,9 +226,23 @@ absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
   return FindOuterRule(spec.outer().rule()).status();
 }
 
-void Peer::OnWelcome(const v1::Welcome& welcome) {
-  const absl::Status fits = CheckRun(welcome.spec());
-  if (!fits.ok()) return Finish(fits, std::string(fits.message()));
+HeldHistory Peer::Held() const {
+  HeldHistory held;
+  if (spec_) held.spec = &*spec_;
+  if (keeper_.holds_state()) held.genesis = &keeper_.genesis();
+  held.version = keeper_.version();
+  held.header_digest = keeper_.header_digest();
+  held.epoch = epoch_;
+  return held;
+}
+
+absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
+  const absl::Status fits = spec_ ? absl::OkStatus() : CheckRun(welcome.spec());
+  if (!fits.ok()) {  // the user's choice of coordinator or folder, which time does not mend
+    Finish(fits, std::string(fits.message()));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(CheckWelcome(Held(), welcome));
   if (!spec_) {
     env_.log.Info(absl::StrCat("run ", welcome.spec().run_id(), ", epoch ", welcome.epoch(),
                                ", newest version ", welcome.version()));
@@ -226,8 +258,7 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
   if (first) runner_.KeepResidualIn(config_.peer.dir);
   if (donor_ == nullptr) StartDonor(spec_->run_id());
   newest_header_ = welcome.header();
-  if (welcome.has_header()) keeper_.Announce(welcome.header());
-  if (welcome.has_genesis()) keeper_.Follow(welcome.genesis(), welcome.version());
+  if (welcome.has_genesis()) keeper_.Follow(welcome);
   genesis_recorded_ = welcome.has_genesis();
   if (on_welcomed_) on_welcomed_();
   SendSynced();
@@ -245,6 +276,7 @@ void Peer::OnWelcome(const v1::Welcome& welcome) {
             guard_.Wrap([this](const v1::WorkerMessage& m) { OnWorkerMessage(m); }),
             guard_.Wrap([this](absl::Status why) { OnWorkerLost(why); })});
   }
+  return absl::OkStatus();
 }
 
 void Peer::OnRoster(const v1::Roster& roster) {
@@ -252,7 +284,12 @@ void Peer::OnRoster(const v1::Roster& roster) {
     env_.log.Write(change.loss ? Log::Level::kWarning : Log::Level::kInfo, change.line);
   }
   roster_ = roster;
-  gate_.SetRoster(roster);
+  const size_t cut_from = gate_.SetRoster(roster);
+  const size_t cut_to = dialler_.SetRoster(roster);
+  if (cut_from + cut_to > 0) {
+    env_.log.Info(
+        absl::StrCat("cut ", cut_from, " calls from evicted peers and ", cut_to, " to them"));
+  }
   roster_told_ = seal_.has_value();
   UpdateDonors();
   UpdateGiver();

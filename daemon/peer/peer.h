@@ -20,14 +20,17 @@
 #include "daemon/config.h"
 #include "daemon/env.h"
 #include "daemon/exchange/started_call.h"
+#include "daemon/peer/coordinator_check.h"
 #include "daemon/peer/coordinator_link.h"
 #include "daemon/peer/giver.h"
 #include "daemon/peer/offered_calls.h"
 #include "daemon/peer/replica_keeper.h"
+#include "daemon/peer/roster_dialler.h"
 #include "daemon/peer/roster_gate.h"
 #include "daemon/peer/round_runner.h"
 #include "daemon/peer/trainer.h"
 #include "daemon/replica/transfer.h"
+#include "membership/signing_key.h"
 
 namespace atolld {
 
@@ -55,12 +58,15 @@ class Peer {
   absl::Status Listen();
   void Accept(const std::string& method, std::unique_ptr<Call> call);
   v1::Hello Hello() const;
-  void OnMessage(const v1::CoordinatorMessage& message);
-  void OnWelcome(const v1::Welcome& welcome);
+  // An error: no honest coordinator says it, and nothing has changed.
+  absl::Status OnMessage(const v1::CoordinatorMessage& message);
+  absl::Status OnWelcome(const v1::Welcome& welcome);
+  HeldHistory Held() const;
   absl::Status CheckRun(const v1::RunSpec& spec) const;
   void OnRoster(const v1::Roster& roster);
   void UpdateDonors();
   void UpdateGiver();
+  void MakeInitialState();
   void OnDrain(const std::string& reason);
   void OnSendHeaders(const v1::SendHeaders& asked);
   void OnCheckState(const v1::CheckState& asked);
@@ -79,7 +85,7 @@ class Peer {
   void Finish(const absl::Status& status, const std::string& farewell);
 
   // peer_end.cc: after the seal
-  void OnSealed(const v1::Seal& seal);
+  absl::Status OnSealed(const v1::Seal& seal);
   void WatchEnd();
   void CheckSealed();
   void MendSealed(const Digest& state);
@@ -87,6 +93,7 @@ class Peer {
   void CheckStranded();
   std::string WaitsFor() const;  // while there is no coordinator
 
+  RosterDialler dialler_;  // first: all below dial through it
   const Env env_;
   const Config config_;
   const uint32_t pid_;
@@ -115,7 +122,8 @@ class Peer {
   bool sealing_ = false;       // the seal is on its way to the disk, or there
   bool seal_written_ = false;  // it is durable
   bool mending_seal_ = false;
-  std::string told_awaited_;  // in the log
+  std::optional<SigningKey> signing_key_;  // of what it contributes
+  std::string told_awaited_;               // in the log
   absl::Time coordinator_lost_ = absl::InfinitePast();
   bool making_initial_state_ = false;
   bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome

@@ -7,17 +7,25 @@
 #include "absl/strings/str_join.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/stranded.h"
+#include "daemon/status_macros.h"
 
 namespace atolld {
 
 // Said again in each Session. The roster that follows it names those that are waited for.
-void Peer::OnSealed(const v1::Seal& seal) {
+absl::Status Peer::OnSealed(const v1::Seal& seal) {
+  RETURN_IF_ERROR(CheckSealTold(keeper_.genesis(), seal));
+  if (keeper_.has_state() && keeper_.version() == seal.version() &&
+      seal.header_digest() != ToBytes(keeper_.header_digest())) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "its seal closes another history than the one that is here at version ", seal.version()));
+  }
   const bool first = !seal_.has_value();
   seal_ = seal;
   sealed_told_ = env_.executor.Now();
   roster_told_ = false;
   CheckSealed();
   if (first) WatchEnd();
+  return absl::OkStatus();
 }
 
 // What only time decides.

@@ -8,6 +8,19 @@
 
 namespace atolld {
 
+void Peer::MakeInitialState() {
+  if (keeper_.has_state()) {
+    if (keeper_.version() == 0) SendInitialState();  // made, but never recorded there
+    return;
+  }
+  if (!worker_) return;
+  env_.log.Info("making the initial parameters");
+  making_initial_state_ = true;
+  v1::DaemonMessage order;
+  order.mutable_write_initial_state();
+  trainer_.Send(order);
+}
+
 void Peer::OnDrain(const std::string& reason) {
   if (draining_) return;  // said again after a Session that broke
   env_.log.Info(absl::StrCat("the operator asks this peer to leave: ", reason));

@@ -114,17 +114,11 @@ void ReplicaKeeper::SetDonors(std::vector<FetchDonor> donors, absl::Duration fai
   Advance();
 }
 
-void ReplicaKeeper::Follow(const v1::Genesis& genesis, uint64_t newest) {
-  if (replica_ == nullptr) genesis_ = genesis;
-  sync_.newest = std::max(sync_.newest, newest);
+void ReplicaKeeper::Follow(const v1::Welcome& welcome) {
+  if (replica_ == nullptr) genesis_ = welcome.genesis();
+  if (welcome.has_header() && !Announce(welcome.header())) return;
+  sync_.newest = std::max(sync_.newest, welcome.version());
   if (has_state()) ComputeDigest();
-  Advance();
-}
-
-void ReplicaKeeper::Announce(const v1::EntryHeader& header) {
-  if (header.version() <= version_ && has_state()) return;
-  sync_.newest = std::max(sync_.newest, header.version());
-  sync_.announced[header.version()] = header;
   Advance();
 }
 
@@ -154,6 +148,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
   struct Result {
     absl::Status status;
     std::optional<Digest> drifted;  // our state, if it alone speaks against the header
+    absl::Status history;           // whether the header continues what is here
   };
   committing_ = true;
   auto result = std::make_shared<Result>();
@@ -165,10 +160,15 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
         if (absl::IsNotFound(result->status) && payload) {
           result->status = replica_->Commit(*shared_header, nullptr, {});
         }
-        if (!absl::IsFailedPrecondition(result->status)) return;
-        const absl::Status chain = CheckHeader(replica_->genesis(), replica_->version(),
-                                               replica_->header_digest(), *shared_header);
-        if (chain.ok() && !replica_->seal()) result->drifted = replica_->StateDigest();
+        if (result->status.ok() || absl::IsNotFound(result->status)) return;
+        result->history = CheckHeader(replica_->genesis(), replica_->version(),
+                                      replica_->header_digest(), *shared_header);
+        if (!result->history.ok() || !absl::IsFailedPrecondition(result->status)) return;
+        if (replica_->seal()) {
+          result->history = result->status;
+        } else {
+          result->drifted = replica_->StateDigest();
+        }
       },
       guard_.Wrap([this, result, shared_header, done] {
         committing_ = false;
@@ -181,6 +181,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
             DigestFromBytes(shared_header->previous_state_digest());
         if (result->drifted && expected.ok()) return OnDrift(*result->drifted, *expected);
         if (absl::IsNotFound(result->status)) return FetchGap();
+        if (!result->history.ok()) return RefuseHistory(result->history);
         Broken(Annotate(result->status, absl::StrCat("entry ", shared_header->version())));
       }));
 }
@@ -313,6 +314,18 @@ void ReplicaKeeper::Prepare(SharedBytes payload, std::function<void(absl::Status
 
 void ReplicaKeeper::RunExclusive(Task work, Task done) {
   queue_.Run(std::move(work), guard_.Wrap(std::move(done)));
+}
+
+void ReplicaKeeper::ReadNewest(std::function<void(const Replica&)> work,
+                               std::function<void(uint64_t)> done) {
+  auto version = std::make_shared<uint64_t>(0);
+  queue_.Run(
+      [this, version, work = std::move(work)] {
+        if (replica_ == nullptr) return;
+        *version = replica_->version();
+        work(*replica_);
+      },
+      guard_.Wrap([version, done = std::move(done)] { done(*version); }));
 }
 
 void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)> done) {

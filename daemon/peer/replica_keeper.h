@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -17,8 +16,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "atoll/v1/run.pb.h"
-#include "daemon/bytes.h"
+#include "atoll/v1/membership.pb.h"
 #include "daemon/env.h"
 #include "daemon/peer/keeper_events.h"
 #include "daemon/peer/keeper_state.h"
@@ -63,22 +61,22 @@ class ReplicaKeeper {
   // Who may be asked for what is missing, best first, and how long without progress.
   void SetDonors(std::vector<FetchDonor> donors, absl::Duration failure_timeout);
 
-  // The coordinator's word: the run's genesis and the newest version. Fetches what lies between.
-  void Follow(const v1::Genesis& genesis, uint64_t newest);
-  // A committed header; applied as soon as its turn comes.
-  void Announce(const v1::EntryHeader& header);
+  // The coordinator's word with the run's genesis: the newest version. Fetches what lies between.
+  void Follow(const v1::Welcome& welcome);
+  // A committed header, applied when its turn comes. False: refused, it is another history's.
+  bool Announce(const v1::EntryHeader& header);
 
-  // While held, no commit applies (an evaluation reads theta).
-  void HoldCommits(bool hold);
+  void HoldCommits(bool hold);  // while held none applies: an evaluation reads theta
   // The state of version() must be this one (a seal or most votes say so): repairs it if it is not.
   void Require(const Digest& state);
-  // Others hold another state of version(), nobody knows which is right: makes it again from disk.
-  void Audit();
+  void Audit();  // others hold another state, nobody knows which is right: makes it again from disk
   // Makes `payload` durable as prepared version()+1. `done` tells whether it is.
   void Prepare(SharedBytes payload, std::function<void(absl::Status)> done);
 
   // Runs `work` when no other job touches the replica or theta, then `done`.
   void RunExclusive(Task work, Task done);
+  // The same with the replica as it is then, if there is one; `done` gets its version.
+  void ReadNewest(std::function<void(const Replica&)> work, std::function<void(uint64_t)> done);
   void Seal(const v1::Seal& seal, std::function<void(absl::Status)> done);
 
  private:
@@ -94,6 +92,8 @@ class ReplicaKeeper {
   void RetryLater(const absl::Status& why);
   void NoteFailing(const std::string& why);
   void Broken(const absl::Status& status);
+  absl::Status CheckTold(const v1::EntryHeader& header) const;
+  void RefuseHistory(const absl::Status& why);
 
   // replica_sync.cc: what is missing comes from others.
   bool fetching() const { return sync_.entries || sync_.snapshot || sync_.chain; }

@@ -29,6 +29,7 @@ FetchSource ReplicaKeeper::Source() const {
   source.run_id = genesis_.spec().run_id();
   source.donors = AddressesOf(sync_.donors);
   source.failure_timeout = sync_.failure_timeout;
+  source.spec = genesis_.spec();
   const absl::StatusOr<LevelCodecs> codecs = CodecsOf(genesis_.spec().exchange());
   const ChunkGrid grid(genesis_.manifest().elements(), genesis_.spec().exchange().chunk_elements());
   if (codecs.ok() && grid.elements() > 0) {

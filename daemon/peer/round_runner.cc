@@ -19,7 +19,13 @@ RoundRunner::RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Train
       self_(std::move(self)),
       events_(std::move(events)),
       keeper_(keeper),
-      trainer_(trainer) {}
+      trainer_(trainer),
+      measure_(keeper),
+      inputs_(env.executor,
+              [this](const v1::InputsRequest& request) -> absl::StatusOr<std::vector<Frame>> {
+                if (exchange_ != nullptr) return exchange_->Inputs(request);
+                return absl::FailedPreconditionError("this peer is in no exchange");
+              }) {}
 
 RoundRunner::~RoundRunner() {
   if (server_ != nullptr) server_->SetCurrent(nullptr);
@@ -34,6 +40,7 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
   if (server_ == nullptr) {
     spec_ = spec;
     codecs_ = CodecsOf(spec.exchange()).value();  // the peer has checked the run before
+    measure_.Follow(spec.exchange(), codecs_);
     server_ = std::make_unique<ExchangeServer>(env_, spec.run_id(), failure_timeout);
   }
   if (successor && exchange_ != nullptr) {
@@ -171,6 +178,10 @@ void RoundRunner::Encode(const v1::Boundary& boundary) {
 void RoundRunner::SendReady() {
   const std::optional<Digest> state = keeper_.StateDigestOf(keeper_.version());
   if (!state) return;  // OnDigest sends it
+  const bool told = measure_.Tell(update_->contribution, &update_->ready, guard_.Wrap([this] {
+    if (update_) SendReady();
+  }));
+  if (!told) return;
   v1::PeerMessage message;
   v1::Ready* ready = message.mutable_ready();
   *ready = update_->ready;
@@ -178,58 +189,8 @@ void RoundRunner::SendReady() {
   ready->set_base_version(keeper_.version());
   ready->set_epoch(epoch_);
   ready->set_state_digest(ToBytes(*state));
+  events_.sign(ready);
   events_.send(message);
-}
-
-// -----------------------------------------------------------------------------------------------
-// Evaluation
-
-void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
-  if (!keeper_.has_state() || evaluate.version() > keeper_.version()) {
-    next_evaluates_.push_back(evaluate);  // that version is still to be committed here
-    return;
-  }
-  if (!worker_ready_ || evaluate.version() < keeper_.version()) return;
-  if (evaluates_.empty()) WatchEvaluation(evaluate.version());
-  evaluates_.push_back(evaluate);
-  keeper_.HoldCommits(true);  // theta must be one version's while the worker reads it
-  v1::DaemonMessage message;
-  message.mutable_evaluate()->set_version(evaluate.version());
-  message.mutable_evaluate()->set_share(evaluate.share());
-  message.mutable_evaluate()->set_shares(evaluate.shares());
-  trainer_.Send(message);
-}
-
-// The run does not wait for a slow worker's share, so this replica must not fall behind for it: the
-// others, who hold what it lacks, may leave meanwhile.
-void RoundRunner::WatchEvaluation(uint64_t version) {
-  env_.executor.RunAfter(failure_timeout_, guard_.Wrap([this, version] {
-    if (evaluates_.empty() || evaluates_.front().version() != version) return;
-    if (!keeper_.behind()) return WatchEvaluation(version);
-    env_.log.Info(absl::StrCat("version ", keeper_.version(),
-                               ": its evaluation takes too long here and is given up"));
-    evaluates_.clear();
-    keeper_.HoldCommits(false);
-  }));
-}
-
-void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {
-  const auto asked =
-      std::find_if(evaluates_.begin(), evaluates_.end(), [&](const v1::Evaluate& evaluate) {
-        return evaluate.version() == evaluated.version() && evaluate.share() == evaluated.share() &&
-               evaluate.shares() == evaluated.shares();
-      });
-  if (asked == evaluates_.end()) return;
-  evaluates_.erase(asked);
-  v1::PeerMessage message;
-  v1::Evaluated* answer = message.mutable_evaluated();
-  answer->set_version(evaluated.version());
-  answer->set_share(evaluated.share());
-  answer->set_shares(evaluated.shares());
-  answer->set_loss_sum(evaluated.loss_sum());
-  answer->set_tokens(evaluated.tokens());
-  events_.send(message);
-  if (evaluates_.empty()) keeper_.HoldCommits(false);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -239,27 +200,15 @@ void RoundRunner::AcceptExchange(std::unique_ptr<Call> call) {
   if (server_ != nullptr) server_->Accept(std::move(call));
 }
 
-void RoundRunner::OnPlan(const v1::Plan& plan) {
-  next_plan_.reset();
-  if (!keeper_.has_state() || plan.version() > keeper_.version() + 1) {
-    next_plan_ = plan;  // an aggregator is not waited for: commits are still to come
-    return;
-  }
-  if (plan.version() <= keeper_.version()) return;
-  if (plan.parameters() != keeper_.grid().elements()) {
-    env_.log.Error(absl::StrCat("round ", plan.version(), ": the plan is for ", plan.parameters(),
-                                " parameters, the replica has ", keeper_.grid().elements()));
-    return;
-  }
-  const bool same = exchange_ != nullptr && exchange_->version() == plan.version() &&
-                    exchange_->epoch() == plan.epoch();
-  if (same) {
-    if (plan.revision() <= revision_) return;
-    revision_ = plan.revision();
-    exchange_->Update(plan);
-    return;
-  }
-  StartExchange(plan);
+void RoundRunner::AcceptInputs(std::unique_ptr<Call> call) { inputs_.Accept(std::move(call)); }
+
+void RoundRunner::OnAudit(const v1::Audit& order) {
+  if (exchange_ == nullptr) return;
+  exchange_->Audit(order, guard_.Wrap([this](v1::AuditReport report) {
+    v1::PeerMessage message;
+    *message.mutable_audit_report() = std::move(report);
+    events_.send(message);
+  }));
 }
 
 void RoundRunner::StartExchange(const v1::Plan& plan) {
@@ -292,6 +241,7 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
   settings.stochastic = spec_.exchange().stochastic_rounding();
   settings.seed = spec_.seed();
   settings.lanes = lanes_;
+  measure_.Fill(&settings);
   Exchange::Events events;
   events.on_complete =
       guard_.Wrap([this](ExchangeOutcome outcome) { OnOutcome(std::move(outcome)); });
@@ -308,6 +258,11 @@ void RoundRunner::StartExchange(const v1::Plan& plan) {
     }
     events_.send(message);
     held_.push_back(std::move(message));
+  });
+  events.on_refused = guard_.Wrap([this](const v1::UpdateRefused& refused) {
+    v1::PeerMessage message;
+    *message.mutable_update_refused() = refused;
+    events_.send(message);
   });
   env_.log.Debug(absl::StrCat("round ", plan.version(), ": exchange begins, ",
                               plan.contributors_size(), " contributors, ", plan.shards_size(),

@@ -18,13 +18,16 @@
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/worker.pb.h"
-#include "compression/level_codecs.h"
 #include "daemon/env.h"
 #include "daemon/exchange/exchange.h"
+#include "daemon/exchange/exchange_plan.h"
+#include "daemon/exchange/exchange_server.h"
+#include "daemon/exchange/inputs.h"
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/residual_keeping.h"
 #include "daemon/peer/stop_watch.h"
 #include "daemon/peer/trainer.h"
+#include "daemon/peer/update_measure.h"
 
 namespace atolld {
 
@@ -32,10 +35,11 @@ class RoundRunner {
  public:
   struct Events {
     std::function<void(const v1::PeerMessage&)> send;  // to the coordinator, if there is one now
-    std::function<void()> on_idle;      // nothing of this peer is in a round any more
-    std::function<void(bool)> on_busy;  // its exchange has begun (true), or ended
-    // The update that it had told of is gone: the coordinator must hear Hello again.
-    std::function<void()> on_update_lost;
+    std::function<void()> on_idle;                 // nothing of this peer is in a round any more
+    std::function<void(bool)> on_busy;             // its exchange has begun (true), or ended
+    std::function<void()> on_update_lost;          // that it had told of: Hello must be said again
+    std::function<void(absl::Status)> on_refused;  // a plan that came early, by OnPlan
+    std::function<void(v1::Ready*)> sign;
   };
 
   RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Trainer& trainer, Events events);
@@ -46,42 +50,37 @@ class RoundRunner {
   void SetLanes(uint32_t lanes) { lanes_ = lanes; }  // ExchangeSettings::lanes
   void OnSessionDown();
   void OnTrain(const v1::Train& train);
-  void OnPlan(const v1::Plan& plan);
+  absl::Status OnPlan(const v1::Plan& plan);  // an error: no honest coordinator sends it
+  void OnAudit(const v1::Audit& order);
   void OnEvaluate(const v1::Evaluate& evaluate);
 
-  // The worker.
   void OnWorkerReady();
   void OnWorkerLost();
   void OnBoundary(const v1::Boundary& boundary);
   void OnProgress(const v1::WorkerProgress& progress);
   void OnEvaluated(const v1::WorkerEvaluated& evaluated);
 
-  // The replica. OnSkipped: a snapshot has led past this entry, OnOpened follows.
-  void OnSkipped(const v1::EntryHeader& header);
+  void OnSkipped(const v1::EntryHeader& header);  // by a snapshot; OnOpened follows
   void OnOpened();
   void OnCommitted(const v1::EntryHeader& header);
   void OnDigest();
 
-  // The residual of error feedback, kept beside the replica in `dir`. Load: blocking, before the
-  // loop runs, once a replica was loaded. Save: what is newer than on the disk, then `done`.
+  // The residual, beside the replica in `dir`. Load: blocking, before the loop runs, once a replica
+  // was loaded. Save: what is newer than on the disk, then `done`.
   void LoadResidual(const std::string& dir);
   void KeepResidualIn(const std::string& dir) { kept_.dir = dir; }
   void SaveResidual(Task done);
 
-  // Called a few times a failure_timeout: how this peer notices that it was stopped itself.
+  // A few times a failure_timeout: how this peer notices that it was stopped itself.
   void Tick() { stop_watch_.Tick(env_.executor.Now()); }
-
-  // A contributor's stream.
-  void AcceptExchange(std::unique_ptr<Call> call);
-
-  // No new training; on_idle comes when the round under way is over.
-  void Drain();
+  void AcceptExchange(std::unique_ptr<Call> call);  // a contributor's stream
+  void AcceptInputs(std::unique_ptr<Call> call);    // an auditor's
+  void Drain();  // no new training; on_idle comes when the round under way is over
   bool idle() const;
   std::vector<v1::SampleRange> samples() const;  // of the training or update that this peer holds
   v1::PeerProgress progress() const;
 
- private:
-  // An update that is encoded and waits to be taken into an entry.
+ private:  // An update that is encoded and waits to be taken into an entry.
   struct Update {
     std::shared_ptr<const Contribution> contribution;
     v1::Ready ready;
@@ -112,13 +111,13 @@ class RoundRunner {
   // Loop thread.
   ReplicaKeeper& keeper_;
   Trainer& trainer_;
+  UpdateMeasure measure_;
   v1::RunSpec spec_;
   LevelCodecs codecs_;
   uint64_t epoch_ = 0;
   absl::Duration failure_timeout_ = absl::Seconds(10);
   uint32_t lanes_ = 1;
-  bool worker_ready_ = false;
-  bool draining_ = false;
+  bool worker_ready_ = false, draining_ = false;
   std::optional<v1::Train> assigned_;    // not yet answered by an update
   std::optional<v1::Plan> next_plan_;    // as next_train_
   std::optional<v1::Train> next_train_;  // for a version whose base is still to be committed here
@@ -127,13 +126,14 @@ class RoundRunner {
   uint64_t training_id_ = 0;  // of the newest Train: an older encoding that ends late is dropped
   std::optional<Update> update_;
   uint64_t settled_version_ = 0;  // the newest entry that update and residual were judged by
-  // Error feedback; changed by commits alone. nullptr: zero.
-  std::shared_ptr<const std::vector<float>> residual_;
+  std::shared_ptr<const std::vector<float>> residual_;  // changed by commits alone; nullptr: zero
   ResidualKeeping kept_;
 
   std::unique_ptr<ExchangeServer> server_;
   std::unique_ptr<Exchange> exchange_;
-  uint32_t revision_ = 0;  // newest plan of the exchange
+  InputsServer inputs_;
+  ExchangePlan plan_;      // newest of the exchange, and
+  uint32_t revision_ = 0;  // its revision
   absl::Time exchange_began_;
   std::vector<v1::PeerMessage> held_;         // shards told as held in this exchange
   std::optional<v1::Vote> vote_;              // cast for what is prepared

@@ -44,6 +44,7 @@ void RoundRunner::OnOpened() {
     settled_version_ = keeper_.version();
     if (told) events_.on_update_lost();
   }
+  measure_.Load();
   // Theta has moved under it, whether or not the headers between were seen.
   if (training_) Rebase(keeper_.version());
   StartTraining();
@@ -63,11 +64,14 @@ void RoundRunner::EndExchange() {
 void RoundRunner::GoOn() {
   for (const v1::Evaluate& evaluate : std::exchange(next_evaluates_, {})) OnEvaluate(evaluate);
   if (next_train_) OnTrain(v1::Train(*next_train_));
-  if (next_plan_) OnPlan(v1::Plan(*next_plan_));
+  if (!next_plan_) return;
+  const absl::Status taken = OnPlan(v1::Plan(*next_plan_));
+  if (!taken.ok()) events_.on_refused(taken);
 }
 
 void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
   EndExchange();
+  measure_.Load();
   SettleUpdate(header);
   KeepResidual();
   if (training_ && assigned_->version() <= header.version()) {

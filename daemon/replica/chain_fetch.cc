@@ -8,6 +8,7 @@
 #include "daemon/replica/fetch_schedule.h"
 #include "daemon/replica/fetch_streams.h"
 #include "daemon/replica/header.h"
+#include "daemon/replica/signature.h"
 #include "daemon/replica/transfer.h"
 #include "daemon/status_macros.h"
 
@@ -24,6 +25,7 @@ struct ChainFetch::State : std::enable_shared_from_this<ChainFetch::State> {
         Done done_in)
       : run_id(source.run_id),
         payload_limit(source.payload_limit),
+        spec(source.spec),
         last(last_in),
         done(std::move(done_in)),
         expected(newest),
@@ -35,6 +37,7 @@ struct ChainFetch::State : std::enable_shared_from_this<ChainFetch::State> {
 
   const std::string run_id;
   const uint64_t payload_limit;
+  const v1::RunSpec spec;
   const uint64_t last;
   Done done;
   Digest expected;  // of the header that comes next
@@ -50,6 +53,8 @@ absl::Status ChainFetch::State::Take(const Frame& frame, uint64_t version) {
     return absl::InvalidArgumentError(
         absl::StrCat("its header of version ", version, " is not of this history"));
   }
+  // The digest does not cover the signature, and a header without it serves nobody later.
+  RETURN_IF_ERROR(CheckSigned(spec, block.header()));
   if (block.total() == 0 || block.total() > payload_limit) {
     return absl::InvalidArgumentError(
         absl::StrCat("entry ", version, " cannot have ", block.total(), " bytes"));

@@ -2,16 +2,18 @@
 
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <iterator>
 #include <limits>
 #include <map>
 #include <set>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/payload.h"
 #include "daemon/replica/run_codecs.h"
+#include "daemon/replica/signature.h"
 #include "daemon/status_macros.h"
+#include "membership/admission.h"
 #include "membership/bitmap.h"
 
 namespace atolld {
@@ -20,24 +22,8 @@ namespace {
 constexpr uint32_t kNumerics = 1;
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxRunIdBytes = 64;
-constexpr int kMaxTensors = 65536;
-constexpr int kMaxDimensions = 8;
 constexpr int kMaxContributors = 65536;
 constexpr uint32_t kMaxChunkElements = 262144;
-// fp32 values of 4 TB: far above any model, far below what overflows when multiplied by 4.
-constexpr uint64_t kMaxElements = uint64_t{1} << 40;
-
-float FloatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
-}
-
-uint32_t BitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
 
 absl::Status CheckRunId(absl::string_view run_id) {
   bool good = !run_id.empty() && run_id.size() <= kMaxRunIdBytes;
@@ -46,54 +32,6 @@ absl::Status CheckRunId(absl::string_view run_id) {
   }
   if (good) return absl::OkStatus();
   return absl::InvalidArgumentError("a run id is 1 to 64 characters of a-z, 0-9 and -");
-}
-
-absl::Status CheckTensor(const v1::Tensor& tensor, uint64_t offset, uint64_t* elements) {
-  if (tensor.name().empty() || tensor.name().size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError("a tensor's name has 1 to 256 bytes");
-  }
-  if (tensor.shape_size() > kMaxDimensions) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(tensor.shape_size(), " dimensions, at most 8 are allowed"));
-  }
-  if (tensor.offset() != offset) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("its offset is ", tensor.offset(), ", the tensors before it end at ", offset));
-  }
-  *elements = 1;
-  for (const uint64_t size : tensor.shape()) {
-    if (size == 0) return absl::InvalidArgumentError("it has a dimension of size 0");
-    if (size > kMaxElements / *elements) {
-      return absl::InvalidArgumentError("its shape has too many values");
-    }
-    *elements *= size;
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckManifest(const v1::Manifest& manifest) {
-  if (manifest.tensors_size() == 0 || manifest.tensors_size() > kMaxTensors) {
-    return absl::InvalidArgumentError(absl::StrCat("the manifest has ", manifest.tensors_size(),
-                                                   " tensors, 1 to 65536 are allowed"));
-  }
-  std::set<absl::string_view> names;
-  uint64_t offset = 0;
-  for (const v1::Tensor& tensor : manifest.tensors()) {
-    uint64_t elements = 0;
-    RETURN_IF_ERROR(
-        Annotate(CheckTensor(tensor, offset, &elements), absl::StrCat("tensor ", tensor.name())));
-    if (!names.insert(tensor.name()).second) {
-      return absl::InvalidArgumentError(absl::StrCat("two tensors are named ", tensor.name()));
-    }
-    offset += elements;
-    if (offset > kMaxElements)
-      return absl::InvalidArgumentError("the manifest has too many values");
-  }
-  if (manifest.elements() != offset) {
-    return absl::InvalidArgumentError(absl::StrCat("the manifest says ", manifest.elements(),
-                                                   " values, its tensors have ", offset));
-  }
-  return absl::OkStatus();
 }
 
 // A set of contributors: one bit each, none beyond the last contributor, and at least one of them
@@ -155,11 +93,18 @@ absl::Status CheckContributors(const v1::EntryHeader& header) {
       return absl::InvalidArgumentError(
           absl::StrCat("contributor ", contributor.peer(), " is named twice"));
     }
-    const float weight = FloatOf(contributor.weight_bits());
+    const float weight = absl::bit_cast<float>(contributor.weight_bits());
     if (!std::isfinite(weight) || !(weight > 0)) {
       return absl::InvalidArgumentError(absl::StrCat("contributor ", contributor.peer(),
                                                      ": its weight ", weight,
                                                      " is not above 0 and finite"));
+    }
+    const float scale =
+        contributor.scale_bits() == 0 ? 1 : absl::bit_cast<float>(contributor.scale_bits());
+    if (!(scale > 0 && scale <= 1)) {
+      return absl::InvalidArgumentError(absl::StrCat("contributor ", contributor.peer(),
+                                                     ": its scale ", scale,
+                                                     " is not above 0 and up to 1"));
     }
   }
   return CheckSamples(header);
@@ -229,7 +174,7 @@ absl::Status CheckScalars(const v1::EntryHeader& header) {
           "scalar \"", scalar.name(), "\" is empty, too long or not in ascending order"));
     }
     last = scalar.name();
-    if (!std::isfinite(FloatOf(scalar.bits()))) {
+    if (!std::isfinite(absl::bit_cast<float>(scalar.bits()))) {
       return absl::InvalidArgumentError(absl::StrCat("scalar ", scalar.name(), " is not finite"));
     }
   }
@@ -259,6 +204,15 @@ absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& 
   if (header.codec() != codec) {
     return absl::InvalidArgumentError(
         absl::StrCat("its codec is ", header.codec(), ", the run's is ", codec));
+  }
+  ASSIGN_OR_RETURN(const AggregationRule rule, RuleOf(spec.exchange()));
+  if (header.aggregation() != spec.exchange().aggregation() ||
+      header.faulty() != spec.exchange().faulty() ||
+      header.clipping_steps() > (rule.has_centre() ? 1 : 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "its updates were made one by ", header.aggregation(), " with faulty = ", header.faulty(),
+        " in ", header.clipping_steps(), " steps, the run's by ", spec.exchange().aggregation(),
+        " with ", spec.exchange().faulty()));
   }
   if (header.chunk_elements() != spec.exchange().chunk_elements()) {
     return absl::InvalidArgumentError(absl::StrCat("its chunks have ", header.chunk_elements(),
@@ -301,13 +255,18 @@ absl::Status CheckGenesis(const v1::Genesis& genesis) {
       !codecs.means.codec->has_stochastic_rounding()) {
     return absl::InvalidArgumentError(absl::StrCat(codecs.name(), " has no stochastic rounding"));
   }
+  RETURN_IF_ERROR(RuleOf(spec.exchange()).status());
   const uint32_t decay_bits = spec.exchange().feedback_decay_bits();
-  if (const float decay = FloatOf(decay_bits);
+  if (const float decay = absl::bit_cast<float>(decay_bits);
       decay_bits != 0 && !(decay > 0.0f && decay <= 1.0f)) {
     return absl::InvalidArgumentError(
         absl::StrCat("error feedback's decay is ", decay, ", not above 0 and up to 1"));
   }
   RETURN_IF_ERROR(FindOuterRule(spec.outer().rule()).status());
+  if (!spec.history_key().empty() && spec.history_key().size() != kPublicKeyBytes) {
+    return absl::InvalidArgumentError(absl::StrCat("a history key of ", spec.history_key().size(),
+                                                   " bytes; it has ", kPublicKeyBytes));
+  }
   if (!genesis.state_digest().empty()) {
     RETURN_IF_ERROR(Annotate(DigestFromBytes(genesis.state_digest()).status(), "state digest"));
   }
@@ -316,7 +275,8 @@ absl::Status CheckGenesis(const v1::Genesis& genesis) {
 
 OuterScalars ScalarsOf(const v1::EntryHeader& header) {
   OuterScalars scalars;
-  for (const v1::Scalar& scalar : header.scalars()) scalars[scalar.name()] = FloatOf(scalar.bits());
+  for (const v1::Scalar& scalar : header.scalars())
+    scalars[scalar.name()] = absl::bit_cast<float>(scalar.bits());
   return scalars;
 }
 
@@ -325,7 +285,7 @@ void SetScalars(const OuterScalars& scalars, v1::EntryHeader* header) {
   for (const auto& [name, value] : scalars) {
     v1::Scalar* scalar = header->add_scalars();
     scalar->set_name(name);
-    scalar->set_bits(BitsOf(value));
+    scalar->set_bits(absl::bit_cast<uint32_t>(value));
   }
 }
 
@@ -354,7 +314,17 @@ absl::Status CheckHeader(const v1::Genesis& genesis, uint64_t previous_version,
         absl::StrCat(context, ": the chain is broken: it follows header ", ToHex(*named),
                      ", version ", previous_version, " has ", ToHex(previous)));
   }
-  return absl::OkStatus();
+  return CheckSigned(genesis.spec(), header);
+}
+
+absl::Status CheckHeaderAlone(const v1::Genesis& genesis, const v1::EntryHeader& header) {
+  const absl::StatusOr<Digest> previous = DigestFromBytes(header.previous_header_digest());
+  if (!previous.ok()) {
+    return Annotate(previous.status(),
+                    absl::StrCat("entry ", header.version(), ": the previous header's digest"));
+  }
+  if (header.version() == 0) return absl::InvalidArgumentError("version 0 has no header");
+  return CheckHeader(genesis, header.version() - 1, *previous, header);
 }
 
 }  // namespace atolld

@@ -2,8 +2,8 @@
 //
 // A digest is taken over our own layout of every field in the order of run.proto (repeated fields
 // preceded by their count as u64 LE, strings and bytes by their length), the signature excluded.
-// What came later (samples, partial means, the stub worker's numbers) is counted after all others,
-// behind a word of its own, and only where it is set.
+// What came later (samples, partial means, the stub worker's numbers, how updates are judged, the
+// history key) is counted after all others, behind a word of its own, and only where it is set.
 // Pure functions, any thread.
 #pragma once
 
@@ -28,9 +28,13 @@ OuterScalars ScalarsOf(const v1::EntryHeader& header);
 void SetScalars(const OuterScalars& scalars, v1::EntryHeader* header);
 
 // FAILED_PRECONDITION: not the version after `previous`, another run, a broken chain.
-// INVALID_ARGUMENT: shapes, weights, bitmaps or names that no honest coordinator writes. For
-// version 1 `previous` is the genesis digest.
+// INVALID_ARGUMENT: shapes, weights, bitmaps or names that no honest coordinator writes.
+// PERMISSION_DENIED: not signed as the run's history is (signature.h). For version 1 `previous` is
+// the genesis digest.
 absl::Status CheckHeader(const v1::Genesis& genesis, uint64_t previous_version,
                          const Digest& previous, const v1::EntryHeader& header);
+
+// The same of a header whose predecessor is not known here: it is believed which one it follows.
+absl::Status CheckHeaderAlone(const v1::Genesis& genesis, const v1::EntryHeader& header);
 
 }  // namespace atolld

@@ -1,37 +1,36 @@
 // The digests of the chain: our own layout of every field, whatever protobuf does.
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 
+#include "absl/base/casts.h"
 #include "daemon/replica/header.h"
 
 namespace atolld {
 namespace {
 
-uint64_t DoubleBits(double value) {
-  uint64_t bits;
-  static_assert(sizeof bits == sizeof value);
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 // The fields of each message in the order of run.proto; a message that is absent counts as one of
 // defaults.
 void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
   builder.Bytes(model.kind()).U64(model.layers()).U64(model.heads()).U64(model.width());
-  builder.U64(model.context()).U64(model.vocabulary()).U64(DoubleBits(model.dropout()));
+  builder.U64(model.context())
+      .U64(model.vocabulary())
+      .U64(absl::bit_cast<uint64_t>(model.dropout()));
 }
 
 void Add(const v1::DataSpec& data, DigestBuilder& builder) {
-  builder.Bytes(data.kind()).U64(DoubleBits(data.validation_fraction())).Bytes(data.digest());
+  builder.Bytes(data.kind())
+      .U64(absl::bit_cast<uint64_t>(data.validation_fraction()))
+      .Bytes(data.digest());
 }
 
 void Add(const v1::InnerSpec& inner, DigestBuilder& builder) {
   builder.Bytes(inner.optimizer()).U64(inner.steps()).U64(inner.batch());
-  builder.U64(DoubleBits(inner.learning_rate())).U64(DoubleBits(inner.min_learning_rate()));
+  builder.U64(absl::bit_cast<uint64_t>(inner.learning_rate()))
+      .U64(absl::bit_cast<uint64_t>(inner.min_learning_rate()));
   builder.U64(inner.warmup_steps()).U64(inner.decay_steps());
-  builder.U64(DoubleBits(inner.beta1())).U64(DoubleBits(inner.beta2()));
-  builder.U64(DoubleBits(inner.weight_decay())).U64(DoubleBits(inner.gradient_clip()));
+  builder.U64(absl::bit_cast<uint64_t>(inner.beta1())).U64(absl::bit_cast<uint64_t>(inner.beta2()));
+  builder.U64(absl::bit_cast<uint64_t>(inner.weight_decay()))
+      .U64(absl::bit_cast<uint64_t>(inner.gradient_clip()));
 }
 
 void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
@@ -90,6 +89,31 @@ void AddPartials(const v1::EntryHeader& header, DigestBuilder& builder) {
   }
 }
 
+// How its updates became one, and what was audited.
+void AddJudgement(const v1::EntryHeader& header, DigestBuilder& builder) {
+  const bool scaled = std::any_of(header.contributors().begin(), header.contributors().end(),
+                                  [](const v1::Contributor& one) { return one.scale_bits() != 0; });
+  if (!scaled && header.aggregation().empty() && header.faulty() == 0 &&
+      header.clipping_steps() == 0 && header.audit_nonce().empty()) {
+    return;
+  }
+  builder.Bytes("judgement").Bytes(header.aggregation()).U64(header.faulty());
+  builder.U64(header.clipping_steps()).Bytes(header.audit_nonce());
+  for (const v1::Contributor& contributor : header.contributors()) {
+    builder.U64(contributor.scale_bits());
+  }
+}
+
+void AddJudgement(const v1::ExchangeSpec& exchange, DigestBuilder& builder) {
+  if (exchange.aggregation().empty() && exchange.faulty() == 0 && exchange.clip_bits() == 0 &&
+      exchange.clipping_steps() == 0 && exchange.audit_share_bits() == 0) {
+    return;
+  }
+  builder.Bytes("judgement").Bytes(exchange.aggregation()).U64(exchange.faulty());
+  builder.U64(exchange.clip_bits()).U64(exchange.clipping_steps());
+  builder.U64(exchange.audit_share_bits());
+}
+
 }  // namespace
 
 Digest HeaderDigest(const v1::EntryHeader& header) {
@@ -120,6 +144,7 @@ Digest HeaderDigest(const v1::EntryHeader& header) {
   builder.Bytes(header.previous_header_digest());
   AddSamples(header, builder);
   AddPartials(header, builder);
+  AddJudgement(header, builder);
   return builder.Finish();
 }
 
@@ -138,6 +163,8 @@ Digest GenesisDigest(const v1::Genesis& genesis) {
   if (spec.model().parameters() != 0 || spec.inner().step_microseconds() != 0) {
     builder.Bytes("stub").U64(spec.model().parameters()).U64(spec.inner().step_microseconds());
   }
+  AddJudgement(spec.exchange(), builder);
+  if (!spec.history_key().empty()) builder.Bytes("history_key").Bytes(spec.history_key());
   return builder.Finish();
 }
 

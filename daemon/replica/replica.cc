@@ -8,6 +8,7 @@
 #include "daemon/replica/record.h"
 #include "daemon/replica/replica_state.h"
 #include "daemon/replica/run_codecs.h"
+#include "daemon/replica/signature.h"
 #include "daemon/replica/state_digest.h"
 #include "daemon/status_macros.h"
 #include "membership/planted_bug.h"
@@ -161,9 +162,17 @@ absl::Status Replica::WriteSeal(const v1::Seal& seal) {
                                                       " has another digest here, ",
                                                       ToHex(StateDigest())));
   }
+  RETURN_IF_ERROR(CheckSigned(state_->genesis.spec(), seal));
   RETURN_IF_ERROR(Annotate(WriteMessageFile(state_->files, SealPath(state_->dir), seal), "seal"));
   state_->seal = seal;
   return absl::OkStatus();
+}
+
+absl::StatusOr<Digest> Replica::HeaderDigestOf(uint64_t version) const {
+  if (version == 0) return GenesisDigest(state_->genesis);
+  if (version == this->version()) return state_->header_digest;
+  ASSIGN_OR_RETURN(const v1::EntryHeader header, state_->log->reader().ReadHeader(version));
+  return HeaderDigest(header);
 }
 
 absl::StatusOr<Entry> Replica::ReadEntry(uint64_t version) const {

@@ -81,6 +81,9 @@ class Replica {
 
   absl::Status WriteSeal(const v1::Seal& seal);
 
+  // Of the header of a version up to this one. NOT_FOUND: it was dropped, or never was here.
+  absl::StatusOr<Digest> HeaderDigestOf(uint64_t version) const;
+
   // Reads a committed entry for others. NOT_FOUND outside [oldest_entry(), version()].
   absl::StatusOr<Entry> ReadEntry(uint64_t version) const;
   uint64_t oldest_entry() const;

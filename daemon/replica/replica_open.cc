@@ -7,6 +7,7 @@
 #include "daemon/replica/record.h"
 #include "daemon/replica/replica.h"
 #include "daemon/replica/replica_state.h"
+#include "daemon/replica/signature.h"
 #include "daemon/replica/state_digest.h"
 #include "daemon/status_macros.h"
 
@@ -181,6 +182,7 @@ class Replica::State::Opening {
                                               seal.version(), ", the log leads to version ",
                                               state_.memory.version(), " or another header"));
     }
+    RETURN_IF_ERROR(AsDataLoss(CheckSigned(state_.genesis.spec(), seal), path));
     state_.seal = seal;
     return absl::OkStatus();
   }

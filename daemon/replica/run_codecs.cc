@@ -1,5 +1,8 @@
 #include "daemon/replica/run_codecs.h"
 
+#include <cmath>
+#include <cstring>
+
 #include "absl/strings/str_cat.h"
 #include "daemon/status_macros.h"
 
@@ -29,6 +32,31 @@ const Codec& PayloadCodec(const v1::ExchangeSpec& exchange) {
   const absl::StatusOr<LevelCodecs> codecs = CodecsOf(exchange);
   CHECK_OK(codecs.status());
   return *codecs->means.codec;
+}
+
+absl::StatusOr<AggregationRule> RuleOf(const v1::ExchangeSpec& exchange) {
+  AggregationSettings settings;
+  if (!exchange.aggregation().empty()) settings.rule = exchange.aggregation();
+  settings.faulty = exchange.faulty();
+  settings.clipping_steps = 1;
+  ASSIGN_OR_RETURN(const AggregationRule rule, AggregationRule::Make(settings));
+  float clip = 0;
+  const uint32_t bits = exchange.clip_bits();
+  std::memcpy(&clip, &bits, sizeof(clip));
+  if (!std::isfinite(clip) || clip < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("clip is ", clip, ", not a factor above 0, or 0 for none"));
+  }
+  if (rule.has_centre() && clip == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the rule ", settings.rule, " without clip is the mean"));
+  }
+  if (exchange.clipping_steps() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("clipping_steps is ", exchange.clipping_steps(),
+                     ": an exchange makes 1, since each step needs distances of whole updates"));
+  }
+  return rule;
 }
 
 std::string CodecText(const v1::ExchangeSpec& exchange) {

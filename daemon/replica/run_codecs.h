@@ -1,4 +1,5 @@
-// RunCodecs: which codec each level of a run has, and what they make of its vector.
+// RunCodecs: which codec each level of a run has, what they make of its vector, and the rule by
+// which updates become one.
 //
 // Updates travel from their contributors in the one; partial means, and so payloads and the log,
 // are in the other. Pure functions, any thread.
@@ -11,6 +12,7 @@
 #include "atoll/v1/run.pb.h"
 #include "compression/level_codecs.h"
 #include "membership/round_model.h"
+#include "optimizer/aggregation_rule.h"
 
 namespace atolld {
 
@@ -25,5 +27,9 @@ std::string CodecText(const v1::ExchangeSpec& exchange);
 
 // Bytes that the codecs make of so many values, at most, chunk by chunk.
 EncodedSize EncodedSizeOf(uint64_t values, uint32_t chunk_elements, const LevelCodecs& codecs);
+
+// The rule that reducers follow. Clipping is no part of it: it is done by the plan's scales.
+// INVALID_ARGUMENT: it is not known, or cannot be carried out by an exchange.
+absl::StatusOr<AggregationRule> RuleOf(const v1::ExchangeSpec& exchange);
 
 }  // namespace atolld

@@ -36,9 +36,11 @@ absl::Status CheckSnapshotHeader(const v1::SnapshotInfo& info) {
     if (info.has_header()) return absl::InvalidArgumentError("version 0 has no header");
     return absl::OkStatus();
   }
-  const absl::StatusOr<Digest> previous = DigestFromBytes(info.header().previous_header_digest());
-  if (!previous.ok()) return Annotate(previous.status(), "the previous header's digest");
-  return CheckHeader(info.genesis(), info.version() - 1, *previous, info.header());
+  if (info.header().version() != info.version()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("its header is of version ", info.header().version()));
+  }
+  return CheckHeaderAlone(info.genesis(), info.header());
 }
 
 }  // namespace

@@ -54,6 +54,7 @@ struct FetchSource {
   // Longest payload that an entry can have (MaxPayloadBytes of the run); a donor that sends more
   // lies.
   uint64_t payload_limit = uint64_t{1} << 40;
+  v1::RunSpec spec{};  // whose history key signs the headers
 };
 
 // One header of the run's chain, with the bytes that its payload takes as a donor says.
@@ -63,8 +64,8 @@ struct ChainLink {
 };
 
 // Fetches the headers first..last, the newest first: each must have the digest that its successor
-// carries, `newest` that of `last`. `done`: all of them, ascending; NOT_FOUND: every donor lacks
-// the next one; UNAVAILABLE: every donor failed.
+// carries, `newest` that of `last`, and be signed as the run's are. `done`: all of them, ascending;
+// NOT_FOUND: every donor lacks the next one; UNAVAILABLE: every donor failed.
 class ChainFetch {
  public:
   using Done = std::function<void(absl::StatusOr<std::vector<ChainLink>>)>;

@@ -9,6 +9,7 @@
 #include "daemon/replica/layout.h"
 #include "daemon/replica/record.h"
 #include "daemon/replica/replay.h"
+#include "daemon/replica/signature.h"
 #include "daemon/replica/snapshot_build.h"
 #include "daemon/replica/update_log.h"
 #include "daemon/status_macros.h"
@@ -148,6 +149,8 @@ class Verification {
     const absl::Status status = ReadMessageFile(files_, path, &seal);
     if (absl::IsNotFound(status)) return false;
     RETURN_IF_ERROR(Annotate(status, "seal"));
+    const absl::Status vouched = CheckSigned(replay_->genesis().spec(), seal);
+    if (!vouched.ok()) return EntryFault(replay_->version(), path, vouched.message());
     if (seal.run_id() != replay_->genesis().spec().run_id() ||
         seal.version() != replay_->version() ||
         seal.header_digest() != ToBytes(replay_->header_digest()) ||

@@ -1,6 +1,5 @@
 #include "daemon/transport/bind_probe.h"
 
-#include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -8,7 +7,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <system_error>
 
 #include "absl/strings/match.h"
@@ -21,14 +19,6 @@ namespace {
 absl::Status InUse(const std::string& address) {
   return absl::FailedPreconditionError(
       absl::StrCat("cannot listen on ", address, ": the address is in use"));
-}
-
-absl::Status FromErrno(const std::string& address, int error) {
-  if (error == EADDRINUSE) return InUse(address);
-  const std::string text =
-      absl::StrCat("cannot listen on ", address, ": ", std::generic_category().message(error));
-  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
-  return absl::FailedPreconditionError(text);
 }
 
 // False when the path does not fit.
@@ -51,19 +41,15 @@ int BindOnce(int family, const sockaddr* address, socklen_t size) {
   return error;
 }
 
-absl::Status WhyNotBoundUnix(const std::string& address) {
-  sockaddr_un target;
-  if (!UnixAddress(address, &target)) {
-    return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", address, ": the path of a ",
-                                                   "socket has 1 to ", sizeof(target.sun_path) - 1,
-                                                   " characters"));
-  }
-  const int error = BindOnce(AF_UNIX, reinterpret_cast<const sockaddr*>(&target), sizeof(target));
-  if (error == 0) unlink(target.sun_path);
-  return FromErrno(address, error == 0 ? EADDRINUSE : error);
-}
-
 }  // namespace
+
+absl::Status CannotListen(const std::string& address, int error) {
+  if (error == EADDRINUSE) return InUse(address);
+  const std::string text =
+      absl::StrCat("cannot listen on ", address, ": ", std::generic_category().message(error));
+  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
+  return absl::FailedPreconditionError(text);
+}
 
 absl::Status CheckListenAddress(const std::string& address) {
   if (!absl::StartsWith(address, "unix:")) {
@@ -73,7 +59,7 @@ absl::Status CheckListenAddress(const std::string& address) {
         absl::StrCat("cannot listen on ", address, ": it is not of the form host:port"));
   }
   sockaddr_un target;
-  if (!UnixAddress(address, &target)) return WhyNotBoundUnix(address);
+  if (!UnixAddress(address, &target)) return WhyNotBound(address);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return absl::OkStatus();
   const bool answered =
@@ -84,33 +70,20 @@ absl::Status CheckListenAddress(const std::string& address) {
 
 absl::Status MakeSocketPrivate(const std::string& address) {
   const std::string path = address.substr(std::strlen("unix:"));
-  return chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0 ? absl::OkStatus() : FromErrno(address, errno);
+  return chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0 ? absl::OkStatus()
+                                                     : CannotListen(address, errno);
 }
 
 absl::Status WhyNotBound(const std::string& address) {
-  if (absl::StartsWith(address, "unix:")) return WhyNotBoundUnix(address);
-  const size_t colon = address.rfind(':');
-  std::string host = address.substr(0, colon);
-  if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
-    host = host.substr(1, host.size() - 2);
+  sockaddr_un target;
+  if (!UnixAddress(address, &target)) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", address, ": the path of a ",
+                                                   "socket has 1 to ", sizeof(target.sun_path) - 1,
+                                                   " characters"));
   }
-  addrinfo hints = {};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  addrinfo* raw = nullptr;
-  const int failure = getaddrinfo(host.empty() || host == "*" ? nullptr : host.c_str(),
-                                  address.c_str() + colon + 1, &hints, &raw);
-  if (failure != 0) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", address, ": ", gai_strerror(failure)));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> found(raw, &freeaddrinfo);
-  for (const addrinfo* one = found.get(); one != nullptr; one = one->ai_next) {
-    const int error = BindOnce(one->ai_family, one->ai_addr, one->ai_addrlen);
-    if (error != 0) return FromErrno(address, error);
-  }
-  return absl::FailedPreconditionError(
-      absl::StrCat("cannot listen on ", address, ": it was in use a moment ago and is free now"));
+  const int error = BindOnce(AF_UNIX, reinterpret_cast<const sockaddr*>(&target), sizeof(target));
+  if (error == 0) unlink(target.sun_path);
+  return CannotListen(address, error == 0 ? EADDRINUSE : error);
 }
 
 }  // namespace atolld

@@ -14,8 +14,12 @@ absl::Status CheckListenAddress(const std::string& address);
 // Lets nobody but the owner connect to this "unix:/path", which is there.
 absl::Status MakeSocketPrivate(const std::string& address);
 
-// Called after a failed attempt, so never OK: FAILED_PRECONDITION (in use, or not an address of
-// this machine), PERMISSION_DENIED, INVALID_ARGUMENT (no address); each names it.
+// Of a "unix:/path", after a failed attempt, so never OK: FAILED_PRECONDITION (in use),
+// PERMISSION_DENIED, INVALID_ARGUMENT (no address); each names it.
 absl::Status WhyNotBound(const std::string& address);
+
+// What an errno of socket, bind or listen means: FAILED_PRECONDITION (in use, or not an address of
+// this machine), PERMISSION_DENIED; it names the address.
+absl::Status CannotListen(const std::string& address, int error);
 
 }  // namespace atolld

@@ -91,17 +91,22 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Role serv
   return grpc::CreateCustomChannel(TargetOf(address), tls, arguments);
 }
 
-ChannelCache::ChannelCache(std::shared_ptr<grpc::ChannelCredentials> tls,
-                           grpc::ChannelArguments arguments, int lanes)
+ChannelCache::ChannelCache(std::optional<TlsCredentials> tls, grpc::ChannelArguments arguments,
+                           int lanes)
     : tls_(std::move(tls)), arguments_(std::move(arguments)), lanes_(lanes) {}
 
-std::shared_ptr<grpc::Channel> ChannelCache::Get(const std::string& address, Role server) {
+std::shared_ptr<grpc::Channel> ChannelCache::Get(const std::string& address, const Server& server) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (addresses_.size() >= kMaxAddresses && addresses_.count(address) == 0) DropIdleLocked();
   Lanes& lanes = addresses_[address][server];
   lanes.channels.resize(static_cast<size_t>(lanes_));
   std::shared_ptr<grpc::Channel>& channel = lanes.channels[lanes.next++ % lanes.channels.size()];
-  if (channel == nullptr) channel = MakeChannel(address, server, tls_, arguments_);
+  if (channel == nullptr) {
+    const auto credentials = !tls_                 ? nullptr
+                             : server.peer.empty() ? tls_->channel
+                                                   : tls_->channel_to(server.peer);
+    channel = MakeChannel(address, server.role, credentials, arguments_);
+  }
   return channel;
 }
 

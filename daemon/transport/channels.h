@@ -14,10 +14,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "daemon/transport/tls.h"
 #include "membership/identity.h"
 
 namespace atolld {
@@ -46,13 +49,20 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Role serv
 
 class ChannelCache {
  public:
-  // `tls` may be null: plain text.
-  ChannelCache(std::shared_ptr<grpc::ChannelCredentials> tls, grpc::ChannelArguments arguments,
-               int lanes);
+  // `tls` may be none: plain text.
+  ChannelCache(std::optional<TlsCredentials> tls, grpc::ChannelArguments arguments, int lanes);
 
-  // To whoever serves as `server` at the address; with TLS nobody else is spoken to. The lanes take
-  // turns.
-  std::shared_ptr<grpc::Channel> Get(const std::string& address, Role server);
+  // Whom a channel is to: whoever serves in this role, or if it is named, this peer alone.
+  struct Server {
+    Role role = Role::kPeer;
+    std::string peer;
+    bool operator<(const Server& other) const {
+      return std::tie(role, peer) < std::tie(other.role, other.peer);
+    }
+  };
+
+  // To this server at the address; with TLS nobody else is spoken to. The lanes take turns.
+  std::shared_ptr<grpc::Channel> Get(const std::string& address, const Server& server);
 
   // Forgets this channel, if it is still the address's; calls on it go on.
   void Drop(const std::string& address, const std::weak_ptr<grpc::Channel>& channel);
@@ -64,13 +74,13 @@ class ChannelCache {
   };
   void DropIdleLocked();
 
-  const std::shared_ptr<grpc::ChannelCredentials> tls_;
+  const std::optional<TlsCredentials> tls_;
   const grpc::ChannelArguments arguments_;
   const int lanes_;
 
   // Guarded by mutex_.
   std::mutex mutex_;
-  std::map<std::string, std::map<Role, Lanes>> addresses_;
+  std::map<std::string, std::map<Server, Lanes>> addresses_;
 };
 
 }  // namespace atolld

@@ -13,6 +13,7 @@
 #include "daemon/status_macros.h"
 #include "daemon/transport/bind_probe.h"
 #include "daemon/transport/channels.h"
+#include "daemon/transport/front_door.h"
 #include "daemon/transport/grpc_transport.h"
 #include "daemon/transport/reactors.h"
 #include "daemon/transport/tls.h"
@@ -23,6 +24,9 @@ namespace {
 
 // Streams that one connection may have open: an exchange needs one a pair of peers, a joiner a few.
 constexpr int kMaxStreams = 256;
+
+// Whoever connects and does not shake hands holds a descriptor for so long.
+constexpr int kHandshakeMilliseconds = 10000;
 
 // "ipv4:127.0.0.1:80", "ipv6:%5B::1%5D:80" or "unix:..." as people write addresses.
 std::string PlainPeer(absl::string_view peer) {
@@ -138,9 +142,15 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Open(Executor& executor,
       new GrpcListener(std::make_unique<Service>(executor, certificates, std::move(acceptor))));
 
   grpc::ServerBuilder builder;
-  int port = 0;
-  builder.AddListeningPort(address, certificates ? options.tls : grpc::InsecureServerCredentials(),
-                           &port);
+  const auto credentials = certificates ? options.tls : grpc::InsecureServerCredentials();
+  std::unique_ptr<FrontDoor::Taker> taker;
+  if (unix_socket) {
+    builder.AddListeningPort(address, credentials);
+  } else {
+    ASSIGN_OR_RETURN(listener->door_, FrontDoor::Open(address));
+    taker = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  }
   builder.RegisterCallbackGenericService(listener->service_.get());
   builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
   builder.SetMaxSendMessageSize(static_cast<int>(kMaxMessageBytes));
@@ -153,28 +163,30 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Open(Executor& executor,
   const auto argument = [&builder](const char* name, int value) {
     builder.AddChannelArgument(name, value);
   };
-  argument(GRPC_ARG_ALLOW_REUSEPORT,
-           0);  // else two servers share a port, and each gets half of the calls
   argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  argument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
   argument(GRPC_ARG_KEEPALIVE_TIME_MS, KeepaliveTimeMilliseconds(options.failure_timeout));
   argument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KeepaliveTimeoutMilliseconds(options.failure_timeout));
   argument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   argument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);  // clients probe as often as their own setting says
   listener->server_ = builder.BuildAndStart();
-  if (listener->server_ == nullptr || port == 0) return WhyNotBound(address);
-  if (unix_socket) RETURN_IF_ERROR(MakeSocketPrivate(address));
-
   listener->address_ = address;
-  const size_t colon = address.rfind(':');
-  if (!unix_socket && colon != std::string::npos) {
-    listener->address_ = absl::StrCat(address.substr(0, colon), ":", port);
+  if (unix_socket) {
+    if (listener->server_ == nullptr) return WhyNotBound(address);
+    RETURN_IF_ERROR(MakeSocketPrivate(address));
+    return listener;
   }
+  if (listener->server_ == nullptr) return absl::UnknownError("gRPC cannot serve " + address);
+  listener->door_->Start(std::move(taker));
+  listener->address_ =
+      absl::StrCat(address.substr(0, address.rfind(':')), ":", listener->door_->port());
   return listener;
 }
 
 GrpcListener::GrpcListener(std::unique_ptr<Service> service) : service_(std::move(service)) {}
 
 GrpcListener::~GrpcListener() {
+  door_.reset();
   service_->Close();
   if (server_ == nullptr) return;
   server_->Shutdown(gpr_inf_past(GPR_CLOCK_MONOTONIC));

@@ -15,6 +15,7 @@
 
 namespace atolld {
 
+class FrontDoor;
 class LiveCalls;
 
 class GrpcListener final : public Listener {
@@ -39,6 +40,7 @@ class GrpcListener final : public Listener {
 
   const std::unique_ptr<Service> service_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<FrontDoor> door_;  // none: a Unix-domain socket, which gRPC listens on itself
   std::string address_;
 };
 

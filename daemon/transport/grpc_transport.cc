@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/peer_address.h"
 #include "daemon/status_macros.h"
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_listener.h"
@@ -18,14 +19,14 @@ namespace {
 class ClientCall final : public Call {
  public:
   ClientCall(Executor& executor, std::shared_ptr<LiveCalls> live,
-             std::shared_ptr<ChannelCache> channels, std::string address, std::string method,
+             std::shared_ptr<ChannelCache> channels, PeerAddress to, std::string method,
              absl::Duration deadline)
-      : address_(std::move(address)),
+      : address_(std::move(to.address)),
         method_(std::move(method)),
         deadline_(deadline),
         live_(std::move(live)),
         end_(std::make_shared<LoopEnd>(executor, /*reads_ahead=*/true)) {
-    std::shared_ptr<grpc::Channel> channel = channels->Get(address_, ServedBy(method_));
+    std::shared_ptr<grpc::Channel> channel = channels->Get(address_, {ServedBy(method_), to.peer});
     auto forget = [channels = std::move(channels), address = address_,
                    weak = std::weak_ptr<grpc::Channel>(channel)] { channels->Drop(address, weak); };
     wire_ = std::make_shared<ClientReactor>(end_, live_, std::move(channel), address_,
@@ -80,8 +81,7 @@ GrpcTransport::GrpcTransport(Executor& executor, Options options)
         quota_.Resize(options_.memory_bytes);
         grpc::ChannelArguments arguments = ClientArguments(options_.failure_timeout);
         arguments.SetResourceQuota(quota_);
-        return std::make_shared<ChannelCache>(options_.tls ? options_.tls->channel : nullptr,
-                                              std::move(arguments), options_.lanes);
+        return std::make_shared<ChannelCache>(options_.tls, std::move(arguments), options_.lanes);
       }()),
       dialled_(std::make_shared<LiveCalls>(executor_)) {
   CHECK(options_.lanes >= 1);
@@ -104,7 +104,8 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcTransport::Listen(const std::strin
 
 std::unique_ptr<Call> GrpcTransport::Dial(const std::string& address, const std::string& method,
                                           absl::Duration deadline) {
-  return std::make_unique<ClientCall>(executor_, dialled_, channels_, address, method, deadline);
+  return std::make_unique<ClientCall>(executor_, dialled_, channels_, ParsePeerAddress(address),
+                                      method, deadline);
 }
 
 }  // namespace atolld

@@ -6,10 +6,14 @@
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
 
+#include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
+#include "daemon/transport/wire.h"
 
 namespace atolld {
 namespace {
@@ -20,22 +24,61 @@ constexpr unsigned kLookAgainSeconds = 5;
 // Certificates remembered: more than connections at a time.
 constexpr size_t kMostRead = 1024;
 
-}  // namespace
+namespace tls = grpc::experimental;
 
-TlsCredentials MakeTlsCredentials(const std::string& folder) {
-  namespace tls = grpc::experimental;
-  const auto provider = std::make_shared<tls::FileWatcherCertificateProvider>(
-      KeyFile(folder), CertificateFile(folder), AuthorityFile(folder), kLookAgainSeconds);
+// Lets a handshake pass with this peer alone. That the certificate is the authority's and is of
+// the role's name was checked beside it.
+class PeerVerifier final : public tls::ExternalCertificateVerifier {
+ public:
+  explicit PeerVerifier(std::string peer) : peer_(std::move(peer)) {}
+
+  bool Verify(tls::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
+              grpc::Status* status) override {
+    *status = ToGrpc(Check(request->uri_names()));
+    return true;
+  }
+  void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
+
+ private:
+  absl::Status Check(const std::vector<grpc::string_ref>& uris) const {
+    if (uris.size() != 1) return absl::UnauthenticatedError("whoever answers names no identity");
+    const absl::StatusOr<Identity> shown =
+        ParseIdentityUri(absl::string_view(uris[0].data(), uris[0].size()));
+    if (!shown.ok()) return absl::UnauthenticatedError(shown.status().message());
+    const bool serves = shown->role == Role::kPeer || shown->role == Role::kAggregator;
+    if (serves && shown->id == peer_) return absl::OkStatus();
+    return absl::UnauthenticatedError(
+        absl::StrCat("peer ", peer_, " should be there, and it is ", Describe(*shown)));
+  }
+
+  const std::string peer_;
+};
+
+std::shared_ptr<grpc::ChannelCredentials> ChannelWith(
+    const std::shared_ptr<tls::CertificateProviderInterface>& provider,
+    std::shared_ptr<tls::CertificateVerifier> verifier) {
   tls::TlsChannelCredentialsOptions dialling;
   dialling.set_certificate_provider(provider);
   dialling.watch_root_certs();
   dialling.watch_identity_key_cert_pairs();
-  dialling.set_certificate_verifier(std::make_shared<tls::HostNameCertificateVerifier>());
+  dialling.set_certificate_verifier(std::move(verifier));
+  return tls::TlsCredentials(dialling);
+}
+
+}  // namespace
+
+TlsCredentials MakeTlsCredentials(const std::string& folder) {
+  const auto provider = std::make_shared<tls::FileWatcherCertificateProvider>(
+      KeyFile(folder), CertificateFile(folder), AuthorityFile(folder), kLookAgainSeconds);
   tls::TlsServerCredentialsOptions listening(provider);
   listening.watch_root_certs();
   listening.watch_identity_key_cert_pairs();
   listening.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  return {tls::TlsCredentials(dialling), tls::TlsServerCredentials(listening)};
+  const auto channel_to = [provider](const std::string& peer) {
+    return ChannelWith(provider, PeerVerifier::Create<PeerVerifier>(peer));
+  };
+  return {ChannelWith(provider, std::make_shared<tls::HostNameCertificateVerifier>()), channel_to,
+          tls::TlsServerCredentials(listening)};
 }
 
 absl::StatusOr<Identity> IdentityReader::Read(const grpc::AuthContext& context) {

@@ -2,13 +2,14 @@
 //
 // Both ends show a certificate of the cluster's authority and check the other's chain and times in
 // the handshake, before HTTP/2. A dialler also demands the name of the role that it dials
-// (ServerName). The folder is looked at again every few seconds, so that a renewed certificate
-// serves new connections. Any thread.
+// (ServerName), and where it knows whom it dials, that one's identity. The folder is looked at
+// again every few seconds, so that a renewed certificate serves new connections. Any thread.
 #pragma once
 
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/security/server_credentials.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,8 @@ namespace atolld {
 
 struct TlsCredentials {
   std::shared_ptr<grpc::ChannelCredentials> channel;
+  // Of channels to this peer or aggregator alone: whoever else answers fails the handshake.
+  std::function<std::shared_ptr<grpc::ChannelCredentials>(const std::string& peer)> channel_to;
   std::shared_ptr<grpc::ServerCredentials> server;
 };
 

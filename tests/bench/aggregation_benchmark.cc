@@ -90,6 +90,7 @@ absl::StatusOr<std::vector<Measured>> Rules(size_t contributors) {
                                                 {"trimmed_mean", 1, 0, 3},
                                                 {"trimmed_mean", faulty, 0, 3},
                                                 {"median", 0, 0, 3},
+                                                {"sent_mean", 0, 0, 3},
                                                 {"centred_clipping", 0, 0, 3},
                                                 {"geometric_median", 0, 0, 3},
                                                 {"krum", faulty, 0, 3},

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -90,6 +91,12 @@ level = "debug"
 """
 
 
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
 def wait_for(what, condition, seconds=60):
     """Returns the first true value of condition(); fails naming `what` after `seconds`."""
     end = time.monotonic() + seconds
@@ -105,7 +112,7 @@ class Cluster:
     """`atoll local` on a temporary directory."""
 
     def __init__(self, rounds=30, peers=3, quorum=2, steps=5, layers=1, width=64,
-                 error_feedback=False, stub=None):
+                 error_feedback=False, stub=None, extra=""):
         self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
         self.dir = os.path.join(self.top, "run")
         self.json_path = os.path.join(self.top, "out.json")
@@ -123,6 +130,7 @@ class Cluster:
                           "failure_timeout": "3s", "snapshot_every": 20, "donate": 0, **stub}
                 out.write(STUB_CONFIG.format(rounds=rounds, peers=peers, quorum=quorum,
                                              steps=steps, **values))
+            out.write(extra)
         self.output = open(self.output_path, "w", encoding="utf-8")
         self.process = subprocess.Popen(
             [os.path.join(BIN, "atoll"), "local", "--config", self.config,

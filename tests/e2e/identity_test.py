@@ -188,8 +188,16 @@ class IdentityTest(unittest.TestCase):
             self.join(cluster, token, winner)
             wait_for("it contributes again",
                      lambda: (cluster.peer("late") or {}).get("rounds_contributed", 0) > before)
-            # A token that is revoked lets nobody in.
+            # A call that cannot work spends nothing.
             made = order(cluster, "token", "create")
+            done = subprocess.run(
+                [os.path.join(BIN, "atolld"), "join", made["token"], "--data", "no-such-text"],
+                capture_output=True, text=True, timeout=60, check=False, cwd=cluster.top)
+            self.assertEqual(2, done.returncode, done.stderr)
+            self.assertIn("'no-such-text': no such file or folder", done.stderr)
+            states = {one["serial"]: one["state"] for one in order(cluster, "token", "list")}
+            self.assertEqual("open", states[made["serial"]])
+            # A token that is revoked lets nobody in.
             order(cluster, "token", "revoke", made["serial"])
             refused = self.join(cluster, made["token"], "third")
             self.assertEqual(1, refused.wait(timeout=60))

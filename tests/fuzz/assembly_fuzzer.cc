@@ -74,6 +74,8 @@ class Assembly {
         reducer_(kSelf) {
     for (const ExchangePlan::Contributor& contributor : plan_.contributors()) {
       weights_.push_back(contributor.weight);
+      terms_.weights.push_back(contributor.weight);
+      terms_.scales.push_back(contributor.scale);
     }
     std::vector<uint32_t> dropped;
     table_.Adopt(plan_, &dropped);
@@ -145,7 +147,7 @@ class Assembly {
       const uint32_t elements = grid_.Elements(work.chunk);
       Reduced reduced;
       const absl::Status status =
-          Reduce(form_, means_, {plan_.version(), work.chunk, work.partial, {}}, elements, weights_,
+          Reduce(form_, means_, {plan_.version(), work.chunk, work.partial, {}}, elements, terms_,
                  work.pieces, &reduced);
       std::vector<Reducer::Work> more;
       for (const auto& [sender, why] : reduced.refused) reducer_.Refuse(sender, &more);
@@ -182,6 +184,7 @@ class Assembly {
   const ChunkGrid grid_;
   const ExchangePlan plan_;
   std::vector<float> weights_;
+  MeanTerms terms_;
   Reducer reducer_;
   MeanTable table_;
   std::set<uint32_t> given_out_;

@@ -27,6 +27,7 @@ constexpr char kHelp[] =
   --jobs=J          processes at once (default: the cores of this machine)
   --twice=K         the first K seeds are run twice and must give the same history
   --regressions=F   before them, the seeds of this file: one a line, then why
+  --calm            without the faults that a seed draws; who lies still does
   --verbose         tells the story of each seed: time, who, what; *** marks what was done to it
   --json            the summary as JSON
   --bug=NAME        with a deliberate mistake, in builds that have them; "list" names all
@@ -86,6 +87,8 @@ int Main(const std::vector<std::string>& arguments) {
     }
     if (argument == "--verbose") {
       options.verbose = true;
+    } else if (argument == "--calm") {
+      options.calm = true;
     } else if (argument == "--json") {
       options.json = true;
     } else if (absl::ConsumePrefix(&argument, "--seed=")) {

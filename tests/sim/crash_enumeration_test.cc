@@ -14,6 +14,13 @@ namespace {
 // Set for the longer form: so many scenarios instead of the one.
 constexpr char kScenarios[] = "ATOLL_CRASH_SCENARIOS";
 
+// Under sanitizers a run takes ten times as long, and every write is gone through without them.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr size_t kEvery = 8;
+#else
+constexpr size_t kEvery = 1;
+#endif
+
 // A broken run breaks at many writes: so many are told.
 constexpr int kMostTold = 10;
 
@@ -39,7 +46,9 @@ void RunAll(uint64_t number, Counts* counts) {
     ADD_FAILURE() << "scenario " << number << ", no crash: " << fault;
   }
   if (::testing::Test::HasFailure()) return;
-  for (const CrashPoint& point : CrashPoints(scenario)) {
+  const std::vector<CrashPoint> points = CrashPoints(scenario);
+  for (size_t i = 0; i < points.size(); i += kEvery) {
+    const CrashPoint& point = points[i];
     ++counts->runs;
     counts->changes[point.process] = point.change;
     const std::vector<std::string> faults = RunWithCrash(scenario, point);
@@ -65,7 +74,7 @@ TEST(CrashEnumeration, EveryWriteOfEveryProcess) {
     std::cout << "; failed " << counts.failed << std::endl;
     EXPECT_EQ(counts.failed, 0);
     // A run that wrote little would prove little.
-    EXPECT_GT(counts.runs, 500u);
+    EXPECT_GT(counts.runs, 500u / kEvery);
   }
 }
 

@@ -8,6 +8,7 @@
 #include "daemon/exchange/exchange.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/header.h"
+#include "daemon/replica/signature.h"
 #include "daemon/replica/state_digest.h"
 
 namespace atolld {
@@ -24,12 +25,23 @@ absl::Span<const uint8_t> BytesOfString(const std::string& text) {
   return {reinterpret_cast<const uint8_t*>(text.data()), text.size()};
 }
 
-std::string RootOf(const Oracle::Chunks& chunks) {
-  std::vector<SharedBytes> shared;
-  for (const std::string& chunk : chunks) {
-    shared.emplace_back(std::vector<uint8_t>(chunk.begin(), chunk.end()));
+// Of the leaves as production makes them of these bytes.
+std::string RootOf(const v1::RunSpec& spec, uint64_t elements, const Oracle::Chunks& chunks) {
+  const Codec& codec = *FindCodec(spec.exchange().codec()).value();
+  const ChunkGrid grid(elements, spec.exchange().chunk_elements());
+  std::vector<Digest> digests;
+  std::vector<ChunkNorms> norms;
+  for (uint32_t c = 0; c < chunks.size(); ++c) {
+    std::vector<float> values(grid.Elements(c));
+    const auto norm = MeasureChunk(codec, BytesOf(chunks[c]), absl::MakeSpan(values));
+    digests.push_back(Sha256(BytesOf(chunks[c])));
+    norms.push_back({norm.value_or(0), 0});
   }
-  return ToBytes(ContributionRoot(shared));
+  return ToBytes(ContributionRoot(ContributionLeaves(digests, norms)));
+}
+
+bool Names(const v1::EntryHeader& header, const std::string& payload) {
+  return ToBytes(TreeDigest(BytesOfString(payload))) == header.payload_digest();
 }
 
 bool SameSamples(const v1::Ready& a, const v1::Ready& b) {
@@ -120,6 +132,7 @@ void History::OnGenesis(const v1::Genesis& genesis) {
   spec_ = genesis.spec();
   oracle_ = std::make_unique<Oracle>(spec_, initial_);
   header_digests_.push_back(digest);
+  signatures_.emplace_back();
   PushState();
   if (digests_.front() != genesis.state_digest()) {
     violate_(1, "the genesis names another state than the initial parameters'");
@@ -147,7 +160,7 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
     std::vector<float> values =
         residual.empty() ? trainer.update : oracle_->WithResidual(trainer.update, residual);
     Oracle::Chunks chunks = oracle_->Encode(peer, first_sample, values);
-    if (RootOf(chunks) != ready.contribution_root()) continue;
+    if (RootOf(spec_, initial_.size(), chunks) != ready.contribution_root()) continue;
     made.values.push_back(std::move(values));
     made.chunks = std::move(chunks);
     carried.push_back(std::move(residual));
@@ -155,6 +168,7 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   if (contribution.included == 0 && !contribution.chunks.empty()) {
     // Said again; or other training, of a process that was started since, that gave the same bytes.
     contribution.ready = ready;
+    CheckLengths(peer, ready, contribution.chunks);
     for (std::vector<float>& values : made.values) {
       const auto end = contribution.values.end();
       if (std::find(contribution.values.begin(), end, values) == end) {
@@ -168,6 +182,7 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
     trainer.fresh = false;
     // New; or, where one value dwarfs all others, other training that gave the same bytes.
     contribution = std::move(made);
+    CheckLengths(peer, ready, contribution.chunks);
     return;
   }
   violate_(feedback ? 9 : 3,
@@ -217,7 +232,11 @@ bool History::Known(const v1::EntryHeader& header) {
                              header_digests_.size() - 1));
     return true;
   }
+  if (!VerifySignature(spec_.history_key(), "atoll.header", digest, header.signature())) {
+    violate_(2, absl::StrCat("header ", header.version(), " is announced without a signature"));
+  }
   header_digests_.push_back(digest);
+  signatures_.push_back(header.signature());
   return false;
 }
 
@@ -230,10 +249,11 @@ void History::OnAnnounced(const v1::EntryHeader& header) {
   }
   const std::vector<Contribution*> made = Contributions(header);
   if (made.empty()) return;
+  CheckScales(header, made);
   std::vector<const Oracle::Chunks*> chunks;
   for (const Contribution* one : made) chunks.push_back(&one->chunks);
-  const std::string payload = oracle_->Payload(header, chunks);
-  if (ToBytes(TreeDigest(BytesOfString(payload))) != header.payload_digest()) {
+  std::string payload = oracle_->Payload(header, chunks);
+  if (!Names(header, payload) && !Lied(header, &payload)) {
     violate_(3, absl::StrCat("the averaged bytes of version ", header.version(),
                              " are not the oracle's"));
   }
@@ -319,10 +339,25 @@ void History::Settle(const v1::EntryHeader& header, const std::vector<Contributi
   }
 }
 
+// A key's signature of a message is always the same.
+void History::OnHeld(const std::string& peer, const v1::EntryHeader& header) {
+  const bool known = header.version() < signatures_.size();
+  if (known && ToBytes(HeaderDigest(header)) == header_digests_[header.version()] &&
+      header.signature() == signatures_[header.version()]) {
+    return;
+  }
+  violate_(2, absl::StrCat(peer, " holds a header of version ", header.version(),
+                           " that the history key has not signed"));
+}
+
 void History::OnSeal(const v1::Seal& seal) {
   if (seal.version() >= digests_.size() || seal.state_digest() != digests_[seal.version()]) {
     violate_(1, absl::StrCat("the run is sealed at version ", seal.version(),
                              " with another state than the oracle's"));
+  }
+  if (!VerifySignature(spec_.history_key(), "atoll.seal", ToBytes(SealDigest(seal)),
+                       seal.signature())) {
+    violate_(2, "the seal is not signed");
   }
 }
 

@@ -47,6 +47,7 @@ class History {
   // the state had been hashed already: from then on all must be right again.
   void OnMemoryFlip(const std::string& peer);
   uint64_t flipped_until() const { return flipped_until_; }  // of all peers
+  uint64_t flipped_until(const std::string& peer) { return trainers_[peer].flipped_until; }
 
   // What was said.
   void OnReady(const std::string& peer, const v1::Ready& ready);
@@ -58,6 +59,12 @@ class History {
   void OnSeal(const v1::Seal& seal);
 
   uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
+  bool Finite() const;  // all values of the newest state are
+  // It changes means that it has averaged, as HostileTransport does: an entry may hold its lie.
+  void OnLiar(const std::string& peer) { liars_.insert(peer); }
+  uint64_t lies() const { return lies_; }  // entries that hold one
+  // A header as somebody holds it: its signature is what makes it one of the run's.
+  void OnHeld(const std::string& peer, const v1::EntryHeader& header);
   // Of the state at `version`; empty if nobody has announced it.
   std::string StateDigest(uint64_t version) const;
 
@@ -85,7 +92,10 @@ class History {
   bool Known(const v1::EntryHeader& header);
   std::vector<Contribution*> Contributions(const v1::EntryHeader& header);
   void CheckContributor(const v1::EntryHeader& header, int position, const Contribution& made);
+  void CheckLengths(const std::string& peer, const v1::Ready& ready, const Oracle::Chunks& chunks);
+  void CheckScales(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
   void SpendSamples(const v1::EntryHeader& header, const v1::Ready& ready);
+  bool Lied(const v1::EntryHeader& header, std::string* payload);
   void Settle(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
   void PushState();
 
@@ -95,9 +105,12 @@ class History {
   std::unique_ptr<Oracle> oracle_;
   std::vector<std::string> digests_;               // of the states, by version
   std::vector<std::string> header_digests_;        // by version; of the genesis at 0
+  std::vector<std::string> signatures_;            // of the headers, by version; "" at 0
   std::map<uint64_t, std::vector<float>> thetas_;  // of the newest versions
   std::map<std::string, Trainer> trainers_;
   uint64_t flipped_until_ = 0;
+  std::set<std::string> liars_;
+  uint64_t lies_ = 0;
   std::map<std::pair<std::string, std::string>, Contribution> contributions_;  // by peer and root
   std::map<uint64_t, v1::Plan> plans_;  // the newest of each version
   std::map<uint64_t, uint64_t> spent_;  // samples: first -> end, disjoint

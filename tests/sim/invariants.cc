@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/digest.h"
 #include "daemon/replica/layout.h"
@@ -38,7 +39,9 @@ bool HoldsSnapshotFrom(Files& files, const std::string& dir, uint64_t version) {
 
 Invariants::Invariants(Terms terms)
     : terms_(std::move(terms)),
-      history_([this](int invariant, const std::string& what) { Violate(invariant, what); }) {}
+      history_([this](int invariant, const std::string& what) { Violate(invariant, what); }) {
+  for (const std::string& liar : terms_.hostile) history_.OnLiar(liar);
+}
 
 void Invariants::Violate(int invariant, const std::string& what) {
   if (!violation_) violation_ = Violation{terms_.now(), invariant, what};
@@ -93,6 +96,8 @@ void Invariants::OnDeath(const std::string& name, Files& files, const std::strin
   Peer& peer = peers_[name];
   peer.alive = false;
   peer.died = terms_.now();
+  // It may have been told a lie, and begun to fetch what the others hold.
+  if (Hostile(name) || hostile_versions_.count(peer.vote.version()) > 0) return;
   // What it has voted for and not yet committed must be on its disk, if no newer plan replaced it:
   // the payload, or the state that it led to, fetched from others.
   const v1::Vote& vote = peer.vote;
@@ -157,6 +162,12 @@ void Invariants::OnPeerFrame(const std::string& name, const Frame& frame) {
     case v1::PeerMessage::kStateReport:
       return history_.OnStateDigest(name, message.state_report().version(),
                                     message.state_report().state_digest());
+    case v1::PeerMessage::kLeaving:
+      // This coordinator is honest, whatever is done to it.
+      if (absl::StrContains(message.leaving().reason(), "not believe")) {
+        Violate(2, absl::StrCat(name, " says: ", message.leaving().reason()));
+      }
+      return;
     default:
       return;
   }
@@ -175,7 +186,8 @@ void Invariants::OnHello(const std::string& name, const v1::Hello& hello) {
 
 void Invariants::Say(const std::string& name, uint64_t version) {
   Peer& peer = peers_[name];
-  if (peer.said_any && version < peer.said) {
+  // Where a flipped bit has gone to its disk too, it begins with what others give: their snapshot.
+  if (peer.said_any && version < peer.said && peer.said > history_.flipped_until(name)) {
     Violate(5, absl::StrCat(name, " held version ", peer.said, " and holds ", version, " now"));
   }
   peer.said = version;
@@ -188,7 +200,7 @@ void Invariants::OnVote(const std::string& name, const v1::Vote& vote) {
   ballot[vote.payload_digest()].insert(name);
   // A plan's revision names the attempt of each shard, and the means of an attempt are one
   // reducer's word.
-  if (ballot.size() > 1) {
+  if (ballot.size() > 1 && hostile_versions_.count(vote.version()) == 0) {
     Violate(3, absl::StrCat("version ", vote.version(), ", epoch ", vote.epoch(), ", revision ",
                             vote.revision(), ": ", name, " votes for another payload than others"));
   }
@@ -249,10 +261,14 @@ void Invariants::OnPlan(const v1::Plan& plan) {
     exchange_began_ = terms_.now();
   }
   newest_plan_ = plan;
+  if (HostileReduces(plan)) hostile_versions_.insert(plan.version());
   ++plans_told_;
   plan_ = {plan.epoch(), plan.revision()};
-  plan_ends_ =
-      terms_.now() + absl::Milliseconds(static_cast<int64_t>(plan.deadline_milliseconds()));
+  const absl::Duration deadline =
+      absl::Milliseconds(static_cast<int64_t>(plan.deadline_milliseconds()));
+  // Votes come by the deadline, and an audit is waited for three times for 3/4 of it.
+  audit_lasts_ = deadline * (plan.audit_commitment().empty() ? 0 : 2.25);
+  plan_ends_ = terms_.now() + deadline + audit_lasts_;
   history_.OnPlan(plan);
 }
 
@@ -271,7 +287,7 @@ void Invariants::CheckFormerExchange(const v1::Plan& next) {
   for (const v1::PlanMember& member : former.contributors()) {
     const bool lost =
         std::find(former.lost().begin(), former.lost().end(), member.peer()) != former.lost().end();
-    if (!lost && disturbed(member.peer())) return;
+    if (!lost && (disturbed(member.peer()) || Hostile(member.peer()))) return;
     left += lost ? 0 : 1;
   }
   if (left < terms_.quorum || !Reducible(former)) return;
@@ -305,7 +321,9 @@ void Invariants::OnCommit(const v1::EntryHeader& header) {
   }
   if (header.version() > announced_) plan_ends_ = absl::InfiniteDuration();
   announced_ = std::max(announced_, header.version());
+  const uint64_t lies = history_.lies();
   history_.OnAnnounced(header);
+  if (history_.lies() > lies) CheckLie(header);
 }
 
 void Invariants::OnDurable(const RunUpdate& update) {
@@ -360,7 +378,8 @@ void Invariants::Check() {
   const absl::Duration awake =
       disturbed == disturbed_.end() ? absl::ZeroDuration() : disturbed->second;
   const absl::Duration tick = terms_.failure_timeout / 4;
-  if (now > std::max(plan_ends_, awake) + tick + kSlack) {
+  // An audit that was slept over asks others once it is awake.
+  if (now > std::max(plan_ends_, awake + audit_lasts_) + tick + kSlack) {
     Violate(7, absl::StrCat("revision ", plan_.second, " of the plan under epoch ", plan_.first,
                             " has passed its deadline, and nothing came of it"));
   }

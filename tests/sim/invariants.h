@@ -2,10 +2,10 @@
 //
 // Numbers are those of the guarantees: 1 agreement, 2 one history, 3 exactly once, 4 durability, 5
 // monotone versions, 6 joins, 7 quorum and deadlines, 8 membership, 9 residuals, 10 bounds, 12
-// liveness, 14 data. (11 is about strangers, 13 is checked by running a seed twice.) It hears what
-// was said and what became durable, and is told what was done to whom, so that it can tell a false
-// removal from a true one. The first thing that does not hold is kept; all later ones are its
-// consequences.
+// liveness, 14 data, 15 lies. (11 is about strangers, 13 is checked by running a seed twice.) It
+// hears what was said and what became durable, and is told what was done to whom, so that it can
+// tell a false removal from a true one. The first thing that does not hold is kept; all later ones
+// are its consequences.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +37,8 @@ class Invariants {
     absl::Duration failure_timeout;
     std::function<absl::Duration()> now;
     std::set<std::string> aggregators = {};  // whose votes are none of the quorum's
+    std::set<std::string> hostile = {};      // who may say another thing than they hold
+    double audit_share = 0;
   };
 
   explicit Invariants(Terms terms);
@@ -91,6 +93,9 @@ class Invariants {
   void CheckFormerExchange(const v1::Plan& next);
   bool Reducible(const v1::Plan& plan) const;
   void OnCommit(const v1::EntryHeader& header);
+  void CheckLie(const v1::EntryHeader& header);
+  bool Hostile(const std::string& name) const { return terms_.hostile.count(name) > 0; }
+  bool HostileReduces(const v1::Plan& plan) const;
   void Say(const std::string& name, uint64_t version);
   void CheckRemoval(const MemberRecord& member);
   void CheckQuorum(const v1::EntryHeader& header);
@@ -113,11 +118,13 @@ class Invariants {
   uint64_t durable_ = 0;
   bool sealed_ = false;
   absl::Duration plan_ends_ = absl::InfiniteDuration();
+  absl::Duration audit_lasts_ = absl::ZeroDuration();  // of that plan, at most
   PlanKey plan_;
   v1::Plan newest_plan_;
   absl::Duration exchange_began_;
   uint64_t plans_told_ = 0;              // plans and their revisions, to anybody
   std::map<uint64_t, Ballots> ballots_;  // by version
+  std::set<uint64_t> hostile_versions_;  // that a hostile peer had a part in averaging
   std::map<char, std::string> newest_frames_;
 };
 

@@ -2,8 +2,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "daemon/replica/digest.h"
+#include "tests/sim/oracle_rules.h"
 #include "tests/unit/compression/codec_reference.h"
 
 namespace atolld {
@@ -66,6 +68,8 @@ Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial)
       seed_(spec.seed()),
       nesterov_(spec.outer().rule() == "nesterov"),
       chunk_elements_(spec.exchange().chunk_elements()),
+      rule_(spec.exchange().aggregation()),
+      faulty_(spec.exchange().faulty()),
       theta_(initial.begin(), initial.end()),
       momentum_(nesterov_ ? initial.size() : 0, 0.0f) {
   const uint32_t decay = spec.exchange().feedback_decay_bits();
@@ -122,24 +126,31 @@ std::vector<float> Oracle::WithResidual(std::vector<float> update,
   return update;
 }
 
-// (sum of W_p x piece_p) x (1 / sum of W_p), in the order of the pieces.
-std::vector<float> Oracle::Mean(const std::vector<Piece>& pieces, size_t elements) const {
-  float weights = 0;
-  for (const Piece& piece : pieces) weights = weights + piece.weight;
-  const float factor = 1.0f / weights;
-  std::vector<float> mean(elements, 0.0f);
-  for (const Piece& piece : pieces) {
-    for (size_t i = 0; i < elements; ++i) {
-      const float part = piece.weight * piece.values[i];
-      mean[i] = mean[i] + part;
-    }
+double Oracle::SquaredNorm(const Chunks& chunks) const {
+  double sum = 0;
+  for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    sum = sum + OracleSquares(Decode(update_codec_, chunks[chunk], Elements(chunk)), nullptr);
   }
-  for (float& value : mean) value = value * factor;
-  return mean;
+  return sum;
+}
+
+double Oracle::SquaredDistance(const Chunks& chunks) const {
+  double sum = 0;
+  for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+    const std::vector<float> centre = CentreOf(chunk);
+    sum = sum + OracleSquares(Decode(update_codec_, chunks[chunk], Elements(chunk)), &centre);
+  }
+  return sum;
+}
+
+std::vector<float> Oracle::CentreOf(size_t chunk) const {
+  if (mean_.empty()) return std::vector<float>(Elements(chunk), 0.0f);
+  const auto begin = mean_.begin() + static_cast<std::ptrdiff_t>(chunk * chunk_elements_);
+  return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(Elements(chunk)));
 }
 
 // A contributor's chunk is a piece of its own unless a partial mean covers it. Pieces stand in the
-// order of their first contributor.
+// order of their first contributor; a partial mean's scales are in it already.
 std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
                                 const std::vector<const Chunks*>& contributions,
                                 size_t chunk) const {
@@ -148,32 +159,40 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
   const ChunkSources sources = SourcesOf(header, chunk);
   const size_t count = contributions.size();
   std::vector<bool> done(count, false);
-  std::vector<Piece> pieces;
+  std::vector<OracleRow> pieces;
   for (size_t first = 0; first < count; ++first) {
     if (!Bit(sources.contributors, first) || done[first]) continue;
     const std::string* group = nullptr;
     for (const std::string& partial : sources.partials) {
       if (Bit(partial, first)) group = &partial;
     }
-    std::vector<Piece> members;
+    std::vector<OracleRow> members;
     float weight = 0;
     for (size_t i = first; i < count; ++i) {
       if (i != first && (group == nullptr || !Bit(*group, i))) continue;
       done[i] = true;
-      const float own = FloatOf(header.contributors(static_cast<int>(i)).weight_bits());
+      const v1::Contributor& contributor = header.contributors(static_cast<int>(i));
+      const float own = FloatOf(contributor.weight_bits());
       weight = weight + own;
-      members.push_back({Decode(update_codec_, (*contributions[i])[chunk], elements), own});
+      members.push_back({Decode(update_codec_, (*contributions[i])[chunk], elements), own,
+                         contributor.scale_bits() == 0 ? 1 : FloatOf(contributor.scale_bits())});
     }
     if (group == nullptr) {
       pieces.push_back(members.front());
     } else {
       const uint64_t part = ~PartOf(header.contributors(static_cast<int>(first)).peer());
-      const std::string partial =
-          EncodeMean(Mean(members, elements), ReferenceKey(seed_, version, part, chunk));
-      pieces.push_back({Decode(mean_codec_, partial, elements), weight});
+      const std::string partial = EncodeMean(OracleWeightedMean(members, nullptr),
+                                             ReferenceKey(seed_, version, part, chunk));
+      pieces.push_back({Decode(mean_codec_, partial, elements), weight, 1});
     }
   }
-  return EncodeMean(Mean(pieces, elements), ReferenceKey(seed_, version, 0, chunk));
+  const uint64_t key = ReferenceKey(seed_, version, 0, chunk);
+  const std::vector<float> centre = CentreOf(chunk);
+  const bool weighted = rule_.empty() || rule_ == "mean" || rule_ == "centred_clipping";
+  return EncodeMean(
+      weighted ? OracleWeightedMean(pieces, header.clipping_steps() == 1 ? &centre : nullptr)
+               : OracleRobustMean(rule_, faulty_, pieces),
+      key);
 }
 
 std::string Oracle::Payload(const v1::EntryHeader& header,
@@ -197,11 +216,13 @@ void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
   const float rate = Scalar(header, "learning_rate");
   const float momentum = nesterov_ ? Scalar(header, "momentum") : 0;
   size_t at = sizeof(uint32_t) * (1 + Count());
+  std::vector<float> next_mean;
   for (size_t chunk = 0; chunk < Count(); ++chunk) {
     uint32_t size;
     std::memcpy(&size, payload.data() + sizeof(size) * (1 + chunk), sizeof(size));
     const std::vector<float> mean = Decode(mean_codec_, payload.substr(at, size), Elements(chunk));
     at += size;
+    next_mean.insert(next_mean.end(), mean.begin(), mean.end());
     for (size_t i = 0; i < mean.size(); ++i) {
       float& theta = theta_[chunk * chunk_elements_ + i];
       float direction = mean[i];
@@ -216,6 +237,7 @@ void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
       theta = theta - change;
     }
   }
+  mean_ = std::move(next_mean);
   ++version_;
 }
 

@@ -36,8 +36,12 @@ class Oracle {
   std::vector<float> WithResidual(std::vector<float> update,
                                   absl::Span<const float> residual) const;
 
+  // Of what the chunks decode to; distances are from the mean of the newest entry.
+  double SquaredNorm(const Chunks& chunks) const;
+  double SquaredDistance(const Chunks& chunks) const;
+
   // What the entry's payload is: the mean of `contributions` (in the order of the header's
-  // contributors) by the header's bitmaps, weights and partial means.
+  // contributors) by the header's bitmaps, weights, scales and partial means.
   std::string Payload(const v1::EntryHeader& header,
                       const std::vector<const Chunks*>& contributions) const;
 
@@ -50,18 +54,13 @@ class Oracle {
                               absl::Span<const float> values, const Chunks& sent) const;
 
  private:
-  struct Piece {  // of a mean: its values, and the weight that they carry
-    std::vector<float> values;
-    float weight;
-  };
-
   size_t Elements(size_t chunk) const;
   size_t Count() const;
   // `key` counts only where the run rounds stochastically and the codec can.
   bool Stochastic(const std::string& codec) const;
   std::string EncodeUpdate(absl::Span<const float> values, uint64_t key) const;
   std::string EncodeMean(absl::Span<const float> mean, uint64_t key) const;
-  std::vector<float> Mean(const std::vector<Piece>& pieces, size_t elements) const;
+  std::vector<float> CentreOf(size_t chunk) const;
   std::string MeanOfChunk(const v1::EntryHeader& header,
                           const std::vector<const Chunks*>& contributions, size_t chunk) const;
 
@@ -72,9 +71,12 @@ class Oracle {
   float decay_ = 1;
   const bool nesterov_;
   const size_t chunk_elements_;
+  const std::string rule_;
+  const size_t faulty_;
   uint64_t version_ = 0;
   std::vector<float> theta_;
   std::vector<float> momentum_;
+  std::vector<float> mean_;  // of the newest entry; empty before the first
 };
 
 // Whose chunks entry `header` took in for `chunk`, and which of them came in partial means.

@@ -15,7 +15,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array<Name, 15> kNames = {{
+constexpr std::array<Name, 20> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
@@ -31,6 +31,11 @@ constexpr std::array<Name, 15> kNames = {{
     {PlantedBug::kHeaderChainNotChecked, "header-chain-not-checked"},
     {PlantedBug::kDeadlineFromWallClock, "deadline-from-wall-clock"},
     {PlantedBug::kMeansRoundedAsUpdates, "means-rounded-as-updates"},
+    {PlantedBug::kScaleNotApplied, "scale-not-applied"},
+    {PlantedBug::kCentreForgotten, "centre-forgotten"},
+    {PlantedBug::kSignatureNotChecked, "signature-not-checked"},
+    {PlantedBug::kAuditorsTooKind, "auditors-too-kind"},
+    {PlantedBug::kAccuserBelieved, "accuser-believed"},
 }};
 
 }  // namespace

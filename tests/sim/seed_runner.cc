@@ -40,6 +40,9 @@ struct Totals {
   uint64_t counted = 0;  // had at least half of their faults land
   uint64_t judged = 0;
   uint64_t stranded = 0;  // peers
+  uint64_t hostile = 0;   // with a peer that did lie as a reducer or an auditor
+  uint64_t lies_committed = 0;
+  uint64_t liars_evicted = 0;
   uint64_t twice = 0;
   std::array<uint64_t, kFaultKinds> planned{};
   std::array<uint64_t, kFaultKinds> landed{};
@@ -48,23 +51,31 @@ struct Totals {
 
 std::string FailureLine(const SwarmResult& result) {
   const Violation& violation = *result.violation;
-  return absl::StrFormat("atoll-sim --seed=%d --verbose   # at %.6f s, invariant %d: %s",
-                         result.seed, absl::ToDoubleSeconds(violation.time), violation.invariant,
+  return absl::StrFormat("atoll-sim --seed=%d%s --verbose   # at %.6f s, invariant %d: %s",
+                         result.seed, result.calm ? " --calm" : "",
+                         absl::ToDoubleSeconds(violation.time), violation.invariant,
                          violation.what);
 }
 
-SwarmResult RunSeed(uint64_t seed, bool verbose) {
-  const SwarmPlan plan = DrawPlan(seed);
-  if (!verbose) return Swarm(plan).Run();
-  std::cout << "seed " << seed << ": " << Describe(plan) << "\n";
-  return Swarm(plan, [](const std::string& lines) { std::cout << lines << std::flush; }).Run();
+SwarmResult RunSeed(uint64_t seed, const SeedOptions& options) {
+  SwarmPlan plan = DrawPlan(seed);
+  if (options.calm) plan.faults.clear();
+  Swarm::Tell tell;
+  if (options.verbose) {
+    std::cout << "seed " << seed << ": " << Describe(plan) << "\n";
+    tell = [](const std::string& lines) { std::cout << lines << std::flush; };
+  }
+  SwarmResult result = Swarm(plan, tell).Run();
+  result.calm = options.calm;
+  return result;
 }
 
 // One seed, or the same one twice: then both digests must be equal.
-SwarmResult RunOnceOrTwice(uint64_t seed, bool twice, bool verbose) {
-  SwarmResult result = RunSeed(seed, verbose);
+SwarmResult RunOnceOrTwice(uint64_t seed, bool twice, SeedOptions options) {
+  SwarmResult result = RunSeed(seed, options);
   if (!twice || result.violation) return result;
-  const SwarmResult again = RunSeed(seed, false);
+  options.verbose = false;
+  const SwarmResult again = RunSeed(seed, options);
   if (again.digest != result.digest || again.events != result.events) {
     result.violation = Violation{absl::ZeroDuration(), 13, "the second run was another history"};
   }
@@ -78,6 +89,9 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
   totals->counted += result.counts() ? 1 : 0;
   totals->judged += result.judged ? 1 : 0;
   totals->stranded += static_cast<uint64_t>(result.stranded);
+  totals->hostile += result.hostile_acts > 0 ? 1 : 0;
+  totals->lies_committed += result.lies_committed;
+  totals->liars_evicted += result.liars_evicted;
   totals->twice += twice ? 1 : 0;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     totals->planned[kind] += static_cast<uint64_t>(result.planned[kind]);
@@ -88,9 +102,10 @@ void Add(const SwarmResult& result, bool twice, Totals* totals) {
 
 // A job's lines to its parent: "begin POSITION", then "end POSITION FIELDS... | FAILURE".
 std::string Encode(size_t position, const SwarmResult& result) {
-  std::string line =
-      absl::StrCat("end ", position, " ", result.events, " ", result.rounds, " ",
-                   result.counts() ? 1 : 0, " ", result.judged ? 1 : 0, " ", result.stranded);
+  std::string line = absl::StrCat("end ", position, " ", result.events, " ", result.rounds, " ",
+                                  result.counts() ? 1 : 0, " ", result.judged ? 1 : 0, " ",
+                                  result.stranded, " ", result.hostile_acts > 0 ? 1 : 0, " ",
+                                  result.lies_committed, " ", result.liars_evicted);
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     absl::StrAppend(&line, " ", result.planned[kind], " ", result.landed[kind]);
   }
@@ -106,13 +121,20 @@ void Decode(const std::string& line, bool twice, Totals* totals) {
   uint64_t counted = 0;
   uint64_t judged = 0;
   uint64_t stranded = 0;
-  fields >> events >> rounds >> counted >> judged >> stranded;
+  uint64_t hostile = 0;
+  uint64_t lies_committed = 0;
+  uint64_t liars_evicted = 0;
+  fields >> events >> rounds >> counted >> judged >> stranded >> hostile >> lies_committed >>
+      liars_evicted;
   ++totals->seeds;
   totals->events += events;
   totals->rounds += rounds;
   totals->counted += counted;
   totals->judged += judged;
   totals->stranded += stranded;
+  totals->hostile += hostile;
+  totals->lies_committed += lies_committed;
+  totals->liars_evicted += liars_evicted;
   totals->twice += twice ? 1 : 0;
   for (size_t kind = 0; kind < kFaultKinds; ++kind) {
     uint64_t planned = 0;
@@ -178,7 +200,7 @@ class Jobs {
     for (; position < options_.seeds.size(); position += jobs_.size()) {
       Say(out, absl::StrCat("begin ", position, "\n"));
       const bool twice = position < options_.twice;
-      Say(out, Encode(position, RunOnceOrTwice(options_.seeds[position], twice, false)));
+      Say(out, Encode(position, RunOnceOrTwice(options_.seeds[position], twice, options_)));
     }
   }
 
@@ -243,8 +265,9 @@ class Jobs {
     if (job->next < options_.seeds.size()) {
       ++totals_->seeds;
       totals_->failures.push_back(
-          absl::StrFormat("atoll-sim --seed=%d --verbose   # the process ended with %s %d",
-                          options_.seeds[job->next], WIFSIGNALED(status) ? "signal" : "status",
+          absl::StrFormat("atoll-sim --seed=%d%s --verbose   # the process ended with %s %d",
+                          options_.seeds[job->next], options_.calm ? " --calm" : "",
+                          WIFSIGNALED(status) ? "signal" : "status",
                           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status)));
       std::cerr << totals_->failures.back() << std::endl;
       job->next += jobs_.size();
@@ -275,10 +298,11 @@ void PrintJson(const Totals& totals, double seconds) {
   }
   std::cout << absl::StrFormat(
       "{\"seeds\": %d, \"failed\": %d, \"twice\": %d, \"events\": %d, \"rounds\": %d, "
-      "\"counted\": %d, \"judged\": %d, \"stranded\": %d, \"seconds\": %.3f, \"faults\": "
-      "{%s}}\n",
+      "\"counted\": %d, \"judged\": %d, \"stranded\": %d, \"hostile\": %d, "
+      "\"lies_committed\": %d, \"liars_evicted\": %d, \"seconds\": %.3f, \"faults\": {%s}}\n",
       totals.seeds, totals.failures.size(), totals.twice, totals.events, totals.rounds,
-      totals.counted, totals.judged, totals.stranded, seconds, absl::StrJoin(kinds, ", "));
+      totals.counted, totals.judged, totals.stranded, totals.hostile, totals.lies_committed,
+      totals.liars_evicted, seconds, absl::StrJoin(kinds, ", "));
 }
 
 void PrintTotals(const Totals& totals, double seconds) {
@@ -301,6 +325,12 @@ void PrintTotals(const Totals& totals, double seconds) {
   }
   std::cout << absl::StrFormat(
       "%d peers were dead at the end and found nobody when they came back\n", totals.stranded);
+  std::cout << absl::StrFormat(
+      "a reducer or an auditor lied in %d seeds: %d evicted, %d of its lies committed where not "
+      "all "
+      "could be audited; nobody honest was evicted in the %d seeds that held\n",
+      totals.hostile, totals.liars_evicted, totals.lies_committed,
+      totals.seeds - totals.failures.size());
   std::cout << absl::StrFormat("%.1f s, %.1f seeds/s\n", seconds, seeds / seconds);
 }
 
@@ -319,7 +349,7 @@ int RunSeeds(const SeedOptions& options) {
   if (options.verbose) {
     for (size_t i = 0; i < options.seeds.size(); ++i) {
       const bool twice = i < options.twice;
-      const SwarmResult result = RunOnceOrTwice(options.seeds[i], twice, true);
+      const SwarmResult result = RunOnceOrTwice(options.seeds[i], twice, options);
       if (result.violation) std::cerr << FailureLine(result) << "\n";
       Add(result, twice, &totals);
       TellVerdict(result);

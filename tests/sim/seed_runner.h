@@ -16,6 +16,7 @@ struct SeedOptions {
   size_t twice = 0;             // so many of the first are run twice: both must be the same history
   int jobs = 1;
   bool verbose = false;  // tells the story of each seed, in this process
+  bool calm = false;     // without the faults that a seed draws; who lies still does
   bool json = false;
 };
 

@@ -53,6 +53,7 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.exchange.upper_codec = settings_.upper_codec;
   config.exchange.chunk_elements = 4096;
   config.exchange.error_feedback = settings_.error_feedback;
+  config.exchange.audit_share = settings_.audit_share;
   config.evaluation.every_rounds = 3;
   config.membership.failure_timeout = settings_.failure_timeout;
   config.coordinator.address = "coordinator:1";
@@ -70,7 +71,9 @@ Config SimCluster::ConfigOf(const std::string& name) const {
 std::shared_ptr<void> SimCluster::StartCoordinator(Env env) {
   const Config config = ConfigOf(kCoordinator);
   auto store = std::make_unique<SimStore>(env.files, config.coordinator.dir, store_);
-  auto coordinator = std::make_shared<Coordinator>(env, config, std::move(store));
+  auto coordinator = std::make_shared<Coordinator>(
+      env, config, std::move(store), nullptr,
+      [](bool) { return SigningKey::FromSeed(std::string(32, 'k')); });
   const absl::Status started = coordinator->Start();
   if (!started.ok()) env.log.Error(started.message());
   return coordinator;
@@ -85,15 +88,22 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
     }
     SimCluster& cluster;
     const std::string name;
+    std::shared_ptr<HostileTransport> hostile;
     std::unique_ptr<TapTransport> tap;
     std::unique_ptr<Trainer> trainer;
     std::unique_ptr<Peer> peer;
   };
   auto node = std::make_shared<Node>(*this, name);
   Transport* transport = &env.transport;
+  const auto hostility = settings_.hostile.find(name);
+  if (hostility != settings_.hostile.end()) {
+    hostile_[name] = std::make_shared<HostileTransport>(*transport, name, hostility->second);
+    node->hostile = hostile_[name];
+    transport = node->hostile.get();
+  }
   if (tap_) {
     node->tap = std::make_unique<TapTransport>(
-        env.transport, [this, name](const Frame& frame) { tap_(name, frame); });
+        *transport, [this, name](const Frame& frame) { tap_(name, frame); });
     transport = node->tap.get();
   }
   const Env seen{env.executor, env.files, *transport, env.log};
@@ -118,6 +128,13 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
   const absl::Status started = node->peer->Start();
   if (!started.ok()) env.log.Error(started.message());
   return node;
+}
+
+bool SimCluster::Evicted(const std::string& peer) const {
+  for (const auto& member : stored().members) {
+    if (member.peer == peer) return member.state == "evicted";
+  }
+  return false;
 }
 
 void SimCluster::RestoreStore(size_t transactions) {

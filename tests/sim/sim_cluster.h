@@ -15,6 +15,7 @@
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/peer/peer.h"
 #include "daemon/replica/verify.h"
+#include "tests/sim/hostile_transport.h"
 #include "tests/sim/session_tap.h"
 #include "tests/sim/sim_store.h"
 #include "tests/sim/sim_world.h"
@@ -38,7 +39,9 @@ struct SimClusterSettings {
   uint32_t snapshot_every = 4;
   uint32_t keep_snapshots = 2;
   uint64_t keep_bytes = 0;
-  bool start = true;  // false: the test starts each process
+  double audit_share = 0.0625;
+  std::map<std::string, Hostility> hostile;  // peers that lie
+  bool start = true;                         // false: the test starts each process
 };
 
 // Sees what peers say on their Sessions.
@@ -70,6 +73,10 @@ class SimCluster {
   void FlipThetaBit(const std::string& peer) { trainers_[peer]->FlipThetaBit(7, 3); }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
 
+  // Of a peer that lies, in its newest life.
+  const HostileTransport& hostile(const std::string& peer) { return *hostile_.at(peer); }
+  bool Evicted(const std::string& peer) const;
+
   // A living peer leaves after the round under way.
   void Drain(const std::string& peer) { peers_[peer]->Drain(); }
 
@@ -87,6 +94,7 @@ class SimCluster {
   std::map<std::string, absl::Status> finished_;
   std::map<std::string, StubTrainer*> trainers_;  // of living peers that train
   std::map<std::string, Peer*> peers_;            // the living ones
+  std::map<std::string, std::shared_ptr<HostileTransport>> hostile_;
   const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
   SimWorld world_;  // destroyed first: its processes use the above
 };

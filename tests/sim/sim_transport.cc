@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/match.h"
+#include "daemon/peer_address.h"
 #include "daemon/status_macros.h"
 #include "membership/access.h"
 #include "tests/sim/sim_connection.h"
@@ -98,8 +99,9 @@ void SimNetwork::Accept(const std::shared_ptr<SimConnection>& connection,
 // client's first packet on its way.
 std::shared_ptr<SimConnection> SimNetwork::Connect(const std::string& process,
                                                    SimEventQueue::Owner owner,
-                                                   const std::string& address,
+                                                   const std::string& target,
                                                    const std::string& method) {
+  const auto [peer, address] = ParsePeerAddress(target);
   const auto found = listeners_.find(address);
   const bool known = found != listeners_.end();
   const auto home = homes_.find(address);
@@ -114,6 +116,12 @@ std::shared_ptr<SimConnection> SimNetwork::Connect(const std::string& process,
   SimLink& link = connection->link(SimConnection::kClient);
   if (home == homes_.end() || link.cut || silenced_.count(owner) != 0) {
     connection->Break(absl::StrCat(address, ": cannot be reached"));
+    return connection;
+  }
+  const auto shown = identities_.find(home->second);
+  if (!peer.empty() && shown != identities_.end() && shown->second.id != peer) {
+    connection->Break(absl::StrCat(address, ": peer ", peer, " should be there, and it is ",
+                                   Describe(shown->second)));
     return connection;
   }
   if (link.silent_since != absl::InfiniteDuration()) {

@@ -133,6 +133,25 @@ void StubTrainer::SpoilUpdate() {
   if (spoil == Spoil::kHuge) value = 1e30f;
 }
 
+void StubTrainer::LieByHabit() {
+  const absl::Span<float> update(update_, settings_.elements);
+  switch (settings_.habit) {
+    case Habit::kNone:
+      return;
+    case Habit::kZeros:
+      return std::fill(update.begin(), update.end(), 0.0f);
+    case Habit::kReplay:
+      if (first_.empty()) first_.assign(update.begin(), update.end());
+      std::copy(first_.begin(), first_.end(), update.begin());
+      return;
+    case Habit::kFlip:
+      for (float& value : update) value = value * -10;
+      return;
+    case Habit::kHuge:
+      return std::fill(update.begin(), update.end(), 1e30f);
+  }
+}
+
 void StubTrainer::FinishTraining(const v1::TrainSteps& train, absl::Duration took) {
   if (held_) {
     env_.executor.RunAfter(step_, guard_.Wrap([this, train, took, life = life_] {
@@ -141,6 +160,7 @@ void StubTrainer::FinishTraining(const v1::TrainSteps& train, absl::Duration too
     return;
   }
   std::copy(learned_.begin(), learned_.end(), update_);
+  LieByHabit();
   SpoilUpdate();
   if (probe_.on_update) probe_.on_update({update_, settings_.elements}, base_);
   v1::WorkerMessage answer;

@@ -18,11 +18,21 @@
 
 namespace atolld {
 
+// What a trainer that lies hands over instead of what it learned, each time.
+enum class StubHabit {
+  kNone,
+  kZeros,
+  kReplay,  // its first update
+  kFlip,    // ten times what it learned, backwards
+  kHuge,    // 1e30 everywhere
+};
+
 struct StubTrainerSettings {
   uint64_t elements = 10000;
   uint64_t tensors = 1;  // that the elements are divided into
   uint64_t seed = 1;     // of this peer's noise
   absl::Duration step = absl::Milliseconds(50);
+  StubHabit habit = StubHabit::kNone;
 };
 
 // What a test may hear of a trainer; each may be empty.
@@ -58,6 +68,8 @@ class StubTrainer final : public Trainer {
   // While held it does not finish: its last step takes as long as the test likes.
   void SetHeld(bool held) { held_ = held; }
 
+  using Habit = StubHabit;
+
   // The next update is not what was learned.
   enum class Spoil { kNone, kNaN, kInfinity, kHuge };
   void SpoilNext(Spoil spoil) { spoil_ = spoil; }
@@ -71,6 +83,7 @@ class StubTrainer final : public Trainer {
   void Rebase();
   void FinishTraining(const v1::TrainSteps& train, absl::Duration took);
   void SpoilUpdate();
+  void LieByHabit();
   void Evaluate(const v1::EvaluateShare& evaluate);
   float Target(uint64_t i) const;
 
@@ -89,6 +102,7 @@ class StubTrainer final : public Trainer {
   const float* theta_ = nullptr;
   float* update_ = nullptr;
   std::vector<float> base_;     // theta as this trainer last read it
+  std::vector<float> first_;    // update, of one that replays it
   std::vector<float> learned_;  // what it will hand over: a rebase leaves it as it is
   CallbackGuard guard_;
 };

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/verify.h"
+#include "optimizer/offender_rule.h"
 
 namespace atolld {
 namespace {
@@ -42,7 +43,8 @@ absl::Duration Swarm::Deadline() const {
   const double exchange = exchanges.empty() ? static_cast<double>(plan_.elements) * 4 / 1e6
                                             : exchanges[exchanges.size() / 2];
   return absl::Seconds(10) + plan_.failure_timeout + 4 * cluster_.longest_training() +
-         absl::Seconds(1) + 2 * absl::Seconds(exchange) + plan_.failure_timeout;
+         absl::Seconds(1) +
+         (2 * absl::Seconds(exchange) + plan_.failure_timeout) * (plan_.audit_share > 0 ? 3.25 : 1);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -114,6 +116,7 @@ void Swarm::Tick() {
     if (!cluster_.Exists(peer.name) && last_version_ >= peer.joins_at) cluster_.Start(peer.name);
   }
   CheckBounds();
+  CheckEvicted();
   if (cluster_.sealed()) return;
   if (HoldsRun()) {
     last_commit_ = now;
@@ -127,6 +130,19 @@ void Swarm::Tick() {
         absl::StrCat("nobody was disturbed for ", absl::FormatDuration(now - since),
                      " and version ", last_version_ + 1, " was not committed; three deadlines are ",
                      absl::FormatDuration(3 * deadline)));
+  }
+}
+
+// For a lie, of one that has lied: its machine is then set up anew and let in again.
+void Swarm::CheckEvicted() {
+  for (const auto& member : cluster_.stored().members) {
+    if (member.state != "evicted") continue;
+    if (cluster_.MayLie(member.peer)) {
+      if (faults_.LetInAgain(member.peer)) ++result_.liars_evicted;
+    } else if (cluster_.evicted().count(member.peer) == 0) {
+      cluster_.invariants().Violate(
+          15, absl::StrCat(member.peer, " never lied and is evicted: ", member.why));
+    }
   }
 }
 
@@ -274,6 +290,9 @@ void Swarm::Finish() {
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     if (!cluster_.Exists(peer.name)) cluster_.Start(peer.name);
   }
+  for (const SwarmPlan::Machine& peer : plan_.peers) {
+    if (cluster_.MayLie(peer.name)) cluster_.Reform(peer.name);
+  }
   cluster_.Note("all are healed");
   ending_ = true;
   if (plan_.stopped) StopEarly();
@@ -290,9 +309,25 @@ void Swarm::Finish() {
   if (!cluster_.invariants().violation()) CheckEnd();
 }
 
+// Whoever never lied, and was never disturbed, is no offender.
+void Swarm::CheckJudged() {
+  if (!cluster_.invariants().history().Finite()) {
+    cluster_.invariants().Violate(1, "the last state is not finite");
+  }
+  for (const JudgedPeer& peer : cluster_.stored().judged.peers) {
+    const auto machine = std::find_if(plan_.peers.begin(), plan_.peers.end(),
+                                      [&](const auto& one) { return one.name == peer.peer; });
+    const bool honest = plan_.faults.empty() && machine->habit == StubTrainer::Habit::kNone;
+    if (!honest || (peer.refused == 0 && !IsLeftOut(OffenderRule(), peer.offences))) continue;
+    cluster_.invariants().Violate(
+        8, absl::StrCat(peer.peer, " never lied, and is named for its updates: ", peer.offence));
+  }
+}
+
 void Swarm::CheckEnd() {
   SimWorld& world = cluster_.world();
   Invariants& invariants = cluster_.invariants();
+  CheckJudged();
   RunUntil([] { return false; }, 2 * plan_.failure_timeout);
   if (world.network().open_calls() != 0) {
     invariants.Violate(12,
@@ -302,6 +337,10 @@ void Swarm::CheckEnd() {
     if (!cluster_.Finished(peer.name)) continue;  // it is stranded
     SimFiles files(world.disk(peer.name));
     const absl::StatusOr<VerifyReport> report = VerifyLog(files, cluster_.DirectoryOf(peer.name));
+    const auto log = ListLog(files, cluster_.DirectoryOf(peer.name));
+    if (log.ok()) {
+      for (const LogEntryInfo& entry : *log) invariants.history().OnHeld(peer.name, entry.header);
+    }
     if (!report.ok()) {
       invariants.Violate(4, absl::StrCat(peer.name, "'s log: ", report.status().ToString()));
     } else if (!report->sealed || report->version != cluster_.version() ||
@@ -327,6 +366,8 @@ SwarmResult Swarm::Run() {
   result_.digest = cluster_.world().digest();
   result_.events = cluster_.world().events_run();
   result_.rounds = cluster_.version();
+  result_.hostile_acts = cluster_.hostile_acts();
+  result_.lies_committed = cluster_.invariants().history().lies();
   result_.violation = cluster_.invariants().violation();
   if (tell_) tell_(cluster_.NewLines());
   return result_;

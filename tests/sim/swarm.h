@@ -9,7 +9,7 @@
 // world to a commit: the longest pause before a redial (5 s) and as much to fetch what was missed,
 // failure_timeout for a grace or a silence to end, 4 x the longest training that was measured + 1 s
 // for the round to close (1.25 x median and median + 3 MAD are below that), and 2 x the median
-// exchange + failure_timeout for the exchange.
+// exchange + failure_timeout for the exchange, with audits 3.25 times as long.
 #pragma once
 
 #include <array>
@@ -31,9 +31,13 @@ struct SwarmResult {
   uint64_t seed = 0;
   uint64_t digest = 0;
   uint64_t events = 0;
-  uint64_t rounds = 0;  // committed
-  bool judged = false;  // liveness of a core was
-  int stranded = 0;     // peers that were dead at the end and came back when all had left
+  uint64_t rounds = 0;          // committed
+  bool calm = false;            // without the faults that the seed draws
+  bool judged = false;          // liveness of a core was
+  uint64_t hostile_acts = 0;    // of peers that lie as reducers or auditors
+  uint64_t lies_committed = 0;  // versions
+  uint64_t liars_evicted = 0;   // times
+  int stranded = 0;             // peers that were dead at the end and came back when all had left
   std::array<int, kFaultKinds> planned{};
   std::array<int, kFaultKinds> landed{};
   std::optional<Violation> violation;
@@ -60,6 +64,8 @@ class Swarm {
   void HealAll();
   void Finish();
   void CheckEnd();
+  void CheckJudged();
+  void CheckEvicted();
   void StopEarly();
   // Runs the world, with all checks, until the condition holds (true), `limit` has passed or a
   // check has failed (false).

@@ -7,6 +7,9 @@
 #include "absl/strings/str_format.h"
 #include "daemon/peer/header_answer.h"
 #include "daemon/replica/transfer.h"
+#include "membership/remembered_signatures.h"
+#include "tests/sim/forging_transport.h"
+#include "tests/sim/hostile_transport.h"
 #include "tests/sim/session_tap.h"
 
 namespace atolld {
@@ -37,12 +40,15 @@ SimSettings SettingsOf(const SwarmPlan& plan, bool verbose) {
   return settings;
 }
 
-std::set<std::string> AggregatorsOf(const SwarmPlan& plan) {
-  std::set<std::string> aggregators;
+bool Aggregates(const SwarmPlan::Machine& machine) { return machine.aggregator; }
+bool Lies(const SwarmPlan::Machine& machine) { return machine.hostility != Hostility::kNone; }
+
+std::set<std::string> NamesOf(const SwarmPlan& plan, bool (*chosen)(const SwarmPlan::Machine&)) {
+  std::set<std::string> names;
   for (const SwarmPlan::Machine& machine : plan.peers) {
-    if (machine.aggregator) aggregators.insert(machine.name);
+    if (chosen(machine)) names.insert(machine.name);
   }
-  return aggregators;
+  return names;
 }
 
 }  // namespace
@@ -51,10 +57,15 @@ struct SwarmCluster::Node {
   Node(SwarmCluster& owner, std::string peer_name) : cluster(owner), name(std::move(peer_name)) {
     cluster.nodes_[name] = this;
   }
-  ~Node() { cluster.nodes_.erase(name); }
+  ~Node() {
+    cluster.nodes_.erase(name);
+    if (hostile) cluster.hostile_acts_ += hostile->acts();
+  }
   SwarmCluster& cluster;
   const std::string name;
+  std::unique_ptr<ForgingTransport> forging;  // of a forger
   std::unique_ptr<TapTransport> tap;
+  std::unique_ptr<HostileTransport> hostile;
   std::unique_ptr<Trainer> trainer;
   StubTrainer* stub = nullptr;  // it; an aggregator has none
   std::unique_ptr<Peer> peer;
@@ -64,12 +75,14 @@ SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
     : plan_(plan),
       verbose_(verbose),
       invariants_({plan.quorum, plan.failure_timeout, [this] { return world_.now(); },
-                   AggregatorsOf(plan)}),
+                   NamesOf(plan, Aggregates), NamesOf(plan, Lies), plan.audit_share}),
       world_(plan.seed, SettingsOf(plan, verbose)) {
+  RememberRightSignatures();
   store_->on_durable = [this](const RunUpdate& update) { invariants_.OnDurable(update); };
   world_.OnDeath([this](const std::string& name) { OnDeath(name); });
   for (const SwarmPlan::Machine& machine : plan_.peers) {
     SetStep(machine.name, machine.step);
+    if (Lies(machine)) hostility_[machine.name] = machine.hostility;
     world_.network().SetPeerRate(machine.name, LineOf(machine.name));
   }
 }
@@ -99,7 +112,11 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.exchange.chunk_elements = plan_.chunk_elements;
   config.exchange.error_feedback = plan_.error_feedback;
   config.exchange.feedback_decay = plan_.feedback_decay;
+  config.exchange.audit_share = plan_.audit_share;
   config.exchange.rounding = plan_.stochastic ? "stochastic" : "nearest";
+  config.exchange.aggregation = plan_.aggregation;
+  config.exchange.faulty = plan_.faulty;
+  config.exchange.clip = plan_.clip;
   config.evaluation.every_rounds = plan_.evaluate_every;
   config.membership.failure_timeout = plan_.failure_timeout;
   config.coordinator.address = "coordinator:1";
@@ -137,7 +154,8 @@ std::shared_ptr<void> SwarmCluster::StartCoordinator(Env env) {
   const Env tapped{env.executor, env.files, *root->tap, env.log};
   root->coordinator = std::make_unique<Coordinator>(
       tapped, ConfigOf(kCoordinatorName),
-      std::make_unique<SimStore>(env.files, DirectoryOf(kCoordinatorName), store_));
+      std::make_unique<SimStore>(env.files, DirectoryOf(kCoordinatorName), store_), nullptr,
+      [seed = plan_.seed](bool) { return SigningKey::FromSeed(absl::StrFormat("%032u", seed)); });
   const absl::Status started = root->coordinator->Start();
   if (!started.ok()) {
     Note(absl::StrCat("the coordinator does not start: ", started.ToString()));
@@ -153,20 +171,28 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   invariants_.OnStart(name);
   began_[name] = world_.now();
   auto node = std::make_shared<Node>(*this, name);
+  if (MachineOf(name).forges) node->forging = std::make_unique<ForgingTransport>(env.transport);
+  Transport& under = node->forging ? *node->forging : env.transport;
   node->tap = std::make_unique<TapTransport>(
-      env.transport,
+      under,
       [this, name](const Frame& frame) {
         if (Alive(name)) invariants_.OnPeerFrame(name, frame);
       },
       [this, name](const std::string& method) {
         if (method == kFetchSnapshotMethod) invariants_.history().OnSnapshotFetch(name);
       });
-  const Env tapped{env.executor, env.files, *node->tap, env.log};
+  // What it says is heard as it says it.
+  if (MayLie(name)) {
+    node->hostile = std::make_unique<HostileTransport>(*node->tap, name, hostility_[name]);
+  }
+  Transport& transport = node->hostile ? static_cast<Transport&>(*node->hostile) : *node->tap;
+  const Env tapped{env.executor, env.files, transport, env.log};
   StubTrainerSettings settings;
   settings.elements = plan_.elements;
   settings.tensors = std::min(plan_.tensors, plan_.elements);
   settings.seed = SimMix(plan_.seed, static_cast<uint64_t>(&MachineOf(name) - &plan_.peers[0]));
   settings.step = steps_[name];
+  settings.habit = MachineOf(name).habit;
   History& history = invariants_.history();
   StubTrainerProbe probe;
   probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
@@ -205,6 +231,18 @@ bool SwarmCluster::AllEnded() const {
   return std::all_of(plan_.peers.begin(), plan_.peers.end(), [this](const auto& machine) {
     return !Exists(machine.name) || Finished(machine.name) || Stranded(machine.name);
   });
+}
+
+uint64_t SwarmCluster::hostile_acts() const {
+  uint64_t acts = hostile_acts_;
+  for (const auto& [name, node] : nodes_) acts += node->hostile ? node->hostile->acts() : 0;
+  return acts;
+}
+
+void SwarmCluster::Reform(const std::string& peer) {
+  hostility_[peer] = Hostility::kNone;
+  const auto found = nodes_.find(peer);
+  if (found != nodes_.end() && found->second->hostile) found->second->hostile->Reform();
 }
 
 Peer* SwarmCluster::peer(const std::string& name) {
@@ -254,12 +292,13 @@ void SwarmCluster::OnDeath(const std::string& name) {
 }
 
 void SwarmCluster::OnFinished(const std::string& name, const absl::Status& status) {
-  if (status.ok() && sealed()) {
+  // One that is drained may lack the end.
+  if (status.ok() && sealed() && invariants_.said(name) >= version()) {
     finished_.insert(name);
   } else if (absl::IsNotFound(status) && sealed()) {
     Note(absl::StrCat(name, " is stranded: ", status.ToString()));
     OnStranded(name);
-  } else if (absl::IsPermissionDenied(status) && evicted_.count(name) > 0) {
+  } else if (absl::IsPermissionDenied(status) && (evicted_.count(name) > 0 || MayLie(name))) {
     Note(absl::StrCat(name, " is refused"));
   } else if (!status.ok()) {
     Note(absl::StrCat(name, " gives up: ", status.ToString()));
@@ -353,34 +392,6 @@ void SwarmCluster::HoldTraining(bool held) {
   }
 }
 
-void SwarmCluster::Note(const std::string& line) {
-  if (verbose_) notes_.emplace_back(world_.now(), line);
-}
-
 SimLinkSettings SwarmCluster::LinkSettings() const { return LinkSettingsOf(plan_); }
-
-bool SwarmCluster::HasNewLines() const {
-  return notes_told_ < notes_.size() || lines_told_ < world_.log().size();
-}
-
-// The processes' lines and ours, in the order of time.
-std::string SwarmCluster::NewLines() {
-  std::string story;
-  const auto tell_notes = [&](absl::Duration until) {
-    for (; notes_told_ < notes_.size() && notes_[notes_told_].first <= until; ++notes_told_) {
-      absl::StrAppend(&story, absl::StrFormat("%12.6f *** %s\n",
-                                              absl::ToDoubleSeconds(notes_[notes_told_].first),
-                                              notes_[notes_told_].second));
-    }
-  };
-  for (; lines_told_ < world_.log().size(); ++lines_told_) {
-    const SimLogLine& line = world_.log()[lines_told_];
-    tell_notes(line.time);
-    absl::StrAppend(&story, absl::StrFormat("%12.6f %-11s %s\n", absl::ToDoubleSeconds(line.time),
-                                            line.process, line.text));
-  }
-  tell_notes(absl::InfiniteDuration());
-  return story;
-}
 
 }  // namespace atolld

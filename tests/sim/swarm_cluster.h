@@ -69,6 +69,11 @@ class SwarmCluster {
   // The coordinator's store becomes what it was `versions` versions ago, while the coordinator is
   // dead; false if it was not that far yet.
   bool RestoreStore(uint64_t versions);
+  // Of those that lie: what they have done to means, votes and audits, in all their lives; from
+  // now on they are as honest as the others.
+  uint64_t hostile_acts() const;
+  void Reform(const std::string& peer);
+  bool MayLie(const std::string& peer) const { return hostility_.count(peer) > 0; }
   // The coordinator refuses it, or did a while ago: it may end with that.
   void MarkEvicted(const std::string& peer) { evicted_.insert(peer); }
   const std::set<std::string>& evicted() const { return evicted_; }
@@ -119,6 +124,8 @@ class SwarmCluster {
   absl::Duration longest_step_;
   bool training_held_ = false;
   std::map<std::string, Node*> nodes_;  // of living peers
+  std::map<std::string, Hostility> hostility_;
+  uint64_t hostile_acts_ = 0;  // of lives that are over
   std::vector<std::pair<absl::Duration, std::string>> notes_;
   size_t notes_told_ = 0;
   size_t lines_told_ = 0;

@@ -91,9 +91,15 @@ void SwarmFaults::HoldOpen(const PlannedFault& fault) {
     cluster_.invariants().Disturb(two, cluster_.world().now() + hold);
     network.Clog(one, two, hold);
   } else {
-    // What the victim gives comes chunk by chunk: a share takes half of the time.
-    const WireCodec codec = *ParseCodecName(cluster_.plan().codec);
-    const auto encoded = codec.codec->MaxEncodedBytes(cluster_.plan().chunk_elements);
+    // What the victim gives comes chunk by chunk: a share takes half of the time, of updates or of
+    // means, whichever are longer.
+    const SwarmPlan& drawn = cluster_.plan();
+    size_t encoded = 0;
+    for (const std::string& name : {drawn.codec, drawn.upper_codec}) {
+      if (name.empty()) continue;
+      const Codec& codec = *ParseCodecName(name)->codec;
+      encoded = std::max(encoded, codec.MaxEncodedBytes(drawn.chunk_elements));
+    }
     const double chunk_bytes = static_cast<double>(encoded) + kFrameBytes;
     const double chunks =
         std::ceil(static_cast<double>(plan.parameters()) / cluster_.plan().chunk_elements);

@@ -31,6 +31,8 @@ class SwarmFaults {
   // Ends what lasts, but for the processes that are down.
   void EndAll();
 
+  // One that was evicted for its lies is honest now, and readmitted. False: it is under way.
+  bool LetInAgain(const std::string& peer);
   // The operator ends the run at its newest version.
   void StopRun();
 
@@ -74,6 +76,7 @@ class SwarmFaults {
   SwarmCluster& cluster_;
   SwarmOperator operator_;
   bool ever_paused_ = false;
+  std::set<std::string> let_in_;  // ordered, not yet obeyed
   std::array<int, kFaultKinds> landed_{};
   uint64_t next_end_ = 0;
   std::map<uint64_t, Task> ends_;  // of the faults that last

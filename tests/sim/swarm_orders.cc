@@ -90,6 +90,19 @@ void SwarmFaults::RestoreStore(const PlannedFault& fault) {
   });
 }
 
+bool SwarmFaults::LetInAgain(const std::string& peer) {
+  if (!let_in_.insert(peer).second) return false;
+  cluster_.Note(absl::StrCat(peer, " is evicted, set up anew and let in again"));
+  cluster_.Reform(peer);
+  cluster_.MarkEvicted(peer);
+  cluster_.invariants().Disturb(peer, absl::InfiniteDuration());
+  operator_.Order(peer, "EvictPeer", EvictRequest(peer, true), [this, peer] {
+    let_in_.erase(peer);
+    cluster_.invariants().Calm(peer);
+  });
+  return true;
+}
+
 void SwarmFaults::TakeBackOrders() {
   Invariants& invariants = cluster_.invariants();
   for (const std::string& name : cluster_.evicted()) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "compression/level_codecs.h"
 #include "tests/sim/sim_events.h"
+#include "tests/sim/sim_world.h"
 
 namespace atolld {
 namespace {
@@ -129,12 +130,23 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
 // takes up to 16 kB, so the slowest lines make exchanges of a second.
 void DrawPlanner(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x706c616e).Next());
+  // What a region has averaged cannot be judged. Mostly the regions stay: relays are where most can
+  // go wrong.
+  if (plan->aggregation != "mean" && plan->plan == "regions" && SimMix(plan->seed, 0x72) % 4 != 0) {
+    plan->aggregation = "mean";
+    plan->faulty = 0;
+  }
+  if (plan->aggregation != "mean") plan->plan = "flat";
   // Not in place of regions: it seldom chooses them, and relays are where most can go wrong.
   if (plan->plan == "flat" && Half(own)) plan->plan = "auto";
   if (Half(own)) return;
+  // A line here is one queue: heartbeats wait behind all that a lone reducer sends, and must not
+  // for so long that it is taken for dead.
+  const double all = 4.0 * static_cast<double>(plan->elements * plan->peers.size());
+  const double least = all / absl::ToDoubleSeconds(0.4 * plan->failure_timeout);
   for (SwarmPlan::Machine& peer : plan->peers) {
     if (own.Below(4) == 0) continue;
-    peer.bytes_per_second = 5e4 * std::pow(20.0, own.Unit());
+    peer.bytes_per_second = std::max(least, 5e4 * std::pow(20.0, own.Unit()));
     peer.tells_limit = own.Below(4) == 0;
   }
 }
@@ -146,6 +158,7 @@ void DrawMachines(SimRandom& random, SwarmPlan* plan) {
   plan->quorum = static_cast<uint32_t>(draw == 0   ? 1
                                        : draw == 1 ? 1 + random.Below(peers)
                                                    : peers / 2 + 1);
+  DrawAggregation(plan);
   // A round is shorter than the time in which silence is noticed, so that faults span few rounds
   // and many.
   const absl::Duration step =
@@ -202,6 +215,12 @@ void DrawReach(SwarmPlan* plan) {
     return;
   }
   for (SwarmPlan::Machine& peer : plan->peers) peer.dial_out = false;
+}
+
+// One that spoils what it gives, in a third of the seeds; from numbers of its own, as above.
+void DrawForger(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x666f7267).Next());
+  if (own.Below(3) == 0) plan->peers[own.Below(plan->peers.size())].forges = true;
 }
 
 // How long a fault of a kind lasts, as shares of the time in which silence is noticed.
@@ -286,6 +305,12 @@ SwarmPlan DrawPlan(uint64_t seed) {
   DrawMachines(random, &plan);
   DrawPlanner(&plan);
   DrawReach(&plan);
+  DrawLiars(&plan);
+  DrawForger(&plan);
+  // Of a draw of its own, so that a seed's story is told with it and without it.
+  constexpr std::array<double, 4> kShares = {0, 0.0625, 0.5, 1};
+  plan.audit_share = kShares[SimMix(seed, 0x6175646974) % kShares.size()];
+  DrawHostile(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kFaultKinds; ++kind) {
     if (!Half(random)) continue;
@@ -309,13 +334,19 @@ std::string Describe(const SwarmPlan& plan) {
       "%d peers (%d from the start, quorum %d, plan %s, %d on slow lines), %d rounds of %d values "
       "in chunks of %d, %s%s, "
       "%s, "
-      "failure_timeout %s, %d faults",
+      "%s of %d liars and clip %.2g, %d lie, failure_timeout %s, audits of %g, %d faults",
       plan.peers.size(), plan.founders, plan.quorum, plan.plan, slow, plan.rounds, plan.elements,
       plan.chunk_elements,
       plan.codec + (plan.upper_codec.empty() ? "" : "/" + plan.upper_codec) +
           (plan.stochastic ? " rounded stochastically" : ""),
-      plan.error_feedback ? " with error feedback" : "", plan.rule,
-      absl::FormatDuration(plan.failure_timeout), plan.faults.size());
+      plan.error_feedback ? " with error feedback" : "", plan.rule, plan.aggregation, plan.faulty,
+      plan.clip, plan.liars, absl::FormatDuration(plan.failure_timeout), plan.audit_share,
+      plan.faults.size());
+  for (const SwarmPlan::Machine& peer : plan.peers) {
+    if (peer.forges) absl::StrAppend(&text, ", ", peer.name, " forges");
+    if (peer.hostility == Hostility::kNone) continue;
+    absl::StrAppend(&text, ", ", peer.name, " is a ", HostilityName(peer.hostility));
+  }
   for (const PlannedFault& fault : plan.faults) {
     absl::StrAppend(&text, text.find(':') == std::string::npos ? ": " : ", ",
                     FaultName(fault.kind));

@@ -11,6 +11,8 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "tests/sim/hostile_transport.h"
+#include "tests/sim/stub_trainer.h"
 
 namespace atolld {
 
@@ -90,6 +92,10 @@ struct SwarmPlan {
   bool error_feedback = false;
   double feedback_decay = 1;
   bool stochastic = false;  // rounding
+  std::string aggregation = "mean";
+  uint32_t faulty = 0;
+  double clip = 0;
+  double audit_share = 0;
   std::string rule = "nesterov";
   double learning_rate = 0.7;
   double momentum = 0.9;
@@ -111,8 +117,12 @@ struct SwarmPlan {
     bool core = false;
     bool dial_out = false;    // nobody can dial it
     bool aggregator = false;  // it trains nothing; not one of those that the quorum is of
+    StubTrainer::Habit habit = StubTrainer::Habit::kNone;  // other: it lies, round by round
+    bool forges = false;                                   // as ForgingTransport
+    Hostility hostility = Hostility::kNone;                // until it is caught, or all are healed
   };
   std::vector<Machine> peers;
+  size_t liars = 0;           // of them
   std::string plan = "flat";  // as exchange.plan
   uint32_t founders = 2;      // of them, those that are there from the start
   uint32_t snapshot_every = 4;
@@ -127,6 +137,11 @@ struct SwarmPlan {
 };
 
 SwarmPlan DrawPlan(uint64_t seed);
+
+// Parts of it (swarm_aggregation.cc).
+void DrawAggregation(SwarmPlan* plan);
+void DrawLiars(SwarmPlan* plan);
+void DrawHostile(SwarmPlan* plan);
 
 // "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
 std::string Describe(const SwarmPlan& plan);

@@ -40,6 +40,7 @@ TEST(SwarmTest, SeedsDrawEverything) {
   int behind_nat = 0;
   int unequal_lines = 0;
   std::set<std::string> plans;
+  std::set<Hostility> hostile;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     const SwarmPlan plan = DrawPlan(seed);
     size_t trainers = 0;
@@ -59,6 +60,7 @@ TEST(SwarmTest, SeedsDrawEverything) {
     bool slow = false;
     for (const SwarmPlan::Machine& peer : plan.peers) {
       outsiders.insert(peer.outsider);
+      hostile.insert(peer.hostility);
       dials_out = dials_out || peer.dial_out;
       slow = slow || peer.bytes_per_second > 0;
     }
@@ -86,6 +88,7 @@ TEST(SwarmTest, SeedsDrawEverything) {
   EXPECT_GT(aggregators, 20);
   EXPECT_GT(behind_nat, 50);
   EXPECT_GT(unequal_lines, 100);
+  EXPECT_EQ(hostile.size(), 5u) << "each kind, and none";
   EXPECT_EQ(plans, (std::set<std::string>{"auto", "flat", "regions"}));
 }
 

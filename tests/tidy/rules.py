@@ -35,7 +35,7 @@ LIBRARIES = [
 MAY_INCLUDE = {
     "compression": {"compression", "absl", "highway", "zstd"},
     "optimizer": {"optimizer", "absl", "highway"},
-    "membership": {"membership", "absl", "proto", "openssl"},
+    "membership": {"membership", "optimizer", "absl", "proto", "openssl"},
     "worker": {"worker", "system", "absl", "proto", "grpc", "torch"},
     "daemon": {"daemon", "compression", "optimizer", "membership", "system", "absl", "highway",
                "zstd", "proto", "grpc", "openssl", "sqlite", "spdlog", "toml", "cli11", "json"},
@@ -229,7 +229,8 @@ def check_env(files):
 HEADER_LINES, SOURCE_LINES, COLUMNS, BYTES = 150, 400, 100, 100 * 1000
 LONGER = {  # path: (lines, reason)
     "daemon/env.h": (270, "the whole seam is one contract, read as one page"),
-    "membership/run.h": (190, "one state machine in eight sources, each named with its methods"),
+    "membership/run.h": (200, "one state machine in nine sources, each named with its methods"),
+    "daemon/config.h": (170, "every key of the file in its place, read as one page"),
 }
 LARGER = {}  # path: reason
 WIDTH_CHECKED = re.compile(

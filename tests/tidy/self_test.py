@@ -33,7 +33,7 @@ PLANTED = [
     ("include", "membership/a.cc", '#include "atoll/v1/run.pb.h"\n#include <openssl/sha.h>\n'
      '#include "google/protobuf/message_lite.h"\n#include "absl/time/time.h"\n'
      f'#include "atoll/v1/membership.grpc.pb.h"{MARK}\n#include <sys/socket.h>{MARK}\n'
-     f'#include "optimizer/known.h"{MARK}\n#include <sqlite3.h>{MARK}\n'),
+     f'#include "compression/known.h"{MARK}\n#include <sqlite3.h>{MARK}\n'),
     ("include", "worker/a.cc", '#include <torch/torch.h>\n#include <grpcpp/grpcpp.h>\n'
      '#include "worker/known.h"\n#include <sys/mman.h>\n#include <fcntl.h>\n'
      f'#include "daemon/known.h"{MARK}\n#include "compression/known.h"{MARK}\n'

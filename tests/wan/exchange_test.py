@@ -42,9 +42,10 @@ class ExchangeTest(unittest.TestCase):
         report = json.loads(done.stdout)
         self.assertTrue(report["identical"])
         self.assertEqual(report["ratio"], report["seconds_median"] / report["bound_seconds"])
-        # The line, and a chunk's way up and its mean's down: nothing on these lines beats that. The
-        # bound has another round trip, to begin.
-        self.assertGreater(min(report["seconds"]), 0.99 * (report["bound_seconds"] - rtt))
+        # The line, and a chunk's way up and its mean's down: nothing on these lines beats that by
+        # more than what a line that was idle lets through at once, and what clocks are read apart.
+        # The bound has another round trip, to begin.
+        self.assertGreater(min(report["seconds"]), 0.9 * (report["bound_seconds"] - rtt))
         return report, done.stderr
 
     def test_takes_what_the_lines_take(self):

@@ -168,5 +168,33 @@ TEST(ReductionPlan, ANewReducerHasRelaysOfItsOwn) {
   }
 }
 
+// Would break: a revision that redoes a liar's shard still names a holder or a relay that has left
+// meanwhile, and no peer believes it.
+TEST(ReductionPlan, WhatIsRedoneLeansOnNobodyThatIsLost) {
+  ReductionPlan plan = Make({"a", "b", "c", "d"});
+  plan.NoteHeld("c", 0, 1);
+  std::vector<std::string> events;
+  plan.Lose("a");
+  ASSERT_TRUE(plan.MoveFrom({"a"}, &events));
+  ASSERT_EQ(plan.proto().shards(0).holder(), "c");
+  plan.Lose("c");
+  ASSERT_TRUE(plan.Redo({"b"}));
+  for (const v1::Shard& shard : plan.proto().shards()) {
+    EXPECT_EQ(shard.reducer(), "d");
+    EXPECT_THAT(shard.holder(), IsEmpty());
+  }
+  EXPECT_EQ(plan.proto().shards(3).attempt(), 1u) << "its own nobody has doubted";
+
+  ReductionPlan regions = Make({"eu-1", "us-1", "us-2", "us-3"}, true);
+  const std::string relay = regions.proto().shards(0).relays(0).peer();
+  const std::string doubted = relay == "us-1" ? "us-2" : "us-1";
+  regions.Lose(relay);
+  ASSERT_TRUE(regions.Redo({doubted}));
+  for (const v1::Shard& shard : regions.proto().shards()) {
+    EXPECT_NE(shard.reducer(), relay);
+    for (const v1::Relay& left : shard.relays()) EXPECT_NE(left.peer(), relay);
+  }
+}
+
 }  // namespace
 }  // namespace atolld

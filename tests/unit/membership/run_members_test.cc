@@ -87,6 +87,19 @@ TEST(RunAdmission, AWorkerThatDoesNotFitIsRefusedAndNamed) {
   EXPECT_EQ(peers.StateOf("b"), "left");
 }
 
+// Would break: a peer of a newer release is put out for a message that this one does not know.
+TEST(RunAdmission, AnEmptyMessageIsPassedOver) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  peers.Clear();
+  const std::string before = peers.run->Status(peers.now).SerializeAsString();
+  peers.Say("a", v1::PeerMessage());
+  EXPECT_TRUE(peers.ended.empty());
+  EXPECT_TRUE(peers.events.empty());
+  EXPECT_TRUE(peers.inbox.empty());
+  EXPECT_EQ(peers.run->Status(peers.now).SerializeAsString(), before);
+}
+
 // Would break: a replica of another history votes, donates and drifts.
 TEST(RunAdmission, APeerOfAnotherHistoryIsRefused) {
   SimulatedPeers peers(1, 1);

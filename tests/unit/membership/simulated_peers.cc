@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "absl/base/casts.h"
+#include "membership/contribution_proof.h"
+
 namespace atolld {
 namespace {
 
@@ -58,6 +61,8 @@ v1::Hello SimulatedPeers::MakeHello(const std::string& peer) const {
   hello.set_address(peer + ":1");
   hello.set_numerics(1);
   hello.set_pid(7);
+  const auto key = keys.find(peer);
+  if (key != keys.end()) hello.set_signing_key(key->second.public_key());
   return hello;
 }
 
@@ -114,7 +119,10 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   ready->set_loss(2.5);
   ready->set_contribution_root(Digest("root"));
   ready->set_state_digest(Digest("state " + std::to_string(run->version())));
+  ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms[peer] * norms[peer]));
   for (const v1::SampleRange& range : samples[peer]) *ready->add_samples() = range;
+  const auto key = keys.find(peer);
+  if (key != keys.end()) SignContribution(key->second, "r1", peer, ready);
   Say(peer, message);
 }
 
@@ -311,6 +319,7 @@ void SimulatedPeers::Take(RunOutput output) {
   for (const RunOutput::End& end : output.ends) ended[end.session] = end.status;
   for (const RunOutput::Probe& probe : output.probes) probes.push_back(probe.peer);
   for (const RunOutput::Event& event : output.events) events.push_back(event.line);
+  evicted.insert(evicted.end(), output.evicted.begin(), output.evicted.end());
   finished = finished || output.finished;
 }
 
@@ -341,6 +350,7 @@ void SimulatedPeers::Store(const RunUpdate& update) {
   }
   for (const auto& round : update.rounds) stored.rounds.push_back(round);
   for (const auto& evaluation : update.evaluations) stored.evaluations.push_back(evaluation);
+  if (update.judged) stored.judged = *update.judged;
   if (update.seal) stored.seal = update.seal;
 }
 

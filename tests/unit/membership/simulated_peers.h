@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "membership/run.h"
+#include "membership/signing_key.h"
 
 namespace atolld {
 
@@ -91,8 +92,11 @@ class SimulatedPeers {
   std::map<std::string, std::vector<v1::SampleRange>>
       samples;                                  // that a peer would name in its Hello
   std::map<std::string, double> train_seconds;  // that a peer's next Ready names
+  std::map<std::string, double> norms;          // of its update, as well
   std::optional<v1::Arrivals> arrivals;         // that the next Votes tell of
+  std::map<std::string, SigningKey> keys;       // of peers that sign
   std::vector<std::string> events;
+  std::vector<std::string> evicted;  // by the run itself
   std::map<SessionId, absl::Status> ended;
   std::vector<std::string> probes;
   std::string notice;  // of the last order

@@ -80,6 +80,31 @@ TEST(EnrolmentBook, AnEvictionRevokesAllOfAPeersCertificates) {
   EXPECT_FALSE(book.Revoked("old"));
 }
 
+// The book would grow for ever, and what is forgotten too early would let somebody back in.
+TEST(EnrolmentBook, ForgetsWhatTimeAloneRefuses) {
+  const auto at = [](absl::Time time) { return absl::ToUnixSeconds(time); };
+  const absl::Duration day = absl::Hours(24);
+  EnrolmentBook book({{"t-old", "p1", "peer", at(kNow - 31 * day)},
+                      {"t-late", "p1", "peer", at(kNow - 29 * day), false, "key"},
+                      {"t-open", "p1", "peer", at(kNow + day)}},
+                     {{"c-old", "p1", true, at(kNow - 2 * day)},
+                      {"c-late", "p1", true, at(kNow - day / 2)},
+                      {"c-good", "p1", true, at(kNow + day)},
+                      {"c-unknown", "p1", true}});
+  const RunUpdate update = book.Purge(kNow, 90 * day);
+  EXPECT_THAT(update.purged, ::testing::ElementsAre("t-old", "c-old"));
+  EXPECT_TRUE(update.tokens.empty());
+  ASSERT_EQ(1u, update.certificates.size()) << "an older release's";
+  EXPECT_EQ("c-unknown", update.certificates[0].serial);
+  EXPECT_EQ(at(kNow + 90 * day), update.certificates[0].expires);
+  EXPECT_TRUE(update.certificates[0].revoked);
+  EXPECT_EQ(2u, book.tokens().size());
+  EXPECT_FALSE(book.Revoked("c-old"));
+  for (const char* kept : {"c-late", "c-good", "c-unknown"}) EXPECT_TRUE(book.Revoked(kept));
+  EXPECT_TRUE(book.Purge(kNow, 90 * day).empty());
+  EXPECT_EQ(5u, book.Purge(kNow + 92 * day, 90 * day).purged.size());
+}
+
 v1::JoinToken Token() {
   v1::JoinToken token;
   token.set_address("192.0.2.1:7070");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "compression/simd_target.h"
+#include "optimizer/aggregation_kernels.h"
 #include "tests/unit/optimizer/aggregation_oracle.h"
 
 namespace atolld {
@@ -37,6 +38,38 @@ double ChunkProduct(const Vector& x, const Vector& y) {
 
 bool SameDoubles(absl::Span<const double> a, absl::Span<const double> b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0;
+}
+
+TEST(SquaredDistance, IsTheStatedSumOnEveryTarget) {
+  // Broken: what a contributor tells of its update would not be what a reducer on another CPU
+  // finds.
+  for (const size_t elements : {1, 7, 8, 9, 1023, 1024, 1025, 4096, 4099, 9221}) {
+    const Vector x = AnyFiniteValues(elements + 1, 5);
+    const Vector y = BellValues(elements + 1, 6);
+    double sum = 0;
+    for (size_t begin = 0; begin < elements; begin += 1024) {
+      double lanes[8] = {};
+      for (size_t i = begin; i < std::min(begin + 1024, elements); ++i) {
+        const volatile double difference =
+            static_cast<double>(x[i + 1]) - static_cast<double>(y[i + 1]);
+        const volatile double square = difference * difference;
+        lanes[(i - begin) % 8] = lanes[(i - begin) % 8] + square;
+      }
+      for (const size_t half : {4, 2, 1}) {
+        for (size_t l = 0; l < half; ++l) lanes[l] = lanes[l] + lanes[l + half];
+      }
+      sum = sum + lanes[0];
+    }
+    for (const std::string& target : SimdTargetNames()) {
+      const ScopedSimdTarget pinned(target);
+      // One float off: a chunk begins anywhere in memory.
+      const double distance = SquaredDistance(x.data() + 1, y.data() + 1, elements);
+      EXPECT_TRUE(SameDoubles({&distance, 1}, {&sum, 1})) << target << elements;
+      const Vector part(x.begin() + 1, x.end());
+      const double norm = SquaredNorm(x.data() + 1, elements), stated = ChunkProduct(part, part);
+      EXPECT_TRUE(SameDoubles({&norm, 1}, {&stated, 1})) << target << elements;
+    }
+  }
 }
 
 TEST(UpdateProducts, AreTheStatedSumsOnEveryTarget) {

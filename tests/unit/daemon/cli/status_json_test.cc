@@ -71,6 +71,22 @@ TEST(StatusJsonTest, APeerIsShownWithWhatItOffers) {
   EXPECT_EQ(PeerJson(*peer)["member"]["offer"]["snapshot_version"], 20);
 }
 
+// Broken: an operator would not see whose updates do harm, and why they are left out.
+TEST(StatusJsonTest, APeerIsShownWithItsOffences) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  v1::PeerStatus* peer = AddPeer(&status, "p1", 0, 0, 1);
+  EXPECT_THAT(PeerText(*peer), Contains(HasSubstr("none")));
+  peer->set_updates_refused(2);
+  peer->set_updates_clipped(31);
+  peer->set_offence("an update 12 times as long as usual");
+  EXPECT_THAT(PeerText(*peer), Contains(HasSubstr("31")));
+  EXPECT_THAT(PeerText(*peer), Contains(HasSubstr("12 times as long")));
+  EXPECT_THAT(PeersText(status), Contains(HasSubstr("12 times as long")));
+  EXPECT_EQ(PeerJson(*peer)["updates_refused"], 2);
+  EXPECT_EQ(PeerJson(*peer)["updates_clipped"], 31);
+  EXPECT_EQ(PeerJson(*peer)["offence"], "an update 12 times as long as usual");
+}
+
 // Broken: nobody would see which of the peers trains nothing.
 TEST(StatusJsonTest, EachPeerIsShownWithItsRole) {
   v1::RunStatus status = StatusAt(1, 7, 60);

@@ -101,5 +101,14 @@ TEST(CodecConfig, WhatAFileSaysStands) {
   EXPECT_EQ(ExchangeOf("codec = \"int4\"\nrounding = \"stochastic\"\n").rounding, "stochastic");
 }
 
+TEST(AuditConfigTest, TheShareIsTheRuns) {
+  // Broken: what a file asks for would not be audited, or a run without audits could not be had.
+  Config config;
+  config.run.id = "r";
+  EXPECT_EQ(MakeRunSpec(config).exchange().audit_share_bits(), 0x3d800000u);
+  config.exchange.audit_share = 0;
+  EXPECT_EQ(MakeRunSpec(config).exchange().audit_share_bits(), 0u);
+}
+
 }  // namespace
 }  // namespace atolld

@@ -22,13 +22,15 @@ struct CoordinatorWorld {
     config.run.rounds = rounds;
     config.inner.steps = 5;
     config.exchange.chunk_elements = 4096;
+    config.exchange.audit_share = 0;  // scripted peers average nothing
     config.evaluation.every_rounds = 2;
     config.coordinator.address = "127.0.0.1:7070";
   }
 
   void AddCoordinator() {
     world.AddProcess("coordinator", [this](Env env) {
-      auto made = std::make_shared<Coordinator>(env, config, std::make_unique<MemoryStore>(disk));
+      auto made = std::make_shared<Coordinator>(env, config, std::make_unique<MemoryStore>(disk),
+                                                nullptr, history_key);
       CHECK_OK(made->Start());
       made->OnSealed([this] { sealed = true; });
       coordinator = made;
@@ -49,6 +51,8 @@ struct CoordinatorWorld {
   }
 
   Config config;
+  SigningKey key = *SigningKey::FromSeed(std::string(32, 'k'));
+  HistoryKeySource history_key = [this](bool) { return key; };
   std::shared_ptr<MemoryStore::Disk> disk = std::make_shared<MemoryStore::Disk>();
   SimWorld world;
   std::weak_ptr<Coordinator> coordinator;

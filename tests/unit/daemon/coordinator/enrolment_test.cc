@@ -3,13 +3,16 @@
 #include "daemon/coordinator/enrolment.h"
 
 #include <memory>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/identity/private_key.h"
 #include "gmock/gmock.h"
 #include "membership/join_token.h"
+#include "tests/sim/sim_ends.h"
 #include "tests/unit/daemon/coordinator/coordinator_world.h"
 
 namespace atolld {
@@ -150,6 +153,132 @@ TEST_F(EnrolmentTest, OneKeyWinsAcrossACrashAndMayAskAgain) {
   const auto again = Enrol(joiner, key_);
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(*key_.Digest(), ParseCertificate(again->certificate())->key_digest);
+}
+
+// The coordinator dies between the first asking and the answer: before the token's row is durable
+// either key may still win, after it only the one whose row it is.
+TEST_F(EnrolmentTest, ACrashBeforeTheRowForgetsAndOneAfterItKeeps) {
+  for (const bool durable : {false, true}) {
+    const std::string peer = durable ? "after" : "before";
+    const Identity joiner = Joiner(Create(peer));
+    const auto row = [&]() -> const TokenRecord& {
+      for (const TokenRecord& token : w_.disk->run.tokens) {
+        if (token.peer == peer) return token;
+      }
+      CHECK(false);
+      return w_.disk->run.tokens[0];
+    };
+    if (!durable) w_.disk->fails = absl::ResourceExhaustedError("the disk is full");
+    added_.insert(joiner.id);
+    w_.world.AddProcess(joiner.id);
+    w_.world.network().SetIdentity(joiner.id, joiner);
+    bool answered = false;
+    const auto call = w_.world.process(joiner.id).env().transport.Dial(
+        w_.config.coordinator.address, kEnrol, absl::Minutes(1));
+    call->Start({[&](const Frame&) { answered = true; }, nullptr, nullptr});
+    call->Read();
+    v1::EnrolRequest request;
+    request.set_signing_request(*key_.SigningRequest());
+    call->Write(Pack(request));
+    const auto spent = [&] { return !row().key.empty(); };
+    EXPECT_EQ(durable, w_.world.RunUntil(spent, absl::Seconds(3)));
+    w_.world.Kill("coordinator");
+    w_.world.RunFor(absl::Seconds(1));
+    EXPECT_FALSE(answered) << "or the death came too late to tell anything";
+    w_.disk->fails = absl::OkStatus();
+    w_.world.Restart("coordinator");
+    w_.world.RunFor(absl::Seconds(1));
+    const auto second = Enrol(joiner, other_);
+    const auto first = Enrol(joiner, key_);
+    EXPECT_EQ(durable, first.ok()) << first.status();
+    EXPECT_EQ(!durable, second.ok()) << second.status();
+    const absl::Status lost = durable ? second.status() : first.status();
+    EXPECT_THAT(std::string(lost.message()), HasSubstr("spent"));
+    EXPECT_EQ(durable ? *key_.Digest() : *other_.Digest(), row().key);
+  }
+}
+
+// One that floods is refused before anything of it is looked at, and takes nothing from others.
+TEST_F(EnrolmentTest, OneThatAsksTooOftenIsRefusedAndOthersAreNot) {
+  w_.config.limits.enrolments = 8;
+  w_.world.Kill("coordinator");
+  w_.world.RunFor(absl::Seconds(1));
+  w_.world.Restart("coordinator");
+  w_.world.RunFor(absl::Seconds(1));
+  const Identity flooder = Joiner(Create("flooder"));
+  const Identity other = Joiner(Create("other"));
+  const uint64_t updates = w_.disk->updates;
+  const absl::Time begun = operator_->executor().Now();
+  int served = 0;
+  absl::Status refused;
+  for (int i = 0; i < 100; ++i) {
+    const absl::Status status = Enrol(flooder, key_).status();
+    served += status.ok() ? 1 : 0;
+    if (!status.ok()) refused = status;
+  }
+  EXPECT_TRUE(absl::IsResourceExhausted(refused)) << refused;
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("more than once a second"));
+  const double seconds = absl::ToDoubleSeconds(operator_->executor().Now() - begun);
+  EXPECT_LE(served, 6 + seconds) << "5 at once, then one a second";
+  EXPECT_EQ(static_cast<uint64_t>(served), w_.disk->updates - updates);
+  EXPECT_TRUE(Enrol(other, other_).ok());
+  w_.world.RunFor(absl::Seconds(6));
+  EXPECT_TRUE(Enrol(flooder, key_).ok()) << "it is not shut out";
+  // All together.
+  w_.world.RunFor(absl::Seconds(6));
+  refused = absl::OkStatus();
+  for (int i = 0; i < 40; ++i) {
+    const Identity nobody{"r1", Role::kJoin, "n-" + std::to_string(i), std::to_string(i)};
+    const absl::Status status = Enrol(nobody, key_).status();
+    if (absl::IsResourceExhausted(status)) refused = status;
+  }
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("[limits] enrolments = 8"));
+}
+
+// Those that open a call and say nothing must not keep others from joining for long.
+TEST_F(EnrolmentTest, SilentCallsAreBoundedAndMakeRoom) {
+  w_.config.limits.enrolments = 1000;
+  w_.world.Kill("coordinator");
+  w_.world.RunFor(absl::Seconds(1));
+  w_.world.Restart("coordinator");
+  w_.world.RunFor(absl::Seconds(1));
+  const Identity joiner = Joiner(Create("p1"));
+  std::vector<std::unique_ptr<Reader>> silent;
+  for (int i = 0; i < 65; ++i) {
+    const std::string name = "n-" + std::to_string(i);
+    w_.world.AddProcess(name);
+    w_.world.network().SetIdentity(name, {"r1", Role::kJoin, name, name});
+    silent.push_back(std::make_unique<Reader>());
+    silent.back()->Start(w_.world.process(name).env().transport.Dial(w_.config.coordinator.address,
+                                                                     kEnrol, absl::Minutes(1)));
+  }
+  w_.world.RunFor(absl::Seconds(1));
+  for (int i = 0; i < 64; ++i) EXPECT_TRUE(silent[static_cast<size_t>(i)]->closed.empty()) << i;
+  ASSERT_EQ(1u, silent[64]->closed.size());
+  EXPECT_TRUE(absl::IsResourceExhausted(silent[64]->closed[0])) << silent[64]->closed[0];
+  EXPECT_TRUE(absl::IsResourceExhausted(Enrol(joiner, key_).status()));
+  w_.world.RunFor(absl::Seconds(10));
+  for (const auto& call : silent) EXPECT_EQ(1u, call->closed.size());
+  EXPECT_TRUE(Enrol(joiner, key_).ok());
+}
+
+// Rows of certificates that have expired are of no use any more, and would fill the store.
+TEST_F(EnrolmentTest, WhatHasExpiredLeavesTheStore) {
+  ASSERT_TRUE(Enrol(Joiner(Create("p1")), key_).ok());
+  ASSERT_EQ(1u, w_.disk->run.certificates.size());
+  EXPECT_NEAR(
+      static_cast<double>(absl::ToUnixSeconds(operator_->executor().WallTime() + kCertificateLife)),
+      static_cast<double>(w_.disk->run.certificates[0].expires), 60);
+  CertificateRecord past = w_.disk->run.certificates[0];
+  past.serial = "past";
+  past.expires = absl::ToUnixSeconds(operator_->executor().WallTime() - absl::Hours(30));
+  w_.disk->run.certificates.push_back(past);
+  w_.world.Kill("coordinator");
+  w_.world.RunFor(absl::Seconds(1));
+  w_.world.Restart("coordinator");
+  w_.world.RunFor(absl::Seconds(1));
+  ASSERT_EQ(1u, w_.disk->run.certificates.size()) << "at its start";
+  EXPECT_NE("past", w_.disk->run.certificates[0].serial);
 }
 
 // Nothing is answered that the store does not hold.

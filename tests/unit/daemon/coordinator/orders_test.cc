@@ -156,7 +156,8 @@ TEST(Orders, AdoptionGoesOnAfterACrashInSqlite) {
     auto store = SqliteStore::Open(files, directory.path());
     ASSERT_TRUE(store.ok()) << store.status();
     f.world.AddProcess("restored" + std::to_string(part), [&](Env env) {
-      auto made = std::make_shared<Coordinator>(env, f.config, *std::move(store));
+      auto made =
+          std::make_shared<Coordinator>(env, f.config, *std::move(store), nullptr, f.history_key);
       CHECK_OK(made->Start());
       made->OnSealed([&f] { f.sealed = true; });
       return made;

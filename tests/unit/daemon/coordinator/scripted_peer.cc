@@ -1,6 +1,7 @@
 #include "tests/unit/daemon/coordinator/scripted_peer.h"
 
 #include "daemon/replica/header.h"
+#include "daemon/replica/signature.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -79,6 +80,22 @@ void ScriptedPeer::Beat(const Call* call) {
   heartbeat.mutable_heartbeat()->mutable_progress()->set_phase("training");
   Say(heartbeat);
   env_.executor.RunAfter(kHeartbeat, guard_.Wrap([this, call] { Beat(call); }));
+}
+
+void ScriptedPeer::Forge(const SigningKey& key) {
+  v1::EntryHeader header = headers.back();
+  header.set_version(++version);
+  header.set_base_version(version - 1);
+  header.set_previous_header_digest(header_digest_);
+  header.set_previous_state_digest(StateDigest(version - 1));
+  header.mutable_contributors(0)->set_tokens(1);
+  for (v1::Contributor& contributor : *header.mutable_contributors()) {
+    contributor.clear_samples();
+  }
+  header.set_signature(SignHeader(key, header));
+  header_digest_ = ToBytes(HeaderDigest(header));
+  headers.push_back(header);
+  samples_.clear();
 }
 
 void ScriptedPeer::Say(const v1::PeerMessage& message) { call_->Write(Pack(message)); }

@@ -9,6 +9,7 @@
 
 #include "atoll/v1/membership.pb.h"
 #include "daemon/env.h"
+#include "membership/signing_key.h"
 
 namespace atolld {
 
@@ -26,6 +27,9 @@ class ScriptedPeer {
   bool trains = true;                    // false: it takes a Train and never becomes ready
   std::vector<v1::EntryHeader> headers;  // that it was told of, from the first on
   std::vector<std::string> waits;        // why the run waited, each change
+
+  // From now on it says that it holds one version more, whose header it has signed itself.
+  void Forge(const SigningKey& key);
 
  private:
   void Dial();

@@ -4,6 +4,7 @@
 
 #include <fstream>
 
+#include "absl/strings/str_format.h"
 #include "daemon/coordinator/memory_store.h"
 #include "daemon/posix_files.h"
 #include "gmock/gmock.h"
@@ -46,10 +47,17 @@ std::vector<RunUpdate> Updates() {
   later.control = RunControl{RunControl::State::kStopping, ""};
   later.seal.emplace().set_version(2);
   begin.tokens = {{"t1", "a", "peer", 1800000000}, {"t2", "b", "aggregator", 5, true, "k"}};
-  begin.certificates = {{"c1", "a", false}, {"c2", "b", true}};
+  begin.certificates = {{"c1", "a", false}, {"c2", "b", true, 1700000000}};
   later.tokens = {{"t1", "a", "peer", 1800000000, false, std::string("\0k", 2)}};
   later.certificates = {{"c1", "a", true}, {"c3", "c", false}};
-  return {begin, genesis, commit, later};
+  commit.judged = JudgeRecord{{1.5, 0x1p-70}, {{"a", 1, 1, 0, "it lies"}}};
+  later.judged = JudgeRecord{{0x1p-70, 0x1.8p90, 0.1},
+                             {{"a", 2, 1, 1, "it lies"}, {"b", ~uint64_t{0}, 0, 3, ""}}};
+  RunUpdate purge;
+  purge.certificates = {{"c4", "d", true, 7}, {"c5", "d", false, 8}};
+  purge.tokens = {{"t3", "d", "peer", 9}};
+  purge.purged = {"c4", "t3", "none"};
+  return {begin, genesis, commit, later, purge};
 }
 
 std::string Text(const StoredRun& run) {
@@ -73,10 +81,16 @@ std::string Text(const StoredRun& run) {
             std::to_string(token.expires) + (token.revoked ? ",revoked," : ",") + token.key;
   }
   for (const auto& certificate : run.certificates) {
-    text += " c:" + certificate.serial + "," + certificate.peer + (certificate.revoked ? "!" : "");
+    text += " c:" + certificate.serial + "," + certificate.peer + (certificate.revoked ? "!" : "") +
+            (certificate.expires == 0 ? "" : "," + std::to_string(certificate.expires));
   }
   for (const auto& round : run.rounds) text += " r" + std::to_string(round.version());
   for (const auto& evaluation : run.evaluations) text += " e" + std::to_string(evaluation.loss());
+  for (const double median : run.judged.medians) text += absl::StrFormat(" m%a", median);
+  for (const auto& judged : run.judged.peers) {
+    text += absl::StrFormat(" j:%s,%x,%d,%d,%s", judged.peer, judged.offences, judged.refused,
+                            judged.clipped, judged.offence);
+  }
   return text + (run.seal ? " sealed " + std::to_string(run.seal->version()) : "");
 }
 
@@ -104,7 +118,9 @@ TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
             "r epoch 3 started stopping genesis g h1 h2 [b 10+1] next 9223372036854775808 "
             "b@b:2=evicted(it lies) c@=live(asked)- t:t1,a,peer,1800000000," +
                 std::string("\0k", 2) +
-                " t:t2,b,aggregator,5,revoked,k c:c1,a! c:c2,b! c:c3,c r1 r2 e2.500000 sealed 2");
+                " t:t2,b,aggregator,5,revoked,k c:c1,a! c:c2,b!,1700000000 c:c3,c c:c5,d,8 r1 r2 "
+                "e2.500000 m0x1p-70 m0x1.8p+90 m0x1.999999999999ap-4 "
+                "j:a,2,1,1,it lies j:b,ffffffffffffffff,0,3, sealed 2");
   EXPECT_EQ(run.headers[0].SerializeAsString(), Header(1).SerializeAsString());
 }
 
@@ -188,9 +204,9 @@ TEST(SqliteStore, AFullDiskIsSaidAndHarmsNothing) {
   const absl::Status status = limited->Apply(large);
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
   EXPECT_THAT(status.message(), HasSubstr("coordinator.db"));
-  EXPECT_EQ(
-      Text(*limited->Load()),
-      "r epoch 3 next 0 t:t1,a,peer,1800000000, t:t2,b,aggregator,5,revoked,k c:c1,a c:c2,b!");
+  EXPECT_EQ(Text(*limited->Load()),
+            "r epoch 3 next 0 t:t1,a,peer,1800000000, t:t2,b,aggregator,5,revoked,k c:c1,a "
+            "c:c2,b!,1700000000");
   RunUpdate small;
   small.epoch = 4;
   EXPECT_TRUE(limited->Apply(small).ok());

@@ -194,5 +194,24 @@ TEST(Unpack, RefusesOtherBytes) {
   EXPECT_THAT(MessageOf(status), HasSubstr("atolld.v1.PeerMessage"));
 }
 
+// A few hundred kilobytes of nested groups must not exhaust the stack.
+TEST(Unpack, RefusesDeepNesting) {
+  const auto nested = [](size_t depth) {
+    const std::string groups = std::string(depth, '\x0b') + std::string(depth, '\x0c');
+    Frame frame;
+    frame.message = "\x0a";  // field 1, by its length
+    size_t length = groups.size();
+    for (; length > 127; length >>= 7) {
+      frame.message.push_back(static_cast<char>((length & 127) | 128));
+    }
+    frame.message.push_back(static_cast<char>(length));
+    frame.message += groups;
+    v1::PeerMessage message;
+    return Unpack(frame, &message);
+  };
+  EXPECT_TRUE(nested(20).ok());
+  EXPECT_EQ(nested(100000).code(), absl::StatusCode::kInvalidArgument);
+}
+
 }  // namespace
 }  // namespace atolld

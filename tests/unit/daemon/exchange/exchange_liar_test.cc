@@ -43,12 +43,18 @@ std::vector<Lie> Lies() {
   };
 }
 
+// Whoever does not lie, under the plan's first revision.
+bool OthersComplete(Swarm& swarm) {
+  return swarm.world.RunUntil([&] { return swarm.Complete({"p1", "p2"}, 1); }, absl::Seconds(5));
+}
+
 struct Scene {
-  explicit Scene(bool zstd) : swarm(Settings(zstd)), liar(swarm) {
+  explicit Scene(bool zstd, const Names& reducers = {"p1", "p2"})
+      : swarm(Settings(zstd)), liar(swarm) {
     for (const char* name : {"p1", "p2", "p3"}) swarm.Add(name);
     swarm.world.AddProcess("liar");
     // p3's contribution is known to the oracle; the exchange of p3 itself never starts.
-    plan = swarm.MakePlan({"p1", "p2", "p3"}, {"p1", "p2"});
+    plan = swarm.MakePlan({"p1", "p2", "p3"}, reducers);
     swarm.Give("p1", plan);
     swarm.Give("p2", plan);
   }
@@ -90,6 +96,11 @@ TEST(ExchangeLiar, IsRefusedAndTheOthersGoOn) {
       scene.swarm.CheckOutcomes({"p1", "p2"}, next, {"p1", "p2"});
       ASSERT_EQ(scene.liar.closed.size(), 1u) << scene.swarm.world.LogText();
       EXPECT_TRUE(absl::IsInvalidArgument(scene.liar.closed[0])) << scene.liar.closed[0];
+      // The coordinator can be told, once.
+      ASSERT_EQ(scene.swarm.peer("p1").refused.size(), 1u);
+      EXPECT_EQ(scene.swarm.peer("p1").refused[0].contributor(), "p3");
+      EXPECT_FALSE(scene.swarm.peer("p1").refused[0].reason().empty());
+      EXPECT_TRUE(scene.swarm.peer("p2").refused.empty());
     }
   }
 }
@@ -97,23 +108,23 @@ TEST(ExchangeLiar, IsRefusedAndTheOthersGoOn) {
 // Would break: a chunk that cannot be decoded would hold up the chunks of all others until the
 // deadline.
 TEST(ExchangeLiar, DoesNotHoldUpItsReducer) {
-  Scene scene(false);
-  v1::Plan plan = scene.swarm.MakePlan({"p1", "p2", "p3"}, {"p1"});
   Swarm swarm(SwarmSettings{});
   for (const char* name : {"p1", "p2", "p3"}) swarm.Add(name);
   swarm.world.AddProcess("liar");
+  // It has signed for what nobody can decode.
+  Contribution spoiled = *swarm.peer("p3").contribution;
+  spoiled.chunks[1] = WithNanScale(spoiled.chunks[1]);
+  spoiled.digests[1] = Sha256(spoiled.chunks[1].span());
+  SetNorms(std::vector<ChunkNorms>(spoiled.norms), &spoiled);
+  swarm.peer("p3").contribution = std::make_shared<const Contribution>(std::move(spoiled));
+  const v1::Plan plan = swarm.MakePlan({"p1", "p2", "p3"}, {"p1"});
   swarm.Give("p1", plan);
   swarm.Give("p2", plan);
   Liar liar(swarm);
   liar.Open(plan);
   liar.Send(0, 1, swarm.peer("p3").contribution->chunks[0]);
-  liar.Send(1, 1, WithNanScale(swarm.peer("p3").contribution->chunks[1]));
-  ASSERT_TRUE(swarm.world.RunUntil(
-      [&] {
-        return swarm.Complete({"p1", "p2"}, 1);
-      },
-      absl::Seconds(5)))
-      << swarm.world.LogText();
+  liar.Send(1, 1, swarm.peer("p3").contribution->chunks[1]);
+  ASSERT_TRUE(OthersComplete(swarm)) << swarm.world.LogText();
   swarm.CheckOutcomes({"p1", "p2"}, plan, {"p1", "p2"});
   // It may come back for the results, though nothing more is taken from it.
   ASSERT_EQ(liar.closed.size(), 1u);
@@ -124,6 +135,93 @@ TEST(ExchangeLiar, DoesNotHoldUpItsReducer) {
   swarm.world.RunFor(absl::Seconds(1));
   EXPECT_EQ(again.results, static_cast<int>(swarm.grid.chunks()));
   EXPECT_TRUE(again.closed.empty());
+}
+
+// Would break: a reducer would average what its contributor has not signed for, and could be blamed
+// for the mean that came of it.
+TEST(ExchangeLiar, AChunkThatIsNotTheRootsIsRefused) {
+  Scene scene(false, {"p1"});
+  Swarm& swarm = scene.swarm;
+  Liar& liar = scene.liar;
+  liar.Open(scene.plan);
+  liar.Send(0, 1, swarm.peer("p3").contribution->chunks[0]);
+  liar.Send(1, 1, swarm.peer("p2").contribution->chunks[1]);  // sound, and not its own
+  ASSERT_TRUE(OthersComplete(swarm)) << swarm.world.LogText();
+  swarm.CheckOutcomes({"p1", "p2"}, scene.plan, {"p1", "p2"});
+  ASSERT_EQ(swarm.peer("p1").refused.size(), 1u);
+  EXPECT_EQ(swarm.peer("p1").refused[0].contributor(), "p3");
+  EXPECT_EQ(swarm.peer("p1").refused[0].chunk(), 1u);
+  EXPECT_FALSE(swarm.peer("p1").refused[0].reason().empty());
+  ASSERT_EQ(liar.closed.size(), 1u);
+  EXPECT_NE(liar.closed[0].message().find("leaves"), std::string::npos) << liar.closed[0];
+  EXPECT_TRUE(swarm.peer("p2").refused.empty());
+}
+
+// Would break: an update of any length would pass for a short one, and be scaled by nothing.
+TEST(ExchangeLiar, ALengthThatIsNotTheUpdatesIsRefused) {
+  for (const bool in_leaves : {true, false}) {
+    SCOPED_TRACE(in_leaves);
+    Swarm swarm(SwarmSettings{});
+    for (const char* name : {"p1", "p2", "p3"}) swarm.Add(name);
+    swarm.world.AddProcess("liar");
+    Contribution shorter = *swarm.peer("p3").contribution;
+    std::vector<ChunkNorms> norms = shorter.norms;
+    norms[1].squared_norm /= 2;
+    if (in_leaves) SetNorms(norms, &shorter);
+    shorter.norms = norms;
+    swarm.peer("p3").contribution = std::make_shared<const Contribution>(shorter);
+    const v1::Plan plan = swarm.MakePlan({"p1", "p2", "p3"}, {"p1"});
+    swarm.Give("p1", plan);
+    swarm.Give("p2", plan);
+    Liar liar(swarm);
+    liar.Open(plan);
+    for (uint32_t c = 0; c < swarm.grid.chunks(); ++c) liar.Send(c, 1, shorter.chunks[c]);
+    ASSERT_TRUE(OthersComplete(swarm)) << swarm.world.LogText();
+    ASSERT_EQ(swarm.peer("p1").refused.size(), 1u);
+    EXPECT_EQ(swarm.peer("p1").refused[0].contributor(), "p3");
+    EXPECT_NE(swarm.peer("p1").refused[0].reason().find("leaves say"), std::string::npos);
+    EXPECT_EQ(swarm.peer("p1").refused[0].chunk(), in_leaves ? 1u : 0u);
+  }
+}
+
+// Would break: whoever says nothing of its chunks, or says it of others, would be averaged unseen.
+TEST(ExchangeLiar, LeavesComeFirstAndMakeTheRoot) {
+  for (int lie = 0; lie < 5; ++lie) {
+    SCOPED_TRACE(lie);
+    Scene scene(false, {"p1"});
+    Swarm& swarm = scene.swarm;
+    Liar& liar = scene.liar;
+    const v1::Plan& plan = scene.plan;
+    const std::string& leaves = swarm.peer("p3").contribution->leaves;
+    liar.OpenWithout(plan, "p3", "p1");
+    if (lie == 1) liar.SendLeaves(swarm.peer("p2").contribution->leaves);
+    if (lie == 2) liar.SendLeaves(leaves + std::string(kLeafBytes, 'x'));
+    if (lie == 3) liar.SendLeaves(leaves.substr(kLeafBytes));
+    if (lie == 4) liar.SendLeaves("");
+    liar.Send(0, 1, swarm.peer("p3").contribution->chunks[0]);
+    swarm.world.RunFor(absl::Milliseconds(500));
+    ASSERT_EQ(liar.closed.size(), 1u);
+    EXPECT_TRUE(absl::IsInvalidArgument(liar.closed[0])) << liar.closed[0];
+    // In two pieces they are as good as in one, and what was refused before stays refused.
+    Swarm honest(SwarmSettings{});
+    for (const char* name : {"p1", "p2", "p3"}) honest.Add(name);
+    honest.world.AddProcess("liar");
+    honest.Give("p1", plan);
+    honest.Give("p2", plan);
+    Liar slow(honest);
+    slow.OpenWithout(plan, "p3", "p1");
+    slow.SendLeaves(leaves.substr(0, 3 * kLeafBytes));
+    slow.SendLeaves(leaves.substr(3 * kLeafBytes));
+    for (uint32_t c = 0; c < honest.grid.chunks(); ++c) {
+      slow.Send(c, 1, honest.peer("p3").contribution->chunks[c]);
+    }
+    ASSERT_TRUE(honest.world.RunUntil(
+        [&] {
+          return honest.Complete({"p1", "p2"}, 1);
+        },
+        absl::Seconds(5)));
+    honest.CheckOutcomes({"p1", "p2"}, plan, {"p1", "p2", "p3"});
+  }
 }
 
 // Would break: attempts would mix; or a peer that hears of a plan a little early would be taken for

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "compression/level_codecs.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/exchange/swarm.h"
@@ -59,7 +60,8 @@ class Story {
     if (reducers.empty()) reducers.push_back(living_.back());
     plan_ = swarm_.MakePlan(contributors_, reducers);
     for (v1::PlanMember& member : *plan_.mutable_contributors()) {
-      member.set_weight_bits(BitsOf(static_cast<float>(0.1 + random_.Unit() * 1000)));
+      member.set_weight_bits(
+          absl::bit_cast<uint32_t>(static_cast<float>(0.1 + random_.Unit() * 1000)));
     }
     for (int s = 0; s < plan_.shards_size(); ++s) DrawRelays(s);
   }

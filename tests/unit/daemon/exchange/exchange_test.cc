@@ -1,10 +1,13 @@
 #include "daemon/exchange/exchange.h"
 
+#include <cmath>
 #include <string>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "daemon/exchange/stream_meter.h"
 #include "gtest/gtest.h"
+#include "tests/unit/compression/test_values.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
 namespace atolld {
@@ -37,6 +40,52 @@ TEST(Exchange, GivesEverybodyTheWeightedMean) {
         EXPECT_TRUE(swarm.peer(name).unreachable.empty());
         EXPECT_TRUE(swarm.peer(name).failed.empty());
       }
+    }
+  }
+}
+
+// Would break: machines that flush denormals to zero, or a path that does, would make other bits
+// than the rest; a round of tiny updates would be lost.
+TEST(Exchange, TinyValuesCountToTheLastBit) {
+  struct Case {
+    const char* codec;
+    int smallest;  // denormal of the codec: two to this
+  };
+  for (const Case& one : {Case{"fp32", -149}, Case{"bf16", -133}, Case{"fp16", -24}}) {
+    for (const bool all : {false, true}) {  // or p1 alone
+      SCOPED_TRACE(one.codec);
+      SwarmSettings settings;
+      settings.codec = one.codec;
+      Swarm swarm(settings);
+      const Names names = {"p1", "p2", "p3"};
+      for (const std::string& name : names) {
+        Swarm::Peer& peer = swarm.Add(name);
+        if (!all && name != "p1") continue;
+        for (size_t i = 0; i < peer.values.size(); ++i) {
+          const double size = std::ldexp(static_cast<double>(i % 97 + 10), one.smallest);
+          peer.values[i] = static_cast<float>(i % 2 == 0 ? size : -size);
+        }
+        peer.contribution = std::make_shared<const Contribution>(
+            EncodeContribution(swarm.grid, *swarm.codec, Rounding(), peer.values).value());
+      }
+      const v1::Plan plan = swarm.MakePlan(names, names);
+      RunToTheEnd(swarm, names, plan);
+      swarm.CheckOutcomes(names, plan, names);
+      if (!all) continue;
+      const std::vector<SharedBytes> chunks =
+          SplitPayload(swarm.grid, *swarm.codec, swarm.peer("p1").outcomes.at(1).payload).value();
+      size_t at = 0;
+      for (const SharedBytes& chunk : chunks) {
+        std::vector<float> mean(swarm.grid.Elements(static_cast<uint32_t>(&chunk - &chunks[0])));
+        ASSERT_TRUE(swarm.codec->Decode(chunk.span(), absl::MakeSpan(mean)).ok());
+        for (const float value : mean) {
+          ASSERT_NE(value, 0) << at;
+          // Three times the same: off by the arithmetic's last bits at most.
+          ASSERT_NEAR(value, swarm.peer("p1").values[at], 2 * std::ldexp(1.0, one.smallest)) << at;
+          ++at;
+        }
+      }
+      ASSERT_EQ(at, settings.elements);
     }
   }
 }
@@ -209,7 +258,7 @@ TEST(Exchange, FailsLoudlyOnAPlanThatMakesNoSense) {
     swarm.Add("p2");
     v1::Plan plan = swarm.MakePlan({"p1", "p2"}, {"p1", "p2"});
     if (fault == 0) plan.mutable_shards(0)->set_chunks(plan.shards(0).chunks() - 1);
-    if (fault == 1) plan.mutable_contributors(0)->set_weight_bits(BitsOf(-1.0f));
+    if (fault == 1) plan.mutable_contributors(0)->set_weight_bits(absl::bit_cast<uint32_t>(-1.0f));
     if (fault == 2) plan.mutable_contributors(0)->set_peer("p2");
     if (fault == 3) plan.clear_contributors();
     if (fault == 4) plan.set_parameters(1);
@@ -228,13 +277,55 @@ TEST(Contribution, RefusesWhatIsNotFinite) {
   std::vector<float> values(10, 1.0f);
   const Contribution good = EncodeContribution(grid, *codec, Rounding(), values).value();
   EXPECT_EQ(good.chunks.size(), 3u);
-  EXPECT_EQ(good.root, ContributionRoot(good.chunks));
+  for (uint32_t c = 0; c < grid.chunks(); ++c) {
+    const Leaf leaf = LeafOf(good.leaves, c);
+    EXPECT_EQ(leaf.digest, Sha256(good.chunks[c].span()));
+    EXPECT_EQ(leaf.norms.squared_norm, good.norms[c].squared_norm);
+    EXPECT_EQ(leaf.norms.squared_distance, 0);
+  }
+  EXPECT_EQ(good.leaves.size(), grid.chunks() * kLeafBytes);
+  EXPECT_EQ(good.root, ContributionRoot(good.leaves));
   values[5] = std::numeric_limits<float>::infinity();
   const absl::Status status = EncodeContribution(grid, *codec, Rounding(), values).status();
   EXPECT_TRUE(absl::IsInvalidArgument(status));
   EXPECT_NE(status.message().find("chunk 1"), std::string::npos);
   EXPECT_TRUE(absl::IsInvalidArgument(
       EncodeContribution(grid, *codec, Rounding(), absl::MakeConstSpan(values).first(9)).status()));
+}
+
+// Would break: an update would be judged by other numbers than those of the bytes that were sent,
+// and whoever checks them would call an honest contributor a liar.
+TEST(Contribution, TellsTheNormsOfWhatItsChunksDecodeTo) {
+  const ChunkGrid grid(9000, 4096);
+  const Codec* codec = FindCodec("int8").value();
+  const std::vector<float> values = BellValues(9000, 3);
+  const Contribution made = EncodeContribution(grid, *codec, Rounding(), values).value();
+  const Contribution mean =
+      EncodeContribution(grid, *codec, Rounding(), BellValues(9000, 4)).value();
+  const Centre centre = {codec, mean.chunks};
+  const std::vector<ChunkNorms> norms = NormsFrom(centre, grid, *codec, made).value();
+  ASSERT_EQ(made.norms.size(), 3u);
+  ASSERT_EQ(norms.size(), 3u);
+  double total = 0;
+  for (uint32_t c = 0; c < 3; ++c) {
+    std::vector<float> x(grid.Elements(c)), v(grid.Elements(c));
+    ASSERT_TRUE(codec->Decode(made.chunks[c].span(), absl::MakeSpan(x)).ok());
+    ASSERT_TRUE(codec->Decode(mean.chunks[c].span(), absl::MakeSpan(v)).ok());
+    double norm = 0, distance = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      norm += double{x[i]} * double{x[i]};
+      distance += (double{x[i]} - double{v[i]}) * (double{x[i]} - double{v[i]});
+    }
+    EXPECT_NEAR(made.norms[c].squared_norm, norm, 1e-9 * norm);
+    EXPECT_EQ(made.norms[c].squared_distance, 0);
+    EXPECT_EQ(norms[c].squared_norm, made.norms[c].squared_norm);
+    EXPECT_NEAR(norms[c].squared_distance, distance, 1e-9 * distance);
+    total = total + made.norms[c].squared_norm;
+  }
+  EXPECT_EQ(WholeNorms(made.norms).squared_norm, total);
+  // Before the first entry distances are from zero.
+  const std::vector<ChunkNorms> first = NormsFrom(Centre(), grid, *codec, made).value();
+  for (uint32_t c = 0; c < 3; ++c) EXPECT_EQ(first[c].squared_distance, first[c].squared_norm);
 }
 
 }  // namespace

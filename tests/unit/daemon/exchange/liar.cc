@@ -5,6 +5,19 @@
 namespace atolld {
 
 void Liar::Open(const v1::Plan& plan, const std::string& name, const std::string& to) {
+  OpenWithout(plan, name, to);
+  const auto poses_as = swarm_.peers.find(name);
+  if (poses_as == swarm_.peers.end() || poses_as->second->contribution == nullptr) return;
+  SendLeaves(poses_as->second->contribution->leaves);
+}
+
+void Liar::SendLeaves(const std::string& leaves) {
+  v1::ToReducer message;
+  message.mutable_leaves()->set_leaves(leaves);
+  call_->Write(Pack(message));
+}
+
+void Liar::OpenWithout(const v1::Plan& plan, const std::string& name, const std::string& to) {
   call_ = swarm_.world.process("liar").env().transport.Dial(
       Swarm::Address(to), "/atolld.v1.Exchange/Exchange", absl::InfiniteDuration());
   call_->Start({[this](Frame) {

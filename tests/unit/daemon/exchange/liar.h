@@ -16,7 +16,10 @@ class Liar {
  public:
   explicit Liar(Swarm& swarm) : swarm_(swarm) {}
 
+  // With the leaves of that peer's contribution, if it has one.
   void Open(const v1::Plan& plan, const std::string& name = "p3", const std::string& to = "p1");
+  void OpenWithout(const v1::Plan& plan, const std::string& name, const std::string& to);
+  void SendLeaves(const std::string& leaves);
   // A chunk of its own; with `contributors`, a partial mean of these. It follows `revision`.
   void Send(uint32_t chunk, uint32_t attempt, SharedBytes payload,
             const std::string& contributors = "", uint32_t revision = 1);

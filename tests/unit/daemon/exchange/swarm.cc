@@ -1,9 +1,9 @@
 #include "tests/unit/daemon/exchange/swarm.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/status_macros.h"
 #include "gtest/gtest.h"
@@ -13,12 +13,6 @@ namespace {
 
 bool Bit(const std::string& bitmap, size_t bit) {
   return ((static_cast<uint8_t>(bitmap[bit / 8]) >> (bit % 8)) & 1) != 0;
-}
-
-float FloatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
 }
 
 struct Sets {
@@ -47,13 +41,15 @@ struct Weighted {
   size_t lowest;  // contributor
   float weight;
   std::vector<float> values;
+  float scale = 1;
 };
 
 std::vector<float> MeanOf(const std::vector<Weighted>& pieces, float* total) {
   std::vector<float> sum(pieces[0].values.size(), 0.0f);
   *total = 0;
   for (const Weighted& piece : pieces) {
-    for (size_t k = 0; k < sum.size(); ++k) sum[k] = sum[k] + piece.weight * piece.values[k];
+    const float pull = piece.weight * piece.scale;
+    for (size_t k = 0; k < sum.size(); ++k) sum[k] = sum[k] + pull * piece.values[k];
     *total = *total + piece.weight;
   }
   const float factor = 1.0f / *total;
@@ -78,12 +74,6 @@ std::vector<float> Decoded(const Codec& codec, absl::Span<const uint8_t> bytes, 
 }
 
 }  // namespace
-
-uint32_t BitsOf(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof(bits));
-  return bits;
-}
 
 Swarm::Swarm(const SwarmSettings& given)
     : settings(given),
@@ -115,9 +105,15 @@ Swarm::Peer& Swarm::Add(const std::string& name, bool contributes) {
   world.AddProcess(name, [this, &peer](Env env) {
     auto node = std::make_shared<Node>(env);
     node->server = std::make_unique<ExchangeServer>(env, kRun, settings.failure_timeout);
+    node->inputs = std::make_unique<InputsServer>(
+        env.executor,
+        [raw = node.get()](const v1::InputsRequest& request) -> absl::StatusOr<std::vector<Frame>> {
+          return raw->exchange->Inputs(request);
+        });
     auto listener = env.transport.Listen(
         Address(peer.name),
         [raw = node.get()](const std::string& method, std::unique_ptr<Call> call) {
+          if (method == kInputsMethod) return raw->inputs->Accept(std::move(call));
           EXPECT_EQ(method, "/atolld.v1.Exchange/Exchange");
           raw->server->Accept(std::move(call));
         });
@@ -140,7 +136,13 @@ v1::Plan Swarm::MakePlan(const std::vector<std::string>& contributors,
     v1::PlanMember* member = plan.add_contributors();
     member->set_peer(name);
     member->set_address(Address(name));
-    member->set_weight_bits(BitsOf(weight += 1));
+    member->set_weight_bits(absl::bit_cast<uint32_t>(weight += 1));
+    const auto known = peers.find(name);
+    if (known != peers.end() && known->second->contribution != nullptr) {
+      member->set_contribution_root(ToBytes(known->second->contribution->root));
+      const double norm = WholeNorms(known->second->contribution->norms).squared_norm;
+      member->set_squared_norm_bits(absl::bit_cast<uint64_t>(norm));
+    }
   }
   uint32_t first = 0;
   for (size_t i = 0; i < reducers.size(); ++i) {
@@ -227,6 +229,7 @@ void Swarm::Give(const std::string& name, const v1::Plan& plan) {
   exchange.failure_timeout = settings.failure_timeout;
   exchange.send_floor = settings.send_floor;
   exchange.lanes = settings.lanes;
+  exchange.rule = settings.rule;
   exchange.traffic = &to.traffic;
   exchange.arrivals = &to.arrivals;
   to.arrivals.Begin(to.node->env.executor.Now());
@@ -241,6 +244,7 @@ void Swarm::Give(const std::string& name, const v1::Plan& plan) {
   events.on_shards_held = [&to](std::vector<std::pair<uint32_t, uint32_t>> shards) {
     to.held.insert(to.held.end(), shards.begin(), shards.end());
   };
+  events.on_refused = [&to](const v1::UpdateRefused& refused) { to.refused.push_back(refused); };
   events.on_failed = [&to](absl::Status why) { to.failed.push_back(std::move(why)); };
   to.node->exchange =
       std::make_unique<Exchange>(to.node->env, exchange, plan, to.contribution, std::move(events));
@@ -288,7 +292,9 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
   const auto single = [&](size_t i) {
     const v1::PlanMember& member = plan.contributors(static_cast<int>(i));
     const SharedBytes& own = peer(member.peer()).contribution->chunks[chunk];
-    return Weighted{i, FloatOf(member.weight_bits()), Decoded(*codec, own.span(), elements)};
+    return Weighted{i, absl::bit_cast<float>(member.weight_bits()),
+                    Decoded(*codec, own.span(), elements),
+                    member.scale_bits() == 0 ? 1 : absl::bit_cast<float>(member.scale_bits())};
   };
   const ChunkForm form = {means.codec, means.zstd,
                           settings.stochastic && means.codec->has_stochastic_rounding(),

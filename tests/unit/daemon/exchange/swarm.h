@@ -10,7 +10,8 @@
 
 #include "atoll/v1/membership.pb.h"
 #include "compression/wire_codec.h"
-#include "daemon/exchange/exchange.h"
+#include "daemon/exchange/exchange_server.h"
+#include "daemon/exchange/inputs.h"
 #include "tests/sim/sim_world.h"
 
 namespace atolld {
@@ -26,6 +27,7 @@ struct SwarmSettings {
   std::string upper_codec;  // of means; empty: codec, and zstd with it
   bool upper_zstd = false;
   bool stochastic = false;
+  std::optional<AggregationRule> rule = std::nullopt;  // of the exchange; the oracle knows the mean
   absl::Duration failure_timeout = absl::Seconds(2);
   SendWindow::Floor send_floor;
   uint32_t lanes = 1;
@@ -38,6 +40,7 @@ class Swarm {
     explicit Node(Env given) : env(given) {}
     Env env;
     std::unique_ptr<ExchangeServer> server;
+    std::unique_ptr<InputsServer> inputs;
     std::unique_ptr<Listener> listener;
     std::unique_ptr<Exchange> exchange;
   };
@@ -51,6 +54,7 @@ class Swarm {
     std::map<uint32_t, ExchangeOutcome> outcomes;  // by revision
     std::vector<std::pair<std::string, absl::Status>> unreachable;
     std::vector<absl::Status> failed;
+    std::vector<v1::UpdateRefused> refused;           // as told
     std::vector<std::pair<uint32_t, uint32_t>> held;  // shards with their attempts, as told
   };
 
@@ -98,7 +102,5 @@ class Swarm {
   SimWorld world;
   std::map<std::string, std::unique_ptr<Peer>> peers;
 };
-
-uint32_t BitsOf(float value);
 
 }  // namespace atolld

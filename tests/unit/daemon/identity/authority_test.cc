@@ -8,8 +8,12 @@
 
 #include <memory>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "daemon/identity/certificate.h"
+#include "daemon/identity/cluster.h"
+#include "daemon/identity/credentials.h"
 #include "daemon/identity/openssl.h"
 #include "daemon/posix_files.h"
 #include "gmock/gmock.h"
@@ -156,6 +160,50 @@ TEST(Authority, IsFoundAgainAndGuarded) {
                   .ok());
   EXPECT_TRUE(
       absl::IsInvalidArgument(Authority::Open(files, folder, "run-1", kNow, Numbers()).status()));
+}
+
+// `atoll identity issue` beside a coordinator that starts: both must go on with one authority.
+TEST(Cluster, OfThoseThatBeginAtOnceAllGetTheSame) {
+  for (int repetition = 0; repetition < 20; ++repetition) {
+    const TemporaryDirectory directory;
+    std::vector<std::string> certificates(6);
+    std::vector<std::thread> starters;
+    for (size_t i = 0; i < certificates.size(); ++i) {
+      starters.emplace_back([&, i] {
+        PosixFiles files;
+        const auto authority =
+            OpenCluster(files, directory.path(), "run-1", kNow, Numbers(2 * i + 3));
+        certificates[i] =
+            authority.ok() ? (*authority)->certificate() : authority.status().ToString();
+      });
+    }
+    for (std::thread& starter : starters) starter.join();
+    PosixFiles files;
+    const auto opened = OpenCluster(files, directory.path(), "run-1", kNow, Numbers());
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    for (const std::string& certificate : certificates) {
+      EXPECT_EQ((*opened)->certificate(), certificate);
+    }
+    for (const char* folder : {kIdentityFolder, kAdminFolder}) {
+      Credentials credentials;
+      const auto info = LoadCredentials(files, directory.File(folder), kNow, &credentials);
+      ASSERT_TRUE(info.ok()) << info.status();
+      EXPECT_EQ((*opened)->certificate(), credentials.authority);
+    }
+    EXPECT_EQ(3u, files.List(directory.path())->size()) << "what the others made is gone";
+  }
+}
+
+// What was cut off half way is not taken for whole.
+TEST(Authority, AKeyAloneIsRefused) {
+  const TemporaryDirectory directory;
+  PosixFiles files;
+  const std::string folder = directory.File("authority");
+  ASSERT_TRUE(Authority::Open(files, folder, "run-1", kNow, Numbers()).ok());
+  ASSERT_TRUE(files.Remove(folder + "/certificate.pem").ok());
+  const auto opened = Authority::Open(files, folder, "run-1", kNow, Numbers());
+  EXPECT_FALSE(opened.ok());
+  EXPECT_TRUE(files.Exists(folder + "/key.pem"));
 }
 
 }  // namespace

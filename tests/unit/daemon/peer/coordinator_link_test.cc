@@ -17,7 +17,14 @@ struct World {
     auto listening = coordinator.env().transport.Listen(
         "coordinator:1", [this](const std::string&, std::unique_ptr<Call> accepted) {
           call = std::move(accepted);
-          call->Start({});
+          ++sessions;
+          call->Start({[this](Frame frame) {
+                         CHECK_OK(Unpack(frame, &heard));
+                         if (heard.has_leaving() && polite) return call->Finish(absl::OkStatus());
+                         call->Read();
+                       },
+                       nullptr, nullptr});
+          call->Read();
           v1::CoordinatorMessage welcome;
           welcome.mutable_welcome()->set_epoch(1);
           call->Write(Pack(welcome));
@@ -27,8 +34,11 @@ struct World {
     CoordinatorLink::Events events;
     events.hello = [] { return v1::Hello(); };
     events.progress = [] { return v1::PeerProgress(); };
-    events.on_message = [this](const v1::CoordinatorMessage&) { ++messages; };
-    events.on_down = [] {};
+    events.on_message = [this](const v1::CoordinatorMessage&) {
+      ++messages;
+      return answer;
+    };
+    events.on_down = [this] { ++downs; };
     events.on_refused = [this](absl::Status status) { refused = status; };
     events.waits_for = [] { return std::string("It waits for a test"); };
     link = std::make_unique<CoordinatorLink>(world.AddProcess("peer").env(), "coordinator:1",
@@ -47,7 +57,12 @@ struct World {
   std::unique_ptr<Listener> listener;
   std::unique_ptr<Call> call;
   std::unique_ptr<CoordinatorLink> link;
+  v1::PeerMessage heard;  // by the coordinator, last
+  bool polite = true;     // it closes what has said goodbye
+  absl::Status answer;    // to what the coordinator says
   int messages = 0;
+  int sessions = 0;
+  int downs = 0;
   absl::Status refused;
 };
 
@@ -89,6 +104,38 @@ TEST(CoordinatorLinkTest, WhatItWaitsForIsSaidOnceAMinute) {
   EXPECT_LE(w.world.LogCount("no coordinator at coordinator:1 yet"), 12u);
   EXPECT_EQ(w.world.LogCount("It waits for a test"),
             1 + w.world.LogCount("no coordinator at coordinator:1 yet"));
+}
+
+// Broken: a peer would end for a coordinator that lies, hang on it, hammer it, or keep to itself
+// why.
+TEST(CoordinatorLinkTest, ACoordinatorThatIsNotBelievedIsToldWhyAndDialledSeldom) {
+  for (const bool polite : {true, false}) {
+    World w;
+    w.polite = polite;
+    w.answer = absl::FailedPreconditionError("the history is forked");
+    w.call->Finish(absl::UnavailableError("another one comes"));
+    w.world.RunFor(absl::Minutes(5));
+    EXPECT_TRUE(w.refused.ok());
+    EXPECT_GE(w.sessions, 45);
+    EXPECT_LE(w.sessions, 70);  // one in 5 s
+    EXPECT_NEAR(w.messages, w.sessions, 1);
+    EXPECT_NEAR(w.downs, w.sessions, 1);
+    EXPECT_EQ(w.heard.leaving().reason(),
+              "it does not believe the coordinator: the history is forked");
+    const size_t lines = w.world.LogCount("is not believed: the history is forked");
+    EXPECT_GE(lines, 4u);  // one a minute
+    EXPECT_LE(lines, 8u);
+    // One that is believed is kept, and after a while all is forgotten.
+    w.answer = absl::OkStatus();
+    w.world.RunFor(absl::Seconds(8));
+    for (int second = 0; second < 20; ++second) w.Beat("");
+    const int sessions = w.sessions;
+    EXPECT_TRUE(w.link->up());
+    w.call->Finish(absl::UnavailableError("gone for a moment"));
+    w.world.RunFor(absl::Seconds(1));
+    EXPECT_EQ(w.sessions, sessions + 1);
+    EXPECT_TRUE(w.link->up());
+  }
 }
 
 // Broken: an evicted peer would dial for ever instead of ending with the reason.

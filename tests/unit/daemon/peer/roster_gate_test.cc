@@ -2,6 +2,7 @@
 #include "daemon/peer/roster_gate.h"
 
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,10 +15,26 @@ namespace {
 
 constexpr char kExchange[] = "/atolld.v1.Exchange/Exchange";
 
+RosterGate::Limits Limits() {
+  RosterGate::Limits limits;
+  limits.calls_of_one = 20;
+  limits.waiting_of_one = 10;
+  limits.waiting = 25;
+  return limits;
+}
+
+size_t Refused(const std::vector<std::unique_ptr<Reader>>& crowd) {
+  size_t refused = 0;
+  for (const auto& one : crowd) {
+    for (const absl::Status& status : one->closed) refused += absl::IsResourceExhausted(status);
+  }
+  return refused;
+}
+
 struct Gate {
   Gate() : world(1) {
     SimProcess& process = world.AddProcess("self");
-    gate = std::make_unique<RosterGate>(process.executor(), absl::Seconds(2),
+    gate = std::make_unique<RosterGate>(process.executor(), absl::Seconds(2), Limits(),
                                         [this](const std::string&, std::unique_ptr<Call> call) {
                                           admitted.push_back(std::make_unique<Reader>());
                                           admitted.back()->Start(std::move(call));
@@ -45,14 +62,14 @@ struct Gate {
     reader->call->Write(Frame{"first", SharedBytes()});
     return reader;
   }
-  void SetRoster(const std::vector<std::pair<std::string, std::string>>& members) {
+  size_t SetRoster(const std::vector<std::pair<std::string, std::string>>& members) {
     v1::Roster roster;
     for (const auto& [peer, state] : members) {
       v1::Member* const member = roster.add_members();
       member->set_peer(peer);
       member->set_state(state);
     }
-    gate->SetRoster(roster);
+    return gate->SetRoster(roster);
   }
   void Run(absl::Duration time = absl::Milliseconds(500)) { world.RunFor(time); }
 
@@ -105,7 +122,7 @@ TEST(RosterGate, AnEvictedCallerIsCutAtOnceAndRefused) {
   const auto b = g.Dial("b", Role::kPeer);
   g.Run();
   ASSERT_EQ(3u, g.admitted.size());
-  g.SetRoster({{"a", "evicted"}, {"b", "live"}});
+  EXPECT_EQ(2u, g.SetRoster({{"a", "evicted"}, {"b", "live"}}));
   // Nothing that it says from now on is heard.
   const auto heard = g.admitted[0]->frames;
   a->call->Write(Frame{"late", SharedBytes()});
@@ -141,25 +158,56 @@ TEST(RosterGate, TheCoordinatorAndPlainTextPass) {
   EXPECT_EQ(2u, g.admitted.size());
 }
 
-TEST(RosterGate, WaitingCallersAreFew) {
+TEST(RosterGate, WaitingCallsAreFew) {
   Gate g;
   std::vector<std::unique_ptr<Reader>> crowd;
   crowd.push_back(g.Dial("x", Role::kPeer));
-  for (int i = 0; i < 80; ++i) crowd.push_back(g.DialAs("x"));
-  g.Run();
-  size_t refused = 0;
-  for (const auto& one : crowd) {
-    for (const absl::Status& status : one->closed) {
-      refused += absl::IsResourceExhausted(status) ? 1 : 0;
-    }
-  }
-  EXPECT_EQ(81u - 64u, refused);
+  for (int i = 0; i < 30; ++i) crowd.push_back(g.DialAs("x"));
+  g.Run(absl::Milliseconds(100));
+  EXPECT_EQ(31u - 10u, Refused(crowd)) << "of one caller";
+  const auto other = g.Dial("y", Role::kPeer);
+  g.Run(absl::Milliseconds(100));
+  EXPECT_TRUE(other->closed.empty()) << "another still finds room";
   // One that gives up makes room.
   crowd[0].reset();
-  g.Run();
+  crowd.erase(crowd.begin());
+  g.Run(absl::Milliseconds(100));
   const auto next = g.DialAs("x");
+  g.Run(absl::Milliseconds(100));
+  EXPECT_TRUE(next->closed.empty());
+  for (const char* name : {"z", "v"}) {
+    crowd.push_back(g.Dial(name, Role::kPeer));
+    for (int i = 0; i < 9; ++i) crowd.push_back(g.DialAs(name));
+  }
+  g.Run(absl::Milliseconds(100));
+  EXPECT_EQ(21u + 6u, Refused(crowd)) << "of all together: 11 waited, and 14 more may";
+}
+
+TEST(RosterGate, OneMemberHasSoManyCallsOpen) {
+  Gate g;
+  g.SetRoster({{"a", "live"}, {"b", "live"}});
+  std::vector<std::unique_ptr<Reader>> crowd;
+  crowd.push_back(g.Dial("a", Role::kPeer));
+  for (int i = 0; i < 30; ++i) crowd.push_back(g.DialAs("a"));
+  g.Run();
+  EXPECT_EQ(31u - 20u, Refused(crowd));
+  EXPECT_EQ(20u, g.admitted.size());
+  const auto other = g.Dial("b", Role::kPeer);
+  g.Run();
+  EXPECT_EQ(21u, g.admitted.size());
+  g.admitted.erase(g.admitted.begin());  // one that is over makes room
+  const auto next = g.DialAs("a");
   g.Run();
   EXPECT_TRUE(next->closed.empty());
+}
+
+// With a token one may enrol, and keep no peer busy.
+TEST(RosterGate, ARoleThatIsNoMembersDoesNotEvenWait) {
+  Gate g;
+  const auto joiner = g.Dial("a", Role::kJoin, "/atolld.v1.Membership/Enrol");
+  g.Run();
+  ASSERT_EQ(1u, joiner->closed.size());
+  EXPECT_TRUE(absl::IsPermissionDenied(joiner->closed[0])) << joiner->closed[0];
 }
 
 }  // namespace

@@ -4,12 +4,12 @@
 #include <google/protobuf/message.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <functional>
 #include <limits>
 #include <memory>
 #include <set>
 
+#include "absl/base/casts.h"
 #include "tests/unit/daemon/replica/test_run.h"
 
 namespace atolld {
@@ -302,6 +302,43 @@ TEST_F(CheckHeaderTest, RefusesScalarsOutOfOrderOrNotFinite) {
   ExpectInvalid("order");
   header_.mutable_scalars(0)->set_bits(0x7f800000u);
   ExpectInvalid("not finite");
+}
+
+TEST_F(CheckHeaderTest, RefusesScalesAndRulesThatAreNotTheRuns) {
+  // Broken: a forged header could say that the mean was made otherwise than it was, and whoever
+  // recomputes it would blame the reducers.
+  for (const float scale : {-0.5f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
+    header_.mutable_contributors(0)->set_scale_bits(absl::bit_cast<uint32_t>(scale));
+    ExpectInvalid("scale");
+  }
+  header_.mutable_contributors(0)->set_scale_bits(0x3f000000);  // 0.5
+  EXPECT_TRUE(Check().ok()) << Check();
+  header_.set_aggregation("median");
+  ExpectInvalid("made one by median");
+  header_.set_faulty(1);
+  ExpectInvalid("faulty = 1");
+  header_.set_clipping_steps(1);
+  ExpectInvalid("1 steps");
+}
+
+TEST(CheckGenesis, RefusesRulesThatNoExchangeCarriesOut) {
+  // Broken: a run would begin whose first exchange ends the process.
+  v1::Genesis genesis = TestRun().Genesis();
+  EXPECT_TRUE(CheckGenesis(genesis).ok());
+  v1::ExchangeSpec* exchange = genesis.mutable_spec()->mutable_exchange();
+  exchange->set_aggregation("krum");
+  EXPECT_FALSE(CheckGenesis(genesis).ok()) << "of no liars";
+  exchange->set_faulty(1);
+  EXPECT_TRUE(CheckGenesis(genesis).ok());
+  exchange->set_aggregation("centred_clipping");
+  EXPECT_FALSE(CheckGenesis(genesis).ok()) << "without clip";
+  exchange->set_clip_bits(0x3f800000);
+  EXPECT_TRUE(CheckGenesis(genesis).ok());
+  exchange->set_clipping_steps(2);
+  EXPECT_FALSE(CheckGenesis(genesis).ok());
+  exchange->set_clipping_steps(1);
+  exchange->set_clip_bits(0xbf800000);
+  EXPECT_FALSE(CheckGenesis(genesis).ok()) << "a factor below 0";
 }
 
 TEST(CheckGenesis, RefusesManifestsThatDoNotAddUp) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <map>
+#include <string>
 
 #include "compression/simd_target.h"
 #include "daemon/replica/header.h"
@@ -40,6 +42,20 @@ TEST_F(ReplicaTest, BeginsAtVersionZeroWithItsDigest) {
   EXPECT_EQ(replica->header_digest(), GenesisDigest(replica->genesis()));
   EXPECT_EQ(replica->oldest_entry(), 1u);
   EXPECT_TRUE(absl::IsFailedPrecondition(CreateReplica(files_, "/r", run_).status()));
+}
+
+TEST_F(ReplicaTest, IsNotMadeWhereOneStands) {
+  // Broken: a second start would lay a new version 0 over a history.
+  OwnedReplica replica = Create();
+  run_.CommitTo(*replica, 2);
+  const std::map<std::string, std::string> before = FilesBelow(files_, "/r");
+  TestRun other = run_;
+  other.history_key = TestKey('x');
+  for (const TestRun& again : {run_, other}) {
+    const absl::Status status = CreateReplica(files_, "/r", again).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_EQ(FilesBelow(files_, "/r"), before);
+  }
 }
 
 TEST_F(ReplicaTest, IsNotFoundWhereThereIsNone) {

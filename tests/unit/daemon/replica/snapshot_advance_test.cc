@@ -121,6 +121,39 @@ TEST_F(AdvanceTest, OpeningPutsACorruptSnapshotAsideAndReplaysFromTheOneBefore) 
   EXPECT_TRUE(files_.Exists(path + ".corrupt"));
 }
 
+TEST_F(AdvanceTest, OpeningPutsASnapshotOfAnotherGenesisAside) {
+  // Broken: a replica would go on from another run's state, or not start for a file that is not
+  // its own.
+  OwnedReplica replica = *CreateReplica(files_, "/r", run_);
+  run_.CommitTo(*replica, 4);
+  TestRun other = run_;
+  other.history_key = TestKey('x');
+  OwnedReplica stranger = *CreateReplica(files_, "/s", other);
+  other.CommitTo(*stranger, 2);
+  ASSERT_TRUE(Replica::AdvanceSnapshots(files_, "/s", {2, 1}, 2).ok());
+  const std::string path = SnapshotPath("/r", 2);
+  ASSERT_TRUE(files_.Rename(SnapshotPath("/s", 2), path).ok());
+  const absl::StatusOr<OwnedReplica> opened = OpenReplica(files_, "/r");
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ((*opened)->version(), 4u);
+  EXPECT_EQ((*opened)->StateDigest(), replica->StateDigest());
+  EXPECT_FALSE(files_.Exists(path));
+  EXPECT_TRUE(files_.Exists(path + ".corrupt"));
+}
+
+TEST_F(AdvanceTest, AnAuditDoesNotReplayFromASnapshotOfAnotherGenesis) {
+  // Broken: a folder put together from two runs would pass as sound.
+  OwnedReplica replica = *CreateReplica(files_, "/r", run_);
+  run_.CommitTo(*replica, 2);
+  TestRun other = run_;
+  other.history_key = TestKey('x');
+  ASSERT_TRUE(CreateReplica(files_, "/s", other).ok());
+  ASSERT_TRUE(files_.Rename(SnapshotPath("/s", 0), SnapshotPath("/r", 0)).ok());
+  const absl::Status status = VerifyLog(files_, "/r").status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr(SnapshotPath("/r", 0)));
+}
+
 TEST(AdvanceOnDisk, RunsBesideCommitsAndReaders) {
   // Broken: a snapshot would stop training, or read an entry that is half written.
   const TemporaryDirectory directory;

@@ -1,6 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 #include "atoll/v1/replica.pb.h"
 #include "daemon/replica/layout.h"
 #include "daemon/replica/snapshot.h"
@@ -103,6 +106,22 @@ TEST_F(TransferTest, ASnapshotOfAnotherGenesisOrWithALyingInfoIsRefused) {
   EXPECT_TRUE(absl::IsUnavailable(other));
   EXPECT_THAT(std::string(other.message()), HasSubstr("genesis"));
   EXPECT_TRUE(absl::IsNotFound(OpenReplica(joiner().files, "/r").status()));
+}
+
+TEST_F(TransferTest, ASnapshotIsNotFetchedOverAReplicaOfAnotherGenesis) {
+  // Broken: a joiner in the wrong folder would destroy the replica of another run.
+  AddDonor("a", 4, {4, 1});
+  {
+    TestRun run = run_;
+    run.history_key = TestKey('x');
+    OwnedReplica replica = *CreateReplica(joiner().files, "/r", run);
+    run.CommitTo(*replica, 2);
+  }
+  const std::map<std::string, std::string> before = FilesBelow(joiner().files, "/r");
+  const absl::Status status = FetchSnapshot({"a"});
+  EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+  EXPECT_THAT(std::string(status.message()), HasSubstr("with another genesis"));
+  EXPECT_EQ(FilesBelow(joiner().files, "/r"), before);
 }
 
 TEST_F(TransferTest, ANewerSnapshotIsTakenWhenNobodyHoldsTheOneThatWasBegun) {

@@ -1,10 +1,12 @@
 #include "tests/unit/daemon/replica/test_run.h"
 
-#include <cstring>
 #include <utility>
 
+#include "absl/base/casts.h"
+#include "absl/strings/str_cat.h"
 #include "compression/codec.h"
 #include "daemon/replica/header.h"
+#include "daemon/replica/signature.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
@@ -19,12 +21,6 @@ float Uniform(uint64_t seed, uint64_t index) {
   return static_cast<float>(static_cast<int64_t>(z >> 40)) / 8388608.0f - 1.0f;
 }
 
-uint32_t Bits(float value) {
-  uint32_t bits;
-  std::memcpy(&bits, &value, sizeof bits);
-  return bits;
-}
-
 }  // namespace
 
 v1::Genesis TestRun::Genesis() const {
@@ -34,11 +30,12 @@ v1::Genesis TestRun::Genesis() const {
   spec.set_numerics(1);
   spec.set_rounds(1000);
   spec.mutable_outer()->set_rule(rule);
-  spec.mutable_outer()->set_learning_rate_bits(Bits(0.7f));
-  spec.mutable_outer()->set_momentum_bits(Bits(0.9f));
+  spec.mutable_outer()->set_learning_rate_bits(absl::bit_cast<uint32_t>(0.7f));
+  spec.mutable_outer()->set_momentum_bits(absl::bit_cast<uint32_t>(0.9f));
   spec.mutable_exchange()->set_codec(update_codec.empty() ? codec : update_codec);
   if (!update_codec.empty()) spec.mutable_exchange()->set_upper_codec(codec);
   spec.mutable_exchange()->set_chunk_elements(chunk_elements);
+  if (history_key) spec.set_history_key(history_key->public_key());
   v1::Manifest& manifest = *genesis.mutable_manifest();
   v1::Tensor& first = *manifest.add_tensors();
   first.set_name("wte.weight");
@@ -86,7 +83,7 @@ v1::EntryHeader TestRun::Header(uint64_t version, const Digest& previous, const 
   for (const char* peer : {"p1", "p2", "p3"}) {
     v1::Contributor& contributor = *header.add_contributors();
     contributor.set_peer(peer);
-    contributor.set_weight_bits(Bits(1.0f));
+    contributor.set_weight_bits(absl::bit_cast<uint32_t>(1.0f));
     contributor.set_steps(10);
     contributor.set_tokens(1000);
   }
@@ -106,6 +103,7 @@ v1::EntryHeader TestRun::Header(uint64_t version, const Digest& previous, const 
   header.set_payload_digest(ToBytes(TreeDigest(payload.span())));
   header.set_previous_state_digest(ToBytes(state));
   header.set_previous_header_digest(ToBytes(previous));
+  if (history_key) header.set_signature(SignHeader(*history_key, header));
   return header;
 }
 
@@ -140,12 +138,15 @@ absl::StatusOr<OwnedReplica> OpenReplica(Files& files, const std::string& dir) {
   return owned;
 }
 
-v1::Seal SealOf(Replica& replica) {
+SigningKey TestKey(char byte) { return *SigningKey::FromSeed(std::string(32, byte)); }
+
+v1::Seal SealOf(Replica& replica, const std::optional<SigningKey>& key) {
   v1::Seal seal;
   seal.set_run_id(replica.genesis().spec().run_id());
   seal.set_version(replica.version());
   seal.set_state_digest(ToBytes(replica.StateDigest()));
   seal.set_header_digest(ToBytes(replica.header_digest()));
+  if (key) seal.set_signature(SignSeal(*key, seal));
   return seal;
 }
 
@@ -153,6 +154,21 @@ std::string FileBytes(Files& files, const std::string& path) {
   const absl::StatusOr<std::string> bytes = ReadFile(files, path, uint64_t{1} << 30);
   CHECK_OK(bytes.status());
   return *bytes;
+}
+
+std::map<std::string, std::string> FilesBelow(Files& files, const std::string& dir) {
+  const absl::StatusOr<std::vector<std::string>> names = files.List(dir);
+  CHECK_OK(names.status());
+  std::map<std::string, std::string> found;
+  for (const std::string& name : *names) {
+    const std::string path = absl::StrCat(dir, "/", name);
+    if (files.List(path).ok()) {
+      found.merge(FilesBelow(files, path));
+    } else {
+      found[path] = FileBytes(files, path);
+    }
+  }
+  return found;
 }
 
 }  // namespace atolld

@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +13,7 @@
 #include "atoll/v1/run.pb.h"
 #include "daemon/env.h"
 #include "daemon/replica/replica.h"
+#include "membership/signing_key.h"
 
 namespace atolld {
 
@@ -20,6 +23,7 @@ struct TestRun {
   std::string codec = "int8";  // of payloads
   std::string update_codec;    // empty: codec
   std::string rule = "nesterov";
+  std::optional<SigningKey> history_key{};  // none: an unsigned history
 
   v1::Genesis Genesis() const;  // without its state digest
   std::vector<float> Theta() const;
@@ -51,9 +55,16 @@ absl::StatusOr<OwnedReplica> CreateReplica(Files& files, const std::string& dir,
                                            const TestRun& run);
 absl::StatusOr<OwnedReplica> OpenReplica(Files& files, const std::string& dir);
 
-v1::Seal SealOf(Replica& replica);
+// Signed, if there is a key.
+v1::Seal SealOf(Replica& replica, const std::optional<SigningKey>& key = std::nullopt);
+
+// The signing key of 32 such bytes.
+SigningKey TestKey(char byte);
 
 // The bytes of a file on a disk, which must be there.
 std::string FileBytes(Files& files, const std::string& path);
+
+// All files below a directory of a disk: the bytes, by path.
+std::map<std::string, std::string> FilesBelow(Files& files, const std::string& dir);
 
 }  // namespace atolld

@@ -44,7 +44,7 @@ class TransferTest : public ::testing::Test {
     for (std::string& name : names) name += ":1";
     const ChunkGrid grid(run_.elements, run_.chunk_elements);
     const uint64_t limit = MaxPayloadBytes(grid, **FindCodec(run_.codec));
-    return {"test-run", std::move(names), absl::Seconds(5), limit};
+    return {"test-run", std::move(names), absl::Seconds(5), limit, Genesis().spec()};
   }
 
   // A replica of the same run at version 0, on the joiner's disk.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "atoll/v1/replica.pb.h"
+#include "tests/sim/sim_ends.h"
 #include "tests/unit/daemon/replica/transfer_fixture.h"
 
 namespace atolld {
@@ -208,6 +209,48 @@ TEST_F(TransferTest, ADonorGivesNoMoreThanItsRateAndSaysWhenItIsBusy) {
   EXPECT_TRUE(next.ok()) << "the next donor is tried: " << next;
   world_.RunFor(absl::Seconds(12));
   EXPECT_EQ(world_.network().open_calls(), 0u) << "calls that ask for nothing keep their place";
+}
+
+TEST_F(TransferTest, ADonorRefusesBlocksThatItsSnapshotDoesNotHave) {
+  // Broken: whoever can dial a donor could crash it, or read memory beyond the snapshot's.
+  AddDonor("a", 3);
+  v1::SnapshotRequest newest;
+  newest.set_run_id("test-run");
+  newest.set_newest(true);
+  const auto block = [](uint64_t number) {
+    v1::SnapshotRequest request;
+    request.set_run_id("test-run");
+    request.set_want_block(true);
+    request.set_block(number);
+    return request;
+  };
+  const auto ask = [&](const std::vector<v1::SnapshotRequest>& requests) {
+    auto reader = std::make_unique<Reader>();
+    reader->Start(joiner().transport.Dial("a:1", kFetchSnapshotMethod, absl::InfiniteDuration()));
+    for (const v1::SnapshotRequest& request : requests) reader->call->Write(Pack(request));
+    world_.RunFor(absl::Seconds(1));
+    return reader;
+  };
+  const auto unasked = ask({block(0)});
+  ASSERT_EQ(unasked->closed.size(), 1u) << "it has not said which snapshot it wants";
+  EXPECT_TRUE(absl::IsFailedPrecondition(unasked->closed[0])) << unasked->closed[0];
+
+  v1::SnapshotBlock answer;
+  const auto told = ask({newest});
+  ASSERT_EQ(told->frames.size(), 1u);
+  ASSERT_TRUE(answer.ParseFromString(told->frames[0]));
+  uint64_t blocks = 0;
+  for (const v1::SnapshotBuffer& buffer : answer.info().buffers()) {
+    blocks += static_cast<uint64_t>(buffer.leaves_size());
+  }
+  ASSERT_GT(blocks, 0u);
+  EXPECT_EQ(ask({newest, block(blocks - 1)})->frames.size(), 2u) << "the last is there";
+  for (const uint64_t number : {blocks, uint64_t{0xffffffff}, ~uint64_t{0}}) {
+    const auto asked = ask({newest, block(number)});
+    ASSERT_EQ(asked->closed.size(), 1u) << number;
+    EXPECT_TRUE(absl::IsInvalidArgument(asked->closed[0])) << number << ": " << asked->closed[0];
+  }
+  EXPECT_TRUE(FetchSnapshot({"a"}).ok()) << "the donor still gives";
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/admin.grpc.pb.h"
+#include "daemon/peer_address.h"
 #include "daemon/posix_executor.h"
 #include "daemon/transport/admin_client.h"
 #include "daemon/transport/grpc_transport.h"
@@ -35,9 +36,9 @@ GrpcTransport::Options OptionsOf(const std::string& folder) {
 
 class TlsTest : public ::testing::Test {
  protected:
-  void Listen(Role role) {
-    server_ =
-        std::make_unique<GrpcTransport>(executor_, OptionsOf(certificates_.Folder("server", role)));
+  void Listen(Role role) { Serve(certificates_.Folder("server", role)); }
+  void Serve(const std::string& folder) {
+    server_ = std::make_unique<GrpcTransport>(executor_, OptionsOf(folder));
     auto listener =
         server_->Listen("127.0.0.1:0", [this](const std::string&, std::unique_ptr<Call> call) {
           accepted_.push_back(std::make_unique<Endpoint>());
@@ -49,10 +50,14 @@ class TlsTest : public ::testing::Test {
   }
 
   // What becomes of a call that says one frame; OK: it was heard.
-  absl::Status Try(const std::string& folder, const std::string& method) {
+  // `peer`: who is dialled, if it is known.
+  absl::Status Try(const std::string& folder, const std::string& method,
+                   const std::string& peer = "") {
     GrpcTransport client(executor_, OptionsOf(folder));
     Endpoint end;
-    end.Take(client.Dial(listener_->address(), method, absl::Seconds(20)));
+    const std::string address = listener_->address();
+    end.Take(client.Dial(peer.empty() ? address : FormatPeerAddress(peer, address), method,
+                         absl::Seconds(20)));
     end.Start(true);
     end.call().Write(MakeFrame("hello"));
     const size_t before = accepted_.size();
@@ -133,6 +138,74 @@ TEST_F(TlsTest, WhoeverIsDialledMustServeInThatRole) {
     Listen(role);
     EXPECT_TRUE(absl::IsUnavailable(Try(peer, kSession))) << RoleName(role);
     listener_.reset();
+  }
+}
+
+// A member that has taken another's address must not be told what is meant for that one.
+TEST_F(TlsTest, APeerThatIsNamedMustBeTheOneThatAnswers) {
+  const std::string caller = certificates_.Folder("caller", Role::kPeer);
+  const auto dial = [&](const std::string& peer) {
+    GrpcTransport client(executor_, OptionsOf(caller));
+    Endpoint end;
+    end.Take(
+        client.Dial(FormatPeerAddress(peer, listener_->address()), kExchange, absl::Seconds(20)));
+    end.Start(true);
+    end.call().Write(MakeFrame("hello"));
+    const size_t before = accepted_.size();
+    CHECK(executor_.RunUntil([&] { return end.closed || accepted_.size() > before; }, kLimit));
+    return end.closed ? end.status : absl::OkStatus();
+  };
+  for (const Role role : {Role::kPeer, Role::kAggregator}) {
+    Listen(role);
+    EXPECT_TRUE(dial("server").ok());
+    accepted_.clear();
+    const absl::Status wrong = dial("another");
+    EXPECT_TRUE(absl::IsUnavailable(wrong)) << wrong;
+    EXPECT_THAT(std::string(wrong.message()),
+                ::testing::HasSubstr(absl::StrCat("peer another should be there, and it is ",
+                                                  RoleName(role), " server")));
+    EXPECT_TRUE(accepted_.empty()) << "it was spoken to";
+    listener_.reset();
+  }
+  Listen(Role::kCoordinator);
+  EXPECT_TRUE(absl::IsUnavailable(dial("server"))) << "the id alone is not enough";
+}
+
+// Whoever has taken an address must not be told anything: these servers would take the caller, so
+// the caller alone can object.
+TEST_F(TlsTest, WhoeverIsDialledMustShowAValidCertificateOfThisCluster) {
+  const std::string caller = certificates_.Folder("caller", Role::kPeer);
+  const absl::Duration day = absl::Hours(24);
+  const struct {
+    Role role;
+    const char* method;
+    const char* peer;
+  } cases[] = {{Role::kCoordinator, kSession, ""},
+               {Role::kPeer, kExchange, ""},
+               {Role::kPeer, kExchange, "server"}};
+  for (const auto& one : cases) {
+    SCOPED_TRACE(absl::StrCat(one.method, " ", one.peer));
+    Listen(one.role);
+    EXPECT_TRUE(Try(caller, one.method, one.peer).ok());
+    listener_.reset();
+    accepted_.clear();
+
+    const Credentials foreign =
+        MakeCredentials(foreign_.authority(), one.role, "server", absl::Now()).value();
+    const std::string folder = certificates_.FolderOf(absl::StrCat("foreign-", RoleName(one.role)));
+    PosixFiles files;
+    ASSERT_TRUE(
+        SaveCredentials(files, folder,
+                        {certificates_.authority().certificate(), foreign.certificate, foreign.key})
+            .ok());
+    Serve(folder);
+    EXPECT_TRUE(absl::IsUnavailable(Try(caller, one.method, one.peer))) << "another authority's";
+    listener_.reset();
+
+    Serve(certificates_.Folder("server", one.role, 100 * day, 90 * day));
+    EXPECT_TRUE(absl::IsUnavailable(Try(caller, one.method, one.peer))) << "expired";
+    listener_.reset();
+    EXPECT_TRUE(accepted_.empty());
   }
 }
 

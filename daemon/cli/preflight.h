@@ -1,0 +1,40 @@
+// Preflight: what a machine finds out about itself before it enrols anywhere.
+//
+// It says everything that it found, good or bad, one line each, so that whoever joins reads why a
+// run would not work before it does not. Blocking.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+
+namespace atolld {
+
+struct PreflightOptions {
+  std::string dir;                // where all of it would live; need not exist
+  std::string coordinator;        // its address
+  std::string listen, advertise;  // as JoinOptions; an empty `advertise`: it dials out only
+  absl::Time now;
+  // The coordinator's clock was at or past this when it made the token.
+  absl::Time no_earlier_than = absl::InfinitePast();
+  std::string nonce;  // random, for the probe of `advertise`
+  absl::Duration patience = absl::Seconds(5);
+};
+
+struct Finding {
+  enum class Weight { kGood, kDoubtful, kFatal };  // fatal: to join would be in vain
+  Weight weight = Weight::kGood;
+  std::string line;  // "disk: 120 GB free in /home/a/atoll"
+};
+
+// The address to listen on for what others dial, where nobody has named one.
+std::string ListenAddressFor(const std::string& advertise);
+
+std::vector<Finding> Preflight(const PreflightOptions& options);
+
+// How far this machine's clock is from the coordinator's, by a certificate that it has just signed
+// (which is valid from `lead` before that).
+Finding CompareClocks(absl::Time now, absl::Time not_before, absl::Duration lead);
+
+}  // namespace atolld

@@ -1,0 +1,66 @@
+"""Would fail if a token let two machines in, or none, when its coordinator dies in the middle."""
+
+import os
+import random
+import signal
+import time
+import unittest
+
+from cluster import wait_for
+from lone_coordinator import LoneCoordinator
+
+
+class RaceTest(LoneCoordinator):
+    """It is killed while two machines join with one token."""
+
+    def race(self, number, coordinator, rng):
+        """Returns the coordinator's next life, and whether it died with an answer on its way."""
+        peer = f"late-{number}"
+        token = wait_for("a token", lambda: self.order("token", "create", "--peer", peer))["token"]
+        folders = [os.path.join(self.top, f"{peer}-{name}") for name in "ab"]
+        racers = {folder: self.start(folder + ".log", "join", token, "--dir", folder)
+                  for folder in folders}
+
+        def joined(folder):
+            return os.path.exists(os.path.join(folder, "identity", "certificate.pem"))
+        heard = f"peer {peer} enrols with token"
+        if number % 2 == 0:  # at any instant
+            end = time.monotonic() + rng.uniform(0, 0.4)
+            while time.monotonic() < end:
+                pass
+        else:  # at the instant in which one of them is heard
+            end = time.monotonic() + 20
+            while heard not in self.log() and time.monotonic() < end:
+                pass
+        coordinator.send_signal(signal.SIGKILL)
+        coordinator.wait()
+        lost = heard in self.log() and not any(joined(folder) for folder in folders)
+        coordinator = self.start_coordinator()
+        loser = wait_for("one of them is refused", lambda: next(
+            (folder for folder, racer in racers.items() if racer.poll() is not None), None))
+        winner = next(folder for folder in folders if folder != loser)
+        self.assertEqual(1, racers[loser].poll(), self.text(loser + ".log"))
+        self.assertIn("the token is spent", self.text(loser + ".log"))
+        wait_for("the other has joined", lambda: joined(winner))
+        self.assertFalse(joined(loser))
+        self.assertIsNone(racers[winner].poll(), self.text(winner + ".log"))
+        states = {one["peer"]: one["state"] for one in self.order("token", "list")}
+        self.assertEqual("spent", states[peer])
+        racers[winner].kill()
+        racers[winner].wait()
+        return coordinator, lost
+
+    def test_one_of_two_wins_whenever_the_coordinator_dies(self):
+        seed = int(os.environ.get("ATOLL_TEST_SEED", random.randrange(1 << 30)))
+        print(f"ATOLL_TEST_SEED={seed}")
+        rng = random.Random(seed)
+        coordinator = self.start_coordinator()
+        lost = 0
+        for number in range(10):
+            coordinator, died_with_it = self.race(number, coordinator, rng)
+            lost += died_with_it
+        print(f"{lost} of 10 coordinators died before the answer had come")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

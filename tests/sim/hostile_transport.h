@@ -1,0 +1,52 @@
+// HostileTransport: what makes of an honest peer one that lies: it changes what the peer says and
+// hears, as a changed program would.
+//
+// A lying reducer changes a code of the first mean of its first shard in every round, for
+// everybody in the same way, and votes for the payload that comes of it. An equivocating one
+// changes it for one peer alone. A false accuser calls every mean wrong that it audits. A hiding
+// reducer lies, and gives its inputs to nobody. For codecs whose last byte is any code, without
+// zstd.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "atoll/v1/membership.pb.h"
+#include "daemon/env.h"
+
+namespace atolld {
+
+enum class Hostility { kNone, kLyingReducer, kEquivocator, kFalseAccuser, kHidingReducer };
+absl::string_view HostilityName(Hostility hostility);
+
+class HostileTransport final : public Transport {
+ public:
+  // `under` outlives this.
+  HostileTransport(Transport& under, std::string self, Hostility hostility);
+  ~HostileTransport() override;
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor acceptor) override;
+  std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
+                             absl::Duration deadline) override;
+
+  // Digests of the payloads that it has changed and voted for; what it has called wrong.
+  const std::set<std::string>& lies() const;
+  uint64_t accusations() const;
+  // Means that it changed, votes that it gave for them, and accusations.
+  uint64_t acts() const;
+  // From now on it passes everything on as it is.
+  void Reform();
+
+  struct State;
+
+ private:
+  Transport& under_;
+  const std::shared_ptr<State> state_;
+};
+
+}  // namespace atolld

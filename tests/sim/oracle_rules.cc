@@ -1,0 +1,215 @@
+#include "tests/sim/oracle_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace atolld {
+namespace {
+
+using Matrix = std::vector<std::vector<double>>;
+
+// Terms in eight lanes, lanes folded in halves, blocks added up.
+double LaneSum(const std::vector<double>& terms) {
+  double sum = 0;
+  for (size_t begin = 0; begin < terms.size(); begin += 1024) {
+    double lane[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+    for (size_t i = begin; i < terms.size() && i < begin + 1024; ++i) {
+      lane[i % 8] = lane[i % 8] + terms[i];
+    }
+    const double even = (lane[0] + lane[4]) + (lane[2] + lane[6]);
+    const double odd = (lane[1] + lane[5]) + (lane[3] + lane[7]);
+    sum = sum + (even + odd);
+  }
+  return sum;
+}
+
+// Products of the scaled rows.
+Matrix Products(const std::vector<OracleRow>& rows) {
+  const size_t n = rows.size();
+  Matrix products(n, std::vector<double>(n));
+  for (size_t i = 0; i < n; ++i) {
+    for (size_t j = 0; j <= i; ++j) {
+      std::vector<double> terms(rows[i].values.size());
+      for (size_t k = 0; k < terms.size(); ++k) {
+        terms[k] = static_cast<double>(rows[i].values[k]) * static_cast<double>(rows[j].values[k]);
+      }
+      const double scales = static_cast<double>(rows[i].scale) * static_cast<double>(rows[j].scale);
+      products[i][j] = products[j][i] = LaneSum(terms) * scales;
+    }
+  }
+  return products;
+}
+
+double SquaredDistance(const Matrix& g, size_t i, size_t j) {
+  const double squared = (g[i][i] - 2 * g[i][j]) + g[j][j];
+  return squared < 0 ? 0 : squared;
+}
+
+// The smaller of the two in the middle.
+double Middle(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values.empty() ? 0 : values[(values.size() - 1) / 2];
+}
+
+// In ascending order, -0 before +0; without `cut` at each end; added from the smallest on.
+std::vector<float> MeanOfMiddle(const std::vector<OracleRow>& rows, size_t cut) {
+  std::vector<float> mean(rows.front().values.size());
+  for (size_t k = 0; k < mean.size(); ++k) {
+    std::vector<float> column;
+    for (const OracleRow& row : rows) column.push_back(row.scale * row.values[k]);
+    std::sort(column.begin(), column.end(), [](float a, float b) {
+      return a < b || (a == b && std::signbit(a) && !std::signbit(b));
+    });
+    float sum = column[cut];
+    for (size_t r = cut + 1; r < column.size() - cut; ++r) sum = sum + column[r];
+    mean[k] = sum * (1.0f / static_cast<float>(column.size() - 2 * cut));
+  }
+  return mean;
+}
+
+// In each place of those that are not zero there; 0 of nobody.
+std::vector<float> MeanOfSenders(const std::vector<OracleRow>& rows) {
+  std::vector<float> mean(rows.front().values.size(), 0.0f);
+  for (size_t k = 0; k < mean.size(); ++k) {
+    float sum = 0;
+    float weights = 0;
+    for (const OracleRow& row : rows) {
+      if (row.values[k] == 0) continue;
+      const float part = (row.weight * row.scale) * row.values[k];
+      sum = sum + part;
+      weights = weights + row.weight;
+    }
+    if (weights != 0) mean[k] = sum / weights;
+  }
+  return mean;
+}
+
+// The weighted mean by other weights; 0: left out.
+std::vector<float> Reweighted(std::vector<OracleRow> rows, const std::vector<float>& weights) {
+  std::vector<OracleRow> kept;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (weights[i] == 0) continue;
+    rows[i].weight = weights[i];
+    kept.push_back(std::move(rows[i]));
+  }
+  return OracleWeightedMean(kept, nullptr);
+}
+
+// Those whose neighbours are nearest keep their weights.
+std::vector<float> KrumWeights(const std::vector<OracleRow>& rows, size_t faulty, size_t kept) {
+  const Matrix g = Products(rows);
+  const size_t n = rows.size();
+  std::vector<double> score(n, 0.0);
+  for (size_t i = 0; i < n; ++i) {
+    std::vector<double> distances;
+    for (size_t j = 0; j < n; ++j) {
+      if (j != i) distances.push_back(SquaredDistance(g, i, j));
+    }
+    std::sort(distances.begin(), distances.end());
+    for (size_t k = 0; k < n - faulty - 2; ++k) score[i] = score[i] + distances[k];
+  }
+  std::vector<float> weights(n, 0.0f);
+  for (; kept > 0; --kept) {
+    size_t best = n;
+    for (size_t i = 0; i < n; ++i) {
+      if (weights[i] == 0 && (best == n || score[i] < score[best])) best = i;
+    }
+    weights[best] = rows[best].weight;
+  }
+  return weights;
+}
+
+// Smoothed Weiszfeld, begun at each one's middle distance from the others.
+std::vector<float> MedianWeights(const std::vector<OracleRow>& rows) {
+  const Matrix g = Products(rows);
+  const size_t n = rows.size();
+  double total = 0;
+  for (const OracleRow& row : rows) total = total + static_cast<double>(row.weight);
+  std::vector<double> norm(n), distance(n), share(n);
+  for (size_t i = 0; i < n; ++i) {
+    norm[i] = std::sqrt(g[i][i]);
+    std::vector<double> others;
+    for (size_t j = 0; j < n; ++j) {
+      if (j != i) others.push_back(std::sqrt(SquaredDistance(g, i, j)));
+    }
+    distance[i] = Middle(others);
+  }
+  const double least = std::max(
+      {std::ldexp(Middle(distance), -16), std::ldexp(Middle(norm), -22), std::ldexp(1.0, -200)});
+  for (int turn = 0; turn <= 32; ++turn) {
+    double sum = 0;
+    for (size_t i = 0; i < n; ++i) {
+      share[i] = (static_cast<double>(rows[i].weight) / total) / std::max(least, distance[i]);
+      sum = sum + share[i];
+    }
+    for (double& one : share) one = one / sum;
+    std::vector<double> along(n, 0.0);
+    double square = 0;
+    for (size_t i = 0; i < n; ++i) {
+      for (size_t j = 0; j < n; ++j) along[i] = along[i] + share[j] * g[i][j];
+      square = square + share[i] * along[i];
+    }
+    for (size_t i = 0; i < n; ++i) {
+      const double squared = (g[i][i] - 2 * along[i]) + square;
+      distance[i] = squared > 0 ? std::sqrt(squared) : 0;
+    }
+  }
+  std::vector<float> weights;
+  for (const double one : share) {
+    weights.push_back(one < std::ldexp(1.0, -100) ? 0.0f : static_cast<float>(one));
+  }
+  return weights;
+}
+
+}  // namespace
+
+std::vector<float> OracleWeightedMean(const std::vector<OracleRow>& rows,
+                                      const std::vector<float>* centre) {
+  float weights = 0;
+  float pulled = 0;
+  std::vector<float> mean(rows.front().values.size(), 0.0f);
+  for (const OracleRow& row : rows) {
+    const float pull = row.weight * row.scale;
+    weights = weights + row.weight;
+    pulled = pulled + pull;
+    for (size_t i = 0; i < mean.size(); ++i) {
+      const float part = pull * row.values[i];
+      mean[i] = mean[i] + part;
+    }
+  }
+  const float rest = weights - pulled;
+  for (size_t i = 0; centre != nullptr && rest > 0 && i < mean.size(); ++i) {
+    const float part = rest * (*centre)[i];
+    mean[i] = mean[i] + part;
+  }
+  const float factor = 1.0f / weights;
+  for (float& value : mean) value = value * factor;
+  return mean;
+}
+
+std::vector<float> OracleRobustMean(const std::string& rule, size_t faulty,
+                                    const std::vector<OracleRow>& rows) {
+  const size_t n = rows.size();
+  const bool krum = rule == "krum" || rule == "multi_krum";
+  if (n < 2 * faulty + (krum ? 3 : 1)) return {};
+  if (rule == "sent_mean") return MeanOfSenders(rows);
+  if (rule == "trimmed_mean") return MeanOfMiddle(rows, faulty);
+  if (rule == "median") return MeanOfMiddle(rows, (n - 1) / 2);
+  if (rule == "krum") return Reweighted(rows, KrumWeights(rows, faulty, 1));
+  if (rule == "multi_krum") return Reweighted(rows, KrumWeights(rows, faulty, n - faulty - 2));
+  if (rule == "geometric_median") return Reweighted(rows, MedianWeights(rows));
+  return {};
+}
+
+double OracleSquares(const std::vector<float>& x, const std::vector<float>* from) {
+  std::vector<double> terms(x.size());
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double value =
+        static_cast<double>(x[i]) - (from == nullptr ? 0.0 : static_cast<double>((*from)[i]));
+    terms[i] = value * value;
+  }
+  return LaneSum(terms);
+}
+
+}  // namespace atolld

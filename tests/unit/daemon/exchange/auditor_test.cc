@@ -1,0 +1,225 @@
+#include "daemon/exchange/auditor.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/unit/daemon/exchange/swarm.h"
+
+namespace atolld {
+namespace {
+
+using Names = std::vector<std::string>;
+
+// An exchange that is over, with its inputs kept.
+struct Scene {
+  explicit Scene(SwarmSettings settings = SwarmSettings(), bool relay = false) : swarm(settings) {
+    const Names names = {"p1", "p2", "p3", "p4"};
+    for (const std::string& name : names) swarm.Add(name);
+    plan = swarm.MakePlan(names, {"p1", "p2"});
+    plan.set_audit_commitment(std::string(32, 'c'));
+    if (relay) Swarm::AddRelay(&plan, 0, "p3", {"p3", "p4"});
+    for (const std::string& name : names) swarm.Give(name, plan);
+    EXPECT_TRUE(swarm.world.RunUntil([&] { return swarm.Complete(names, 1); }, absl::Seconds(5)));
+  }
+
+  // What p2 finds of p1's chunks 0 and 3.
+  v1::AuditReport Report() {
+    v1::Audit order;
+    order.set_version(plan.version());
+    order.set_epoch(plan.epoch());
+    order.set_revision(1);
+    order.add_chunks(0);
+    order.add_chunks(3);
+    order.set_deadline_milliseconds(2000);
+    v1::AuditReport report;
+    swarm.peer("p2").node->exchange->Audit(
+        order, [&report](v1::AuditReport told) { report = std::move(told); });
+    EXPECT_TRUE(swarm.world.RunUntil([&] { return report.verdicts_size() > 0; }, absl::Seconds(5)));
+    return report;
+  }
+
+  Swarm swarm;
+  v1::Plan plan;
+};
+
+// Would break: what is right would be called wrong, in some form of the wire or behind a relay.
+TEST(Auditor, FindsRightWhatIsRight) {
+  for (int form = 0; form < 6; ++form) {
+    SCOPED_TRACE(form);
+    SwarmSettings settings;
+    settings.zstd = form == 1;
+    settings.lanes = form == 2 ? 3 : 1;
+    settings.codec = form == 3 ? "fp32" : "int8";
+    settings.stochastic = form == 4;
+    settings.upper_codec = form == 5 ? "fp16" : "";
+    for (const bool relay : {false, true}) {
+      Scene scene(settings, relay);
+      const v1::AuditReport report = scene.Report();
+      ASSERT_EQ(report.verdicts_size(), 2);
+      for (const v1::ChunkVerdict& verdict : report.verdicts()) {
+        EXPECT_EQ(verdict.outcome(), "right") << verdict.DebugString();
+      }
+      EXPECT_GT(scene.swarm.peer("p1").node->exchange->figures().kept_bytes, 0u);
+    }
+  }
+}
+
+// Answers Inputs in p1's place, from what p1 gives, changed.
+struct Forger {
+  Forger(Scene& given, std::function<void(size_t, v1::InputsPart*, SharedBytes*)> how)
+      : scene(given), change(std::move(how)) {
+    Swarm::Node* const node = scene.swarm.peer("p1").node;
+    node->inputs = std::make_unique<InputsServer>(
+        node->env.executor,
+        [this, node](const v1::InputsRequest& request) -> absl::StatusOr<std::vector<Frame>> {
+          absl::StatusOr<std::vector<Frame>> frames = node->exchange->Inputs(request);
+          if (!frames.ok()) return frames;
+          for (size_t i = 0; i < frames->size(); ++i) {
+            v1::InputsPart part;
+            EXPECT_TRUE(Unpack((*frames)[i], &part).ok());
+            SharedBytes payload = (*frames)[i].payload;
+            change(i, &part, &payload);
+            (*frames)[i] = Pack(part, payload);
+          }
+          return frames;
+        });
+  }
+  Scene& scene;
+  const std::function<void(size_t, v1::InputsPart*, SharedBytes*)> change;
+};
+
+// Would break: a reducer could make its lie look right by inputs that nobody has signed.
+TEST(Auditor, TakesNothingButWhatIsSigned) {
+  for (int lie = 0; lie < 5; ++lie) {
+    SCOPED_TRACE(lie);
+    Scene scene;
+    // p1's parts come by chunk, then by contributor: part 1 is p2's of chunk 0.
+    Forger forger(scene, [&](size_t i, v1::InputsPart* part, SharedBytes* payload) {
+      if (i != 1) return;
+      const Contribution& others = *scene.swarm.peer("p3").contribution;
+      if (lie == 0) *payload = others.chunks[0];
+      if (lie == 1) part->set_leaves(others.leaves);
+      if (lie == 2) part->clear_leaves();
+      if (lie == 3) part->set_contributor("p1");
+      if (lie == 4) part->set_members(Swarm::Bitmap(scene.plan, {"p2"}));
+    });
+    const v1::AuditReport report = scene.Report();
+    ASSERT_EQ(report.verdicts_size(), 2);
+    EXPECT_EQ(report.verdicts(0).outcome(), "unknown") << report.DebugString();
+    EXPECT_FALSE(report.verdicts(0).reason().empty());
+  }
+}
+
+// Would break: a mean that does not follow from its inputs would be committed.
+TEST(Auditor, FindsWrongWhatIsWrong) {
+  Scene scene;
+  // p2 has another mean of chunk 3 than the inputs make: as if it had been given it.
+  v1::Audit order;
+  order.set_version(scene.plan.version());
+  order.set_epoch(scene.plan.epoch());
+  order.set_revision(1);
+  order.add_chunks(0);
+  order.add_chunks(3);
+  order.set_deadline_milliseconds(2000);
+  const Swarm& swarm = scene.swarm;
+  const std::vector<SharedBytes> chunks =
+      SplitPayload(swarm.grid, *swarm.means.codec, swarm.peers.at("p2")->outcomes.at(1).payload)
+          .value();
+  std::vector<uint8_t> spoiled(chunks[3].span().begin(), chunks[3].span().end());
+  spoiled.back() = spoiled.back() == 0 ? 1 : 0;
+  const std::string all = Swarm::Bitmap(scene.plan, {"p1", "p2", "p3", "p4"});
+  std::map<uint32_t, ChunkMean> means;
+  means[0] = {1, chunks[0], all, {}};
+  means[3] = {1, SharedBytes(spoiled), all, {}};
+  ExchangeSettings settings;
+  settings.run_id = kRun;
+  settings.self = "p2";
+  settings.grid = swarm.grid;
+  const ChunkForm form = {swarm.codec, false};
+  const ExchangePlan plan = ExchangePlan::Make(scene.plan, swarm.grid).value();
+  const ChunkReduction reduce = [&](uint32_t chunk, bool partial, const std::vector<Piece>& pieces,
+                                    Reduced* reduced) {
+    return Reduce(form, form, {plan.version(), chunk, partial, {}}, swarm.grid.Elements(chunk),
+                  {{1, 2, 3, 4}, {1, 1, 1, 1}, std::nullopt, nullptr}, pieces, reduced);
+  };
+  v1::AuditReport report;
+  Auditor auditor(scene.swarm.peer("p2").node->env, settings, {plan, form, form, reduce}, order,
+                  means, [&](v1::AuditReport told) { report = std::move(told); });
+  ASSERT_TRUE(
+      scene.swarm.world.RunUntil([&] { return report.verdicts_size() > 0; }, absl::Seconds(5)));
+  EXPECT_EQ(report.verdicts(0).outcome(), "right") << report.DebugString();
+  EXPECT_EQ(report.verdicts(1).outcome(), "wrong");
+  EXPECT_EQ(report.verdicts(1).computed_digest(), ToBytes(Sha256(chunks[3].span())));
+  EXPECT_EQ(report.verdicts(1).found_digest(), ToBytes(Sha256(spoiled)));
+}
+
+// Would break: an auditor would wait for a reducer that is gone, or that says nothing.
+TEST(Auditor, SaysByItsDeadlineWhatItCouldNotFindOut) {
+  Scene scene;
+  scene.swarm.Kill("p1");
+  const v1::AuditReport report = scene.Report();
+  ASSERT_EQ(report.verdicts_size(), 2);
+  EXPECT_EQ(report.verdicts(0).outcome(), "unknown");
+  EXPECT_EQ(report.verdicts(1).outcome(), "unknown");
+}
+
+// Would break: a relay of several reducers would take one that audits them all for a flooder, and
+// nothing could be said of them.
+TEST(Auditor, AsksEachServerOneThingAfterTheOther) {
+  Swarm swarm(SwarmSettings{});
+  const Names names = {"p1", "p2", "p3", "p4", "p5"};
+  for (const std::string& name : names) {
+    swarm.Add(name);
+    swarm.world.network().SetIdentity(name, {"sim", Role::kPeer, name, ""});
+  }
+  v1::Plan plan = swarm.MakePlan(names, {"p1", "p2", "p3", "p4"});
+  plan.set_audit_commitment(std::string(32, 'c'));
+  v1::Audit order;
+  order.set_version(plan.version());
+  order.set_epoch(plan.epoch());
+  order.set_revision(1);
+  for (int shard = 0; shard < 4; ++shard) {
+    if (shard < 3) Swarm::AddRelay(&plan, shard, "p4", {"p4", "p5"});
+    order.add_chunks(plan.shards(shard).first_chunk());
+  }
+  order.set_deadline_milliseconds(2000);
+  for (const std::string& name : names) swarm.Give(name, plan);
+  ASSERT_TRUE(swarm.world.RunUntil([&] { return swarm.Complete(names, 1); }, absl::Seconds(5)));
+  v1::AuditReport report;
+  swarm.peer("p5").node->exchange->Audit(
+      order, [&report](v1::AuditReport told) { report = std::move(told); });
+  ASSERT_TRUE(swarm.world.RunUntil([&] { return report.verdicts_size() > 0; }, absl::Seconds(5)));
+  ASSERT_EQ(report.verdicts_size(), 4);
+  for (const v1::ChunkVerdict& verdict : report.verdicts()) {
+    EXPECT_EQ(verdict.outcome(), "right") << verdict.DebugString();
+  }
+}
+
+// Would break: without audits inputs would take memory for nothing.
+TEST(Auditor, NothingIsKeptWithoutACommitment) {
+  Swarm swarm(SwarmSettings{});
+  for (const char* name : {"p1", "p2"}) swarm.Add(name);
+  const v1::Plan plan = swarm.MakePlan({"p1", "p2"}, {"p1"});
+  swarm.Give("p1", plan);
+  swarm.Give("p2", plan);
+  ASSERT_TRUE(swarm.world.RunUntil(
+      [&] {
+        return swarm.Complete({"p1", "p2"}, 1);
+      },
+      absl::Seconds(5)));
+  EXPECT_EQ(swarm.peer("p1").node->exchange->figures().kept_bytes, 0u);
+  v1::InputsRequest request;
+  request.set_run_id(kRun);
+  request.set_version(plan.version());
+  request.set_epoch(plan.epoch());
+  request.add_chunks(0);
+  EXPECT_TRUE(absl::IsNotFound(swarm.peer("p1").node->exchange->Inputs(request).status()));
+  request.set_epoch(1);
+  EXPECT_TRUE(
+      absl::IsFailedPrecondition(swarm.peer("p1").node->exchange->Inputs(request).status()));
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,257 @@
+// Would break: one stranger that says too much, or says it too slowly, takes a server's memory or
+// its time from everybody.
+#include <arpa/inet.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/server_builder.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/posix_executor.h"
+#include "daemon/status_macros.h"
+#include "daemon/transport/grpc_transport.h"
+#include "gtest/gtest.h"
+#include "tests/unit/daemon/transport/transport_contract.h"
+
+namespace atolld {
+namespace {
+
+constexpr absl::Duration kLimit = absl::Seconds(60);
+
+GrpcTransport::Options OneLane() {
+  GrpcTransport::Options options;
+  options.failure_timeout = absl::Seconds(5);
+  options.lanes = 1;
+  return options;
+}
+
+grpc::ByteBuffer Zeros(size_t bytes) {
+  const grpc::Slice slice(std::string(bytes, '\0'));
+  return grpc::ByteBuffer(&slice, 1);
+}
+
+// A server whose calls end with OK after their first frame, unless they are to stay open.
+class GrpcLimitsTest : public ::testing::Test {
+ protected:
+  GrpcLimitsTest() : server_(executor_, OneLane()), client_(executor_, OneLane()) {
+    auto listening = server_.Listen(
+        "127.0.0.1:0", [this](const std::string& method, std::unique_ptr<Call> call) {
+          Endpoint& end = *(accepted_[method].emplace_back(std::make_unique<Endpoint>()));
+          end.Take(std::move(call));
+          if (method != "/stays/open") {
+            end.after_frame = [&end] { end.call().Finish(absl::OkStatus()); };
+          }
+          end.Start(true);
+        });
+    CHECK_OK(listening.status());
+    listener_ = *std::move(listening);
+  }
+
+  std::unique_ptr<Endpoint> Dial(const std::string& address, const std::string& method) {
+    auto end = std::make_unique<Endpoint>();
+    end->Take(client_.Dial(address, method, absl::InfiniteDuration()));
+    end->Start(true);
+    return end;
+  }
+  bool Until(const std::function<bool()>& condition) {
+    return executor_.RunUntil(condition, kLimit);
+  }
+
+  PosixExecutor executor_{PosixExecutor::Options()};
+  GrpcTransport server_;
+  GrpcTransport client_;
+  std::map<std::string, std::vector<std::unique_ptr<Endpoint>>> accepted_;  // by method
+  std::unique_ptr<Listener> listener_;
+};
+
+// Would break: a stranger's message of any size would be taken into memory.
+TEST_F(GrpcLimitsTest, AServerTakesNoLargerMessage) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxSendMessageSize(-1);
+  grpc::GenericStub stub(grpc::CreateCustomChannel(listener_->address(),
+                                                   grpc::InsecureChannelCredentials(), arguments));
+  grpc::ClientContext context;
+  const grpc::ByteBuffer request = Zeros(kMaxMessageBytes + 1);
+  grpc::ByteBuffer response;
+  std::atomic<bool> done{false};
+  grpc::Status status;
+  stub.UnaryCall(&context, "/stays/open", {}, &request, &response, [&](grpc::Status result) {
+    status = result;
+    done = true;
+    executor_.Post([] {});
+  });
+  ASSERT_TRUE(Until([&] { return done.load(); }));
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << status.error_message();
+  for (const auto& end : accepted_["/stays/open"]) EXPECT_TRUE(end->frames.empty());
+}
+
+// Answers every call with 5 MiB.
+class LargeAnswers final : public grpc::CallbackGenericService {
+  class Reactor final : public grpc::ServerGenericBidiReactor {
+   public:
+    Reactor() : answer_(Zeros(size_t{5} << 20)) { StartWrite(&answer_); }
+    void OnWriteDone(bool) override { Finish(grpc::Status::OK); }
+    void OnDone() override { delete this; }
+
+   private:
+    const grpc::ByteBuffer answer_;
+  };
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext*) override {
+    return new Reactor();
+  }
+};
+
+// Would break: whoever is dialled could fill the dialler's memory.
+TEST_F(GrpcLimitsTest, AClientTakesNoLargerMessage) {
+  LargeAnswers service;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterCallbackGenericService(&service);
+  builder.SetMaxSendMessageSize(-1);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const auto end = Dial(absl::StrCat("127.0.0.1:", port), "/a/b");
+  ASSERT_TRUE(Until([&] { return end->closed; }));
+  EXPECT_TRUE(absl::IsResourceExhausted(end->status)) << end->status;
+  EXPECT_TRUE(end->frames.empty());
+  server->Shutdown();
+}
+
+std::string Http2Frame(char type, char flags, char stream, const std::string& payload) {
+  const char head[] = {static_cast<char>(payload.size() >> 16),
+                       static_cast<char>(payload.size() >> 8),
+                       static_cast<char>(payload.size()),
+                       type,
+                       flags,
+                       0,
+                       0,
+                       0,
+                       stream};
+  return std::string(head, sizeof head) + payload;
+}
+
+// HTTP/2 by hand: one call, of which the test says every byte. It answers pings, so that no
+// keepalive ends it.
+class RawCall {
+ public:
+  RawCall(Executor& executor, const std::string& address, const std::string& method)
+      : executor_(executor), fd_(socket(AF_INET, SOCK_STREAM, 0)) {
+    int port = 0;
+    CHECK(absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port));
+    sockaddr_in to = {};
+    to.sin_family = AF_INET;
+    to.sin_port = htons(static_cast<uint16_t>(port));
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    CHECK(connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0);
+    // POST, http, then literals: authority, path, content-type (name 31 of the table), te.
+    std::string headers = "\x83\x86\x01\x01x\x04";
+    headers += static_cast<char>(method.size());
+    headers += method + "\x0f\x10\x10" + "application/grpc" + '\0' + "\x02te\x08trailers";
+    Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Http2Frame(4, 0, 0, "") +
+         Http2Frame(1, 4, 1, headers));
+    thread_ = std::thread([this] { Read(); });
+  }
+  ~RawCall() {
+    shutdown(fd_, SHUT_RDWR);
+    thread_.join();
+    close(fd_);
+  }
+
+  void SendData(const std::string& bytes) { Send(Http2Frame(0, 0, 1, bytes)); }
+  // The server has ended the call, or its connection.
+  bool ended() const { return ended_; }
+
+ private:
+  void Send(const std::string& bytes) {
+    const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    CHECK(sent < 0 || static_cast<size_t>(sent) == bytes.size());
+  }
+  void Read() {
+    std::string bytes;
+    char piece[4096];
+    for (ssize_t got = 1; got > 0;) {
+      got = recv(fd_, piece, sizeof piece, 0);
+      if (got > 0) bytes.append(piece, static_cast<size_t>(got));
+      while (bytes.size() >= 9) {
+        const auto byte = [&](size_t i) { return static_cast<uint8_t>(bytes[i]); };
+        const size_t size = 9 + (size_t{byte(0)} << 16 | size_t{byte(1)} << 8 | byte(2));
+        if (bytes.size() < size) break;
+        const bool flagged = (byte(4) & 1) != 0;  // END_STREAM or ACK
+        if (byte(3) == 4 && !flagged) Send(Http2Frame(4, 1, 0, ""));
+        if (byte(3) == 6 && !flagged) Send(Http2Frame(6, 1, 0, bytes.substr(9, 8)));
+        if (byte(3) == 3 || byte(3) == 7 || (byte(3) == 1 && flagged)) End();
+        bytes.erase(0, size);
+      }
+    }
+    End();
+  }
+  void End() {
+    ended_ = true;
+    executor_.Post([] {});
+  }
+
+  Executor& executor_;
+  const int fd_;
+  std::atomic<bool> ended_{false};
+  std::thread thread_;
+};
+
+// Would break: one that sends a message a byte at a time would be waited for by everybody.
+TEST_F(GrpcLimitsTest, AHalfSentMessageHoldsNobodyUp) {
+  RawCall slow(executor_, listener_->address(), "/slow/call");
+  slow.SendData(std::string("\0\0\x10\0\0x", 6));
+  std::vector<std::unique_ptr<Endpoint>> calls;
+  for (int i = 0; i < 100; ++i) {
+    calls.push_back(Dial(listener_->address(), "/a/b"));
+    calls.back()->call().Write(MakeFrame("hello", 1000));
+  }
+  for (const auto& call : calls) {
+    ASSERT_TRUE(Until([&] { return call->closed; }));
+    EXPECT_TRUE(call->status.ok()) << call->status;
+  }
+  ASSERT_TRUE(Until([&] { return accepted_["/slow/call"].size() == 1; }));
+  EXPECT_TRUE(accepted_["/slow/call"][0]->frames.empty());
+  EXPECT_FALSE(accepted_["/slow/call"][0]->closed);
+  EXPECT_FALSE(slow.ended());
+}
+
+// Would break: one connection could open calls without end.
+TEST_F(GrpcLimitsTest, AConnectionHasSoManyCallsAtOnce) {
+  constexpr size_t kMost = 256;  // kMaxStreams of the listener
+  std::vector<std::unique_ptr<Endpoint>> calls;
+  for (size_t i = 0; i < kMost + 40; ++i) {
+    calls.push_back(Dial(listener_->address(), "/stays/open"));
+  }
+  auto& open = accepted_["/stays/open"];
+  ASSERT_TRUE(Until([&] { return open.size() >= kMost; }));
+  // Whatever else was sent with them has come when a call of another connection has.
+  GrpcTransport other(executor_, OneLane());
+  Endpoint marker;
+  marker.Take(other.Dial(listener_->address(), "/a/b", absl::InfiniteDuration()));
+  marker.Start(true);
+  marker.call().Write(MakeFrame("hello"));
+  ASSERT_TRUE(Until([&] { return marker.closed; }));
+  EXPECT_TRUE(marker.status.ok()) << marker.status;
+  EXPECT_EQ(open.size(), kMost);
+  open[0]->call().Finish(absl::OkStatus());
+  ASSERT_TRUE(Until([&] { return open.size() > kMost; }));
+  EXPECT_EQ(open.size(), kMost + 1);
+}
+
+}  // namespace
+}  // namespace atolld
