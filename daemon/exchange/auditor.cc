@@ -1,5 +1,6 @@
 #include "daemon/exchange/auditor.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "daemon/exchange/inputs.h"
@@ -11,7 +12,12 @@
 namespace atolld {
 namespace {
 
-using Inputs = std::map<std::string, std::map<uint32_t, std::vector<Piece>>>;
+// nullptr: it gave none.
+const std::vector<Piece>* PiecesOf(const Auditor::Inputs& inputs, const std::string& server) {
+  const auto found = inputs.find(server);
+  const bool given = found != inputs.end() && found->second.whole && found->second.error.empty();
+  return given ? &found->second.pieces : nullptr;
+}
 
 std::string OneBit(size_t bits, uint32_t bit) {
   std::string bitmap(BitmapBytes(bits), '\0');
@@ -29,16 +35,15 @@ absl::Status CheckPiece(const Auditor::Basis& basis, const Piece& piece, uint32_
 }
 
 // As the relay must have made it: of its members' signed chunks.
-absl::StatusOr<Piece> Recomputed(const Auditor::Basis& basis, const Inputs& inputs, uint32_t chunk,
-                                 uint32_t elements, const Piece& partial) {
+absl::StatusOr<Piece> Recomputed(const Auditor::Basis& basis, const Auditor::Inputs& inputs,
+                                 uint32_t chunk, uint32_t elements, const Piece& partial) {
   const std::string& relay = basis.plan.contributors()[partial.sender].peer;
-  const auto server = inputs.find(relay);
-  if (server == inputs.end() || server->second.count(chunk) == 0) {
+  const std::vector<Piece>* const members = PiecesOf(inputs, relay);
+  if (members == nullptr) {
     return absl::UnavailableError(absl::StrCat("relay ", relay, " gives no inputs"));
   }
-  const std::vector<Piece>& members = server->second.at(chunk);
   std::string covered(partial.contributors.size(), '\0');
-  for (const Piece& member : members) {
+  for (const Piece& member : *members) {
     if (member.partial) return absl::InvalidArgumentError("a relay's input is a partial mean");
     RETURN_IF_ERROR(CheckPiece(basis, member, elements));
     UniteBits(member.contributors, &covered);
@@ -48,22 +53,22 @@ absl::StatusOr<Piece> Recomputed(const Auditor::Basis& basis, const Inputs& inpu
         absl::StrCat("the inputs of relay ", relay, " are of other contributors"));
   }
   Reduced reduced;
-  RETURN_IF_ERROR(basis.reduce(chunk, true, members, &reduced));
+  RETURN_IF_ERROR(basis.reduce(chunk, true, *members, &reduced));
   return Piece{partial.sender, partial.contributors, true, reduced.encoded, false};
 }
 
 // What the mean of this chunk should be. An error: it cannot be said.
-absl::StatusOr<Digest> Recompute(const Auditor::Basis& basis, const Inputs& inputs, uint32_t chunk,
-                                 uint32_t elements, const ChunkMean& mean) {
+absl::StatusOr<Digest> Recompute(const Auditor::Basis& basis, const Auditor::Inputs& inputs,
+                                 uint32_t chunk, uint32_t elements, const ChunkMean& mean) {
   const std::string& reducer = basis.plan.ShardOf(chunk).reducer;
-  const auto server = inputs.find(reducer);
-  if (server == inputs.end() || server->second.count(chunk) == 0) {
+  const std::vector<Piece>* const server = PiecesOf(inputs, reducer);
+  if (server == nullptr) {
     return absl::UnavailableError(absl::StrCat("reducer ", reducer, " gives no inputs"));
   }
   std::vector<Piece> pieces;
   std::string covered(BitmapBytes(basis.plan.contributors().size()), '\0');
   std::vector<std::string> partials;
-  for (const Piece& given : server->second.at(chunk)) {
+  for (const Piece& given : *server) {
     if (Overlap(given.contributors, covered)) {
       return absl::InvalidArgumentError("its inputs count a contributor twice");
     }
@@ -88,44 +93,60 @@ absl::StatusOr<Digest> Recompute(const Auditor::Basis& basis, const Inputs& inpu
 
 }  // namespace
 
-Auditor::Auditor(Env env, const ExchangeSettings& settings, Basis basis, v1::Audit order,
-                 std::map<uint32_t, ChunkMean> means, std::function<void(v1::AuditReport)> done)
+Auditor::Auditor(Env env, const ExchangeSettings& settings, Basis basis,
+                 std::function<void(v1::AuditReport)> tell)
     : env_(env),
       settings_(settings),
       basis_(std::make_shared<const Basis>(std::move(basis))),
-      order_(std::move(order)),
-      means_(std::make_shared<const std::map<uint32_t, ChunkMean>>(std::move(means))),
-      done_(std::move(done)) {
-  std::map<std::string, std::vector<uint32_t>> servers;
-  for (const auto& [chunk, mean] : *means_) {
-    servers[basis_->plan.ShardOf(chunk).reducer].push_back(chunk);
-  }
-  for (const auto& [server, chunks] : servers) Ask(server, chunks);
-  env_.executor.RunAfter(absl::Milliseconds(static_cast<int64_t>(order_.deadline_milliseconds())),
-                         guard_.Wrap([this] {
-                           fetches_.clear();
-                           Judge();
-                         }));
-  if (fetches_.empty()) env_.executor.Post(guard_.Wrap([this] { Judge(); }));
-}
+      tell_(std::move(tell)) {}
 
 Auditor::~Auditor() = default;
 
-// One call a server: whoever gives inputs takes few calls of one caller.
-void Auditor::Ask(const std::string& server, const std::vector<uint32_t>& chunks) {
-  for (const uint32_t chunk : chunks) asked_.insert({server, chunk});
-  for (const auto& [other, asking] : fetches_) {
-    if (asking.server == server) return queued_[server].insert(chunks.begin(), chunks.end());
+void Auditor::Take(const v1::Audit& order, std::map<uint32_t, ChunkMean> means) {
+  std::map<std::string, std::set<uint32_t>> servers;
+  std::vector<v1::ChunkVerdict> known;
+  for (const uint32_t chunk : order.chunks()) {
+    const auto [found, fresh] = questions_.try_emplace(chunk);
+    Question& question = found->second;
+    if (question.verdict) known.push_back(*question.verdict);
+    const auto mean = means.find(chunk);
+    if (!fresh || mean == means.end()) continue;
+    question.mean = std::move(mean->second);
+    servers[basis_->plan.ShardOf(chunk).reducer].insert(chunk);
   }
+  for (const auto& [server, chunks] : servers) Ask(server, chunks);
+  const std::vector<uint32_t> chunks(order.chunks().begin(), order.chunks().end());
+  env_.executor.RunAfter(absl::Milliseconds(static_cast<int64_t>(order.deadline_milliseconds())),
+                         guard_.Wrap([this, chunks] { OnDeadline(chunks); }));
+  // From the loop: the owner has not got this yet.
+  env_.executor.Post(guard_.Wrap([this, known] {
+    if (!known.empty()) Tell(known);
+    JudgeWhatIsWhole();
+  }));
+}
+
+// One call a server at a time: whoever gives inputs takes few calls of one caller.
+void Auditor::Ask(const std::string& server, const std::set<uint32_t>& chunks) {
+  for (const uint32_t chunk : chunks) questions_[chunk].inputs[server];
+  const bool busy = std::any_of(fetches_.begin(), fetches_.end(),
+                                [&](const auto& fetch) { return fetch.second.server == server; });
+  if (busy) {
+    queued_[server].insert(chunks.begin(), chunks.end());
+  } else {
+    Dial(server, {chunks.begin(), chunks.end()});
+  }
+}
+
+void Auditor::Dial(const std::string& server, std::vector<uint32_t> chunks) {
+  v1::InputsRequest request;
+  request.set_run_id(settings_.run_id);
+  request.set_version(basis_->plan.version());
+  request.set_epoch(basis_->plan.epoch());
+  for (const uint32_t chunk : chunks) request.add_chunks(chunk);
   const uint64_t number = ++fetches_begun_;
   Fetch& fetch = fetches_[number];
   fetch.server = server;
-  fetch.chunks = chunks;
-  v1::InputsRequest request;
-  request.set_run_id(settings_.run_id);
-  request.set_version(order_.version());
-  request.set_epoch(order_.epoch());
-  for (const uint32_t chunk : chunks) request.add_chunks(chunk);
+  fetch.chunks = std::move(chunks);
   fetch.call =
       env_.transport.Dial(basis_->plan.AddressOf(server), kInputsMethod, absl::InfiniteDuration());
   Call::Events events;
@@ -141,7 +162,7 @@ void Auditor::Ask(const std::string& server, const std::vector<uint32_t>& chunks
 void Auditor::OnPart(uint64_t number, Frame frame) {
   const auto found = fetches_.find(number);
   if (found == fetches_.end()) return;
-  const absl::Status taken = Take(found->second, frame);
+  const absl::Status taken = TakePart(found->second, frame);
   if (!taken.ok()) return OnClosed(number, taken);
   found->second.call->Read();
 }
@@ -159,11 +180,12 @@ absl::Status Auditor::TakeLeaves(uint32_t contributor, const std::string& leaves
   return absl::OkStatus();
 }
 
-absl::Status Auditor::Take(const Fetch& fetch, const Frame& frame) {
+absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
   v1::InputsPart part;
   RETURN_IF_ERROR(Unpack(frame, &part));
   const std::optional<uint32_t> sender = basis_->plan.IndexOf(part.contributor());
-  if (asked_.count({fetch.server, part.chunk()}) == 0 || !sender.has_value()) {
+  const bool asked = std::binary_search(fetch.chunks.begin(), fetch.chunks.end(), part.chunk());
+  if (!asked || !sender.has_value()) {
     return absl::InvalidArgumentError("an input that was not asked for");
   }
   const size_t contributors = basis_->plan.contributors().size();
@@ -175,105 +197,139 @@ absl::Status Auditor::Take(const Fetch& fetch, const Frame& frame) {
   if (frame.payload.size() > form.MaxWireBytes(settings_.grid.Elements(part.chunk()))) {
     return absl::InvalidArgumentError("an input is longer than any can be");
   }
-  std::vector<Piece>& pieces = given_[fetch.server][part.chunk()].pieces;
-  if (pieces.size() >= contributors) return absl::InvalidArgumentError("too many inputs");
   RETURN_IF_ERROR(TakeLeaves(*sender, part.leaves()));
+  Given& given = questions_.at(part.chunk()).inputs.at(fetch.server);
+  if (given.whole) return absl::OkStatus();  // judged without it
+  if (given.pieces.size() >= contributors) return absl::InvalidArgumentError("too many inputs");
   Piece piece{*sender, partial ? part.members() : OneBit(contributors, *sender), partial,
               frame.payload, true};
   const auto leaves = leaves_.find(*sender);
   if (!partial && leaves != leaves_.end()) {
     piece.digest = LeafOf(leaves->second, part.chunk()).digest;
   }
-  pieces.push_back(std::move(piece));
+  given.pieces.push_back(std::move(piece));
   return absl::OkStatus();
 }
 
 void Auditor::OnClosed(uint64_t number, const absl::Status& why) {
-  auto node = fetches_.extract(number);
-  if (node.empty()) return;
-  Fetch& fetch = node.mapped();
+  const auto found = fetches_.find(number);
+  if (found == fetches_.end()) return;
+  const Fetch& fetch = found->second;
   for (const uint32_t chunk : fetch.chunks) {
-    if (!why.ok()) given_[fetch.server][chunk].error = std::string(why.message());
+    Given& given = questions_.at(chunk).inputs.at(fetch.server);
+    if (std::exchange(given.whole, true) || why.ok()) continue;
+    given.error = std::string(why.message());
   }
   if (why.ok()) AskRelays(fetch);
-  const auto queued = queued_.extract(fetch.server);
-  if (!queued.empty()) {
-    Ask(fetch.server, {queued.mapped().begin(), queued.mapped().end()});
-  }
-  DestroyLater(env_.executor, std::move(fetch.call));
-  if (fetches_.empty()) Judge();
+  EndFetch(found);
+  JudgeWhatIsWhole();
 }
 
 // Whose partial means are among what a reducer gave.
 void Auditor::AskRelays(const Fetch& fetch) {
-  std::map<std::string, std::vector<uint32_t>> relays;
+  std::map<std::string, std::set<uint32_t>> relays;
   for (const uint32_t chunk : fetch.chunks) {
-    for (const Piece& piece : given_[fetch.server][chunk].pieces) {
+    const Question& question = questions_.at(chunk);
+    if (question.judging) continue;
+    for (const Piece& piece : question.inputs.at(fetch.server).pieces) {
       const std::string& relay = basis_->plan.contributors()[piece.sender].peer;
-      if (!piece.partial || asked_.count({relay, chunk}) > 0) continue;
-      relays[relay].push_back(chunk);
+      if (!piece.partial || question.inputs.count(relay) > 0) continue;
+      relays[relay].insert(chunk);
     }
   }
   for (const auto& [relay, chunks] : relays) Ask(relay, chunks);
 }
 
-void Auditor::Judge() {
-  if (std::exchange(judging_, true)) return;
-  report_.set_version(order_.version());
-  report_.set_epoch(order_.epoch());
-  report_.set_revision(order_.revision());
-  auto inputs = std::make_shared<Inputs>();
-  std::map<std::string, std::map<uint32_t, std::string>> errors;
-  for (auto& [server, chunks] : given_) {
-    for (auto& [chunk, given] : chunks) {
-      if (given.error.empty()) {
-        (*inputs)[server][chunk] = std::move(given.pieces);
-      } else {
-        errors[server][chunk] = given.error;
-      }
+// And what waits for its server begins.
+void Auditor::EndFetch(std::map<uint64_t, Fetch>::iterator fetch) {
+  const std::string server = fetch->second.server;
+  DestroyLater(env_.executor, std::move(fetch->second.call));
+  fetches_.erase(fetch);
+  const auto queued = queued_.extract(server);
+  if (!queued.empty()) Dial(server, {queued.mapped().begin(), queued.mapped().end()});
+}
+
+void Auditor::OnDeadline(const std::vector<uint32_t>& chunks) {
+  for (const uint32_t chunk : chunks) {
+    for (auto& [server, given] : questions_.at(chunk).inputs) {
+      if (!std::exchange(given.whole, true)) given.error = "it has not answered in time";
     }
   }
-  auto report = std::make_shared<v1::AuditReport>(report_);
+  std::vector<uint64_t> over;
+  for (const auto& [number, fetch] : fetches_) {
+    const bool wanted =
+        std::any_of(fetch.chunks.begin(), fetch.chunks.end(), [&, &at = fetch](uint32_t chunk) {
+          return !questions_.at(chunk).inputs.at(at.server).whole;
+        });
+    if (!wanted) over.push_back(number);
+  }
+  for (const uint64_t number : over) EndFetch(fetches_.find(number));
+  JudgeWhatIsWhole();
+}
+
+v1::ChunkVerdict Auditor::Judge(const Basis& basis, uint32_t chunk, uint32_t elements,
+                                const Question& question) {
+  v1::ChunkVerdict verdict;
+  verdict.set_chunk(chunk);
+  absl::StatusOr<Digest> computed = absl::NotFoundError("its mean is not here");
+  if (question.mean) {
+    computed = Recompute(basis, question.inputs, chunk, elements, *question.mean);
+  }
+  if (!computed.ok()) {
+    verdict.set_outcome("unknown");
+    verdict.set_reason(std::string(computed.status().message()));
+    for (const auto& [server, given] : question.inputs) {
+      if (given.error.empty()) continue;
+      verdict.set_reason(absl::StrCat(verdict.reason(), "; ", server, ": ", given.error));
+    }
+    return verdict;
+  }
+  const Digest found = Sha256(question.mean->encoded.span());
+  const bool right = found == *computed || Planted(PlantedBug::kAuditorsTooKind);
+  verdict.set_outcome(right ? "right" : "wrong");
+  if (right) return verdict;
+  verdict.set_computed_digest(ToBytes(*computed));
+  verdict.set_found_digest(ToBytes(found));
+  verdict.set_reason("another mean follows from the signed inputs");
+  return verdict;
+}
+
+void Auditor::JudgeWhatIsWhole() {
+  auto batch = std::make_shared<Questions>();
+  for (auto& [chunk, question] : questions_) {
+    const bool whole = std::all_of(question.inputs.begin(), question.inputs.end(),
+                                   [](const auto& given) { return given.second.whole; });
+    if (!whole || std::exchange(question.judging, true)) continue;
+    Question& judged = (*batch)[chunk];
+    judged.mean = std::move(question.mean);
+    judged.inputs = question.inputs;
+    for (auto& [server, given] : question.inputs) given.pieces.clear();
+  }
+  if (batch->empty()) return;
+  auto verdicts = std::make_shared<std::vector<v1::ChunkVerdict>>();
   env_.executor.Offload(
-      [report, inputs, errors, basis = basis_, means = means_, order = order_,
-       grid = settings_.grid] {
-        for (const uint32_t chunk : order.chunks()) {
-          v1::ChunkVerdict* verdict = report->add_verdicts();
-          verdict->set_chunk(chunk);
-          const auto mean = means->find(chunk);
-          absl::StatusOr<Digest> computed = absl::NotFoundError("its mean is not here");
-          if (mean != means->end()) {
-            computed = Recompute(*basis, *inputs, chunk, grid.Elements(chunk), mean->second);
-          }
-          if (!computed.ok()) {
-            verdict->set_outcome("unknown");
-            verdict->set_reason(std::string(computed.status().message()));
-            for (const auto& [server, chunks] : errors) {
-              const auto why = chunks.find(chunk);
-              if (why == chunks.end()) continue;
-              verdict->set_reason(absl::StrCat(verdict->reason(), "; ", server, ": ", why->second));
-            }
-            continue;
-          }
-          const Digest found = Sha256(mean->second.encoded.span());
-          const bool right = found == *computed || Planted(PlantedBug::kAuditorsTooKind);
-          verdict->set_outcome(right ? "right" : "wrong");
-          if (right) continue;
-          verdict->set_computed_digest(ToBytes(*computed));
-          verdict->set_found_digest(ToBytes(found));
-          verdict->set_reason("another mean follows from the signed inputs");
+      [batch, verdicts, basis = basis_, grid = settings_.grid] {
+        for (const auto& [chunk, question] : *batch) {
+          const uint32_t elements = question.mean ? grid.Elements(chunk) : 0;
+          verdicts->push_back(Judge(*basis, chunk, elements, question));
         }
       },
-      guard_.Wrap([this, report] {
-        report_ = *report;
-        Tell();
+      guard_.Wrap([this, verdicts] {
+        for (const v1::ChunkVerdict& verdict : *verdicts) {
+          questions_.at(verdict.chunk()).verdict = verdict;
+        }
+        Tell(*verdicts);
       }));
 }
 
-void Auditor::Tell() {
-  if (std::exchange(told_, true)) return;
-  const auto done = done_;  // it may destroy this
-  done(report_);
+void Auditor::Tell(const std::vector<v1::ChunkVerdict>& verdicts) {
+  v1::AuditReport report;
+  report.set_version(basis_->plan.version());
+  report.set_epoch(basis_->plan.epoch());
+  report.set_revision(basis_->plan.revision());
+  for (const v1::ChunkVerdict& verdict : verdicts) *report.add_verdicts() = verdict;
+  const auto tell = tell_;  // it may destroy this
+  tell(std::move(report));
 }
 
 }  // namespace atolld

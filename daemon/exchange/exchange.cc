@@ -39,8 +39,8 @@ absl::StatusOr<std::vector<Frame>> Exchange::Inputs(const v1::InputsRequest& req
   return state_->Inputs(request);
 }
 
-void Exchange::Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> done) {
-  state_->Audit(order, std::move(done));
+void Exchange::Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> tell) {
+  state_->Audit(order, std::move(tell));
 }
 
 uint64_t Exchange::version() const { return state_->version; }

@@ -126,9 +126,9 @@ class Exchange {
   // What this peer averaged of the chunks that are asked for. FAILED_PRECONDITION: of another
   // entry; NOT_FOUND: of one of them nothing, or nothing was to be kept.
   absl::StatusOr<std::vector<Frame>> Inputs(const v1::InputsRequest& request) const;
-  // Recomputes means of others under the current revision; `done` comes once, by the deadline,
-  // unless the exchange ends or another audit is ordered before.
-  void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> done);
+  // Recomputes means of others under the current revision. The first order's `tell` hears the
+  // verdicts of all, each as it is found and by its order's deadline, until the next revision.
+  void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> tell);
 
   uint64_t version() const;
   uint64_t epoch() const;

@@ -77,7 +77,7 @@ void Exchange::State::AppendInputs(uint32_t chunk, std::set<uint32_t>* told,
   }
 }
 
-void Exchange::State::Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> done) {
+void Exchange::State::Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> tell) {
   if (failed || order.version() != version || order.epoch() != epoch ||
       order.revision() != plan.revision()) {
     return;
@@ -86,9 +86,11 @@ void Exchange::State::Audit(const v1::Audit& order, std::function<void(v1::Audit
   for (const uint32_t chunk : order.chunks()) {
     if (chunk < plan.chunks() && table.Has(chunk)) means[chunk] = table.at(chunk);
   }
-  auditor =
-      std::make_unique<Auditor>(env, settings, Auditor::Basis{plan, form, mean_form, Reduction()},
-                                order, std::move(means), std::move(done));
+  if (auditor == nullptr) {
+    auditor = std::make_unique<Auditor>(
+        env, settings, Auditor::Basis{plan, form, mean_form, Reduction()}, std::move(tell));
+  }
+  auditor->Take(order, std::move(means));
 }
 
 }  // namespace atolld

@@ -84,7 +84,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   void KeepInputs(const Reducer::Work& work, const Reduced& reduced);
   absl::StatusOr<std::vector<Frame>> Inputs(const v1::InputsRequest& request) const;
   void AppendInputs(uint32_t chunk, std::set<uint32_t>* told, std::vector<Frame>* frames) const;
-  void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> done);
+  void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> tell);
   ChunkReduction Reduction() const;
 
   // A relay's mean of its members' chunks: kept until the result is here, so that it is encoded

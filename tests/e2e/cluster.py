@@ -223,6 +223,7 @@ class Cluster:
         finally:
             watcher.kill()
             watcher.wait()
+            watcher.stdout.close()
         raise AssertionError(f"the run was not {phase} within {seconds} s")
 
     def text(self):
