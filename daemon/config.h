@@ -82,7 +82,7 @@ struct Config {
     absl::Duration failure_timeout = absl::Seconds(10);  // the one time-out; "10s", "500ms"
     double weight_cap = 16;  // an update's weight, in medians of its round's; 0: none
     uint32_t offences = 3, offence_rounds = 16;  // the rest: coordinator; offender_rule.h
-    double outsized = 0;
+    double outsized = 8;  // with error feedback, where the file does not say: 0
   } membership;
   struct Coordinator {  // [coordinator] address: peer, coordinator; the rest: coordinator
     std::string address = "127.0.0.1:7070";

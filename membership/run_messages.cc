@@ -13,6 +13,9 @@ namespace {
 
 constexpr size_t kDigestBytes = 32;
 
+// Of a peer's words in the log.
+constexpr size_t kLongestReason = 256;
+
 }  // namespace
 
 absl::Status Run::CheckChain(uint64_t version, const std::string& digest) const {
@@ -49,8 +52,11 @@ absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& 
 }
 
 void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
+  const std::string why = lost.reason().substr(0, kLongestReason);
+  if (lost.bad_update()) judge_.NoteRefused(peer, why);
   if (round_.trainer(peer).worker_ready) {
-    Say(absl::StrCat("peer ", peer, ": its worker died: ", lost.reason()),
+    Say(absl::StrCat("peer ", peer, ": its worker ",
+                     lost.bad_update() ? "was ended: " : "died: ", why),
         RunOutput::Severity::kWarning);
   }
   if (genesis_maker_ == peer) genesis_maker_.clear();

@@ -20,6 +20,7 @@
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/local_epilogue.h"
 #include "daemon/cli/local_layout.h"
+#include "daemon/cli/local_preparation.h"
 #include "daemon/cli/local_processes.h"
 #include "daemon/cli/local_report.h"
 #include "daemon/cli/run_history.h"
@@ -36,7 +37,7 @@ namespace {
 constexpr absl::Duration kTick = absl::Milliseconds(250);
 // Sealed peers write their last snapshot and go; one that takes longer is asked to.
 constexpr double kSealedSeconds = 60;
-// How long a peer that left with 0 may be ahead of the news that the run is sealed.
+// How long a peer that has ended may be ahead of the news of the run.
 constexpr double kNewsSeconds = 3;
 constexpr absl::Duration kPatience = absl::Seconds(15);
 constexpr size_t kLogTail = 5;
@@ -55,65 +56,6 @@ std::string LastLines(const std::string& path, size_t count) {
   std::string text;
   for (const std::string& line : lines) absl::StrAppend(&text, "\n  ", line);
   return text;
-}
-
-// Everything that can be wrong before anything is made.
-struct Preparation {
-  Config config;
-  std::string dir;
-  std::string atolld;
-  std::string worker;
-  int port = 0;
-};
-
-struct Failure {
-  int exit_code;
-  absl::Status status;
-};
-
-std::optional<Failure> Prepare(const LocalOptions& options, Preparation* prepared) {
-  std::error_code error;
-  std::vector<ConfigOverride> overrides;
-  if (options.peers) overrides.push_back({"--peers", "run", "peers", *options.peers});
-  if (options.rounds) overrides.push_back({"--rounds", "run", "rounds", *options.rounds});
-  if (!options.data.empty()) {
-    overrides.push_back(
-        {"--data", "data", "path", std::filesystem::absolute(options.data, error).string()});
-  }
-  absl::StatusOr<Config> config = LoadConfig(options.config_path, ConfigUse::kLocal, overrides);
-  if (!config.ok()) return Failure{2, config.status()};
-  prepared->config = *std::move(config);
-  const absl::Time now = absl::Now();
-  if (prepared->config.run.id.empty()) {
-    prepared->config.run.id = MakeRunId(options.config_path, now);
-  }
-  const std::filesystem::path json_folder =
-      std::filesystem::absolute(options.json, error).parent_path();
-  const std::string dir =
-      options.dir.empty() ? absl::FormatTime("atoll-run-%Y%m%d-%H%M%S", now, absl::LocalTimeZone())
-                          : options.dir;
-  std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
-  if (!path.has_filename()) path = path.parent_path();  // "DIR/"
-  prepared->dir = path.string();
-  if (!options.json.empty() && options.json != "-" && json_folder.lexically_normal() != path &&
-      access(json_folder.c_str(), W_OK) != 0) {
-    return Failure{2,
-                   absl::InvalidArgumentError(absl::StrCat(
-                       "--json ", options.json, ": the folder is not there or cannot be written"))};
-  }
-  prepared->atolld = absl::StrCat(ProgramFolder(), "/atolld");
-  if (access(prepared->atolld.c_str(), X_OK) != 0) {
-    return Failure{1, absl::NotFoundError(absl::StrCat(
-                          prepared->atolld, " is missing; the target atolld builds it"))};
-  }
-  const absl::StatusOr<std::string> worker =
-      FindWorker(prepared->config.worker.program, prepared->config.model.kind);
-  if (!worker.ok()) return Failure{1, worker.status()};
-  prepared->worker = *worker;
-  const absl::StatusOr<int> port = FreeLoopbackPort(options.port);
-  if (!port.ok()) return Failure{1, port.status()};
-  prepared->port = *port;
-  return std::nullopt;
 }
 
 enum class Ending { kSealed, kInterrupted, kFailedToStart };
@@ -149,6 +91,8 @@ class LocalRun {
 
   const RunHistory& history() const { return history_; }
   const LocalLayout& layout() const { return layout_; }
+  // A round was committed, as far as has been heard.
+  bool begun() const { return !history_.rounds().empty() || history_.newest().version() > 0; }
 
   std::vector<PeerProcess> PeerProcesses() const {
     std::vector<PeerProcess> peers;
@@ -230,15 +174,22 @@ class LocalRun {
       }
       notes_[process.id] = change.exit ? Describe(*change.exit) : "has ended";
       gone_[change.index] = Gone{true, MonotonicSeconds(), change};
-      const bool refused = change.exit && !change.exit->by_signal && change.exit->code != 0;
-      if (refused && history_.rounds().empty() && history_.newest().version() == 0) {
-        Say(absl::StrCat(NameOf(change.index), " ", Describe(*change.exit), " at its start:",
-                         LastLines(absl::StrCat(process.dir, "/log.txt"), kLogTail)));
-        return false;
-      }
     }
     if (pids_changed) SavePeersFile();
+    for (size_t i = 0; i < gone_.size(); ++i) {
+      const std::optional<ProcessExit>& exit = gone_[i].change.exit;
+      const bool refused = gone_[i].untold && exit && !exit->by_signal && exit->code != 0;
+      if (!refused || begun() || MayHearMore(i)) continue;
+      Say(absl::StrCat(NameOf(i), " ", Describe(*exit), " at its start:",
+                       LastLines(absl::StrCat(layout_.processes[i].dir, "/log.txt"), kLogTail)));
+      return false;
+    }
     return true;
+  }
+
+  // Of a peer that has just ended, from the coordinator.
+  bool MayHearMore(size_t index) const {
+    return is_peer(index) && MonotonicSeconds() - gone_[index].since < kNewsSeconds;
   }
 
   std::string NameOf(size_t index) const {
@@ -253,7 +204,7 @@ class LocalRun {
       // At the end peers go by themselves, often before the news that the run is sealed.
       const bool by_itself = is_peer(i) && (!exit || (!exit->by_signal && exit->code == 0));
       if (by_itself && history_.sealed()) gone.untold = false;
-      if (!gone.untold || (by_itself && MonotonicSeconds() - gone.since < kNewsSeconds)) continue;
+      if (!gone.untold || ((by_itself || !begun()) && MayHearMore(i))) continue;
       gone.untold = false;
       const bool alone = is_peer(i) && !processes_.any_peer_running();
       Say(absl::StrCat(NameOf(i), " (pid ", gone.change.pid, ") ",
@@ -334,7 +285,7 @@ class LocalRun {
 // What is said when a run ended before its time. Nothing of value: the folder goes.
 void SayWhatIsLeft(const LocalRun& run, FILE* out) {
   const std::string& dir = run.layout().dir;
-  if (run.history().rounds().empty() && run.history().newest().version() == 0) {
+  if (!run.begun()) {
     RemoveLocalLayout(run.layout());
     std::fputs(absl::StrCat("no round was committed; ", dir, " is removed\n").c_str(), out);
     return;
@@ -351,8 +302,8 @@ void SayWhatIsLeft(const LocalRun& run, FILE* out) {
 
 int RunLocal(const LocalOptions& options) {
   PosixFiles files;
-  Preparation prepared;
-  if (const std::optional<Failure> failure = Prepare(options, &prepared)) {
+  LocalPreparation prepared;
+  if (const std::optional<LocalFailure> failure = PrepareLocalRun(options, &prepared)) {
     std::fprintf(stderr, "%s\n", std::string(failure->status.message()).c_str());
     return failure->exit_code;
   }

@@ -264,8 +264,8 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   SendSynced();
   if (worker_) {
     SendWorkerReady();
-  } else if (!first && trainer_.trains()) {
-    SendWorkerLost("it is being started");  // the word of its death may not have got through
+  } else if (!first && trainer_.trains()) {  // the word of its death may not have got through
+    SendWorkerLost(absl::UnavailableError("it is being started"));
   }
   if (welcome.has_seal()) return OnSealed(welcome.seal());
   if (first) {

@@ -76,7 +76,7 @@ class Peer {
   void OnOpened();
   void OnDigest(uint64_t version, const Digest& state);
   void SendWorkerReady();
-  void SendWorkerLost(const std::string& reason);
+  void SendWorkerLost(const absl::Status& why);
   void SendSynced();
   void SendInitialState();
   void SendStateReport(uint64_t version, const Digest& state, const Digest* expected);

@@ -59,13 +59,14 @@ void Peer::OnWorkerMessage(const v1::WorkerMessage& message) {
 void Peer::OnWorkerLost(const absl::Status& why) {
   worker_.reset();
   making_initial_state_ = false;
-  SendWorkerLost(std::string(why.message()));
+  SendWorkerLost(why);
   runner_.OnWorkerLost();
 }
 
-void Peer::SendWorkerLost(const std::string& reason) {
+void Peer::SendWorkerLost(const absl::Status& why) {
   v1::PeerMessage message;
-  message.mutable_worker_lost()->set_reason(reason);
+  message.mutable_worker_lost()->set_reason(std::string(why.message()));
+  message.mutable_worker_lost()->set_bad_update(absl::IsDataLoss(why));
   link_.Send(message);
 }
 

@@ -153,11 +153,9 @@ void RoundRunner::Encode(const v1::Boundary& boundary) {
       guard_.Wrap([this, update, status, boundary, id] {
         if (id != training_id_ || !assigned_) return;
         if (!status->ok()) {
-          env_.log.Error(absl::StrCat("round ", boundary.version(),
-                                      ": the update cannot be encoded: ", status->message(),
-                                      "; training begins again"));
-          training_ = false;
-          return StartTraining();
+          // On the same samples by the same worker it would come to the same.
+          return trainer_.Restart(absl::StrCat("round ", boundary.version(),
+                                               ": its update is none: ", status->message()));
         }
         v1::Ready& ready = update->ready;
         ready.set_age(age_);

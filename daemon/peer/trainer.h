@@ -6,6 +6,7 @@
 #pragma once
 
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -21,7 +22,8 @@ class Trainer {
     std::function<void(const v1::WorkerConfigured&)> on_configured;
     // Any later message of it.
     std::function<void(const v1::WorkerMessage&)> on_message;
-    // It is gone, with the reason; what was asked of it will not be answered.
+    // It is gone, with the reason; what was asked of it will not be answered. DATA_LOSS: Restart()
+    // has ended it.
     std::function<void(absl::Status)> on_lost;
   };
 
@@ -32,6 +34,10 @@ class Trainer {
 
   // To the running worker; dropped while there is none.
   virtual void Send(const v1::DaemonMessage& message) = 0;
+
+  // Ends a worker that has handed over what nobody can use, and with it the state that this came
+  // of; another one is started. `why` is told by on_lost.
+  virtual void Restart(const std::string& why) = 0;
 
   // Lets it end; `done` runs when it is gone. No event comes after.
   virtual void Stop(Task done) = 0;
@@ -46,6 +52,7 @@ class NoTrainer final : public Trainer {
   explicit NoTrainer(Executor& executor) : executor_(executor) {}
   void Start(const v1::RunSpec&, Events) override {}
   void Send(const v1::DaemonMessage&) override {}
+  void Restart(const std::string&) override {}
   void Stop(Task done) override { executor_.Post(std::move(done)); }
   bool trains() const override { return false; }
 

@@ -46,6 +46,7 @@ void WorkerProcess::Start(const v1::RunSpec& spec, Events events) {
 void WorkerProcess::Launch() {
   if (stopping_) return;
   failure_.clear();
+  restarting_ = false;
   ChildProcess::Options options;
   options.arguments = {program_, "--socket", settings_.socket};
   options.die_with_parent = true;
@@ -131,6 +132,14 @@ void WorkerProcess::Send(const v1::DaemonMessage& message) {
   if (call_ != nullptr) call_->Write(Pack(message));
 }
 
+// Killed: one that may stop writes its state for the next.
+void WorkerProcess::Restart(const std::string& why) {
+  if (process_ == nullptr || stopping_) return;
+  restarting_ = true;
+  failure_ = why;
+  process_->Kill(SIGKILL);
+}
+
 void WorkerProcess::OnGone(const std::string& how) {
   process_.reset();
   call_.reset();
@@ -143,7 +152,9 @@ void WorkerProcess::OnGone(const std::string& how) {
   const std::string why = failure_.empty() ? how : absl::StrCat(how, ": ", failure_);
   env_.log.Warning(absl::StrCat("the worker is gone (", why, "); starting it again in ",
                                 absl::FormatDuration(pause)));
-  if (std::exchange(configured_, false)) events_.on_lost(absl::UnavailableError(why));
+  if (std::exchange(configured_, false)) {
+    events_.on_lost(restarting_ ? absl::DataLossError(failure_) : absl::UnavailableError(why));
+  }
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Launch(); }));
 }
 

@@ -33,6 +33,7 @@ class WorkerProcess : public Trainer {
 
   void Start(const v1::RunSpec& spec, Events events) override;
   void Send(const v1::DaemonMessage& message) override;
+  void Restart(const std::string& why) override;
   void Stop(Task done) override;
 
  private:
@@ -55,6 +56,7 @@ class WorkerProcess : public Trainer {
   std::unique_ptr<Call> call_;
   bool configured_ = false;
   bool stopping_ = false;
+  bool restarting_ = false;
   std::string failure_;   // what the worker said before it went
   int young_deaths_ = 0;  // in a row, before a boundary was reached
   Task stopped_;

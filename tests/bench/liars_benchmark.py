@@ -5,9 +5,10 @@
     ATOLL_BIN=build/release/bin python3 tests/bench/liars_benchmark.py --text build/data/gcide.txt
 
 A liar hands over ten times what it learned, backwards. For every seed: eight honest peers with
-the defaults; one liar with plain means (clip = 0) and with the defaults; two liars with the trimmed
-mean (faulty = 2) and with centred clipping. Prints one JSON object: for each case the last
-validation loss by seed, the mean of them, and that over the honest one's, less 1.
+the defaults; one liar with plain means (clip = 0, nobody left out) and with the defaults; two liars
+with the trimmed mean (faulty = 2) and with centred clipping, the rest as by default; and these two
+by their rule alone, nobody left out for what its updates were. Prints one JSON object: for each
+case the last validation loss by seed, the mean of them, and that over the honest one's, less 1.
 
 --rounds is the length of each run; the quickstart has 44. --only takes cases by name, with a
 semicolon between them.
@@ -24,12 +25,18 @@ import tempfile
 HERE = os.path.dirname(os.path.abspath(__file__))
 PEERS = 8
 
-CASES = {  # name: (liars, lines of [exchange])
-    "honest": (0, ""),
-    "plain mean, 1 liar": (1, "clip = 0\n"),
-    "default, 1 liar": (1, ""),
-    "trimmed mean, 2 liars": (2, 'aggregation = "trimmed_mean"\nfaulty = 2\n'),
-    "centred clipping, 2 liars": (2, 'aggregation = "centred_clipping"\nfaulty = 2\n'),
+TRIMMED = 'aggregation = "trimmed_mean"\nfaulty = 2'
+CENTRED = 'aggregation = "centred_clipping"\nfaulty = 2'
+KEEP_ALL = "offences = 0"
+
+CASES = {  # name: (liars, lines of [exchange], lines of [membership])
+    "honest": (0, "", ""),
+    "plain mean, 1 liar": (1, "clip = 0", KEEP_ALL),
+    "default, 1 liar": (1, "", ""),
+    "trimmed mean, 2 liars": (2, TRIMMED, ""),
+    "centred clipping, 2 liars": (2, CENTRED, ""),
+    "trimmed mean alone, 2 liars": (2, TRIMMED, KEEP_ALL),
+    "centred clipping alone, 2 liars": (2, CENTRED, KEEP_ALL),
 }
 
 CONFIG = """
@@ -46,21 +53,20 @@ chunk_elements = 16384
 every_rounds = 0
 [membership]
 failure_timeout = "20s"
-offences = {offences}
-outsized = {outsized}
+{membership}
 [worker]
 program = "{worker}"
 """
 
 
 def last_loss(arguments, case, seed, folder):
-    liars, exchange = CASES[case]
+    liars, exchange, membership = CASES[case]
     config = os.path.join(folder, "run.toml")
     report = os.path.join(folder, "report.json")
     with open(config, "w", encoding="utf-8") as file:
         file.write(CONFIG.format(
             rounds=arguments.rounds, seed=seed, text=os.path.abspath(arguments.text),
-            exchange=exchange, offences=arguments.offences, outsized=arguments.outsized,
+            exchange=exchange, membership=membership,
             worker=os.path.abspath(arguments.liar_worker)))
     names = ",".join(f"peer-{PEERS - i}" for i in range(liars))
     done = subprocess.run(
@@ -81,9 +87,6 @@ def main():
     parser.add_argument("--rounds", type=int, default=44)
     parser.add_argument("--seeds", default="1,2,3")
     parser.add_argument("--only", default="")
-    parser.add_argument("--offences", type=int, default=0,
-                        help="as [membership] offences; 0, so that it is the rule that is measured")
-    parser.add_argument("--outsized", type=float, default=0, help="as [membership] outsized")
     parser.add_argument("--timeout", type=float, default=3600)
     parser.add_argument("--bin", default=os.environ.get("ATOLL_BIN", "build/release/bin"))
     parser.add_argument("--liar-worker",

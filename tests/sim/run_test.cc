@@ -241,54 +241,6 @@ TEST(SimRunTest, LinksBreakAtManyBytes) {
   }
 }
 
-// If this failed, a worker's death would cost its daemon the membership or the round.
-TEST(SimRunTest, WorkerKilledKeepsItsDaemonInTheRound) {
-  SimCluster cluster(3, {});
-  ASSERT_TRUE(cluster.RunToVersion(2));
-  cluster.world().RunFor(absl::Milliseconds(200));
-  cluster.KillWorker("p1", absl::Milliseconds(300));
-  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
-  ExpectSealedEqual(cluster, 3, 10);
-}
-
-// If this failed, one slow peer would hold all others back for ever, or its work would be lost.
-TEST(SimRunTest, StragglerIsLeftOutAndContributesLater) {
-  SimClusterSettings settings;
-  settings.rounds = 14;
-  SimCluster cluster(4, settings);
-  ASSERT_TRUE(cluster.RunToVersion(3)) << cluster.world().LogText();
-  // p3's link is cut for longer than a round, but for less than the time-out that would make it
-  // dead.
-  cluster.world().CutLink("p3", "coordinator");
-  cluster.world().RunFor(absl::Milliseconds(1500));
-  cluster.world().HealLink("p3", "coordinator");
-  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
-  ExpectSealedEqual(cluster, 3, 14);
-}
-
-// If this failed, a peer that is slower than the others allow would be left out once and then never
-// contribute again, and every later round would wait for it in vain.
-TEST(SimRunTest, SlowPeerContributesNowAndThen) {
-  for (const bool error_feedback : {false, true}) {
-    SimClusterSettings settings;
-    settings.rounds = 16;
-    settings.error_feedback = error_feedback;
-    settings.steps["p3"] = absl::Milliseconds(250);
-    SimCluster cluster(6, settings);
-    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << cluster.world().LogText();
-    ExpectSealedEqual(cluster, 3, 16);
-    int with = 0;
-    int without = 0;
-    for (const v1::EntryHeader& header : cluster.stored().headers) {
-      bool there = false;
-      for (const v1::Contributor& one : header.contributors()) there |= one.peer() == "p3";
-      ++(there ? with : without);
-    }
-    EXPECT_GE(with, 3) << "error feedback " << error_feedback;
-    EXPECT_GE(without, 3) << "error feedback " << error_feedback;
-  }
-}
-
 // If this failed, a death in the last evaluation would leave a share of it unanswered, and the run
 // would never be sealed.
 TEST(SimRunTest, PeerKilledWhileTheRunEnds) {

@@ -71,6 +71,9 @@ class SimCluster {
   const std::map<std::string, absl::Status>& finished() const { return finished_; }
 
   void FlipThetaBit(const std::string& peer) { trainers_[peer]->FlipThetaBit(7, 3); }
+  void SpoilUpdate(const std::string& peer, StubTrainer::Spoil how) {
+    trainers_[peer]->SpoilNext(how);
+  }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
 
   // Of a peer that lies, in its newest life.

@@ -192,12 +192,19 @@ void StubTrainer::Evaluate(const v1::EvaluateShare& evaluate) {
 }
 
 void StubTrainer::Kill(absl::Duration pause) {
+  Die(absl::UnavailableError("killed by the test"), pause);
+}
+
+void StubTrainer::Restart(const std::string& why) {
+  Die(absl::DataLossError(why), absl::Milliseconds(200));
+}
+
+void StubTrainer::Die(const absl::Status& why, absl::Duration pause) {
   ++life_;
   running_ = false;
   base_.clear();
   Unmap();
-  env_.executor.Post(
-      guard_.Wrap([this] { events_.on_lost(absl::UnavailableError("killed by the test")); }));
+  env_.executor.Post(guard_.Wrap([this, why] { events_.on_lost(why); }));
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Configure(); }));
 }
 

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -51,6 +52,7 @@ class StubTrainer final : public Trainer {
 
   void Start(const v1::RunSpec& spec, Events events) override;
   void Send(const v1::DaemonMessage& message) override;
+  void Restart(const std::string& why) override;
   void Stop(Task done) override;
 
   bool started() const { return events_.on_lost != nullptr; }
@@ -76,6 +78,7 @@ class StubTrainer final : public Trainer {
   bool spoiled() const { return spoil_ == Spoil::kNone; }  // SpoilNext has had its effect
 
  private:
+  void Die(const absl::Status& why, absl::Duration pause);
   void Configure();
   void Map(const v1::MapMemory& map);
   void Unmap();

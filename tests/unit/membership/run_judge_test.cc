@@ -72,6 +72,24 @@ TEST(RunJudge, AnUpdateOfNoRealNormIsNotTaken) {
   EXPECT_EQ(peers.Plan("a")->contributors_size(), 3);
 }
 
+// Broken: a worker that hands over what is no update, round by round, would be nobody's business.
+TEST(RunJudge, AnUpdateThatIsNoneIsCounted) {
+  SimulatedPeers peers = Clipping(3, 2);
+  peers.Begin({"a", "b", "c"});
+  SetNorms(&peers, 1, 1, 1);
+  v1::PeerMessage message;
+  message.mutable_worker_lost()->set_reason("value 7 is NaN" + std::string(1000, '!'));
+  peers.Say("b", message);
+  EXPECT_EQ(Of(peers.run->Status(peers.now), "b").updates_refused(), 0u) << "it only died";
+  message.mutable_worker_lost()->set_bad_update(true);
+  peers.Say("c", message);
+  EXPECT_TRUE(peers.Said("peer c: its worker was ended: value 7 is NaN"));
+  const v1::PeerStatus status = Of(peers.run->Status(peers.now), "c");
+  EXPECT_EQ(status.updates_refused(), 1u);
+  EXPECT_THAT(status.offence(), HasSubstr("value 7 is NaN"));
+  EXPECT_LT(status.offence().size(), 300u);
+}
+
 // Broken: a peer whose updates do harm round by round would go on for ever; or the run would stop
 // for want of it.
 TEST(RunJudge, AnOffenderSitsOutWhileTheQuorumIsThere) {

@@ -77,5 +77,15 @@ TEST(AggregationConfig, WhatARuleNeedsIsSaidAtOnce) {
               HasSubstr("outsized must be 0 or above 1, not 1"));
 }
 
+// Broken: peers that shout would never be left out unless somebody had thought of it; or, with
+// error feedback, honest ones would be.
+TEST(AggregationConfig, LengthIsAnOffenceUnlessFeedbackMayExplainIt) {
+  EXPECT_EQ(Load("")->membership.outsized, 8);
+  EXPECT_EQ(Load("[exchange]\nerror_feedback = true\n")->membership.outsized, 0);
+  EXPECT_EQ(Load("[exchange]\ncodec = \"topk\"\n")->membership.outsized, 0);
+  EXPECT_EQ(
+      Load("[exchange]\ncodec = \"topk\"\n[membership]\noutsized = 9.0\n")->membership.outsized, 9);
+}
+
 }  // namespace
 }  // namespace atolld

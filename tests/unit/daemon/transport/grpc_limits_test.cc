@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -22,6 +23,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "daemon/posix_executor.h"
 #include "daemon/status_macros.h"
 #include "daemon/transport/grpc_transport.h"
@@ -173,10 +175,51 @@ class RawCall {
   }
 
   void SendData(const std::string& bytes) { Send(Http2Frame(0, 0, 1, bytes)); }
+  // Data for as long as the server takes more of it, but no more than this.
+  uint64_t SendUntilNoMoreIsTaken(uint64_t most) {
+    const std::string piece(size_t{16} << 10, 'x');
+    uint64_t sent = 0;
+    while (sent < most && WaitForWindow(static_cast<int64_t>(piece.size()))) {
+      SendData(piece);
+      sent += piece.size();
+    }
+    return sent;
+  }
   // The server has ended the call, or its connection.
   bool ended() const { return ended_; }
 
  private:
+  static uint32_t Number(const std::string& bytes) {
+    uint32_t number = 0;
+    for (const char byte : bytes) number = number << 8 | static_cast<uint8_t>(byte);
+    return number;
+  }
+  void TakeSettings(const std::string& settings) {
+    for (size_t i = 0; i + 6 <= settings.size(); i += 6) {
+      if (Number(settings.substr(i, 2)) != 4) continue;
+      const int64_t size = Number(settings.substr(i + 2, 4));
+      absl::MutexLock lock(&mutex_);
+      stream_window_ += size - initial_window_;
+      initial_window_ = size;
+    }
+    Send(Http2Frame(4, 1, 0, ""));
+  }
+  bool WaitForWindow(int64_t bytes) {
+    absl::MutexLock lock(&mutex_);
+    const auto ready = [&] {
+      mutex_.AssertHeld();
+      return ended_ || std::min(stream_window_, connection_window_) >= bytes;
+    };
+    // One that takes a message opens the window in microseconds.
+    if (!mutex_.AwaitWithTimeout(absl::Condition(&ready), absl::Seconds(2)) || ended_) return false;
+    stream_window_ -= bytes;
+    connection_window_ -= bytes;
+    return true;
+  }
+  void Widen(uint32_t stream, uint32_t by) {
+    absl::MutexLock lock(&mutex_);
+    (stream == 0 ? connection_window_ : stream_window_) += by;
+  }
   void Send(const std::string& bytes) {
     const ssize_t sent = send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     CHECK(sent < 0 || static_cast<size_t>(sent) == bytes.size());
@@ -192,7 +235,8 @@ class RawCall {
         const size_t size = 9 + (size_t{byte(0)} << 16 | size_t{byte(1)} << 8 | byte(2));
         if (bytes.size() < size) break;
         const bool flagged = (byte(4) & 1) != 0;  // END_STREAM or ACK
-        if (byte(3) == 4 && !flagged) Send(Http2Frame(4, 1, 0, ""));
+        if (byte(3) == 4 && !flagged) TakeSettings(bytes.substr(9, size - 9));
+        if (byte(3) == 8) Widen(byte(8) & 0x7f, Number(bytes.substr(9, 4)));
         if (byte(3) == 6 && !flagged) Send(Http2Frame(6, 1, 0, bytes.substr(9, 8)));
         if (byte(3) == 3 || byte(3) == 7 || (byte(3) == 1 && flagged)) End();
         bytes.erase(0, size);
@@ -201,6 +245,7 @@ class RawCall {
     End();
   }
   void End() {
+    absl::MutexLock lock(&mutex_);
     ended_ = true;
     executor_.Post([] {});
   }
@@ -208,6 +253,10 @@ class RawCall {
   Executor& executor_;
   const int fd_;
   std::atomic<bool> ended_{false};
+  absl::Mutex mutex_;
+  int64_t initial_window_ = 65535;
+  int64_t stream_window_ = 65535;
+  int64_t connection_window_ = 65535;
   std::thread thread_;
 };
 
@@ -228,6 +277,45 @@ TEST_F(GrpcLimitsTest, AHalfSentMessageHoldsNobodyUp) {
   EXPECT_TRUE(accepted_["/slow/call"][0]->frames.empty());
   EXPECT_FALSE(accepted_["/slow/call"][0]->closed);
   EXPECT_FALSE(slow.ended());
+}
+
+// Would break: messages that are announced at 4 GiB and come and come would take all memory. gRPC
+// refuses a message for its length only when it is whole; until then it has the transport's memory.
+TEST_F(GrpcLimitsTest, AMessageWithoutEndTakesTheTransportsMemoryAndNoMore) {
+  constexpr uint64_t kMemory = uint64_t{64} << 20;
+  GrpcTransport::Options options = OneLane();
+  options.memory_bytes = kMemory;
+  GrpcTransport server(executor_, options);
+  std::vector<std::unique_ptr<Endpoint>> taken;
+  const auto listener = server.Listen("127.0.0.1:0", [&](const std::string&, auto call) {
+    Endpoint& end = *taken.emplace_back(std::make_unique<Endpoint>());
+    end.Take(std::move(call));
+    end.Start(true);
+  });
+  ASSERT_TRUE(listener.ok()) << listener.status();
+  RawCall endless(executor_, (*listener)->address(), "/endless/call");
+  endless.SendData(std::string("\0\xff\xff\xff\xff", 5));
+  std::atomic<bool> full{false};
+  uint64_t sent = 0;
+  std::thread sender([&] {
+    sent = endless.SendUntilNoMoreIsTaken(16 * kMemory);
+    full = true;
+    executor_.Post([] {});
+  });
+  EXPECT_TRUE(Until([&] { return full.load(); }));
+  sender.join();
+  EXPECT_LT(sent, 2 * kMemory);
+  // Others are served beside it. One call of theirs may end for want of memory, as by a cut line.
+  size_t frames = 0;
+  for (int attempt = 0; attempt < 20 && frames < 100; ++attempt) {
+    const std::unique_ptr<Endpoint> other = Dial((*listener)->address(), "/a/b");
+    for (int i = 0; i < 100; ++i) other->call().Write(MakeFrame("bulk", 1 << 20));
+    EXPECT_TRUE(Until([&] {
+      frames = taken.empty() ? 0 : taken.back()->frames.size();
+      return frames == 100 || other->closed;
+    }));
+  }
+  EXPECT_EQ(frames, 100u);
 }
 
 // Would break: one connection could open calls without end.
