@@ -14,8 +14,8 @@
 #include "worker/generate.h"
 #include "worker/grpc_link.h"
 #include "worker/inbox.h"
-#include "worker/manifest.h"
 #include "worker/math_library.h"
+#include "worker/model/manifest.h"
 #include "worker/safetensors.h"
 #include "worker/session.h"
 #include "worker/status_macros.h"
@@ -30,14 +30,14 @@ void LogLine(const std::string& line) {
   std::cerr << absl::StrCat("atoll-worker: ", line, "\n") << std::flush;
 }
 
-struct Model {
+struct LoadedModel {
   v1::RunSpec spec;
   v1::Manifest manifest;
   std::vector<float> parameters;
 };
 
-absl::StatusOr<Model> LoadModel(const Flags& flags) {
-  Model model;
+absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
+  LoadedModel model;
   ASSIGN_OR_RETURN(const std::string spec_path, flags.Text("spec"));
   ASSIGN_OR_RETURN(const std::string path, flags.Text("parameters"));
   ASSIGN_OR_RETURN(const uint64_t offset, flags.Count("offset", 0));
@@ -113,7 +113,7 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(options.top_k, flags.Count("top-k", options.top_k));
   ASSIGN_OR_RETURN(options.seed, flags.Count("seed", options.seed));
   ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
-  ASSIGN_OR_RETURN(const Model model, LoadModel(flags));
+  ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
   SetMathThreads(static_cast<int>(threads));
   const auto print = [](uint8_t token) {
     return std::fputc(token, stdout) != EOF && std::fflush(stdout) == 0;
@@ -127,7 +127,7 @@ absl::Status RunExport(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const Flags flags,
                    Flags::Parse(arguments, {"parameters", "spec", "out", "offset", "elements"}));
   ASSIGN_OR_RETURN(const std::string out, flags.Text("out"));
-  ASSIGN_OR_RETURN(const Model model, LoadModel(flags));
+  ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
   return WriteSafetensors(out, model.manifest, model.parameters);
 }
 

@@ -1,4 +1,4 @@
-#include "worker/manifest.h"
+#include "worker/model/manifest.h"
 
 #include <initializer_list>
 #include <string>
