@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/hub/parameters_file.h"
 #include "worker/model/model.h"
 #include "worker/sample_order.h"
 #include "worker/schedule.h"
@@ -51,6 +52,7 @@ class ModelTrainer final : public Trainer {
   InnerOptimizer& optimizer() override { return *optimizer_; }
 
   absl::Status Initialise() override {
+    if (spec_.model().from_file()) return Load(spec_.model().initial_path());
     return CatchTorch(absl::StrCat("initial parameters, ", shape_),
                       [&] { model_->Initialise(flat_, spec_.seed()); });
   }
@@ -111,6 +113,13 @@ class ModelTrainer final : public Trainer {
   }
 
  private:
+  absl::Status Load(const std::string& path) {
+    if (!path.empty()) return LoadParameters(path, manifest_, parameters());
+    return absl::FailedPreconditionError(
+        "the run begins with a model from a file, and this machine is to read it; name the file as "
+        "[model] initial");
+  }
+
   std::string StepContext(uint64_t step, size_t batch) const {
     return absl::StrCat("step ", step, ", tokens [", batch, ", ", spec_.model().context(), "], ",
                         shape_);

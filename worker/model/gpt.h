@@ -1,6 +1,8 @@
-// The GPT that Atoll trains: nanoGPT's, without biases.
+// The GPTs: learned positions, pre-norm.
 //
-// Learned positions, pre-norm, exact GELU, the token embedding doubling as the output head.
+// Kind "gpt" is nanoGPT's without biases: exact GELU, the token embedding doubling as the output
+// head. Kind "gpt2" is GPT-2: biases everywhere, GELU by its tanh approximation, a head of its own
+// where the spec says so.
 #pragma once
 
 #include "worker/model/model.h"
@@ -9,22 +11,24 @@ namespace atolld {
 
 class Gpt final : public Model {
  public:
-  // `manifest` must be MakeManifest(model).
+  // `manifest` must be that of the model.
   Gpt(const v1::ModelSpec& model, v1::Manifest manifest);
 
-  // N(0, 0.02); the projections back into the residual stream N(0, 0.02 / sqrt(2 layers)); norms 1.
   void Initialise(const at::Tensor& flat, uint64_t seed) const override;
-
   at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                     double dropout) const override;
 
  private:
+  struct Linear;
   struct Block;
 
+  Linear Take(ModelParameters::const_iterator& next) const;
+  at::Tensor Norm(const Linear& norm, const at::Tensor& x) const;
   at::Tensor Attention(const Block& block, const at::Tensor& x, int64_t batch,
                        double dropout) const;
 
   const v1::ModelSpec model_;
+  const bool biased_;
 };
 
 }  // namespace atolld

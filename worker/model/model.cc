@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "worker/model/gpt.h"
+#include "worker/model/llama.h"
+#include "worker/model/lora.h"
 #include "worker/model/manifest.h"
 #include "worker/status_macros.h"
 
@@ -20,8 +22,10 @@ at::Tensor View(const v1::Tensor& tensor, const at::Tensor& flat) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Model>> Model::Make(const v1::ModelSpec& model) {
+  if (model.lora_rank() != 0) return Lora::Make(model);
   ASSIGN_OR_RETURN(v1::Manifest manifest, MakeManifest(model));
-  return std::unique_ptr<Model>(std::make_unique<Gpt>(model, std::move(manifest)));
+  if (model.kind() == "llama") return std::make_unique<Llama>(model, std::move(manifest));
+  return std::make_unique<Gpt>(model, std::move(manifest));
 }
 
 ModelParameters Model::Bind(const at::Tensor& flat) const {

@@ -11,19 +11,11 @@
 #include <vector>
 
 #include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/model/models.h"
 #include "worker/model/manifest.h"
 
 namespace atolld {
 namespace {
-
-// The generator of make_gpt_reference.py.
-class Lcg {
- public:
-  uint32_t Next() { return (state_ = state_ * 1664525u + 1013904223u) >> 8; }
-
- private:
-  uint32_t state_ = 12345;
-};
 
 std::map<std::string, std::vector<float>> ReadReference() {
   std::map<std::string, std::vector<float>> reference;
