@@ -14,7 +14,6 @@ namespace atolld {
 namespace {
 
 constexpr uint32_t kNumerics = 1;
-constexpr uint32_t kByteVocabulary = 256;
 // Keeps made ids within a run id's 64 characters, with the time behind.
 constexpr size_t kLongestStem = 40;
 
@@ -63,15 +62,7 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
   spec.set_seed(config.run.seed);
   spec.set_rounds(config.run.rounds);
 
-  v1::ModelSpec* model = spec.mutable_model();
-  model->set_kind(config.model.kind);
-  model->set_layers(config.model.layers);
-  model->set_heads(config.model.heads);
-  model->set_width(config.model.width);
-  model->set_context(config.model.context);
-  model->set_vocabulary(kByteVocabulary);
-  model->set_dropout(config.model.dropout);
-  model->set_parameters(config.model.parameters);
+  *spec.mutable_model() = MakeModelSpec(config.model);
 
   spec.mutable_data()->set_kind(config.model.kind == kStubKind ? "none" : "text");
   spec.mutable_data()->set_validation_fraction(config.data.validation_fraction);

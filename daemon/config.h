@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
 #include "daemon/config_limits.h"
+#include "daemon/config_model.h"
 #include "daemon/config_names.h"
 
 namespace atolld {
@@ -25,15 +26,7 @@ struct Config {
     uint32_t peers = 1;   // to wait for before the first round; `atoll local` starts as many
     uint32_t quorum = 0;  // fewest peers that may commit; 0: more than half of `peers`
   } run;
-  struct Model {  // [model]      (coordinator, local)
-    std::string kind = "gpt";
-    uint32_t layers = 4;
-    uint32_t heads = 4;
-    uint32_t width = 128;
-    uint32_t context = 64;
-    double dropout = 0;
-    uint64_t parameters = 0;  // kind "stub" alone, and there it is needed
-  } model;
+  ConfigModel model;   // [model]      (coordinator, local; the paths: peer too)
   struct Data {        // [data]       path: peer, local; the rest: coordinator, local
     std::string path;  // relative paths start at the config file's folder
     double validation_fraction = 0.1;

@@ -33,7 +33,8 @@ std::vector<ConfigField> RunFields(Config& c) {
       {"run", "quorum", "fewest peers that may commit; 0: more than half of peers",
        WholeNumber{&c.run.quorum, 0, 1024}},
 
-      {"model", "kind", "the architecture", OneOf(&c.model.kind, {"gpt", kStubKind})},
+      {"model", "kind", "the architecture",
+       OneOf(&c.model.kind, {"gpt", "gpt2", "llama", kStubKind})},
       {"model", "layers", "transformer blocks", WholeNumber{&c.model.layers, 1, 1024}},
       {"model", "heads", "attention heads; they divide width",
        WholeNumber{&c.model.heads, 1, 1024}},
@@ -43,6 +44,36 @@ std::vector<ConfigField> RunFields(Config& c) {
        RealNumber{&c.model.dropout, 0, 0.9}},
       {"model", "parameters", "how many a model of kind 'stub' has; 0 with any other",
        WholeNumber{&c.model.parameters, 0, uint64_t{1} << 34}},
+  };
+}
+
+std::vector<ConfigField> ModelFields(Config& c) {
+  return {
+      {"model", "vocabulary", "token ids are below it; 0: the data's",
+       WholeNumber{&c.model.vocabulary, 0, uint64_t{1} << 24}},
+      {"model", "hidden", "values inside the feed-forward part of gpt2 and llama; 0: the usual",
+       WholeNumber{&c.model.hidden, 0, uint64_t{1} << 20}},
+      {"model", "kv_heads", "heads of keys and values in llama; they divide heads; 0: as many",
+       WholeNumber{&c.model.kv_heads, 0, 1024}},
+      {"model", "tied", "the token embedding is the output head too; false: gpt2 and llama",
+       Flag{&c.model.tied}},
+      {"model", "rope_theta", "base of llama's rotary positions; 0: 10000",
+       RealNumber{&c.model.rope_theta, 0, 1e12}},
+      {"model", "norm_epsilon", "of the norms of gpt2 and llama; 0: 1e-5",
+       RealNumber{&c.model.norm_epsilon, 0, 1}},
+      {"model", "initial", "a file of `atoll import` that the run begins with; empty: drawn",
+       Text{&c.model.initial, TextForm::kPath, true}},
+
+      {"model", "lora_rank", "of adapters that are trained in place of the model; 0: none",
+       WholeNumber{&c.model.lora_rank, 0, 65536}},
+      {"model", "lora_alpha", "adapters count lora_alpha / lora_rank; 0: twice lora_rank",
+       RealNumber{&c.model.lora_alpha, 0, 1e6}},
+      {"model", "lora_targets", "the modules that get them, \"q_proj,v_proj\"; empty: the usual",
+       Text{&c.model.lora_targets, TextForm::kNames, true}},
+      {"model", "base", "the frozen model beneath adapters: a file of `atoll import`",
+       Text{&c.model.base, TextForm::kPath, true}},
+      {"model", "base_digest", "its SHA-256 in hex, as `atoll import` prints it",
+       Text{&c.model.base_digest, TextForm::kSha256, true}},
 
       {"data",
        "path",
@@ -212,6 +243,7 @@ std::vector<ConfigField> ProcessFields(Config& c) {
 
 std::vector<ConfigField> ConfigFields(Config& config) {
   std::vector<ConfigField> fields = RunFields(config);
+  for (ConfigField& field : ModelFields(config)) fields.push_back(std::move(field));
   for (ConfigField& field : TrainingFields(config)) fields.push_back(std::move(field));
   for (ConfigField& field : ProcessFields(config)) fields.push_back(std::move(field));
   return fields;

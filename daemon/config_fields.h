@@ -58,6 +58,8 @@ enum class TextForm {
   kOneOf,          // of `choices`
   kCodec,          // what compression's ParseCodecName takes
   kId,             // 1-64 characters of [a-z0-9-]
+  kNames,          // of [a-z0-9_], with commas between
+  kSha256,         // 64 hexadecimal digits
   kPath,           // relative ones start at the file's folder
   kDialAddress,    // "host:port" or "unix:/path"
   kListenAddress,  // the same, port 0 lets the system choose

@@ -3,8 +3,10 @@
 #include <filesystem>
 #include <system_error>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/level_codecs.h"
 #include "daemon/status_macros.h"
 #include "optimizer/aggregation_rule.h"
@@ -73,12 +75,98 @@ absl::Status CheckStub(const Config& c, const ConfigPlaces& places) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
-  if (c.model.width % c.model.heads != 0) {
-    return Broken(places, {{"model", "heads"}, {"model", "width"}},
-                  absl::StrCat("[model] heads must divide width, and ", c.model.heads,
-                               " does not divide ", c.model.width));
+// What is of other kinds.
+absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
+  const bool rich = m.kind == "gpt2" || m.kind == "llama";
+  const struct {
+    const char* key;
+    bool said;
+    bool has;
+  } keys[] = {
+      {"hidden", m.hidden != 0, rich},
+      {"kv_heads", m.kv_heads != 0, m.kind == "llama"},
+      {"tied", !m.tied, rich},
+      {"rope_theta", m.rope_theta != 0, m.kind == "llama"},
+      {"norm_epsilon", m.norm_epsilon != 0, rich},
+      {"vocabulary", m.vocabulary != 0, m.kind != kStubKind},
+      {"initial", !m.initial.empty(), m.kind != kStubKind},
+      {"lora_rank", m.lora_rank != 0, m.kind != kStubKind},
+  };
+  for (const auto& one : keys) {
+    if (!one.said || one.has) continue;
+    return Broken(places, {{"model", one.key}, {"model", "kind"}},
+                  absl::StrCat("[model] ", one.key, " is not of kind '", m.kind, "'; leave it out",
+                               m.kind == "gpt" ? ", or take kind 'gpt2' or 'llama'" : ""));
   }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAdapters(const ConfigModel& m, ConfigUse use, const ConfigPlaces& places) {
+  if (m.lora_rank == 0) {
+    if (m.base.empty() && m.base_digest.empty() && m.lora_targets.empty() && m.lora_alpha == 0) {
+      return absl::OkStatus();
+    }
+    // A peer names its base, and its coordinator tells it the rest.
+    if (use == ConfigUse::kPeer || use == ConfigUse::kAny) return absl::OkStatus();
+    return Broken(places,
+                  {{"model", "base"},
+                   {"model", "base_digest"},
+                   {"model", "lora_targets"},
+                   {"model", "lora_alpha"}},
+                  "[model] base, base_digest, lora_targets and lora_alpha are of adapters; set "
+                  "lora_rank too");
+  }
+  const std::vector<std::string> known = AdapterTargets(m.kind);
+  for (const std::string& target : SplitNames(m.lora_targets)) {
+    if (absl::c_linear_search(known, target)) continue;
+    return Broken(places, {{"model", "lora_targets"}},
+                  absl::StrCat("[model] lora_targets: a model of kind '", m.kind, "' has no '",
+                               target, "'; it has ", absl::StrJoin(known, ", ")));
+  }
+  if (m.base_digest.empty()) {
+    return Broken(places, {{"model", "base_digest"}, {"model", "lora_rank"}},
+                  "[model] base_digest is missing: adapters need one base, known by its SHA-256, "
+                  "which `atoll import` prints");
+  }
+  if (m.base.empty() && use == ConfigUse::kLocal) {
+    return Broken(places, {{"model", "base"}, {"model", "lora_rank"}},
+                  "[model] base is missing: adapters need the model beneath them");
+  }
+  if (!m.initial.empty()) {
+    return Broken(places, {{"model", "initial"}, {"model", "lora_rank"}},
+                  "[model] initial must be empty with adapters, which begin as nothing; the model "
+                  "beneath them is [model] base");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckModel(const Config& c, ConfigUse use, const ConfigPlaces& places) {
+  const ConfigModel& m = c.model;
+  RETURN_IF_ERROR(CheckKind(m, places));
+  if (m.width % m.heads != 0) {
+    return Broken(places, {{"model", "heads"}, {"model", "width"}},
+                  absl::StrCat("[model] heads must divide width, and ", m.heads,
+                               " does not divide ", m.width));
+  }
+  if (m.kv_heads != 0 && m.heads % m.kv_heads != 0) {
+    return Broken(places, {{"model", "kv_heads"}, {"model", "heads"}},
+                  absl::StrCat("[model] kv_heads must divide heads, and ", m.kv_heads,
+                               " does not divide ", m.heads));
+  }
+  if (m.kind == "llama" && m.width / m.heads % 2 != 0) {
+    return Broken(places, {{"model", "heads"}, {"model", "width"}},
+                  absl::StrCat("[model] width / heads must be even with kind 'llama', whose "
+                               "positions turn pairs of values, not ",
+                               m.width / m.heads));
+  }
+  if (m.rope_theta != 0 && m.rope_theta < 1) {
+    return Broken(places, {{"model", "rope_theta"}},
+                  absl::StrCat("[model] rope_theta must be 0 or at least 1, not ", m.rope_theta));
+  }
+  return CheckAdapters(m, use, places);
+}
+
+absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
   // A quorum of half the peers or fewer is allowed: one coordinator decides every commit, so a
   // small quorum costs averaging and can never split the run.
   if (c.run.quorum > c.run.peers) {
@@ -216,6 +304,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
                               const std::string& folder) {
   RETURN_IF_ERROR(CheckNeeded(config, fields, use, places));
   RETURN_IF_ERROR(CheckStub(config, places));
+  RETURN_IF_ERROR(CheckModel(config, use, places));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));

@@ -8,12 +8,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/nearest_name.h"
 #include "compression/wire_codec.h"
@@ -214,6 +216,27 @@ bool IsId(absl::string_view text) {
   return true;
 }
 
+bool IsNames(absl::string_view text) {
+  for (const absl::string_view name : absl::StrSplit(text, ',')) {
+    const absl::string_view bare = absl::StripAsciiWhitespace(name);
+    if (bare.empty()) return false;
+    for (const char c : bare) {
+      if (!absl::ascii_islower(static_cast<unsigned char>(c)) &&
+          !absl::ascii_isdigit(static_cast<unsigned char>(c)) && c != '_') {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool IsSha256(absl::string_view text) {
+  constexpr size_t kHexDigits = 64;
+  return text.size() == kHexDigits && absl::c_all_of(text, [](char c) {
+           return absl::ascii_isxdigit(static_cast<unsigned char>(c));
+         });
+}
+
 bool IsAddress(absl::string_view text, bool may_be_port_zero) {
   if (absl::ConsumePrefix(&text, "unix:")) return absl::StartsWith(text, "/") && text.size() > 1;
   const size_t colon = text.rfind(':');
@@ -261,6 +284,12 @@ absl::Status CheckText(const ConfigField& field, const Text& text, const std::st
     case TextForm::kId:
       if (IsId(value)) return absl::OkStatus();
       return Refuse(field, "1 to 64 characters of a-z, 0-9 and '-'", found);
+    case TextForm::kNames:
+      if (IsNames(value)) return absl::OkStatus();
+      return Refuse(field, "names of a-z, 0-9 and '_' with commas between", found);
+    case TextForm::kSha256:
+      if (IsSha256(value)) return absl::OkStatus();
+      return Refuse(field, "64 hexadecimal digits", found);
     case TextForm::kPath:
       return absl::OkStatus();
     case TextForm::kDialAddress:

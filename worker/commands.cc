@@ -4,18 +4,25 @@
 #include <sys/prctl.h>
 
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <system_error>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "worker/file_io.h"
 #include "worker/flags.h"
 #include "worker/generate.h"
 #include "worker/grpc_link.h"
+#include "worker/hub/adapter_folder.h"
+#include "worker/hub/hub_config.h"
+#include "worker/hub/hub_folder.h"
+#include "worker/hub/parameters_file.h"
 #include "worker/inbox.h"
-#include "worker/manifest.h"
 #include "worker/math_library.h"
+#include "worker/model/manifest.h"
 #include "worker/safetensors.h"
 #include "worker/session.h"
 #include "worker/status_macros.h"
@@ -30,14 +37,14 @@ void LogLine(const std::string& line) {
   std::cerr << absl::StrCat("atoll-worker: ", line, "\n") << std::flush;
 }
 
-struct Model {
+struct LoadedModel {
   v1::RunSpec spec;
   v1::Manifest manifest;
   std::vector<float> parameters;
 };
 
-absl::StatusOr<Model> LoadModel(const Flags& flags) {
-  Model model;
+absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
+  LoadedModel model;
   ASSIGN_OR_RETURN(const std::string spec_path, flags.Text("spec"));
   ASSIGN_OR_RETURN(const std::string path, flags.Text("parameters"));
   ASSIGN_OR_RETURN(const uint64_t offset, flags.Count("offset", 0));
@@ -66,13 +73,24 @@ std::string HelpText() {
 
   atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
                         [--temperature T] [--top-k K] [--seed S] [--threads N]
-                        [--offset BYTES] [--elements N]
+                        [--base FILE] [--offset BYTES] [--elements N]
       Writes sampled text to standard output as it is made. Defaults: 200 tokens, temperature 0.8
       (0: always the likeliest), top-k 0 (all), seed 1337, 1 thread. The prompt is not repeated.
+      A run of adapters needs the file of their base.
 
   atoll-worker export --parameters FILE --spec FILE --out FILE.safetensors
                       [--offset BYTES] [--elements N]
       Writes the parameters as safetensors.
+
+  atoll-worker export --parameters FILE --spec FILE --output FOLDER [--dtype fp32|bf16]
+                      [--tokenizer FOLDER] [--shard-bytes N] [--base NAME]
+                      [--offset BYTES] [--elements N]
+      Writes the model as Hugging Face has it (GPT2LMHeadModel, LlamaForCausalLM), with the
+      tokenizer's files from another folder; adapters as PEFT has them, of the base --base.
+
+  atoll-worker import --input FOLDER --output FOLDER
+      Reads such a model; writes model.safetensors, which a run can begin with or train adapters
+      of, model.toml, the [model] section that goes with it, and the tokenizer's files.
 
   atoll-worker probe
       Measures a matrix product on one thread and prints JSON.
@@ -103,9 +121,10 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
 }
 
 absl::Status RunGenerate(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature",
-                                            "top-k", "seed", "threads", "offset", "elements"}));
+  ASSIGN_OR_RETURN(
+      const Flags flags,
+      Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature", "top-k",
+                               "seed", "threads", "base", "offset", "elements"}));
   GenerateOptions options;
   ASSIGN_OR_RETURN(options.prompt, flags.Text("prompt", ""));
   ASSIGN_OR_RETURN(options.tokens, flags.Count("tokens", options.tokens));
@@ -113,7 +132,9 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(options.top_k, flags.Count("top-k", options.top_k));
   ASSIGN_OR_RETURN(options.seed, flags.Count("seed", options.seed));
   ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
-  ASSIGN_OR_RETURN(const Model model, LoadModel(flags));
+  ASSIGN_OR_RETURN(LoadedModel model, LoadModel(flags));
+  ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
+  model.spec.mutable_model()->set_base_path(base);
   SetMathThreads(static_cast<int>(threads));
   const auto print = [](uint8_t token) {
     return std::fputc(token, stdout) != EOF && std::fflush(stdout) == 0;
@@ -125,10 +146,54 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
 
 absl::Status RunExport(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"parameters", "spec", "out", "offset", "elements"}));
-  ASSIGN_OR_RETURN(const std::string out, flags.Text("out"));
-  ASSIGN_OR_RETURN(const Model model, LoadModel(flags));
-  return WriteSafetensors(out, model.manifest, model.parameters);
+                   Flags::Parse(arguments, {"parameters", "spec", "out", "output", "dtype", "base",
+                                            "tokenizer", "shard-bytes", "offset", "elements"}));
+  ASSIGN_OR_RETURN(const std::string out, flags.Text("out", ""));
+  if (!out.empty()) {
+    ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
+    return WriteSafetensors(out, model.manifest, model.parameters);
+  }
+  HubWriteOptions options;
+  ASSIGN_OR_RETURN(const std::string folder, flags.Text("output"));
+  ASSIGN_OR_RETURN(const std::string dtype, flags.Text("dtype", "fp32"));
+  ASSIGN_OR_RETURN(const std::string tokenizer, flags.Text("tokenizer", ""));
+  ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
+  ASSIGN_OR_RETURN(options.shard_bytes, flags.Count("shard-bytes", options.shard_bytes));
+  if (dtype != "fp32" && dtype != "bf16") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype is \"", dtype, "\"; it must be fp32 or bf16"));
+  }
+  options.dtype = dtype == "fp32" ? DType::kF32 : DType::kBF16;
+  ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
+  const v1::ModelSpec& spec = model.spec.model();
+  RETURN_IF_ERROR(spec.lora_rank() != 0
+                      ? WriteAdapterFolder(folder, spec, model.parameters, base, options.dtype)
+                      : WriteHubFolder(folder, spec, model.parameters, options));
+  return tokenizer.empty() ? absl::OkStatus() : CopyTokenizer(tokenizer, folder).status();
+}
+
+absl::Status RunImport(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"input", "output"}));
+  ASSIGN_OR_RETURN(const std::string input, flags.Text("input"));
+  ASSIGN_OR_RETURN(const std::string output, flags.Text("output"));
+  ASSIGN_OR_RETURN(const HubModel model, ReadHubFolder(input));
+  std::error_code error;
+  std::filesystem::create_directories(output, error);
+  const std::string path = absl::StrCat(output, "/model.safetensors");
+  RETURN_IF_ERROR(WriteSafetensors(path, model.manifest, model.parameters));
+  ASSIGN_OR_RETURN(const int copied, CopyTokenizer(input, output));
+  ASSIGN_OR_RETURN(const std::string digest, FileDigest(path));
+  const std::string section = FormatModelSection(model.spec);
+  const absl::Span<const uint8_t> parts[] = {
+      AsBytes(absl::MakeConstSpan(section.data(), section.size()))};
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(output, "/model.toml"), parts));
+  std::cout << absl::StrCat(
+      path, ": ", model.manifest.elements(), " parameters in ", model.manifest.tensors_size(),
+      " tensors, ", copied, " files of a tokenizer\n\n", section,
+      "# To begin with it:\n#   initial = \"", path,
+      "\"\n# To train adapters of it:\n#   lora_rank = 8\n#   base = \"", path,
+      "\"\n#   base_digest = \"", absl::BytesToHexString(digest), "\"\n");
+  return absl::OkStatus();
 }
 
 absl::Status RunProbe(const std::vector<std::string>& arguments) {

@@ -4,12 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <random>
 
 #include "absl/strings/str_cat.h"
-#include "worker/gpt.h"
-#include "worker/manifest.h"
+#include "worker/model/model.h"
 #include "worker/status_macros.h"
 #include "worker/torch_edge.h"
 
@@ -59,31 +59,30 @@ size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t 
   return order.back();  // u * total was rounded up to the total
 }
 
-absl::Status Generate(const v1::ModelSpec& model, absl::Span<const float> parameters,
+absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> parameters,
                       const GenerateOptions& options, const std::function<bool(uint8_t)>& sink) {
-  ASSIGN_OR_RETURN(const v1::Manifest manifest, MakeManifest(model));
-  RETURN_IF_ERROR(Check(manifest, model, parameters, options));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Make(spec));
+  RETURN_IF_ERROR(Check(model->manifest(), spec, parameters, options));
   const std::string prompt = options.prompt.empty() ? "\n" : options.prompt;
   std::vector<int64_t> tokens;
   for (const char c : prompt) tokens.push_back(static_cast<uint8_t>(c));
-  const Gpt gpt(model, manifest);
   std::mt19937_64 random(options.seed);
   return CatchTorch(
-      absl::StrCat("generate, context ", model.context(), ", ", manifest.elements(), " parameters"),
+      absl::StrCat("generate, context ", spec.context(), ", ", parameters.size(), " parameters"),
       [&] {
         const at::NoGradGuard no_grad;
-        const GptParameters bound =
-            gpt.Bind(at::from_blob(const_cast<float*>(parameters.data()),
-                                   {static_cast<int64_t>(parameters.size())}, at::kFloat));
+        const ModelParameters bound =
+            model->Bind(at::from_blob(const_cast<float*>(parameters.data()),
+                                      {static_cast<int64_t>(parameters.size())}, at::kFloat));
         for (uint64_t i = 0; i < options.tokens; ++i) {
-          const size_t length = std::min<size_t>(tokens.size(), model.context());
+          const size_t length = std::min<size_t>(tokens.size(), spec.context());
           const at::Tensor input = at::from_blob(tokens.data() + tokens.size() - length,
                                                  {1, static_cast<int64_t>(length)}, at::kLong);
           const at::Tensor last =
-              gpt.Logits(bound, input, 0)[static_cast<int64_t>(length) - 1].contiguous();
+              model->Logits(bound, input, 0)[static_cast<int64_t>(length) - 1].contiguous();
           const double u = static_cast<double>(random() >> 11) * 0x1p-53;
           const size_t next =
-              SampleIndex(absl::MakeConstSpan(last.data_ptr<float>(), model.vocabulary()),
+              SampleIndex(absl::MakeConstSpan(last.data_ptr<float>(), spec.vocabulary()),
                           options.temperature, options.top_k, u);
           tokens.push_back(static_cast<int64_t>(next));
           if (!sink(static_cast<uint8_t>(next))) return;

@@ -22,7 +22,7 @@ struct GenerateOptions {
 
 // Calls `sink` with each token as it is sampled; it returns false to stop early. The same arguments
 // give the same text on the same machine. INVALID_ARGUMENT: `parameters` or an option does not fit.
-absl::Status Generate(const v1::ModelSpec& model, absl::Span<const float> parameters,
+absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> parameters,
                       const GenerateOptions& options, const std::function<bool(uint8_t)>& sink);
 
 // The index that a uniform draw `u` of [0, 1) picks from softmax(logits / temperature) over the

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "worker/file_io.h"
-#include "worker/manifest.h"
+#include "worker/model/manifest.h"
 
 namespace atolld {
 

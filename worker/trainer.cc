@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/gpt.h"
-#include "worker/manifest.h"
+#include "worker/hub/parameters_file.h"
+#include "worker/model/model.h"
 #include "worker/sample_order.h"
 #include "worker/schedule.h"
 #include "worker/status_macros.h"
@@ -21,15 +21,15 @@ namespace {
 // small.
 constexpr uint64_t kEvaluationTokens = 4096;
 
-class GptTrainer final : public Trainer {
+class ModelTrainer final : public Trainer {
  public:
-  GptTrainer(const v1::RunSpec& spec, v1::Manifest manifest, const Corpus& corpus,
-             SampleOrder order, std::unique_ptr<InnerOptimizer> optimizer)
+  ModelTrainer(const v1::RunSpec& spec, std::unique_ptr<Model> model, const Corpus& corpus,
+               SampleOrder order, std::unique_ptr<InnerOptimizer> optimizer)
       : spec_(spec),
-        manifest_(std::move(manifest)),
+        model_(std::move(model)),
+        manifest_(model_->manifest()),
         corpus_(corpus),
         order_(order),
-        gpt_(spec.model(), manifest_),
         shape_(absl::StrCat(manifest_.elements(), " parameters in ", manifest_.tensors_size(),
                             " tensors")),
         optimizer_(std::move(optimizer)) {}
@@ -38,7 +38,7 @@ class GptTrainer final : public Trainer {
     return CatchTorch(absl::StrCat("allocating parameters and gradient, ", shape_), [&] {
       flat_ = at::zeros({static_cast<int64_t>(manifest_.elements())});
       gradient_ = at::zeros_like(flat_);
-      bound_ = gpt_.BindTrainable(flat_, gradient_);
+      bound_ = model_->BindTrainable(flat_, gradient_);
     });
   }
 
@@ -52,8 +52,9 @@ class GptTrainer final : public Trainer {
   InnerOptimizer& optimizer() override { return *optimizer_; }
 
   absl::Status Initialise() override {
+    if (spec_.model().from_file()) return Load(spec_.model().initial_path());
     return CatchTorch(absl::StrCat("initial parameters, ", shape_),
-                      [&] { gpt_.Initialise(flat_, spec_.seed()); });
+                      [&] { model_->Initialise(flat_, spec_.seed()); });
   }
 
   absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) override {
@@ -70,7 +71,7 @@ class GptTrainer final : public Trainer {
       const int64_t context = spec_.model().context();
       gradient_.zero_();
       const at::Tensor mean =
-          gpt_.Loss(bound_, batch.narrow(1, 0, context), batch.narrow(1, 1, context), dropout);
+          model_->Loss(bound_, batch.narrow(1, 0, context), batch.narrow(1, 1, context), dropout);
       mean.backward();
       loss = static_cast<double>(mean.item<float>());
     }));
@@ -112,6 +113,13 @@ class GptTrainer final : public Trainer {
   }
 
  private:
+  absl::Status Load(const std::string& path) {
+    if (!path.empty()) return LoadParameters(path, manifest_, parameters());
+    return absl::FailedPreconditionError(
+        "the run begins with a model from a file, and this machine is to read it; name the file as "
+        "[model] initial");
+  }
+
   std::string StepContext(uint64_t step, size_t batch) const {
     return absl::StrCat("step ", step, ", tokens [", batch, ", ", spec_.model().context(), "], ",
                         shape_);
@@ -147,28 +155,28 @@ class GptTrainer final : public Trainer {
     std::vector<uint64_t> starts;
     for (uint64_t i = 0; i < count; ++i) starts.push_back((first + i) * spec_.model().context());
     const at::Tensor rows = Gather(corpus_.validation(), starts);
-    const at::Tensor mean = gpt_.Loss(gpt_.Bind(flat), rows.narrow(1, 0, context),
-                                      rows.narrow(1, 1, context), /*dropout=*/0);
+    const at::Tensor mean = model_->Loss(model_->Bind(flat), rows.narrow(1, 0, context),
+                                         rows.narrow(1, 1, context), /*dropout=*/0);
     return static_cast<double>(mean.item<float>()) * static_cast<double>(count) *
            static_cast<double>(context);
   }
 
   const v1::RunSpec spec_;
-  const v1::Manifest manifest_;
+  const std::unique_ptr<Model> model_;
+  const v1::Manifest& manifest_;
   const Corpus& corpus_;
   const SampleOrder order_;
-  const Gpt gpt_;
   const std::string shape_;  // for messages
   const std::unique_ptr<InnerOptimizer> optimizer_;
   at::Tensor flat_, gradient_;
-  GptParameters bound_;
+  ModelParameters bound_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
                                                        const Corpus& corpus) {
-  ASSIGN_OR_RETURN(v1::Manifest manifest, MakeManifest(spec.model()));
+  ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::Make(spec.model()));
   if (spec.model().vocabulary() < 256) {
     return absl::InvalidArgumentError(absl::StrCat(
         "model.vocabulary is ", spec.model().vocabulary(), "; text read as bytes needs 256"));
@@ -181,9 +189,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
   auto order = SampleOrder::Make(spec.seed(), corpus.train().size(), spec.model().context());
   RETURN_IF_ERROR(WithContext(order.status(), "data"));
   ASSIGN_OR_RETURN(std::unique_ptr<InnerOptimizer> optimizer,
-                   InnerOptimizer::Make(spec.inner(), manifest));
+                   InnerOptimizer::Make(spec.inner(), model->manifest()));
   auto trainer =
-      std::make_unique<GptTrainer>(spec, std::move(manifest), corpus, *order, std::move(optimizer));
+      std::make_unique<ModelTrainer>(spec, std::move(model), corpus, *order, std::move(optimizer));
   RETURN_IF_ERROR(trainer->Allocate());
   return std::unique_ptr<Trainer>(std::move(trainer));
 }

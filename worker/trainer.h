@@ -37,7 +37,7 @@ class Trainer {
   // The worker's own parameters, in the manifest's order; the caller may write them between calls.
   virtual absl::Span<float> parameters() = 0;
 
-  // Makes the initial parameters of the run's seed.
+  // Makes the initial parameters: of the run's seed, or those of the file that it begins with.
   virtual absl::Status Initialise() = 0;
 
   // One inner step of the run's schedule on the given samples, one sequence each. Returns the mean

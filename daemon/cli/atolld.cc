@@ -134,6 +134,8 @@ absl::Status RunPeer(const Config& config) {
   settings.program = config.worker.program;
   settings.program_folder = ProgramFolder();
   settings.data_path = config.data.path;
+  settings.initial_path = config.model.initial;
+  settings.base_path = config.model.base;
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;
   ASSIGN_OR_RETURN(settings.socket, WorkerSocket(config.peer.dir));

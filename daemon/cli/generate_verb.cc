@@ -53,6 +53,7 @@ void AddGenerateVerb(CommandLine& command_line) {
   verb->add_option("--top-k", options->request.top_k, "Among so many likeliest; 0: among all")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1000000}));
   verb->add_option("--seed", options->request.seed, "The same seed gives the same text");
+  verb->add_option("--base", options->request.base, "Of adapters: the file of their base");
   verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
   verb->add_flag("--json", options->json, "Print as JSON");
 }

@@ -47,8 +47,9 @@ std::vector<std::string> Printable(const std::string& text, size_t columns) {
 
 void ShowSample(Files& files, const LocalEpilogue& epilogue) {
   FILE* const out = epilogue.out;
-  const absl::StatusOr<std::string> text = GenerateText(
-      files, epilogue.worker, epilogue.dir, GenerateRequest{kPrompt, 300, 0.8, 40, 1337});
+  const absl::StatusOr<std::string> text =
+      GenerateText(files, epilogue.worker, epilogue.dir,
+                   GenerateRequest{kPrompt, 300, 0.8, 40, 1337, epilogue.base});
   Complain(out, text.status(), "no text was generated");
   if (!text.ok()) return;
   Print(out, absl::StrCat("The model goes on from \"", kPrompt, "\":"));

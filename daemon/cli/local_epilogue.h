@@ -15,6 +15,7 @@ struct LocalEpilogue {
   std::string dir;      // of the run
   std::string config;   // the file that was asked for
   std::string worker;   // the program; empty: the model is a stub, nothing is made of it
+  std::string base;     // of a run of adapters: the file beneath them; else empty
   std::string json;     // where the report goes; empty: nowhere, "-": standard output
   size_t columns = 80;  // of what is shown
   FILE* out = nullptr;  // where it is shown

@@ -336,6 +336,7 @@ int RunLocal(const LocalOptions& options) {
   epilogue.config = options.config_path;
   // A stub has learned nothing that could be shown or taken away.
   epilogue.worker = prepared.config.model.kind == kStubKind ? "" : prepared.worker;
+  if (prepared.config.model.lora_rank != 0) epilogue.base = prepared.config.model.base;
   epilogue.json = options.json;
   epilogue.columns = TerminalWidth(out);
   epilogue.out = out;

@@ -20,6 +20,8 @@ int main(int argc, char** argv) {
   atolld::AddLogVerbs(command_line);
   atolld::AddSnapshotVerbs(command_line);
   atolld::AddGenerateVerb(command_line);
+  atolld::AddExportVerb(command_line);
+  atolld::AddImportVerb(command_line);
   atolld::AddConfigVerbs(command_line);
   atolld::AddPlanVerb(command_line);
   atolld::AddBenchVerbs(command_line);

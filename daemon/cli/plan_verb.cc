@@ -41,18 +41,6 @@ struct PlanOptions {
   std::string json;
 };
 
-// Of the model that a worker makes: a stub's as told, a GPT's by its shape (tied embeddings,
-// learned positions, no biases: worker/manifest.h).
-uint64_t ParametersOf(Config config) {
-  if (config.model.kind == kStubKind) return config.model.parameters;
-  config.run.id = "plan";
-  const v1::RunSpec spec = MakeRunSpec(config);
-  const uint64_t width = spec.model().width();
-  const uint64_t layer = 12 * width * width + 2 * width;
-  return (spec.model().vocabulary() + spec.model().context() + 1) * width +
-         spec.model().layers() * layer;
-}
-
 double TrainSeconds(const PlanOptions& options, const Config& config) {
   if (config.inner.pace == "time") return absl::ToDoubleSeconds(config.inner.time);
   const double told = options.step_seconds;
@@ -107,7 +95,8 @@ absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
   ASSIGN_OR_RETURN(const Config config, LoadConfig(options.config, ConfigUse::kAny));
   PlanQuestion question;
   RETURN_IF_ERROR(TakeNetwork(options, config, &question));
-  question.parameters = options.parameters > 0 ? options.parameters : ParametersOf(config);
+  question.parameters =
+      options.parameters > 0 ? options.parameters : TrainedParameters(MakeModelSpec(config.model));
   question.chunk_elements = config.exchange.chunk_elements;
   if (question.parameters / question.chunk_elements >= std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError("--parameters: more chunks than a run can have");

@@ -15,6 +15,8 @@ void AddLogVerbs(CommandLine& command_line);    // log list, log verify, log rep
 void AddLogReplayVerb(CommandLine& command_line);
 void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, save
 void AddGenerateVerb(CommandLine& command_line);
+void AddExportVerb(CommandLine& command_line);
+void AddImportVerb(CommandLine& command_line);
 void AddConfigVerbs(CommandLine& command_line);  // config validate
 void AddPlanVerb(CommandLine& command_line);
 void AddBenchVerbs(CommandLine& command_line);    // bench codec, bench churn, and the next

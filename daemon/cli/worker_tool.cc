@@ -129,18 +129,33 @@ absl::StatusOr<std::string> FindWorker(const std::string& program, const std::st
 
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
                                          const std::string& dir, const GenerateRequest& request) {
+  std::vector<std::string> more = {"--prompt",      request.prompt,
+                                   "--tokens",      absl::StrCat(request.tokens),
+                                   "--temperature", absl::StrCat(request.temperature),
+                                   "--top-k",       absl::StrCat(request.top_k),
+                                   "--seed",        absl::StrCat(request.seed)};
+  if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
   ASSIGN_OR_RETURN(const std::string text,
-                   RunOnModel(files, worker, dir, "generate",
-                              {"--prompt", request.prompt, "--tokens", absl::StrCat(request.tokens),
-                               "--temperature", absl::StrCat(request.temperature), "--top-k",
-                               absl::StrCat(request.top_k), "--seed", absl::StrCat(request.seed)},
-                              kGenerateSeconds));
+                   RunOnModel(files, worker, dir, "generate", more, kGenerateSeconds));
   return absl::StrCat(request.prompt, text);
 }
 
 absl::Status ExportModel(Files& files, const std::string& worker, const std::string& dir,
                          const std::string& out) {
   return RunOnModel(files, worker, dir, "export", {"--out", out}, kExportSeconds).status();
+}
+
+absl::Status ExportHubFolder(Files& files, const std::string& worker, const std::string& dir,
+                             const HubExport& request) {
+  std::vector<std::string> more = {"--output", request.output, "--dtype", request.dtype};
+  if (!request.tokenizer.empty()) more.insert(more.end(), {"--tokenizer", request.tokenizer});
+  if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
+  return RunOnModel(files, worker, dir, "export", more, kExportSeconds).status();
+}
+
+absl::StatusOr<std::string> ImportHubFolder(const std::string& worker, const std::string& input,
+                                            const std::string& output) {
+  return RunAndCapture({worker, "import", "--input", input, "--output", output}, kExportSeconds);
 }
 
 }  // namespace atolld

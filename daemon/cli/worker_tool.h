@@ -19,6 +19,7 @@ struct GenerateRequest {
   double temperature = 0.8;
   uint64_t top_k = 40;
   uint64_t seed = 1337;
+  std::string base;  // of adapters: the file beneath them
 };
 
 // A path as it was typed, "DIR/" or relative, as the files below take it.
@@ -38,6 +39,21 @@ absl::StatusOr<std::string> FindWorker(const std::string& program, const std::st
 // The prompt and what the model makes of it.
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
                                          const std::string& dir, const GenerateRequest& request);
+
+struct HubExport {
+  std::string output;  // folder
+  std::string dtype = "fp32";
+  std::string tokenizer;  // folder; empty: none
+  std::string base;       // of adapters: what PEFT is told
+};
+
+// Writes the model to a folder as Hugging Face has it; adapters as PEFT has them.
+absl::Status ExportHubFolder(Files& files, const std::string& worker, const std::string& dir,
+                             const HubExport& request);
+
+// The reverse: a file that a run can begin with, in `output`. Returns what the worker says of it.
+absl::StatusOr<std::string> ImportHubFolder(const std::string& worker, const std::string& input,
+                                            const std::string& output);
 
 // Writes the model as safetensors to `out`.
 absl::Status ExportModel(Files& files, const std::string& worker, const std::string& dir,

@@ -122,6 +122,8 @@ void WorkerProcess::Configure() {
   v1::DaemonMessage message;
   v1::Configure* configure = message.mutable_configure();
   *configure->mutable_spec() = spec_;
+  configure->mutable_spec()->mutable_model()->set_initial_path(settings_.initial_path);
+  configure->mutable_spec()->mutable_model()->set_base_path(settings_.base_path);
   configure->set_data_path(settings_.data_path);
   configure->set_state_path(settings_.state_path);
   configure->set_threads(settings_.threads);

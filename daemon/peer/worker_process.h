@@ -23,8 +23,9 @@ class WorkerProcess : public Trainer {
     std::string program;  // path; empty: the one for the run's model, in `program_folder`
     std::string program_folder;
     std::string data_path;
-    std::string state_path;  // where the worker may keep its optimiser's state
-    std::string socket;      // "unix:/path"
+    std::string initial_path, base_path;  // of the model, on this machine; may be empty
+    std::string state_path;               // where the worker may keep its optimiser's state
+    std::string socket;                   // "unix:/path"
     uint32_t threads;
   };
 

@@ -17,6 +17,23 @@ void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
       .U64(absl::bit_cast<uint64_t>(model.dropout()));
 }
 
+// What came with kinds beside the first, with models from files, and with adapters.
+void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
+  if (model.hidden() != 0) {
+    builder.Bytes("model").U64(model.kv_heads()).U64(model.hidden()).U64(model.untied() ? 1 : 0);
+    builder.U64(absl::bit_cast<uint64_t>(model.rope_theta()));
+    builder.U64(absl::bit_cast<uint64_t>(model.norm_epsilon()));
+  }
+  if (model.lora_rank() != 0) {
+    builder.Bytes("lora").U64(model.lora_rank());
+    builder.U64(absl::bit_cast<uint64_t>(model.lora_alpha()));
+    builder.U64(static_cast<uint64_t>(model.lora_targets_size()));
+    for (const std::string& target : model.lora_targets()) builder.Bytes(target);
+    builder.Bytes(model.base_digest());
+  }
+  if (model.from_file()) builder.Bytes("from_file");
+}
+
 void Add(const v1::DataSpec& data, DigestBuilder& builder) {
   builder.Bytes(data.kind())
       .U64(absl::bit_cast<uint64_t>(data.validation_fraction()))
@@ -48,6 +65,7 @@ void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
     builder.Bytes("feedback_decay").U64(spec.exchange().feedback_decay_bits());
   }
   if (spec.exchange().stochastic_rounding()) builder.Bytes("stochastic_rounding");
+  AddYounger(spec.model(), builder);
   if (!spec.exchange().upper_codec().empty() || spec.exchange().upper_zstd()) {
     builder.Bytes("upper_codec").Bytes(spec.exchange().upper_codec());
     builder.U64(spec.exchange().upper_zstd() ? 1 : 0);

@@ -36,7 +36,7 @@ MAY_INCLUDE = {
     "compression": {"compression", "absl", "highway", "zstd"},
     "optimizer": {"optimizer", "absl", "highway"},
     "membership": {"membership", "optimizer", "absl", "proto", "openssl"},
-    "worker": {"worker", "system", "absl", "proto", "grpc", "torch"},
+    "worker": {"worker", "system", "absl", "proto", "grpc", "torch", "json"},
     "daemon": {"daemon", "compression", "optimizer", "membership", "system", "absl", "highway",
                "zstd", "proto", "grpc", "openssl", "sqlite", "spdlog", "toml", "cli11", "json"},
     "tests": set(OURS) | {name for name, _ in LIBRARIES},
@@ -52,6 +52,7 @@ INCLUDE_FREE = {  # (path, library): reason
     ("daemon/float_mode.cc", "intrinsics"): "sets the CPU's rounding and denormal modes",
     ("optimizer/aggregation_rule.cc", "compression"): "nearest_name.h alone, as outer_rules.cc",
     ("optimizer/outer_rules.cc", "compression"): "nearest_name.h alone, which every registry uses",
+    ("worker/hub/parameters_file.cc", "openssl"): "a base is named by its SHA-256",
     ("worker/corpus.cc", "openssl"): "the corpus is named by its SHA-256, as the run records it",
 }
 

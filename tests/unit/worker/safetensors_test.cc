@@ -8,7 +8,7 @@
 
 #include "tests/unit/worker/fixtures.h"
 #include "worker/file_io.h"
-#include "worker/manifest.h"
+#include "worker/model/manifest.h"
 
 namespace atolld {
 namespace {
@@ -82,8 +82,9 @@ TEST(ManifestTest, NamesTheFieldThatIsWrong) {
   model.set_heads(3);
   EXPECT_EQ(CheckModelSpec(model).message(), "model.heads is 3; it must divide model.width (16)");
   model = TinySpec().model();
-  model.set_kind("llama");
-  EXPECT_EQ(CheckModelSpec(model).message(), "model.kind \"llama\" is not known; known: gpt");
+  model.set_kind("resnet");
+  EXPECT_EQ(CheckModelSpec(model).message(),
+            "model.kind \"resnet\" is not known; known: gpt, gpt2, llama");
   model = TinySpec().model();
   model.set_dropout(0.95);
   EXPECT_TRUE(absl::IsInvalidArgument(CheckModelSpec(model)));

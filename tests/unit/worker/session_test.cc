@@ -15,7 +15,7 @@
 
 #include "tests/unit/worker/fixtures.h"
 #include "worker/file_io.h"
-#include "worker/manifest.h"
+#include "worker/model/manifest.h"
 
 namespace atolld {
 namespace {

@@ -29,6 +29,8 @@ Outcome Call(std::vector<std::string> words) {
   AddPeerVerbs(command_line);
   AddLogVerbs(command_line);
   AddGenerateVerb(command_line);
+  AddExportVerb(command_line);
+  AddImportVerb(command_line);
   AddConfigVerbs(command_line);
   AddBenchVerbs(command_line);
   words.insert(words.begin(), "atoll");

@@ -100,7 +100,7 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
       {"[inner]\noptimizer = \"adam\"\n",
        "x.toml:2: [inner] optimizer must be 'adamw' or 'sgd', not 'adam'; did you mean 'adamw'?"},
       {"[model]\nkind = \"resnet\"\n",
-       "x.toml:2: [model] kind must be 'gpt' or 'stub', not 'resnet'"},
+       "x.toml:2: [model] kind must be 'gpt', 'gpt2', 'llama' or 'stub', not 'resnet'"},
       {"[model]\nkind = \"stub\"\n",
        "x.toml:2: [model] parameters is missing: a model of kind 'stub' needs it"},
       {"[model]\nparameters = 5\n",
@@ -247,7 +247,7 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   // Broken: `atoll local` would give its daemons another run than the one that was asked for.
   Config config;
   config.run = {"my-run", 7, 99, 3, 2};
-  config.model = {"gpt", 2, 8, 64, 32, 0.1};
+  config.model.heads = 8;
   config.data = {"/data/\"quoted\" \\ and\ttabbed.txt", 0.05};
   config.inner = {"sgd", 11,   "time", absl::Seconds(30), 3, 0.3, 1e-7, 5, 1000, 0.5,
                   0.75,  0.01, 0.5};

@@ -1,4 +1,4 @@
-#include "worker/gpt.h"
+#include "worker/model/gpt.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,19 +11,11 @@
 #include <vector>
 
 #include "tests/unit/worker/fixtures.h"
-#include "worker/manifest.h"
+#include "tests/unit/worker/model/models.h"
+#include "worker/model/manifest.h"
 
 namespace atolld {
 namespace {
-
-// The generator of make_gpt_reference.py.
-class Lcg {
- public:
-  uint32_t Next() { return (state_ = state_ * 1664525u + 1013904223u) >> 8; }
-
- private:
-  uint32_t state_ = 12345;
-};
 
 std::map<std::string, std::vector<float>> ReadReference() {
   std::map<std::string, std::vector<float>> reference;
@@ -77,7 +69,7 @@ TEST(GptTest, ForwardAndBackwardAgreeWithPyTorch) {
   for (int64_t i = 0; i < rows.numel(); ++i) rows.data_ptr<int64_t>()[i] = lcg.Next() % 16;
 
   const Gpt gpt(model, *manifest);
-  const GptParameters parameters = gpt.BindTrainable(flat, gradient);
+  const ModelParameters parameters = gpt.BindTrainable(flat, gradient);
   const at::Tensor tokens = rows.narrow(1, 0, 8), targets = rows.narrow(1, 1, 8);
   const auto reference = ReadReference();
   EXPECT_LT(LargestDifference(gpt.Logits(parameters, tokens, 0), reference.at("logits")), 2e-6);
@@ -94,7 +86,7 @@ TEST(GptTest, LogitsDoNotDependOnLaterTokens) {
   const Gpt gpt(model, *manifest);
   const at::Tensor flat = at::empty({static_cast<int64_t>(manifest->elements())});
   gpt.Initialise(flat, 1);
-  const GptParameters parameters = gpt.Bind(flat);
+  const ModelParameters parameters = gpt.Bind(flat);
   const at::Tensor tokens = at::arange(8, at::kLong).view({1, 8});
   at::Tensor changed = tokens.clone();
   changed.data_ptr<int64_t>()[5] = 15;
@@ -117,11 +109,11 @@ TEST(GptTest, InitialParametersAreAFunctionOfTheSeed) {
   gpt.Initialise(c, 2);
   EXPECT_TRUE(at::equal(a, b));
   EXPECT_FALSE(at::equal(a, c));
-  const GptParameters parameters = gpt.Bind(a);
-  EXPECT_NEAR(parameters.token_embedding.std().item<double>(), 0.02, 0.001);
-  EXPECT_NEAR(parameters.blocks[0].attention_out.std().item<double>(), 0.01, 0.001);
-  EXPECT_NEAR(parameters.blocks[1].mlp_out.std().item<double>(), 0.01, 0.001);
-  EXPECT_TRUE(at::equal(parameters.final_norm, at::ones({64})));
+  const ModelParameters parameters = gpt.Bind(a);
+  EXPECT_NEAR(parameters[0].std().item<double>(), 0.02, 0.001);
+  EXPECT_NEAR(parameters[2 + 2].std().item<double>(), 0.01, 0.001);
+  EXPECT_NEAR(parameters[8 + 5].std().item<double>(), 0.01, 0.001);
+  EXPECT_TRUE(at::equal(parameters.back(), at::ones({64})));
 }
 
 // Broken: dropout would be off while training, or on while evaluating.
@@ -131,7 +123,7 @@ TEST(GptTest, DropoutActsOnlyWhenAskedFor) {
   const Gpt gpt(model, *manifest);
   const at::Tensor flat = at::empty({static_cast<int64_t>(manifest->elements())});
   gpt.Initialise(flat, 1);
-  const GptParameters parameters = gpt.Bind(flat);
+  const ModelParameters parameters = gpt.Bind(flat);
   const at::Tensor tokens = at::arange(16, at::kLong).view({1, 16});
   const at::Tensor plain = gpt.Logits(parameters, tokens, 0);
   EXPECT_TRUE(at::equal(plain, gpt.Logits(parameters, tokens, 0)));

@@ -1,0 +1,218 @@
+#include "worker/hub/hub_folder.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/model/models.h"
+#include "worker/file_io.h"
+#include "worker/hub/hub_config.h"
+#include "worker/hub/safetensors_file.h"
+#include "worker/hub/safetensors_writer.h"
+#include "worker/model/manifest.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Values that bf16 holds exactly, all different within a tensor's row.
+std::vector<float> SomeParameters(const v1::ModelSpec& model) {
+  std::vector<float> parameters(MakeManifest(model)->elements());
+  Lcg lcg;
+  for (float& value : parameters) value = static_cast<float>(lcg.Next() % 255) / 64.0f - 2.0f;
+  return parameters;
+}
+
+std::vector<v1::ModelSpec> Models() {
+  v1::ModelSpec untied = TinyGpt2(), tied = TinyLlama();
+  untied.set_untied(true);
+  tied.set_untied(false);
+  return {TinySpec().model(), TinyGpt2(), untied, TinyLlama(), tied};
+}
+
+bool IndependentReaderTakes(const std::string& folder, const std::string& dtype,
+                            const std::string& tensor, uint64_t index, float value) {
+  return std::system(absl::StrCat("python3 ", ATOLL_HUB_READER, " ", folder, " ", dtype, " ",
+                                  tensor, " ", index, " ", value)
+                         .c_str()) == 0;
+}
+
+void Write(const std::string& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+std::string ReadError(const std::string& folder) {
+  return std::string(ReadHubFolder(folder).status().message());
+}
+
+// Broken: what one run has trained another would begin with changed, or at all only in one file.
+TEST(HubFolderTest, EveryKindComesBackAsItWas) {
+  for (const v1::ModelSpec& model : Models()) {
+    for (const uint64_t shard : {uint64_t{5000000000}, uint64_t{4096}}) {
+      for (const DType dtype : {DType::kF32, DType::kBF16}) {
+        const TemporaryFolder folder;
+        const std::vector<float> parameters = SomeParameters(model);
+        ASSERT_TRUE(WriteHubFolder(folder.path(), model, parameters, {dtype, shard}).ok());
+        const auto read = ReadHubFolder(folder.path());
+        ASSERT_TRUE(read.ok()) << read.status();
+        EXPECT_EQ(read->spec.SerializeAsString(), model.SerializeAsString());
+        EXPECT_EQ(read->parameters, parameters);
+      }
+    }
+  }
+}
+
+// Broken: Hugging Face's libraries would refuse the folder, or compute with transposed matrices.
+TEST(HubFolderTest, AnIndependentReaderTakesThem) {
+  for (const v1::ModelSpec& model : Models()) {
+    const TemporaryFolder folder;
+    const std::vector<float> parameters = SomeParameters(model);
+    ASSERT_TRUE(WriteHubFolder(folder.path(), model, parameters, {DType::kF32, 4096}).ok());
+    const auto manifest = MakeManifest(model);
+    const v1::Tensor* matrix = nullptr;  // the first that is not square, if it is transposed there
+    for (const v1::Tensor& tensor : manifest->tensors()) {
+      const bool llama = model.kind() == "llama";
+      const std::string end = llama ? "k_proj.weight" : "c_attn.weight";
+      if (matrix == nullptr && tensor.name().find(end) != std::string::npos) matrix = &tensor;
+    }
+    ASSERT_NE(matrix, nullptr);
+    const float value = parameters[matrix->offset() + 3 * matrix->shape(1) + 5];  // [3, 5]
+    const uint64_t index = model.kind() == "llama" ? 3 * matrix->shape(1) + 5     // [3, 5]
+                                                   : 5 * matrix->shape(0) + 3;    // [5, 3]
+    EXPECT_TRUE(IndependentReaderTakes(folder.path(), "F32", matrix->name(), index, value));
+    ASSERT_TRUE(WriteHubFolder(folder.path(), model, parameters, {DType::kBF16}).ok());
+    EXPECT_TRUE(IndependentReaderTakes(folder.path(), "BF16", matrix->name(), index, value));
+    EXPECT_FALSE(IndependentReaderTakes(folder.path(), "BF16", matrix->name(), index, value + 1));
+  }
+}
+
+// Broken: half-precision weights would be read as other numbers.
+TEST(HubFolderTest, HalvesAreRead) {
+  const uint16_t bits[] = {0x0000, 0x8000, 0x3c00, 0xc000, 0x0001, 0x03ff, 0x7bff, 0x3555};
+  const float expected[] = {0.0f,     -0.0f,        1.0f,     -2.0f,
+                            0x1p-24f, 0x1.ff8p-15f, 65504.0f, 0x1.554p-2f};
+  std::vector<float> out(8);
+  ToFloats(DType::kF16, AsBytes(absl::MakeConstSpan(bits)), absl::MakeSpan(out));
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(out[i], expected[i]) << i;
+  // Ties go to the even neighbour.
+  const float between[] = {1.00390625f, 1.01171875f, -3.0e38f};
+  std::vector<uint8_t> bytes(6);
+  FromFloats(DType::kBF16, between, absl::MakeSpan(bytes));
+  out.resize(3);
+  ToFloats(DType::kBF16, bytes, absl::MakeSpan(out));
+  EXPECT_EQ(out[0], 1.0f);
+  EXPECT_EQ(out[1], 1.015625f);
+  EXPECT_NEAR(out[2], -3.0e38f, 1e36f);
+}
+
+// Broken: a model would be taken that computes something else than ours, and train to nonsense.
+TEST(HubFolderTest, ConfigsOfOtherModelsAreRefused) {
+  const std::string llama = FormatHubConfig(TinyLlama(), "float32");
+  const std::string gpt2 = FormatHubConfig(TinyGpt2(), "float32");
+  ASSERT_TRUE(ParseHubConfig(llama).ok()) << ParseHubConfig(llama).status();
+  const struct {
+    const std::string& text;
+    const char* from;
+    const char* to;
+    const char* message;
+  } cases[] = {
+      {llama, "\"model_type\": \"llama\"", "\"model_type\": \"bert\"", "model_type is bert"},
+      {llama, "\"silu\"", "\"gelu\"", "hidden_act is gelu"},
+      {llama, "\"mlp_bias\": false", "\"mlp_bias\": true", "mlp_bias is true"},
+      {llama, "\"head_dim\": 4", "\"head_dim\": 8", "head_dim is 8"},
+      {llama, "\"mlp_bias\": false", "\"rope_scaling\": {\"rope_type\": \"llama3\"}",
+       "rope_scaling is llama3"},
+      {llama, "\"rms_norm_eps\": 1e-05", "\"rms_norm_eps\": \"small\"", "must be a number"},
+      {llama, "\"hidden_size\": 16", "\"hidden_size\": -16", "must be a whole number"},
+      {llama, "\"hidden_size\": 16", "\"hidden_size\": 17", "it must divide model.width"},
+      {llama, "\"hidden_size\": 16", "\"hidden_size\": 4294967296", "what is read is below 2^32"},
+      {llama, "\"hidden_size\": 16", "\"hidden_size\": 16, \"hidden_size\": 8", "is there twice"},
+      {gpt2, "\"gelu_new\"", "\"relu\"", "activation_function is relu"},
+      {gpt2, "{", "[", "it is no JSON object"},
+  };
+  for (const auto& one : cases) {
+    const std::string text = absl::StrReplaceAll(one.text, {{one.from, one.to}});
+    ASSERT_NE(text, one.text) << one.from;
+    EXPECT_THAT(std::string(ParseHubConfig(text).status().message()), HasSubstr(one.message));
+  }
+}
+
+// Broken: a folder that lacks part of a model would leave zeros in it, one line of reason missing.
+TEST(HubFolderTest, FoldersThatDoNotFitAreNamed) {
+  const v1::ModelSpec model = TinyGpt2();
+  const TemporaryFolder folder;
+  ASSERT_TRUE(WriteHubFolder(folder.path(), model, SomeParameters(model), {}).ok());
+  const std::string file = folder / "model.safetensors";
+  const std::string whole = *ReadWholeFile(file);
+  const auto rename = [&](const std::string& from, const std::string& to) {
+    ASSERT_EQ(from.size(), to.size());
+    Write(file, absl::StrReplaceAll(whole, {{from, to}}));
+  };
+  rename("h.1.ln_1.bias", "h.1.ln_9.bias");
+  EXPECT_THAT(ReadError(folder.path()), HasSubstr("tensor transformer.h.1.ln_1.bias is missing"));
+  rename("\"dtype\":\"F32\",\"shape\":[48]", "\"dtype\":\"I32\",\"shape\":[48]");
+  EXPECT_THAT(ReadError(folder.path()), HasSubstr("dtype I32 is not read; F32, F16 and BF16 are"));
+  rename("\"shape\":[16,48]", "\"shape\":[48,16]");
+  EXPECT_THAT(ReadError(folder.path()), HasSubstr("has shape [48, 16]; the model's has [16, 48]"));
+  Write(file, whole);
+  const std::string config = *ReadWholeFile(folder / "config.json");
+  Write(folder / "config.json",
+        absl::StrReplaceAll(config, {{"\"n_layer\": 2", "\"n_layer\": 1"}}));
+  EXPECT_THAT(ReadError(folder.path()), HasSubstr("has no place in the model of config.json"));
+  Write(folder / "config.json",
+        absl::StrReplaceAll(config, {{"\"vocab_size\": 256", "\"vocab_size\": 9000000"}}));
+  EXPECT_THAT(ReadError(folder.path()), HasSubstr("the model of config.json has"));
+  Write(folder / "config.json", config);
+  Write(folder / "model.safetensors.index.json", R"({"weight_map": {"x": "../../etc/passwd"}})");
+  EXPECT_THAT(ReadError(folder.path()), HasSubstr("must be a name within the folder"));
+  Write(folder / "model.safetensors.index.json", R"({"weight_map": {"x": "model.safetensors"}})");
+  EXPECT_THAT(ReadError(folder.path()), HasSubstr("tensor x is not in its file"));
+}
+
+// Broken: the files of GPT-2 itself, with names of the bare model and masks beside the weights,
+// would not be read.
+TEST(HubFolderTest, NamesOfTheBareModelAndMasksAreTaken) {
+  const v1::ModelSpec model = TinyGpt2();
+  const TemporaryFolder folder;
+  const std::vector<float> parameters = SomeParameters(model);
+  ASSERT_TRUE(WriteHubFolder(folder.path(), model, parameters, {}).ok());
+  std::vector<TensorToWrite> bare;
+  {
+    const auto file = SafetensorsFile::Open(folder / "model.safetensors");
+    ASSERT_TRUE(file.ok());
+    for (const auto& [name, tensor] : (*file)->tensors()) {
+      std::vector<float> values((tensor.end - tensor.begin) / 4);
+      ASSERT_TRUE((*file)->Read(name, tensor.shape, absl::MakeSpan(values)).ok());
+      bare.push_back(MakeTensor(name.substr(std::string("transformer.").size()), tensor.shape,
+                                DType::kF32, values));
+    }
+  }
+  const std::vector<float> mask(16 * 16, 1);
+  bare.push_back(MakeTensor("h.0.attn.bias", {1, 1, 16, 16}, DType::kF32, mask));
+  ASSERT_TRUE(WriteTensors(folder / "model.safetensors", DType::kF32, bare).ok());
+  const auto read = ReadHubFolder(folder.path());
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(read->parameters, parameters);
+}
+
+// Broken: a chat would begin without the tokenizer that the model was made for.
+TEST(HubFolderTest, TokenizersComeAlong) {
+  const TemporaryFolder from, to;
+  Write(from / "tokenizer.json", "{}");
+  Write(from / "secret.txt", "no");
+  EXPECT_EQ(CopyTokenizer(from.path(), to / "new").value_or(-1), 1);
+  EXPECT_EQ(ReadWholeFile(to / "new/tokenizer.json").value_or(""), "{}");
+  EXPECT_FALSE(std::filesystem::exists(to / "new/secret.txt"));
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,179 @@
+#include "worker/model/lora.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/model/models.h"
+#include "worker/file_io.h"
+#include "worker/hub/adapter_folder.h"
+#include "worker/hub/hub_folder.h"
+#include "worker/hub/parameters_file.h"
+#include "worker/hub/safetensors_file.h"
+#include "worker/model/manifest.h"
+#include "worker/safetensors.h"
+#include "worker/trainer.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+class LoraTest : public ::testing::Test {
+ protected:
+  // A base with random values in a file, and adapters of `targets` beside it.
+  v1::ModelSpec Make(const v1::ModelSpec& base, const std::vector<std::string>& targets) {
+    base_ = *Model::Make(base);
+    flat_ = at::empty({static_cast<int64_t>(base_->manifest().elements())});
+    base_->Initialise(flat_, 5);
+    EXPECT_TRUE(WriteSafetensors(path_, base_->manifest(), Values(flat_)).ok());
+    v1::ModelSpec model = base;
+    model.set_lora_rank(3);
+    model.set_lora_alpha(6);
+    for (const std::string& target : targets) model.add_lora_targets(target);
+    model.set_base_path(path_);
+    model.set_base_digest(*FileDigest(path_));
+    return model;
+  }
+
+  static absl::Span<const float> Values(const at::Tensor& flat) {
+    return absl::MakeConstSpan(flat.data_ptr<float>(), static_cast<size_t>(flat.numel()));
+  }
+
+  const TemporaryFolder folder_;
+  const std::string path_ = folder_ / "base.safetensors";
+  std::unique_ptr<Model> base_;
+  at::Tensor flat_;
+};
+
+// Broken: adapters would train towards another model than the one that PEFT makes of them.
+TEST_F(LoraTest, IsTheBaseWithTheProductAdded) {
+  for (const v1::ModelSpec& kind : {TinyLlama(), TinyGpt2()}) {
+    const std::string target = kind.kind() == "llama" ? "v_proj" : "c_attn";
+    const v1::ModelSpec spec = Make(kind, {target});
+    const auto lora = Model::Make(spec);
+    ASSERT_TRUE(lora.ok()) << lora.status();
+    const auto elements = static_cast<int64_t>((*lora)->manifest().elements());
+    const at::Tensor adapters = at::empty({elements}), gradient = at::zeros({elements});
+    (*lora)->Initialise(adapters, 1);
+    const at::Tensor tokens = at::arange(16, at::kLong).view({1, 16}), targets = tokens * 3 + 1;
+    EXPECT_TRUE(at::allclose((*lora)->Logits((*lora)->Bind(adapters), tokens, 0),
+                             base_->Logits(base_->Bind(flat_), tokens, 0)));
+    at::manual_seed(3);
+    adapters.normal_(0, 0.3);
+
+    const ModelParameters bound = (*lora)->BindTrainable(adapters, gradient);
+    const at::Tensor loss = (*lora)->Loss(bound, tokens, targets, 0);
+    loss.backward();
+    // The same with the products added by hand, and the rule of the chain.
+    const at::Tensor merged = flat_.clone(), merged_gradient = at::zeros_like(flat_);
+    const ModelParameters whole = base_->BindTrainable(merged, merged_gradient);
+    const ModelParameters ours = (*lora)->Bind(adapters), slopes = (*lora)->Bind(gradient);
+    std::vector<size_t> places;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const v1::Tensor& tensor = base_->manifest().tensors(static_cast<int>(i));
+      if (!IsAdapted(spec, tensor)) continue;
+      const at::NoGradGuard no_grad;
+      const size_t a = 2 * places.size();
+      whole[i].add_(2 * at::mm(ours[a + 1], ours[a]));
+      places.push_back(i);
+    }
+    ASSERT_EQ(places.size(), 2u);  // one a layer
+    const at::Tensor expected = base_->Loss(whole, tokens, targets, 0);
+    EXPECT_NEAR(loss.item<double>(), expected.item<double>(), 1e-5);
+    expected.backward();
+    for (size_t j = 0; j < places.size(); ++j) {
+      const at::Tensor slope = whole[places[j]].grad();
+      EXPECT_TRUE(at::allclose(slopes[2 * j], 2 * at::mm(ours[2 * j + 1].t(), slope), 1e-4, 1e-6));
+      EXPECT_TRUE(at::allclose(slopes[2 * j + 1], 2 * at::mm(slope, ours[2 * j].t()), 1e-4, 1e-6));
+    }
+  }
+}
+
+// Broken: peers would average adapters of different bases.
+TEST_F(LoraTest, AnotherBaseIsRefusedInOneLine) {
+  v1::ModelSpec spec = Make(TinyLlama(), {"q_proj"});
+  spec.set_base_digest(std::string(32, '\x11'));
+  absl::Status status = Model::Make(spec).status();
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()),
+              HasSubstr("the run's adapters are of " + std::string(64, '1')));
+  spec.set_base_path("");
+  status = Model::Make(spec).status();
+  EXPECT_THAT(std::string(status.message()), HasSubstr("name the base's file on this machine"));
+}
+
+// Broken: the frozen base would be trained, sent and logged, which is what adapters are there to
+// avoid.
+TEST_F(LoraTest, OnlyAdaptersAreTrained) {
+  v1::RunSpec spec = TinySpec();
+  *spec.mutable_model() = Make(TinyLlama(), {"q_proj", "v_proj"});
+  const auto corpus = *Corpus::FromText(SomeText(5000), 0.2);
+  const auto trainer = Trainer::Make(spec, *corpus);
+  ASSERT_TRUE(trainer.ok()) << trainer.status();
+  ASSERT_TRUE((*trainer)->Initialise().ok());
+  const uint64_t adapters = 2 * 3 * ((16 + 16) + (8 + 16));  // layers, rank, A and B of q and v
+  EXPECT_EQ((*trainer)->parameters().size(), adapters);
+  double first = 0, last = 0;
+  for (uint64_t step = 0; step < 40; ++step) {
+    const std::vector<uint64_t> samples = {step * 4, step * 4 + 1, step * 4 + 2, step * 4 + 3};
+    const auto loss = (*trainer)->Step(step, samples);
+    ASSERT_TRUE(loss.ok()) << loss.status();
+    (step == 0 ? first : last) = *loss;
+  }
+  EXPECT_LT(last, first - 0.001);
+  EXPECT_EQ(*FileDigest(path_), spec.model().base_digest());
+
+  // What PEFT is given: the adapters, under the names that it looks for.
+  ASSERT_TRUE(WriteAdapterFolder(folder_ / "peft", spec.model(), (*trainer)->parameters(), "base",
+                                 DType::kF32)
+                  .ok());
+  const auto file = SafetensorsFile::Open(folder_ / "peft/adapter_model.safetensors");
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_EQ((*file)->tensors().size(), 8u);
+  EXPECT_EQ(
+      (*file)->tensors().count("base_model.model.model.layers.1.self_attn.v_proj.lora_B.weight"),
+      1u);
+  const std::string config = *ReadWholeFile(folder_ / "peft/adapter_config.json");
+  EXPECT_THAT(config, HasSubstr("\"r\": 3"));
+  EXPECT_THAT(config, HasSubstr("\"fan_in_fan_out\": false"));
+}
+
+// Broken: a run that begins with an imported model would begin with another one.
+TEST_F(LoraTest, ARunGoesOnFromAnImportedFolder) {
+  const auto corpus = *Corpus::FromText(SomeText(5000), 0.2);
+  for (const v1::ModelSpec& model : {TinyGpt2(), TinyLlama(), TinySpec().model()}) {
+    v1::RunSpec spec = TinySpec();
+    *spec.mutable_model() = model;
+    const auto trained = *Trainer::Make(spec, *corpus);
+    ASSERT_TRUE(trained->Initialise().ok());
+    for (uint64_t step = 0; step < 5; ++step) {
+      const std::vector<uint64_t> samples = {step * 4, step * 4 + 1, step * 4 + 2, step * 4 + 3};
+      ASSERT_TRUE(trained->Step(step, samples).ok());
+    }
+    const auto before = trained->Evaluate(trained->parameters(), 0, 1, nullptr);
+    ASSERT_TRUE(WriteHubFolder(folder_ / "hub", model, trained->parameters(), {}).ok());
+
+    const auto imported = ReadHubFolder(folder_ / "hub");
+    ASSERT_TRUE(imported.ok()) << imported.status();
+    ASSERT_TRUE(WriteSafetensors(path_, imported->manifest, imported->parameters).ok());
+    spec.mutable_model()->set_from_file(true);
+    const auto next = *Trainer::Make(spec, *corpus);
+    EXPECT_THAT(std::string(next->Initialise().message()), HasSubstr("[model] initial"));
+    spec.mutable_model()->set_initial_path(path_);
+    const auto resumed = *Trainer::Make(spec, *corpus);
+    ASSERT_TRUE(resumed->Initialise().ok());
+    const auto after = resumed->Evaluate(resumed->parameters(), 0, 1, nullptr);
+    ASSERT_TRUE(before.ok() && after.ok());
+    EXPECT_EQ(before->loss_sum, after->loss_sum);
+  }
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,148 @@
+#include "worker/model/model.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/model/models.h"
+#include "worker/model/manifest.h"
+
+namespace atolld {
+namespace {
+
+constexpr double kTolerance = 1e-5;  // relative, fp32 against fp64
+
+std::map<std::string, std::vector<double>> ReadReference(const std::string& path) {
+  std::map<std::string, std::vector<double>> reference;
+  std::ifstream file(path);
+  std::string name;
+  size_t count = 0;
+  while (file >> name >> count) {
+    std::vector<double>& values = reference[name];
+    values.resize(count);
+    for (double& value : values) file >> value;
+  }
+  return reference;
+}
+
+// The largest difference, relative to the tensor's largest value.
+double RelativeError(const at::Tensor& tensor, const std::vector<double>& reference) {
+  const at::Tensor flat = tensor.detach().reshape({-1}).contiguous();
+  EXPECT_EQ(flat.numel(), static_cast<int64_t>(reference.size()));
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < reference.size(); ++i) {
+    const double ours = static_cast<double>(flat.data_ptr<float>()[i]);
+    difference = std::max(difference, std::abs(ours - reference[i]));
+    size = std::max(size, std::abs(reference[i]));
+  }
+  return difference / size;
+}
+
+// The shapes of make_model_reference.py.
+v1::ModelSpec ReferenceModel(const std::string& kind, bool tied) {
+  v1::ModelSpec model = kind == "llama" ? TinyLlama() : TinyGpt2();
+  model.set_context(8);
+  model.set_vocabulary(16);
+  model.set_hidden(12);
+  model.set_norm_epsilon(1e-3);
+  model.set_untied(!tied);
+  return model;
+}
+
+void Compare(const std::string& kind, const std::string& path, bool tied) {
+  const auto model = Model::Make(ReferenceModel(kind, tied));
+  ASSERT_TRUE(model.ok()) << model.status();
+  const v1::Manifest& manifest = (*model)->manifest();
+  const auto elements = static_cast<int64_t>(manifest.elements());
+  const at::Tensor flat = at::empty({elements}), gradient = at::zeros({elements});
+  Lcg lcg;
+  for (const v1::Tensor& tensor : manifest.tensors()) {
+    const bool norm = tensor.shape_size() == 1 && !absl::EndsWith(tensor.name(), ".bias");
+    for (uint64_t i = 0; i < TensorElements(tensor); ++i) {
+      flat.data_ptr<float>()[tensor.offset() + i] =
+          static_cast<float>((lcg.Next() / 16777216.0 - 0.5) * 0.5 + (norm ? 1.0 : 0.0));
+    }
+  }
+  const at::Tensor rows = at::empty({3, 9}, at::kLong);
+  for (int64_t i = 0; i < rows.numel(); ++i) rows.data_ptr<int64_t>()[i] = lcg.Next() % 16;
+
+  const ModelParameters parameters = (*model)->BindTrainable(flat, gradient);
+  const at::Tensor tokens = rows.narrow(1, 0, 8), targets = rows.narrow(1, 1, 8);
+  const auto reference = ReadReference(path);
+  const std::string prefix = tied ? "tied/" : "untied/";
+  ASSERT_EQ(reference.count(prefix + "loss"), 1u);
+  const at::Tensor logits = (*model)->Logits(parameters, tokens, 0);
+  EXPECT_LT(RelativeError(logits, reference.at(prefix + "logits")), kTolerance);
+  const at::Tensor loss = (*model)->Loss(parameters, tokens, targets, 0);
+  EXPECT_LT(RelativeError(loss, reference.at(prefix + "loss")), kTolerance);
+  loss.backward();
+  for (const v1::Tensor& tensor : manifest.tensors()) {
+    const at::Tensor ours = gradient.narrow(0, static_cast<int64_t>(tensor.offset()),
+                                            static_cast<int64_t>(TensorElements(tensor)));
+    ASSERT_EQ(reference.count(prefix + tensor.name()), 1u) << tensor.name();
+    EXPECT_LT(RelativeError(ours, reference.at(prefix + tensor.name())), kTolerance)
+        << tensor.name();
+  }
+}
+
+// Broken: what is trained would not be GPT-2, and what is exported would compute something else.
+TEST(ModelTest, Gpt2AgreesWithTheReference) {
+  for (const bool tied : {true, false}) Compare("gpt2", ATOLL_GPT2_REFERENCE, tied);
+}
+
+// Broken: what is trained would not be Llama, and what is exported would compute something else.
+TEST(ModelTest, LlamaAgreesWithTheReference) {
+  for (const bool tied : {true, false}) Compare("llama", ATOLL_LLAMA_REFERENCE, tied);
+}
+
+// Broken: a position could see what comes after it, and the loss would be too good to be true.
+TEST(ModelTest, LogitsDoNotDependOnLaterTokens) {
+  for (const v1::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
+    const auto model = Model::Make(spec);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const at::Tensor flat = at::empty({static_cast<int64_t>((*model)->manifest().elements())});
+    (*model)->Initialise(flat, 1);
+    const ModelParameters parameters = (*model)->Bind(flat);
+    const at::Tensor tokens = at::arange(8, at::kLong).view({1, 8});
+    at::Tensor changed = tokens.clone();
+    changed.data_ptr<int64_t>()[5] = 15;
+    const at::Tensor a = (*model)->Logits(parameters, tokens, 0);
+    const at::Tensor b = (*model)->Logits(parameters, changed, 0);
+    EXPECT_TRUE(at::equal(a.narrow(0, 0, 5), b.narrow(0, 0, 5)));
+    EXPECT_FALSE(at::equal(a.narrow(0, 5, 3), b.narrow(0, 5, 3)));
+  }
+}
+
+// Broken: a run would begin far from ln(vocabulary), or with biases and norms that are not neutral.
+TEST(ModelTest, InitialParametersAreNeutral) {
+  for (const v1::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
+    const auto model = Model::Make(spec);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const at::Tensor flat = at::empty({static_cast<int64_t>((*model)->manifest().elements())});
+    (*model)->Initialise(flat, 1);
+    const ModelParameters parameters = (*model)->Bind(flat);
+    for (size_t i = 0; i < parameters.size(); ++i) {
+      const std::string& name = (*model)->manifest().tensors(static_cast<int>(i)).name();
+      if (parameters[i].dim() != 1) continue;
+      const double expected = absl::EndsWith(name, ".bias") ? 0 : 1;
+      EXPECT_TRUE(at::equal(parameters[i], at::full_like(parameters[i], expected))) << name;
+    }
+    const at::Tensor tokens = at::arange(16, at::kLong).view({1, 16});
+    const at::Tensor targets = (tokens * 7 + 3) % 256;
+    const double loss = (*model)->Loss(parameters, tokens, targets, 0).item<double>();
+    EXPECT_NEAR(loss, std::log(256.0), 0.1) << spec.kind();
+  }
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,275 @@
+#include "worker/hub/hub_folder.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "worker/file_io.h"
+#include "worker/hub/hub_config.h"
+#include "worker/hub/hub_tensors.h"
+#include "worker/hub/json_text.h"
+#include "worker/hub/safetensors_file.h"
+#include "worker/hub/safetensors_writer.h"
+#include "worker/model/manifest.h"
+#include "worker/status_macros.h"
+
+namespace atolld {
+namespace {
+
+const char kWhole[] = "model.safetensors";
+const char kIndex[] = "model.safetensors.index.json";
+
+// The files of a folder and where each tensor is.
+struct Shards {
+  std::map<std::string, std::unique_ptr<SafetensorsFile>> files;
+  std::map<std::string, const SafetensorsFile*> places;
+};
+
+absl::Status OpenShard(const std::string& folder, const std::string& name, Shards* shards) {
+  if (shards->files.count(name) > 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(absl::StrCat(folder, "/", name)));
+  for (const auto& [tensor, stored] : file->tensors()) {
+    if (!shards->places.emplace(tensor, file.get()).second) {
+      return absl::DataLossError(
+          absl::StrCat(folder, ": tensor ", absl::CEscape(tensor), " is in two files"));
+    }
+  }
+  shards->files[name] = std::move(file);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Shards> OpenShards(const std::string& folder) {
+  Shards shards;
+  std::error_code error;
+  const std::string index = absl::StrCat(folder, "/", kIndex);
+  if (!std::filesystem::exists(index, error)) {
+    RETURN_IF_ERROR(OpenShard(folder, kWhole, &shards));
+    return shards;
+  }
+  ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(index));
+  const absl::StatusOr<nlohmann::json> json = ParseJsonObject(text);
+  RETURN_IF_ERROR(WithContext(json.status(), index));
+  if (!json->contains("weight_map") || !(*json)["weight_map"].is_object()) {
+    return absl::DataLossError(absl::StrCat(index, " has no weight_map"));
+  }
+  for (const auto& [tensor, file] : (*json)["weight_map"].items()) {
+    // A name that leads elsewhere could have us read any file.
+    if (!file.is_string() || file.get_ref<const std::string&>().find('/') != std::string::npos) {
+      return absl::DataLossError(absl::StrCat(index, ": the file of tensor ", absl::CEscape(tensor),
+                                              " must be a name within the folder"));
+    }
+    RETURN_IF_ERROR(OpenShard(folder, file.get<std::string>(), &shards));
+    if (shards.places.count(tensor) == 0) {
+      return absl::DataLossError(
+          absl::StrCat(index, ": tensor ", absl::CEscape(tensor), " is not in its file"));
+    }
+  }
+  return shards;
+}
+
+// What some files hold beside the parameters: masks and tables that are computed anyway.
+bool IsBuffer(const std::string& name) {
+  return absl::EndsWith(name, ".attn.bias") || absl::EndsWith(name, ".attn.masked_bias") ||
+         absl::EndsWith(name, ".rotary_emb.inv_freq");
+}
+
+// The name under which a tensor is there: files of the model without its head lack the prefix.
+std::string NameThere(const std::string& name, const Shards& shards) {
+  for (const char* prefix : {"transformer.", "model."}) {
+    const std::string bare(absl::StripPrefix(name, prefix));
+    if (shards.places.count(name) == 0 && shards.places.count(bare) > 0) return bare;
+  }
+  return name;
+}
+
+absl::Status ReadTensor(const Shards& shards, const std::string& folder, const std::string& name,
+                        const std::vector<uint64_t>& shape, absl::Span<float> out) {
+  const auto place = shards.places.find(name);
+  if (place == shards.places.end()) {
+    return absl::InvalidArgumentError(absl::StrCat(folder, ": tensor ", name, " is missing"));
+  }
+  return place->second->Read(name, shape, out);
+}
+
+absl::Status ReadTensors(const Shards& shards, const std::string& folder, HubModel* model,
+                         std::set<std::string>* read) {
+  std::vector<float> stored;
+  for (const v1::Tensor& tensor : model->manifest.tensors()) {
+    const std::string name = NameThere(tensor.name(), shards);
+    read->insert(name);
+    const absl::Span<float> out =
+        absl::MakeSpan(model->parameters).subspan(tensor.offset(), TensorElements(tensor));
+    const std::vector<uint64_t> shape = HubShape(model->spec, tensor);
+    if (!IsTransposed(model->spec, tensor.name())) {
+      RETURN_IF_ERROR(ReadTensor(shards, folder, name, shape, out));
+      continue;
+    }
+    stored.resize(out.size());
+    RETURN_IF_ERROR(ReadTensor(shards, folder, name, shape, absl::MakeSpan(stored)));
+    Transpose(stored, shape[0], shape[1], out);
+  }
+  for (const ZeroBias& bias : ZeroBiases(model->spec, model->manifest)) {
+    const std::string name = NameThere(bias.name, shards);
+    read->insert(name);
+    stored.resize(bias.elements);
+    RETURN_IF_ERROR(ReadTensor(shards, folder, name, {bias.elements}, absl::MakeSpan(stored)));
+    for (const float value : stored) {
+      if (value == 0) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(folder, ": tensor ", name,
+                       " is not zero, and with exact GELU only models without "
+                       "biases are read"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+std::string ShardName(size_t index, size_t count) {
+  return count == 1 ? kWhole : absl::StrFormat("model-%05d-of-%05d.safetensors", index + 1, count);
+}
+
+absl::Status WriteText(const std::string& path, const std::string& text) {
+  const absl::Span<const uint8_t> parts[] = {
+      AsBytes(absl::MakeConstSpan(text.data(), text.size()))};
+  return WriteFileDurably(path, parts);
+}
+
+struct Planned {
+  const v1::Tensor* tensor;  // null: a zero bias
+  std::string name;
+  std::vector<uint64_t> shape;
+  uint64_t elements;
+};
+
+TensorToWrite Convert(const v1::ModelSpec& model, const Planned& plan,
+                      absl::Span<const float> parameters, DType dtype) {
+  std::vector<float> values(plan.elements, 0.0f);
+  if (plan.tensor == nullptr) return MakeTensor(plan.name, plan.shape, dtype, values);
+  const auto ours = parameters.subspan(plan.tensor->offset(), plan.elements);
+  if (!IsTransposed(model, plan.name)) return MakeTensor(plan.name, plan.shape, dtype, ours);
+  Transpose(ours, plan.shape[1], plan.shape[0], absl::MakeSpan(values));
+  return MakeTensor(plan.name, plan.shape, dtype, values);
+}
+
+// In files of at most `limit` bytes, every one with a tensor at least.
+std::vector<std::vector<Planned>> PlanShards(const v1::ModelSpec& model,
+                                             const v1::Manifest& manifest, DType dtype,
+                                             uint64_t limit) {
+  std::vector<Planned> all;
+  for (const v1::Tensor& tensor : manifest.tensors()) {
+    all.push_back({&tensor, tensor.name(), HubShape(model, tensor), TensorElements(tensor)});
+  }
+  for (const ZeroBias& bias : ZeroBiases(model, manifest)) {
+    all.push_back({nullptr, bias.name, {bias.elements}, bias.elements});
+  }
+  std::vector<std::vector<Planned>> shards(1);
+  uint64_t held = 0;
+  for (Planned& plan : all) {
+    const uint64_t bytes = plan.elements * DTypeBytes(dtype);
+    if (!shards.back().empty() && held + bytes > limit) {
+      shards.emplace_back();
+      held = 0;
+    }
+    held += bytes;
+    shards.back().push_back(std::move(plan));
+  }
+  return shards;
+}
+
+}  // namespace
+
+absl::StatusOr<HubModel> ReadHubFolder(const std::string& folder) {
+  HubModel model;
+  const std::string config_path = absl::StrCat(folder, "/config.json");
+  ASSIGN_OR_RETURN(const std::string config, ReadWholeFile(config_path));
+  absl::StatusOr<v1::ModelSpec> spec = ParseHubConfig(config);
+  RETURN_IF_ERROR(WithContext(spec.status(), config_path));
+  model.spec = *std::move(spec);
+  ASSIGN_OR_RETURN(model.manifest, MakeManifest(model.spec));
+  ASSIGN_OR_RETURN(const Shards shards, OpenShards(folder));
+  // Checked before memory is taken: a config of a few bytes can say any size.
+  uint64_t held = 0;
+  for (const auto& [name, file] : shards.files) held += file->bytes().size();
+  if (model.manifest.elements() > held) {
+    return absl::InvalidArgumentError(absl::StrCat(folder, ": its files have ", held,
+                                                   " bytes; the model of config.json has ",
+                                                   model.manifest.elements(), " parameters"));
+  }
+  model.parameters.resize(model.manifest.elements());
+  std::set<std::string> read;
+  RETURN_IF_ERROR(ReadTensors(shards, folder, &model, &read));
+  for (const auto& [name, file] : shards.places) {
+    // A tied head may be stored beside the embedding that it is.
+    if (read.count(name) > 0 || IsBuffer(name)) continue;
+    if (name == "lm_head.weight" && !model.spec.untied()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(file->path(), ": tensor ", absl::CEscape(name),
+                                                   " has no place in the model of config.json"));
+  }
+  return model;
+}
+
+absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& model,
+                            absl::Span<const float> parameters, const HubWriteOptions& options) {
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, MakeManifest(model));
+  if (parameters.size() != manifest.elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "export: ", parameters.size(), " parameters; the model has ", manifest.elements()));
+  }
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  const auto shards = PlanShards(model, manifest, options.dtype, options.shard_bytes);
+  nlohmann::ordered_json places = nlohmann::ordered_json::object();
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const std::string name = ShardName(i, shards.size());
+    std::vector<TensorToWrite> tensors;
+    for (const Planned& plan : shards[i]) {
+      tensors.push_back(Convert(model, plan, parameters, options.dtype));
+      bytes += tensors.back().bytes.size();
+      places[plan.name] = name;
+    }
+    RETURN_IF_ERROR(WriteTensors(absl::StrCat(folder, "/", name), options.dtype, tensors));
+  }
+  // What an earlier export left would lead readers astray.
+  std::filesystem::remove(absl::StrCat(folder, "/", kIndex), error);
+  if (shards.size() > 1) {
+    const nlohmann::ordered_json index = {{"metadata", {{"total_size", bytes}}},
+                                          {"weight_map", places}};
+    RETURN_IF_ERROR(WriteText(absl::StrCat(folder, "/", kIndex), index.dump(2) + "\n"));
+  }
+  // Last: with it the folder is one of a model.
+  const std::string dtype = options.dtype == DType::kF32 ? "float32" : "bfloat16";
+  return WriteText(absl::StrCat(folder, "/config.json"), FormatHubConfig(model, dtype));
+}
+
+absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to) {
+  int copied = 0;
+  for (const char* name :
+       {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
+        "special_tokens_map.json", "added_tokens.json", "generation_config.json"}) {
+    std::error_code error;
+    const std::string source = absl::StrCat(from, "/", name);
+    if (!std::filesystem::exists(source, error)) continue;
+    std::filesystem::create_directories(to, error);
+    const std::string target = absl::StrCat(to, "/", name);
+    std::filesystem::copy_file(source, target, std::filesystem::copy_options::overwrite_existing,
+                               error);
+    if (error) {
+      return absl::UnknownError(
+          absl::StrCat(source, " cannot be copied to ", target, ": ", error.message()));
+    }
+    ++copied;
+  }
+  return copied;
+}
+
+}  // namespace atolld

@@ -1,0 +1,39 @@
+// A model's folder as Hugging Face has it: config.json, model.safetensors (or shards of it with an
+// index), and what belongs to its tokenizer. Blocking; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "atoll/v1/run.pb.h"
+#include "worker/hub/dtype.h"
+
+namespace atolld {
+
+struct HubModel {
+  v1::ModelSpec spec;
+  v1::Manifest manifest;
+  std::vector<float> parameters;
+};
+
+// Every tensor must be there and of the shape that config.json says; none may be left over. The
+// error names file and tensor.
+absl::StatusOr<HubModel> ReadHubFolder(const std::string& folder);
+
+struct HubWriteOptions {
+  DType dtype = DType::kF32;
+  uint64_t shard_bytes = 5000000000;  // a file has at most so many, where a tensor does not alone
+};
+
+// Makes `folder` where it is missing. `parameters` are of `model`'s manifest.
+absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& model,
+                            absl::Span<const float> parameters, const HubWriteOptions& options);
+
+// Copies what a tokenizer consists of, where it is there. Returns how many files.
+absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to);
+
+}  // namespace atolld

@@ -1,0 +1,53 @@
+#include "worker/model/model.h"
+
+#include <utility>
+
+#include "worker/model/gpt.h"
+#include "worker/model/llama.h"
+#include "worker/model/lora.h"
+#include "worker/model/manifest.h"
+#include "worker/status_macros.h"
+
+namespace atolld {
+namespace {
+
+at::Tensor View(const v1::Tensor& tensor, const at::Tensor& flat) {
+  const std::vector<int64_t> shape(tensor.shape().begin(), tensor.shape().end());
+  return flat
+      .narrow(0, static_cast<int64_t>(tensor.offset()),
+              static_cast<int64_t>(TensorElements(tensor)))
+      .view(shape);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> Model::Make(const v1::ModelSpec& model) {
+  if (model.lora_rank() != 0) return Lora::Make(model);
+  ASSIGN_OR_RETURN(v1::Manifest manifest, MakeManifest(model));
+  if (model.kind() == "llama") return std::make_unique<Llama>(model, std::move(manifest));
+  return std::make_unique<Gpt>(model, std::move(manifest));
+}
+
+ModelParameters Model::Bind(const at::Tensor& flat) const {
+  ModelParameters bound;
+  for (const v1::Tensor& tensor : manifest_.tensors()) bound.push_back(View(tensor, flat));
+  return bound;
+}
+
+ModelParameters Model::BindTrainable(const at::Tensor& flat, const at::Tensor& gradient) const {
+  ModelParameters bound;
+  for (const v1::Tensor& tensor : manifest_.tensors()) {
+    at::Tensor leaf = View(tensor, flat).detach();
+    leaf.requires_grad_(true);
+    leaf.mutable_grad() = View(tensor, gradient);
+    bound.push_back(std::move(leaf));
+  }
+  return bound;
+}
+
+at::Tensor Model::Loss(const ModelParameters& parameters, const at::Tensor& tokens,
+                       const at::Tensor& targets, double dropout) const {
+  return at::cross_entropy_loss(Logits(parameters, tokens, dropout), targets.reshape({-1}));
+}
+
+}  // namespace atolld

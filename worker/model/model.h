@@ -1,0 +1,57 @@
+// A model as the trainer and the generator see it: a function of flat parameters and tokens.
+//
+// The tensors of a model are views into one flat fp32 vector, laid out by its manifest, so taking
+// parameters in or handing them out is one memcpy, and a model can be bound to memory that it does
+// not own (a mapped slot). A Model holds no parameters that are trained: the same one serves the
+// worker's own and the replica's. What libtorch throws passes through. One thread at a time.
+#pragma once
+
+#include <torch/torch.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+// The tensors of a manifest, in its order, each a view into the flat vector that it was bound to.
+using ModelParameters = std::vector<at::Tensor>;
+
+class Model {
+ public:
+  // The model of the spec's kind. INVALID_ARGUMENT: the spec breaks a rule.
+  static absl::StatusOr<std::unique_ptr<Model>> Make(const v1::ModelSpec& model);
+
+  virtual ~Model() = default;
+
+  const v1::Manifest& manifest() const { return manifest_; }
+
+  // Views into `flat` (fp32, manifest().elements() values), for Loss and Logits.
+  ModelParameters Bind(const at::Tensor& flat) const;
+
+  // As Bind, but each view collects its gradient into the same place of `gradient`, a flat tensor
+  // of equal size. Backward passes add to it; the caller zeroes it.
+  ModelParameters BindTrainable(const at::Tensor& flat, const at::Tensor& gradient) const;
+
+  // Fills `flat` with the parameters that a run of this seed begins with.
+  virtual void Initialise(const at::Tensor& flat, uint64_t seed) const = 0;
+
+  // Logits [batch * tokens, vocabulary] of int64 `tokens` [batch, tokens], tokens <= context.
+  virtual at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
+                            double dropout) const = 0;
+
+  // Mean cross-entropy in nats over batch x tokens; `targets` as `tokens`.
+  virtual at::Tensor Loss(const ModelParameters& parameters, const at::Tensor& tokens,
+                          const at::Tensor& targets, double dropout) const;
+
+ protected:
+  explicit Model(v1::Manifest manifest) : manifest_(std::move(manifest)) {}
+
+ private:
+  const v1::Manifest manifest_;
+};
+
+}  // namespace atolld
