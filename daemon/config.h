@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
+#include "daemon/config_data.h"
 #include "daemon/config_limits.h"
 #include "daemon/config_names.h"
 
@@ -33,12 +34,10 @@ struct Config {
     uint32_t context = 64;
     double dropout = 0;
     uint64_t parameters = 0;  // kind "stub" alone, and there it is needed
+    uint32_t vocabulary = 0;  // token ids are below it; 0: the data's, 256 of bytes
   } model;
-  struct Data {        // [data]       path: peer, local; the rest: coordinator, local
-    std::string path;  // relative paths start at the config file's folder
-    double validation_fraction = 0.1;
-  } data;
-  struct Inner {  // [inner]
+  DataConfig data;  // [data]
+  struct Inner {    // [inner]
     std::string optimizer = "adamw";
     uint32_t steps = 25;
     // "fixed": `steps` for everybody; "time": as many as fit `time`; "auto": by each peer's speed,

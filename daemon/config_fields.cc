@@ -43,6 +43,8 @@ std::vector<ConfigField> RunFields(Config& c) {
        RealNumber{&c.model.dropout, 0, 0.9}},
       {"model", "parameters", "how many a model of kind 'stub' has; 0 with any other",
        WholeNumber{&c.model.parameters, 0, uint64_t{1} << 34}},
+      {"model", "vocabulary", "token ids are below it; 0: what the data has, 256 of bytes",
+       WholeNumber{&c.model.vocabulary, 0, uint64_t{1} << 24}},
 
       {"data",
        "path",
@@ -51,6 +53,14 @@ std::vector<ConfigField> RunFields(Config& c) {
        {kLocal, kPeer}},
       {"data", "validation_fraction", "the tail of the text that is held out",
        RealNumber{&c.data.validation_fraction, 0, 0.5}},
+      {"data", "tokenizer", "of text: 'bytes', 'chars', or a file: tokenizer.json, SentencePiece's",
+       Text{&c.data.tokenizer, TextForm::kPlain}},
+      {"data", "field", "of lines of JSON: where the text stands; empty: text",
+       Text{&c.data.field, TextForm::kPlain, true}},
+      {"data", "kind", "of the files; text: what is there says what it is",
+       OneOf(&c.data.kind, {"text", "jsonl", "bin", "npy", "prepared"})},
+      {"data", "sources", "several in place of path, with weights: 'books:0.7,code:0.3'",
+       Text{&c.data.sources, TextForm::kPlain, true}},
   };
 }
 

@@ -58,6 +58,7 @@ enum class TextForm {
   kOneOf,          // of `choices`
   kCodec,          // what compression's ParseCodecName takes
   kId,             // 1-64 characters of [a-z0-9-]
+  kPlain,          // one line of any text
   kPath,           // relative ones start at the file's folder
   kDialAddress,    // "host:port" or "unix:/path"
   kListenAddress,  // the same, port 0 lets the system choose

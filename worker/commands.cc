@@ -7,8 +7,11 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "worker/data/tokenizer.h"
 #include "worker/file_io.h"
 #include "worker/flags.h"
 #include "worker/generate.h"
@@ -56,6 +59,58 @@ absl::StatusOr<Model> LoadModel(const Flags& flags) {
   return model;
 }
 
+// The tokenizer that --tokenizer names; it must be the run's.
+absl::StatusOr<std::unique_ptr<Tokenizer>> RunTokenizer(const Flags& flags,
+                                                        const v1::RunSpec& spec) {
+  ASSIGN_OR_RETURN(const std::string name, flags.Text("tokenizer", "bytes"));
+  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(name));
+  if (tokenizer->digest() != spec.data().tokenizer_digest()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--tokenizer ", name, " is not the run's, which has SHA-256 ",
+                     spec.data().tokenizer_digest().empty()
+                         ? "none (bytes)"
+                         : absl::BytesToHexString(spec.data().tokenizer_digest())));
+  }
+  return tokenizer;
+}
+
+// Prints text as its tokens come. What a token means may hang on those before and, of a character
+// in several tokens, behind it: all are decoded together, and a broken end waits.
+class TextPrinter {
+ public:
+  explicit TextPrinter(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  bool Take(uint32_t token) {
+    if (token >= tokenizer_.vocabulary()) return true;  // of the padding that no text has
+    tokens_.push_back(token);
+    const std::string text = tokenizer_.Decode(tokens_).value_or("");
+    if (absl::EndsWith(text, "\xef\xbf\xbd")) return true;
+    if (!Print(text)) return false;
+    if (tokens_.size() >= size_t{2 * kTogether}) {  // what lies that far back changes nothing
+      tokens_.erase(tokens_.begin(), tokens_.end() - kTogether);
+      printed_ = tokenizer_.Decode(tokens_).value_or("").size();
+    }
+    return true;
+  }
+
+  void Finish() { Print(tokenizer_.Decode(tokens_).value_or("")); }
+
+ private:
+  bool Print(const std::string& text) {
+    if (text.size() <= printed_) return true;
+    const size_t more = text.size() - printed_;
+    const bool done = std::fwrite(text.data() + printed_, 1, more, stdout) == more;
+    printed_ = text.size();
+    return done && std::fflush(stdout) == 0;
+  }
+
+  static constexpr std::ptrdiff_t kTogether = 16;
+
+  const Tokenizer& tokenizer_;
+  std::vector<uint32_t> tokens_;
+  size_t printed_ = 0;
+};
+
 }  // namespace
 
 std::string HelpText() {
@@ -66,13 +121,21 @@ std::string HelpText() {
 
   atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
                         [--temperature T] [--top-k K] [--seed S] [--threads N]
-                        [--offset BYTES] [--elements N]
+                        [--offset BYTES] [--elements N] [--tokenizer SPEC]
       Writes sampled text to standard output as it is made. Defaults: 200 tokens, temperature 0.8
       (0: always the likeliest), top-k 0 (all), seed 1337, 1 thread. The prompt is not repeated.
 
   atoll-worker export --parameters FILE --spec FILE --out FILE.safetensors
                       [--offset BYTES] [--elements N]
       Writes the parameters as safetensors.
+
+  atoll-worker data prepare --input PATH --output DIR [--tokenizer SPEC] [--field NAME]
+                            [--validation-fraction F] [--threads N] [--json true]
+      Makes a folder of tokens out of text. SPEC: bytes, chars, or a tokenizer's file.
+
+  atoll-worker data inspect --path PATH [--kind KIND] [--tokenizer SPEC] [--field NAME]
+                            [--validation-fraction F] [--tokens N] [--json true]
+      Says what lies there, and whether it is sound.
 
   atoll-worker probe
       Measures a matrix product on one thread and prints JSON.
@@ -103,9 +166,10 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
 }
 
 absl::Status RunGenerate(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature",
-                                            "top-k", "seed", "threads", "offset", "elements"}));
+  ASSIGN_OR_RETURN(
+      const Flags flags,
+      Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature", "top-k",
+                               "seed", "threads", "offset", "elements", "tokenizer"}));
   GenerateOptions options;
   ASSIGN_OR_RETURN(options.prompt, flags.Text("prompt", ""));
   ASSIGN_OR_RETURN(options.tokens, flags.Count("tokens", options.tokens));
@@ -114,11 +178,12 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(options.seed, flags.Count("seed", options.seed));
   ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
   ASSIGN_OR_RETURN(const Model model, LoadModel(flags));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, RunTokenizer(flags, model.spec));
   SetMathThreads(static_cast<int>(threads));
-  const auto print = [](uint8_t token) {
-    return std::fputc(token, stdout) != EOF && std::fflush(stdout) == 0;
-  };
-  RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, options, print));
+  TextPrinter printer(*tokenizer);
+  RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, *tokenizer, options,
+                           [&](uint32_t token) { return printer.Take(token); }));
+  printer.Finish();
   std::fputc('\n', stdout);
   return absl::OkStatus();
 }

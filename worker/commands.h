@@ -16,6 +16,7 @@ std::string HelpText();
 absl::Status RunServe(const std::vector<std::string>& arguments);  // --socket ADDRESS
 absl::Status RunGenerate(const std::vector<std::string>& arguments);
 absl::Status RunExport(const std::vector<std::string>& arguments);
+absl::Status RunData(const std::vector<std::string>& arguments);  // data_commands.cc
 absl::Status RunProbe(const std::vector<std::string>& arguments);
 
 }  // namespace atolld

@@ -16,11 +16,13 @@ absl::Status Dispatch(const std::vector<std::string>& arguments) {
                                       arguments.end());
   if (mode == "generate") return atolld::RunGenerate(rest);
   if (mode == "export") return atolld::RunExport(rest);
+  if (mode == "data") return atolld::RunData(rest);
   if (mode == "probe") return atolld::RunProbe(rest);
   if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker --help");
   return absl::InvalidArgumentError(
       "\"" + mode + "\" is not known; did you mean " +
-      atolld::NearestName(mode, {"--socket", "generate", "export", "probe", "--help"}) + "?");
+      atolld::NearestName(mode, {"--socket", "generate", "export", "data", "probe", "--help"}) +
+      "?");
 }
 
 }  // namespace

@@ -15,6 +15,7 @@ void AddLogVerbs(CommandLine& command_line);    // log list, log verify, log rep
 void AddLogReplayVerb(CommandLine& command_line);
 void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, save
 void AddGenerateVerb(CommandLine& command_line);
+void AddDataVerbs(CommandLine& command_line);    // data prepare, inspect
 void AddConfigVerbs(CommandLine& command_line);  // config validate
 void AddPlanVerb(CommandLine& command_line);
 void AddBenchVerbs(CommandLine& command_line);    // bench codec, bench churn, and the next
