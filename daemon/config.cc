@@ -19,6 +19,18 @@ constexpr size_t kLongestStem = 40;
 
 uint32_t FloatBits(double value) { return absl::bit_cast<uint32_t>(static_cast<float>(value)); }
 
+void SetData(const Config& config, v1::DataSpec* data) {
+  data->set_kind(config.model.kind == kStubKind ? "none" : config.data.kind);
+  data->set_validation_fraction(config.data.validation_fraction);
+  if (config.data.tokenizer != kByteTokenizer) {
+    data->set_tokenizer(config.data.tokenizer == kCharTokenizer ? kCharTokenizer : "file");
+  }
+  data->set_field(config.data.field);
+  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(config.data);
+  if (!sources.ok() || sources->size() < 2) return;
+  for (const DataSource& source : *sources) data->add_weights(source.weight);
+}
+
 }  // namespace
 
 std::string FormatConfig(const Config& config) {
@@ -64,8 +76,7 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
 
   *spec.mutable_model() = MakeModelSpec(config.model);
 
-  spec.mutable_data()->set_kind(config.model.kind == kStubKind ? "none" : "text");
-  spec.mutable_data()->set_validation_fraction(config.data.validation_fraction);
+  SetData(config, spec.mutable_data());
 
   v1::InnerSpec* inner = spec.mutable_inner();
   inner->set_optimizer(config.inner.optimizer);

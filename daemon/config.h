@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
+#include "daemon/config_data.h"
 #include "daemon/config_limits.h"
 #include "daemon/config_model.h"
 #include "daemon/config_names.h"
@@ -26,12 +27,9 @@ struct Config {
     uint32_t peers = 1;   // to wait for before the first round; `atoll local` starts as many
     uint32_t quorum = 0;  // fewest peers that may commit; 0: more than half of `peers`
   } run;
-  ConfigModel model;   // [model]      (coordinator, local; the paths: peer too)
-  struct Data {        // [data]       path: peer, local; the rest: coordinator, local
-    std::string path;  // relative paths start at the config file's folder
-    double validation_fraction = 0.1;
-  } data;
-  struct Inner {  // [inner]
+  ConfigModel model;  // [model]      (coordinator, local; the paths: peer too)
+  DataConfig data;    // [data]
+  struct Inner {      // [inner]
     std::string optimizer = "adamw";
     uint32_t steps = 25;
     // "fixed": `steps` for everybody; "time": as many as fit `time`; "auto": by each peer's speed,

@@ -82,6 +82,14 @@ std::vector<ConfigField> ModelFields(Config& c) {
        {kLocal, kPeer}},
       {"data", "validation_fraction", "the tail of the text that is held out",
        RealNumber{&c.data.validation_fraction, 0, 0.5}},
+      {"data", "tokenizer", "of text: 'bytes', 'chars', or a file: tokenizer.json, SentencePiece's",
+       Text{&c.data.tokenizer, TextForm::kPlain}},
+      {"data", "field", "of lines of JSON: where the text stands; empty: text",
+       Text{&c.data.field, TextForm::kPlain, true}},
+      {"data", "kind", "of the files; text: what is there says what it is",
+       OneOf(&c.data.kind, {"text", "jsonl", "bin", "npy", "prepared"})},
+      {"data", "sources", "several in place of path, with weights: 'books:0.7,code:0.3'",
+       Text{&c.data.sources, TextForm::kPlain, true}},
   };
 }
 

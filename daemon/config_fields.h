@@ -60,6 +60,7 @@ enum class TextForm {
   kId,             // 1-64 characters of [a-z0-9-]
   kNames,          // of [a-z0-9_], with commas between
   kSha256,         // 64 hexadecimal digits
+  kPlain,          // one line of any text
   kPath,           // relative ones start at the file's folder
   kDialAddress,    // "host:port" or "unix:/path"
   kListenAddress,  // the same, port 0 lets the system choose

@@ -22,6 +22,7 @@
 namespace atolld {
 namespace {
 
+constexpr uint64_t kLargestVocabulary = uint64_t{1} << 24;  // as config_fields.cc says
 // No config comes near this; what does is another kind of file given by mistake.
 constexpr uintmax_t kLargestFile = 1 << 20;
 
@@ -205,6 +206,12 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
     const Text* value = std::get_if<Text>(&field.value);
     if (value == nullptr || value->form != TextForm::kPath || value->at->empty()) continue;
     *value->at = (folder / *value->at).lexically_normal().string();
+  }
+  PlaceData(folder.string(), &config.data);
+  // Written into the configs of a local run's processes, of which the coordinator reads no data.
+  if (config.model.vocabulary == 0 && config.model.kind != kStubKind) {
+    config.model.vocabulary = static_cast<uint32_t>(
+        std::min<uint64_t>(PreparedVocabulary(config.data), kLargestVocabulary));
   }
   return config;
 }

@@ -37,7 +37,7 @@ bool IsLoopback(absl::string_view address) {
 // A stub's worker reads none, and an aggregator has no worker.
 bool ReadsData(const Config& c, ConfigUse use) {
   if (use == ConfigUse::kPeer && c.peer.role == kAggregatorRoleName) return false;
-  return c.model.kind != kStubKind || !c.data.path.empty();
+  return c.model.kind != kStubKind || !c.data.path.empty() || !c.data.sources.empty();
 }
 
 absl::Status CheckNeeded(const Config& c, const std::vector<ConfigField>& fields, ConfigUse use,
@@ -47,6 +47,7 @@ absl::Status CheckNeeded(const Config& c, const std::vector<ConfigField>& fields
     for (const ConfigUse needing : field.needed_by) {
       const Text* text = std::get_if<Text>(&field.value);
       if (needing != use || text == nullptr || !text->at->empty()) continue;
+      if (text->at == &c.data.path && !c.data.sources.empty()) continue;
       return Broken(
           places, {{field.section, field.key}},
           absl::StrCat("[", field.section, "] ", field.key, " is missing: ", field.meaning));
@@ -73,6 +74,45 @@ absl::Status CheckStub(const Config& c, const ConfigPlaces& places) {
                                c.model.kind, "' takes the time that it needs"));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& places,
+                       const std::string& folder) {
+  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(c.data);
+  if (!sources.ok()) return Broken(places, {{"data", "sources"}}, sources.status().message());
+  if (!c.data.path.empty() && !c.data.sources.empty()) {
+    return Broken(places, {{"data", "sources"}, {"data", "path"}},
+                  "[data] sources is in place of path; leave one of them out");
+  }
+  DataConfig placed = c.data;
+  PlaceData(folder, &placed);
+  const bool bytes = c.data.tokenizer == kByteTokenizer;
+  const bool ids = c.data.kind == "bin" || c.data.kind == "npy";
+  if (use != ConfigUse::kAny && use != ConfigUse::kPeer && c.model.vocabulary == 0 &&
+      (!bytes || ids) && PreparedVocabulary(placed) == 0) {
+    return Broken(
+        places, {{"model", "vocabulary"}, {"data", bytes ? "kind" : "tokenizer"}},
+        absl::StrCat("[model] vocabulary is missing: with [data] ", bytes ? "kind" : "tokenizer",
+                     " '", bytes ? c.data.kind : c.data.tokenizer,
+                     "' it must say how many tokens there are, unless the data is a "
+                     "folder of `atoll data prepare`"));
+  }
+  if (!ReadsData(c, use) || (use != ConfigUse::kLocal && use != ConfigUse::kPeer)) {
+    return absl::OkStatus();
+  }
+  const auto check = [&](const std::string& path, const char* key) {
+    std::error_code error;
+    if (std::filesystem::exists(std::filesystem::path(folder) / path, error)) {
+      return absl::OkStatus();
+    }
+    return Broken(places, {{"data", key}},
+                  absl::StrCat("data.", key, " '", path, "' does not exist"));
+  };
+  for (const DataSource& source : *sources) {
+    RETURN_IF_ERROR(check(source.path, c.data.sources.empty() ? "path" : "sources"));
+  }
+  return bytes || c.data.tokenizer == kCharTokenizer ? absl::OkStatus()
+                                                     : check(c.data.tokenizer, "tokenizer");
 }
 
 // What is of other kinds.
@@ -308,14 +348,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));
-  if (ReadsData(config, use) && (use == ConfigUse::kLocal || use == ConfigUse::kPeer)) {
-    std::error_code error;
-    if (!std::filesystem::exists(std::filesystem::path(folder) / config.data.path, error)) {
-      return Broken(places, {{"data", "path"}},
-                    absl::StrCat("data.path '", config.data.path, "' does not exist"));
-    }
-  }
-  return absl::OkStatus();
+  return CheckData(config, use, places, folder);
 }
 
 }  // namespace atolld

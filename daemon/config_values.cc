@@ -292,6 +292,9 @@ absl::Status CheckText(const ConfigField& field, const Text& text, const std::st
       return Refuse(field, "64 hexadecimal digits", found);
     case TextForm::kPath:
       return absl::OkStatus();
+    case TextForm::kPlain:
+      if (value.find('\n') == std::string::npos) return absl::OkStatus();
+      return Refuse(field, "one line", found);
     case TextForm::kDialAddress:
       if (IsAddress(value, false)) return absl::OkStatus();
       return Refuse(field, "an address like '127.0.0.1:7070' or 'unix:/run/atoll'", found);

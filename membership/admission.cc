@@ -29,6 +29,7 @@ std::string Hex(const std::string& digest) {
 
 v1::RunSpec WithoutDataDigest(v1::RunSpec spec) {
   spec.mutable_data()->clear_digest();
+  spec.mutable_data()->clear_tokenizer_digest();
   return spec;
 }
 

@@ -20,8 +20,8 @@
 namespace atolld {
 
 // Samples in one pass over a training text of so many tokens; 0 if either is not known. This is
-// what worker/sample_order.h cuts the text into, sequence by sequence: a test of the worker keeps
-// the two equal.
+// what worker/data/sample_order.h cuts the text into, sequence by sequence: a test of the worker
+// keeps the two equal.
 uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context);
 
 class LeaseBook {

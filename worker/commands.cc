@@ -10,8 +10,10 @@
 #include <system_error>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "worker/data/tokenizer.h"
 #include "worker/file_io.h"
 #include "worker/flags.h"
 #include "worker/generate.h"
@@ -63,6 +65,58 @@ absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
   return model;
 }
 
+// The tokenizer that --tokenizer names; it must be the run's.
+absl::StatusOr<std::unique_ptr<Tokenizer>> RunTokenizer(const Flags& flags,
+                                                        const v1::RunSpec& spec) {
+  ASSIGN_OR_RETURN(const std::string name, flags.Text("tokenizer", "bytes"));
+  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(name));
+  if (tokenizer->digest() != spec.data().tokenizer_digest()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--tokenizer ", name, " is not the run's, which has SHA-256 ",
+                     spec.data().tokenizer_digest().empty()
+                         ? "none (bytes)"
+                         : absl::BytesToHexString(spec.data().tokenizer_digest())));
+  }
+  return tokenizer;
+}
+
+// Prints text as its tokens come. What a token means may hang on those before and, of a character
+// in several tokens, behind it: all are decoded together, and a broken end waits.
+class TextPrinter {
+ public:
+  explicit TextPrinter(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+
+  bool Take(uint32_t token) {
+    if (token >= tokenizer_.vocabulary()) return true;  // of the padding that no text has
+    tokens_.push_back(token);
+    const std::string text = tokenizer_.Decode(tokens_).value_or("");
+    if (absl::EndsWith(text, "\xef\xbf\xbd")) return true;
+    if (!Print(text)) return false;
+    if (tokens_.size() >= size_t{2 * kTogether}) {  // what lies that far back changes nothing
+      tokens_.erase(tokens_.begin(), tokens_.end() - kTogether);
+      printed_ = tokenizer_.Decode(tokens_).value_or("").size();
+    }
+    return true;
+  }
+
+  void Finish() { Print(tokenizer_.Decode(tokens_).value_or("")); }
+
+ private:
+  bool Print(const std::string& text) {
+    if (text.size() <= printed_) return true;
+    const size_t more = text.size() - printed_;
+    const bool done = std::fwrite(text.data() + printed_, 1, more, stdout) == more;
+    printed_ = text.size();
+    return done && std::fflush(stdout) == 0;
+  }
+
+  static constexpr std::ptrdiff_t kTogether = 16;
+
+  const Tokenizer& tokenizer_;
+  std::vector<uint32_t> tokens_;
+  size_t printed_ = 0;
+};
+
 }  // namespace
 
 std::string HelpText() {
@@ -73,7 +127,7 @@ std::string HelpText() {
 
   atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
                         [--temperature T] [--top-k K] [--seed S] [--threads N]
-                        [--base FILE] [--offset BYTES] [--elements N]
+                        [--base FILE] [--offset BYTES] [--elements N] [--tokenizer SPEC]
       Writes sampled text to standard output as it is made. Defaults: 200 tokens, temperature 0.8
       (0: always the likeliest), top-k 0 (all), seed 1337, 1 thread. The prompt is not repeated.
       A run of adapters needs the file of their base.
@@ -91,6 +145,13 @@ std::string HelpText() {
   atoll-worker import --input FOLDER --output FOLDER
       Reads such a model; writes model.safetensors, which a run can begin with or train adapters
       of, model.toml, the [model] section that goes with it, and the tokenizer's files.
+  atoll-worker data prepare --input PATH --output DIR [--tokenizer SPEC] [--field NAME]
+                            [--validation-fraction F] [--threads N] [--json true]
+      Makes a folder of tokens out of text. SPEC: bytes, chars, or a tokenizer's file.
+
+  atoll-worker data inspect --path PATH [--kind KIND] [--tokenizer SPEC] [--field NAME]
+                            [--validation-fraction F] [--tokens N] [--json true]
+      Says what lies there, and whether it is sound.
 
   atoll-worker probe
       Measures a matrix product on one thread and prints JSON.
@@ -124,7 +185,7 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(
       const Flags flags,
       Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature", "top-k",
-                               "seed", "threads", "base", "offset", "elements"}));
+                               "seed", "threads", "base", "offset", "elements", "tokenizer"}));
   GenerateOptions options;
   ASSIGN_OR_RETURN(options.prompt, flags.Text("prompt", ""));
   ASSIGN_OR_RETURN(options.tokens, flags.Count("tokens", options.tokens));
@@ -135,11 +196,12 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(LoadedModel model, LoadModel(flags));
   ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
   model.spec.mutable_model()->set_base_path(base);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, RunTokenizer(flags, model.spec));
   SetMathThreads(static_cast<int>(threads));
-  const auto print = [](uint8_t token) {
-    return std::fputc(token, stdout) != EOF && std::fflush(stdout) == 0;
-  };
-  RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, options, print));
+  TextPrinter printer(*tokenizer);
+  RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, *tokenizer, options,
+                           [&](uint32_t token) { return printer.Take(token); }));
+  printer.Finish();
   std::fputc('\n', stdout);
   return absl::OkStatus();
 }

@@ -17,6 +17,7 @@ absl::Status RunServe(const std::vector<std::string>& arguments);  // --socket A
 absl::Status RunGenerate(const std::vector<std::string>& arguments);
 absl::Status RunExport(const std::vector<std::string>& arguments);
 absl::Status RunImport(const std::vector<std::string>& arguments);
+absl::Status RunData(const std::vector<std::string>& arguments);  // data_commands.cc
 absl::Status RunProbe(const std::vector<std::string>& arguments);
 
 }  // namespace atolld

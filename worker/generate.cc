@@ -17,14 +17,16 @@ namespace atolld {
 namespace {
 
 absl::Status Check(const v1::Manifest& manifest, const v1::ModelSpec& model,
-                   absl::Span<const float> parameters, const GenerateOptions& options) {
+                   absl::Span<const float> parameters, const Tokenizer& tokenizer,
+                   const GenerateOptions& options) {
   if (parameters.size() != manifest.elements()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "generate: ", parameters.size(), " parameters; the model has ", manifest.elements()));
   }
-  if (model.vocabulary() != 256) {
-    return absl::InvalidArgumentError(absl::StrCat("generate: the vocabulary has ",
-                                                   model.vocabulary(), " tokens; bytes are 256"));
+  if (model.vocabulary() < tokenizer.vocabulary()) {
+    return absl::InvalidArgumentError(absl::StrCat("generate: the model's vocabulary has ",
+                                                   model.vocabulary(), " tokens, the tokenizer's ",
+                                                   tokenizer.vocabulary()));
   }
   if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
     return absl::InvalidArgumentError(
@@ -60,12 +62,18 @@ size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t 
 }
 
 absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> parameters,
-                      const GenerateOptions& options, const std::function<bool(uint8_t)>& sink) {
+                      const Tokenizer& tokenizer, const GenerateOptions& options,
+                      const std::function<bool(uint32_t)>& sink) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Make(spec));
-  RETURN_IF_ERROR(Check(model->manifest(), spec, parameters, options));
+  RETURN_IF_ERROR(Check(model->manifest(), spec, parameters, tokenizer, options));
   const std::string prompt = options.prompt.empty() ? "\n" : options.prompt;
-  std::vector<int64_t> tokens;
-  for (const char c : prompt) tokens.push_back(static_cast<uint8_t>(c));
+  std::vector<uint32_t> encoded;
+  RETURN_IF_ERROR(
+      WithContext(tokenizer.NewEncoder()->Encode(prompt, &encoded), "generate: the prompt"));
+  if (encoded.empty()) {
+    return absl::InvalidArgumentError("generate: the prompt has no tokens; give another --prompt");
+  }
+  std::vector<int64_t> tokens(encoded.begin(), encoded.end());
   std::mt19937_64 random(options.seed);
   return CatchTorch(
       absl::StrCat("generate, context ", spec.context(), ", ", parameters.size(), " parameters"),
@@ -85,7 +93,7 @@ absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> paramet
               SampleIndex(absl::MakeConstSpan(last.data_ptr<float>(), spec.vocabulary()),
                           options.temperature, options.top_k, u);
           tokens.push_back(static_cast<int64_t>(next));
-          if (!sink(static_cast<uint8_t>(next))) return;
+          if (!sink(static_cast<uint32_t>(next))) return;
         }
       });
 }

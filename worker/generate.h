@@ -1,4 +1,4 @@
-// Text from a model: one byte after the other, each sampled from what the model expects next.
+// Text from a model: one token after the other, each sampled from what the model expects next.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "worker/data/tokenizer.h"
 
 namespace atolld {
 
@@ -21,9 +22,11 @@ struct GenerateOptions {
 };
 
 // Calls `sink` with each token as it is sampled; it returns false to stop early. The same arguments
-// give the same text on the same machine. INVALID_ARGUMENT: `parameters` or an option does not fit.
+// give the same text on the same machine. `tokenizer` encodes the prompt and must be the run's.
+// INVALID_ARGUMENT: `parameters`, an option or the tokenizer does not fit.
 absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> parameters,
-                      const GenerateOptions& options, const std::function<bool(uint8_t)>& sink);
+                      const Tokenizer& tokenizer, const GenerateOptions& options,
+                      const std::function<bool(uint32_t)>& sink);
 
 // The index that a uniform draw `u` of [0, 1) picks from softmax(logits / temperature) over the
 // top_k likeliest.

@@ -17,11 +17,13 @@ absl::Status Dispatch(const std::vector<std::string>& arguments) {
   if (mode == "generate") return atolld::RunGenerate(rest);
   if (mode == "export") return atolld::RunExport(rest);
   if (mode == "import") return atolld::RunImport(rest);
+  if (mode == "data") return atolld::RunData(rest);
   if (mode == "probe") return atolld::RunProbe(rest);
   if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker --help");
   return absl::InvalidArgumentError(
       "\"" + mode + "\" is not known; did you mean " +
-      atolld::NearestName(mode, {"--socket", "generate", "export", "import", "probe", "--help"}) +
+      atolld::NearestName(mode,
+                          {"--socket", "generate", "export", "import", "data", "probe", "--help"}) +
       "?");
 }
 

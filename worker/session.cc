@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "worker/file_io.h"
 #include "worker/state_file.h"
 #include "worker/status_macros.h"
 #include "worker/version.h"
@@ -20,6 +20,8 @@ constexpr uint32_t kProtocol = 1;
 constexpr absl::Duration kProgressEvery = absl::Milliseconds(250);  // worker.proto: a few a second
 // boundaries; what a crash loses of the moments is that old at most
 constexpr uint64_t kSaveEvery = 10;
+// Up to four epochs repeated data is nearly as good as new (Muennighoff et al. 2023).
+constexpr double kManyEpochs = 4;
 
 // The sample numbers of inner step `step` of a round: the leased ranges, read one after the other.
 // Without a lease (private data) the run's own numbering of steps.
@@ -143,35 +145,33 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   spec_ = configure.spec();
   state_path_ = configure.state_path();
   training_ = false;
+  warned_of_epochs_ = false;
   slots_ = nullptr;
   trainer_ = nullptr;
   const int threads =
       options_.set_threads ? options_.set_threads(static_cast<int>(configure.threads())) : 1;
-  if (spec_.data().kind() != "text") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.kind \"", spec_.data().kind(), "\" is not known; known: text"));
-  }
-  ASSIGN_OR_RETURN(corpus_,
-                   Corpus::Open(configure.data_path(), spec_.data().validation_fraction()));
-  if (!spec_.data().digest().empty() && spec_.data().digest() != corpus_->digest()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data: ", configure.data_path(), " has SHA-256 ", absl::BytesToHexString(corpus_->digest()),
-        "; the run trains on ", absl::BytesToHexString(spec_.data().digest())));
-  }
-  ASSIGN_OR_RETURN(trainer_, Trainer::Make(spec_, *corpus_));
+  ASSIGN_OR_RETURN(
+      data_, TrainingData::Open(spec_.data(), configure.data_path(), spec_.model().vocabulary()));
+  ASSIGN_OR_RETURN(trainer_, Trainer::Make(spec_, *data_));
   LoadOptimizer();
+  KeepTokenizer();
   v1::WorkerMessage message;
   v1::WorkerConfigured& configured = *message.mutable_configured();
   *configured.mutable_manifest() = trainer_->manifest();
-  configured.set_data_digest(corpus_->digest());
-  configured.set_train_tokens(corpus_->train().size());
-  configured.set_validation_tokens(corpus_->validation().size());
+  configured.set_data_digest(data_->digest());
+  configured.set_train_tokens(data_->train_tokens());
+  configured.set_validation_tokens(data_->validation_tokens());
+  if (const Tokenizer* tokenizer = data_->tokenizer()) {
+    configured.set_tokenizer(tokenizer->kind());
+    configured.set_tokenizer_digest(tokenizer->digest());
+    configured.set_vocabulary(tokenizer->vocabulary());
+  }
   configured.set_device("cpu");
   configured.set_math_kernel(options_.math.kernel);
   configured.set_gflops(options_.math.gflops);
   outbox_.Send(message);
   Log(absl::StrFormat("run %s: %d parameters, %d training tokens, %d thread%s", spec_.run_id(),
-                      trainer_->manifest().elements(), corpus_->train().size(), threads,
+                      trainer_->manifest().elements(), data_->train_tokens(), threads,
                       threads == 1 ? "" : "s"));
   return absl::OkStatus();
 }
@@ -204,8 +204,24 @@ absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   loss_sum_ = 0;
   evaluating_ = absl::ZeroDuration();
   began_ = options_.now();
+  CountEpochs(train_);
   SendProgress();
   return train_.steps() == 0 ? FinishTraining() : absl::OkStatus();
+}
+
+void Session::CountEpochs(const v1::TrainSteps& train) {
+  uint64_t end =
+      train.samples().empty() ? (train.first_step() + train.steps()) * spec_.inner().batch() : 0;
+  for (const v1::SampleRange& range : train.samples()) {
+    end = std::max(end, range.first() + range.count());
+  }
+  const double epochs = trainer_->Epochs(end);
+  if (warned_of_epochs_ || epochs <= kManyEpochs) return;
+  warned_of_epochs_ = true;
+  Log(absl::StrFormat(
+      "warning: the run has read its training data %.1f times; past %.0f epochs repeated text "
+      "teaches little: give it more data or fewer rounds",
+      epochs, kManyEpochs));
 }
 
 absl::Status Session::TrainOneStep() {
@@ -289,6 +305,16 @@ void Session::SendProgress() {
 void Session::SaveOptimizer() {
   if (state_path_.empty() || trainer_ == nullptr) return;
   const absl::Status status = SaveState(state_path_, spec_.run_id(), trainer_->optimizer().state());
+  if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
+}
+
+// Beside the optimiser's state, where who generates text later finds it.
+void Session::KeepTokenizer() {
+  const Tokenizer* tokenizer = data_->tokenizer();
+  if (state_path_.empty() || tokenizer == nullptr || tokenizer->file().empty()) return;
+  const std::string& file = tokenizer->file();
+  const absl::Status status = WriteFileDurably(
+      state_path_ + ".tokenizer", {AsBytes(absl::MakeConstSpan(file.data(), file.size()))});
   if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
 }
 

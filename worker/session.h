@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "atoll/v1/worker.pb.h"
-#include "worker/corpus.h"
+#include "worker/data/training_data.h"
 #include "worker/inbox.h"
 #include "worker/math_library.h"
 #include "worker/slots.h"
@@ -51,9 +51,11 @@ class Session {
   absl::Status FinishTraining();
   absl::Status ApplyRebase();
   absl::Status EvaluateOneShare(const v1::EvaluateShare& evaluate);
+  void CountEpochs(const v1::TrainSteps& train);
   void SendProgress();
   void SaveOptimizer();
   void LoadOptimizer();
+  void KeepTokenizer();
   void Log(const std::string& line) const;
 
   // Constant after construction.
@@ -64,10 +66,11 @@ class Session {
   // Since Configure.
   v1::RunSpec spec_;
   std::string state_path_;
-  std::unique_ptr<Corpus> corpus_;
+  std::unique_ptr<TrainingData> data_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Slots> slots_;
   uint64_t boundaries_ = 0;
+  bool warned_of_epochs_ = false;
   std::vector<float> base_;  // theta as the worker last took it
 
   // The training that goes on; `training_` false: none.

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "worker/data/sample_mixture.h"
 #include "worker/hub/parameters_file.h"
 #include "worker/model/model.h"
-#include "worker/sample_order.h"
 #include "worker/schedule.h"
 #include "worker/status_macros.h"
 #include "worker/torch_edge.h"
@@ -23,13 +23,13 @@ constexpr uint64_t kEvaluationTokens = 4096;
 
 class ModelTrainer final : public Trainer {
  public:
-  ModelTrainer(const v1::RunSpec& spec, std::unique_ptr<Model> model, const Corpus& corpus,
-               SampleOrder order, std::unique_ptr<InnerOptimizer> optimizer)
+  ModelTrainer(const v1::RunSpec& spec, std::unique_ptr<Model> model, const TrainingData& data,
+               SampleMixture order, std::unique_ptr<InnerOptimizer> optimizer)
       : spec_(spec),
         model_(std::move(model)),
         manifest_(model_->manifest()),
-        corpus_(corpus),
-        order_(order),
+        data_(data),
+        order_(std::move(order)),
         shape_(absl::StrCat(manifest_.elements(), " parameters in ", manifest_.tensors_size(),
                             " tensors")),
         optimizer_(std::move(optimizer)) {}
@@ -50,6 +50,7 @@ class ModelTrainer final : public Trainer {
     return absl::MakeConstSpan(gradient_.data_ptr<float>(), manifest_.elements());
   }
   InnerOptimizer& optimizer() override { return *optimizer_; }
+  double Epochs(uint64_t samples) const override { return order_.Epochs(samples); }
 
   absl::Status Initialise() override {
     if (spec_.model().from_file()) return Load(spec_.model().initial_path());
@@ -65,9 +66,12 @@ class ModelTrainer final : public Trainer {
     RETURN_IF_ERROR(CatchTorch(StepContext(step, samples.size()), [&] {
       // Dropout differs by step and by peer, yet the same lease gives the same masks.
       if (dropout > 0) at::manual_seed(spec_.seed() + step * 0x9e3779b97f4a7c15u + samples[0]);
-      std::vector<uint64_t> starts;
-      for (const uint64_t sample : samples) starts.push_back(order_.FirstToken(sample));
-      const at::Tensor batch = Gather(corpus_.train(), starts);
+      std::vector<Row> rows;
+      for (const uint64_t sample : samples) {
+        const SampleMixture::Place place = order_.Of(sample);
+        rows.push_back({&data_.source(place.source).train(), place.first_token});
+      }
+      const at::Tensor batch = Gather(rows);
       const int64_t context = spec_.model().context();
       gradient_.zero_();
       const at::Tensor mean =
@@ -119,31 +123,68 @@ class ModelTrainer final : public Trainer {
         "the run begins with a model from a file, and this machine is to read it; name the file as "
         "[model] initial");
   }
+  // context + 1 tokens from `first` on.
+  struct Row {
+    const TokenSpan* split;
+    uint64_t first;
+  };
 
   std::string StepContext(uint64_t step, size_t batch) const {
     return absl::StrCat("step ", step, ", tokens [", batch, ", ", spec_.model().context(), "], ",
                         shape_);
   }
 
-  uint64_t EvaluationWindows() const {
-    const uint64_t context = spec_.model().context();
-    const uint64_t available = corpus_.validation().size();
-    const uint64_t all = available == 0 ? 0 : (available - 1) / context;  // each needs a next token
-    if (spec_.evaluation().tokens() == 0) return all;
-    return std::min(all, std::max<uint64_t>(1, spec_.evaluation().tokens() / context));
+  // Of one source's validation split; each needs a next token.
+  uint64_t WindowsOf(size_t source) const {
+    const uint64_t available = data_.source(source).validation().size();
+    return available == 0 ? 0 : (available - 1) / spec_.model().context();
   }
 
-  // Rows of context + 1 tokens that start at `starts`.
-  at::Tensor Gather(absl::Span<const uint8_t> split, absl::Span<const uint64_t> starts) const {
-    const size_t length = size_t{spec_.model().context()} + 1;
-    at::Tensor rows =
-        at::empty({static_cast<int64_t>(starts.size()), static_cast<int64_t>(length)}, at::kLong);
-    int64_t* out = rows.data_ptr<int64_t>();
-    for (const uint64_t start : starts) {
-      const auto window = split.subspan(start, length);
-      out = std::copy(window.begin(), window.end(), out);
+  uint64_t AllWindows() const {
+    uint64_t all = 0;
+    for (size_t i = 0; i < data_.sources(); ++i) all += WindowsOf(i);
+    return all;
+  }
+
+  uint64_t EvaluationWindows() const {
+    const uint64_t all = AllWindows();
+    if (spec_.evaluation().tokens() == 0) return all;
+    return std::min(all,
+                    std::max<uint64_t>(1, spec_.evaluation().tokens() / spec_.model().context()));
+  }
+
+  // Evaluation window `index`: the first of each source, as many as its share of all windows.
+  Row EvaluationRow(uint64_t index) const {
+    const uint64_t all = AllWindows(), evaluated = EvaluationWindows();
+    uint64_t before = 0;
+    for (size_t i = 0;; ++i) {
+      const uint64_t end = before + WindowsOf(i);
+      const uint64_t first = Part(evaluated, before, all), past = Part(evaluated, end, all);
+      if (index < past || i + 1 == data_.sources()) {
+        return {&data_.source(i).validation(), (index - first) * spec_.model().context()};
+      }
+      before = end;
     }
-    return rows;
+  }
+
+  // Of `evaluated` windows those that fall to the first `some` of `all`.
+  static uint64_t Part(uint64_t evaluated, uint64_t some, uint64_t all) {
+    return some == all
+               ? evaluated
+               : static_cast<uint64_t>(static_cast<double>(evaluated) * static_cast<double>(some) /
+                                       static_cast<double>(all));
+  }
+
+  at::Tensor Gather(absl::Span<const Row> rows) const {
+    const size_t length = size_t{spec_.model().context()} + 1;
+    at::Tensor tokens =
+        at::empty({static_cast<int64_t>(rows.size()), static_cast<int64_t>(length)}, at::kLong);
+    int64_t* out = tokens.data_ptr<int64_t>();
+    for (const Row& row : rows) {
+      row.split->Read(row.first, absl::MakeSpan(out, length));
+      out += length;
+    }
+    return tokens;
   }
 
   double WindowLoss(absl::Span<const float> theta, uint64_t first, uint64_t count) const {
@@ -152,9 +193,9 @@ class ModelTrainer final : public Trainer {
     // from_blob takes a plain pointer; nothing below writes through it.
     const at::Tensor flat = at::from_blob(const_cast<float*>(theta.data()),
                                           {static_cast<int64_t>(theta.size())}, at::kFloat);
-    std::vector<uint64_t> starts;
-    for (uint64_t i = 0; i < count; ++i) starts.push_back((first + i) * spec_.model().context());
-    const at::Tensor rows = Gather(corpus_.validation(), starts);
+    std::vector<Row> windows;
+    for (uint64_t i = 0; i < count; ++i) windows.push_back(EvaluationRow(first + i));
+    const at::Tensor rows = Gather(windows);
     const at::Tensor mean = model_->Loss(model_->Bind(flat), rows.narrow(1, 0, context),
                                          rows.narrow(1, 1, context), /*dropout=*/0);
     return static_cast<double>(mean.item<float>()) * static_cast<double>(count) *
@@ -164,8 +205,8 @@ class ModelTrainer final : public Trainer {
   const v1::RunSpec spec_;
   const std::unique_ptr<Model> model_;
   const v1::Manifest& manifest_;
-  const Corpus& corpus_;
-  const SampleOrder order_;
+  const TrainingData& data_;
+  const SampleMixture order_;
   const std::string shape_;  // for messages
   const std::unique_ptr<InnerOptimizer> optimizer_;
   at::Tensor flat_, gradient_;
@@ -175,23 +216,26 @@ class ModelTrainer final : public Trainer {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
-                                                       const Corpus& corpus) {
+                                                       const TrainingData& data) {
   ASSIGN_OR_RETURN(std::unique_ptr<Model> model, Model::Make(spec.model()));
-  if (spec.model().vocabulary() < 256) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "model.vocabulary is ", spec.model().vocabulary(), "; text read as bytes needs 256"));
+  const Tokenizer* tokenizer = data.tokenizer();
+  if (tokenizer != nullptr && spec.model().vocabulary() < tokenizer->vocabulary()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("model.vocabulary is ", spec.model().vocabulary(), "; tokenizer \"",
+                     tokenizer->kind(), "\" needs ", tokenizer->vocabulary()));
   }
-  const uint64_t validation = corpus.validation().size(), context = spec.model().context();
+  const uint64_t validation = data.validation_tokens(), context = spec.model().context();
   if (spec.data().validation_fraction() > 0 && validation < context + 1) {
     return absl::InvalidArgumentError(absl::StrCat("data: the validation split has ", validation,
                                                    " tokens; one sequence needs ", context + 1));
   }
-  auto order = SampleOrder::Make(spec.seed(), corpus.train().size(), spec.model().context());
+  auto order =
+      SampleMixture::Make(spec.seed(), data.TrainTokens(), data.weights(), spec.model().context());
   RETURN_IF_ERROR(WithContext(order.status(), "data"));
   ASSIGN_OR_RETURN(std::unique_ptr<InnerOptimizer> optimizer,
                    InnerOptimizer::Make(spec.inner(), model->manifest()));
-  auto trainer =
-      std::make_unique<ModelTrainer>(spec, std::move(model), corpus, *order, std::move(optimizer));
+  auto trainer = std::make_unique<ModelTrainer>(spec, std::move(model), data, *std::move(order),
+                                                std::move(optimizer));
   RETURN_IF_ERROR(trainer->Allocate());
   return std::unique_ptr<Trainer>(std::move(trainer));
 }

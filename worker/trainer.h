@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
-#include "worker/corpus.h"
+#include "worker/data/training_data.h"
 #include "worker/inner_optimizer.h"
 
 namespace atolld {
@@ -26,10 +26,10 @@ struct EvaluationSum {
 
 class Trainer {
  public:
-  // `corpus` must outlive the trainer. INVALID_ARGUMENT: the spec breaks a rule, or a split is too
+  // `data` must outlive the trainer. INVALID_ARGUMENT: the spec breaks a rule, or a split is too
   // short for one sequence.
   static absl::StatusOr<std::unique_ptr<Trainer>> Make(const v1::RunSpec& spec,
-                                                       const Corpus& corpus);
+                                                       const TrainingData& data);
   virtual ~Trainer() = default;
 
   virtual const v1::Manifest& manifest() const = 0;
@@ -56,6 +56,10 @@ class Trainer {
                                                  const std::function<bool()>& stop) = 0;
 
   virtual InnerOptimizer& optimizer() = 0;
+
+  // How often the source that is read most often has been read when all samples below `samples`
+  // are.
+  virtual double Epochs(uint64_t samples) const = 0;
 };
 
 }  // namespace atolld

@@ -133,7 +133,7 @@ absl::Status RunPeer(const Config& config) {
   WorkerProcess::Settings settings;
   settings.program = config.worker.program;
   settings.program_folder = ProgramFolder();
-  settings.data_path = config.data.path;
+  settings.data_path = WorkerPlaces(config.data);
   settings.initial_path = config.model.initial;
   settings.base_path = config.model.base;
   settings.state_path = config.peer.dir + "/worker-state";

@@ -46,7 +46,7 @@ void AddGenerateVerb(CommandLine& command_line) {
       [options] { return Generate(*options); });
   verb->add_option("--dir", options->dir, "A peer's folder, or a local run's")->required();
   verb->add_option("--prompt", options->request.prompt, "What the text begins with")->required();
-  verb->add_option("--tokens", options->request.tokens, "How many more bytes")
+  verb->add_option("--tokens", options->request.tokens, "How many more tokens")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1000000}));
   verb->add_option("--temperature", options->request.temperature, "0: always the likeliest")
       ->check(CLI::Range(0.0, 100.0));

@@ -11,6 +11,7 @@ int main(int argc, char** argv) {
   command_line.DescribeGroup("log", "Look at a run's log of updates, and check it");
   command_line.DescribeGroup("snapshot", "Look at a replica's snapshots, check and save them");
   command_line.DescribeGroup("config", "Check config files");
+  command_line.DescribeGroup("data", "Make and look at data to train on");
   command_line.DescribeGroup("bench", "Measure parts on this machine");
   atolld::AddLocalVerb(command_line);
   atolld::AddRunVerbs(command_line);
@@ -22,6 +23,7 @@ int main(int argc, char** argv) {
   atolld::AddGenerateVerb(command_line);
   atolld::AddExportVerb(command_line);
   atolld::AddImportVerb(command_line);
+  atolld::AddDataVerbs(command_line);
   atolld::AddConfigVerbs(command_line);
   atolld::AddPlanVerb(command_line);
   atolld::AddBenchVerbs(command_line);

@@ -187,6 +187,15 @@ absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, 
       absl::StrCat(program, " ", Describe(exit), last.empty() ? "" : ": ", last));
 }
 
+absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv) {
+  const absl::StatusOr<pid_t> pid = Spawn(argv, STDOUT_FILENO, STDERR_FILENO);
+  if (!pid.ok()) return pid.status();
+  int status = 0;
+  while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return ExitOf(status);
+}
+
 std::string ProgramFolder() {
   std::error_code error;
   return std::filesystem::read_symlink("/proc/self/exe", error).parent_path().string();

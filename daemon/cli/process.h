@@ -40,6 +40,9 @@ bool IsRunning(pid_t pid);
 // Blocks.
 absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds);
 
+// Runs to the end with our own outputs: what it writes is read where we are. Blocks.
+absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv);
+
 // The folder of the running program: Atoll's binaries lie beside one another.
 std::string ProgramFolder();
 

@@ -17,6 +17,7 @@ void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, sav
 void AddGenerateVerb(CommandLine& command_line);
 void AddExportVerb(CommandLine& command_line);
 void AddImportVerb(CommandLine& command_line);
+void AddDataVerbs(CommandLine& command_line);    // data prepare, inspect
 void AddConfigVerbs(CommandLine& command_line);  // config validate
 void AddPlanVerb(CommandLine& command_line);
 void AddBenchVerbs(CommandLine& command_line);    // bench codec, bench churn, and the next

@@ -20,7 +20,7 @@
 namespace atolld {
 namespace {
 
-// A byte at a time on a CPU: far more than any text that a person waits for.
+// A token at a time on a CPU: far more than any text that a person waits for.
 constexpr int kGenerateSeconds = 3600;
 constexpr int kExportSeconds = 3600;
 
@@ -66,6 +66,11 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                                    "--elements",   absl::StrCat(snapshot.elements),
                                    "--spec",       spec_path};
   argv.insert(argv.end(), more.begin(), more.end());
+  // Where the run's text is no bytes, its worker has left the tokenizer there.
+  const std::string tokenizer = absl::StrCat(replica, "/worker-state.tokenizer");
+  if (mode == "generate" && files.Exists(tokenizer)) {
+    argv.insert(argv.end(), {"--tokenizer", tokenizer});
+  }
   return RunAndCapture(argv, seconds);
 }
 

@@ -26,6 +26,7 @@ namespace {
 std::string Differences(const v1::RunSpec& stored, v1::RunSpec wanted) {
   // The data is known by its digest only once a worker has read it.
   wanted.mutable_data()->set_digest(stored.data().digest());
+  wanted.mutable_data()->set_tokenizer_digest(stored.data().tokenizer_digest());
   wanted.set_history_key(stored.history_key());
   google::protobuf::util::MessageDifferencer differencer;
   std::string text;

@@ -41,7 +41,9 @@ void Peer::OnWorkerMessage(const v1::WorkerMessage& message) {
       if (!making_initial_state_ || !worker_) return;
       v1::Genesis genesis;
       *genesis.mutable_spec() = *spec_;
-      genesis.mutable_spec()->mutable_data()->set_digest(worker_->data_digest());
+      v1::DataSpec* data = genesis.mutable_spec()->mutable_data();
+      data->set_digest(worker_->data_digest());
+      data->set_tokenizer_digest(worker_->tokenizer_digest());
       *genesis.mutable_manifest() = worker_->manifest();
       return keeper_.Create(std::move(genesis));
     }

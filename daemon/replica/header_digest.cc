@@ -50,6 +50,17 @@ void Add(const v1::InnerSpec& inner, DigestBuilder& builder) {
       .U64(absl::bit_cast<uint64_t>(inner.gradient_clip()));
 }
 
+// Younger fields: data without them has the digest that it had.
+void AddTokens(const v1::DataSpec& data, DigestBuilder& builder) {
+  if (data.tokenizer().empty() && data.tokenizer_digest().empty() && data.field().empty() &&
+      data.weights().empty()) {
+    return;
+  }
+  builder.Bytes("tokens").Bytes(data.tokenizer()).Bytes(data.tokenizer_digest());
+  builder.Bytes(data.field()).U64(static_cast<uint64_t>(data.weights_size()));
+  for (const double weight : data.weights()) builder.U64(absl::bit_cast<uint64_t>(weight));
+}
+
 void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
   builder.Bytes(spec.run_id()).U64(spec.numerics()).U64(spec.seed()).U64(spec.rounds());
   Add(spec.model(), builder);
@@ -61,6 +72,7 @@ void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
   builder.U64(spec.exchange().error_feedback() ? 1 : 0).U64(spec.exchange().chunk_elements());
   builder.U64(spec.evaluation().tokens()).U64(spec.evaluation().every_rounds());
   // Younger fields: a run without them has the digest that it had.
+  AddTokens(spec.data(), builder);
   if (spec.exchange().feedback_decay_bits() != 0) {
     builder.Bytes("feedback_decay").U64(spec.exchange().feedback_decay_bits());
   }

@@ -21,6 +21,8 @@ LIBRARIES = [
     ("toml", r"toml\+\+/"),
     ("cli11", r"CLI/"),
     ("json", r"nlohmann/"),
+    ("pcre2", r"pcre2\.h"),
+    ("sentencepiece", r"sentencepiece_processor\.h"),
     ("gtest", r"(gtest|gmock)/"),
     ("intrinsics", r"(\w*intrin|arm_neon|arm_sve|\w*intrin_\w+)\.h"),
     ("system", r"(sys|linux|net|netinet|arpa|asm|bits|netdb|poll|unistd|fcntl|pthread|sched|signal"
@@ -53,7 +55,9 @@ INCLUDE_FREE = {  # (path, library): reason
     ("optimizer/aggregation_rule.cc", "compression"): "nearest_name.h alone, as outer_rules.cc",
     ("optimizer/outer_rules.cc", "compression"): "nearest_name.h alone, which every registry uses",
     ("worker/hub/parameters_file.cc", "openssl"): "a base is named by its SHA-256",
-    ("worker/corpus.cc", "openssl"): "the corpus is named by its SHA-256, as the run records it",
+    ("worker/data/sha256.cc", "openssl"): "data is named by its SHA-256, as the run records it",
+    ("worker/data/word_splitter.cc", "pcre2"): "tokenizers' regular expressions, behind its header",
+    ("worker/data/sentencepiece_module.cc", "sentencepiece"): "a module of its own",
 }
 
 
@@ -186,6 +190,7 @@ CLOCK_FREE = {
         "starts and awaits programs; outside every run",
     r"daemon/cli/coordinator_address\.cc": "tells a person whose certificate has expired",
     r"daemon/cli/\w+_verbs\.cc": "paces what a person sees, times what a person measures",
+    r"worker/data_commands\.cc": "paces what a person sees",
     r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/math_library\.cc": "measures how fast the mathematics runs",
     r"worker/stub/main\.cc": "the clock of a worker whose steps are nothing but time",

@@ -45,7 +45,7 @@ std::vector<float> OuterStep(const std::vector<float>& theta,
 // Broken: what is exchanged would not be the gradient's equivalent, and no comparison with
 // data-parallel training would mean anything.
 TEST(DataParallelTest, OneSgdStepAndAveragingIsDataParallelSgd) {
-  const auto corpus = Corpus::FromText(SomeText(20000), 0.1);
+  const auto corpus = TrainingData::FromText(SomeText(20000), 0.1);
   ASSERT_TRUE(corpus.ok());
   v1::RunSpec spec = TinySpec();
   spec.mutable_inner()->set_optimizer("sgd");

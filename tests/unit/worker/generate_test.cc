@@ -39,10 +39,11 @@ TEST(GenerateTest, IsAFunctionOfTheSeedAndPassesTheContext) {
     options.seed = seed;
     options.tokens = tokens;
     std::string out;
-    const absl::Status status = Generate(model, parameters, options, [&](uint8_t token) {
-      out += static_cast<char>(token);
-      return out.size() < 30;
-    });
+    const absl::Status status =
+        Generate(model, parameters, *MakeByteTokenizer(), options, [&](uint32_t token) {
+          out += static_cast<char>(token);
+          return out.size() < 30;
+        });
     EXPECT_TRUE(status.ok()) << status;
     return out;
   };
@@ -55,8 +56,14 @@ TEST(GenerateTest, IsAFunctionOfTheSeedAndPassesTheContext) {
 // Broken: parameters of another model would be read past their end.
 TEST(GenerateTest, RefusesWhatDoesNotFit) {
   const std::vector<float> parameters(7);
-  const auto sink = [](uint8_t) { return true; };
-  EXPECT_TRUE(absl::IsInvalidArgument(Generate(TinySpec().model(), parameters, {}, sink)));
+  const auto sink = [](uint32_t) { return true; };
+  const auto bytes = MakeByteTokenizer();
+  EXPECT_TRUE(absl::IsInvalidArgument(Generate(TinySpec().model(), parameters, *bytes, {}, sink)));
+  v1::ModelSpec small = TinySpec().model();
+  small.set_vocabulary(100);
+  const std::vector<float> enough(MakeManifest(small)->elements());
+  EXPECT_EQ(Generate(small, enough, *bytes, {}, sink).message(),
+            "generate: the model's vocabulary has 100 tokens, the tokenizer's 256");
 }
 
 }  // namespace

@@ -120,6 +120,27 @@ class SessionTest : public ::testing::Test {
   std::string log_;
 };
 
+// Broken: nobody would be told that a run reads a small corpus again and again; or be told each
+// round.
+TEST_F(SessionTest, ManyEpochsAreWarnedOfOnce) {
+  Begin();
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    v1::DaemonMessage few = Train(1, 1);
+    few.mutable_train()->mutable_samples(0)->set_first(0);
+    few.mutable_train()->mutable_samples(1)->set_first(900);
+    if (message.has_initial_state_written()) daemon_.Push(few);
+    if (!message.has_boundary()) return;
+    if (message.boundary().version() == 1) {
+      EXPECT_EQ(log_.find("training data"), std::string::npos);
+    }
+    if (message.boundary().version() == 3) return daemon_.Stop();
+    daemon_.Push(Train(message.boundary().version() + 1, 1));
+  };
+  ASSERT_TRUE(Run().ok());
+  EXPECT_THAT(log_, HasSubstr("the run has read its training data 10.0 times"));
+  EXPECT_EQ(log_.find("training data"), log_.rfind("training data"));
+}
+
 // Broken: a worker would not go through a round, or answer in another order than worker.proto says.
 TEST_F(SessionTest, GoesThroughARound) {
   Begin();

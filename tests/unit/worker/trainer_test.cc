@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 
 class TrainerTest : public ::testing::Test {
  protected:
-  TrainerTest() : corpus_(*Corpus::FromText(SomeText(5000), 0.2)) {}
+  TrainerTest() : corpus_(*TrainingData::FromText(SomeText(5000), 0.2)) {}
 
   std::unique_ptr<Trainer> Make(const v1::RunSpec& spec) {
     auto trainer = Trainer::Make(spec, *corpus_);
@@ -37,7 +37,7 @@ class TrainerTest : public ::testing::Test {
     return {trainer.parameters().begin(), trainer.parameters().end()};
   }
 
-  const std::unique_ptr<Corpus> corpus_;
+  const std::unique_ptr<TrainingData> corpus_;
 };
 
 // Broken: the inner loop would not learn.
@@ -121,19 +121,19 @@ TEST_F(TrainerTest, ALossThatIsNotFiniteIsNamed) {
 
 // Broken: a volunteer with too small a corpus would see libtorch's words instead of ours.
 TEST_F(TrainerTest, NamesWhatIsWrong) {
-  const auto small = Corpus::FromText(SomeText(40), 0.5);
+  const auto small = TrainingData::FromText(SomeText(40), 0.5);
   v1::RunSpec spec = TinySpec();
   spec.mutable_model()->set_context(32);
   EXPECT_THAT(std::string(Trainer::Make(spec, **small).status().message()),
               HasSubstr("the validation split has 20 tokens; one sequence needs 33"));
   spec.mutable_data()->set_validation_fraction(0);
-  const auto train_only = Corpus::FromText(SomeText(32), 0);
+  const auto train_only = TrainingData::FromText(SomeText(32), 0);
   EXPECT_EQ(Trainer::Make(spec, **train_only).status().message(),
             "data: the training split has 32 tokens; one sequence needs 33");
   spec = TinySpec();
   spec.mutable_model()->set_vocabulary(65);
   EXPECT_THAT(std::string(Trainer::Make(spec, *corpus_).status().message()),
-              HasSubstr("model.vocabulary is 65; text read as bytes needs 256"));
+              HasSubstr("model.vocabulary is 65; tokenizer \"bytes\" needs 256"));
 }
 
 }  // namespace

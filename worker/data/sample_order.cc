@@ -1,4 +1,4 @@
-#include "worker/sample_order.h"
+#include "worker/data/sample_order.h"
 
 #include <algorithm>
 

@@ -1,0 +1,42 @@
+// The [data] section: what a run trains on, and what of it the other parts need to know.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace atolld {
+
+inline constexpr char kByteTokenizer[] = "bytes";
+inline constexpr char kCharTokenizer[] = "chars";
+
+struct DataConfig {  // path, sources, tokenizer: peer, local; the rest: coordinator, local
+  std::string path;  // relative paths start at the config file's folder
+  double validation_fraction = 0.1;
+  std::string tokenizer = kByteTokenizer;  // or kCharTokenizer, or a file
+  std::string field = "";                  // of lines of JSON; empty: "text"
+  std::string kind = "text";               // or "jsonl", "bin", "npy", "prepared"
+  std::string sources = "";                // several in place of path: "books:0.7,code:0.3"
+};
+
+struct DataSource {
+  std::string path;
+  double weight = 1;
+};
+
+// The sources that the section names: `path` alone, or those of `sources`; none of neither.
+// INVALID_ARGUMENT says what of `sources` is wrong.
+absl::StatusOr<std::vector<DataSource>> SourcesOf(const DataConfig& data);
+
+// Makes every path of the section absolute; relative ones start at `folder`.
+void PlaceData(const std::string& folder, DataConfig* data);
+
+// What the worker is told (Configure.data_path of worker.proto).
+std::string WorkerPlaces(const DataConfig& data);
+
+// How many tokens the first source knows that is a folder of `atoll data prepare`; 0: none is.
+uint64_t PreparedVocabulary(const DataConfig& data);
+
+}  // namespace atolld

@@ -1,0 +1,71 @@
+// The tokens of one place: a training split and a validation split.
+//
+// What lies there may be text (bytes, or what a tokenizer makes of it), token files of other
+// programs, or a folder that `atoll data prepare` made; files of tokens are mapped, never read
+// whole. Immutable; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "worker/data/mapped_file.h"
+#include "worker/data/token_span.h"
+#include "worker/data/tokenizer.h"
+
+namespace atolld {
+
+class TokenSource {
+ public:
+  struct Options {
+    // "text": what is there says what it is, plain text where nothing else does. "jsonl", "bin",
+    // "npy", "prepared": that and nothing else.
+    std::string kind = "text";
+    double validation_fraction = 0.1;  // the tail; where the files are not already split
+    std::string tokenizer = "bytes";   // "bytes", "chars" or a file; of text
+    std::string field;                 // of lines of JSON; empty: "text"
+    uint64_t vocabulary = 256;         // ids must be below
+  };
+
+  // NOT_FOUND: no such path. INVALID_ARGUMENT: empty, not of its format, an id that the vocabulary
+  // has not: the message names the file and the byte. DATA_LOSS: a prepared folder's files are not
+  // those that its data.json names.
+  static absl::StatusOr<std::unique_ptr<TokenSource>> Open(const std::string& path,
+                                                           const Options& options);
+
+  // Of bytes that are in memory.
+  static absl::StatusOr<std::unique_ptr<TokenSource>> FromText(std::string text,
+                                                               double validation_fraction);
+
+  const TokenSpan& train() const { return train_; }
+  const TokenSpan& validation() const { return validation_; }
+
+  // What the run calls this data, 32 bytes: of plain bytes the SHA-256 of them all, joining
+  // newlines included.
+  const std::string& digest() const { return digest_; }
+
+  // What was found: a kind of Options.
+  const std::string& kind() const { return kind_; }
+
+  // Null: the tokens are of a tokenizer that is not known here.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+
+ private:
+  TokenSource() = default;
+  absl::Status OpenPrepared(const std::string& path, const Options& options);
+  absl::Status OpenTokens(const std::string& path, const Options& options);
+  absl::Status OpenText(const std::string& path, const Options& options);
+  absl::Status Split(const TokenSpan& all, const Options& options);
+  void Name(const Options& options);
+
+  std::string kind_;
+  std::string text_;  // of several files, of lines of JSON, of tokens made here
+  std::vector<MappedFile> files_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  TokenSpan train_, validation_;
+  std::string digest_;
+};
+
+}  // namespace atolld

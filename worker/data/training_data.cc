@@ -1,0 +1,121 @@
+#include "worker/data/training_data.h"
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "worker/data/sha256.h"
+#include "worker/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kTokenizerLine[] = "tokenizer ";
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(const v1::DataSpec& spec,
+                                                                 const std::string& places,
+                                                                 uint64_t vocabulary) {
+  TokenSource::Options options;
+  options.kind = spec.kind();
+  options.validation_fraction = spec.validation_fraction();
+  options.field = spec.field();
+  options.vocabulary = vocabulary;
+  if (!spec.tokenizer().empty()) options.tokenizer = spec.tokenizer();
+  std::unique_ptr<TrainingData> data(new TrainingData);
+  for (absl::string_view line : absl::StrSplit(places, '\n')) {
+    if (absl::ConsumePrefix(&line, kTokenizerLine)) {
+      options.tokenizer = std::string(line);
+    } else {
+      data->paths_.emplace_back(line);
+    }
+  }
+  data->weights_.assign(spec.weights().begin(), spec.weights().end());
+  if (data->weights_.empty()) data->weights_ = {1};
+  if (data->weights_.size() != data->paths_.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: the run mixes ", data->weights_.size(), " sources, here are ",
+                     data->paths_.size(), ": name as many, in the run's order, in [data] sources"));
+  }
+  for (const std::string& path : data->paths_) {
+    ASSIGN_OR_RETURN(std::unique_ptr<TokenSource> source, TokenSource::Open(path, options));
+    data->sources_.push_back(std::move(source));
+  }
+  RETURN_IF_ERROR(data->CheckTokenizers());
+  data->digest_ = data->sources_[0]->digest();
+  if (data->sources_.size() > 1) {
+    Sha256 all;
+    all.Add(absl::StrCat("atoll data mixture 1\n", absl::StrJoin(data->weights_, " "), "\n"));
+    for (const auto& source : data->sources_) all.Add(source->digest());
+    data->digest_ = all.Finish();
+  }
+  RETURN_IF_ERROR(data->CheckIsOf(spec));
+  return data;
+}
+
+absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::FromText(std::string text,
+                                                                     double validation_fraction) {
+  std::unique_ptr<TrainingData> data(new TrainingData);
+  ASSIGN_OR_RETURN(std::unique_ptr<TokenSource> source,
+                   TokenSource::FromText(std::move(text), validation_fraction));
+  data->digest_ = source->digest();
+  data->sources_.push_back(std::move(source));
+  data->weights_ = {1};
+  data->paths_ = {"the text"};
+  return data;
+}
+
+absl::Status TrainingData::CheckTokenizers() const {
+  const auto digest_of = [](const TokenSource& source) {
+    return source.tokenizer() == nullptr ? "" : source.tokenizer()->digest();
+  };
+  for (size_t i = 1; i < sources_.size(); ++i) {
+    if (digest_of(*sources_[i]) == digest_of(*sources_[0])) continue;
+    return absl::InvalidArgumentError(absl::StrCat("data: ", paths_[i],
+                                                   " is of another tokenizer than ", paths_[0],
+                                                   "; what is mixed must be of one"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status TrainingData::CheckIsOf(const v1::DataSpec& spec) const {
+  const std::string tokenizer = this->tokenizer() == nullptr ? "" : this->tokenizer()->digest();
+  const auto hex = [](const std::string& digest) {
+    return digest.empty() ? "none" : absl::BytesToHexString(digest);
+  };
+  if (!spec.digest().empty() && spec.tokenizer_digest() != tokenizer) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data: the tokenizer of ", paths_[0], " has SHA-256 ", hex(tokenizer),
+                     "; the run's has ", hex(spec.tokenizer_digest())));
+  }
+  if (!spec.digest().empty() && spec.digest() != digest_) {
+    return absl::FailedPreconditionError(absl::StrCat("data: ", absl::StrJoin(paths_, ", "),
+                                                      " has SHA-256 ", hex(digest_),
+                                                      "; the run trains on ", hex(spec.digest())));
+  }
+  return absl::OkStatus();
+}
+
+std::vector<uint64_t> TrainingData::TrainTokens() const {
+  std::vector<uint64_t> tokens;
+  for (const auto& source : sources_) tokens.push_back(source->train().size());
+  return tokens;
+}
+
+uint64_t TrainingData::train_tokens() const {
+  uint64_t all = 0;
+  for (const auto& source : sources_) all += source->train().size();
+  return all;
+}
+
+uint64_t TrainingData::validation_tokens() const {
+  uint64_t all = 0;
+  for (const auto& source : sources_) all += source->validation().size();
+  return all;
+}
+
+}  // namespace atolld
