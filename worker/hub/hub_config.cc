@@ -189,10 +189,10 @@ std::string FormatModelSection(const v1::ModelSpec& model) {
       model.kind(), model.layers(), model.heads(), model.width(), model.context(),
       model.vocabulary());
   if (model.kind() == "gpt") return text;
-  absl::StrAppendFormat(&text, "hidden = %d\ntied = %s\nnorm_epsilon = %.17g\n", model.hidden(),
+  absl::StrAppendFormat(&text, "hidden = %d\ntied = %s\nnorm_epsilon = %.15g\n", model.hidden(),
                         model.untied() ? "false" : "true", model.norm_epsilon());
   if (model.kind() != "llama") return text;
-  absl::StrAppendFormat(&text, "kv_heads = %d\nrope_theta = %.17g\n", model.kv_heads(),
+  absl::StrAppendFormat(&text, "kv_heads = %d\nrope_theta = %.15g\n", model.kv_heads(),
                         model.rope_theta());
   return text;
 }
