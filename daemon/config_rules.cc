@@ -73,6 +73,27 @@ absl::Status CheckStub(const Config& c, const ConfigPlaces& places) {
   return absl::OkStatus();
 }
 
+// How the inner steps are computed and at what rate.
+absl::Status CheckInner(const Config& c, const ConfigPlaces& places) {
+  if (c.inner.batch % c.inner.accumulation != 0) {
+    return Broken(places, {{"inner", "accumulation"}, {"inner", "batch"}},
+                  absl::StrCat("[inner] accumulation must divide batch (", c.inner.batch, "), and ",
+                               c.inner.accumulation, " does not"));
+  }
+  if (c.inner.cooldown_steps == 0) return absl::OkStatus();
+  if (c.inner.schedule != "wsd") {
+    return Broken(places, {{"inner", "cooldown_steps"}, {"inner", "schedule"}},
+                  absl::StrCat("[inner] cooldown_steps is for schedule 'wsd' alone, not '",
+                               c.inner.schedule, "'"));
+  }
+  const uint64_t end = MakeRunSpec(c).inner().decay_steps();
+  if (c.inner.cooldown_steps + c.inner.warmup_steps <= end) return absl::OkStatus();
+  return Broken(
+      places, {{"inner", "cooldown_steps"}, {"inner", "warmup_steps"}},
+      absl::StrCat("[inner] cooldown_steps must fit between warmup_steps (", c.inner.warmup_steps,
+                   ") and the schedule's end (", end, "), not ", c.inner.cooldown_steps));
+}
+
 absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
   if (c.model.width % c.model.heads != 0) {
     return Broken(places, {{"model", "heads"}, {"model", "width"}},
@@ -217,6 +238,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
   RETURN_IF_ERROR(CheckNeeded(config, fields, use, places));
   RETURN_IF_ERROR(CheckStub(config, places));
   RETURN_IF_ERROR(CheckTraining(config, places));
+  RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));
   if (ReadsData(config, use) && (use == ConfigUse::kLocal || use == ConfigUse::kPeer)) {

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "absl/strings/match.h"
+#include "worker/checkpoint.h"
 #include "worker/manifest.h"
 #include "worker/torch_version.h"
 
@@ -55,8 +56,8 @@ GptParameters Assemble(const v1::Manifest& manifest,
 
 }  // namespace
 
-Gpt::Gpt(const v1::ModelSpec& model, const v1::Manifest& manifest)
-    : model_(model), manifest_(manifest) {}
+Gpt::Gpt(const v1::ModelSpec& model, const v1::Manifest& manifest, bool checkpointing)
+    : model_(model), manifest_(manifest), checkpointing_(checkpointing) {}
 
 GptParameters Gpt::Bind(const at::Tensor& flat) const {
   return Assemble(manifest_, [&](const v1::Tensor& tensor) { return View(tensor, flat); });
@@ -98,6 +99,14 @@ at::Tensor Gpt::Attention(const GptParameters::Block& block, const at::Tensor& x
   return at::mm(y.transpose(1, 2).reshape({batch * tokens, width}), block.attention_out.t());
 }
 
+at::Tensor Gpt::RunBlock(const GptParameters::Block& block, const at::Tensor& in, int64_t batch,
+                         double dropout) const {
+  const at::Tensor x =
+      in + Drop(Attention(block, Norm(in, block.attention_norm), batch, dropout), dropout);
+  const at::Tensor hidden = at::gelu(at::mm(Norm(x, block.mlp_norm), block.mlp_in.t()));
+  return x + Drop(at::mm(hidden, block.mlp_out.t()), dropout);
+}
+
 at::Tensor Gpt::Logits(const GptParameters& parameters, const at::Tensor& tokens,
                        double dropout) const {
   const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
@@ -105,16 +114,22 @@ at::Tensor Gpt::Logits(const GptParameters& parameters, const at::Tensor& tokens
                  parameters.position_embedding.narrow(0, 0, length);
   x = Drop(x.view({batch * length, width}), dropout);
   for (const GptParameters::Block& block : parameters.blocks) {
-    x = x + Drop(Attention(block, Norm(x, block.attention_norm), batch, dropout), dropout);
-    const at::Tensor hidden = at::gelu(at::mm(Norm(x, block.mlp_norm), block.mlp_in.t()));
-    x = x + Drop(at::mm(hidden, block.mlp_out.t()), dropout);
+    if (!checkpointing_) {
+      x = RunBlock(block, x, batch, dropout);
+      continue;
+    }
+    x = Checkpointed([this, block, batch, dropout](
+                         const at::Tensor& in) { return RunBlock(block, in, batch, dropout); },
+                     x);
   }
   return at::mm(Norm(x, parameters.final_norm), parameters.token_embedding.t());
 }
 
 at::Tensor Gpt::Loss(const GptParameters& parameters, const at::Tensor& tokens,
                      const at::Tensor& targets, double dropout) const {
-  return at::cross_entropy_loss(Logits(parameters, tokens, dropout), targets.reshape({-1}));
+  // Under autocast the last product is bf16, which is too coarse for a sum of exponentials.
+  return at::cross_entropy_loss(Logits(parameters, tokens, dropout).to(at::kFloat),
+                                targets.reshape({-1}));
 }
 
 }  // namespace atolld

@@ -27,8 +27,9 @@ struct GptParameters {
 
 class Gpt {
  public:
-  // `manifest` must be MakeManifest(model).
-  Gpt(const v1::ModelSpec& model, const v1::Manifest& manifest);
+  // `manifest` must be MakeManifest(model). With `checkpointing` the blocks' activations are
+  // computed again in the backward pass instead of kept.
+  Gpt(const v1::ModelSpec& model, const v1::Manifest& manifest, bool checkpointing = false);
 
   // Views into `flat` (fp32, manifest.elements() values), for Loss and Logits.
   GptParameters Bind(const at::Tensor& flat) const;
@@ -50,11 +51,14 @@ class Gpt {
                   const at::Tensor& targets, double dropout) const;
 
  private:
+  at::Tensor RunBlock(const GptParameters::Block& block, const at::Tensor& x, int64_t batch,
+                      double dropout) const;
   at::Tensor Attention(const GptParameters::Block& block, const at::Tensor& x, int64_t batch,
                        double dropout) const;
 
   const v1::ModelSpec model_;
   const v1::Manifest manifest_;
+  const bool checkpointing_;
 };
 
 }  // namespace atolld

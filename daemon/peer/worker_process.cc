@@ -48,6 +48,9 @@ void WorkerProcess::Launch() {
   failure_.clear();
   ChildProcess::Options options;
   options.arguments = {program_, "--socket", settings_.socket};
+  if (settings_.device != "auto") {
+    options.arguments.insert(options.arguments.end(), {"--device", settings_.device});
+  }
   options.die_with_parent = true;
   ChildProcess::Events events;
   events.on_output_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
