@@ -272,7 +272,6 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   EXPECT_EQ(read->data.path, config.data.path);
   EXPECT_EQ(read->inner.min_learning_rate, config.inner.min_learning_rate);
   EXPECT_EQ(read->membership.failure_timeout, config.membership.failure_timeout);
-  EXPECT_EQ(read->peer.keep_snapshots, 3u);
   EXPECT_EQ(read->peer.keep_bytes, config.peer.keep_bytes);
   EXPECT_EQ(read->peer.donate_bytes_per_second, config.peer.donate_bytes_per_second);
   EXPECT_EQ(read->peer.up_rate, config.peer.up_rate);
