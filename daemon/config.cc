@@ -31,6 +31,20 @@ void SetData(const Config& config, v1::DataSpec* data) {
   for (const DataSource& source : *sources) data->add_weights(source.weight);
 }
 
+// What is as it always was stays unset, so that such a run keeps its digest.
+void SetYoungerFields(const InnerConfig& config, v1::InnerSpec* inner) {
+  if (config.schedule != "cosine") inner->set_schedule(config.schedule);
+  if (config.schedule == "wsd") {
+    inner->set_cooldown_steps(config.cooldown_steps != 0
+                                  ? config.cooldown_steps
+                                  : std::max<uint64_t>(1, inner->decay_steps() / 5));
+  }
+  if (config.precision != "fp32") inner->set_precision(config.precision);
+  if (config.accumulation != 1) inner->set_accumulation(config.accumulation);
+  inner->set_checkpointing(config.checkpointing);
+  if (config.optimizer == "muon") inner->set_muon_momentum(config.muon_momentum);
+}
+
 }  // namespace
 
 std::string FormatConfig(const Config& config) {
@@ -97,6 +111,7 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
   inner->set_gradient_clip(config.inner.gradient_clip);
   inner->set_step_microseconds(
       static_cast<uint64_t>(absl::ToInt64Microseconds(config.inner.step_time)));
+  SetYoungerFields(config.inner, inner);
 
   spec.mutable_outer()->set_rule(config.outer.rule);
   spec.mutable_outer()->set_learning_rate_bits(FloatBits(config.outer.learning_rate));

@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
 #include "daemon/config_data.h"
+#include "daemon/config_inner.h"
 #include "daemon/config_limits.h"
 #include "daemon/config_model.h"
 #include "daemon/config_names.h"
@@ -29,24 +30,8 @@ struct Config {
   } run;
   ConfigModel model;  // [model]      (coordinator, local; the paths: peer too)
   DataConfig data;    // [data]
-  struct Inner {      // [inner]
-    std::string optimizer = "adamw";
-    uint32_t steps = 25;
-    // "fixed": `steps` for everybody; "time": as many as fit `time`; "auto": by each peer's speed,
-    // so that all are ready together, and `steps` at the median speed
-    std::string pace = "fixed";
-    absl::Duration time = absl::ZeroDuration();
-    uint32_t batch = 12;
-    double learning_rate = 1e-3;
-    double min_learning_rate = 1e-4;
-    uint64_t warmup_steps = 100;
-    uint64_t decay_steps = 0;  // 0: rounds x steps
-    double beta1 = 0.9;
-    double beta2 = 0.99;
-    double weight_decay = 0.1;
-    double gradient_clip = 1.0;
-    absl::Duration step_time = absl::ZeroDuration();  // a stub's: what one step takes
-  } inner;
+  using Inner = InnerConfig;
+  Inner inner;    // [inner]
   struct Outer {  // [outer]
     std::string rule = "nesterov";
     double learning_rate = 0.7;  // with rule "average", where the file does not say: 1
@@ -99,6 +84,7 @@ struct Config {
   struct Worker {              // [worker]
     std::string program = "";  // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
+    std::string device = "auto";  // "cpu", "cuda", "cuda:1"; auto: a GPU where there is one
   } worker;
   struct Network {           // [network]
     bool plaintext = false;  // no certificates, on loopback alone; said knowingly

@@ -65,6 +65,7 @@ enum class TextForm {
   kDialAddress,    // "host:port" or "unix:/path"
   kListenAddress,  // the same, port 0 lets the system choose
   kAdvertised,     // as kDialAddress, or kDialsOutOnly
+  kDevice,         // "auto", "cpu", "cuda" or "cuda:N"
 };
 
 struct Text {

@@ -206,6 +206,27 @@ absl::Status CheckModel(const Config& c, ConfigUse use, const ConfigPlaces& plac
   return CheckAdapters(m, use, places);
 }
 
+// How the inner steps are computed and at what rate.
+absl::Status CheckInner(const Config& c, const ConfigPlaces& places) {
+  if (c.inner.batch % c.inner.accumulation != 0) {
+    return Broken(places, {{"inner", "accumulation"}, {"inner", "batch"}},
+                  absl::StrCat("[inner] accumulation must divide batch (", c.inner.batch, "), and ",
+                               c.inner.accumulation, " does not"));
+  }
+  if (c.inner.cooldown_steps == 0) return absl::OkStatus();
+  if (c.inner.schedule != "wsd") {
+    return Broken(places, {{"inner", "cooldown_steps"}, {"inner", "schedule"}},
+                  absl::StrCat("[inner] cooldown_steps is for schedule 'wsd' alone, not '",
+                               c.inner.schedule, "'"));
+  }
+  const uint64_t end = MakeRunSpec(c).inner().decay_steps();
+  if (c.inner.cooldown_steps + c.inner.warmup_steps <= end) return absl::OkStatus();
+  return Broken(
+      places, {{"inner", "cooldown_steps"}, {"inner", "warmup_steps"}},
+      absl::StrCat("[inner] cooldown_steps must fit between warmup_steps (", c.inner.warmup_steps,
+                   ") and the schedule's end (", end, "), not ", c.inner.cooldown_steps));
+}
+
 absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
   // A quorum of half the peers or fewer is allowed: one coordinator decides every commit, so a
   // small quorum costs averaging and can never split the run.
@@ -346,6 +367,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
   RETURN_IF_ERROR(CheckStub(config, places));
   RETURN_IF_ERROR(CheckModel(config, use, places));
   RETURN_IF_ERROR(CheckTraining(config, places));
+  RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));
   return CheckData(config, use, places, folder);

@@ -253,6 +253,14 @@ bool IsAddress(absl::string_view text, bool may_be_port_zero) {
   return port <= 65535 && (port > 0 || may_be_port_zero);
 }
 
+bool IsDevice(absl::string_view text) {
+  if (text == "auto" || text == "cpu" || text == "cuda") return true;
+  uint32_t number = 0;
+  return absl::ConsumePrefix(&text, "cuda:") && !text.empty() &&
+         absl::ascii_isdigit(static_cast<unsigned char>(text[0])) &&
+         absl::SimpleAtoi(text, &number) && number < 128;  // libtorch counts them in a byte
+}
+
 // "'adamw' or 'sgd'"
 std::string Quoted(const std::vector<std::string>& names) {
   std::string joined;
@@ -302,6 +310,9 @@ absl::Status CheckText(const ConfigField& field, const Text& text, const std::st
       if (value == kDialsOutOnly || IsAddress(value, false)) return absl::OkStatus();
       return Refuse(field, "an address like '127.0.0.1:7070', or 'none' where nobody can dial in",
                     found);
+    case TextForm::kDevice:
+      if (IsDevice(value)) return absl::OkStatus();
+      return Refuse(field, "'auto', 'cpu', 'cuda' or one GPU of several like 'cuda:1'", found);
     case TextForm::kListenAddress:
       if (IsAddress(value, true)) return absl::OkStatus();
       return Refuse(field, "an address like '127.0.0.1:7070' or 'unix:/run/atoll'", found);

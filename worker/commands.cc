@@ -122,8 +122,9 @@ class TextPrinter {
 std::string HelpText() {
   return R"(atoll-worker: the inner loop of an Atoll peer, and what needs the model itself.
 
-  atoll-worker --socket unix:/PATH
-      Serves the daemon that listens there (and started this process).
+  atoll-worker --socket unix:/PATH [--device auto|cpu|cuda|cuda:N]
+      Serves the daemon that listens there (and started this process). Default: the first GPU, or
+      the CPU where there is none.
 
   atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
                         [--temperature T] [--top-k K] [--seed S] [--threads N]
@@ -164,7 +165,7 @@ Exit codes: 0 done, 1 failed, 2 the call is wrong.
 }
 
 absl::Status RunServe(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"socket"}));
+  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"socket", "device"}));
   ASSIGN_OR_RETURN(const std::string socket, flags.Text("socket"));
   // However the daemon dies, its worker does not stay behind. The closed stream would do; this
   // needs no help of ours.
@@ -172,6 +173,7 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
   Inbox inbox;
   const Termination termination(inbox);
   Session::Options options;
+  ASSIGN_OR_RETURN(options.device, flags.Text("device", "auto"));
   options.log = LogLine;
   options.set_threads = SetMathThreads;
   options.math = ProbeMath();

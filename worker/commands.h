@@ -13,7 +13,8 @@ std::string HelpText();
 
 // Each takes the arguments after the mode's name. INVALID_ARGUMENT: the call is wrong (exit code
 // 2).
-absl::Status RunServe(const std::vector<std::string>& arguments);  // --socket ADDRESS
+absl::Status RunServe(
+    const std::vector<std::string>& arguments);  // --socket ADDRESS [--device NAME]
 absl::Status RunGenerate(const std::vector<std::string>& arguments);
 absl::Status RunExport(const std::vector<std::string>& arguments);
 absl::Status RunImport(const std::vector<std::string>& arguments);

@@ -1,36 +1,40 @@
 #include "worker/inner_optimizer.h"
 
-#include <ATen/Parallel.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
+#include "worker/adamw.h"
+#include "worker/flat_buffer.h"
 #include "worker/model/manifest.h"
+#include "worker/muon.h"
 
 namespace atolld {
 namespace {
 
-constexpr double kEpsilon = 1e-8;      // torch.optim.AdamW's
 constexpr double kClipEpsilon = 1e-6;  // torch.nn.utils.clip_grad_norm_'s
-constexpr int64_t kGrain = 1 << 16;    // below this a second thread costs more than it gains
-
-float ClipFactor(double norm, double limit) {
-  return limit > 0 ? static_cast<float>(std::min(1.0, limit / (norm + kClipEpsilon))) : 1.0f;
-}
 
 class Sgd final : public InnerOptimizer {
  public:
   explicit Sgd(double clip) : clip_(clip) {}
 
-  double Step(double learning_rate, absl::Span<float> parameters,
-              absl::Span<const float> gradient) override {
+  double Step(double learning_rate, const at::Tensor& parameters,
+              const at::Tensor& gradient) override {
+    const at::NoGradGuard no_grad;
     const double norm = GlobalNorm(gradient);
     if (!std::isfinite(norm)) return norm;
     const float rate = static_cast<float>(learning_rate) * ClipFactor(norm, clip_);
-    for (size_t i = 0; i < parameters.size(); ++i) parameters[i] -= rate * gradient[i];
     ++steps_;
+    if (!parameters.is_cpu()) {
+      parameters.sub_(gradient, rate);
+      return norm;
+    }
+    float* const p = parameters.data_ptr<float>();
+    const float* const g = gradient.data_ptr<float>();
+    for (int64_t i = 0; i < parameters.numel(); ++i) p[i] -= rate * g[i];
     return norm;
   }
 
@@ -43,68 +47,63 @@ class Sgd final : public InnerOptimizer {
 
 class AdamW final : public InnerOptimizer {
  public:
-  AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest)
+  AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device)
       : inner_(inner),
         manifest_(manifest),
-        first_(manifest.elements(), 0.0f),
-        second_(manifest.elements(), 0.0f) {}
+        first_(manifest.elements(), device),
+        second_(manifest.elements(), device) {}
 
-  double Step(double learning_rate, absl::Span<float> parameters,
-              absl::Span<const float> gradient) override {
+  double Step(double learning_rate, const at::Tensor& parameters,
+              const at::Tensor& gradient) override {
     const double norm = GlobalNorm(gradient);
     if (!std::isfinite(norm)) return norm;
     ++steps_;
-    const double steps = static_cast<double>(steps_);
-    Coefficients c;
-    c.clip = ClipFactor(norm, inner_.gradient_clip());
-    c.beta1 = static_cast<float>(inner_.beta1());
-    c.beta2 = static_cast<float>(inner_.beta2());
-    c.one_minus_beta1 = static_cast<float>(1.0 - inner_.beta1());
-    c.one_minus_beta2 = static_cast<float>(1.0 - inner_.beta2());
-    c.step_size = static_cast<float>(learning_rate / (1.0 - std::pow(inner_.beta1(), steps)));
-    c.root_correction = static_cast<float>(std::sqrt(1.0 - std::pow(inner_.beta2(), steps)));
+    const float clip = ClipFactor(norm, inner_.gradient_clip());
     for (const v1::Tensor& tensor : manifest_.tensors()) {
-      c.keep = tensor.shape_size() >= 2
-                   ? static_cast<float>(1.0 - learning_rate * inner_.weight_decay())
-                   : 1.0f;
+      const AdamWStep step(inner_, learning_rate, steps_, clip, tensor.shape_size() >= 2);
       const auto begin = static_cast<int64_t>(tensor.offset());
-      const auto end = begin + static_cast<int64_t>(TensorElements(tensor));
-      at::parallel_for(begin, end, kGrain, [&](int64_t from, int64_t to) {
-        Update(c, static_cast<size_t>(to - from), parameters.data() + from, gradient.data() + from,
-               first_.data() + from, second_.data() + from);
-      });
+      UpdateRange(step, begin, begin + static_cast<int64_t>(TensorElements(tensor)), parameters,
+                  gradient, first_.there(), second_.there());
     }
     return norm;
   }
 
-  State state() override { return {&steps_, {absl::MakeSpan(first_), absl::MakeSpan(second_)}}; }
-
- private:
-  struct Coefficients {
-    float clip, beta1, beta2, one_minus_beta1, one_minus_beta2, step_size, root_correction, keep;
-  };
-
-  // One pass over four arrays, which is what a step of AdamW costs.
-  static void Update(const Coefficients& c, size_t count, float* __restrict parameters,
-                     const float* __restrict gradient, float* __restrict first,
-                     float* __restrict second) {
-    const float epsilon = static_cast<float>(kEpsilon);
-    for (size_t i = 0; i < count; ++i) {
-      const float g = gradient[i] * c.clip;
-      const float m = c.beta1 * first[i] + c.one_minus_beta1 * g;
-      const float v = c.beta2 * second[i] + c.one_minus_beta2 * (g * g);
-      first[i] = m;
-      second[i] = v;
-      const float denominator = std::sqrt(v) / c.root_correction + epsilon;
-      parameters[i] = parameters[i] * c.keep - c.step_size * (m / denominator);
-    }
+  State state() override { return {&steps_, {first_.values(), second_.values()}}; }
+  void FetchState() override {
+    first_.Fetch();
+    second_.Fetch();
+  }
+  void PushState() override {
+    first_.Push();
+    second_.Push();
   }
 
+ private:
   const v1::InnerSpec inner_;
   const v1::Manifest manifest_;
-  std::vector<float> first_, second_;
+  FlatBuffer first_, second_;
   uint64_t steps_ = 0;
 };
+
+// The CPU's, in one pass.
+double NormOf(absl::Span<const float> values) {
+  // Lanes, since the compiler may not reorder one sum into several.
+  constexpr size_t kLanes = 16;
+  std::array<double, kLanes> sums = {};
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const double value = static_cast<double>(values[i + lane]);
+      sums[lane] += value * value;
+    }
+  }
+  double sum = 0;
+  for (; i < values.size(); ++i) {
+    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  }
+  for (const double lane : sums) sum += lane;
+  return std::sqrt(sum);
+}
 
 absl::Status CheckInnerSpec(const v1::InnerSpec& inner) {
   const auto wrong = [](absl::string_view name, double value, absl::string_view right) {
@@ -127,38 +126,34 @@ absl::Status CheckInnerSpec(const v1::InnerSpec& inner) {
   if (!(inner.weight_decay() >= 0 && std::isfinite(inner.weight_decay()))) {
     return wrong("weight_decay", inner.weight_decay(), "finite and not negative");
   }
+  if (!(inner.muon_momentum() >= 0 && inner.muon_momentum() < 1)) {
+    return wrong("muon_momentum", inner.muon_momentum(), "in [0, 1)");
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<InnerOptimizer>> InnerOptimizer::Make(const v1::InnerSpec& inner,
-                                                                     const v1::Manifest& manifest) {
+                                                                     const v1::Manifest& manifest,
+                                                                     const std::string& device) {
   const absl::Status status = CheckInnerSpec(inner);
   if (!status.ok()) return status;
-  if (inner.optimizer() == "adamw") return std::make_unique<AdamW>(inner, manifest);
+  if (inner.optimizer() == "adamw")
+    return std::make_unique<AdamW>(inner, manifest, at::Device(device));
   if (inner.optimizer() == "sgd") return std::make_unique<Sgd>(inner.gradient_clip());
-  return absl::InvalidArgumentError(
-      absl::StrCat("inner.optimizer \"", inner.optimizer(), "\" is not known; known: adamw, sgd"));
+  if (inner.optimizer() == "muon") return MakeMuon(inner, manifest, device);
+  return absl::InvalidArgumentError(absl::StrCat("inner.optimizer \"", inner.optimizer(),
+                                                 "\" is not known; known: adamw, muon, sgd"));
 }
 
-double GlobalNorm(absl::Span<const float> values) {
-  // Lanes, since the compiler may not reorder one sum into several.
-  constexpr size_t kLanes = 16;
-  std::array<double, kLanes> sums = {};
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double value = static_cast<double>(values[i + lane]);
-      sums[lane] += value * value;
-    }
-  }
-  double sum = 0;
-  for (; i < values.size(); ++i) {
-    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  }
-  for (const double lane : sums) sum += lane;
-  return std::sqrt(sum);
+double GlobalNorm(const at::Tensor& values) {
+  if (!values.is_cpu()) return at::norm(values, 2.0, at::kDouble).item<double>();
+  return NormOf(absl::MakeConstSpan(values.data_ptr<float>(), static_cast<size_t>(values.numel())));
+}
+
+float ClipFactor(double norm, double limit) {
+  return limit > 0 ? static_cast<float>(std::min(1.0, limit / (norm + kClipEpsilon))) : 1.0f;
 }
 
 }  // namespace atolld

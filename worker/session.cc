@@ -8,7 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "worker/device.h"
 #include "worker/file_io.h"
+#include "worker/schedule.h"
 #include "worker/state_file.h"
 #include "worker/status_macros.h"
 #include "worker/version.h"
@@ -152,7 +154,8 @@ absl::Status Session::Configure(const v1::Configure& configure) {
       options_.set_threads ? options_.set_threads(static_cast<int>(configure.threads())) : 1;
   ASSIGN_OR_RETURN(
       data_, TrainingData::Open(spec_.data(), configure.data_path(), spec_.model().vocabulary()));
-  ASSIGN_OR_RETURN(trainer_, Trainer::Make(spec_, *data_));
+  ASSIGN_OR_RETURN(const std::string device, ResolveDevice(options_.device, ProbeGpus()));
+  ASSIGN_OR_RETURN(trainer_, Trainer::Make(spec_, *data_, device));
   LoadOptimizer();
   KeepTokenizer();
   v1::WorkerMessage message;
@@ -166,13 +169,13 @@ absl::Status Session::Configure(const v1::Configure& configure) {
     configured.set_tokenizer_digest(tokenizer->digest());
     configured.set_vocabulary(tokenizer->vocabulary());
   }
-  configured.set_device("cpu");
+  configured.set_device(device);
   configured.set_math_kernel(options_.math.kernel);
   configured.set_gflops(options_.math.gflops);
   outbox_.Send(message);
-  Log(absl::StrFormat("run %s: %d parameters, %d training tokens, %d thread%s", spec_.run_id(),
-                      trainer_->manifest().elements(), data_->train_tokens(), threads,
-                      threads == 1 ? "" : "s"));
+  Log(absl::StrFormat("run %s: %d parameters, %d training tokens, on %s, %d thread%s",
+                      spec_.run_id(), trainer_->manifest().elements(), data_->train_tokens(),
+                      device, threads, threads == 1 ? "" : "s"));
   return absl::OkStatus();
 }
 
@@ -197,6 +200,7 @@ absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   const absl::Span<const float> theta = slots_->theta();
   base_.assign(theta.begin(), theta.end());
   std::copy(base_.begin(), base_.end(), trainer_->parameters().begin());
+  RETURN_IF_ERROR(trainer_->PushParameters());
   // Any training that went on is given up: this one supersedes it.
   train_ = train;
   training_ = true;
@@ -228,7 +232,9 @@ absl::Status Session::TrainOneStep() {
   const auto context = [&] { return absl::StrCat("version ", train_.version()); };
   auto samples = SamplesOf(train_, steps_done_, spec_.inner().batch());
   RETURN_IF_ERROR(WithContext(samples.status(), context()));
-  const auto loss = trainer_->Step(train_.first_step() + steps_done_, *samples);
+  const uint64_t step =
+      StepOfRun(train_.first_step(), steps_done_, train_.steps(), spec_.inner().steps());
+  const auto loss = trainer_->Step(step, *samples);
   RETURN_IF_ERROR(WithContext(loss.status(), context()));
   loss_sum_ += *loss;
   ++steps_done_;
@@ -238,6 +244,7 @@ absl::Status Session::TrainOneStep() {
 }
 
 absl::Status Session::FinishTraining() {
+  RETURN_IF_ERROR(trainer_->FetchParameters());
   const absl::Duration took = options_.now() - began_ - evaluating_;
   const absl::Span<const float> parameters = trainer_->parameters();
   const absl::Span<float> update = slots_->update();
@@ -258,6 +265,7 @@ absl::Status Session::FinishTraining() {
 absl::Status Session::ApplyRebase() {
   RETURN_IF_ERROR(RequireMemory("Rebase"));
   if (!training_) return absl::OkStatus();  // the boundary was crossed first
+  RETURN_IF_ERROR(trainer_->FetchParameters());
   const absl::Span<float> parameters = trainer_->parameters();
   const absl::Span<const float> theta = slots_->theta();
   for (size_t i = 0; i < parameters.size(); ++i) {
@@ -265,7 +273,7 @@ absl::Status Session::ApplyRebase() {
     parameters[i] += moved - base_[i];
     base_[i] = moved;
   }
-  return absl::OkStatus();
+  return trainer_->PushParameters();
 }
 
 absl::Status Session::EvaluateOneShare(const v1::EvaluateShare& evaluate) {
@@ -304,7 +312,10 @@ void Session::SendProgress() {
 
 void Session::SaveOptimizer() {
   if (state_path_.empty() || trainer_ == nullptr) return;
-  const absl::Status status = SaveState(state_path_, spec_.run_id(), trainer_->optimizer().state());
+  absl::Status status = trainer_->FetchState();
+  if (status.ok()) {
+    status = SaveState(state_path_, spec_.run_id(), trainer_->optimizer().state());
+  }
   if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
 }
 
@@ -321,7 +332,8 @@ void Session::KeepTokenizer() {
 void Session::LoadOptimizer() {
   if (state_path_.empty()) return;
   const InnerOptimizer::State state = trainer_->optimizer().state();
-  const absl::Status status = LoadState(state_path_, spec_.run_id(), state);
+  absl::Status status = LoadState(state_path_, spec_.run_id(), state);
+  if (status.ok()) status = trainer_->PushState();
   if (status.ok()) {
     Log(absl::StrCat("optimiser's state of ", *state.steps, " steps taken from ", state_path_));
   } else if (!absl::IsNotFound(status)) {

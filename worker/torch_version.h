@@ -4,6 +4,7 @@
 // Everything else in worker/ uses only what all of them share.
 #pragma once
 
+#include <ATen/autocast_mode.h>
 #include <torch/torch.h>
 #include <torch/version.h>
 
@@ -13,6 +14,49 @@
 namespace atolld {
 
 inline constexpr const char* kTorchVersion = TORCH_VERSION;
+
+// Whether matrix products are computed in bf16.
+inline bool AutocastEnabled(at::DeviceType device) {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+  return at::autocast::is_autocast_enabled(device);
+#else
+  return device == at::kCPU ? at::autocast::is_cpu_enabled() : at::autocast::is_enabled();
+#endif
+}
+
+// Matrix products in bf16, or in what their arguments are, while it lives. Parameters that were
+// converted are forgotten at its end, since a step changes them.
+class Autocast {
+ public:
+  Autocast(at::DeviceType device, bool on) : device_(device), was_(AutocastEnabled(device)) {
+    Set(on);
+  }
+  ~Autocast() {
+    Set(was_);
+    at::autocast::clear_cache();
+  }
+  Autocast(const Autocast&) = delete;
+  Autocast& operator=(const Autocast&) = delete;
+
+ private:
+  void Set(bool on) const {
+#if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
+    at::autocast::set_autocast_enabled(device_, on);
+    if (on) at::autocast::set_autocast_dtype(device_, at::kBFloat16);
+#else
+    if (device_ == at::kCPU) {
+      at::autocast::set_cpu_enabled(on);
+      if (on) at::autocast::set_autocast_cpu_dtype(at::kBFloat16);
+    } else {
+      at::autocast::set_enabled(on);
+      if (on) at::autocast::set_autocast_gpu_dtype(at::kBFloat16);
+    }
+#endif
+  }
+
+  const at::DeviceType device_;
+  const bool was_;
+};
 
 // Causal self-attention over q, k, v of shape [batch, heads, tokens, head width]; returns that
 // shape. `dropout` is the probability of dropping an attention weight; 0 while evaluating.

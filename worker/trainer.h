@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -26,26 +27,33 @@ struct EvaluationSum {
 
 class Trainer {
  public:
-  // `data` must outlive the trainer. INVALID_ARGUMENT: the spec breaks a rule, or a split is too
-  // short for one sequence.
+  // `data` must outlive the trainer. `device` is libtorch's name of it. INVALID_ARGUMENT: the
+  // spec breaks a rule, or a split is too short for one sequence. RESOURCE_EXHAUSTED: the device's
+  // memory does not hold the model.
   static absl::StatusOr<std::unique_ptr<Trainer>> Make(const v1::RunSpec& spec,
-                                                       const TrainingData& data);
+                                                       const TrainingData& data,
+                                                       const std::string& device = "cpu");
   virtual ~Trainer() = default;
 
   virtual const v1::Manifest& manifest() const = 0;
 
   // The worker's own parameters, in the manifest's order; the caller may write them between calls.
+  // Where the device is not the CPU they lie there: FetchParameters brings them here, and what was
+  // written here counts after PushParameters. On a CPU both do nothing.
   virtual absl::Span<float> parameters() = 0;
+  virtual absl::Status FetchParameters() = 0;
+  virtual absl::Status PushParameters() = 0;
 
   // Makes the initial parameters: of the run's seed, or those of the file that it begins with.
   virtual absl::Status Initialise() = 0;
 
-  // One inner step of the run's schedule on the given samples, one sequence each. Returns the mean
+  // One inner step of the run's schedule on the given samples, one sequence each, computed in
+  // `inner.accumulation` parts. Returns the mean
   // loss in nats a token, from before the step. FAILED_PRECONDITION: loss or gradient is not finite
   // (named with the step); the parameters are as before.
   virtual absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) = 0;
 
-  // The gradient of the last step, before clipping.
+  // The gradient of the last step, before clipping; empty where the device is not the CPU.
   virtual absl::Span<const float> gradient() const = 0;
 
   // Loss of `theta` on one of `shares` equal parts of the evaluation set: the non-overlapping
@@ -56,6 +64,10 @@ class Trainer {
                                                  const std::function<bool()>& stop) = 0;
 
   virtual InnerOptimizer& optimizer() = 0;
+
+  // The optimiser's state, as FetchParameters and PushParameters.
+  virtual absl::Status FetchState() = 0;
+  virtual absl::Status PushState() = 0;
 
   // How often the source that is read most often has been read when all samples below `samples`
   // are.

@@ -138,6 +138,7 @@ absl::Status RunPeer(const Config& config) {
   settings.base_path = config.model.base;
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;
+  settings.device = config.worker.device;
   ASSIGN_OR_RETURN(settings.socket, WorkerSocket(config.peer.dir));
 
   absl::Status result;

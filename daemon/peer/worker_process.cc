@@ -49,6 +49,9 @@ void WorkerProcess::Launch() {
   restarting_ = false;
   ChildProcess::Options options;
   options.arguments = {program_, "--socket", settings_.socket};
+  if (settings_.device != "auto") {
+    options.arguments.insert(options.arguments.end(), {"--device", settings_.device});
+  }
   options.die_with_parent = true;
   ChildProcess::Events events;
   events.on_output_line = guard_.Wrap([this](const std::string& line) { Relay(line); });

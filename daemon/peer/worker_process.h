@@ -27,6 +27,7 @@ class WorkerProcess : public Trainer {
     std::string state_path;               // where the worker may keep its optimiser's state
     std::string socket;                   // "unix:/path"
     uint32_t threads;
+    std::string device = "auto";  // where the worker trains
   };
 
   WorkerProcess(Env env, Settings settings);

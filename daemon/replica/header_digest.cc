@@ -61,6 +61,18 @@ void AddTokens(const v1::DataSpec& data, DigestBuilder& builder) {
   for (const double weight : data.weights()) builder.U64(absl::bit_cast<uint64_t>(weight));
 }
 
+// Each only where it says something: a run without it has the digest that it had.
+void AddYounger(const v1::InnerSpec& inner, DigestBuilder& builder) {
+  if (!inner.schedule().empty()) builder.Bytes("schedule").Bytes(inner.schedule());
+  if (inner.cooldown_steps() != 0) builder.Bytes("cooldown_steps").U64(inner.cooldown_steps());
+  if (!inner.precision().empty()) builder.Bytes("precision").Bytes(inner.precision());
+  if (inner.accumulation() != 0) builder.Bytes("accumulation").U64(inner.accumulation());
+  if (inner.checkpointing()) builder.Bytes("checkpointing");
+  if (inner.muon_momentum() != 0) {
+    builder.Bytes("muon_momentum").U64(absl::bit_cast<uint64_t>(inner.muon_momentum()));
+  }
+}
+
 void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
   builder.Bytes(spec.run_id()).U64(spec.numerics()).U64(spec.seed()).U64(spec.rounds());
   Add(spec.model(), builder);
@@ -82,6 +94,7 @@ void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
     builder.Bytes("upper_codec").Bytes(spec.exchange().upper_codec());
     builder.U64(spec.exchange().upper_zstd() ? 1 : 0);
   }
+  AddYounger(spec.inner(), builder);
 }
 
 void AddSamples(const v1::EntryHeader& header, DigestBuilder& builder) {

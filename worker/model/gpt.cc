@@ -55,10 +55,18 @@ at::Tensor Gpt::Attention(const Block& block, const at::Tensor& x, int64_t batch
   return block.attention_out(y.transpose(1, 2).reshape({batch * tokens, width}));
 }
 
+at::Tensor Gpt::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
+                         double dropout) const {
+  const at::Tensor x =
+      in + Drop(Attention(block, Norm(block.attention_norm, in), batch, dropout), dropout);
+  const at::Tensor hidden =
+      at::gelu(block.mlp_in(Norm(block.mlp_norm, x)), biased_ ? "tanh" : "none");
+  return x + Drop(block.mlp_out(hidden), dropout);
+}
+
 at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                        double dropout) const {
   const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
-  const char* const gelu = biased_ ? "tanh" : "none";
   auto next = parameters.begin();
   const at::Tensor& token_embedding = *next++;
   const at::Tensor& position_embedding = *next++;
@@ -66,9 +74,10 @@ at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& toke
   x = Drop(x.view({batch * length, width}), dropout);
   for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
     const Block block{Take(next), Take(next), Take(next), Take(next), Take(next), Take(next)};
-    x = x + Drop(Attention(block, Norm(block.attention_norm, x), batch, dropout), dropout);
-    const at::Tensor hidden = at::gelu(block.mlp_in(Norm(block.mlp_norm, x)), gelu);
-    x = x + Drop(block.mlp_out(hidden), dropout);
+    const auto run = [this, block, batch, dropout](const at::Tensor& in) {
+      return RunBlock(block, in, batch, dropout);
+    };
+    x = Run(run, x);
   }
   const at::Tensor last = Norm(Take(next), x);
   return at::mm(last, (model_.untied() ? *next : token_embedding).t());

@@ -24,6 +24,8 @@ class Gpt final : public Model {
 
   Linear Take(ModelParameters::const_iterator& next) const;
   at::Tensor Norm(const Linear& norm, const at::Tensor& x) const;
+  at::Tensor RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
+                      double dropout) const;
   at::Tensor Attention(const Block& block, const at::Tensor& x, int64_t batch,
                        double dropout) const;
 

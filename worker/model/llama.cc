@@ -65,6 +65,16 @@ at::Tensor Llama::Attention(const Block& block, const at::Tensor& x, int64_t bat
   return at::mm(y.transpose(1, 2).reshape({batch * tokens, width}), block.attention_out.t());
 }
 
+at::Tensor Llama::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
+                           const Rotation& rotation, double dropout) const {
+  const at::Tensor x =
+      in +
+      Drop(Attention(block, Norm(in, block.attention_norm), batch, rotation, dropout), dropout);
+  const at::Tensor normed = Norm(x, block.mlp_norm);
+  const at::Tensor hidden = at::silu(at::mm(normed, block.gate.t())) * at::mm(normed, block.up.t());
+  return x + Drop(at::mm(hidden, block.down.t()), dropout);
+}
+
 at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                          double dropout) const {
   const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
@@ -75,11 +85,10 @@ at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& to
   for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
     const Block block{*next++, *next++, *next++, *next++, *next++,
                       *next++, *next++, *next++, *next++};
-    x = x +
-        Drop(Attention(block, Norm(x, block.attention_norm), batch, rotation, dropout), dropout);
-    const at::Tensor in = Norm(x, block.mlp_norm);
-    const at::Tensor hidden = at::silu(at::mm(in, block.gate.t())) * at::mm(in, block.up.t());
-    x = x + Drop(at::mm(hidden, block.down.t()), dropout);
+    const auto run = [this, block, batch, rotation, dropout](const at::Tensor& in) {
+      return RunBlock(block, in, batch, rotation, dropout);
+    };
+    x = Run(run, x);
   }
   const at::Tensor last = Norm(x, *next++);
   return at::mm(last, (model_.untied() ? *next : embedding).t());

@@ -22,6 +22,8 @@ class Llama final : public Model {
 
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
   Rotation RotationOf(int64_t tokens, const at::Tensor& like) const;
+  at::Tensor RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
+                      const Rotation& rotation, double dropout) const;
   at::Tensor Attention(const Block& block, const at::Tensor& x, int64_t batch,
                        const Rotation& rotation, double dropout) const;
 

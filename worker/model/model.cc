@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/checkpoint.h"
 #include "worker/model/gpt.h"
 #include "worker/model/llama.h"
 #include "worker/model/lora.h"
@@ -21,11 +22,22 @@ at::Tensor View(const v1::Tensor& tensor, const at::Tensor& flat) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Model>> Model::Make(const v1::ModelSpec& model) {
+absl::StatusOr<std::unique_ptr<Model>> Model::Make(const v1::ModelSpec& model, bool checkpointing) {
   if (model.lora_rank() != 0) return Lora::Make(model);
   ASSIGN_OR_RETURN(v1::Manifest manifest, MakeManifest(model));
-  if (model.kind() == "llama") return std::make_unique<Llama>(model, std::move(manifest));
-  return std::make_unique<Gpt>(model, std::move(manifest));
+  std::unique_ptr<Model> made;
+  if (model.kind() == "llama") {
+    made = std::make_unique<Llama>(model, std::move(manifest));
+  } else {
+    made = std::make_unique<Gpt>(model, std::move(manifest));
+  }
+  made->checkpointing_ = checkpointing;
+  return made;
+}
+
+at::Tensor Model::Run(const std::function<at::Tensor(const at::Tensor&)>& block,
+                      const at::Tensor& x) const {
+  return checkpointing_ ? Checkpointed(block, x) : block(x);
 }
 
 ModelParameters Model::Bind(const at::Tensor& flat) const {
@@ -47,7 +59,9 @@ ModelParameters Model::BindTrainable(const at::Tensor& flat, const at::Tensor& g
 
 at::Tensor Model::Loss(const ModelParameters& parameters, const at::Tensor& tokens,
                        const at::Tensor& targets, double dropout) const {
-  return at::cross_entropy_loss(Logits(parameters, tokens, dropout), targets.reshape({-1}));
+  // Under autocast the last product is bf16, which is too coarse for a sum of exponentials.
+  return at::cross_entropy_loss(Logits(parameters, tokens, dropout).to(at::kFloat),
+                                targets.reshape({-1}));
 }
 
 }  // namespace atolld

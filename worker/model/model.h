@@ -9,6 +9,7 @@
 #include <torch/torch.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -23,7 +24,10 @@ using ModelParameters = std::vector<at::Tensor>;
 class Model {
  public:
   // The model of the spec's kind. INVALID_ARGUMENT: the spec breaks a rule.
-  static absl::StatusOr<std::unique_ptr<Model>> Make(const v1::ModelSpec& model);
+  // With `checkpointing` the activations of blocks are computed again in the backward pass instead
+  // of kept; adapters keep theirs.
+  static absl::StatusOr<std::unique_ptr<Model>> Make(const v1::ModelSpec& model,
+                                                     bool checkpointing = false);
 
   virtual ~Model() = default;
 
@@ -50,8 +54,13 @@ class Model {
  protected:
   explicit Model(v1::Manifest manifest) : manifest_(std::move(manifest)) {}
 
+  // block(x), by way of a checkpoint where that is wanted; `block` owns what it refers to.
+  at::Tensor Run(const std::function<at::Tensor(const at::Tensor&)>& block,
+                 const at::Tensor& x) const;
+
  private:
   const v1::Manifest manifest_;
+  bool checkpointing_ = false;  // since Make
 };
 
 }  // namespace atolld

@@ -22,6 +22,7 @@ constexpr char kHelp[] =
   atoll-stub-worker --socket unix:/PATH
       Serves the daemon that listens there (and started this process). For runs with
       [model] kind = "stub": each step takes [inner] step_time, a fixed vector is learned.
+      --device is taken and makes no difference.
 
 Exit codes: 0 done, 1 failed, 2 the call is wrong.
 )";
@@ -31,7 +32,8 @@ void LogLine(const std::string& line) {
 }
 
 absl::Status Serve(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const atolld::Flags flags, atolld::Flags::Parse(arguments, {"socket"}));
+  ASSIGN_OR_RETURN(const atolld::Flags flags,
+                   atolld::Flags::Parse(arguments, {"socket", "device"}));
   ASSIGN_OR_RETURN(const std::string socket, flags.Text("socket"));
   // However the daemon dies, its worker does not stay behind.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/unit/worker/fixtures.h"
+#include "worker/adamw.h"
 #include "worker/model/manifest.h"
 
 namespace atolld {
@@ -74,7 +75,7 @@ TEST_F(InnerOptimizerTest, AdamWAgreesWithTorchs) {
       static_cast<torch::optim::AdamWOptions&>(group.options()).lr(rate);
     }
     reference.step();
-    EXPECT_GT(optimizer->Step(rate, Values(flat_), Values(gradient)), 0);
+    EXPECT_GT(optimizer->Step(rate, flat_, gradient), 0);
   }
   size_t next_decayed = 0, next_plain = 0;
   for (const v1::Tensor& tensor : manifest_.tensors()) {
@@ -87,6 +88,24 @@ TEST_F(InnerOptimizerTest, AdamWAgreesWithTorchs) {
   }
 }
 
+// Broken: a worker beside a GPU would train by another AdamW than one on a CPU.
+TEST_F(InnerOptimizerTest, TheTwoWaysOfAdamWAgree) {
+  const at::Tensor p = flat_.clone(), gradient = torch::randn_like(flat_);
+  const at::Tensor first = torch::zeros_like(flat_), second = torch::zeros_like(flat_);
+  const at::Tensor q = flat_.clone(), third = torch::zeros_like(flat_),
+                   fourth = torch::zeros_like(flat_);
+  for (uint64_t steps = 1; steps <= 5; ++steps) {
+    const AdamWStep step(inner_, 1e-2, steps, 0.5f, true);
+    UpdateRange(step, 3, 900, p, gradient, first, second);
+    UpdateRangeByTensors(step, 3, 900, q, gradient, third, fourth);
+  }
+  EXPECT_FALSE(at::equal(p, flat_));
+  EXPECT_TRUE(at::allclose(p, q, 1e-5, 1e-7)) << (p - q).abs().max().item<float>();
+  EXPECT_TRUE(at::allclose(first, third, 1e-5, 1e-7));
+  EXPECT_TRUE(at::allclose(second, fourth, 1e-5, 1e-7));
+  EXPECT_TRUE(at::equal(p.narrow(0, 0, 3), flat_.narrow(0, 0, 3)));
+}
+
 // Broken: a gradient spike would throw the parameters far away although the run asks for clipping.
 TEST_F(InnerOptimizerTest, ClipsToTheGlobalNormAsTorchDoes) {
   inner_.set_optimizer("sgd");
@@ -96,7 +115,7 @@ TEST_F(InnerOptimizerTest, ClipsToTheGlobalNormAsTorchDoes) {
   torch::Tensor reference = before.clone().requires_grad_(true);
   reference.mutable_grad() = gradient.clone();
   const double norm = torch::nn::utils::clip_grad_norm_(reference, 0.5);
-  EXPECT_NEAR(Make()->Step(0.1, Values(flat_), Values(gradient)), norm, 1e-4);
+  EXPECT_NEAR(Make()->Step(0.1, flat_, gradient), norm, 1e-4);
   EXPECT_TRUE(torch::allclose(flat_, before - 0.1 * reference.grad(), 1e-6, 1e-6));
 }
 
@@ -106,7 +125,7 @@ TEST_F(InnerOptimizerTest, SgdIsPlain) {
   inner_.set_optimizer("sgd");
   const at::Tensor before = flat_.clone();
   const at::Tensor gradient = torch::randn_like(flat_);
-  Make()->Step(0.1, Values(flat_), Values(gradient));
+  Make()->Step(0.1, flat_, gradient);
   EXPECT_TRUE(torch::allclose(flat_, before - 0.1f * gradient, 0, 1e-7));
 }
 
@@ -118,7 +137,7 @@ TEST_F(InnerOptimizerTest, AGradientThatIsNotFiniteChangesNothing) {
     const at::Tensor before = flat_.clone();
     const at::Tensor gradient = torch::ones_like(flat_);
     Values(gradient)[5] = std::numeric_limits<float>::quiet_NaN();
-    EXPECT_TRUE(std::isnan(optimizer->Step(0.1, Values(flat_), Values(gradient))));
+    EXPECT_TRUE(std::isnan(optimizer->Step(0.1, flat_, gradient)));
     EXPECT_TRUE(at::equal(before, flat_));
     EXPECT_EQ(*optimizer->state().steps, 0u);
   }
@@ -128,7 +147,7 @@ TEST_F(InnerOptimizerTest, AGradientThatIsNotFiniteChangesNothing) {
 TEST_F(InnerOptimizerTest, NamesTheFieldThatIsWrong) {
   inner_.set_optimizer("lion");
   EXPECT_EQ(InnerOptimizer::Make(inner_, manifest_).status().message(),
-            "inner.optimizer \"lion\" is not known; known: adamw, sgd");
+            "inner.optimizer \"lion\" is not known; known: adamw, muon, sgd");
   inner_.set_optimizer("adamw");
   inner_.set_beta2(1.0);
   EXPECT_EQ(InnerOptimizer::Make(inner_, manifest_).status().message(),

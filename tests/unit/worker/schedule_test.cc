@@ -47,5 +47,47 @@ TEST(ScheduleTest, WarmUpAsLongAsTheDecayEndsAtTheMinimum) {
   EXPECT_DOUBLE_EQ(LearningRate(inner, 100), 1e-4);
 }
 
+// Broken: a run that holds its peak could not be gone on with to a later end, or would cool down
+// otherwise than published (1 - sqrt).
+TEST(ScheduleTest, WsdHoldsThePeakAndCoolsDownByTheRoot) {
+  v1::InnerSpec inner = NanoGptCpu();
+  inner.set_schedule("wsd");
+  inner.set_cooldown_steps(400);
+  EXPECT_DOUBLE_EQ(LearningRate(inner, 99), 1e-3 * 100 / 101);
+  EXPECT_DOUBLE_EQ(LearningRate(inner, 100), 1e-3);
+  EXPECT_DOUBLE_EQ(LearningRate(inner, 1600), 1e-3);
+  EXPECT_NEAR(LearningRate(inner, 1700), 1e-4 + 0.5 * 9e-4, 1e-15);           // sqrt(1/4)
+  EXPECT_NEAR(LearningRate(inner, 1825), 1e-4 + 0.25 * 9e-4, 1e-15);          // sqrt(9/16)
+  EXPECT_NEAR(LearningRate(inner, 1999), 1e-4 + 0.0012507825 * 9e-4, 1e-12);  // sqrt(399/400)
+  EXPECT_DOUBLE_EQ(LearningRate(inner, 2000), 1e-4);
+  EXPECT_DOUBLE_EQ(LearningRate(inner, 3000), 1e-4);
+  v1::InnerSpec longer = inner;
+  longer.set_decay_steps(4000);
+  for (uint64_t step = 0; step <= 1600; step += 50) {
+    EXPECT_EQ(LearningRate(longer, step), LearningRate(inner, step)) << step;
+  }
+}
+
+// Broken: "constant" would fall.
+TEST(ScheduleTest, ConstantStaysAtThePeak) {
+  v1::InnerSpec inner = NanoGptCpu();
+  inner.set_schedule("constant");
+  EXPECT_DOUBLE_EQ(LearningRate(inner, 99), 1e-3 * 100 / 101);
+  EXPECT_DOUBLE_EQ(LearningRate(inner, 1000), 1e-3);
+  EXPECT_DOUBLE_EQ(LearningRate(inner, 5000), 1e-3);
+}
+
+// Broken: a machine that is four times as fast as the others would train at rates of rounds that
+// have not begun, and fall back at each commit.
+TEST(ScheduleTest, AFasterPeerStaysInTheRoundsStretchOfTheSchedule) {
+  EXPECT_EQ(StepOfRun(200, 7, 25, 25), 207u);
+  EXPECT_EQ(StepOfRun(200, 0, 100, 25), 200u);
+  EXPECT_EQ(StepOfRun(200, 50, 100, 25), 212u);
+  EXPECT_EQ(StepOfRun(200, 99, 100, 25), 224u);
+  EXPECT_EQ(StepOfRun(200, 4, 5, 25), 220u);
+  EXPECT_EQ(StepOfRun(200, 3, 0, 25), 203u);
+  EXPECT_EQ(StepOfRun(0, 999999, 1000000, 1000000), 999999u);
+}
+
 }  // namespace
 }  // namespace atolld

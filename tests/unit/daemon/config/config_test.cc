@@ -63,7 +63,7 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
       {"[inner]\nsteps = 5\nlearning_rte = 1\n",
        "x.toml:3: unknown key 'learning_rte' in [inner]; did you mean 'learning_rate'?"},
       {"[worker]\nfrobnicate = 1\n",
-       "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads"},
+       "x.toml:2: unknown key 'frobnicate' in [worker]; valid are: program, threads, device"},
       {"[inner]\npace = \"time\"\n",
        "x.toml:2: [inner] time must be above 0s with pace 'time' and 0s with any other, not 0 with "
        "'time'"},
@@ -98,7 +98,8 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
       {"[model]\nwidth = 130\n",
        "x.toml:2: [model] heads must divide width, and 4 does not divide 130"},
       {"[inner]\noptimizer = \"adam\"\n",
-       "x.toml:2: [inner] optimizer must be 'adamw' or 'sgd', not 'adam'; did you mean 'adamw'?"},
+       "x.toml:2: [inner] optimizer must be 'adamw', 'muon' or 'sgd', not 'adam'; did you mean "
+       "'adamw'?"},
       {"[model]\nkind = \"resnet\"\n",
        "x.toml:2: [model] kind must be 'gpt', 'gpt2', 'llama' or 'stub', not 'resnet'"},
       {"[model]\nkind = \"stub\"\n",
@@ -261,7 +262,7 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   config.peer = {"p-1", "aggregator",       "127.0.0.1:0", "", "/run/p", 5,
                  3,     20ull * 1000000000, 1234567};
   config.peer.up_rate = 1250000;
-  config.worker = {"/bin/atoll-worker", 2};
+  config.worker = {"/bin/atoll-worker", 2, "cuda:1"};
   config.network.plaintext = true;
   config.log.level = "debug";
   const std::string text = FormatConfig(config);
@@ -271,7 +272,6 @@ TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   EXPECT_EQ(read->data.path, config.data.path);
   EXPECT_EQ(read->inner.min_learning_rate, config.inner.min_learning_rate);
   EXPECT_EQ(read->membership.failure_timeout, config.membership.failure_timeout);
-  EXPECT_EQ(read->peer.keep_snapshots, 3u);
   EXPECT_EQ(read->peer.keep_bytes, config.peer.keep_bytes);
   EXPECT_EQ(read->peer.donate_bytes_per_second, config.peer.donate_bytes_per_second);
   EXPECT_EQ(read->peer.up_rate, config.peer.up_rate);

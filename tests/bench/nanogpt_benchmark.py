@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+"""One peer of Atoll beside nanoGPT's training in Python, on the same libtorch, data and settings.
+
+    ATOLL_BIN=build/release/bin python3 tests/bench/nanogpt_benchmark.py --text tinyshakespeare.txt
+
+The settings are those of nanoGPT's shakespeare_char on a CPU: 4 layers, 4 heads, 128 wide, context
+64, batch 12, 2000 steps, rate 1e-3 to 1e-4. Both use the same threads and the same kernel of
+OpenBLAS, and run alternately, so that a machine that slows down slows both. Prints one JSON object:
+
+    ratio               median over the pairs of Atoll's wall time over Python's; Atoll's is from
+                        the first step to the last commit, with every exchange, hash and fsync
+                        between them, Python's that of its steps alone
+    ratio_of_programs   the same of whole programs, from their start to their end
+    ratio_of_cpu        the same of the CPU time of whole programs, all processes counted
+    validation_loss     nats a token over the whole held-out tenth, of the last pair
+    pairs               what the ratios were made of; load: the machine's at the start of each
+
+Needs python3-torch, which nothing else in Atoll does; without it one line says so, and the exit
+code is 77.
+"""
+
+import argparse
+import json
+import os
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+REFERENCE = os.path.join(HERE, "nanogpt_reference.py")
+SKIPPED = 77
+
+CONFIG = """
+[run]
+rounds = {rounds}
+peers = 1
+seed = {seed}
+[model]
+kind = "gpt"
+layers = 4
+heads = 4
+width = 128
+context = 64
+dropout = 0.0
+[data]
+path = "{text}"
+validation_fraction = 0.1
+{tokenizer}
+[inner]
+optimizer = "adamw"
+steps = {steps}
+batch = 12
+learning_rate = 1e-3
+min_learning_rate = 1e-4
+warmup_steps = 100
+beta1 = 0.9
+beta2 = 0.99
+weight_decay = 0.1
+gradient_clip = 1.0
+[outer]
+rule = "average"
+[exchange]
+codec = "fp32"
+[evaluation]
+tokens = 0
+every_rounds = 0
+[worker]
+threads = {threads}
+"""
+
+
+def timed(command, environment=None):
+    """The program's standard output, its wall time and the CPU time of all its processes."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False,
+                          stdin=subprocess.DEVNULL, timeout=3600)
+    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(command)} failed with {done.returncode}: {done.stderr[-2000:]}")
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return done.stdout, seconds, cpu
+
+
+def write_config(path, options, tokenizer):
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(CONFIG.format(rounds=options.steps // options.round, steps=options.round,
+                                text=os.path.abspath(options.text), seed=options.seed,
+                                threads=options.threads,
+                                tokenizer='tokenizer = "chars"' if tokenizer == "chars" else ""))
+
+
+def choose_tokenizer(options, config):
+    """nanoGPT's own is by characters; an Atoll that cannot is compared by bytes."""
+    if options.tokenizer != "auto":
+        return options.tokenizer
+    write_config(config, options, "chars")
+    done = subprocess.run([os.path.join(options.bin, "atoll"), "config", "validate", config],
+                          capture_output=True, check=False, stdin=subprocess.DEVNULL)
+    return "chars" if done.returncode == 0 else "bytes"
+
+
+def math_kernel(options):
+    """What the worker would choose, and libtorch under Python would not on a young CPU."""
+    done = subprocess.run([os.path.join(options.bin, "atoll-worker"), "probe"], check=True,
+                          capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    return json.loads(done.stdout)["kernel"]
+
+
+def run_python(options, tokenizer, kernel):
+    environment = dict(os.environ)
+    if kernel.startswith("OpenBLAS "):
+        environment["OPENBLAS_CORETYPE"] = kernel.split()[1]
+    out, seconds, cpu = timed([options.python, REFERENCE, "--text", options.text, "--tokenizer",
+                               tokenizer, "--steps", str(options.steps), "--threads",
+                               str(options.threads), "--seed", str(options.seed)], environment)
+    result = json.loads(out)
+    return {"training": result["train_seconds"], "program": seconds, "cpu": cpu,
+            "loss": result["validation_loss"]}
+
+
+def run_atoll(options, config, top):
+    folder, report = os.path.join(top, "run"), os.path.join(top, "report.json")
+    shutil.rmtree(folder, ignore_errors=True)
+    _, seconds, cpu = timed([os.path.join(options.bin, "atoll"), "local", "--config", config,
+                             "--dir", folder, "--json", report])
+    with open(report, encoding="utf-8") as source:
+        result = json.load(source)
+    return {"training": result["wall_seconds"], "program": seconds, "cpu": cpu,
+            "loss": result["final_val_loss"]}
+
+
+def median_ratio(pairs, key):
+    return statistics.median(pair["atoll"][key] / pair["python"][key] for pair in pairs)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("--text", required=True, help="tinyshakespeare, or any UTF-8 text")
+    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=2000)
+    parser.add_argument("--round", type=int, default=100, help="inner steps between two commits")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=1337)
+    parser.add_argument("--tokenizer", choices=("auto", "bytes", "chars"), default="auto")
+    parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch")
+    parser.add_argument("--bin", default=os.environ.get("ATOLL_BIN", "build/release/bin"))
+    options = parser.parse_args()
+    if options.steps % options.round != 0:
+        parser.error(f"--steps {options.steps} is no multiple of --round {options.round}")
+    found = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"],
+                           capture_output=True, text=True, check=False)
+    if found.returncode != 0:
+        print(f"skipped: {options.python} has no torch; python3-torch has it")
+        sys.exit(SKIPPED)
+    top = tempfile.mkdtemp(prefix="atoll-nanogpt-")
+    try:
+        config = os.path.join(top, "run.toml")
+        tokenizer = choose_tokenizer(options, config)
+        write_config(config, options, tokenizer)
+        kernel = math_kernel(options)
+        pairs = []
+        for number in range(options.pairs):
+            load = os.getloadavg()[0]
+            python_first = number % 2 == 0
+            pair = {"load": round(load, 2)}
+            for which in ("python", "atoll") if python_first else ("atoll", "python"):
+                pair[which] = (run_python(options, tokenizer, kernel) if which == "python"
+                               else run_atoll(options, config, top))
+            pairs.append(pair)
+            print(json.dumps(pair), file=sys.stderr)
+    finally:
+        shutil.rmtree(top, ignore_errors=True)
+    last = pairs[-1]
+    print(json.dumps({
+        "steps": options.steps, "threads": options.threads, "tokenizer": tokenizer,
+        "torch": found.stdout.strip(), "kernel": kernel,
+        "ratio": round(median_ratio(pairs, "training"), 3),
+        "ratio_of_programs": round(median_ratio(pairs, "program"), 3),
+        "ratio_of_cpu": round(median_ratio(pairs, "cpu"), 3),
+        "validation_loss": {"atoll": round(last["atoll"]["loss"], 4),
+                            "python": round(last["python"]["loss"], 4)},
+        "pairs": pairs}, indent=2))
+
+
+if __name__ == "__main__":
+    main()
