@@ -9,12 +9,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/config_fields.h"
+#include "daemon/config_model.h"
 
 namespace atolld {
 namespace {
 
 constexpr uint32_t kNumerics = 1;
-constexpr uint32_t kByteVocabulary = 256;
 // Keeps made ids within a run id's 64 characters, with the time behind.
 constexpr size_t kLongestStem = 40;
 
@@ -27,6 +27,7 @@ std::string FormatConfig(const Config& config) {
   std::string out;
   std::string section;
   for (const ConfigField& field : ConfigFields(copy)) {
+    if (field.section == "model" && !TakesModelKey(config.model.kind, field.key)) continue;
     if (field.section != section) {
       absl::StrAppend(&out, section.empty() ? "" : "\n", "[", field.section, "]\n");
       section = field.section;
@@ -63,17 +64,8 @@ atolld::v1::RunSpec MakeRunSpec(const Config& config) {
   spec.set_seed(config.run.seed);
   spec.set_rounds(config.run.rounds);
 
-  v1::ModelSpec* model = spec.mutable_model();
-  model->set_kind(config.model.kind);
-  model->set_layers(config.model.layers);
-  model->set_heads(config.model.heads);
-  model->set_width(config.model.width);
-  model->set_context(config.model.context);
-  model->set_vocabulary(kByteVocabulary);
-  model->set_dropout(config.model.dropout);
-  model->set_parameters(config.model.parameters);
-
-  spec.mutable_data()->set_kind(config.model.kind == kStubKind ? "none" : "text");
+  SetModelSpec(config, spec.mutable_model());
+  spec.mutable_data()->set_kind(DataKindOf(config.model.kind));
   spec.mutable_data()->set_validation_fraction(config.data.validation_fraction);
 
   v1::InnerSpec* inner = spec.mutable_inner();

@@ -33,6 +33,8 @@ struct Config {
     uint32_t context = 64;
     double dropout = 0;
     uint64_t parameters = 0;  // kind "stub" alone, and there it is needed
+    // Kind "torchscript" alone, of coordinator, local and peer; LoadConfig takes its SHA-256.
+    std::string file = "", file_digest = "";
   } model;
   struct Data {        // [data]       path: peer, local; the rest: coordinator, local
     std::string path;  // relative paths start at the config file's folder

@@ -33,7 +33,8 @@ std::vector<ConfigField> RunFields(Config& c) {
       {"run", "quorum", "fewest peers that may commit; 0: more than half of peers",
        WholeNumber{&c.run.quorum, 0, 1024}},
 
-      {"model", "kind", "the architecture", OneOf(&c.model.kind, {"gpt", kStubKind})},
+      {"model", "kind", "the architecture",
+       OneOf(&c.model.kind, {"gpt", kTorchScriptKind, kExternalKind, kStubKind})},
       {"model", "layers", "transformer blocks", WholeNumber{&c.model.layers, 1, 1024}},
       {"model", "heads", "attention heads; they divide width",
        WholeNumber{&c.model.heads, 1, 1024}},
@@ -43,6 +44,8 @@ std::vector<ConfigField> RunFields(Config& c) {
        RealNumber{&c.model.dropout, 0, 0.9}},
       {"model", "parameters", "how many a model of kind 'stub' has; 0 with any other",
        WholeNumber{&c.model.parameters, 0, uint64_t{1} << 34}},
+      {"model", "file", "the TorchScript file of kind 'torchscript', whose forward gives the loss",
+       Text{&c.model.file, TextForm::kPath, true}},
 
       {"data",
        "path",

@@ -16,6 +16,7 @@
 #include "compression/nearest_name.h"
 #include "daemon/config.h"
 #include "daemon/config_fields.h"
+#include "daemon/config_model.h"
 #include "daemon/config_rules.h"
 #include "daemon/status_macros.h"
 
@@ -198,6 +199,9 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
     const Text* value = std::get_if<Text>(&field.value);
     if (value == nullptr || value->form != TextForm::kPath || value->at->empty()) continue;
     *value->at = (folder / *value->at).lexically_normal().string();
+  }
+  if (!config.model.file.empty()) {
+    ASSIGN_OR_RETURN(config.model.file_digest, DigestOfFile(config.model.file));
   }
   return config;
 }

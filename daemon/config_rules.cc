@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/level_codecs.h"
+#include "daemon/config_model.h"
 #include "daemon/status_macros.h"
 #include "optimizer/aggregation_rule.h"
 
@@ -32,10 +33,11 @@ bool IsLoopback(absl::string_view address) {
          absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]:");
 }
 
-// A stub's worker reads none, and an aggregator has no worker.
+// A stub's worker reads none, a worker of the user's own may not, and an aggregator has no worker.
 bool ReadsData(const Config& c, ConfigUse use) {
   if (use == ConfigUse::kPeer && c.peer.role == kAggregatorRoleName) return false;
-  return c.model.kind != kStubKind || !c.data.path.empty();
+  if (!c.data.path.empty()) return true;
+  return c.model.kind != kStubKind && c.model.kind != kExternalKind;
 }
 
 absl::Status CheckNeeded(const Config& c, const std::vector<ConfigField>& fields, ConfigUse use,
@@ -216,6 +218,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
                               const std::string& folder) {
   RETURN_IF_ERROR(CheckNeeded(config, fields, use, places));
   RETURN_IF_ERROR(CheckStub(config, places));
+  RETURN_IF_ERROR(CheckModelKind(config, use, places, folder));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));

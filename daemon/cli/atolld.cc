@@ -133,6 +133,7 @@ absl::Status RunPeer(const Config& config) {
   WorkerProcess::Settings settings;
   settings.program = config.worker.program;
   settings.program_folder = ProgramFolder();
+  settings.model_file = config.model.file;
   settings.data_path = config.data.path;
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;

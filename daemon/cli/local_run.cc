@@ -383,8 +383,9 @@ int RunLocal(const LocalOptions& options) {
   LocalEpilogue epilogue;
   epilogue.dir = prepared.dir;
   epilogue.config = options.config_path;
-  // A stub has learned nothing that could be shown or taken away.
-  epilogue.worker = prepared.config.model.kind == kStubKind ? "" : prepared.worker;
+  // A stub has learned nothing that could be shown or taken away; what another model has learned
+  // is its worker's to show.
+  epilogue.worker = prepared.config.model.kind == "gpt" ? prepared.worker : "";
   epilogue.json = options.json;
   epilogue.columns = TerminalWidth(out);
   epilogue.out = out;

@@ -100,7 +100,7 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
       {"[inner]\noptimizer = \"adam\"\n",
        "x.toml:2: [inner] optimizer must be 'adamw' or 'sgd', not 'adam'; did you mean 'adamw'?"},
       {"[model]\nkind = \"resnet\"\n",
-       "x.toml:2: [model] kind must be 'gpt' or 'stub', not 'resnet'"},
+       "x.toml:2: [model] kind must be 'gpt', 'torchscript', 'external' or 'stub', not 'resnet'"},
       {"[model]\nkind = \"stub\"\n",
        "x.toml:2: [model] parameters is missing: a model of kind 'stub' needs it"},
       {"[model]\nparameters = 5\n",
