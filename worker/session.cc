@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "worker/state_file.h"
 #include "worker/status_macros.h"
 #include "worker/version.h"
+#include "worker/workload.h"
 
 namespace atolld {
 namespace {
@@ -147,31 +147,22 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   trainer_ = nullptr;
   const int threads =
       options_.set_threads ? options_.set_threads(static_cast<int>(configure.threads())) : 1;
-  if (spec_.data().kind() != "text") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data.kind \"", spec_.data().kind(), "\" is not known; known: text"));
-  }
-  ASSIGN_OR_RETURN(corpus_,
-                   Corpus::Open(configure.data_path(), spec_.data().validation_fraction()));
-  if (!spec_.data().digest().empty() && spec_.data().digest() != corpus_->digest()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data: ", configure.data_path(), " has SHA-256 ", absl::BytesToHexString(corpus_->digest()),
-        "; the run trains on ", absl::BytesToHexString(spec_.data().digest())));
-  }
-  ASSIGN_OR_RETURN(trainer_, Trainer::Make(spec_, *corpus_));
+  ASSIGN_OR_RETURN(Workload load, OpenWorkload(configure));
+  data_ = std::move(load.data);
+  trainer_ = std::move(load.trainer);
   LoadOptimizer();
   v1::WorkerMessage message;
   v1::WorkerConfigured& configured = *message.mutable_configured();
   *configured.mutable_manifest() = trainer_->manifest();
-  configured.set_data_digest(corpus_->digest());
-  configured.set_train_tokens(corpus_->train().size());
-  configured.set_validation_tokens(corpus_->validation().size());
+  configured.set_data_digest(load.data_digest);
+  configured.set_train_tokens(load.train_tokens);
+  configured.set_validation_tokens(load.validation_tokens);
   configured.set_device("cpu");
   configured.set_math_kernel(options_.math.kernel);
   configured.set_gflops(options_.math.gflops);
   outbox_.Send(message);
   Log(absl::StrFormat("run %s: %d parameters, %d training tokens, %d thread%s", spec_.run_id(),
-                      trainer_->manifest().elements(), corpus_->train().size(), threads,
+                      trainer_->manifest().elements(), load.train_tokens, threads,
                       threads == 1 ? "" : "s"));
   return absl::OkStatus();
 }

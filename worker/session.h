@@ -14,7 +14,6 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "atoll/v1/worker.pb.h"
-#include "worker/corpus.h"
 #include "worker/inbox.h"
 #include "worker/math_library.h"
 #include "worker/slots.h"
@@ -64,7 +63,7 @@ class Session {
   // Since Configure.
   v1::RunSpec spec_;
   std::string state_path_;
-  std::unique_ptr<Corpus> corpus_;
+  std::shared_ptr<const void> data_;  // of the trainer
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Slots> slots_;
   uint64_t boundaries_ = 0;

@@ -52,6 +52,7 @@ INCLUDE_FREE = {  # (path, library): reason
     ("daemon/float_mode.cc", "intrinsics"): "sets the CPU's rounding and denormal modes",
     ("optimizer/aggregation_rule.cc", "compression"): "nearest_name.h alone, as outer_rules.cc",
     ("optimizer/outer_rules.cc", "compression"): "nearest_name.h alone, which every registry uses",
+    ("worker/sha256.cc", "openssl"): "models and arrays are named by their SHA-256",
     ("worker/corpus.cc", "openssl"): "the corpus is named by its SHA-256, as the run records it",
 }
 
