@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "daemon/config_fields.h"
+#include "daemon/config_foreign.h"
 
 namespace atolld {
 namespace {
@@ -20,7 +21,9 @@ constexpr size_t kLongestStem = 40;
 uint32_t FloatBits(double value) { return absl::bit_cast<uint32_t>(static_cast<float>(value)); }
 
 void SetData(const Config& config, v1::DataSpec* data) {
-  data->set_kind(config.model.kind == kStubKind ? "none" : config.data.kind);
+  data->set_kind(config.model.kind == kStubKind ? "none"
+                 : IsForeign(config.model.kind) ? ForeignDataKind(config.model.kind)
+                                                : config.data.kind);
   data->set_validation_fraction(config.data.validation_fraction);
   if (config.data.tokenizer != kByteTokenizer) {
     data->set_tokenizer(config.data.tokenizer == kCharTokenizer ? kCharTokenizer : "file");
@@ -52,6 +55,7 @@ std::string FormatConfig(const Config& config) {
   std::string out;
   std::string section;
   for (const ConfigField& field : ConfigFields(copy)) {
+    if (field.section == "model" && !TakesModelKey(config.model.kind, field.key)) continue;
     if (field.section != section) {
       absl::StrAppend(&out, section.empty() ? "" : "\n", "[", field.section, "]\n");
       section = field.section;

@@ -34,7 +34,7 @@ std::vector<ConfigField> RunFields(Config& c) {
        WholeNumber{&c.run.quorum, 0, 1024}},
 
       {"model", "kind", "the architecture",
-       OneOf(&c.model.kind, {"gpt", "gpt2", "llama", kStubKind})},
+       OneOf(&c.model.kind, {"gpt", "gpt2", "llama", kTorchScriptKind, kExternalKind, kStubKind})},
       {"model", "layers", "transformer blocks", WholeNumber{&c.model.layers, 1, 1024}},
       {"model", "heads", "attention heads; they divide width",
        WholeNumber{&c.model.heads, 1, 1024}},
@@ -74,6 +74,8 @@ std::vector<ConfigField> ModelFields(Config& c) {
        Text{&c.model.base, TextForm::kPath, true}},
       {"model", "base_digest", "its SHA-256 in hex, as `atoll import` prints it",
        Text{&c.model.base_digest, TextForm::kSha256, true}},
+      {"model", "file", "the TorchScript file of kind 'torchscript', whose forward gives the loss",
+       Text{&c.model.file, TextForm::kPath, true}},
 
       {"data",
        "path",

@@ -16,6 +16,7 @@
 #include "compression/nearest_name.h"
 #include "daemon/config.h"
 #include "daemon/config_fields.h"
+#include "daemon/config_foreign.h"
 #include "daemon/config_rules.h"
 #include "daemon/status_macros.h"
 
@@ -207,9 +208,13 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
     if (value == nullptr || value->form != TextForm::kPath || value->at->empty()) continue;
     *value->at = (folder / *value->at).lexically_normal().string();
   }
+  if (!config.model.file.empty()) {
+    ASSIGN_OR_RETURN(config.model.file_digest, DigestOfFile(config.model.file));
+  }
   PlaceData(folder.string(), &config.data);
   // Written into the configs of a local run's processes, of which the coordinator reads no data.
-  if (config.model.vocabulary == 0 && config.model.kind != kStubKind) {
+  if (config.model.vocabulary == 0 && config.model.kind != kStubKind &&
+      !IsForeign(config.model.kind)) {
     config.model.vocabulary = static_cast<uint32_t>(
         std::min<uint64_t>(PreparedVocabulary(config.data), kLargestVocabulary));
   }

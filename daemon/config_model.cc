@@ -8,6 +8,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
+#include "daemon/config_foreign.h"
 #include "daemon/config_names.h"
 
 namespace atolld {
@@ -80,6 +81,10 @@ std::vector<std::string> SplitNames(const std::string& names) {
 
 v1::ModelSpec MakeModelSpec(const ConfigModel& model) {
   v1::ModelSpec spec;
+  if (IsForeign(model.kind)) {
+    SetForeignSpec(model, &spec);
+    return spec;
+  }
   spec.set_kind(model.kind);
   spec.set_layers(model.layers);
   spec.set_heads(model.heads);

@@ -18,6 +18,8 @@ struct ConfigModel {
   double dropout = 0;
   uint64_t parameters = 0;  // kind "stub" alone, and there it is needed
   // Of kinds "gpt2" and "llama", where 0 stands for what is usual.
+  // Kind "torchscript" alone, of coordinator, local and peer; LoadConfig takes its SHA-256.
+  std::string file = "", file_digest = "";
   uint32_t vocabulary = 0;  // 0, of any kind: the data's
   uint32_t hidden = 0;      // 4 widths; llama: 8/3 of one, up to a multiple of 256
   uint32_t kv_heads = 0;    // llama: as many as heads

@@ -10,4 +10,9 @@ inline constexpr char kAggregatorRoleName[] = "aggregator";  // peer.role: has n
 // The model kind that is no model: its worker only takes time (worker/stub).
 inline constexpr char kStubKind[] = "stub";
 
+// The model kind of which nothing is known here: a worker of the user's own has it.
+inline constexpr char kExternalKind[] = "external";
+// The model kind that is a file: its forward(batch...) gives the loss.
+inline constexpr char kTorchScriptKind[] = "torchscript";
+
 }  // namespace atolld

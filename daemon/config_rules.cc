@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/level_codecs.h"
+#include "daemon/config_foreign.h"
 #include "daemon/status_macros.h"
 #include "optimizer/aggregation_rule.h"
 
@@ -34,10 +35,11 @@ bool IsLoopback(absl::string_view address) {
          absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]:");
 }
 
-// A stub's worker reads none, and an aggregator has no worker.
+// A stub's worker reads none, a worker of the user's own may not, and an aggregator has no worker.
 bool ReadsData(const Config& c, ConfigUse use) {
   if (use == ConfigUse::kPeer && c.peer.role == kAggregatorRoleName) return false;
-  return c.model.kind != kStubKind || !c.data.path.empty() || !c.data.sources.empty();
+  if (!c.data.path.empty() || !c.data.sources.empty()) return true;
+  return c.model.kind != kStubKind && c.model.kind != kExternalKind;
 }
 
 absl::Status CheckNeeded(const Config& c, const std::vector<ConfigField>& fields, ConfigUse use,
@@ -118,6 +120,7 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
 // What is of other kinds.
 absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
   const bool rich = m.kind == "gpt2" || m.kind == "llama";
+  const bool ours = m.kind != kStubKind && !IsForeign(m.kind);
   const struct {
     const char* key;
     bool said;
@@ -128,9 +131,9 @@ absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
       {"tied", !m.tied, rich},
       {"rope_theta", m.rope_theta != 0, m.kind == "llama"},
       {"norm_epsilon", m.norm_epsilon != 0, rich},
-      {"vocabulary", m.vocabulary != 0, m.kind != kStubKind},
-      {"initial", !m.initial.empty(), m.kind != kStubKind},
-      {"lora_rank", m.lora_rank != 0, m.kind != kStubKind},
+      {"vocabulary", m.vocabulary != 0, ours},
+      {"initial", !m.initial.empty(), ours},
+      {"lora_rank", m.lora_rank != 0, ours},
   };
   for (const auto& one : keys) {
     if (!one.said || one.has) continue;
@@ -365,6 +368,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
                               const std::string& folder) {
   RETURN_IF_ERROR(CheckNeeded(config, fields, use, places));
   RETURN_IF_ERROR(CheckStub(config, places));
+  RETURN_IF_ERROR(CheckModelKind(config, use, places, folder));
   RETURN_IF_ERROR(CheckModel(config, use, places));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckInner(config, places));

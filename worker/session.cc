@@ -152,30 +152,29 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   trainer_ = nullptr;
   const int threads =
       options_.set_threads ? options_.set_threads(static_cast<int>(configure.threads())) : 1;
-  ASSIGN_OR_RETURN(
-      data_, TrainingData::Open(spec_.data(), configure.data_path(), spec_.model().vocabulary()));
   ASSIGN_OR_RETURN(const std::string device, ResolveDevice(options_.device, ProbeGpus()));
-  ASSIGN_OR_RETURN(trainer_, Trainer::Make(spec_, *data_, device));
+  ASSIGN_OR_RETURN(load_, OpenWorkload(configure, device));
+  trainer_ = std::move(load_.trainer);
   LoadOptimizer();
   KeepTokenizer();
   v1::WorkerMessage message;
   v1::WorkerConfigured& configured = *message.mutable_configured();
   *configured.mutable_manifest() = trainer_->manifest();
-  configured.set_data_digest(data_->digest());
-  configured.set_train_tokens(data_->train_tokens());
-  configured.set_validation_tokens(data_->validation_tokens());
-  if (const Tokenizer* tokenizer = data_->tokenizer()) {
+  configured.set_data_digest(load_.data_digest);
+  configured.set_train_tokens(load_.train_tokens);
+  configured.set_validation_tokens(load_.validation_tokens);
+  if (const Tokenizer* tokenizer = load_.tokenizer) {
     configured.set_tokenizer(tokenizer->kind());
     configured.set_tokenizer_digest(tokenizer->digest());
     configured.set_vocabulary(tokenizer->vocabulary());
   }
-  configured.set_device(device);
+  configured.set_device(load_.device);
   configured.set_math_kernel(options_.math.kernel);
   configured.set_gflops(options_.math.gflops);
   outbox_.Send(message);
   Log(absl::StrFormat("run %s: %d parameters, %d training tokens, on %s, %d thread%s",
-                      spec_.run_id(), trainer_->manifest().elements(), data_->train_tokens(),
-                      device, threads, threads == 1 ? "" : "s"));
+                      spec_.run_id(), trainer_->manifest().elements(), load_.train_tokens,
+                      load_.device, threads, threads == 1 ? "" : "s"));
   return absl::OkStatus();
 }
 
@@ -321,7 +320,7 @@ void Session::SaveOptimizer() {
 
 // Beside the optimiser's state, where who generates text later finds it.
 void Session::KeepTokenizer() {
-  const Tokenizer* tokenizer = data_->tokenizer();
+  const Tokenizer* tokenizer = load_.tokenizer;
   if (state_path_.empty() || tokenizer == nullptr || tokenizer->file().empty()) return;
   const std::string& file = tokenizer->file();
   const absl::Status status = WriteFileDurably(

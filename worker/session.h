@@ -14,11 +14,11 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "atoll/v1/worker.pb.h"
-#include "worker/data/training_data.h"
 #include "worker/inbox.h"
 #include "worker/math_library.h"
 #include "worker/slots.h"
 #include "worker/trainer.h"
+#include "worker/workload.h"
 
 namespace atolld {
 
@@ -67,7 +67,7 @@ class Session {
   // Since Configure.
   v1::RunSpec spec_;
   std::string state_path_;
-  std::unique_ptr<TrainingData> data_;
+  Workload load_;
   std::unique_ptr<Trainer> trainer_;
   std::unique_ptr<Slots> slots_;
   uint64_t boundaries_ = 0;

@@ -136,6 +136,7 @@ absl::Status RunPeer(const Config& config) {
   settings.data_path = WorkerPlaces(config.data);
   settings.initial_path = config.model.initial;
   settings.base_path = config.model.base;
+  settings.model_file = config.model.file;
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;
   settings.device = config.worker.device;

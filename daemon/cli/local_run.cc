@@ -334,8 +334,10 @@ int RunLocal(const LocalOptions& options) {
   LocalEpilogue epilogue;
   epilogue.dir = prepared.dir;
   epilogue.config = options.config_path;
-  // A stub has learned nothing that could be shown or taken away.
-  epilogue.worker = prepared.config.model.kind == kStubKind ? "" : prepared.worker;
+  // A stub has learned nothing that could be shown or taken away; what a model of the user's own
+  // has learned is its worker's to show.
+  const std::string& kind = prepared.config.model.kind;
+  epilogue.worker = kind == kStubKind || IsForeign(kind) ? "" : prepared.worker;
   if (prepared.config.model.lora_rank != 0) epilogue.base = prepared.config.model.base;
   epilogue.json = options.json;
   epilogue.columns = TerminalWidth(out);

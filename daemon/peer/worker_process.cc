@@ -27,7 +27,7 @@ WorkerProcess::~WorkerProcess() = default;
 
 void WorkerProcess::Start(const v1::RunSpec& spec, Events events) {
   spec_ = spec;
-  program_ = settings_.program.empty()
+  program_ = settings_.program.empty() && spec.model().kind() != kExternalKind
                  ? absl::StrCat(settings_.program_folder, "/", WorkerProgramOf(spec.model().kind()))
                  : settings_.program;
   events_ = std::move(events);
@@ -47,6 +47,12 @@ void WorkerProcess::Launch() {
   if (stopping_) return;
   failure_.clear();
   restarting_ = false;
+  if (program_.empty()) {
+    env_.executor.Post(guard_.Wrap([this] {
+      OnGone("a model of kind 'external' needs [worker] program in this peer's config");
+    }));
+    return;
+  }
   ChildProcess::Options options;
   options.arguments = {program_, "--socket", settings_.socket};
   if (settings_.device != "auto") {
@@ -127,6 +133,7 @@ void WorkerProcess::Configure() {
   *configure->mutable_spec() = spec_;
   configure->mutable_spec()->mutable_model()->set_initial_path(settings_.initial_path);
   configure->mutable_spec()->mutable_model()->set_base_path(settings_.base_path);
+  configure->mutable_spec()->mutable_model()->set_file(settings_.model_file);
   configure->set_data_path(settings_.data_path);
   configure->set_state_path(settings_.state_path);
   configure->set_threads(settings_.threads);

@@ -22,6 +22,7 @@ class WorkerProcess : public Trainer {
   struct Settings {
     std::string program;  // path; empty: the one for the run's model, in `program_folder`
     std::string program_folder;
+    std::string model_file;  // of a model that is one
     std::string data_path;
     std::string initial_path, base_path;  // of the model, on this machine; may be empty
     std::string state_path;               // where the worker may keep its optimiser's state

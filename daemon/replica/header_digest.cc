@@ -206,6 +206,9 @@ Digest GenesisDigest(const v1::Genesis& genesis) {
   if (spec.model().parameters() != 0 || spec.inner().step_microseconds() != 0) {
     builder.Bytes("stub").U64(spec.model().parameters()).U64(spec.inner().step_microseconds());
   }
+  if (!spec.model().file_digest().empty() || !spec.model().file().empty()) {
+    builder.Bytes("model_file").Bytes(spec.model().file_digest()).Bytes(spec.model().file());
+  }
   AddJudgement(spec.exchange(), builder);
   if (!spec.history_key().empty()) builder.Bytes("history_key").Bytes(spec.history_key());
   return builder.Finish();

@@ -112,14 +112,16 @@ class Cluster:
     """`atoll local` on a temporary directory."""
 
     def __init__(self, rounds=30, peers=3, quorum=2, steps=5, layers=1, width=64,
-                 error_feedback=False, stub=None, extra=""):
+                 error_feedback=False, stub=None, extra="", text=None):
         self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
         self.dir = os.path.join(self.top, "run")
         self.json_path = os.path.join(self.top, "out.json")
         self.output_path = os.path.join(self.top, "output.txt")
         self.config = os.path.join(self.top, "run.toml")
         with open(self.config, "w", encoding="utf-8") as out:
-            if stub is None:
+            if text is not None:  # the whole config
+                out.write(text)
+            elif stub is None:
                 data = os.path.join(self.top, "text.txt")
                 write_corpus(data)
                 out.write(CONFIG.format(rounds=rounds, peers=peers, quorum=quorum, steps=steps,
@@ -287,7 +289,7 @@ class Cluster:
                     command = source.read()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if int(stat.rpartition(")")[2].split()[1]) == parent and "atoll-worker" in command:
+            if int(stat.rpartition(")")[2].split()[1]) == parent and "--socket" in command:
                 return int(entry)
         return None
 

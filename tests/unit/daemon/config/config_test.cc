@@ -101,7 +101,9 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
        "x.toml:2: [inner] optimizer must be 'adamw', 'muon' or 'sgd', not 'adam'; did you mean "
        "'adamw'?"},
       {"[model]\nkind = \"resnet\"\n",
-       "x.toml:2: [model] kind must be 'gpt', 'gpt2', 'llama' or 'stub', not 'resnet'"},
+       "x.toml:2: [model] kind must be 'gpt', 'gpt2', 'llama', 'torchscript', 'external' or "
+       "'stub', "
+       "not 'resnet'"},
       {"[model]\nkind = \"stub\"\n",
        "x.toml:2: [model] parameters is missing: a model of kind 'stub' needs it"},
       {"[model]\nparameters = 5\n",

@@ -1,0 +1,67 @@
+"""Would fail if the parts of the Python package that need no daemon were wrong."""
+
+import unittest
+
+import packages  # noqa: F401
+
+import numpy as np
+
+import atoll_worker
+from atoll_worker import samples
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+class PartsTest(unittest.TestCase):
+
+    def test_a_pass_uses_every_row_once(self):
+        """Broken: some samples would never be trained on, or peers would not agree on the order."""
+        order, same = samples.Order(3, 100), samples.Order(3, 100)
+        first = [order.row(i) for i in range(100)]
+        second = [order.row(i) for i in range(100, 200)]
+        self.assertEqual(list(range(100)), sorted(first))
+        self.assertEqual(list(range(100)), sorted(second))
+        self.assertNotEqual(first, second)
+        self.assertEqual(first, [same.row(i) for i in range(100)])
+        self.assertNotEqual(first, [samples.Order(4, 100).row(i) for i in range(100)])
+
+    def test_shares_tile_what_is_held_out(self):
+        """Broken: a part of the evaluation would be counted twice or never."""
+        for shares in (1, 3, 7, 20):
+            parts = [samples.share_of(10, i, shares) for i in range(shares)]
+            self.assertEqual(list(range(10)), [i for a, b in parts for i in range(a, b)])
+        with self.assertRaises(atoll_worker.WorkerFailure):
+            samples.share_of(10, 3, 3)
+
+    def test_only_fp32_is_taken(self):
+        """Broken: parameters would be rounded on their way, and replicas would differ."""
+        with self.assertRaisesRegex(atoll_worker.WorkerFailure, "w is of float64"):
+            atoll_worker.Arrays({"w": np.zeros(3)})
+
+    @unittest.skipIf(torch is None, "python3-torch is not installed")
+    def test_a_torch_model_goes_out_and_in(self):
+        """Broken: a PyTorch model would train on, or hand over, other parameters than the run's."""
+        from atoll_worker.torch import attach
+        model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+        model[1].weight.requires_grad_(False)
+        parameters = attach(model)
+        self.assertEqual([("0.weight", (2, 3)), ("0.bias", (2,)), ("1.bias", (2,))],
+                         parameters.shapes())
+        flat = np.arange(10, dtype=np.float32)
+        optimizer = torch.optim.SGD([model[0].weight], lr=1)
+        parameters.write(flat)
+        flat[:] = 0
+        self.assertEqual([[0, 1, 2], [3, 4, 5]], model[0].weight.tolist())
+        model[0].weight.sum().backward()
+        optimizer.step()  # the optimiser still holds the same tensors
+        parameters.read(flat)
+        self.assertEqual([-1, 0, 1, 2, 3, 4, 6, 7, 8, 9], flat.tolist())
+        with self.assertRaisesRegex(atoll_worker.WorkerFailure, "weight is of torch.float16"):
+            attach(torch.nn.Linear(3, 2).half())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,173 @@
+#include "worker/data/arrays.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "worker/data/sha256.h"
+#include "worker/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kMagic[] = "\x93NUMPY";
+constexpr size_t kMagicBytes = 6;
+constexpr uint64_t kMostValues = uint64_t{1} << 50;
+
+absl::Status Wrong(const std::string& path, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("data: ", path, " ", what));
+}
+
+// What follows `key` in the header's dictionary, up to one of `end`.
+absl::optional<absl::string_view> ValueOf(absl::string_view header, absl::string_view key,
+                                          absl::string_view begin, absl::string_view end) {
+  size_t at = header.find(absl::StrCat("'", key, "':"));
+  if (at == absl::string_view::npos) return absl::nullopt;
+  at = header.find(begin, at + key.size() + 3);
+  if (at == absl::string_view::npos) return absl::nullopt;
+  at += begin.size();
+  const size_t stop = header.find(end, at);
+  if (stop == absl::string_view::npos) return absl::nullopt;
+  return header.substr(at, stop - at);
+}
+
+// numpy's format 1.0 to 3.0: magic, two bytes of version, the header's length, the header.
+absl::Status Parse(const std::string& path, absl::Span<const uint8_t> bytes, Array* array) {
+  const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (bytes.size() < kMagicBytes + 6 ||
+      text.substr(0, kMagicBytes) != absl::string_view(kMagic, kMagicBytes)) {
+    return Wrong(path, "is no .npy file");
+  }
+  const bool old = bytes[kMagicBytes] == 1;
+  size_t length = bytes[8] + size_t{256} * bytes[9];
+  if (!old) length += (size_t{bytes[10]} << 16) + (size_t{bytes[11]} << 24);
+  const size_t start = old ? 10 : 12;
+  if (length > bytes.size() - start) return Wrong(path, "ends inside its header");
+  const absl::string_view header = text.substr(start, length);
+  const auto type = ValueOf(header, "descr", "'", "'");
+  const auto fortran = ValueOf(header, "fortran_order", " ", ",");
+  const auto shape = ValueOf(header, "shape", "(", ")");
+  if (!type || !fortran || !shape) return Wrong(path, "has a header that is none of numpy's");
+  if (*fortran != "False") return Wrong(path, "is stored column by column; save it in C order");
+  array->type = std::string(*type);
+  const size_t size = SizeOfType(array->type);
+  if (size == 0) {
+    return Wrong(path, absl::StrCat("is of type ", array->type,
+                                    "; taken are <f4, <f8, <i4, <i8, |u1 and |b1"));
+  }
+  uint64_t values = 1;
+  for (const absl::string_view part : absl::StrSplit(*shape, ',', absl::SkipWhitespace())) {
+    int64_t dimension = 0;
+    if (!absl::SimpleAtoi(part, &dimension) || dimension < 0 ||
+        (dimension > 0 && values > kMostValues / static_cast<uint64_t>(dimension))) {
+      return Wrong(path, absl::StrCat("has the shape (", *shape, ")"));
+    }
+    values *= static_cast<uint64_t>(dimension);
+    array->shape.push_back(dimension);
+  }
+  if (array->shape.empty()) return Wrong(path, "is a single value; a row a sample is needed");
+  array->bytes = bytes.subspan(start + length);
+  if (array->bytes.size() != values * size) {
+    return Wrong(path, absl::StrCat("has ", array->bytes.size(), " bytes of values; its shape (",
+                                    *shape, ") of ", array->type, " needs ", values * size));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
+    if (entry.path().extension() == ".npy") files.push_back(entry.path().string());
+  }
+  if (error || files.empty()) {
+    return absl::NotFoundError(absl::StrCat("data: ", path, " holds no .npy file"));
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
+
+size_t SizeOfType(const std::string& type) {
+  if (type == "|u1" || type == "|b1") return 1;
+  if (type == "<f4" || type == "<i4") return 4;
+  return type == "<f8" || type == "<i8" ? 8 : 0;
+}
+
+absl::StatusOr<std::unique_ptr<Arrays>> Arrays::Open(const std::string& path,
+                                                     double validation_fraction) {
+  std::unique_ptr<Arrays> arrays(new Arrays);
+  ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(path));
+  for (const std::string& file : files) RETURN_IF_ERROR(arrays->Add(file));
+  const Array& first = arrays->arrays_.front();
+  for (const Array& array : arrays->arrays_) {
+    if (array.shape[0] == first.shape[0]) continue;
+    return Wrong(path, absl::StrCat("has ", array.shape[0], " rows of ", array.name, " and ",
+                                    first.shape[0], " of ", first.name, "; a row is a sample"));
+  }
+  if (!(validation_fraction >= 0 && validation_fraction <= 0.5)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.validation_fraction is ", validation_fraction, "; it must be 0-0.5"));
+  }
+  arrays->rows_ = static_cast<uint64_t>(first.shape[0]);
+  arrays->train_rows_ =
+      static_cast<uint64_t>(static_cast<double>(arrays->rows_) * (1.0 - validation_fraction));
+  if (arrays->train_rows_ == 0) return Wrong(path, "has no row to train on");
+  RETURN_IF_ERROR(arrays->Digest());
+  return arrays;
+}
+
+absl::Status Arrays::Add(const std::string& path) {
+  const auto failed = [&] {
+    return absl::NotFoundError(absl::StrCat("data: ", path, ": ", std::strerror(errno)));
+  };
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) return failed();
+  struct stat info;
+  if (::fstat(file, &info) != 0 || info.st_size == 0) {
+    ::close(file);
+    return Wrong(path, "is no .npy file");
+  }
+  const auto size = static_cast<size_t>(info.st_size);
+  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+  ::close(file);
+  if (mapping == MAP_FAILED) return failed();
+  mappings_.push_back({mapping, size});
+  Array array;
+  array.name = std::filesystem::path(path).stem().string();
+  RETURN_IF_ERROR(
+      Parse(path, absl::MakeConstSpan(static_cast<const uint8_t*>(mapping), size), &array));
+  arrays_.push_back(std::move(array));
+  return absl::OkStatus();
+}
+
+absl::Status Arrays::Digest() {
+  Sha256 sha;
+  for (const Array& array : arrays_) {
+    sha.Add(absl::StrCat(array.name.size(), ":", array.name, array.type));
+    for (const int64_t dimension : array.shape) sha.Add(absl::StrCat(",", dimension));
+    sha.Add(";");
+    sha.Add(array.bytes);
+  }
+  digest_ = sha.Finish();
+  return absl::OkStatus();
+}
+
+Arrays::~Arrays() {
+  for (const Mapping& mapping : mappings_) ::munmap(mapping.at, mapping.size);
+}
+
+}  // namespace atolld

@@ -1,0 +1,63 @@
+// The data of a run whose model is a file: arrays as numpy saves them, a row a sample.
+//
+// A folder of .npy files, each an array named by its file, in the order of the names; or one file.
+// All have the same first dimension; the last validation_fraction of the rows validates. The files
+// are mapped, not read. Immutable; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+
+namespace atolld {
+
+struct Array {
+  std::string name;
+  std::string type;            // numpy's, for instance "<f4"
+  std::vector<int64_t> shape;  // one dimension at least
+  absl::Span<const uint8_t> bytes;
+};
+
+class Arrays {
+ public:
+  // NOT_FOUND: no such path, or no .npy in it. INVALID_ARGUMENT: a file is none, is of a type or an
+  // order that is not taken, is too short, or has another number of rows than the first.
+  static absl::StatusOr<std::unique_ptr<Arrays>> Open(const std::string& path,
+                                                      double validation_fraction);
+  ~Arrays();
+  Arrays(const Arrays&) = delete;
+  Arrays& operator=(const Arrays&) = delete;
+
+  const std::vector<Array>& all() const { return arrays_; }
+  uint64_t train_rows() const { return train_rows_; }
+  uint64_t validation_rows() const { return rows_ - train_rows_; }
+
+  // SHA-256 over names, types, shapes and values; 32 bytes.
+  const std::string& digest() const { return digest_; }
+
+ private:
+  struct Mapping {
+    void* at;
+    size_t size;
+  };
+
+  Arrays() = default;
+  absl::Status Add(const std::string& path);
+  absl::Status Digest();
+
+  std::vector<Mapping> mappings_;
+  std::vector<Array> arrays_;
+  uint64_t rows_ = 0;
+  uint64_t train_rows_ = 0;
+  std::string digest_;
+};
+
+// Bytes of one value of a numpy type; 0: it is not taken. Taken are "<f4", "<f8", "<i4", "<i8",
+// "|u1" and "|b1".
+size_t SizeOfType(const std::string& type);
+
+}  // namespace atolld

@@ -1,0 +1,269 @@
+"""The worker's side of worker.proto: answers the daemon in the order of its messages.
+
+Between two steps it looks at what came in, so a rebase, an evaluation, a stop or newer work never
+waits longer than a step. Everything happens in the caller's thread.
+"""
+
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from typing import Callable, Dict, Iterator, List, Optional
+
+import numpy as np
+
+from atoll.v1 import run_pb2, worker_pb2
+from atoll_worker import samples
+from atoll_worker.failure import WorkerFailure
+from atoll_worker.link import Link
+from atoll_worker.memory import Memory
+from atoll_worker.parameters import Parameters, elements
+
+PROTOCOL = 1
+PROGRESS_SECONDS = 0.25  # worker.proto: a few a second
+NO_DIGEST = bytes(32)    # data that is nobody else's
+
+# Takes [first, end) of the held-out samples; returns the sum of their losses.
+Evaluate = Callable[[int, int], float]
+
+
+class Step:
+    """One inner step: its number in the run, and the samples that are its own."""
+
+    def __init__(self, run: "Run", number: int, numbers: List[int]):
+        self._run = run
+        self.number = number
+        self.samples = numbers
+
+    def rows(self, count: int) -> np.ndarray:
+        """The samples as row numbers of a data set of `count` rows."""
+        order = self._run.order(count)
+        return np.array([order.row(sample) for sample in self.samples], np.int64)
+
+
+class Round:
+    """The steps that the daemon asked for at once. Iterate over it, and report each step."""
+
+    def __init__(self, run: "Run", train: worker_pb2.TrainSteps):
+        self._run, self._train = run, train
+        self.version: int = train.version
+        self._batch: int = run.spec.inner.batch
+        self._done = 0
+        self._tokens = 0
+        self._loss_sum = 0.0
+        self._began = self._progressed = time.monotonic()
+        self.evaluating = 0.0  # seconds inside this round that are not training's
+        self.replaced = False
+
+    def __iter__(self) -> Iterator[Step]:
+        self._began = time.monotonic()
+        self._send_progress()
+        while not self.replaced and self._done < self._train.steps:
+            before = self._done
+            yield Step(self._run, self._train.first_step + before,
+                       samples.of_step(self._train, before, self._batch))
+            if self._done != before + 1:
+                raise WorkerFailure(f"version {self.version}: a step was reported "
+                                    f"{self._done - before} times; call round.report once a step")
+            self._run.look()
+
+    def report(self, loss: float, tokens: Optional[int] = None) -> None:
+        """A step is done: its mean loss from before the step, and how many tokens (or samples, the
+        default) it saw."""
+        loss = float(loss)
+        if not math.isfinite(loss):
+            raise WorkerFailure(f"version {self.version}: step "
+                                f"{self._train.first_step + self._done}: the loss is {loss}")
+        self._done += 1
+        self._loss_sum += loss
+        self._tokens += self._batch if tokens is None else tokens
+        if time.monotonic() - self._progressed >= PROGRESS_SECONDS:
+            self._send_progress()
+
+    def _loss(self) -> float:
+        return self._loss_sum / self._done if self._done else 0.0
+
+    def _seconds(self) -> float:
+        return max(0.0, time.monotonic() - self._began - self.evaluating)
+
+    def _send_progress(self) -> None:
+        self._progressed = time.monotonic()
+        seconds = self._seconds()
+        rate = self._tokens / seconds if seconds > 0 else 0.0
+        self._run.send(progress=worker_pb2.WorkerProgress(
+            version=self.version, step=self._done, steps=self._train.steps, loss=self._loss(),
+            tokens_per_second=rate))
+
+    def boundary(self) -> worker_pb2.Boundary:
+        return worker_pb2.Boundary(version=self.version, steps=self._done, tokens=self._tokens,
+                                   loss=self._loss(), seconds=self._seconds())
+
+
+class Run:
+    """What connect() gives: the run as the daemon told it, and its rounds."""
+
+    def __init__(self, link: Link, configure: worker_pb2.Configure):
+        self._link = link
+        self.spec: run_pb2.RunSpec = configure.spec
+        self.seed: int = configure.spec.seed
+        self.data_path: str = configure.data_path    # a file or a folder here; "": none was named
+        self.state_path: str = configure.state_path  # for the optimiser's state between two starts
+        self.threads: int = configure.threads        # 0: as many as the worker likes
+        self._orders: Dict[int, samples.Order] = {}
+        self._ended = False
+        self._pending: Optional[Round] = None  # told, not yet begun
+        self._round: Optional[Round] = None    # being trained
+        self._parameters: Optional[Parameters] = None
+        self._memory: Optional[Memory] = None
+        self._base = np.empty(0, np.float32)   # theta as the worker last took it
+        self._own = np.empty(0, np.float32)
+        self._evaluate: Optional[Evaluate] = None
+        self._held_out = 0
+
+    def rounds(self, parameters: Parameters, *, data_digest: bytes = NO_DIGEST,
+               samples_a_pass: int = 0, evaluate: Optional[Evaluate] = None, held_out: int = 0,
+               device: str = "cpu") -> Iterator[Round]:
+        """The rounds, until the run or the process ends; before each, `parameters` hold the
+        replica's. `data_digest` (32 bytes) and the parameters' shapes must be the same at every
+        peer. `evaluate` is asked for the loss on parts of `held_out` samples, while `parameters`
+        hold what is to be judged."""
+        if len(data_digest) != 32:
+            raise WorkerFailure(f"the data's digest has {len(data_digest)} bytes; 32 are needed")
+        if evaluate is None and held_out:
+            raise WorkerFailure(f"{held_out} samples are held out and nothing evaluates them")
+        self._parameters, self._evaluate, self._held_out = parameters, evaluate, held_out
+        shapes = parameters.shapes()
+        self._own = np.empty(elements(shapes), np.float32)
+        manifest = run_pb2.Manifest(elements=self._own.size)
+        offset = 0
+        for name, shape in shapes:
+            manifest.tensors.add(name=name, shape=shape, offset=offset)
+            offset += elements([(name, shape)])
+        self.send(configured=worker_pb2.WorkerConfigured(
+            manifest=manifest, data_digest=data_digest, train_tokens=samples_a_pass,
+            validation_tokens=held_out, device=device, math_kernel="Python"))
+        while not self._ended:
+            if self._pending is None:
+                self._handle(self._link.take())
+                continue
+            self._round, self._pending = self._pending, None
+            self._base = self._mapped("TrainSteps").theta()
+            parameters.write(self._base)
+            yield self._round
+            if not self._ended and not self._round.replaced:
+                self._finish(self._round)
+            self._round = None
+
+    def order(self, rows: int) -> samples.Order:
+        if rows not in self._orders:
+            self._orders[rows] = samples.Order(self.seed, rows)
+        return self._orders[rows]
+
+    def send(self, **message: object) -> None:
+        self._link.send(worker_pb2.WorkerMessage(**message))
+
+    def look(self) -> None:
+        """Handles what has come in, without waiting. Between two steps only."""
+        while not self._ended and not self._link.empty():
+            self._handle(self._link.take())
+
+    def _mapped(self, message: str) -> Memory:
+        if self._memory is None or self._parameters is None:
+            raise WorkerFailure(f"{message} came before MapMemory")
+        return self._memory
+
+    def _handle(self, message: Optional[worker_pb2.DaemonMessage]) -> None:
+        kind = "stop" if message is None else message.WhichOneof("message")
+        if kind == "stop":
+            self._ended = True
+            if self._round is not None:
+                self._round.replaced = True
+        elif kind == "map_memory":
+            self._memory = Memory(message.map_memory, self._own.size)
+        elif kind == "write_initial_state":
+            memory = self._mapped("WriteInitialState")
+            self._parameters.read(memory.update)
+            self.send(initial_state_written=worker_pb2.InitialStateWritten())
+        elif kind == "train":
+            self._mapped("TrainSteps")
+            if self._round is not None:
+                self._round.replaced = True  # this one supersedes it
+            self._pending = Round(self, message.train)
+        elif kind == "rebase":
+            self._rebase()
+        elif kind == "evaluate":
+            self._evaluate_share(message.evaluate)
+        elif kind == "configure":
+            raise WorkerFailure("a second Configure; a worker serves one run")
+        # None: of a newer daemon, which does not depend on an answer.
+
+    def _rebase(self) -> None:
+        memory = self._mapped("Rebase")
+        if self._round is None or self._round.replaced:
+            return  # the boundary was crossed first, or the next round takes theta anew
+        moved = memory.theta()
+        self._parameters.read(self._own)
+        self._own += moved - self._base
+        self._parameters.write(self._own)
+        self._base = moved
+
+    def _evaluate_share(self, asked: worker_pb2.EvaluateShare) -> None:
+        memory = self._mapped("EvaluateShare")
+        began = time.monotonic()
+        first, end = samples.share_of(self._held_out, asked.share, asked.shares)
+        loss_sum = 0.0
+        if self._evaluate is not None and end > first:
+            self._parameters.read(self._own)
+            self._parameters.write(memory.theta())
+            try:
+                loss_sum = float(self._evaluate(first, end))
+            finally:
+                self._parameters.write(self._own)
+        self.send(evaluated=worker_pb2.WorkerEvaluated(
+            version=asked.version, share=asked.share, shares=asked.shares, loss_sum=loss_sum,
+            tokens=end - first))
+        if self._round is not None:
+            self._round.evaluating += time.monotonic() - began
+
+    def _finish(self, done: Round) -> None:
+        memory = self._mapped("TrainSteps")
+        self._parameters.read(self._own)
+        np.subtract(self._base, self._own, out=memory.update)
+        self.send(boundary=done.boundary())
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, kind: object, value: Optional[BaseException], trace: object) -> bool:
+        if isinstance(value, Exception):
+            text = str(value) if isinstance(value, WorkerFailure) else \
+                f"{type(value).__name__}: {value}"
+            self.send(failed=worker_pb2.WorkerFailed(what=" ".join(text.split())))
+        self._link.close()
+        return False
+
+
+def connect(socket: Optional[str] = None) -> Run:
+    """Says hello to the daemon at `socket` (default: the one that the script was started with, by
+    "--socket unix:/PATH") and waits for what it has to say of the run."""
+    if socket is None:
+        arguments = sys.argv[1:]
+        if len(arguments) != 2 or arguments[0] != "--socket":
+            sys.exit(f"usage: {sys.argv[0]} --socket unix:/PATH (a daemon starts it so: name it as "
+                     "[worker] program)")
+        socket = arguments[1]
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon decides when its worker ends
+    link = Link(socket)
+    link.send(worker_pb2.WorkerMessage(hello=worker_pb2.WorkerHello(
+        pid=os.getpid(), protocol=PROTOCOL, software="atoll_worker for Python")))
+    message = link.take()
+    if message is None or message.WhichOneof("message") == "stop":
+        link.close()
+        sys.exit(0)  # it was not needed after all
+    if message.WhichOneof("message") != "configure":
+        link.close()
+        raise WorkerFailure(f"{message.WhichOneof('message')} came before Configure")
+    return Run(link, message.configure)

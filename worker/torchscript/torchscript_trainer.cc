@@ -1,0 +1,329 @@
+#include "worker/torchscript/torchscript_trainer.h"
+
+#include <torch/script.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <sstream>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "worker/data/sha256.h"
+#include "worker/file_io.h"
+#include "worker/sample_order.h"
+#include "worker/schedule.h"
+#include "worker/status_macros.h"
+#include "worker/torch_edge.h"
+
+namespace atolld {
+namespace {
+
+// TorchScript's errors are pages: the line that says what happened is the one that names the error,
+// else the first.
+absl::Status InOneLine(const absl::Status& status) {
+  if (status.ok()) return status;
+  const std::vector<std::string> lines =
+      absl::StrSplit(status.message(), '\n', absl::SkipWhitespace());
+  std::string line = lines.empty() ? "" : lines.front();
+  for (const std::string& one : lines) {
+    const size_t at = one.find("Error: ");
+    if (at != std::string::npos && one.rfind("Traceback", 0) != 0) line = one.substr(at + 7);
+  }
+  return absl::InvalidArgumentError(line);
+}
+
+at::Tensor TensorOf(const Array& array) {
+  const at::ScalarType type = array.type == "<f4"   ? at::kFloat
+                              : array.type == "<f8" ? at::kDouble
+                              : array.type == "<i4" ? at::kInt
+                              : array.type == "<i8" ? at::kLong
+                              : array.type == "|u1" ? at::kByte
+                                                    : at::kBool;
+  // from_blob takes a plain pointer; nothing writes through it: batches are gathered copies.
+  return at::from_blob(const_cast<uint8_t*>(array.bytes.data()), array.shape, type);
+}
+
+std::string ShapeOf(const at::Tensor& tensor) {
+  return absl::StrCat("[", absl::StrJoin(tensor.sizes(), ", "), "]");
+}
+
+class TorchScriptTrainer final : public Trainer {
+ public:
+  TorchScriptTrainer(const v1::RunSpec& spec, const Arrays& arrays, SampleOrder order)
+      : spec_(spec), arrays_(arrays), order_(order) {}
+
+  absl::Status Load() {
+    const std::string& path = spec_.model().file();
+    const auto context = [&](absl::string_view what) { return absl::StrCat(path, " ", what); };
+    ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+    Sha256 sha;
+    sha.Add(bytes);
+    const std::string digest = sha.Finish();
+    if (digest != spec_.model().file_digest()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("model: ", path, " has SHA-256 ", absl::BytesToHexString(digest),
+                       "; the run trains ", absl::BytesToHexString(spec_.model().file_digest())));
+    }
+    const absl::Status loaded = CatchTorch("", [&] {
+      std::istringstream stream(bytes);
+      module_ = torch::jit::load(stream, at::Device(at::kCPU));
+    });
+    if (!loaded.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model: ", path, " is no TorchScript file that this libtorch can load"));
+    }
+    if (!module_.find_method("forward")) {
+      return absl::InvalidArgumentError(absl::StrCat("model: ", context("has no forward")));
+    }
+    RETURN_IF_ERROR(WithContext(TakeParameters(), absl::StrCat("model: ", path)));
+    RETURN_IF_ERROR(WithContext(MatchArguments(), absl::StrCat("model: ", path)));
+    ASSIGN_OR_RETURN(optimizer_, InnerOptimizer::Make(spec_.inner(), manifest_));
+    return WithContext(TryForward(), absl::StrCat("model: ", path));
+  }
+
+  const v1::Manifest& manifest() const override { return manifest_; }
+  absl::Span<float> parameters() override {
+    return absl::MakeSpan(flat_.data_ptr<float>(), manifest_.elements());
+  }
+  absl::Span<const float> gradient() const override {
+    return absl::MakeConstSpan(gradient_.data_ptr<float>(), manifest_.elements());
+  }
+  InnerOptimizer& optimizer() override { return *optimizer_; }
+  // All of it lies in this process's memory.
+  absl::Status FetchParameters() override { return absl::OkStatus(); }
+  absl::Status PushParameters() override { return absl::OkStatus(); }
+  absl::Status FetchState() override { return absl::OkStatus(); }
+  absl::Status PushState() override { return absl::OkStatus(); }
+  double Epochs(uint64_t samples) const override {
+    return static_cast<double>(samples) / static_cast<double>(arrays_.train_rows());
+  }
+
+  absl::Status Initialise() override {
+    return CatchTorch("initial parameters", [&] { flat_.copy_(initial_); });
+  }
+
+  absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) override {
+    if (samples.empty()) {
+      return absl::InvalidArgumentError(absl::StrCat("step ", step, ": no samples"));
+    }
+    std::vector<int64_t> rows;
+    for (const uint64_t sample : samples) {
+      rows.push_back(static_cast<int64_t>(order_.FirstToken(sample)));
+    }
+    double loss = 0;
+    const absl::Status done = CatchTorch("", [&] {
+      // What the model draws differs by step and by peer, yet is the same for the same lease.
+      at::manual_seed(spec_.seed() + step * 0x9e3779b97f4a7c15u + samples[0]);
+      gradient_.zero_();
+      module_.train();
+      const at::Tensor mean = Loss(rows);
+      mean.backward();
+      TakeGradients();
+      loss = mean.item<double>();
+    });
+    PutBuffersBack();
+    RETURN_IF_ERROR(WithContext(InOneLine(done), absl::StrCat("step ", step)));
+    if (!std::isfinite(loss)) {
+      return absl::FailedPreconditionError(absl::StrCat("step ", step, ": the loss is ", loss));
+    }
+    double norm = 0;
+    RETURN_IF_ERROR(CatchTorch(absl::StrCat("step ", step), [&] {
+      norm = optimizer_->Step(LearningRate(spec_.inner(), step), flat_, gradient_);
+    }));
+    if (!std::isfinite(norm)) {
+      return absl::FailedPreconditionError(absl::StrCat("step ", step, ": the gradient's norm is ",
+                                                        norm, " (the loss is ", loss, ")"));
+    }
+    return loss;
+  }
+
+  absl::StatusOr<EvaluationSum> Evaluate(absl::Span<const float> theta, uint32_t share,
+                                         uint32_t shares,
+                                         const std::function<bool()>& stop) override {
+    if (shares == 0 || share >= shares || theta.size() != manifest_.elements()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("evaluate share ", share, " of ", shares, " on ", theta.size(),
+                       " parameters; the model has ", manifest_.elements()));
+    }
+    uint64_t rows = arrays_.validation_rows();
+    if (spec_.evaluation().tokens() > 0) rows = std::min(rows, spec_.evaluation().tokens());
+    const uint64_t batch = std::max<uint64_t>(1, spec_.inner().batch());
+    const uint64_t end = rows * (share + uint64_t{1}) / shares;
+    // from_blob takes a plain pointer; without gradients nothing writes through it.
+    BindTo(at::from_blob(const_cast<float*>(theta.data()), {static_cast<int64_t>(theta.size())}));
+    EvaluationSum sum;
+    absl::Status status;
+    for (uint64_t first = rows * share / shares; first < end && status.ok(); first += batch) {
+      const uint64_t count = std::min(batch, end - first);
+      if (stop && stop()) {
+        status = absl::CancelledError("the evaluation was stopped");
+        break;
+      }
+      std::vector<int64_t> numbers;
+      for (uint64_t i = 0; i < count; ++i) {
+        numbers.push_back(static_cast<int64_t>(arrays_.train_rows() + first + i));
+      }
+      status = WithContext(InOneLine(CatchTorch("",
+                                                [&] {
+                                                  const at::NoGradGuard no_grad;
+                                                  module_.eval();
+                                                  sum.loss_sum += Loss(numbers).item<double>() *
+                                                                  static_cast<double>(count);
+                                                })),
+                           absl::StrCat("evaluation of rows ", first, "-", first + count - 1));
+      sum.tokens += count;
+    }
+    BindTo(flat_);
+    PutBuffersBack();
+    RETURN_IF_ERROR(status);
+    return sum;
+  }
+
+ private:
+  // The trainable parameters become views of one flat vector, and so do their gradients.
+  absl::Status TakeParameters() {
+    std::set<const void*> seen;  // a tensor under two names is trained once
+    uint64_t offset = 0;
+    for (const auto& named : module_.named_parameters(/*recurse=*/true)) {
+      const at::Tensor& value = named.value;
+      if (!value.requires_grad() || !seen.insert(value.unsafeGetTensorImpl()).second) continue;
+      if (value.scalar_type() != at::kFloat) {
+        return absl::InvalidArgumentError(absl::StrCat("parameter ", named.name, " is of ",
+                                                       at::toString(value.scalar_type()),
+                                                       "; it must be Float"));
+      }
+      v1::Tensor& tensor = *manifest_.add_tensors();
+      tensor.set_name(named.name);
+      for (const int64_t size : value.sizes()) tensor.add_shape(static_cast<uint64_t>(size));
+      tensor.set_offset(offset);
+      offset += static_cast<uint64_t>(value.numel());
+      trained_.push_back(value);
+    }
+    if (offset == 0) return absl::InvalidArgumentError("has no parameter that needs a gradient");
+    manifest_.set_elements(offset);
+    return CatchTorch("allocating parameters and gradient", [&] {
+      const at::NoGradGuard no_grad;
+      std::vector<at::Tensor> parts;
+      for (const at::Tensor& one : trained_) parts.push_back(one.detach().reshape({-1}));
+      flat_ = at::cat(parts).contiguous();
+      initial_ = flat_.clone();
+      gradient_ = at::zeros_like(flat_);
+      BindTo(flat_);
+      for (const auto& buffer : module_.named_buffers(/*recurse=*/true)) {
+        buffers_.emplace_back(buffer.value, buffer.value.clone());
+      }
+    });
+  }
+
+  at::Tensor View(size_t index, const at::Tensor& flat) const {
+    return flat
+        .narrow(0, static_cast<int64_t>(manifest_.tensors(static_cast<int>(index)).offset()),
+                trained_[index].numel())
+        .view(trained_[index].sizes());
+  }
+
+  void BindTo(const at::Tensor& flat) {
+    for (size_t i = 0; i < trained_.size(); ++i) trained_[i].set_data(View(i, flat));
+  }
+
+  // A parameter that the loss does not depend on has none: zero.
+  void TakeGradients() {
+    const at::NoGradGuard no_grad;
+    for (size_t i = 0; i < trained_.size(); ++i) {
+      at::Tensor& grad = trained_[i].mutable_grad();
+      if (grad.defined()) View(i, gradient_).copy_(grad);
+      grad = at::Tensor();
+    }
+  }
+
+  void PutBuffersBack() {
+    const at::NoGradGuard no_grad;
+    for (auto& [buffer, value] : buffers_) buffer.copy_(value);
+  }
+
+  // Which array each argument of forward is.
+  absl::Status MatchArguments() {
+    std::vector<std::string> arguments, names;
+    const c10::FunctionSchema& schema = module_.get_method("forward").function().getSchema();
+    for (const c10::Argument& argument : schema.arguments()) {
+      if (argument.name() != "self" && !argument.default_value().has_value()) {
+        arguments.push_back(argument.name());
+      }
+    }
+    for (const Array& array : arrays_.all()) names.push_back(array.name);
+    std::vector<size_t> by_name;
+    for (const std::string& argument : arguments) {
+      const auto found = std::find(names.begin(), names.end(), argument);
+      if (found != names.end()) by_name.push_back(static_cast<size_t>(found - names.begin()));
+    }
+    if (by_name.size() < arguments.size()) {
+      if (arguments.size() != names.size()) {
+        return absl::InvalidArgumentError(absl::StrCat(
+            "forward takes (", absl::StrJoin(arguments, ", "), "); the data has ", names.size(),
+            names.size() == 1 ? " array (" : " arrays (", absl::StrJoin(names, ", "), ")"));
+      }
+      by_name.clear();
+      for (size_t i = 0; i < names.size(); ++i) by_name.push_back(i);
+    }
+    for (const size_t index : by_name) inputs_.push_back(TensorOf(arrays_.all()[index]));
+    return absl::OkStatus();
+  }
+
+  // Throws what libtorch throws.
+  at::Tensor Loss(const std::vector<int64_t>& rows) {
+    const at::Tensor index = torch::tensor(rows, at::kLong);
+    std::vector<torch::jit::IValue> batch;
+    for (const at::Tensor& input : inputs_) batch.emplace_back(input.index_select(0, index));
+    return module_.forward(std::move(batch)).toTensor();
+  }
+
+  // Fails here, once, rather than in the middle of a run.
+  absl::Status TryForward() {
+    std::vector<int64_t> rows;
+    const uint64_t count = std::min<uint64_t>(arrays_.train_rows(), spec_.inner().batch());
+    for (uint64_t i = 0; i < count; ++i) rows.push_back(static_cast<int64_t>(i));
+    std::string wrong;
+    const absl::Status tried = CatchTorch("", [&] {
+      module_.train();
+      const at::Tensor loss = Loss(rows);
+      if (loss.dim() != 0 || !loss.is_floating_point()) {
+        wrong = absl::StrCat("forward gives a tensor of ", at::toString(loss.scalar_type()), " ",
+                             ShapeOf(loss), "; it must be a scalar loss");
+      } else if (!loss.requires_grad()) {
+        wrong = "forward's loss depends on no parameter that needs a gradient";
+      }
+    });
+    PutBuffersBack();
+    RETURN_IF_ERROR(WithContext(InOneLine(tried), "forward fails on the data"));
+    return wrong.empty() ? absl::OkStatus() : absl::InvalidArgumentError(wrong);
+  }
+
+  const v1::RunSpec spec_;
+  const Arrays& arrays_;
+  const SampleOrder order_;
+  torch::jit::Module module_;
+  v1::Manifest manifest_;
+  std::unique_ptr<InnerOptimizer> optimizer_;
+  std::vector<at::Tensor> trained_;  // the module's own, in the manifest's order
+  std::vector<at::Tensor> inputs_;   // of forward: all rows
+  std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the module's own, as in the file
+  at::Tensor flat_, initial_, gradient_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(const v1::RunSpec& spec,
+                                                                const Arrays& arrays) {
+  // A row is a window of one token that needs no next one.
+  ASSIGN_OR_RETURN(const SampleOrder order,
+                   SampleOrder::Make(spec.seed(), arrays.train_rows() + 1, 1));
+  auto trainer = std::make_unique<TorchScriptTrainer>(spec, arrays, order);
+  RETURN_IF_ERROR(trainer->Load());
+  return std::unique_ptr<Trainer>(std::move(trainer));
+}
+
+}  // namespace atolld

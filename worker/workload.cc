@@ -1,0 +1,58 @@
+#include "worker/workload.h"
+
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "worker/data/arrays.h"
+#include "worker/data/training_data.h"
+#include "worker/status_macros.h"
+#include "worker/torchscript/torchscript_trainer.h"
+
+namespace atolld {
+namespace {
+
+absl::StatusOr<Workload> OpenTokens(const v1::Configure& configure, const std::string& device) {
+  const v1::RunSpec& spec = configure.spec();
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<const TrainingData> data,
+      TrainingData::Open(spec.data(), configure.data_path(), spec.model().vocabulary()));
+  Workload load;
+  ASSIGN_OR_RETURN(load.trainer, Trainer::Make(spec, *data, device));
+  load.device = device;
+  load.data_digest = data->digest();
+  load.train_tokens = data->train_tokens();
+  load.validation_tokens = data->validation_tokens();
+  load.tokenizer = data->tokenizer();
+  load.data = std::move(data);
+  return load;
+}
+
+absl::StatusOr<Workload> OpenTorchScript(const v1::Configure& configure) {
+  const v1::RunSpec& spec = configure.spec();
+  ASSIGN_OR_RETURN(std::shared_ptr<const Arrays> arrays,
+                   Arrays::Open(configure.data_path(), spec.data().validation_fraction()));
+  const std::string& wanted = spec.data().digest();
+  if (!wanted.empty() && wanted != arrays->digest()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data: ", configure.data_path(), " has SHA-256 ", absl::BytesToHexString(arrays->digest()),
+        "; the run trains on ", absl::BytesToHexString(wanted)));
+  }
+  Workload load;
+  ASSIGN_OR_RETURN(load.trainer, MakeTorchScriptTrainer(spec, *arrays));
+  load.device = "cpu";
+  load.data_digest = arrays->digest();
+  load.train_tokens = arrays->train_rows();
+  load.validation_tokens = arrays->validation_rows();
+  load.data = std::move(arrays);
+  return load;
+}
+
+}  // namespace
+
+absl::StatusOr<Workload> OpenWorkload(const v1::Configure& configure, const std::string& device) {
+  if (configure.spec().model().kind() == "torchscript") return OpenTorchScript(configure);
+  return OpenTokens(configure, device);
+}
+
+}  // namespace atolld
