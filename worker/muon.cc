@@ -11,7 +11,7 @@
 #include "absl/strings/str_split.h"
 #include "worker/adamw.h"
 #include "worker/flat_buffer.h"
-#include "worker/manifest.h"
+#include "worker/model/manifest.h"
 
 namespace atolld {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "tests/unit/worker/fixtures.h"
-#include "worker/manifest.h"
+#include "worker/model/manifest.h"
 
 namespace atolld {
 namespace {

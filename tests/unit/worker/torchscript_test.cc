@@ -12,8 +12,8 @@
 #include "absl/strings/str_replace.h"
 #include "tests/unit/worker/fixtures.h"
 #include "tests/unit/worker/npy.h"
-#include "worker/file_io.h"
 #include "worker/data/sha256.h"
+#include "worker/file_io.h"
 #include "worker/torchscript/torchscript_trainer.h"
 
 namespace atolld {
