@@ -140,9 +140,10 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options) {
   const absl::StatusOr<CertificateInfo> sound = CheckCredentials(credentials, options.clock());
   if (!sound.ok()) return Annotate(sound.status(), "what the coordinator has signed");
   ASSIGN_OR_RETURN(const Config config, ConfigFor(options, token, answer, text, dir));
-  if (config.model.kind != kStubKind && config.data.path.empty() && answer.role() == "peer") {
+  const bool needs_data = config.model.kind != kStubKind && config.model.kind != kExternalKind;
+  if (needs_data && config.data.path.empty() && answer.role() == "peer") {
     return absl::InvalidArgumentError(
-        "this run trains on text, which this machine needs too: name it with --data, and join "
+        "this run trains on data, which this machine needs too: name it with --data, and join "
         "again with the same token");
   }
   RETURN_IF_ERROR(WriteFileDurably(files, AuthorityFile(identity), BytesOf(credentials.authority)));

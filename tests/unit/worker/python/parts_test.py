@@ -10,6 +10,10 @@ import atoll_worker
 from atoll_worker import samples
 
 try:
+    import jax
+except ImportError:
+    jax = None
+try:
     import torch
 except ImportError:
     torch = None
@@ -61,6 +65,21 @@ class PartsTest(unittest.TestCase):
         self.assertEqual([-1, 0, 1, 2, 3, 4, 6, 7, 8, 9], flat.tolist())
         with self.assertRaisesRegex(atoll_worker.WorkerFailure, "weight is of torch.float16"):
             attach(torch.nn.Linear(3, 2).half())
+
+    @unittest.skipIf(jax is None, "jax is not installed; Debian has no package of it")
+    def test_a_tree_of_jax_goes_out_and_in(self):
+        """Broken: JAX parameters would train on, or hand over, other values than the run's."""
+        from atoll_worker.jax import Tree
+        tree = Tree({"w": jax.numpy.zeros((2, 3)), "b": [jax.numpy.ones(4)]})
+        self.assertEqual([("['b'][0]", (4,)), ("['w']", (2, 3))], tree.shapes())
+        flat = np.arange(10, dtype=np.float32)
+        tree.write(flat)
+        flat[:] = 0
+        self.assertEqual([[4, 5, 6], [7, 8, 9]], tree.value["w"].tolist())
+        tree.read(flat)
+        self.assertEqual(list(range(10)), flat.tolist())
+        with self.assertRaisesRegex(atoll_worker.WorkerFailure, "is of int32"):
+            Tree([jax.numpy.zeros(3, "int32")])
 
 
 if __name__ == "__main__":
