@@ -36,6 +36,7 @@ void Change(Message* message, const FieldDescriptor* field) {
                                         access.GetRepeatedUInt64(*message, field, 0) + 1);
       return access.SetUInt64(message, field, access.GetUInt64(*message, field) + 1);
     case FieldDescriptor::CPPTYPE_DOUBLE:
+      if (many) return access.SetRepeatedDouble(message, field, 0, 4);
       return access.SetDouble(message, field, access.GetDouble(*message, field) + 0.5);
     case FieldDescriptor::CPPTYPE_BOOL:
       return access.SetBool(message, field, !access.GetBool(*message, field));
@@ -62,6 +63,8 @@ void FillOut(Message* message) {
     } else if (field->is_repeated() && access.FieldSize(*message, field) == 0) {
       if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
         access.AddString(message, field, "y");
+      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+        access.AddDouble(message, field, 3);
       } else {
         access.AddUInt64(message, field, 3);
       }

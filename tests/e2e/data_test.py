@@ -1,0 +1,113 @@
+"""Would fail if text could not be prepared, looked at, trained on and generated from by the command
+line, or if a worker with other data were let into a run."""
+
+import json
+import os
+import shutil
+import tempfile
+import unittest
+
+from cluster import atoll, write_corpus
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOKENIZER = os.path.join(HERE, "..", "unit", "worker", "data", "vectors", "gpt2.json")
+
+CONFIG = """
+[run]
+rounds = 4
+peers = 2
+[model]
+layers = 1
+heads = 2
+width = 32
+context = 32
+[data]
+sources = "tokens:0.75,more:0.25"
+[inner]
+steps = 3
+batch = 4
+[evaluation]
+tokens = 2048
+"""
+
+
+class DataTest(unittest.TestCase):
+
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
+        self.addCleanup(shutil.rmtree, self.top)
+        self.text = self.at("text.txt")
+        write_corpus(self.text)
+
+    def at(self, name):
+        return os.path.join(self.top, name)
+
+    def prepare(self, name, tokenizer, *more):
+        done = atoll("data", "prepare", "--input", self.text, "--output", self.at(name),
+                     "--tokenizer", tokenizer, "--json", *more)
+        self.assertEqual(0, done.returncode, done.stderr)
+        return json.loads(done.stdout)
+
+    def inspect(self, path, *more):
+        done = atoll("data", "inspect", path, "--json", *more)
+        return done.returncode, json.loads(done.stdout)
+
+    def test_prepared_data_says_what_it_is(self):
+        made = self.prepare("chars", "chars", "--validation-fraction", "0.25")
+        size = os.path.getsize(self.text)
+        self.assertEqual(size, made["train_tokens"] + made["validation_tokens"])
+        self.assertEqual(size * 3 // 4, made["train_tokens"])
+        code, seen = self.inspect(self.at("chars"), "--tokens", "12")
+        self.assertEqual(0, code)
+        self.assertEqual("prepared", seen["kind"])
+        self.assertEqual(made["vocabulary"], seen["vocabulary"])
+        with open(self.text, encoding="utf-8") as text:
+            self.assertEqual(text.read(12), seen["first_text"])
+        self.assertEqual([], seen["errors"])
+        with open(self.at("chars/train.bin"), "r+b") as file:
+            file.write(b"\xff")
+        code, seen = self.inspect(self.at("chars"))
+        self.assertEqual(1, code)
+        self.assertIn("chars/train.bin has token 255 at byte 0", seen["errors"][0])
+
+    def test_wrong_calls_end_in_one_line(self):
+        done = atoll("data", "prepare", "--input", self.at("none"), "--output", self.at("out"))
+        self.assertEqual(1, done.returncode)
+        self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
+        self.assertIn("none: No such file", done.stderr)
+        done = atoll("data", "prepare", "--input", self.text)
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--output", done.stderr)
+
+    def test_a_run_mixes_sources_and_its_text_is_decoded(self):
+        made = self.prepare("tokens", TOKENIZER)
+        self.assertEqual(made, {**self.prepare("more", TOKENIZER), "seconds": made["seconds"]})
+        with open(self.at("run.toml"), "w", encoding="utf-8") as config:
+            config.write(CONFIG)
+        done = atoll("local", "--config", self.at("run.toml"), "--dir", self.at("run"), "--json",
+                     self.at("out.json"), timeout=200)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        with open(self.at("out.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        # A model of that vocabulary that knows nothing: its logarithm.
+        self.assertLess(abs(report["initial_val_loss"] - 6.09), 0.3)
+        said = self.generate()
+        self.assertEqual(0, said.returncode, said.stderr)
+        text = json.loads(said.stdout)["text"]
+        self.assertTrue(text.startswith("the island"), text)
+        self.assertGreater(len(text), len("the island") + 10)
+        # The run's tokenizer and no other.
+        for peer in ("peer-1", "peer-2"):
+            os.remove(self.at(f"run/{peer}/worker-state.tokenizer"))
+        said = self.generate()
+        self.assertEqual(1, said.returncode)
+        self.assertIn("--tokenizer bytes is not the run's, which has SHA-256", said.stderr)
+
+    def generate(self):
+        return atoll("generate", "--dir", self.at("run"), "--prompt", "the island", "--tokens",
+                     "30", "--json", timeout=100)
+
+
+
+if __name__ == "__main__":
+    unittest.main()
