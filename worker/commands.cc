@@ -3,12 +3,15 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <cmath>
 #include <cstdio>
 #include <iostream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "worker/corpus.h"
 #include "worker/file_io.h"
 #include "worker/flags.h"
 #include "worker/generate.h"
@@ -19,11 +22,15 @@
 #include "worker/safetensors.h"
 #include "worker/session.h"
 #include "worker/status_macros.h"
+#include "worker/stop_strings.h"
 #include "worker/termination.h"
+#include "worker/trainer.h"
 #include "worker/version.h"
 
 namespace atolld {
 namespace {
+
+constexpr char kStopSeparator = '\x1f';
 
 // A plain line a message: the daemon relays it with the run and the round.
 void LogLine(const std::string& line) {
@@ -66,10 +73,15 @@ std::string HelpText() {
       the CPU where there is none.
 
   atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
-                        [--temperature T] [--top-k K] [--seed S] [--threads N]
-                        [--offset BYTES] [--elements N]
+                        [--temperature T] [--top-k K] [--top-p P] [--stop TEXTS] [--seed S]
+                        [--threads N] [--offset BYTES] [--elements N]
       Writes sampled text to standard output as it is made. Defaults: 200 tokens, temperature 0.8
-      (0: always the likeliest), top-k 0 (all), seed 1337, 1 thread. The prompt is not repeated.
+      (0: always the likeliest), top-k 0 (all), top-p 1 (all), seed 1337, 1 thread. The prompt is
+      not repeated. The text ends before the first of TEXTS, which the byte 0x1f separates.
+
+  atoll-worker eval --parameters FILE --spec FILE --data PATH [--threads N]
+                    [--offset BYTES] [--elements N]
+      Evaluates on the whole validation split of the run's text and prints JSON.
 
   atoll-worker export --parameters FILE --spec FILE --out FILE.safetensors
                       [--offset BYTES] [--elements N]
@@ -105,23 +117,60 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
 }
 
 absl::Status RunGenerate(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature",
-                                            "top-k", "seed", "threads", "offset", "elements"}));
+  ASSIGN_OR_RETURN(
+      const Flags flags,
+      Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature", "top-k",
+                               "top-p", "stop", "seed", "threads", "offset", "elements"}));
   GenerateOptions options;
   ASSIGN_OR_RETURN(options.prompt, flags.Text("prompt", ""));
   ASSIGN_OR_RETURN(options.tokens, flags.Count("tokens", options.tokens));
   ASSIGN_OR_RETURN(options.temperature, flags.Number("temperature", options.temperature));
   ASSIGN_OR_RETURN(options.top_k, flags.Count("top-k", options.top_k));
+  ASSIGN_OR_RETURN(options.top_p, flags.Number("top-p", options.top_p));
+  ASSIGN_OR_RETURN(const std::string stops, flags.Text("stop", ""));
   ASSIGN_OR_RETURN(options.seed, flags.Count("seed", options.seed));
   ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
   ASSIGN_OR_RETURN(const Model model, LoadModel(flags));
   SetMathThreads(static_cast<int>(threads));
-  const auto print = [](uint8_t token) {
-    return std::fputc(token, stdout) != EOF && std::fflush(stdout) == 0;
+  StopStrings filter(absl::StrSplit(stops, kStopSeparator));
+  const auto show = [](const std::string& text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+           std::fflush(stdout) == 0;
   };
+  const auto print = [&](uint8_t token) { return show(filter.Take(token)) && !filter.done(); };
   RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, options, print));
-  std::fputc('\n', stdout);
+  show(filter.Rest());
+  return absl::OkStatus();
+}
+
+absl::Status RunEval(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"parameters", "spec", "data",
+                                                               "threads", "offset", "elements"}));
+  ASSIGN_OR_RETURN(const std::string data, flags.Text("data"));
+  ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
+  ASSIGN_OR_RETURN(const Model model, LoadModel(flags));
+  SetMathThreads(static_cast<int>(threads));
+  const double held_out = model.spec.data().validation_fraction();
+  ASSIGN_OR_RETURN(const std::unique_ptr<Corpus> corpus, Corpus::Open(data, held_out));
+  const std::string& digest = model.spec.data().digest();
+  if (!digest.empty() && digest != corpus->digest()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data: ", data, " is not the text that the run trains on"));
+  }
+  v1::RunSpec spec = model.spec;
+  spec.mutable_evaluation()->set_tokens(0);    // the whole split
+  spec.mutable_inner()->set_optimizer("sgd");  // nothing is trained; this one needs no memory
+  ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer, Trainer::Make(spec, *corpus));
+  ASSIGN_OR_RETURN(const EvaluationSum sum, trainer->Evaluate(model.parameters, 0, 1, {}));
+  if (sum.tokens == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data: the run holds out nothing of ", data, " to evaluate on"));
+  }
+  const double loss = sum.loss_sum / static_cast<double>(sum.tokens);
+  // A token is a byte.
+  std::cout << absl::StrFormat(
+      "{\"tokens\": %d, \"loss\": %.9g, \"perplexity\": %.9g, \"bits_per_byte\": %.9g}\n",
+      sum.tokens, loss, std::exp(loss), loss / std::log(2.0));
   return absl::OkStatus();
 }
 

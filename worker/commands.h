@@ -16,6 +16,7 @@ std::string HelpText();
 absl::Status RunServe(
     const std::vector<std::string>& arguments);  // --socket ADDRESS [--device NAME]
 absl::Status RunGenerate(const std::vector<std::string>& arguments);
+absl::Status RunEval(const std::vector<std::string>& arguments);
 absl::Status RunExport(const std::vector<std::string>& arguments);
 absl::Status RunProbe(const std::vector<std::string>& arguments);
 

@@ -15,12 +15,14 @@ absl::Status Dispatch(const std::vector<std::string>& arguments) {
   const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1),
                                       arguments.end());
   if (mode == "generate") return atolld::RunGenerate(rest);
+  if (mode == "eval") return atolld::RunEval(rest);
   if (mode == "export") return atolld::RunExport(rest);
   if (mode == "probe") return atolld::RunProbe(rest);
   if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker --help");
   return absl::InvalidArgumentError(
       "\"" + mode + "\" is not known; did you mean " +
-      atolld::NearestName(mode, {"--socket", "generate", "export", "probe", "--help"}) + "?");
+      atolld::NearestName(mode, {"--socket", "generate", "eval", "export", "probe", "--help"}) +
+      "?");
 }
 
 }  // namespace
