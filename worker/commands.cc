@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -13,7 +15,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "worker/data/tokenizer.h"
+#include "worker/data/training_data.h"
 #include "worker/file_io.h"
 #include "worker/flags.h"
 #include "worker/generate.h"
@@ -28,11 +32,15 @@
 #include "worker/safetensors.h"
 #include "worker/session.h"
 #include "worker/status_macros.h"
+#include "worker/stop_strings.h"
 #include "worker/termination.h"
+#include "worker/trainer.h"
 #include "worker/version.h"
 
 namespace atolld {
 namespace {
+
+constexpr char kStopSeparator = '\x1f';
 
 // A plain line a message: the daemon relays it with the run and the round.
 void LogLine(const std::string& line) {
@@ -84,7 +92,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> RunTokenizer(const Flags& flags,
 // in several tokens, behind it: all are decoded together, and a broken end waits.
 class TextPrinter {
  public:
-  explicit TextPrinter(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  TextPrinter(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
+      : tokenizer_(tokenizer), stops_(stops) {}
 
   bool Take(uint32_t token) {
     if (token >= tokenizer_.vocabulary()) return true;  // of the padding that no text has
@@ -99,23 +108,53 @@ class TextPrinter {
     return true;
   }
 
-  void Finish() { Print(tokenizer_.Decode(tokens_).value_or("")); }
+  void Finish() {
+    if (!stops_.done()) Print(tokenizer_.Decode(tokens_).value_or(""));
+    Show(stops_.Rest());
+  }
 
  private:
+  // False: nothing more is to be shown, or can be.
   bool Print(const std::string& text) {
-    if (text.size() <= printed_) return true;
-    const size_t more = text.size() - printed_;
-    const bool done = std::fwrite(text.data() + printed_, 1, more, stdout) == more;
-    printed_ = text.size();
-    return done && std::fflush(stdout) == 0;
+    std::string clear;
+    for (; printed_ < text.size() && !stops_.done(); ++printed_) {
+      clear += stops_.Take(static_cast<uint8_t>(text[printed_]));
+    }
+    return Show(clear) && !stops_.done();
+  }
+
+  static bool Show(const std::string& text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+           std::fflush(stdout) == 0;
   }
 
   static constexpr std::ptrdiff_t kTogether = 16;
 
   const Tokenizer& tokenizer_;
+  StopStrings stops_;
   std::vector<uint32_t> tokens_;
   size_t printed_ = 0;
 };
+
+// Of the validation split; 0: nobody knows what its tokens mean.
+absl::StatusOr<double> BytesPerToken(const TrainingData& data) {
+  constexpr uint64_t kTogether = 4096;  // a character that is cut between two costs nothing
+  double bytes = 0, tokens = 0;
+  for (size_t i = 0; i < data.sources(); ++i) {
+    const Tokenizer* const tokenizer = data.source(i).tokenizer();
+    if (tokenizer == nullptr) return 0.0;
+    const TokenSpan& split = data.source(i).validation();
+    tokens += static_cast<double>(split.size());
+    for (uint64_t first = 0; first < split.size(); first += kTogether) {
+      std::vector<int64_t> ids(std::min(kTogether, split.size() - first));
+      split.Read(first, absl::MakeSpan(ids));
+      ASSIGN_OR_RETURN(const std::string text,
+                       tokenizer->Decode(std::vector<uint32_t>(ids.begin(), ids.end())));
+      bytes += static_cast<double>(text.size());
+    }
+  }
+  return tokens == 0 ? 0 : bytes / tokens;
+}
 
 }  // namespace
 
@@ -127,11 +166,17 @@ std::string HelpText() {
       the CPU where there is none.
 
   atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
-                        [--temperature T] [--top-k K] [--seed S] [--threads N]
-                        [--base FILE] [--offset BYTES] [--elements N] [--tokenizer SPEC]
+                        [--temperature T] [--top-k K] [--top-p P] [--stop TEXTS] [--seed S]
+                        [--threads N] [--base FILE] [--offset BYTES] [--elements N]
+                        [--tokenizer SPEC]
       Writes sampled text to standard output as it is made. Defaults: 200 tokens, temperature 0.8
-      (0: always the likeliest), top-k 0 (all), seed 1337, 1 thread. The prompt is not repeated.
-      A run of adapters needs the file of their base.
+      (0: always the likeliest), top-k 0 (all), top-p 1 (all), seed 1337, 1 thread. The prompt is
+      not repeated. The text ends before the first of TEXTS, which the byte 0x1f separates. A run
+      of adapters needs the file of their base.
+
+  atoll-worker eval --parameters FILE --spec FILE --data PATH [--threads N] [--base FILE]
+                    [--offset BYTES] [--elements N]
+      Evaluates on the whole validation split of the run's text and prints JSON.
 
   atoll-worker export --parameters FILE --spec FILE --out FILE.safetensors
                       [--offset BYTES] [--elements N]
@@ -184,15 +229,17 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
 }
 
 absl::Status RunGenerate(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(
-      const Flags flags,
-      Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature", "top-k",
-                               "seed", "threads", "base", "offset", "elements", "tokenizer"}));
+  ASSIGN_OR_RETURN(const Flags flags,
+                   Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature",
+                                            "top-k", "top-p", "stop", "seed", "threads", "base",
+                                            "offset", "elements", "tokenizer"}));
   GenerateOptions options;
   ASSIGN_OR_RETURN(options.prompt, flags.Text("prompt", ""));
   ASSIGN_OR_RETURN(options.tokens, flags.Count("tokens", options.tokens));
   ASSIGN_OR_RETURN(options.temperature, flags.Number("temperature", options.temperature));
   ASSIGN_OR_RETURN(options.top_k, flags.Count("top-k", options.top_k));
+  ASSIGN_OR_RETURN(options.top_p, flags.Number("top-p", options.top_p));
+  ASSIGN_OR_RETURN(const std::string stops, flags.Text("stop", ""));
   ASSIGN_OR_RETURN(options.seed, flags.Count("seed", options.seed));
   ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
   ASSIGN_OR_RETURN(LoadedModel model, LoadModel(flags));
@@ -200,11 +247,42 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   model.spec.mutable_model()->set_base_path(base);
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, RunTokenizer(flags, model.spec));
   SetMathThreads(static_cast<int>(threads));
-  TextPrinter printer(*tokenizer);
+  TextPrinter printer(*tokenizer, absl::StrSplit(stops, kStopSeparator));
   RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, *tokenizer, options,
                            [&](uint32_t token) { return printer.Take(token); }));
   printer.Finish();
-  std::fputc('\n', stdout);
+  return absl::OkStatus();
+}
+
+absl::Status RunEval(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags,
+                   Flags::Parse(arguments, {"parameters", "spec", "data", "threads", "base",
+                                            "offset", "elements"}));
+  ASSIGN_OR_RETURN(const std::string path, flags.Text("data"));
+  ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
+  ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
+  ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
+  SetMathThreads(static_cast<int>(threads));
+  v1::RunSpec spec = model.spec;
+  spec.mutable_model()->set_base_path(base);
+  spec.mutable_evaluation()->set_tokens(0);    // the whole split
+  spec.mutable_inner()->set_optimizer("sgd");  // nothing is trained; this one needs no memory
+  ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
+                   TrainingData::Open(spec.data(), path, spec.model().vocabulary()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer, Trainer::Make(spec, *data));
+  ASSIGN_OR_RETURN(const EvaluationSum sum, trainer->Evaluate(model.parameters, 0, 1, {}));
+  if (sum.tokens == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data: the run holds out nothing of ", path, " to evaluate on"));
+  }
+  const double loss = sum.loss_sum / static_cast<double>(sum.tokens);
+  std::cout << absl::StrFormat("{\"tokens\": %d, \"loss\": %.9g, \"perplexity\": %.9g", sum.tokens,
+                               loss, std::exp(loss));
+  ASSIGN_OR_RETURN(const double bytes, BytesPerToken(*data));
+  if (bytes > 0) {
+    std::cout << absl::StrFormat(", \"bits_per_byte\": %.9g", loss / std::log(2.0) / bytes);
+  }
+  std::cout << "}\n";
   return absl::OkStatus();
 }
 

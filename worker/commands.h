@@ -16,6 +16,7 @@ std::string HelpText();
 absl::Status RunServe(
     const std::vector<std::string>& arguments);  // --socket ADDRESS [--device NAME]
 absl::Status RunGenerate(const std::vector<std::string>& arguments);
+absl::Status RunEval(const std::vector<std::string>& arguments);
 absl::Status RunExport(const std::vector<std::string>& arguments);
 absl::Status RunImport(const std::vector<std::string>& arguments);
 absl::Status RunData(const std::vector<std::string>& arguments);  // data_commands.cc

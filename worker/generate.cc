@@ -32,12 +32,17 @@ absl::Status Check(const v1::Manifest& manifest, const v1::ModelSpec& model,
     return absl::InvalidArgumentError(
         absl::StrCat("--temperature is ", options.temperature, "; it must be 0 or more"));
   }
+  if (!(options.top_p >= 0 && options.top_p <= 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--top-p is ", options.top_p, "; it must be 0-1"));
+  }
   return absl::OkStatus();
 }
 
 }  // namespace
 
-size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t top_k, double u) {
+size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t top_k, double u,
+                   double top_p) {
   std::vector<size_t> order(logits.size());
   std::iota(order.begin(), order.end(), size_t{0});
   const auto likelier = [&](size_t a, size_t b) {
@@ -52,6 +57,14 @@ size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t 
     weights.push_back(
         std::exp(static_cast<double>(logits[index] - logits[order[0]]) / temperature));
     total += weights.back();
+  }
+  if (top_p < 1) {
+    const double wanted = top_p * total;
+    size_t count = 0;
+    for (total = 0; count == 0 || (count < order.size() && total < wanted); ++count) {
+      total += weights[count];
+    }
+    order.resize(count);
   }
   double left = u * total;
   for (size_t i = 0; i < order.size(); ++i) {
@@ -91,7 +104,7 @@ absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> paramet
           const double u = static_cast<double>(random() >> 11) * 0x1p-53;
           const size_t next =
               SampleIndex(absl::MakeConstSpan(last.data_ptr<float>(), spec.vocabulary()),
-                          options.temperature, options.top_k, u);
+                          options.temperature, options.top_k, u, options.top_p);
           tokens.push_back(static_cast<int64_t>(next));
           if (!sink(static_cast<uint32_t>(next))) return;
         }

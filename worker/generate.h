@@ -18,6 +18,7 @@ struct GenerateOptions {
   uint64_t tokens = 200;     // to sample
   double temperature = 0.8;  // 0: always the likeliest
   uint64_t top_k = 0;        // sample among the k likeliest; 0: among all
+  double top_p = 1;          // and of those among the likeliest that make up this share
   uint64_t seed = 1337;
 };
 
@@ -29,7 +30,9 @@ absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> paramet
                       const std::function<bool(uint32_t)>& sink);
 
 // The index that a uniform draw `u` of [0, 1) picks from softmax(logits / temperature) over the
-// top_k likeliest.
-size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t top_k, double u);
+// top_k likeliest, and of these over the fewest whose probabilities make up top_p or more (nucleus
+// sampling, Holtzman et al., arXiv:1904.09751); the likeliest is always among them.
+size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t top_k, double u,
+                   double top_p = 1);
 
 }  // namespace atolld

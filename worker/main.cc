@@ -15,6 +15,7 @@ absl::Status Dispatch(const std::vector<std::string>& arguments) {
   const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1),
                                       arguments.end());
   if (mode == "generate") return atolld::RunGenerate(rest);
+  if (mode == "eval") return atolld::RunEval(rest);
   if (mode == "export") return atolld::RunExport(rest);
   if (mode == "import") return atolld::RunImport(rest);
   if (mode == "data") return atolld::RunData(rest);
@@ -22,8 +23,8 @@ absl::Status Dispatch(const std::vector<std::string>& arguments) {
   if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker --help");
   return absl::InvalidArgumentError(
       "\"" + mode + "\" is not known; did you mean " +
-      atolld::NearestName(mode,
-                          {"--socket", "generate", "export", "import", "data", "probe", "--help"}) +
+      atolld::NearestName(
+          mode, {"--socket", "generate", "eval", "export", "import", "data", "probe", "--help"}) +
       "?");
 }
 

@@ -1,6 +1,7 @@
 // `atoll generate`.
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -22,16 +23,33 @@ int Generate(const GenerateOptions& options) {
   PosixFiles files;
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
   if (!worker.ok()) return Report(worker.status(), kFailed);
+  const auto print = [](absl::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  bool begun = false;
+  std::function<void(absl::string_view)> stream;
+  if (!options.json) {
+    stream = [&](absl::string_view more) {
+      if (!begun) print(options.request.prompt);
+      begun = true;
+      print(more);
+    };
+  }
   const absl::StatusOr<std::string> text = GenerateText(
       files, *worker, std::filesystem::absolute(options.dir).lexically_normal().string(),
-      options.request);
-  if (!text.ok()) return Report(text.status(), kFailed);
+      options.request, stream);
+  if (!text.ok()) {
+    if (begun) print("\n");
+    return Report(text.status(), kFailed);
+  }
   if (options.json) {
     const nlohmann::ordered_json json = {{"prompt", options.request.prompt}, {"text", *text}};
     std::printf("%s\n",
                 json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
   } else {
-    std::printf("%s\n", text->c_str());
+    if (!begun) print(options.request.prompt);
+    print("\n");
   }
   return kDone;
 }
@@ -52,6 +70,9 @@ void AddGenerateVerb(CommandLine& command_line) {
       ->check(CLI::Range(0.0, 100.0));
   verb->add_option("--top-k", options->request.top_k, "Among so many likeliest; 0: among all")
       ->check(CLI::Range(uint64_t{0}, uint64_t{1000000}));
+  verb->add_option("--top-p", options->request.top_p, "Among the likeliest of this share; 1: all")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->add_option("--stop", options->request.stops, "End before this text; may be given again");
   verb->add_option("--seed", options->request.seed, "The same seed gives the same text");
   verb->add_option("--base", options->request.base, "Of adapters: the file of their base");
   verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");

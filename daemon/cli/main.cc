@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   atolld::AddTokenVerbs(command_line);
   atolld::AddLogVerbs(command_line);
   atolld::AddSnapshotVerbs(command_line);
+  atolld::AddEvalVerb(command_line);
   atolld::AddGenerateVerb(command_line);
   atolld::AddExportVerb(command_line);
   atolld::AddImportVerb(command_line);

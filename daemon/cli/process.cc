@@ -106,7 +106,8 @@ ProcessExit ExitOf(int status) {
 }
 
 // Reads both pipes until they end or the time is over; false: the time is over.
-bool Drain(int out, int err, int seconds, std::string* out_text, std::string* err_text) {
+bool Drain(int out, int err, int seconds, const std::function<void(absl::string_view)>& on_output,
+           std::string* out_text, std::string* err_text) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(seconds);
   std::array<pollfd, 2> polled = {pollfd{out, POLLIN, 0}, pollfd{err, POLLIN, 0}};
   std::array<std::string*, 2> texts = {out_text, err_text};
@@ -122,6 +123,9 @@ bool Drain(int out, int err, int seconds, std::string* out_text, std::string* er
       char buffer[4096];
       const ssize_t got = read(polled[i].fd, buffer, sizeof buffer);
       if (got > 0) texts[i]->append(buffer, static_cast<size_t>(got));
+      if (got > 0 && i == 0 && on_output) {
+        on_output(absl::string_view(buffer, static_cast<size_t>(got)));
+      }
       if (got == 0 || (got < 0 && errno != EINTR)) polled[i].fd = -1;
     }
   }
@@ -159,7 +163,8 @@ bool IsRunning(pid_t pid) {
   return stat[bracket + 2] != 'Z' && stat[bracket + 2] != 'X';
 }
 
-absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds) {
+absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds,
+                                          const std::function<void(absl::string_view)>& on_output) {
   Descriptor out_read, out_write, err_read, err_write;
   absl::Status piped = MakePipe(&out_read, &out_write);
   if (piped.ok()) piped = MakePipe(&err_read, &err_write);
@@ -169,7 +174,7 @@ absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, 
   out_write.Close();
   err_write.Close();
   std::string out, err;
-  const bool ended = Drain(out_read.get(), err_read.get(), seconds, &out, &err);
+  const bool ended = Drain(out_read.get(), err_read.get(), seconds, on_output, &out, &err);
   if (!ended) kill(*pid, SIGKILL);
   int status = 0;
   while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {

@@ -8,11 +8,13 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 
 namespace atolld {
 
@@ -37,8 +39,10 @@ bool IsRunning(pid_t pid);
 
 // Runs to the end and returns what was written to standard output. UNKNOWN with the last line of
 // standard error when it does not exit with 0; DEADLINE_EXCEEDED (and killed) after `seconds`.
-// Blocks.
-absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds);
+// `on_output`, where given, sees standard output as it comes. Blocks.
+absl::StatusOr<std::string> RunAndCapture(
+    const std::vector<std::string>& argv, int seconds,
+    const std::function<void(absl::string_view)>& on_output = {});
 
 // Runs to the end with our own outputs: what it writes is read where we are. Blocks.
 absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv);

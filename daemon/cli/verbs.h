@@ -14,6 +14,7 @@ void AddTokenVerbs(CommandLine& command_line);  // token create, list, revoke
 void AddLogVerbs(CommandLine& command_line);    // log list, log verify, log replay
 void AddLogReplayVerb(CommandLine& command_line);
 void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, save
+void AddEvalVerb(CommandLine& command_line);
 void AddGenerateVerb(CommandLine& command_line);
 void AddExportVerb(CommandLine& command_line);
 void AddImportVerb(CommandLine& command_line);

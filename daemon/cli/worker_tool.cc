@@ -4,11 +4,13 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/process.h"
@@ -23,6 +25,7 @@ namespace {
 // A token at a time on a CPU: far more than any text that a person waits for.
 constexpr int kGenerateSeconds = 3600;
 constexpr int kExportSeconds = 3600;
+constexpr int kEvaluateSeconds = 86400;  // a large split on a small machine
 
 // A folder that is gone with its owner.
 class TemporaryFolder {
@@ -48,10 +51,13 @@ class TemporaryFolder {
   std::string path_;
 };
 
+using OnText = std::function<void(absl::string_view)>;
+
 // Runs the worker in `mode` on the newest state under `dir`, with more arguments behind.
 absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                                        const std::string& dir, const std::string& mode,
-                                       const std::vector<std::string>& more, int seconds) {
+                                       const std::vector<std::string>& more, int seconds,
+                                       const OnText& on_text = {}, uint64_t* version = nullptr) {
   ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, dir));
   ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   ASSIGN_OR_RETURN(
@@ -71,7 +77,22 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
   if (mode == "generate" && files.Exists(tokenizer)) {
     argv.insert(argv.end(), {"--tokenizer", tokenizer});
   }
-  return RunAndCapture(argv, seconds);
+  if (version != nullptr) *version = snapshot.version;
+  return RunAndCapture(argv, seconds, on_text);
+}
+
+// The text that a peer of this run trains on.
+absl::StatusOr<std::string> DataOf(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, dir));
+  const std::string path = absl::StrCat(replica, "/config.toml");
+  if (!files.Exists(path)) {
+    return absl::NotFoundError(
+        absl::StrCat(path, " does not exist, so --data must name the run's text"));
+  }
+  ASSIGN_OR_RETURN(const Config config, LoadConfig(path, ConfigUse::kAny));
+  if (!config.data.path.empty()) return config.data.path;
+  return absl::NotFoundError(
+      absl::StrCat(path, " names no [data] path, so --data must name the run's text"));
 }
 
 }  // namespace
@@ -133,16 +154,45 @@ absl::StatusOr<std::string> FindWorker(const std::string& program, const std::st
 }
 
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
-                                         const std::string& dir, const GenerateRequest& request) {
+                                         const std::string& dir, const GenerateRequest& request,
+                                         const OnText& on_text) {
   std::vector<std::string> more = {"--prompt",      request.prompt,
                                    "--tokens",      absl::StrCat(request.tokens),
                                    "--temperature", absl::StrCat(request.temperature),
                                    "--top-k",       absl::StrCat(request.top_k),
+                                   "--top-p",       absl::StrCat(request.top_p),
                                    "--seed",        absl::StrCat(request.seed)};
+  if (!request.stops.empty()) {
+    more.insert(more.end(), {"--stop", absl::StrJoin(request.stops, "\x1f")});
+  }
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
   ASSIGN_OR_RETURN(const std::string text,
-                   RunOnModel(files, worker, dir, "generate", more, kGenerateSeconds));
+                   RunOnModel(files, worker, dir, "generate", more, kGenerateSeconds, on_text));
   return absl::StrCat(request.prompt, text);
+}
+
+absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& worker,
+                                           const std::string& dir, const std::string& data,
+                                           uint32_t threads) {
+  std::string path = data.empty() ? data : AbsoluteFolder(data);
+  if (path.empty()) {
+    ASSIGN_OR_RETURN(path, DataOf(files, dir));
+  }
+  ModelQuality quality;
+  ASSIGN_OR_RETURN(
+      const std::string answer,
+      RunOnModel(files, worker, dir, "eval", {"--data", path, "--threads", absl::StrCat(threads)},
+                 kEvaluateSeconds, {}, &quality.version));
+  const nlohmann::json json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
+  for (const char* key : {"tokens", "loss", "perplexity", "bits_per_byte"}) {
+    if (json.is_object() && json.contains(key) && json[key].is_number()) continue;
+    return absl::InternalError(absl::StrCat(worker, " eval gave no ", key, ": ", answer));
+  }
+  quality.tokens = json["tokens"];
+  quality.loss = json["loss"];
+  quality.perplexity = json["perplexity"];
+  quality.bits_per_byte = json["bits_per_byte"];
+  return quality;
 }
 
 absl::Status ExportModel(Files& files, const std::string& worker, const std::string& dir,

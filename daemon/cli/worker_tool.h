@@ -1,14 +1,16 @@
-// What the command line has atoll-worker do with a finished model: text and safetensors.
+// What the command line has atoll-worker do with a model: text, its quality, safetensors.
 //
 // A folder is a peer's, or a local run's (then the peer that is furthest is taken). Blocking.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "daemon/env.h"
 
 namespace atolld {
@@ -19,7 +21,17 @@ struct GenerateRequest {
   double temperature = 0.8;
   uint64_t top_k = 40;
   uint64_t seed = 1337;
-  std::string base;  // of adapters: the file beneath them
+  std::string base;                     // of adapters: the file beneath them
+  double top_p = 1;                     // of the likeliest that make up this share; 1: of all
+  std::vector<std::string> stops = {};  // the text ends before the first of them
+};
+
+struct ModelQuality {
+  uint64_t version = 0;  // of the replica
+  uint64_t tokens = 0;
+  double loss = 0;  // nats a token
+  double perplexity = 0;
+  double bits_per_byte = 0;
 };
 
 // A path as it was typed, "DIR/" or relative, as the files below take it.
@@ -36,9 +48,16 @@ absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir
 // program. NOT_FOUND if it is not there.
 absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind = "gpt");
 
-// The prompt and what the model makes of it.
-absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
-                                         const std::string& dir, const GenerateRequest& request);
+// The prompt and what the model makes of it. `on_text`, where given, sees the latter as it is made.
+absl::StatusOr<std::string> GenerateText(
+    Files& files, const std::string& worker, const std::string& dir, const GenerateRequest& request,
+    const std::function<void(absl::string_view)>& on_text = {});
+
+// How well the model does on the whole validation split of `data`, which must be the run's text;
+// empty: what the peer's config names. The same on every call with as many threads.
+absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& worker,
+                                           const std::string& dir, const std::string& data,
+                                           uint32_t threads);
 
 struct HubExport {
   std::string output;  // folder

@@ -54,6 +54,21 @@ class RunTest(unittest.TestCase):
             self.assertEqual(0, generated.returncode, generated.stderr)
             self.assertIn("the ", generated.stdout)
 
+            stopped = atoll("generate", "--dir", cluster.dir, "--prompt", "the ",
+                            "--tokens", "200", "--top-p", "0.9", "--stop", " ", "--stop", "e")
+            self.assertEqual(0, stopped.returncode, stopped.stderr)
+            self.assertTrue(stopped.stdout.startswith("the "), stopped.stdout)
+            self.assertNotIn(" ", stopped.stdout[4:])
+            self.assertNotIn("e", stopped.stdout[4:])
+
+            evaluated = [atoll("eval", "--dir", folder, "--json")
+                         for folder in (cluster.dir, peer_dir)]
+            self.assertEqual(0, evaluated[0].returncode, evaluated[0].stderr)
+            self.assertEqual(evaluated[0].stdout, evaluated[1].stdout)
+            quality = json.loads(evaluated[0].stdout)
+            self.assertAlmostEqual(report["final_val_loss"], quality["loss"], delta=0.1)
+            self.assertGreater(quality["tokens"], 2048)  # the whole split, not the run's sample
+
             # One byte of one entry's payload: the entry is named, the exit code is 1.
             payload = sorted(glob.glob(os.path.join(peer_dir, "log", "*.payload")))[-3]
             with open(payload, "r+b") as file:

@@ -26,6 +26,20 @@ TEST(GenerateTest, SamplesTheSoftmax) {
   EXPECT_EQ(SampleIndex(logits, 0.0, 0, 0.99), 1u);
 }
 
+// Broken: unlikely tokens would be sampled that top-p is there to leave out, or likely ones left
+// out.
+TEST(GenerateTest, TopPKeepsTheFewestThatMakeUpTheShare) {
+  const std::vector<float> logits = {0.0f, 1.0986123f, 0.6931472f};  // 1 : 3 : 2
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.99, 1.0), 0u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.99, 0.9), 0u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.99, 0.8), 2u);  // 3 : 2 make up 5/6
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.59, 0.8), 1u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.61, 0.8), 2u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.99, 0.45), 1u);  // 3 alone makes up 1/2
+  EXPECT_EQ(SampleIndex(logits, 1.0, 0, 0.99, 0.0), 1u);
+  EXPECT_EQ(SampleIndex(logits, 1.0, 2, 0.99, 0.55), 1u);  // of 3 : 2, 3/5
+}
+
 // Broken: text could not be made again from its seed, or would stop at the end of the context.
 TEST(GenerateTest, IsAFunctionOfTheSeedAndPassesTheContext) {
   const v1::ModelSpec model = TinySpec().model();

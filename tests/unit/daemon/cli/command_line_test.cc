@@ -28,6 +28,7 @@ Outcome Call(std::vector<std::string> words) {
   AddRunVerbs(command_line);
   AddPeerVerbs(command_line);
   AddLogVerbs(command_line);
+  AddEvalVerb(command_line);
   AddGenerateVerb(command_line);
   AddExportVerb(command_line);
   AddImportVerb(command_line);
@@ -93,6 +94,7 @@ TEST(CommandLineTest, EveryVerbHasHelpWithAnExample) {
                                              {"peer", "evict"},
                                              {"log", "list"},
                                              {"log", "verify"},
+                                             {"eval"},
                                              {"generate"},
                                              {"config", "validate"},
                                              {"bench", "codec"}}) {

@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -119,6 +123,27 @@ TEST(RunAndCaptureTest, CapturesWhatAProgramSays) {
                 .value()
                 .size(),
             300000u);
+}
+
+TEST(RunAndCaptureTest, OutputIsSeenAsItComes) {
+  // Broken: a long text would be on the screen only when all of it is made.
+  const std::string fifo = absl::StrCat(testing::TempDir(), "/atoll-goes-on-", getpid());
+  std::remove(fifo.c_str());
+  ASSERT_EQ(mkfifo(fifo.c_str(), 0600), 0);
+  std::vector<std::string> seen;
+  // The program goes on only when its first words were seen.
+  const absl::StatusOr<std::string> all =
+      RunAndCapture({"/bin/sh", "-c",
+                     absl::StrCat("echo first; read word < ", fifo, "; echo second; echo no >&2")},
+                    60, [&](absl::string_view text) {
+                      seen.emplace_back(text);
+                      if (seen.size() == 1) std::ofstream(fifo) << "go on\n";
+                    });
+  std::remove(fifo.c_str());
+  EXPECT_EQ(all.value(), "first\nsecond\n");
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0], "first\n");
+  EXPECT_EQ(seen[1], "second\n");
 }
 
 }  // namespace
