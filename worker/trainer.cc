@@ -41,6 +41,7 @@ class ModelTrainer final : public Trainer {
     RETURN_IF_ERROR(CatchTorch(absl::StrCat("allocating parameters, gradient and optimiser on ",
                                             device_.str(), ", ", shape_),
                                [&] {
+                                 model_->MoveTo(device_);
                                  flat_ = FlatBuffer(manifest_.elements(), device_);
                                  gradient_ = at::zeros_like(flat_.there());
                                  bound_ = model_->BindTrainable(flat_.there(), gradient_);

@@ -28,20 +28,22 @@ int Evaluate(const EvalOptions& options) {
       EvaluateModel(files, *worker, AbsoluteFolder(options.dir), options.data, options.threads);
   if (!quality.ok()) return Report(quality.status(), kFailed);
   if (options.json) {
-    const nlohmann::ordered_json json = {{"version", quality->version},
-                                         {"tokens", quality->tokens},
-                                         {"loss", quality->loss},
-                                         {"perplexity", quality->perplexity},
-                                         {"bits_per_byte", quality->bits_per_byte}};
+    nlohmann::ordered_json json = {{"version", quality->version},
+                                   {"tokens", quality->tokens},
+                                   {"loss", quality->loss},
+                                   {"perplexity", quality->perplexity}};
+    if (quality->bits_per_byte > 0) json["bits_per_byte"] = quality->bits_per_byte;
     std::printf("%s\n", json.dump(2).c_str());
     return kDone;
   }
-  const std::vector<std::vector<std::string>> rows = {
+  std::vector<std::vector<std::string>> rows = {
       {"version", WithThousands(quality->version)},
       {"validation tokens", WithThousands(quality->tokens)},
       {"loss", absl::StrFormat("%.4f nats a token", quality->loss)},
-      {"perplexity", absl::StrFormat("%.3f", quality->perplexity)},
-      {"bits per byte", absl::StrFormat("%.4f", quality->bits_per_byte)}};
+      {"perplexity", absl::StrFormat("%.3f", quality->perplexity)}};
+  if (quality->bits_per_byte > 0) {
+    rows.push_back({"bits per byte", absl::StrFormat("%.4f", quality->bits_per_byte)});
+  }
   for (const std::string& line : AlignColumns(rows, "<<")) std::printf("%s\n", line.c_str());
   return kDone;
 }

@@ -28,6 +28,7 @@
 #include "daemon/cli/signals.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config.h"
+#include "daemon/config_foreign.h"
 #include "daemon/posix_files.h"
 #include "daemon/status_macros.h"
 

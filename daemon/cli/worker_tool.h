@@ -31,7 +31,7 @@ struct ModelQuality {
   uint64_t tokens = 0;
   double loss = 0;  // nats a token
   double perplexity = 0;
-  double bits_per_byte = 0;
+  double bits_per_byte = 0;  // 0: nobody knows what the run's tokens mean
 };
 
 // A path as it was typed, "DIR/" or relative, as the files below take it.

@@ -70,6 +70,11 @@ void Lora::Initialise(const at::Tensor& flat, uint64_t seed) const {
   }
 }
 
+void Lora::MoveTo(const at::Device& device) {
+  flat_ = flat_.to(device);
+  frozen_ = base_->Bind(flat_);
+}
+
 at::Tensor Lora::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                         double dropout) const {
   ModelParameters adapted = frozen_;

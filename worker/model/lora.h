@@ -20,6 +20,7 @@ class Lora final : public Model {
 
   // A uniform within 1 / sqrt(in) as PEFT draws it, B 0: the adapted model begins as the base.
   void Initialise(const at::Tensor& flat, uint64_t seed) const override;
+  void MoveTo(const at::Device& device) override;
   at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                     double dropout) const override;
 

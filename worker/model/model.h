@@ -40,6 +40,9 @@ class Model {
   // of equal size. Backward passes add to it; the caller zeroes it.
   ModelParameters BindTrainable(const at::Tensor& flat, const at::Tensor& gradient) const;
 
+  // What it holds itself, a base beneath adapters, goes to that device; parameters come from there.
+  virtual void MoveTo(const at::Device& device) { (void)device; }
+
   // Fills `flat` with the parameters that a run of this seed begins with.
   virtual void Initialise(const at::Tensor& flat, uint64_t seed) const = 0;
 

@@ -119,5 +119,26 @@ TEST_F(ForeignConfigTest, WrittenConfigsOfBothKindsReadBack) {
   }
 }
 
+TEST_F(ForeignConfigTest, AStubNeedsNoDataAndHasItsOwnWorker) {
+  // Broken: a benchmark of the system would need a text to train on, or start libtorch's worker.
+  const std::string text =
+      "[model]\nkind = \"stub\"\nparameters = 5000\n[inner]\nstep_time = \"20ms\"\n"
+      "[peer]\nid = \"p\"\ndir = \"p\"\n";
+  for (const ConfigUse use : {ConfigUse::kLocal, ConfigUse::kPeer}) {
+    EXPECT_EQ(ErrorOf(text, use), "");
+  }
+  EXPECT_EQ(ErrorOf(text + "[data]\npath = \"nothing.txt\"\n", ConfigUse::kPeer),
+            "x.toml:10: data.path 'nothing.txt' does not exist");
+  absl::StatusOr<Config> config = Load(text, ConfigUse::kPeer);
+  ASSERT_TRUE(config.ok()) << config.status();
+  config->run.id = "r";
+  const v1::RunSpec spec = MakeRunSpec(*config);
+  EXPECT_EQ(spec.model().parameters(), 5000u);
+  EXPECT_EQ(spec.inner().step_microseconds(), 20000u);
+  EXPECT_EQ(spec.data().kind(), "none");
+  EXPECT_EQ(WorkerProgramOf(spec.model().kind()), "atoll-stub-worker");
+  EXPECT_EQ(WorkerProgramOf("gpt"), "atoll-worker");
+}
+
 }  // namespace
 }  // namespace atolld
