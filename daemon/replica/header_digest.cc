@@ -19,12 +19,14 @@ void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
 
 // What came with kinds beside the first, with models from files, and with adapters.
 void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
-  if (model.hidden() != 0) {
+  if (model.hidden() != 0 || model.kv_heads() != 0 || model.untied() || model.rope_theta() != 0 ||
+      model.norm_epsilon() != 0) {
     builder.Bytes("model").U64(model.kv_heads()).U64(model.hidden()).U64(model.untied() ? 1 : 0);
     builder.U64(absl::bit_cast<uint64_t>(model.rope_theta()));
     builder.U64(absl::bit_cast<uint64_t>(model.norm_epsilon()));
   }
-  if (model.lora_rank() != 0) {
+  if (model.lora_rank() != 0 || model.lora_alpha() != 0 || !model.lora_targets().empty() ||
+      !model.base_digest().empty()) {
     builder.Bytes("lora").U64(model.lora_rank());
     builder.U64(absl::bit_cast<uint64_t>(model.lora_alpha()));
     builder.U64(static_cast<uint64_t>(model.lora_targets_size()));
@@ -32,6 +34,9 @@ void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
     builder.Bytes(model.base_digest());
   }
   if (model.from_file()) builder.Bytes("from_file");
+  // Paths of one machine, which no run has.
+  if (!model.initial_path().empty()) builder.Bytes("initial").Bytes(model.initial_path());
+  if (!model.base_path().empty()) builder.Bytes("base").Bytes(model.base_path());
 }
 
 void Add(const v1::DataSpec& data, DigestBuilder& builder) {

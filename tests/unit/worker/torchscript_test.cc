@@ -71,7 +71,7 @@ class TorchScriptTest : public ::testing::Test {
     spec.mutable_model()->set_file(folder_ / "model.pt");
     Sha256 sha;
     sha.Add(*ReadWholeFile(folder_ / "model.pt"));
-    spec.mutable_model()->set_file_digest(*sha.Finish());
+    spec.mutable_model()->set_file_digest(sha.Finish());
     spec.mutable_inner()->set_learning_rate(0.1);
     spec.mutable_inner()->set_min_learning_rate(0.1);
     spec.mutable_inner()->set_weight_decay(0);

@@ -114,7 +114,7 @@ TEST_F(LoraTest, AnotherBaseIsRefusedInOneLine) {
 TEST_F(LoraTest, OnlyAdaptersAreTrained) {
   v1::RunSpec spec = TinySpec();
   *spec.mutable_model() = Make(TinyLlama(), {"q_proj", "v_proj"});
-  const auto corpus = *Corpus::FromText(SomeText(5000), 0.2);
+  const auto corpus = *TrainingData::FromText(SomeText(5000), 0.2);
   const auto trainer = Trainer::Make(spec, *corpus);
   ASSERT_TRUE(trainer.ok()) << trainer.status();
   ASSERT_TRUE((*trainer)->Initialise().ok());
@@ -147,7 +147,7 @@ TEST_F(LoraTest, OnlyAdaptersAreTrained) {
 
 // Broken: a run that begins with an imported model would begin with another one.
 TEST_F(LoraTest, ARunGoesOnFromAnImportedFolder) {
-  const auto corpus = *Corpus::FromText(SomeText(5000), 0.2);
+  const auto corpus = *TrainingData::FromText(SomeText(5000), 0.2);
   for (const v1::ModelSpec& model : {TinyGpt2(), TinyLlama(), TinySpec().model()}) {
     v1::RunSpec spec = TinySpec();
     *spec.mutable_model() = model;
