@@ -50,6 +50,12 @@ void SetYoungerFields(const InnerConfig& config, v1::InnerSpec* inner) {
 
 }  // namespace
 
+double DefaultOutsized(const Config& config) {
+  const bool varied =
+      config.exchange.error_feedback || absl::StripSuffix(config.exchange.codec, "+zstd") == "topk";
+  return varied ? 0 : Config().membership.outsized;
+}
+
 std::string FormatConfig(const Config& config) {
   Config copy = config;
   std::string out;

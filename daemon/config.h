@@ -58,7 +58,7 @@ struct Config {
     absl::Duration failure_timeout = absl::Seconds(10);  // the one time-out; "10s", "500ms"
     double weight_cap = 16;  // an update's weight, in medians of its round's; 0: none
     uint32_t offences = 3, offence_rounds = 16;  // the rest: coordinator; offender_rule.h
-    double outsized = 8;  // with error feedback, where the file does not say: 0
+    double outsized = 8;                         // where the file does not say: DefaultOutsized()
   } membership;
   struct Coordinator {  // [coordinator] address: peer, coordinator; the rest: coordinator
     std::string address = "127.0.0.1:7070";
@@ -111,6 +111,10 @@ struct ConfigOverride {
 // Relative paths come back absolute.
 absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
                                   const std::vector<ConfigOverride>& overrides = {});
+
+// Of [membership] outsized. 0 where honest updates differ widely in length: with error feedback,
+// which gives back at once what was held back, and with topk, which shows few values.
+double DefaultOutsized(const Config& config);
 
 // The program that trains a model of this kind: a file's name, beside our other binaries.
 std::string WorkerProgramOf(const std::string& model_kind);

@@ -83,12 +83,6 @@ void UseDefaultsOfCodec(const ConfigPlaces& places, Config* config) {
   }
 }
 
-// What was held back comes at once, so an honest update may be long.
-void UseDefaultsOfFeedback(const ConfigPlaces& places, Config* config) {
-  if (!config->exchange.error_feedback || places.Has("membership", "outsized")) return;
-  config->membership.outsized = 0;
-}
-
 // Reads one file over the table of fields.
 class Loader {
  public:
@@ -198,7 +192,9 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
 
   UseDefaultsOfRule(loader.places(), &config);
   UseDefaultsOfCodec(loader.places(), &config);
-  UseDefaultsOfFeedback(loader.places(), &config);
+  if (!loader.places().Has("membership", "outsized")) {
+    config.membership.outsized = DefaultOutsized(config);
+  }
 
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();

@@ -53,6 +53,7 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.exchange.upper_codec = settings_.upper_codec;
   config.exchange.chunk_elements = 4096;
   config.exchange.error_feedback = settings_.error_feedback;
+  config.membership.outsized = DefaultOutsized(config);
   config.exchange.audit_share = settings_.audit_share;
   config.evaluation.every_rounds = 3;
   config.membership.failure_timeout = settings_.failure_timeout;

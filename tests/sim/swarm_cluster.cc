@@ -111,6 +111,7 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.exchange.upper_codec = plan_.upper_codec;
   config.exchange.chunk_elements = plan_.chunk_elements;
   config.exchange.error_feedback = plan_.error_feedback;
+  config.membership.outsized = DefaultOutsized(config);
   config.exchange.feedback_decay = plan_.feedback_decay;
   config.exchange.audit_share = plan_.audit_share;
   config.exchange.rounding = plan_.stochastic ? "stochastic" : "nearest";

@@ -82,7 +82,8 @@ TEST(AggregationConfig, WhatARuleNeedsIsSaidAtOnce) {
 TEST(AggregationConfig, LengthIsAnOffenceUnlessFeedbackMayExplainIt) {
   EXPECT_EQ(Load("")->membership.outsized, 8);
   EXPECT_EQ(Load("[exchange]\nerror_feedback = true\n")->membership.outsized, 0);
-  EXPECT_EQ(Load("[exchange]\ncodec = \"topk\"\n")->membership.outsized, 0);
+  EXPECT_EQ(
+      Load("[exchange]\ncodec = \"topk+zstd\"\nerror_feedback = false\n")->membership.outsized, 0);
   EXPECT_EQ(
       Load("[exchange]\ncodec = \"topk\"\n[membership]\noutsized = 9.0\n")->membership.outsized, 9);
 }
