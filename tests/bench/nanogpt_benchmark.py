@@ -46,6 +46,7 @@ heads = 4
 width = 128
 context = 64
 dropout = 0.0
+vocabulary = {vocabulary}
 [data]
 path = "{text}"
 validation_fraction = 0.1
@@ -85,22 +86,16 @@ def timed(command, environment=None):
     return done.stdout, seconds, cpu
 
 
-def write_config(path, options, tokenizer):
+def write_config(path, options):
+    chars = options.tokenizer == "chars"
+    with open(options.text, encoding="utf-8") as text:
+        vocabulary = len(set(text.read())) if chars else 0
     with open(path, "w", encoding="utf-8") as out:
         out.write(CONFIG.format(rounds=options.steps // options.round, steps=options.round,
                                 text=os.path.abspath(options.text), seed=options.seed,
                                 threads=options.threads,
-                                tokenizer='tokenizer = "chars"' if tokenizer == "chars" else ""))
-
-
-def choose_tokenizer(options, config):
-    """nanoGPT's own is by characters; an Atoll that cannot is compared by bytes."""
-    if options.tokenizer != "auto":
-        return options.tokenizer
-    write_config(config, options, "chars")
-    done = subprocess.run([os.path.join(options.bin, "atoll"), "config", "validate", config],
-                          capture_output=True, check=False, stdin=subprocess.DEVNULL)
-    return "chars" if done.returncode == 0 else "bytes"
+                                vocabulary=vocabulary,
+                                tokenizer='tokenizer = "chars"' if chars else ""))
 
 
 def math_kernel(options):
@@ -110,12 +105,12 @@ def math_kernel(options):
     return json.loads(done.stdout)["kernel"]
 
 
-def run_python(options, tokenizer, kernel):
+def run_python(options, kernel):
     environment = dict(os.environ)
     if kernel.startswith("OpenBLAS "):
         environment["OPENBLAS_CORETYPE"] = kernel.split()[1]
     out, seconds, cpu = timed([options.python, REFERENCE, "--text", options.text, "--tokenizer",
-                               tokenizer, "--steps", str(options.steps), "--threads",
+                               options.tokenizer, "--steps", str(options.steps), "--threads",
                                str(options.threads), "--seed", str(options.seed)], environment)
     result = json.loads(out)
     return {"training": result["train_seconds"], "program": seconds, "cpu": cpu,
@@ -145,7 +140,8 @@ def main():
     parser.add_argument("--round", type=int, default=100, help="inner steps between two commits")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1337)
-    parser.add_argument("--tokenizer", choices=("auto", "bytes", "chars"), default="auto")
+    parser.add_argument("--tokenizer", choices=("chars", "bytes"), default="chars",
+                        help="nanoGPT's own is by characters")
     parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch")
     parser.add_argument("--bin", default=os.environ.get("ATOLL_BIN", "build/release/bin"))
     options = parser.parse_args()
@@ -159,8 +155,7 @@ def main():
     top = tempfile.mkdtemp(prefix="atoll-nanogpt-")
     try:
         config = os.path.join(top, "run.toml")
-        tokenizer = choose_tokenizer(options, config)
-        write_config(config, options, tokenizer)
+        write_config(config, options)
         kernel = math_kernel(options)
         pairs = []
         for number in range(options.pairs):
@@ -168,7 +163,7 @@ def main():
             python_first = number % 2 == 0
             pair = {"load": round(load, 2)}
             for which in ("python", "atoll") if python_first else ("atoll", "python"):
-                pair[which] = (run_python(options, tokenizer, kernel) if which == "python"
+                pair[which] = (run_python(options, kernel) if which == "python"
                                else run_atoll(options, config, top))
             pairs.append(pair)
             print(json.dumps(pair), file=sys.stderr)
@@ -176,7 +171,7 @@ def main():
         shutil.rmtree(top, ignore_errors=True)
     last = pairs[-1]
     print(json.dumps({
-        "steps": options.steps, "threads": options.threads, "tokenizer": tokenizer,
+        "steps": options.steps, "threads": options.threads, "tokenizer": options.tokenizer,
         "torch": found.stdout.strip(), "kernel": kernel,
         "ratio": round(median_ratio(pairs, "training"), 3),
         "ratio_of_programs": round(median_ratio(pairs, "program"), 3),
