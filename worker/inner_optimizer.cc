@@ -7,9 +7,7 @@
 #include <cmath>
 
 #include "absl/strings/str_cat.h"
-#include "worker/adamw.h"
-#include "worker/flat_buffer.h"
-#include "worker/model/manifest.h"
+#include "worker/adamw_optimizer.h"
 #include "worker/muon.h"
 
 namespace atolld {
@@ -42,46 +40,6 @@ class Sgd final : public InnerOptimizer {
 
  private:
   const double clip_;
-  uint64_t steps_ = 0;
-};
-
-class AdamW final : public InnerOptimizer {
- public:
-  AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device)
-      : inner_(inner),
-        manifest_(manifest),
-        first_(manifest.elements(), device),
-        second_(manifest.elements(), device) {}
-
-  double Step(double learning_rate, const at::Tensor& parameters,
-              const at::Tensor& gradient) override {
-    const double norm = GlobalNorm(gradient);
-    if (!std::isfinite(norm)) return norm;
-    ++steps_;
-    const float clip = ClipFactor(norm, inner_.gradient_clip());
-    for (const v1::Tensor& tensor : manifest_.tensors()) {
-      const AdamWStep step(inner_, learning_rate, steps_, clip, tensor.shape_size() >= 2);
-      const auto begin = static_cast<int64_t>(tensor.offset());
-      UpdateRange(step, begin, begin + static_cast<int64_t>(TensorElements(tensor)), parameters,
-                  gradient, first_.there(), second_.there());
-    }
-    return norm;
-  }
-
-  State state() override { return {&steps_, {first_.values(), second_.values()}}; }
-  void FetchState() override {
-    first_.Fetch();
-    second_.Fetch();
-  }
-  void PushState() override {
-    first_.Push();
-    second_.Push();
-  }
-
- private:
-  const v1::InnerSpec inner_;
-  const v1::Manifest manifest_;
-  FlatBuffer first_, second_;
   uint64_t steps_ = 0;
 };
 

@@ -3,15 +3,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <utility>
-#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
-#include "worker/adamw.h"
-#include "worker/flat_buffer.h"
-#include "worker/model/manifest.h"
+#include "worker/adamw_optimizer.h"
 
 namespace atolld {
 namespace {
@@ -21,66 +18,25 @@ constexpr int kIterations = 5;
 constexpr double kSmallest = 1e-7;    // a matrix of zeros stays one
 constexpr double kAdamWLength = 0.2;  // root mean square of a usual step of AdamW, in its rate
 
-class Muon final : public InnerOptimizer {
+class Muon final : public AdamW {
  public:
-  Muon(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device)
-      : inner_(inner),
-        manifest_(manifest),
-        first_(manifest.elements(), device),
-        second_(manifest.elements(), device) {}
-
-  double Step(double learning_rate, const at::Tensor& parameters,
-              const at::Tensor& gradient) override {
-    const at::NoGradGuard no_grad;
-    const double norm = GlobalNorm(gradient);
-    if (!std::isfinite(norm)) return norm;
-    ++steps_;
-    const float clip = ClipFactor(norm, inner_.gradient_clip());
-    for (const v1::Tensor& tensor : manifest_.tensors()) {
-      const auto begin = static_cast<int64_t>(tensor.offset());
-      const auto count = static_cast<int64_t>(TensorElements(tensor));
-      if (!IsMuons(tensor)) {
-        const AdamWStep step(inner_, learning_rate, steps_, clip, tensor.shape_size() >= 2);
-        UpdateRange(step, begin, begin + count, parameters, gradient, first_.there(),
-                    second_.there());
-        continue;
-      }
-      const auto matrix = [&](const at::Tensor& flat) {
-        return flat.narrow(0, begin, count)
-            .view({static_cast<int64_t>(tensor.shape(0)), static_cast<int64_t>(tensor.shape(1))});
-      };
-      StepMatrix(learning_rate, clip, matrix(parameters), matrix(gradient), matrix(first_.there()));
-    }
-    return norm;
-  }
-
-  State state() override { return {&steps_, {first_.values(), second_.values()}}; }
-  void FetchState() override {
-    first_.Fetch();
-    second_.Fetch();
-  }
-  void PushState() override {
-    first_.Push();
-    second_.Push();
-  }
+  using AdamW::AdamW;
 
  private:
-  void StepMatrix(double learning_rate, float clip, const at::Tensor& matrix,
-                  const at::Tensor& gradient, const at::Tensor& momentum) const {
+  // Of a block's matrix the first moment is Muon's momentum, and the second is not used.
+  void StepPart(const Part& part) override {
+    if (!IsMuons(part.tensor)) return AdamW::StepPart(part);
+    const std::array<int64_t, 2> shape = {static_cast<int64_t>(part.tensor.shape(0)),
+                                          static_cast<int64_t>(part.tensor.shape(1))};
+    const at::Tensor matrix = part.parameters.view(shape), momentum = part.first.view(shape);
     const double mu = inner_.muon_momentum();
-    const at::Tensor g = gradient * clip;
+    const at::Tensor g = part.gradient.view(shape) * part.clip;
     momentum.mul_(mu).add_(g);
     const at::Tensor direction = Orthogonalised(g.add(momentum, mu));  // Nesterov's
-    const auto longest = static_cast<double>(std::max(matrix.size(0), matrix.size(1)));
-    matrix.mul_(1.0 - learning_rate * inner_.weight_decay())
-        .add_(direction, -learning_rate * kAdamWLength * std::sqrt(longest));
+    const auto longest = static_cast<double>(std::max(shape[0], shape[1]));
+    matrix.mul_(1.0 - part.learning_rate * inner_.weight_decay())
+        .add_(direction, -part.learning_rate * kAdamWLength * std::sqrt(longest));
   }
-
-  const v1::InnerSpec inner_;
-  const v1::Manifest manifest_;
-  FlatBuffer first_;   // Muon's momentum, or AdamW's first moment
-  FlatBuffer second_;  // AdamW's second moment; unused where Muon steps
-  uint64_t steps_ = 0;
 };
 
 }  // namespace

@@ -6,23 +6,11 @@
 #include <vector>
 
 #include "daemon/replica/layout.h"
+#include "tests/sim/sealed.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace atolld {
 namespace {
-
-void ExpectSealedEqual(SimCluster& cluster, int peers, uint64_t rounds) {
-  std::set<std::string> digests;
-  for (int i = 1; i <= peers; ++i) {
-    const std::string name = "p" + std::to_string(i);
-    const absl::StatusOr<VerifyReport> report = cluster.Verify(name);
-    ASSERT_TRUE(report.ok()) << name << ": " << report.status();
-    EXPECT_EQ(report->version, rounds) << name;
-    EXPECT_TRUE(report->sealed) << name;
-    digests.insert(ToHex(report->state_digest));
-  }
-  EXPECT_EQ(digests.size(), 1u);
-}
 
 SimClusterSettings Rounds(uint64_t rounds) {
   SimClusterSettings settings;

@@ -9,30 +9,17 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/trainer_fixture.h"
 #include "worker/state_file.h"
 #include "worker/trainer.h"
 
 namespace atolld {
 namespace {
 
-class TrainerOptionsTest : public ::testing::Test {
+class TrainerOptionsTest : public TrainerFixture {
  protected:
-  TrainerOptionsTest() : corpus_(*TrainingData::FromText(SomeText(5000), 0.2)) {}
-
-  std::unique_ptr<Trainer> Make(const v1::RunSpec& spec) {
-    auto trainer = Trainer::Make(spec, *corpus_);
-    EXPECT_TRUE(trainer.ok()) << trainer.status();
-    EXPECT_TRUE((*trainer)->Initialise().ok());
-    return *std::move(trainer);
-  }
-
   static double Step(Trainer& trainer, uint64_t step) {
-    std::vector<uint64_t> samples(6);
-    std::iota(samples.begin(), samples.end(), step * 6);
-    const auto loss = trainer.Step(step, samples);
-    EXPECT_TRUE(loss.ok()) << loss.status();
-    return loss.value_or(0);
+    return TrainerFixture::Step(trainer, step, 6);
   }
 
   // The largest difference between the gradients of both, over the largest value.
@@ -44,8 +31,6 @@ class TrainerOptionsTest : public ::testing::Test {
     }
     return most / largest;
   }
-
-  const std::unique_ptr<TrainingData> corpus_;
 };
 
 // Broken: a run in parts would train on another gradient than on the whole batch at once: a sum

@@ -7,37 +7,22 @@
 #include <numeric>
 #include <vector>
 
-#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/trainer_fixture.h"
 
 namespace atolld {
 namespace {
 
 using ::testing::HasSubstr;
 
-class TrainerTest : public ::testing::Test {
+class TrainerTest : public TrainerFixture {
  protected:
-  TrainerTest() : corpus_(*TrainingData::FromText(SomeText(5000), 0.2)) {}
-
-  std::unique_ptr<Trainer> Make(const v1::RunSpec& spec) {
-    auto trainer = Trainer::Make(spec, *corpus_);
-    EXPECT_TRUE(trainer.ok()) << trainer.status();
-    EXPECT_TRUE((*trainer)->Initialise().ok());
-    return *std::move(trainer);
-  }
-
   static double Step(Trainer& trainer, uint64_t step) {
-    std::vector<uint64_t> samples(4);
-    std::iota(samples.begin(), samples.end(), step * 4);
-    const auto loss = trainer.Step(step, samples);
-    EXPECT_TRUE(loss.ok()) << loss.status();
-    return loss.value_or(0);
+    return TrainerFixture::Step(trainer, step, 4);
   }
 
   static std::vector<float> Parameters(Trainer& trainer) {
     return {trainer.parameters().begin(), trainer.parameters().end()};
   }
-
-  const std::unique_ptr<TrainingData> corpus_;
 };
 
 // Broken: the inner loop would not learn.
