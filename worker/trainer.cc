@@ -19,9 +19,9 @@
 namespace atolld {
 namespace {
 
-// Windows evaluated at once: enough to fill the matrix products, little enough that the logits stay
-// small.
-constexpr uint64_t kEvaluationTokens = 4096;
+// Evaluated at once: enough to fill the matrix products, little enough that the activations of a
+// small model stay in the caches and the logits of a large one small.
+constexpr uint64_t kEvaluationTokens = 1024;
 
 class ModelTrainer final : public Trainer {
  public:

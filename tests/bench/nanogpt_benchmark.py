@@ -4,15 +4,19 @@
     ATOLL_BIN=build/release/bin python3 tests/bench/nanogpt_benchmark.py --text tinyshakespeare.txt
 
 The settings are those of nanoGPT's shakespeare_char on a CPU: 4 layers, 4 heads, 128 wide, context
-64, batch 12, 2000 steps, rate 1e-3 to 1e-4. Both use the same threads and the same kernel of
-OpenBLAS, and run alternately, so that a machine that slows down slows both. Prints one JSON object:
+64, batch 12, 2000 steps, rate 1e-3 to 1e-4. In Python that is the same model again in a hundred
+lines, or with --nanogpt nanoGPT's own train.py from a checkout of it. Both use the same threads
+(OpenBLAS too, which under Python has one a core otherwise) and the same kernel of OpenBLAS, and
+run alternately, so that a machine that slows down slows both. Prints one JSON object:
 
     ratio               median over the pairs of Atoll's wall time over Python's; Atoll's is from
-                        the first step to the last commit, with every exchange, hash and fsync
-                        between them, Python's that of its steps alone
+                        the first step (the end of version 0's evaluation) to the last commit,
+                        with every exchange, hash and fsync between them, Python's that of its
+                        steps alone
     ratio_of_programs   the same of whole programs, from their start to their end
     ratio_of_cpu        the same of the CPU time of whole programs, all processes counted
-    validation_loss     nats a token over the whole held-out tenth, of the last pair
+    validation_loss     nats a token over the whole held-out tenth, mean of the pairs, each of
+                        which has a seed of its own
     pairs               what the ratios were made of; load: the machine's at the start of each
 
 Needs python3-torch, which nothing else in Atoll does; without it one line says so, and the exit
@@ -20,8 +24,10 @@ code is 77.
 """
 
 import argparse
+import datetime
 import json
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -32,6 +38,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REFERENCE = os.path.join(HERE, "nanogpt_reference.py")
+ORIGINAL = os.path.join(HERE, "nanogpt_original.py")
 SKIPPED = 77
 
 CONFIG = """
@@ -86,13 +93,13 @@ def timed(command, environment=None):
     return done.stdout, seconds, cpu
 
 
-def write_config(path, options):
+def write_config(path, options, seed):
     chars = options.tokenizer == "chars"
     with open(options.text, encoding="utf-8") as text:
         vocabulary = len(set(text.read())) if chars else 0
     with open(path, "w", encoding="utf-8") as out:
         out.write(CONFIG.format(rounds=options.steps // options.round, steps=options.round,
-                                text=os.path.abspath(options.text), seed=options.seed,
+                                text=os.path.abspath(options.text), seed=seed,
                                 threads=options.threads,
                                 vocabulary=vocabulary,
                                 tokenizer='tokenizer = "chars"' if chars else ""))
@@ -105,16 +112,28 @@ def math_kernel(options):
     return json.loads(done.stdout)["kernel"]
 
 
-def run_python(options, kernel):
-    environment = dict(os.environ)
+def run_python(options, kernel, seed):
+    environment = dict(os.environ, OMP_NUM_THREADS=str(options.threads))
     if kernel.startswith("OpenBLAS "):
         environment["OPENBLAS_CORETYPE"] = kernel.split()[1]
-    out, seconds, cpu = timed([options.python, REFERENCE, "--text", options.text, "--tokenizer",
-                               options.tokenizer, "--steps", str(options.steps), "--threads",
-                               str(options.threads), "--seed", str(options.seed)], environment)
+    program = ([ORIGINAL, "--checkout", options.nanogpt] if options.nanogpt else
+               [REFERENCE, "--tokenizer", options.tokenizer])
+    out, seconds, cpu = timed([options.python] + program +
+                              ["--text", options.text, "--steps", str(options.steps), "--threads",
+                               str(options.threads), "--seed", str(seed)], environment)
     result = json.loads(out)
     return {"training": result["train_seconds"], "program": seconds, "cpu": cpu,
             "loss": result["validation_loss"]}
+
+
+TOLD = re.compile(r"^(\S+)Z info (version 0: validation loss|round (\d+): committed)", re.MULTILINE)
+
+
+def training_seconds(log):
+    """From the end of version 0's evaluation to the last commit, as the coordinator tells them."""
+    with open(log, encoding="utf-8") as source:
+        times = [datetime.datetime.fromisoformat(told[1]) for told in TOLD.finditer(source.read())]
+    return (times[-1] - times[0]).total_seconds()
 
 
 def run_atoll(options, config, top):
@@ -124,8 +143,13 @@ def run_atoll(options, config, top):
                              "--dir", folder, "--json", report])
     with open(report, encoding="utf-8") as source:
         result = json.load(source)
-    return {"training": result["wall_seconds"], "program": seconds, "cpu": cpu,
+    training = training_seconds(os.path.join(folder, "coordinator", "log.txt"))
+    return {"training": training, "program": seconds, "cpu": cpu,
             "loss": result["final_val_loss"]}
+
+
+def mean_loss(pairs, which):
+    return round(statistics.mean(pair[which]["loss"] for pair in pairs), 4)
 
 
 def median_ratio(pairs, key):
@@ -139,7 +163,8 @@ def main():
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--round", type=int, default=100, help="inner steps between two commits")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--seed", type=int, default=1337)
+    parser.add_argument("--seed", type=int, default=1337, help="of the first pair")
+    parser.add_argument("--nanogpt", help="a checkout of github.com/karpathy/nanoGPT")
     parser.add_argument("--tokenizer", choices=("chars", "bytes"), default="chars",
                         help="nanoGPT's own is by characters")
     parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch")
@@ -147,6 +172,8 @@ def main():
     options = parser.parse_args()
     if options.steps % options.round != 0:
         parser.error(f"--steps {options.steps} is no multiple of --round {options.round}")
+    if options.nanogpt and options.tokenizer != "chars":
+        parser.error("nanoGPT's own shakespeare_char has no other tokenizer than chars")
     found = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"],
                            capture_output=True, text=True, check=False)
     if found.returncode != 0:
@@ -155,29 +182,27 @@ def main():
     top = tempfile.mkdtemp(prefix="atoll-nanogpt-")
     try:
         config = os.path.join(top, "run.toml")
-        write_config(config, options)
         kernel = math_kernel(options)
         pairs = []
         for number in range(options.pairs):
             load = os.getloadavg()[0]
-            python_first = number % 2 == 0
-            pair = {"load": round(load, 2)}
+            python_first, seed = number % 2 == 0, options.seed + number
+            write_config(config, options, seed)
+            pair = {"load": round(load, 2), "seed": seed}
             for which in ("python", "atoll") if python_first else ("atoll", "python"):
-                pair[which] = (run_python(options, kernel) if which == "python"
+                pair[which] = (run_python(options, kernel, seed) if which == "python"
                                else run_atoll(options, config, top))
             pairs.append(pair)
             print(json.dumps(pair), file=sys.stderr)
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    last = pairs[-1]
     print(json.dumps({
         "steps": options.steps, "threads": options.threads, "tokenizer": options.tokenizer,
         "torch": found.stdout.strip(), "kernel": kernel,
         "ratio": round(median_ratio(pairs, "training"), 3),
         "ratio_of_programs": round(median_ratio(pairs, "program"), 3),
         "ratio_of_cpu": round(median_ratio(pairs, "cpu"), 3),
-        "validation_loss": {"atoll": round(last["atoll"]["loss"], 4),
-                            "python": round(last["python"]["loss"], 4)},
+        "validation_loss": {which: mean_loss(pairs, which) for which in ("atoll", "python")},
         "pairs": pairs}, indent=2))
 
 
