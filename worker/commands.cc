@@ -27,6 +27,7 @@
 #include "worker/hub/hub_folder.h"
 #include "worker/hub/parameters_file.h"
 #include "worker/inbox.h"
+#include "worker/loaded_model.h"
 #include "worker/math_library.h"
 #include "worker/model/manifest.h"
 #include "worker/safetensors.h"
@@ -45,47 +46,6 @@ constexpr char kStopSeparator = '\x1f';
 // A plain line a message: the daemon relays it with the run and the round.
 void LogLine(const std::string& line) {
   std::cerr << absl::StrCat("atoll-worker: ", line, "\n") << std::flush;
-}
-
-struct LoadedModel {
-  v1::RunSpec spec;
-  v1::Manifest manifest;
-  std::vector<float> parameters;
-};
-
-absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
-  LoadedModel model;
-  ASSIGN_OR_RETURN(const std::string spec_path, flags.Text("spec"));
-  ASSIGN_OR_RETURN(const std::string path, flags.Text("parameters"));
-  ASSIGN_OR_RETURN(const uint64_t offset, flags.Count("offset", 0));
-  ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(spec_path));
-  if (!model.spec.ParseFromString(bytes)) {
-    return absl::DataLossError(absl::StrCat(spec_path, " is not a serialised RunSpec"));
-  }
-  ASSIGN_OR_RETURN(model.manifest, MakeManifest(model.spec.model()));
-  ASSIGN_OR_RETURN(const uint64_t elements, flags.Count("elements", model.manifest.elements()));
-  if (elements != model.manifest.elements()) {
-    return absl::FailedPreconditionError(absl::StrCat("--elements is ", elements, "; the model of ",
-                                                      spec_path, " has ",
-                                                      model.manifest.elements()));
-  }
-  ASSIGN_OR_RETURN(model.parameters, ReadFloats(path, offset, elements));
-  return model;
-}
-
-// The tokenizer that --tokenizer names; it must be the run's.
-absl::StatusOr<std::unique_ptr<Tokenizer>> RunTokenizer(const Flags& flags,
-                                                        const v1::RunSpec& spec) {
-  ASSIGN_OR_RETURN(const std::string name, flags.Text("tokenizer", "bytes"));
-  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(name));
-  if (tokenizer->digest() != spec.data().tokenizer_digest()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("--tokenizer ", name, " is not the run's, which has SHA-256 ",
-                     spec.data().tokenizer_digest().empty()
-                         ? "none (bytes)"
-                         : absl::BytesToHexString(spec.data().tokenizer_digest())));
-  }
-  return tokenizer;
 }
 
 // Prints text as its tokens come. What a token means may hang on those before and, of a character
@@ -136,6 +96,22 @@ class TextPrinter {
   size_t printed_ = 0;
 };
 
+// What a run's spec says of its data, for a model of no run.
+absl::Status NameData(const Flags& flags, LoadedModel* model, std::string* path) {
+  v1::DataSpec& data = *model->spec.mutable_data();
+  ASSIGN_OR_RETURN(const double fraction, flags.Number("validation-fraction", 0.1));
+  if (!(fraction > 0 && fraction <= 0.5)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--validation-fraction is ", fraction, "; it must be above 0, at most 0.5"));
+  }
+  data.set_validation_fraction(fraction);
+  data.set_kind("text");
+  ASSIGN_OR_RETURN(const std::string tokenizer, TokenizerNameOf(flags, *model));
+  data.set_tokenizer(tokenizer == "bytes" ? tokenizer : "file");
+  if (tokenizer != "bytes") absl::StrAppend(path, "\ntokenizer ", tokenizer);
+  return TokenizerOf(flags, *model).status();  // fits the model
+}
+
 // Of the validation split; 0: nobody knows what its tokens mean.
 absl::StatusOr<double> BytesPerToken(const TrainingData& data) {
   constexpr uint64_t kTogether = 4096;  // a character that is cut between two costs nothing
@@ -177,6 +153,11 @@ std::string HelpText() {
   atoll-worker eval --parameters FILE --spec FILE --data PATH [--threads N] [--base FILE]
                     [--offset BYTES] [--elements N]
       Evaluates on the whole validation split of the run's text and prints JSON.
+
+  atoll-worker generate --model FOLDER ...
+  atoll-worker eval --model FOLDER --data PATH [--validation-fraction F] [--tokenizer FILE] ...
+      The same for a model's folder as Hugging Face has it, with the folder's own tokenizer if it
+      has one and nothing else is named. F is 0.1 where nothing is said.
 
   atoll-worker export --parameters FILE --spec FILE --out FILE.safetensors
                       [--offset BYTES] [--elements N]
@@ -229,10 +210,10 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
 }
 
 absl::Status RunGenerate(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"parameters", "spec", "prompt", "tokens", "temperature",
-                                            "top-k", "top-p", "stop", "seed", "threads", "base",
-                                            "offset", "elements", "tokenizer"}));
+  ASSIGN_OR_RETURN(
+      const Flags flags,
+      Flags::Parse(arguments, WithModelFlags({"prompt", "tokens", "temperature", "top-k", "top-p",
+                                              "stop", "seed", "threads", "base", "tokenizer"})));
   GenerateOptions options;
   ASSIGN_OR_RETURN(options.prompt, flags.Text("prompt", ""));
   ASSIGN_OR_RETURN(options.tokens, flags.Count("tokens", options.tokens));
@@ -245,7 +226,7 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(LoadedModel model, LoadModel(flags));
   ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
   model.spec.mutable_model()->set_base_path(base);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, RunTokenizer(flags, model.spec));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, TokenizerOf(flags, model));
   SetMathThreads(static_cast<int>(threads));
   TextPrinter printer(*tokenizer, absl::StrSplit(stops, kStopSeparator));
   RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, *tokenizer, options,
@@ -256,12 +237,13 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
 
 absl::Status RunEval(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"parameters", "spec", "data", "threads", "base",
-                                            "offset", "elements"}));
-  ASSIGN_OR_RETURN(const std::string path, flags.Text("data"));
+                   Flags::Parse(arguments, WithModelFlags({"data", "threads", "base", "tokenizer",
+                                                           "validation-fraction"})));
+  ASSIGN_OR_RETURN(std::string path, flags.Text("data"));
   ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
   ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
-  ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
+  ASSIGN_OR_RETURN(LoadedModel model, LoadModel(flags));
+  if (!model.folder.empty()) RETURN_IF_ERROR(NameData(flags, &model, &path));
   SetMathThreads(static_cast<int>(threads));
   v1::RunSpec spec = model.spec;
   spec.mutable_model()->set_base_path(base);
@@ -288,8 +270,8 @@ absl::Status RunEval(const std::vector<std::string>& arguments) {
 
 absl::Status RunExport(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"parameters", "spec", "out", "output", "dtype", "base",
-                                            "tokenizer", "shard-bytes", "offset", "elements"}));
+                   Flags::Parse(arguments, WithModelFlags({"out", "output", "dtype", "base",
+                                                           "tokenizer", "shard-bytes"})));
   ASSIGN_OR_RETURN(const std::string out, flags.Text("out", ""));
   if (!out.empty()) {
     ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));

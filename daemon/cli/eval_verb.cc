@@ -14,9 +14,8 @@ namespace {
 
 struct EvalOptions {
   std::string dir;
-  std::string data;
   std::string worker;
-  uint32_t threads = 1;
+  EvaluationRequest request;
   bool json = false;
 };
 
@@ -25,22 +24,26 @@ int Evaluate(const EvalOptions& options) {
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
   if (!worker.ok()) return Report(worker.status(), kFailed);
   const absl::StatusOr<ModelQuality> quality =
-      EvaluateModel(files, *worker, AbsoluteFolder(options.dir), options.data, options.threads);
-  if (!quality.ok()) return Report(quality.status(), kFailed);
+      EvaluateModel(files, *worker, AbsoluteFolder(options.dir), options.request);
+  if (!quality.ok()) {
+    return Report(quality.status(),
+                  absl::IsInvalidArgument(quality.status()) ? kWrongCall : kFailed);
+  }
   if (options.json) {
-    nlohmann::ordered_json json = {{"version", quality->version},
-                                   {"tokens", quality->tokens},
-                                   {"loss", quality->loss},
-                                   {"perplexity", quality->perplexity}};
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+    if (quality->version.has_value()) json["version"] = *quality->version;
+    json["tokens"] = quality->tokens;
+    json["loss"] = quality->loss;
+    json["perplexity"] = quality->perplexity;
     if (quality->bits_per_byte > 0) json["bits_per_byte"] = quality->bits_per_byte;
     std::printf("%s\n", json.dump(2).c_str());
     return kDone;
   }
-  std::vector<std::vector<std::string>> rows = {
-      {"version", WithThousands(quality->version)},
-      {"validation tokens", WithThousands(quality->tokens)},
-      {"loss", absl::StrFormat("%.4f nats a token", quality->loss)},
-      {"perplexity", absl::StrFormat("%.3f", quality->perplexity)}};
+  std::vector<std::vector<std::string>> rows;
+  if (quality->version.has_value()) rows.push_back({"version", WithThousands(*quality->version)});
+  rows.push_back({"validation tokens", WithThousands(quality->tokens)});
+  rows.push_back({"loss", absl::StrFormat("%.4f nats a token", quality->loss)});
+  rows.push_back({"perplexity", absl::StrFormat("%.3f", quality->perplexity)});
   if (quality->bits_per_byte > 0) {
     rows.push_back({"bits per byte", absl::StrFormat("%.4f", quality->bits_per_byte)});
   }
@@ -56,9 +59,15 @@ void AddEvalVerb(CommandLine& command_line) {
       "eval", "How good a run's newest model is, over the whole validation split",
       "atoll eval --dir atoll-run-20250131-142501 --json",
       [options] { return Evaluate(*options); });
-  verb->add_option("--dir", options->dir, "A peer's folder, or a local run's")->required();
-  verb->add_option("--data", options->data, "The run's text [as the peer's config says]");
-  verb->add_option("--threads", options->threads, "CPU threads")->check(CLI::Range(1, 1024));
+  verb->add_option("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
+      ->required();
+  EvaluationRequest& request = options->request;
+  verb->add_option("--data", request.data, "The run's text [as the peer's config says]");
+  verb->add_option("--tokenizer", request.tokenizer, "Of an exported model: a file [its own]");
+  verb->add_option("--validation-fraction", request.validation_fraction,
+                   "Of an exported model: the tail of the text that it is evaluated on")
+      ->check(CLI::Range(1e-6, 0.5));
+  verb->add_option("--threads", request.threads, "CPU threads")->check(CLI::Range(1, 1024));
   verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
   verb->add_flag("--json", options->json, "Print as JSON");
 }

@@ -62,7 +62,8 @@ void AddGenerateVerb(CommandLine& command_line) {
       "generate", "Text from a run's newest model",
       "atoll generate --dir atoll-run-20250131-142501 --prompt \"The sea\" --tokens 300",
       [options] { return Generate(*options); });
-  verb->add_option("--dir", options->dir, "A peer's folder, or a local run's")->required();
+  verb->add_option("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
+      ->required();
   verb->add_option("--prompt", options->request.prompt, "What the text begins with")->required();
   verb->add_option("--tokens", options->request.tokens, "How many more tokens")
       ->check(CLI::Range(uint64_t{1}, uint64_t{1000000}));
@@ -74,6 +75,7 @@ void AddGenerateVerb(CommandLine& command_line) {
       ->check(CLI::Range(0.0, 1.0));
   verb->add_option("--stop", options->request.stops, "End before this text; may be given again");
   verb->add_option("--seed", options->request.seed, "The same seed gives the same text");
+  verb->add_option("--tokenizer", options->request.tokenizer, "A file [the run's, the folder's]");
   verb->add_option("--base", options->request.base, "Of adapters: the file of their base");
   verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
   verb->add_flag("--json", options->json, "Print as JSON");

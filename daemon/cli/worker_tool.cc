@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -53,11 +54,23 @@ class TemporaryFolder {
 
 using OnText = std::function<void(absl::string_view)>;
 
-// Runs the worker in `mode` on the newest state under `dir`, with more arguments behind.
+// What `transformers` writes, and `atoll export`.
+bool IsHubFolder(Files& files, const std::string& dir) {
+  return files.Exists(absl::StrCat(dir, "/config.json")) && !files.Exists(GenesisPath(dir));
+}
+
+// Runs the worker in `mode` on the newest state under `dir`, or on the model that is there, with
+// more arguments behind.
 absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                                        const std::string& dir, const std::string& mode,
                                        const std::vector<std::string>& more, int seconds,
-                                       const OnText& on_text = {}, uint64_t* version = nullptr) {
+                                       const OnText& on_text = {},
+                                       std::optional<uint64_t>* version = nullptr) {
+  if (IsHubFolder(files, dir)) {
+    std::vector<std::string> argv = {worker, mode, "--model", dir};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return RunAndCapture(argv, seconds, on_text);
+  }
   ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, dir));
   ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
   ASSIGN_OR_RETURN(
@@ -74,7 +87,8 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
   argv.insert(argv.end(), more.begin(), more.end());
   // Where the run's text is no bytes, its worker has left the tokenizer there.
   const std::string tokenizer = absl::StrCat(replica, "/worker-state.tokenizer");
-  if (mode == "generate" && files.Exists(tokenizer)) {
+  const bool named = std::find(more.begin(), more.end(), "--tokenizer") != more.end();
+  if (mode == "generate" && !named && files.Exists(tokenizer)) {
     argv.insert(argv.end(), {"--tokenizer", tokenizer});
   }
   if (version != nullptr) *version = snapshot.version;
@@ -166,23 +180,35 @@ absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker
     more.insert(more.end(), {"--stop", absl::StrJoin(request.stops, "\x1f")});
   }
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
+  if (!request.tokenizer.empty()) more.insert(more.end(), {"--tokenizer", request.tokenizer});
   ASSIGN_OR_RETURN(const std::string text,
                    RunOnModel(files, worker, dir, "generate", more, kGenerateSeconds, on_text));
   return absl::StrCat(request.prompt, text);
 }
 
 absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& worker,
-                                           const std::string& dir, const std::string& data,
-                                           uint32_t threads) {
-  std::string path = data.empty() ? data : AbsoluteFolder(data);
+                                           const std::string& dir,
+                                           const EvaluationRequest& request) {
+  std::string path = request.data.empty() ? request.data : AbsoluteFolder(request.data);
+  std::vector<std::string> more = {"--threads", absl::StrCat(request.threads)};
+  if (IsHubFolder(files, dir)) {
+    if (path.empty()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(dir, " is a model of no run; --data must name the text to evaluate it on"));
+    }
+    more.insert(more.end(), {"--validation-fraction", absl::StrCat(request.validation_fraction)});
+    if (!request.tokenizer.empty()) more.insert(more.end(), {"--tokenizer", request.tokenizer});
+  } else if (!request.tokenizer.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("--tokenizer is for a model of no run; ", dir,
+                                                   " is a run's, and has its own"));
+  }
   if (path.empty()) {
     ASSIGN_OR_RETURN(path, DataOf(files, dir));
   }
+  more.insert(more.end(), {"--data", path});
   ModelQuality quality;
-  ASSIGN_OR_RETURN(
-      const std::string answer,
-      RunOnModel(files, worker, dir, "eval", {"--data", path, "--threads", absl::StrCat(threads)},
-                 kEvaluateSeconds, {}, &quality.version));
+  ASSIGN_OR_RETURN(const std::string answer, RunOnModel(files, worker, dir, "eval", more,
+                                                        kEvaluateSeconds, {}, &quality.version));
   const nlohmann::json json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
   for (const char* key : {"tokens", "loss", "perplexity"}) {
     if (json.is_object() && json.contains(key) && json[key].is_number()) continue;

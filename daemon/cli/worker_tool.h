@@ -1,10 +1,12 @@
 // What the command line has atoll-worker do with a model: text, its quality, safetensors.
 //
-// A folder is a peer's, or a local run's (then the peer that is furthest is taken). Blocking.
+// A folder is a peer's, or a local run's (then the peer that is furthest is taken). Text and quality
+// are had of a model's folder as Hugging Face has it, too. Blocking.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,12 +24,20 @@ struct GenerateRequest {
   uint64_t top_k = 40;
   uint64_t seed = 1337;
   std::string base;                     // of adapters: the file beneath them
+  std::string tokenizer = {};           // file; empty: the run's own, or the folder's
   double top_p = 1;                     // of the likeliest that make up this share; 1: of all
   std::vector<std::string> stops = {};  // the text ends before the first of them
 };
 
+struct EvaluationRequest {
+  std::string data;  // of a run its text; empty: what the peer's config names
+  uint32_t threads = 1;
+  std::string tokenizer;             // of a model of no run; empty: the folder's own
+  double validation_fraction = 0.1;  // of a model of no run: the tail of the text that counts
+};
+
 struct ModelQuality {
-  uint64_t version = 0;  // of the replica
+  std::optional<uint64_t> version;  // of the replica; none: a model of no run
   uint64_t tokens = 0;
   double loss = 0;  // nats a token
   double perplexity = 0;
@@ -53,11 +63,11 @@ absl::StatusOr<std::string> GenerateText(
     Files& files, const std::string& worker, const std::string& dir, const GenerateRequest& request,
     const std::function<void(absl::string_view)>& on_text = {});
 
-// How well the model does on the whole validation split of `data`, which must be the run's text;
-// empty: what the peer's config names. The same on every call with as many threads.
+// How well the model does on the whole validation split; of a run that is the split which it has
+// held out. The same on every call with as many threads.
 absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& worker,
-                                           const std::string& dir, const std::string& data,
-                                           uint32_t threads);
+                                           const std::string& dir,
+                                           const EvaluationRequest& request);
 
 struct HubExport {
   std::string output;  // folder

@@ -253,9 +253,9 @@ absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& mode
 
 absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to) {
   int copied = 0;
-  for (const char* name :
-       {"tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json", "merges.txt",
-        "special_tokens_map.json", "added_tokens.json", "generation_config.json"}) {
+  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "tokenizer.model",
+                           "characters.json", "vocab.json", "merges.txt", "special_tokens_map.json",
+                           "added_tokens.json", "generation_config.json"}) {
     std::error_code error;
     const std::string source = absl::StrCat(from, "/", name);
     if (!std::filesystem::exists(source, error)) continue;
