@@ -125,13 +125,13 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
   }
   told_reason_ = status.reason();
   const uint64_t rounds = history.newest().spec().rounds();
+  const std::string unit = history.loss_unit().empty() ? "" : " " + history.loss_unit();
   // Evaluations first when they are of an older version: lines stay in the order of versions.
   const auto tell_evaluations = [&](uint64_t below) {
     for (const auto& [version, evaluation] : history.evaluations()) {
       if (version >= below || !told_evaluations_.emplace(version, true).second) continue;
-      lines.push_back(absl::StrFormat("version %d: validation loss %.4f nats a byte over %s tokens",
-                                      version, evaluation.loss(),
-                                      WithThousands(evaluation.tokens())));
+      lines.push_back(absl::StrFormat("version %d: validation loss %.4f%s over %s tokens", version,
+                                      evaluation.loss(), unit, WithThousands(evaluation.tokens())));
     }
   };
   for (auto it = history.rounds().upper_bound(told_round_); it != history.rounds().end(); ++it) {

@@ -13,8 +13,9 @@
 namespace atolld {
 namespace {
 
-std::string LossText(const std::optional<double>& loss) {
-  return loss.has_value() ? absl::StrFormat("%.4f", *loss) : "not evaluated";
+std::string LossText(const std::optional<double>& loss, const std::string& unit) {
+  if (!loss.has_value()) return "not evaluated";
+  return absl::StrCat(absl::StrFormat("%.4f", *loss), unit.empty() ? "" : " ", unit);
 }
 
 // "4.3 MB (4.0x)": what another way would have sent, and how many times ours that is.
@@ -59,6 +60,7 @@ LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerPro
   report.rounds = status.version();
   report.inner_steps = status.spec().inner().steps();
   report.peers_started = static_cast<uint32_t>(processes.size());
+  report.loss_unit = history.loss_unit();
   const auto& evaluations = history.evaluations();
   if (!evaluations.empty()) {
     if (evaluations.begin()->first == 0)
@@ -130,11 +132,11 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
       {"rounds", absl::StrCat(report.rounds, " of ", report.inner_steps, " steps, ",
                               report.peers_started, " peers")},
       {"parameters", WithThousands(report.parameters)},
-      {"validation loss before", absl::StrCat(LossText(report.initial_val_loss), " nats a byte")},
-      {"validation loss after", absl::StrCat(LossText(report.final_val_loss), " nats a byte")},
+      {"validation loss before", LossText(report.initial_val_loss, report.loss_unit)},
+      {"validation loss after", LossText(report.final_val_loss, report.loss_unit)},
       {"tokens", WithThousands(report.tokens)},
-      {"time",
-       absl::StrCat(FormatSeconds(report.wall_seconds), " from the first step to the last commit")},
+      {"time", absl::StrCat(FormatSeconds(report.wall_seconds),
+                            " from the initial state to the last commit")},
       {"compute utilisation", absl::StrFormat("%.1f %%", report.compute_utilization * 100)},
   };
   rows.push_back({"sent a peer a round", absl::StrCat(FormatBytes(ours), " as ", report.codec)});
@@ -148,7 +150,8 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
 }
 
 Chart LossChart(const RunHistory& history) {
-  Chart chart{"loss, nats a byte", "round", "nats a byte", {}};
+  const std::string unit = history.loss_unit();
+  Chart chart{unit.empty() ? "loss" : "loss, " + unit, "round", unit, {}};
   Series train{"training", {}, false};
   for (const auto& [version, round] : history.rounds()) {
     if (round.train_loss() == 0) continue;  // not known: adopted from the peers' history

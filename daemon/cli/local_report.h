@@ -36,6 +36,7 @@ struct LocalReport {
   uint64_t rounds = 0;       // committed
   uint64_t inner_steps = 0;  // a round
   uint32_t peers_started = 0;
+  std::string loss_unit = {};              // "nats a byte"; empty: the run's model knows
   std::optional<double> initial_val_loss;  // nats a token, of version 0
   std::optional<double> final_val_loss;    // of the newest evaluation after it
   uint64_t tokens = 0;

@@ -78,6 +78,15 @@ double RunHistory::wall_seconds() const {
   return rounds_.empty() ? 0 : rounds_.rbegin()->second.elapsed_seconds();
 }
 
+std::string RunHistory::loss_unit() const {
+  const v1::DataSpec& data = newest_.spec().data();
+  if (data.kind() == "arrays" || data.kind() == "external" || data.kind() == "none") return "";
+  const bool bytes = data.kind() != "bin" && data.kind() != "npy" &&
+                     (data.tokenizer().empty() || data.tokenizer() == "bytes") &&
+                     data.tokenizer_digest().empty();
+  return bytes ? "nats a byte" : "nats a token";
+}
+
 double RunHistory::seconds_left() const {
   if (rounds_.empty() || newest_.spec().rounds() < newest_.version()) return -1;
   // The first round's time counts from the first Train, at which no record stands.

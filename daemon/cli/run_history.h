@@ -37,6 +37,9 @@ class RunHistory {
   // By peer id; those that are no longer listed stay.
   const std::map<std::string, PeerHistory>& peers() const { return peers_; }
 
+  // What its losses are in: "nats a byte", "nats a token"; empty: what the run's own model gives.
+  std::string loss_unit() const;
+
   // From the first Train to the last commit; 0 before it.
   double wall_seconds() const;
 

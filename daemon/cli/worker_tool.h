@@ -1,7 +1,7 @@
 // What the command line has atoll-worker do with a model: text, its quality, safetensors.
 //
-// A folder is a peer's, or a local run's (then the peer that is furthest is taken). Text and quality
-// are had of a model's folder as Hugging Face has it, too. Blocking.
+// A folder is a peer's, or a local run's (then the peer that is furthest is taken). Text and
+// quality are had of a model's folder as Hugging Face has it, too. Blocking.
 #pragma once
 
 #include <cstdint>

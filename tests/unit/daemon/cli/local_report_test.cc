@@ -107,6 +107,26 @@ TEST(LocalReportTest, TableComparesWithDataParallel) {
   EXPECT_THAT(table, HasSubstr("the same at 2 of 2 peers"));
 }
 
+TEST(LocalReportTest, ALossIsInWhatTheDataIsIn) {
+  // Broken: nats a token of 4 bytes would be read as four times as bad as they are.
+  const auto unit_of = [](const char* kind, const char* tokenizer, const char* digest) {
+    v1::RunStatus status = StatusAt(1, 10, 100);
+    v1::DataSpec& data = *status.mutable_spec()->mutable_data();
+    data.set_kind(kind);
+    data.set_tokenizer(tokenizer);
+    data.set_tokenizer_digest(digest);
+    RunHistory history;
+    history.Take(status, 1100);
+    return MakeLocalReport(history, {{"peer-1", 11, 0}}).loss_unit;
+  };
+  EXPECT_EQ(unit_of("text", "bytes", ""), "nats a byte");
+  EXPECT_EQ(unit_of("jsonl", "", ""), "nats a byte");
+  EXPECT_EQ(unit_of("text", "chars", ""), "nats a token");
+  EXPECT_EQ(unit_of("prepared", "bytes", "a table's"), "nats a token");
+  EXPECT_EQ(unit_of("npy", "bytes", ""), "nats a token");
+  EXPECT_EQ(unit_of("arrays", "", ""), "");
+}
+
 TEST(LocalReportTest, TheChartLeavesOutLossesThatAreNotKnown) {
   // Broken: the curve would fall to 0 at each round that was adopted from the peers.
   RunHistory history;
