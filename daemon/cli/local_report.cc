@@ -135,8 +135,8 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
       {"validation loss before", LossText(report.initial_val_loss, report.loss_unit)},
       {"validation loss after", LossText(report.final_val_loss, report.loss_unit)},
       {"tokens", WithThousands(report.tokens)},
-      {"time", absl::StrCat(FormatSeconds(report.wall_seconds),
-                            " from the initial state to the last commit")},
+      {"time",
+       absl::StrCat(FormatSeconds(report.wall_seconds), " from version 0 to the last commit")},
       {"compute utilisation", absl::StrFormat("%.1f %%", report.compute_utilization * 100)},
   };
   rows.push_back({"sent a peer a round", absl::StrCat(FormatBytes(ours), " as ", report.codec)});
