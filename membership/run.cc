@@ -35,7 +35,8 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       recovered_(stored.headers.size()),
       exchange_times_(kExchangeTimes),
       planner_(settings_.plan),
-      judge_(settings_.judge, stored.judged) {
+      judge_(settings_.judge, stored.judged),
+      noise_(spec_.exchange(), rounds_) {
   if (genesis_) digests_.push_back(settings_.genesis_digest(*genesis_));
   for (const v1::EntryHeader& header : stored.headers) {
     digests_.push_back(settings_.header_digest(header));

@@ -23,6 +23,7 @@
 #include "membership/evaluation.h"
 #include "membership/exchange_planner.h"
 #include "membership/exchange_round.h"
+#include "membership/gradient_noise.h"
 #include "membership/leases.h"
 #include "membership/peer_info.h"
 #include "membership/record.h"
@@ -164,8 +165,7 @@ class Run {
   absl::Time epoch_began_;
   RunControl control_;
   std::optional<v1::Genesis> genesis_;
-  std::vector<std::string>
-      digests_;  // of the genesis and of every header, by version; empty: no version 0
+  std::vector<std::string> digests_;  // of genesis and headers, by version; empty: no version 0
   std::optional<v1::EntryHeader> header_;
   std::optional<v1::Seal> seal_;
   std::vector<v1::RoundRecord> rounds_;
@@ -178,8 +178,7 @@ class Run {
   bool adopted_ = false;  // something, which the peers have not been told
   bool behind_ = false;   // the lease book was: peers may hold samples that it does not know of
   std::map<std::string, PeerInfo> peers_;
-  std::string genesis_maker_;
-  std::string reason_;  // why it waits, where the round does not know
+  std::string genesis_maker_, reason_;  // why it waits, where the round does not know
   std::unique_ptr<ExchangeRound> exchange_, last_exchange_;  // that goes on; the last committed
   std::map<std::string, v1::Ready> contributions_;           // to exchange_
   absl::Time exchange_began_, revision_ends_ = absl::InfiniteFuture();
@@ -187,6 +186,7 @@ class Run {
   uint64_t given_up_ = 0;  // exchanges since the last commit
   ExchangePlanner planner_;
   UpdateJudge judge_;
+  GradientNoise noise_;
   std::optional<Evaluation> evaluation_;
   absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch
   absl::Time sealed_at_ = absl::InfiniteFuture();

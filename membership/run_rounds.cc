@@ -254,7 +254,8 @@ void Run::Commit(absl::Time now) {
     GiveUpExchange(now);
     return;
   }
-  const v1::RoundRecord record = RecordRound(now, header);
+  v1::RoundRecord record = RecordRound(now, header);
+  noise_.NoteCommit(exchange->plan(), exchange->agreement(), exchange->votes(), &record);
   rounds_.push_back(record);
   rounds_.back().set_revisions(exchange->plan().revision());
   out_.update.headers.push_back(header);

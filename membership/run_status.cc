@@ -82,6 +82,7 @@ v1::RunStatus Run::Status(absl::Time now) const {
   status.set_stopping(control_.stopping() && !seal_);
   status.set_epoch_seconds(absl::ToDoubleSeconds(now - epoch_began_));
   *status.mutable_data() = Data();
+  *status.mutable_noise() = noise_.Status();
   if (genesis_) status.set_parameters(genesis_->manifest().elements());
   status.set_elapsed_seconds(seal_ && !rounds_.empty() ? Elapsed(sealed_at_) : Elapsed(now));
   uint64_t tokens = 0;

@@ -21,6 +21,15 @@ std::string WithThousands(uint64_t number) {
   return digits;
 }
 
+std::string AboutTokens(double tokens) {
+  constexpr double kMostDigits = 1e15;  // more are no use to anybody
+  if (tokens >= kMostDigits) return absl::StrFormat("%.1e", tokens);
+  uint64_t unit = 1;
+  while (tokens / static_cast<double>(unit) >= 99.5) unit *= 10;
+  const double units = std::max(tokens / static_cast<double>(unit), 0.0);
+  return WithThousands(static_cast<uint64_t>(std::llround(units)) * unit);
+}
+
 std::string FormatBytes(double bytes) {
   const char* const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
   size_t unit = 0;

@@ -13,6 +13,7 @@
 namespace atolld {
 
 std::string WithThousands(uint64_t number);  // "1,234,567"
+std::string AboutTokens(double tokens);      // "85,000": two figures, more would be chance
 std::string FormatBytes(double bytes);       // "512 B", "1.2 kB", "3.4 MB": powers of ten
 std::string FormatRate(double per_second);   // "950", "15.3k", "2.1M"
 std::string FormatSeconds(double seconds);   // "2.5 s", "48 s", "3:07", "1:02:09"

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/status_json.h"
 #include "membership/round_text.h"
 
 namespace atolld {
@@ -93,6 +94,12 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
                                         double elapsed_seconds, size_t width) {
   const v1::RunStatus& status = history.newest();
   std::vector<std::string> lines = {RoundLine(history, elapsed_seconds), LossLine(history)};
+  if (status.noise().tokens() > 0) {
+    lines.push_back(absl::StrCat("noise scale ", FormatRate(status.noise().tokens()),
+                                 " tokens; peers make ",
+                                 FormatRate(static_cast<double>(status.noise().round_tokens())),
+                                 ": ", NoiseVerdict(status.noise())));
+  }
   if (!status.reason().empty()) lines.push_back(absl::StrCat("waiting: ", status.reason()));
   const auto coordinator = notes.find("coordinator");
   if (coordinator != notes.end())
@@ -142,6 +149,9 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
         it->first, rounds, FormatMeasured(round.train_loss(), 4), round.contributors(),
         WithThousands(round.tokens()), FormatMeasured(round.train_seconds(), 2, " s"),
         ExchangeTime(round)));
+    if (round.noise_scale() > 0) {
+      absl::StrAppend(&lines.back(), ", noise scale ", AboutTokens(round.noise_scale()), " tokens");
+    }
     told_round_ = it->first;
   }
   tell_evaluations(UINT64_MAX);

@@ -77,6 +77,7 @@ LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerPro
   report.fp32_bytes_per_peer_per_round = AllReduceBytes(report.parameters, report.peers_started);
   report.data_parallel_bytes_per_peer_per_round =
       report.fp32_bytes_per_peer_per_round * static_cast<double>(report.inner_steps);
+  report.noise = status.noise();
   if (status.has_seal()) report.state_digest = absl::BytesToHexString(status.seal().state_digest());
   for (const PeerProcess& process : processes) {
     LocalReport::Peer peer;
@@ -109,6 +110,8 @@ std::string ReportJson(const LocalReport& report) {
   json["codec"] = report.codec;
   json["bytes_sent_per_peer_per_round"] = report.bytes_sent_per_peer_per_round;
   json["fp32_bytes_per_peer_per_round"] = report.fp32_bytes_per_peer_per_round;
+  json["gradient_noise_scale"] = nullptr;
+  if (report.noise.tokens() > 0) json["gradient_noise_scale"] = report.noise.tokens();
   json["state_digest"] = report.state_digest;
   json["peers"] = nlohmann::ordered_json::array();
   for (const LocalReport::Peer& peer : report.peers) {
@@ -144,6 +147,14 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
     rows.push_back({"  the same in fp32", Compared(report.fp32_bytes_per_peer_per_round, ours)});
     rows.push_back({"  fp32 data parallel, every step",
                     Compared(report.data_parallel_bytes_per_peer_per_round, ours)});
+  }
+  if (report.noise.tokens() > 0) {
+    rows.push_back({"gradient noise scale",
+                    absl::StrCat(AboutTokens(report.noise.tokens()), " tokens a round")});
+    rows.push_back({absl::StrCat("  these peers make ", WithThousands(report.noise.round_tokens())),
+                    NoiseVerdict(report.noise)});
+  } else {
+    rows.push_back({"gradient noise scale", NoiseText(report.noise)});
   }
   rows.push_back({"state digest", DigestText(report)});
   return AlignColumns(rows, "<<");

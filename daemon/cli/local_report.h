@@ -47,6 +47,7 @@ struct LocalReport {
   double bytes_sent_per_peer_per_round = 0;
   double fp32_bytes_per_peer_per_round = 0;           // one fp32 all-reduce a round
   double data_parallel_bytes_per_peer_per_round = 0;  // one fp32 all-reduce an inner step
+  v1::NoiseStatus noise;
   std::string state_digest;  // hex, of the seal; empty: the run is not sealed
   std::vector<Peer> peers;
 

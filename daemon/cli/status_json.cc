@@ -53,6 +53,13 @@ Json DataJson(const v1::DataStatus& data) {
 // 0: an adopted round, of which only the entry's header is known.
 Json OrNull(double measured) { return measured == 0 ? Json(nullptr) : Json(measured); }
 
+Json NoiseJson(const v1::NoiseStatus& noise) {
+  return {{"tokens", OrNull(noise.tokens())},
+          {"rounds", noise.rounds()},
+          {"round_tokens", noise.round_tokens()},
+          {"unknown", noise.unknown()}};
+}
+
 Json SealJson(const v1::Seal& seal) {
   return {{"version", seal.version()},
           {"state_digest", Hex(seal.state_digest())},
@@ -130,6 +137,7 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"elapsed_seconds", status.elapsed_seconds()},
                {"tokens", status.tokens()},
                {"data", DataJson(status.data())},
+               {"noise", NoiseJson(status.noise())},
                {"spec", SpecJson(status.spec())},
                {"peers", PeersJson(status)}};
   json["rounds"] = Json::array();
@@ -143,7 +151,10 @@ Json RunStatusJson(const v1::RunStatus& status) {
                               {"exchange_seconds", OrNull(round.exchange_seconds())},
                               {"predicted_seconds", OrNull(round.predicted_seconds())},
                               {"plan", round.plan()},
-                              {"revisions", round.revisions()}});
+                              {"revisions", round.revisions()},
+                              {"squared_gradient", OrNull(round.squared_gradient())},
+                              {"gradient_noise", OrNull(round.gradient_noise())},
+                              {"noise_scale", OrNull(round.noise_scale())}});
   }
   json["evaluations"] = Json::array();
   for (const v1::EvaluationRecord& evaluation : status.evaluations()) {
@@ -192,6 +203,20 @@ std::string DataText(const v1::DataStatus& data) {
   return absl::StrFormat("pass %d, %.1f %% (%s)", data.spent() / pass + 1, position * 100, counts);
 }
 
+std::string NoiseVerdict(const v1::NoiseStatus& noise) {
+  const bool helps = noise.tokens() >= static_cast<double>(noise.round_tokens());
+  return helps ? "more peers still help" : "more peers help less and less";
+}
+
+std::string NoiseText(const v1::NoiseStatus& noise) {
+  if (noise.tokens() <= 0) {
+    return absl::StrCat("unknown: ", noise.unknown().empty() ? "the coordinator does not tell it"
+                                                             : noise.unknown());
+  }
+  return absl::StrCat(AboutTokens(noise.tokens()), " tokens a round; these peers make ",
+                      WithThousands(noise.round_tokens()), ": ", NoiseVerdict(noise));
+}
+
 std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {
       {"run", status.spec().run_id()},
@@ -218,6 +243,7 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
     rows.push_back(
         {"validation loss", absl::StrFormat("%.4f at version %d", last.loss(), last.version())});
   }
+  rows.push_back({"gradient noise scale", NoiseText(status.noise())});
   if (status.has_seal()) rows.push_back({"sealed", Hex(status.seal().state_digest())});
   std::vector<std::string> lines = AlignColumns(rows, "<<");
   lines.emplace_back();

@@ -22,6 +22,9 @@ std::vector<std::string> PeersText(const v1::RunStatus& status);
 std::vector<std::string> PeerText(const v1::PeerStatus& peer);
 // "pass 1, 34.2 % (spent 12,345; held 900; returned 0)"
 std::string DataText(const v1::DataStatus& data);
+// "85,000 tokens a round; these peers make 57,600: more peers still help", "unknown: " and why
+std::string NoiseText(const v1::NoiseStatus& noise);
+std::string NoiseVerdict(const v1::NoiseStatus& noise);  // of a known one, its last words
 std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers);
 
 // A figure that may be unknown.

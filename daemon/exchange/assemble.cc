@@ -1,6 +1,7 @@
 #include "daemon/exchange/assemble.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -67,6 +68,18 @@ ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>&
   outcome.payload = JoinPayload(chunks);
   outcome.payload_digest = TreeDigest(outcome.payload.span());
   return outcome;
+}
+
+double SquaredMean(const ChunkGrid& grid, const Codec& codec, const std::vector<ChunkMean>& means) {
+  const std::unique_ptr<float[]> values(new float[grid.chunk_elements()]);
+  double sum = 0;
+  for (uint32_t c = 0; c < means.size(); ++c) {
+    const absl::StatusOr<double> chunk =
+        MeasureChunk(codec, means[c].encoded.span(), {values.get(), grid.Elements(c)});
+    if (!chunk.ok()) return 0;
+    sum = sum + *chunk;
+  }
+  return sum;
 }
 
 }  // namespace atolld

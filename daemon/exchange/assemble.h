@@ -18,4 +18,8 @@ namespace atolld {
 std::vector<v1::ShardRecord> Records(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
 ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
 
+// The squared norm of what the means decode to: chunks' sums as MeasureChunk makes them, added in
+// grid order. 0 if one cannot be decoded, or not to finite values.
+double SquaredMean(const ChunkGrid& grid, const Codec& codec, const std::vector<ChunkMean>& means);
+
 }  // namespace atolld

@@ -81,6 +81,7 @@ struct ExchangeOutcome {
   uint32_t revision = 0;
   SharedBytes payload;
   Digest payload_digest;
+  double squared_mean = 0;              // of what the payload decodes to, as in Vote
   std::vector<v1::ShardRecord> shards;  // with the exceptions of single chunks
 };
 

@@ -125,8 +125,10 @@ void Exchange::State::CompleteIfAllHere() {
   assembling = true;
   auto made = std::make_shared<ExchangeOutcome>();
   env.executor.Offload(
-      [made, plan = plan, means = table.means()]() mutable {
+      [made, plan = plan, means = table.means(), grid = settings.grid,
+       codec = settings.upper_codec]() mutable {
         *made = Assemble(plan, means);
+        made->squared_mean = SquaredMean(grid, *codec, means);
         means.clear();
       },
       guard.Wrap([this, made, changes = table.changes()] {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/error_feedback.h"
@@ -284,6 +285,7 @@ void RoundRunner::OnOutcome(ExchangeOutcome outcome) {
   vote.set_payload_digest(ToBytes(outcome.payload_digest));
   for (const v1::ShardRecord& shard : outcome.shards) *vote.add_shards() = shard;
   vote.set_state_digest(ToBytes(*state));
+  vote.set_squared_mean_bits(absl::bit_cast<uint64_t>(outcome.squared_mean));
   vote.set_exchange_seconds(absl::ToDoubleSeconds(env_.executor.Now() - exchange_began_));
   if (Planted(PlantedBug::kVoteBeforeFsync)) {
     vote_ = vote;

@@ -10,7 +10,8 @@ from cluster import Cluster, atoll, equal_digests
 
 KEYS = {"run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss", "tokens",
         "wall_seconds", "compute_utilization", "parameters", "inner_steps", "codec",
-        "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round", "state_digest", "peers"}
+        "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round", "gradient_noise_scale",
+        "state_digest", "peers"}
 PEER_KEYS = {"id", "pid", "rounds_contributed", "tokens", "version", "state_digest", "exit"}
 
 
@@ -37,6 +38,8 @@ class RunTest(unittest.TestCase):
             self.assertTrue(math.isclose(report["fp32_bytes_per_peer_per_round"],
                                          2 * 2 / 3 * 4 * report["parameters"], rel_tol=1e-6))
             self.assertEqual("int8", report["codec"])
+            # Three peers of one corpus have much in common, and differ: both are seen.
+            self.assertGreater(report["gradient_noise_scale"], 1)
             self.assertTrue(os.path.exists(os.path.join(cluster.dir, "model.safetensors")))
 
             peer_dir = cluster.process_of("peer-1")["dir"]

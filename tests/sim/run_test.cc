@@ -25,6 +25,27 @@ TEST(SimRunTest, HealthyRunSealsWithEqualReplicas) {
   EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
 }
 
+// If this failed, the gradient noise scale would not be that of what peers hand over: some length
+// on the way from worker to coordinator would be another.
+TEST(SimRunTest, TheNoiseThatTrainersAddIsMeasured) {
+  SimClusterSettings settings;
+  settings.codec = "fp32";
+  SimCluster cluster(2, settings);
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  const auto& rounds = cluster.stored().rounds;
+  ASSERT_EQ(rounds.size(), 10u);
+  const double elements = static_cast<double>(settings.elements);
+  for (const v1::RoundRecord& round : rounds) {
+    ASSERT_EQ(round.contributors(), 3u);
+    // Of each value 0.01 x what is uniform over [-0.5, 0.5), whatever the tokens.
+    const double noise = round.gradient_noise() / (static_cast<double>(round.tokens()) / 3);
+    EXPECT_NEAR(noise / (elements * 1e-4 / 12), 1, 0.08) << round.version();
+    EXPECT_GT(round.noise_scale(), 0) << round.version();
+  }
+  // 0.3 x the difference of two uniform values, the second four times as wide.
+  EXPECT_NEAR(rounds[0].squared_gradient() / (0.09 * elements * 17 / 12), 1, 0.05);
+}
+
 // If this failed, a peer behind NAT could not contribute, or somebody would have to dial it.
 TEST(SimRunTest, PeersThatNobodyCanDialContributeInEveryRound) {
   SimClusterSettings settings;

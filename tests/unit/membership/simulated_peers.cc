@@ -148,6 +148,7 @@ void SimulatedPeers::Vote(const std::string& peer, char payload) {
     record->set_contributors(std::string(1, static_cast<char>(bits)));
   }
   if (arrivals) *vote->mutable_arrivals() = *arrivals;
+  vote->set_squared_mean_bits(absl::bit_cast<uint64_t>(squared_means[peer]));
   Say(peer, message);
 }
 

@@ -93,6 +93,7 @@ class SimulatedPeers {
       samples;                                  // that a peer would name in its Hello
   std::map<std::string, double> train_seconds;  // that a peer's next Ready names
   std::map<std::string, double> norms;          // of its update, as well
+  std::map<std::string, double> squared_means;  // that its next Vote names; none: it tells none
   std::optional<v1::Arrivals> arrivals;         // that the next Votes tell of
   std::map<std::string, SigningKey> keys;       // of peers that sign
   std::vector<std::string> events;

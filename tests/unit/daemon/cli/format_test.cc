@@ -14,6 +14,11 @@ TEST(FormatTest, NumbersReadAsPeopleWriteThem) {
   EXPECT_EQ(WithThousands(999), "999");
   EXPECT_EQ(WithThousands(1000), "1,000");
   EXPECT_EQ(WithThousands(1234567), "1,234,567");
+  EXPECT_EQ(AboutTokens(84731), "85,000");
+  EXPECT_EQ(AboutTokens(99.6), "100");
+  EXPECT_EQ(AboutTokens(42.4), "42");
+  EXPECT_EQ(AboutTokens(0.2), "0");
+  EXPECT_EQ(AboutTokens(3.14e200), "3.1e+200");
   EXPECT_EQ(FormatBytes(0), "0 B");
   EXPECT_EQ(FormatBytes(999), "999 B");
   EXPECT_EQ(FormatBytes(1000), "1.0 kB");

@@ -49,6 +49,21 @@ TEST(LiveViewTest, HasARowForEachPeerAndTheRound) {
   EXPECT_THAT(all, HasSubstr("peer-2"));
 }
 
+TEST(LiveViewTest, TellsTheNoiseScaleOnceItIsKnown) {
+  // Broken: who watches would not see that more peers no more help, or see a figure of nothing.
+  v1::RunStatus status = Training();
+  const auto view = [&] { return absl::StrJoin(RenderLiveView(RunOf(status), {}, 52, 120), "\n"); };
+
+  EXPECT_THAT(view(), Not(HasSubstr("noise")));
+  status.mutable_noise()->set_tokens(21000);
+  status.mutable_noise()->set_round_tokens(57600);
+  status.mutable_rounds(0)->set_noise_scale(20900);
+  EXPECT_THAT(view(), HasSubstr("\nnoise scale 21.0k tokens; peers make 57.6k: more peers help "
+                                "less and less\n"));
+  EXPECT_THAT(PlainLines().Tell(RunOf(status), status),
+              ::testing::Contains(HasSubstr("exchanged -, noise scale 21,000 tokens")));
+}
+
 TEST(LiveViewTest, FitsTheTerminal) {
   // Broken: lines would wrap, and redrawing in place would smear the screen.
   for (const size_t width : {10u, 40u, 79u, 200u}) {

@@ -23,6 +23,8 @@ RunHistory FinishedRun() {
   AddEvaluation(&status, 0, 5.5);
   AddEvaluation(&status, 10, 1.75);
   status.set_tokens(24000);
+  status.mutable_noise()->set_tokens(84731.5);
+  status.mutable_noise()->set_round_tokens(57600);
   status.mutable_seal()->set_version(10);
   status.mutable_seal()->set_state_digest("\x01\xff");
   for (const char* id : {"peer-1", "peer-2"}) {
@@ -42,11 +44,11 @@ TEST(LocalReportTest, JsonHasTheKeysThatScriptsRelyOn) {
   const auto json = nlohmann::ordered_json::parse(ReportJson(report));
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
-  EXPECT_THAT(keys,
-              ElementsAre("run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss",
-                          "tokens", "wall_seconds", "compute_utilization", "parameters",
-                          "inner_steps", "codec", "bytes_sent_per_peer_per_round",
-                          "fp32_bytes_per_peer_per_round", "state_digest", "peers"));
+  EXPECT_THAT(keys, ElementsAre("run_id", "rounds", "peers_started", "initial_val_loss",
+                                "final_val_loss", "tokens", "wall_seconds", "compute_utilization",
+                                "parameters", "inner_steps", "codec",
+                                "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round",
+                                "gradient_noise_scale", "state_digest", "peers"));
   keys.clear();
   for (const auto& [key, value] : json["peers"][0].items()) keys.push_back(key);
   EXPECT_THAT(keys, ElementsAre("id", "pid", "rounds_contributed", "tokens", "version",
@@ -59,6 +61,7 @@ TEST(LocalReportTest, JsonHasTheKeysThatScriptsRelyOn) {
   EXPECT_EQ(json["compute_utilization"], 0.8);
   EXPECT_EQ(json["bytes_sent_per_peer_per_round"], 1000.0);
   EXPECT_EQ(json["fp32_bytes_per_peer_per_round"], 4000.0);  // 2 * 1/2 * 4 * 1000
+  EXPECT_EQ(json["gradient_noise_scale"], 84731.5);
   EXPECT_EQ(json["state_digest"], "01ff");
   EXPECT_EQ(json["peers"][0]["exit"], 0);
   EXPECT_EQ(json["peers"][1]["exit"], -9);
@@ -71,6 +74,7 @@ TEST(LocalReportTest, WhatIsUnknownIsNull) {
   const auto json = nlohmann::json::parse(ReportJson(report));
   EXPECT_TRUE(json["initial_val_loss"].is_null());
   EXPECT_TRUE(json["final_val_loss"].is_null());
+  EXPECT_TRUE(json["gradient_noise_scale"].is_null());
   EXPECT_TRUE(json["peers"][0]["exit"].is_null());
 }
 
@@ -104,6 +108,8 @@ TEST(LocalReportTest, TableComparesWithDataParallel) {
   EXPECT_THAT(table, HasSubstr("4.0 kB (4.0x)"));
   EXPECT_THAT(table, HasSubstr("100 kB (100x)"));
   EXPECT_THAT(table, HasSubstr("80.0 %"));
+  EXPECT_THAT(table, HasSubstr("85,000 tokens a round\n"));
+  EXPECT_THAT(table, HasSubstr("these peers make 57,600         more peers still help"));
   EXPECT_THAT(table, HasSubstr("the same at 2 of 2 peers"));
 }
 

@@ -57,6 +57,36 @@ TEST(StatusJsonTest, ShowsWhatOperatorsAskedFor) {
   EXPECT_THAT(RunStatusText(status), Contains(HasSubstr("it ends at the newest version")));
 }
 
+// Broken: an operator would add peers that no more help, or be told a figure that nobody knows.
+TEST(StatusJsonTest, TheNoiseScaleSaysWhetherMorePeersHelp) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  AddRound(&status, 7, 60, 2.5);
+  EXPECT_EQ(NoiseText(status.noise()), "unknown: the coordinator does not tell it");
+  status.mutable_noise()->set_unknown("codec topk changes updates' lengths");
+  EXPECT_EQ(NoiseText(status.noise()), "unknown: codec topk changes updates' lengths");
+  EXPECT_TRUE(RunStatusJson(status)["noise"]["tokens"].is_null());
+  EXPECT_TRUE(RunStatusJson(status)["rounds"][0]["noise_scale"].is_null());
+  status.mutable_noise()->clear_unknown();
+  status.mutable_noise()->set_tokens(84731);
+  status.mutable_noise()->set_rounds(7);
+  status.mutable_noise()->set_round_tokens(57600);
+  status.mutable_rounds(0)->set_squared_gradient(-0.5);
+  status.mutable_rounds(0)->set_gradient_noise(90000);
+  status.mutable_rounds(0)->set_noise_scale(84731);
+  EXPECT_EQ(NoiseText(status.noise()),
+            "85,000 tokens a round; these peers make 57,600: more peers still help");
+  EXPECT_THAT(RunStatusText(status), Contains(HasSubstr("gradient noise scale  85,000 tokens")));
+  const auto json = RunStatusJson(status);
+  EXPECT_EQ(json["noise"]["tokens"], 84731.0);
+  EXPECT_EQ(json["noise"]["rounds"], 7);
+  EXPECT_EQ(json["noise"]["round_tokens"], 57600);
+  EXPECT_EQ(json["rounds"][0]["squared_gradient"], -0.5);
+  EXPECT_EQ(json["rounds"][0]["gradient_noise"], 90000.0);
+  EXPECT_EQ(json["rounds"][0]["noise_scale"], 84731.0);
+  status.mutable_noise()->set_tokens(57599);
+  EXPECT_THAT(NoiseText(status.noise()), HasSubstr("more peers help less and less"));
+}
+
 // Broken: `atoll peer show` would hide what a peer can give to others.
 TEST(StatusJsonTest, APeerIsShownWithWhatItOffers) {
   v1::RunStatus status = StatusAt(1, 7, 60);

@@ -269,15 +269,21 @@ void Swarm::CheckOutcomes(const std::vector<std::string>& names, const v1::Plan&
     const ExchangeOutcome& other = peer(name).outcomes.at(plan.revision());
     ASSERT_EQ(other.payload.str(), first.payload.str()) << name;
     ASSERT_EQ(other.payload_digest, TreeDigest(first.payload.span())) << name;
+    ASSERT_EQ(other.squared_mean, first.squared_mean) << name;
     ASSERT_EQ(other.shards.size(), first.shards.size()) << name;
     for (size_t i = 0; i < first.shards.size(); ++i) {
       ASSERT_EQ(other.shards[i].DebugString(), first.shards[i].DebugString()) << name;
     }
   }
   const std::vector<SharedBytes> chunks = SplitPayload(grid, *means.codec, first.payload).value();
+  double squared_mean = 0;
   for (uint32_t c = 0; c < grid.chunks(); ++c) {
     ASSERT_NO_FATAL_FAILURE(CheckChunk(first, plan, c, chunks[c], whole));
+    for (const float value : Decoded(*means.codec, chunks[c].span(), grid.Elements(c))) {
+      squared_mean += double{value} * double{value};
+    }
   }
+  ASSERT_NEAR(first.squared_mean, squared_mean, 1e-12 * squared_mean);
   for (size_t i = 0; i < first.shards.size(); ++i) {
     ASSERT_EQ(first.shards[i].reducer(), plan.shards(static_cast<int>(i)).reducer());
   }
