@@ -84,7 +84,7 @@ struct Config {
   struct Worker {              // [worker]
     std::string program = "";  // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
-    std::string device = "auto";  // "cpu", "cuda", "cuda:1"; auto: a GPU where there is one
+    std::string device = "auto";  // "cpu", "cuda:1", "cuda:0,cuda:1"; auto: a GPU if there is one
   } worker;
   struct Network {           // [network]
     bool plaintext = false;  // no certificates, on loopback alone; said knowingly

@@ -237,7 +237,9 @@ std::vector<ConfigField> ProcessFields(Config& c) {
       {"worker", "program", "the process that trains; empty: the model's, beside atolld",
        Text{&c.worker.program, TextForm::kPath, true}},
       {"worker", "threads", "CPU threads of the worker", WholeNumber{&c.worker.threads, 1, 1024}},
-      {"worker", "device", "where it trains; auto: the first GPU, or the CPU where there is none",
+      {"worker", "device",
+       "where it trains; auto: the first GPU, or the CPU where there is none; \"cuda:0,cuda:1\": "
+       "both",
        Text{&c.worker.device, TextForm::kDevice}},
 
       {"network", "plaintext",

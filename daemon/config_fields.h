@@ -65,7 +65,7 @@ enum class TextForm {
   kDialAddress,    // "host:port" or "unix:/path"
   kListenAddress,  // the same, port 0 lets the system choose
   kAdvertised,     // as kDialAddress, or kDialsOutOnly
-  kDevice,         // "auto", "cpu", "cuda" or "cuda:N"
+  kDevice,         // "auto", "cpu", "cuda", "cuda:N", "cuda:all" or a list
 };
 
 struct Text {

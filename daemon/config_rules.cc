@@ -209,6 +209,17 @@ absl::Status CheckModel(const Config& c, ConfigUse use, const ConfigPlaces& plac
   return CheckAdapters(m, use, places);
 }
 
+// Of a peer's own config the run's batch is not known; its worker asks again.
+absl::Status CheckDevices(const Config& c, ConfigUse use, const ConfigPlaces& places) {
+  const auto devices = 1 + absl::c_count(c.worker.device, ',');
+  if (use != ConfigUse::kLocal || static_cast<uint64_t>(devices) <= c.inner.batch) {
+    return absl::OkStatus();
+  }
+  return Broken(places, {{"worker", "device"}, {"inner", "batch"}},
+                absl::StrCat("[worker] device names ", devices, " devices, and [inner] batch is ",
+                             c.inner.batch, "; each device needs one sequence at least"));
+}
+
 // How the inner steps are computed and at what rate.
 absl::Status CheckInner(const Config& c, const ConfigPlaces& places) {
   if (c.inner.batch % c.inner.accumulation != 0) {
@@ -372,6 +383,7 @@ absl::Status CheckConfigRules(const Config& config, const std::vector<ConfigFiel
   RETURN_IF_ERROR(CheckModel(config, use, places));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckInner(config, places));
+  RETURN_IF_ERROR(CheckDevices(config, use, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, places));
   return CheckData(config, use, places, folder);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -253,12 +254,26 @@ bool IsAddress(absl::string_view text, bool may_be_port_zero) {
   return port <= 65535 && (port > 0 || may_be_port_zero);
 }
 
+// One name, or several of one kind; no GPU twice.
 bool IsDevice(absl::string_view text) {
-  if (text == "auto" || text == "cpu" || text == "cuda") return true;
-  uint32_t number = 0;
-  return absl::ConsumePrefix(&text, "cuda:") && !text.empty() &&
-         absl::ascii_isdigit(static_cast<unsigned char>(text[0])) &&
-         absl::SimpleAtoi(text, &number) && number < 128;  // libtorch counts them in a byte
+  if (text == "auto" || text == "cuda:all") return true;
+  std::set<uint32_t> gpus;
+  bool cpu = false;
+  for (absl::string_view name : absl::StrSplit(text, ',')) {
+    name = absl::StripAsciiWhitespace(name);
+    uint32_t number = 0;
+    if (name == "cpu") {
+      cpu = true;
+    } else if (name != "cuda" && (!absl::ConsumePrefix(&name, "cuda:") || name.empty() ||
+                                  !absl::ascii_isdigit(static_cast<unsigned char>(name[0])) ||
+                                  !absl::SimpleAtoi(name, &number) ||
+                                  number >= 128)) {  // libtorch counts them in a byte
+      return false;
+    } else if (!gpus.insert(number).second) {
+      return false;
+    }
+  }
+  return cpu != !gpus.empty();
 }
 
 // "'adamw' or 'sgd'"
@@ -312,7 +327,11 @@ absl::Status CheckText(const ConfigField& field, const Text& text, const std::st
                     found);
     case TextForm::kDevice:
       if (IsDevice(value)) return absl::OkStatus();
-      return Refuse(field, "'auto', 'cpu', 'cuda' or one GPU of several like 'cuda:1'", found);
+      return Refuse(
+          field,
+          "'auto', 'cpu', 'cuda', one GPU of several like 'cuda:1', 'cuda:all', or a list of "
+          "different GPUs or of CPUs like 'cuda:0,cuda:1' or 'cpu,cpu'",
+          found);
     case TextForm::kListenAddress:
       if (IsAddress(value, true)) return absl::OkStatus();
       return Refuse(field, "an address like '127.0.0.1:7070' or 'unix:/run/atoll'", found);

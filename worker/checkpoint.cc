@@ -11,29 +11,21 @@ namespace {
 
 using Part = std::function<at::Tensor(const at::Tensor&)>;
 
-at::Tensor RandomState(const at::Device& device) {
-  const at::Generator& generator = at::globalContext().defaultGenerator(device);
-  return generator.get_state();
-}
-
-void SetRandomState(const at::Device& device, const at::Tensor& state) {
-  at::Generator generator = at::globalContext().defaultGenerator(device);
-  generator.set_state(state);
-}
-
 // Stands in the graph for a whole part.
 class PartNode final : public torch::autograd::Node {
  public:
-  PartNode(Part part, at::Tensor x)
+  PartNode(Part part, at::Tensor x, const at::Generator& generator)
       : part_(std::move(part)),
         x_(std::move(x)),
-        random_(RandomState(x_.device())),
+        generator_(generator.defined() ? generator
+                                       : at::globalContext().defaultGenerator(x_.device())),
+        random_(generator_.get_state()),
         autocast_(AutocastEnabled(x_.device().type())) {}
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::AutoGradMode record(true);
-    const at::Tensor before = RandomState(x_.device());
-    SetRandomState(x_.device(), random_);
+    const at::Tensor before = generator_.get_state();
+    generator_.set_state(random_);
     at::Tensor input = x_.detach();
     input.requires_grad_(true);
     at::Tensor output;
@@ -41,7 +33,7 @@ class PartNode final : public torch::autograd::Node {
       const Autocast autocast(x_.device().type(), autocast_);
       output = part_(input);
     }
-    SetRandomState(x_.device(), before);
+    generator_.set_state(before);
     // The leaves' gradients are added where they always are; what flows on is the input's.
     torch::autograd::backward({output}, {gradients.at(0)});
     return {input.grad()};
@@ -52,15 +44,17 @@ class PartNode final : public torch::autograd::Node {
  private:
   const Part part_;
   const at::Tensor x_;
+  at::Generator generator_;
   const at::Tensor random_;
   const bool autocast_;
 };
 
 }  // namespace
 
-at::Tensor Checkpointed(Part part, const at::Tensor& x) {
+at::Tensor Checkpointed(Part part, const at::Tensor& x, const at::Generator& generator) {
   if (!at::GradMode::is_enabled() || !x.requires_grad()) return part(x);
-  const std::shared_ptr<PartNode> node(new PartNode(part, x), torch::autograd::deleteNode);
+  const std::shared_ptr<PartNode> node(new PartNode(part, x, generator),
+                                       torch::autograd::deleteNode);
   node->set_next_edges(torch::autograd::collect_next_edges(x));
   at::Tensor output;
   {

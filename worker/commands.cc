@@ -137,9 +137,9 @@ absl::StatusOr<double> BytesPerToken(const TrainingData& data) {
 std::string HelpText() {
   return R"(atoll-worker: the inner loop of an Atoll peer, and what needs the model itself.
 
-  atoll-worker --socket unix:/PATH [--device auto|cpu|cuda|cuda:N]
+  atoll-worker --socket unix:/PATH [--device auto|cpu|cuda|cuda:N|cuda:all|LIST]
       Serves the daemon that listens there (and started this process). Default: the first GPU, or
-      the CPU where there is none.
+      the CPU where there is none. LIST: several with commas between, "cuda:0,cuda:1" or "cpu,cpu".
 
   atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
                         [--temperature T] [--top-k K] [--top-p P] [--stop TEXTS] [--seed S]

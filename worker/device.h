@@ -1,7 +1,9 @@
-// Where a peer's worker trains: the CPU or one GPU, as `[worker] device` says.
+// Where a peer's worker trains: the CPU, one GPU or several devices at once, as `[worker] device`
+// says.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 
@@ -13,9 +15,11 @@ struct GpuProbe {
 };
 GpuProbe ProbeGpus();
 
-// libtorch's name of the device, "cpu" or "cuda:1", for "auto", "cpu", "cuda" or "cuda:N"; "auto"
-// is the first GPU where there is one. FAILED_PRECONDITION: there is no such GPU. INVALID_ARGUMENT:
-// another name.
-absl::StatusOr<std::string> ResolveDevice(const std::string& name, const GpuProbe& gpus);
+// libtorch's names of the devices, each "cpu" or "cuda:1", of "auto" (the first GPU where there is
+// one, else the CPU), "cuda:all" or a list with commas between of either "cpu", as often as wanted,
+// or different "cuda" (the first) and "cuda:N". FAILED_PRECONDITION: there is no such GPU.
+// INVALID_ARGUMENT: another name or list.
+absl::StatusOr<std::vector<std::string>> ResolveDevices(const std::string& names,
+                                                        const GpuProbe& gpus);
 
 }  // namespace atolld

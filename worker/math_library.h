@@ -4,7 +4,7 @@
 // Debian's OpenBLAS does not know CPUs younger than itself and falls back to its oldest kernels, at
 // a fifth of the speed. It reads OPENBLAS_CORETYPE when it is loaded, so the only cure is to start
 // the process again with that set. Nothing here needs OpenBLAS to be there. Main thread, before
-// other threads start.
+// other threads start, but for SetMathThreads.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ namespace atolld {
 // and the user did not choose one. Returns if there is nothing to do.
 void ChooseMathKernel(char** argv);
 
-// Threads of libtorch and of OpenBLAS alike; 0: one a core that the process may use. Returns the
-// number set.
+// Threads of libtorch, for what this thread computes, and of OpenBLAS, for the whole process; 0:
+// one a core that the process may use. Returns the number set. Any thread.
 int SetMathThreads(int threads);
 
 struct MathProbe {

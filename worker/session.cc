@@ -152,8 +152,9 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   trainer_ = nullptr;
   const int threads =
       options_.set_threads ? options_.set_threads(static_cast<int>(configure.threads())) : 1;
-  ASSIGN_OR_RETURN(const std::string device, ResolveDevice(options_.device, ProbeGpus()));
-  ASSIGN_OR_RETURN(load_, OpenWorkload(configure, device));
+  ASSIGN_OR_RETURN(const std::vector<std::string> devices,
+                   ResolveDevices(options_.device, ProbeGpus()));
+  ASSIGN_OR_RETURN(load_, OpenWorkload(configure, devices));
   trainer_ = std::move(load_.trainer);
   LoadOptimizer();
   KeepTokenizer();

@@ -29,7 +29,7 @@ class Session {
     std::function<absl::Time()> now = absl::Now;
     std::function<void(const std::string&)> log;  // one line, without a newline
     std::function<int(int)> set_threads;          // takes Configure.threads; returns what was set
-    std::string device = "auto";                  // as ResolveDevice takes it
+    std::string device = "auto";                  // as ResolveDevices takes it
   };
 
   // Inbox and outbox must outlive the session.

@@ -4,17 +4,19 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "worker/data/sample_mixture.h"
 #include "worker/flat_buffer.h"
 #include "worker/hub/parameters_file.h"
 #include "worker/model/model.h"
+#include "worker/model_copies.h"
 #include "worker/schedule.h"
 #include "worker/status_macros.h"
 #include "worker/torch_edge.h"
-#include "worker/torch_version.h"
 
 namespace atolld {
 namespace {
@@ -25,32 +27,28 @@ constexpr uint64_t kEvaluationTokens = 1024;
 
 class ModelTrainer final : public Trainer {
  public:
-  ModelTrainer(const v1::RunSpec& spec, std::unique_ptr<Model> model, const TrainingData& data,
-               SampleMixture order, const std::string& device)
+  ModelTrainer(const v1::RunSpec& spec, const v1::Manifest& manifest, const TrainingData& data,
+               SampleMixture order, const std::vector<std::string>& devices)
       : spec_(spec),
-        model_(std::move(model)),
-        manifest_(model_->manifest()),
+        manifest_(manifest),
         data_(data),
         order_(std::move(order)),
         shape_(absl::StrCat(manifest_.elements(), " parameters in ", manifest_.tensors_size(),
                             " tensors")),
-        device_(device) {}
+        copies_(devices) {}
 
-  absl::Status Allocate() {
+  absl::Status Allocate(const Model& model) {
+    const std::string context = absl::StrCat("allocating parameters, gradient and optimiser on ",
+                                             copies_.device().str(), ", ", shape_);
     absl::Status made;
-    RETURN_IF_ERROR(CatchTorch(absl::StrCat("allocating parameters, gradient and optimiser on ",
-                                            device_.str(), ", ", shape_),
-                               [&] {
-                                 model_->MoveTo(device_);
-                                 flat_ = FlatBuffer(manifest_.elements(), device_);
-                                 gradient_ = at::zeros_like(flat_.there());
-                                 bound_ = model_->BindTrainable(flat_.there(), gradient_);
-                                 auto optimizer =
-                                     InnerOptimizer::Make(spec_.inner(), manifest_, device_.str());
-                                 made = optimizer.status();
-                                 if (made.ok()) optimizer_ = *std::move(optimizer);
-                               }));
-    return made;
+    RETURN_IF_ERROR(CatchTorch(context, [&] {
+      flat_ = FlatBuffer(manifest_.elements(), copies_.device());
+      auto optimizer = InnerOptimizer::Make(spec_.inner(), manifest_, copies_.device().str());
+      made = optimizer.status();
+      if (made.ok()) optimizer_ = *std::move(optimizer);
+    }));
+    RETURN_IF_ERROR(made);
+    return copies_.Allocate(spec_, model, flat_.there(), context);
   }
 
   const v1::Manifest& manifest() const override { return manifest_; }
@@ -68,8 +66,9 @@ class ModelTrainer final : public Trainer {
     return CatchTorch(Transfer("the optimiser's state", "to"), [&] { optimizer_->PushState(); });
   }
   absl::Span<const float> gradient() const override {
-    if (!gradient_.is_cpu()) return {};
-    return absl::MakeConstSpan(gradient_.data_ptr<float>(), manifest_.elements());
+    const at::Tensor& gradient = copies_.first().gradient();
+    if (!gradient.is_cpu()) return {};
+    return absl::MakeConstSpan(gradient.data_ptr<float>(), manifest_.elements());
   }
   InnerOptimizer& optimizer() override { return *optimizer_; }
   double Epochs(uint64_t samples) const override { return order_.Epochs(samples); }
@@ -80,24 +79,29 @@ class ModelTrainer final : public Trainer {
       return PushParameters();
     }
     return CatchTorch(absl::StrCat("initial parameters, ", shape_), [&] {
-      model_->Initialise(flat_.here(), spec_.seed());  // the same numbers whatever the device
+      // The same numbers whatever the device.
+      copies_.first().model().Initialise(flat_.here(), spec_.seed());
       flat_.Push();
     });
   }
 
   absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) override {
-    if (samples.empty())
-      return absl::InvalidArgumentError(absl::StrCat("step ", step, ": no samples"));
-    double loss = 0, norm = 0;
-    RETURN_IF_ERROR(CatchTorch(StepContext(step, samples.size()), [&] {
-      loss = LossAndGradient(step, samples);
-      if (std::isfinite(loss)) {
-        norm = optimizer_->Step(LearningRate(spec_.inner(), step), flat_.there(), gradient_);
-      }
-    }));
+    if (samples.size() < copies_.size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("step ", step, ": ", samples.size(), " samples; each of ", copies_.size(),
+                       copies_.size() == 1 ? " device" : " devices", " needs one"));
+    }
+    const std::string context = StepContext(step, samples.size());
+    ASSIGN_OR_RETURN(const double loss, LossAndGradient(step, samples, context));
     if (!std::isfinite(loss)) {
       return absl::FailedPreconditionError(absl::StrCat("step ", step, ": the loss is ", loss));
     }
+    double norm = 0;
+    RETURN_IF_ERROR(CatchTorch(context, [&] {
+      copies_.SumGradients();
+      norm = optimizer_->Step(LearningRate(spec_.inner(), step), flat_.there(),
+                              copies_.first().gradient());
+    }));
     if (!std::isfinite(norm)) {
       return absl::FailedPreconditionError(absl::StrCat("step ", step, ": the gradient's norm is ",
                                                         norm, " (the loss is ", loss, ")"));
@@ -118,14 +122,22 @@ class ModelTrainer final : public Trainer {
     const uint64_t batch = std::max<uint64_t>(1, kEvaluationTokens / context);
     const uint64_t end = windows * (share + uint64_t{1}) / shares;
     EvaluationSum sum;
-    for (uint64_t first = windows * share / shares; first < end; first += batch) {
+    // Every copy has one batch of each turn, and all are summed in their order: the number of
+    // copies changes nothing.
+    for (uint64_t first = windows * share / shares; first < end; first += batch * copies_.size()) {
       if (stop && stop()) return absl::CancelledError("the evaluation was stopped");
-      const uint64_t count = std::min(batch, end - first);
+      const uint64_t last = std::min(end, first + batch * copies_.size()) - 1;
+      std::vector<double> losses(copies_.size());
       RETURN_IF_ERROR(
-          CatchTorch(absl::StrCat("evaluation of windows ", first, "-", first + count - 1,
-                                  ", tokens [", count, ", ", context, "], ", shape_),
-                     [&] { sum.loss_sum += WindowLoss(theta, first, count); }));
-      sum.tokens += count * context;
+          copies_.OnEach(absl::StrCat("evaluation of windows ", first, "-", last, ", tokens [",
+                                      batch, ", ", context, "], ", shape_),
+                         [&](size_t i, const ModelCopy& copy) {
+                           const uint64_t begin = std::min(end, first + i * batch);
+                           const uint64_t count = std::min(batch, end - begin);
+                           if (count > 0) losses[i] = WindowLoss(copy, theta, begin, count);
+                         }));
+      for (const double loss : losses) sum.loss_sum += loss;
+      sum.tokens += (last + 1 - first) * context;
     }
     return sum;
   }
@@ -144,39 +156,32 @@ class ModelTrainer final : public Trainer {
   };
 
   std::string Transfer(absl::string_view what, absl::string_view direction) const {
-    return absl::StrCat("copying ", what, " ", direction, " ", device_.str(), ", ", shape_);
+    return absl::StrCat("copying ", what, " ", direction, " ", copies_.device().str(), ", ",
+                        shape_);
   }
 
-  double LossAndGradient(uint64_t step, absl::Span<const uint64_t> samples) {
-    const double dropout = spec_.model().dropout();
-    // Dropout differs by step and by peer, yet the same lease gives the same masks.
-    if (dropout > 0) at::manual_seed(spec_.seed() + step * 0x9e3779b97f4a7c15u + samples[0]);
+  // Leaves the gradients with the copies.
+  absl::StatusOr<double> LossAndGradient(uint64_t step, absl::Span<const uint64_t> samples,
+                                         const std::string& context) {
+    std::vector<double> losses(copies_.size());
+    RETURN_IF_ERROR(copies_.OnEach(context, [&](size_t i, ModelCopy& copy) {
+      const size_t first = samples.size() * i / copies_.size();
+      const size_t end = samples.size() * (i + 1) / copies_.size();
+      const absl::Span<const uint64_t> own = samples.subspan(first, end - first);
+      // Dropout differs by step, by peer and by copy, yet the same lease gives the same masks.
+      const uint64_t seed = spec_.seed() + step * 0x9e3779b97f4a7c15u + own[0];
+      losses[i] = copy.Train(SampleRows(own), static_cast<int64_t>(samples.size()), seed);
+    }));
+    return std::accumulate(losses.begin(), losses.end(), 0.0);
+  }
+
+  at::Tensor SampleRows(absl::Span<const uint64_t> samples) const {
     std::vector<Row> places;
     for (const uint64_t sample : samples) {
       const SampleMixture::Place place = order_.Of(sample);
       places.push_back({&data_.source(place.source).train(), place.first_token});
     }
-    const at::Tensor batch = Gather(places);
-    const int64_t context = spec_.model().context(), size = batch.size(0);
-    const int64_t parts =
-        std::clamp<int64_t>(static_cast<int64_t>(spec_.inner().accumulation()), 1, size);
-    gradient_.zero_();
-    double loss = 0;
-    for (int64_t part = 0; part < parts; ++part) {
-      const int64_t first = size * part / parts, count = size * (part + 1) / parts - first;
-      const at::Tensor rows = batch.narrow(0, first, count);
-      const double share = static_cast<double>(count) / static_cast<double>(size);
-      at::Tensor mean;
-      {
-        const Autocast autocast(device_.type(), spec_.inner().precision() == "bf16");
-        mean =
-            model_->Loss(bound_, rows.narrow(1, 0, context), rows.narrow(1, 1, context), dropout);
-      }
-      // One part alone is left as it is, so that its gradient has no rounding of its own.
-      (parts == 1 ? mean : mean * share).backward();
-      loss += share * static_cast<double>(mean.item<float>());
-    }
-    return loss;
+    return Gather(places);
   }
 
   std::string StepContext(uint64_t step, size_t batch) const {
@@ -234,36 +239,26 @@ class ModelTrainer final : public Trainer {
       row.split->Read(row.first, absl::MakeSpan(out, length));
       out += length;
     }
-    return tokens.to(device_);
+    return tokens;
   }
 
-  double WindowLoss(absl::Span<const float> theta, uint64_t first, uint64_t count) const {
-    const at::NoGradGuard no_grad;
-    const int64_t context = spec_.model().context();
-    // from_blob takes a plain pointer; nothing below writes through it.
-    const at::Tensor flat = at::from_blob(const_cast<float*>(theta.data()),
-                                          {static_cast<int64_t>(theta.size())}, at::kFloat)
-                                .to(device_);
+  // Summed over the tokens of `count` windows.
+  double WindowLoss(const ModelCopy& copy, absl::Span<const float> theta, uint64_t first,
+                    uint64_t count) const {
     std::vector<Row> windows;
     for (uint64_t i = 0; i < count; ++i) windows.push_back(EvaluationRow(first + i));
-    const at::Tensor rows = Gather(windows);
-    const at::Tensor mean = model_->Loss(model_->Bind(flat), rows.narrow(1, 0, context),
-                                         rows.narrow(1, 1, context), /*dropout=*/0);
-    return static_cast<double>(mean.item<float>()) * static_cast<double>(count) *
-           static_cast<double>(context);
+    return copy.Evaluate(theta, Gather(windows)) * static_cast<double>(count) *
+           static_cast<double>(spec_.model().context());
   }
 
   const v1::RunSpec spec_;
-  const std::unique_ptr<Model> model_;
-  const v1::Manifest& manifest_;
+  const v1::Manifest manifest_;
   const TrainingData& data_;
   const SampleMixture order_;
   const std::string shape_;  // for messages
-  const at::Device device_;
   std::unique_ptr<InnerOptimizer> optimizer_;
   FlatBuffer flat_;
-  at::Tensor gradient_;
-  ModelParameters bound_;
+  ModelCopies copies_;
 };
 
 // A worker that is older than the run says so, instead of training otherwise.
@@ -286,8 +281,14 @@ absl::Status CheckNames(const v1::InnerSpec& inner) {
 
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
                                                        const TrainingData& data,
-                                                       const std::string& device) {
+                                                       const std::vector<std::string>& devices) {
   RETURN_IF_ERROR(CheckNames(spec.inner()));
+  if (devices.size() > 1 && spec.inner().batch() < devices.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "[worker] device names ", devices.size(), " devices (", absl::StrJoin(devices, ","),
+        "), and a step of the run has inner.batch = ", spec.inner().batch(),
+        " sequences; name that many devices at most"));
+  }
   ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                    Model::Make(spec.model(), spec.inner().checkpointing()));
   const Tokenizer* tokenizer = data.tokenizer();
@@ -307,9 +308,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
   std::unique_ptr<ModelTrainer> trainer;
   RETURN_IF_ERROR(CatchTorch("making the trainer", [&] {
     trainer =
-        std::make_unique<ModelTrainer>(spec, std::move(model), data, *std::move(order), device);
+        std::make_unique<ModelTrainer>(spec, model->manifest(), data, *std::move(order), devices);
   }));
-  RETURN_IF_ERROR(trainer->Allocate());
+  RETURN_IF_ERROR(trainer->Allocate(*model));
   return std::unique_ptr<Trainer>(std::move(trainer));
 }
 

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -27,12 +28,15 @@ struct EvaluationSum {
 
 class Trainer {
  public:
-  // `data` must outlive the trainer. `device` is libtorch's name of it. INVALID_ARGUMENT: the
-  // spec breaks a rule, or a split is too short for one sequence. RESOURCE_EXHAUSTED: the device's
-  // memory does not hold the model.
+  // `data` must outlive the trainer. `devices` are libtorch's names of those that compute a part of
+  // each step's batch and of each evaluation; parameters and optimiser are on the first.
+  // INVALID_ARGUMENT: the spec breaks a rule, a split is too short for one sequence, or a batch has
+  // fewer sequences than there are devices. RESOURCE_EXHAUSTED: a device's memory does not hold the
+  // model.
   static absl::StatusOr<std::unique_ptr<Trainer>> Make(const v1::RunSpec& spec,
                                                        const TrainingData& data,
-                                                       const std::string& device = "cpu");
+                                                       const std::vector<std::string>& devices = {
+                                                           "cpu"});
   virtual ~Trainer() = default;
 
   virtual const v1::Manifest& manifest() const = 0;
@@ -48,9 +52,9 @@ class Trainer {
   virtual absl::Status Initialise() = 0;
 
   // One inner step of the run's schedule on the given samples, one sequence each, computed in
-  // `inner.accumulation` parts. Returns the mean
-  // loss in nats a token, from before the step. FAILED_PRECONDITION: loss or gradient is not finite
-  // (named with the step); the parameters are as before.
+  // `inner.accumulation` parts on each device. Returns the mean loss in nats a token, from before
+  // the step. FAILED_PRECONDITION: loss or gradient is not finite (named with the step); the
+  // parameters are as before. INVALID_ARGUMENT: fewer samples than devices.
   virtual absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) = 0;
 
   // The gradient of the last step, before clipping; empty where the device is not the CPU.

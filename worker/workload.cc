@@ -4,6 +4,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "worker/data/arrays.h"
 #include "worker/data/training_data.h"
 #include "worker/status_macros.h"
@@ -12,14 +13,15 @@
 namespace atolld {
 namespace {
 
-absl::StatusOr<Workload> OpenTokens(const v1::Configure& configure, const std::string& device) {
+absl::StatusOr<Workload> OpenTokens(const v1::Configure& configure,
+                                    const std::vector<std::string>& devices) {
   const v1::RunSpec& spec = configure.spec();
   ASSIGN_OR_RETURN(
       std::shared_ptr<const TrainingData> data,
       TrainingData::Open(spec.data(), configure.data_path(), spec.model().vocabulary()));
   Workload load;
-  ASSIGN_OR_RETURN(load.trainer, Trainer::Make(spec, *data, device));
-  load.device = device;
+  ASSIGN_OR_RETURN(load.trainer, Trainer::Make(spec, *data, devices));
+  load.device = absl::StrJoin(devices, ",");
   load.data_digest = data->digest();
   load.train_tokens = data->train_tokens();
   load.validation_tokens = data->validation_tokens();
@@ -28,8 +30,16 @@ absl::StatusOr<Workload> OpenTokens(const v1::Configure& configure, const std::s
   return load;
 }
 
-absl::StatusOr<Workload> OpenTorchScript(const v1::Configure& configure) {
+absl::StatusOr<Workload> OpenTorchScript(const v1::Configure& configure,
+                                         const std::vector<std::string>& devices) {
   const v1::RunSpec& spec = configure.spec();
+  // What a script draws comes from libtorch's one generator, in the order of the threads.
+  if (devices.size() > 1) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a model of kind 'torchscript' trains on one device, and [worker] device "
+                     "names ",
+                     devices.size(), " (", absl::StrJoin(devices, ","), "); name one"));
+  }
   ASSIGN_OR_RETURN(std::shared_ptr<const Arrays> arrays,
                    Arrays::Open(configure.data_path(), spec.data().validation_fraction()));
   const std::string& wanted = spec.data().digest();
@@ -50,9 +60,10 @@ absl::StatusOr<Workload> OpenTorchScript(const v1::Configure& configure) {
 
 }  // namespace
 
-absl::StatusOr<Workload> OpenWorkload(const v1::Configure& configure, const std::string& device) {
-  if (configure.spec().model().kind() == "torchscript") return OpenTorchScript(configure);
-  return OpenTokens(configure, device);
+absl::StatusOr<Workload> OpenWorkload(const v1::Configure& configure,
+                                      const std::vector<std::string>& devices) {
+  if (configure.spec().model().kind() == "torchscript") return OpenTorchScript(configure, devices);
+  return OpenTokens(configure, devices);
 }
 
 }  // namespace atolld

@@ -88,6 +88,17 @@ class RunTest(unittest.TestCase):
         with Cluster(rounds=8, error_feedback=True) as cluster:
             self.assertTrue(equal_digests(cluster.finish()))
 
+    def test_a_worker_divides_its_steps_among_devices(self):
+        devices = "cpu,cpu,cpu"  # a step's four sequences are one, one and two
+        with Cluster(rounds=10, extra=f'[worker]\ndevice = "{devices}"\n') as cluster:
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+            self.assertLess(report["final_val_loss"], report["initial_val_loss"] - 0.3)
+            for peer in report["peers"]:
+                self.assertEqual((0, 10), (peer["exit"], peer["version"]))
+                self.assertEqual(peer["rounds_contributed"] * 5 * 4 * 32, peer["tokens"])
+                self.assertIn(f"on {devices},", cluster.all_logs(peer["id"]))
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/model/dropout.h"
 #include "worker/model/layers.h"
 #include "worker/torch_version.h"
 
@@ -33,6 +34,13 @@ void Gpt::Initialise(const at::Tensor& flat, uint64_t seed) const {
   InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed);
 }
 
+// It holds nothing but its shape.
+std::unique_ptr<Model> Gpt::CopyTo(const at::Device&, const at::Generator& generator) const {
+  auto copy = std::make_unique<Gpt>(*this);
+  copy->DrawFrom(generator);
+  return copy;
+}
+
 Gpt::Linear Gpt::Take(ModelParameters::const_iterator& next) const {
   Linear linear;
   linear.weight = *next++;
@@ -51,17 +59,17 @@ at::Tensor Gpt::Attention(const Block& block, const at::Tensor& x, int64_t batch
   const int64_t tokens = x.size(0) / batch;
   const at::Tensor qkv =
       block.attention_in(x).view({batch, tokens, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
-  const at::Tensor y = CausalAttention(qkv[0], qkv[1], qkv[2], dropout);
+  const at::Tensor y = CausalAttention(qkv[0], qkv[1], qkv[2], dropout, generator());
   return block.attention_out(y.transpose(1, 2).reshape({batch * tokens, width}));
 }
 
 at::Tensor Gpt::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
                          double dropout) const {
-  const at::Tensor x =
-      in + Drop(Attention(block, Norm(block.attention_norm, in), batch, dropout), dropout);
+  const at::Tensor x = in + Drop(Attention(block, Norm(block.attention_norm, in), batch, dropout),
+                                 dropout, generator());
   const at::Tensor hidden =
       at::gelu(block.mlp_in(Norm(block.mlp_norm, x)), biased_ ? "tanh" : "none");
-  return x + Drop(block.mlp_out(hidden), dropout);
+  return x + Drop(block.mlp_out(hidden), dropout, generator());
 }
 
 at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
@@ -71,7 +79,7 @@ at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& toke
   const at::Tensor& token_embedding = *next++;
   const at::Tensor& position_embedding = *next++;
   at::Tensor x = at::embedding(token_embedding, tokens) + position_embedding.narrow(0, 0, length);
-  x = Drop(x.view({batch * length, width}), dropout);
+  x = Drop(x.view({batch * length, width}), dropout, generator());
   for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
     const Block block{Take(next), Take(next), Take(next), Take(next), Take(next), Take(next)};
     const auto run = [this, block, batch, dropout](const at::Tensor& in) {

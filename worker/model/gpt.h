@@ -5,6 +5,8 @@
 // where the spec says so.
 #pragma once
 
+#include <memory>
+
 #include "worker/model/model.h"
 
 namespace atolld {
@@ -15,6 +17,8 @@ class Gpt final : public Model {
   Gpt(const v1::ModelSpec& model, v1::Manifest manifest);
 
   void Initialise(const at::Tensor& flat, uint64_t seed) const override;
+  std::unique_ptr<Model> CopyTo(const at::Device& device,
+                                const at::Generator& generator) const override;
   at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                     double dropout) const override;
 

@@ -35,8 +35,4 @@ void InitialiseLayers(const v1::Manifest& manifest, uint32_t layers,
   }
 }
 
-at::Tensor Drop(const at::Tensor& x, double dropout) {
-  return dropout > 0 ? at::dropout(x, dropout, /*train=*/true) : x;
-}
-
 }  // namespace atolld

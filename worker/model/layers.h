@@ -1,4 +1,4 @@
-// What the architectures share: initial values and dropout.
+// What the architectures share: initial values.
 #pragma once
 
 #include <torch/torch.h>
@@ -14,8 +14,5 @@ namespace atolld {
 // manifest's order.
 void InitialiseLayers(const v1::Manifest& manifest, uint32_t layers,
                       const ModelParameters& parameters, uint64_t seed);
-
-// `x` with a share of its values dropped; `x` itself while evaluating (0).
-at::Tensor Drop(const at::Tensor& x, double dropout);
 
 }  // namespace atolld

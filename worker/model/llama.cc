@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "worker/model/dropout.h"
 #include "worker/model/layers.h"
 #include "worker/torch_version.h"
 
@@ -29,6 +30,13 @@ Llama::Llama(const v1::ModelSpec& model, v1::Manifest manifest)
 
 void Llama::Initialise(const at::Tensor& flat, uint64_t seed) const {
   InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed);
+}
+
+// It holds nothing but its shape.
+std::unique_ptr<Model> Llama::CopyTo(const at::Device&, const at::Generator& generator) const {
+  auto copy = std::make_unique<Llama>(*this);
+  copy->DrawFrom(generator);
+  return copy;
 }
 
 at::Tensor Llama::Norm(const at::Tensor& x, const at::Tensor& weight) const {
@@ -61,18 +69,18 @@ at::Tensor Llama::Attention(const Block& block, const at::Tensor& x, int64_t bat
   };
   const at::Tensor y =
       CausalAttention(rotation(split(block.q, heads)), share(rotation(split(block.k, groups))),
-                      share(split(block.v, groups)), dropout);
+                      share(split(block.v, groups)), dropout, generator());
   return at::mm(y.transpose(1, 2).reshape({batch * tokens, width}), block.attention_out.t());
 }
 
 at::Tensor Llama::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
                            const Rotation& rotation, double dropout) const {
   const at::Tensor x =
-      in +
-      Drop(Attention(block, Norm(in, block.attention_norm), batch, rotation, dropout), dropout);
+      in + Drop(Attention(block, Norm(in, block.attention_norm), batch, rotation, dropout), dropout,
+                generator());
   const at::Tensor normed = Norm(x, block.mlp_norm);
   const at::Tensor hidden = at::silu(at::mm(normed, block.gate.t())) * at::mm(normed, block.up.t());
-  return x + Drop(at::mm(hidden, block.down.t()), dropout);
+  return x + Drop(at::mm(hidden, block.down.t()), dropout, generator());
 }
 
 at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
@@ -80,7 +88,8 @@ at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& to
   const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
   auto next = parameters.begin();
   const at::Tensor& embedding = *next++;
-  at::Tensor x = Drop(at::embedding(embedding, tokens).view({batch * length, width}), dropout);
+  at::Tensor x =
+      Drop(at::embedding(embedding, tokens).view({batch * length, width}), dropout, generator());
   const Rotation rotation = RotationOf(length, x);
   for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
     const Block block{*next++, *next++, *next++, *next++, *next++,

@@ -3,6 +3,8 @@
 // Rotations pair value i of a head with value i + half, as Hugging Face's weights are laid out.
 #pragma once
 
+#include <memory>
+
 #include "worker/model/model.h"
 
 namespace atolld {
@@ -13,6 +15,8 @@ class Llama final : public Model {
   Llama(const v1::ModelSpec& model, v1::Manifest manifest);
 
   void Initialise(const at::Tensor& flat, uint64_t seed) const override;
+  std::unique_ptr<Model> CopyTo(const at::Device& device,
+                                const at::Generator& generator) const override;
   at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                     double dropout) const override;
 

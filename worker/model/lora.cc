@@ -70,9 +70,14 @@ void Lora::Initialise(const at::Tensor& flat, uint64_t seed) const {
   }
 }
 
-void Lora::MoveTo(const at::Device& device) {
-  flat_ = flat_.to(device);
-  frozen_ = base_->Bind(flat_);
+// Dropout is the base's to draw.
+std::unique_ptr<Model> Lora::CopyTo(const at::Device& device,
+                                    const at::Generator& generator) const {
+  std::unique_ptr<Lora> copy(new Lora(manifest(), base_->CopyTo(device, generator), scale_));
+  copy->flat_ = flat_.to(device);
+  copy->frozen_ = copy->base_->Bind(copy->flat_);
+  copy->adapter_of_ = adapter_of_;
+  return copy;
 }
 
 at::Tensor Lora::Logits(const ModelParameters& parameters, const at::Tensor& tokens,

@@ -20,7 +20,8 @@ class Lora final : public Model {
 
   // A uniform within 1 / sqrt(in) as PEFT draws it, B 0: the adapted model begins as the base.
   void Initialise(const at::Tensor& flat, uint64_t seed) const override;
-  void MoveTo(const at::Device& device) override;
+  std::unique_ptr<Model> CopyTo(const at::Device& device,
+                                const at::Generator& generator) const override;
   at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                     double dropout) const override;
 
@@ -29,7 +30,7 @@ class Lora final : public Model {
 
   const std::unique_ptr<Model> base_;
   const double scale_;
-  // Since Make: the base's parameters, and by place in its manifest which of ours are its
+  // Since Make or CopyTo: the base's parameters, and by place in its manifest which of ours are its
   // adapter's; -1: it has none.
   at::Tensor flat_;
   ModelParameters frozen_;

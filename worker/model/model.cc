@@ -37,7 +37,7 @@ absl::StatusOr<std::unique_ptr<Model>> Model::Make(const v1::ModelSpec& model, b
 
 at::Tensor Model::Run(const std::function<at::Tensor(const at::Tensor&)>& block,
                       const at::Tensor& x) const {
-  return checkpointing_ ? Checkpointed(block, x) : block(x);
+  return checkpointing_ ? Checkpointed(block, x, generator_) : block(x);
 }
 
 ModelParameters Model::Bind(const at::Tensor& flat) const {

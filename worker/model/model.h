@@ -40,8 +40,11 @@ class Model {
   // of equal size. Backward passes add to it; the caller zeroes it.
   ModelParameters BindTrainable(const at::Tensor& flat, const at::Tensor& gradient) const;
 
-  // What it holds itself, a base beneath adapters, goes to that device; parameters come from there.
-  virtual void MoveTo(const at::Device& device) { (void)device; }
+  // The same model for parameters on `device`: what it holds itself, a base beneath adapters, lies
+  // there, and is shared with this one where that is the same device. Its dropout draws from
+  // `generator`; undefined: from libtorch's own of the device. Both may be used at once.
+  virtual std::unique_ptr<Model> CopyTo(const at::Device& device,
+                                        const at::Generator& generator) const = 0;
 
   // Fills `flat` with the parameters that a run of this seed begins with.
   virtual void Initialise(const at::Tensor& flat, uint64_t seed) const = 0;
@@ -57,6 +60,9 @@ class Model {
  protected:
   explicit Model(v1::Manifest manifest) : manifest_(std::move(manifest)) {}
 
+  const at::Generator& generator() const { return generator_; }
+  void DrawFrom(const at::Generator& generator) { generator_ = generator; }
+
   // block(x), by way of a checkpoint where that is wanted; `block` owns what it refers to.
   at::Tensor Run(const std::function<at::Tensor(const at::Tensor&)>& block,
                  const at::Tensor& x) const;
@@ -64,6 +70,7 @@ class Model {
  private:
   const v1::Manifest manifest_;
   bool checkpointing_ = false;  // since Make
+  at::Generator generator_;     // of dropout, since CopyTo
 };
 
 }  // namespace atolld

@@ -15,6 +15,7 @@
 #include "worker/data/sha256.h"
 #include "worker/file_io.h"
 #include "worker/torchscript/torchscript_trainer.h"
+#include "worker/workload.h"
 
 namespace atolld {
 namespace {
@@ -202,6 +203,18 @@ TEST_F(TorchScriptTest, SaysInOneLineWhatCannotBeTrained) {
   Write("model.pt", "not a model");
   EXPECT_EQ(ErrorOf(SpecOfFile()),
             "model: DIR/model.pt is no TorchScript file that this libtorch can load");
+}
+
+// Broken: a script that draws random numbers would train to other bits each time, or silently on
+// one of the devices.
+TEST_F(TorchScriptTest, SeveralDevicesAreRefused) {
+  v1::Configure configure;
+  *configure.mutable_spec() = SpecOf(kSquares);
+  configure.set_data_path(folder_ / "data");
+  EXPECT_TRUE(OpenWorkload(configure, {"cpu"}).ok());
+  EXPECT_EQ(OpenWorkload(configure, {"cpu", "cpu"}).status().message(),
+            "a model of kind 'torchscript' trains on one device, and [worker] device names 2 "
+            "(cpu,cpu); name one");
 }
 
 }  // namespace

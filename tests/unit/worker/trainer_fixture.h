@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "tests/unit/worker/fixtures.h"
@@ -17,8 +18,9 @@ class TrainerFixture : public ::testing::Test {
  protected:
   TrainerFixture() : corpus_(*TrainingData::FromText(SomeText(5000), 0.2)) {}
 
-  std::unique_ptr<Trainer> Make(const v1::RunSpec& spec) {
-    auto trainer = Trainer::Make(spec, *corpus_);
+  std::unique_ptr<Trainer> Make(const v1::RunSpec& spec,
+                                const std::vector<std::string>& devices = {"cpu"}) {
+    auto trainer = Trainer::Make(spec, *corpus_, devices);
     EXPECT_TRUE(trainer.ok()) << trainer.status();
     EXPECT_TRUE((*trainer)->Initialise().ok());
     return *std::move(trainer);

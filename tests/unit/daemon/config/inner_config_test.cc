@@ -1,4 +1,5 @@
 // How the inner steps are computed, and where: what a config may say and what the run records.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,11 +13,11 @@
 namespace atolld {
 namespace {
 
-absl::StatusOr<Config> Load(const std::string& lines) {
+absl::StatusOr<Config> Load(const std::string& lines, ConfigUse use = ConfigUse::kAny) {
   const std::filesystem::path path =
       std::filesystem::temp_directory_path() / absl::StrCat("atoll-inner-", getpid(), ".toml");
   std::ofstream(path) << lines;
-  absl::StatusOr<Config> config = LoadConfig(path.string(), ConfigUse::kAny);
+  absl::StatusOr<Config> config = LoadConfig(path.string(), use);
   std::filesystem::remove(path);
   return config;
 }
@@ -44,18 +45,37 @@ TEST(InnerConfig, SaysWhatIsWrong) {
        "2: [inner] schedule must be 'cosine', 'wsd' or 'constant', not 'linear'"},
       {"[inner]\nprecision = \"fp16\"\n",
        "2: [inner] precision must be 'fp32' or 'bf16', not 'fp16'"},
-      {"[worker]\ndevice = \"gpu\"\n",
-       "2: [worker] device must be 'auto', 'cpu', 'cuda' or one GPU of several like 'cuda:1', not "
-       "'gpu'"},
-      {"[worker]\ndevice = \"cuda:\"\n",
-       "2: [worker] device must be 'auto', 'cpu', 'cuda' or one GPU of several like 'cuda:1', not "
-       "'cuda:'"},
-      {"[worker]\ndevice = \"cuda:128\"\n",
-       "2: [worker] device must be 'auto', 'cpu', 'cuda' or one GPU of several like 'cuda:1', not "
-       "'cuda:128'"},
-      {"[worker]\ndevice = \"cuda:1\"\n", ""},
   };
   for (const auto& one : cases) EXPECT_EQ(ErrorOf(one.lines), one.error) << one.lines;
+}
+
+// Broken: a device that no worker can take would only be found out by its worker, or one that it
+// can take would be refused.
+TEST(InnerConfig, SaysWhichDevicesAreNone) {
+  for (const char* wrong : {"gpu", "cuda:", "cuda:128", "cuda:-1", "cuda:0,", ",cpu", "auto,cpu",
+                            "cpu,cuda:0", "cuda,cuda:0", "cuda:1,cuda:1", "cuda:all,cuda:0"}) {
+    EXPECT_EQ(ErrorOf(absl::StrCat("[worker]\ndevice = \"", wrong, "\"\n")),
+              absl::StrCat("2: [worker] device must be 'auto', 'cpu', 'cuda', one GPU of several "
+                           "like 'cuda:1', 'cuda:all', or a list of different GPUs or of CPUs like "
+                           "'cuda:0,cuda:1' or 'cpu,cpu', not '",
+                           wrong, "'"));
+  }
+  for (const char* right : {"auto", "cpu", "cuda", "cuda:1", "cuda:all", "cpu,cpu,cpu",
+                            "cuda:0, cuda:127", "cuda:1,cuda"}) {
+    EXPECT_EQ(ErrorOf(absl::StrCat("[worker]\ndevice = \"", right, "\"\n")), "");
+  }
+}
+
+// Broken: a local run would only be told by its workers, again and again, that a step cannot be
+// divided.
+TEST(InnerConfig, ALocalRunHasASequenceForEachDevice) {
+  const std::string lines =
+      "[inner]\nbatch = 2\n[worker]\ndevice = \"cpu,cpu,cpu\"\n[data]\npath = \"/\"\n";
+  EXPECT_EQ(ErrorOf(lines), "");  // of a peer the batch may be another
+  EXPECT_THAT(
+      std::string(Load(lines, ConfigUse::kLocal).status().message()),
+      ::testing::HasSubstr("4: [worker] device names 3 devices, and [inner] batch is 2; each "
+                           "device needs one sequence at least"));
 }
 
 // Broken: workers would train otherwise than the config says.
