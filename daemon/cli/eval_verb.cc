@@ -15,6 +15,7 @@ namespace {
 struct EvalOptions {
   std::string dir;
   std::string data;
+  std::string base;
   std::string worker;
   uint32_t threads = 1;
   bool json = false;
@@ -24,8 +25,8 @@ int Evaluate(const EvalOptions& options) {
   PosixFiles files;
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
   if (!worker.ok()) return Report(worker.status(), kFailed);
-  const absl::StatusOr<ModelQuality> quality =
-      EvaluateModel(files, *worker, AbsoluteFolder(options.dir), options.data, options.threads);
+  const absl::StatusOr<ModelQuality> quality = EvaluateModel(
+      files, *worker, AbsoluteFolder(options.dir), options.data, options.threads, options.base);
   if (!quality.ok()) return Report(quality.status(), kFailed);
   if (options.json) {
     nlohmann::ordered_json json = {{"version", quality->version},
@@ -58,6 +59,7 @@ void AddEvalVerb(CommandLine& command_line) {
       [options] { return Evaluate(*options); });
   verb->add_option("--dir", options->dir, "A peer's folder, or a local run's")->required();
   verb->add_option("--data", options->data, "The run's text [as the peer's config says]");
+  verb->add_option("--base", options->base, "Of adapters: the file of their base");
   verb->add_option("--threads", options->threads, "CPU threads")->check(CLI::Range(1, 1024));
   verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
   verb->add_flag("--json", options->json, "Print as JSON");

@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "daemon/config.h"
 #include "daemon/env.h"
 
 namespace atolld {
@@ -48,16 +49,23 @@ absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir
 // program. NOT_FOUND if it is not there.
 absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind = "gpt");
 
+// Gives a local run whose [model] vocabulary is 0 the number of tokens of its text under its
+// tokenizer, where only the worker can tell. Every later worker makes the same table of the same
+// text; one of other text is refused by the run's digest of it. Errors say what of the text is
+// wrong.
+absl::Status CountVocabulary(const std::string& worker, Config* config);
+
 // The prompt and what the model makes of it. `on_text`, where given, sees the latter as it is made.
 absl::StatusOr<std::string> GenerateText(
     Files& files, const std::string& worker, const std::string& dir, const GenerateRequest& request,
     const std::function<void(absl::string_view)>& on_text = {});
 
 // How well the model does on the whole validation split of `data`, which must be the run's text;
-// empty: what the peer's config names. The same on every call with as many threads.
+// empty: what the peer's config names. A run of adapters needs the file of their `base`. The same
+// on every call with as many threads.
 absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& worker,
                                            const std::string& dir, const std::string& data,
-                                           uint32_t threads);
+                                           uint32_t threads, const std::string& base);
 
 struct HubExport {
   std::string output;  // folder
