@@ -68,6 +68,11 @@ std::string WorkerPlaces(const DataConfig& data) {
   return places;
 }
 
+bool NeedsCounting(const DataConfig& data) {
+  return data.tokenizer != kByteTokenizer && data.kind != "bin" && data.kind != "npy" &&
+         PreparedVocabulary(data) == 0;
+}
+
 uint64_t PreparedVocabulary(const DataConfig& data) {
   const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(data);
   if (!sources.ok()) return 0;

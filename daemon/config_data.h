@@ -36,6 +36,10 @@ void PlaceData(const std::string& folder, DataConfig* data);
 // What the worker is told (Configure.data_path of worker.proto).
 std::string WorkerPlaces(const DataConfig& data);
 
+// Whether only who reads the text can say how many tokens it comes to: [model] vocabulary 0 stands
+// for no fixed number.
+bool NeedsCounting(const DataConfig& data);
+
 // How many tokens the first source knows that is a folder of `atoll data prepare`; 0: none is.
 uint64_t PreparedVocabulary(const DataConfig& data);
 

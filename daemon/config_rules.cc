@@ -90,8 +90,10 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
   PlaceData(folder, &placed);
   const bool bytes = c.data.tokenizer == kByteTokenizer;
   const bool ids = c.data.kind == "bin" || c.data.kind == "npy";
+  // A local run has the text at hand, and its worker counts the tokens.
+  const bool counted = use == ConfigUse::kLocal && !bytes && !ids;
   if (use != ConfigUse::kAny && use != ConfigUse::kPeer && c.model.vocabulary == 0 &&
-      (!bytes || ids) && PreparedVocabulary(placed) == 0) {
+      (!bytes || ids) && !counted && PreparedVocabulary(placed) == 0) {
     return Broken(
         places, {{"model", "vocabulary"}, {"data", bytes ? "kind" : "tokenizer"}},
         absl::StrCat("[model] vocabulary is missing: with [data] ", bytes ? "kind" : "tokenizer",

@@ -193,7 +193,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       OnWorkerLost(peer, message.worker_lost());
       break;
     case v1::PeerMessage::kInitialState:
-      return OnInitialState(now, peer, message.initial_state());
+      return OnInitialState(peer, message.initial_state());
     case v1::PeerMessage::kSynced:
       return OnSynced(peer, message.synced());
     case v1::PeerMessage::kReady:

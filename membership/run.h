@@ -40,9 +40,8 @@ class Run {
   Run(RunSettings settings, const StoredRun& stored, absl::Time now);
   ~Run();
 
-  RunOutput OnHello(absl::Time now, SessionId session, const v1::Hello& hello);
-  RunOutput OnMessage(absl::Time now, SessionId session,
-                      const v1::PeerMessage& message);  // after its Hello
+  RunOutput OnHello(absl::Time now, SessionId session, const v1::Hello& hello);  // comes first
+  RunOutput OnMessage(absl::Time now, SessionId session, const v1::PeerMessage& message);
   RunOutput OnBroken(absl::Time now, SessionId session);
   RunOutput OnRefused(absl::Time now, const std::string& peer);
   RunOutput OnTick(absl::Time now);
@@ -80,8 +79,9 @@ class Run {
   // run_messages.cc: what peers say
   absl::Status OnWorkerReady(const std::string& peer, const v1::WorkerReady& worker);
   void OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost);
-  absl::Status OnInitialState(absl::Time now, const std::string& peer,
-                              const v1::InitialState& initial);
+  bool Fits(const std::string& peer, const v1::Genesis& genesis);
+  void LoseWorker(const std::string& peer);
+  absl::Status OnInitialState(const std::string& peer, const v1::InitialState& initial);
   absl::Status OnSynced(const std::string& peer, const v1::Synced& synced);
   absl::Status OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
   absl::Status OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
@@ -108,7 +108,7 @@ class Run {
   bool AdvanceAdoption(absl::Time now);
   absl::Status OnHeaders(absl::Time now, const std::string& peer, const v1::Headers& headers);
   void AdoptHeader(const v1::EntryHeader& header);
-  void AcceptGenesis(absl::Time now, const v1::Genesis& genesis);
+  void AcceptGenesis(const v1::Genesis& genesis);
   void SettleClaims(absl::Time now);
   void ReachSamples(const std::vector<v1::SampleRange>& samples);
   void EndAdoption();

@@ -136,7 +136,7 @@ absl::Status Run::OnHeaders(absl::Time now, const std::string& peer, const v1::H
     ++at;
   }
   adoption_.Answered(peer);
-  if (!genesis_) AcceptGenesis(now, headers.genesis());
+  if (!genesis_) AcceptGenesis(headers.genesis());
   leases_ = std::move(leases);
   for (const v1::EntryHeader& header : headers.headers()) AdoptHeader(header);
   SettleClaims(now);

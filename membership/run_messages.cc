@@ -37,11 +37,8 @@ absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& 
   if (worker.data_digest().size() != kDigestBytes) {
     return absl::InvalidArgumentError("the data's digest is not 32 bytes");
   }
-  if (genesis_) {
-    const absl::Status fits = CheckWorker(*genesis_, worker);
-    if (!fits.ok()) return fits;
-  }
   peers_[peer].worker = worker;
+  if (genesis_ && !Fits(peer, *genesis_)) return absl::OkStatus();
   Trainer& trainer = round_.trainer(peer);
   if (!trainer.worker_ready) {
     trainer.worker_ready = true;
@@ -49,6 +46,16 @@ absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& 
                      worker.device()));
   }
   return absl::OkStatus();
+}
+
+// A member whose worker trains something else still holds the replica: it is told nothing to train.
+bool Run::Fits(const std::string& peer, const v1::Genesis& genesis) {
+  const absl::Status fits = CheckWorker(genesis, *peers_[peer].worker);
+  if (fits.ok()) return true;
+  LoseWorker(peer);
+  Say(absl::StrCat("peer ", peer, " cannot train: ", fits.message()),
+      RunOutput::Severity::kWarning);
+  return false;
 }
 
 void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
@@ -59,6 +66,10 @@ void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
                      lost.bad_update() ? "was ended: " : "died: ", why),
         RunOutput::Severity::kWarning);
   }
+  LoseWorker(peer);
+}
+
+void Run::LoseWorker(const std::string& peer) {
   if (genesis_maker_ == peer) genesis_maker_.clear();
   if (evaluation_) evaluation_->TakeBack(peer);
   // A contribution that stands is the daemon's, and outlives the worker; inner steps do not.
@@ -68,8 +79,7 @@ void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
   }
 }
 
-absl::Status Run::OnInitialState(absl::Time now, const std::string& peer,
-                                 const v1::InitialState& initial) {
+absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState& initial) {
   if (genesis_) return absl::OkStatus();  // somebody else's stands; the Welcome has told it
   if (!adoption_
            .empty()) {  // one stands elsewhere; should nobody tell it, this peer is asked again
@@ -84,26 +94,23 @@ absl::Status Run::OnInitialState(absl::Time now, const std::string& peer,
   roster_changed_ = true;
   Say(absl::StrCat("version 0 was made by peer ", peer, ": ", genesis.manifest().elements(),
                    " parameters"));
-  AcceptGenesis(now, genesis);
+  AcceptGenesis(genesis);
   SendToAll(Welcome());
   return absl::OkStatus();
 }
 
-void Run::AcceptGenesis(absl::Time now, const v1::Genesis& genesis) {
+void Run::AcceptGenesis(const v1::Genesis& genesis) {
   genesis_ = genesis;
   spec_ = genesis.spec();
   digests_.push_back(settings_.genesis_digest(genesis));
   genesis_maker_.clear();
   out_.update.genesis = genesis;
   out_.update.spec = spec_;
-  std::vector<std::pair<std::string, absl::Status>> misfits;
   for (const auto& [other, info] : peers_) {
     const RosterMember* member = roster_.Find(other);
     if (!info.worker || member == nullptr || !member->connected() || !member->present()) continue;
-    const absl::Status fits = CheckWorker(genesis, *info.worker);
-    if (!fits.ok()) misfits.emplace_back(other, fits);
+    Fits(other, genesis);
   }
-  for (const auto& [other, why] : misfits) Refuse(now, other, why);
 }
 
 absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {

@@ -11,6 +11,7 @@
 #include <memory>
 #include <system_error>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -42,6 +43,7 @@ namespace atolld {
 namespace {
 
 constexpr char kStopSeparator = '\x1f';
+constexpr char kTold[] = "atoll/told";  // a payload of a Status
 
 // A plain line a message: the daemon relays it with the run and the round.
 void LogLine(const std::string& line) {
@@ -206,8 +208,12 @@ absl::Status RunServe(const std::vector<std::string>& arguments) {
   LogLine(Describe(options.math));
   if (const std::string warning = Warning(options.math); !warning.empty()) LogLine(warning);
   ASSIGN_OR_RETURN(const std::unique_ptr<GrpcLink> link, GrpcLink::Dial(socket, inbox));
-  return Session(inbox, *link, std::move(options)).Run();
+  absl::Status status = Session(inbox, *link, std::move(options)).Run();
+  status.SetPayload(kTold, absl::Cord());
+  return status;
 }
+
+bool IsTold(const absl::Status& status) { return status.GetPayload(kTold).has_value(); }
 
 absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(

@@ -11,6 +11,9 @@ namespace atolld {
 // What `atoll-worker --help` prints.
 std::string HelpText();
 
+// Whether the daemon has been told of this error, which logs it: main() is not to say it again.
+bool IsTold(const absl::Status& status);
+
 // Each takes the arguments after the mode's name. INVALID_ARGUMENT: the call is wrong (exit code
 // 2).
 absl::Status RunServe(

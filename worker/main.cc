@@ -54,6 +54,6 @@ int main(int argc, char** argv) {
   atolld::ChooseMathKernel(argv);
   const absl::Status status = Dispatch(arguments);
   if (status.ok()) return 0;
-  std::cerr << "atoll-worker: " << status.message() << "\n";
+  if (!atolld::IsTold(status)) std::cerr << "atoll-worker: " << status.message() << "\n";
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }

@@ -144,7 +144,9 @@ class ModelTrainer final : public Trainer {
 
  private:
   absl::Status Load(const std::string& path) {
-    if (!path.empty()) return LoadParameters(path, manifest_, parameters());
+    if (!path.empty()) {
+      return WithContext(LoadParameters(path, manifest_, parameters()), "initial");
+    }
     return absl::FailedPreconditionError(
         "the run begins with a model from a file, and this machine is to read it; name the file as "
         "[model] initial");

@@ -36,6 +36,7 @@ absl::StatusOr<Config> ConfigOf(const ChurnOptions& options) {
   Config config = DefaultChurnConfig();
   if (!options.config_path.empty()) {
     ASSIGN_OR_RETURN(config, LoadConfig(options.config_path, ConfigUse::kLocal, overrides));
+    RETURN_IF_ERROR(CountVocabulary(ProgramFolder() + "/atoll-worker", &config));
   } else if (options.peers) {
     config.run.peers = static_cast<uint32_t>(*options.peers);
   }

@@ -67,6 +67,7 @@ void AddEvalVerb(CommandLine& command_line) {
   verb->add_option("--validation-fraction", request.validation_fraction,
                    "Of an exported model: the tail of the text that it is evaluated on")
       ->check(CLI::Range(1e-6, 0.5));
+  verb->add_option("--base", request.base, "Of adapters: the file of their base");
   verb->add_option("--threads", request.threads, "CPU threads")->check(CLI::Range(1, 1024));
   verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
   verb->add_flag("--json", options->json, "Print as JSON");

@@ -55,6 +55,9 @@ std::optional<LocalFailure> PrepareLocalRun(const LocalOptions& options,
       FindWorker(prepared->config.worker.program, prepared->config.model.kind);
   if (!worker.ok()) return LocalFailure{1, worker.status()};
   prepared->worker = *worker;
+  const absl::Status counted =
+      CountVocabulary(ProgramFolder() + "/atoll-worker", &prepared->config);
+  if (!counted.ok()) return LocalFailure{2, counted};
   const absl::StatusOr<int> port = FreeLoopbackPort(options.port);
   if (!port.ok()) return LocalFailure{1, port.status()};
   prepared->port = *port;

@@ -16,6 +16,7 @@
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/process.h"
 #include "daemon/config.h"
+#include "daemon/config_foreign.h"
 #include "daemon/replica/layout.h"
 #include "daemon/replica/verify.h"
 #include "daemon/status_macros.h"
@@ -167,6 +168,28 @@ absl::StatusOr<std::string> FindWorker(const std::string& program, const std::st
       absl::StrCat(path, " is missing or cannot be executed; the target ", name, " builds it"));
 }
 
+absl::Status CountVocabulary(const std::string& worker, Config* config) {
+  const DataConfig& data = config->data;
+  if (config->model.vocabulary != 0 || config->model.kind == kStubKind ||
+      IsForeign(config->model.kind) || !NeedsCounting(data)) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(data));
+  if (sources.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string answer,
+                   RunAndCapture({worker, "data", "inspect", "--path", sources[0].path, "--kind",
+                                  data.kind, "--tokenizer", data.tokenizer, "--field", data.field,
+                                  "--tokens", "0", "--json", "true"},
+                                 kEvaluateSeconds));
+  const nlohmann::json json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object() || !json.contains("vocabulary") ||
+      !json["vocabulary"].is_number_unsigned()) {
+    return absl::InternalError(absl::StrCat(worker, " data inspect gave no vocabulary: ", answer));
+  }
+  config->model.vocabulary = json["vocabulary"].get<uint32_t>();
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
                                          const std::string& dir, const GenerateRequest& request,
                                          const OnText& on_text) {
@@ -206,6 +229,7 @@ absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& work
     ASSIGN_OR_RETURN(path, DataOf(files, dir));
   }
   more.insert(more.end(), {"--data", path});
+  if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
   ModelQuality quality;
   ASSIGN_OR_RETURN(const std::string answer, RunOnModel(files, worker, dir, "eval", more,
                                                         kEvaluateSeconds, {}, &quality.version));

@@ -13,6 +13,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "daemon/config.h"
 #include "daemon/env.h"
 
 namespace atolld {
@@ -32,6 +33,7 @@ struct GenerateRequest {
 struct EvaluationRequest {
   std::string data;  // of a run its text; empty: what the peer's config names
   uint32_t threads = 1;
+  std::string base = {};             // of adapters: the file beneath them
   std::string tokenizer;             // of a model of no run; empty: the folder's own
   double validation_fraction = 0.1;  // of a model of no run: the tail of the text that counts
 };
@@ -57,6 +59,12 @@ absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir
 // The worker's path: `program`, or if that is empty the one for a model of `kind`, beside this
 // program. NOT_FOUND if it is not there.
 absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind = "gpt");
+
+// Gives a local run whose [model] vocabulary is 0 the number of tokens of its text under its
+// tokenizer, where only the worker can tell. Every later worker makes the same table of the same
+// text; one of other text is refused by the run's digest of it. Errors say what of the text is
+// wrong.
+absl::Status CountVocabulary(const std::string& worker, Config* config);
 
 // The prompt and what the model makes of it. `on_text`, where given, sees the latter as it is made.
 absl::StatusOr<std::string> GenerateText(

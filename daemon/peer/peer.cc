@@ -262,11 +262,7 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   genesis_recorded_ = welcome.has_genesis();
   if (on_welcomed_) on_welcomed_();
   SendSynced();
-  if (worker_) {
-    SendWorkerReady();
-  } else if (!first && trainer_.trains()) {  // the word of its death may not have got through
-    SendWorkerLost(absl::UnavailableError("it is being started"));
-  }
+  if (!first) TellOfWorker();
   if (welcome.has_seal()) return OnSealed(welcome.seal());
   if (first) {
     trainer_.Start(

@@ -75,6 +75,8 @@ class Peer {
   void OnWorkerLost(const absl::Status& why);
   void OnOpened();
   void OnDigest(uint64_t version, const Digest& state);
+  std::string MisfitOf(const v1::WorkerConfigured& worker) const;
+  void TellOfWorker();
   void SendWorkerReady();
   void SendWorkerLost(const absl::Status& why);
   void SendSynced();

@@ -2,10 +2,33 @@
 #include "absl/strings/str_format.h"
 #include "daemon/peer/peer.h"
 #include "daemon/status_macros.h"
+#include "membership/admission.h"
 
 namespace atolld {
+namespace {
+
+v1::WorkerReady ReadyOf(const v1::WorkerConfigured& worker) {
+  v1::WorkerReady ready;
+  *ready.mutable_manifest() = worker.manifest();
+  ready.set_data_digest(worker.data_digest());
+  ready.set_train_tokens(worker.train_tokens());
+  ready.set_validation_tokens(worker.validation_tokens());
+  ready.set_device(worker.device());
+  return ready;
+}
+
+}  // namespace
+
+// A worker that trains something else is no reason to lose the member: it follows the commits, and
+// the next worker is told the run as it is known by now.
+std::string Peer::MisfitOf(const v1::WorkerConfigured& worker) const {
+  if (!genesis_recorded_) return "";
+  return std::string(CheckWorker(keeper_.genesis(), ReadyOf(worker)).message());
+}
 
 void Peer::OnWorkerConfigured(const v1::WorkerConfigured& configured) {
+  const std::string misfit = MisfitOf(configured);
+  if (!misfit.empty()) return trainer_.Renew(*spec_, misfit);
   const absl::Status memory = keeper_.NeedMemory(configured.manifest().elements());
   if (!memory.ok()) return Finish(memory, std::string(memory.message()));
   worker_ = configured;
@@ -26,13 +49,19 @@ void Peer::OnWorkerConfigured(const v1::WorkerConfigured& configured) {
 
 void Peer::SendWorkerReady() {
   v1::PeerMessage message;
-  v1::WorkerReady* ready = message.mutable_worker_ready();
-  *ready->mutable_manifest() = worker_->manifest();
-  ready->set_data_digest(worker_->data_digest());
-  ready->set_train_tokens(worker_->train_tokens());
-  ready->set_validation_tokens(worker_->validation_tokens());
-  ready->set_device(worker_->device());
+  *message.mutable_worker_ready() = ReadyOf(*worker_);
   link_.Send(message);
+}
+
+// After a Welcome: what was said before may not have got through, and the run may be known better.
+void Peer::TellOfWorker() {
+  const std::string misfit = worker_ ? MisfitOf(*worker_) : "";
+  trainer_.Renew(*spec_, misfit);
+  if (worker_ && misfit.empty()) {
+    SendWorkerReady();
+  } else if (trainer_.trains()) {
+    SendWorkerLost(absl::UnavailableError(misfit.empty() ? "it is being started" : misfit));
+  }
 }
 
 void Peer::OnWorkerMessage(const v1::WorkerMessage& message) {

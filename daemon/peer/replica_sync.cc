@@ -135,8 +135,11 @@ void ReplicaKeeper::FetchEntries(std::vector<v1::EntryHeader> headers) {
   const uint64_t last = headers.back().version();
   uint64_t bytes = 0;
   for (const v1::EntryHeader& header : headers) bytes += EntryBytes(header.version());
-  env_.log.Info(absl::StrCat("round ", first, ": fetching entries ", first, " to ", last, ", ",
-                             FormatBytes(bytes), ", from ", sync_.donors.size(), " peers"));
+  // One that trains nothing follows so, entry by entry: that is no news.
+  const Log::Level level = first == last ? Log::Level::kDebug : Log::Level::kInfo;
+  env_.log.Write(level,
+                 absl::StrCat("round ", first, ": fetching entries ", first, " to ", last, ", ",
+                              FormatBytes(bytes), ", from ", sync_.donors.size(), " peers"));
   EntryFetch::Events events;
   events.on_entry = guard_.Wrap([this](Entry entry, Task next) {
     sync_.failing.reset();
@@ -145,14 +148,15 @@ void ReplicaKeeper::FetchEntries(std::vector<v1::EntryHeader> headers) {
     if (!held_) return commit();
     sync_.deferred = std::move(commit);
   });
-  events.on_done = guard_.Wrap([this, first, last](absl::Status status) {
+  events.on_done = guard_.Wrap([this, first, last, level](absl::Status status) {
     const uint64_t received = sync_.entries->received_bytes();
     const size_t used = sync_.entries->donors_used();
     EndFetch();
     if (status.ok()) {
-      env_.log.Info(absl::StrCat("fetched entries ", first, " to ", last, " from ", used,
-                                 " peers: ", FormatBytes(received), " instead of a snapshot of ",
-                                 FormatBytes(SnapshotBytes(genesis_))));
+      env_.log.Write(level,
+                     absl::StrCat("fetched entries ", first, " to ", last, " from ", used,
+                                  " peers: ", FormatBytes(received), " instead of a snapshot of ",
+                                  FormatBytes(SnapshotBytes(genesis_))));
       return Advance();
     }
     sync_.lacking = absl::IsNotFound(status) ? sync_.lacking + 1 : 0;

@@ -32,6 +32,10 @@ class Trainer {
   // Starts the worker and keeps it running. Once.
   virtual void Start(const v1::RunSpec& spec, Events events) = 0;
 
+  // What is known of the run since, its data's digest above all: every later worker is told it.
+  // `misfit`, where not empty, says why the one that runs does not fit it and is to end.
+  virtual void Renew(const v1::RunSpec& spec, const std::string& misfit) = 0;
+
   // To the running worker; dropped while there is none.
   virtual void Send(const v1::DaemonMessage& message) = 0;
 
@@ -51,6 +55,7 @@ class NoTrainer final : public Trainer {
  public:
   explicit NoTrainer(Executor& executor) : executor_(executor) {}
   void Start(const v1::RunSpec&, Events) override {}
+  void Renew(const v1::RunSpec&, const std::string&) override {}
   void Send(const v1::DaemonMessage&) override {}
   void Restart(const std::string&) override {}
   void Stop(Task done) override { executor_.Post(std::move(done)); }

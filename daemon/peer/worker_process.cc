@@ -5,8 +5,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "daemon/config.h"
 
 namespace atolld {
@@ -17,6 +20,26 @@ constexpr absl::Duration kLongestPause = absl::Seconds(10);
 
 // A worker asked to stop writes its optimiser's state first; a hung one is not waited for longer.
 constexpr absl::Duration kStopPatience = absl::Seconds(5);
+
+// Whoever looks at the log an hour later still finds why nothing is trained here.
+constexpr absl::Duration kSayAgain = absl::Minutes(10);
+
+constexpr int kUnclearDeaths = 3;
+
+constexpr size_t kLongestReason = 1000;
+
+// libtorch and others say much in many lines.
+std::string InOneLine(const std::string& text) {
+  const std::vector<absl::string_view> lines =
+      absl::StrSplit(text, absl::ByAnyChar("\r\n"), absl::SkipWhitespace());
+  return absl::StrJoin(lines, " ").substr(0, kLongestReason);
+}
+
+// Of two rounds the same trouble has other numbers.
+std::string WithoutNumbers(std::string text) {
+  text.erase(std::remove_if(text.begin(), text.end(), absl::ascii_isdigit), text.end());
+  return text;
+}
 
 }  // namespace
 
@@ -47,6 +70,7 @@ void WorkerProcess::Launch() {
   if (stopping_) return;
   failure_.clear();
   restarting_ = false;
+  boundary_ = false;
   if (program_.empty()) {
     env_.executor.Post(guard_.Wrap([this] {
       OnGone("a model of kind 'external' needs [worker] program in this peer's config");
@@ -71,11 +95,14 @@ void WorkerProcess::Launch() {
     return;
   }
   process_ = *std::move(process);
-  env_.log.Info(absl::StrCat("worker started (pid ", process_->pid(), ")"));
+  env_.log.Write(said_.empty() ? Log::Level::kInfo : Log::Level::kDebug,
+                 absl::StrCat("worker started (pid ", process_->pid(), ")"));
 }
 
 void WorkerProcess::Relay(const std::string& line) {
-  if (absl::StrContains(line, "warning")) {
+  if (!said_.empty() && !configured_) {  // what one says that is started again and again
+    env_.log.Debug(line);
+  } else if (absl::StrContains(line, "warning")) {
     env_.log.Warning(line);
   } else {
     env_.log.Info(line);
@@ -116,10 +143,10 @@ void WorkerProcess::OnFrame(const Frame& frame) {
       configured_ = true;
       return events_.on_configured(message.configured());
     case v1::WorkerMessage::kFailed:
-      failure_ = message.failed().what();
+      failure_ = InOneLine(message.failed().what());
       return;
     case v1::WorkerMessage::kBoundary:
-      young_deaths_ = 0;
+      boundary_ = true;
       break;
     default:
       break;
@@ -140,13 +167,26 @@ void WorkerProcess::Configure() {
   Send(message);
 }
 
+void WorkerProcess::Renew(const v1::RunSpec& spec, const std::string& misfit) {
+  spec_ = spec;
+  if (misfit.empty() || process_ == nullptr || stopping_) return;
+  failure_ = misfit;
+  process_->Kill(SIGKILL);
+}
+
 void WorkerProcess::Send(const v1::DaemonMessage& message) {
+  // More is asked of it: what it trained before could be used, so all is well again.
+  if (message.has_train() && std::exchange(boundary_, false)) {
+    young_deaths_ = 0;
+    said_.clear();
+  }
   if (call_ != nullptr) call_->Write(Pack(message));
 }
 
 // Killed: one that may stop writes its state for the next.
 void WorkerProcess::Restart(const std::string& why) {
   if (process_ == nullptr || stopping_) return;
+  boundary_ = false;  // what came of it is of no use
   restarting_ = true;
   failure_ = why;
   process_->Kill(SIGKILL);
@@ -161,13 +201,26 @@ void WorkerProcess::OnGone(const std::string& how) {
   }
   const int doublings = std::min(young_deaths_++, 10);
   const absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
-  const std::string why = failure_.empty() ? how : absl::StrCat(how, ": ", failure_);
-  env_.log.Warning(absl::StrCat("the worker is gone (", why, "); starting it again in ",
-                                absl::FormatDuration(pause)));
+  const std::string why = failure_.empty() ? how : failure_;
+  SayGone(why, pause);
   if (std::exchange(configured_, false)) {
     events_.on_lost(restarting_ ? absl::DataLossError(failure_) : absl::UnavailableError(why));
   }
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Launch(); }));
+}
+
+void WorkerProcess::SayGone(const std::string& why, absl::Duration pause) {
+  const std::string trouble = WithoutNumbers(why);
+  const absl::Time now = env_.executor.Now();
+  // One that went without a word may have been killed by somebody: that is told a few times.
+  const bool unclear = failure_.empty() && young_deaths_ <= kUnclearDeaths;
+  const bool again = trouble == said_ && now < said_at_ + kSayAgain && !unclear;
+  env_.log.Write(again ? Log::Level::kDebug : Log::Level::kWarning,
+                 absl::StrCat("the worker is gone (", why, "); starting it again in ",
+                              absl::FormatDuration(pause)));
+  if (again) return;
+  said_ = trouble;
+  said_at_ = now;
 }
 
 void WorkerProcess::Stop(Task done) {

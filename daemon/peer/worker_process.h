@@ -1,8 +1,9 @@
 // WorkerProcess: the Trainer of production - a worker child process, spoken to over a
 // Unix-domain socket.
 //
-// A worker that dies is started again after a pause that doubles while it keeps dying young. Its
-// lines go to the log. A worker outlives neither its daemon nor Stop. Loop thread.
+// A worker that dies is started again after a pause that doubles until the daemon could go on from
+// what one has trained. Its lines go to the log; why it ended is a warning, but the same again
+// (numbers aside) only now and then. A worker outlives neither its daemon nor Stop. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +36,7 @@ class WorkerProcess : public Trainer {
   ~WorkerProcess() override;
 
   void Start(const v1::RunSpec& spec, Events events) override;
+  void Renew(const v1::RunSpec& spec, const std::string& misfit) override;
   void Send(const v1::DaemonMessage& message) override;
   void Restart(const std::string& why) override;
   void Stop(Task done) override;
@@ -45,6 +47,7 @@ class WorkerProcess : public Trainer {
   void OnCall(const std::string& method, std::unique_ptr<Call> call);
   void OnFrame(const Frame& frame);
   void OnGone(const std::string& how);
+  void SayGone(const std::string& why, absl::Duration pause);
   void Configure();
 
   const Env env_;
@@ -60,8 +63,11 @@ class WorkerProcess : public Trainer {
   bool configured_ = false;
   bool stopping_ = false;
   bool restarting_ = false;
-  std::string failure_;   // what the worker said before it went
-  int young_deaths_ = 0;  // in a row, before a boundary was reached
+  std::string failure_;    // what the worker said before it went
+  int young_deaths_ = 0;   // in a row, before anything was trained that could be used
+  bool boundary_ = false;  // reached by this worker, and nothing asked of it since
+  std::string said_;       // why the last one went, without numbers; empty: all is well
+  absl::Time said_at_;
   Task stopped_;
   CallbackGuard guard_;
 };

@@ -2,6 +2,7 @@
 line, or if a worker with other data were let into a run."""
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -102,6 +103,42 @@ class DataTest(unittest.TestCase):
         said = self.generate()
         self.assertEqual(1, said.returncode)
         self.assertIn("--tokenizer bytes is not the run's, which has SHA-256", said.stderr)
+
+    def test_the_vocabulary_of_characters_is_counted(self):
+        """Of plain text, which a run of its own peers need not be told."""
+        with open(self.text, "a", encoding="utf-8") as text:
+            text.write("naïve façade 中文\n")
+        with open(self.text, encoding="utf-8") as text:
+            characters = len(set(text.read()))
+        config = CONFIG.replace('sources = "tokens:0.75,more:0.25"',
+                                'path = "text.txt"\ntokenizer = "chars"')
+        with open(self.at("run.toml"), "w", encoding="utf-8") as out:
+            out.write(config)
+        done = atoll("local", "--config", self.at("run.toml"), "--dir", self.at("run"), "--json",
+                     self.at("out.json"), timeout=200)
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        with open(self.at("out.json"), encoding="utf-8") as file:
+            report = json.load(file)
+        self.assertEqual(1, len({peer["state_digest"] for peer in report["peers"]}))
+        self.assertLess(abs(report["initial_val_loss"] - math.log(characters)), 0.3)
+        for peer in ("peer-1", "peer-2"):
+            with open(self.at(f"run/{peer}/config.toml"), encoding="utf-8") as file:
+                self.assertIn(f"vocabulary = {characters} ", file.read())
+        said = self.generate()
+        self.assertEqual(0, said.returncode, said.stderr)
+        # A coordinator has no text to count in.
+        done = atoll("config", "validate", self.at("run.toml"), "--for", "coordinator")
+        self.assertEqual(2, done.returncode, done.stdout)
+        self.assertIn("[model] vocabulary is missing: with [data] tokenizer 'chars'", done.stderr)
+        self.assertIn("`atoll data prepare`", done.stderr)
+        # Text that cannot be counted ends it before anything is started.
+        with open(self.text, "wb") as text:
+            text.write(b"not UTF-8: \xff\n")
+        done = atoll("local", "--config", self.at("run.toml"), "--dir", self.at("none"))
+        self.assertEqual(2, done.returncode, done.stdout)
+        self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
+        self.assertIn("text.txt", done.stderr)
+        self.assertFalse(os.path.exists(self.at("none")))
 
     def generate(self):
         return atoll("generate", "--dir", self.at("run"), "--prompt", "the island", "--tokens",

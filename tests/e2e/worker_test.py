@@ -98,6 +98,54 @@ class WorkerTest(unittest.TestCase):
             self.assertGreater(report["initial_val_loss"], 10)
             self.assertLess(report["final_val_loss"], 0.03)
 
+    def test_a_script_whose_training_blows_up(self):
+        """Its updates are NaN for a while: longer and longer pauses, one line, and no harm."""
+        top = tempfile.mkdtemp(prefix="atoll-nan-")
+        self.addCleanup(shutil.rmtree, top)
+        script, spoilt = f"{top}/script.py", f"{top}/spoilt"
+        with open(f"{EXAMPLES}/linear_numpy.py", encoding="utf-8") as source:
+            text = source.read() + (
+                f"            if __import__('os').path.exists({spoilt!r}):\n"
+                "                weight[0] = np.nan\n"
+                "                break\n")
+        with open(script, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.chmod(script, 0o755)
+        config = PYTHON.replace(f"{EXAMPLES}/linear_numpy.py", "SCRIPT").replace(
+            "rounds = 30", "rounds = 100000").replace("quorum = 3", "quorum = 2").replace(
+            "every_rounds = 10", "every_rounds = 0")
+        plain = config.replace("SCRIPT", f"{EXAMPLES}/linear_numpy.py")
+        with Cluster(text=plain + '[log]\nlevel = "debug"\n') as cluster:
+            cluster.wait_version(2)
+            path = os.path.join(cluster.process_of("peer-3")["dir"], "config.toml")
+            pid = cluster.kill("peer-3")
+            with open(path, encoding="utf-8") as source:
+                own = source.read().replace(f"{EXAMPLES}/linear_numpy.py", script)
+            with open(path, "w", encoding="utf-8") as out:
+                out.write(own)
+            cluster.restart("peer-3")
+            wait_for("its successor", lambda: cluster.pid_of("peer-3") != pid)
+            contributed = lambda: (cluster.peer("peer-3") or {}).get("rounds_contributed", 0)
+            before = contributed()
+            wait_for("it contributes", lambda: contributed() > before)
+            with open(spoilt, "w", encoding="utf-8"):
+                pass
+
+            def ends():
+                return [line for line in cluster.all_logs("peer-3").splitlines()
+                        if "the worker is gone (" in line and "its update is none" in line]
+            wait_for("three ends", lambda: len(ends()) >= 3)
+            for line, pause in zip(ends(), ("200ms", "400ms", "800ms")):
+                self.assertIn(f"starting it again in {pause}", line)
+            self.assertEqual([True, False, False], [" warning " in line for line in ends()[:3]])
+            os.remove(spoilt)
+            before = contributed()
+            wait_for("it contributes again", lambda: contributed() > before)
+            self.assertEqual(0, subprocess.run(
+                [os.path.join(os.environ["ATOLL_BIN"], "atoll"), "run", "stop", "--dir",
+                 cluster.dir], check=False, timeout=30, capture_output=True).returncode)
+            self.assertTrue(equal_digests(cluster.finish()))
+
     def test_a_torchscript_file(self):
         top = tempfile.mkdtemp(prefix="atoll-torchscript-")
         self.addCleanup(shutil.rmtree, top)

@@ -51,6 +51,7 @@ class StubTrainer final : public Trainer {
   ~StubTrainer() override;
 
   void Start(const v1::RunSpec& spec, Events events) override;
+  void Renew(const v1::RunSpec&, const std::string&) override {}  // it reads no data
   void Send(const v1::DaemonMessage& message) override;
   void Restart(const std::string& why) override;
   void Stop(Task done) override;

@@ -9,10 +9,15 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
 #include <system_error>
+#include <utility>
 
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "worker/data/sha256.h"
@@ -23,6 +28,7 @@ namespace {
 
 constexpr char kMagic[] = "\x93NUMPY";
 constexpr size_t kMagicBytes = 6;
+constexpr char kTensors[] = ".safetensors";
 constexpr uint64_t kMostValues = uint64_t{1} << 50;
 
 absl::Status Wrong(const std::string& path, absl::string_view what) {
@@ -90,13 +96,26 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   if (!std::filesystem::is_directory(path, error)) return std::vector<std::string>{path};
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
-    if (entry.path().extension() == ".npy") files.push_back(entry.path().string());
+    const std::filesystem::path extension = entry.path().extension();
+    if (extension == ".npy" || extension == kTensors) files.push_back(entry.path().string());
   }
   if (error || files.empty()) {
-    return absl::NotFoundError(absl::StrCat("data: ", path, " holds no .npy file"));
+    return absl::NotFoundError(
+        absl::StrCat("data: ", path, " holds no .npy and no .safetensors file"));
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// numpy's name of a safetensors type; empty: it is not taken.
+std::string TypeOf(const std::string& dtype) {
+  static constexpr std::pair<const char*, const char*> kTypes[] = {{"F32", "<f4"}, {"F64", "<f8"},
+                                                                   {"I32", "<i4"}, {"I64", "<i8"},
+                                                                   {"U8", "|u1"},  {"BOOL", "|b1"}};
+  for (const auto& [theirs, ours] : kTypes) {
+    if (dtype == theirs) return ours;
+  }
+  return "";
 }
 
 }  // namespace
@@ -111,7 +130,11 @@ absl::StatusOr<std::unique_ptr<Arrays>> Arrays::Open(const std::string& path,
                                                      double validation_fraction) {
   std::unique_ptr<Arrays> arrays(new Arrays);
   ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(path));
-  for (const std::string& file : files) RETURN_IF_ERROR(arrays->Add(file));
+  for (const std::string& file : files) {
+    RETURN_IF_ERROR(absl::EndsWith(file, kTensors) ? arrays->AddTensors(file)
+                                                   : arrays->AddNpy(file));
+  }
+  RETURN_IF_ERROR(arrays->CheckNames(path));
   const Array& first = arrays->arrays_.front();
   for (const Array& array : arrays->arrays_) {
     if (array.shape[0] == first.shape[0]) continue;
@@ -130,7 +153,52 @@ absl::StatusOr<std::unique_ptr<Arrays>> Arrays::Open(const std::string& path,
   return arrays;
 }
 
-absl::Status Arrays::Add(const std::string& path) {
+absl::Status Arrays::AddTensors(const std::string& path) {
+  absl::StatusOr<std::unique_ptr<SafetensorsFile>> opened = SafetensorsFile::Open(path);
+  RETURN_IF_ERROR(WithContext(opened.status(), "data"));
+  const SafetensorsFile& file = *files_.emplace_back(*std::move(opened));
+  if (file.tensors().empty()) return Wrong(path, "holds no tensor");
+  for (const auto& [name, tensor] : file.tensors()) {
+    const std::string shown = absl::CEscape(name);
+    Array array;
+    array.name = name;
+    array.type = TypeOf(tensor.dtype);
+    if (array.type.empty()) {
+      return Wrong(path, absl::StrCat("has tensor ", shown, " of type ", tensor.dtype,
+                                      "; taken are F32, F64, I32, I64, U8 and BOOL"));
+    }
+    if (tensor.shape.empty()) {
+      return Wrong(
+          path, absl::StrCat("has tensor ", shown, ", a single value; a row a sample is needed"));
+    }
+    const auto long_one = [](uint64_t size) { return size > kMostValues; };
+    if (std::any_of(tensor.shape.begin(), tensor.shape.end(), long_one)) {
+      return Wrong(path, absl::StrCat("has tensor ", shown, " of the shape [",
+                                      absl::StrJoin(tensor.shape, ", "), "]"));
+    }
+    array.shape.assign(tensor.shape.begin(), tensor.shape.end());
+    array.bytes = file.bytes(tensor);
+    if (reinterpret_cast<uintptr_t>(array.bytes.data()) % SizeOfType(array.type) != 0) {
+      std::vector<uint64_t>& copy = copies_.emplace_back((array.bytes.size() + 7) / 8);
+      std::memcpy(copy.data(), array.bytes.data(), array.bytes.size());
+      array.bytes =
+          absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(copy.data()), array.bytes.size());
+    }
+    arrays_.push_back(std::move(array));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Arrays::CheckNames(const std::string& path) const {
+  std::set<absl::string_view> names;
+  for (const Array& array : arrays_) {
+    if (names.insert(array.name).second) continue;
+    return Wrong(path, absl::StrCat("has two arrays of the name ", absl::CEscape(array.name)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Arrays::AddNpy(const std::string& path) {
   const auto failed = [&] {
     return absl::NotFoundError(absl::StrCat("data: ", path, ": ", std::strerror(errno)));
   };

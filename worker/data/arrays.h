@@ -1,8 +1,10 @@
-// The data of a run whose model is a file: arrays as numpy saves them, a row a sample.
+// The data of a run whose model is a file: arrays as numpy or safetensors keep them, a row a
+// sample.
 //
-// A folder of .npy files, each an array named by its file, in the order of the names; or one file.
-// All have the same first dimension; the last validation_fraction of the rows validates. The files
-// are mapped, not read. Immutable; any thread.
+// A folder of files in the order of their names, or one file: a .npy is an array that is named as
+// the file, a .safetensors has arrays of its own names, in the order of these. All have the same
+// first dimension; the last validation_fraction of the rows validates. The files are mapped, not
+// read. Immutable; any thread.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "worker/hub/safetensors_file.h"
 
 namespace atolld {
 
@@ -24,8 +27,9 @@ struct Array {
 
 class Arrays {
  public:
-  // NOT_FOUND: no such path, or no .npy in it. INVALID_ARGUMENT: a file is none, is of a type or an
-  // order that is not taken, is too short, or has another number of rows than the first.
+  // NOT_FOUND: no such path, or neither kind of file in it. INVALID_ARGUMENT: a file is none, has a
+  // type or an order that is not taken, is too short, a name comes twice, or the numbers of rows
+  // differ. DATA_LOSS: what the header of a .safetensors says is not what the file holds.
   static absl::StatusOr<std::unique_ptr<Arrays>> Open(const std::string& path,
                                                       double validation_fraction);
   ~Arrays();
@@ -46,10 +50,14 @@ class Arrays {
   };
 
   Arrays() = default;
-  absl::Status Add(const std::string& path);
+  absl::Status AddNpy(const std::string& path);
+  absl::Status AddTensors(const std::string& path);
+  absl::Status CheckNames(const std::string& path) const;
   absl::Status Digest();
 
   std::vector<Mapping> mappings_;
+  std::vector<std::unique_ptr<SafetensorsFile>> files_;
+  std::vector<std::vector<uint64_t>> copies_;  // of tensors that do not lie at their type's bounds
   std::vector<Array> arrays_;
   uint64_t rows_ = 0;
   uint64_t train_rows_ = 0;

@@ -165,8 +165,7 @@ absl::Status SafetensorsFile::Read(const std::string& name, const std::vector<ui
         absl::StrCat(path_, ": tensor ", name, " has shape [", absl::StrJoin(tensor.shape, ", "),
                      "]; the model's has [", absl::StrJoin(shape, ", "), "]"));
   }
-  ToFloats(*type, bytes_.subspan(header_.data_begin + tensor.begin, tensor.end - tensor.begin),
-           out);
+  ToFloats(*type, bytes(tensor), out);
   return absl::OkStatus();
 }
 

@@ -43,6 +43,11 @@ class SafetensorsFile {
   const std::map<std::string, StoredTensor>& tensors() const { return header_.tensors; }
   absl::Span<const uint8_t> bytes() const { return bytes_; }
 
+  // Of one of tensors(): as the file has them, at no particular alignment.
+  absl::Span<const uint8_t> bytes(const StoredTensor& tensor) const {
+    return bytes_.subspan(header_.data_begin + tensor.begin, tensor.end - tensor.begin);
+  }
+
   // The values of tensors().at(name). INVALID_ARGUMENT: there is none of this name, its shape is
   // another, or its dtype is not read.
   absl::Status Read(const std::string& name, const std::vector<uint64_t>& shape,

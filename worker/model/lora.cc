@@ -21,13 +21,18 @@ absl::Status CheckBase(const v1::ModelSpec& model) {
     return absl::FailedPreconditionError(
         absl::StrCat("this run trains adapters of a base with SHA-256 ",
                      absl::BytesToHexString(model.base_digest()),
-                     "; name the base's file on this machine as [model] base"));
+                     "; name the base's file on this machine as [model] base, or as --base"));
   }
-  ASSIGN_OR_RETURN(const std::string digest, FileDigest(model.base_path()));
-  if (digest == model.base_digest()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat("base: ", model.base_path(), " has SHA-256 ", absl::BytesToHexString(digest),
-                   "; the run's adapters are of ", absl::BytesToHexString(model.base_digest())));
+  const std::string wanted =
+      absl::StrCat("; the run's adapters are of ", absl::BytesToHexString(model.base_digest()));
+  const absl::StatusOr<std::string> digest = FileDigest(model.base_path());
+  if (!digest.ok()) {
+    return absl::Status(digest.status().code(),
+                        absl::StrCat("base: ", digest.status().message(), wanted));
+  }
+  if (*digest == model.base_digest()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("base: ", model.base_path(), " has SHA-256 ",
+                                                    absl::BytesToHexString(*digest), wanted));
 }
 
 }  // namespace

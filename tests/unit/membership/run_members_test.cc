@@ -68,23 +68,37 @@ TEST(RunGenesis, TheMakerIsAskedAgainWhenItComesBack) {
   EXPECT_NE(peers.Last("a", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
 }
 
-// Would break: a worker with another model or corpus joins the mean.
-TEST(RunAdmission, AWorkerThatDoesNotFitIsRefusedAndNamed) {
+// Would break: a worker with another model or corpus joins the mean, or costs its daemon, which
+// holds the replica, the membership.
+TEST(RunAdmission, AWorkerThatDoesNotFitIsNamedAndTrainsNothing) {
   SimulatedPeers peers(2, 1);
-  peers.JoinAndWork("a");
-  peers.InitialState("a");
-  peers.Join("b");
   v1::PeerMessage message;
   v1::Tensor* tensor = message.mutable_worker_ready()->mutable_manifest()->add_tensors();
   tensor->set_name("w");
   tensor->add_shape(8);
   message.mutable_worker_ready()->mutable_manifest()->set_elements(8);
   message.mutable_worker_ready()->set_data_digest(std::string(32, 'd'));
+  // Of c it is known before there is a version 0 that it could fit, of b after.
+  peers.Join("c");
+  peers.Say("c", message);
+  peers.JoinAndWork("a");
+  peers.Clear();
+  peers.InitialState("a");
+  peers.Join("b");
   peers.Say("b", message);
-  const absl::Status& status = peers.ended.at(peers.sessions.at("b"));
-  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("tensor 0 is w [8]"));
-  EXPECT_EQ(peers.StateOf("b"), "left");
+  peers.Synced("a", 0);
+  peers.Evaluate("a");
+  for (const std::string peer : {"b", "c"}) {
+    EXPECT_TRUE(peers.Said("peer " + peer + " cannot train: tensor 0 is w [8]")) << peer;
+    EXPECT_EQ(peers.ended.count(peers.sessions.at(peer)), 0u) << peer;
+    EXPECT_NE(peers.StateOf(peer), "left");
+    peers.Synced(peer, 0);
+    EXPECT_EQ(peers.Train(peer), nullptr);
+  }
+  // Its successor, which has read the run's data.
+  peers.WorkerReady("b");
+  EXPECT_NE(peers.Train("b"), nullptr);
+  EXPECT_EQ(peers.Train("c"), nullptr);
 }
 
 // Would break: a peer of a newer release is put out for a message that this one does not know.

@@ -68,11 +68,18 @@ TEST_F(DataConfigTest, TheVocabularyIsTheDatas) {
 TEST_F(DataConfigTest, AMissingVocabularyIsAskedFor) {
   for (const ConfigUse use : {ConfigUse::kLocal, ConfigUse::kCoordinator}) {
     const std::string more = "[coordinator]\ndir = \"c\"\n[data]\npath = \"a.txt\"\n";
-    EXPECT_THAT(
-        ErrorOf(more + "tokenizer = \"chars\"\n", use),
-        HasSubstr("x.toml:5: [model] vocabulary is missing: with [data] tokenizer 'chars'"));
     EXPECT_THAT(ErrorOf(more + "kind = \"bin\"\n", use), HasSubstr("with [data] kind 'bin'"));
   }
+  // A coordinator has no text to count in; a local run has.
+  const std::string chars =
+      "[coordinator]\ndir = \"c\"\n[data]\npath = \"a.txt\"\ntokenizer = \"chars\"\n";
+  EXPECT_THAT(ErrorOf(chars, ConfigUse::kCoordinator),
+              HasSubstr("x.toml:5: [model] vocabulary is missing: with [data] tokenizer 'chars'"));
+  const auto counted = Load(chars);
+  ASSERT_TRUE(counted.ok()) << counted.status();
+  EXPECT_TRUE(NeedsCounting(counted->data));
+  EXPECT_FALSE(NeedsCounting(Load("[data]\npath = \"a.txt\"\n")->data));
+  EXPECT_FALSE(NeedsCounting(Load("[data]\npath = \"prepared\"\ntokenizer = \"chars\"\n")->data));
   const auto said =
       Load("[data]\npath = \"a.txt\"\ntokenizer = \"chars\"\n[model]\nvocabulary = 9\n");
   ASSERT_TRUE(said.ok()) << said.status();
