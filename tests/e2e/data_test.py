@@ -127,7 +127,9 @@ class DataTest(unittest.TestCase):
         said = self.generate()
         self.assertEqual(0, said.returncode, said.stderr)
         # A coordinator has no text to count in.
-        done = atoll("config", "validate", self.at("run.toml"), "--for", "coordinator")
+        with open(self.at("lead.toml"), "w", encoding="utf-8") as out:
+            out.write(config + '[coordinator]\ndir = "lead"\n')
+        done = atoll("config", "validate", self.at("lead.toml"), "--for", "coordinator")
         self.assertEqual(2, done.returncode, done.stdout)
         self.assertIn("[model] vocabulary is missing: with [data] tokenizer 'chars'", done.stderr)
         self.assertIn("`atoll data prepare`", done.stderr)
