@@ -254,6 +254,44 @@ class WorkerErrorsTest(unittest.TestCase):
             self.comes_back(cluster)
             self.end(cluster)
 
+    def test_a_gpu_that_is_not_there(self):
+        write_corpus(self.at("text.txt"), 2000)
+        text = GPT.format(steps=20) + f'[data]\npath = "{self.top}/text.txt"\n'
+        with Cluster(text=text) as cluster:
+            cluster.wait_version(2)
+            # Also where there are some: not so many.
+            self.restart_with(cluster, {"worker.device": "cuda:99"})
+            self.stays_a_member(cluster, '([worker] device is "cuda:99"')
+            self.restart_with(cluster, {"worker.device": "cpu"})
+            self.comes_back(cluster)
+            self.end(cluster)
+
+    def test_too_little_memory(self):
+        write_corpus(self.at("text.txt"), 2000)
+        limit, program = self.at("limit"), self.at("limited-worker")
+        worker = os.path.join(os.environ["ATOLL_BIN"], "atoll-worker")
+        with open(program, "w", encoding="utf-8") as script:
+            script.write(f'#!/bin/sh\nulimit -v "$(cat {limit})"\nexec {worker} "$@"\n')
+        os.chmod(program, 0o755)
+        # The logits of a step are 36 MB; its activations together some hundreds.
+        text = (GPT.format(steps=1).replace("batch = 4", "batch = 1100") +
+                f'[data]\npath = "{self.top}/text.txt"\n')
+        with Cluster(text=text) as cluster:
+            cluster.wait_version(2)
+            needed = self.address_space(cluster.worker_pid("peer-1"))
+            replace(limit, str((needed - (200 << 20)) >> 10).encode())
+            self.restart_with(cluster, {"worker.program": program})
+            line = self.stays_a_member(cluster, ": out of memory; ")
+            self.assertIn("step ", line)
+            replace(limit, b"unlimited")
+            self.comes_back(cluster)
+            self.end(cluster)
+
+    def address_space(self, pid):
+        """Bytes, at the most so far."""
+        with open(f"/proc/{pid}/status", encoding="utf-8") as source:
+            return int(re.search(r"VmPeak:\s+(\d+) kB", source.read())[1]) << 10
+
     def test_a_broken_file_to_begin_with(self):
         whole = safetensors_bytes(gpt_tensors(1, 64, 32))
         write_corpus(self.at("text.txt"), 2000)

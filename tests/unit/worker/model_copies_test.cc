@@ -99,8 +99,8 @@ TEST_F(ModelCopiesTest, PartsOfAnySizeSumToTheBatch) {
   const auto one = Make(1);
   const at::Tensor parameters = parameters_;
   const auto three = Make(3);
-  parameters.add_(0.125);
-  parameters_.add_(0.125);
+  parameters.mul_(1.5);
+  parameters_.mul_(1.5);
   double whole = 0;
   std::vector<double> parts(3);
   ASSERT_TRUE(

@@ -221,6 +221,20 @@ TEST_F(ConfigTest, RelativePathsStartAtTheFilesFolder) {
   EXPECT_EQ(config->coordinator.dir, "");
 }
 
+TEST_F(ConfigTest, NesterovsRateFollowsThePeers) {
+  // Broken: a lone peer would overshoot by Nesterov's rate for many, or many crawl by that for one.
+  for (const auto& [peers, rate] : {std::pair{1, 0.4}, {2, 0.7}, {7, 0.7}, {8, 0.8}}) {
+    const absl::StatusOr<Config> by_peers =
+        LoadConfig(Write(absl::StrCat("[run]\npeers = ", peers, "\n")), ConfigUse::kAny);
+    ASSERT_TRUE(by_peers.ok()) << by_peers.status();
+    EXPECT_EQ(by_peers->outer.learning_rate, rate) << peers;
+  }
+  const absl::StatusOr<Config> said =
+      LoadConfig(Write("[run]\npeers = 1\n[outer]\nlearning_rate = 0.7\n"), ConfigUse::kAny);
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_EQ(said->outer.learning_rate, 0.7);
+}
+
 TEST_F(ConfigTest, AveragingTakesTheMeanAsItIs) {
   // Broken: `rule = "average"` alone would move the parameters by 0.7 of the mean, Nesterov's
   // setting.
