@@ -67,8 +67,8 @@ RawValue RawOf(const toml::node& node) {
 }
 
 // Nesterov's rate grows with the peers and not with the model: 0.4, 0.6, 0.6, 0.8 for 1, 2, 4, 8
-// of them at 30 steps a round (arXiv:2503.09799, figure 7). For 3 and 4 small ones 0.7 was better
-// than less and more (docs/benchmarks.md, "Peers beside data parallel training").
+// of them at 30 steps a round (arXiv:2503.09799, figure 7). Short runs of small models want more:
+// 0.5 is too little for 3 and 4 of them (docs/benchmarks.md, "Peers beside data parallel").
 double NesterovLearningRate(uint32_t peers) { return peers == 1 ? 0.4 : peers < 8 ? 0.7 : 0.8; }
 
 // Plain averaging takes the mean as it is; what Nesterov's rule is tuned to would be wrong for it.

@@ -333,7 +333,10 @@ class WorkerErrorsTest(unittest.TestCase):
         shutil.copy(self.at("rows.pt"), own)
         with Cluster(text=text) as cluster:
             cluster.wait_version(2)
-            digests = [sha256(open(self.at(name), "rb").read()) for name in ("rows.pt", "model.pt")]
+            digests = []
+            for name in ("rows.pt", "model.pt"):
+                with open(self.at(name), "rb") as source:
+                    digests.append(sha256(source.read()))
             # The same arrays from numpy's files are the same data.
             self.restart_with(cluster, {"model.file": own, "data.path": self.at("arrays")})
             self.stays_a_member(cluster, f"(model: {own} has SHA-256 {digests[0]}; the run trains "
