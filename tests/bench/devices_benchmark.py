@@ -21,40 +21,28 @@ import statistics
 import sys
 import tempfile
 
-from nanogpt_benchmark import timed, write_config
+import shakespeare_char
 
 
 def run(options, devices, threads, top):
-    config, folder = os.path.join(top, "run.toml"), os.path.join(top, "run")
-    report = os.path.join(top, "report.json")
-    write_config(config, argparse.Namespace(**{**vars(options), "threads": threads}))
-    with open(config, "a", encoding="utf-8") as out:  # its last section is [worker]
-        out.write(f'device = "{devices}"\n')
-    shutil.rmtree(folder, ignore_errors=True)
-    _, _, cpu = timed([os.path.join(options.bin, "atoll"), "local", "--config", config,
-                       "--dir", folder, "--json", report])
-    with open(report, encoding="utf-8") as source:
-        result = json.load(source)
-    return {"tokens_per_second": round(result["tokens"] / result["wall_seconds"]),
-            "cpu_seconds": round(cpu, 1), "loss": round(result["final_val_loss"], 4)}
+    done = shakespeare_char.train(options, top, seed=options.seed, tokenizer=options.tokenizer,
+                                  threads=threads, device=devices)
+    return {"tokens_per_second": round(done["tokens"] / done["training"]),
+            "cpu_seconds": round(done["cpu"], 1), "loss": round(done["final_val_loss"], 4)}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--text", required=True, help="tinyshakespeare, or any UTF-8 text")
+    shakespeare_char.add_options(parser, 500, 100)
     parser.add_argument("--one", default="cpu")
     parser.add_argument("--several", default="cpu,cpu")
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=500)
-    parser.add_argument("--round", type=int, default=100, help="inner steps between two commits")
     parser.add_argument("--threads", type=int, default=2, help="of the worker on several")
     parser.add_argument("--one-threads", type=int, default=2, help="of the worker on one")
     parser.add_argument("--seed", type=int, default=1337)
     parser.add_argument("--tokenizer", choices=("chars", "bytes"), default="chars")
-    parser.add_argument("--bin", default=os.environ.get("ATOLL_BIN", "build/release/bin"))
     options = parser.parse_args()
-    if options.steps % options.round != 0:
-        parser.error(f"--steps {options.steps} is no multiple of --round {options.round}")
+    shakespeare_char.check_options(parser, options)
     pairs = []
     for number in range(options.pairs):
         pair = {"load": round(os.getloadavg()[0], 2)}

@@ -24,86 +24,20 @@ code is 77.
 """
 
 import argparse
-import datetime
 import json
 import os
-import re
-import resource
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
+
+import shakespeare_char
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 REFERENCE = os.path.join(HERE, "nanogpt_reference.py")
 ORIGINAL = os.path.join(HERE, "nanogpt_original.py")
 SKIPPED = 77
-
-CONFIG = """
-[run]
-rounds = {rounds}
-peers = 1
-seed = {seed}
-[model]
-kind = "gpt"
-layers = 4
-heads = 4
-width = 128
-context = 64
-dropout = 0.0
-vocabulary = {vocabulary}
-[data]
-path = "{text}"
-validation_fraction = 0.1
-{tokenizer}
-[inner]
-optimizer = "adamw"
-steps = {steps}
-batch = 12
-learning_rate = 1e-3
-min_learning_rate = 1e-4
-warmup_steps = 100
-beta1 = 0.9
-beta2 = 0.99
-weight_decay = 0.1
-gradient_clip = 1.0
-[outer]
-rule = "average"
-[exchange]
-codec = "fp32"
-[evaluation]
-tokens = 0
-every_rounds = 0
-[worker]
-threads = {threads}
-"""
-
-
-def timed(command, environment=None):
-    """The program's standard output, its wall time and the CPU time of all its processes."""
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False,
-                          stdin=subprocess.DEVNULL, timeout=3600)
-    after, seconds = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic() - began
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(command)} failed with {done.returncode}: {done.stderr[-2000:]}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return done.stdout, seconds, cpu
-
-
-def write_config(path, options, seed):
-    chars = options.tokenizer == "chars"
-    with open(options.text, encoding="utf-8") as text:
-        vocabulary = len(set(text.read())) if chars else 0
-    with open(path, "w", encoding="utf-8") as out:
-        out.write(CONFIG.format(rounds=options.steps // options.round, steps=options.round,
-                                text=os.path.abspath(options.text), seed=seed,
-                                threads=options.threads,
-                                vocabulary=vocabulary,
-                                tokenizer='tokenizer = "chars"' if chars else ""))
-
 
 def math_kernel(options):
     """What the worker would choose, and libtorch under Python would not on a young CPU."""
@@ -118,34 +52,21 @@ def run_python(options, kernel, seed):
         environment["OPENBLAS_CORETYPE"] = kernel.split()[1]
     program = ([ORIGINAL, "--checkout", options.nanogpt] if options.nanogpt else
                [REFERENCE, "--tokenizer", options.tokenizer])
-    out, seconds, cpu = timed([options.python] + program +
-                              ["--text", options.text, "--steps", str(options.steps), "--threads",
-                               str(options.threads), "--seed", str(seed)], environment)
+    out, seconds, cpu = shakespeare_char.timed([options.python] + program +
+                                               ["--text", options.text,
+                                                "--steps", str(options.steps),
+                                                "--threads", str(options.threads),
+                                                "--seed", str(seed)], environment)
     result = json.loads(out)
     return {"training": result["train_seconds"], "program": seconds, "cpu": cpu,
             "loss": result["validation_loss"]}
 
 
-TOLD = re.compile(r"^(\S+)Z info (version 0: validation loss|round (\d+): committed)", re.MULTILINE)
-
-
-def training_seconds(log):
-    """From the end of version 0's evaluation to the last commit, as the coordinator tells them."""
-    with open(log, encoding="utf-8") as source:
-        times = [datetime.datetime.fromisoformat(told[1]) for told in TOLD.finditer(source.read())]
-    return (times[-1] - times[0]).total_seconds()
-
-
-def run_atoll(options, config, top):
-    folder, report = os.path.join(top, "run"), os.path.join(top, "report.json")
-    shutil.rmtree(folder, ignore_errors=True)
-    _, seconds, cpu = timed([os.path.join(options.bin, "atoll"), "local", "--config", config,
-                             "--dir", folder, "--json", report])
-    with open(report, encoding="utf-8") as source:
-        result = json.load(source)
-    training = training_seconds(os.path.join(folder, "coordinator", "log.txt"))
-    return {"training": training, "program": seconds, "cpu": cpu,
-            "loss": result["final_val_loss"]}
+def run_atoll(options, top, seed):
+    done = shakespeare_char.train(options, top, seed=seed, tokenizer=options.tokenizer,
+                                  threads=options.threads)
+    return {**{key: done[key] for key in ("training", "program", "cpu")},
+            "loss": done["final_val_loss"]}
 
 
 def mean_loss(pairs, which):
@@ -158,20 +79,16 @@ def median_ratio(pairs, key):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("--text", required=True, help="tinyshakespeare, or any UTF-8 text")
+    shakespeare_char.add_options(parser, 2000, 100)
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--steps", type=int, default=2000)
-    parser.add_argument("--round", type=int, default=100, help="inner steps between two commits")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seed", type=int, default=1337, help="of the first pair")
     parser.add_argument("--nanogpt", help="a checkout of github.com/karpathy/nanoGPT")
     parser.add_argument("--tokenizer", choices=("chars", "bytes"), default="chars",
                         help="nanoGPT's own is by characters")
     parser.add_argument("--python", default="/usr/bin/python3", help="one that has torch")
-    parser.add_argument("--bin", default=os.environ.get("ATOLL_BIN", "build/release/bin"))
     options = parser.parse_args()
-    if options.steps % options.round != 0:
-        parser.error(f"--steps {options.steps} is no multiple of --round {options.round}")
+    shakespeare_char.check_options(parser, options)
     if options.nanogpt and options.tokenizer != "chars":
         parser.error("nanoGPT's own shakespeare_char has no other tokenizer than chars")
     found = subprocess.run([options.python, "-c", "import torch; print(torch.__version__)"],
@@ -181,17 +98,15 @@ def main():
         sys.exit(SKIPPED)
     top = tempfile.mkdtemp(prefix="atoll-nanogpt-")
     try:
-        config = os.path.join(top, "run.toml")
         kernel = math_kernel(options)
         pairs = []
         for number in range(options.pairs):
             load = os.getloadavg()[0]
             python_first, seed = number % 2 == 0, options.seed + number
-            write_config(config, options, seed)
             pair = {"load": round(load, 2), "seed": seed}
             for which in ("python", "atoll") if python_first else ("atoll", "python"):
                 pair[which] = (run_python(options, kernel, seed) if which == "python"
-                               else run_atoll(options, config, top))
+                               else run_atoll(options, top, seed))
             pairs.append(pair)
             print(json.dumps(pair), file=sys.stderr)
     finally:
