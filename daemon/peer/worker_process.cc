@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -15,6 +16,7 @@
 namespace atolld {
 namespace {
 
+constexpr char kWaitPolicy[] = "OMP_WAIT_POLICY";
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(10);
 
@@ -82,6 +84,8 @@ void WorkerProcess::Launch() {
   if (settings_.device != "auto") {
     options.arguments.insert(options.arguments.end(), {"--device", settings_.device});
   }
+  // libgomp's threads would spin between libtorch's loops and take the processors from OpenBLAS'.
+  if (std::getenv(kWaitPolicy) == nullptr) options.environment = {{kWaitPolicy, "PASSIVE"}};
   options.die_with_parent = true;
   ChildProcess::Events events;
   events.on_output_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
