@@ -68,8 +68,10 @@ void History::OnInitial(absl::Span<const float> initial) {
 }
 
 void History::OnLife(const std::string& peer) {
-  trainers_[peer].fresh = true;
-  trainers_[peer].update.clear();
+  Trainer& trainer = trainers_[peer];
+  trainer.fresh = true;
+  trainer.residuals = trainer.settled;  // a life that could not read them may have lain between
+  trainer.update.clear();
 }
 
 void History::OnMemoryFlip(const std::string& peer) {
@@ -328,11 +330,13 @@ void History::Settle(const v1::EntryHeader& header, const std::vector<Contributi
     Contribution& one = *made[i];
     one.included = header.version();
     if (spec_.exchange().error_feedback()) {
-      std::vector<std::vector<float>>& residuals = trainers_[one.peer].residuals;
-      residuals.clear();
+      Trainer& trainer = trainers_[one.peer];
+      trainer.settled.clear();
       for (const std::vector<float>& values : one.values) {
-        residuals.push_back(oracle_->Residual(header, static_cast<int>(i), values, one.chunks));
+        trainer.settled.push_back(
+            oracle_->Residual(header, static_cast<int>(i), values, one.chunks));
       }
+      trainer.residuals = trainer.settled;
     }
     one.values.clear();
     one.chunks = Oracle::Chunks();

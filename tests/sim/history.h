@@ -79,9 +79,10 @@ class History {
   };
   struct Trainer {
     std::vector<float> update;  // the newest
-    // By the committed headers; empty: none. Several, where one value dwarfs all others and each
-    // gave the bytes that were handed over.
-    std::vector<std::vector<float>> residuals = {{}};
+    // By the committed headers, which is what its disk may hold; empty: none. Several, where one
+    // value dwarfs all others and each gave the bytes that were handed over.
+    std::vector<std::vector<float>> settled = {{}};
+    std::vector<std::vector<float>> residuals = {{}};  // those of them that its process may hold
     bool fresh = true;  // its process has not shown yet what residual it began with
     uint64_t synced = 0;
     bool distrusted = false;
