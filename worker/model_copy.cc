@@ -63,16 +63,20 @@ double ModelCopy::Train(const at::Tensor& rows, int64_t batch, uint64_t seed) {
   return loss;
 }
 
-double ModelCopy::Evaluate(absl::Span<const float> theta, const at::Tensor& rows) const {
+ModelParameters ModelCopy::Bind(absl::Span<const float> theta) const {
+  const at::NoGradGuard no_grad;
+  // from_blob takes a plain pointer; nothing that evaluates writes through it.
+  return model_->Bind(at::from_blob(const_cast<float*>(theta.data()),
+                                    {static_cast<int64_t>(theta.size())}, at::kFloat)
+                          .to(device_));
+}
+
+double ModelCopy::Evaluate(const ModelParameters& theta, const at::Tensor& rows) const {
   const at::NoGradGuard no_grad;
   const int64_t context = spec_.model().context();
-  // from_blob takes a plain pointer; nothing below writes through it.
-  const at::Tensor flat = at::from_blob(const_cast<float*>(theta.data()),
-                                        {static_cast<int64_t>(theta.size())}, at::kFloat)
-                              .to(device_);
   const at::Tensor here = rows.to(device_);
-  const at::Tensor mean = model_->Loss(model_->Bind(flat), here.narrow(1, 0, context),
-                                       here.narrow(1, 1, context), /*dropout=*/0);
+  const at::Tensor mean =
+      model_->Loss(theta, here.narrow(1, 0, context), here.narrow(1, 1, context), /*dropout=*/0);
   return static_cast<double>(mean.item<float>());
 }
 

@@ -35,8 +35,12 @@ class ModelCopy {
   // Computed in `inner.accumulation` pieces. Dropout draws from `seed`.
   double Train(const at::Tensor& rows, int64_t batch, uint64_t seed);
 
+  // `theta` (flat fp32, in the manifest's order) for Evaluate: on a CPU where it lies, and there it
+  // must stay; elsewhere copied to the device, once.
+  ModelParameters Bind(absl::Span<const float> theta) const;
+
   // Mean loss of `rows` at `theta`, in nats a token, without dropout, in fp32.
-  double Evaluate(absl::Span<const float> theta, const at::Tensor& rows) const;
+  double Evaluate(const ModelParameters& theta, const at::Tensor& rows) const;
 
  private:
   void Seed(uint64_t seed) const;

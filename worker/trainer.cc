@@ -21,9 +21,9 @@
 namespace atolld {
 namespace {
 
-// Evaluated at once: enough to fill the matrix products, little enough that the activations of a
-// small model stay in the caches and the logits of a large one small.
-constexpr uint64_t kEvaluationTokens = 1024;
+// Evaluated at once: enough to fill the matrix products, little enough that on a CPU the
+// activations of a small model stay in the caches, and that the logits of a large one are small.
+uint64_t EvaluationTokens(const at::Device& device) { return device.is_cpu() ? 1024 : 4096; }
 
 class ModelTrainer final : public Trainer {
  public:
@@ -119,8 +119,12 @@ class ModelTrainer final : public Trainer {
     }
     const uint64_t context = spec_.model().context();
     const uint64_t windows = EvaluationWindows();
-    const uint64_t batch = std::max<uint64_t>(1, kEvaluationTokens / context);
+    const uint64_t batch = std::max<uint64_t>(1, EvaluationTokens(copies_.device()) / context);
     const uint64_t end = windows * (share + uint64_t{1}) / shares;
+    std::vector<ModelParameters> thetas(copies_.size());
+    RETURN_IF_ERROR(
+        copies_.OnEach(absl::StrCat("evaluation, ", shape_),
+                       [&](size_t i, const ModelCopy& copy) { thetas[i] = copy.Bind(theta); }));
     EvaluationSum sum;
     // Every copy has one batch of each turn, and all are summed in their order: the number of
     // copies changes nothing.
@@ -134,7 +138,7 @@ class ModelTrainer final : public Trainer {
                          [&](size_t i, const ModelCopy& copy) {
                            const uint64_t begin = std::min(end, first + i * batch);
                            const uint64_t count = std::min(batch, end - begin);
-                           if (count > 0) losses[i] = WindowLoss(copy, theta, begin, count);
+                           if (count > 0) losses[i] = WindowLoss(copy, thetas[i], begin, count);
                          }));
       for (const double loss : losses) sum.loss_sum += loss;
       sum.tokens += (last + 1 - first) * context;
@@ -245,7 +249,7 @@ class ModelTrainer final : public Trainer {
   }
 
   // Summed over the tokens of `count` windows.
-  double WindowLoss(const ModelCopy& copy, absl::Span<const float> theta, uint64_t first,
+  double WindowLoss(const ModelCopy& copy, const ModelParameters& theta, uint64_t first,
                     uint64_t count) const {
     std::vector<Row> windows;
     for (uint64_t i = 0; i < count; ++i) windows.push_back(EvaluationRow(first + i));

@@ -15,8 +15,10 @@
 #include "compression/level_codecs.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/plan_report.h"
+#include "daemon/cli/process.h"
 #include "daemon/cli/topology_file.h"
 #include "daemon/cli/verbs.h"
+#include "daemon/cli/worker_tool.h"
 #include "daemon/config.h"
 #include "daemon/posix_files.h"
 #include "daemon/status_macros.h"
@@ -92,7 +94,11 @@ absl::Status TakeNetwork(const PlanOptions& options, const Config& config, PlanQ
 }
 
 absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
-  ASSIGN_OR_RETURN(const Config config, LoadConfig(options.config, ConfigUse::kAny));
+  ASSIGN_OR_RETURN(Config config, LoadConfig(options.config, ConfigUse::kAny));
+  if (options.parameters == 0) {
+    RETURN_IF_ERROR(Annotate(CountVocabulary(ProgramFolder() + "/atoll-worker", &config),
+                             "the model's size depends on its text (or say --parameters)"));
+  }
   PlanQuestion question;
   RETURN_IF_ERROR(TakeNetwork(options, config, &question));
   question.parameters =

@@ -4,11 +4,10 @@ line, or if a worker with other data were let into a run."""
 import json
 import math
 import os
-import shutil
-import tempfile
 import unittest
 
-from cluster import atoll, write_corpus
+from cluster import atoll
+from text_case import TextCase
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOKENIZER = os.path.join(HERE, "..", "unit", "worker", "data", "vectors", "gpt2.json")
@@ -32,16 +31,7 @@ tokens = 2048
 """
 
 
-class DataTest(unittest.TestCase):
-
-    def setUp(self):
-        self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
-        self.addCleanup(shutil.rmtree, self.top)
-        self.text = self.at("text.txt")
-        write_corpus(self.text)
-
-    def at(self, name):
-        return os.path.join(self.top, name)
+class DataTest(TextCase):
 
     def prepare(self, name, tokenizer, *more):
         done = atoll("data", "prepare", "--input", self.text, "--output", self.at(name),
@@ -83,13 +73,7 @@ class DataTest(unittest.TestCase):
     def test_a_run_mixes_sources_and_its_text_is_decoded(self):
         made = self.prepare("tokens", TOKENIZER)
         self.assertEqual(made, {**self.prepare("more", TOKENIZER), "seconds": made["seconds"]})
-        with open(self.at("run.toml"), "w", encoding="utf-8") as config:
-            config.write(CONFIG)
-        done = atoll("local", "--config", self.at("run.toml"), "--dir", self.at("run"), "--json",
-                     self.at("out.json"), timeout=200)
-        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
-        with open(self.at("out.json"), encoding="utf-8") as file:
-            report = json.load(file)
+        report = self.train(CONFIG)
         # A model of that vocabulary that knows nothing: its logarithm.
         self.assertLess(abs(report["initial_val_loss"] - 6.09), 0.3)
         said = self.generate()
@@ -112,13 +96,7 @@ class DataTest(unittest.TestCase):
             characters = len(set(text.read()))
         config = CONFIG.replace('sources = "tokens:0.75,more:0.25"',
                                 'path = "text.txt"\ntokenizer = "chars"')
-        with open(self.at("run.toml"), "w", encoding="utf-8") as out:
-            out.write(config)
-        done = atoll("local", "--config", self.at("run.toml"), "--dir", self.at("run"), "--json",
-                     self.at("out.json"), timeout=200)
-        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
-        with open(self.at("out.json"), encoding="utf-8") as file:
-            report = json.load(file)
+        report = self.train(config)
         self.assertEqual(1, len({peer["state_digest"] for peer in report["peers"]}))
         self.assertLess(abs(report["initial_val_loss"] - math.log(characters)), 0.3)
         for peer in ("peer-1", "peer-2"):
@@ -126,9 +104,11 @@ class DataTest(unittest.TestCase):
                 self.assertIn(f"vocabulary = {characters} ", file.read())
         said = self.generate()
         self.assertEqual(0, said.returncode, said.stderr)
+        planned = atoll("plan", "--config", self.at("run.toml"), "--json", "-")
+        self.assertEqual(0, planned.returncode, planned.stderr)
+        self.assertEqual(report["parameters"], json.loads(planned.stdout)["parameters"])
         # A coordinator has no text to count in.
-        with open(self.at("lead.toml"), "w", encoding="utf-8") as out:
-            out.write(config + '[coordinator]\ndir = "lead"\n')
+        self.write("lead.toml", config + '[coordinator]\ndir = "lead"\n')
         done = atoll("config", "validate", self.at("lead.toml"), "--for", "coordinator")
         self.assertEqual(2, done.returncode, done.stdout)
         self.assertIn("[model] vocabulary is missing: with [data] tokenizer 'chars'", done.stderr)
@@ -141,11 +121,15 @@ class DataTest(unittest.TestCase):
         self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
         self.assertIn("text.txt", done.stderr)
         self.assertFalse(os.path.exists(self.at("none")))
+        planned = atoll("plan", "--config", self.at("run.toml"))
+        self.assertEqual(2, planned.returncode, planned.stdout)
+        self.assertEqual(1, len(planned.stderr.splitlines()), planned.stderr)
+        self.assertIn("text.txt", planned.stderr)
+        self.assertIn("--parameters", planned.stderr)
 
     def generate(self):
         return atoll("generate", "--dir", self.at("run"), "--prompt", "the island", "--tokens",
                      "30", "--json", timeout=100)
-
 
 
 if __name__ == "__main__":

@@ -2,12 +2,10 @@
 sampled from there, and be what another run begins with."""
 
 import json
-import os
-import shutil
-import tempfile
 import unittest
 
-from cluster import atoll, write_corpus
+from cluster import atoll
+from text_case import TextCase
 
 CONFIG = """
 [run]
@@ -39,26 +37,11 @@ every_rounds = 0
 """
 
 
-class HubTest(unittest.TestCase):
+class HubTest(TextCase):
 
-    def setUp(self):
-        self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
-        self.addCleanup(shutil.rmtree, self.top)
-        self.text = self.at("text.txt")
-        write_corpus(self.text)
-
-    def at(self, name):
-        return os.path.join(self.top, name)
-
-    def train(self, name, kind, more="", **settings):
+    def train_kind(self, name, kind, more="", **settings):
         settings = {"data": self.text, "vocabulary": 256, "rate": 1e-2, "rounds": 2, **settings}
-        with open(self.at("run.toml"), "w", encoding="utf-8") as config:
-            config.write(CONFIG.format(kind=kind, more=more, **settings))
-        done = atoll("local", "--config", self.at("run.toml"), "--dir", self.at(name), "--json",
-                     self.at("out.json"), timeout=200)
-        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
-        with open(self.at("out.json"), encoding="utf-8") as file:
-            return json.load(file)
+        return self.train(CONFIG.format(kind=kind, more=more, **settings), name)
 
     def answer(self, *call):
         done = atoll(*call, timeout=100)
@@ -66,7 +49,7 @@ class HubTest(unittest.TestCase):
         return json.loads(done.stdout)
 
     def run_and_folder_agree(self, kind):
-        report = self.train("run", kind)
+        report = self.train_kind("run", kind)
         exported = atoll("export", "--dir", self.at("run"), "--output", self.at("model"))
         self.assertEqual(0, exported.returncode, exported.stderr)
         of_run = self.answer("eval", "--dir", self.at("run"), "--json")
@@ -88,7 +71,8 @@ class HubTest(unittest.TestCase):
         imported = atoll("import", "--input", self.at("model"), "--output", self.at("back"))
         self.assertEqual(0, imported.returncode, imported.stderr)
         initial = self.at("back/model.safetensors")
-        again = self.train("again", "llama", more=f'initial = "{initial}"', rate=1e-9, rounds=1)
+        again = self.train_kind("again", "llama", more=f'initial = "{initial}"', rate=1e-9,
+                                rounds=1)
         self.assertAlmostEqual(report["final_val_loss"], again["initial_val_loss"], places=5)
 
     def test_a_gpt_goes_out(self):
@@ -98,7 +82,7 @@ class HubTest(unittest.TestCase):
         prepared = atoll("data", "prepare", "--input", self.text, "--tokenizer", "chars",
                          "--output", self.at("tokens"), "--json")
         vocabulary = json.loads(prepared.stdout)["vocabulary"]
-        self.train("run", "llama", data=self.at("tokens"), vocabulary=vocabulary, rounds=1)
+        self.train_kind("run", "llama", data=self.at("tokens"), vocabulary=vocabulary, rounds=1)
         atoll("export", "--dir", self.at("run"), "--output", self.at("model"))
         for more, code, said in (
                 ([], 2, "--data must name the text"),
