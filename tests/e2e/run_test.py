@@ -6,13 +6,22 @@ import math
 import os
 import unittest
 
-from cluster import Cluster, atoll, equal_digests
+from cluster import Cluster, atoll, equal_digests, wait_for
 
 KEYS = {"run_id", "rounds", "peers_started", "initial_val_loss", "final_val_loss", "tokens",
         "wall_seconds", "compute_utilization", "parameters", "inner_steps", "codec",
         "bytes_sent_per_peer_per_round", "fp32_bytes_per_peer_per_round", "gradient_noise_scale",
         "state_digest", "peers"}
 PEER_KEYS = {"id", "pid", "rounds_contributed", "tokens", "version", "state_digest", "exit"}
+
+
+def worker_environment(cluster, name):
+    """As its worker has it, or None while there is none."""
+    try:
+        with open(f"/proc/{cluster.worker_pid(name)}/environ", encoding="utf-8") as source:
+            return source.read().split("\0")[:-1]
+    except (AssertionError, OSError):
+        return None
 
 
 class RunTest(unittest.TestCase):
@@ -91,6 +100,9 @@ class RunTest(unittest.TestCase):
     def test_a_worker_divides_its_steps_among_devices(self):
         devices = "cpu,cpu,cpu"  # a step's four sequences are one, one and two
         with Cluster(rounds=10, extra=f'[worker]\ndevice = "{devices}"\n') as cluster:
+            # Its threads sleep while they wait, or they would take the processors from each other.
+            environment = wait_for("a worker", lambda: worker_environment(cluster, "peer-1"))
+            self.assertIn("OMP_WAIT_POLICY=PASSIVE", environment)
             report = cluster.finish()
             self.assertTrue(equal_digests(report), report)
             self.assertLess(report["final_val_loss"], report["initial_val_loss"] - 0.3)
