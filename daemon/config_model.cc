@@ -1,12 +1,13 @@
 #include "daemon/config_model.h"
 
+#include <openssl/crypto.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
 
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_split.h"
 #include "daemon/config_foreign.h"
 #include "daemon/config_names.h"
@@ -34,7 +35,11 @@ void AddAdapters(const ConfigModel& model, v1::ModelSpec& spec) {
   absl::c_sort(targets);
   targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
   for (const std::string& target : targets) spec.add_lora_targets(target);
-  spec.set_base_digest(absl::HexStringToBytes(model.base_digest));
+  std::string digest(model.base_digest.size() / 2, '\0');  // of hex digits alone: a rule of its own
+  size_t length = 0;
+  OPENSSL_hexstr2buf_ex(reinterpret_cast<unsigned char*>(digest.data()), digest.size(), &length,
+                        model.base_digest.c_str(), /*sep=*/'\0');
+  spec.set_base_digest(digest);
 }
 
 // Of one block: the [out, in] of each matrix that adapters may stand beside, and all else.
