@@ -19,6 +19,7 @@
 #include "absl/strings/str_split.h"
 #include "worker/data/tokenizer.h"
 #include "worker/data/training_data.h"
+#include "worker/device.h"
 #include "worker/file_io.h"
 #include "worker/flags.h"
 #include "worker/generate.h"
@@ -183,7 +184,7 @@ std::string HelpText() {
       Says what lies there, and whether it is sound.
 
   atoll-worker probe
-      Measures a matrix product on one thread and prints JSON.
+      Measures a matrix product on one thread, counts GPUs, and prints JSON.
 
 --parameters is a file that holds the flat parameter vector as little-endian fp32 from byte
 --offset on (default 0); --elements, where given, must be what the model has. --spec is a
@@ -331,8 +332,9 @@ absl::Status RunProbe(const std::vector<std::string>& arguments) {
   const MathProbe probe = ProbeMath();
   std::cout << absl::StrFormat(
       "{\"gflops\": %.1f, \"peak_gflops\": %.1f, \"kernel\": \"%s\", \"threads\": %d, "
-      "\"torch\": \"%s\"}\n",
-      probe.gflops, probe.peak_gflops, probe.kernel, SetMathThreads(0), TorchVersion());
+      "\"torch\": \"%s\", \"gpus\": %d}\n",
+      probe.gflops, probe.peak_gflops, probe.kernel, SetMathThreads(0), TorchVersion(),
+      ProbeGpus().count);
   if (const std::string warning = Warning(probe); !warning.empty()) LogLine(warning);
   return absl::OkStatus();
 }

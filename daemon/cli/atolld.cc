@@ -17,6 +17,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/cli/join.h"
+#include "daemon/cli/process.h"
 #include "daemon/config.h"
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/coordinator.h"
@@ -51,14 +52,6 @@ constexpr size_t kLongestSocketPath = 100;
 int Fail(const absl::Status& status) {
   std::cerr << "atolld: " << status.message() << std::endl;
   return absl::IsInvalidArgument(status) ? kWrongCall : kFailed;
-}
-
-// The program's own folder, where the workers lie too.
-std::string ProgramFolder() {
-  char path[4096];
-  const ssize_t length = readlink("/proc/self/exe", path, sizeof path);
-  const std::string program(path, length > 0 ? static_cast<size_t>(length) : 0);
-  return program.substr(0, program.rfind('/'));
 }
 
 absl::Status WritePid(Files& files, const std::string& dir) {
@@ -261,6 +254,7 @@ int Main(int argc, char** argv) {
     PosixFiles files;
     const PosixExecutor executor({1, 0});
     options.clock = [&executor] { return executor.WallTime(); };
+    options.worker = ProgramFolder() + "/atoll-worker";
     options.say = [](const std::string& line) { std::cerr << line << std::endl; };
     const absl::StatusOr<std::string> joined = Join(files, options);
     if (!joined.ok()) return Fail(joined.status());

@@ -87,9 +87,8 @@ absl::Status LookAtMachine(const JoinOptions& options, const v1::JoinToken& toke
   looked.listen = options.listen;
   looked.advertise = options.advertise;
   looked.now = options.clock();
+  looked.worker = options.worker;
   looked.no_earlier_than = bootstrap.not_before + kLateClocks;
-  ASSIGN_OR_RETURN(const PrivateKey nonce, PrivateKey::Generate());
-  ASSIGN_OR_RETURN(looked.nonce, nonce.Digest());
   absl::Status status;
   for (const Finding& finding : Preflight(looked)) {
     options.say(finding.line);

@@ -22,6 +22,7 @@ struct JoinOptions {
   std::string data;       // the text to train on; needed where the run has any
   std::string advertise;  // what others dial; empty: nobody can, this peer dials out
   std::string listen;     // empty: every address of this machine, the port of `advertise`
+  std::string worker;     // as PreflightOptions
   absl::Duration patience = absl::Minutes(2);        // for the coordinator
   std::function<absl::Time()> clock;                 // of this machine
   std::function<void(const std::string& line)> say;  // what was found out before and on the way

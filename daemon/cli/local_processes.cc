@@ -2,28 +2,11 @@
 
 #include <signal.h>
 
-#include <fstream>
-
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "daemon/status_macros.h"
 
 namespace atolld {
-namespace {
-
-// The pid that the daemon of `dir` says it has, if an atolld of that number runs; numbers are used
-// again.
-std::optional<pid_t> RunningDaemon(const std::string& dir) {
-  pid_t pid = 0;
-  if (!(std::ifstream(absl::StrCat(dir, "/pid")) >> pid) || !IsRunning(pid)) return std::nullopt;
-  std::string name;
-  std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
-  if (!absl::StartsWith(name, "atolld")) return std::nullopt;
-  return pid;
-}
-
-}  // namespace
 
 LocalProcesses::LocalProcesses(LocalLayout& layout)
     : layout_(layout), states_(layout.processes.size()) {}

@@ -26,6 +26,7 @@ int main(int argc, char** argv) {
   atolld::AddImportVerb(command_line);
   atolld::AddDataVerbs(command_line);
   atolld::AddConfigVerbs(command_line);
+  atolld::AddCheckVerb(command_line);
   atolld::AddPlanVerb(command_line);
   atolld::AddBenchVerbs(command_line);
   return command_line.Run(argc, argv);

@@ -3,11 +3,15 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/process.h"
+#include "daemon/identity/private_key.h"
+#include "daemon/status_macros.h"
 #include "daemon/transport/reach_probe.h"
 
 namespace atolld {
@@ -22,6 +26,9 @@ constexpr uint64_t kLittleMemory = uint64_t{1} << 30;
 
 // Certificates bear an hour; what is off by more than this is set wrong, and may drift on.
 constexpr absl::Duration kSmallOffset = absl::Minutes(1);
+
+// libtorch is read from a disk that may be cold, and a matrix product is measured.
+constexpr int kProbeSeconds = 60;
 
 Finding CheckClock(const PreflightOptions& options) {
   if (options.now >= options.no_earlier_than - kSmallOffset) {
@@ -64,12 +71,51 @@ Finding CheckMemory() {
   return {available < kLittleMemory ? Weight::kDoubtful : Weight::kGood, line};
 }
 
+// What the worker says of itself: {"gflops", "kernel", "threads", "torch", "gpus"}.
+Finding CheckTraining(const std::string& worker) {
+  const auto without = [](absl::string_view why) {
+    return Finding{Weight::kDoubtful,
+                   absl::StrCat("training: ", why, "; only a worker of your own can train here")};
+  };
+  const absl::StatusOr<std::string> answer = RunAndCapture({worker, "probe"}, kProbeSeconds);
+  if (!answer.ok()) return without(answer.status().message());
+  const nlohmann::json found = nlohmann::json::parse(*answer, nullptr, /*allow_exceptions=*/false);
+  try {
+    const int gpus = found.at("gpus").get<int>();
+    return {Weight::kGood,
+            absl::StrCat("training: ",
+                         gpus == 0   ? std::string("no GPU")
+                         : gpus == 1 ? std::string("1 GPU")
+                                     : absl::StrCat(gpus, " GPUs"),
+                         "; ", FormatMeasured(found.at("gflops").get<double>(), 0, " GFLOP/s"),
+                         " on one thread of ", found.at("threads").get<int>(), " (",
+                         found.at("kernel").get<std::string>(), ", libtorch ",
+                         found.at("torch").get<std::string>(), ")")};
+  } catch (const nlohmann::json::exception& error) {
+    return without(absl::StrCat(worker, " probe: ", error.what()));
+  }
+}
+
+// What nobody else says.
+absl::StatusOr<std::string> Nonce() {
+  ASSIGN_OR_RETURN(const PrivateKey key, PrivateKey::Generate());
+  return key.Digest();
+}
+
+absl::Status ProbeReach(const PreflightOptions& options) {
+  if (options.runs) return ProbeConnect(options.advertise, options.patience).status();
+  const std::string listen =
+      options.listen.empty() ? ListenAddressFor(options.advertise) : options.listen;
+  ASSIGN_OR_RETURN(const std::string nonce, Nonce());
+  return ProbeOwnAddress(listen, options.advertise, nonce, options.patience);
+}
+
 Finding CheckCoordinator(const PreflightOptions& options) {
   const auto took = ProbeConnect(options.coordinator, options.patience);
   if (took.ok()) {
     return {Weight::kGood,
             absl::StrCat("coordinator: ", options.coordinator, " answers in ",
-                         FormatMeasured(absl::ToDoubleMilliseconds(*took), 1, "ms"))};
+                         FormatMeasured(absl::ToDoubleMilliseconds(*took), 1, " ms"))};
   }
   // It may be on its way up.
   return {Weight::kDoubtful, absl::StrCat("coordinator: ", took.status().message())};
@@ -79,12 +125,10 @@ Finding CheckReach(const PreflightOptions& options) {
   if (options.advertise.empty()) {
     return {Weight::kGood, "others: cannot dial this machine, which dials out only"};
   }
-  const std::string listen =
-      options.listen.empty() ? ListenAddressFor(options.advertise) : options.listen;
-  const absl::Status reached =
-      ProbeOwnAddress(listen, options.advertise, options.nonce, options.patience);
+  const absl::Status reached = ProbeReach(options);
   if (reached.ok()) {
-    return {Weight::kGood, absl::StrCat("others: ", options.advertise, " leads here")};
+    return {Weight::kGood,
+            absl::StrCat("others: ", options.advertise, options.runs ? " answers" : " leads here")};
   }
   // Some routers lead everybody there but the machine itself.
   return {Weight::kDoubtful,
@@ -99,8 +143,26 @@ std::string ListenAddressFor(const std::string& advertise) {
 }
 
 std::vector<Finding> Preflight(const PreflightOptions& options) {
-  return {CheckClock(options), CheckDisk(options.dir), CheckMemory(), CheckCoordinator(options),
-          CheckReach(options)};
+  std::vector<Finding> findings;
+  if (options.no_earlier_than != absl::InfinitePast()) findings.push_back(CheckClock(options));
+  findings.push_back(CheckDisk(options.dir));
+  findings.push_back(CheckMemory());
+  if (!options.worker.empty()) findings.push_back(CheckTraining(options.worker));
+  if (!options.coordinator.empty()) findings.push_back(CheckCoordinator(options));
+  findings.push_back(CheckReach(options));
+  return findings;
+}
+
+std::string NameOf(Finding::Weight weight) {
+  switch (weight) {
+    case Weight::kGood:
+      return "good";
+    case Weight::kDoubtful:
+      return "doubtful";
+    case Weight::kFatal:
+      return "fatal";
+  }
+  return "";
 }
 
 Finding CompareClocks(absl::Time now, absl::Time not_before, absl::Duration lead) {

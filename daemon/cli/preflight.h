@@ -1,4 +1,4 @@
-// Preflight: what a machine finds out about itself before it enrols anywhere.
+// Preflight: what a machine finds out about itself before it enrols anywhere, or when it is asked.
 //
 // It says everything that it found, good or bad, one line each, so that whoever joins reads why a
 // run would not work before it does not. Blocking.
@@ -13,12 +13,13 @@ namespace atolld {
 
 struct PreflightOptions {
   std::string dir;                // where all of it would live; need not exist
-  std::string coordinator;        // its address
+  std::string coordinator;        // its address; empty: nobody has named one
   std::string listen, advertise;  // as JoinOptions; an empty `advertise`: it dials out only
+  std::string worker;             // the program that would train; empty: none would
+  bool runs = false;              // the daemon of `dir` does, and listens already
   absl::Time now;
-  // The coordinator's clock was at or past this when it made the token.
+  // The coordinator's clock was at or past this when it made the token; InfinitePast: no token.
   absl::Time no_earlier_than = absl::InfinitePast();
-  std::string nonce;  // random, for the probe of `advertise`
   absl::Duration patience = absl::Seconds(5);
 };
 
@@ -27,6 +28,9 @@ struct Finding {
   Weight weight = Weight::kGood;
   std::string line;  // "disk: 120 GB free in /home/a/atoll"
 };
+
+// "good", "doubtful" or "fatal"
+std::string NameOf(Finding::Weight weight);
 
 // The address to listen on for what others dial, where nobody has named one.
 std::string ListenAddressFor(const std::string& advertise);

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace atolld {
@@ -161,6 +162,15 @@ bool IsRunning(pid_t pid) {
   const size_t bracket = stat.rfind(')');
   if (bracket == std::string::npos || bracket + 2 >= stat.size()) return false;
   return stat[bracket + 2] != 'Z' && stat[bracket + 2] != 'X';
+}
+
+std::optional<pid_t> RunningDaemon(const std::string& dir) {
+  pid_t pid = 0;
+  if (!(std::ifstream(absl::StrCat(dir, "/pid")) >> pid) || !IsRunning(pid)) return std::nullopt;
+  std::string name;
+  std::getline(std::ifstream(absl::StrCat("/proc/", pid, "/comm")), name);
+  if (!absl::StartsWith(name, "atolld")) return std::nullopt;
+  return pid;
 }
 
 absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds,

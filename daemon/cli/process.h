@@ -37,6 +37,10 @@ std::optional<ProcessExit> ReapProcess(pid_t child);
 // Whether a process of that number runs (a zombie does not).
 bool IsRunning(pid_t pid);
 
+// The pid that the daemon of `dir` says it has, if an atolld of that number runs; numbers are used
+// again.
+std::optional<pid_t> RunningDaemon(const std::string& dir);
+
 // Runs to the end and returns what was written to standard output. UNKNOWN with the last line of
 // standard error when it does not exit with 0; DEADLINE_EXCEEDED (and killed) after `seconds`.
 // `on_output`, where given, sees standard output as it comes. Blocks.

@@ -20,6 +20,7 @@ void AddExportVerb(CommandLine& command_line);
 void AddImportVerb(CommandLine& command_line);
 void AddDataVerbs(CommandLine& command_line);    // data prepare, inspect
 void AddConfigVerbs(CommandLine& command_line);  // config validate
+void AddCheckVerb(CommandLine& command_line);
 void AddPlanVerb(CommandLine& command_line);
 void AddBenchVerbs(CommandLine& command_line);    // bench codec, bench churn, and the next
 void AddExchangeVerb(CommandLine& command_line);  // bench exchange

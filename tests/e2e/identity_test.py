@@ -154,6 +154,14 @@ class IdentityTest(unittest.TestCase):
         cluster.restarted.append(process)
         return process
 
+    def check(self, *call):
+        """What `atoll check` finds, by subject; none of it is fatal."""
+        done = atoll("check", *call, "--json")
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        found = json.loads(done.stdout)
+        self.assertTrue(found["fit"], found)
+        return {one["subject"]: one["text"] for one in found["findings"]}
+
     def log_of(self, cluster, folder):
         with open(os.path.join(cluster.top, f"{folder}.log"), encoding="utf-8") as source:
             return source.read()
@@ -188,8 +196,15 @@ class IdentityTest(unittest.TestCase):
             self.join(cluster, token, winner)
             wait_for("it contributes again",
                      lambda: (cluster.peer("late") or {}).get("rounds_contributed", 0) > before)
-            # A call that cannot work spends nothing.
+            late = self.check("--config", os.path.join(cluster.top, winner, "config.toml"))
+            self.assertRegex(late["daemon"], "^runs as process [0-9]+$")
+            self.assertIn("peer late, good until 20", late["identity"])
+            # A call that cannot work spends nothing, and a look spends nothing either.
             made = order(cluster, "token", "create")
+            looked = self.check(made["token"])
+            self.assertIn("good until 20", looked["token"])
+            self.assertIn("answers in", looked["coordinator"])
+            self.assertIn("GFLOP/s", looked["training"])
             done = subprocess.run(
                 [os.path.join(BIN, "atolld"), "join", made["token"], "--data", "no-such-text"],
                 capture_output=True, text=True, timeout=60, check=False, cwd=cluster.top)
@@ -207,6 +222,11 @@ class IdentityTest(unittest.TestCase):
             self.assertEqual(2, done.returncode)
             self.assertIn("damaged", done.stderr)
             self.assertEqual(1, done.stderr.count("\n"), done.stderr)
+            for wrong in ([made["token"][:-5]], ["--config", "no-such.toml"],
+                          [made["token"], "--advertise", "no-port"]):
+                done = atoll("check", *wrong)
+                self.assertEqual(2, done.returncode, done.stdout)
+                self.assertEqual(1, done.stderr.count("\n"), done.stderr)
 
     def test_an_evicted_peer_is_out_at_once(self):
         with Cluster(rounds=5000, steps=4, stub=STUB) as cluster:

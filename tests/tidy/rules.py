@@ -188,7 +188,8 @@ CLOCK_FREE = {
     r"tests/.*": "tests measure and time out",
     r"daemon/cli/(process|local_\w+|churn_\w+)\.(h|cc)":
         "starts and awaits programs; outside every run",
-    r"daemon/cli/coordinator_address\.cc": "tells a person whose certificate has expired",
+    r"daemon/cli/(check_verb|coordinator_address)\.cc":
+        "tells a person whose certificate has expired",
     r"daemon/cli/\w+_verbs\.cc": "paces what a person sees, times what a person measures",
     r"worker/data_commands\.cc": "paces what a person sees",
     r"worker/grpc_link\.cc": "limits how long the dial to the daemon may take",

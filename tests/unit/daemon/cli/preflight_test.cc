@@ -1,12 +1,16 @@
 // Would break: a machine joins a run that it cannot take part in, or is told that all is well.
 #include "daemon/cli/preflight.h"
 
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/transport/reach_probe.h"
+#include "daemon/transport/tcp_socket.h"
 #include "gmock/gmock.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 
@@ -26,7 +30,6 @@ PreflightOptions Options(const TemporaryDirectory& directory) {
   options.coordinator = FreeAddress();
   options.now = kNow;
   options.no_earlier_than = kNow - absl::Minutes(5);
-  options.nonce = "what nobody else says";
   return options;
 }
 
@@ -54,6 +57,45 @@ TEST(Preflight, SaysWhatItFound) {
   EXPECT_THAT(Of(findings, "others").line, HasSubstr("dials out only"));
 }
 
+// Without a token or a config there is no coordinator to ask, and no clock to compare with.
+TEST(Preflight, LooksAtTheMachineAlone) {
+  const TemporaryDirectory directory;
+  PreflightOptions options = Options(directory);
+  options.coordinator.clear();
+  options.no_earlier_than = absl::InfinitePast();
+  std::vector<std::string> subjects;
+  for (const Finding& finding : Preflight(options)) {
+    subjects.push_back(finding.line.substr(0, finding.line.find(": ")));
+  }
+  EXPECT_THAT(subjects, ::testing::ElementsAre("disk", "memory", "others"));
+}
+
+TEST(Preflight, AsksTheWorkerWhatItWouldTrainOn) {
+  const TemporaryDirectory directory;
+  PreflightOptions options = Options(directory);
+  const auto finding_of = [&](const std::string& script) {
+    options.worker = directory.File("worker");
+    std::ofstream(options.worker) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(options.worker, std::filesystem::perms::owner_all);
+    return Of(Preflight(options), "training");
+  };
+  const auto probed = [](int gpus) {
+    return absl::StrCat(R"([ "$1" = probe ] && echo '{"gflops": 96.1, "kernel": "OpenBLAS X", )",
+                        R"("threads": 2, "torch": "1.13.0", "gpus": )", gpus, "}'");
+  };
+  EXPECT_EQ("training: no GPU; 96 GFLOP/s on one thread of 2 (OpenBLAS X, libtorch 1.13.0)",
+            finding_of(probed(0)).line);
+  EXPECT_EQ(Weight::kGood, finding_of(probed(0)).weight);
+  EXPECT_THAT(finding_of(probed(1)).line, HasSubstr(": 1 GPU; "));
+  EXPECT_THAT(finding_of(probed(8)).line, HasSubstr(": 8 GPUs; "));
+  // A run of workers of their own would still be one to join.
+  for (const std::string script : {"echo no libtorch here >&2; exit 1", "echo '{}'", "echo"}) {
+    EXPECT_EQ(Weight::kDoubtful, finding_of(script).weight) << script;
+  }
+  EXPECT_THAT(finding_of("echo no libtorch here >&2; exit 1").line,
+              HasSubstr("no libtorch here; only a worker of your own can train here"));
+}
+
 TEST(Preflight, AClockThatIsBehindTheTokenIsFatal) {
   const TemporaryDirectory directory;
   PreflightOptions options = Options(directory);
@@ -79,6 +121,20 @@ TEST(Preflight, AnAddressThatLeadsElsewhereIsSaid) {
   EXPECT_EQ(Weight::kDoubtful, refused.weight);
   EXPECT_THAT(refused.line, HasSubstr("may not reach this machine"));
   options.advertise = "no-such-host.invalid:1";
+  EXPECT_EQ(Weight::kDoubtful, Of(Preflight(options), "others").weight);
+}
+
+// Its port is its own then: nobody else can listen there to see whether the address leads here.
+TEST(Preflight, OfADaemonThatRunsItAsksWhetherTheAddressAnswers) {
+  const TemporaryDirectory directory;
+  PreflightOptions options = Options(directory);
+  options.runs = true;
+  options.advertise = FreeAddress();
+  EXPECT_EQ(Weight::kDoubtful, Of(Preflight(options), "others").weight);
+  const auto listeners = ListenTcp(options.advertise);
+  ASSERT_TRUE(listeners.ok()) << listeners.status();
+  EXPECT_EQ(Weight::kGood, Of(Preflight(options), "others").weight);
+  options.runs = false;
   EXPECT_EQ(Weight::kDoubtful, Of(Preflight(options), "others").weight);
 }
 
