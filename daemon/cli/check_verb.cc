@@ -1,9 +1,11 @@
 // `atoll check`: whether this machine can take part in a run, before it does or when it does not.
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -34,7 +36,7 @@ struct CheckOptions {
   bool json = false;
 };
 
-// "token: for peer lab-3, good until 2025-01-31 14:25:01 UTC"
+// "identity: of peer lab-3, good until 2025-01-31 14:25:01 UTC"
 Finding ValidityOf(absl::string_view subject, const CertificateInfo& certificate, absl::Time now) {
   const std::string whose = absl::StrCat(
       subject, ": of ", Describe(certificate.identity), ", good until ",
