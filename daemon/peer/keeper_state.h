@@ -1,5 +1,5 @@
-// What a ReplicaKeeper remembers while it fetches what is missing, and while it repairs a replica.
-// Loop thread.
+// What a ReplicaKeeper remembers while it fetches what is missing, keeps its disk in order, and
+// repairs a replica. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,14 @@ namespace atolld {
 struct FetchFailure {
   absl::Time since;  // the first attempt that failed
   std::string why;   // the last
+};
+
+// What goes on around the replica's Retention.
+struct KeeperRetention {
+  bool under_way = false;                  // a pass, or what follows it
+  bool again = false;                      // another then
+  bool save = false;                       // once the next header has confirmed the state in memory
+  std::optional<Executor::TimerId> retry;  // of a pass that failed
 };
 
 struct KeeperSync {

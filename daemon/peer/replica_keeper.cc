@@ -34,10 +34,11 @@ ReplicaKeeper::ReplicaKeeper(Env env, std::string dir, const RetentionPolicy& re
       retention_(env, dir_, retention,
                  Retention::Events{[this](const absl::Status& status, const RetentionReport&,
                                           uint64_t header_allowance) {
-                   // Disk and memory disagree, and which of them is right is not known
-                   // before the next header.
-                   save_ = absl::IsDataLoss(status);
-                   AfterPass(false, header_allowance);
+                   // The next header says whether the state in memory is right; where none
+                   // comes, a disk that leads nowhere twice is worth less than it.
+                   const bool twice = keeping_.save && absl::IsDataLoss(status);
+                   keeping_.save = !twice && absl::IsDataLoss(status);
+                   AfterPass(twice, header_allowance);
                  }}) {}
 
 ReplicaKeeper::~ReplicaKeeper() = default;
@@ -205,7 +206,7 @@ void ReplicaKeeper::OnCommitted(const v1::EntryHeader& header) {
   sync_.lacking = 0;
   if (prepared_version_ <= version_) prepared_ = SharedBytes();
   events_.on_committed(header);
-  if (!retaining_ && std::exchange(save_, false)) AfterPass(true, 0);
+  if (!keeping_.under_way && std::exchange(keeping_.save, false)) AfterPass(true, 0);
   if (offer_ && offer_->oldest_entry() == 0) {
     offer_->set_oldest_entry(version_);
     events_.on_offer();
@@ -235,10 +236,20 @@ void ReplicaKeeper::ComputeDigest() {
 // One pass at a time, and none while the replica is opened anew: both move the directory's files.
 void ReplicaKeeper::Retain() {
   const std::optional<Digest> state = StateDigestOf(version_);
-  retain_again_ = retaining_;
-  if (retaining_ || !has_state() || !state) return;
+  keeping_.again = keeping_.under_way;
+  if (keeping_.under_way || !has_state() || !state) return;
   retention_.Advance(version_, *state);
-  retaining_ = !retention_.idle();
+  keeping_.under_way = !retention_.idle();
+}
+
+// The pass that failed, once more, also if no version follows.
+void ReplicaKeeper::RetainLater() {
+  if (keeping_.retry) env_.executor.Cancel(*keeping_.retry);
+  keeping_.retry = env_.executor.RunAfter(retention_.RetryPause(), guard_.Wrap([this] {
+    keeping_.retry.reset();
+    retention_.TryAgain();
+    Retain();
+  }));
 }
 
 // A pass of retention is over, or `save`: the disk can make no snapshot any more, so the state in
@@ -248,10 +259,10 @@ void ReplicaKeeper::AfterPass(bool save, uint64_t header_allowance) {
     absl::Status status;
     bool saved = false;
   };
-  retaining_ = true;
+  keeping_.under_way = true;
   auto done = std::make_shared<Result>();
   queue_.Run(
-      [this, done, save, doubted = save_, header_allowance] {
+      [this, done, save, doubted = keeping_.save, header_allowance] {
         if (replica_ == nullptr) return;
         // A seal confirms the state as the next header does.
         done->saved = save || (doubted && replica_->seal().has_value());
@@ -264,15 +275,16 @@ void ReplicaKeeper::AfterPass(bool save, uint64_t header_allowance) {
           env_.log.Warning(absl::StrCat("log: ", done->status.message()));
         }
         // Headers that cannot be written anew cannot be read by the next start either.
-        if (!done->saved && absl::IsDataLoss(done->status)) save_ = true;
-        retaining_ = false;
+        if (!done->saved && absl::IsDataLoss(done->status)) keeping_.save = true;
+        keeping_.under_way = false;
         if (open_waits_) return OpenFromDisk();
-        if (done->saved) {
+        if (done->saved || retention_.failing()) {
           ReadOffer();
         } else {
           SetOffer(retention_.offer());
         }
-        if (retain_again_) Retain();
+        if (retention_.failing() && !(done->saved && done->status.ok())) RetainLater();
+        if (keeping_.again) Retain();
       }));
 }
 
@@ -332,7 +344,7 @@ void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)>
   auto status = std::make_shared<absl::Status>();
   auto saved = std::make_shared<absl::Status>();
   // It confirms the state in memory, and no header will any more.
-  const bool save = !retaining_ && std::exchange(save_, false);
+  const bool save = !keeping_.under_way && std::exchange(keeping_.save, false);
   queue_.Run(
       [this, status, saved, seal, save] {
         *status = replica_ != nullptr ? replica_->WriteSeal(seal)

@@ -86,6 +86,7 @@ class ReplicaKeeper {
   void OnCommitted(const v1::EntryHeader& header);
   void ComputeDigest();
   void Retain();
+  void RetainLater();
   void ReadOffer();
   void SetOffer(const v1::Offer& offer);
   void AfterPass(bool save, uint64_t header_allowance);
@@ -139,9 +140,8 @@ class ReplicaKeeper {
   std::optional<v1::Offer> offer_;
   KeeperSync sync_;
   std::optional<KeeperRepair> repair_;
-  bool opening_ = false, open_waits_ = false;      // for the pass of retention that is under way
-  bool retaining_ = false, retain_again_ = false;  // a pass, or what follows it; and another then
-  bool save_ = false;  // once the next header has confirmed the state in memory
+  bool opening_ = false, open_waits_ = false;  // for the pass of retention that is under way
+  KeeperRetention keeping_;
   bool committing_ = false, held_ = false, broken_ = false, reopens_ = false;
   Retention retention_;
   CallbackGuard guard_;

@@ -27,7 +27,7 @@ void ReplicaKeeper::Reopen() {
   if (!memory.ok()) return Broken(memory);
   reopens_ = has_state();
   opening_ = true;
-  open_waits_ = retaining_;
+  open_waits_ = keeping_.under_way;
   if (!open_waits_) return OpenFromDisk();
   retention_.Hurry();
 }
@@ -113,7 +113,7 @@ void ReplicaKeeper::OnDrift(const Digest& state, const Digest& expected) {
 
 void ReplicaKeeper::Remake(std::optional<Digest> expected) {
   EndFetch();
-  save_ = false;  // the disk was right
+  keeping_.save = false;  // the disk was right
   state_digests_.erase(version_);
   repair_ = KeeperRepair{version_, expected};
   Reopen();

@@ -18,8 +18,15 @@ constexpr int kRestWhileBusy = 15;
 // because this process was stopped, and says nothing of the work that it was.
 constexpr absl::Duration kLongestRest = absl::Seconds(10);
 
-// A pass is tried again after at most so many versions.
+// A pass is tried again after at most so many versions, or at the same one after this times
+// those versions.
 constexpr uint64_t kLongestWait = 64;
+constexpr absl::Duration kPauseOfVersion = absl::Seconds(5);
+
+// 1, 2, 4 ... after so many failures before this one.
+uint64_t VersionsToWait(uint64_t failures) {
+  return std::min(kLongestWait, uint64_t{1} << std::min<uint64_t>(failures, 6));
+}
 
 }  // namespace
 
@@ -71,6 +78,10 @@ void Retention::Hurry() {
   RunSlice();
 }
 
+absl::Duration Retention::RetryPause() const {
+  return kPauseOfVersion * VersionsToWait(failures_ - std::min<uint64_t>(failures_, 1));
+}
+
 void Retention::End(const absl::Status& status) {
   const std::shared_ptr<RetentionPass> pass = std::exchange(pass_, nullptr);
   hurry_ = false;
@@ -90,7 +101,7 @@ absl::Status Retention::Judge(const absl::Status& status, BuildFault fault) {
     in_doubt_.reset();
     return status;
   }
-  not_before_ = version_ + std::min(kLongestWait, uint64_t{1} << std::min<uint64_t>(failures_, 6));
+  not_before_ = version_ + VersionsToWait(failures_);
   ++failures_;
   if (fault != BuildFault::kState || in_doubt_.value_or(version_) != version_) return status;
   in_doubt_ = version_;

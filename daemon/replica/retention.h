@@ -3,8 +3,8 @@
 // Laws: one pass at a time, in slices on the pool, so that no pool thread is held for long; between
 // slices it rests, so that a snapshot takes a bounded share of one processor: a quarter, a
 // sixteenth while the peer exchanges; it does not rest while its limit is passed, nor while its
-// owner waits for it. A pass that failed is tried again after 1, 2, 4 ... further versions. Loop
-// thread.
+// owner waits for it. A pass that failed is tried again after 1, 2, 4 ... further versions, or when
+// its owner says so. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ class Retention {
   struct Events {
     // A pass is over, well or not; what it found to be wrong has been written to the log. The owner
     // then compacts the log (Replica::CompactLog with `header_allowance`). DATA_LOSS: no snapshot
-    // can be made from the disk any more, and the live state is known to be right: the owner saves
-    // that one (Replica::SaveState) before it calls Advance again. ABORTED: disk and memory
-    // disagree, and it is not known yet which of them is right.
+    // can be made from the disk any more: the owner saves the live state (Replica::SaveState) once
+    // that is confirmed, or once a second try has failed. ABORTED: disk and memory disagree, and it
+    // is not known yet which of them is right.
     std::function<void(const absl::Status& status, const RetentionReport& report,
                        uint64_t header_allowance)>
         on_pass;
@@ -45,6 +45,13 @@ class Retention {
   void SetBusy(bool busy) { busy_ = busy; }
 
   bool idle() const { return pass_ == nullptr; }
+
+  // Whether the last pass failed, and how long its owner waits for a further version before it
+  // calls TryAgain and Advance: a disk can be read again, or has room again, also while the run
+  // stands still.
+  bool failing() const { return failures_ > 0; }
+  absl::Duration RetryPause() const;
+  void TryAgain() { not_before_ = 0; }
 
   // The owner waits for the pass that is under way: it goes on at once, and no longer rests.
   void Hurry();

@@ -113,6 +113,46 @@ TEST(SimJoinTest, DriftWithASpoiledDiskIsRepairedFromOthers) {
   }
 }
 
+// If this failed, a run would stand still for ever where the one peer that can give its state away
+// has a disk that cannot be read: no commit comes that would make it look again.
+TEST(SimJoinTest, ADonorWithASpoiledDiskHelpsWhileTheRunStandsStill) {
+  for (const bool for_good : {false, true}) {
+    SimClusterSettings settings = Rounds(14);
+    settings.dial_out = {"p1", "p2", "p3"};
+    settings.aggregators = {"a1"};
+    settings.snapshot_every = 1;
+    settings.keep_snapshots = 1;
+    SimCluster cluster(21, settings);
+    ASSERT_TRUE(cluster.RunToVersion(3)) << cluster.world().LogText();
+    cluster.world().Kill("p3");
+    ASSERT_TRUE(cluster.RunToVersion(7)) << cluster.world().LogText();
+    // It holds version 7 from here on, and two of the three that train are needed for the next.
+    cluster.world().Kill("p2");
+    SimDisk& disk = cluster.world().process("a1").disk();
+    SimFiles files(disk);
+    if (for_good) {
+      const std::vector<uint64_t> versions = ListSnapshots(files, "/a1").value();
+      for (const uint64_t version : versions) {
+        ASSERT_TRUE(disk.FlipBit(SnapshotPath("/a1", version), 20, 4));
+      }
+    } else {
+      disk.FlipBitOnRead(1);
+    }
+    ASSERT_TRUE(cluster.world().RunUntil(
+        [&] { return cluster.world().LogCount("the disk can make no snapshot any more") > 0; },
+        absl::Minutes(1)))
+        << cluster.world().LogText();
+    cluster.world().Restart("p3");
+    cluster.world().RunFor(absl::Seconds(2));
+    ASSERT_EQ(cluster.version(), 7u) << "the run does not stand still";
+    disk.FlipBitOnRead(0);
+    ASSERT_TRUE(cluster.RunToVersion(9, absl::Minutes(2))) << cluster.world().LogText();
+    if (!for_good) continue;
+    EXPECT_EQ(cluster.world().LogCount("the state in memory was saved"), 1u)
+        << cluster.world().LogText();
+  }
+}
+
 // If this failed, a restart would lose the residual although it was settled and saved.
 TEST(SimJoinTest, TheResidualSurvivesARestart) {
   SimClusterSettings settings = Rounds(10);
