@@ -1,11 +1,10 @@
 # The few rules that all of Atoll's own targets share.
 #
-#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2 [PLANTED])
-#                                          PLANTED: also as name_planted, with the deliberate
-#                                          mistakes of membership/planted_bug.h, for tests alone
+#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2)
 #   atoll_binary(name SOURCES main.cc DEPENDS lib1)          lands in <build>/bin
-#   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit] [TIMEOUT 120] [PROCESSORS 1])
-#                                          a GoogleTest program, one ctest entry a test
+#   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit] [TIMEOUT 120] [PROCESSORS 1]
+#              [HEADERS <a.h>])             a GoogleTest program, one ctest entry a test
+#   atoll_shared_headers()                 precompiles what most files read; after proto/
 
 set(CMAKE_CXX_STANDARD 17)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -30,28 +29,52 @@ if(ATOLL_SANITIZE)
   endif()
 endif()
 
+# Most of a compiler's time goes into the headers that every file reads. Tests read them
+# precompiled, as does everything under sanitizers; what users get does not, so that each of its
+# files is seen to include what it needs. HEADERS of a test are precompiled beside them, for it
+# alone; one that libtorch gives options of its own has to have some.
+set(atoll_common_headers
+  <algorithm> <functional> <map> <memory> <optional> <set> <string> <utility> <vector>
+  <absl/status/statusor.h> <absl/strings/str_cat.h> <absl/strings/str_format.h>
+  <absl/time/time.h> <absl/types/span.h>)
+set(atoll_message_headers <atoll/v1/membership.pb.h> <atoll/v1/run.pb.h>)
+set(atoll_test_headers <gmock/gmock.h> <gtest/gtest.h>)
+# What is tested keeps the optimiser and all sanitizers; of a test itself nobody asks for speed.
+# All of them name -pthread, as some of their libraries do: one precompiled header is of one set of
+# options.
+set(atoll_test_options -pthread -O1)
+if(ATOLL_SANITIZE)
+  set(atoll_test_options -pthread -O0 -fno-sanitize=undefined)
+endif()
+
+function(atoll_shared_headers)
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/headers/library.cc CONTENT "")
+  file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/headers/test.cc CONTENT "int main() {}\n")
+  if(ATOLL_SANITIZE)
+    add_library(atoll_library_headers STATIC ${PROJECT_BINARY_DIR}/headers/library.cc)
+    target_link_libraries(atoll_library_headers PRIVATE atoll_proto atoll_options
+      absl::statusor absl::str_format absl::time absl::span)
+    target_precompile_headers(atoll_library_headers
+      PRIVATE ${atoll_common_headers} ${atoll_message_headers})
+  endif()
+  if(ATOLL_BUILD_TESTS)
+    add_executable(atoll_test_headers ${PROJECT_BINARY_DIR}/headers/test.cc)
+    target_link_libraries(atoll_test_headers PRIVATE atoll_proto atoll_options GTest::gmock_main
+      absl::statusor absl::str_format absl::time absl::span)
+    target_compile_options(atoll_test_headers PRIVATE ${atoll_test_options})
+    target_precompile_headers(atoll_test_headers
+      PRIVATE ${atoll_common_headers} ${atoll_message_headers} ${atoll_test_headers})
+  endif()
+endfunction()
+
 function(atoll_library name)
-  cmake_parse_arguments(ARG "PLANTED" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:atoll_options>)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
-  if(NOT ARG_PLANTED OR NOT ATOLL_BUILD_PLANTED)
-    return()
+  if(TARGET atoll_library_headers)
+    target_precompile_headers(${name} REUSE_FROM atoll_library_headers)
   endif()
-  # It must not be mixed with the true one: every library that it needs comes in the same form.
-  set(twins)
-  foreach(library IN LISTS ARG_DEPENDS)
-    if(TARGET ${library}_planted)
-      list(APPEND twins ${library}_planted)
-    else()
-      list(APPEND twins ${library})
-    endif()
-  endforeach()
-  add_library(${name}_planted STATIC EXCLUDE_FROM_ALL ${ARG_SOURCES})
-  target_compile_definitions(${name}_planted PUBLIC ATOLL_PLANTED_BUGS)
-  target_link_libraries(${name}_planted
-    PUBLIC ${twins} PRIVATE $<BUILD_INTERFACE:atoll_options>)
-  target_include_directories(${name}_planted PUBLIC ${PROJECT_SOURCE_DIR})
 endfunction()
 
 function(atoll_binary name)
@@ -61,7 +84,7 @@ function(atoll_binary name)
 endfunction()
 
 function(atoll_test name)
-  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "SOURCES;DEPENDS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT;PROCESSORS" "SOURCES;DEPENDS;LABELS;HEADERS" ${ARGN})
   if(NOT ARG_TIMEOUT)
     set(ARG_TIMEOUT 120)
   endif()
@@ -70,9 +93,12 @@ function(atoll_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} atoll_options GTest::gmock_main)
-  if(ATOLL_SANITIZE)
-    # Half of the compiler's time; what is tested keeps the optimiser.
-    target_compile_options(${name} PRIVATE -O0)
+  target_compile_options(${name} PRIVATE ${atoll_test_options})
+  if(ARG_HEADERS)
+    target_precompile_headers(${name}
+      PRIVATE ${atoll_common_headers} ${atoll_test_headers} ${ARG_HEADERS})
+  else()
+    target_precompile_headers(${name} REUSE_FROM atoll_test_headers)
   endif()
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
