@@ -26,6 +26,7 @@ Exchange::State::State(Env environment, const ExchangeSettings& given,
       contribution(std::move(contributes)),
       events(std::move(told)),
       reducer(given.self),
+      build(environment.executor, given.grid, *given.upper_codec),
       result_wire(given.grid.chunks()),
       own_wire(given.grid.chunks()),
       refusals(environment.executor) {}
@@ -70,6 +71,7 @@ void Exchange::State::DropStale(const ExchangePlan& next) {
   std::vector<uint32_t> dropped;
   table.Adopt(next, &dropped);
   for (const uint32_t chunk : dropped) result_wire[chunk] = SharedBytes();
+  if (!dropped.empty()) build.GiveUp();
   for (uint32_t c = 0; c < next.chunks() && started; ++c) {
     if (plan.ShardOf(c).attempt != next.ShardOf(c).attempt) kept.Drop(c);
   }
@@ -83,6 +85,7 @@ void Exchange::State::DropStale(const ExchangePlan& next) {
 
 void Exchange::State::Store(uint32_t chunk, ChunkMean mean) {
   const uint32_t attempt = mean.attempt;
+  build.Place(chunk, mean.encoded);
   table.Store(chunk, std::move(mean));
   own_wire[chunk] = SharedBytes();
   partials.erase(chunk);
@@ -123,6 +126,12 @@ void Exchange::State::CompleteIfAllHere() {
     return;
   }
   assembling = true;
+  if (!build.given_up()) {
+    return build.Finish([this, changes = table.changes()](ExchangeOutcome made) {
+      assembling = false;
+      OnAssembled(changes, std::move(made));
+    });
+  }
   auto made = std::make_shared<ExchangeOutcome>();
   env.executor.Offload(
       [made, plan = plan, means = table.means(), grid = settings.grid,

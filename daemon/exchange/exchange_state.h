@@ -22,6 +22,7 @@
 #include "daemon/exchange/exchange_plan.h"
 #include "daemon/exchange/inputs.h"
 #include "daemon/exchange/mean_table.h"
+#include "daemon/exchange/payload_build.h"
 #include "daemon/exchange/reducer.h"
 #include "daemon/exchange/reducer_stream.h"
 #include "daemon/exchange/started_call.h"
@@ -114,6 +115,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   bool keeps_inputs = false;               // the plan has committed to an audit
   KeptInputs kept;
   MeanTable table;
+  PayloadBuild build;  // of the means in the table
   bool telling_held = false;
   std::optional<ExchangeOutcome> outcome;  // of the table as it was after so many changes
   uint64_t outcome_changes = 0;

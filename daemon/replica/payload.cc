@@ -41,16 +41,24 @@ uint32_t ChunkGrid::Elements(uint32_t chunk) const {
   return static_cast<uint32_t>(std::min<uint64_t>(chunk_elements_, elements_ - Offset(chunk)));
 }
 
+void WritePayloadTable(absl::Span<const size_t> lengths, absl::Span<uint8_t> out) {
+  uint8_t* next = out.data();
+  PutU32(static_cast<uint32_t>(lengths.size()), next);
+  for (const size_t length : lengths) PutU32(static_cast<uint32_t>(length), next += 4);
+}
+
 SharedBytes JoinPayload(absl::Span<const SharedBytes> chunks) {
+  std::vector<size_t> lengths;
+  lengths.reserve(chunks.size());
   size_t total = 4 + 4 * chunks.size();
-  for (const SharedBytes& chunk : chunks) total += chunk.size();
-  FreshBytes bytes(total);
-  PutU32(static_cast<uint32_t>(chunks.size()), bytes.span().data());
-  uint8_t* length = bytes.span().data() + 4;
-  uint8_t* body = length + 4 * chunks.size();
   for (const SharedBytes& chunk : chunks) {
-    PutU32(static_cast<uint32_t>(chunk.size()), length);
-    length += 4;
+    lengths.push_back(chunk.size());
+    total += chunk.size();
+  }
+  FreshBytes bytes(total);
+  WritePayloadTable(lengths, bytes.span());
+  uint8_t* body = bytes.span().data() + 4 + 4 * chunks.size();
+  for (const SharedBytes& chunk : chunks) {
     if (!chunk.empty()) std::memcpy(body, chunk.data(), chunk.size());
     body += chunk.size();
   }

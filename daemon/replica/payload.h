@@ -35,6 +35,9 @@ class ChunkGrid {
   uint32_t chunk_elements_ = 1;
 };
 
+// What stands before the chunks, for so many bytes of each; `out` is at least that long.
+void WritePayloadTable(absl::Span<const size_t> lengths, absl::Span<uint8_t> out);
+
 // Puts chunks together. Their number must be the grid's.
 SharedBytes JoinPayload(absl::Span<const SharedBytes> chunks);
 
