@@ -70,16 +70,24 @@ ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>&
   return outcome;
 }
 
-double SquaredMean(const ChunkGrid& grid, const Codec& codec, const std::vector<ChunkMean>& means) {
-  const std::unique_ptr<float[]> values(new float[grid.chunk_elements()]);
+double SumOfSquares(absl::Span<const absl::StatusOr<double>> chunks) {
   double sum = 0;
-  for (uint32_t c = 0; c < means.size(); ++c) {
-    const absl::StatusOr<double> chunk =
-        MeasureChunk(codec, means[c].encoded.span(), {values.get(), grid.Elements(c)});
+  for (const absl::StatusOr<double>& chunk : chunks) {
     if (!chunk.ok()) return 0;
     sum = sum + *chunk;
   }
   return sum;
+}
+
+double SquaredMean(const ChunkGrid& grid, const Codec& codec, const std::vector<ChunkMean>& means) {
+  const std::unique_ptr<float[]> values(new float[grid.chunk_elements()]);
+  std::vector<absl::StatusOr<double>> squares;
+  squares.reserve(means.size());
+  for (uint32_t c = 0; c < means.size(); ++c) {
+    squares.push_back(
+        MeasureChunk(codec, means[c].encoded.span(), {values.get(), grid.Elements(c)}));
+  }
+  return SumOfSquares(squares);
 }
 
 }  // namespace atolld

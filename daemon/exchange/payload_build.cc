@@ -5,6 +5,7 @@
 #include <memory>
 #include <utility>
 
+#include "daemon/exchange/assemble.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/replica/digest.h"
 #include "daemon/status_macros.h"
@@ -19,7 +20,6 @@ struct PayloadBuild::Work {
   void Take(const std::vector<Mean>& means);
   void Cover(uint64_t begin, uint64_t end, std::vector<uint64_t>* whole);
   void Hash(const std::vector<uint64_t>& blocks);
-  double SquaredMean() const;
 
   const ChunkGrid grid;
   const Codec& codec;
@@ -83,16 +83,6 @@ void PayloadBuild::Work::Hash(const std::vector<uint64_t>& blocks) {
   for (size_t i = 0; i < blocks.size(); ++i) leaves[blocks[i]] = digests[i];
 }
 
-// As SquaredMean of all means.
-double PayloadBuild::Work::SquaredMean() const {
-  double sum = 0;
-  for (const absl::StatusOr<double>& chunk : squares) {
-    if (!chunk.ok()) return 0;
-    sum = sum + *chunk;
-  }
-  return sum;
-}
-
 PayloadBuild::PayloadBuild(Executor& executor, const ChunkGrid& grid, const Codec& codec)
     : executor_(executor), grid_(grid), codec_(codec), given_up_(grid.chunks() == 0) {}
 
@@ -136,7 +126,7 @@ void PayloadBuild::Advance() {
   if (!given_up_) {
     outcome.payload = std::move(work_->bytes).Share(work_->size);
     outcome.payload_digest = TreeRoot(work_->size, work_->leaves);
-    outcome.squared_mean = work_->SquaredMean();
+    outcome.squared_mean = SumOfSquares(work_->squares);
   }
   std::exchange(done_, nullptr)(std::move(outcome));
 }
