@@ -158,6 +158,7 @@ void RoundRunner::Encode(const v1::Boundary& boundary) {
           return trainer_.Restart(absl::StrCat("round ", boundary.version(),
                                                ": its update is none: ", status->message()));
         }
+        trainer_.Accept();
         v1::Ready& ready = update->ready;
         ready.set_age(age_);
         ready.set_steps(boundary.steps());

@@ -39,6 +39,9 @@ class Trainer {
   // To the running worker; dropped while there is none.
   virtual void Send(const v1::DaemonMessage& message) = 0;
 
+  // What the running worker has handed over can be used: all is well.
+  virtual void Accept() {}
+
   // Ends a worker that has handed over what nobody can use, and with it the state that this came
   // of; another one is started. `why` is told by on_lost.
   virtual void Restart(const std::string& why) = 0;

@@ -72,7 +72,6 @@ void WorkerProcess::Launch() {
   if (stopping_) return;
   failure_.clear();
   restarting_ = false;
-  boundary_ = false;
   if (program_.empty()) {
     env_.executor.Post(guard_.Wrap([this] {
       OnGone("a model of kind 'external' needs [worker] program in this peer's config");
@@ -149,9 +148,6 @@ void WorkerProcess::OnFrame(const Frame& frame) {
     case v1::WorkerMessage::kFailed:
       failure_ = InOneLine(message.failed().what());
       return;
-    case v1::WorkerMessage::kBoundary:
-      boundary_ = true;
-      break;
     default:
       break;
   }
@@ -179,18 +175,17 @@ void WorkerProcess::Renew(const v1::RunSpec& spec, const std::string& misfit) {
 }
 
 void WorkerProcess::Send(const v1::DaemonMessage& message) {
-  // More is asked of it: what it trained before could be used, so all is well again.
-  if (message.has_train() && std::exchange(boundary_, false)) {
-    young_deaths_ = 0;
-    said_.clear();
-  }
   if (call_ != nullptr) call_->Write(Pack(message));
+}
+
+void WorkerProcess::Accept() {
+  young_deaths_ = 0;
+  said_.clear();
 }
 
 // Killed: one that may stop writes its state for the next.
 void WorkerProcess::Restart(const std::string& why) {
   if (process_ == nullptr || stopping_) return;
-  boundary_ = false;  // what came of it is of no use
   restarting_ = true;
   failure_ = why;
   process_->Kill(SIGKILL);

@@ -38,6 +38,7 @@ class WorkerProcess : public Trainer {
   void Start(const v1::RunSpec& spec, Events events) override;
   void Renew(const v1::RunSpec& spec, const std::string& misfit) override;
   void Send(const v1::DaemonMessage& message) override;
+  void Accept() override;
   void Restart(const std::string& why) override;
   void Stop(Task done) override;
 
@@ -63,10 +64,9 @@ class WorkerProcess : public Trainer {
   bool configured_ = false;
   bool stopping_ = false;
   bool restarting_ = false;
-  std::string failure_;    // what the worker said before it went
-  int young_deaths_ = 0;   // in a row, before anything was trained that could be used
-  bool boundary_ = false;  // reached by this worker, and nothing asked of it since
-  std::string said_;       // why the last one went, without numbers; empty: all is well
+  std::string failure_;   // what the worker said before it went
+  int young_deaths_ = 0;  // in a row, before anything was trained that could be used
+  std::string said_;      // why the last one went, without numbers; empty: all is well
   absl::Time said_at_;
   Task stopped_;
   CallbackGuard guard_;
