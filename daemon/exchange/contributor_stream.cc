@@ -1,6 +1,7 @@
 #include "daemon/exchange/contributor_stream.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -98,9 +99,16 @@ void ContributorStream::Offer(uint32_t chunk) {
   Pump();
 }
 
-void ContributorStream::OnMean(uint32_t chunk) {
-  window_.OnMean(chunk, env_.executor.Now());
-  Pump();
+void ContributorStream::OnMean(uint32_t chunk) { window_.OnMean(chunk, env_.executor.Now()); }
+
+double ContributorStream::SentShare() const {
+  return 1 - static_cast<double>(todo_.size()) / static_cast<double>(chunks_.size());
+}
+
+double ContributorStream::Reach() const {
+  const bool sends = call_ != nullptr && (!todo_.empty() || window_.in_flight_bytes() > 0);
+  if (!sends || window_.Stalls(env_.executor.Now())) return std::numeric_limits<double>::infinity();
+  return SentShare() + window_.FreeChunks() / static_cast<double>(chunks_.size());
 }
 
 bool ContributorStream::Needed() const {
@@ -199,7 +207,11 @@ void ContributorStream::Pump() {
     for (size_t i = 1; i < std::min(todo_.size(), kChunksAhead); ++i) {
       owner_.PrepareContribution(todo_[i]);
     }
-    if (!window_.Allows(next.chunk, todo_.size())) break;
+    if (!window_.Allows(next.chunk)) break;
+    if (SentShare() > owner_.ReachOfOthers(*this)) {
+      PumpLater();
+      break;
+    }
     if (!owner_.PrepareContribution(next)) break;
     todo_.pop_front();
     if (next.sends == Sends::kOwnChunk && !leaves_sent_) SendLeaves();
@@ -209,6 +221,15 @@ void ContributorStream::Pump() {
     call_->Write(std::move(frame));
   }
   meter_.Update(*call_, env_.executor.Now());
+}
+
+// The other streams' means pump this one, unless they stall.
+void ContributorStream::PumpLater() {
+  if (std::exchange(pumping_later_, true)) return;
+  env_.executor.RunAfter(SendWindow::kLeastPatience, guard_.Wrap([this] {
+    pumping_later_ = false;
+    Pump();
+  }));
 }
 
 void ContributorStream::OnFrame(Frame frame) {

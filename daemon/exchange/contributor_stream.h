@@ -52,6 +52,8 @@ class ContributorStream {
     virtual v1::ExchangeOpen MakeOpen() = 0;
     virtual bool HasResult(uint32_t chunk) const = 0;
     virtual absl::string_view Leaves() const = 0;  // of the own contribution, if there is one
+    // Up to which share of its chunks the other streams let this one send.
+    virtual double ReachOfOthers(const ContributorStream& stream) const = 0;
     // False: the pool makes its form of the wire, Pump is called then; or the partial mean is not
     // there yet, Offer is called then.
     virtual bool PrepareContribution(const Chunk& chunk) = 0;
@@ -71,14 +73,20 @@ class ContributorStream {
   // What there is to send and to receive under the newest revision, ascending.
   void Assign(const std::string& address, std::vector<Chunk> chunks);
   void Offer(uint32_t chunk);   // its partial mean is there
-  void OnMean(uint32_t chunk);  // it is here, from wherever it came
+  void OnMean(uint32_t chunk);  // it is here, from wherever it came; Pump follows
   void Pump();                  // sends what can be sent
+
+  // Up to which share of their chunks the other streams ought to send, for this one to stay in
+  // step with them: the share that its own window lets it send. Above 1 if it holds nobody up.
+  double Reach() const;
 
  private:
   void Dial();
   void RedialLater();
   void PlanSends();
   void SendLeaves();
+  double SentShare() const;
+  void PumpLater();
   bool Sent(const Chunk& chunk) const;
   bool Settled(const Chunk& chunk) const;
   void OnFrame(Frame frame);
@@ -114,6 +122,7 @@ class ContributorStream {
   absl::Time held_since_;
   size_t verifying_ = 0;  // results of this call; at kChunksAhead nothing is read
   SendWindow window_;
+  bool pumping_later_ = false;
   StreamMeter meter_;
   absl::Time last_good_;
   absl::Duration backoff_;

@@ -121,6 +121,7 @@ absl::Status ExchangePlan::AddShard(const v1::Shard& shard, const ChunkGrid& gri
   }
   if (made.chunks != 0) {
     servers_.insert(made.holder.empty() ? made.reducer : made.holder);
+    has_relays_ = has_relays_ || !made.relays.empty();
     for (const Relay& relay : made.relays) servers_.insert(contributors_[relay.contributor].peer);
   }
   // A contributor's own address goes before the shard's.

@@ -61,6 +61,7 @@ class ExchangePlan {
   const std::vector<Shard>& shards() const { return shards_; }
   // Reducers, relays and holders of shards that have chunks.
   const std::set<std::string>& servers() const { return servers_; }
+  bool has_relays() const { return has_relays_; }
   bool from_centre() const { return from_centre_; }  // as membership/agreement.h has it
   uint32_t chunks() const { return static_cast<uint32_t>(shard_of_.size()); }
 
@@ -96,6 +97,7 @@ class ExchangePlan {
   uint64_t epoch_ = 0;
   uint32_t revision_ = 0;
   bool from_centre_ = false;
+  bool has_relays_ = false;
   std::vector<Contributor> contributors_;
   std::map<std::string, uint32_t, std::less<>> index_;
   std::vector<Shard> shards_;

@@ -95,6 +95,7 @@ void Exchange::State::Store(uint32_t chunk, ChunkMean mean) {
     if (plan.SourceOf(shard, key.first) == settings.self) stream->Offer(chunk, attempt);
   }
   for (const auto& [key, stream] : up) stream->OnMean(chunk);
+  for (const auto& [key, stream] : up) stream->Pump();
   TellShardsHeld();
   CompleteIfAllHere();
 }

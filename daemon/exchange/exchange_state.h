@@ -48,6 +48,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   v1::ExchangeOpen MakeOpen() override;
   bool HasResult(uint32_t chunk) const override { return table.Has(chunk); }
   absl::string_view Leaves() const override;
+  double ReachOfOthers(const ContributorStream& stream) const override;
   bool PrepareContribution(const ContributorStream::Chunk& chunk) override;
   Frame TakeContributionFrame(const ContributorStream::Chunk& chunk) override;
   ContributorStream::Owner::Fate Judge(const std::string& from,

@@ -1,4 +1,6 @@
 // Exchange::State towards whom it dials: the reducers, relays and holders of its chunks.
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "daemon/exchange/exchange_state.h"
@@ -65,6 +67,18 @@ v1::ExchangeOpen Exchange::State::MakeOpen() {
 }
 
 absl::string_view Exchange::State::Leaves() const { return contribution->leaves; }
+
+// Every line carries chunks of all shards and means of all: a shard that runs ahead takes it from
+// the others, and stands finished while they take as long again. Streams to relays carry several
+// shards one after the other, and partial means: their shares say nothing of each other.
+double Exchange::State::ReachOfOthers(const ContributorStream& stream) const {
+  double reach = std::numeric_limits<double>::infinity();
+  if (plan.has_relays()) return reach;
+  for (const auto& [key, other] : up) {
+    if (other.get() != &stream) reach = std::min(reach, other->Reach());
+  }
+  return reach;
+}
 
 bool Exchange::State::PrepareContribution(const ContributorStream::Chunk& chunk) {
   if (chunk.sends == ContributorStream::Sends::kPartialMean) {

@@ -8,9 +8,9 @@ namespace {
 // Enough that a way whose means come in bursts shows its rate.
 constexpr size_t kRates = 16;
 
-constexpr size_t kFullWay = 8;  // times what the way holds, in the middle
-constexpr size_t kLastWay = 2;  // and at the end
-constexpr size_t kLeftShare = 10;
+constexpr double kOfTheWay = 1.2;  // of what it holds
+
+constexpr int kPatience = 4;  // latencies
 
 }  // namespace
 
@@ -19,17 +19,31 @@ void SendWindow::Restart() {
   in_flight_bytes_ = 0;
 }
 
-bool SendWindow::Allows(uint32_t chunk, size_t left) const {
-  return in_flight_bytes_ < limit(left) || chunk < in_flight_.begin()->first;
+bool SendWindow::Allows(uint32_t chunk) const {
+  return in_flight_bytes_ < limit() || chunk < in_flight_.begin()->first;
 }
 
-size_t SendWindow::limit(size_t left) const {
-  const size_t shrunk = std::min(kFullWay * held_, left * largest_ / kLeftShare);
-  return std::max({floor_.bytes, floor_.chunks * largest_, kLastWay * held_, shrunk});
+size_t SendWindow::limit() const {
+  const auto way = static_cast<size_t>(kOfTheWay * static_cast<double>(held_));
+  return std::max({floor_.bytes, floor_.chunks * largest_, way});
+}
+
+double SendWindow::FreeChunks() const {
+  if (largest_ == 0) return static_cast<double>(floor_.chunks);
+  return static_cast<double>(limit()) / static_cast<double>(largest_) -
+         static_cast<double>(in_flight_.size());
+}
+
+bool SendWindow::Stalls(absl::Time now) const {
+  if (in_flight_.empty()) return false;
+  absl::Duration patience = kLeastPatience;
+  if (settled_bytes_ > 0) patience = std::max(patience, kPatience * least_latency_);
+  return now - waits_since_ > patience;
 }
 
 void SendWindow::OnSent(uint32_t chunk, size_t bytes, absl::Time now) {
   Forget(chunk);
+  if (in_flight_.empty()) waits_since_ = now;
   in_flight_[chunk] = {bytes, now, settled_bytes_};
   in_flight_bytes_ += bytes;
   largest_ = std::max(largest_, bytes);
@@ -41,6 +55,7 @@ void SendWindow::OnMean(uint32_t chunk, absl::Time now) {
   const Sent sent = found->second;
   Forget(chunk);
   settled_bytes_ += sent.bytes;
+  waits_since_ = now;
   Measure(sent, now);
 }
 

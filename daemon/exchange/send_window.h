@@ -5,15 +5,14 @@
 // is what was sent and has no mean yet. It is bounded as TCP's congestion windows are, by what the
 // way holds:
 //
-//   limit = max(floor, 8 x rate x latency)
+//   limit = max(floor, 1.2 x rate x latency)
 //
 // with the least time from a chunk to its mean, and the greatest rate of late at which bytes were
-// settled (Cardwell et al. 2016, BBR: bytes settled while a chunk was in flight, by that time).
-// Eight: a stream that has lost packets stands still for some round trips, and the others must not
-// stand still with it. Towards the end no more is in flight than a tenth of what is still to be
-// sent, though twice what the way holds may be: the streams then end together, and no line idles
-// while the last means wait for one of them. The lowest chunk without a mean may always go, so
-// streams that wait for each other never stand still: all send in ascending order. Loop thread.
+// settled (Cardwell et al. 2016, BBR: bytes settled while a chunk was in flight, by that time). The
+// fifth above it lets a stream grow into a line that has become free. More overfills the queues of
+// fat long lines, and the packets lost there cost more than the reserve is worth. The lowest chunk
+// without a mean may always go, so streams that wait for each other never stand still: all send in
+// ascending order. Loop thread.
 #pragma once
 
 #include <cstddef>
@@ -38,16 +37,22 @@ class SendWindow {
 
   void Restart();  // a new call: nothing is in flight, what was measured stays
 
-  // Whether this chunk, the lowest of the `left` that are still to be sent, may go now.
-  bool Allows(uint32_t chunk, size_t left) const;
+  // Whether this chunk, the lowest of those that are still to be sent, may go now.
+  bool Allows(uint32_t chunk) const;
   void OnSent(uint32_t chunk, size_t bytes, absl::Time now);
   // Its mean is here. One that was not in flight is ignored.
   void OnMean(uint32_t chunk, absl::Time now);
   // It goes elsewhere now, or its mean came from elsewhere.
   void Forget(uint32_t chunk);
 
-  size_t limit(size_t left) const;
+  size_t limit() const;
   size_t in_flight_bytes() const { return in_flight_bytes_; }
+  // How many chunks more the limit allows; below 0 where it has shrunk.
+  double FreeChunks() const;
+  // No mean has come for so long that nobody ought to wait for this stream.
+  bool Stalls(absl::Time now) const;
+
+  static constexpr absl::Duration kLeastPatience = absl::Seconds(1);
 
  private:
   struct Sent {
@@ -60,6 +65,7 @@ class SendWindow {
   const Floor floor_;
 
   std::map<uint32_t, Sent> in_flight_;
+  absl::Time waits_since_;  // for the next mean, where anything is in flight
   size_t in_flight_bytes_ = 0;
   uint64_t settled_bytes_ = 0;
   size_t largest_ = 0;             // message so far
