@@ -1,5 +1,6 @@
 // That a contributor's streams keep in step, and wait for none that leads nowhere.
 #include "gtest/gtest.h"
+#include "tests/unit/daemon/exchange/regions.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
 namespace atolld {
@@ -56,6 +57,17 @@ TEST(ExchangePace, NobodyWaitsForAReducerThatIsDead) {
     return AveragedBy(swarm, "p1") == kShardChunks && AveragedBy(swarm, "p2") == kShardChunks;
   };
   EXPECT_TRUE(swarm.world.RunUntil(others_done, 3 * SendWindow::kLeastPatience));
+}
+
+// Would break: where relays stand between, a stream carries several shards one after the other, and
+// partial means when they are there: streams in step would wait in a circle until one stalls.
+TEST(ExchangePace, StreamsToRelaysGoTheirOwnPace) {
+  Regions regions(Settings(2));
+  const absl::Duration began = regions.swarm.world.now();
+  regions.GiveAll(regions.plan);
+  ASSERT_TRUE(regions.Finish(regions.names, 1));
+  // Windows of four chunks take 1.4 s; to find that a stream stalls takes kLeastPatience more.
+  EXPECT_LT(regions.swarm.world.now() - began, absl::Seconds(1.7));
 }
 
 }  // namespace
