@@ -37,6 +37,7 @@ constexpr Rule kRules[] = {
     {"/atolld.v1.Admin/WatchRun", kAdmin},
     {"/atolld.v1.Exchange/Exchange", kMember},
     {"/atolld.v1.Exchange/Inputs", kMember},
+    {"/atolld.v1.Exchange/Wake", kMember},
     {"/atolld.v1.Membership/Enrol", kJoiner},
     {"/atolld.v1.Membership/Renew", kMember},
     {"/atolld.v1.Membership/Session", kMember},

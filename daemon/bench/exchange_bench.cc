@@ -31,6 +31,8 @@ namespace {
 
 // Drawing 64M values in each of several processes on few cores.
 constexpr absl::Duration kStartPatience = absl::Minutes(5);
+// Before the end of a pause.
+constexpr double kAwakeSeconds = 0.5;
 // Where a peer finds its orders.
 constexpr int kOrdersDescriptor = 3;
 
@@ -98,6 +100,7 @@ class ExchangeBench {
   void OnLine(size_t index, const std::string& line);
   void OnExit(size_t index, const ExitStatus& exit);
   void Tell(const std::string& order);
+  absl::Status Pause();
   absl::Status Await(const std::function<bool(const Peer&)>& holds, absl::Duration limit,
                      const std::string& what);
 
@@ -233,7 +236,20 @@ absl::Status ExchangeBench::Await(const std::function<bool(const Peer&)>& holds,
       absl::StrCat("waited ", absl::FormatDuration(limit), " until ", what));
 }
 
+// The peers wake their connections at the end of it, as in a run.
+absl::Status ExchangeBench::Pause() {
+  const auto wait = [this](double seconds) {
+    executor_.RunUntil([this] { return !failed_.ok(); }, absl::Seconds(seconds));
+  };
+  const double awake = std::min(options_.pause_seconds, kAwakeSeconds);
+  wait(options_.pause_seconds - awake);
+  if (awake > 0) Tell("wake");
+  wait(awake);
+  return failed_;
+}
+
 absl::Status ExchangeBench::Repeat(int repetition) {
+  RETURN_IF_ERROR(Pause());
   const auto number = static_cast<uint64_t>(repetition);
   const absl::Time began = executor_.Now();
   const MachineLoad load;

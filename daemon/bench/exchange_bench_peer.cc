@@ -22,6 +22,7 @@
 #include "compression/level_codecs.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/exchange/exchange_server.h"
+#include "daemon/exchange/wake.h"
 #include "daemon/posix_executor.h"
 #include "daemon/posix_files.h"
 #include "daemon/process_log.h"
@@ -65,10 +66,14 @@ class BenchPeer {
         env_(env),
         grid_(options.elements, options.chunk_elements),
         server_(env, kRun, kFailureTimeout),
+        wakes_(env, kFailureTimeout),
         values_(Draw(options.index, options.elements)),
         mean_(options.elements) {}
 
-  ExchangeServer& server() { return server_; }
+  void Accept(const std::string& method, std::unique_ptr<Call> call) {
+    if (method == kWakeMethod) return wakes_.Accept(std::move(call));
+    server_.Accept(std::move(call));
+  }
 
   // Prints `listening` and is then told the others.
   void OnOrder(const std::string& line);
@@ -77,6 +82,7 @@ class BenchPeer {
 
  private:
   void SetPeers(const std::vector<std::string>& addresses);
+  void Wake();
   void Go(uint64_t repetition);
   void BeginExchange(std::shared_ptr<const Contribution> contribution);
   void OnComplete(ExchangeOutcome outcome);
@@ -89,6 +95,7 @@ class BenchPeer {
   Env env_;
   const ChunkGrid grid_;
   ExchangeServer server_;
+  WakeCalls wakes_;
   const std::vector<float> values_;
   std::vector<float> mean_;
   std::vector<double> expected_;  // the first values of the true mean
@@ -113,6 +120,8 @@ void BenchPeer::OnOrder(const std::string& line) {
     SetPeers(words);
   } else if (words.size() == 2 && words[0] == "go" && absl::SimpleAtoi(words[1], &repetition)) {
     Go(repetition);
+  } else if (line == "wake") {
+    Wake();
   } else {
     Fail(absl::InvalidArgumentError(absl::StrCat("an order that is none: ", line)));
   }
@@ -129,6 +138,13 @@ void BenchPeer::SetPeers(const std::vector<std::string>& addresses) {
   }
   std::printf("ready\n");
   std::fflush(stdout);
+}
+
+void BenchPeer::Wake() {
+  for (size_t i = 0; i < addresses_.size(); ++i) {
+    const bool dials = i != options_.index && addresses_[i] != kNoAddress;
+    if (dials) wakes_.Wake(addresses_[i], static_cast<uint32_t>(options_.lanes));
+  }
 }
 
 void BenchPeer::Go(uint64_t repetition) {
@@ -287,10 +303,11 @@ int RunBenchPeer(const BenchPeerOptions& options) {
       code = why.ok() ? code : 1;
       executor.Stop();
     });
-    const absl::StatusOr<std::unique_ptr<Listener>> listener = transport.Listen(
-        absl::StrCat(options.host, ":0"), [&peer](const std::string&, std::unique_ptr<Call> call) {
-          peer.server().Accept(std::move(call));
-        });
+    const absl::StatusOr<std::unique_ptr<Listener>> listener =
+        transport.Listen(absl::StrCat(options.host, ":0"),
+                         [&peer](const std::string& method, std::unique_ptr<Call> call) {
+                           peer.Accept(method, std::move(call));
+                         });
     if (!listener.ok()) {
       std::cerr << listener.status().message() << "\n";
       return 1;

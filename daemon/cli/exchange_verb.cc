@@ -64,6 +64,7 @@ nlohmann::ordered_json Json(const Exchanged& done) {
                                  {"decode_seconds", result.decode_seconds},
                                  {"plaintext", bench.plaintext},
                                  {"lanes", bench.lanes},
+                                 {"pause_seconds", bench.pause_seconds},
                                  {"chunk_elements", bench.chunk_elements},
                                  {"cpu_seconds", result.cpu_seconds},
                                  {"machine_busy", result.machine_busy},
@@ -237,6 +238,9 @@ void AddExchangeVerb(CommandLine& command_line) {
   verb->add_option("--threads", bench.threads, "Of each peer's pool")->check(CLI::Range(1, 64));
   verb->add_option("--repeats", bench.repeats, "The median of so many is told")
       ->check(CLI::Range(1, 1000));
+  verb->add_option("--pause", bench.pause_seconds,
+                   "Seconds of silence before each repetition, as while a run trains")
+      ->check(CLI::Range(0.0, 3600.0));
   verb->add_flag("--plaintext", bench.plaintext, "Without TLS, to see what it costs");
   CLI::Option* hosts =
       verb->add_option("--hosts", bench.hosts, "The IP address of each peer [127.0.0.1]");

@@ -11,7 +11,6 @@
 namespace atolld {
 namespace {
 
-constexpr char kMethod[] = "/atolld.v1.Exchange/Exchange";
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 
@@ -127,7 +126,7 @@ void ContributorStream::Dial() {
   connected_ = false;
   const uint64_t number = ++calls_;
   meter_.Restart(env_.executor.Now());
-  call_ = env_.transport.Dial(address_, kMethod, absl::InfiniteDuration());
+  call_ = env_.transport.Dial(address_, kExchangeMethod, absl::InfiniteDuration());
   // A call that was let go later than its callbacks must not be heard any more: hence the number.
   Call::Events events;
   events.on_frame = guard_.Wrap([this, number](Frame frame) {

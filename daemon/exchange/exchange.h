@@ -49,6 +49,8 @@
 
 namespace atolld {
 
+inline constexpr char kExchangeMethod[] = "/atolld.v1.Exchange/Exchange";
+
 // What the streams of all exchanges of a process have sent, both roles: whole messages with their
 // prefixes. Loop thread.
 struct TrafficCount {

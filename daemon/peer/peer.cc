@@ -119,10 +119,7 @@ absl::Status Peer::Listen() {
 
 void Peer::Accept(const std::string& method, std::unique_ptr<Call> call) {
   const bool follows = spec_.has_value();  // a run: before its first Welcome there is no exchange
-  if (method == "/atolld.v1.Exchange/Exchange" && follows) {
-    return runner_.AcceptExchange(std::move(call));
-  }
-  if (method == kInputsMethod && follows) return runner_.AcceptInputs(std::move(call));
+  if (follows && runner_.Accept(method, &call)) return;
   if ((method == kGiveEntriesMethod || method == kGiveSnapshotMethod) && follows) {
     return offered_.Accept(method, std::move(call));
   }
@@ -130,7 +127,7 @@ void Peer::Accept(const std::string& method, std::unique_ptr<Call> call) {
     return donor_->Accept(method, std::move(call));
   }
   refusals_.Refuse(std::move(call),
-                   method == "/atolld.v1.Exchange/Exchange"
+                   method == kExchangeMethod
                        ? absl::UnavailableError("this peer follows no run yet")
                        : absl::UnimplementedError(absl::StrCat(method, " is not served here")));
 }

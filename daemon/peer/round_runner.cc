@@ -26,7 +26,8 @@ RoundRunner::RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Train
               [this](const v1::InputsRequest& request) -> absl::StatusOr<std::vector<Frame>> {
                 if (exchange_ != nullptr) return exchange_->Inputs(request);
                 return absl::FailedPreconditionError("this peer is in no exchange");
-              }) {}
+              }),
+      waker_(env) {}
 
 RoundRunner::~RoundRunner() {
   if (server_ != nullptr) server_->SetCurrent(nullptr);
@@ -96,6 +97,7 @@ void RoundRunner::StartTraining() {
   *steps->mutable_samples() = assigned_->samples();
   trainer_.Send(message);
   training_ = true;
+  waker_.OnTraining();
 }
 
 void RoundRunner::OnWorkerReady() {
@@ -117,11 +119,15 @@ void RoundRunner::OnWorkerLost() {
   }
 }
 
-void RoundRunner::OnProgress(const v1::WorkerProgress& progress) { newest_progress_ = progress; }
+void RoundRunner::OnProgress(const v1::WorkerProgress& progress) {
+  newest_progress_ = progress;
+  waker_.OnProgress(progress);
+}
 
 void RoundRunner::OnBoundary(const v1::Boundary& boundary) {
   if (!training_ || boundary.version() != assigned_->version()) return;  // a replaced Train's
   train_seconds_ += boundary.seconds();
+  waker_.OnWaiting();
   Encode(boundary);
 }
 
@@ -191,16 +197,25 @@ void RoundRunner::SendReady() {
   ready->set_state_digest(ToBytes(*state));
   events_.sign(ready);
   events_.send(message);
+  waker_.OnWaiting();
 }
 
 // -----------------------------------------------------------------------------------------------
 // Exchange
 
-void RoundRunner::AcceptExchange(std::unique_ptr<Call> call) {
-  if (server_ != nullptr) server_->Accept(std::move(call));
+bool RoundRunner::Accept(const std::string& method, std::unique_ptr<Call>* call) {
+  if (server_ == nullptr) return false;  // it follows no run
+  if (method == kExchangeMethod) {
+    server_->Accept(std::move(*call));
+  } else if (method == kInputsMethod) {
+    inputs_.Accept(std::move(*call));
+  } else if (method == kWakeMethod) {
+    waker_.Accept(std::move(*call));
+  } else {
+    return false;
+  }
+  return true;
 }
-
-void RoundRunner::AcceptInputs(std::unique_ptr<Call> call) { inputs_.Accept(std::move(call)); }
 
 void RoundRunner::OnAudit(const v1::Audit& order) {
   if (exchange_ == nullptr) return;

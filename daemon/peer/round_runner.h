@@ -23,6 +23,7 @@
 #include "daemon/exchange/exchange_plan.h"
 #include "daemon/exchange/exchange_server.h"
 #include "daemon/exchange/inputs.h"
+#include "daemon/peer/partner_waker.h"
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/residual_keeping.h"
 #include "daemon/peer/stop_watch.h"
@@ -73,8 +74,7 @@ class RoundRunner {
 
   // A few times a failure_timeout: how this peer notices that it was stopped itself.
   void Tick() { stop_watch_.Tick(env_.executor.Now()); }
-  void AcceptExchange(std::unique_ptr<Call> call);  // a contributor's stream
-  void AcceptInputs(std::unique_ptr<Call> call);    // an auditor's
+  bool Accept(const std::string& method, std::unique_ptr<Call>* call);  // false: of no method here
   void Drain();  // no new training; on_idle comes when the round under way is over
   bool idle() const;
   std::vector<v1::SampleRange> samples() const;  // of the training or update that this peer holds
@@ -108,7 +108,6 @@ class RoundRunner {
   const std::string self_;
   const Events events_;
 
-  // Loop thread.
   ReplicaKeeper& keeper_;
   Trainer& trainer_;
   UpdateMeasure measure_;
@@ -132,6 +131,7 @@ class RoundRunner {
   std::unique_ptr<ExchangeServer> server_;
   std::unique_ptr<Exchange> exchange_;
   InputsServer inputs_;
+  PartnerWaker waker_;
   ExchangePlan plan_;      // newest of the exchange, and
   uint32_t revision_ = 0;  // its revision
   absl::Time exchange_began_;

@@ -11,8 +11,6 @@
 namespace atolld {
 namespace {
 
-constexpr char kExchangeMethod[] = "/atolld.v1.Exchange/Exchange";
-
 // p1 reduces for itself and p2; "liar" is a member too, with the certificate of x.
 struct Scene {
   explicit Scene(bool certificates = true) : swarm(SwarmSettings{}) {

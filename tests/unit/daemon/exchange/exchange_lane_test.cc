@@ -74,8 +74,8 @@ TEST(ExchangeLanes, ThatMakeNoSenseAreRefused) {
   for (const auto& [lane, lanes] : std::vector<std::pair<uint32_t, uint32_t>>{
            {2, 2}, {1, 0}, {0, Lane::kMost + 1}, {0xffffffff, 0xffffffff}}) {
     absl::Status closed;
-    auto call = swarm.world.process("x").env().transport.Dial(
-        Swarm::Address("p1"), "/atolld.v1.Exchange/Exchange", absl::InfiniteDuration());
+    auto call = swarm.world.process("x").env().transport.Dial(Swarm::Address("p1"), kExchangeMethod,
+                                                              absl::InfiniteDuration());
     call->Start({nullptr, nullptr, [&](absl::Status status) { closed = std::move(status); }});
     v1::ToReducer message;
     message.mutable_open()->set_run_id(kRun);

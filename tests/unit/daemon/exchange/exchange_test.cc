@@ -217,8 +217,8 @@ TEST(ExchangeServer, RefusesOldEntriesOtherRunsAndTooMany) {
   std::vector<absl::StatusCode> codes;
   const auto open = [&](const std::string& run, uint64_t epoch, uint64_t version,
                         bool send_open = true) {
-    auto call = swarm.world.process("x").env().transport.Dial(
-        Swarm::Address("p1"), "/atolld.v1.Exchange/Exchange", absl::InfiniteDuration());
+    auto call = swarm.world.process("x").env().transport.Dial(Swarm::Address("p1"), kExchangeMethod,
+                                                              absl::InfiniteDuration());
     call->Start(
         {nullptr, nullptr, [&codes](absl::Status status) { codes.push_back(status.code()); }});
     v1::ToReducer message;

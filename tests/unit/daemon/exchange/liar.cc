@@ -18,8 +18,8 @@ void Liar::SendLeaves(const std::string& leaves) {
 }
 
 void Liar::OpenWithout(const v1::Plan& plan, const std::string& name, const std::string& to) {
-  call_ = swarm_.world.process("liar").env().transport.Dial(
-      Swarm::Address(to), "/atolld.v1.Exchange/Exchange", absl::InfiniteDuration());
+  call_ = swarm_.world.process("liar").env().transport.Dial(Swarm::Address(to), kExchangeMethod,
+                                                            absl::InfiniteDuration());
   call_->Start({[this](Frame) {
                   ++results;
                   call_->Read();

@@ -114,7 +114,7 @@ Swarm::Peer& Swarm::Add(const std::string& name, bool contributes) {
         Address(peer.name),
         [raw = node.get()](const std::string& method, std::unique_ptr<Call> call) {
           if (method == kInputsMethod) return raw->inputs->Accept(std::move(call));
-          EXPECT_EQ(method, "/atolld.v1.Exchange/Exchange");
+          EXPECT_EQ(method, kExchangeMethod);
           raw->server->Accept(std::move(call));
         });
     node->listener = std::move(listener).value();

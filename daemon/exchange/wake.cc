@@ -1,0 +1,58 @@
+#include "daemon/exchange/wake.h"
+
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "atoll/v1/exchange.pb.h"
+
+namespace atolld {
+namespace {
+
+constexpr size_t kMostTaken = 64;
+
+// More than one packet, so that the acknowledgement is of a kind that TCP measures by: that of a
+// short packet alone may have been delayed.
+constexpr size_t kPaddingBytes = 4096;
+
+Frame Padding() { return Pack(v1::Waking(), SharedBytes(std::string(kPaddingBytes, '\0'))); }
+
+}  // namespace
+
+void WakeCalls::Wake(const std::string& address, uint32_t lanes) {
+  for (uint32_t lane = 0; lane < lanes; ++lane) {
+    Call& call = Hold(env_.transport.Dial(address, kWakeMethod, patience_), /*answers=*/false);
+    call.Write(Padding());
+    call.Read();
+  }
+}
+
+void WakeCalls::Accept(std::unique_ptr<Call> call) {
+  if (taken_ >= kMostTaken) {
+    return refusals_.Refuse(std::move(call), absl::ResourceExhaustedError("too many at once"));
+  }
+  ++taken_;
+  Hold(std::move(call), /*answers=*/true).Read();
+}
+
+Call& WakeCalls::Hold(std::unique_ptr<Call> call, bool answers) {
+  const uint64_t number = ++made_;
+  Call& held = *(calls_[number] = std::move(call));
+  const auto let_go = [this, number, answers] {
+    if (calls_.erase(number) > 0 && answers) --taken_;
+  };
+  Call::Events events;
+  events.on_frame = guard_.Wrap([this, number, answers](const Frame&) {
+    Call& awake = *calls_.at(number);
+    if (answers) awake.Write(Padding());
+    awake.Finish(absl::OkStatus());
+  });
+  // Later: a call is not destroyed from inside its own callback.
+  events.on_closed =
+      guard_.Wrap([this, let_go](const absl::Status&) { env_.executor.Post(guard_.Wrap(let_go)); });
+  held.Start(std::move(events));
+  env_.executor.RunAfter(patience_, guard_.Wrap(let_go));
+  return held;
+}
+
+}  // namespace atolld
