@@ -4,6 +4,15 @@
 
 namespace atolld {
 
+namespace {
+
+void Add(uint64_t bytes, size_t slot, std::vector<uint64_t>* slots) {
+  if (slots->size() <= slot) slots->resize(slot + 1, 0);
+  (*slots)[slot] += bytes;
+}
+
+}  // namespace
+
 void ArrivalLog::Begin(absl::Time began) {
   began_ = began;
   slot_ = kShortestSlot;
@@ -32,10 +41,10 @@ void ArrivalLog::Double() {
 void ArrivalLog::Note(const std::string& peer, absl::Time at, uint64_t bytes) {
   const absl::Duration since = std::max(at - began_, absl::ZeroDuration());
   while (since >= slot_ * static_cast<int64_t>(kSlots)) Double();
-  std::vector<uint64_t>& slots = from_[peer].bytes;
-  const auto slot = static_cast<size_t>(since / slot_);
-  if (slots.size() <= slot) slots.resize(slot + 1, 0);
-  slots[slot] += bytes;
+  From& from = from_[peer];
+  Add(bytes, static_cast<size_t>(since / slot_), &from.bytes);
+  const auto at_first = static_cast<size_t>(since / kShortestSlot);
+  if (at_first < kSlots) Add(bytes, at_first, &from.opening);
 }
 
 std::optional<v1::Arrivals> ArrivalLog::Report(absl::Time now) const {
@@ -49,6 +58,9 @@ std::optional<v1::Arrivals> ArrivalLog::Report(absl::Time now) const {
     v1::ArrivalsFrom* told = report.add_from();
     told->set_peer(peer);
     *told->mutable_bytes() = {from.bytes.begin(), from.bytes.end()};
+    if (slot_ > kShortestSlot) {
+      *told->mutable_opening() = {from.opening.begin(), from.opening.end()};
+    }
     told->set_opened(from.opened.has_value());
     if (from.opened) told->set_opened_microseconds(absl::ToInt64Microseconds(*from.opened));
   }

@@ -2,7 +2,9 @@
 //
 // Bytes are counted in slots of equal length from the moment at which the plan came. When the slots
 // are full, two and two are put together: so a log has 32 to 64 of them, whatever an exchange
-// takes, and logs of several peers fit each other. Pure; one thread.
+// takes, and logs of several peers fit each other. The first half second is kept in the shortest
+// slots as well: then every stream sends what it may send ahead, as fast as its lines are, also
+// where all wait for one slow line afterwards. Pure; one thread.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +41,8 @@ class ArrivalLog {
 
  private:
   struct From {
-    std::vector<uint64_t> bytes;
+    std::vector<uint64_t> bytes;    // by slot_
+    std::vector<uint64_t> opening;  // by kShortestSlot
     std::optional<absl::Duration> opened;
   };
   void Double();

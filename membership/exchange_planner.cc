@@ -11,6 +11,8 @@ namespace {
 // whole, so a shorter one would show the luck of where it begins.
 constexpr double kWindowShare = 1.0 / 8;
 constexpr double kWindowChunks = 2;
+// In the opening: fewer, and three streams that end a chunk at once would look like a fast line.
+constexpr double kOpeningChunks = 16;
 
 }  // namespace
 
@@ -64,9 +66,9 @@ void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchang
     if (vote == exchange.votes().end() || !vote->second.has_arrivals() || known == nullptr) return;
     witnesses.push_back({member.peer(), known->region, &vote->second.arrivals()});
   }
-  const double least =
-      std::max(kWindowShare * vector_bytes_, kWindowChunks * vector_bytes_ / chunks_);
-  if (!estimates_.Note(witnesses, least)) return;
+  const double chunk_bytes = vector_bytes_ / chunks_;
+  const double least = std::max(kWindowShare * vector_bytes_, kWindowChunks * chunk_bytes);
+  if (!estimates_.Note(witnesses, least, kOpeningChunks * chunk_bytes)) return;
   choice_.NoteArrived(estimates_.arrived_updates(), estimates_.arrived_means());
 }
 

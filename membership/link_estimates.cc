@@ -26,6 +26,10 @@ constexpr double kPayloadShare = 1448.0 / 1500.0;
 // packets get lost, what follows comes in at once when they are there, faster than any line.
 constexpr double kSustained = 0.6;
 
+// What the opening shows counts where it is so many times what the whole does: then the exchange
+// waited for another line.
+constexpr double kIdle = 1.5;
+
 // More than any line carries: no limit is known.
 constexpr double kNoLimit = 1e15;
 
@@ -79,6 +83,10 @@ double RateOf(const std::vector<double>& slots, double slot_seconds, double leas
   return sustained >= kSustained * shortly ? sustained : shortly;
 }
 
+double OpeningRateOf(const std::vector<double>& slots, double slot_seconds, double least) {
+  return BestRate(LongWindows(slots, slot_seconds, least));
+}
+
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
@@ -103,15 +111,22 @@ struct LinkEstimates::Exchange {
   std::map<std::string, Line> lines;
   std::vector<Stream> streams;
 
-  static std::optional<Exchange> Of(absl::Span<const ExchangeWitness> witnesses);
+  // Of all of it, or of its first half second.
+  enum class Part { kWhole, kOpening };
+  static std::optional<Exchange> Of(absl::Span<const ExchangeWitness> witnesses, Part part);
 };
 
 std::optional<LinkEstimates::Exchange> LinkEstimates::Exchange::Of(
-    absl::Span<const ExchangeWitness> witnesses) {
+    absl::Span<const ExchangeWitness> witnesses, Part part) {
+  const auto opening_slot =
+      static_cast<uint64_t>(absl::ToInt64Microseconds(ArrivalLog::kShortestSlot));
+  const auto slot_of = [part, opening_slot](const ExchangeWitness& witness) {
+    return part == Part::kOpening ? opening_slot : witness.arrivals->slot_microseconds();
+  };
   Exchange exchange;
   uint64_t slot = 0;
   for (const ExchangeWitness& witness : witnesses) {
-    slot = std::max(slot, witness.arrivals->slot_microseconds());
+    slot = std::max(slot, slot_of(witness));
     exchange.lines[witness.peer].region = witness.region;
   }
   for (auto& [peer, line] : exchange.lines) {
@@ -120,22 +135,23 @@ std::optional<LinkEstimates::Exchange> LinkEstimates::Exchange::Of(
   }
   exchange.slot_seconds = static_cast<double>(slot) * 1e-6;
   for (const ExchangeWitness& witness : witnesses) {
-    const uint64_t own = witness.arrivals->slot_microseconds();
+    const uint64_t own = slot_of(witness);
     if (own == 0 || slot % own != 0) return std::nullopt;
     const size_t together = static_cast<size_t>(slot / own);
     const auto to = exchange.lines.find(witness.peer);
     std::set<std::string> named;
     double received = 0;
     for (const v1::ArrivalsFrom& told : witness.arrivals->from()) {
-      if (static_cast<size_t>(told.bytes_size()) > ArrivalLog::kSlots) return std::nullopt;
+      const auto& slots = part == Part::kOpening ? told.opening() : told.bytes();
+      if (static_cast<size_t>(slots.size()) > ArrivalLog::kSlots) return std::nullopt;
       if (!named.insert(told.peer()).second) return std::nullopt;
       const auto from = exchange.lines.find(told.peer());
       if (from == exchange.lines.end() || from == to) continue;  // a guest, say
       Stream stream{&from->first, &to->first, std::vector<double>(ArrivalLog::kSlots, 0), {}};
-      for (int i = 0; i < told.bytes_size(); ++i) {
-        if (told.bytes(i) > kMostBytes) return std::nullopt;
+      for (int i = 0; i < slots.size(); ++i) {
+        if (slots[i] > kMostBytes) return std::nullopt;
         const size_t at = static_cast<size_t>(i) / together;
-        const auto bytes = static_cast<double>(told.bytes(i));
+        const auto bytes = static_cast<double>(slots[i]);
         stream.bytes[at] += bytes;
         from->second.up[at] += bytes;
         to->second.down[at] += bytes;
@@ -145,7 +161,7 @@ std::optional<LinkEstimates::Exchange> LinkEstimates::Exchange::Of(
       exchange.streams.push_back(std::move(stream));
     }
     const auto updates = static_cast<double>(witness.arrivals->update_bytes());
-    if (updates > received) return std::nullopt;
+    if (part == Part::kWhole && updates > received) return std::nullopt;
     exchange.updates += updates;
   }
   return exchange;
@@ -164,14 +180,22 @@ double LinkEstimates::Recent::Least() const {
   return values_.empty() ? 0 : *std::min_element(values_.begin(), values_.end());
 }
 
-bool LinkEstimates::Note(absl::Span<const ExchangeWitness> witnesses, double least_bytes) {
-  const std::optional<Exchange> exchange = Exchange::Of(witnesses);
-  if (!exchange) return false;
+bool LinkEstimates::Note(absl::Span<const ExchangeWitness> witnesses, double least_bytes,
+                         double least_opening_bytes) {
+  const std::optional<Exchange> exchange = Exchange::Of(witnesses, Exchange::Part::kWhole);
+  const std::optional<Exchange> opening = Exchange::Of(witnesses, Exchange::Part::kOpening);
+  if (!exchange || !opening) return false;
+  const auto rate = [&](const std::vector<double>& whole, const std::vector<double>& first) {
+    const double kept_up = RateOf(whole, exchange->slot_seconds, least_bytes);
+    const double at_first = OpeningRateOf(first, opening->slot_seconds, least_opening_bytes);
+    return at_first > kIdle * kept_up ? at_first : kept_up;
+  };
   arrived_bytes_ = 0;
   arrived_updates_ = exchange->updates;
   for (const auto& [peer, line] : exchange->lines) {
-    const double up = RateOf(line.up, exchange->slot_seconds, least_bytes);
-    const double down = RateOf(line.down, exchange->slot_seconds, least_bytes);
+    const Exchange::Line& at_first = opening->lines.at(peer);
+    const double up = rate(line.up, at_first.up);
+    const double down = rate(line.down, at_first.down);
     if (up > 0) peers_[peer].up.Add(up);
     if (down > 0) peers_[peer].down.Add(down);
     arrived_bytes_ += Sum(line.down, 0, line.down.size());

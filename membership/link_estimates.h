@@ -44,9 +44,11 @@ struct KnownPeer {
 class LinkEstimates {
  public:
   // An exchange that went as it was first planned, seen by all its contributors. A rate counts in
-  // windows of `least_bytes` or more, so that the grain of chunks does not show. Votes are others'
-  // words: if one makes no sense, nothing is learned. False then.
-  bool Note(absl::Span<const ExchangeWitness> witnesses, double least_bytes);
+  // windows of `least_bytes` or more, so that the grain of chunks does not show; in the opening of
+  // `least_opening_bytes`. Votes are others' words: if one makes no sense, nothing is learned.
+  // False then.
+  bool Note(absl::Span<const ExchangeWitness> witnesses, double least_bytes,
+            double least_opening_bytes);
   // The coordinator's word took so long there and back.
   void NoteCoordinator(const std::string& peer, absl::Duration rtt);
   void Forget(const std::string& peer) { peers_.erase(peer); }

@@ -32,6 +32,26 @@ TEST(ArrivalLog, KeepsEveryByteInItsTime) {
   EXPECT_EQ(Total(told.from(1)), 10u);
 }
 
+// Would break: a fast line that waits for a slow one from the second second on would never show
+// what it can.
+TEST(ArrivalLog, TheFirstHalfSecondIsKeptInShortSlotsToo) {
+  ArrivalLog log;
+  log.Begin(kBegan);
+  log.Note("a", kBegan, 5);
+  log.Note("a", kBegan + absl::Milliseconds(20), 7);
+  EXPECT_EQ(log.Report(kBegan)->from(0).opening_size(), 0);  // its slots are as short themselves
+  log.Note("a", kBegan + absl::Milliseconds(511), 9);
+  log.Note("a", kBegan + absl::Milliseconds(512), 100);
+  log.Note("b", kBegan + absl::Seconds(2), 100);
+  const v1::Arrivals told = *log.Report(kBegan + absl::Seconds(2));
+  ASSERT_EQ(told.from(0).opening_size(), 64);
+  for (int slot = 0; slot < 64; ++slot) {
+    const uint64_t bytes = slot == 0 ? 5 : slot == 2 ? 7 : slot == 63 ? 9 : 0;
+    EXPECT_EQ(told.from(0).opening(slot), bytes) << slot;
+  }
+  EXPECT_EQ(told.from(1).opening_size(), 0);
+}
+
 // Would break: sizes of updates that are those of means too.
 TEST(ArrivalLog, UpdatesAreCountedApart) {
   ArrivalLog log;

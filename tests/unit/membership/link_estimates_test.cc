@@ -12,6 +12,8 @@ namespace {
 constexpr uint64_t kSlot = 128000;  // microseconds
 constexpr double kSlotSeconds = 0.128;
 constexpr double kLeast = 1e5;
+constexpr double kOpeningSlotSeconds = 0.008;
+constexpr double kLeastOpening = 1e5;
 
 // An exchange as its contributors tell it.
 class Scene {
@@ -28,6 +30,14 @@ class Scene {
       told->set_bytes(i, told->bytes(i) + static_cast<uint64_t>(rate * kSlotSeconds));
     }
   }
+  // The same of the opening's short slots alone.
+  void Opening(const std::string& from, const std::string& to, int begin, int end, double rate) {
+    v1::ArrivalsFrom* told = Told(from, to);
+    while (told->opening_size() < end) told->add_opening(0);
+    for (int i = begin; i < end; ++i) {
+      told->set_opening(i, told->opening(i) + static_cast<uint64_t>(rate * kOpeningSlotSeconds));
+    }
+  }
   void Open(const std::string& from, const std::string& to, absl::Duration at) {
     Told(from, to)->set_opened(true);
     Told(from, to)->set_opened_microseconds(absl::ToInt64Microseconds(at));
@@ -39,7 +49,7 @@ class Scene {
     for (const auto& [peer, region] : regions_) {
       witnesses.push_back({peer, region, &told_.at(peer)});
     }
-    return estimates->Note(witnesses, kLeast);
+    return estimates->Note(witnesses, kLeast, kLeastOpening);
   }
 
   std::vector<KnownPeer> Peers() const {
@@ -79,6 +89,35 @@ TEST(LinkEstimates, ALineIsWhatItsStreamsCarryTogetherAtTheirBest) {
   const double all = 10e6 * 10 * kSlotSeconds + 1e6 * 10 * kSlotSeconds;
   EXPECT_EQ(estimates.arrived_updates(), 1e6);
   EXPECT_NEAR(estimates.arrived_means(), all - 1e6, 1e3);
+}
+
+// Would break: where all wait for one slow line, every line would be taken for as slow, and the
+// slow one would be given as much to reduce.
+TEST(LinkEstimates, WhatWaitsForASlowLineShowsItsRateInTheOpening) {
+  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  scene.Flow("a", "b", 0, 40, 0.5e6);
+  scene.Opening("a", "b", 4, 8, 8e6);
+  scene.Opening("a", "c", 4, 8, 4e6);
+  scene.Opening("a", "b", 8, 60, 0.2e6);
+  LinkEstimates estimates;
+  ASSERT_TRUE(scene.NoteIn(&estimates));
+  EXPECT_NEAR(estimates.Up("a"), 12e6, 1e5);
+  EXPECT_NEAR(estimates.Down("b"), 8e6, 1e5);
+}
+
+// Would break: a burst that a buffer let through at once, or a few chunks that came together by
+// chance, taken for the rate of a line that was busy all the time.
+TEST(LinkEstimates, TheOpeningOfALineThatIsBusyAnywayDoesNotCount) {
+  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  scene.Flow("a", "b", 0, 40, 4e6);
+  scene.Opening("a", "b", 0, 60, 5e6);
+  scene.Flow("b", "a", 0, 40, 4e6);
+  scene.Opening("b", "a", 0, 2, 5e6);  // 80 kB, less than what counts
+  scene.Flow("c", "a", 0, 40, 1e3);
+  LinkEstimates estimates;
+  ASSERT_TRUE(scene.NoteIn(&estimates));
+  EXPECT_NEAR(estimates.Up("a"), 4e6, 1e4);
+  EXPECT_NEAR(estimates.Up("b"), 4e6, 1e4);
 }
 
 // Would break: predictions that are too short by the luck of the best moment.
@@ -123,7 +162,7 @@ TEST(LinkEstimates, SlotsOfDifferentLengthsAreBroughtTogether) {
 // Would break: a coordinator that believes, or dies of, what no honest peer says.
 TEST(LinkEstimates, NonsenseTeachesNothing) {
   const std::map<std::string, std::string> two = {{"a", ""}, {"b", ""}};
-  for (int kind = 0; kind < 6; ++kind) {
+  for (int kind = 0; kind < 8; ++kind) {
     Scene scene(two);
     scene.Flow("a", "b", 0, 20, 2e6);
     v1::Arrivals& told = scene.told("b");
@@ -133,6 +172,8 @@ TEST(LinkEstimates, NonsenseTeachesNothing) {
     if (kind == 3) told.mutable_from(0)->set_bytes(3, UINT64_MAX);
     if (kind == 4) *told.add_from() = told.from(0);
     if (kind == 5) told.set_update_bytes(UINT64_MAX);  // more than came in
+    if (kind == 6) scene.Opening("a", "b", 0, 65, 1e6);
+    if (kind == 7) told.mutable_from(0)->add_opening(UINT64_MAX);
     LinkEstimates estimates;
     EXPECT_FALSE(scene.NoteIn(&estimates)) << kind;
     EXPECT_EQ(estimates.Up("a"), 0) << kind;

@@ -80,7 +80,7 @@ class Circle {
     for (size_t i = 0; i < lines_.size(); ++i) {
       witnesses.push_back({lines_[i].peer, lines_[i].region, &told[i]});
     }
-    EXPECT_TRUE(estimates_.Note(witnesses, encoded / 8));
+    EXPECT_TRUE(estimates_.Note(witnesses, encoded / 8, 16 * encoded / chunks));
     choice_.NoteArrived(estimates_.arrived_updates(), estimates_.arrived_means());
     return seconds;
   }
