@@ -143,7 +143,7 @@ void BenchPeer::SetPeers(const std::vector<std::string>& addresses) {
 void BenchPeer::Wake() {
   for (size_t i = 0; i < addresses_.size(); ++i) {
     const bool dials = i != options_.index && addresses_[i] != kNoAddress;
-    if (dials) wakes_.Wake(addresses_[i], static_cast<uint32_t>(options_.lanes));
+    if (dials) wakes_.Wake(addresses_[i], static_cast<uint32_t>(options_.lanes), kMostWakeBytes);
   }
 }
 

@@ -1,5 +1,6 @@
 #include "daemon/exchange/wake.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -11,18 +12,16 @@ namespace {
 
 constexpr size_t kMostTaken = 64;
 
-// More than one packet, so that the acknowledgement is of a kind that TCP measures by: that of a
-// short packet alone may have been delayed.
-constexpr size_t kPaddingBytes = 4096;
-
-Frame Padding() { return Pack(v1::Waking(), SharedBytes(std::string(kPaddingBytes, '\0'))); }
+Frame Padding(size_t bytes) {
+  return Pack(v1::Waking(), SharedBytes(std::string(std::min(bytes, kMostWakeBytes), '\0')));
+}
 
 }  // namespace
 
-void WakeCalls::Wake(const std::string& address, uint32_t lanes) {
+void WakeCalls::Wake(const std::string& address, uint32_t lanes, size_t bytes) {
   for (uint32_t lane = 0; lane < lanes; ++lane) {
     Call& call = Hold(env_.transport.Dial(address, kWakeMethod, patience_), /*answers=*/false);
-    call.Write(Padding());
+    call.Write(Padding(bytes));
     call.Read();
   }
 }
@@ -42,9 +41,9 @@ Call& WakeCalls::Hold(std::unique_ptr<Call> call, bool answers) {
     if (calls_.erase(number) > 0 && answers) --taken_;
   };
   Call::Events events;
-  events.on_frame = guard_.Wrap([this, number, answers](const Frame&) {
+  events.on_frame = guard_.Wrap([this, number, answers](const Frame& frame) {
     Call& awake = *calls_.at(number);
-    if (answers) awake.Write(Padding());
+    if (answers) awake.Write(Padding(frame.payload.size()));
     awake.Finish(absl::OkStatus());
   });
   // Later: a call is not destroyed from inside its own callback.

@@ -7,6 +7,7 @@
 // nobody waits. Loop thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -20,6 +21,10 @@ namespace atolld {
 
 inline constexpr char kWakeMethod[] = "/atolld.v1.Exchange/Wake";
 
+// More than one packet, so that the acknowledgement is of a kind that TCP measures by: that of a
+// short packet alone may have been delayed.
+inline constexpr size_t kMostWakeBytes = 4096;
+
 // Both ends of such calls.
 class WakeCalls {
  public:
@@ -27,15 +32,15 @@ class WakeCalls {
   WakeCalls(Env env, absl::Duration patience)
       : env_(env), patience_(patience), refusals_(env_.executor) {}
 
-  // Over each of so many connections to the address (ExchangeSettings::lanes). Whether anybody is
-  // there does not matter: the exchange will find out.
-  void Wake(const std::string& address, uint32_t lanes);
+  // Over each of so many connections to the address (ExchangeSettings::lanes), `bytes` there and as
+  // many back, 4 KiB at most. Whether anybody is there does not matter: the exchange will find out.
+  void Wake(const std::string& address, uint32_t lanes, size_t bytes);
 
   // At most 64 at once, more are RESOURCE_EXHAUSTED.
   void Accept(std::unique_ptr<Call> call);
 
  private:
-  // Answers the first frame, or is content with it, and ends the call.
+  // Answers the first frame by as many bytes, or is content with it, and ends the call.
   Call& Hold(std::unique_ptr<Call> call, bool answers);
 
   const Env env_;

@@ -9,9 +9,13 @@ constexpr absl::Duration kAhead = absl::Milliseconds(500);  // of the end of tra
 constexpr absl::Duration kEvery = absl::Seconds(2);         // BBR calls old what is 10 s old
 constexpr int kMostWaited = 30;                             // times kEvery
 
+// Of the values of the exchange, a byte each, one waking of all partners sends at most this.
+constexpr double kMostShare = 1.0 / 64;
+
 }  // namespace
 
-void PartnerWaker::OnPlan(const ExchangePlan& plan, const std::string& self, uint32_t lanes) {
+void PartnerWaker::OnPlan(const ExchangePlan& plan, uint64_t values, const std::string& self,
+                          uint32_t lanes) {
   phase_ = Phase::kExchanging;
   lanes_ = lanes;
   addresses_.clear();
@@ -22,6 +26,8 @@ void PartnerWaker::OnPlan(const ExchangePlan& plan, const std::string& self, uin
     if (index) addresses_.insert(plan.AddressOf(plan.TargetOf(shard, *index)));
   }
   addresses_.erase("");
+  if (addresses_.empty()) return;
+  bytes_ = static_cast<size_t>(kMostShare * static_cast<double>(values)) / addresses_.size();
 }
 
 void PartnerWaker::OnTraining() {
@@ -55,7 +61,7 @@ void PartnerWaker::Wake() {
   const absl::Time now = env_.executor.Now();
   if (now - woken_ < kEvery) return;
   woken_ = now;
-  for (const std::string& address : addresses_) calls_.Wake(address, lanes_);
+  for (const std::string& address : addresses_) calls_.Wake(address, lanes_, bytes_ / lanes_);
 }
 
 }  // namespace atolld

@@ -2,9 +2,11 @@
 //
 // They are taken to be those that it dialled in the last one. Once in the last half second
 // of its training, by the worker's progress; then every two seconds while its update waits for a
-// plan, for a minute at most: a run that is paused needs no traffic. Loop thread.
+// plan, for a minute at most: a run that is paused needs no traffic. It sends little beside what
+// the exchange will: a line on which 4 KiB are long carries small vectors. Loop thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <set>
@@ -22,7 +24,8 @@ class PartnerWaker {
  public:
   explicit PartnerWaker(Env env) : env_(env), calls_(env, absl::Seconds(10)) {}
 
-  void OnPlan(const ExchangePlan& plan, const std::string& self, uint32_t lanes);
+  // `values`: of the vector that is exchanged.
+  void OnPlan(const ExchangePlan& plan, uint64_t values, const std::string& self, uint32_t lanes);
   void OnTraining();  // it begins
   void OnProgress(const v1::WorkerProgress& progress);
   void OnWaiting();  // the update is there, or will be at once; any number of times
@@ -38,6 +41,7 @@ class PartnerWaker {
   WakeCalls calls_;
 
   std::set<std::string> addresses_;  // of the newest plan
+  size_t bytes_ = 0;                 // to each
   uint32_t lanes_ = 1;
   Phase phase_ = Phase::kExchanging;
   absl::Time began_;  // training

@@ -25,7 +25,7 @@ absl::Status RoundRunner::OnPlan(const v1::Plan& plan) {
   }
   if (same) RETURN_IF_ERROR(plan_.CheckSuccessor(made));
   plan_ = std::move(made);
-  waker_.OnPlan(plan_, self_, lanes_);
+  waker_.OnPlan(plan_, keeper_.grid().elements(), self_, lanes_);
   if (!same) {
     StartExchange(plan);
     return absl::OkStatus();

@@ -67,7 +67,7 @@ TEST(WakeCalls, PacketsGoBothWaysOnEveryLaneAndTheCallEnds) {
     end.call->Read();
   });
   WakeCalls from(scene.world.process("a").env(), kPatience);
-  from.Wake("c:1", 3);
+  from.Wake("c:1", 3, kMostWakeBytes);
   scene.world.RunFor(absl::Seconds(1));
   ASSERT_EQ(bytes.size(), 3);
   for (const size_t size : bytes) EXPECT_GT(size, 1500);  // more than one packet
@@ -101,10 +101,10 @@ TEST(WakeCalls, NobodyThereDoesNotMatter) {
         absl::Seconds(1), [kept = std::shared_ptr<Call>(std::move(call))] {});
   });
   WakeCalls from(scene.world.process("a").env(), kPatience);
-  from.Wake("nobody:1", 2);
-  from.Wake("c:1", 1);
+  from.Wake("nobody:1", 2, kMostWakeBytes);
+  from.Wake("c:1", 1, kMostWakeBytes);
   scene.world.RunFor(kPatience * 2);
-  from.Wake("b:1", 1);
+  from.Wake("b:1", 1, kMostWakeBytes);
   scene.world.RunFor(absl::Seconds(1));
   EXPECT_TRUE(scene.Answers(*scene.Dial()));
 }

@@ -11,6 +11,8 @@
 namespace atolld {
 namespace {
 
+constexpr uint64_t kValues = 1000000;
+
 // self contributes to shards that a and b (or another) reduce; c, a contributor too, serves
 // nothing.
 ExchangePlan Plan(const char* second = "b") {
@@ -74,7 +76,7 @@ using Times = std::vector<int>;
 // what they learned is old by then.
 TEST(PartnerWaker, WakesThoseItDialsOnceAsTrainingEnds) {
   Scene scene;
-  scene.waker.OnPlan(Plan(), "self", 2);
+  scene.waker.OnPlan(Plan(), kValues, "self", 2);
   scene.waker.OnTraining();
   scene.world.RunFor(absl::Seconds(9));
   scene.Progress(0);
@@ -93,7 +95,7 @@ TEST(PartnerWaker, KeepsThemAwakeWhileAnUpdateWaitsForAMinute) {
   Scene scene;
   scene.waker.OnWaiting();  // no plan yet, so nobody is known
   EXPECT_EQ(scene.During(absl::Seconds(5)), (Times{0, 0, 0}));
-  scene.waker.OnPlan(Plan(), "self", 1);
+  scene.waker.OnPlan(Plan(), kValues, "self", 1);
   EXPECT_EQ(scene.During(absl::Seconds(5)), (Times{0, 0, 0}));
   scene.waker.OnTraining();
   scene.Progress(1);
@@ -101,11 +103,11 @@ TEST(PartnerWaker, KeepsThemAwakeWhileAnUpdateWaitsForAMinute) {
   EXPECT_EQ(scene.During(absl::Seconds(5)), (Times{3, 3, 0}));
   scene.waker.OnWaiting();
   EXPECT_EQ(scene.During(absl::Minutes(10)), (Times{27, 27, 0}));
-  scene.waker.OnPlan(Plan(), "self", 1);
+  scene.waker.OnPlan(Plan(), kValues, "self", 1);
   scene.waker.OnTraining();
   scene.waker.OnWaiting();
   EXPECT_EQ(scene.During(absl::Seconds(1)), (Times{1, 1, 0}));
-  scene.waker.OnPlan(Plan(), "self", 1);
+  scene.waker.OnPlan(Plan(), kValues, "self", 1);
   EXPECT_EQ(scene.During(absl::Seconds(10)), (Times{0, 0, 0}));
   // Waiting again within two seconds goes on with one clock, not two.
   scene.waker.OnTraining();
@@ -118,7 +120,7 @@ TEST(PartnerWaker, KeepsThemAwakeWhileAnUpdateWaitsForAMinute) {
 // Would break: a peer that stands alone among the reducers would dial itself.
 TEST(PartnerWaker, AReducerDoesNotWakeItself) {
   Scene scene;
-  scene.waker.OnPlan(Plan(), "a", 1);
+  scene.waker.OnPlan(Plan(), kValues, "a", 1);
   scene.waker.OnWaiting();
   EXPECT_EQ(scene.During(absl::Seconds(1)), (Times{0, 1, 0}));
 }
@@ -126,10 +128,28 @@ TEST(PartnerWaker, AReducerDoesNotWakeItself) {
 // Would break: everybody who ever reduced would be woken in every round.
 TEST(PartnerWaker, FormerPartnersSleep) {
   Scene scene;
-  scene.waker.OnPlan(Plan(), "self", 1);
-  scene.waker.OnPlan(Plan("c"), "self", 1);
+  scene.waker.OnPlan(Plan(), kValues, "self", 1);
+  scene.waker.OnPlan(Plan("c"), kValues, "self", 1);
   scene.waker.OnWaiting();
   EXPECT_EQ(scene.During(absl::Seconds(1)), (Times{1, 0, 1}));
+}
+
+// Would break: waking would take longer than the exchange of a small vector over a slow line.
+TEST(PartnerWaker, SendsLittleBesideWhatTheExchangeWill) {
+  const auto sent = [](uint64_t values, uint32_t lanes) {
+    Scene scene;
+    scene.waker.OnPlan(Plan(), values, "self", lanes);
+    scene.waker.OnWaiting();
+    scene.world.RunFor(absl::Seconds(1));
+    uint64_t bytes = 0;
+    for (const char* name : {"a", "b"}) bytes += scene.world.network().bytes_sent("self", name);
+    return bytes;
+  };
+  EXPECT_GT(sent(kValues, 1), 2 * kMostWakeBytes);
+  EXPECT_LT(sent(kValues, 1), 2 * kMostWakeBytes + 100);
+  EXPECT_GT(sent(64000, 1), 1000);
+  EXPECT_LT(sent(64000, 1), 1000 + 100);
+  EXPECT_LT(sent(64000, 4), 1000 + 200);
 }
 
 }  // namespace
