@@ -108,7 +108,7 @@ class JoinsTest(unittest.TestCase):
     def test_joiner_whose_donors_die_goes_on_with_the_others(self):
         stub = {"parameters": 2_000_000, "chunk_elements": 65536, "snapshot_every": 2,
                 "donate": 6_000_000}
-        with Cluster(rounds=40, peers=4, quorum=2, steps=20, stub=stub) as cluster:
+        with Cluster(rounds=60, peers=4, quorum=2, steps=20, stub=stub) as cluster:
             cluster.wait_version(3)
             cluster.kill("peer-4")
             cluster.wipe("peer-4")
