@@ -11,20 +11,20 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
                   const std::string& example, const std::set<AdminOption>& takes,
                   int (*action)(const AdminOptions&)) {
   const auto options = std::make_shared<AdminOptions>();
-  CLI::App* verb =
+  const Verb verb =
       command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
   if (takes.count(AdminOption::kPeer) != 0) {
-    verb->add_option("PEER", options->peer, "The peer's id")->required();
+    verb.Add("PEER", options->peer, "The peer's id").Required();
   }
-  AddCoordinatorOptions(*verb, options->source,
+  AddCoordinatorOptions(verb, options->source,
                         "The folder of a local run: its coordinator is asked");
   if (takes.count(AdminOption::kReason) != 0) {
-    verb->add_option("--reason", options->reason, "Why, for the log and whoever looks");
+    verb.Add("--reason", options->reason, "Why, for the log and whoever looks");
   }
   if (takes.count(AdminOption::kUndo) != 0) {
-    verb->add_flag("--undo", options->undo, "Let it come back");
+    verb.Flag("--undo", options->undo, "Let it come back");
   }
-  verb->add_flag("--json", options->json, "Print as JSON");
+  verb.Flag("--json", options->json, "Print as JSON");
 }
 
 void PrintLines(const std::vector<std::string>& lines) {

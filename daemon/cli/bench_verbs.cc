@@ -61,41 +61,39 @@ int BenchCodec(const BenchOptions& options) {
 
 void AddChurnVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ChurnOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "bench churn", "How a run fares when its processes die, freeze, are cut off and come back",
       "atoll bench churn --peers 6 --minutes 5 --seed 1 --json churn.json",
       [options] { return BenchChurn(*options); });
-  verb->add_option("--peers", options->peers, "How many peers, instead of the config's [6]")
-      ->check(CLI::Range(3, 64));
-  verb->add_option("--minutes", options->minutes,
-                   "Of each of the two runs; a real model's last until they are sealed")
-      ->check(CLI::Range(0.1, 1440.0));
-  verb->add_option("--every", options->every_seconds,
-                   "Seconds; a fault in each such span, or later if its former victim is not back")
-      ->check(CLI::Range(1.0, 3600.0));
-  verb->add_option("--seed", options->seed, "Of the faults: what, whom and when");
-  verb->add_option("--config", options->config_path,
-                   "The run, a TOML file [as configs/churn.toml: steps that only take time]");
-  verb->add_option("--data", options->data, "A text file or folder, instead of the config's");
-  verb->add_option("--dir", options->dir, "A new or empty folder for both runs [a temporary one]");
-  verb->add_option("--json", options->json, "Write the result there; - for standard output");
+  verb.Add("--peers", options->peers, "How many peers, instead of the config's [6]").Range(3, 64);
+  verb.Add("--minutes", options->minutes,
+           "Of each of the two runs; a real model's last until they are sealed")
+      .Range(0.1, 1440.0);
+  verb.Add("--every", options->every_seconds,
+           "Seconds; a fault in each such span, or later if its former victim is not back")
+      .Range(1.0, 3600.0);
+  verb.Add("--seed", options->seed, "Of the faults: what, whom and when");
+  verb.Add("--config", options->config_path,
+           "The run, a TOML file [as configs/churn.toml: steps that only take time]");
+  verb.Add("--data", options->data, "A text file or folder, instead of the config's");
+  verb.Add("--dir", options->dir, "A new or empty folder for both runs [a temporary one]");
+  verb.Add("--json", options->json, "Write the result there; - for standard output");
 }
 
 }  // namespace
 
 void AddBenchVerbs(CommandLine& command_line) {
   const auto options = std::make_shared<BenchOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "bench codec", "How fast and how exact a codec is, beside memcpy, one thread",
       "atoll bench codec --codec int8 --elements 16777216 --json codec.json",
       [options] { return BenchCodec(*options); });
-  verb->add_option("--codec", options->codec,
-                   absl::StrCat("As in a config: ", absl::StrJoin(WireCodecNames(), ", ")));
-  verb->add_option("--elements", options->elements, "How many fp32 values")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
-  verb->add_option("--repeats", options->repeats, "The median of so many is told")
-      ->check(CLI::Range(1, 1000));
-  verb->add_option("--json", options->json, "Write the result there; - for standard output");
+  verb.Add("--codec", options->codec,
+           absl::StrCat("As in a config: ", absl::StrJoin(WireCodecNames(), ", ")));
+  verb.Add("--elements", options->elements, "How many fp32 values")
+      .Range(uint64_t{1}, uint64_t{1} << 32);
+  verb.Add("--repeats", options->repeats, "The median of so many is told").Range(1, 1000);
+  verb.Add("--json", options->json, "Write the result there; - for standard output");
   AddExchangeVerb(command_line);
   AddChurnVerb(command_line);
 }

@@ -132,22 +132,22 @@ int Check(const CheckOptions& options) {
 
 void AddCheckVerb(CommandLine& command_line) {
   const auto options = std::make_shared<CheckOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "check", "Whether this machine can take part in a run: disk, memory, GPUs, clock, addresses",
       "atoll check TOKEN --dir ~/atoll", [options] { return Check(*options); });
-  CLI::Option* token =
-      verb->add_option("TOKEN", options->token, "Of the run to join; it is read, not used up");
-  CLI::Option* config =
-      verb->add_option("--config", options->config, "The config of a peer that has joined");
-  CLI::Option* dir = verb->add_option("--dir", options->dir, "Where all of it would live");
-  CLI::Option* advertise =
-      verb->add_option("--advertise", options->advertise,
-                       "HOST:PORT where others would reach this machine; without, it dials out");
-  CLI::Option* listen =
-      verb->add_option("--listen", options->listen,
-                       "Where it would listen; without, all addresses at the port of --advertise");
-  for (CLI::Option* other : {token, dir, advertise, listen}) config->excludes(other);
-  verb->add_flag("--json", options->json, "Print as JSON");
+  const Option token =
+      verb.Add("TOKEN", options->token, "Of the run to join; it is read, not used up");
+  const Option config =
+      verb.Add("--config", options->config, "The config of a peer that has joined");
+  const Option dir = verb.Add("--dir", options->dir, "Where all of it would live");
+  const Option advertise =
+      verb.Add("--advertise", options->advertise,
+               "HOST:PORT where others would reach this machine; without, it dials out");
+  const Option listen =
+      verb.Add("--listen", options->listen,
+               "Where it would listen; without, all addresses at the port of --advertise");
+  for (const Option other : {token, dir, advertise, listen}) config.Excludes(other);
+  verb.Flag("--json", options->json, "Print as JSON");
 }
 
 }  // namespace atolld

@@ -1,5 +1,6 @@
 #include "daemon/cli/command_line.h"
 
+#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <utility>
@@ -45,30 +46,34 @@ std::string FullName(const CLI::App* app) {
 
 }  // namespace
 
-CommandLine::CommandLine() : app_("Trains one model on many poorly connected machines.", "atoll") {
-  app_.require_subcommand(1);
-  app_.set_version_flag("--version", "atoll " ATOLL_VERSION);
-  app_.footer("Exit codes: 0 done, 1 failed, 2 the call or the config is wrong.");
-  app_.option_defaults()->always_capture_default();
+CommandLine::CommandLine()
+    : app_(std::make_unique<CLI::App>("Trains one model on many poorly connected machines.",
+                                      "atoll")) {
+  app_->require_subcommand(1);
+  app_->set_version_flag("--version", "atoll " ATOLL_VERSION);
+  app_->footer("Exit codes: 0 done, 1 failed, 2 the call or the config is wrong.");
+  app_->option_defaults()->always_capture_default();
 }
+
+CommandLine::~CommandLine() = default;
 
 void CommandLine::DescribeGroup(const std::string& name, const std::string& summary) {
-  app_.add_subcommand(name, summary)->require_subcommand(1);
+  app_->add_subcommand(name, summary)->require_subcommand(1);
 }
 
-CLI::App* CommandLine::AddVerb(const std::string& path, const std::string& summary,
-                               const std::string& example, std::function<int()> action) {
+Verb CommandLine::AddVerb(const std::string& path, const std::string& summary,
+                          const std::string& example, std::function<int()> action) {
   const std::vector<std::string> words = absl::StrSplit(path, ' ');
-  CLI::App* parent = &app_;
+  CLI::App* parent = app_.get();
   for (size_t i = 0; i + 1 < words.size(); ++i) parent = parent->get_subcommand(words[i]);
   CLI::App* verb = parent->add_subcommand(words.back(), summary);
   verb->footer(absl::StrCat("Example:\n  ", example));
   actions_[verb] = std::move(action);
-  return verb;
+  return Verb(verb);
 }
 
 std::string CommandLine::Explain(const CLI::ParseError& error) const {
-  const CLI::App* verb = Deepest(&app_);
+  const CLI::App* verb = Deepest(app_.get());
   const std::string name = FullName(verb);
   const std::vector<std::string> verbs = VerbNames(*verb);
   const std::vector<std::string> extras = verb->remaining();
@@ -93,14 +98,14 @@ std::string CommandLine::Explain(const CLI::ParseError& error) const {
 
 int CommandLine::Run(int argc, char** argv) {
   try {
-    app_.parse(argc, argv);
+    app_->parse(argc, argv);
   } catch (const CLI::Success& wanted) {  // help or version
-    return app_.exit(wanted);
+    return app_->exit(wanted);
   } catch (const CLI::ParseError& error) {
     std::fprintf(stderr, "%s\n", Explain(error).c_str());
     return kWrongCall;
   }
-  return actions_.at(Deepest(&app_))();
+  return actions_.at(Deepest(app_.get()))();
 }
 
 int Report(const absl::Status& status, int code) {

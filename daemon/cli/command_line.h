@@ -4,13 +4,18 @@
 // in one line on standard error. One thread, once a process.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "daemon/cli/verb.h"
+
+namespace CLI {
+class ParseError;
+}  // namespace CLI
 
 namespace atolld {
 
@@ -21,11 +26,12 @@ inline constexpr int kWrongCall = 2;
 class CommandLine {
  public:
   CommandLine();
+  ~CommandLine();
 
-  // Adds the verb "run show" or "local" and returns the place for its options. `action` runs when
+  // Adds the verb "run show" or "local", to which its options are added then. `action` runs when
   // the call is right and returns the exit code; what it binds must live until Run has returned.
-  CLI::App* AddVerb(const std::string& path, const std::string& summary, const std::string& example,
-                    std::function<int()> action);
+  Verb AddVerb(const std::string& path, const std::string& summary, const std::string& example,
+               std::function<int()> action);
 
   // Names a group of verbs ("run"), before the first of them is added.
   void DescribeGroup(const std::string& name, const std::string& summary);
@@ -36,7 +42,7 @@ class CommandLine {
   // One line about what is wrong with the call.
   std::string Explain(const CLI::ParseError& error) const;
 
-  CLI::App app_;
+  const std::unique_ptr<CLI::App> app_;
   std::map<const CLI::App*, std::function<int()>> actions_;
 };
 

@@ -10,17 +10,16 @@
 
 namespace atolld {
 
-void AddCoordinatorOptions(CLI::App& verb, CoordinatorAddress& address,
+void AddCoordinatorOptions(const Verb& verb, CoordinatorAddress& address,
                            const std::string& dir_meaning) {
-  CLI::Option* option =
-      verb.add_option("--coordinator", address.address, "The coordinator's address");
-  verb.add_option("--dir", address.dir, dir_meaning)->excludes(option);
-  CLI::Option* identity =
-      verb.add_option("--identity", address.identity,
-                      "The folder of the administrator's credentials: the coordinator makes it, "
-                      "\"admin\" in its own folder");
-  verb.add_flag("--plaintext", address.plaintext, "The coordinator runs without certificates")
-      ->excludes(identity);
+  const Option option = verb.Add("--coordinator", address.address, "The coordinator's address");
+  verb.Add("--dir", address.dir, dir_meaning).Excludes(option);
+  const Option identity =
+      verb.Add("--identity", address.identity,
+               "The folder of the administrator's credentials: the coordinator makes it, "
+               "\"admin\" in its own folder");
+  verb.Flag("--plaintext", address.plaintext, "The coordinator runs without certificates")
+      .Excludes(identity);
 }
 
 absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& address) {

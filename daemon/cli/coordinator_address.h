@@ -1,10 +1,10 @@
 // How a verb finds the coordinator: by its address, or by the folder of a local run.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "daemon/cli/verb.h"
 #include "daemon/transport/admin_client.h"
 
 namespace atolld {
@@ -17,7 +17,7 @@ struct CoordinatorAddress {
 };
 
 // --coordinator and --dir, which exclude each other; with the former --identity or --plaintext.
-void AddCoordinatorOptions(CLI::App& verb, CoordinatorAddress& address,
+void AddCoordinatorOptions(const Verb& verb, CoordinatorAddress& address,
                            const std::string& dir_meaning);
 
 // Whom to dial, and as whom. NOT_FOUND: the folder holds no local run. INVALID_ARGUMENT: it is not

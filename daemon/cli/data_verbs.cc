@@ -56,40 +56,40 @@ int Inspect(const DataOptions& options) {
                        absl::StrCat(options.tokens)});
 }
 
-void AddShared(CLI::App* verb, DataOptions* options) {
-  verb->add_option("--tokenizer", options->tokenizer,
-                   "bytes, chars, or a file: Hugging Face's tokenizer.json, a SentencePiece model");
-  verb->add_option("--field", options->field, "Of lines of JSON: where the text stands [text]");
-  verb->add_option("--validation-fraction", options->validation_fraction, "The tail held out")
-      ->check(CLI::Range(0.0, 0.5));
-  verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
-  verb->add_flag("--json", options->json, "Print as JSON");
+void AddShared(const Verb& verb, DataOptions* options) {
+  verb.Add("--tokenizer", options->tokenizer,
+           "bytes, chars, or a file: Hugging Face's tokenizer.json, a SentencePiece model");
+  verb.Add("--field", options->field, "Of lines of JSON: where the text stands [text]");
+  verb.Add("--validation-fraction", options->validation_fraction, "The tail held out")
+      .Range(0.0, 0.5);
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Flag("--json", options->json, "Print as JSON");
 }
 
 }  // namespace
 
 void AddDataVerbs(CommandLine& command_line) {
   const auto prepare = std::make_shared<DataOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb prepare_verb = command_line.AddVerb(
       "data prepare", "Turn text into tokens, ready to train on; goes on where it was stopped",
       "atoll data prepare --input books/ --tokenizer tokenizer.json --output books-tokens",
       [prepare] { return Prepare(*prepare); });
-  verb->add_option("--input", prepare->path, "Text or lines of JSON, a file or a folder")
-      ->required();
-  verb->add_option("--output", prepare->output, "The folder to make")->required();
-  verb->add_option("--threads", prepare->threads, "0: one a core")
-      ->check(CLI::Range(uint32_t{0}, uint32_t{256}));
-  AddShared(verb, prepare.get());
+  prepare_verb.Add("--input", prepare->path, "Text or lines of JSON, a file or a folder")
+      .Required();
+  prepare_verb.Add("--output", prepare->output, "The folder to make").Required();
+  prepare_verb.Add("--threads", prepare->threads, "0: one a core")
+      .Range(uint32_t{0}, uint32_t{256});
+  AddShared(prepare_verb, prepare.get());
 
   const auto inspect = std::make_shared<DataOptions>();
-  verb = command_line.AddVerb("data inspect", "Say what data is, and whether it is sound",
-                              "atoll data inspect books-tokens",
-                              [inspect] { return Inspect(*inspect); });
-  verb->add_option("path", inspect->path, "A file or a folder")->required();
-  verb->add_option("--kind", inspect->kind, "What it is; text: found out by what is there")
-      ->check(CLI::IsMember({"text", "jsonl", "bin", "npy", "prepared"}));
-  verb->add_option("--tokens", inspect->tokens, "How many of the first to show");
-  AddShared(verb, inspect.get());
+  const Verb inspect_verb = command_line.AddVerb(
+      "data inspect", "Say what data is, and whether it is sound",
+      "atoll data inspect books-tokens", [inspect] { return Inspect(*inspect); });
+  inspect_verb.Add("path", inspect->path, "A file or a folder").Required();
+  inspect_verb.Add("--kind", inspect->kind, "What it is; text: found out by what is there")
+      .OneOf({"text", "jsonl", "bin", "npy", "prepared"});
+  inspect_verb.Add("--tokens", inspect->tokens, "How many of the first to show");
+  AddShared(inspect_verb, inspect.get());
 }
 
 }  // namespace atolld

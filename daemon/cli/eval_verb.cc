@@ -55,22 +55,22 @@ int Evaluate(const EvalOptions& options) {
 
 void AddEvalVerb(CommandLine& command_line) {
   const auto options = std::make_shared<EvalOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "eval", "How good a run's newest model is, over the whole validation split",
       "atoll eval --dir atoll-run-20250131-142501 --json",
       [options] { return Evaluate(*options); });
-  verb->add_option("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
-      ->required();
+  verb.Add("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
+      .Required();
   EvaluationRequest& request = options->request;
-  verb->add_option("--data", request.data, "The run's text [as the peer's config says]");
-  verb->add_option("--tokenizer", request.tokenizer, "Of an exported model: a file [its own]");
-  verb->add_option("--validation-fraction", request.validation_fraction,
-                   "Of an exported model: the tail of the text that it is evaluated on")
-      ->check(CLI::Range(1e-6, 0.5));
-  verb->add_option("--base", request.base, "Of adapters: the file of their base");
-  verb->add_option("--threads", request.threads, "CPU threads")->check(CLI::Range(1, 1024));
-  verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
-  verb->add_flag("--json", options->json, "Print as JSON");
+  verb.Add("--data", request.data, "The run's text [as the peer's config says]");
+  verb.Add("--tokenizer", request.tokenizer, "Of an exported model: a file [its own]");
+  verb.Add("--validation-fraction", request.validation_fraction,
+           "Of an exported model: the tail of the text that it is evaluated on")
+      .Range(1e-6, 0.5);
+  verb.Add("--base", request.base, "Of adapters: the file of their base");
+  verb.Add("--threads", request.threads, "CPU threads").Range(1, 1024);
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Flag("--json", options->json, "Print as JSON");
 }
 
 }  // namespace atolld

@@ -200,20 +200,20 @@ int BenchExchange(ExchangeVerbOptions options) {
 // What MeasureExchange starts; for nobody to type.
 void AddExchangePeerVerb(CommandLine& command_line) {
   const auto options = std::make_shared<BenchPeerOptions>();
-  CLI::App* verb =
+  const Verb verb =
       command_line.AddVerb("bench exchange-peer", "One peer of bench exchange",
                            "atoll bench exchange", [options] { return RunBenchPeer(*options); });
-  verb->group("");
-  verb->add_option("--orders", options->orders)->required();
-  verb->add_option("--index", options->index)->required();
-  verb->add_option("--host", options->host);
-  verb->add_option("--elements", options->elements)->required();
-  verb->add_option("--codec", options->codec)->required();
-  verb->add_option("--upper-codec", options->upper_codec);
-  verb->add_option("--chunk-elements", options->chunk_elements);
-  verb->add_option("--lanes", options->lanes);
-  verb->add_option("--threads", options->threads);
-  verb->add_option("--certificates", options->certificates);
+  verb.Hide();
+  verb.Add("--orders", options->orders).Required();
+  verb.Add("--index", options->index).Required();
+  verb.Add("--host", options->host);
+  verb.Add("--elements", options->elements).Required();
+  verb.Add("--codec", options->codec).Required();
+  verb.Add("--upper-codec", options->upper_codec);
+  verb.Add("--chunk-elements", options->chunk_elements);
+  verb.Add("--lanes", options->lanes);
+  verb.Add("--threads", options->threads);
+  verb.Add("--certificates", options->certificates);
 }
 
 }  // namespace
@@ -221,38 +221,33 @@ void AddExchangePeerVerb(CommandLine& command_line) {
 void AddExchangeVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ExchangeVerbOptions>();
   ExchangeBenchOptions& bench = options->bench;
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "bench exchange", "How long peers take from their values to the mean of all of them",
       "atoll bench exchange --peers 4 --elements 16777216 --plaintext --json exchange.json",
       [options] { return BenchExchange(*options); });
-  CLI::Option* peers = verb->add_option("--peers", bench.peers, "Processes on this machine")
-                           ->check(CLI::Range(2, 64));
-  verb->add_option("--elements", bench.elements, "How many fp32 values each has")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 32));
-  verb->add_option("--codec", bench.codec, "As in a config: int8, fp32, int8+zstd");
-  verb->add_option("--upper-codec", bench.upper_codec, "Of means, as in a config [the same]");
-  verb->add_option("--chunk-elements", bench.chunk_elements, "Values in one message")
-      ->check(CLI::Range(1u, 1u << 20));
-  verb->add_option("--lanes", bench.lanes, "Connections between two peers")
-      ->check(CLI::Range(1, 64));
-  verb->add_option("--threads", bench.threads, "Of each peer's pool")->check(CLI::Range(1, 64));
-  verb->add_option("--repeats", bench.repeats, "The median of so many is told")
-      ->check(CLI::Range(1, 1000));
-  verb->add_option("--pause", bench.pause_seconds,
-                   "Seconds of silence before each repetition, as while a run trains")
-      ->check(CLI::Range(0.0, 3600.0));
-  verb->add_flag("--plaintext", bench.plaintext, "Without TLS, to see what it costs");
-  CLI::Option* hosts =
-      verb->add_option("--hosts", bench.hosts, "The IP address of each peer [127.0.0.1]");
-  CLI::Option* launcher = verb->add_option(
-      "--launcher", options->launcher,
-      "Before each peer's command, {peer} is its number: \"ip netns exec lab{peer}\"");
-  verb->add_option("--topology", options->topology,
-                   "Over the lines of this TOML file (tests/wan/README.md), in the lab; needs root")
-      ->excludes(peers)
-      ->excludes(hosts)
-      ->excludes(launcher);
-  verb->add_option("--json", options->json, "Write the result there; - for standard output");
+  const Option peers = verb.Add("--peers", bench.peers, "Processes on this machine").Range(2, 64);
+  verb.Add("--elements", bench.elements, "How many fp32 values each has")
+      .Range(uint64_t{1}, uint64_t{1} << 32);
+  verb.Add("--codec", bench.codec, "As in a config: int8, fp32, int8+zstd");
+  verb.Add("--upper-codec", bench.upper_codec, "Of means, as in a config [the same]");
+  verb.Add("--chunk-elements", bench.chunk_elements, "Values in one message").Range(1u, 1u << 20);
+  verb.Add("--lanes", bench.lanes, "Connections between two peers").Range(1, 64);
+  verb.Add("--threads", bench.threads, "Of each peer's pool").Range(1, 64);
+  verb.Add("--repeats", bench.repeats, "The median of so many is told").Range(1, 1000);
+  verb.Add("--pause", bench.pause_seconds,
+           "Seconds of silence before each repetition, as while a run trains")
+      .Range(0.0, 3600.0);
+  verb.Flag("--plaintext", bench.plaintext, "Without TLS, to see what it costs");
+  const Option hosts = verb.Add("--hosts", bench.hosts, "The IP address of each peer [127.0.0.1]");
+  const Option launcher =
+      verb.Add("--launcher", options->launcher,
+               "Before each peer's command, {peer} is its number: \"ip netns exec lab{peer}\"");
+  verb.Add("--topology", options->topology,
+           "Over the lines of this TOML file (tests/wan/README.md), in the lab; needs root")
+      .Excludes(peers)
+      .Excludes(hosts)
+      .Excludes(launcher);
+  verb.Add("--json", options->json, "Write the result there; - for standard output");
   AddExchangePeerVerb(command_line);
 }
 

@@ -58,27 +58,27 @@ int Generate(const GenerateOptions& options) {
 
 void AddGenerateVerb(CommandLine& command_line) {
   const auto options = std::make_shared<GenerateOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "generate", "Text from a run's newest model",
       "atoll generate --dir atoll-run-20250131-142501 --prompt \"The sea\" --tokens 300",
       [options] { return Generate(*options); });
-  verb->add_option("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
-      ->required();
-  verb->add_option("--prompt", options->request.prompt, "What the text begins with")->required();
-  verb->add_option("--tokens", options->request.tokens, "How many more tokens")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1000000}));
-  verb->add_option("--temperature", options->request.temperature, "0: always the likeliest")
-      ->check(CLI::Range(0.0, 100.0));
-  verb->add_option("--top-k", options->request.top_k, "Among so many likeliest; 0: among all")
-      ->check(CLI::Range(uint64_t{0}, uint64_t{1000000}));
-  verb->add_option("--top-p", options->request.top_p, "Among the likeliest of this share; 1: all")
-      ->check(CLI::Range(0.0, 1.0));
-  verb->add_option("--stop", options->request.stops, "End before this text; may be given again");
-  verb->add_option("--seed", options->request.seed, "The same seed gives the same text");
-  verb->add_option("--tokenizer", options->request.tokenizer, "A file [the run's, the folder's]");
-  verb->add_option("--base", options->request.base, "Of adapters: the file of their base");
-  verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
-  verb->add_flag("--json", options->json, "Print as JSON");
+  verb.Add("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
+      .Required();
+  verb.Add("--prompt", options->request.prompt, "What the text begins with").Required();
+  verb.Add("--tokens", options->request.tokens, "How many more tokens")
+      .Range(uint64_t{1}, uint64_t{1000000});
+  verb.Add("--temperature", options->request.temperature, "0: always the likeliest")
+      .Range(0.0, 100.0);
+  verb.Add("--top-k", options->request.top_k, "Among so many likeliest; 0: among all")
+      .Range(uint64_t{0}, uint64_t{1000000});
+  verb.Add("--top-p", options->request.top_p, "Among the likeliest of this share; 1: all")
+      .Range(0.0, 1.0);
+  verb.Add("--stop", options->request.stops, "End before this text; may be given again");
+  verb.Add("--seed", options->request.seed, "The same seed gives the same text");
+  verb.Add("--tokenizer", options->request.tokenizer, "A file [the run's, the folder's]");
+  verb.Add("--base", options->request.base, "Of adapters: the file of their base");
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Flag("--json", options->json, "Print as JSON");
 }
 
 }  // namespace atolld

@@ -48,30 +48,27 @@ int Import(const ImportOptions& options) {
 
 void AddExportVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ExportOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "export", "A run's newest model as a folder that Hugging Face's libraries load",
       "atoll export --dir atoll-run-20250131-142501 --output my-model --dtype bf16",
       [options] { return Export(*options); });
-  verb->add_option("--dir", options->dir, "A peer's folder, or a local run's")->required();
-  verb->add_option("--output", options->request.output, "The folder to write")->required();
-  verb->add_option("--dtype", options->request.dtype, "Of the weights")
-      ->check(CLI::IsMember({"fp32", "bf16"}));
-  verb->add_option("--tokenizer", options->request.tokenizer,
-                   "A folder whose tokenizer's files are copied along");
-  verb->add_option("--base", options->request.base,
-                   "Of adapters: the model that PEFT puts them on");
-  verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Add("--dir", options->dir, "A peer's folder, or a local run's").Required();
+  verb.Add("--output", options->request.output, "The folder to write").Required();
+  verb.Add("--dtype", options->request.dtype, "Of the weights").OneOf({"fp32", "bf16"});
+  verb.Add("--tokenizer", options->request.tokenizer,
+           "A folder whose tokenizer's files are copied along");
+  verb.Add("--base", options->request.base, "Of adapters: the model that PEFT puts them on");
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
 }
 
 void AddImportVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ImportOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "import", "A model of Hugging Face's, for a run to begin with or to train adapters of",
       "atoll import --input gpt2 --output gpt2-for-atoll", [options] { return Import(*options); });
-  verb->add_option("--input", options->input, "A folder with config.json and safetensors")
-      ->required();
-  verb->add_option("--output", options->output, "The folder to write")->required();
-  verb->add_option("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Add("--input", options->input, "A folder with config.json and safetensors").Required();
+  verb.Add("--output", options->output, "The folder to write").Required();
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
 }
 
 }  // namespace atolld

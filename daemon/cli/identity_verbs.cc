@@ -61,18 +61,18 @@ int Run(const Options& options) {
 
 void AddIdentityVerbs(CommandLine& command_line) {
   const auto options = std::make_shared<Options>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "identity issue",
       "Credentials for a process of your own, signed with the authority in the coordinator's "
       "folder (made there if it has none); those that are there and valid stay",
       "atoll identity issue --dir coordinator --id peer-1 --out peer-1/identity",
       [options] { return Run(*options); });
-  verb->add_option("--dir", options->dir, "The coordinator's folder")->required();
-  verb->add_option("--id", options->id, "The process's [peer] id")->required();
-  verb->add_option("--role", options->role, "peer, aggregator or admin");
-  verb->add_option("--run", options->run, "The name of an authority that has to be made");
-  verb->add_option("--out", options->out, "Where to put them: identity in the process's [peer] dir")
-      ->required();
+  verb.Add("--dir", options->dir, "The coordinator's folder").Required();
+  verb.Add("--id", options->id, "The process's [peer] id").Required();
+  verb.Add("--role", options->role, "peer, aggregator or admin");
+  verb.Add("--run", options->run, "The name of an authority that has to be made");
+  verb.Add("--out", options->out, "Where to put them: identity in the process's [peer] dir")
+      .Required();
 }
 
 }  // namespace atolld

@@ -11,19 +11,17 @@ namespace atolld {
 
 void AddLocalVerb(CommandLine& command_line) {
   const auto options = std::make_shared<LocalOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "local", "Train on this machine: a coordinator and its peers, from start to model",
       "atoll local --config configs/quickstart.toml --data my-text.txt --rounds 20",
       [options] { return RunLocal(*options); });
-  verb->add_option("--config", options->config_path, "The run, a TOML file")->required();
-  verb->add_option("--peers", options->peers, "How many peers, instead of the config's");
-  verb->add_option("--rounds", options->rounds, "How many rounds, instead of the config's");
-  verb->add_option("--data", options->data, "A text file or folder, instead of the config's");
-  verb->add_option("--dir", options->dir,
-                   "The run's folder; must be new or empty [./atoll-run-TIME]");
-  verb->add_option("--json", options->json, "Write the report there; - for standard output");
-  verb->add_option("--port", options->port, "The coordinator's port; 0 for a free one")
-      ->check(CLI::Range(0, 65535));
+  verb.Add("--config", options->config_path, "The run, a TOML file").Required();
+  verb.Add("--peers", options->peers, "How many peers, instead of the config's");
+  verb.Add("--rounds", options->rounds, "How many rounds, instead of the config's");
+  verb.Add("--data", options->data, "A text file or folder, instead of the config's");
+  verb.Add("--dir", options->dir, "The run's folder; must be new or empty [./atoll-run-TIME]");
+  verb.Add("--json", options->json, "Write the report there; - for standard output");
+  verb.Add("--port", options->port, "The coordinator's port; 0 for a free one").Range(0, 65535);
 }
 
 void AddConfigVerbs(CommandLine& command_line) {
@@ -33,7 +31,7 @@ void AddConfigVerbs(CommandLine& command_line) {
     bool json = false;
   };
   const auto options = std::make_shared<Options>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "config validate", "Check a config file, without running anything",
       "atoll config validate configs/quickstart.toml --for local", [options] {
         const std::map<std::string, ConfigUse> uses = {{"any", ConfigUse::kAny},
@@ -53,11 +51,10 @@ void AddConfigVerbs(CommandLine& command_line) {
         if (status.ok()) return kDone;
         return options->json ? kWrongCall : Report(status, kWrongCall);
       });
-  verb->add_option("file", options->file, "The TOML file")->required();
-  verb->add_option("--for", options->use,
-                   "What it will be used for: keys that this needs must be there")
-      ->check(CLI::IsMember({"any", "local", "coordinator", "peer"}));
-  verb->add_flag("--json", options->json, "Print the result as JSON");
+  verb.Add("file", options->file, "The TOML file").Required();
+  verb.Add("--for", options->use, "What it will be used for: keys that this needs must be there")
+      .OneOf({"any", "local", "coordinator", "peer"});
+  verb.Flag("--json", options->json, "Print the result as JSON");
 }
 
 }  // namespace atolld

@@ -151,18 +151,17 @@ int Replay(const ReplayOptions& options) {
 
 void AddLogReplayVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ReplayOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "log replay",
       "Replay a log entry by entry, each state beside what the next header says of it",
       "atoll log replay --dir atoll-run/peer-1 --from 21 --to 30",
       [options] { return Replay(*options); });
-  verb->add_option("--dir", options->dir,
-                   "A peer's folder, or a local run's: then the peer that is furthest")
-      ->required();
-  verb->add_option("--from", options->from, "First entry [the oldest that can be replayed]")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--to", options->to, "Last entry [the newest]")->check(CLI::PositiveNumber);
-  verb->add_flag("--json", options->json, "Print as JSON");
+  verb.Add("--dir", options->dir,
+           "A peer's folder, or a local run's: then the peer that is furthest")
+      .Required();
+  verb.Add("--from", options->from, "First entry [the oldest that can be replayed]").Positive();
+  verb.Add("--to", options->to, "Last entry [the newest]").Positive();
+  verb.Flag("--json", options->json, "Print as JSON");
 }
 
 }  // namespace atolld

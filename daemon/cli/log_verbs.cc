@@ -115,22 +115,21 @@ void AddLogVerbs(CommandLine& command_line) {
     bool json = false;
   };
   const auto list = std::make_shared<Options>();
-  CLI::App* list_verb =
+  const Verb list_verb =
       command_line.AddVerb("log list", "The headers of all committed updates",
                            "atoll log list --dir atoll-run-20250131-142501/peer-1",
                            [list] { return List(list->source, list->json); });
-  AddCoordinatorOptions(*list_verb, list->source,
+  AddCoordinatorOptions(list_verb, list->source,
                         "A peer's folder or a local run's: read the disk, ask nobody");
-  list_verb->add_flag("--json", list->json, "Print as JSON");
+  list_verb.Flag("--json", list->json, "Print as JSON");
 
   const auto verify = std::make_shared<Options>();
-  CLI::App* verify_verb = command_line.AddVerb(
+  const Verb verify_verb = command_line.AddVerb(
       "log verify", "Replay a log from its oldest snapshot and check every digest",
       "atoll log verify --dir atoll-run-20250131-142501", [verify] { return Verify(verify->dir); });
-  verify_verb
-      ->add_option("--dir", verify->dir, "A peer's folder, or a local run's: then every peer's")
-      ->required();
-  verify_verb->add_flag("--json", verify->json, "Print as JSON; it always does");
+  verify_verb.Add("--dir", verify->dir, "A peer's folder, or a local run's: then every peer's")
+      .Required();
+  verify_verb.Flag("--json", verify->json, "Print as JSON; it always does");
 
   AddLogReplayVerb(command_line);
 }

@@ -142,28 +142,26 @@ int Plan(const PlanOptions& options) {
 
 void AddPlanVerb(CommandLine& command_line) {
   const auto options = std::make_shared<PlanOptions>();
-  CLI::App* verb = command_line.AddVerb(
+  const Verb verb = command_line.AddVerb(
       "plan", "Predict a round on a network, for each plan and codec, without running anything",
       "atoll plan --config configs/wan.toml --topology tests/wan/topologies/three-regions.toml",
       [options] { return Plan(*options); });
-  verb->add_option("--config", options->config, "The run, a TOML file")->required();
-  verb->add_option("--topology", options->topology,
-                   "The network, a TOML file (tests/wan/README.md) [equal peers]");
-  verb->add_option("--peers", options->peers, "Without a topology: so many [the config's]")
-      ->check(CLI::Range(1, 1000000));
-  verb->add_option("--rate", options->rate, "Without a topology: of each peer's line, both ways");
-  verb->add_option("--rtt", options->rtt, "Without a topology: between any two");
-  verb->add_option("--parameters", options->parameters, "How many [the config's model's]")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 42));
-  verb->add_option("--step-seconds", options->step_seconds,
-                   "One inner step [a stub's step_time; else no utilisation is told]")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--encode", options->encode, "One thread, GB of fp32 a second")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--decode", options->decode, "One thread, GB of fp32 a second")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--hash", options->hash, "One thread, GB a second")->check(CLI::PositiveNumber);
-  verb->add_option("--json", options->json, "Write the result there; - for standard output");
+  verb.Add("--config", options->config, "The run, a TOML file").Required();
+  verb.Add("--topology", options->topology,
+           "The network, a TOML file (tests/wan/README.md) [equal peers]");
+  verb.Add("--peers", options->peers, "Without a topology: so many [the config's]")
+      .Range(1, 1000000);
+  verb.Add("--rate", options->rate, "Without a topology: of each peer's line, both ways");
+  verb.Add("--rtt", options->rtt, "Without a topology: between any two");
+  verb.Add("--parameters", options->parameters, "How many [the config's model's]")
+      .Range(uint64_t{1}, uint64_t{1} << 42);
+  verb.Add("--step-seconds", options->step_seconds,
+           "One inner step [a stub's step_time; else no utilisation is told]")
+      .Positive();
+  verb.Add("--encode", options->encode, "One thread, GB of fp32 a second").Positive();
+  verb.Add("--decode", options->decode, "One thread, GB of fp32 a second").Positive();
+  verb.Add("--hash", options->hash, "One thread, GB a second").Positive();
+  verb.Add("--json", options->json, "Write the result there; - for standard output");
 }
 
 }  // namespace atolld

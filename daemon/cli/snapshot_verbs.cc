@@ -158,38 +158,38 @@ int Save(const SnapshotOptions& options) {
   return kDone;
 }
 
-void AddFolderOption(CLI::App& verb, SnapshotOptions& options) {
-  verb.add_option("--dir", options.dir,
-                  "A peer's folder, or a local run's: then the peer that is furthest")
-      ->required();
-  verb.add_flag("--json", options.json, "Print as JSON");
+void AddFolderOption(const Verb& verb, SnapshotOptions& options) {
+  verb.Add("--dir", options.dir,
+           "A peer's folder, or a local run's: then the peer that is furthest")
+      .Required();
+  verb.Flag("--json", options.json, "Print as JSON");
 }
 
 }  // namespace
 
 void AddSnapshotVerbs(CommandLine& command_line) {
   const auto list = std::make_shared<SnapshotOptions>();
-  AddFolderOption(*command_line.AddVerb("snapshot list", "The snapshots of a replica",
-                                        "atoll snapshot list --dir atoll-run/peer-1",
-                                        [list] { return List(*list); }),
+  AddFolderOption(command_line.AddVerb("snapshot list", "The snapshots of a replica",
+                                       "atoll snapshot list --dir atoll-run/peer-1",
+                                       [list] { return List(*list); }),
                   *list);
 
   const auto verify = std::make_shared<SnapshotOptions>();
-  CLI::App* verify_verb = command_line.AddVerb(
+  const Verb verify_verb = command_line.AddVerb(
       "snapshot verify", "Check every block of the snapshots, and their states against the log",
       "atoll snapshot verify --dir atoll-run/peer-1 --version 40",
       [verify] { return Verify(*verify); });
-  AddFolderOption(*verify_verb, *verify);
-  verify_verb->add_option("--version", verify->version, "Of this version alone");
+  AddFolderOption(verify_verb, *verify);
+  verify_verb.Add("--version", verify->version, "Of this version alone");
 
   const auto save = std::make_shared<SnapshotOptions>();
-  CLI::App* save_verb = command_line.AddVerb(
+  const Verb save_verb = command_line.AddVerb(
       "snapshot save", "Write the state of any version that snapshots and log cover to a file",
       "atoll snapshot save --dir atoll-run/peer-1 --version 37 --out state-37",
       [save] { return Save(*save); });
-  AddFolderOption(*save_verb, *save);
-  save_verb->add_option("--version", save->version, "Which one")->required();
-  save_verb->add_option("--out", save->out, "A file that does not exist yet")->required();
+  AddFolderOption(save_verb, *save);
+  save_verb.Add("--version", save->version, "Which one").Required();
+  save_verb.Add("--out", save->out, "A file that does not exist yet").Required();
 }
 
 }  // namespace atolld

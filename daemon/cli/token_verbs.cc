@@ -94,14 +94,14 @@ int Revoke(const Options& options) {
       });
 }
 
-CLI::App* Add(CommandLine& command_line, const std::shared_ptr<Options>& options,
-              const std::string& path, const std::string& summary, const std::string& example,
-              int (*action)(const Options&)) {
-  CLI::App* verb =
+const Verb Add(CommandLine& command_line, const std::shared_ptr<Options>& options,
+               const std::string& path, const std::string& summary, const std::string& example,
+               int (*action)(const Options&)) {
+  const Verb verb =
       command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
-  AddCoordinatorOptions(*verb, options->admin.source,
+  AddCoordinatorOptions(verb, options->admin.source,
                         "The folder of a local run: its coordinator is asked");
-  verb->add_flag("--json", options->admin.json, "Print as JSON");
+  verb.Flag("--json", options->admin.json, "Print as JSON");
   return verb;
 }
 
@@ -109,19 +109,19 @@ CLI::App* Add(CommandLine& command_line, const std::shared_ptr<Options>& options
 
 void AddTokenVerbs(CommandLine& command_line) {
   const auto create = std::make_shared<Options>();
-  CLI::App* verb = Add(command_line, create, "token create",
-                       "A string with which one machine may join: `atolld join TOKEN`",
-                       "atoll token create --peer lab-3 --valid 2h", Create);
-  verb->add_option("--peer", create->peer, "The id that it will have; without, one is drawn");
-  verb->add_option("--role", create->role, "peer (the default) or aggregator");
-  verb->add_option("--valid", create->valid, "For how long, at most 720h (default 24h)");
+  const Verb verb = Add(command_line, create, "token create",
+                        "A string with which one machine may join: `atolld join TOKEN`",
+                        "atoll token create --peer lab-3 --valid 2h", Create);
+  verb.Add("--peer", create->peer, "The id that it will have; without, one is drawn");
+  verb.Add("--role", create->role, "peer (the default) or aggregator");
+  verb.Add("--valid", create->valid, "For how long, at most 720h (default 24h)");
   Add(command_line, std::make_shared<Options>(), "token list", "The tokens that were made",
       "atoll token list --dir atoll-run-20250131-142501", List);
   const auto revoke = std::make_shared<Options>();
   Add(command_line, revoke, "token revoke", "Let nobody join with a token any more",
       "atoll token revoke 4a1f0c...", Revoke)
-      ->add_option("SERIAL", revoke->serial, "As `token list` has it")
-      ->required();
+      .Add("SERIAL", revoke->serial, "As `token list` has it")
+      .Required();
 }
 
 }  // namespace atolld
