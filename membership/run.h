@@ -181,7 +181,7 @@ class Run {
   std::string genesis_maker_, reason_;  // why it waits, where the round does not know
   std::unique_ptr<ExchangeRound> exchange_, last_exchange_;  // that goes on; the last committed
   std::map<std::string, v1::Ready> contributions_;           // to exchange_
-  absl::Time exchange_began_, revision_ends_ = absl::InfiniteFuture();
+  absl::Time exchange_began_, agreed_at_ = absl::InfiniteFuture(), revision_ends_ = agreed_at_;
   RecentTimes exchange_times_;
   uint64_t given_up_ = 0;  // exchanges since the last commit
   ExchangePlanner planner_;

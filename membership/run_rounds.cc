@@ -155,6 +155,7 @@ void Run::BeginExchange(absl::Time now) {
   if (terms.version == 1) terms.state_digest = genesis_->state_digest();
   exchange_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
   exchange_began_ = now;
+  agreed_at_ = absl::InfiniteFuture();
   revision_ends_ = now + absl::Milliseconds(exchange_->plan().deadline_milliseconds());
   for (const std::string& peer : exchange_->Voters()) SendPlan(peer);
 }
@@ -218,9 +219,11 @@ void Run::Follow(absl::Time now, const ExchangeRound::Outcome& outcome) {
     case ExchangeRound::Verdict::kWait:
       return;
     case ExchangeRound::Verdict::kAudit:
+      agreed_at_ = std::min(agreed_at_, now);
       revision_ends_ = now + exchange_->AuditPatience();
       return;
     case ExchangeRound::Verdict::kRevised:
+      agreed_at_ = absl::InfiniteFuture();
       revision_ends_ = now + absl::Milliseconds(exchange_->plan().deadline_milliseconds());
       for (const std::string& peer : exchange_->Voters()) SendPlan(peer);
       return;
@@ -262,9 +265,10 @@ void Run::Commit(absl::Time now) {
   out_.update.rounds.push_back(rounds_.back());
   digests_.push_back(settings_.header_digest(header));
   header_ = header;
-  exchange_times_.Add(now - exchange_began_);
+  const absl::Duration exchanged = std::min(agreed_at_, now) - exchange_began_;
+  exchange_times_.Add(exchanged);
   given_up_ = 0;
-  planner_.NoteEnd(roster_, *exchange, now - exchange_began_);
+  planner_.NoteEnd(roster_, *exchange, exchanged);
   for (const std::string& peer : exchange->unreachable()) {
     peers_[peer].spared_until = header.version() + kSparedRounds;
   }
@@ -315,7 +319,9 @@ v1::RoundRecord Run::RecordRound(absl::Time now, const v1::EntryHeader& header) 
   record.set_version(header.version());
   record.set_contributors(static_cast<uint32_t>(header.contributors_size()));
   record.set_elapsed_seconds(Elapsed(now));
-  record.set_exchange_seconds(absl::ToDoubleSeconds(now - exchange_began_));
+  const absl::Time agreed = std::min(agreed_at_, now);
+  record.set_exchange_seconds(absl::ToDoubleSeconds(agreed - exchange_began_));
+  record.set_audit_seconds(absl::ToDoubleSeconds(now - agreed));
   const ChosenPlan& chosen = planner_.chosen();
   record.set_plan(std::string(PlanShapeName(chosen.shape)));
   if (chosen.prediction) record.set_predicted_seconds(chosen.prediction->seconds);

@@ -150,6 +150,7 @@ Json RunStatusJson(const v1::RunStatus& status) {
                               {"train_seconds", OrNull(round.train_seconds())},
                               {"exchange_seconds", OrNull(round.exchange_seconds())},
                               {"predicted_seconds", OrNull(round.predicted_seconds())},
+                              {"audit_seconds", round.audit_seconds()},
                               {"plan", round.plan()},
                               {"revisions", round.revisions()},
                               {"squared_gradient", OrNull(round.squared_gradient())},

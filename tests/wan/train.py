@@ -254,7 +254,8 @@ class Run:
             "exchange_bytes_per_peer_per_round": mean_sent / max(1, len(rounds)),
             "exchange_bytes_sent": sent,
             "exchanges": [{key: r[key] for key in ("version", "exchange_seconds",
-                                                   "predicted_seconds", "plan")} for r in rounds],
+                                                   "predicted_seconds", "audit_seconds",
+                                                   "plan")} for r in rounds],
             "wall_seconds": seconds, "equal_digests": len(digests) == 1,
             "lines": {name: vars(counts) for name, counts in lines.items()},
             "late_share": figures["late_wakes"] / max(1.0, figures["wakes"])}
@@ -297,13 +298,13 @@ def print_rounds(stream, look):
             seen.add(one["version"])
 
 
-ROUND_HEADER = (f"{'round':>6}{'train':>10}{'exchange':>10}{'predicted':>11}{'peers':>7}"
-                f"{'revisions':>11}  plan")
+ROUND_HEADER = (f"{'round':>6}{'train':>10}{'exchange':>10}{'predicted':>11}{'audit':>10}"
+                f"{'peers':>7}{'revisions':>11}  plan")
 
 
 def round_row(one):
     predicted = one["predicted_seconds"]
     shown = "-" if predicted is None else f"{predicted:.3f} s"
     return (f"{int(one['version']):>6}{one['train_seconds']:>8.3f} s"
-            f"{one['exchange_seconds']:>8.3f} s{shown:>11}{one['contributors']:>7}"
-            f"{int(one.get('revisions', 0)):>11}  {one['plan']}")
+            f"{one['exchange_seconds']:>8.3f} s{shown:>11}{one['audit_seconds']:>8.3f} s"
+            f"{one['contributors']:>7}{int(one.get('revisions', 0)):>11}  {one['plan']}")

@@ -35,7 +35,7 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(ROUNDS, report["rounds"], told)
         self.assertEqual(3, report["peers"])
         self.assertTrue(report["equal_digests"])
-        # From the plan to the commit it takes two ways at least, and the ways are 60 ms.
+        # From the plan to the agreement it takes two ways at least, and the ways are 60 ms.
         self.assertGreater(report["exchange_seconds_median"], 0.060)
         # A byte a parameter and round leaves each peer, and all that it sends goes over its line.
         one_update = report["parameters"] * ROUNDS / 3

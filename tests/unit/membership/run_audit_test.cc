@@ -132,6 +132,21 @@ TEST(RunAudit, ACommitWaitsForItsAuditors) {
   EXPECT_TRUE(scene.run.evicted.empty());
 }
 
+// Would break: what an audit takes would count as the exchange's, with which predictions are
+// compared and from which the next one's deadline is made.
+TEST(RunAudit, TheAuditsTimeIsToldApart) {
+  Scene scene({"p1", "p2", "p3"});
+  for (const std::string& peer : scene.names) scene.run.Ready(peer);
+  scene.run.now += absl::Seconds(2);
+  for (const std::string& peer : scene.names) scene.run.Vote(peer);
+  scene.run.now += absl::Seconds(1);
+  for (const std::string& peer : scene.names) scene.Answer(peer, "", "");
+  ASSERT_EQ(scene.run.run->version(), 1u);
+  EXPECT_EQ(scene.run.run->rounds().back().exchange_seconds(), 2);
+  EXPECT_EQ(scene.run.run->rounds().back().audit_seconds(), 1);
+  EXPECT_TRUE(scene.run.Said("exchange 2.00 s, audit 1.00 s"));
+}
+
 // Would break: a reducer that was proved a liar would stay, or its lie would be committed.
 TEST(RunAudit, ALiarIsEvictedAndItsShardsAreRedone) {
   Scene scene({"p1", "p2", "p3"});
