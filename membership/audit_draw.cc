@@ -59,11 +59,15 @@ std::vector<uint32_t> AuditDraw::Chunks(uint32_t chunks, float share) {
   return drawn;
 }
 
-std::string AuditDraw::Auditor(const std::set<std::string>& candidates) {
+std::string AuditDraw::Auditor(const std::map<std::string, uint64_t>& strengths) {
   std::vector<std::string> idlest;
-  for (const std::string& peer : candidates) {
-    if (!idlest.empty() && load_[peer] > load_[idlest.front()]) continue;
-    if (!idlest.empty() && load_[peer] < load_[idlest.front()]) idlest.clear();
+  // Load with one more / strength, over a common denominator.
+  const auto before = [&](const std::string& a, const std::string& b) {
+    return (load_[a] + 1) * strengths.at(b) < (load_[b] + 1) * strengths.at(a);
+  };
+  for (const auto& [peer, strength] : strengths) {
+    if (!idlest.empty() && before(idlest.front(), peer)) continue;
+    if (!idlest.empty() && before(peer, idlest.front())) idlest.clear();
     idlest.push_back(peer);
   }
   if (idlest.empty()) return "";

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -27,8 +26,9 @@ class AuditDraw {
   // Of `chunks` each with this probability, whatever comes of the others. Ascending.
   std::vector<uint32_t> Chunks(uint32_t chunks, float share);
 
-  // One of those that have the least to do, which then has one more; empty: there is nobody.
-  std::string Auditor(const std::set<std::string>& candidates);
+  // One of those that have the least to do for their strength, above 0, which then has one more;
+  // empty: there is nobody.
+  std::string Auditor(const std::map<std::string, uint64_t>& strengths);
 
  private:
   uint64_t Next();
@@ -36,7 +36,7 @@ class AuditDraw {
   const std::string seed_;
   uint64_t block_ = 0;
   std::string left_;  // of the block
-  std::map<std::string, uint32_t> load_;
+  std::map<std::string, uint64_t> load_;
 };
 
 }  // namespace atolld

@@ -55,14 +55,25 @@ TEST(AuditDraw, TakesEachChunkWithTheShareAlone) {
 TEST(AuditDraw, SpreadsAuditorsEvenly) {
   AuditDraw draw(Filled('h'), Filled('p'), Filled('n'));
   std::map<std::string, int> chosen;
-  for (int i = 0; i < 300; ++i) ++chosen[draw.Auditor({"p1", "p2", "p3"})];
+  for (int i = 0; i < 300; ++i) ++chosen[draw.Auditor({{"p1", 1}, {"p2", 1}, {"p3", 1}})];
   for (const char* peer : {"p1", "p2", "p3"}) EXPECT_EQ(chosen[peer], 100) << peer;
   EXPECT_EQ(draw.Auditor({}), "");
   std::map<std::string, int> first;
   for (int i = 0; i < 600; ++i) {
-    ++first[AuditDraw(Filled('h'), Filled('p'), std::to_string(i)).Auditor({"p1", "p2", "p3"})];
+    ++first[AuditDraw(Filled('h'), Filled('p'), std::to_string(i))
+                .Auditor({{"p1", 1}, {"p2", 1}, {"p3", 1}})];
   }
   for (const char* peer : {"p1", "p2", "p3"}) EXPECT_NEAR(first[peer], 200, 60) << peer;
+}
+
+// Would break: a peer on a slow line would audit as much as the others, who wait for it.
+TEST(AuditDraw, GivesMoreToTheStronger) {
+  AuditDraw draw(Filled('h'), Filled('p'), Filled('n'));
+  std::map<std::string, int> chosen;
+  for (int i = 0; i < 220; ++i) ++chosen[draw.Auditor({{"p1", 10}, {"p2", 10}, {"p3", 2}})];
+  EXPECT_EQ(chosen["p1"], 100);
+  EXPECT_EQ(chosen["p2"], 100);
+  EXPECT_EQ(chosen["p3"], 20);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "membership/audit.h"
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,23 @@ Names AskedFor(Audit* audit, uint32_t chunk) {
     }
   }
   return asked;
+}
+
+// Would break: the peer on the slowest line would recompute as much as the others, or nothing.
+TEST(Audit, WhoAveragesLittleAuditsLittle) {
+  Scene scene({"p1", "p2", "p3", "p4"});
+  scene.plan.mutable_shards(0)->set_chunks(400);
+  scene.plan.mutable_shards(1)->set_first_chunk(400);
+  scene.plan.mutable_shards(1)->set_chunks(400);
+  scene.vote.mutable_shards(0)->set_chunks(400);
+  scene.vote.mutable_shards(1)->set_first_chunk(400);
+  scene.vote.mutable_shards(1)->set_chunks(400);
+  std::map<std::string, int> asked;
+  for (const auto& [peer, order] : scene.Make().TakeOrders()) asked[peer] = order.chunks_size();
+  EXPECT_EQ(asked["p1"] + asked["p2"] + asked["p3"] + asked["p4"], 800);
+  // 8 : 8 : 1 : 1, as far as nobody is its own auditor.
+  for (const char* fast : {"p1", "p2"}) EXPECT_NEAR(asked[fast], 356, 40) << fast;
+  for (const char* slow : {"p3", "p4"}) EXPECT_NEAR(asked[slow], 44, 10) << slow;
 }
 
 // Would break: a reducer would audit itself, or a mean that is right would cost more than one.
