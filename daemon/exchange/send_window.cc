@@ -10,6 +10,9 @@ constexpr size_t kRates = 16;
 
 constexpr double kOfTheWay = 1.2;  // of what it holds
 
+// Of the floor this part is enough once the way has been measured.
+constexpr size_t kOfTheFloor = 2;  // a half
+
 constexpr int kPatience = 4;  // latencies
 
 }  // namespace
@@ -25,7 +28,8 @@ bool SendWindow::Allows(uint32_t chunk) const {
 
 size_t SendWindow::limit() const {
   const auto way = static_cast<size_t>(kOfTheWay * static_cast<double>(held_));
-  return std::max({floor_.bytes, floor_.chunks * largest_, way});
+  const size_t floor = std::max(floor_.bytes, floor_.chunks * largest_);
+  return std::max(late_rates_.empty() ? floor : floor / kOfTheFloor, way);
 }
 
 double SendWindow::FreeChunks() const {

@@ -5,14 +5,15 @@
 // is what was sent and has no mean yet. It is bounded as TCP's congestion windows are, by what the
 // way holds:
 //
-//   limit = max(floor, 1.2 x rate x latency)
+//   limit = max(floor / 2, 1.2 x rate x latency)
 //
 // with the least time from a chunk to its mean, and the greatest rate of late at which bytes were
 // settled (Cardwell et al. 2016, BBR: bytes settled while a chunk was in flight, by that time). The
 // fifth above it lets a stream grow into a line that has become free. More overfills the queues of
-// fat long lines, and the packets lost there cost more than the reserve is worth. The lowest chunk
-// without a mean may always go, so streams that wait for each other never stand still: all send in
-// ascending order. Loop thread.
+// fat long lines, and the packets lost there cost more than the reserve is worth. Until the first
+// mean it is the whole floor: how fast so much comes in shows what a line can do that waits for a
+// slower one afterwards. The lowest chunk without a mean may always go, so streams that wait for
+// each other never stand still: all send in ascending order. Loop thread.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +27,9 @@ namespace atolld {
 
 class SendWindow {
  public:
-  // With less, a line of 100 Mbit/s and 20 ms is not kept busy when a peer is late for once, and a
-  // stream of few large chunks waits for each mean.
+  // With less than half of it, a line of 100 Mbit/s and 20 ms is not kept busy when a peer is late
+  // for once; with all of it, streams run so far ahead of each other that the last is alone on a
+  // line at the end.
   struct Floor {
     size_t bytes = size_t{512} << 10;
     size_t chunks = 4;  // of the largest so far

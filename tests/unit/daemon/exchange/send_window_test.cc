@@ -17,9 +17,20 @@ TEST(SendWindow, StopsAtTheFloorWhileNothingComesBack) {
   uint32_t chunk = 0;
   for (; window.Allows(chunk); ++chunk) window.OnSent(chunk, kChunk, kBegin);
   EXPECT_EQ(chunk, 10u);
-  window.OnMean(3, kBegin + absl::Seconds(1));
+  window.Forget(3);
   EXPECT_TRUE(window.Allows(chunk));
   EXPECT_EQ(window.in_flight_bytes(), 9 * kChunk);
+}
+
+// Would break: streams would run further ahead of each other than keeps a line busy, and the last
+// of them be alone on it at the end.
+TEST(SendWindow, HasHalfTheFloorOnceTheWayIsMeasured) {
+  SendWindow window({10 * kChunk, 4});
+  for (uint32_t chunk = 0; chunk < 10; ++chunk) window.OnSent(chunk, kChunk, kBegin);
+  EXPECT_EQ(window.limit(), 10 * kChunk);
+  window.OnMean(0, kBegin + absl::Seconds(1));
+  EXPECT_EQ(window.limit(), 5 * kChunk);
+  EXPECT_FALSE(window.Allows(10));
 }
 
 // Would break: a stream of large chunks would send one a round trip.
@@ -89,8 +100,8 @@ TEST(SendWindow, TellsHowManyChunksMoreMayGo) {
   EXPECT_EQ(window.FreeChunks(), 4);  // of a size that is not known yet
   for (uint32_t chunk = 0; chunk < 10; ++chunk) window.OnSent(chunk, kChunk, kBegin);
   EXPECT_EQ(window.FreeChunks(), 6);
-  window.OnMean(0, kBegin + absl::Seconds(1));
-  EXPECT_EQ(window.FreeChunks(), 7);
+  window.OnMean(0, kBegin + absl::Seconds(1));  // half the floor from now on
+  EXPECT_EQ(window.FreeChunks(), -1);
 }
 
 // Would break: what a broken call had in flight would count for ever.
