@@ -33,6 +33,27 @@ bool Relayed(const v1::ShardRecord& record, uint32_t chunk) {
   return record.partials_size() > 0;
 }
 
+// Of those who may audit: the chunks that they average, as reducers and as relays.
+std::map<std::string, uint64_t> Strengths(const v1::Plan& plan,
+                                          const std::set<std::string>& auditors) {
+  std::map<std::string, uint64_t> averaged;
+  uint64_t all = 0;
+  const auto add = [&](const std::string& peer, uint32_t chunks) {
+    averaged[peer] += chunks;
+    all += chunks;
+  };
+  for (const v1::Shard& shard : plan.shards()) {
+    add(shard.reducer(), shard.chunks());
+    for (const v1::Relay& relay : shard.relays()) add(relay.peer(), shard.chunks());
+  }
+  const uint64_t least = all / (kLeastOfShare * std::max<uint64_t>(1, auditors.size()));
+  std::map<std::string, uint64_t> strengths;
+  for (const std::string& peer : auditors) {
+    strengths[peer] = std::max({uint64_t{1}, least, averaged[peer]});
+  }
+  return strengths;
+}
+
 }  // namespace
 
 Audit::Audit(Terms terms, const v1::Plan& plan, const v1::Vote& agreement)
@@ -43,7 +64,7 @@ Audit::Audit(Terms terms, const v1::Plan& plan, const v1::Vote& agreement)
   order_.set_epoch(plan.epoch());
   order_.set_revision(plan.revision());
   order_.set_nonce(terms_.nonce);
-  MeasureStrengths(plan);
+  const std::map<std::string, uint64_t> strengths = Strengths(plan, auditors_);
   uint32_t count = 0;
   for (const v1::Shard& shard : plan.shards()) count += shard.chunks();
   int shard = 0;
@@ -58,36 +79,15 @@ Audit::Audit(Terms terms, const v1::Plan& plan, const v1::Vote& agreement)
     chunk.held = !plan.shards(shard).holder().empty();
     chunk.closed = chunk.held;
     if (chunk.closed) continue;
-    const std::string auditor = DrawAuditor(chunk);
+    std::map<std::string, uint64_t> candidates;
+    for (const std::string& peer : Candidates(chunk)) candidates[peer] = strengths.at(peer);
+    const std::string auditor = draw_.Auditor(candidates);
     if (auditor.empty()) {
       chunks_.erase(number);  // one alone has nobody to lie to
     } else {
       Ask(number, auditor);
     }
   }
-}
-
-// By the chunks that they average, as reducers and as relays.
-void Audit::MeasureStrengths(const v1::Plan& plan) {
-  std::map<std::string, uint64_t> averaged;
-  uint64_t all = 0;
-  const auto add = [&](const std::string& peer, uint32_t chunks) {
-    averaged[peer] += chunks;
-    all += chunks;
-  };
-  for (const v1::Shard& shard : plan.shards()) {
-    add(shard.reducer(), shard.chunks());
-    for (const v1::Relay& relay : shard.relays()) add(relay.peer(), shard.chunks());
-  }
-  const uint64_t voters = std::max<uint64_t>(1, auditors_.size());
-  const uint64_t least = std::max<uint64_t>(1, all / (kLeastOfShare * voters));
-  for (const std::string& peer : auditors_) strengths_[peer] = std::max(least, averaged[peer]);
-}
-
-std::string Audit::DrawAuditor(const Chunk& chunk) {
-  std::map<std::string, uint64_t> strengths;
-  for (const std::string& peer : Candidates(chunk)) strengths[peer] = strengths_.at(peer);
-  return draw_.Auditor(strengths);
 }
 
 std::set<std::string> Audit::Candidates(const Chunk& chunk) const {

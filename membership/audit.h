@@ -72,8 +72,6 @@ class Audit {
     bool closed = false;
   };
 
-  void MeasureStrengths(const v1::Plan& plan);
-  std::string DrawAuditor(const Chunk& chunk);
   std::set<std::string> Candidates(const Chunk& chunk) const;
   void Ask(uint32_t number, const std::string& auditor);
   void AskAll(uint32_t number);
@@ -84,8 +82,7 @@ class Audit {
   const Terms terms_;
   v1::Audit order_;  // without chunks
   AuditDraw draw_;
-  std::map<std::string, uint64_t> strengths_;  // of auditors_, as they were
-  std::set<std::string> auditors_;             // that are there
+  std::set<std::string> auditors_;  // that are there
   std::set<std::string> lost_;
   std::map<uint32_t, Chunk> chunks_;
   std::map<std::string, std::set<uint32_t>> orders_;  // not taken yet

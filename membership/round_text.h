@@ -7,7 +7,8 @@
 
 namespace atolld {
 
-// "1.23 s (predicted 1.10 s)", "1.23 s" where nothing was predicted; "-": it was not measured.
+// "1.23 s (predicted 1.10 s), audit 0.20 s"; without what was not predicted or not audited; "-": it
+// was not measured.
 std::string ExchangeTime(const v1::RoundRecord& round);
 
 }  // namespace atolld

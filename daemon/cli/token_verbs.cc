@@ -94,9 +94,9 @@ int Revoke(const Options& options) {
       });
 }
 
-const Verb Add(CommandLine& command_line, const std::shared_ptr<Options>& options,
-               const std::string& path, const std::string& summary, const std::string& example,
-               int (*action)(const Options&)) {
+Verb Add(CommandLine& command_line, const std::shared_ptr<Options>& options,
+         const std::string& path, const std::string& summary, const std::string& example,
+         int (*action)(const Options&)) {
   const Verb verb =
       command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
   AddCoordinatorOptions(verb, options->admin.source,

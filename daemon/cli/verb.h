@@ -1,6 +1,6 @@
 // Verb: what one verb of `atoll` takes, and how its --help says it.
 //
-// CLI11 parses; it is seen by verb.cc and command_line.cc alone, because its templates cost each
+// CLI11 parses; of `atoll` only verb.cc and command_line.cc see it, because its templates cost each
 // file that includes it seconds to compile. What an option is bound to must live until the verb has
 // run. One thread.
 #pragma once
@@ -36,7 +36,7 @@ class Verb {
  public:
   explicit Verb(CLI::App* app) : app_(app) {}
 
-  // `names` as people type it ("--json") or, where its place says what it is, as the help calls it
+  // `name` as people type it ("--json") or, where its place says what it is, as the help calls it
   // ("PEER"). What `value` holds now is the default. Defined in verb.cc for the types that verbs
   // have.
   template <typename T>

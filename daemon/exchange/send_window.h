@@ -27,9 +27,8 @@ namespace atolld {
 
 class SendWindow {
  public:
-  // With less than half of it, a line of 100 Mbit/s and 20 ms is not kept busy when a peer is late
-  // for once; with all of it, streams run so far ahead of each other that the last is alone on a
-  // line at the end.
+  // Half of it keeps lines of 100 Mbit/s and 20 ms busy; with all of it, streams run so far ahead
+  // of each other that the last is alone on a line at the end.
   struct Floor {
     size_t bytes = size_t{512} << 10;
     size_t chunks = 4;  // of the largest so far
