@@ -18,21 +18,25 @@ namespace atolld {
 namespace {
 
 // How often an audit begins anew because the replica beside it has moved on.
-constexpr int kAttempts = 4;
+constexpr int kAttempts = 16;
 
-// What changes whenever a live replica drops or adds something that an audit may have missed.
+// What changes whenever a live replica drops or adds something that an audit may have missed. The
+// headers alone do not tell: one that is cut off and one that is added leave them as long as
+// before.
 struct Footprint {
-  uint64_t oldest_snapshot = 0;
+  std::vector<uint64_t> snapshots;
+  std::vector<uint64_t> payloads;
   uint64_t header_bytes = 0;
   bool operator==(const Footprint& other) const {
-    return oldest_snapshot == other.oldest_snapshot && header_bytes == other.header_bytes;
+    return snapshots == other.snapshots && payloads == other.payloads &&
+           header_bytes == other.header_bytes;
   }
 };
 
 absl::StatusOr<Footprint> FootprintOf(Files& files, const std::string& dir) {
   Footprint footprint;
-  ASSIGN_OR_RETURN(const std::vector<uint64_t> snapshots, ListSnapshots(files, dir));
-  if (!snapshots.empty()) footprint.oldest_snapshot = snapshots.front();
+  ASSIGN_OR_RETURN(footprint.snapshots, ListSnapshots(files, dir));
+  ASSIGN_OR_RETURN(footprint.payloads, ListPayloads(files, dir));
   const absl::StatusOr<std::unique_ptr<ReadableFile>> headers = files.OpenToRead(HeadersPath(dir));
   if (headers.ok()) footprint.header_bytes = (*headers)->size();
   return footprint;
