@@ -1,5 +1,7 @@
 #include "compression/codec.h"
 
+#include <memory>
+
 #include "absl/strings/str_cat.h"
 
 namespace atolld {
@@ -12,6 +14,20 @@ absl::StatusOr<size_t> Codec::EncodeMean(absl::Span<const float> values,
 absl::StatusOr<size_t> Codec::EncodeStochastic(absl::Span<const float>, uint64_t,
                                                absl::Span<uint8_t>) const {
   return absl::InvalidArgumentError(absl::StrCat(name(), " has no stochastic rounding"));
+}
+
+absl::Status Codec::DecodeToMemory(absl::Span<const uint8_t> bytes,
+                                   absl::Span<float> values) const {
+  return Decode(bytes, values);
+}
+
+absl::Status Codec::DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
+                                   TakeValues take) const {
+  const std::unique_ptr<float[]> memory(new float[elements]);
+  const absl::Span<float> values(memory.get(), elements);
+  const absl::Status decoded = Decode(bytes, values);
+  if (decoded.ok()) take(values);
+  return decoded;
 }
 
 }  // namespace atolld

@@ -11,12 +11,16 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace atolld {
+
+// Takes values that are gone when it returns.
+using TakeValues = absl::FunctionRef<void(absl::Span<const float>)>;
 
 class Codec {
  public:
@@ -54,6 +58,17 @@ class Codec {
   // Decodes exactly values.size() values. INVALID_ARGUMENT names what is wrong with the bytes;
   // `values` is then unspecified.
   virtual absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const = 0;
+
+  // As Decode, for more values than the caches hold: past them, where that saves time.
+  virtual absl::Status DecodeToMemory(absl::Span<const uint8_t> bytes,
+                                      absl::Span<float> values) const;
+
+  // As Decode, for who needs each value once: `take` gets them in order, a multiple of
+  // kPieceElements at a time but for the last, in memory that is used again, so that they stay in
+  // the nearest cache. On error it may have been given some.
+  static constexpr size_t kPieceElements = 4096;
+  virtual absl::Status DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
+                                      TakeValues take) const;
 
   // sum[i] = sum[i] + weight * value[i], each operation rounded to fp32 on its own; one pass. `sum`
   // is unchanged on error.

@@ -65,15 +65,15 @@ class Bench {
 
   absl::Status Decode() {
     if (!codec_.zstd) {
-      return codec_.codec->Decode(absl::MakeConstSpan(encoded_).first(bytes_),
-                                  absl::MakeSpan(decoded_));
+      return codec_.codec->DecodeToMemory(absl::MakeConstSpan(encoded_).first(bytes_),
+                                          absl::MakeSpan(decoded_));
     }
     const auto* frame = reinterpret_cast<const uint8_t*>(frame_.data());
     const absl::StatusOr<std::string> content =
         ZstdDecompress({frame, frame_.size()}, encoded_.size());
     if (!content.ok()) return content.status();
     const auto* bytes = reinterpret_cast<const uint8_t*>(content->data());
-    return codec_.codec->Decode({bytes, content->size()}, absl::MakeSpan(decoded_));
+    return codec_.codec->DecodeToMemory({bytes, content->size()}, absl::MakeSpan(decoded_));
   }
 
   void Copy(absl::Span<const float> values) {

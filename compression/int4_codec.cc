@@ -1,5 +1,6 @@
 #include "compression/int4_codec.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -67,6 +68,24 @@ absl::Status Int4Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
   const uint8_t* codes = bytes.data() + Int4Blocks(values.size()) * sizeof(float);
   if (!DecodeInt4(bytes.data(), codes, values.size(), values.data())) {
     return FirstForbiddenCode(codes, values.size());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Int4Codec::DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
+                                       TakeValues take) const {
+  const absl::Status shape = CheckShape(bytes, elements);
+  if (!shape.ok()) return shape;
+  const uint8_t* scales = bytes.data();
+  const uint8_t* codes = scales + Int4Blocks(elements) * sizeof(float);
+  float piece[kPieceElements];
+  for (size_t begin = 0; begin < elements; begin += kPieceElements) {
+    const size_t count = std::min(kPieceElements, elements - begin);
+    if (!DecodeInt4(scales + Int4Blocks(begin) * sizeof(float), codes + Int4CodeBytes(begin), count,
+                    piece)) {
+      return FirstForbiddenCode(codes, elements);
+    }
+    take(absl::MakeConstSpan(piece, count));
   }
   return absl::OkStatus();
 }

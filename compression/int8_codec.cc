@@ -1,5 +1,6 @@
 #include "compression/int8_codec.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -21,6 +22,17 @@ absl::Status CheckShape(absl::Span<const uint8_t> bytes, size_t elements) {
   if (bytes.size() != Int8Bytes(elements))
     return WrongLength(bytes.size(), Int8Bytes(elements), elements);
   return CheckScales(bytes.data(), Int8Blocks(elements), kInt8MaxScale);
+}
+
+absl::Status DecodeChunk(absl::Span<const uint8_t> bytes, Int8Store store,
+                         absl::Span<float> values) {
+  const absl::Status shape = CheckShape(bytes, values.size());
+  if (!shape.ok() || values.empty()) return shape;
+  const uint8_t* codes = bytes.data() + Int8Blocks(values.size()) * sizeof(float);
+  if (!DecodeInt8(bytes.data(), codes, values.size(), store, values.data())) {
+    return FirstForbiddenCode(codes, values.size());
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<size_t> EncodeChunk(absl::Span<const float> values, const Rounding& rounding,
@@ -56,11 +68,28 @@ absl::Status Int8Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) 
 }
 
 absl::Status Int8Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
-  const absl::Status shape = CheckShape(bytes, values.size());
-  if (!shape.ok() || values.empty()) return shape;
-  const uint8_t* codes = bytes.data() + Int8Blocks(values.size()) * sizeof(float);
-  if (!DecodeInt8(bytes.data(), codes, values.size(), values.data())) {
-    return FirstForbiddenCode(codes, values.size());
+  return DecodeChunk(bytes, Int8Store::kCached, values);
+}
+
+absl::Status Int8Codec::DecodeToMemory(absl::Span<const uint8_t> bytes,
+                                       absl::Span<float> values) const {
+  return DecodeChunk(bytes, Int8Store::kStreamed, values);
+}
+
+absl::Status Int8Codec::DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
+                                       TakeValues take) const {
+  const absl::Status shape = CheckShape(bytes, elements);
+  if (!shape.ok()) return shape;
+  const uint8_t* scales = bytes.data();
+  const uint8_t* codes = scales + Int8Blocks(elements) * sizeof(float);
+  float piece[kPieceElements];
+  for (size_t begin = 0; begin < elements; begin += kPieceElements) {
+    const size_t count = std::min(kPieceElements, elements - begin);
+    if (!DecodeInt8(scales + Int8Blocks(begin) * sizeof(float), codes + begin, count,
+                    Int8Store::kCached, piece)) {
+      return FirstForbiddenCode(codes, elements);
+    }
+    take(absl::MakeConstSpan(piece, count));
   }
   return absl::OkStatus();
 }

@@ -26,6 +26,10 @@ class Int8Codec final : public Codec {
   absl::Status Check(absl::Span<const uint8_t> bytes, size_t elements) const override;
   // On error `values` is unspecified.
   absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
+  absl::Status DecodeToMemory(absl::Span<const uint8_t> bytes,
+                              absl::Span<float> values) const override;
+  absl::Status DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
+                              TakeValues take) const override;
   absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                 absl::Span<float> sum) const override;
 };

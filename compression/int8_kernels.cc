@@ -159,10 +159,11 @@ HWY_INLINE bool HasForbidden(hn::Vec<Codes> lowest) {
   return !hn::AllFalse(d, hn::Eq(lowest, hn::Set(d, static_cast<int8_t>(-128))));
 }
 
-bool Decode(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values) {
+bool Decode(const uint8_t* scales, const uint8_t* codes, size_t elements, Int8Store store,
+            float* values) {
   const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
-  const bool streams = elements >= kInt8StreamedElements &&
-                       reinterpret_cast<uintptr_t>(values) % kStreamAlignment == 0;
+  const bool streams =
+      store == Int8Store::kStreamed && reinterpret_cast<uintptr_t>(values) % kStreamAlignment == 0;
   auto lowest = hn::Zero(Codes());
   for (size_t i = 0; i < whole; i += kInt8BlockElements, scales += sizeof(float)) {
     lowest = LowestCodes(codes + i, lowest);
@@ -239,8 +240,9 @@ bool EncodeInt8(const float* values, size_t elements, const Rounding& rounding, 
   return HWY_DYNAMIC_DISPATCH(Encode)(values, elements, rounding, scales, codes);
 }
 
-bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values) {
-  return HWY_DYNAMIC_DISPATCH(Decode)(scales, codes, elements, values);
+bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, Int8Store store,
+                float* values) {
+  return HWY_DYNAMIC_DISPATCH(Decode)(scales, codes, elements, store, values);
 }
 
 bool HasForbiddenInt8Code(const uint8_t* codes, size_t elements) {

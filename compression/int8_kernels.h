@@ -18,13 +18,14 @@ namespace atolld {
 bool EncodeInt8(const float* values, size_t elements, const Rounding& rounding, uint8_t* scales,
                 uint8_t* codes);
 
-// So many values at once, 16 MiB, are more than a core's caches hold: they are written past them,
-// which saves reading what is about to be overwritten.
-inline constexpr size_t kInt8StreamedElements = size_t{4} << 20;
+// Streamed: past the caches, which saves reading what is about to be overwritten. Values at odd
+// addresses are written through them all the same.
+enum class Int8Store { kCached, kStreamed };
 
 // values[i] = code[i] * scale. False, with `values` unspecified, if a code is -128. The scales must
 // be valid.
-bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values);
+bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, Int8Store store,
+                float* values);
 
 // Whether a code is -128, which the encoder never writes.
 bool HasForbiddenInt8Code(const uint8_t* codes, size_t elements);

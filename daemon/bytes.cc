@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdlib>
@@ -20,8 +21,8 @@ constexpr size_t kLargePage = size_t{2} << 20;
 class SpareBlocks {
  public:
   struct Block {
-    uint8_t* bytes;
-    size_t size;
+    uint8_t* bytes = nullptr;
+    size_t size = 0;
   };
 
   // A block of at least `size` bytes and not twice as many; null if there is none.
@@ -37,9 +38,14 @@ class SpareBlocks {
     madvise(block.bytes, block.size, MADV_FREE);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
-      // The one that has lain here longest goes.
-      block = std::exchange(spares_[next_], block);
-      next_ = (next_ + 1) % spares_.size();
+      // Where no place is free, the one that has lain here longest goes.
+      Block* place = std::find_if(spares_.begin(), spares_.end(),
+                                  [](const Block& spare) { return spare.bytes == nullptr; });
+      if (place == spares_.end()) {
+        place = &spares_[next_];
+        next_ = (next_ + 1) % spares_.size();
+      }
+      block = std::exchange(*place, block);
     }
     std::free(block.bytes);
   }
@@ -74,6 +80,12 @@ FreshBytes::FreshBytes(size_t size)
                  ? NewLarge(size)
                  : std::shared_ptr<uint8_t>(new uint8_t[size], std::default_delete<uint8_t[]>())),
       size_(size) {}
+
+SharedBytes FreshBytes::Part(size_t offset, size_t size) const {
+  CHECK(offset <= size_ && size <= size_ - offset);
+  return SharedBytes(std::shared_ptr<const void>(bytes_),
+                     absl::MakeConstSpan(bytes_.get() + offset, size));
+}
 
 SharedBytes FreshBytes::Share(size_t used) && {
   CHECK(used <= size_);

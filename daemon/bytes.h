@@ -65,6 +65,8 @@ class FreshBytes {
  public:
   explicit FreshBytes(size_t size);
   absl::Span<uint8_t> span() { return absl::MakeSpan(bytes_.get(), size_); }
+  // Bytes that are written and never will be again, whatever becomes of the others.
+  SharedBytes Part(size_t offset, size_t size) const;
   // The first `used` bytes, in memory of their own if they are less than half. Their parts keep all
   // of it alive; nothing is written afterwards.
   SharedBytes Share(size_t used) &&;

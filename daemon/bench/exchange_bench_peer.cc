@@ -222,7 +222,7 @@ void BenchPeer::OnComplete(ExchangeOutcome outcome) {
     env_.executor.Offload(
         [this, shared, status, first = bound(part), end = bound(part + 1)] {
           for (uint32_t c = first; c < end && status->ok(); ++c) {
-            *status = codecs_.means.codec->Decode(
+            *status = codecs_.means.codec->DecodeToMemory(
                 (*shared)[c].span(),
                 absl::MakeSpan(mean_).subspan(grid_.Offset(c), grid_.Elements(c)));
           }

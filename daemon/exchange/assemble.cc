@@ -1,7 +1,6 @@
 #include "daemon/exchange/assemble.h"
 
 #include <map>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -70,24 +69,10 @@ ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>&
   return outcome;
 }
 
-double SumOfSquares(absl::Span<const absl::StatusOr<double>> chunks) {
+double SquaredMean(const std::vector<ChunkMean>& means) {
   double sum = 0;
-  for (const absl::StatusOr<double>& chunk : chunks) {
-    if (!chunk.ok()) return 0;
-    sum = sum + *chunk;
-  }
+  for (const ChunkMean& mean : means) sum = sum + mean.squared_norm;
   return sum;
-}
-
-double SquaredMean(const ChunkGrid& grid, const Codec& codec, const std::vector<ChunkMean>& means) {
-  const std::unique_ptr<float[]> values(new float[grid.chunk_elements()]);
-  std::vector<absl::StatusOr<double>> squares;
-  squares.reserve(means.size());
-  for (uint32_t c = 0; c < means.size(); ++c) {
-    squares.push_back(
-        MeasureChunk(codec, means[c].encoded.span(), {values.get(), grid.Elements(c)}));
-  }
-  return SumOfSquares(squares);
 }
 
 }  // namespace atolld

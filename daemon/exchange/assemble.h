@@ -6,8 +6,6 @@
 
 #include <vector>
 
-#include "absl/status/statusor.h"
-#include "absl/types/span.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/exchange/exchange_plan.h"
 #include "daemon/exchange/mean_table.h"
@@ -20,9 +18,7 @@ namespace atolld {
 std::vector<v1::ShardRecord> Records(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
 ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
 
-// The squared norm of what the means decode to: chunks' sums as MeasureChunk makes them, added in
-// grid order. 0 if one cannot be decoded, or not to finite values.
-double SumOfSquares(absl::Span<const absl::StatusOr<double>> chunks);
-double SquaredMean(const ChunkGrid& grid, const Codec& codec, const std::vector<ChunkMean>& means);
+// The squared norm of what the means decode to: those of the chunks, added in grid order.
+double SquaredMean(const std::vector<ChunkMean>& means);
 
 }  // namespace atolld

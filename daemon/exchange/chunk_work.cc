@@ -32,6 +32,17 @@ float ScaleOf(const Piece& piece, const std::vector<float>& scales) {
   return scales[piece.sender];
 }
 
+// The bytes, unless they do not decode to the length that the contributor's leaves say.
+absl::StatusOr<SharedBytes> HasItsNorm(const ChunkForm& form, const Piece& piece,
+                                       absl::StatusOr<SharedBytes> encoded, size_t elements) {
+  if (!encoded.ok() || !piece.squared_norm) return encoded;
+  ASSIGN_OR_RETURN(const double squared_norm, MeasureChunk(*form.codec, encoded->span(), elements));
+  if (squared_norm != *piece.squared_norm) {
+    return absl::InvalidArgumentError("it is not as long as the contributor's leaves say");
+  }
+  return encoded;
+}
+
 // The weighted mean of the pieces and the centre.
 absl::Status WeightedPieces(const ChunkForm& updates, const ChunkForm& means, uint32_t chunk,
                             const MeanTerms& terms, const std::vector<Piece>& pieces,
@@ -39,22 +50,22 @@ absl::Status WeightedPieces(const ChunkForm& updates, const ChunkForm& means, ui
   BeginMean(sum);
   std::vector<float> used;
   std::vector<float> pulls;
-  for (const Piece& piece : pieces) {
+  const auto add = [&](const Piece& piece, const absl::StatusOr<SharedBytes>& encoded) {
     const float weight = WeightOf(piece, terms.weights);
     const float pull = weight * ScaleOf(piece, terms.scales);
     const ChunkForm& form = piece.partial ? means : updates;
-    const absl::StatusOr<SharedBytes> encoded = EncodedOf(form, piece, sum.size());
     absl::Status status = encoded.status();
     if (status.ok()) status = form.codec->DecodeAccumulate(encoded->span(), pull, sum);
     if (!status.ok()) {
       reduced->refused.emplace_back(piece.sender, std::move(status));
-      continue;
+      return;
     }
     used.push_back(weight);
     pulls.push_back(pull);
     UniteBits(piece.contributors, &reduced->contributors);
     if (piece.partial) reduced->partials.push_back(piece.contributors);
-  }
+  };
+  ForEachEncoded(updates, means, pieces, sum.size(), add);
   if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
   RETURN_IF_ERROR(AddCentre(terms, chunk, used, pulls, sum));
   return FinishMean(used, sum);
@@ -87,26 +98,35 @@ absl::StatusOr<SharedBytes> ChunkForm::FromWire(const SharedBytes& wire, size_t 
   return wire;
 }
 
-absl::StatusOr<SharedBytes> ChunkForm::Verified(const SharedBytes& wire, size_t elements) const {
-  ASSIGN_OR_RETURN(SharedBytes encoded, FromWire(wire, elements));
-  RETURN_IF_ERROR(codec->Check(encoded.span(), elements));
-  return encoded;
+absl::StatusOr<MeasuredChunk> ChunkForm::Measured(const SharedBytes& wire, size_t elements) const {
+  MeasuredChunk chunk;
+  ASSIGN_OR_RETURN(chunk.encoded, FromWire(wire, elements));
+  ASSIGN_OR_RETURN(chunk.squared_norm, MeasureChunk(*codec, chunk.encoded.span(), elements));
+  return chunk;
 }
 
-absl::StatusOr<SharedBytes> EncodedOf(const ChunkForm& form, const Piece& piece, size_t elements) {
-  absl::StatusOr<SharedBytes> encoded = piece.bytes;
-  if (piece.on_wire) encoded = form.FromWire(piece.bytes, elements);
-  if (encoded.ok() && piece.digest && Sha256(encoded->span()) != *piece.digest) {
-    return absl::InvalidArgumentError("its bytes are not those of the contributor's leaves");
+void ForEachEncoded(const ChunkForm& updates, const ChunkForm& means,
+                    absl::Span<const Piece> pieces, size_t elements, TakeEncoded take) {
+  for (size_t begin = 0; begin < pieces.size(); begin += Sha256Together()) {
+    const absl::Span<const Piece> group = pieces.subspan(begin, Sha256Together());
+    std::vector<absl::StatusOr<SharedBytes>> encoded;
+    std::vector<absl::Span<const uint8_t>> hashed;
+    for (const Piece& piece : group) {
+      const ChunkForm& form = piece.partial ? means : updates;
+      encoded.push_back(piece.on_wire ? form.FromWire(piece.bytes, elements) : piece.bytes);
+      if (encoded.back().ok() && piece.digest) hashed.push_back(encoded.back()->span());
+    }
+    const std::vector<Digest> digests = Sha256Each(hashed);
+    auto digest = digests.begin();
+    for (size_t i = 0; i < group.size(); ++i) {
+      if (encoded[i].ok() && group[i].digest && *digest++ != *group[i].digest) {
+        encoded[i] =
+            absl::InvalidArgumentError("its bytes are not those of the contributor's leaves");
+      }
+      const ChunkForm& form = group[i].partial ? means : updates;
+      take(group[i], HasItsNorm(form, group[i], std::move(encoded[i]), elements));
+    }
   }
-  if (!encoded.ok() || !piece.squared_norm) return encoded;
-  const std::unique_ptr<float[]> values(new float[elements]);
-  ASSIGN_OR_RETURN(const double squared_norm,
-                   MeasureChunk(*form.codec, encoded->span(), {values.get(), elements}));
-  if (squared_norm != *piece.squared_norm) {
-    return absl::InvalidArgumentError("it is not as long as the contributor's leaves say");
-  }
-  return encoded;
 }
 
 uint64_t PeerPart(absl::string_view peer) {
@@ -146,6 +166,9 @@ absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const Mean
                        : means.codec->EncodeMean(mean, out.span()));
   reduced->encoded = std::move(out).Share(size);
   reduced->wire = means.ToWire(reduced->encoded);
+  if (place.partial) return absl::OkStatus();
+  ASSIGN_OR_RETURN(reduced->squared_norm,
+                   MeasureChunk(*means.codec, reduced->encoded.span(), elements));
   return absl::OkStatus();
 }
 

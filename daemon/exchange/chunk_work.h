@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
@@ -23,6 +24,12 @@
 #include "optimizer/aggregation_rule.h"
 
 namespace atolld {
+
+// An encoded chunk, and the squared norm of what it decodes to (contribution.h, MeasureChunk).
+struct MeasuredChunk {
+  SharedBytes encoded;
+  double squared_norm = 0;
+};
 
 // How chunks are encoded, and how they travel.
 struct ChunkForm {
@@ -37,8 +44,8 @@ struct ChunkForm {
   SharedBytes ToWire(const SharedBytes& encoded) const;
   // Wire -> encoded; INVALID_ARGUMENT unless they fit a chunk of so many values.
   absl::StatusOr<SharedBytes> FromWire(const SharedBytes& wire, size_t elements) const;
-  // As FromWire, and the codec can decode it.
-  absl::StatusOr<SharedBytes> Verified(const SharedBytes& wire, size_t elements) const;
+  // As FromWire; INVALID_ARGUMENT also if the codec cannot decode it.
+  absl::StatusOr<MeasuredChunk> Measured(const SharedBytes& wire, size_t elements) const;
 };
 
 // What is averaged into a chunk's mean: one contributor's chunk, or a relay's mean of several.
@@ -53,8 +60,11 @@ struct Piece {
   std::optional<double> squared_norm = std::nullopt;  // of what they decode to, as digest
 };
 
-// A piece's encoded bytes; INVALID_ARGUMENT unless they fit and have its digest and norm.
-absl::StatusOr<SharedBytes> EncodedOf(const ChunkForm& form, const Piece& piece, size_t elements);
+// Gives each piece's encoded bytes in order; INVALID_ARGUMENT unless they fit and have its digest
+// and norm. Partial means are in the form of means. A few are unpacked and hashed at once.
+using TakeEncoded = absl::FunctionRef<void(const Piece&, absl::StatusOr<SharedBytes>)>;
+void ForEachEncoded(const ChunkForm& updates, const ChunkForm& means,
+                    absl::Span<const Piece> pieces, size_t elements, TakeEncoded take);
 
 // What tells peers' roundings apart: the first 8 bytes, little-endian, of the SHA-256 of the id.
 uint64_t PeerPart(absl::string_view peer);
@@ -90,6 +100,7 @@ struct MeanTerms {
 struct Reduced {
   SharedBytes encoded;
   SharedBytes wire;
+  double squared_norm = 0;            // of what it decodes to; not of a relay's
   std::string contributors;           // bitmap: whose chunks it is the mean of
   std::vector<std::string> partials;  // those of its pieces that were partial means
   std::vector<std::pair<uint32_t, absl::Status>>

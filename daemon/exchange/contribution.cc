@@ -28,6 +28,13 @@ double ReadBits(absl::string_view bytes) {
   return absl::bit_cast<double>(bits);
 }
 
+// The pieces that have no digest yet.
+void HashWhatFollows(absl::Span<const absl::Span<const uint8_t>> pieces,
+                     std::vector<Digest>* digests) {
+  const std::vector<Digest> more = Sha256Each(pieces.subspan(digests->size()));
+  digests->insert(digests->end(), more.begin(), more.end());
+}
+
 }  // namespace
 
 std::string ContributionLeaves(absl::Span<const Digest> digests,
@@ -89,9 +96,11 @@ ChunkNorms WholeNorms(absl::Span<const ChunkNorms> chunks) {
 }
 
 absl::StatusOr<double> MeasureChunk(const Codec& codec, absl::Span<const uint8_t> bytes,
-                                    absl::Span<float> values) {
-  RETURN_IF_ERROR(codec.Decode(bytes, values));
-  const double norm = SquaredNorm(values.data(), values.size());
+                                    size_t elements) {
+  double norm = 0;
+  RETURN_IF_ERROR(codec.DecodeInPieces(bytes, elements, [&norm](absl::Span<const float> values) {
+    norm = SquaredNorm(values.data(), values.size(), norm);
+  }));
   if (!std::isfinite(norm)) return absl::InvalidArgumentError("it decodes to what is not finite");
   return norm;
 }
@@ -127,13 +136,12 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
   }
   // One piece of memory for all, as long as the longest encoding.
   FreshBytes memory(MaxPayloadBytes(grid, codec) - PayloadTableBytes(grid));
-  std::vector<size_t> ends;
-  ends.reserve(grid.chunks());
+  std::vector<absl::Span<const uint8_t>> pieces;
+  pieces.reserve(grid.chunks());
   size_t used = 0;
   Contribution contribution;
-  contribution.norms.reserve(grid.chunks());
-  // Decoded while the bytes are in the cache.
-  const std::unique_ptr<float[]> decoded(new float[grid.chunks() == 0 ? 0 : grid.Elements(0)]);
+  std::vector<ChunkNorms> norms;
+  norms.reserve(grid.chunks());
   for (uint32_t c = 0; c < grid.chunks(); ++c) {
     const absl::Span<const float> chunk = values.subspan(grid.Offset(c), grid.Elements(c));
     const absl::Span<uint8_t> out = memory.span().subspan(used);
@@ -141,25 +149,23 @@ absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Cod
         rounding.stochastic ? codec.EncodeStochastic(chunk, ChunkKey(rounding.key, c), out)
                             : codec.Encode(chunk, out);
     if (!size.ok()) return Annotate(size.status(), absl::StrCat("chunk ", c));
-    const absl::StatusOr<double> norm =
-        MeasureChunk(codec, out.first(*size), absl::MakeSpan(decoded.get(), chunk.size()));
+    // While the bytes are in the cache.
+    const absl::StatusOr<double> norm = MeasureChunk(codec, out.first(*size), chunk.size());
     if (!norm.ok()) return Annotate(norm.status(), absl::StrCat("chunk ", c));
-    contribution.norms.push_back({*norm, 0});
+    norms.push_back({*norm, 0});
+    pieces.push_back(out.first(*size));
     used += *size;
-    ends.push_back(used);
+    if (pieces.size() % Sha256Together() == 0) HashWhatFollows(pieces, &contribution.digests);
   }
+  HashWhatFollows(pieces, &contribution.digests);
   const SharedBytes bytes = std::move(memory).Share(used);
   contribution.chunks.reserve(grid.chunks());
   size_t begin = 0;
-  for (const size_t end : ends) {
-    contribution.chunks.push_back(bytes.Part(begin, end - begin));
-    begin = end;
+  for (const auto& piece : pieces) {
+    contribution.chunks.push_back(bytes.Part(begin, piece.size()));
+    begin += piece.size();
   }
-  std::vector<absl::Span<const uint8_t>> pieces;
-  pieces.reserve(contribution.chunks.size());
-  for (const SharedBytes& chunk : contribution.chunks) pieces.push_back(chunk.span());
-  contribution.digests = Sha256Each(pieces);
-  SetNorms(std::vector<ChunkNorms>(contribution.norms), &contribution);
+  SetNorms(std::move(norms), &contribution);
   return contribution;
 }
 

@@ -60,10 +60,10 @@ void SetNorms(std::vector<ChunkNorms> norms, Contribution* contribution);
 // Sums over the chunks in grid order: sum = +0, then sum = sum + chunk.
 ChunkNorms WholeNorms(absl::Span<const ChunkNorms> chunks);
 
-// The squared norm of what the bytes decode to, into `values`, which are as many as the chunk has;
-// INVALID_ARGUMENT if they cannot be decoded, or not to finite values.
+// The squared norm of what a chunk's bytes decode to; INVALID_ARGUMENT if they cannot be decoded,
+// or not to finite values.
 absl::StatusOr<double> MeasureChunk(const Codec& codec, absl::Span<const uint8_t> bytes,
-                                    absl::Span<float> values);
+                                    size_t elements);
 
 // The squared distance of decoded values from the centre's of that chunk. INVALID_ARGUMENT if those
 // cannot be decoded.

@@ -276,21 +276,21 @@ void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
 // The pool looks at a few results at once, while the next one comes.
 void ContributorStream::Verify(v1::ResultChunk result, SharedBytes payload) {
   const uint32_t elements = settings_.grid.Elements(result.chunk());
-  auto opened = std::make_shared<absl::StatusOr<SharedBytes>>();
+  auto mean = std::make_shared<absl::StatusOr<MeasuredChunk>>();
   env_.executor.Offload(
-      [opened, form = form_, elements, payload] { *opened = form.Verified(payload, elements); },
-      guard_.Wrap([this, opened, number = calls_, result, payload] {
-        if (number == calls_ && call_ != nullptr) OnVerified(result, *opened, payload);
+      [mean, form = form_, elements, payload] { *mean = form.Measured(payload, elements); },
+      guard_.Wrap([this, mean, number = calls_, result, payload] {
+        if (number == calls_ && call_ != nullptr) OnVerified(result, *mean, payload);
       }));
   if (++verifying_ < kChunksAhead) Next();
 }
 
 void ContributorStream::OnVerified(const v1::ResultChunk& result,
-                                   const absl::StatusOr<SharedBytes>& encoded,
+                                   const absl::StatusOr<MeasuredChunk>& mean,
                                    const SharedBytes& wire) {
-  if (!encoded.ok()) {
+  if (!mean.ok()) {
     Drop();
-    Unreachable(Annotate(encoded.status(), absl::StrCat("its result for chunk ", result.chunk())));
+    Unreachable(Annotate(mean.status(), absl::StrCat("its result for chunk ", result.chunk())));
     return RedialLater();
   }
   last_good_ = env_.executor.Now();
@@ -300,7 +300,7 @@ void ContributorStream::OnVerified(const v1::ResultChunk& result,
   // The plan may have moved on while the pool looked at it.
   const Owner::Fate fate = owner_.Judge(reducer_, result);
   if (fate == Owner::Fate::kPassedOver) passed_over_ = true;
-  if (fate == Owner::Fate::kWanted) owner_.OnResult(reducer_, result, *encoded, wire);
+  if (fate == Owner::Fate::kWanted) owner_.OnResult(reducer_, result, *mean, wire);
   if (reading_waited) Next();
 }
 

@@ -60,9 +60,9 @@ class ContributorStream {
     // Of one that is prepared; to send it again it has to be prepared again.
     virtual Frame TakeContributionFrame(const Chunk& chunk) = 0;
     virtual Fate Judge(const std::string& reducer, const v1::ResultChunk& result) const = 0;
-    // `wire` is what `encoded` came as.
+    // `wire` is what `mean` came as.
     virtual void OnResult(const std::string& reducer, const v1::ResultChunk& result,
-                          SharedBytes encoded, SharedBytes wire) = 0;
+                          MeasuredChunk mean, SharedBytes wire) = 0;
     virtual void OnUnreachable(const std::string& reducer, absl::Status why) = 0;
   };
 
@@ -92,7 +92,7 @@ class ContributorStream {
   void OnFrame(Frame frame);
   void OnResult(v1::ResultChunk result, SharedBytes payload);
   void Verify(v1::ResultChunk result, SharedBytes payload);
-  void OnVerified(const v1::ResultChunk& result, const absl::StatusOr<SharedBytes>& encoded,
+  void OnVerified(const v1::ResultChunk& result, const absl::StatusOr<MeasuredChunk>& mean,
                   const SharedBytes& wire);
   void OnClosed(absl::Status status);
   void NoteRefusedDial(const absl::Status& status);

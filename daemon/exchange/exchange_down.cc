@@ -271,6 +271,7 @@ void Exchange::State::OnReduced(const Reducer::Work& work, const absl::Status& s
   ChunkMean mean;
   mean.attempt = work.attempt;
   mean.encoded = std::move(reduced.encoded);
+  mean.squared_norm = reduced.squared_norm;
   mean.contributors = std::move(reduced.contributors);
   mean.partials = std::move(reduced.partials);
   Store(work.chunk, std::move(mean));

@@ -26,7 +26,8 @@ Exchange::State::State(Env environment, const ExchangeSettings& given,
       contribution(std::move(contributes)),
       events(std::move(told)),
       reducer(given.self),
-      build(environment.executor, given.grid, *given.upper_codec),
+      build(environment.executor, given.grid, *given.upper_codec,
+            [this](uint32_t chunk, SharedBytes place) { table.MoveTo(chunk, std::move(place)); }),
       result_wire(given.grid.chunks()),
       own_wire(given.grid.chunks()),
       refusals(environment.executor) {}
@@ -135,10 +136,8 @@ void Exchange::State::CompleteIfAllHere() {
   }
   auto made = std::make_shared<ExchangeOutcome>();
   env.executor.Offload(
-      [made, plan = plan, means = table.means(), grid = settings.grid,
-       codec = settings.upper_codec]() mutable {
+      [made, plan = plan, means = table.means()]() mutable {
         *made = Assemble(plan, means);
-        made->squared_mean = SquaredMean(grid, *codec, means);
         means.clear();
       },
       guard.Wrap([this, made, changes = table.changes()] {
@@ -150,6 +149,7 @@ void Exchange::State::CompleteIfAllHere() {
 void Exchange::State::OnAssembled(uint64_t changes, ExchangeOutcome made) {
   if (changes == table.changes()) {
     outcome = std::move(made);
+    outcome->squared_mean = SquaredMean(table.means());
     outcome_changes = changes;
     table.LeanOn(outcome->payload);
   }

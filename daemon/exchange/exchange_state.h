@@ -53,7 +53,7 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   Frame TakeContributionFrame(const ContributorStream::Chunk& chunk) override;
   ContributorStream::Owner::Fate Judge(const std::string& from,
                                        const v1::ResultChunk& result) const override;
-  void OnResult(const std::string& from, const v1::ResultChunk& result, SharedBytes encoded,
+  void OnResult(const std::string& from, const v1::ResultChunk& result, MeasuredChunk mean,
                 SharedBytes wire) override;
   void OnUnreachable(const std::string& peer, absl::Status why) override;
   bool Contributes() const;

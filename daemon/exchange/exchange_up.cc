@@ -135,17 +135,18 @@ ContributorStream::Owner::Fate Exchange::State::Judge(const std::string& from,
 }
 
 void Exchange::State::OnResult(const std::string&, const v1::ResultChunk& result,
-                               SharedBytes encoded, SharedBytes wire) {
+                               MeasuredChunk mean, SharedBytes wire) {
   const uint32_t chunk = result.chunk();
   // A relay hands on what it got.
   const bool relays = plan.RelayNamed(plan.ShardOf(chunk), settings.self) != nullptr;
   if (settings.upper_zstd && relays) result_wire[chunk] = std::move(wire);
-  ChunkMean mean;
-  mean.attempt = result.attempt();
-  mean.encoded = std::move(encoded);
-  mean.contributors = result.contributors();
-  mean.partials.assign(result.partials().begin(), result.partials().end());
-  Store(chunk, std::move(mean));
+  ChunkMean known;
+  known.attempt = result.attempt();
+  known.encoded = std::move(mean.encoded);
+  known.squared_norm = mean.squared_norm;
+  known.contributors = result.contributors();
+  known.partials.assign(result.partials().begin(), result.partials().end());
+  Store(chunk, std::move(known));
 }
 
 void Exchange::State::OnUnreachable(const std::string& peer, absl::Status why) {

@@ -5,8 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/exchange/assemble.h"
-#include "daemon/exchange/contribution.h"
 #include "daemon/replica/digest.h"
 #include "daemon/status_macros.h"
 
@@ -14,77 +12,77 @@ namespace atolld {
 
 // What the jobs work on, one after another.
 struct PayloadBuild::Work {
-  Work(const ChunkGrid& grid_in, const Codec& codec_in);
+  Work(const ChunkGrid& grid, const Codec& codec);
 
   uint64_t Offset(uint32_t chunk) const { return table_bytes + chunk * chunk_bytes; }
   void Take(const std::vector<Mean>& means);
-  void Cover(uint64_t begin, uint64_t end, std::vector<uint64_t>* whole);
-  void Hash(const std::vector<uint64_t>& blocks);
+  void Cover(uint64_t begin, uint64_t end);
+  void HashWhole();
 
-  const ChunkGrid grid;
-  const Codec& codec;
   const uint64_t table_bytes;
   const uint64_t chunk_bytes;  // of each but the last
   FreshBytes bytes;
   const uint64_t size;
-  std::vector<uint64_t> missing;                // bytes, by block
-  std::vector<Digest> leaves;                   // by block
-  std::vector<absl::StatusOr<double>> squares;  // by chunk
+  uint64_t chunks_missing;
+  std::vector<uint64_t> missing;  // bytes, by block
+  std::vector<uint64_t> whole;    // blocks that nothing is missing of, to be hashed
+  std::vector<Digest> leaves;     // by block
 };
 
-PayloadBuild::Work::Work(const ChunkGrid& grid_in, const Codec& codec_in)
-    : grid(grid_in),
-      codec(codec_in),
-      table_bytes(PayloadTableBytes(grid)),
+PayloadBuild::Work::Work(const ChunkGrid& grid, const Codec& codec)
+    : table_bytes(PayloadTableBytes(grid)),
       chunk_bytes(codec.MaxEncodedBytes(grid.chunk_elements())),
       bytes(MaxPayloadBytes(grid, codec)),
       size(bytes.span().size()),
+      chunks_missing(grid.chunks()),
       missing((size + kBlockBytes - 1) / kBlockBytes, kBlockBytes),
-      leaves(missing.size()),
-      squares(grid.chunks()) {
+      leaves(missing.size()) {
   missing.back() = size - (missing.size() - 1) * kBlockBytes;
   std::vector<size_t> lengths(grid.chunks(), chunk_bytes);
   lengths.back() = size - Offset(grid.chunks() - 1);
   WritePayloadTable(lengths, bytes.span());
-  std::vector<uint64_t> whole;
-  Cover(0, table_bytes, &whole);
-  Hash(whole);
+  Cover(0, table_bytes);
 }
 
 void PayloadBuild::Work::Take(const std::vector<Mean>& means) {
-  const std::unique_ptr<float[]> values(new float[grid.chunk_elements()]);
-  std::vector<uint64_t> whole;
   for (const Mean& mean : means) {
     const absl::Span<uint8_t> place = bytes.span().subspan(Offset(mean.chunk), mean.encoded.size());
     std::memcpy(place.data(), mean.encoded.data(), place.size());
-    squares[mean.chunk] =
-        MeasureChunk(codec, place, absl::MakeSpan(values.get(), grid.Elements(mean.chunk)));
-    Cover(Offset(mean.chunk), Offset(mean.chunk) + place.size(), &whole);
+    Cover(Offset(mean.chunk), Offset(mean.chunk) + place.size());
   }
-  Hash(whole);
+  chunks_missing -= means.size();
+  HashWhole();
 }
 
-void PayloadBuild::Work::Cover(uint64_t begin, uint64_t end, std::vector<uint64_t>* whole) {
+void PayloadBuild::Work::Cover(uint64_t begin, uint64_t end) {
   while (begin < end) {
     const uint64_t block = begin / kBlockBytes;
     const uint64_t part = std::min(end, (block + 1) * kBlockBytes) - begin;
     missing[block] -= part;
-    if (missing[block] == 0) whole->push_back(block);
+    if (missing[block] == 0) whole.push_back(block);
     begin += part;
   }
 }
 
-void PayloadBuild::Work::Hash(const std::vector<uint64_t>& blocks) {
+// Two take hardly longer than one: as long as more is to come, the odd one waits for it.
+void PayloadBuild::Work::HashWhole() {
+  const size_t count = chunks_missing > 0 ? whole.size() / 2 * 2 : whole.size();
   std::vector<absl::Span<const uint8_t>> pieces;
-  for (const uint64_t block : blocks) {
-    pieces.push_back(bytes.span().subspan(block * kBlockBytes, kBlockBytes));
+  for (size_t i = 0; i < count; ++i) {
+    pieces.push_back(bytes.span().subspan(whole[i] * kBlockBytes, kBlockBytes));
   }
   const std::vector<Digest> digests = Sha256Each(pieces);
-  for (size_t i = 0; i < blocks.size(); ++i) leaves[blocks[i]] = digests[i];
+  for (size_t i = 0; i < count; ++i) leaves[whole[i]] = digests[i];
+  whole.erase(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-PayloadBuild::PayloadBuild(Executor& executor, const ChunkGrid& grid, const Codec& codec)
-    : executor_(executor), grid_(grid), codec_(codec), given_up_(grid.chunks() == 0) {}
+PayloadBuild::PayloadBuild(Executor& executor, const ChunkGrid& grid, const Codec& codec,
+                           OnPlaced on_placed)
+    : executor_(executor),
+      grid_(grid),
+      codec_(codec),
+      on_placed_(std::move(on_placed)),
+      given_up_(grid.chunks() == 0) {}
 
 PayloadBuild::~PayloadBuild() = default;
 
@@ -108,15 +106,21 @@ void PayloadBuild::Advance() {
   if (!placed_.empty()) {
     working_ = true;
     auto work = std::make_shared<std::shared_ptr<Work>>(work_);
+    auto means = std::make_shared<std::vector<Mean>>(std::exchange(placed_, {}));
     executor_.Offload(
-        [work, grid = grid_, &codec = codec_, means = std::exchange(placed_, {})]() mutable {
+        [work, grid = grid_, &codec = codec_, means] {
           if (*work == nullptr) *work = std::make_shared<Work>(grid, codec);
-          (*work)->Take(means);
-          means.clear();  // not on the loop: the last of their holders may be here
+          (*work)->Take(*means);
         },
-        guard_.Wrap([this, work] {
+        guard_.Wrap([this, work, means] {
           working_ = false;
-          if (!given_up_) work_ = *work;
+          if (!given_up_) {
+            work_ = *work;
+            for (const Mean& mean : *means) {
+              on_placed_(mean.chunk,
+                         work_->bytes.Part(work_->Offset(mean.chunk), mean.encoded.size()));
+            }
+          }
           Advance();
         }));
     return;
@@ -126,7 +130,6 @@ void PayloadBuild::Advance() {
   if (!given_up_) {
     outcome.payload = std::move(work_->bytes).Share(work_->size);
     outcome.payload_digest = TreeRoot(work_->size, work_->leaves);
-    outcome.squared_mean = SumOfSquares(work_->squares);
   }
   std::exchange(done_, nullptr)(std::move(outcome));
 }

@@ -38,20 +38,20 @@ absl::Status RobustPieces(const ChunkForm& updates, const MeanTerms& terms,
   std::vector<std::vector<float>> values;
   std::vector<float> weights;
   std::vector<float> scales;
-  for (const Piece& piece : pieces) {
-    const absl::StatusOr<SharedBytes> encoded = EncodedOf(updates, piece, mean.size());
+  const auto add = [&](const Piece& piece, const absl::StatusOr<SharedBytes>& encoded) {
     absl::Status status = encoded.status();
     std::vector<float> decoded(mean.size());
     if (status.ok()) status = updates.codec->Decode(encoded->span(), absl::MakeSpan(decoded));
     if (!status.ok()) {
       reduced->refused.emplace_back(piece.sender, std::move(status));
-      continue;
+      return;
     }
     values.push_back(std::move(decoded));
     weights.push_back(terms.weights[piece.sender]);
     scales.push_back(terms.scales[piece.sender]);
     UniteBits(piece.contributors, &reduced->contributors);
-  }
+  };
+  ForEachEncoded(updates, updates, pieces, mean.size(), add);
   if (values.size() < rule.LeastContributors()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the rule ", rule.settings().rule, " with faulty = ", rule.settings().faulty, " takes ",

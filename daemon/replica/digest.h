@@ -23,9 +23,11 @@ using Digest = std::array<uint8_t, 32>;
 
 Digest Sha256(absl::Span<const uint8_t> bytes);
 
-// Sha256 of each piece; pieces of one length that follow each other are taken side by side where
-// that is faster (digest_lanes.h).
+// Sha256 of each piece; Sha256Together() of one length that follow each other are taken side by
+// side, which is faster (sha256_pair.h, sha256_vectors.h).
 std::vector<Digest> Sha256Each(absl::Span<const absl::Span<const uint8_t>> pieces);
+
+size_t Sha256Together();  // 1 where this CPU has nothing for it
 
 std::vector<Digest> TreeLeaves(absl::Span<const uint8_t> bytes);
 Digest TreeRoot(uint64_t bytes, absl::Span<const Digest> leaves);

@@ -157,16 +157,17 @@ class Assembly {
   }
 
   void Store(const Reducer::Work& work, const Reduced& reduced, uint32_t elements) {
-    const auto received = means_.Verified(reduced.wire, elements);
-    Require(received.ok() && received->str() == reduced.encoded.str(),
+    const auto received = means_.Measured(reduced.wire, elements);
+    Require(received.ok() && received->encoded.str() == reduced.encoded.str(),
             "a mean is received as it was sent");
     std::vector<float> values(elements);
-    Require(means_.codec->Decode(received->span(), absl::MakeSpan(values)).ok(), "it is decoded");
+    Require(means_.codec->Decode(received->encoded.span(), absl::MakeSpan(values)).ok(),
+            "it is decoded");
     for (const float value : values) Require(std::isfinite(value), "a mean is finite");
     Require(ValidParts(reduced.partials, reduced.contributors, weights_.size()),
             "its partial means fit");
-    table_.Store(work.chunk,
-                 {work.attempt, reduced.encoded, reduced.contributors, reduced.partials});
+    table_.Store(work.chunk, {work.attempt, reduced.encoded, reduced.contributors, reduced.partials,
+                              reduced.squared_norm});
     reducer_.Close(work.chunk);
   }
 

@@ -48,7 +48,19 @@ inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes
     Require(ok == accumulated, "Decode and DecodeAccumulate agree");
     Require(ok == codec.Check(bytes, elements).ok(), "Decode and Check agree");
     Require(accumulated || SameFloatBits(sum, start), "the sum is unchanged on error");
+    std::vector<float> streamed(elements);
+    Require(ok == codec.DecodeToMemory(bytes, absl::MakeSpan(streamed)).ok(),
+            "Decode and DecodeToMemory agree");
+    std::vector<float> pieces;
+    const auto take = [&pieces](absl::Span<const float> piece) {
+      Require(pieces.size() % Codec::kPieceElements == 0, "only the last piece is a short one");
+      pieces.insert(pieces.end(), piece.begin(), piece.end());
+    };
+    Require(ok == codec.DecodeInPieces(bytes, elements, take).ok(),
+            "Decode and DecodeInPieces agree");
     if (ok) {
+      Require(SameFloatBits(streamed, values), "DecodeToMemory gives the same bits");
+      Require(SameFloatBits(pieces, values), "DecodeInPieces gives the same bits");
       for (const float value : values) Require(std::isfinite(value), "decoded values are finite");
     }
     if (!first) {

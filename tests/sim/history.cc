@@ -32,8 +32,7 @@ std::string RootOf(const v1::RunSpec& spec, uint64_t elements, const Oracle::Chu
   std::vector<Digest> digests;
   std::vector<ChunkNorms> norms;
   for (uint32_t c = 0; c < chunks.size(); ++c) {
-    std::vector<float> values(grid.Elements(c));
-    const auto norm = MeasureChunk(codec, BytesOf(chunks[c]), absl::MakeSpan(values));
+    const auto norm = MeasureChunk(codec, BytesOf(chunks[c]), grid.Elements(c));
     digests.push_back(Sha256(BytesOf(chunks[c])));
     norms.push_back({norm.value_or(0), 0});
   }

@@ -52,6 +52,7 @@ NETWORK_FOLDERS = ("daemon/transport", "daemon/bench", "daemon/cli")  # beneath 
 TORCH_FOLDERS = ("worker", "tests/unit/worker", "tests/e2e", "tests/bench")
 INCLUDE_FREE = {  # (path, library): reason
     ("daemon/float_mode.cc", "intrinsics"): "sets the CPU's rounding and denormal modes",
+    ("daemon/replica/sha256_pair.cc", "intrinsics"): "Highway has no SHA instructions",
     ("optimizer/aggregation_rule.cc", "compression"): "nearest_name.h alone, as outer_rules.cc",
     ("optimizer/outer_rules.cc", "compression"): "nearest_name.h alone, which every registry uses",
     ("worker/hub/parameters_file.cc", "openssl"): "a base is named by its SHA-256",

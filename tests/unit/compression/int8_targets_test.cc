@@ -114,26 +114,22 @@ TEST_P(Int8Targets, GivesTheOraclesBits) {
 
 TEST_P(Int8Targets, GivesTheSameBitsPastTheCaches) {
   // Broken: a whole vector decoded at once would differ from its chunks, and nobody would see it.
-  const size_t elements = kInt8StreamedElements + 300;
+  const size_t elements = 100300;
   const std::vector<float> values = BellValues(elements, 6);
   std::vector<uint8_t> bytes(codec_.MaxEncodedBytes(elements));
   ASSERT_TRUE(codec_.Encode(values, absl::MakeSpan(bytes)).ok());
   std::vector<float> expected(elements);
-  DecodeInt8(bytes.data(), bytes.data() + Int8Blocks(elements) * sizeof(float),
-             kInt8StreamedElements - 256, expected.data());
-  const size_t rest = elements - (kInt8StreamedElements - 256);
-  DecodeInt8(bytes.data() + (kInt8StreamedElements / 256 - 1) * sizeof(float),
-             bytes.data() + Int8Blocks(elements) * sizeof(float) + kInt8StreamedElements - 256,
-             rest, expected.data() + kInt8StreamedElements - 256);
+  ASSERT_TRUE(codec_.Decode(bytes, absl::MakeSpan(expected)).ok());
   for (const size_t shift : {0, 1}) {  // an odd address is written through the caches
     std::vector<float> decoded(shift + elements + 1, 42.0f);
-    ASSERT_TRUE(codec_.Decode(bytes, absl::MakeSpan(decoded).subspan(shift, elements)).ok());
+    ASSERT_TRUE(
+        codec_.DecodeToMemory(bytes, absl::MakeSpan(decoded).subspan(shift, elements)).ok());
     EXPECT_TRUE(SameBits(absl::MakeSpan(decoded).subspan(shift, elements), expected));
     EXPECT_EQ(decoded.back(), 42.0f);
   }
   std::vector<float> decoded(elements);
   bytes[Int8Blocks(elements) * sizeof(float) + 5] = 0x80;
-  EXPECT_FALSE(codec_.Decode(bytes, absl::MakeSpan(decoded)).ok());
+  EXPECT_FALSE(codec_.DecodeToMemory(bytes, absl::MakeSpan(decoded)).ok());
 }
 
 TEST_P(Int8Targets, KeepsTheGoldenDigests) {

@@ -1,0 +1,50 @@
+// What every way of computing SHA-256 here shares: its constants, and the padding of a message.
+// FIPS 180-4, sections 4.2.2, 5.1.1 and 5.3.3. Pure, any thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace atolld::sha256 {
+
+inline constexpr size_t kBlock = 64;  // bytes
+inline constexpr size_t kRounds = 64;
+inline constexpr size_t kStateWords = 8;
+inline constexpr size_t kLengthBytes = 8;
+
+// The first 32 bits of the fractional parts of the square roots of the first eight primes.
+inline constexpr uint32_t kInitial[kStateWords] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
+                                                   0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+
+// The same of the cube roots of the first 64.
+inline constexpr uint32_t kConstants[kRounds] = {
+    0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+    0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+    0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+    0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+    0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+    0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+    0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+    0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+
+// Of so many bytes: those that fill blocks.
+constexpr size_t WholeBlocks(size_t bytes) { return bytes / kBlock * kBlock; }
+
+// What follows the whole blocks of a message: its last bytes, a 1 bit, zeros, the length in bits.
+struct Tail {
+  Tail(const uint8_t* message, size_t length)
+      : size(length % kBlock + 1 + kLengthBytes <= kBlock ? kBlock : 2 * kBlock) {
+    const size_t left = length % kBlock;
+    if (left > 0) std::memcpy(bytes, message + WholeBlocks(length), left);
+    bytes[left] = 0x80;
+    for (size_t k = 0; k < kLengthBytes; ++k) {
+      bytes[size - 1 - k] = static_cast<uint8_t>(uint64_t{length} * 8 >> (8 * k));
+    }
+  }
+
+  uint8_t bytes[2 * kBlock] = {};
+  size_t size;  // one block or two
+};
+
+}  // namespace atolld::sha256
