@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -94,6 +95,10 @@ class ExchangeBench {
   std::string HostOf(size_t index) const {
     return options_.hosts.empty() ? "127.0.0.1" : options_.hosts[index];
   }
+  int Threads() const {
+    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    return options_.threads > 0 ? options_.threads : std::max(1, cores / options_.peers);
+  }
   std::string IdentityOf(size_t index) const;  // the folder of its credentials
   absl::Status MakeIdentities();
   absl::Status StartPeer(size_t index);
@@ -135,7 +140,7 @@ std::vector<std::string> ExchangeBench::CommandOf(size_t index) const {
       absl::StrCat("--codec=", options_.codec),
       absl::StrCat("--chunk-elements=", options_.chunk_elements),
       absl::StrCat("--lanes=", options_.lanes),
-      absl::StrCat("--threads=", options_.threads)};
+      absl::StrCat("--threads=", Threads())};
   command.insert(command.end(), arguments.begin(), arguments.end());
   if (!options_.upper_codec.empty()) {
     command.push_back(absl::StrCat("--upper-codec=", options_.upper_codec));

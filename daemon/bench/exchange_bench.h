@@ -27,7 +27,7 @@ struct ExchangeBenchOptions {
   bool plaintext = false;          // otherwise mutual TLS, with certificates made for the occasion
   int repeats = 9;                 // after one that is not counted
   double pause_seconds = 0;        // before each, in which nothing is sent, as while a run trains
-  int threads = 2;                 // of each peer's pool
+  int threads = 0;                 // of each peer's pool; 0: its share of the processors
   std::vector<std::string> hosts;  // where each peer listens; empty: 127.0.0.1
   std::vector<bool> reachable;     // false: nobody can dial it, so it reduces nothing; empty: all
   std::vector<std::string> names;  // of the launcher's "{name}"; empty: the peers' numbers

@@ -232,7 +232,8 @@ void AddExchangeVerb(CommandLine& command_line) {
   verb.Add("--upper-codec", bench.upper_codec, "Of means, as in a config [the same]");
   verb.Add("--chunk-elements", bench.chunk_elements, "Values in one message").Range(1u, 1u << 20);
   verb.Add("--lanes", bench.lanes, "Connections between two peers").Range(1, 64);
-  verb.Add("--threads", bench.threads, "Of each peer's pool").Range(1, 64);
+  verb.Add("--threads", bench.threads, "Of each peer's pool; 0: its share of the processors")
+      .Range(0, 64);
   verb.Add("--repeats", bench.repeats, "The median of so many is told").Range(1, 1000);
   verb.Add("--pause", bench.pause_seconds,
            "Seconds of silence before each repetition, as while a run trains")
