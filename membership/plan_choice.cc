@@ -96,6 +96,7 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
   // Estimates are of payload already.
   ModelAssumptions assumed;
   assumed.line_share = 1;
+  assumed.link_share = 1;
   const EncodedSize sent = {size.parameters, update_bytes_ > 0 ? update_bytes_ : size.update_bytes,
                             mean_bytes_ > 0 ? mean_bytes_ : size.mean_bytes};
   const auto make = [&](PlanShape shape, std::vector<double> bandwidths) {

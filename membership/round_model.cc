@@ -15,7 +15,8 @@ struct Busiest {
   std::string line;
 };
 
-Busiest BusiestLine(const LinkModel& links, const StageTraffic& traffic, const EncodedSize& size) {
+Busiest BusiestLine(const LinkModel& links, const StageTraffic& traffic, const EncodedSize& size,
+                    double link_share) {
   double longest = 0;
   enum { kUp, kDown, kLink } kind = kUp;
   size_t index = 0;
@@ -32,7 +33,7 @@ Busiest BusiestLine(const LinkModel& links, const StageTraffic& traffic, const E
     consider(traffic.down[i], peers[i].down, kDown, i);
   }
   for (size_t i = 0; i < links.links().size(); ++i) {
-    consider(traffic.link[i], links.links()[i].rate, kLink, i);
+    consider(traffic.link[i], links.links()[i].rate * link_share, kLink, i);
   }
   if (longest <= 0) return {};
   if (kind == kLink) return {longest, absl::StrCat("link ", links.links()[index].name)};
@@ -60,13 +61,13 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
   const EncodedSize on_lines = {size.parameters, size.update_bytes / assumed.line_share,
                                 size.mean_bytes / assumed.line_share};
   const StageTraffic all = Sum(traffic.stages);
-  const Busiest busiest = BusiestLine(links, all, on_lines);
+  const Busiest busiest = BusiestLine(links, all, on_lines, assumed.link_share);
   result.lines_seconds = busiest.seconds;
 
   double sum = 0;
   Busiest slowest;
   for (const StageTraffic& stage : traffic.stages) {
-    const Busiest of_stage = BusiestLine(links, stage, on_lines);
+    const Busiest of_stage = BusiestLine(links, stage, on_lines, assumed.link_share);
     sum += of_stage.seconds;
     if (of_stage.seconds > slowest.seconds) slowest = of_stage;
   }

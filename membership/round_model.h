@@ -29,6 +29,9 @@ struct EncodedSize {
 struct ModelAssumptions {
   // Of a line's rate a TCP stream's payload gets 1448 bytes of every 1500 of an IP packet.
   double line_share = 1448.0 / 1500.0;
+  // Of that, streams of several peers together get so much of a link that they share: what they
+  // lose in its queue is sent again, and waited for. Measured in the lab (docs/benchmarks.md).
+  double link_share = 0.75;
   // A stream that was idle may send so much in its first round trip, then twice as much in each
   // (RFC 6928: ten segments).
   double first_window_bytes = 10 * 1448;

@@ -84,9 +84,9 @@ std::string Assumed(const PlanQuestion& question) {
   const ModelAssumptions& assumed = question.assumed;
   return absl::StrFormat(
       "assumed: encode %.3g, decode %.3g GB/s of fp32, hash %.3g GB/s, one thread; %.1f %% of a "
-      "line for payload; no loss",
+      "line for payload, of a link %.0f %% of that",
       assumed.encode_bytes_per_second / 1e9, assumed.decode_bytes_per_second / 1e9,
-      assumed.hash_bytes_per_second / 1e9, 100 * assumed.line_share);
+      assumed.hash_bytes_per_second / 1e9, 100 * assumed.line_share, 100 * assumed.link_share);
 }
 
 }  // namespace
@@ -183,6 +183,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                      {"decode_bytes_per_second", question.assumed.decode_bytes_per_second},
                      {"hash_bytes_per_second", question.assumed.hash_bytes_per_second},
                      {"line_share", question.assumed.line_share},
+                     {"link_share", question.assumed.link_share},
                      {"first_window_bytes", question.assumed.first_window_bytes}};
   json["notes"] = Notes(question);
   json["candidates"] = list;

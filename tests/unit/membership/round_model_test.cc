@@ -14,7 +14,7 @@ namespace {
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 
 // Lines alone take time.
-ModelAssumptions Ideal() { return {1, kInfinite, kInfinite, kInfinite, kInfinite}; }
+ModelAssumptions Ideal() { return {1, 1, kInfinite, kInfinite, kInfinite, kInfinite}; }
 
 LinkModel Equal(int peers, double bytes_per_second, absl::Duration delay) {
   LinkModel links;
@@ -162,6 +162,16 @@ TEST(RoundModel, EachLevelHasItsSize) {
   EXPECT_NEAR(predict(PlanShape::kRegions, 99e6, 4e6).bytes_between_regions, 8e6, 1);
   // What a peer sends, of six: five of its own sixths and, as a reducer, five means of a sixth.
   EXPECT_NEAR(predict(PlanShape::kFlat, 16e6, 4e6).mean_bytes_sent, 5.0 / 6 * 20e6, 1);
+  // A link that they share gives less; nobody's own line does.
+  ModelAssumptions lossy = Ideal();
+  lossy.link_share = 0.5;
+  const ExchangeTraffic by_region = TrafficOf(links, PlanShape::kRegions, 600);
+  EXPECT_NEAR(PredictExchange(links, by_region, {1, 16e6, 4e6}, lossy).lines_seconds, 8, 1e-6);
+  EXPECT_NEAR(PredictExchange(Equal(4, 1e6, absl::ZeroDuration()),
+                              TrafficOf(Equal(4, 1e6, absl::ZeroDuration()), PlanShape::kFlat, 4),
+                              {1, 1e6, 1e6}, lossy)
+                  .lines_seconds,
+              1.5, 1e-9);
   // The own update is hashed before, the mean after.
   ModelAssumptions hashing = Ideal();
   hashing.hash_bytes_per_second = 1e6;
