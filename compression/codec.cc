@@ -1,7 +1,5 @@
 #include "compression/codec.h"
 
-#include <memory>
-
 #include "absl/strings/str_cat.h"
 
 namespace atolld {
@@ -21,13 +19,8 @@ absl::Status Codec::DecodeToMemory(absl::Span<const uint8_t> bytes,
   return Decode(bytes, values);
 }
 
-absl::Status Codec::DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
-                                   TakeValues take) const {
-  const std::unique_ptr<float[]> memory(new float[elements]);
-  const absl::Span<float> values(memory.get(), elements);
-  const absl::Status decoded = Decode(bytes, values);
-  if (decoded.ok()) take(values);
-  return decoded;
+absl::StatusOr<double> Codec::SquaredNorm(absl::Span<const uint8_t>, size_t) const {
+  return absl::InvalidArgumentError(absl::StrCat(name(), " has no codes to take a norm of"));
 }
 
 }  // namespace atolld

@@ -11,16 +11,12 @@
 #include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
 namespace atolld {
-
-// Takes values that are gone when it returns.
-using TakeValues = absl::FunctionRef<void(absl::Span<const float>)>;
 
 class Codec {
  public:
@@ -63,12 +59,13 @@ class Codec {
   virtual absl::Status DecodeToMemory(absl::Span<const uint8_t> bytes,
                                       absl::Span<float> values) const;
 
-  // As Decode, for who needs each value once: `take` gets them in order, a multiple of
-  // kPieceElements at a time but for the last, in memory that is used again, so that they stay in
-  // the nearest cache. On error it may have been given some.
-  static constexpr size_t kPieceElements = 4096;
-  virtual absl::Status DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
-                                      TakeValues take) const;
+  // Codecs of whole codes under a scale a block: the squared norm of what the bytes stand for,
+  //   sum = +0, then for each block in order: sum = sum + (scale * scale) * (sum of code * code)
+  // in double; the square and the sum of codes are exact. The same errors as Decode's;
+  // INVALID_ARGUMENT unless has_squared_norm().
+  virtual bool has_squared_norm() const { return false; }
+  virtual absl::StatusOr<double> SquaredNorm(absl::Span<const uint8_t> bytes,
+                                             size_t elements) const;
 
   // sum[i] = sum[i] + weight * value[i], each operation rounded to fp32 on its own; one pass. `sum`
   // is unchanged on error.

@@ -1,6 +1,5 @@
 #include "compression/int4_codec.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -72,22 +71,16 @@ absl::Status Int4Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float
   return absl::OkStatus();
 }
 
-absl::Status Int4Codec::DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
-                                       TakeValues take) const {
+absl::StatusOr<double> Int4Codec::SquaredNorm(absl::Span<const uint8_t> bytes,
+                                              size_t elements) const {
   const absl::Status shape = CheckShape(bytes, elements);
   if (!shape.ok()) return shape;
-  const uint8_t* scales = bytes.data();
-  const uint8_t* codes = scales + Int4Blocks(elements) * sizeof(float);
-  float piece[kPieceElements];
-  for (size_t begin = 0; begin < elements; begin += kPieceElements) {
-    const size_t count = std::min(kPieceElements, elements - begin);
-    if (!DecodeInt4(scales + Int4Blocks(begin) * sizeof(float), codes + Int4CodeBytes(begin), count,
-                    piece)) {
-      return FirstForbiddenCode(codes, elements);
-    }
-    take(absl::MakeConstSpan(piece, count));
+  const uint8_t* codes = bytes.data() + Int4Blocks(elements) * sizeof(float);
+  double norm = 0;
+  if (!SquaredNormInt4(bytes.data(), codes, elements, &norm)) {
+    return FirstForbiddenCode(codes, elements);
   }
-  return absl::OkStatus();
+  return norm;
 }
 
 absl::Status Int4Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,

@@ -25,8 +25,9 @@ class Int4Codec final : public Codec {
   absl::Status Check(absl::Span<const uint8_t> bytes, size_t elements) const override;
   // On error `values` is unspecified.
   absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
-  absl::Status DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
-                              TakeValues take) const override;
+  bool has_squared_norm() const override { return true; }
+  absl::StatusOr<double> SquaredNorm(absl::Span<const uint8_t> bytes,
+                                     size_t elements) const override;
   absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                 absl::Span<float> sum) const override;
 };

@@ -214,6 +214,59 @@ bool ScanCodes(const uint8_t* codes, size_t bytes) {
   return SawForbidden(SeeCodes(padded_codes, seen));
 }
 
+// At most 64 * 7 * 7: far below what an int32 lane holds, so the order of lanes is no matter.
+#if HWY_TARGET == HWY_SCALAR  // a vector of it has no pairs
+HWY_INLINE int32_t BlockSquares(const uint8_t* codes) {
+  int32_t sum = 0;
+  for (size_t i = 0; i < kHalf; ++i) {
+    const int32_t high = static_cast<int8_t>(codes[i]) >> 4;
+    const int32_t low = static_cast<int8_t>(codes[i] << 4) >> 4;
+    sum += low * low + high * high;
+  }
+  return sum;
+}
+#else
+HWY_INLINE int32_t BlockSquares(const uint8_t* codes) {
+  const hn::CappedTag<int32_t, kHalf / 4> d32;
+  const hn::Repartition<int16_t, decltype(d32)> d16;
+  const hn::Rebind<int8_t, decltype(d16)> d8;
+  auto sum0 = hn::Zero(d32);
+  auto sum1 = hn::Zero(d32);
+  for (size_t i = 0; i < kHalf; i += hn::Lanes(d16)) {
+    const auto both = hn::PromoteTo(d16, hn::LoadU(d8, reinterpret_cast<const int8_t*>(codes + i)));
+    const auto low = hn::ShiftRight<12>(hn::ShiftLeft<12>(both));
+    const auto high = hn::ShiftRight<4>(both);
+    sum0 = hn::ReorderWidenMulAccumulate(d32, low, low, sum0, sum1);    // tidy: integer lanes
+    sum0 = hn::ReorderWidenMulAccumulate(d32, high, high, sum0, sum1);  // tidy: integer lanes
+  }
+  return hn::GetLane(hn::SumOfLanes(d32, hn::Add(sum0, sum1)));  // tidy: integer lanes
+}
+#endif
+
+HWY_INLINE double ScaledSquares(const uint8_t* codes, float scale) {
+  const double exact = static_cast<double>(scale);
+  return (exact * exact) * static_cast<double>(BlockSquares(codes));
+}
+
+bool SquaredNorm(const uint8_t* scales, const uint8_t* codes, size_t elements, double* norm) {
+  const size_t whole = elements / kBlock * kBlock;
+  auto seen = hn::Zero(Codes());
+  double sum = 0;
+  for (size_t i = 0; i < whole; i += kBlock, scales += sizeof(float)) {
+    seen = SeeCodes(codes + i / 2, seen);
+    sum = sum + ScaledSquares(codes + i / 2, LoadScale(scales));
+  }
+  const size_t tail = elements - whole;
+  if (tail != 0) {
+    uint8_t padded_codes[kHalf];
+    UnpackTail(codes + whole / 2, tail, padded_codes);
+    seen = SeeCodes(padded_codes, seen);
+    sum = sum + ScaledSquares(padded_codes, LoadScale(scales));
+  }
+  *norm = sum;
+  return !SawForbidden(seen);
+}
+
 HWY_INLINE void AccumulateBlock(const uint8_t* codes, float scale, float weight, float* sum) {
   const Floats d;
   const auto factor = hn::Set(d, scale);
@@ -256,6 +309,7 @@ namespace atolld {
 HWY_EXPORT(Encode);
 HWY_EXPORT(Decode);
 HWY_EXPORT(ScanCodes);
+HWY_EXPORT(SquaredNorm);
 HWY_EXPORT(DecodeAccumulate);
 
 bool EncodeInt4(const float* values, size_t elements, const Rounding& rounding, uint8_t* scales,
@@ -269,6 +323,10 @@ bool DecodeInt4(const uint8_t* scales, const uint8_t* codes, size_t elements, fl
 
 bool HasForbiddenInt4Code(const uint8_t* codes, size_t bytes) {
   return HWY_DYNAMIC_DISPATCH(ScanCodes)(codes, bytes);
+}
+
+bool SquaredNormInt4(const uint8_t* scales, const uint8_t* codes, size_t elements, double* norm) {
+  return HWY_DYNAMIC_DISPATCH(SquaredNorm)(scales, codes, elements, norm);
 }
 
 void DecodeAccumulateInt4(const uint8_t* scales, const uint8_t* codes, size_t elements,

@@ -18,6 +18,9 @@ bool EncodeInt4(const float* values, size_t elements, const Rounding& rounding, 
 // be valid.
 bool DecodeInt4(const uint8_t* scales, const uint8_t* codes, size_t elements, float* values);
 
+// *norm = Codec::SquaredNorm of valid scales. False, with *norm unspecified, if a code is -8.
+bool SquaredNormInt4(const uint8_t* scales, const uint8_t* codes, size_t elements, double* norm);
+
 // Whether one of so many bytes holds the code -8, which the encoder never writes.
 bool HasForbiddenInt4Code(const uint8_t* codes, size_t bytes);
 

@@ -1,6 +1,5 @@
 #include "compression/int8_codec.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -76,22 +75,16 @@ absl::Status Int8Codec::DecodeToMemory(absl::Span<const uint8_t> bytes,
   return DecodeChunk(bytes, Int8Store::kStreamed, values);
 }
 
-absl::Status Int8Codec::DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
-                                       TakeValues take) const {
+absl::StatusOr<double> Int8Codec::SquaredNorm(absl::Span<const uint8_t> bytes,
+                                              size_t elements) const {
   const absl::Status shape = CheckShape(bytes, elements);
   if (!shape.ok()) return shape;
-  const uint8_t* scales = bytes.data();
-  const uint8_t* codes = scales + Int8Blocks(elements) * sizeof(float);
-  float piece[kPieceElements];
-  for (size_t begin = 0; begin < elements; begin += kPieceElements) {
-    const size_t count = std::min(kPieceElements, elements - begin);
-    if (!DecodeInt8(scales + Int8Blocks(begin) * sizeof(float), codes + begin, count,
-                    Int8Store::kCached, piece)) {
-      return FirstForbiddenCode(codes, elements);
-    }
-    take(absl::MakeConstSpan(piece, count));
+  const uint8_t* codes = bytes.data() + Int8Blocks(elements) * sizeof(float);
+  double norm = 0;
+  if (!SquaredNormInt8(bytes.data(), codes, elements, &norm)) {
+    return FirstForbiddenCode(codes, elements);
   }
-  return absl::OkStatus();
+  return norm;
 }
 
 absl::Status Int8Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,

@@ -28,8 +28,9 @@ class Int8Codec final : public Codec {
   absl::Status Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const override;
   absl::Status DecodeToMemory(absl::Span<const uint8_t> bytes,
                               absl::Span<float> values) const override;
-  absl::Status DecodeInPieces(absl::Span<const uint8_t> bytes, size_t elements,
-                              TakeValues take) const override;
+  bool has_squared_norm() const override { return true; }
+  absl::StatusOr<double> SquaredNorm(absl::Span<const uint8_t> bytes,
+                                     size_t elements) const override;
   absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                 absl::Span<float> sum) const override;
 };

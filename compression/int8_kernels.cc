@@ -195,6 +195,55 @@ bool ScanCodes(const uint8_t* codes, size_t elements) {
   return HasForbidden(LowestCodes(padded_codes, lowest));
 }
 
+// At most 256 * 127 * 127: far below what an int32 lane holds, so the order of lanes is no matter.
+#if HWY_TARGET == HWY_SCALAR  // a vector of it has no pairs
+HWY_INLINE int32_t BlockSquares(const uint8_t* codes) {
+  int32_t sum = 0;
+  for (size_t i = 0; i < kInt8BlockElements; ++i) {
+    const int32_t code = static_cast<int8_t>(codes[i]);
+    sum += code * code;
+  }
+  return sum;
+}
+#else
+HWY_INLINE int32_t BlockSquares(const uint8_t* codes) {
+  const hn::CappedTag<int32_t, kInt8BlockElements / 4> d32;
+  const hn::Repartition<int16_t, decltype(d32)> d16;
+  const hn::Rebind<int8_t, decltype(d16)> d8;
+  auto sum0 = hn::Zero(d32);
+  auto sum1 = hn::Zero(d32);
+  for (size_t i = 0; i < kInt8BlockElements; i += hn::Lanes(d16)) {
+    const auto code = hn::PromoteTo(d16, hn::LoadU(d8, reinterpret_cast<const int8_t*>(codes + i)));
+    sum0 = hn::ReorderWidenMulAccumulate(d32, code, code, sum0, sum1);  // tidy: integer lanes
+  }
+  return hn::GetLane(hn::SumOfLanes(d32, hn::Add(sum0, sum1)));  // tidy: integer lanes
+}
+#endif
+
+HWY_INLINE double ScaledSquares(const uint8_t* codes, float scale) {
+  const double exact = static_cast<double>(scale);
+  return (exact * exact) * static_cast<double>(BlockSquares(codes));
+}
+
+bool SquaredNorm(const uint8_t* scales, const uint8_t* codes, size_t elements, double* norm) {
+  const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
+  auto lowest = hn::Zero(Codes());
+  double sum = 0;
+  for (size_t i = 0; i < whole; i += kInt8BlockElements, scales += sizeof(float)) {
+    lowest = LowestCodes(codes + i, lowest);
+    sum = sum + ScaledSquares(codes + i, LoadScale(scales));
+  }
+  const size_t tail = elements - whole;
+  if (tail != 0) {
+    uint8_t padded_codes[kInt8BlockElements] = {};
+    std::memcpy(padded_codes, codes + whole, tail);
+    lowest = LowestCodes(padded_codes, lowest);
+    sum = sum + ScaledSquares(padded_codes, LoadScale(scales));
+  }
+  *norm = sum;
+  return !HasForbidden(lowest);
+}
+
 HWY_INLINE void AccumulateBlock(const uint8_t* codes, float scale, float weight, float* sum) {
   const Floats d;
   const size_t lanes = hn::Lanes(d);
@@ -233,6 +282,7 @@ namespace atolld {
 HWY_EXPORT(Encode);
 HWY_EXPORT(Decode);
 HWY_EXPORT(ScanCodes);
+HWY_EXPORT(SquaredNorm);
 HWY_EXPORT(DecodeAccumulate);
 
 bool EncodeInt8(const float* values, size_t elements, const Rounding& rounding, uint8_t* scales,
@@ -247,6 +297,10 @@ bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, In
 
 bool HasForbiddenInt8Code(const uint8_t* codes, size_t elements) {
   return HWY_DYNAMIC_DISPATCH(ScanCodes)(codes, elements);
+}
+
+bool SquaredNormInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, double* norm) {
+  return HWY_DYNAMIC_DISPATCH(SquaredNorm)(scales, codes, elements, norm);
 }
 
 void DecodeAccumulateInt8(const uint8_t* scales, const uint8_t* codes, size_t elements,

@@ -27,6 +27,9 @@ enum class Int8Store { kCached, kStreamed };
 bool DecodeInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, Int8Store store,
                 float* values);
 
+// *norm = Codec::SquaredNorm of valid scales. False, with *norm unspecified, if a code is -128.
+bool SquaredNormInt8(const uint8_t* scales, const uint8_t* codes, size_t elements, double* norm);
+
 // Whether a code is -128, which the encoder never writes.
 bool HasForbiddenInt8Code(const uint8_t* codes, size_t elements);
 

@@ -213,9 +213,10 @@ void FourBlockSquares(const float* x, const float* y, double* sums) {
   for (size_t j = 0; j < 4; ++j) sums[j] = Folded(lanes[j]);
 }
 
-// Added to `sum`. Without kFromY y is x, so that its addresses are some array's.
+// Without kFromY y is x, so that its addresses are some array's.
 template <bool kFromY>
-double Squares(const float* x, const float* y, size_t elements, double sum) {
+double Squares(const float* x, const float* y, size_t elements) {
+  double sum = 0;
   size_t begin = 0;
   for (; begin + 4 * kBlock <= elements; begin += 4 * kBlock) {
     double blocks[4];
@@ -237,12 +238,10 @@ double Squares(const float* x, const float* y, size_t elements, double sum) {
   return sum;
 }
 
-double NormOf(const float* x, size_t elements, double before) {
-  return Squares<false>(x, x, elements, before);
-}
+double NormOf(const float* x, size_t elements) { return Squares<false>(x, x, elements); }
 
 double DistanceOf(const float* x, const float* y, size_t elements) {
-  return Squares<true>(x, y, elements, 0.0);
+  return Squares<true>(x, y, elements);
 }
 
 // One block's products of x with each of four rows: x is widened once, and additions overlap.
@@ -340,8 +339,8 @@ void MeanOfSent(const SentRow* rows, size_t count, size_t elements, float* out) 
   HWY_DYNAMIC_DISPATCH(AverageSent)(rows, count, elements, out);
 }
 
-double SquaredNorm(const float* values, size_t elements, double before) {
-  return HWY_DYNAMIC_DISPATCH(NormOf)(values, elements, before);
+double SquaredNorm(const float* values, size_t elements) {
+  return HWY_DYNAMIC_DISPATCH(NormOf)(values, elements);
 }
 
 double SquaredDistance(const float* values, const float* from, size_t elements) {

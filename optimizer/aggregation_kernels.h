@@ -54,9 +54,8 @@ void MeanOfSent(const SentRow* rows, size_t count, size_t elements, float* out);
 // and sum = +0, then for each block in order: sum = sum + block.
 
 // The sum of one row with itself; and of x[i] - from[i], each difference rounded to double, with
-// itself. A row may be given in pieces, all but the last whole blocks long: `before` is the sum of
-// those before this one.
-double SquaredNorm(const float* values, size_t elements, double before = 0);
+// itself.
+double SquaredNorm(const float* values, size_t elements);
 double SquaredDistance(const float* values, const float* from, size_t elements);
 
 // At most kMostContributors + 1 rows.

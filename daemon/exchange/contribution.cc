@@ -97,10 +97,10 @@ ChunkNorms WholeNorms(absl::Span<const ChunkNorms> chunks) {
 
 absl::StatusOr<double> MeasureChunk(const Codec& codec, absl::Span<const uint8_t> bytes,
                                     size_t elements) {
-  double norm = 0;
-  RETURN_IF_ERROR(codec.DecodeInPieces(bytes, elements, [&norm](absl::Span<const float> values) {
-    norm = SquaredNorm(values.data(), values.size(), norm);
-  }));
+  if (codec.has_squared_norm()) return codec.SquaredNorm(bytes, elements);
+  const std::unique_ptr<float[]> values(new float[elements]);
+  RETURN_IF_ERROR(codec.Decode(bytes, absl::MakeSpan(values.get(), elements)));
+  const double norm = SquaredNorm(values.get(), elements);
   if (!std::isfinite(norm)) return absl::InvalidArgumentError("it decodes to what is not finite");
   return norm;
 }

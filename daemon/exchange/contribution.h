@@ -60,8 +60,9 @@ void SetNorms(std::vector<ChunkNorms> norms, Contribution* contribution);
 // Sums over the chunks in grid order: sum = +0, then sum = sum + chunk.
 ChunkNorms WholeNorms(absl::Span<const ChunkNorms> chunks);
 
-// The squared norm of what a chunk's bytes decode to; INVALID_ARGUMENT if they cannot be decoded,
-// or not to finite values.
+// The squared norm of what a chunk's bytes decode to: the codec's own, or SquaredNorm
+// (optimizer/aggregation_kernels.h) of the values. INVALID_ARGUMENT if they cannot be decoded, or
+// not to finite values.
 absl::StatusOr<double> MeasureChunk(const Codec& codec, absl::Span<const uint8_t> bytes,
                                     size_t elements);
 

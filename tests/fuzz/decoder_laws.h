@@ -36,6 +36,7 @@ inline bool SameFloatBits(const std::vector<float>& a, const std::vector<float>&
 inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes, size_t elements) {
   std::vector<float> first_values;
   std::vector<float> first_sum;
+  double first_norm = 0;
   bool first = true;
   bool first_ok = false;
   for (const std::string& target : SimdTargetNames()) {
@@ -51,27 +52,24 @@ inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes
     std::vector<float> streamed(elements);
     Require(ok == codec.DecodeToMemory(bytes, absl::MakeSpan(streamed)).ok(),
             "Decode and DecodeToMemory agree");
-    std::vector<float> pieces;
-    const auto take = [&pieces](absl::Span<const float> piece) {
-      Require(pieces.size() % Codec::kPieceElements == 0, "only the last piece is a short one");
-      pieces.insert(pieces.end(), piece.begin(), piece.end());
-    };
-    Require(ok == codec.DecodeInPieces(bytes, elements, take).ok(),
-            "Decode and DecodeInPieces agree");
+    const absl::StatusOr<double> norm = codec.SquaredNorm(bytes, elements);
+    Require(norm.ok() == (ok && codec.has_squared_norm()), "Decode and SquaredNorm agree");
+    Require(!norm.ok() || (std::isfinite(*norm) && *norm >= 0), "a norm is a number from 0 on");
     if (ok) {
       Require(SameFloatBits(streamed, values), "DecodeToMemory gives the same bits");
-      Require(SameFloatBits(pieces, values), "DecodeInPieces gives the same bits");
       for (const float value : values) Require(std::isfinite(value), "decoded values are finite");
     }
     if (!first) {
       Require(ok == first_ok, "all targets agree");
       Require(!ok || SameFloatBits(values, first_values), "all targets decode the same bits");
       Require(!ok || SameFloatBits(sum, first_sum), "all targets accumulate the same bits");
+      Require(!norm.ok() || *norm == first_norm, "all targets take the same norm");
     }
     first = false;
     first_ok = ok;
     first_values = values;
     first_sum = sum;
+    first_norm = norm.value_or(0);
   }
 }
 

@@ -37,6 +37,14 @@ std::vector<float> Decode(const std::string& codec, const std::string& bytes, si
   return ReferenceDecode(codec, {data, bytes.size()}, elements);
 }
 
+double SquaredNormOf(const std::string& codec, const std::string& bytes, size_t elements) {
+  if (codec != "int8" && codec != "int4") {
+    return OracleSquares(Decode(codec, bytes, elements), nullptr);
+  }
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  return ReferenceSquaredNorm(codec, {data, bytes.size()}, elements);
+}
+
 // A peer's part of a rounding's key: the head of its name's digest.
 uint64_t PartOf(const std::string& peer) {
   const Digest digest = Sha256({reinterpret_cast<const uint8_t*>(peer.data()), peer.size()});
@@ -129,7 +137,7 @@ std::vector<float> Oracle::WithResidual(std::vector<float> update,
 double Oracle::SquaredNorm(const Chunks& chunks) const {
   double sum = 0;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    sum = sum + OracleSquares(Decode(update_codec_, chunks[chunk], Elements(chunk)), nullptr);
+    sum = sum + SquaredNormOf(update_codec_, chunks[chunk], Elements(chunk));
   }
   return sum;
 }

@@ -36,7 +36,7 @@ class Oracle {
   std::vector<float> WithResidual(std::vector<float> update,
                                   absl::Span<const float> residual) const;
 
-  // Of what the chunks decode to; distances are from the mean of the newest entry.
+  // Of the chunks; distances are of what they decode to from the mean of the newest entry.
   double SquaredNorm(const Chunks& chunks) const;
   double SquaredDistance(const Chunks& chunks) const;
 

@@ -61,7 +61,8 @@ PLANTED = [
      "x = hn::DemoteTo(di8, a);\nx = hn::PromoteTo(df32, a);\n"
      f"hn::Rebind<hwy::float16_t, D> d16;{MARK}\nx = DemoteTo(Rebind<bfloat16_t, D>(), a);{MARK}\n"
      f"x = std::fma(a, b, c);{MARK}\nx = fmaf(a, b, c);{MARK}\n#pragma STDC FP_CONTRACT ON{MARK}\n"
-     "x = ReorderWidenMulAccumulate(d, a, b, c, e);" + MARK + "\n"),
+     "x = ReorderWidenMulAccumulate(d, a, b, c, e);" + MARK + "\n"
+     "x = ReorderWidenMulAccumulate(d32, a, b, c, e);  // tidy: integer lanes\n"),
     ("numerics", "optimizer/CMakeLists.txt",
      "add_compile_options(-ffp-contract=off)  # no -ffast-math\n"
      f"add_compile_options(-ffast-math){MARK}\nadd_compile_options(-O2 -march=native){MARK}\n"),

@@ -124,12 +124,17 @@ std::vector<uint8_t> EncodeLinear(const Linear& form, absl::Span<const float> va
   return bytes;
 }
 
-std::vector<float> DecodeLinear(const Linear& form, absl::Span<const uint8_t> bytes,
-                                size_t elements) {
+struct LinearBlock {
+  float scale;
+  std::vector<int> codes;
+};
+
+std::vector<LinearBlock> LinearBlocks(const Linear& form, absl::Span<const uint8_t> bytes,
+                                      size_t elements) {
   size_t at = (elements + form.block - 1) / form.block * 4;
-  std::vector<float> values;
+  std::vector<LinearBlock> blocks;
   for (size_t begin = 0; begin < elements; begin += form.block) {
-    const float scale = FloatAt(bytes, begin / form.block * 4);
+    LinearBlock block{FloatAt(bytes, begin / form.block * 4), {}};
     const size_t count = std::min(form.block, elements - begin);
     const size_t length = form.limit == 7.0f ? (count + 1) / 2 : count;
     for (size_t i = 0; i < count; ++i) {
@@ -140,9 +145,19 @@ std::vector<float> DecodeLinear(const Linear& form, absl::Span<const uint8_t> by
       } else {
         code = code < 128 ? code : code - 256;
       }
-      values.push_back(static_cast<float>(code) * scale);
+      block.codes.push_back(code);
     }
     at += length;
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+std::vector<float> DecodeLinear(const Linear& form, absl::Span<const uint8_t> bytes,
+                                size_t elements) {
+  std::vector<float> values;
+  for (const LinearBlock& block : LinearBlocks(form, bytes, elements)) {
+    for (const int code : block.codes) values.push_back(static_cast<float>(code) * block.scale);
   }
   return values;
 }
@@ -285,6 +300,19 @@ std::vector<float> ReferenceDecode(const std::string& codec, absl::Span<const ui
                          : ReferenceHalfValue(FormOf(codec), bytes[2 * i] | bytes[2 * i + 1] << 8));
   }
   return values;
+}
+
+double ReferenceSquaredNorm(const std::string& codec, absl::Span<const uint8_t> bytes,
+                            size_t elements) {
+  double norm = 0;
+  for (const LinearBlock& block : LinearBlocks(LinearOf(codec), bytes, elements)) {
+    int squares = 0;
+    for (const int code : block.codes) squares += code * code;
+    const double scale = block.scale;
+    const volatile double part = scale * scale * squares;
+    norm = norm + part;
+  }
+  return norm;
 }
 
 }  // namespace atolld

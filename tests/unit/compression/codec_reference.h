@@ -23,6 +23,10 @@ uint64_t ReferenceKey(uint64_t seed, uint64_t occasion, uint64_t part, uint64_t 
 std::vector<float> ReferenceDecode(const std::string& codec, absl::Span<const uint8_t> bytes,
                                    size_t elements);
 
+// Of int8 and int4: over their blocks, the scale's square times the sum of the codes' squares.
+double ReferenceSquaredNorm(const std::string& codec, absl::Span<const uint8_t> bytes,
+                            size_t elements);
+
 // For topk_reference.cc: the int2 codes of one block, whose codebook is appended to `codebook`.
 std::vector<int> ReferenceInt2Codes(absl::Span<const float> block, std::vector<uint8_t>* codebook);
 std::vector<uint8_t> ReferenceTopkEncode(absl::Span<const float> values, bool mean);

@@ -114,6 +114,12 @@ void ExpectOraclesBits(const Codec& codec, const std::vector<float>& values, siz
   ASSERT_TRUE(SameBits(absl::MakeSpan(decoded).subspan(shift, elements), expected_values));
   ASSERT_EQ(decoded.back(), 42.0f) << "wrote past its values";
 
+  if (codec.has_squared_norm()) {
+    const auto norm = codec.SquaredNorm(bytes, elements);
+    ASSERT_TRUE(norm.ok()) << norm.status();
+    ASSERT_EQ(*norm, ReferenceSquaredNorm(name, expected, elements));
+  }
+
   const std::vector<float> start = BellValues(elements, 4);
   std::vector<float> sum(shift);
   sum.insert(sum.end(), start.begin(), start.end());

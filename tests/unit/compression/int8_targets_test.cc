@@ -93,6 +93,10 @@ TEST_P(Int8Targets, GivesTheOraclesBits) {
         ASSERT_TRUE(SameBits(absl::MakeSpan(decoded).subspan(shift, elements), expected_values));
         ASSERT_EQ(decoded.back(), 42.0f) << "wrote past its values";
 
+        const auto norm = codec_.SquaredNorm(bytes, elements);
+        ASSERT_TRUE(norm.ok()) << norm.status();
+        ASSERT_EQ(*norm, ReferenceSquaredNorm("int8", expected, elements));
+
         const std::vector<float> start = BellValues(elements, 4);
         std::vector<float> sum(shift);
         sum.insert(sum.end(), start.begin(), start.end());

@@ -316,7 +316,9 @@ TEST(Contribution, TellsTheNormsOfWhatItsChunksDecodeTo) {
       norm += double{x[i]} * double{x[i]};
       distance += (double{x[i]} - double{v[i]}) * (double{x[i]} - double{v[i]});
     }
-    EXPECT_NEAR(made.norms[c].squared_norm, norm, 1e-9 * norm);
+    // Taken from codes, it lacks the rounding of each value to fp32.
+    EXPECT_NEAR(made.norms[c].squared_norm, norm, 0x1p-23 * norm);
+    EXPECT_EQ(made.norms[c].squared_norm, *codec->SquaredNorm(made.chunks[c].span(), x.size()));
     EXPECT_EQ(made.norms[c].squared_distance, 0);
     EXPECT_EQ(norms[c].squared_norm, made.norms[c].squared_norm);
     EXPECT_NEAR(norms[c].squared_distance, distance, 1e-9 * distance);
@@ -325,7 +327,10 @@ TEST(Contribution, TellsTheNormsOfWhatItsChunksDecodeTo) {
   EXPECT_EQ(WholeNorms(made.norms).squared_norm, total);
   // Before the first entry distances are from zero.
   const std::vector<ChunkNorms> first = NormsFrom(Centre(), grid, *codec, made).value();
-  for (uint32_t c = 0; c < 3; ++c) EXPECT_EQ(first[c].squared_distance, first[c].squared_norm);
+  for (uint32_t c = 0; c < 3; ++c) {
+    const double norm = first[c].squared_norm;
+    EXPECT_NEAR(first[c].squared_distance, norm, 0x1p-23 * norm);
+  }
 }
 
 }  // namespace
