@@ -1,6 +1,7 @@
 #include "membership/link_model.h"
 
 #include <algorithm>
+#include <limits>
 #include <queue>
 #include <tuple>
 #include <utility>
@@ -86,6 +87,13 @@ void LinkModel::ConnectDirectly() {
   for (size_t link = 0; link < links_.size(); ++link) {
     routes_[links_[link].from][links_[link].to] = {{link}, links_[link].delay};
   }
+}
+
+double LinkModel::SlowestRate() const {
+  double slowest = std::numeric_limits<double>::infinity();
+  for (const PeerLink& peer : peers_) slowest = std::min({slowest, peer.up, peer.down});
+  for (const RegionLink& link : links_) slowest = std::min(slowest, link.rate);
+  return slowest;
 }
 
 absl::Duration LinkModel::CoordinatorRtt() const {

@@ -66,6 +66,8 @@ class LinkModel {
   // After Connect: the links from one region's middle to another's, and their delay together.
   const std::vector<size_t>& Route(size_t from, size_t to) const { return routes_[from][to].links; }
   absl::Duration Delay(size_t from, size_t to) const { return routes_[from][to].delay; }
+  // Of all lines of peers and all links, bytes a second.
+  double SlowestRate() const;
   // The longest round trip between a peer and the coordinator.
   absl::Duration CoordinatorRtt() const;
 

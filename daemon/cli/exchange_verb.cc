@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -18,6 +19,7 @@
 #include "daemon/cli/bench_result.h"
 #include "daemon/cli/exchange_lab.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/plan_report.h"
 #include "daemon/cli/topology_file.h"
 #include "daemon/cli/verbs.h"
 
@@ -31,6 +33,7 @@ struct ExchangeVerbOptions {
   ExchangeBenchOptions bench;
   std::string launcher;
   std::string topology;
+  uint32_t chunk_elements = 0;  // 0: what suits the lines
   std::string json;
 };
 
@@ -132,7 +135,8 @@ void Print(const Exchanged& done) {
       {"peers", absl::StrCat(bench.peers, lab ? absl::StrCat(", ", done.options.topology) : "",
                              bench.plaintext ? ", plain text" : "",
                              bench.lanes > 1 ? absl::StrCat(", ", bench.lanes, " lanes") : "")},
-      {"values", absl::StrCat(WithThousands(bench.elements), ", ", done.codecs.name())},
+      {"values", absl::StrCat(WithThousands(bench.elements), ", ", done.codecs.name(), ", ",
+                              WithThousands(bench.chunk_elements), " a message")},
       {"seconds",
        absl::StrFormat("%.4f (median of %d; encode %.4f, exchange %.4f, decode %.4f)",
                        result.seconds_median, result.seconds.size(), result.encode_seconds,
@@ -147,6 +151,16 @@ void Print(const Exchanged& done) {
   rows.push_back({"relative error", absl::StrFormat("%.3g", result.relative_error)});
   rows.push_back({"means", result.identical ? "the same bits everywhere" : "PEERS DIFFER"});
   for (const std::string& line : AlignColumns(rows, "<<")) std::printf("%s\n", line.c_str());
+}
+
+void ChooseMessage(double slowest_bytes_per_second, const LevelCodecs& codecs,
+                   ExchangeVerbOptions* options) {
+  ExchangeBenchOptions& bench = options->bench;
+  bench.chunk_elements =
+      options->chunk_elements != 0
+          ? options->chunk_elements
+          : MessageElements(slowest_bytes_per_second, static_cast<size_t>(bench.peers),
+                            bench.elements, *codecs.updates.codec);
 }
 
 // What the topology says of the peers and of the time that they need.
@@ -164,6 +178,7 @@ absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(const LevelCodec
   const absl::Status placed =
       InLab() ? PlaceOnNodes(*links, &options->bench) : EnterLab(options->topology);
   if (!placed.ok()) return placed;
+  ChooseMessage(links->SlowestRate(), codecs, options);
   std::optional<ExchangeExpectation> expected =
       Expect(*links, codecs, options->bench.elements, options->bench.chunk_elements);
   if (expected.has_value()) {
@@ -187,6 +202,8 @@ int BenchExchange(ExchangeVerbOptions options) {
     absl::StatusOr<std::optional<ExchangeExpectation>> expected = TakeTopology(*codecs, &options);
     if (!expected.ok()) return Fail(expected.status());
     done.expected = *std::move(expected);
+  } else {
+    ChooseMessage(std::numeric_limits<double>::infinity(), *codecs, &options);
   }
   absl::StatusOr<ExchangeBenchResult> result = MeasureExchange(options.bench);
   if (!result.ok()) return Fail(result.status());
@@ -230,7 +247,9 @@ void AddExchangeVerb(CommandLine& command_line) {
       .Range(uint64_t{1}, uint64_t{1} << 32);
   verb.Add("--codec", bench.codec, "As in a config: int8, fp32, int8+zstd");
   verb.Add("--upper-codec", bench.upper_codec, "Of means, as in a config [the same]");
-  verb.Add("--chunk-elements", bench.chunk_elements, "Values in one message").Range(1u, 1u << 20);
+  verb.Add("--chunk-elements", options->chunk_elements,
+           "Values in one message; 0: 65536 to 262144, as the slowest line suggests")
+      .Range(0u, 1u << 20);
   verb.Add("--lanes", bench.lanes, "Connections between two peers").Range(1, 64);
   verb.Add("--threads", bench.threads, "Of each peer's pool; 0: its share of the processors")
       .Range(0, 64);

@@ -17,6 +17,12 @@ uint64_t ChunksOf(const PlanQuestion& question) {
   return (question.parameters + question.chunk_elements - 1) / question.chunk_elements;
 }
 
+// exchange.chunk_elements' default and its most.
+constexpr uint32_t kLeastMessage = 65536;
+constexpr uint32_t kLargestMessage = 262144;
+constexpr double kMessageSeconds = 0.006;
+constexpr uint64_t kMessagesEach = 8;
+
 std::string Rounded(double seconds) {
   return seconds < 100 ? absl::StrFormat("%.2f s", seconds) : FormatSeconds(seconds);
 }
@@ -51,6 +57,16 @@ std::vector<std::string> Notes(const PlanQuestion& question) {
     notes.push_back(
         "no peer can be dialled: the coordinator starts an aggregator beside itself, on its own "
         "line, which reduces everything; of its line nothing is measured, so the plan is flat");
+  }
+  const absl::StatusOr<const Codec*> codec = FindCodec(question.codec);
+  const LinkModel& links = question.links;
+  const uint32_t message = codec.ok() ? MessageElements(links.SlowestRate(), links.peers().size(),
+                                                        question.parameters, **codec)
+                                      : 0;
+  if (message > std::max(question.chunk_elements, kLeastMessage)) {
+    notes.push_back(absl::StrCat("exchange.chunk_elements = ", message,
+                                 " would cost less processor time on these lines than ",
+                                 question.chunk_elements));
   }
   if (question.train_seconds <= 0) {
     notes.push_back(
@@ -102,6 +118,18 @@ std::vector<std::string> PredictableCodecs() {
     if (size.ok() && *size == bytes.size()) names.push_back(name);
   }
   return names;
+}
+
+uint32_t MessageElements(double slowest_bytes_per_second, size_t peers, uint64_t parameters,
+                         const Codec& updates) {
+  const double most_bytes = kMessageSeconds * slowest_bytes_per_second;
+  const uint64_t most_elements = parameters / (kMessagesEach * peers);
+  uint32_t elements = kLeastMessage;
+  for (uint32_t more = 2 * elements; more <= kLargestMessage; more *= 2) {
+    const auto bytes = static_cast<double>(updates.MaxEncodedBytes(more));
+    if (bytes <= most_bytes && more <= most_elements) elements = more;
+  }
+  return elements;
 }
 
 std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {

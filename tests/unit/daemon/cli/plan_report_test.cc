@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
@@ -93,6 +94,35 @@ PlanQuestion Ask(LinkModel links) {
   question.codec = "int8";
   question.upper_codec = "int8";
   return question;
+}
+
+// Would break: a benchmark or an advice with messages that hold up a slow line, or that leave peers
+// without a part; or small ones where a processor is the limit.
+TEST(PlanReport, MessagesAreAsLargeAsTheSlowestLineAllows) {
+  const Codec& int8 = **FindCodec("int8");
+  const Codec& fp32 = **FindCodec("fp32");
+  const uint64_t much = uint64_t{1} << 26;
+  EXPECT_EQ(MessageElements(10e6 / 8, 4, much, int8), 65536u);
+  EXPECT_EQ(MessageElements(100e6 / 8, 4, much, int8), 65536u);
+  EXPECT_EQ(MessageElements(200e6 / 8, 4, much, int8), 131072u);
+  EXPECT_EQ(MessageElements(1e9 / 8, 4, much, int8), 262144u);
+  EXPECT_EQ(MessageElements(1e9 / 8, 4, much, fp32), 131072u);
+  EXPECT_EQ(MessageElements(100e9 / 8, 4, much, int8), 262144u);
+  EXPECT_EQ(MessageElements(100e9 / 8, 64, much, int8), 131072u);  // 8 for each of 64 peers
+  EXPECT_EQ(MessageElements(100e9 / 8, 4, 1000, int8), 65536u);
+}
+
+TEST(PlanReport, LargerMessagesAreAdvisedWhereTheyFit) {
+  const auto advises = [](double rate, uint32_t elements) {
+    PlanQuestion question = Ask(EqualPeers(4, rate, absl::Milliseconds(20)));
+    question.parameters = uint64_t{1} << 26;
+    question.chunk_elements = elements;
+    const std::string text = absl::StrJoin(PlanText(question, PlanCandidates(question)), "\n");
+    return absl::StrContains(text, "exchange.chunk_elements = 262144 would cost less");
+  };
+  EXPECT_TRUE(advises(1e9 / 8, 65536));
+  EXPECT_FALSE(advises(1e9 / 8, 262144));
+  EXPECT_FALSE(advises(100e6 / 8, 65536));
 }
 
 // Would break: a prediction far from what the lab measured with this file: 3.7 to 4.1 s.
