@@ -70,6 +70,8 @@ def prepare(plan, options, binary):
         data["path"] = os.path.join(here, data["path"])
     if options.dir and os.path.exists(options.dir) and os.listdir(options.dir):
         raise topology.Wrong(f"{options.dir} is not empty; give another --dir")
+    # The daemon starts it; without it every peer would look for it until the lab gives up.
+    binary("atoll-stub-worker" if config.get("model", {}).get("kind") == "stub" else "atoll-worker")
     remove_leftovers()
     return Run(plan, config, options, binary("atolld"), binary("atoll"))
 
