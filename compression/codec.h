@@ -59,7 +59,7 @@ class Codec {
   virtual absl::Status DecodeToMemory(absl::Span<const uint8_t> bytes,
                                       absl::Span<float> values) const;
 
-  // Codecs of whole codes under a scale a block: the squared norm of what the bytes stand for,
+  // Codecs of integer codes under a scale a block: the squared norm of what the bytes stand for,
   //   sum = +0, then for each block in order: sum = sum + (scale * scale) * (sum of code * code)
   // in double; the square and the sum of codes are exact. The same errors as Decode's;
   // INVALID_ARGUMENT unless has_squared_norm().

@@ -14,6 +14,7 @@
 #include <hwy/highway.h>
 
 #include "compression/dither-inl.h"
+#include "compression/squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace atolld {
@@ -243,25 +244,20 @@ HWY_INLINE int32_t BlockSquares(const uint8_t* codes) {
 }
 #endif
 
-HWY_INLINE double ScaledSquares(const uint8_t* codes, float scale) {
-  const double exact = static_cast<double>(scale);
-  return (exact * exact) * static_cast<double>(BlockSquares(codes));
-}
-
 bool SquaredNorm(const uint8_t* scales, const uint8_t* codes, size_t elements, double* norm) {
   const size_t whole = elements / kBlock * kBlock;
   auto seen = hn::Zero(Codes());
   double sum = 0;
   for (size_t i = 0; i < whole; i += kBlock, scales += sizeof(float)) {
     seen = SeeCodes(codes + i / 2, seen);
-    sum = sum + ScaledSquares(codes + i / 2, LoadScale(scales));
+    sum = sum + ScaledSquares(BlockSquares(codes + i / 2), LoadScale(scales));
   }
   const size_t tail = elements - whole;
   if (tail != 0) {
     uint8_t padded_codes[kHalf];
     UnpackTail(codes + whole / 2, tail, padded_codes);
     seen = SeeCodes(padded_codes, seen);
-    sum = sum + ScaledSquares(padded_codes, LoadScale(scales));
+    sum = sum + ScaledSquares(BlockSquares(padded_codes), LoadScale(scales));
   }
   *norm = sum;
   return !SawForbidden(seen);

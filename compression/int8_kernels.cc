@@ -15,6 +15,7 @@
 #include <hwy/highway.h>
 
 #include "compression/dither-inl.h"
+#include "compression/squares-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace atolld {
@@ -220,25 +221,20 @@ HWY_INLINE int32_t BlockSquares(const uint8_t* codes) {
 }
 #endif
 
-HWY_INLINE double ScaledSquares(const uint8_t* codes, float scale) {
-  const double exact = static_cast<double>(scale);
-  return (exact * exact) * static_cast<double>(BlockSquares(codes));
-}
-
 bool SquaredNorm(const uint8_t* scales, const uint8_t* codes, size_t elements, double* norm) {
   const size_t whole = elements / kInt8BlockElements * kInt8BlockElements;
   auto lowest = hn::Zero(Codes());
   double sum = 0;
   for (size_t i = 0; i < whole; i += kInt8BlockElements, scales += sizeof(float)) {
     lowest = LowestCodes(codes + i, lowest);
-    sum = sum + ScaledSquares(codes + i, LoadScale(scales));
+    sum = sum + ScaledSquares(BlockSquares(codes + i), LoadScale(scales));
   }
   const size_t tail = elements - whole;
   if (tail != 0) {
     uint8_t padded_codes[kInt8BlockElements] = {};
     std::memcpy(padded_codes, codes + whole, tail);
     lowest = LowestCodes(padded_codes, lowest);
-    sum = sum + ScaledSquares(padded_codes, LoadScale(scales));
+    sum = sum + ScaledSquares(BlockSquares(padded_codes), LoadScale(scales));
   }
   *norm = sum;
   return !HasForbidden(lowest);
