@@ -1,5 +1,7 @@
 #include "compression/codec.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 
 namespace atolld {
@@ -21,6 +23,17 @@ absl::Status Codec::DecodeToMemory(absl::Span<const uint8_t> bytes,
 
 absl::StatusOr<double> Codec::SquaredNorm(absl::Span<const uint8_t>, size_t) const {
   return absl::InvalidArgumentError(absl::StrCat(name(), " has no codes to take a norm of"));
+}
+
+absl::Status Codec::DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
+                              absl::Span<float> sum) const {
+  std::fill(sum.begin(), sum.end(), 0.0f);
+  for (const WeightedChunk& chunk : chunks) {
+    const absl::Status status = DecodeAccumulate(chunk.bytes, chunk.weight, sum);
+    if (!status.ok()) return status;
+  }
+  for (float& value : sum) value = value * factor;
+  return absl::OkStatus();
 }
 
 }  // namespace atolld

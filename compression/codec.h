@@ -18,6 +18,11 @@
 
 namespace atolld {
 
+struct WeightedChunk {
+  absl::Span<const uint8_t> bytes;  // encoded
+  float weight = 0;
+};
+
 class Codec {
  public:
   virtual ~Codec() = default;
@@ -28,9 +33,10 @@ class Codec {
   // Values that share a scale. A chunk's first value always starts a block.
   virtual size_t block_elements() const = 0;
 
-  // The most bytes that `elements` values can take, as an update or as a mean; exact for fixed-rate
-  // codecs, which all but topk are.
+  // The most bytes that `elements` values can take, as an update or as a mean; exact for codecs of
+  // a fixed rate.
   virtual size_t MaxEncodedBytes(size_t elements) const = 0;
+  virtual bool has_fixed_rate() const { return true; }
 
   // Encodes into `out` (at least MaxEncodedBytes long) and returns the bytes used.
   // INVALID_ARGUMENT if a value is not finite, naming its index.
@@ -71,6 +77,14 @@ class Codec {
   // is unchanged on error.
   virtual absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                         absl::Span<float> sum) const = 0;
+
+  // All chunks of a mean in one pass over it:
+  //   sum[i] = +0, then for each chunk in order: sum[i] = sum[i] + weight * value[i]
+  //   sum[i] = sum[i] * factor
+  // each operation rounded to fp32 on its own: the bits of DecodeAccumulate for each. On error, a
+  // weight that is not finite or a chunk that Check would refuse, `sum` is unspecified.
+  virtual absl::Status DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
+                                 absl::Span<float> sum) const;
 };
 
 // The codec of that name; INVALID_ARGUMENT lists the known names and the nearest one. Lives

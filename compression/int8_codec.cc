@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compression/codec_errors.h"
@@ -94,6 +95,27 @@ absl::Status Int8Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float 
   if (!checked.ok() || sum.empty()) return checked;
   const uint8_t* codes = bytes.data() + Int8Blocks(sum.size()) * sizeof(float);
   DecodeAccumulateInt8(bytes.data(), codes, sum.size(), weight, sum.data());
+  return absl::OkStatus();
+}
+
+absl::Status Int8Codec::DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
+                                  absl::Span<float> sum) const {
+  const size_t scale_bytes = Int8Blocks(sum.size()) * sizeof(float);
+  std::vector<Int8Term> terms;
+  terms.reserve(chunks.size());
+  for (const WeightedChunk& chunk : chunks) {
+    if (!AllFinite(&chunk.weight, 1)) return WeightNotFinite();
+    const absl::Status shape = CheckShape(chunk.bytes, sum.size());
+    if (!shape.ok()) return shape;
+    terms.push_back({chunk.bytes.data(), chunk.bytes.data() + scale_bytes, chunk.weight});
+  }
+  if (sum.empty() || DecodeSumInt8(terms.data(), terms.size(), sum.size(), factor, sum.data())) {
+    return absl::OkStatus();
+  }
+  for (const WeightedChunk& chunk : chunks) {
+    const absl::Status checked = Check(chunk.bytes, sum.size());
+    if (!checked.ok()) return checked;
+  }
   return absl::OkStatus();
 }
 

@@ -33,6 +33,8 @@ class Int8Codec final : public Codec {
                                      size_t elements) const override;
   absl::Status DecodeAccumulate(absl::Span<const uint8_t> bytes, float weight,
                                 absl::Span<float> sum) const override;
+  absl::Status DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
+                         absl::Span<float> sum) const override;
 };
 
 }  // namespace atolld

@@ -267,6 +267,58 @@ void DecodeAccumulate(const uint8_t* scales, const uint8_t* codes, size_t elemen
   std::memcpy(sum + whole, padded_sum, tail * sizeof(float));
 }
 
+// One block of the sum, which stays in registers until all terms are in it.
+HWY_INLINE void SumBlock(const Int8Term* terms, size_t count, size_t block, float factor,
+                         float* sum) {
+  const Floats d;
+  const size_t lanes = hn::Lanes(d);
+  const size_t begin = block * kInt8BlockElements;
+  for (size_t i = 0; i < kInt8BlockElements; i += 4 * lanes) {
+    auto sum0 = hn::Zero(d);
+    auto sum1 = hn::Zero(d);
+    auto sum2 = hn::Zero(d);
+    auto sum3 = hn::Zero(d);
+    for (size_t t = 0; t < count; ++t) {
+      const uint8_t* codes = terms[t].codes + begin + i;
+      const auto scale = hn::Set(d, LoadScale(terms[t].scales + block * sizeof(float)));
+      const auto share = hn::Set(d, terms[t].weight);
+      sum0 = hn::Add(sum0, hn::Mul(share, LoadValues(d, codes, scale)));
+      sum1 = hn::Add(sum1, hn::Mul(share, LoadValues(d, codes + lanes, scale)));
+      sum2 = hn::Add(sum2, hn::Mul(share, LoadValues(d, codes + 2 * lanes, scale)));
+      sum3 = hn::Add(sum3, hn::Mul(share, LoadValues(d, codes + 3 * lanes, scale)));
+    }
+    const auto scaled = hn::Set(d, factor);
+    hn::StoreU(hn::Mul(sum0, scaled), d, sum + i);
+    hn::StoreU(hn::Mul(sum1, scaled), d, sum + i + lanes);
+    hn::StoreU(hn::Mul(sum2, scaled), d, sum + i + 2 * lanes);
+    hn::StoreU(hn::Mul(sum3, scaled), d, sum + i + 3 * lanes);
+  }
+}
+
+bool DecodeSum(const Int8Term* terms, size_t count, size_t elements, float factor, float* sum) {
+  const size_t whole = elements / kInt8BlockElements;
+  auto lowest = hn::Zero(Codes());
+  for (size_t block = 0; block < whole; ++block) {
+    const size_t begin = block * kInt8BlockElements;
+    for (size_t t = 0; t < count; ++t) lowest = LowestCodes(terms[t].codes + begin, lowest);
+    SumBlock(terms, count, block, factor, sum + begin);
+  }
+  const size_t begin = whole * kInt8BlockElements;
+  const size_t tail = elements - begin;
+  if (tail != 0) {
+    float padded_sum[kInt8BlockElements] = {};
+    for (size_t t = 0; t < count; ++t) {
+      uint8_t padded_codes[kInt8BlockElements] = {};
+      std::memcpy(padded_codes, terms[t].codes + begin, tail);
+      lowest = LowestCodes(padded_codes, lowest);
+      AccumulateBlock(padded_codes, LoadScale(terms[t].scales + whole * sizeof(float)),
+                      terms[t].weight, padded_sum);
+    }
+    for (size_t i = 0; i < tail; ++i) sum[begin + i] = padded_sum[i] * factor;
+  }
+  return !HasForbidden(lowest);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace atolld
@@ -280,6 +332,7 @@ HWY_EXPORT(Decode);
 HWY_EXPORT(ScanCodes);
 HWY_EXPORT(SquaredNorm);
 HWY_EXPORT(DecodeAccumulate);
+HWY_EXPORT(DecodeSum);
 
 bool EncodeInt8(const float* values, size_t elements, const Rounding& rounding, uint8_t* scales,
                 uint8_t* codes) {
@@ -302,6 +355,10 @@ bool SquaredNormInt8(const uint8_t* scales, const uint8_t* codes, size_t element
 void DecodeAccumulateInt8(const uint8_t* scales, const uint8_t* codes, size_t elements,
                           float weight, float* sum) {
   HWY_DYNAMIC_DISPATCH(DecodeAccumulate)(scales, codes, elements, weight, sum);
+}
+
+bool DecodeSumInt8(const Int8Term* terms, size_t count, size_t elements, float factor, float* sum) {
+  return HWY_DYNAMIC_DISPATCH(DecodeSum)(terms, count, elements, factor, sum);
 }
 
 }  // namespace atolld

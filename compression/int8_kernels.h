@@ -37,4 +37,15 @@ bool HasForbiddenInt8Code(const uint8_t* codes, size_t elements);
 void DecodeAccumulateInt8(const uint8_t* scales, const uint8_t* codes, size_t elements,
                           float weight, float* sum);
 
+// A chunk of a sum: valid scales, any codes.
+struct Int8Term {
+  const uint8_t* scales;
+  const uint8_t* codes;
+  float weight;
+};
+
+// sum[i] = (+0 + weight * (code[i] * scale), term by term in their order) * factor. False, with
+// `sum` unspecified, if a code is -128.
+bool DecodeSumInt8(const Int8Term* terms, size_t count, size_t elements, float factor, float* sum);
+
 }  // namespace atolld

@@ -19,6 +19,7 @@ class TopkCodec final : public Codec {
   absl::string_view name() const override { return "topk"; }
   size_t block_elements() const override { return kTopkBlockElements; }
   size_t MaxEncodedBytes(size_t elements) const override;
+  bool has_fixed_rate() const override { return false; }
   absl::StatusOr<size_t> Encode(absl::Span<const float> values,
                                 absl::Span<uint8_t> out) const override;
   absl::StatusOr<size_t> EncodeMean(absl::Span<const float> values,

@@ -52,12 +52,23 @@ inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes
     std::vector<float> streamed(elements);
     Require(ok == codec.DecodeToMemory(bytes, absl::MakeSpan(streamed)).ok(),
             "Decode and DecodeToMemory agree");
+    std::vector<float> summed(elements, 42.0f);
+    const WeightedChunk twice[] = {{bytes, 0.3f}, {bytes, -0.7f}};
+    Require(ok == codec.DecodeSum(twice, 0.5f, absl::MakeSpan(summed)).ok(),
+            "Decode and DecodeSum agree");
     const absl::StatusOr<double> norm = codec.SquaredNorm(bytes, elements);
     Require(norm.ok() == (ok && codec.has_squared_norm()), "Decode and SquaredNorm agree");
     Require(!norm.ok() || (std::isfinite(*norm) && *norm >= 0), "a norm is a number from 0 on");
     if (ok) {
       Require(SameFloatBits(streamed, values), "DecodeToMemory gives the same bits");
       for (const float value : values) Require(std::isfinite(value), "decoded values are finite");
+      std::vector<float> one_by_one(elements);
+      for (const WeightedChunk& chunk : twice) {
+        Require(codec.DecodeAccumulate(chunk.bytes, chunk.weight, absl::MakeSpan(one_by_one)).ok(),
+                "what was taken once is taken again");
+      }
+      for (float& value : one_by_one) value = value * 0.5f;
+      Require(SameFloatBits(summed, one_by_one), "DecodeSum is one DecodeAccumulate after another");
     }
     if (!first) {
       Require(ok == first_ok, "all targets agree");

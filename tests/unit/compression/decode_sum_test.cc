@@ -1,0 +1,104 @@
+// The sum of several chunks in one pass is the sum of one after the other, bit by bit.
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "compression/codec.h"
+#include "compression/simd_target.h"
+#include "gtest/gtest.h"
+#include "tests/unit/compression/test_values.h"
+
+namespace atolld {
+namespace {
+
+class DecodeSum : public ::testing::TestWithParam<std::string> {
+ protected:
+  std::vector<uint8_t> Encoded(const std::vector<float>& values) const {
+    std::vector<uint8_t> bytes(codec_.MaxEncodedBytes(values.size()));
+    const auto used = codec_.Encode(values, absl::MakeSpan(bytes));
+    EXPECT_TRUE(used.ok()) << used.status();
+    bytes.resize(used.value_or(0));
+    return bytes;
+  }
+
+  // So many chunks, each of other values, as an update is: zeros among them.
+  std::vector<std::vector<uint8_t>> Chunks(size_t count, size_t elements) const {
+    std::vector<std::vector<uint8_t>> chunks;
+    for (size_t c = 0; c < count; ++c) {
+      std::vector<float> values = BellValues(elements, static_cast<uint32_t>(c + 7));
+      for (size_t i = c; i < elements; i += 5) values[i] = i % 2 == 0 ? 0.0f : -0.0f;
+      chunks.push_back(Encoded(values));
+    }
+    return chunks;
+  }
+
+  // The weights -1, 0.75, ...: of either sign, so that sums cross zero.
+  static std::vector<WeightedChunk> Weighted(const std::vector<std::vector<uint8_t>>& chunks) {
+    std::vector<WeightedChunk> weighted;
+    for (size_t c = 0; c < chunks.size(); ++c) {
+      weighted.push_back({chunks[c], c % 2 == 0 ? -1.0f / static_cast<float>(c + 1)
+                                                : 1.5f / static_cast<float>(c + 1)});
+    }
+    return weighted;
+  }
+
+  const Codec& codec_ = **FindCodec(GetParam());
+};
+
+INSTANTIATE_TEST_SUITE_P(All, DecodeSum, ::testing::ValuesIn(CodecNames()),
+                         [](const auto& test) { return test.param; });
+
+TEST_P(DecodeSum, GivesTheBitsOfOneChunkAfterTheOther) {
+  // Broken: a mean made in one pass would be another than the one that an auditor, an older daemon
+  // or an independent program makes of the same chunks.
+  for (const std::string& target : SimdTargetNames()) {
+    const ScopedSimdTarget pinned(target);
+    for (const size_t elements : {1, 15, 63, 64, 65, 255, 256, 257, 300, 511, 513, 2307, 9001}) {
+      for (const size_t count : {0, 1, 2, 3, 8}) {
+        SCOPED_TRACE(target + ", " + std::to_string(elements) + " values, " +
+                     std::to_string(count) + " chunks");
+        const std::vector<std::vector<uint8_t>> chunks = Chunks(count, elements);
+        std::vector<float> expected(elements, 0.0f);
+        for (const WeightedChunk& chunk : Weighted(chunks)) {
+          ASSERT_TRUE(
+              codec_.DecodeAccumulate(chunk.bytes, chunk.weight, absl::MakeSpan(expected)).ok());
+        }
+        for (float& value : expected) value = value * 0.3f;
+        for (const size_t shift : {0, 1}) {
+          std::vector<float> sum(shift + elements + 1, 42.0f);
+          const auto middle = absl::MakeSpan(sum).subspan(shift, elements);
+          ASSERT_TRUE(codec_.DecodeSum(Weighted(chunks), 0.3f, middle).ok());
+          ASSERT_TRUE(SameBits(middle, expected));
+          ASSERT_EQ(sum.back(), 42.0f) << "wrote past its sum";
+        }
+      }
+    }
+  }
+}
+
+TEST_P(DecodeSum, RefusesWhateverCheckRefuses) {
+  // Broken: a hostile contributor's chunk would be part of the mean where others stand beside it.
+  const size_t elements = 700;
+  const std::vector<std::vector<uint8_t>> good = Chunks(3, elements);
+  std::vector<float> sum(elements);
+  for (size_t which = 0; which < good.size(); ++which) {
+    for (size_t at = 0; at < good[which].size(); ++at) {
+      for (const int byte : {0x00, 0x08, 0x7f, 0x80, 0xff}) {
+        std::vector<std::vector<uint8_t>> chunks = good;
+        chunks[which][at] = static_cast<uint8_t>(byte);
+        ASSERT_EQ(codec_.Check(chunks[which], elements).ok(),
+                  codec_.DecodeSum(Weighted(chunks), 0.5f, absl::MakeSpan(sum)).ok())
+            << "byte " << at << " of chunk " << which << " is " << byte;
+      }
+    }
+    std::vector<std::vector<uint8_t>> chunks = good;
+    chunks[which].pop_back();
+    EXPECT_FALSE(codec_.DecodeSum(Weighted(chunks), 0.5f, absl::MakeSpan(sum)).ok());
+    std::vector<WeightedChunk> weighted = Weighted(good);
+    weighted[which].weight = std::numeric_limits<float>::infinity();
+    EXPECT_FALSE(codec_.DecodeSum(weighted, 0.5f, absl::MakeSpan(sum)).ok());
+  }
+}
+
+}  // namespace
+}  // namespace atolld
