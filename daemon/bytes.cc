@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdlib>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -75,16 +76,38 @@ std::shared_ptr<uint8_t> NewLarge(size_t size) {
 
 }  // namespace
 
+void ByteParts::Append(SharedBytes part) {
+  if (part.empty()) return;
+  size_ += part.size();
+  parts_.push_back(std::move(part));
+}
+
+void ByteParts::CopyTo(absl::Span<uint8_t> out) const {
+  CHECK(out.size() == size_);
+  for (const SharedBytes& part : parts_) {
+    std::memcpy(out.data(), part.data(), part.size());
+    out.remove_prefix(part.size());
+  }
+}
+
+SharedBytes ByteParts::Copy() const {
+  if (empty()) return SharedBytes();
+  FreshBytes copy(size_);
+  CopyTo(copy.span());
+  return std::move(copy).Share(size_);
+}
+
+SharedBytes ByteParts::Joined() const { return parts_.size() == 1 ? parts_.front() : Copy(); }
+
 FreshBytes::FreshBytes(size_t size)
     : bytes_(size >= 2 * kLargePage
                  ? NewLarge(size)
                  : std::shared_ptr<uint8_t>(new uint8_t[size], std::default_delete<uint8_t[]>())),
       size_(size) {}
 
-SharedBytes FreshBytes::Part(size_t offset, size_t size) const {
+FreshBytes FreshBytes::Part(size_t offset, size_t size) const {
   CHECK(offset <= size_ && size <= size_ - offset);
-  return SharedBytes(std::shared_ptr<const void>(bytes_),
-                     absl::MakeConstSpan(bytes_.get() + offset, size));
+  return FreshBytes(std::shared_ptr<uint8_t>(bytes_, bytes_.get() + offset), size);
 }
 
 SharedBytes FreshBytes::Share(size_t used) && {

@@ -1,4 +1,5 @@
-// SharedBytes: a piece of an immutable buffer that several holders share.
+// SharedBytes: a piece of an immutable buffer that several holders share; ByteParts: several of
+// them, one after the other.
 //
 // Encoded chunks are sent to one peer, hashed, kept for a retry and written to the log; none of
 // these may copy them. A SharedBytes is a view and a share of the ownership of what it views: cheap
@@ -11,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 
@@ -59,19 +61,44 @@ class SharedBytes {
   absl::Span<const uint8_t> view_;
 };
 
+// Bytes in parts, cut anywhere. As cheap and as safe as SharedBytes.
+class ByteParts {
+ public:
+  ByteParts() = default;
+  ByteParts(SharedBytes bytes) { Append(std::move(bytes)); }  // NOLINT(google-explicit-constructor)
+
+  void Append(SharedBytes part);
+  size_t size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  absl::Span<const SharedBytes> parts() const { return parts_; }
+
+  // `out` is as long as the bytes.
+  void CopyTo(absl::Span<uint8_t> out) const;
+  // In memory of their own, in one piece.
+  SharedBytes Copy() const;
+  // In one piece: the part itself where it is one alone, otherwise a copy.
+  SharedBytes Joined() const;
+
+ private:
+  absl::InlinedVector<SharedBytes, 1> parts_;  // none is empty
+  size_t size_ = 0;
+};
+
 // Memory to be filled once and then shared: not zeroed, and large ones on large pages and used
 // again after they were let go, so that filling them costs one pass over them.
 class FreshBytes {
  public:
   explicit FreshBytes(size_t size);
   absl::Span<uint8_t> span() { return absl::MakeSpan(bytes_.get(), size_); }
-  // Bytes that are written and never will be again, whatever becomes of the others.
-  SharedBytes Part(size_t offset, size_t size) const;
+  // A part of it to be filled and shared by itself, whatever becomes of the others.
+  FreshBytes Part(size_t offset, size_t size) const;
   // The first `used` bytes, in memory of their own if they are less than half. Their parts keep all
   // of it alive; nothing is written afterwards.
   SharedBytes Share(size_t used) &&;
 
  private:
+  FreshBytes(std::shared_ptr<uint8_t> bytes, size_t size) : bytes_(std::move(bytes)), size_(size) {}
+
   std::shared_ptr<uint8_t> bytes_;
   size_t size_;
 };

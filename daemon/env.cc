@@ -55,7 +55,7 @@ absl::Status WriteWhole(Files& files, Create create, const std::string& path,
 
 }  // namespace
 
-Frame Pack(const google::protobuf::MessageLite& message, SharedBytes payload) {
+Frame Pack(const google::protobuf::MessageLite& message, ByteParts payload) {
 #ifndef NDEBUG
   CHECK(!HasPayloadField(message));
 #endif

@@ -125,10 +125,10 @@ absl::Status WriteSecretDurably(Files& files, const std::string& path,
 // be empty).
 struct Frame {
   std::string message;
-  SharedBytes payload;
+  ByteParts payload;
 };
 
-Frame Pack(const google::protobuf::MessageLite& message, SharedBytes payload = SharedBytes());
+Frame Pack(const google::protobuf::MessageLite& message, ByteParts payload = ByteParts());
 // INVALID_ARGUMENT if the bytes are not such a message.
 absl::Status Unpack(const Frame& frame, google::protobuf::MessageLite* message);
 
@@ -148,6 +148,9 @@ class Call {
     // After a half-close the server may still Write and Finish; destroying the Call then lets what
     // is queued go out, with OK where Finish was not called.
     std::function<void(absl::Status)> on_closed;
+    // Payloads come as the network has them, in parts of its memory, of which it has little: they
+    // are copied or dropped at once. Otherwise they come in one piece, in memory of their own.
+    bool takes_parts = false;
   };
 
   virtual ~Call() = default;

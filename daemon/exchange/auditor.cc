@@ -53,7 +53,7 @@ absl::StatusOr<Piece> Recomputed(const Auditor::Basis& basis, const Auditor::Inp
         absl::StrCat("the inputs of relay ", relay, " are of other contributors"));
   }
   Reduced reduced;
-  RETURN_IF_ERROR(basis.reduce(chunk, true, *members, &reduced));
+  RETURN_IF_ERROR(basis.reduce(chunk, true, *members, std::nullopt, &reduced));
   return Piece{partial.sender, partial.contributors, true, reduced.encoded, false};
 }
 
@@ -86,7 +86,7 @@ absl::StatusOr<Digest> Recompute(const Auditor::Basis& basis, const Auditor::Inp
     return absl::InvalidArgumentError("its inputs are not of those whose mean was voted for");
   }
   Reduced reduced;
-  RETURN_IF_ERROR(basis.reduce(chunk, false, pieces, &reduced));
+  RETURN_IF_ERROR(basis.reduce(chunk, false, pieces, std::nullopt, &reduced));
   if (!reduced.refused.empty()) return reduced.refused.front().second;
   return Sha256(reduced.encoded.span());
 }
@@ -202,7 +202,7 @@ absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
   if (given.whole) return absl::OkStatus();  // judged without it
   if (given.pieces.size() >= contributors) return absl::InvalidArgumentError("too many inputs");
   Piece piece{*sender, partial ? part.members() : OneBit(contributors, *sender), partial,
-              frame.payload, true};
+              frame.payload.Joined(), true};
   const auto leaves = leaves_.find(*sender);
   if (!partial && leaves != leaves_.end()) {
     piece.digest = LeafOf(leaves->second, part.chunk()).digest;

@@ -29,9 +29,11 @@
 
 namespace atolld {
 
-// Averages pieces of one chunk as its reducer, or as a relay, must. Any thread.
+// Averages pieces of one chunk as its reducer, or as a relay, must; `out` as for Reduce. Any
+// thread.
 using ChunkReduction =
-    std::function<absl::Status(uint32_t chunk, bool partial, const std::vector<Piece>&, Reduced*)>;
+    std::function<absl::Status(uint32_t chunk, bool partial, const std::vector<Piece>&,
+                               std::optional<FreshBytes> out, Reduced*)>;
 
 class Auditor {
  public:

@@ -43,32 +43,82 @@ absl::StatusOr<SharedBytes> HasItsNorm(const ChunkForm& form, const Piece& piece
   return encoded;
 }
 
+// A piece whose bytes are what its contributor's leaves say.
+struct Term {
+  const Piece* piece;
+  const Codec* codec;
+  SharedBytes encoded;
+  float weight;  // of whom it stands for
+  float pull;    // what its values are multiplied by
+};
+
+// The mean of the terms and the centre. INVALID_ARGUMENT also if a term cannot be decoded.
+absl::Status MeanOfTerms(const std::vector<Term>& terms, uint32_t chunk, const MeanTerms& means,
+                         absl::Span<float> mean) {
+  std::vector<float> weights;
+  std::vector<float> pulls;
+  for (const Term& term : terms) {
+    weights.push_back(term.weight);
+    pulls.push_back(term.pull);
+  }
+  ASSIGN_OR_RETURN(const float factor, MeanFactor(weights));
+  // Those of one codec in one pass, which is all of them but where relays' means are among them.
+  std::vector<WeightedChunk> together;
+  for (const Term& term : terms) {
+    if (term.codec != terms[0].codec) break;
+    together.push_back({term.encoded.span(), term.pull});
+  }
+  const bool all = together.size() == terms.size() && !HasCentre(means);
+  RETURN_IF_ERROR(terms[0].codec->DecodeSum(together, all ? factor : 1.0f, mean));
+  if (all) return absl::OkStatus();
+  for (size_t i = together.size(); i < terms.size(); ++i) {
+    RETURN_IF_ERROR(terms[i].codec->DecodeAccumulate(terms[i].encoded.span(), terms[i].pull, mean));
+  }
+  RETURN_IF_ERROR(AddCentre(means, chunk, weights, pulls, mean));
+  return FinishMean(weights, mean);
+}
+
+// Moves the terms that cannot be decoded to `refused`; false if there are none.
+bool RefuseUndecodable(size_t elements, std::vector<Term>* terms, Reduced* reduced) {
+  const size_t before = terms->size();
+  for (auto term = terms->begin(); term != terms->end();) {
+    absl::Status status = term->codec->Check(term->encoded.span(), elements);
+    if (status.ok()) {
+      ++term;
+    } else {
+      reduced->refused.emplace_back(term->piece->sender, std::move(status));
+      term = terms->erase(term);
+    }
+  }
+  return terms->size() < before;
+}
+
 // The weighted mean of the pieces and the centre.
 absl::Status WeightedPieces(const ChunkForm& updates, const ChunkForm& means, uint32_t chunk,
                             const MeanTerms& terms, const std::vector<Piece>& pieces,
-                            absl::Span<float> sum, Reduced* reduced) {
-  BeginMean(sum);
-  std::vector<float> used;
-  std::vector<float> pulls;
-  const auto add = [&](const Piece& piece, const absl::StatusOr<SharedBytes>& encoded) {
-    const float weight = WeightOf(piece, terms.weights);
-    const float pull = weight * ScaleOf(piece, terms.scales);
-    const ChunkForm& form = piece.partial ? means : updates;
-    absl::Status status = encoded.status();
-    if (status.ok()) status = form.codec->DecodeAccumulate(encoded->span(), pull, sum);
-    if (!status.ok()) {
-      reduced->refused.emplace_back(piece.sender, std::move(status));
+                            absl::Span<float> mean, Reduced* reduced) {
+  std::vector<Term> taken;
+  const auto take = [&](const Piece& piece, absl::StatusOr<SharedBytes> encoded) {
+    if (!encoded.ok()) {
+      reduced->refused.emplace_back(piece.sender, std::move(encoded).status());
       return;
     }
-    used.push_back(weight);
-    pulls.push_back(pull);
-    UniteBits(piece.contributors, &reduced->contributors);
-    if (piece.partial) reduced->partials.push_back(piece.contributors);
+    const float weight = WeightOf(piece, terms.weights);
+    taken.push_back({&piece, piece.partial ? means.codec : updates.codec, *std::move(encoded),
+                     weight, weight * ScaleOf(piece, terms.scales)});
   };
-  ForEachEncoded(updates, means, pieces, sum.size(), add);
-  if (used.empty()) return absl::InvalidArgumentError("nobody contributed to it");
-  RETURN_IF_ERROR(AddCentre(terms, chunk, used, pulls, sum));
-  return FinishMean(used, sum);
+  ForEachEncoded(updates, means, pieces, mean.size(), take);
+  for (;;) {
+    if (taken.empty()) return absl::InvalidArgumentError("nobody contributed to it");
+    const absl::Status status = MeanOfTerms(taken, chunk, terms, mean);
+    if (status.ok()) break;
+    if (!RefuseUndecodable(mean.size(), &taken, reduced)) return status;
+  }
+  for (const Term& term : taken) {
+    UniteBits(term.piece->contributors, &reduced->contributors);
+    if (term.piece->partial) reduced->partials.push_back(term.piece->contributors);
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -98,9 +148,19 @@ absl::StatusOr<SharedBytes> ChunkForm::FromWire(const SharedBytes& wire, size_t 
   return wire;
 }
 
-absl::StatusOr<MeasuredChunk> ChunkForm::Measured(const SharedBytes& wire, size_t elements) const {
+absl::StatusOr<MeasuredChunk> ChunkForm::Measured(const ByteParts& wire, size_t elements,
+                                                  std::optional<FreshBytes> place) const {
   MeasuredChunk chunk;
-  ASSIGN_OR_RETURN(chunk.encoded, FromWire(wire, elements));
+  if (place && !zstd && place->span().size() == wire.size()) {
+    wire.CopyTo(place->span());
+    chunk.encoded = std::move(*place).Share(wire.size());
+  } else {
+    ASSIGN_OR_RETURN(chunk.encoded, FromWire(wire.Copy(), elements));
+    if (place && place->span().size() == chunk.encoded.size()) {
+      ByteParts(chunk.encoded).CopyTo(place->span());
+      chunk.encoded = std::move(*place).Share(chunk.encoded.size());
+    }
+  }
   ASSIGN_OR_RETURN(chunk.squared_norm, MeasureChunk(*codec, chunk.encoded.span(), elements));
   return chunk;
 }
@@ -150,7 +210,7 @@ Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
 
 absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,
                     size_t elements, const MeanTerms& terms, const std::vector<Piece>& pieces,
-                    Reduced* reduced) {
+                    std::optional<FreshBytes> out, Reduced* reduced) {
   const std::unique_ptr<float[]> values(new float[elements]);
   const absl::Span<float> mean = absl::MakeSpan(values.get(), elements);
   reduced->contributors.assign(BitmapBytes(terms.weights.size()), '\0');
@@ -159,12 +219,12 @@ absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const Mean
                       ? WeightedPieces(updates, means, place.chunk, terms, pieces, mean, reduced)
                       : RobustPieces(updates, terms, pieces, mean, reduced));
   const Rounding rounding = MeanRounding(means, place, reduced->contributors);
-  FreshBytes out(means.codec->MaxEncodedBytes(elements));
+  if (!out) out.emplace(means.codec->MaxEncodedBytes(elements));
   ASSIGN_OR_RETURN(const size_t size,
                    rounding.stochastic
-                       ? means.codec->EncodeStochastic(mean, rounding.key, out.span())
-                       : means.codec->EncodeMean(mean, out.span()));
-  reduced->encoded = std::move(out).Share(size);
+                       ? means.codec->EncodeStochastic(mean, rounding.key, out->span())
+                       : means.codec->EncodeMean(mean, out->span()));
+  reduced->encoded = std::move(*out).Share(size);
   reduced->wire = means.ToWire(reduced->encoded);
   if (place.partial) return absl::OkStatus();
   ASSIGN_OR_RETURN(reduced->squared_norm,

@@ -44,8 +44,10 @@ struct ChunkForm {
   SharedBytes ToWire(const SharedBytes& encoded) const;
   // Wire -> encoded; INVALID_ARGUMENT unless they fit a chunk of so many values.
   absl::StatusOr<SharedBytes> FromWire(const SharedBytes& wire, size_t elements) const;
-  // As FromWire; INVALID_ARGUMENT also if the codec cannot decode it.
-  absl::StatusOr<MeasuredChunk> Measured(const SharedBytes& wire, size_t elements) const;
+  // As FromWire; INVALID_ARGUMENT also if the codec cannot decode it. The encoded bytes lie in
+  // `place` where one is given and they have its length.
+  absl::StatusOr<MeasuredChunk> Measured(const ByteParts& wire, size_t elements,
+                                         std::optional<FreshBytes> place) const;
 };
 
 // What is averaged into a chunk's mean: one contributor's chunk, or a relay's mean of several.
@@ -118,9 +120,9 @@ struct Reduced {
 //
 // Other rules are carried out on the chunk alone (robust_mean.h). The outer Status: no piece was
 // left, too few for the rule (FAILED_PRECONDITION), or the mean is not finite; `refused` tells of
-// pieces even then.
+// pieces even then. The mean is encoded into `out` where it is given; it is as long as any can be.
 absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,
                     size_t elements, const MeanTerms& terms, const std::vector<Piece>& pieces,
-                    Reduced* reduced);
+                    std::optional<FreshBytes> out, Reduced* reduced);
 
 }  // namespace atolld

@@ -129,6 +129,7 @@ void ContributorStream::Dial() {
   call_ = env_.transport.Dial(address_, kExchangeMethod, absl::InfiniteDuration());
   // A call that was let go later than its callbacks must not be heard any more: hence the number.
   Call::Events events;
+  events.takes_parts = true;
   events.on_frame = guard_.Wrap([this, number](Frame frame) {
     if (number != calls_ || call_ == nullptr) return;
     connected_ = true;
@@ -244,7 +245,7 @@ void ContributorStream::OnFrame(Frame frame) {
   OnResult(std::move(*message.mutable_chunk()), std::move(frame.payload));
 }
 
-void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
+void ContributorStream::OnResult(v1::ResultChunk result, ByteParts payload) {
   absl::Status bad;
   switch (owner_.Judge(reducer_, result)) {
     case Owner::Fate::kUnwanted:
@@ -253,7 +254,7 @@ void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
       passed_over_ = true;
       return Next();
     case Owner::Fate::kEarly:
-      held_.emplace(std::move(result), std::move(payload));
+      held_.emplace(std::move(result), payload.Copy());
       held_since_ = env_.executor.Now();
       return;
     case Owner::Fate::kBad:
@@ -274,11 +275,13 @@ void ContributorStream::OnResult(v1::ResultChunk result, SharedBytes payload) {
 }
 
 // The pool looks at a few results at once, while the next one comes.
-void ContributorStream::Verify(v1::ResultChunk result, SharedBytes payload) {
+void ContributorStream::Verify(v1::ResultChunk result, ByteParts payload) {
   const uint32_t elements = settings_.grid.Elements(result.chunk());
   auto mean = std::make_shared<absl::StatusOr<MeasuredChunk>>();
   env_.executor.Offload(
-      [mean, form = form_, elements, payload] { *mean = form.Measured(payload, elements); },
+      [mean, form = form_, elements, payload, place = owner_.ClaimPlace(result.chunk())] {
+        *mean = form.Measured(payload, elements, place);
+      },
       guard_.Wrap([this, mean, number = calls_, result, payload] {
         if (number == calls_ && call_ != nullptr) OnVerified(result, *mean, payload);
       }));
@@ -287,7 +290,7 @@ void ContributorStream::Verify(v1::ResultChunk result, SharedBytes payload) {
 
 void ContributorStream::OnVerified(const v1::ResultChunk& result,
                                    const absl::StatusOr<MeasuredChunk>& mean,
-                                   const SharedBytes& wire) {
+                                   const ByteParts& wire) {
   if (!mean.ok()) {
     Drop();
     Unreachable(Annotate(mean.status(), absl::StrCat("its result for chunk ", result.chunk())));

@@ -62,7 +62,9 @@ class ContributorStream {
     virtual Fate Judge(const std::string& reducer, const v1::ResultChunk& result) const = 0;
     // `wire` is what `mean` came as.
     virtual void OnResult(const std::string& reducer, const v1::ResultChunk& result,
-                          MeasuredChunk mean, SharedBytes wire) = 0;
+                          MeasuredChunk mean, const ByteParts& wire) = 0;
+    // Where it is to lie, if it may be written there now.
+    virtual std::optional<FreshBytes> ClaimPlace(uint32_t chunk) = 0;
     virtual void OnUnreachable(const std::string& reducer, absl::Status why) = 0;
   };
 
@@ -90,10 +92,10 @@ class ContributorStream {
   bool Sent(const Chunk& chunk) const;
   bool Settled(const Chunk& chunk) const;
   void OnFrame(Frame frame);
-  void OnResult(v1::ResultChunk result, SharedBytes payload);
-  void Verify(v1::ResultChunk result, SharedBytes payload);
+  void OnResult(v1::ResultChunk result, ByteParts payload);
+  void Verify(v1::ResultChunk result, ByteParts payload);
   void OnVerified(const v1::ResultChunk& result, const absl::StatusOr<MeasuredChunk>& mean,
-                  const SharedBytes& wire);
+                  const ByteParts& wire);
   void OnClosed(absl::Status status);
   void NoteRefusedDial(const absl::Status& status);
   void Drop();  // the call
@@ -117,7 +119,7 @@ class ContributorStream {
   std::map<uint32_t, Chunk> sent_;  // on this call
   bool leaves_sent_ = false;        // on this call
   bool passed_over_ = false;        // a result on this call, which may yet be wanted from here
-  std::optional<std::pair<v1::ResultChunk, SharedBytes>>
+  std::optional<std::pair<v1::ResultChunk, ByteParts>>
       held_;  // an early result; nothing is read meanwhile
   absl::Time held_since_;
   size_t verifying_ = 0;  // results of this call; at kChunksAhead nothing is read

@@ -21,9 +21,10 @@ ChunkReduction Exchange::State::Reduction() const {
   }
   return [terms, parts, updates = form, means = mean_form, grid = settings.grid,
           version = plan.version()](uint32_t chunk, bool partial, const std::vector<Piece>& pieces,
-                                    Reduced* reduced) {
+                                    std::optional<FreshBytes> out, Reduced* reduced) {
     const MeanPlace place = {version, chunk, partial, *parts};
-    return Reduce(updates, means, place, grid.Elements(chunk), *terms, pieces, reduced);
+    return Reduce(updates, means, place, grid.Elements(chunk), *terms, pieces, std::move(out),
+                  reduced);
   };
 }
 

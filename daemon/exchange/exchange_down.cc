@@ -241,15 +241,18 @@ void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
   const ChunkReduction reduce = Reduction();
   struct Job {
     Reducer::Work work;
+    std::optional<FreshBytes> place;
     absl::Status status;
     Reduced reduced;
   };
   for (Reducer::Work& work : ready) {
     auto job = std::make_shared<Job>();
     job->work = std::move(work);
+    if (!job->work.partial) job->place = build.Claim(job->work.chunk);
     env.executor.Offload(
         [job, reduce, keeps = keeps_inputs] {
-          job->status = reduce(job->work.chunk, job->work.partial, job->work.pieces, &job->reduced);
+          job->status = reduce(job->work.chunk, job->work.partial, job->work.pieces,
+                               std::exchange(job->place, std::nullopt), &job->reduced);
           if (!keeps) job->work.pieces.clear();
         },
         guard.Wrap([this, job] { OnReduced(job->work, job->status, std::move(job->reduced)); }));

@@ -26,8 +26,7 @@ Exchange::State::State(Env environment, const ExchangeSettings& given,
       contribution(std::move(contributes)),
       events(std::move(told)),
       reducer(given.self),
-      build(environment.executor, given.grid, *given.upper_codec,
-            [this](uint32_t chunk, SharedBytes place) { table.MoveTo(chunk, std::move(place)); }),
+      build(environment.executor, given.grid, *given.upper_codec),
       result_wire(given.grid.chunks()),
       own_wire(given.grid.chunks()),
       refusals(environment.executor) {}
@@ -86,7 +85,7 @@ void Exchange::State::DropStale(const ExchangePlan& next) {
 
 void Exchange::State::Store(uint32_t chunk, ChunkMean mean) {
   const uint32_t attempt = mean.attempt;
-  build.Place(chunk, mean.encoded);
+  build.Take(chunk, mean.encoded);
   table.Store(chunk, std::move(mean));
   own_wire[chunk] = SharedBytes();
   partials.erase(chunk);

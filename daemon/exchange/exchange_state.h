@@ -54,7 +54,8 @@ struct Exchange::State final : ContributorStream::Owner, ReducerStream::Owner {
   ContributorStream::Owner::Fate Judge(const std::string& from,
                                        const v1::ResultChunk& result) const override;
   void OnResult(const std::string& from, const v1::ResultChunk& result, MeasuredChunk mean,
-                SharedBytes wire) override;
+                const ByteParts& wire) override;
+  std::optional<FreshBytes> ClaimPlace(uint32_t chunk) override { return build.Claim(chunk); }
   void OnUnreachable(const std::string& peer, absl::Status why) override;
   bool Contributes() const;
   void AssignStreams();

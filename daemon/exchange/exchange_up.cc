@@ -135,11 +135,11 @@ ContributorStream::Owner::Fate Exchange::State::Judge(const std::string& from,
 }
 
 void Exchange::State::OnResult(const std::string&, const v1::ResultChunk& result,
-                               MeasuredChunk mean, SharedBytes wire) {
+                               MeasuredChunk mean, const ByteParts& wire) {
   const uint32_t chunk = result.chunk();
   // A relay hands on what it got.
   const bool relays = plan.RelayNamed(plan.ShardOf(chunk), settings.self) != nullptr;
-  if (settings.upper_zstd && relays) result_wire[chunk] = std::move(wire);
+  if (settings.upper_zstd && relays) result_wire[chunk] = wire.Copy();
   ChunkMean known;
   known.attempt = result.attempt();
   known.encoded = std::move(mean.encoded);

@@ -55,11 +55,6 @@ std::vector<MeanTable::ShardAttempt> MeanTable::TakeWholeShards() {
   return whole;
 }
 
-void MeanTable::MoveTo(uint32_t chunk, SharedBytes place) {
-  CHECK(Has(chunk) && place.size() == means_[chunk].encoded.size());
-  means_[chunk].encoded = std::move(place);
-}
-
 void MeanTable::LeanOn(const SharedBytes& payload) {
   size_t total = 0;
   for (const ChunkMean& mean : means_) total += mean.encoded.size();

@@ -1,8 +1,7 @@
 // MeanTable: the means of all chunks as they come in, and which shards are whole.
 //
 // A mean is dropped when its shard's attempt changes, and by nothing else: whoever averaged it may
-// die. Means move into the payload as it is made, so that they lie in memory once. Loop
-// thread.
+// die. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -45,8 +44,6 @@ class MeanTable {
   std::vector<ShardAttempt> TakeWholeShards();
   bool news() const { return !became_whole_.empty(); }
 
-  // A copy of the mean that is here, in the payload that is being made.
-  void MoveTo(uint32_t chunk, SharedBytes place);
   // `payload` was made of these very means.
   void LeanOn(const SharedBytes& payload);
   uint64_t held_bytes() const { return held_bytes_; }  // beside the payload

@@ -1,7 +1,6 @@
 #include "daemon/exchange/payload_build.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <utility>
 
@@ -10,19 +9,23 @@
 
 namespace atolld {
 
-// What the jobs work on, one after another.
+// How far it has come.
 struct PayloadBuild::Work {
   Work(const ChunkGrid& grid, const Codec& codec);
 
   uint64_t Offset(uint32_t chunk) const { return table_bytes + chunk * chunk_bytes; }
-  void Take(const std::vector<Mean>& means);
+  uint64_t Bytes(uint32_t chunk) const { return std::min(chunk_bytes, size - Offset(chunk)); }
   void Cover(uint64_t begin, uint64_t end);
-  void HashWhole();
+  std::vector<uint64_t> TakeWhole();
+  absl::Span<const uint8_t> Block(uint64_t block) {
+    return bytes.span().subspan(block * kBlockBytes, kBlockBytes);
+  }
 
   const uint64_t table_bytes;
   const uint64_t chunk_bytes;  // of each but the last
   FreshBytes bytes;
   const uint64_t size;
+  std::vector<bool> claimed;  // by chunk
   uint64_t chunks_missing;
   std::vector<uint64_t> missing;  // bytes, by block
   std::vector<uint64_t> whole;    // blocks that nothing is missing of, to be hashed
@@ -34,6 +37,7 @@ PayloadBuild::Work::Work(const ChunkGrid& grid, const Codec& codec)
       chunk_bytes(codec.MaxEncodedBytes(grid.chunk_elements())),
       bytes(MaxPayloadBytes(grid, codec)),
       size(bytes.span().size()),
+      claimed(grid.chunks()),
       chunks_missing(grid.chunks()),
       missing((size + kBlockBytes - 1) / kBlockBytes, kBlockBytes),
       leaves(missing.size()) {
@@ -42,16 +46,6 @@ PayloadBuild::Work::Work(const ChunkGrid& grid, const Codec& codec)
   lengths.back() = size - Offset(grid.chunks() - 1);
   WritePayloadTable(lengths, bytes.span());
   Cover(0, table_bytes);
-}
-
-void PayloadBuild::Work::Take(const std::vector<Mean>& means) {
-  for (const Mean& mean : means) {
-    const absl::Span<uint8_t> place = bytes.span().subspan(Offset(mean.chunk), mean.encoded.size());
-    std::memcpy(place.data(), mean.encoded.data(), place.size());
-    Cover(Offset(mean.chunk), Offset(mean.chunk) + place.size());
-  }
-  chunks_missing -= means.size();
-  HashWhole();
 }
 
 void PayloadBuild::Work::Cover(uint64_t begin, uint64_t end) {
@@ -65,64 +59,66 @@ void PayloadBuild::Work::Cover(uint64_t begin, uint64_t end) {
 }
 
 // Two take hardly longer than one: as long as more is to come, the odd one waits for it.
-void PayloadBuild::Work::HashWhole() {
-  const size_t count = chunks_missing > 0 ? whole.size() / 2 * 2 : whole.size();
-  std::vector<absl::Span<const uint8_t>> pieces;
-  for (size_t i = 0; i < count; ++i) {
-    pieces.push_back(bytes.span().subspan(whole[i] * kBlockBytes, kBlockBytes));
-  }
-  const std::vector<Digest> digests = Sha256Each(pieces);
-  for (size_t i = 0; i < count; ++i) leaves[whole[i]] = digests[i];
-  whole.erase(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(count));
+std::vector<uint64_t> PayloadBuild::Work::TakeWhole() {
+  if (chunks_missing == 0 || whole.size() % 2 == 0) return std::exchange(whole, {});
+  const uint64_t odd = whole.back();
+  whole.pop_back();
+  return std::exchange(whole, {odd});
 }
 
-PayloadBuild::PayloadBuild(Executor& executor, const ChunkGrid& grid, const Codec& codec,
-                           OnPlaced on_placed)
+PayloadBuild::PayloadBuild(Executor& executor, const ChunkGrid& grid, const Codec& codec)
     : executor_(executor),
       grid_(grid),
       codec_(codec),
-      on_placed_(std::move(on_placed)),
-      given_up_(grid.chunks() == 0) {}
+      given_up_(grid.chunks() == 0 || !codec.has_fixed_rate()) {}
 
 PayloadBuild::~PayloadBuild() = default;
 
-void PayloadBuild::Place(uint32_t chunk, const SharedBytes& encoded) {
+std::optional<FreshBytes> PayloadBuild::Claim(uint32_t chunk) {
+  if (given_up_) return std::nullopt;
+  if (work_ == nullptr) work_ = std::make_unique<Work>(grid_, codec_);
+  if (work_->claimed[chunk]) {
+    GiveUp();
+    return std::nullopt;
+  }
+  work_->claimed[chunk] = true;
+  return work_->bytes.Part(work_->Offset(chunk), work_->Bytes(chunk));
+}
+
+void PayloadBuild::Take(uint32_t chunk, const SharedBytes& encoded) {
   if (given_up_) return;
-  if (encoded.size() != codec_.MaxEncodedBytes(grid_.Elements(chunk))) return GiveUp();
-  placed_.push_back({chunk, encoded});
+  const bool in_place = work_ != nullptr && encoded.size() == work_->Bytes(chunk) &&
+                        encoded.data() == work_->bytes.span().data() + work_->Offset(chunk);
+  if (!in_place) return GiveUp();
+  --work_->chunks_missing;
+  work_->Cover(work_->Offset(chunk), work_->Offset(chunk) + encoded.size());
   Advance();
 }
 
 void PayloadBuild::GiveUp() {
   given_up_ = true;
-  placed_.clear();
   work_ = nullptr;
   if (done_) executor_.Post(guard_.Wrap([this] { Advance(); }));
 }
 
-// One job at a time: what comes meanwhile is taken up, and hashed side by side, by the next.
+// One job at a time: blocks that become whole meanwhile are hashed side by side by the next.
 void PayloadBuild::Advance() {
-  if (working_) return;
-  if (!placed_.empty()) {
-    working_ = true;
-    auto work = std::make_shared<std::shared_ptr<Work>>(work_);
-    auto means = std::make_shared<std::vector<Mean>>(std::exchange(placed_, {}));
-    executor_.Offload(
-        [work, grid = grid_, &codec = codec_, means] {
-          if (*work == nullptr) *work = std::make_shared<Work>(grid, codec);
-          (*work)->Take(*means);
-        },
-        guard_.Wrap([this, work, means] {
-          working_ = false;
-          if (!given_up_) {
-            work_ = *work;
-            for (const Mean& mean : *means) {
-              on_placed_(mean.chunk,
-                         work_->bytes.Part(work_->Offset(mean.chunk), mean.encoded.size()));
-            }
-          }
-          Advance();
-        }));
+  if (hashing_) return;
+  std::vector<uint64_t> blocks;
+  if (!given_up_) blocks = work_->TakeWhole();
+  if (!blocks.empty()) {
+    hashing_ = true;
+    std::vector<absl::Span<const uint8_t>> pieces;
+    for (const uint64_t block : blocks) pieces.push_back(work_->Block(block));
+    auto digests = std::make_shared<std::vector<Digest>>();
+    executor_.Offload([digests, pieces, memory = work_->bytes] { *digests = Sha256Each(pieces); },
+                      guard_.Wrap([this, digests, blocks] {
+                        hashing_ = false;
+                        for (size_t i = 0; i < blocks.size() && !given_up_; ++i) {
+                          work_->leaves[blocks[i]] = (*digests)[i];
+                        }
+                        Advance();
+                      }));
     return;
   }
   if (!done_) return;

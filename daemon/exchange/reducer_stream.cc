@@ -71,7 +71,7 @@ void ReducerStream::OnFrame(Frame frame) {
   if (settings_.arrivals != nullptr && message.chunk().contributors().empty()) {
     settings_.arrivals->NoteUpdate(frame.message.size() + frame.payload.size());
   }
-  Judge(message.chunk(), frame.payload);
+  Judge(message.chunk(), frame.payload.Joined());
 }
 
 void ReducerStream::OnLeaves(const v1::ContributionLeaves& part) {

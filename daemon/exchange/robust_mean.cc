@@ -20,10 +20,13 @@ float Sum(absl::Span<const float> values) {
 
 }  // namespace
 
+bool HasCentre(const MeanTerms& terms) {
+  return terms.rule && terms.centre != nullptr && !terms.centre->chunks.empty();
+}
+
 absl::Status AddCentre(const MeanTerms& terms, uint32_t chunk, absl::Span<const float> weights,
                        absl::Span<const float> pulls, absl::Span<float> sum) {
-  if (!terms.rule || terms.centre == nullptr || terms.centre->chunks.empty())
-    return absl::OkStatus();
+  if (!HasCentre(terms)) return absl::OkStatus();
   const float rest = Sum(weights) - Sum(pulls);
   if (!(rest > 0) || Planted(PlantedBug::kCentreForgotten)) return absl::OkStatus();
   return Annotate(

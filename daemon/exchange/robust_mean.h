@@ -22,6 +22,9 @@
 
 namespace atolld {
 
+// Whether there is a v that is not zero.
+bool HasCentre(const MeanTerms& terms);
+
 // sum = sum + rest * v, of the chunk; `pulls` are w_i * c_i.
 absl::Status AddCentre(const MeanTerms& terms, uint32_t chunk, absl::Span<const float> weights,
                        absl::Span<const float> pulls, absl::Span<float> sum);

@@ -43,7 +43,7 @@ struct EntryFetch::State : std::enable_shared_from_this<EntryFetch::State> {
                  RequestsAhead(payload_limit)) {}
 
   void OnFrame(int stream, uint64_t version, const Frame& frame, FetchStreams::Judge judge);
-  absl::Status TakeBlock(uint64_t version, const v1::EntryBlock& block, const SharedBytes& payload,
+  absl::Status TakeBlock(uint64_t version, const v1::EntryBlock& block, const ByteParts& payload,
                          std::vector<uint8_t>* bytes) const;
   void CheckEntry(uint64_t version, std::vector<uint8_t> bytes, FetchStreams::Judge judge);
   void HandOver();
@@ -74,7 +74,7 @@ void EntryFetch::State::OnFrame(int stream, uint64_t version, const Frame& frame
 }
 
 absl::Status EntryFetch::State::TakeBlock(uint64_t version, const v1::EntryBlock& block,
-                                          const SharedBytes& payload,
+                                          const ByteParts& payload,
                                           std::vector<uint8_t>* so_far) const {
   if (so_far->empty() && block.header().version() != version) {
     return absl::InvalidArgumentError(absl::StrCat("entry ", version,
@@ -88,7 +88,9 @@ absl::Status EntryFetch::State::TakeBlock(uint64_t version, const v1::EntryBlock
         absl::StrCat("entry ", version, ": a block of ", payload.size(), " bytes at ",
                      block.offset(), " of ", block.total(), " came after ", so_far->size()));
   }
-  so_far->insert(so_far->end(), payload.span().begin(), payload.span().end());
+  for (const SharedBytes& part : payload.parts()) {
+    so_far->insert(so_far->end(), part.span().begin(), part.span().end());
+  }
   return absl::OkStatus();
 }
 

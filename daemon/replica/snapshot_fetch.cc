@@ -234,13 +234,14 @@ void SnapshotFetch::State::TakeBlock(uint64_t block, const Frame& frame, Judge j
   }
   // The second answer for a block that two were asked for.
   if (schedule->IsHere(block)) return judge(FetchStreams::Judgement::kWhole);
-  OnPool([block, bytes = frame.payload](Download& file) { return file.Take(block, bytes); },
-         [this, block, judge](const absl::Status& status) {
-           if (!status.ok()) return judge(status);
-           if (!schedule->IsHere(block)) ++blocks_fetched;
-           judge(FetchStreams::Judgement::kWhole);
-           Append();
-         });
+  OnPool(
+      [block, bytes = frame.payload.Joined()](Download& file) { return file.Take(block, bytes); },
+      [this, block, judge](const absl::Status& status) {
+        if (!status.ok()) return judge(status);
+        if (!schedule->IsHere(block)) ++blocks_fetched;
+        judge(FetchStreams::Judgement::kWhole);
+        Append();
+      });
 }
 
 void SnapshotFetch::State::Append() {

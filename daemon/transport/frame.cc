@@ -1,8 +1,6 @@
 #include "daemon/transport/frame.h"
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -28,39 +26,37 @@ void AppendVarint(uint64_t value, std::string* out) {
   out->push_back(static_cast<char>(value));
 }
 
-// A place in a sequence of pieces.
+// A place in a message.
 class Cursor {
  public:
-  explicit Cursor(absl::Span<const absl::Span<const uint8_t>> pieces) : pieces_(pieces) {
-    for (const auto& piece : pieces) remaining_ += piece.size();
-    SkipEmpty();
-  }
+  explicit Cursor(const ByteParts& wire) : parts_(wire.parts()), remaining_(wire.size()) {}
 
   size_t position() const { return position_; }
   size_t remaining() const { return remaining_; }
 
-  // `size` must not exceed remaining(). A null `out` skips.
-  void Take(size_t size, uint8_t* out) {
+  // The next `size` bytes, which must not exceed remaining().
+  ByteParts Take(size_t size) {
+    ByteParts taken;
     remaining_ -= size;
     position_ += size;
     while (size > 0) {
-      const size_t part = std::min(size, pieces_.front().size() - offset_);
-      if (out != nullptr) {
-        std::memcpy(out, pieces_.front().data() + offset_, part);
-        out += part;
-      }
-      offset_ += part;
-      size -= part;
-      SkipEmpty();
+      const SharedBytes& part = parts_.front();
+      const size_t bytes = std::min(size, part.size() - offset_);
+      taken.Append(part.Part(offset_, bytes));
+      size -= bytes;
+      Pass(bytes);
     }
+    return taken;
   }
 
   absl::StatusOr<uint64_t> Varint() {
     const size_t begin = position_;
     uint64_t value = 0;
     for (size_t i = 0; i < kLongestVarint && remaining_ > 0; ++i) {
-      uint8_t byte = 0;
-      Take(1, &byte);
+      const uint8_t byte = parts_.front().data()[offset_];
+      Pass(1);
+      ++position_;
+      --remaining_;
       // The tenth byte holds the 64th bit alone.
       if (i + 1 == kLongestVarint && byte > 1) break;
       value |= static_cast<uint64_t>(byte & 0x7f) << (7 * i);
@@ -70,17 +66,18 @@ class Cursor {
   }
 
  private:
-  void SkipEmpty() {
-    while (!pieces_.empty() && offset_ == pieces_.front().size()) {
-      pieces_.remove_prefix(1);
-      offset_ = 0;
-    }
+  // Not past the end of the first part.
+  void Pass(size_t bytes) {
+    offset_ += bytes;
+    if (offset_ < parts_.front().size()) return;
+    parts_.remove_prefix(1);
+    offset_ = 0;
   }
 
-  absl::Span<const absl::Span<const uint8_t>> pieces_;
-  size_t offset_ = 0;  // in the first of pieces_
+  absl::Span<const SharedBytes> parts_;
+  size_t offset_ = 0;  // in the first of parts_
   size_t position_ = 0;
-  size_t remaining_ = 0;
+  size_t remaining_;
 };
 
 // How many bytes of the field's value follow the tag (and, for bytes, the length).
@@ -102,20 +99,8 @@ absl::StatusOr<uint64_t> ValueBytes(uint32_t wire_type, size_t field_begin, Curs
   }
 }
 
-void AppendTo(std::string* out, size_t size, Cursor* from) {
-  const size_t before = out->size();
-  out->resize(before + size);
-  from->Take(size, reinterpret_cast<uint8_t*>(out->data()) + before);
-}
-
-// Not a vector: that would write zeros first, a whole pass over memory for bytes that are about to
-// be overwritten.
-SharedBytes TakeShared(size_t size, Cursor* from) {
-  if (size == 0) return SharedBytes();
-  std::shared_ptr<uint8_t> owner(new uint8_t[size], std::default_delete<uint8_t[]>());
-  from->Take(size, owner.get());
-  const absl::Span<const uint8_t> view(owner.get(), size);
-  return SharedBytes(std::move(owner), view);
+void AppendTo(std::string* out, const ByteParts& bytes) {
+  for (const SharedBytes& part : bytes.parts()) out->append(part.str().data(), part.size());
 }
 
 }  // namespace
@@ -135,13 +120,11 @@ size_t FrameBytes(const Frame& frame) {
   return frame.message.size() + 1 + VarintBytes(payload) + payload;
 }
 
-absl::StatusOr<Frame> ParseFrame(absl::Span<const absl::Span<const uint8_t>> pieces) {
+absl::StatusOr<Frame> ParseFrame(const ByteParts& wire) {
   Frame frame;
-  Cursor cursor(pieces);
-  Cursor payload_at(pieces);
-  size_t payload_bytes = 0;
+  Cursor cursor(wire);
   while (cursor.remaining() > 0) {
-    const Cursor field = cursor;
+    Cursor field = cursor;
     ASSIGN_OR_RETURN(const uint64_t tag, cursor.Varint());
     const uint64_t number = tag >> 3;
     const uint32_t wire_type = tag & 7;
@@ -153,20 +136,16 @@ absl::StatusOr<Frame> ParseFrame(absl::Span<const absl::Span<const uint8_t>> pie
       return absl::InvalidArgumentError(
           absl::StrCat("field ", number, " at byte ", field.position(), " runs past the end"));
     }
-    const Cursor value = cursor;
-    cursor.Take(size, nullptr);
+    ByteParts value = cursor.Take(size);
     if (number != kPayloadField) {
-      Cursor copy = field;
-      AppendTo(&frame.message, cursor.position() - field.position(), &copy);
+      AppendTo(&frame.message, field.Take(cursor.position() - field.position()));
     } else if (wire_type == kBytes) {
-      payload_at = value;
-      payload_bytes = size;
+      frame.payload = std::move(value);
     } else {
       return absl::InvalidArgumentError(
           absl::StrCat("field 15 at byte ", field.position(), " is not bytes"));
     }
   }
-  frame.payload = TakeShared(payload_bytes, &payload_at);
   return frame;
 }
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "absl/types/span.h"
+#include "daemon/bytes.h"
 #include "daemon/env.h"
 
 namespace atolld {
@@ -20,9 +20,9 @@ std::string FrameHead(const Frame& frame);
 // Bytes of the whole message on the wire, without gRPC's 5-byte prefix.
 size_t FrameBytes(const Frame& frame);
 
-// `pieces` are the message's bytes in order, cut anywhere. The payload is copied once, into memory
-// of its own. Field 15 may stand anywhere and more than once: the last wins, as protobuf has it.
-// INVALID_ARGUMENT says what is wrong at which byte.
-absl::StatusOr<Frame> ParseFrame(absl::Span<const absl::Span<const uint8_t>> pieces);
+// `wire` is the message, cut anywhere. The payload shares its memory. Field 15 may stand anywhere
+// and more than once: the last wins, as protobuf has it. INVALID_ARGUMENT says what is wrong at
+// which byte.
+absl::StatusOr<Frame> ParseFrame(const ByteParts& wire);
 
 }  // namespace atolld

@@ -1,5 +1,4 @@
-// Frames as gRPC's byte buffers. The payload is shared with gRPC, not copied; a received one is
-// copied once.
+// Frames as gRPC's byte buffers. Payloads are shared with gRPC, not copied, either way.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>

@@ -53,7 +53,10 @@ class ServerCall final : public Call {
     }
   }
 
-  void Start(Events events) override { end_->Start(wire_, std::move(events)); }
+  void Start(Events events) override {
+    if (events.takes_parts) wire_->GiveParts();
+    end_->Start(wire_, std::move(events));
+  }
   void Read() override { end_->Read(); }
   void Write(Frame frame) override {
     CHECK(!finished_);

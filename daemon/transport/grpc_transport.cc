@@ -39,6 +39,7 @@ class ClientCall final : public Call {
   }
 
   void Start(Events events) override {
+    if (events.takes_parts) wire_->GiveParts();
     end_->Start(wire_, std::move(events));
     if (live_->Add(wire_)) {
       wire_->Start(method_, deadline_);

@@ -117,6 +117,7 @@ void Wire::WriteEnded(bool ok) {
 void Wire::FrameCame(const grpc::ByteBuffer& buffer) {
   absl::StatusOr<Frame> frame = FromByteBuffer(buffer);
   if (frame.ok()) {
+    if (!gives_parts_) frame->payload = frame->payload.Copy();
     end_->PostArrived(*std::move(frame));
   } else {
     Break(frame.status(), /*gently=*/true);

@@ -45,6 +45,9 @@ class Wire {
   // Asks for the next frame, unless a read is under way or the call is over.
   void AskRead();
 
+  // Frames come with their payloads in gRPC's memory (Call::Events). Before the first read.
+  void GiveParts() { gives_parts_ = true; }
+
   // Ends the call now; the owner is told `status`. Gently: so is the other side, where its link
   // takes it at once. Otherwise it sees a broken call.
   void Break(const absl::Status& status, bool gently);
@@ -72,6 +75,7 @@ class Wire {
   // Own synchronisation.
   std::atomic<size_t> unsent_bytes_{0};
   std::atomic<uint64_t> sent_bytes_{0};
+  std::atomic<bool> gives_parts_{false};
 
   // Guarded by mutex_.
   std::mutex mutex_;

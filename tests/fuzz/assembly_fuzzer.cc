@@ -88,15 +88,19 @@ class Assembly {
   // A frame as the wire brings it, from a stream of `sender`, cut where the input says.
   void Receive(uint32_t sender, const Frame& frame, FuzzInput* input) {
     const std::string head = FrameHead(frame);
-    FuzzInput bytes(reinterpret_cast<const uint8_t*>(head.data()), head.size());
-    std::vector<absl::Span<const uint8_t>> pieces = {bytes.Take(input->Byte())};
-    pieces.push_back(bytes.Rest());
-    pieces.push_back(frame.payload.span());
-    const absl::StatusOr<Frame> parsed = ParseFrame(pieces);
+    const SharedBytes message_bytes(head);
+    const SharedBytes payload = frame.payload.Joined();
+    const size_t cut = std::min<size_t>(input->Byte(), head.size());
+    const size_t payload_cut = std::min<size_t>(input->Byte(), payload.size());
+    ByteParts wire(message_bytes.Part(0, cut));
+    wire.Append(message_bytes.Part(cut, head.size() - cut));
+    wire.Append(payload.Part(0, payload_cut));
+    wire.Append(payload.Part(payload_cut, payload.size() - payload_cut));
+    const absl::StatusOr<Frame> parsed = ParseFrame(wire);
     if (!parsed.ok()) return;
     v1::ToReducer message;
     if (!Unpack(*parsed, &message).ok()) return;
-    Take(sender, message.chunk(), parsed->payload);
+    Take(sender, message.chunk(), parsed->payload.Joined());
   }
 
   // What the reducer has of its own.
@@ -148,7 +152,7 @@ class Assembly {
       Reduced reduced;
       const absl::Status status =
           Reduce(form_, means_, {plan_.version(), work.chunk, work.partial, {}}, elements, terms_,
-                 work.pieces, &reduced);
+                 work.pieces, std::nullopt, &reduced);
       std::vector<Reducer::Work> more;
       for (const auto& [sender, why] : reduced.refused) reducer_.Refuse(sender, &more);
       if (status.ok()) Store(work, reduced, elements);
@@ -157,7 +161,7 @@ class Assembly {
   }
 
   void Store(const Reducer::Work& work, const Reduced& reduced, uint32_t elements) {
-    const auto received = means_.Measured(reduced.wire, elements);
+    const auto received = means_.Measured(reduced.wire, elements, std::nullopt);
     Require(received.ok() && received->encoded.str() == reduced.encoded.str(),
             "a mean is received as it was sent");
     std::vector<float> values(elements);
@@ -239,7 +243,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (how % 4 == 0 && chunk < grid.chunks()) {  // one that is damaged on its way
       const std::vector<float> values = input.Values(grid.Elements(chunk));
       if (!Honest(assembly.plan(), form, means, sender, chunk, values, &frame)) continue;
-      std::vector<uint8_t> payload(frame.payload.span().begin(), frame.payload.span().end());
+      const SharedBytes honest = frame.payload.Joined();
+      std::vector<uint8_t> payload(honest.span().begin(), honest.span().end());
       input.Damage(&payload);
       frame.payload = SharedBytes(std::move(payload));
     } else if (how % 4 == 1) {  // whatever it likes to send

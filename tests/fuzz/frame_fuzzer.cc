@@ -1,5 +1,6 @@
 // Any bytes as a message of the wire, in one piece and cut anywhere: the same frame or the same
 // refusal; and what was taken is written and read back as it was.
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -15,7 +16,7 @@ namespace {
 bool Same(const absl::StatusOr<Frame>& a, const absl::StatusOr<Frame>& b) {
   if (a.ok() != b.ok()) return false;
   if (!a.ok()) return a.status() == b.status();
-  return a->message == b->message && a->payload.str() == b->payload.str();
+  return a->message == b->message && a->payload.Joined().str() == b->payload.Joined().str();
 }
 
 }  // namespace
@@ -26,23 +27,27 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   FuzzInput input(data, size);
   std::vector<uint8_t> cuts;
   for (uint32_t i = input.Byte() % 8; i > 0; --i) cuts.push_back(input.Byte());
-  FuzzInput bytes = input;
-  const absl::Span<const uint8_t> whole[] = {input.Rest()};
-  std::vector<absl::Span<const uint8_t>> pieces;
-  for (const uint8_t cut : cuts) pieces.push_back(bytes.Take(cut));
-  pieces.push_back(bytes.Rest());
+  const absl::Span<const uint8_t> rest = input.Rest();
+  const SharedBytes whole(std::vector<uint8_t>(rest.begin(), rest.end()));
+  ByteParts pieces;
+  size_t begin = 0;
+  for (const uint8_t cut : cuts) {
+    const size_t part = std::min<size_t>(cut, whole.size() - begin);
+    pieces.Append(whole.Part(begin, part));
+    begin += part;
+  }
+  pieces.Append(whole.Part(begin, whole.size() - begin));
 
   const absl::StatusOr<Frame> frame = ParseFrame(whole);
   Require(Same(frame, ParseFrame(pieces)), "it does not matter where a message is cut");
   if (!frame.ok()) return 0;
-  Require(frame->message.size() + frame->payload.size() <= whole[0].size(),
+  Require(frame->message.size() + frame->payload.size() <= whole.size(),
           "a frame is no longer than its bytes");
   const std::string head = FrameHead(*frame);
   Require(FrameBytes(*frame) == head.size() + frame->payload.size(),
           "a frame's size is that of its head and its payload");
-  const absl::Span<const uint8_t> again[] = {
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(head.data()), head.size()),
-      frame->payload.span()};
+  ByteParts again{SharedBytes(head)};
+  for (const SharedBytes& part : frame->payload.parts()) again.Append(part);
   Require(Same(frame, ParseFrame(again)), "what is written is read back");
   return 0;
 }

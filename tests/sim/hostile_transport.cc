@@ -60,13 +60,13 @@ struct HostileTransport::State {
   Frame ToMember(const Frame& frame, const std::string& member) {
     v1::FromReducer message;
     if (!Unpack(frame, &message).ok() || !message.has_chunk()) return frame;
-    Note(message.chunk(), frame.payload);
+    Note(message.chunk(), frame.payload.Joined());
     const bool here = static_cast<int64_t>(message.chunk().chunk()) == target;
     if (hostility == Hostility::kEquivocator && here && fooled.empty()) fooled = member;
     const bool fools = hostility == Hostility::kEquivocator && member == fooled;
     if (!here || !(Lies() || fools)) return frame;
     ++acts;
-    return Pack(message, Changed(frame.payload));
+    return Pack(message, Changed(frame.payload.Joined()));
   }
 
   Frame ToCoordinator(const Frame& frame) {
@@ -188,7 +188,7 @@ std::unique_ptr<Call> HostileTransport::Dial(const std::string& address, const s
                                         v1::FromReducer message;
                                         if (!Unpack(frame, &message).ok()) return;
                                         if (!message.has_chunk()) return;
-                                        state->Note(message.chunk(), frame.payload);
+                                        state->Note(message.chunk(), frame.payload.Joined());
                                       });
   }
   return call;

@@ -177,7 +177,7 @@ TEST(Pack, CarriesMessageAndPayload) {
   v1::ToReducer message;
   message.mutable_chunk()->set_chunk(7);
   const Frame frame = Pack(message, SharedBytes(std::string("bulk")));
-  EXPECT_EQ(frame.payload.str(), "bulk");
+  EXPECT_EQ(frame.payload.Joined().str(), "bulk");
   v1::ToReducer back;
   ASSERT_TRUE(Unpack(frame, &back).ok());
   EXPECT_EQ(back.chunk().chunk(), 7u);

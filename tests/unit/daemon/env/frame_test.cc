@@ -14,18 +14,15 @@ namespace {
 
 using ::testing::HasSubstr;
 
-absl::Span<const uint8_t> Bytes(const std::string& text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
+std::string Payload(const Frame& frame) { return std::string(frame.payload.Joined().str()); }
 
-absl::StatusOr<Frame> Parse(const std::string& wire) {
-  const absl::Span<const uint8_t> piece = Bytes(wire);
-  return ParseFrame(absl::MakeConstSpan(&piece, 1));
-}
+absl::StatusOr<Frame> Parse(const std::string& wire) { return ParseFrame(SharedBytes(wire)); }
 
 std::string Wire(const Frame& frame) {
   std::string wire = FrameHead(frame);
-  wire.append(frame.payload.str().data(), frame.payload.size());
+  for (const SharedBytes& part : frame.payload.parts()) {
+    wire.append(part.str().data(), part.size());
+  }
   return wire;
 }
 
@@ -47,12 +44,12 @@ TEST(Frame, IsTheProtobufWireFormat) {
     v1::ToReducer whole;
     ASSERT_TRUE(whole.ParseFromString(wire));
     EXPECT_EQ(whole.chunk().chunk(), 70000u);
-    EXPECT_EQ(whole.payload(), std::string(frame.payload.str()));
+    EXPECT_EQ(whole.payload(), Payload(frame));
 
     const auto back = Parse(whole.SerializeAsString());
     ASSERT_TRUE(back.ok()) << back.status();
     EXPECT_EQ(back->message, frame.message);
-    EXPECT_EQ(back->payload.str(), frame.payload.str());
+    EXPECT_EQ(Payload(*back), Payload(frame));
   }
 }
 
@@ -68,12 +65,12 @@ TEST(Frame, AnyCutIntoPiecesReadsTheSame) {
       parts.push_back(wire.substr(at, size));
       at += parts.back().size();
     }
-    std::vector<absl::Span<const uint8_t>> pieces;
-    for (const std::string& part : parts) pieces.push_back(Bytes(part));
+    ByteParts pieces;
+    for (const std::string& part : parts) pieces.Append(SharedBytes(part));
     const auto frame = ParseFrame(pieces);
     ASSERT_TRUE(frame.ok()) << frame.status();
     EXPECT_EQ(frame->message, expected.message);
-    EXPECT_EQ(frame->payload.str(), expected.payload.str());
+    EXPECT_EQ(Payload(*frame), Payload(expected));
   }
 }
 
@@ -89,7 +86,7 @@ TEST(Frame, ThePayloadMayStandAnywhereAndTheLastWins) {
       old_payload + first.SerializeAsString() + new_payload + last.SerializeAsString();
   const auto frame = Parse(wire);
   ASSERT_TRUE(frame.ok()) << frame.status();
-  EXPECT_EQ(frame->payload.str(), "newer");
+  EXPECT_EQ(Payload(*frame), "newer");
   v1::EntryBlock block;
   ASSERT_TRUE(Unpack(*frame, &block).ok());
   EXPECT_EQ(block.offset(), 5u);

@@ -83,7 +83,7 @@ struct Forger {
           for (size_t i = 0; i < frames->size(); ++i) {
             v1::InputsPart part;
             EXPECT_TRUE(Unpack((*frames)[i], &part).ok());
-            SharedBytes payload = (*frames)[i].payload;
+            SharedBytes payload = (*frames)[i].payload.Joined();
             change(i, &part, &payload);
             (*frames)[i] = Pack(part, payload);
           }
@@ -137,9 +137,10 @@ TEST(Auditor, FindsWrongWhatIsWrong) {
   const ChunkForm form = {swarm.codec, false};
   const ExchangePlan plan = ExchangePlan::Make(scene.plan, swarm.grid).value();
   const ChunkReduction reduce = [&](uint32_t chunk, bool partial, const std::vector<Piece>& pieces,
-                                    Reduced* reduced) {
+                                    std::optional<FreshBytes> out, Reduced* reduced) {
     return Reduce(form, form, {plan.version(), chunk, partial, {}}, swarm.grid.Elements(chunk),
-                  {{1, 2, 3, 4}, {1, 1, 1, 1}, std::nullopt, nullptr}, pieces, reduced);
+                  {{1, 2, 3, 4}, {1, 1, 1, 1}, std::nullopt, nullptr}, pieces, std::move(out),
+                  reduced);
   };
   v1::AuditReport report;
   Auditor auditor(scene.swarm.peer("p2").node->env, settings, {plan, form, form, reduce},

@@ -54,8 +54,8 @@ struct Chunk {
   absl::Status Reduce(const std::vector<Piece>& pieces) {
     reduced = Reduced();
     const ChunkForm form{codec, false};
-    const absl::Status status =
-        atolld::Reduce(form, form, {1, 0, false, {}}, kElements, terms, pieces, &reduced);
+    const absl::Status status = atolld::Reduce(form, form, {1, 0, false, {}}, kElements, terms,
+                                               pieces, std::nullopt, &reduced);
     mean.assign(kElements, 0.0f);
     if (!status.ok()) return status;
     EXPECT_TRUE(codec->Decode(reduced.encoded.span(), absl::MakeSpan(mean)).ok());

@@ -74,7 +74,7 @@ TEST_F(TransferTest, ASnapshotThatALiarBeganIsFinishedByAnother) {
   int frames = 0;
   AddDonor("liar", 4, {4, 1}, [&](Frame frame) {
     if (++frames == 4) {
-      std::string bytes(frame.payload.str());
+      std::string bytes(frame.payload.Joined().str());
       bytes[1000] = static_cast<char>(bytes[1000] ^ 4);
       frame.payload = SharedBytes(bytes);
     }

@@ -27,7 +27,7 @@ TEST_F(TransferTest, EntriesBringAReplicaToTheDonorsState) {
 TEST_F(TransferTest, EntriesComeFromTheNextDonorWhenOneLies) {
   // Broken: one bad donor could keep a peer out, or put its own bytes into it.
   const std::vector<Tamper> tampers = {[&](Frame frame) {  // other bytes
-                                         std::string bytes(frame.payload.str());
+                                         std::string bytes(frame.payload.Joined().str());
                                          bytes[40] = static_cast<char>(bytes[40] ^ 1);
                                          frame.payload = SharedBytes(bytes);
                                          return frame;

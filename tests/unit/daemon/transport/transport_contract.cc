@@ -32,12 +32,13 @@ Frame MakeFrame(const std::string& text, size_t payload_bytes) {
 }
 
 bool Same(const Frame& a, const Frame& b) {
-  return a.message == b.message && a.payload.str() == b.payload.str();
+  return a.message == b.message && a.payload.Joined().str() == b.payload.Joined().str();
 }
 
 void Endpoint::Start(bool reads) {
   reads_ = reads;
   Call::Events events;
+  events.takes_parts = takes_parts;
   events.on_frame = [this](Frame frame) {
     CHECK(!inside_ && !closed);
     frames.push_back(std::move(frame));
@@ -242,6 +243,31 @@ TEST_P(TransportContract, CarriesLargePayloadsAndRefusesTooLargeOnes) {
   client_->call().Write(MakeFrame("too large", size_t{5} << 20));
   ASSERT_TRUE(Until([&] { return client_->closed; }));
   EXPECT_EQ(client_->status.code(), absl::StatusCode::kResourceExhausted);
+}
+
+// Would break: means would be put together wrongly, or what is kept would hold the network's
+// memory.
+TEST_P(TransportContract, GivesThePayloadsPartsToWhoeverTakesThem) {
+  on_accept_ = [](Endpoint& end) {
+    end.takes_parts = true;
+    end.Start(true);
+  };
+  Listen();
+  client_ = Dial();
+  ASSERT_TRUE(Until([this] { return !accepted_.empty(); }));
+  const Frame large = MakeFrame("large", size_t{3} << 20);
+  for (Endpoint* end : {client_.get(), accepted_[0].get()}) {
+    end->call().Write(large);
+    end->call().Write(MakeFrame("nothing but words"));
+  }
+  const auto both = [](const Endpoint& end) { return end.frames.size() == 2; };
+  ASSERT_TRUE(Until([&] { return both(*client_) && both(*accepted_[0]); }));
+  for (const Endpoint* end : {client_.get(), accepted_[0].get()}) {
+    EXPECT_TRUE(Same(end->frames[0], large));
+    EXPECT_TRUE(end->frames[1].payload.empty());
+  }
+  EXPECT_GT(accepted_[0]->frames[0].payload.parts().size(), 1u);
+  EXPECT_EQ(client_->frames[0].payload.parts().size(), 1u);
 }
 
 // The bytes a round costs are measured here: they must be those of the messages with their prefix.

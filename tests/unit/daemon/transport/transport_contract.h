@@ -65,6 +65,7 @@ class Endpoint {
   int writable = 0;
   bool closed = false;
   absl::Status status;
+  bool takes_parts = false;           // before Start
   std::function<void()> after_frame;  // hooks of a test
   std::function<void()> after_writable;
   std::function<void()> after_closed;
