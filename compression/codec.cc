@@ -1,6 +1,7 @@
 #include "compression/codec.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "absl/strings/str_cat.h"
 
@@ -34,6 +35,15 @@ absl::Status Codec::DecodeSum(absl::Span<const WeightedChunk> chunks, float fact
   }
   for (float& value : sum) value = value * factor;
   return absl::OkStatus();
+}
+
+absl::StatusOr<size_t> Codec::EncodeSum(absl::Span<const WeightedChunk> chunks, float factor,
+                                        size_t elements, absl::Span<uint8_t> out) const {
+  const std::unique_ptr<float[]> values(new float[elements]);
+  const absl::Span<float> sum = absl::MakeSpan(values.get(), elements);
+  const absl::Status summed = DecodeSum(chunks, factor, sum);
+  if (!summed.ok()) return summed;
+  return EncodeMean(sum, out);
 }
 
 }  // namespace atolld

@@ -85,6 +85,11 @@ class Codec {
   // weight that is not finite or a chunk that Check would refuse, `sum` is unspecified.
   virtual absl::Status DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
                                  absl::Span<float> sum) const;
+
+  // DecodeSum of so many values, and EncodeMean of it into `out`, without all of the sum ever lying
+  // in memory. The errors of both; `out` is then unspecified.
+  virtual absl::StatusOr<size_t> EncodeSum(absl::Span<const WeightedChunk> chunks, float factor,
+                                           size_t elements, absl::Span<uint8_t> out) const;
 };
 
 // The codec of that name; INVALID_ARGUMENT lists the known names and the nearest one. Lives

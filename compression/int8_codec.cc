@@ -1,7 +1,9 @@
 #include "compression/int8_codec.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,9 @@
 
 namespace atolld {
 namespace {
+
+// Whole blocks, and so few that they stay in the nearest cache until they are encoded.
+constexpr size_t kSumElements = 16 * kInt8BlockElements;
 
 absl::Status FirstForbiddenCode(const uint8_t* codes, size_t elements) {
   size_t i = 0;
@@ -45,6 +50,31 @@ absl::StatusOr<size_t> EncodeChunk(absl::Span<const float> values, const Roundin
     return FirstNotFinite(values, 0);
   }
   return needed;
+}
+
+// Of several chunks, at least one of which holds such a code.
+absl::Status FirstForbiddenCode(absl::Span<const WeightedChunk> chunks, size_t elements) {
+  absl::Status found;
+  for (const WeightedChunk& chunk : chunks) {
+    const uint8_t* const codes = chunk.bytes.data() + Int8Blocks(elements) * sizeof(float);
+    if (HasForbiddenInt8Code(codes, elements)) found = FirstForbiddenCode(codes, elements);
+    if (!found.ok()) break;
+  }
+  return found;
+}
+
+absl::StatusOr<std::vector<Int8Term>> TermsOf(absl::Span<const WeightedChunk> chunks,
+                                              size_t elements) {
+  std::vector<Int8Term> terms;
+  terms.reserve(chunks.size());
+  for (const WeightedChunk& chunk : chunks) {
+    if (!AllFinite(&chunk.weight, 1)) return WeightNotFinite();
+    const absl::Status shape = CheckShape(chunk.bytes, elements);
+    if (!shape.ok()) return shape;
+    const uint8_t* const scales = chunk.bytes.data();
+    terms.push_back({scales, scales + Int8Blocks(elements) * sizeof(float), chunk.weight});
+  }
+  return terms;
 }
 
 }  // namespace
@@ -100,23 +130,39 @@ absl::Status Int8Codec::DecodeAccumulate(absl::Span<const uint8_t> bytes, float 
 
 absl::Status Int8Codec::DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
                                   absl::Span<float> sum) const {
-  const size_t scale_bytes = Int8Blocks(sum.size()) * sizeof(float);
-  std::vector<Int8Term> terms;
-  terms.reserve(chunks.size());
-  for (const WeightedChunk& chunk : chunks) {
-    if (!AllFinite(&chunk.weight, 1)) return WeightNotFinite();
-    const absl::Status shape = CheckShape(chunk.bytes, sum.size());
-    if (!shape.ok()) return shape;
-    terms.push_back({chunk.bytes.data(), chunk.bytes.data() + scale_bytes, chunk.weight});
-  }
-  if (sum.empty() || DecodeSumInt8(terms.data(), terms.size(), sum.size(), factor, sum.data())) {
+  absl::StatusOr<std::vector<Int8Term>> terms = TermsOf(chunks, sum.size());
+  if (!terms.ok()) return terms.status();
+  if (DecodeSumInt8(terms->data(), terms->size(), sum.size(), factor, sum.data())) {
     return absl::OkStatus();
   }
-  for (const WeightedChunk& chunk : chunks) {
-    const absl::Status checked = Check(chunk.bytes, sum.size());
-    if (!checked.ok()) return checked;
+  return FirstForbiddenCode(chunks, sum.size());
+}
+
+absl::StatusOr<size_t> Int8Codec::EncodeSum(absl::Span<const WeightedChunk> chunks, float factor,
+                                            size_t elements, absl::Span<uint8_t> out) const {
+  const size_t needed = Int8Bytes(elements);
+  if (out.size() < needed) return OutputTooSmall(out.size(), needed);
+  absl::StatusOr<std::vector<Int8Term>> terms = TermsOf(chunks, elements);
+  if (!terms.ok()) return terms.status();
+  uint8_t* scales = out.data();
+  uint8_t* codes = out.data() + Int8Blocks(elements) * sizeof(float);
+  const std::unique_ptr<float[]> values(new float[kSumElements]);
+  for (size_t begin = 0; begin < elements; begin += kSumElements) {
+    const size_t part = std::min(kSumElements, elements - begin);
+    if (!DecodeSumInt8(terms->data(), terms->size(), part, factor, values.get())) {
+      return FirstForbiddenCode(chunks, elements);
+    }
+    if (!EncodeInt8(values.get(), part, Rounding(), scales, codes)) {
+      return FirstNotFinite(absl::MakeConstSpan(values.get(), part), begin);
+    }
+    scales += Int8Blocks(part) * sizeof(float);
+    codes += part;
+    for (Int8Term& term : *terms) {
+      term.scales += Int8Blocks(part) * sizeof(float);
+      term.codes += part;
+    }
   }
-  return absl::OkStatus();
+  return needed;
 }
 
 }  // namespace atolld

@@ -35,6 +35,8 @@ class Int8Codec final : public Codec {
                                 absl::Span<float> sum) const override;
   absl::Status DecodeSum(absl::Span<const WeightedChunk> chunks, float factor,
                          absl::Span<float> sum) const override;
+  absl::StatusOr<size_t> EncodeSum(absl::Span<const WeightedChunk> chunks, float factor,
+                                   size_t elements, absl::Span<uint8_t> out) const override;
 };
 
 }  // namespace atolld

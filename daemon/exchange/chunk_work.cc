@@ -52,9 +52,17 @@ struct Term {
   float pull;    // what its values are multiplied by
 };
 
-// The mean of the terms and the centre. INVALID_ARGUMENT also if a term cannot be decoded.
-absl::Status MeanOfTerms(const std::vector<Term>& terms, uint32_t chunk, const MeanTerms& means,
-                         absl::Span<float> mean) {
+// Encodes the mean's values; returns the bytes used.
+absl::StatusOr<size_t> EncodeValues(const ChunkForm& means, const Rounding& rounding,
+                                    absl::Span<const float> mean, absl::Span<uint8_t> out) {
+  return rounding.stochastic ? means.codec->EncodeStochastic(mean, rounding.key, out)
+                             : means.codec->EncodeMean(mean, out);
+}
+
+// Encodes the mean of the terms and the centre. INVALID_ARGUMENT also if a term cannot be decoded.
+absl::StatusOr<size_t> EncodeMeanOf(const std::vector<Term>& terms, const ChunkForm& means,
+                                    const Rounding& rounding, uint32_t chunk, size_t elements,
+                                    const MeanTerms& how, absl::Span<uint8_t> out) {
   std::vector<float> weights;
   std::vector<float> pulls;
   for (const Term& term : terms) {
@@ -63,19 +71,27 @@ absl::Status MeanOfTerms(const std::vector<Term>& terms, uint32_t chunk, const M
   }
   ASSIGN_OR_RETURN(const float factor, MeanFactor(weights));
   // Those of one codec in one pass, which is all of them but where relays' means are among them.
+  const Codec& codec = *terms[0].codec;
   std::vector<WeightedChunk> together;
   for (const Term& term : terms) {
-    if (term.codec != terms[0].codec) break;
+    if (term.codec != &codec) break;
     together.push_back({term.encoded.span(), term.pull});
   }
-  const bool all = together.size() == terms.size() && !HasCentre(means);
-  RETURN_IF_ERROR(terms[0].codec->DecodeSum(together, all ? factor : 1.0f, mean));
-  if (all) return absl::OkStatus();
+  const bool all = together.size() == terms.size() && !HasCentre(how);
+  if (all && &codec == means.codec && !rounding.stochastic) {
+    return codec.EncodeSum(together, factor, elements, out);
+  }
+  const std::unique_ptr<float[]> values(new float[elements]);
+  const absl::Span<float> mean = absl::MakeSpan(values.get(), elements);
+  RETURN_IF_ERROR(codec.DecodeSum(together, all ? factor : 1.0f, mean));
   for (size_t i = together.size(); i < terms.size(); ++i) {
     RETURN_IF_ERROR(terms[i].codec->DecodeAccumulate(terms[i].encoded.span(), terms[i].pull, mean));
   }
-  RETURN_IF_ERROR(AddCentre(means, chunk, weights, pulls, mean));
-  return FinishMean(weights, mean);
+  if (!all) {
+    RETURN_IF_ERROR(AddCentre(how, chunk, weights, pulls, mean));
+    RETURN_IF_ERROR(FinishMean(weights, mean));
+  }
+  return EncodeValues(means, rounding, mean, out);
 }
 
 // Moves the terms that cannot be decoded to `refused`; false if there are none.
@@ -93,32 +109,51 @@ bool RefuseUndecodable(size_t elements, std::vector<Term>* terms, Reduced* reduc
   return terms->size() < before;
 }
 
-// The weighted mean of the pieces and the centre.
-absl::Status WeightedPieces(const ChunkForm& updates, const ChunkForm& means, uint32_t chunk,
-                            const MeanTerms& terms, const std::vector<Piece>& pieces,
-                            absl::Span<float> mean, Reduced* reduced) {
-  std::vector<Term> taken;
+void NameContributors(const std::vector<Term>& terms, size_t contributors, Reduced* reduced) {
+  reduced->contributors.assign(BitmapBytes(contributors), '\0');
+  reduced->partials.clear();
+  for (const Term& term : terms) {
+    UniteBits(term.piece->contributors, &reduced->contributors);
+    if (term.piece->partial) reduced->partials.push_back(term.piece->contributors);
+  }
+}
+
+// Encodes the weighted mean of the pieces and the centre.
+absl::StatusOr<size_t> EncodeWeighted(const ChunkForm& updates, const ChunkForm& means,
+                                      const MeanPlace& place, size_t elements, const MeanTerms& how,
+                                      const std::vector<Piece>& pieces, absl::Span<uint8_t> out,
+                                      Reduced* reduced) {
+  std::vector<Term> terms;
   const auto take = [&](const Piece& piece, absl::StatusOr<SharedBytes> encoded) {
     if (!encoded.ok()) {
       reduced->refused.emplace_back(piece.sender, std::move(encoded).status());
       return;
     }
-    const float weight = WeightOf(piece, terms.weights);
-    taken.push_back({&piece, piece.partial ? means.codec : updates.codec, *std::move(encoded),
-                     weight, weight * ScaleOf(piece, terms.scales)});
+    const float weight = WeightOf(piece, how.weights);
+    terms.push_back({&piece, piece.partial ? means.codec : updates.codec, *std::move(encoded),
+                     weight, weight * ScaleOf(piece, how.scales)});
   };
-  ForEachEncoded(updates, means, pieces, mean.size(), take);
+  ForEachEncoded(updates, means, pieces, elements, take);
   for (;;) {
-    if (taken.empty()) return absl::InvalidArgumentError("nobody contributed to it");
-    const absl::Status status = MeanOfTerms(taken, chunk, terms, mean);
-    if (status.ok()) break;
-    if (!RefuseUndecodable(mean.size(), &taken, reduced)) return status;
+    NameContributors(terms, how.weights.size(), reduced);
+    if (terms.empty()) return absl::InvalidArgumentError("nobody contributed to it");
+    const Rounding rounding = MeanRounding(means, place, reduced->contributors);
+    absl::StatusOr<size_t> size =
+        EncodeMeanOf(terms, means, rounding, place.chunk, elements, how, out);
+    if (size.ok() || !RefuseUndecodable(elements, &terms, reduced)) return size;
   }
-  for (const Term& term : taken) {
-    UniteBits(term.piece->contributors, &reduced->contributors);
-    if (term.piece->partial) reduced->partials.push_back(term.piece->contributors);
-  }
-  return absl::OkStatus();
+}
+
+// Encodes the mean that the rule makes of the pieces.
+absl::StatusOr<size_t> EncodeRobust(const ChunkForm& updates, const ChunkForm& means,
+                                    const MeanPlace& place, size_t elements, const MeanTerms& how,
+                                    const std::vector<Piece>& pieces, absl::Span<uint8_t> out,
+                                    Reduced* reduced) {
+  reduced->contributors.assign(BitmapBytes(how.weights.size()), '\0');
+  const std::unique_ptr<float[]> values(new float[elements]);
+  const absl::Span<float> mean = absl::MakeSpan(values.get(), elements);
+  RETURN_IF_ERROR(RobustPieces(updates, how, pieces, mean, reduced));
+  return EncodeValues(means, MeanRounding(means, place, reduced->contributors), mean, out);
 }
 
 }  // namespace
@@ -211,19 +246,12 @@ Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
 absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,
                     size_t elements, const MeanTerms& terms, const std::vector<Piece>& pieces,
                     std::optional<FreshBytes> out, Reduced* reduced) {
-  const std::unique_ptr<float[]> values(new float[elements]);
-  const absl::Span<float> mean = absl::MakeSpan(values.get(), elements);
-  reduced->contributors.assign(BitmapBytes(terms.weights.size()), '\0');
-  const bool weighted = !terms.rule || terms.rule->has_centre();
-  RETURN_IF_ERROR(weighted
-                      ? WeightedPieces(updates, means, place.chunk, terms, pieces, mean, reduced)
-                      : RobustPieces(updates, terms, pieces, mean, reduced));
-  const Rounding rounding = MeanRounding(means, place, reduced->contributors);
   if (!out) out.emplace(means.codec->MaxEncodedBytes(elements));
-  ASSIGN_OR_RETURN(const size_t size,
-                   rounding.stochastic
-                       ? means.codec->EncodeStochastic(mean, rounding.key, out->span())
-                       : means.codec->EncodeMean(mean, out->span()));
+  const bool weighted = !terms.rule || terms.rule->has_centre();
+  ASSIGN_OR_RETURN(const size_t size, weighted ? EncodeWeighted(updates, means, place, elements,
+                                                                terms, pieces, out->span(), reduced)
+                                               : EncodeRobust(updates, means, place, elements,
+                                                              terms, pieces, out->span(), reduced));
   reduced->encoded = std::move(*out).Share(size);
   reduced->wire = means.ToWire(reduced->encoded);
   if (place.partial) return absl::OkStatus();

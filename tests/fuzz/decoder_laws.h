@@ -1,6 +1,7 @@
 // What must hold of a codec's decoder for any bytes. Dies, as fuzzers want it, where it does not.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -56,6 +57,10 @@ inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes
     const WeightedChunk twice[] = {{bytes, 0.3f}, {bytes, -0.7f}};
     Require(ok == codec.DecodeSum(twice, 0.5f, absl::MakeSpan(summed)).ok(),
             "Decode and DecodeSum agree");
+    std::vector<uint8_t> mean(codec.MaxEncodedBytes(elements));
+    const absl::StatusOr<size_t> mean_bytes =
+        codec.EncodeSum(twice, 0.5f, elements, absl::MakeSpan(mean));
+    Require(ok || !mean_bytes.ok(), "nothing is made of what cannot be decoded");
     const absl::StatusOr<double> norm = codec.SquaredNorm(bytes, elements);
     Require(norm.ok() == (ok && codec.has_squared_norm()), "Decode and SquaredNorm agree");
     Require(!norm.ok() || (std::isfinite(*norm) && *norm >= 0), "a norm is a number from 0 on");
@@ -69,6 +74,14 @@ inline void CheckDecoderLaws(const Codec& codec, absl::Span<const uint8_t> bytes
       }
       for (float& value : one_by_one) value = value * 0.5f;
       Require(SameFloatBits(summed, one_by_one), "DecodeSum is one DecodeAccumulate after another");
+      std::vector<uint8_t> expected(mean.size());
+      const absl::StatusOr<size_t> used = codec.EncodeMean(summed, absl::MakeSpan(expected));
+      Require(used.ok() == mean_bytes.ok(), "EncodeSum takes what EncodeMean takes");
+      Require(!used.ok() || *used == *mean_bytes, "and makes as much of it");
+      Require(
+          !used.ok() || std::equal(mean.begin(), mean.begin() + static_cast<std::ptrdiff_t>(*used),
+                                   expected.begin()),
+          "and the same bytes");
     }
     if (!first) {
       Require(ok == first_ok, "all targets agree");
