@@ -157,7 +157,7 @@ std::vector<ConfigField> TrainingFields(Config& c) {
        "of the chunks, those that others recompute before a commit; 0: none",
        RealNumber{&c.exchange.audit_share, 0, 1}},
       {"exchange", "chunk_elements", "values a chunk",
-       WholeNumber{&c.exchange.chunk_elements, 4096, 262144, 4096}},
+       WholeNumber{&c.exchange.chunk_elements, 4096, 524288, 4096}},
       {"exchange", "aggregation", "how the peers' updates become one",
        OneOf(&c.exchange.aggregation, AggregationRule::Names())},
       {"exchange", "faulty", "liars among the peers that the rule is to bear",

@@ -248,7 +248,7 @@ void AddExchangeVerb(CommandLine& command_line) {
   verb.Add("--codec", bench.codec, "As in a config: int8, fp32, int8+zstd");
   verb.Add("--upper-codec", bench.upper_codec, "Of means, as in a config [the same]");
   verb.Add("--chunk-elements", options->chunk_elements,
-           "Values in one message; 0: 65536 to 262144, as the slowest line suggests")
+           "Values in one message; 0: 65536 to 524288, as the slowest line suggests")
       .Range(0u, 1u << 20);
   verb.Add("--lanes", bench.lanes, "Connections between two peers").Range(1, 64);
   verb.Add("--threads", bench.threads, "Of each peer's pool; 0: its share of the processors")

@@ -19,8 +19,8 @@ uint64_t ChunksOf(const PlanQuestion& question) {
 
 // exchange.chunk_elements' default and its most.
 constexpr uint32_t kLeastMessage = 65536;
-constexpr uint32_t kLargestMessage = 262144;
-constexpr double kMessageSeconds = 0.006;
+constexpr uint32_t kLargestMessage = 524288;
+constexpr double kMessageSeconds = 0.004;
 constexpr uint64_t kMessagesEach = 8;
 
 std::string Rounded(double seconds) {
@@ -108,14 +108,9 @@ std::string Assumed(const PlanQuestion& question) {
 }  // namespace
 
 std::vector<std::string> PredictableCodecs() {
-  // Zeros are what a codec of changing length makes the least of.
-  const std::vector<float> zeros(4096);
   std::vector<std::string> names;
   for (const std::string& name : CodecNames()) {
-    const Codec& codec = **FindCodec(name);
-    std::vector<uint8_t> bytes(codec.MaxEncodedBytes(zeros.size()));
-    const absl::StatusOr<size_t> size = codec.Encode(zeros, absl::MakeSpan(bytes));
-    if (size.ok() && *size == bytes.size()) names.push_back(name);
+    if ((*FindCodec(name))->has_fixed_rate()) names.push_back(name);
   }
   return names;
 }

@@ -23,7 +23,7 @@ constexpr uint32_t kNumerics = 1;
 constexpr size_t kMaxNameBytes = 256;
 constexpr size_t kMaxRunIdBytes = 64;
 constexpr int kMaxContributors = 65536;
-constexpr uint32_t kMaxChunkElements = 262144;
+constexpr uint32_t kMaxChunkElements = 524288;
 
 absl::Status CheckRunId(absl::string_view run_id) {
   bool good = !run_id.empty() && run_id.size() <= kMaxRunIdBytes;

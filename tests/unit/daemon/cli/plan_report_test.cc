@@ -104,10 +104,10 @@ TEST(PlanReport, MessagesAreAsLargeAsTheSlowestLineAllows) {
   const uint64_t much = uint64_t{1} << 26;
   EXPECT_EQ(MessageElements(10e6 / 8, 4, much, int8), 65536u);
   EXPECT_EQ(MessageElements(100e6 / 8, 4, much, int8), 65536u);
-  EXPECT_EQ(MessageElements(200e6 / 8, 4, much, int8), 131072u);
+  EXPECT_EQ(MessageElements(500e6 / 8, 4, much, int8), 131072u);
   EXPECT_EQ(MessageElements(1e9 / 8, 4, much, int8), 262144u);
-  EXPECT_EQ(MessageElements(1e9 / 8, 4, much, fp32), 131072u);
-  EXPECT_EQ(MessageElements(100e9 / 8, 4, much, int8), 262144u);
+  EXPECT_EQ(MessageElements(1e9 / 8, 4, much, fp32), 65536u);
+  EXPECT_EQ(MessageElements(100e9 / 8, 4, much, int8), 524288u);
   EXPECT_EQ(MessageElements(100e9 / 8, 64, much, int8), 131072u);  // 8 for each of 64 peers
   EXPECT_EQ(MessageElements(100e9 / 8, 4, 1000, int8), 65536u);
 }

@@ -126,11 +126,11 @@ TEST_F(ConfigTest, EveryMistakeIsOneLineWithItsPlace) {
       {"[exchange]\nerror_feedback = 1\n",
        "x.toml:2: [exchange] error_feedback must be true or false, not 1"},
       {"[exchange]\nchunk_elements = 5000\n",
-       "x.toml:2: [exchange] chunk_elements must be a multiple of 4096 from 4096 to 262144, "
+       "x.toml:2: [exchange] chunk_elements must be a multiple of 4096 from 4096 to 524288, "
        "not 5000"},
-      {"[exchange]\nchunk_elements = 266240\n",
-       "x.toml:2: [exchange] chunk_elements must be a multiple of 4096 from 4096 to 262144, "
-       "not 266240"},
+      {"[exchange]\nchunk_elements = 528384\n",
+       "x.toml:2: [exchange] chunk_elements must be a multiple of 4096 from 4096 to 524288, "
+       "not 528384"},
       {"[membership]\nfailure_timeout = 10\n",
        "x.toml:2: [membership] failure_timeout must be a time from \"100ms\" to \"1h\", with its "
        "unit, not 10"},
