@@ -153,7 +153,7 @@ absl::StatusOr<size_t> Int8Codec::EncodeSum(absl::Span<const WeightedChunk> chun
       return FirstForbiddenCode(chunks, elements);
     }
     if (!EncodeInt8(values.get(), part, Rounding(), scales, codes)) {
-      return FirstNotFinite(absl::MakeConstSpan(values.get(), part), begin);
+      return FirstNotFinite(absl::MakeConstSpan(values.get(), part), 0, begin);
     }
     scales += Int8Blocks(part) * sizeof(float);
     codes += part;

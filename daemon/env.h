@@ -149,7 +149,8 @@ class Call {
     // is queued go out, with OK where Finish was not called.
     std::function<void(absl::Status)> on_closed;
     // Payloads come as the network has them, in parts of its memory, of which it has little: they
-    // are copied or dropped at once. Otherwise they come in one piece, in memory of their own.
+    // are copied or dropped at once, but for the frame that a client's end holds ahead. Otherwise
+    // they come in one piece, in memory of their own.
     bool takes_parts = false;
   };
 

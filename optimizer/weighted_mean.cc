@@ -1,6 +1,5 @@
 #include "optimizer/weighted_mean.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -8,8 +7,6 @@
 #include "optimizer/outer_kernels.h"
 
 namespace atolld {
-
-void BeginMean(absl::Span<float> sum) { std::fill(sum.begin(), sum.end(), 0.0f); }
 
 absl::StatusOr<float> MeanFactor(absl::Span<const float> weights) {
   if (weights.empty()) return absl::InvalidArgumentError("a mean needs at least one weight");

@@ -9,8 +9,9 @@
 // no other order. An independent program recomputes the mean from the header's contributors and
 // weights and gets the same bits.
 //
-// A reducer calls BeginMean(sum), codec.DecodeAccumulate(bytes, weight, sum) for each present
-// contributor in roster order, then FinishMean(weights, sum). Pure functions, any thread.
+// Codec::DecodeSum does all of it with MeanFactor(weights); where not all chunks are of one codec,
+// or a centre is added, it makes the sum alone, the others follow by Codec::DecodeAccumulate, and
+// FinishMean ends it. Pure functions, any thread.
 #pragma once
 
 #include "absl/status/status.h"
@@ -18,9 +19,6 @@
 #include "absl/types/span.h"
 
 namespace atolld {
-
-// Sets the sum to +0.
-void BeginMean(absl::Span<float> sum);
 
 // 1 / total. INVALID_ARGUMENT if there are no weights, if one is not finite and above 0, or if 1 /
 // total is not a normal number (totals of about 1e38 or 1e-38).

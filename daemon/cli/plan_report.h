@@ -42,9 +42,9 @@ struct PlanCandidate {
 // Codecs whose updates have one length, whatever the values. What topk sends depends on them.
 std::vector<std::string> PredictableCodecs();
 
-// How many values a message ought to carry (exchange.chunk_elements): from 65,536 on, twice and
-// four times as many where the slowest line sends them in 6 ms, so that they hold nobody up, and
-// every peer could still average 8 of them. Much of what a message costs a processor does not
+// How many values a message ought to carry (exchange.chunk_elements): from 65,536 on, twice, four
+// and eight times as many where the slowest line sends them in 4 ms, so that they hold nobody up,
+// and every peer could still average 8 of them. Much of what a message costs a processor does not
 // depend on its size.
 uint32_t MessageElements(double slowest_bytes_per_second, size_t peers, uint64_t parameters,
                          const Codec& updates);

@@ -17,6 +17,10 @@ constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 // A message is at most 4 MiB; these are a whole number of leaves.
 constexpr size_t kMostLeavesBytes = kLeafBytes << 14;
 
+// Of the network's memory, what a stream's results take at once: with a hundred streams they stay
+// below what a transport may hold. Larger ones are copied as they come.
+constexpr size_t kMostPartsBytes = size_t{4} << 20;
+
 // A process that is started again listens well within this; one that still refuses has gone. Of
 // short failure_timeouts a quarter, so that the shard moves long before silence would be noticed.
 constexpr absl::Duration kRestartTime = absl::Milliseconds(500);
@@ -129,7 +133,8 @@ void ContributorStream::Dial() {
   call_ = env_.transport.Dial(address_, kExchangeMethod, absl::InfiniteDuration());
   // A call that was let go later than its callbacks must not be heard any more: hence the number.
   Call::Events events;
-  events.takes_parts = true;
+  const size_t held = (kChunksAhead + 1) * form_.MaxWireBytes(settings_.grid.chunk_elements());
+  events.takes_parts = held <= kMostPartsBytes;
   events.on_frame = guard_.Wrap([this, number](Frame frame) {
     if (number != calls_ || call_ == nullptr) return;
     connected_ = true;
@@ -282,8 +287,9 @@ void ContributorStream::Verify(v1::ResultChunk result, ByteParts payload) {
       [mean, form = form_, elements, payload, place = owner_.ClaimPlace(result.chunk())] {
         *mean = form.Measured(payload, elements, place);
       },
-      guard_.Wrap([this, mean, number = calls_, result, payload] {
-        if (number == calls_ && call_ != nullptr) OnVerified(result, *mean, payload);
+      // What it came as is for relays alone, which hand compressed results on.
+      guard_.Wrap([this, mean, number = calls_, result, wire = form_.zstd ? payload : ByteParts()] {
+        if (number == calls_ && call_ != nullptr) OnVerified(result, *mean, wire);
       }));
   if (++verifying_ < kChunksAhead) Next();
 }

@@ -60,7 +60,7 @@ class ContributorStream {
     // Of one that is prepared; to send it again it has to be prepared again.
     virtual Frame TakeContributionFrame(const Chunk& chunk) = 0;
     virtual Fate Judge(const std::string& reducer, const v1::ResultChunk& result) const = 0;
-    // `wire` is what `mean` came as.
+    // `wire` is what `mean` came as where that is another form, with zstd.
     virtual void OnResult(const std::string& reducer, const v1::ResultChunk& result,
                           MeasuredChunk mean, const ByteParts& wire) = 0;
     // Where it is to lie, if it may be written there now.

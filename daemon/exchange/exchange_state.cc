@@ -146,7 +146,8 @@ void Exchange::State::CompleteIfAllHere() {
 }
 
 void Exchange::State::OnAssembled(uint64_t changes, ExchangeOutcome made) {
-  if (changes == table.changes()) {
+  // No payload: the build has ended meanwhile.
+  if (changes == table.changes() && !made.payload.empty()) {
     outcome = std::move(made);
     outcome->squared_mean = SquaredMean(table.means());
     outcome_changes = changes;

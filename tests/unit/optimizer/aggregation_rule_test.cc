@@ -42,7 +42,7 @@ TEST(AggregationRule, MeanIsTheWeightedMeansBits) {
   const Vectors updates = HonestUpdates(5, 1001, 0.5f, 1);
   const Vector weights = {3.5f, 0.1f, 1000.0f, 7.0f, 1.0f};
   Vector sum(1001);
-  BeginMean(absl::MakeSpan(sum));
+  std::fill(sum.begin(), sum.end(), 0.0f);
   for (size_t i = 0; i < updates.size(); ++i) {
     for (size_t k = 0; k < sum.size(); ++k) {
       const volatile float product = weights[i] * updates[i][k];
@@ -265,7 +265,7 @@ TEST(AggregationRule, WhatAReducerStreamsIsWhatCombineMakes) {
       ASSERT_TRUE(codec.Encode(values, absl::MakeSpan(bytes)).ok());
       ASSERT_TRUE(codec.DecodeAccumulate(bytes, coefficient, absl::MakeSpan(sum)).ok());
     };
-    BeginMean(absl::MakeSpan(sum));
+    std::fill(sum.begin(), sum.end(), 0.0f);
     for (size_t i = 0; i < 7; ++i) add(updates[i], plan.weights[i], plan.Coefficient(i));
     if (rule.has_centre()) add(centre, plan.centre_weight, plan.centre_weight);
     ASSERT_TRUE(FinishMean(used, absl::MakeSpan(sum)).ok());

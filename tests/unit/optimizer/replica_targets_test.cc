@@ -45,7 +45,7 @@ std::vector<uint8_t> Reduce(const Codec& codec, uint64_t round) {
   const std::vector<float> weights = {1.0f, 0.3f, 17.0f};
   std::vector<float> sum(kElements);
   std::vector<uint8_t> bytes(codec.MaxEncodedBytes(kElements));
-  BeginMean(absl::MakeSpan(sum));
+  std::fill(sum.begin(), sum.end(), 0.0f);
   for (size_t peer = 0; peer < weights.size(); ++peer) {
     const auto used = codec.Encode(BellValues(kElements, 10 * round + peer), absl::MakeSpan(bytes));
     EXPECT_TRUE(used.ok());

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cfloat>
 #include <cmath>
 #include <limits>
@@ -38,7 +39,7 @@ TEST(WeightedMean, IsTheStatedArithmeticOnEveryTarget) {
   for (const std::string& target : SimdTargetNames()) {
     const ScopedSimdTarget pinned(target);
     std::vector<float> sum(kElements, 99.0f);
-    BeginMean(absl::MakeSpan(sum));
+    std::fill(sum.begin(), sum.end(), 0.0f);
     for (size_t peer = 0; peer < weights.size(); ++peer) {
       ASSERT_TRUE(codec.DecodeAccumulate(chunks[peer], weights[peer], absl::MakeSpan(sum)).ok());
     }

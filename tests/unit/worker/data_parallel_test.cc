@@ -2,6 +2,7 @@
 // SGD, averaging the peers' pseudo-gradients is data-parallel SGD on the joined batch.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <vector>
@@ -25,7 +26,7 @@ std::vector<float> OuterStep(const std::vector<float>& theta,
   const Codec& codec = **FindCodec("fp32");
   const OuterRule& rule = **FindOuterRule("average");
   std::vector<float> mean(theta.size());
-  BeginMean(absl::MakeSpan(mean));
+  std::fill(mean.begin(), mean.end(), 0.0f);
   const std::vector<float> weights(locals.size(), 768);  // tokens
   std::vector<uint8_t> bytes(codec.MaxEncodedBytes(theta.size()));
   for (size_t peer = 0; peer < locals.size(); ++peer) {
