@@ -18,6 +18,8 @@ void ArrivalLog::Begin(absl::Time began) {
   slot_ = kShortestSlot;
   from_.clear();
   update_bytes_ = 0;
+  averaged_chunks_ = 0;
+  newest_piece_.clear();
 }
 
 void ArrivalLog::NoteOpen(const std::string& peer, absl::Time at) {
@@ -47,6 +49,18 @@ void ArrivalLog::Note(const std::string& peer, absl::Time at, uint64_t bytes) {
   if (at_first < kSlots) Add(bytes, at_first, &from.opening);
 }
 
+void ArrivalLog::NotePiece(const std::string& peer, uint32_t chunk, absl::Time at, bool completes) {
+  const auto before = newest_piece_.find(chunk);
+  if (!completes) {
+    newest_piece_[chunk] = at;
+  } else if (before != newest_piece_.end()) {
+    ++averaged_chunks_;
+    const absl::Duration a_chunk = (at - began_) / static_cast<double>(averaged_chunks_);
+    if (at - before->second >= kWaits * a_chunk) ++from_[peer].waited_chunks;
+    newest_piece_.erase(before);
+  }
+}
+
 std::optional<v1::Arrivals> ArrivalLog::Report(absl::Time now) const {
   if (from_.size() > kMostPeers) return std::nullopt;
   v1::Arrivals report;
@@ -54,6 +68,7 @@ std::optional<v1::Arrivals> ArrivalLog::Report(absl::Time now) const {
   report.set_sent_microseconds(
       static_cast<uint64_t>(std::max<int64_t>(0, absl::ToInt64Microseconds(now - began_))));
   report.set_update_bytes(update_bytes_);
+  report.set_averaged_chunks(averaged_chunks_);
   for (const auto& [peer, from] : from_) {
     v1::ArrivalsFrom* told = report.add_from();
     told->set_peer(peer);
@@ -61,6 +76,7 @@ std::optional<v1::Arrivals> ArrivalLog::Report(absl::Time now) const {
     if (slot_ > kShortestSlot) {
       *told->mutable_opening() = {from.opening.begin(), from.opening.end()};
     }
+    told->set_waited_chunks(from.waited_chunks);
     told->set_opened(from.opened.has_value());
     if (from.opened) told->set_opened_microseconds(absl::ToInt64Microseconds(*from.opened));
   }

@@ -4,7 +4,8 @@
 // are full, two and two are put together: so a log has 32 to 64 of them, whatever an exchange
 // takes, and logs of several peers fit each other. The first half second is kept in the shortest
 // slots as well: then every stream sends what it may send ahead, as fast as its lines are, also
-// where all wait for one slow line afterwards. Pure; one thread.
+// where all wait for one slow line afterwards. Of the chunks that were averaged here it is counted
+// for whom they had to wait. Pure; one thread.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +27,7 @@ class ArrivalLog {
   // All votes of an exchange together are as long as the square of its peers: with more than so
   // many nobody reports, and nothing is measured.
   static constexpr size_t kMostPeers = 256;
+  static constexpr double kWaits = 1.5;  // times the mean time from one complete chunk to the next
 
   // A new exchange, whose plan came at `began`.
   void Begin(absl::Time began);
@@ -36,6 +38,12 @@ class ArrivalLog {
   // So many bytes of what was noted were a contributor's own chunk, no mean.
   void NoteUpdate(uint64_t bytes) { update_bytes_ += bytes; }
 
+  // A contributor's piece of a chunk that is averaged here; `completes`: it was the last. Whoever
+  // brings the last one was waited for, if the others were there for kWaits chunks' time: streams
+  // that keep up with each other are not that far apart. Where one alone had to bring a piece
+  // nothing is told.
+  void NotePiece(const std::string& peer, uint32_t chunk, absl::Time at, bool completes);
+
   // As a vote that is sent at `now` tells it; nothing if they are too many.
   std::optional<v1::Arrivals> Report(absl::Time now) const;
 
@@ -44,6 +52,7 @@ class ArrivalLog {
     std::vector<uint64_t> bytes;    // by slot_
     std::vector<uint64_t> opening;  // by kShortestSlot
     std::optional<absl::Duration> opened;
+    uint64_t waited_chunks = 0;
   };
   void Double();
 
@@ -51,6 +60,8 @@ class ArrivalLog {
   absl::Duration slot_ = kShortestSlot;
   std::map<std::string, From> from_;
   uint64_t update_bytes_ = 0;
+  uint64_t averaged_chunks_ = 0;
+  std::map<uint32_t, absl::Time> newest_piece_;  // of chunks that are not complete
 };
 
 }  // namespace atolld

@@ -6,14 +6,16 @@
 // rate is the greatest that a window of enough bytes has shown in one of the last 8 exchanges, so
 // waiting is never taken for slowness, and a line that got slower is known as such 8 rounds later
 // at the latest; a link between regions limits only if it was seen to stand still at a rate at
-// which the lines of those that used it had room. Rates are payload bytes a second. Pure; one
-// thread. docs/performance_model.md says what it cannot know.
+// which the lines of those that used it had room. Whose chunks hardly anybody waited for has room:
+// its line may carry more than was seen. Rates are payload bytes a second. Pure; one thread.
+// docs/performance_model.md says what it cannot know.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -53,6 +55,10 @@ class LinkEstimates {
   void NoteCoordinator(const std::string& peer, absl::Duration rtt);
   void Forget(const std::string& peer) { peers_.erase(peer); }
 
+  // Hardly any chunk of the exchange that was noted last waited for this peer's piece, and for
+  // others' they did.
+  bool HadRoom(const std::string& peer) const { return with_room_.count(peer) != 0; }
+
   // 0: not known.
   double Up(const std::string& peer) const;
   double Down(const std::string& peer) const;
@@ -87,6 +93,7 @@ class LinkEstimates {
   using Pair = std::pair<std::string, std::string>;  // of regions
   struct Exchange;
 
+  void NoteWaits(absl::Span<const ExchangeWitness> witnesses);
   void NoteLinks(const Exchange& exchange, double least_bytes);
   void NoteRoundTrips(const Exchange& exchange);
   std::optional<double> RoundTrip(const std::string& a, const std::string& b) const;
@@ -94,6 +101,7 @@ class LinkEstimates {
   std::map<std::string, PeerLine> peers_;
   std::map<Pair, Recent> links_;          // from, to; only where the link was the limit
   std::map<Pair, Recent> round_seconds_;  // ascending; a region with itself: two of its peers
+  std::set<std::string> with_room_;
   double arrived_bytes_ = 0;
   double arrived_updates_ = 0;
 };

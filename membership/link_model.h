@@ -24,6 +24,7 @@ struct PeerLink {
   absl::Duration delay;     // one way, to its region's middle
   bool reachable = true;    // false: it dials out alone, so it neither reduces nor relays
   bool contributes = true;  // false: an aggregator, which reduces and nothing else
+  bool had_room = false;    // its rates are what was asked of it while others were waited for
 };
 
 // One direction.

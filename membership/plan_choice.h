@@ -3,15 +3,18 @@
 //
 // Law: what was chosen stays until another plan is predicted to save a tenth of the exchange and 50
 // ms at least, on the same estimates: so noise moves nothing, and every change has a reason to
-// tell. One plan is tried without a prediction, once: by region. While everybody waits for a link
+// tell. Two plans are tried without a prediction. By region, once: while everybody waits for a link
 // between regions, nobody sees what the lines within one carry, and a plan that rests on them would
-// never be predicted to be faster. It stays if it took a tenth less than the exchange before it.
-// Pure; one thread.
+// never be predicted to be faster. And, once for each peer that had room while others were waited
+// for, one in which those reduce more and these less: nobody sees either what a line carries that
+// waits for another. A trial stays if it took a tenth less than the exchange before it. Pure; one
+// thread.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -52,18 +55,26 @@ class PlanChoice {
     ExchangeTraffic traffic;
     ExchangePrediction prediction;
   };
-  std::vector<double> Kept(const LinkModel* links, const std::vector<bool>& reduces) const;
+  std::vector<double> KeptRates(const LinkModel* links, const std::vector<bool>& reduces) const;
   bool WorthATrial(const LinkModel& links, const std::vector<bool>& reduces,
                    double kept_seconds) const;
-  ChosenPlan Try(const LinkModel& links, const std::vector<bool>& reduces, uint32_t chunks);
+  // The rates of a trial, in which those that had room reduce more; or nothing.
+  std::vector<double> AskingMore(const LinkModel& links, const std::vector<bool>& reduces,
+                                 const Candidate& kept) const;
+  ChosenPlan Try(const LinkModel& links, PlanShape shape, std::vector<double> bandwidths,
+                 uint32_t chunks, std::string why);
 
+  struct Kept {
+    PlanShape shape;
+    std::map<std::string, double> rates;  // by which shards are divided; empty: all alike
+  };
   const PlanKind kind_;
-  PlanShape shape_;
+  Kept kept_;                  // what the next choice is compared with
+  std::optional<Kept> trial_;  // the exchange that was chosen last
   bool regions_tried_;
-  bool trial_ = false;                   // the exchange that was chosen last is the trial
-  double last_seconds_ = 0;              // of the exchange before
-  std::map<std::string, double> rates_;  // by which shards were divided last
-  Share shares_;                         // of the vector, that arrive somewhere in the last plan
+  std::set<std::string> asked_for_more_;
+  double last_seconds_ = 0;  // of the exchange before
+  Share shares_;             // of the vector, that arrive somewhere in the last plan
   // Of the vector in either form, as measured; 0: not yet.
   double update_bytes_ = 0;
   double mean_bytes_ = 0;

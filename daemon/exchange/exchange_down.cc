@@ -223,6 +223,10 @@ absl::StatusOr<ReducerStream::Owner::Fate> Exchange::State::OnContribution(
   std::vector<Reducer::Work> ready;
   const Verdict verdict =
       reducer.Add({chunk.chunk(), chunk.attempt(), chunk.revision()}, std::move(piece), &ready);
+  if (settings.arrivals != nullptr && verdict == Verdict::kTaken && !partial) {
+    settings.arrivals->NotePiece(stream.contributor(), chunk.chunk(), env.executor.Now(),
+                                 !ready.empty());
+  }
   StartWork(std::move(ready));
   if (verdict == Verdict::kForeign) return bad("by the plan it goes to another peer");
   if (verdict == Verdict::kOverlapping) {

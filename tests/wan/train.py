@@ -110,8 +110,8 @@ class Run:
         sections.setdefault("run", {}).update(peers=peers, rounds=self.rounds)
         if not sections["run"].get("id"):
             sections["run"]["id"] = "wan"
-        address = f"{coordinator.address}:{COORDINATOR_PORT}"
-        sections["coordinator"] = {"address": address}
+        sections.setdefault("coordinator", {}).update(
+            address=f"{coordinator.address}:{COORDINATOR_PORT}")
         if node.is_peer:
             own = f"{node.address}:{PEER_PORT}"
             sections.setdefault("peer", {}).update(

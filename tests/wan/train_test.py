@@ -1,9 +1,12 @@
 """Would fail if a real run did not go over the lab's lines, or did not survive them: a long way
 between the peers, and one of them behind NAT."""
 
+import argparse
 import os
 import unittest
 
+import topology
+import train
 from lab_run import HERE, lab_json, skip_without_a_lab, topology_file
 
 ROUNDS = 4
@@ -60,6 +63,17 @@ class TrainTest(unittest.TestCase):
         # What it averages goes to each of them.
         self.assertGreater(report["exchange_bytes_sent"]["aggregator"],
                            report["exchange_bytes_sent"]["home-1"], told)
+
+    def test_what_a_config_says_of_the_coordinator_reaches_it(self):
+        # Would fail if the lab's own address took the place of the whole section.
+        plan = topology.load(topology_file(self, TOPOLOGY))
+        config = topology_file(self, '[coordinator]\naggregator = "never"\n')
+        run = train.prepare(plan, argparse.Namespace(config=config, rounds=1, dir=None, json=None,
+                                                     kill=None), lambda name: name)
+        run.dir = "kept"
+        coordinator = run._config_of(plan.node(topology.COORDINATOR))["coordinator"]
+        self.assertEqual("never", coordinator["aggregator"])
+        self.assertIn(":", coordinator["address"])
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #include "membership/arrival_log.h"
 
 #include <numeric>
+#include <string>
 
 #include "gtest/gtest.h"
 
@@ -76,6 +77,36 @@ TEST(ArrivalLog, TheFirstOpenOfAnExchangeCounts) {
   EXPECT_EQ(log.Report(kBegan + absl::Seconds(10))->from_size(), 0);
   log.Note("a", kBegan + absl::Seconds(11), 7);
   EXPECT_FALSE(log.Report(kBegan + absl::Seconds(11))->from(0).opened());
+}
+
+// Would break: peers blamed for coming last by a little, as one of them always does, or for what
+// nobody else had to bring.
+TEST(ArrivalLog, WhoeverComesWellAfterTheOthersWasWaitedFor) {
+  ArrivalLog log;
+  const auto at = [](int ms) { return kBegan + absl::Milliseconds(ms); };
+  // A chunk each 10 ms, of which a and b bring their pieces at once and c so much later.
+  const auto waited_for_c = [&](int later) {
+    log.Begin(kBegan);
+    for (int chunk = 0; chunk < 10; ++chunk) {
+      log.NotePiece("a", chunk, at(10 * chunk), false);
+      log.NotePiece("b", chunk, at(10 * chunk), false);
+      log.NotePiece("c", chunk, at(10 * chunk + later), true);
+    }
+    const v1::Arrivals told = *log.Report(at(200));
+    EXPECT_EQ(told.averaged_chunks(), 10u);
+    uint64_t waited = 0;
+    for (const v1::ArrivalsFrom& from : told.from()) {
+      EXPECT_TRUE(from.peer() == "c" || from.waited_chunks() == 0) << from.peer();
+      if (from.peer() == "c") waited = from.waited_chunks();
+    }
+    return waited;
+  };
+  EXPECT_EQ(waited_for_c(5), 0u);
+  EXPECT_EQ(waited_for_c(25), 8u);        // the first two are no measure yet
+  log.NotePiece("c", 11, at(500), true);  // nobody else was to bring it
+  EXPECT_EQ(log.Report(at(500))->averaged_chunks(), 10u);
+  log.Begin(at(700));
+  EXPECT_EQ(log.Report(at(900))->averaged_chunks(), 0u);
 }
 
 // Would break: votes of large runs that no message holds.

@@ -42,6 +42,12 @@ class Scene {
     Told(from, to)->set_opened(true);
     Told(from, to)->set_opened_microseconds(absl::ToInt64Microseconds(at));
   }
+  // Of so many chunks that `at` averaged, so many waited for each of these.
+  void Waited(const std::string& at, uint64_t averaged,
+              const std::map<std::string, uint64_t>& chunks) {
+    told_.at(at).set_averaged_chunks(averaged);
+    for (const auto& [peer, waited] : chunks) Told(peer, at)->set_waited_chunks(waited);
+  }
   v1::Arrivals& told(const std::string& peer) { return told_.at(peer); }
 
   bool NoteIn(LinkEstimates* estimates) const {
@@ -269,6 +275,67 @@ TEST(LinkEstimates, RoundTripsDoNotDependOnWhereTheCoordinatorIs) {
   EXPECT_NEAR(absl::ToDoubleMilliseconds(rtt(0, 2)), 80, 1.01);  // a peer of b to its middle: 0
   EXPECT_NEAR(absl::ToDoubleMilliseconds(rtt(0, 3)), 40, 1.01);
   EXPECT_EQ(model.CoordinatorRtt(), absl::Milliseconds(90));
+}
+
+// Whether each of these had room, in the scene's order.
+std::vector<bool> HadRoom(const Scene& scene) {
+  LinkEstimates estimates;
+  EXPECT_TRUE(scene.NoteIn(&estimates));
+  std::vector<bool> had;
+  for (const KnownPeer& peer : scene.Peers()) had.push_back(estimates.HadRoom(peer.peer));
+  return had;
+}
+
+Scene FourPeers() {
+  const std::vector<std::string> names = {"a", "b", "c", "d"};
+  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}});
+  for (const std::string& from : names) {
+    for (const std::string& to : names) {
+      if (from != to) scene.Flow(from, to, 0, 20, 1e6);
+    }
+  }
+  return scene;
+}
+
+// Would break: a fast line taken for slow for ever since all wait for one that is; or the slow
+// peer's word, to whom everybody's chunks come late, held against the fast ones.
+TEST(LinkEstimates, WhoIsNeverWaitedForHadRoom) {
+  Scene one_slow = FourPeers();
+  for (const char* at : {"a", "b", "c"}) one_slow.Waited(at, 60, {{"d", 58}});
+  one_slow.Waited("d", 60, {{"a", 40}, {"b", 10}, {"c", 10}});
+  EXPECT_EQ(HadRoom(one_slow), (std::vector<bool>{true, true, true, false}));
+  LinkEstimates estimates;
+  ASSERT_TRUE(one_slow.NoteIn(&estimates));
+  const LinkModel model = *estimates.Model(one_slow.Peers());
+  EXPECT_TRUE(model.peers()[0].had_room);
+  EXPECT_FALSE(model.peers()[3].had_room);
+  // Nothing is known any more when the next exchange does not say so.
+  ASSERT_TRUE(FourPeers().NoteIn(&estimates));
+  EXPECT_FALSE(estimates.HadRoom("a"));
+
+  Scene two_slow = FourPeers();
+  for (const char* at : {"a", "b"}) two_slow.Waited(at, 60, {{"c", 30}, {"d", 30}});
+  two_slow.Waited("c", 60, {{"a", 20}, {"b", 20}, {"d", 20}});
+  two_slow.Waited("d", 60, {{"a", 20}, {"b", 20}, {"c", 20}});
+  EXPECT_EQ(HadRoom(two_slow), (std::vector<bool>{true, true, false, false}));
+}
+
+// Would break: trials where all lines are alike, or by what one false witness says.
+TEST(LinkEstimates, WhereAllWaitForAllNobodyHadRoom) {
+  const std::vector<bool> nobody(4, false);
+  Scene alike = FourPeers();
+  alike.Waited("a", 60, {{"b", 25}, {"c", 15}, {"d", 20}});
+  alike.Waited("b", 60, {{"a", 15}, {"c", 12}, {"d", 33}});
+  alike.Waited("c", 60, {{"a", 14}, {"b", 24}, {"d", 22}});
+  alike.Waited("d", 60, {{"a", 16}, {"b", 25}, {"c", 19}});
+  EXPECT_EQ(HadRoom(alike), nobody);
+  Scene seldom = FourPeers();  // most chunks wait for nobody
+  for (const char* at : {"a", "b", "c"}) seldom.Waited(at, 60, {{"d", 20}});
+  EXPECT_EQ(HadRoom(seldom), nobody);
+  Scene liar = FourPeers();
+  for (const char* at : {"a", "b", "c"}) liar.Waited(at, 60, {});
+  liar.Waited("d", 60, {{"a", UINT64_MAX}});
+  EXPECT_EQ(HadRoom(liar), nobody);
 }
 
 // Would break: a volunteer's cap that the planner overrides, or a first round that ignores it.

@@ -214,6 +214,65 @@ TEST(PlanChoice, NoTrialWithoutARegionOfTwo) {
   EXPECT_EQ(Choose(&choice, OneRegion({kMega, kMega, kMega})).shape, PlanShape::kFlat);
 }
 
+// Lines that all seem alike; of these nobody waited for the ones before `slow`.
+LinkModel Waiting(size_t peers, size_t slow) {
+  LinkModel links;
+  links.AddRegion("one");
+  for (size_t i = 0; i < peers; ++i) {
+    PeerLink peer{absl::StrCat("p", i), 0, 10 * kMega, 10 * kMega, absl::ZeroDuration()};
+    peer.had_room = i < slow;
+    links.AddPeer(peer);
+  }
+  links.ConnectDirectly();
+  return links;
+}
+
+// Would break: equal shards for ever, where a fast line has never been asked for what it can.
+TEST(PlanChoice, WhoHadRoomIsAskedForMoreOnce) {
+  PlanChoice choice(PlanKind::kFlat);
+  choice.NoteSeconds(2.4);
+  const ChosenPlan trial = Choose(&choice, Waiting(4, 3));
+  EXPECT_EQ(trial.shape, PlanShape::kWeighted);
+  EXPECT_FALSE(trial.prediction.has_value());
+  EXPECT_THAT(trial.change, HasSubstr("one exchange with less to reduce for p3, to see"));
+  EXPECT_THAT(ShardWeights(trial.bandwidths), ElementsAre(1.0 / 3, 1.0 / 3, 1.0 / 3, 0));
+  choice.NoteSeconds(2.4);  // it was no faster
+  const ChosenPlan back = Choose(&choice, Waiting(4, 3));
+  EXPECT_EQ(back.shape, PlanShape::kFlat);
+  EXPECT_EQ(back.change, "");
+  // Another line has room now: that is worth a look.
+  EXPECT_NE(Choose(&choice, Waiting(5, 4)).change, "");
+}
+
+// Would break: back to the slow plan after a trial that was fast.
+TEST(PlanChoice, ATrialOfShardsThatWasFasterStays) {
+  PlanChoice choice(PlanKind::kAuto);
+  choice.NoteSeconds(2.4);
+  ASSERT_FALSE(Choose(&choice, Waiting(4, 3)).prediction.has_value());
+  choice.NoteSeconds(1.6);
+  const ChosenPlan next = Choose(&choice, Waiting(4, 3));
+  EXPECT_EQ(next.shape, PlanShape::kWeighted);
+  EXPECT_THAT(ShardWeights(next.bandwidths), ElementsAre(1.0 / 3, 1.0 / 3, 1.0 / 3, 0));
+  EXPECT_TRUE(next.prediction.has_value());
+  EXPECT_EQ(next.change, "");
+}
+
+// Would break: a trial from which nothing can come.
+TEST(PlanChoice, NoTrialOfShardsThatCouldNotHelp) {
+  PlanChoice choice(PlanKind::kAuto);
+  EXPECT_EQ(Choose(&choice, Waiting(4, 4)).change, "");  // nobody to take it from
+  EXPECT_EQ(Choose(&choice, Waiting(4, 0)).change, "");  // nobody to give it to
+  EXPECT_EQ(Choose(&choice, Waiting(4, 2)).change, "");  // 1.33 times as long if all are alike
+  EXPECT_EQ(Choose(&choice, Waiting(2, 1)).change, "");  // of two, shards are equal anyway
+  // Whoever is waited for cannot be dialled and averages nothing as it is.
+  const LinkModel links = Waiting(4, 3);
+  EXPECT_EQ(choice.Choose(&links, {true, true, true, false}, kSize, kChunks).change, "");
+  // Too short an exchange to save anything in.
+  EXPECT_EQ(choice.Choose(&links, {true, true, true, true}, {160000, 162500, 162500}, 3).change,
+            "");
+  EXPECT_NE(Choose(&choice, links).change, "");
+}
+
 // Would break: a newcomer without a share, or one that is left out of the plan's tables.
 TEST(PlanChoice, WhoeverComesGetsTheMiddleRate) {
   PlanChoice choice(PlanKind::kAuto);
