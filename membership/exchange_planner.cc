@@ -54,8 +54,8 @@ void ExchangePlanner::NoteVote(const ExchangeRound& exchange, const std::string&
 
 void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchange,
                               absl::Duration time) {
-  choice_.NoteSeconds(absl::ToDoubleSeconds(time));
   const v1::Plan& plan = exchange.plan();
+  choice_.NoteSeconds(absl::ToDoubleSeconds(time), plan.revision() != 1);
   const auto contributors = static_cast<size_t>(plan.contributors_size());
   if (plan.revision() != 1 || contributors > ArrivalLog::kMostPeers) return;
   if (chosen_.bandwidths.empty()) return;

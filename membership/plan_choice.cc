@@ -119,7 +119,7 @@ std::vector<double> PlanChoice::AskingMore(const LinkModel& links, const std::ve
 // For one exchange: kept_ stays what the next choice is compared with, unless this one is faster.
 ChosenPlan PlanChoice::Try(const LinkModel& links, PlanShape shape, std::vector<double> bandwidths,
                            uint32_t chunks, std::string why) {
-  trial_ = Kept{shape, NamedRates(links, shape, bandwidths)};
+  trial_ = Trial{{shape, NamedRates(links, shape, bandwidths)}, {}};
   shares_ = ArrivingShares(TrafficOf(links, shape, chunks, bandwidths));
   return {shape, std::move(bandwidths), {}, std::move(why)};
 }
@@ -142,7 +142,7 @@ std::vector<double> PlanChoice::KeptRates(const LinkModel* links,
 
 ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& reduces,
                               const EncodedSize& size, uint32_t chunks) {
-  trial_.reset();
+  if (trial_) EndTrial();  // its exchange was given up, perhaps for what the trial asked
   shares_ = Share();
   if (links == nullptr) {
     // Nobody's rate is known, so it is as before but for the rates.
@@ -173,18 +173,18 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
   const Candidate& chosen = change ? best : kept;
   if (ByRegion(chosen.shape)) regions_tried_ = true;
   if (WorthATrial(*links, reduces, kept.prediction.seconds)) {
-    regions_tried_ = true;
     return Try(*links, PlanShape::kRegions, Equal(reduces), chunks,
                "one exchange by region, to see what the lines within the regions carry");
   }
   std::vector<double> more = AskingMore(*links, reduces, kept);
   if (!change && !more.empty()) {
-    for (const PeerLink& peer : links->peers()) {
-      if (peer.had_room) asked_for_more_.insert(peer.name);
-    }
     std::string why = absl::StrCat("one exchange with less to reduce for ",
                                    WaitedFor(*links, reduces), ", to see what other lines carry");
-    return Try(*links, PlanShape::kWeighted, std::move(more), chunks, std::move(why));
+    ChosenPlan trial = Try(*links, PlanShape::kWeighted, std::move(more), chunks, std::move(why));
+    for (const PeerLink& peer : links->peers()) {
+      if (peer.had_room) trial_->asked_for_more.insert(peer.name);
+    }
+    return trial;
   }
   ChosenPlan plan{chosen.shape, chosen.bandwidths, chosen.prediction, ""};
   if (change) {
@@ -204,10 +204,23 @@ void PlanChoice::NoteArrived(double update_bytes, double mean_bytes) {
   if (shares_.means > 0 && mean_bytes > 0) mean_bytes_ = mean_bytes / shares_.means;
 }
 
-void PlanChoice::NoteSeconds(double seconds) {
-  if (trial_ && seconds <= (1 - kLeastShare) * last_seconds_) kept_ = *std::move(trial_);
-  trial_.reset();
+void PlanChoice::NoteSeconds(double seconds, bool disturbed) {
+  const bool faster = seconds <= (1 - kLeastShare) * last_seconds_;
   last_seconds_ = seconds;
+  if (!trial_) return;
+  if (faster) kept_ = trial_->plan;
+  if (faster || !disturbed) {
+    EndTrial();
+  } else {
+    trial_.reset();
+  }
+}
+
+// It was made, and is not made again.
+void PlanChoice::EndTrial() {
+  if (ByRegion(trial_->plan.shape)) regions_tried_ = true;
+  asked_for_more_.merge(trial_->asked_for_more);
+  trial_.reset();
 }
 
 }  // namespace atolld

@@ -45,8 +45,9 @@ class PlanChoice {
   // means. Sizes are predicted by it from now on: frames have headers, and what zstd or topk make
   // of the values is known only then.
   void NoteArrived(double update_bytes, double mean_bytes);
-  // That exchange took so long, by whatever plan it ended.
-  void NoteSeconds(double seconds);
+  // That exchange took so long, by whatever plan it ended. A trial that ended by another than its
+  // own (`disturbed`), and was no faster, has shown nothing: it may be made again.
+  void NoteSeconds(double seconds, bool disturbed = false);
 
  private:
   struct Candidate {
@@ -64,13 +65,19 @@ class PlanChoice {
   ChosenPlan Try(const LinkModel& links, PlanShape shape, std::vector<double> bandwidths,
                  uint32_t chunks, std::string why);
 
+  void EndTrial();
+
   struct Kept {
     PlanShape shape;
     std::map<std::string, double> rates;  // by which shards are divided; empty: all alike
   };
+  struct Trial {
+    Kept plan;
+    std::set<std::string> asked_for_more;
+  };
   const PlanKind kind_;
-  Kept kept_;                  // what the next choice is compared with
-  std::optional<Kept> trial_;  // the exchange that was chosen last
+  Kept kept_;                   // what the next choice is compared with
+  std::optional<Trial> trial_;  // the exchange that was chosen last
   bool regions_tried_;
   std::set<std::string> asked_for_more_;
   double last_seconds_ = 0;  // of the exchange before

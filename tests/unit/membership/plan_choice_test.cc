@@ -257,6 +257,21 @@ TEST(PlanChoice, ATrialOfShardsThatWasFasterStays) {
   EXPECT_EQ(next.change, "");
 }
 
+// Would break: a fast line that is never asked again because somebody died in the one exchange in
+// which it was; or a trial made again and again because its exchanges are given up.
+TEST(PlanChoice, ATrialThatWasDisturbedIsMadeAgain) {
+  PlanChoice choice(PlanKind::kFlat);
+  choice.NoteSeconds(2.4);
+  ASSERT_NE(Choose(&choice, Waiting(4, 3)).change, "");
+  choice.NoteSeconds(3, true);
+  ASSERT_NE(Choose(&choice, Waiting(4, 3)).change, "");
+  choice.NoteSeconds(2, true);  // faster all the same
+  EXPECT_EQ(Choose(&choice, Waiting(4, 3)).shape, PlanShape::kWeighted);
+  PlanChoice given_up(PlanKind::kFlat);
+  ASSERT_NE(Choose(&given_up, Waiting(4, 3)).change, "");
+  EXPECT_EQ(Choose(&given_up, Waiting(4, 3)).change, "");
+}
+
 // Would break: a trial from which nothing can come.
 TEST(PlanChoice, NoTrialOfShardsThatCouldNotHelp) {
   PlanChoice choice(PlanKind::kAuto);
