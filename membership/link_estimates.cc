@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 #include "membership/arrival_log.h"
+#include "membership/peers_with_room.h"
 
 namespace atolld {
 namespace {
@@ -28,11 +30,6 @@ constexpr double kSustained = 0.6;
 // What the opening shows counts where it is so many times what the whole does: then the exchange
 // waited for another line.
 constexpr double kIdle = 1.5;
-
-// A line has room if less than this part of what would be its share of the waits was for it; and
-// only where so much of all chunks waited for somebody.
-constexpr double kHardly = 0.25;
-constexpr double kMostChunks = 0.5;
 
 // More than any line carries: no limit is known.
 constexpr double kNoLimit = 1e15;
@@ -89,32 +86,6 @@ double RateOf(const std::vector<double>& slots, double slot_seconds, double leas
 
 double OpeningRateOf(const std::vector<double>& slots, double slot_seconds, double least) {
   return BestRate(LongWindows(slots, slot_seconds, least));
-}
-
-// For whom chunks waited: shares of what each witness averaged, added up, so that one who tells
-// nonsense counts no more than the others.
-struct Waits {
-  std::map<std::string, double> for_peer;
-  double all = 0;
-  double witnesses = 0;
-
-  static Waits Of(absl::Span<const ExchangeWitness> witnesses,
-                  const std::set<std::string>& without);
-};
-
-Waits Waits::Of(absl::Span<const ExchangeWitness> witnesses, const std::set<std::string>& without) {
-  Waits waits;
-  for (const ExchangeWitness& witness : witnesses) {
-    const auto averaged = static_cast<double>(witness.arrivals->averaged_chunks());
-    if (averaged == 0 || without.count(witness.peer) != 0) continue;
-    ++waits.witnesses;
-    for (const v1::ArrivalsFrom& told : witness.arrivals->from()) {
-      const double share = std::min(1.0, static_cast<double>(told.waited_chunks()) / averaged);
-      waits.for_peer[told.peer()] += share;
-      waits.all += share;
-    }
-  }
-  return waits;
 }
 
 double Median(std::vector<double> values) {
@@ -230,29 +201,10 @@ bool LinkEstimates::Note(absl::Span<const ExchangeWitness> witnesses, double lea
     if (down > 0) peers_[peer].down.Add(down);
     arrived_bytes_ += Sum(line.down, 0, line.down.size());
   }
-  NoteWaits(witnesses);
+  with_room_ = PeersWithRoom(witnesses);
   NoteLinks(*exchange, least_bytes);
   NoteRoundTrips(*exchange);
   return true;
-}
-
-// At a peer on a slow line everybody's chunks are late, whoever sends them: the word of those that
-// are waited for themselves does not count.
-void LinkEstimates::NoteWaits(absl::Span<const ExchangeWitness> witnesses) {
-  with_room_.clear();
-  const double fair = 1.0 / static_cast<double>(witnesses.size());
-  const Waits of_all = Waits::Of(witnesses, {});
-  std::set<std::string> slow;
-  for (const auto& [peer, shares] : of_all.for_peer) {
-    if (shares > fair * of_all.all) slow.insert(peer);
-  }
-  const Waits waits = Waits::Of(witnesses, slow);
-  if (waits.witnesses == 0 || waits.all < kMostChunks * waits.witnesses) return;
-  for (const ExchangeWitness& witness : witnesses) {
-    const auto found = waits.for_peer.find(witness.peer);
-    const double shares = found == waits.for_peer.end() ? 0 : found->second;
-    if (shares < kHardly * fair * waits.all) with_room_.insert(witness.peer);
-  }
 }
 
 void LinkEstimates::NoteLinks(const Exchange& exchange, double least_bytes) {

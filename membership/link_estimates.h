@@ -93,7 +93,6 @@ class LinkEstimates {
   using Pair = std::pair<std::string, std::string>;  // of regions
   struct Exchange;
 
-  void NoteWaits(absl::Span<const ExchangeWitness> witnesses);
   void NoteLinks(const Exchange& exchange, double least_bytes);
   void NoteRoundTrips(const Exchange& exchange);
   std::optional<double> RoundTrip(const std::string& a, const std::string& b) const;
