@@ -67,7 +67,8 @@ ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
   for (const ExchangeContributor& contributor : contributors) {
     *plan_.add_contributors() = contributor.member;
     contributors_[contributor.member.peer()] = {alone || HasAddress(contributor),
-                                                contributor.region, plan_.contributors_size() - 1};
+                                                contributor.region, plan_.contributors_size() - 1,
+                                                contributor.bandwidth};
     bandwidths.push_back(reduces[bandwidths.size()] ? contributor.bandwidth : 0);
     names.push_back(contributor.member.peer());
   }
@@ -163,23 +164,9 @@ void ReductionPlan::NoteHeld(const std::string& peer, uint32_t shard, uint32_t a
   held_[peer][shard] = attempt;
 }
 
-// The able peer with the least to do that has all of the shard's means; empty: nobody.
-std::string ReductionPlan::HolderOf(int shard, const std::map<std::string, uint64_t>& load) const {
-  const uint32_t attempt = plan_.shards(shard).attempt();
-  std::string best;
-  for (const auto& [peer, chunks] : load) {
-    const auto held = held_.find(peer);
-    if (held == held_.end() || !Able(peer)) continue;
-    const auto found = held->second.find(static_cast<uint32_t>(shard));
-    if (found == held->second.end() || found->second != attempt) continue;
-    if (best.empty() || chunks < load.at(best)) best = peer;
-  }
-  return best;
-}
-
 // Chunks that each able peer serves, those `without` left out.
-std::map<std::string, uint64_t> ReductionPlan::Load(const std::set<std::string>& without) const {
-  std::map<std::string, uint64_t> load;
+ReductionPlan::ChunksServed ReductionPlan::Load(const std::set<std::string>& without) const {
+  ChunksServed load;
   for (const std::string& peer : Reducers()) {
     if (without.count(peer) == 0) load[peer] = 0;
   }
@@ -190,8 +177,39 @@ std::map<std::string, uint64_t> ReductionPlan::Load(const std::set<std::string>&
   return load;
 }
 
+// With so many chunks more, of `load`, which is not empty; of equals the one with the least to do.
+// A line's time is what passes it in the whole exchange (shard_plan.h) by its bandwidth; of those
+// of aggregators nothing is known.
+std::string ReductionPlan::FirstDone(const ChunksServed& load, uint64_t more) const {
+  uint64_t chunks = 0;
+  for (const v1::Shard& shard : plan_.shards()) chunks += shard.chunks();
+  const uint64_t others = contributors_.size() < 2 ? 0 : contributors_.size() - 2;
+  const auto rank = [&](const auto& one) {
+    const auto& [peer, served] = one;
+    const auto known = contributors_.find(peer);
+    const double bandwidth = known == contributors_.end() ? 1 : known->second.bandwidth;
+    return std::pair(static_cast<double>(chunks + others * (served + more)) / bandwidth, served);
+  };
+  return std::min_element(load.begin(), load.end(),
+                          [&](const auto& a, const auto& b) { return rank(a) < rank(b); })
+      ->first;
+}
+
+// Whoever is done first of the able that have all of the shard's means; empty: nobody.
+std::string ReductionPlan::HolderOf(int shard, const ChunksServed& load) const {
+  const v1::Shard& wanted = plan_.shards(shard);
+  ChunksServed able;
+  for (const auto& [peer, chunks] : load) {
+    const auto held = held_.find(peer);
+    if (held == held_.end() || !Able(peer)) continue;
+    const auto found = held->second.find(static_cast<uint32_t>(shard));
+    if (found != held->second.end() && found->second == wanted.attempt()) able[peer] = chunks;
+  }
+  return able.empty() ? "" : FirstDone(able, wanted.chunks());
+}
+
 // To a holder (true) or to another reducer, one of `load`, which is not empty.
-bool ReductionPlan::GiveAway(int shard, std::map<std::string, uint64_t>* load, std::string* taker) {
+bool ReductionPlan::GiveAway(int shard, ChunksServed* load, std::string* taker) {
   v1::Shard* given = plan_.mutable_shards(shard);
   *taker = HolderOf(shard, *load);
   const bool whole = !taker->empty();
@@ -199,9 +217,7 @@ bool ReductionPlan::GiveAway(int shard, std::map<std::string, uint64_t>* load, s
     given->set_holder(*taker);
     given->clear_relays();
   } else {
-    *taker = std::min_element(load->begin(), load->end(), [](const auto& a, const auto& b) {
-               return a.second < b.second;
-             })->first;
+    *taker = FirstDone(*load, given->chunks());
     BeginAnew(shard, *taker);
   }
   (*load)[*taker] += given->chunks();
@@ -209,7 +225,7 @@ bool ReductionPlan::GiveAway(int shard, std::map<std::string, uint64_t>* load, s
 }
 
 bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std::string>* events) {
-  std::map<std::string, uint64_t> load = Load(peers);
+  ChunksServed load = Load(peers);
   std::set<std::string> holders;
   std::set<std::string> reducers;
   size_t relays = 0;
@@ -245,7 +261,7 @@ bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std
 
 bool ReductionPlan::TakeHeldFrom(const std::string& peer, std::vector<std::string>* events) {
   // It may still reduce what begins anew: it is there, and lacks a mean like anybody else.
-  std::map<std::string, uint64_t> load = Load({});
+  ChunksServed load = Load({});
   std::set<std::string> takers;
   for (int i = 0; i < plan_.shards_size() && !load.empty(); ++i) {
     if (plan_.shards(i).holder() != peer) continue;
@@ -262,7 +278,7 @@ bool ReductionPlan::TakeHeldFrom(const std::string& peer, std::vector<std::strin
 }
 
 bool ReductionPlan::Redo(const std::set<std::string>& peers) {
-  std::map<std::string, uint64_t> load = Load(peers);
+  ChunksServed load = Load(peers);
   if (load.empty()) return false;
   for (int i = 0; i < plan_.shards_size(); ++i) {
     const v1::Shard& shard = plan_.shards(i);
@@ -279,9 +295,7 @@ bool ReductionPlan::Redo(const std::set<std::string>& peers) {
     }
     // Its own reducer where only a relay is in doubt.
     const bool stays = load.count(shard.reducer()) > 0;
-    const auto idlest = std::min_element(
-        load.begin(), load.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    const std::string taker = stays ? shard.reducer() : idlest->first;
+    const std::string taker = stays ? shard.reducer() : FirstDone(load, shard.chunks());
     load[taker] += stays ? 0 : shard.chunks();
     BeginAnew(i, taker);
   }

@@ -4,9 +4,9 @@
 // a peer that trains nothing. Where regions count, each other region with two contributors or more
 // has a relay for the shard: it averages its region's chunks and sends one partial mean on. A lost
 // reducer's shard goes to a holder, a peer that has every mean of it (the attempt stays), or else
-// to another reducer, and everything about the shard begins anew under the next attempt. Laws: the
-// contributors, their weights and the shards' bounds never change; one (shard, attempt) has one
-// reducer. Pure; one thread.
+// to another reducer, and everything about the shard begins anew under the next attempt; the one
+// whose line is done first. Laws: the contributors, their weights and the shards' bounds never
+// change; one (shard, attempt) has one reducer. Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -120,16 +120,19 @@ class ReductionPlan {
     bool may_reduce = false;  // has an address
     std::string region;
     int position = 0;  // its bit
+    double bandwidth = 1;
   };
 
   void CutByBandwidth(const std::vector<double>& bandwidths, const std::vector<std::string>& peers,
                       uint32_t chunks);
   void SetReducer(const std::string& peer, v1::Shard* shard) const;
   const std::string& RegionOf(const std::string& peer) const;
-  bool Able(const std::string& peer) const;  // to serve others
-  std::map<std::string, uint64_t> Load(const std::set<std::string>& without) const;
-  std::string HolderOf(int shard, const std::map<std::string, uint64_t>& load) const;
-  bool GiveAway(int shard, std::map<std::string, uint64_t>* load, std::string* taker);
+  bool Able(const std::string& peer) const;              // to serve others
+  using ChunksServed = std::map<std::string, uint64_t>;  // by peer
+  ChunksServed Load(const std::set<std::string>& without) const;
+  std::string FirstDone(const ChunksServed& load, uint64_t more) const;
+  std::string HolderOf(int shard, const ChunksServed& load) const;
+  bool GiveAway(int shard, ChunksServed* load, std::string* taker);
   void BeginAnew(int shard, const std::string& reducer);
   void AssignRelays(int shard);
   std::string Bitmap(const std::vector<std::string>& peers) const;

@@ -80,6 +80,35 @@ TEST(ReductionPlan, AHoldersDeathLeadsToTheNextHolderThenToANewAttempt) {
   EXPECT_EQ(plan.proto().shards(0).attempt(), 2u);
 }
 
+// Would break: what a dead peer was to average goes to whoever has the slowest line, since that
+// one averages nothing.
+TEST(ReductionPlan, WhoIsDoneFirstTakesOver) {
+  std::vector<ExchangeContributor> contributors = Contributors({"a", "b", "c", "d"});
+  contributors[0].bandwidth = contributors[1].bandwidth = 100;
+  contributors[2].bandwidth = 20;
+  contributors[3].bandwidth = 10;
+  ExchangeTerms terms;
+  terms.parameters = 12 * 4096;
+  terms.chunk_elements = 4096;
+  ReductionPlan plan(terms, contributors);
+  ASSERT_FALSE(plan.Serves("d"));
+  plan.Lose("a");
+  std::vector<std::string> events;
+  ASSERT_TRUE(plan.MoveFrom({"a"}, &events));
+  EXPECT_THAT(events, ElementsAre("the shards of a go to b"));
+  // The same for one that holds what is averaged already.
+  ReductionPlan held(terms, contributors);
+  for (const char* peer : {"b", "c", "d"}) held.NoteHeld(peer, 0, 1);
+  held.Lose("a");
+  ASSERT_TRUE(held.MoveFrom({"a"}, &events));
+  EXPECT_EQ(held.proto().shards(0).holder(), "b");
+  // And for what is redone.
+  ReductionPlan doubted(terms, contributors);
+  ASSERT_TRUE(doubted.Redo({"a"}));
+  EXPECT_EQ(doubted.proto().shards(0).reducer(), "b");
+  EXPECT_FALSE(doubted.Serves("d"));
+}
+
 // Would break: a peer that held the means of an attempt that is over is believed to hold the new.
 TEST(ReductionPlan, OnlyTheCurrentAttemptCounts) {
   ReductionPlan plan = Make({"a", "b", "c"});
