@@ -4,9 +4,9 @@
 // a peer that trains nothing. Where regions count, each other region with two contributors or more
 // has a relay for the shard: it averages its region's chunks and sends one partial mean on. A lost
 // reducer's shard goes to a holder, a peer that has every mean of it (the attempt stays), or else
-// to another reducer, and everything about the shard begins anew under the next attempt; the one
-// whose line is done first. Laws: the contributors, their weights and the shards' bounds never
-// change; one (shard, attempt) has one reducer. Pure; one thread.
+// to the reducer whose line is done first, and everything about the shard begins anew under its
+// next attempt. Laws: the contributors, their weights and the shards' bounds never change; one
+// (shard, attempt) has one reducer. Pure; one thread.
 #pragma once
 
 #include <cstdint>
