@@ -1,6 +1,7 @@
 # The few rules that all of Atoll's own targets share.
 #
-#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2)
+#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2 [ALONE a.cc])
+#                                          sources ALONE are never compiled together with others
 #   atoll_binary(name SOURCES main.cc DEPENDS lib1)          lands in <build>/bin
 #   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit] [TIMEOUT 120] [PROCESSORS 1]
 #              [HEADERS <a.h>])             a GoogleTest program, one ctest entry a test
@@ -67,9 +68,22 @@ function(atoll_shared_headers)
   endif()
 endfunction()
 
+function(atoll_compile_in_batches target)
+  set_target_properties(${target} PROPERTIES
+    UNITY_BUILD ${ATOLL_UNITY} UNITY_BUILD_BATCH_SIZE ${ATOLL_UNITY_BATCH})
+  if(ATOLL_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # To the compiler a batch is one file: what a source keeps to itself looks like a header's.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+endfunction()
+
 function(atoll_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
+  atoll_compile_in_batches(${name})
+  if(ARG_ALONE)
+    set_source_files_properties(${ARG_ALONE} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:atoll_options>)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
   if(TARGET atoll_library_headers)

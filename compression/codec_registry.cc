@@ -4,13 +4,13 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/names.h"
 #include "compression/codec.h"
 #include "compression/fp32_codec.h"
 #include "compression/half_codecs.h"
 #include "compression/int2_codec.h"
 #include "compression/int4_codec.h"
 #include "compression/int8_codec.h"
-#include "compression/nearest_name.h"
 #include "compression/topk_codec.h"
 #include "compression/wire_codec.h"
 

@@ -39,7 +39,7 @@ absl::StatusOr<Block> ReadBlock(absl::Span<const uint8_t> bytes, size_t elements
   return read;
 }
 
-absl::Status CheckShape(absl::Span<const uint8_t> bytes, size_t elements) {
+absl::Status CheckInt2Shape(absl::Span<const uint8_t> bytes, size_t elements) {
   if (bytes.size() != Int2Bytes(elements)) {
     return WrongLength(bytes.size(), Int2Bytes(elements), elements);
   }
@@ -95,7 +95,7 @@ absl::StatusOr<size_t> Int2Codec::Encode(absl::Span<const float> values,
 }
 
 absl::Status Int2Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
-  const absl::Status shape = CheckShape(bytes, elements);
+  const absl::Status shape = CheckInt2Shape(bytes, elements);
   if (!shape.ok()) return shape;
   for (size_t block = 0; block < Int2Blocks(elements); ++block) {
     const absl::StatusOr<Block> read = ReadBlock(bytes, elements, block);
@@ -105,7 +105,7 @@ absl::Status Int2Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) 
 }
 
 absl::Status Int2Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
-  const absl::Status shape = CheckShape(bytes, values.size());
+  const absl::Status shape = CheckInt2Shape(bytes, values.size());
   if (!shape.ok()) return shape;
   for (size_t block = 0; block < Int2Blocks(values.size()); ++block) {
     const absl::StatusOr<Block> read = ReadBlock(bytes, values.size(), block);

@@ -11,14 +11,14 @@
 namespace atolld {
 namespace {
 
-absl::Status FirstForbiddenCode(const uint8_t* codes, size_t elements) {
+absl::Status FirstForbiddenInt4Code(const uint8_t* codes, size_t elements) {
   const size_t bytes = Int4CodeBytes(elements);
   size_t i = 0;
   while (i < bytes && !HasForbiddenInt4Code(codes + i, 1)) ++i;
   return absl::InvalidArgumentError(absl::StrCat("byte ", i, " of the codes holds a -8"));
 }
 
-absl::Status CheckShape(absl::Span<const uint8_t> bytes, size_t elements) {
+absl::Status CheckInt4Shape(absl::Span<const uint8_t> bytes, size_t elements) {
   if (bytes.size() != Int4Bytes(elements))
     return WrongLength(bytes.size(), Int4Bytes(elements), elements);
   if (elements % 2 == 1 && bytes.back() >> 4 != 0) {
@@ -27,8 +27,8 @@ absl::Status CheckShape(absl::Span<const uint8_t> bytes, size_t elements) {
   return CheckScales(bytes.data(), Int4Blocks(elements), kInt4MaxScale);
 }
 
-absl::StatusOr<size_t> EncodeChunk(absl::Span<const float> values, const Rounding& rounding,
-                                   absl::Span<uint8_t> out) {
+absl::StatusOr<size_t> EncodeInt4Chunk(absl::Span<const float> values, const Rounding& rounding,
+                                       absl::Span<uint8_t> out) {
   const size_t needed = Int4Bytes(values.size());
   if (out.size() < needed) return OutputTooSmall(out.size(), needed);
   if (values.empty()) return needed;
@@ -43,42 +43,42 @@ absl::StatusOr<size_t> EncodeChunk(absl::Span<const float> values, const Roundin
 
 absl::StatusOr<size_t> Int4Codec::Encode(absl::Span<const float> values,
                                          absl::Span<uint8_t> out) const {
-  return EncodeChunk(values, Rounding(), out);
+  return EncodeInt4Chunk(values, Rounding(), out);
 }
 
 absl::StatusOr<size_t> Int4Codec::EncodeStochastic(absl::Span<const float> values, uint64_t key,
                                                    absl::Span<uint8_t> out) const {
-  return EncodeChunk(values, Rounding{true, key}, out);
+  return EncodeInt4Chunk(values, Rounding{true, key}, out);
 }
 
 absl::Status Int4Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
-  const absl::Status shape = CheckShape(bytes, elements);
+  const absl::Status shape = CheckInt4Shape(bytes, elements);
   if (!shape.ok()) return shape;
   const uint8_t* codes = bytes.data() + Int4Blocks(elements) * sizeof(float);
   if (HasForbiddenInt4Code(codes, Int4CodeBytes(elements))) {
-    return FirstForbiddenCode(codes, elements);
+    return FirstForbiddenInt4Code(codes, elements);
   }
   return absl::OkStatus();
 }
 
 absl::Status Int4Codec::Decode(absl::Span<const uint8_t> bytes, absl::Span<float> values) const {
-  const absl::Status shape = CheckShape(bytes, values.size());
+  const absl::Status shape = CheckInt4Shape(bytes, values.size());
   if (!shape.ok() || values.empty()) return shape;
   const uint8_t* codes = bytes.data() + Int4Blocks(values.size()) * sizeof(float);
   if (!DecodeInt4(bytes.data(), codes, values.size(), values.data())) {
-    return FirstForbiddenCode(codes, values.size());
+    return FirstForbiddenInt4Code(codes, values.size());
   }
   return absl::OkStatus();
 }
 
 absl::StatusOr<double> Int4Codec::SquaredNorm(absl::Span<const uint8_t> bytes,
                                               size_t elements) const {
-  const absl::Status shape = CheckShape(bytes, elements);
+  const absl::Status shape = CheckInt4Shape(bytes, elements);
   if (!shape.ok()) return shape;
   const uint8_t* codes = bytes.data() + Int4Blocks(elements) * sizeof(float);
   double norm = 0;
   if (!SquaredNormInt4(bytes.data(), codes, elements, &norm)) {
-    return FirstForbiddenCode(codes, elements);
+    return FirstForbiddenInt4Code(codes, elements);
   }
   return norm;
 }

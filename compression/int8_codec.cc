@@ -17,13 +17,13 @@ namespace {
 // Whole blocks, and so few that they stay in the nearest cache until they are encoded.
 constexpr size_t kSumElements = 16 * kInt8BlockElements;
 
-absl::Status FirstForbiddenCode(const uint8_t* codes, size_t elements) {
+absl::Status FirstForbiddenInt8Code(const uint8_t* codes, size_t elements) {
   size_t i = 0;
   while (i < elements && codes[i] != 0x80) ++i;
   return absl::InvalidArgumentError(absl::StrCat("code ", i, " is -128"));
 }
 
-absl::Status CheckShape(absl::Span<const uint8_t> bytes, size_t elements) {
+absl::Status CheckInt8Shape(absl::Span<const uint8_t> bytes, size_t elements) {
   if (bytes.size() != Int8Bytes(elements))
     return WrongLength(bytes.size(), Int8Bytes(elements), elements);
   return CheckScales(bytes.data(), Int8Blocks(elements), kInt8MaxScale);
@@ -31,17 +31,17 @@ absl::Status CheckShape(absl::Span<const uint8_t> bytes, size_t elements) {
 
 absl::Status DecodeChunk(absl::Span<const uint8_t> bytes, Int8Store store,
                          absl::Span<float> values) {
-  const absl::Status shape = CheckShape(bytes, values.size());
+  const absl::Status shape = CheckInt8Shape(bytes, values.size());
   if (!shape.ok() || values.empty()) return shape;
   const uint8_t* codes = bytes.data() + Int8Blocks(values.size()) * sizeof(float);
   if (!DecodeInt8(bytes.data(), codes, values.size(), store, values.data())) {
-    return FirstForbiddenCode(codes, values.size());
+    return FirstForbiddenInt8Code(codes, values.size());
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<size_t> EncodeChunk(absl::Span<const float> values, const Rounding& rounding,
-                                   absl::Span<uint8_t> out) {
+absl::StatusOr<size_t> EncodeInt8Chunk(absl::Span<const float> values, const Rounding& rounding,
+                                       absl::Span<uint8_t> out) {
   const size_t needed = Int8Bytes(values.size());
   if (out.size() < needed) return OutputTooSmall(out.size(), needed);
   if (values.empty()) return needed;
@@ -53,11 +53,11 @@ absl::StatusOr<size_t> EncodeChunk(absl::Span<const float> values, const Roundin
 }
 
 // Of several chunks, at least one of which holds such a code.
-absl::Status FirstForbiddenCode(absl::Span<const WeightedChunk> chunks, size_t elements) {
+absl::Status FirstForbiddenInt8Code(absl::Span<const WeightedChunk> chunks, size_t elements) {
   absl::Status found;
   for (const WeightedChunk& chunk : chunks) {
     const uint8_t* const codes = chunk.bytes.data() + Int8Blocks(elements) * sizeof(float);
-    if (HasForbiddenInt8Code(codes, elements)) found = FirstForbiddenCode(codes, elements);
+    if (HasForbiddenInt8Code(codes, elements)) found = FirstForbiddenInt8Code(codes, elements);
     if (!found.ok()) break;
   }
   return found;
@@ -69,7 +69,7 @@ absl::StatusOr<std::vector<Int8Term>> TermsOf(absl::Span<const WeightedChunk> ch
   terms.reserve(chunks.size());
   for (const WeightedChunk& chunk : chunks) {
     if (!AllFinite(&chunk.weight, 1)) return WeightNotFinite();
-    const absl::Status shape = CheckShape(chunk.bytes, elements);
+    const absl::Status shape = CheckInt8Shape(chunk.bytes, elements);
     if (!shape.ok()) return shape;
     const uint8_t* const scales = chunk.bytes.data();
     terms.push_back({scales, scales + Int8Blocks(elements) * sizeof(float), chunk.weight});
@@ -81,19 +81,19 @@ absl::StatusOr<std::vector<Int8Term>> TermsOf(absl::Span<const WeightedChunk> ch
 
 absl::StatusOr<size_t> Int8Codec::Encode(absl::Span<const float> values,
                                          absl::Span<uint8_t> out) const {
-  return EncodeChunk(values, Rounding(), out);
+  return EncodeInt8Chunk(values, Rounding(), out);
 }
 
 absl::StatusOr<size_t> Int8Codec::EncodeStochastic(absl::Span<const float> values, uint64_t key,
                                                    absl::Span<uint8_t> out) const {
-  return EncodeChunk(values, Rounding{true, key}, out);
+  return EncodeInt8Chunk(values, Rounding{true, key}, out);
 }
 
 absl::Status Int8Codec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {
-  const absl::Status shape = CheckShape(bytes, elements);
+  const absl::Status shape = CheckInt8Shape(bytes, elements);
   if (!shape.ok()) return shape;
   const uint8_t* codes = bytes.data() + Int8Blocks(elements) * sizeof(float);
-  if (HasForbiddenInt8Code(codes, elements)) return FirstForbiddenCode(codes, elements);
+  if (HasForbiddenInt8Code(codes, elements)) return FirstForbiddenInt8Code(codes, elements);
   return absl::OkStatus();
 }
 
@@ -108,12 +108,12 @@ absl::Status Int8Codec::DecodeToMemory(absl::Span<const uint8_t> bytes,
 
 absl::StatusOr<double> Int8Codec::SquaredNorm(absl::Span<const uint8_t> bytes,
                                               size_t elements) const {
-  const absl::Status shape = CheckShape(bytes, elements);
+  const absl::Status shape = CheckInt8Shape(bytes, elements);
   if (!shape.ok()) return shape;
   const uint8_t* codes = bytes.data() + Int8Blocks(elements) * sizeof(float);
   double norm = 0;
   if (!SquaredNormInt8(bytes.data(), codes, elements, &norm)) {
-    return FirstForbiddenCode(codes, elements);
+    return FirstForbiddenInt8Code(codes, elements);
   }
   return norm;
 }
@@ -135,7 +135,7 @@ absl::Status Int8Codec::DecodeSum(absl::Span<const WeightedChunk> chunks, float 
   if (DecodeSumInt8(terms->data(), terms->size(), sum.size(), factor, sum.data())) {
     return absl::OkStatus();
   }
-  return FirstForbiddenCode(chunks, sum.size());
+  return FirstForbiddenInt8Code(chunks, sum.size());
 }
 
 absl::StatusOr<size_t> Int8Codec::EncodeSum(absl::Span<const WeightedChunk> chunks, float factor,
@@ -150,7 +150,7 @@ absl::StatusOr<size_t> Int8Codec::EncodeSum(absl::Span<const WeightedChunk> chun
   for (size_t begin = 0; begin < elements; begin += kSumElements) {
     const size_t part = std::min(kSumElements, elements - begin);
     if (!DecodeSumInt8(terms->data(), terms->size(), part, factor, values.get())) {
-      return FirstForbiddenCode(chunks, elements);
+      return FirstForbiddenInt8Code(chunks, elements);
     }
     if (!EncodeInt8(values.get(), part, Rounding(), scales, codes)) {
       return FirstNotFinite(absl::MakeConstSpan(values.get(), part), 0, begin);

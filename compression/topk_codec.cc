@@ -77,8 +77,8 @@ void TakeAll(absl::Span<const float> values, SparseBlock* block) {
   }
 }
 
-absl::StatusOr<size_t> EncodeBlocks(absl::Span<const float> values, SparseForm form, size_t needed,
-                                    absl::Span<uint8_t> out) {
+absl::StatusOr<size_t> EncodeSparseBlocks(absl::Span<const float> values, SparseForm form,
+                                          size_t needed, absl::Span<uint8_t> out) {
   if (out.size() < needed) return OutputTooSmall(out.size(), needed);
   SparseBlock block;
   size_t used = 0;
@@ -118,12 +118,12 @@ size_t TopkCodec::MaxEncodedBytes(size_t elements) const {
 
 absl::StatusOr<size_t> TopkCodec::Encode(absl::Span<const float> values,
                                          absl::Span<uint8_t> out) const {
-  return EncodeBlocks(values, SparseForm::kUpdate, MaxEncodedBytes(values.size()), out);
+  return EncodeSparseBlocks(values, SparseForm::kUpdate, MaxEncodedBytes(values.size()), out);
 }
 
 absl::StatusOr<size_t> TopkCodec::EncodeMean(absl::Span<const float> values,
                                              absl::Span<uint8_t> out) const {
-  return EncodeBlocks(values, SparseForm::kMean, MaxEncodedBytes(values.size()), out);
+  return EncodeSparseBlocks(values, SparseForm::kMean, MaxEncodedBytes(values.size()), out);
 }
 
 absl::Status TopkCodec::Check(absl::Span<const uint8_t> bytes, size_t elements) const {

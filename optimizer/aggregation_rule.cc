@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "compression/nearest_name.h"
+#include "compression/base/names.h"
 #include "optimizer/aggregation_kernels.h"
 #include "optimizer/robust_shares.h"
 #include "optimizer/selection_network.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compression/nearest_name.h"
+#include "compression/base/names.h"
 #include "optimizer/outer_kernels.h"
 
 namespace atolld {

@@ -18,20 +18,21 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
+#include "compression/base/check.h"
+#include "compression/base/status_macros.h"
 #include "compression/level_codecs.h"
 #include "daemon/bench/exchange_bench_peer.h"
 #include "daemon/bench/machine_load.h"
-#include "daemon/child_process.h"
+#include "daemon/env/child_process.h"
+#include "daemon/env/posix_executor.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/posix_executor.h"
-#include "daemon/posix_files.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
 
 // Drawing 64M values in each of several processes on few cores.
-constexpr absl::Duration kStartPatience = absl::Minutes(5);
+constexpr absl::Duration kPeersStartPatience = absl::Minutes(5);
 // Before the end of a pause.
 constexpr double kAwakeSeconds = 0.5;
 // Where a peer finds its orders.
@@ -190,14 +191,15 @@ absl::Status ExchangeBench::Start() {
   peers_.resize(static_cast<size_t>(options_.peers));
   if (!options_.plaintext) RETURN_IF_ERROR(MakeIdentities());
   for (size_t i = 0; i < peers_.size(); ++i) RETURN_IF_ERROR(StartPeer(i));
-  RETURN_IF_ERROR(Await([](const Peer& peer) { return !peer.address.empty(); }, kStartPatience,
+  RETURN_IF_ERROR(Await([](const Peer& peer) { return !peer.address.empty(); }, kPeersStartPatience,
                         "the peers listen"));
   std::string others = "peers";
   for (size_t i = 0; i < peers_.size(); ++i) {
     absl::StrAppend(&others, " ", Reachable(i) ? peers_[i].address : kNoAddress);
   }
   Tell(others);
-  return Await([](const Peer& peer) { return peer.ready; }, kStartPatience, "the peers are ready");
+  return Await([](const Peer& peer) { return peer.ready; }, kPeersStartPatience,
+               "the peers are ready");
 }
 
 void ExchangeBench::OnLine(size_t index, const std::string& line) {

@@ -19,16 +19,16 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "compression/base/status_macros.h"
 #include "compression/level_codecs.h"
+#include "daemon/env/posix_executor.h"
+#include "daemon/env/posix_files.h"
+#include "daemon/env/process_log.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/exchange/exchange_server.h"
 #include "daemon/exchange/wake.h"
-#include "daemon/posix_executor.h"
-#include "daemon/posix_files.h"
-#include "daemon/process_log.h"
-#include "daemon/status_macros.h"
 #include "daemon/transport/grpc_transport.h"
-#include "membership/reduction_plan.h"
+#include "membership/planning/reduction_plan.h"
 
 namespace atolld {
 namespace {

@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "compression/nearest_name.h"
+#include "compression/base/names.h"
 
 namespace atolld {
 namespace {

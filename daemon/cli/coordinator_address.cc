@@ -3,10 +3,10 @@
 #include <filesystem>
 
 #include "absl/time/clock.h"
+#include "compression/base/status_macros.h"
 #include "daemon/cli/local_layout.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/posix_files.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 

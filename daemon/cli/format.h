@@ -12,6 +12,9 @@
 
 namespace atolld {
 
+// Hexadecimal digits of a digest that tables show.
+inline constexpr size_t kShortDigest = 16;
+
 std::string WithThousands(uint64_t number);  // "1,234,567"
 std::string AboutTokens(double tokens);      // "85,000": two figures, more would be chance
 std::string FormatBytes(double bytes);       // "512 B", "1.2 kB", "3.4 MB": powers of ten

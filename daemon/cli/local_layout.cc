@@ -17,19 +17,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
+#include "compression/base/status_macros.h"
 #include "daemon/cli/format.h"
 #include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
 
 constexpr uint64_t kLargestPeersFile = 16 << 20;
-
-absl::Status WriteText(Files& files, const std::string& path, const std::string& text) {
-  return WriteFileDurably(files, path, BytesOf(text));
-}
 
 LocalProcess Process(const std::string& dir, const std::string& id, const std::string& role,
                      const std::string& atolld_program) {
@@ -84,7 +80,8 @@ absl::Status Fill(Files& files, const Config& config, const LocalLayout& layout,
     RETURN_IF_ERROR(files.MakeDirectories(process.dir));
     Config own = ConfigOf(config, process, address);
     if (adjust) adjust(process, &own);
-    RETURN_IF_ERROR(WriteText(files, absl::StrCat(process.dir, "/config.toml"), FormatConfig(own)));
+    RETURN_IF_ERROR(WriteFileDurably(files, absl::StrCat(process.dir, "/config.toml"),
+                                     BytesOf(FormatConfig(own))));
   }
   return config.network.plaintext ? absl::OkStatus() : MakeIdentities(files, config, layout);
 }
@@ -166,7 +163,7 @@ absl::Status WritePeersFile(Files& files, const LocalLayout& layout) {
   }
   const std::string text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
-  return WriteText(files, absl::StrCat(layout.dir, "/", kPeersFile), text + "\n");
+  return WriteFileDurably(files, absl::StrCat(layout.dir, "/", kPeersFile), BytesOf(text + "\n"));
 }
 
 absl::StatusOr<std::vector<LocalProcess>> ReadPeersFile(Files& files, const std::string& dir) {

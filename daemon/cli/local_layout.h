@@ -17,8 +17,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/config.h"
-#include "daemon/env.h"
+#include "daemon/config/config.h"
+#include "daemon/env/env.h"
 #include "daemon/transport/admin_client.h"
 
 namespace atolld {

@@ -7,8 +7,8 @@
 #include "absl/types/span.h"
 #include "compression/level_codecs.h"
 #include "daemon/cli/format.h"
-#include "daemon/env.h"
-#include "daemon/replica/run_codecs.h"
+#include "daemon/env/env.h"
+#include "membership/history/run_codecs.h"
 
 namespace atolld {
 namespace {

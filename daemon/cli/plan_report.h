@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "compression/codec.h"
-#include "membership/exchange_traffic.h"
-#include "membership/link_model.h"
-#include "membership/round_model.h"
+#include "membership/planning/exchange_traffic.h"
+#include "membership/planning/link_model.h"
+#include "membership/planning/round_model.h"
 
 namespace atolld {
 

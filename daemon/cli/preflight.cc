@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/process.h"
 #include "daemon/identity/private_key.h"
-#include "daemon/status_macros.h"
 #include "daemon/transport/reach_probe.h"
 
 namespace atolld {

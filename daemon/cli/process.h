@@ -54,4 +54,7 @@ absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv);
 // The folder of the running program: Atoll's binaries lie beside one another.
 std::string ProgramFolder();
 
+// Of a clock that only goes forward: for how long something took.
+double MonotonicSeconds();
+
 }  // namespace atolld

@@ -8,7 +8,7 @@
 
 #include <cstdint>
 
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 
 namespace atolld {
 namespace {

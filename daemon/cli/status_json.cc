@@ -7,9 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/run_codecs.h"
-#include "membership/round_text.h"
+#include "membership/history/header.h"
+#include "membership/history/run_codecs.h"
+#include "membership/run/round_text.h"
 
 namespace atolld {
 namespace {

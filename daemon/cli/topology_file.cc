@@ -16,8 +16,9 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "compression/nearest_name.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
+#include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {

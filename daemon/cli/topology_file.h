@@ -12,8 +12,8 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "daemon/line_rate.h"
-#include "membership/link_model.h"
+#include "daemon/config/line_rate.h"
+#include "membership/planning/link_model.h"
 
 namespace atolld {
 

@@ -13,13 +13,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
+#include "compression/base/status_macros.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/process.h"
-#include "daemon/config.h"
-#include "daemon/config_foreign.h"
-#include "daemon/replica/layout.h"
-#include "daemon/replica/verify.h"
-#include "daemon/status_macros.h"
+#include "daemon/config/config.h"
+#include "daemon/config/config_foreign.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/verify.h"
 
 namespace atolld {
 namespace {

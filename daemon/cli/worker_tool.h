@@ -13,8 +13,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "daemon/config.h"
-#include "daemon/env.h"
+#include "daemon/config/config.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

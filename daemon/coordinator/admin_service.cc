@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -17,20 +17,20 @@ constexpr char kResumeRun[] = "/atolld.v1.Admin/ResumeRun";
 constexpr char kStopRun[] = "/atolld.v1.Admin/StopRun";
 constexpr char kDrainPeer[] = "/atolld.v1.Admin/DrainPeer";
 constexpr char kEvictPeer[] = "/atolld.v1.Admin/EvictPeer";
-constexpr absl::string_view kMethods[] = {kShowRun,   kWatchRun, kListHeaders, kPauseRun,
-                                          kResumeRun, kStopRun,  kDrainPeer,   kEvictPeer};
+constexpr absl::string_view kAdminMethods[] = {kShowRun,   kWatchRun, kListHeaders, kPauseRun,
+                                               kResumeRun, kStopRun,  kDrainPeer,   kEvictPeer};
 
 // Lines kept for whoever looks later.
 constexpr size_t kEventsKept = 200;
 
 // People and scripts look on; hundreds of them would be a mistake.
-constexpr size_t kMostCalls = 64;
+constexpr size_t kMostAdminCalls = 64;
 
 constexpr uint32_t kMostHeaders = 1000;
 constexpr size_t kLargestAnswer = size_t{3} << 20;  // below the 4 MiB limit of a message
 
 // A watcher that does not read is dropped above this.
-constexpr size_t kMostUnsent = size_t{16} << 20;
+constexpr size_t kMostUnsentStatus = size_t{16} << 20;
 
 constexpr absl::Duration kDefaultInterval = absl::Milliseconds(500);
 
@@ -63,7 +63,8 @@ AdminService::AdminService(Env env, Source source) : env_(env), source_(std::mov
 AdminService::~AdminService() = default;
 
 bool AdminService::Accept(const std::string& method, std::unique_ptr<Call>* call) {
-  if (std::find(std::begin(kMethods), std::end(kMethods), method) == std::end(kMethods))
+  if (std::find(std::begin(kAdminMethods), std::end(kAdminMethods), method) ==
+      std::end(kAdminMethods))
     return false;
   const uint64_t id = ++next_id_;
   auto admin_call = std::make_unique<AdminCall>();
@@ -76,7 +77,7 @@ bool AdminService::Accept(const std::string& method, std::unique_ptr<Call>* call
                        // Later: a call is not destroyed from inside its own callback.
                        env_.executor.Post(guard_.Wrap([this, id] { Remove(id); }));
                      })});
-  if (calls_.size() > kMostCalls) {
+  if (calls_.size() > kMostAdminCalls) {
     taken.Finish(absl::ResourceExhaustedError("too many admin calls at once"));
   } else {
     taken.call->Read();  // the request; a half-close needs no answer, so nothing more is read
@@ -268,7 +269,7 @@ void AdminService::Schedule(uint64_t id) {
     AdminCall* due = Find(id);
     if (due == nullptr || !due->watching) return;
     due->scheduled = false;
-    if (due->call->unsent_bytes() > kMostUnsent) {
+    if (due->call->unsent_bytes() > kMostUnsentStatus) {
       due->Finish(absl::ResourceExhaustedError("the watcher does not read"));
       return;
     }

@@ -15,8 +15,8 @@
 #include <vector>
 
 #include "atoll/v1/admin.pb.h"
-#include "daemon/env.h"
-#include "membership/run_output.h"
+#include "daemon/env/env.h"
+#include "membership/run/run_output.h"
 
 namespace atolld {
 

@@ -7,9 +7,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {

@@ -11,9 +11,9 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "daemon/child_process.h"
-#include "daemon/config.h"
-#include "daemon/env.h"
+#include "daemon/config/config.h"
+#include "daemon/env/child_process.h"
+#include "daemon/env/env.h"
 #include "daemon/identity/authority.h"
 
 namespace atolld {

@@ -6,18 +6,20 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "compression/nearest_name.h"
+#include "compression/base/check.h"
+#include "compression/base/names.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
 #include "daemon/coordinator/admin_service.h"
 #include "daemon/coordinator/enrolment.h"
 #include "daemon/coordinator/outbox.h"
 #include "daemon/coordinator/session_limits.h"
 #include "daemon/coordinator/session_stream.h"
 #include "daemon/coordinator/stored_run.h"
-#include "daemon/random_bytes.h"
-#include "daemon/status_macros.h"
-#include "membership/planted_bug.h"
-#include "membership/run.h"
-#include "membership/tokens.h"
+#include "daemon/env/address.h"
+#include "daemon/env/random_bytes.h"
+#include "membership/run/run.h"
+#include "membership/trust/tokens.h"
 
 namespace atolld {
 namespace {
@@ -29,11 +31,6 @@ constexpr char kSession[] = "/atolld.v1.Membership/Session";
 constexpr char kProbe[] = "/atolld.v1.Replica/FetchEntries";
 
 constexpr absl::Duration kProbeDeadline = absl::Seconds(3);
-
-bool IsLoopback(absl::string_view address) {
-  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
-         absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
-}
 
 }  // namespace
 
@@ -215,7 +212,11 @@ absl::Time Coordinator::State::Now() const {
 }
 
 void Coordinator::State::Push(RunOutput output, Task done) {
-  book->Revoke(output.evicted, &output.update);
+  for (const std::string& peer : output.evicted) {
+    for (CertificateRecord& revoked : book->SetRevoked(peer, true)) {
+      output.update.certificates.push_back(std::move(revoked));
+    }
+  }
   if (!output.empty() || done) outbox->Push(std::move(output), std::move(done));
   ArmWake();
 }

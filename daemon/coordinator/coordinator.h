@@ -9,9 +9,9 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/coordinator/store.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/identity/authority.h"
 #include "daemon/identity/cluster.h"
 

@@ -5,10 +5,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/check.h"
+#include "compression/base/status_macros.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/status_macros.h"
-#include "membership/join_token.h"
+#include "membership/trust/join_token.h"
 
 namespace atolld {
 namespace {
@@ -18,10 +19,11 @@ constexpr char kRenew[] = "/atolld.v1.Membership/Renew";
 constexpr char kCreateToken[] = "/atolld.v1.Admin/CreateToken";
 constexpr char kListTokens[] = "/atolld.v1.Admin/ListTokens";
 constexpr char kRevokeToken[] = "/atolld.v1.Admin/RevokeToken";
-constexpr absl::string_view kMethods[] = {kEnrol, kRenew, kCreateToken, kListTokens, kRevokeToken};
+constexpr absl::string_view kEnrolMethods[] = {kEnrol, kRenew, kCreateToken, kListTokens,
+                                               kRevokeToken};
 
 // A crowd that joins at once comes again.
-constexpr size_t kMostCalls = 64;
+constexpr size_t kMostEnrolCalls = 64;
 // One that does not ask makes room for others.
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
@@ -49,13 +51,17 @@ Enrolment::~Enrolment() = default;
 
 // What has expired is refused for that, and need not be remembered for anything else.
 void Enrolment::Purge() {
-  RunUpdate update = book_.Purge(env_.executor.WallTime(), kCertificateLife);
+  EnrolmentBook::Purged purged = book_.Purge(env_.executor.WallTime(), kCertificateLife);
+  RunUpdate update;
+  update.certificates = std::move(purged.changed);
+  update.purged = std::move(purged.forgotten);
   if (!update.empty()) source_.store(std::move(update), nullptr);
   env_.executor.RunAfter(kBetweenPurges, guard_.Wrap([this] { Purge(); }));
 }
 
 bool Enrolment::Accept(const std::string& method, std::unique_ptr<Call>* call) {
-  if (std::find(std::begin(kMethods), std::end(kMethods), method) == std::end(kMethods)) {
+  if (std::find(std::begin(kEnrolMethods), std::end(kEnrolMethods), method) ==
+      std::end(kEnrolMethods)) {
     return false;
   }
   const uint64_t id = ++accepted_;
@@ -66,7 +72,7 @@ bool Enrolment::Accept(const std::string& method, std::unique_ptr<Call>* call) {
          // Later: a call is not destroyed from inside its own callback.
          env_.executor.Post(guard_.Wrap([this, id] { calls_.erase(id); }));
        })});
-  if (calls_.size() > kMostCalls) {
+  if (calls_.size() > kMostEnrolCalls) {
     taken.Finish(absl::ResourceExhaustedError("too many join at once; try again"));
     return true;
   }

@@ -16,10 +16,10 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "daemon/coordinator/throttle.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/identity/authority.h"
-#include "membership/record.h"
-#include "membership/tokens.h"
+#include "membership/run/record.h"
+#include "membership/trust/tokens.h"
 
 namespace atolld {
 

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 

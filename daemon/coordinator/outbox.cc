@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "membership/planted_bug.h"
+#include "compression/base/planted_bug.h"
 
 namespace atolld {
 namespace {

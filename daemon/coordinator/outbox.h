@@ -13,8 +13,8 @@
 
 #include "absl/time/time.h"
 #include "daemon/coordinator/store.h"
-#include "daemon/env.h"
-#include "membership/run.h"
+#include "daemon/env/env.h"
+#include "membership/run/run.h"
 
 namespace atolld {
 

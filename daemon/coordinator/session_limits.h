@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/coordinator/throttle.h"
-#include "membership/identity.h"
+#include "membership/trust/identity.h"
 
 namespace atolld {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "membership/admission.h"
+#include "membership/run/admission.h"
 
 namespace atolld {
 namespace {

@@ -15,7 +15,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
 #include "daemon/coordinator/throttle.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

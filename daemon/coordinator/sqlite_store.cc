@@ -6,8 +6,8 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/coordinator/sqlite_statement.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "daemon/coordinator/store.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 struct sqlite3;
 

@@ -11,7 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "membership/record.h"
+#include "membership/run/record.h"
 
 namespace atolld {
 

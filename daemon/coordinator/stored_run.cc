@@ -11,11 +11,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/run_codecs.h"
-#include "daemon/replica/signature.h"
-#include "daemon/status_macros.h"
-#include "membership/admission.h"
+#include "compression/base/check.h"
+#include "compression/base/names.h"
+#include "compression/base/status_macros.h"
+#include "membership/history/header.h"
+#include "membership/history/run_codecs.h"
+#include "membership/history/signature.h"
 #include "optimizer/aggregation_kernels.h"
 #include "optimizer/outer_rule.h"
 
@@ -63,7 +64,7 @@ absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& sto
                        ? stored.spec->run_id()
                        : absl::FormatTime("run-%Y%m%d-%H%M%S", wall_time, absl::UTCTimeZone());
   }
-  if (!ValidName(named.run.id)) {
+  if (!IsValidId(named.run.id)) {
     return absl::InvalidArgumentError("the run's id must be 1-64 characters of a-z, 0-9 and '-'");
   }
   v1::RunSpec wanted = MakeRunSpec(named);

@@ -6,11 +6,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/identity/cluster.h"
-#include "membership/record.h"
-#include "membership/run.h"
-#include "membership/signing_key.h"
+#include "membership/history/signing_key.h"
+#include "membership/run/record.h"
+#include "membership/run/run.h"
 
 namespace atolld {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "membership/bitmap.h"
+#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
 #include "daemon/exchange/inputs.h"
 #include "daemon/exchange/stream_meter.h"
-#include "daemon/status_macros.h"
-#include "membership/bitmap.h"
-#include "membership/planted_bug.h"
+#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {
@@ -17,12 +17,6 @@ const std::vector<Piece>* PiecesOf(const Auditor::Inputs& inputs, const std::str
   const auto found = inputs.find(server);
   const bool given = found != inputs.end() && found->second.whole && found->second.error.empty();
   return given ? &found->second.pieces : nullptr;
-}
-
-std::string OneBit(size_t bits, uint32_t bit) {
-  std::string bitmap(BitmapBytes(bits), '\0');
-  SetBit(&bitmap, bit);
-  return bitmap;
 }
 
 // Each is its contributor's signed chunk.
@@ -201,7 +195,7 @@ absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
   Given& given = questions_.at(part.chunk()).inputs.at(fetch.server);
   if (given.whole) return absl::OkStatus();  // judged without it
   if (given.pieces.size() >= contributors) return absl::InvalidArgumentError("too many inputs");
-  Piece piece{*sender, partial ? part.members() : OneBit(contributors, *sender), partial,
+  Piece piece{*sender, partial ? part.members() : SingleBit(contributors, *sender), partial,
               frame.payload.Joined(), true};
   const auto leaves = leaves_.find(*sender);
   if (!partial && leaves != leaves_.end()) {

@@ -21,7 +21,7 @@
 #include "absl/status/statusor.h"
 #include "atoll/v1/exchange.pb.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/exchange/exchange_plan.h"

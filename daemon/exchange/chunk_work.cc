@@ -4,12 +4,13 @@
 #include <utility>
 
 #include "absl/types/span.h"
+#include "compression/base/check.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
 #include "compression/zstd_frame.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/exchange/robust_mean.h"
-#include "daemon/status_macros.h"
-#include "membership/bitmap.h"
-#include "membership/planted_bug.h"
+#include "membership/history/bitmap.h"
 #include "optimizer/weighted_mean.h"
 
 namespace atolld {

@@ -17,10 +17,10 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "compression/base/bytes.h"
 #include "compression/codec.h"
 #include "compression/rounding.h"
-#include "daemon/bytes.h"
-#include "daemon/replica/digest.h"
+#include "membership/history/digest.h"
 #include "optimizer/aggregation_rule.h"
 
 namespace atolld {

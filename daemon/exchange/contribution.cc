@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/base/casts.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 #include "optimizer/aggregation_kernels.h"
 
 namespace atolld {

@@ -14,12 +14,12 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "compression/base/bytes.h"
 #include "compression/codec.h"
 #include "compression/rounding.h"
-#include "daemon/bytes.h"
 #include "daemon/exchange/chunk_work.h"
-#include "daemon/replica/digest.h"
-#include "daemon/replica/payload.h"
+#include "membership/history/digest.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
-#include "daemon/status_macros.h"
-#include "membership/planted_bug.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {

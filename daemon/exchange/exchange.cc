@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "daemon/exchange/exchange_state.h"
-#include "membership/contribution_proof.h"
+#include "membership/trust/contribution_proof.h"
 
 namespace atolld {
 

@@ -38,14 +38,14 @@
 #include "absl/status/status.h"
 #include "atoll/v1/exchange.pb.h"
 #include "atoll/v1/membership.pb.h"
+#include "compression/base/bytes.h"
 #include "compression/codec.h"
-#include "daemon/bytes.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/exchange/send_window.h"
-#include "daemon/replica/digest.h"
-#include "daemon/replica/payload.h"
-#include "membership/arrival_log.h"
+#include "membership/history/digest.h"
+#include "membership/history/payload.h"
+#include "membership/planning/arrival_log.h"
 
 namespace atolld {
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "compression/base/status_macros.h"
 #include "daemon/exchange/exchange_state.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 

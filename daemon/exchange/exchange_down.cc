@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "compression/base/status_macros.h"
 #include "daemon/exchange/exchange_state.h"
-#include "daemon/status_macros.h"
-#include "membership/bitmap.h"
+#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {
@@ -18,12 +18,6 @@ bool IsPeerId(absl::string_view id) {
   return std::all_of(id.begin(), id.end(), [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
   });
-}
-
-std::string OneBit(size_t bits, uint32_t bit) {
-  std::string bitmap(BitmapBytes(bits), '\0');
-  SetBit(&bitmap, bit);
-  return bitmap;
 }
 
 }  // namespace
@@ -150,7 +144,7 @@ void Exchange::State::OnGone(ReducerStream* stream) {
 void Exchange::State::FeedOwnChunks(std::vector<Reducer::Work>* ready) {
   if (!Contributes()) return;
   const uint32_t self = *plan.IndexOf(settings.self);
-  const std::string own = OneBit(plan.contributors().size(), self);
+  const std::string own = SingleBit(plan.contributors().size(), self);
   for (const ExchangePlan::Shard& shard : plan.shards()) {
     if (plan.CollectorOf(shard, self) != settings.self) continue;
     for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
@@ -211,7 +205,7 @@ absl::StatusOr<ReducerStream::Owner::Fate> Exchange::State::OnContribution(
   if (partial && !ValidBitmap(chunk.contributors(), contributors)) {
     return bad("its contributors are not those of the plan");
   }
-  Piece piece{*sender, partial ? chunk.contributors() : OneBit(contributors, *sender), partial,
+  Piece piece{*sender, partial ? chunk.contributors() : SingleBit(contributors, *sender), partial,
               payload, true};
   if (!partial && !plan.contributors()[*sender].root.empty()) {
     const auto told = leaves.find(*sender);

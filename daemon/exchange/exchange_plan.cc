@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/base/casts.h"
-#include "daemon/replica/digest.h"
-#include "daemon/status_macros.h"
-#include "membership/agreement.h"
-#include "membership/bitmap.h"
+#include "compression/base/status_macros.h"
+#include "membership/history/agreement.h"
+#include "membership/history/bitmap.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 namespace {

@@ -18,7 +18,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/replica/payload.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 
@@ -62,7 +62,7 @@ class ExchangePlan {
   // Reducers, relays and holders of shards that have chunks.
   const std::set<std::string>& servers() const { return servers_; }
   bool has_relays() const { return has_relays_; }
-  bool from_centre() const { return from_centre_; }  // as membership/agreement.h has it
+  bool from_centre() const { return from_centre_; }  // as membership/history/agreement.h has it
   uint32_t chunks() const { return static_cast<uint32_t>(shard_of_.size()); }
 
   uint32_t ShardIndexOf(uint32_t chunk) const { return shard_of_[chunk]; }

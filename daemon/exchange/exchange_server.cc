@@ -1,11 +1,12 @@
 #include "daemon/exchange/exchange_server.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
 
+#include "compression/base/status_macros.h"
 #include "daemon/exchange/started_call.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 // Streams that wait for their Open, and streams that wait for their plan: each at most so many.
 constexpr size_t kMaxWaiting = 256;
 // Of these by one caller: several times the most lanes that there can be.
-constexpr size_t kMostOfOne = 64;
+constexpr size_t kMostCallsOfOne = 64;
 
 // (epoch, version): the order in which entries can follow each other.
 using Key = std::pair<uint64_t, uint64_t>;
@@ -89,7 +90,7 @@ bool ExchangeServer::State::Full(bool opened, const std::string& caller) const {
     ++all;
     own += !caller.empty() && stream.caller == caller ? 1 : 0;
   }
-  return all >= kMaxWaiting || own >= kMostOfOne;
+  return all >= kMaxWaiting || own >= kMostCallsOfOne;
 }
 
 void ExchangeServer::State::OnOpen(uint64_t number, const Frame& frame) {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/exchange.h"
 
 namespace atolld {

@@ -3,9 +3,9 @@
 #include <limits>
 #include <utility>
 
+#include "compression/base/status_macros.h"
 #include "daemon/exchange/exchange_state.h"
-#include "daemon/status_macros.h"
-#include "membership/bitmap.h"
+#include "membership/history/bitmap.h"
 
 namespace atolld {
 

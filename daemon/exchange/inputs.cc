@@ -2,15 +2,15 @@
 
 #include <utility>
 
+#include "compression/base/status_macros.h"
 #include "daemon/exchange/stream_meter.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
 
 constexpr size_t kMostAnswers = 8;
 // An auditor asks one thing after the other; an older call of it may not have ended here yet.
-constexpr int kMostOfOne = 2;
+constexpr int kMostQuestionsOfOne = 2;
 
 // One that is asked nothing, or does not read its answer, ends here.
 constexpr absl::Duration kLongestAnswer = absl::Minutes(2);
@@ -42,7 +42,7 @@ InputsServer::InputsServer(Executor& executor, Source source)
 InputsServer::~InputsServer() = default;
 
 void InputsServer::Accept(std::unique_ptr<Call> call) {
-  if (answers_.size() >= kMostAnswers || AskedBy(call->identity()) >= kMostOfOne) {
+  if (answers_.size() >= kMostAnswers || AskedBy(call->identity()) >= kMostQuestionsOfOne) {
     return refusals_.Refuse(std::move(call), absl::ResourceExhaustedError("too many at once"));
   }
   const uint64_t number = ++accepted_;

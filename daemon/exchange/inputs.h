@@ -15,7 +15,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "atoll/v1/exchange.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/started_call.h"
 

@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "daemon/status_macros.h"
-#include "membership/planted_bug.h"
+#include "compression/base/check.h"
+#include "compression/base/planted_bug.h"
 
 namespace atolld {
 

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/bytes.h"
+#include "compression/base/bytes.h"
 #include "daemon/exchange/exchange_plan.h"
 
 namespace atolld {

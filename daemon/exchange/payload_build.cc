@@ -4,8 +4,8 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/replica/digest.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 

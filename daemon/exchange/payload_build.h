@@ -13,11 +13,11 @@
 #include <optional>
 #include <vector>
 
+#include "compression/base/bytes.h"
 #include "compression/codec.h"
-#include "daemon/bytes.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/exchange.h"
-#include "daemon/replica/payload.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 

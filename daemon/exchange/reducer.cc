@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "membership/bitmap.h"
-#include "membership/planted_bug.h"
+#include "compression/base/planted_bug.h"
+#include "membership/history/bitmap.h"
 
 namespace atolld {
 

@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/bytes.h"
+#include "compression/base/bytes.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/exchange_plan.h"
 

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
-#include "membership/bitmap.h"
-#include "membership/planted_bug.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
+#include "membership/history/bitmap.h"
 #include "optimizer/update_products.h"
 
 namespace atolld {

@@ -12,8 +12,8 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "daemon/env.h"
-#include "daemon/forwarding_call.h"
+#include "daemon/env/env.h"
+#include "daemon/env/forwarding_call.h"
 
 namespace atolld {
 

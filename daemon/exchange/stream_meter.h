@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/exchange.h"
 
 namespace atolld {

@@ -14,7 +14,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/started_call.h"
 
 namespace atolld {

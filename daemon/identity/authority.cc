@@ -9,17 +9,16 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/openssl.h"
 #include "daemon/identity/secret_folder.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {
 
 constexpr absl::Duration kAuthorityLife = absl::Hours(24 * 3653);
 constexpr size_t kLargestRequest = 4096;
-constexpr size_t kLargestFile = 16384;
 constexpr char kCertificateFile[] = "/certificate.pem";
 constexpr char kKeyFile[] = "/key.pem";
 
@@ -145,7 +144,7 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Open(Files& files, const s
                      PlaceFolder(files, folder, certificate_path, random(), fill));
     if (first) return made;
   }
-  ASSIGN_OR_RETURN(std::string certificate, ReadFile(files, certificate_path, kLargestFile));
+  ASSIGN_OR_RETURN(std::string certificate, ReadFile(files, certificate_path, kLargestPemFile));
   absl::StatusOr<CertificateInfo> info = ParseCertificate(certificate);
   if (!info.ok()) return Annotate(info.status(), certificate_path);
   RETURN_IF_ERROR(Annotate(CheckValidAt(*info, now), certificate_path));
@@ -154,7 +153,7 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Open(Files& files, const s
     return absl::FailedPreconditionError(absl::StrCat(
         key_path, ": others may read the authority's key; make it its owner's alone (chmod 600)"));
   }
-  ASSIGN_OR_RETURN(const std::string pem, ReadFile(files, key_path, kLargestFile));
+  ASSIGN_OR_RETURN(const std::string pem, ReadFile(files, key_path, kLargestPemFile));
   absl::StatusOr<PrivateKey> key = PrivateKey::FromPem(pem);
   if (!key.ok()) return Annotate(key.status(), key_path);
   ASSIGN_OR_RETURN(const std::string digest, key->Digest());

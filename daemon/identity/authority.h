@@ -13,11 +13,14 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/identity/private_key.h"
-#include "membership/identity.h"
+#include "membership/trust/identity.h"
 
 namespace atolld {
+
+// A certificate or key in PEM is far smaller.
+inline constexpr size_t kLargestPemFile = 16384;
 
 // How long a peer's certificate lives.
 inline constexpr absl::Duration kCertificateLife = absl::Hours(24 * 90);

@@ -8,8 +8,8 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/identity/openssl.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {

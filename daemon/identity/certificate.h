@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "membership/identity.h"
+#include "membership/trust/identity.h"
 
 namespace atolld {
 

@@ -1,9 +1,9 @@
 #include "daemon/identity/cluster.h"
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/identity/signing_key_file.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {

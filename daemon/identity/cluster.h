@@ -14,9 +14,9 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/identity/authority.h"
-#include "membership/signing_key.h"
+#include "membership/history/signing_key.h"
 
 namespace atolld {
 

@@ -1,15 +1,10 @@
 #include "daemon/identity/credentials.h"
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/identity/secret_folder.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
-namespace {
-
-constexpr size_t kLargestFile = 16384;
-
-}  // namespace
 
 std::string AuthorityFile(const std::string& folder) { return folder + "/authority.pem"; }
 std::string CertificateFile(const std::string& folder) { return folder + "/certificate.pem"; }
@@ -41,8 +36,8 @@ absl::StatusOr<CertificateInfo> CheckCredentials(const Credentials& credentials,
 absl::StatusOr<CertificateInfo> LoadCredentials(Files& files, const std::string& folder,
                                                 absl::Time now, Credentials* credentials) {
   Credentials read;
-  ASSIGN_OR_RETURN(read.authority, ReadFile(files, AuthorityFile(folder), kLargestFile));
-  ASSIGN_OR_RETURN(read.certificate, ReadFile(files, CertificateFile(folder), kLargestFile));
+  ASSIGN_OR_RETURN(read.authority, ReadFile(files, AuthorityFile(folder), kLargestPemFile));
+  ASSIGN_OR_RETURN(read.certificate, ReadFile(files, CertificateFile(folder), kLargestPemFile));
   ASSIGN_OR_RETURN(const bool hidden, files.IsPrivate(KeyFile(folder)));
   if (!hidden) {
     return absl::FailedPreconditionError(
@@ -50,7 +45,7 @@ absl::StatusOr<CertificateInfo> LoadCredentials(Files& files, const std::string&
                      ": others may read this key; make it its owner's alone (chmod 600), or get a "
                      "new identity if somebody may have read it"));
   }
-  ASSIGN_OR_RETURN(read.key, ReadFile(files, KeyFile(folder), kLargestFile));
+  ASSIGN_OR_RETURN(read.key, ReadFile(files, KeyFile(folder), kLargestPemFile));
   absl::StatusOr<CertificateInfo> info = CheckCredentials(read, now);
   if (!info.ok()) return Annotate(info.status(), folder);
   if (credentials != nullptr) *credentials = std::move(read);

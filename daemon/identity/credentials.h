@@ -12,7 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/identity/authority.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/private_key.h"

@@ -4,8 +4,8 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 
+#include "compression/base/status_macros.h"
 #include "daemon/identity/openssl.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {

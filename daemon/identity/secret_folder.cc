@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {

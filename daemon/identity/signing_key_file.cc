@@ -3,12 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
 
-constexpr size_t kLargestFile = 4096;
+constexpr size_t kLargestKeyFile = 4096;
 
 }  // namespace
 
@@ -18,7 +18,7 @@ absl::StatusOr<SigningKey> LoadSigningKey(Files& files, const std::string& path)
     return absl::FailedPreconditionError(absl::StrCat(
         path, ": others may read this signing key; make it its owner's alone (chmod 600)"));
   }
-  ASSIGN_OR_RETURN(const std::string pem, ReadFile(files, path, kLargestFile));
+  ASSIGN_OR_RETURN(const std::string pem, ReadFile(files, path, kLargestKeyFile));
   absl::StatusOr<SigningKey> key = SigningKey::FromPem(pem);
   if (!key.ok()) return Annotate(key.status(), path);
   return key;

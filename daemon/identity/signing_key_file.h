@@ -6,8 +6,8 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "daemon/env.h"
-#include "membership/signing_key.h"
+#include "daemon/env/env.h"
+#include "membership/history/signing_key.h"
 
 namespace atolld {
 

@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/signature.h"
-#include "daemon/status_macros.h"
-#include "membership/planted_bug.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
+#include "membership/history/header.h"
+#include "membership/history/signature.h"
 
 namespace atolld {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/replica/digest.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 

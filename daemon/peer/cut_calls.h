@@ -10,9 +10,15 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "daemon/env.h"
+#include "absl/strings/str_cat.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
+
+// What a call to or from a peer that is no longer on the roster ends with.
+inline absl::Status EvictedError(const std::string& peer) {
+  return absl::PermissionDeniedError(absl::StrCat("peer ", peer, " was evicted"));
+}
 
 class CutCalls {
  public:

@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "atoll/v1/replica.pb.h"
+#include "daemon/env/forwarding_call.h"
 #include "daemon/exchange/started_call.h"
-#include "daemon/forwarding_call.h"
 #include "daemon/peer/offered_calls.h"
 
 namespace atolld {

@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
-#include "daemon/replica/transfer.h"
+#include "daemon/env/env.h"
+#include "daemon/replica/transfer/transfer.h"
 
 namespace atolld {
 

@@ -3,16 +3,16 @@
 #include <memory>
 #include <utility>
 
-#include "daemon/replica/layout.h"
-#include "daemon/replica/snapshot.h"
-#include "daemon/replica/update_log.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/snapshot.h"
+#include "daemon/replica/state/update_log.h"
 
 namespace atolld {
 namespace {
 
 // membership.proto: 256 headers, and a message of at most 1 MiB.
-constexpr int kMostHeaders = 256;
+constexpr int kMostHeadersAtOnce = 256;
 constexpr size_t kMostBytes = size_t{1000} << 10;
 
 // Of one header's tag and length in the message.
@@ -35,7 +35,8 @@ absl::Status ReadHeaders(Files& files, const std::string& dir, uint64_t first, u
   ASSIGN_OR_RETURN(const LogReader log, LogReader::Open(files, dir, 1));
   v1::Headers read;
   size_t bytes = headers->ByteSizeLong();
-  for (uint64_t version = first; version <= last && read.headers_size() < kMostHeaders; ++version) {
+  for (uint64_t version = first; version <= last && read.headers_size() < kMostHeadersAtOnce;
+       ++version) {
     absl::StatusOr<v1::EntryHeader> header = ReadHeader(files, dir, log, version);
     if (absl::IsNotFound(header.status())) break;
     RETURN_IF_ERROR(header.status());

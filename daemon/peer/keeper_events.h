@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "atoll/v1/run.pb.h"
-#include "daemon/replica/digest.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 

@@ -11,10 +11,10 @@
 
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/peer/sync_choice.h"
-#include "daemon/replica/digest.h"
-#include "daemon/replica/transfer.h"
+#include "daemon/replica/transfer/transfer.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/status.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

@@ -4,11 +4,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "atoll/v1/replica.pb.h"
-#include "daemon/forwarding_call.h"
+#include "compression/base/names.h"
+#include "compression/base/status_macros.h"
+#include "daemon/env/forwarding_call.h"
 #include "daemon/peer/no_call.h"
-#include "daemon/replica/transfer.h"
-#include "daemon/status_macros.h"
-#include "membership/admission.h"
+#include "daemon/replica/transfer/transfer.h"
 
 namespace atolld {
 namespace {
@@ -54,7 +54,7 @@ absl::StatusOr<std::string> DonorOf(const std::string& method, const Frame& fram
     RETURN_IF_ERROR(Unpack(frame, &first));
     donor = first.donor();
   }
-  if (ValidName(donor)) return donor;
+  if (IsValidId(donor)) return donor;
   return absl::InvalidArgumentError("a donor that dials names itself first");
 }
 

@@ -17,7 +17,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/started_call.h"
 
 namespace atolld {

@@ -1,9 +1,9 @@
 #include "daemon/peer/own_signing_key.h"
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+#include "daemon/env/random_bytes.h"
 #include "daemon/identity/signing_key_file.h"
-#include "daemon/random_bytes.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 

@@ -14,7 +14,7 @@
 
 #include "absl/time/time.h"
 #include "atoll/v1/worker.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/exchange_plan.h"
 #include "daemon/exchange/wake.h"
 

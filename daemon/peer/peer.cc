@@ -8,22 +8,19 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/status_macros.h"
 #include "daemon/peer/own_signing_key.h"
 #include "daemon/peer/roster_changes.h"
-#include "daemon/replica/run_codecs.h"
-#include "daemon/status_macros.h"
-#include "membership/admission.h"
-#include "membership/contribution_proof.h"
+#include "membership/history/header.h"
+#include "membership/history/run_codecs.h"
+#include "membership/run/admission.h"
+#include "membership/trust/contribution_proof.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
-namespace {
+namespace {}  // namespace
 
-constexpr uint32_t kNumerics = 1;
-
-}  // namespace
-
-Peer::Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
+Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
            std::function<void(absl::Status)> on_finished)
     : dialler_(env.executor, env.transport),
       env_{env.executor, env.files, dialler_, env.log},
@@ -264,7 +261,7 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   if (first) {
     trainer_.Start(
         welcome.spec(),
-        Trainer::Events{
+        Worker::Events{
             guard_.Wrap([this](const v1::WorkerConfigured& c) { OnWorkerConfigured(c); }),
             guard_.Wrap([this](const v1::WorkerMessage& m) { OnWorkerMessage(m); }),
             guard_.Wrap([this](absl::Status why) { OnWorkerLost(why); })});

@@ -3,7 +3,7 @@
 //
 // This class only ties the parts together: CoordinatorLink (the Session), ReplicaKeeper (the
 // state), RoundRunner (the round), Donor (what others fetch), OfferedCalls and Giver (how those
-// give that nobody can dial) and the Trainer. It begins by listening and dialling, follows the
+// give that nobody can dial) and the Worker. It begins by listening and dialling, follows the
 // coordinator's word, and ends when the run is sealed, when it is drained, or when it cannot go on.
 // Loop thread.
 #pragma once
@@ -17,8 +17,8 @@
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/worker.pb.h"
-#include "daemon/config.h"
-#include "daemon/env.h"
+#include "daemon/config/config.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/started_call.h"
 #include "daemon/peer/coordinator_check.h"
 #include "daemon/peer/coordinator_link.h"
@@ -28,9 +28,9 @@
 #include "daemon/peer/roster_dialler.h"
 #include "daemon/peer/roster_gate.h"
 #include "daemon/peer/round_runner.h"
-#include "daemon/peer/trainer.h"
-#include "daemon/replica/transfer.h"
-#include "membership/signing_key.h"
+#include "daemon/peer/worker.h"
+#include "daemon/replica/transfer/transfer.h"
+#include "membership/history/signing_key.h"
 
 namespace atolld {
 
@@ -38,7 +38,7 @@ class Peer {
  public:
   // `on_finished` runs once, on the loop, when nothing is left to do: OK after the run's seal or a
   // drain, else the reason.
-  Peer(Env env, const Config& config, Trainer& trainer, uint32_t pid,
+  Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
        std::function<void(absl::Status)> on_finished);
   ~Peer();
 
@@ -103,7 +103,7 @@ class Peer {
   const std::function<void(absl::Status)> on_finished_;
 
   // Loop thread.
-  Trainer& trainer_;
+  Worker& trainer_;
   OfferedCalls offered_;
   ReplicaKeeper keeper_;
   RoundRunner runner_;

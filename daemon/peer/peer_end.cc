@@ -5,9 +5,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/status_macros.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/stranded.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 

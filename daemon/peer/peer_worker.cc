@@ -1,8 +1,8 @@
 // Peer, the worker: what it says and what it is told.
 #include "absl/strings/str_format.h"
+#include "compression/base/status_macros.h"
 #include "daemon/peer/peer.h"
-#include "daemon/status_macros.h"
-#include "membership/admission.h"
+#include "membership/run/admission.h"
 
 namespace atolld {
 namespace {

@@ -5,10 +5,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
 #include "daemon/peer/replica_keeper.h"
-#include "daemon/replica/header.h"
-#include "daemon/status_macros.h"
-#include "membership/planted_bug.h"
+#include "membership/history/header.h"
 
 namespace atolld {
 namespace {

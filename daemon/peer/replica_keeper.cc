@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/offer.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "daemon/replica/state/offer.h"
+#include "membership/history/header.h"
 
 namespace atolld {
 namespace {

@@ -17,12 +17,12 @@
 
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/peer/keeper_events.h"
 #include "daemon/peer/keeper_state.h"
 #include "daemon/peer/parameter_memory.h"
-#include "daemon/replica/replica.h"
-#include "daemon/replica/retention.h"
+#include "daemon/replica/state/replica.h"
+#include "daemon/replica/state/retention.h"
 
 namespace atolld {
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/peer/replica_keeper.h"
-#include "daemon/replica/set_aside.h"
-#include "daemon/status_macros.h"
+#include "daemon/replica/state/set_aside.h"
 
 namespace atolld {
 namespace {

@@ -4,10 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/peer/replica_keeper.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/run_codecs.h"
-#include "daemon/status_macros.h"
+#include "membership/history/header.h"
+#include "membership/history/run_codecs.h"
 
 namespace atolld {
 namespace {
@@ -20,7 +20,7 @@ constexpr char kNobody[] = "nobody who has more can be asked";
 
 // Headers that are fetched at once: those of a gap beyond it take a snapshot. They are held in
 // memory, some hundred bytes each and more with many contributors.
-constexpr uint64_t kMostHeaders = 16384;
+constexpr uint64_t kMostHeadersKept = 16384;
 
 }  // namespace
 
@@ -47,7 +47,7 @@ void ReplicaKeeper::FetchMissing() {
   if (sync_.donors.empty()) return NoteFailing(kNobody);
   if (snapshot) return FetchSnapshot();
   const bool entries =
-      EntryOffered(sync_.donors, version_ + 1) && sync_.newest - version_ <= kMostHeaders;
+      EntryOffered(sync_.donors, version_ + 1) && sync_.newest - version_ <= kMostHeadersKept;
   if (!entries || sync_.lacking >= kLackingBeforeSnapshot) {
     if (SnapshotOffered(sync_.donors, version_ + 1, sync_.newest)) return FetchSnapshot();
     if (!entries) {
@@ -78,7 +78,7 @@ void ReplicaKeeper::FetchChain(uint64_t first, std::function<void(absl::Status)>
   } else if ((replica_ == nullptr && !repair_) || last < first) {
     return done(absl::UnavailableError("no later header is known yet"));
   }
-  if (last - first >= kMostHeaders) {
+  if (last - first >= kMostHeadersKept) {
     return done(absl::NotFoundError(absl::StrCat("header ", first, " lies too far back")));
   }
   sync_.chain = std::make_unique<ChainFetch>(

@@ -14,7 +14,7 @@
 #include "atoll/v1/run.pb.h"
 #include "compression/codec.h"
 #include "daemon/exchange/exchange.h"
-#include "daemon/replica/payload.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 

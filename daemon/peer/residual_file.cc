@@ -4,12 +4,12 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/replica/digest.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/record.h"
-#include "daemon/replica/state_digest.h"
-#include "daemon/replica/update_log.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "daemon/replica/state/record.h"
+#include "daemon/replica/state/state_digest.h"
+#include "daemon/replica/state/update_log.h"
+#include "membership/history/digest.h"
+#include "membership/history/header.h"
 
 namespace atolld {
 namespace {

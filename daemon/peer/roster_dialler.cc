@@ -3,16 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/env/address.h"
 #include "daemon/peer/no_call.h"
-#include "daemon/peer_address.h"
-#include "membership/access.h"
+#include "membership/trust/access.h"
 
 namespace atolld {
 namespace {
-
-absl::Status Evicted(const std::string& peer) {
-  return absl::PermissionDeniedError(absl::StrCat("peer ", peer, " was evicted"));
-}
 
 // Of two members at one address it is this one's: who is gone may have left it to another.
 bool IsThere(const v1::Member& member) {
@@ -34,7 +30,7 @@ size_t RosterDialler::SetRoster(const v1::Roster& roster) {
     members_.emplace(member.address(), member.peer());
   }
   size_t cut = 0;
-  for (const std::string& peer : evicted_) cut += live_.Cut(peer, Evicted(peer));
+  for (const std::string& peer : evicted_) cut += live_.Cut(peer, EvictedError(peer));
   return cut;
 }
 
@@ -54,7 +50,7 @@ std::unique_ptr<Call> RosterDialler::Dial(const std::string& address, const std:
   }
   const std::string& peer = found->second;
   if (evicted_.count(peer) != 0) {
-    return std::make_unique<NoCall>(executor_, address, Evicted(peer));
+    return std::make_unique<NoCall>(executor_, address, EvictedError(peer));
   }
   return live_.Wrap(peer, under_.Dial(FormatPeerAddress(peer, address), method, deadline));
 }

@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/peer/cut_calls.h"
 
 namespace atolld {

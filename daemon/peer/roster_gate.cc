@@ -7,13 +7,7 @@
 #include "absl/strings/str_cat.h"
 
 namespace atolld {
-namespace {
-
-absl::Status Evicted(const std::string& caller) {
-  return absl::PermissionDeniedError(absl::StrCat("peer ", caller, " was evicted"));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 RosterGate::RosterGate(Executor& executor, absl::Duration patience, Limits limits,
                        Transport::Acceptor admit)
@@ -34,7 +28,7 @@ void RosterGate::Accept(const std::string& method, std::unique_ptr<Call> call) {
                                                  Describe(*caller), " is none of the roster's")));
   }
   if (evicted_.count(caller->id) != 0)
-    return refusals_.Refuse(std::move(call), Evicted(caller->id));
+    return refusals_.Refuse(std::move(call), EvictedError(caller->id));
   if (members_.count(caller->id) != 0) return Admit(method, caller->id, std::move(call));
   Wait(method, caller->id, std::move(call));
 }
@@ -82,7 +76,7 @@ size_t RosterGate::SetRoster(const v1::Roster& roster) {
   }
   // The owners are told later, from the loop, so none of them changes what is gone through here.
   size_t cut = 0;
-  for (const std::string& caller : evicted_) cut += live_.Cut(caller, Evicted(caller));
+  for (const std::string& caller : evicted_) cut += live_.Cut(caller, EvictedError(caller));
   std::vector<uint64_t> known;
   for (const auto& [number, waiting] : waiting_) {
     if (members_.count(waiting.caller) + evicted_.count(waiting.caller) != 0) {
@@ -94,7 +88,7 @@ size_t RosterGate::SetRoster(const v1::Roster& roster) {
     if (found == waiting_.end()) continue;
     const std::string caller = found->second.caller;
     if (evicted_.count(caller) != 0) {
-      LetGo(number, Evicted(caller));
+      LetGo(number, EvictedError(caller));
       continue;
     }
     auto node = waiting_.extract(found);

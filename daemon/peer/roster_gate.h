@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/started_call.h"
 #include "daemon/peer/cut_calls.h"
 

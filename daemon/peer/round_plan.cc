@@ -2,8 +2,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "daemon/peer/round_runner.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 

@@ -6,15 +6,15 @@
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
 #include "compression/error_feedback.h"
 #include "daemon/peer/residual.h"
-#include "daemon/replica/run_codecs.h"
-#include "daemon/status_macros.h"
-#include "membership/planted_bug.h"
+#include "membership/history/run_codecs.h"
 
 namespace atolld {
 
-RoundRunner::RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Trainer& trainer,
+RoundRunner::RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Worker& trainer,
                          Events events)
     : env_(env),
       self_(std::move(self)),

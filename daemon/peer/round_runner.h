@@ -18,7 +18,7 @@
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/worker.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/exchange/exchange_plan.h"
 #include "daemon/exchange/exchange_server.h"
@@ -27,8 +27,8 @@
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/residual_keeping.h"
 #include "daemon/peer/stop_watch.h"
-#include "daemon/peer/trainer.h"
 #include "daemon/peer/update_measure.h"
+#include "daemon/peer/worker.h"
 
 namespace atolld {
 
@@ -43,7 +43,7 @@ class RoundRunner {
     std::function<void(v1::Ready*)> sign;
   };
 
-  RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Trainer& trainer, Events events);
+  RoundRunner(Env env, std::string self, ReplicaKeeper& keeper, Worker& trainer, Events events);
   ~RoundRunner();
 
   // The coordinator: its run and epoch (repeated at each Session), and its messages.
@@ -109,7 +109,7 @@ class RoundRunner {
   const Events events_;
 
   ReplicaKeeper& keeper_;
-  Trainer& trainer_;
+  Worker& trainer_;
   UpdateMeasure measure_;
   v1::RunSpec spec_;
   LevelCodecs codecs_;

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
 #include "daemon/peer/residual.h"
 #include "daemon/peer/round_runner.h"
-#include "membership/planted_bug.h"
 
 namespace atolld {
 namespace {

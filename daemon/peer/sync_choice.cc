@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/base/casts.h"
-#include "daemon/replica/run_codecs.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
+#include "membership/history/run_codecs.h"
 
 namespace atolld {
 void UpdateMeasure::Follow(const v1::ExchangeSpec& exchange, const LevelCodecs& codecs) {

@@ -13,7 +13,7 @@
 
 #include "atoll/v1/membership.pb.h"
 #include "compression/level_codecs.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/exchange/contribution.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/peer/replica_keeper.h"

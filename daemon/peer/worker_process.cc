@@ -11,13 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 namespace atolld {
 namespace {
 
 constexpr char kWaitPolicy[] = "OMP_WAIT_POLICY";
-constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
+constexpr absl::Duration kFirstRestartPause = absl::Milliseconds(200);
 constexpr absl::Duration kLongestPause = absl::Seconds(10);
 
 // A worker asked to stop writes its optimiser's state first; a hung one is not waited for longer.
@@ -199,7 +199,8 @@ void WorkerProcess::OnGone(const std::string& how) {
     return;
   }
   const int doublings = std::min(young_deaths_++, 10);
-  const absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
+  const absl::Duration pause =
+      std::min(kFirstRestartPause * (int64_t{1} << doublings), kLongestPause);
   const std::string why = failure_.empty() ? how : failure_;
   SayGone(why, pause);
   if (std::exchange(configured_, false)) {

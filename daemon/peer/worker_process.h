@@ -1,4 +1,4 @@
-// WorkerProcess: the Trainer of production - a worker child process, spoken to over a
+// WorkerProcess: the Worker of production - a worker child process, spoken to over a
 // Unix-domain socket.
 //
 // A worker that dies is started again after a pause that doubles until the daemon could go on from
@@ -12,13 +12,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "daemon/child_process.h"
-#include "daemon/env.h"
-#include "daemon/peer/trainer.h"
+#include "daemon/env/child_process.h"
+#include "daemon/env/env.h"
+#include "daemon/peer/worker.h"
 
 namespace atolld {
 
-class WorkerProcess : public Trainer {
+class WorkerProcess : public Worker {
  public:
   struct Settings {
     std::string program;  // path; empty: the one for the run's model, in `program_folder`

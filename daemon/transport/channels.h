@@ -21,7 +21,7 @@
 
 #include "absl/time/time.h"
 #include "daemon/transport/tls.h"
-#include "membership/identity.h"
+#include "membership/trust/identity.h"
 
 namespace atolld {
 

@@ -14,7 +14,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {

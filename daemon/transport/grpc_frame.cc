@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "daemon/transport/frame.h"
+#include "daemon/env/frame.h"
 
 namespace atolld {
 

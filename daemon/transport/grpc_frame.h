@@ -4,7 +4,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include "absl/status/statusor.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

@@ -10,14 +10,15 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
+#include "compression/base/status_macros.h"
 #include "daemon/transport/bind_probe.h"
 #include "daemon/transport/channels.h"
 #include "daemon/transport/front_door.h"
 #include "daemon/transport/grpc_transport.h"
 #include "daemon/transport/reactors.h"
 #include "daemon/transport/tls.h"
-#include "membership/access.h"
+#include "membership/trust/access.h"
 
 namespace atolld {
 namespace {

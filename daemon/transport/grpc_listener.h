@@ -11,7 +11,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

@@ -6,12 +6,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/peer_address.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
+#include "daemon/env/address.h"
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_listener.h"
 #include "daemon/transport/reactors.h"
-#include "membership/access.h"
+#include "membership/trust/access.h"
 
 namespace atolld {
 namespace {

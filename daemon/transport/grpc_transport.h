@@ -12,7 +12,7 @@
 #include <optional>
 #include <string>
 
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/transport/tls.h"
 
 namespace atolld {

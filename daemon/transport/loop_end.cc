@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 #include "daemon/transport/wire.h"
 
 namespace atolld {

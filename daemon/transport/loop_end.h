@@ -11,7 +11,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

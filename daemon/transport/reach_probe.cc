@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 #include "daemon/transport/tcp_socket.h"
 
 namespace atolld {

@@ -16,7 +16,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "membership/identity.h"
+#include "membership/trust/identity.h"
 
 namespace grpc {
 class AuthContext;

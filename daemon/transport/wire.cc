@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/transport/frame.h"
+#include "daemon/env/frame.h"
 #include "daemon/transport/grpc_frame.h"
 #include "daemon/transport/grpc_transport.h"
 

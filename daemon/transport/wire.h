@@ -17,7 +17,7 @@
 #include <optional>
 
 #include "absl/status/status.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "daemon/transport/loop_end.h"
 
 namespace atolld {

@@ -16,10 +16,10 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "atoll/v1/membership.pb.h"
+#include "compression/base/status_macros.h"
+#include "daemon/env/posix_executor.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/posix_executor.h"
-#include "daemon/posix_files.h"
-#include "daemon/status_macros.h"
 #include "daemon/transport/grpc_transport.h"
 
 namespace atolld {

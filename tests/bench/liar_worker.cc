@@ -19,14 +19,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/synchronization/mutex.h"
-#include "worker/flags.h"
-#include "worker/grpc_link.h"
-#include "worker/inbox.h"
-#include "worker/math_library.h"
-#include "worker/session.h"
-#include "worker/slots.h"
-#include "worker/status_macros.h"
-#include "worker/termination.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/flags.h"
+#include "worker/base/grpc_link.h"
+#include "worker/base/inbox.h"
+#include "worker/base/slots.h"
+#include "worker/base/termination.h"
+#include "worker/program/session.h"
+#include "worker/training/math_library.h"
 
 namespace atolld {
 namespace {

@@ -35,10 +35,10 @@
 #include "atoll/v1/replica.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "atoll/v1/worker.pb.h"
+#include "compression/base/status_macros.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/identity/authority.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/posix_files.h"
-#include "daemon/status_macros.h"
 #include "daemon/transport/channels.h"
 
 namespace atolld {

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "atoll/v1/exchange.pb.h"
+#include "daemon/env/frame.h"
 #include "daemon/exchange/assemble.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/reducer.h"
-#include "daemon/transport/frame.h"
 #include "google/protobuf/stubs/logging.h"
-#include "membership/bitmap.h"
+#include "membership/history/bitmap.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/transport/frame.h"
+#include "daemon/env/frame.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {

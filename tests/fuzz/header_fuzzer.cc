@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "atoll/v1/run.pb.h"
-#include "daemon/replica/header.h"
 #include "google/protobuf/stubs/logging.h"
+#include "membership/history/header.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "compression/codec.h"
-#include "daemon/replica/payload.h"
+#include "membership/history/payload.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/replica/record.h"
+#include "daemon/replica/state/record.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {

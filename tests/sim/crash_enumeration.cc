@@ -5,13 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 #include "tests/sim/crash_invariants.h"
 
 namespace atolld {
 namespace {
 
-constexpr char kCoordinator[] = "coordinator";
 constexpr uint64_t kRounds = 3;
 
 // A round takes half a second here, a death is known after two: a run that is not sealed by then

@@ -5,10 +5,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/layout.h"
-#include "daemon/replica/payload_check.h"
-#include "daemon/replica/snapshot.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/payload_check.h"
+#include "daemon/replica/state/snapshot.h"
+#include "membership/history/header.h"
 
 namespace atolld {
 namespace {

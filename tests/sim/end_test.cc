@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace atolld {

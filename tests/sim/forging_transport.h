@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

@@ -6,10 +6,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/exchange/exchange.h"
-#include "daemon/replica/digest.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/signature.h"
-#include "daemon/replica/state_digest.h"
+#include "daemon/replica/state/state_digest.h"
+#include "membership/history/digest.h"
+#include "membership/history/header.h"
+#include "membership/history/signature.h"
 
 namespace atolld {
 namespace {
@@ -67,14 +67,14 @@ void History::OnInitial(absl::Span<const float> initial) {
 }
 
 void History::OnLife(const std::string& peer) {
-  Trainer& trainer = trainers_[peer];
+  Worker& trainer = trainers_[peer];
   trainer.fresh = true;
   trainer.residuals = trainer.settled;  // a life that could not read them may have lain between
   trainer.update.clear();
 }
 
 void History::OnMemoryFlip(const std::string& peer) {
-  Trainer& trainer = trainers_[peer];
+  Worker& trainer = trainers_[peer];
   // It may have stepped once since it last said so.
   trainer.flipped_until = std::max(trainer.flipped_until, trainer.synced + 2);
   flipped_until_ = std::max(flipped_until_, trainer.flipped_until);
@@ -95,7 +95,7 @@ void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<cons
 
 void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
                        absl::Span<const float> base) {
-  Trainer& trainer = trainers_[peer];
+  Worker& trainer = trainers_[peer];
   trainer.update.assign(update.begin(), update.end());
   // Between a step of the replica and the word of it to the worker the base may be one behind; once
   // the peer has said the new version it may not.
@@ -149,7 +149,7 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
   // Said again, perhaps by a peer that has not heard yet that it is in the history.
   if (contribution.included != 0 && SameSamples(contribution.ready, ready)) return;
-  Trainer& trainer = trainers_[peer];
+  Worker& trainer = trainers_[peer];
   const bool feedback = spec_.exchange().error_feedback();
   std::vector<std::vector<float>> residuals = trainer.residuals;
   // A process may have lost its residual; one that runs on may not.
@@ -210,7 +210,7 @@ void History::OnSynced(const std::string& peer, uint64_t version,
   if (header_digests_[version] != header_digest) {
     violate_(2, absl::StrCat(peer, " holds a version ", version, " of another history"));
   }
-  Trainer& trainer = trainers_[peer];
+  Worker& trainer = trainers_[peer];
   trainer.synced = version;
 }
 
@@ -329,7 +329,7 @@ void History::Settle(const v1::EntryHeader& header, const std::vector<Contributi
     Contribution& one = *made[i];
     one.included = header.version();
     if (spec_.exchange().error_feedback()) {
-      Trainer& trainer = trainers_[one.peer];
+      Worker& trainer = trainers_[one.peer];
       trainer.settled.clear();
       for (const std::vector<float>& values : one.values) {
         trainer.settled.push_back(

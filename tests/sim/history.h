@@ -77,7 +77,7 @@ class History {
     v1::Ready ready;        // the newest
     uint64_t included = 0;  // in this version; 0: not yet
   };
-  struct Trainer {
+  struct Worker {
     std::vector<float> update;  // the newest
     // By the committed headers, which is what its disk may hold; empty: none. Several, where one
     // value dwarfs all others and each gave the bytes that were handed over.
@@ -108,7 +108,7 @@ class History {
   std::vector<std::string> header_digests_;        // by version; of the genesis at 0
   std::vector<std::string> signatures_;            // of the headers, by version; "" at 0
   std::map<uint64_t, std::vector<float>> thetas_;  // of the newest versions
-  std::map<std::string, Trainer> trainers_;
+  std::map<std::string, Worker> trainers_;
   uint64_t flipped_until_ = 0;
   std::set<std::string> liars_;
   uint64_t lies_ = 0;

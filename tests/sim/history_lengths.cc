@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/history.h"
+#include "tests/sim/oracle.h"
 
 namespace atolld {
 namespace {
@@ -15,12 +16,6 @@ constexpr double kRounding = 1e-6;
 
 double DoubleOf(uint64_t bits) {
   double value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
-
-float FloatOf(uint32_t bits) {
-  float value;
   std::memcpy(&value, &bits, sizeof(value));
   return value;
 }

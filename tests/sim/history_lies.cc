@@ -2,7 +2,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "daemon/replica/digest.h"
+#include "membership/history/digest.h"
 #include "tests/sim/history.h"
 
 namespace atolld {

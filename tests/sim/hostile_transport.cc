@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "atoll/v1/exchange.pb.h"
+#include "daemon/env/forwarding_call.h"
 #include "daemon/exchange/inputs.h"
-#include "daemon/forwarding_call.h"
-#include "daemon/replica/digest.h"
-#include "daemon/replica/payload.h"
+#include "membership/history/digest.h"
+#include "membership/history/payload.h"
 
 namespace atolld {
 namespace {

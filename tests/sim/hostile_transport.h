@@ -16,7 +16,7 @@
 
 #include "absl/strings/string_view.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

@@ -4,14 +4,13 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/replica/digest.h"
-#include "daemon/replica/layout.h"
-#include "daemon/replica/snapshot.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/snapshot.h"
+#include "membership/history/digest.h"
+#include "tests/sim/sim_cluster.h"
 
 namespace atolld {
 namespace {
-
-constexpr char kCoordinator[] = "coordinator";
 
 // The longest pause before a peer dials the coordinator again, and as much for what follows.
 constexpr absl::Duration kRedials = absl::Seconds(10);

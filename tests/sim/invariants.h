@@ -18,8 +18,8 @@
 
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
-#include "membership/record.h"
+#include "daemon/env/env.h"
+#include "membership/run/record.h"
 #include "tests/sim/history.h"
 
 namespace atolld {

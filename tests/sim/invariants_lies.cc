@@ -3,13 +3,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/sim/invariants.h"
+#include "tests/sim/sim_cluster.h"
 
 namespace atolld {
-namespace {
-
-constexpr char kCoordinator[] = "coordinator";
-
-}  // namespace
+namespace {}  // namespace
 
 bool Invariants::HostileReduces(const v1::Plan& plan) const {
   return std::any_of(plan.shards().begin(), plan.shards().end(),

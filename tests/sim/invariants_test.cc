@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/replica/layout.h"
+#include "daemon/replica/state/layout.h"
 #include "tests/sim/sim_world.h"
 
 namespace atolld {

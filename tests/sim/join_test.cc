@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/replica/layout.h"
+#include "daemon/replica/state/layout.h"
 #include "tests/sim/sealed.h"
 #include "tests/sim/sim_cluster.h"
 

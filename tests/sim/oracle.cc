@@ -4,18 +4,12 @@
 #include <cstring>
 #include <utility>
 
-#include "daemon/replica/digest.h"
+#include "membership/history/digest.h"
 #include "tests/sim/oracle_rules.h"
 #include "tests/unit/compression/codec_reference.h"
 
 namespace atolld {
 namespace {
-
-float FloatOf(uint32_t bits) {
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
-}
 
 bool Bit(const std::string& bitmap, size_t i) {
   return i / 8 < bitmap.size() && (static_cast<unsigned char>(bitmap[i / 8]) >> (i % 8) & 1) != 0;
@@ -54,6 +48,12 @@ uint64_t PartOf(const std::string& peer) {
 }
 
 }  // namespace
+
+float FloatOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
 
 ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk) {
   for (const v1::ShardRecord& shard : header.shards()) {

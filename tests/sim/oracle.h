@@ -15,6 +15,8 @@
 
 namespace atolld {
 
+float FloatOf(uint32_t bits);
+
 class Oracle {
  public:
   // The encoded chunks of one update, in grid order.

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "compression/nearest_name.h"
-#include "membership/planted_bug.h"
+#include "compression/base/names.h"
+#include "compression/base/planted_bug.h"
 
 namespace atolld {
 namespace {

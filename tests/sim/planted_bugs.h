@@ -1,4 +1,5 @@
-// The names of the deliberate mistakes of membership/planted_bug.h, and how one is switched on.
+// The names of the deliberate mistakes of compression/base/planted_bug.h, and how one is switched
+// on.
 #pragma once
 
 #include <string>

@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "daemon/forwarding_call.h"
+#include "daemon/env/forwarding_call.h"
 
 namespace atolld {
 namespace {
 
-constexpr char kSession[] = "/atolld.v1.Membership/Session";
+constexpr char kTapped[] = "/atolld.v1.Membership/Session";
 
 class TapCall final : public ForwardingCall {
  public:
@@ -28,7 +28,7 @@ absl::StatusOr<std::unique_ptr<Listener>> TapTransport::Listen(const std::string
                                                                Acceptor acceptor) {
   return under_.Listen(address, [acceptor = std::move(acceptor), on_frame = on_frame_](
                                     const std::string& method, std::unique_ptr<Call> call) {
-    if (method == kSession) call = std::make_unique<TapCall>(std::move(call), on_frame);
+    if (method == kTapped) call = std::make_unique<TapCall>(std::move(call), on_frame);
     acceptor(method, std::move(call));
   });
 }
@@ -37,7 +37,7 @@ std::unique_ptr<Call> TapTransport::Dial(const std::string& address, const std::
                                          absl::Duration deadline) {
   if (on_dial_) on_dial_(method);
   std::unique_ptr<Call> call = under_.Dial(address, method, deadline);
-  if (method != kSession) return call;
+  if (method != kTapped) return call;
   return std::make_unique<TapCall>(std::move(call), on_frame_);
 }
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 
 namespace atolld {
 namespace {

@@ -4,14 +4,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 
 namespace atolld {
-namespace {
-
-constexpr char kCoordinator[] = "coordinator";
-
-}  // namespace
+namespace {}  // namespace
 
 SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap)
     : settings_(std::move(settings)), tap_(std::move(tap)), world_(seed) {
@@ -91,7 +87,7 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
     const std::string name;
     std::shared_ptr<HostileTransport> hostile;
     std::unique_ptr<TapTransport> tap;
-    std::unique_ptr<Trainer> trainer;
+    std::unique_ptr<Worker> trainer;
     std::unique_ptr<Peer> peer;
   };
   auto node = std::make_shared<Node>(*this, name);
@@ -108,15 +104,15 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
     transport = node->tap.get();
   }
   const Env seen{env.executor, env.files, *transport, env.log};
-  StubTrainerSettings trainer;
+  SimWorkerSettings trainer;
   trainer.elements = settings_.elements;
   trainer.seed = std::hash<std::string>()(name);
   const auto step = settings_.steps.find(name);
   if (step != settings_.steps.end()) trainer.step = step->second;
   if (settings_.aggregators.count(name) > 0) {
-    node->trainer = std::make_unique<NoTrainer>(env.executor);
+    node->trainer = std::make_unique<NoWorker>(env.executor);
   } else {
-    auto stub = std::make_unique<StubTrainer>(env, trainer);
+    auto stub = std::make_unique<SimWorker>(env, trainer);
     trainers_[name] = stub.get();
     node->trainer = std::move(stub);
   }

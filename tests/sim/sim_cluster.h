@@ -11,17 +11,20 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/peer/peer.h"
-#include "daemon/replica/verify.h"
+#include "daemon/replica/state/verify.h"
 #include "tests/sim/hostile_transport.h"
 #include "tests/sim/session_tap.h"
 #include "tests/sim/sim_store.h"
+#include "tests/sim/sim_worker.h"
 #include "tests/sim/sim_world.h"
-#include "tests/sim/stub_trainer.h"
 
 namespace atolld {
+
+// The name of the coordinator's machine; peers are "peer-1", "peer-2", ...
+inline constexpr char kCoordinator[] = "coordinator";
 
 struct SimClusterSettings {
   int peers = 3;
@@ -71,7 +74,7 @@ class SimCluster {
   const std::map<std::string, absl::Status>& finished() const { return finished_; }
 
   void FlipThetaBit(const std::string& peer) { trainers_[peer]->FlipThetaBit(7, 3); }
-  void SpoilUpdate(const std::string& peer, StubTrainer::Spoil how) {
+  void SpoilUpdate(const std::string& peer, SimWorker::Spoil how) {
     trainers_[peer]->SpoilNext(how);
   }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
@@ -95,8 +98,8 @@ class SimCluster {
   const SimClusterTap tap_;
   std::set<std::string> started_;
   std::map<std::string, absl::Status> finished_;
-  std::map<std::string, StubTrainer*> trainers_;  // of living peers that train
-  std::map<std::string, Peer*> peers_;            // the living ones
+  std::map<std::string, SimWorker*> trainers_;  // of living peers that train
+  std::map<std::string, Peer*> peers_;          // the living ones
   std::map<std::string, std::shared_ptr<HostileTransport>> hostile_;
   const std::shared_ptr<SimStore::Disk> store_ = std::make_shared<SimStore::Disk>();
   SimWorld world_;  // destroyed first: its processes use the above

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 #include "tests/sim/sim_files.h"
 
 namespace atolld {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 #include "gtest/gtest.h"
 #include "tests/sim/sim_ends.h"
 #include "tests/sim/sim_files.h"

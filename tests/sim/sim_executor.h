@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "tests/sim/sim_events.h"
 #include "tests/sim/sim_machine.h"
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "tests/sim/sim_executor.h"
 #include "tests/sim/sim_files.h"
 #include "tests/sim/sim_machine.h"

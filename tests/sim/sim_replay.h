@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

@@ -14,7 +14,7 @@
 
 #include "daemon/coordinator/memory_store.h"
 #include "daemon/coordinator/store.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 

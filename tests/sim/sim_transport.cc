@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "absl/strings/match.h"
-#include "daemon/peer_address.h"
-#include "daemon/status_macros.h"
-#include "membership/access.h"
+#include "compression/base/check.h"
+#include "daemon/env/address.h"
+#include "membership/trust/access.h"
 #include "tests/sim/sim_connection.h"
 
 namespace atolld {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "tests/sim/sim_events.h"
 #include "tests/sim/sim_links.h"
 #include "tests/sim/sim_replay.h"

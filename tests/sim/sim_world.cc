@@ -6,7 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_format.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 
 namespace atolld {
 namespace {

@@ -20,7 +20,7 @@
 
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "tests/sim/sim_events.h"
 #include "tests/sim/sim_machine.h"
 #include "tests/sim/sim_process.h"

@@ -7,7 +7,7 @@
 
 #include "daemon/coordinator/memory_store.h"
 #include "daemon/coordinator/sqlite_store.h"
-#include "daemon/posix_files.h"
+#include "daemon/env/posix_files.h"
 #include "gtest/gtest.h"
 #include "tests/sim/crash_enumeration.h"
 #include "tests/unit/daemon/env/temporary_directory.h"

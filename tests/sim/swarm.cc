@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/replica/verify.h"
+#include "daemon/replica/state/verify.h"
 #include "optimizer/offender_rule.h"
 
 namespace atolld {
@@ -317,7 +317,7 @@ void Swarm::CheckJudged() {
   for (const JudgedPeer& peer : cluster_.stored().judged.peers) {
     const auto machine = std::find_if(plan_.peers.begin(), plan_.peers.end(),
                                       [&](const auto& one) { return one.name == peer.peer; });
-    const bool honest = plan_.faults.empty() && machine->habit == StubTrainer::Habit::kNone;
+    const bool honest = plan_.faults.empty() && machine->habit == SimWorker::Habit::kNone;
     if (!honest || (peer.refused == 0 && !IsLeftOut(OffenderRule(), peer.offences))) continue;
     cluster_.invariants().Violate(
         8, absl::StrCat(peer.peer, " never lied, and is named for its updates: ", peer.offence));

@@ -34,7 +34,7 @@ void DrawAggregation(SwarmPlan* plan) {
 void DrawLiars(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6c696172).Next());
   if (own.Below(3) != 0) return;
-  using Habit = StubTrainer::Habit;
+  using Habit = SimWorker::Habit;
   const std::array<Habit, 4> habits = {Habit::kZeros, Habit::kReplay, Habit::kFlip, Habit::kHuge};
   size_t trainers = 0;
   for (const SwarmPlan::Machine& peer : plan->peers) trainers += peer.aggregator ? 0 : 1;
@@ -75,7 +75,7 @@ void DrawHostile(SwarmPlan* plan) {
   size_t core = 0;
   for (SwarmPlan::Machine& peer : plan->peers) {
     if (peer.aggregator) continue;
-    const bool honest = peer.habit == StubTrainer::Habit::kNone;
+    const bool honest = peer.habit == SimWorker::Habit::kNone;
     founders += honest && peer.joins_at == 0 ? 1 : 0;
     core += peer.core ? 1 : 0;
     if (honest && !peer.dial_out) able.push_back(&peer);

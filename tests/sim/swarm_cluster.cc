@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "daemon/peer/header_answer.h"
-#include "daemon/replica/transfer.h"
-#include "membership/remembered_signatures.h"
+#include "daemon/replica/transfer/transfer.h"
+#include "membership/history/remembered_signatures.h"
 #include "tests/sim/forging_transport.h"
 #include "tests/sim/hostile_transport.h"
 #include "tests/sim/session_tap.h"
@@ -66,8 +66,8 @@ struct SwarmCluster::Node {
   std::unique_ptr<ForgingTransport> forging;  // of a forger
   std::unique_ptr<TapTransport> tap;
   std::unique_ptr<HostileTransport> hostile;
-  std::unique_ptr<Trainer> trainer;
-  StubTrainer* stub = nullptr;  // it; an aggregator has none
+  std::unique_ptr<Worker> trainer;
+  SimWorker* stub = nullptr;  // it; an aggregator has none
   std::unique_ptr<Peer> peer;
 };
 
@@ -188,14 +188,14 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   }
   Transport& transport = node->hostile ? static_cast<Transport&>(*node->hostile) : *node->tap;
   const Env tapped{env.executor, env.files, transport, env.log};
-  StubTrainerSettings settings;
+  SimWorkerSettings settings;
   settings.elements = plan_.elements;
   settings.tensors = std::min(plan_.tensors, plan_.elements);
   settings.seed = SimMix(plan_.seed, static_cast<uint64_t>(&MachineOf(name) - &plan_.peers[0]));
   settings.step = steps_[name];
   settings.habit = MachineOf(name).habit;
   History& history = invariants_.history();
-  StubTrainerProbe probe;
+  SimWorkerProbe probe;
   probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
   probe.on_train = [&history, name](const v1::TrainSteps& train, absl::Span<const float> theta) {
     history.OnTrain(name, train.version(), theta);
@@ -204,9 +204,9 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
     history.OnUpdate(name, update, base);
   };
   if (MachineOf(name).aggregator) {
-    node->trainer = std::make_unique<NoTrainer>(env.executor);
+    node->trainer = std::make_unique<NoWorker>(env.executor);
   } else {
-    auto stub = std::make_unique<StubTrainer>(tapped, settings, std::move(probe));
+    auto stub = std::make_unique<SimWorker>(tapped, settings, std::move(probe));
     node->stub = stub.get();
     node->trainer = std::move(stub);
     node->stub->SetHeld(training_held_);
@@ -251,7 +251,7 @@ Peer* SwarmCluster::peer(const std::string& name) {
   return found == nodes_.end() || !Alive(name) ? nullptr : found->second->peer.get();
 }
 
-StubTrainer* SwarmCluster::trainer(const std::string& name) {
+SimWorker* SwarmCluster::trainer(const std::string& name) {
   const auto found = nodes_.find(name);
   return found == nodes_.end() || !Alive(name) ? nullptr : found->second->stub;
 }
@@ -380,7 +380,7 @@ double SwarmCluster::LineOf(const std::string& peer) const {
 void SwarmCluster::SetStep(const std::string& peer, absl::Duration step) {
   steps_[peer] = step;
   longest_step_ = std::max(longest_step_, step);
-  StubTrainer* const trainer_now = trainer(peer);
+  SimWorker* const trainer_now = trainer(peer);
   if (trainer_now != nullptr) trainer_now->SetStep(step);
 }
 

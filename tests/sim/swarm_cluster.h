@@ -17,13 +17,13 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/peer/peer.h"
 #include "tests/sim/invariants.h"
 #include "tests/sim/sim_store.h"
+#include "tests/sim/sim_worker.h"
 #include "tests/sim/sim_world.h"
-#include "tests/sim/stub_trainer.h"
 #include "tests/sim/swarm_plan.h"
 
 namespace atolld {
@@ -53,8 +53,8 @@ class SwarmCluster {
   bool AllEnded() const;
   // It lives, and holds what was announced.
   bool CaughtUp(const std::string& peer) const;
-  Peer* peer(const std::string& name);            // nullptr: not alive
-  StubTrainer* trainer(const std::string& name);  // nullptr: not alive, or an aggregator
+  Peer* peer(const std::string& name);          // nullptr: not alive
+  SimWorker* trainer(const std::string& name);  // nullptr: not alive, or an aggregator
   std::string DirectoryOf(const std::string& name) const { return "/" + name; }
 
   // Begins or begins again; nothing if it is alive, finished or held down.

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/check.h"
 #include "compression/wire_codec.h"
-#include "daemon/status_macros.h"
 
 namespace atolld {
 namespace {

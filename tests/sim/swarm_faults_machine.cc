@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 #include "tests/sim/swarm_faults.h"
 
 namespace atolld {
@@ -81,7 +81,7 @@ bool SwarmFaults::InjectClock(const PlannedFault& fault, const Target& target) {
 
 bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) {
   const std::string& name = target.victim;
-  StubTrainer* const trainer = cluster_.trainer(name);
+  SimWorker* const trainer = cluster_.trainer(name);
   if (fault.kind < FaultKind::kWorkerDies || fault.kind > FaultKind::kHugeUpdate) return false;
   if (trainer == nullptr || !trainer->started()) return true;
   cluster_.invariants().Disturb(name, target.until);
@@ -98,11 +98,11 @@ bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) 
       break;
     }
     default: {
-      trainer->SpoilNext(fault.kind == FaultKind::kHugeUpdate ? StubTrainer::Spoil::kHuge
-                         : fault.amount % 2 == 0              ? StubTrainer::Spoil::kNaN
-                                                              : StubTrainer::Spoil::kInfinity);
+      trainer->SpoilNext(fault.kind == FaultKind::kHugeUpdate ? SimWorker::Spoil::kHuge
+                         : fault.amount % 2 == 0              ? SimWorker::Spoil::kNaN
+                                                              : SimWorker::Spoil::kInfinity);
       Until(fault, [this, fault, name] {
-        StubTrainer* const later = cluster_.trainer(name);
+        SimWorker* const later = cluster_.trainer(name);
         if (later != nullptr && later->spoiled()) Landed(fault);
       });
     }
@@ -112,7 +112,7 @@ bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) 
 
 bool SwarmFaults::InjectMemory(const PlannedFault& fault, const Target& target) {
   if (fault.kind != FaultKind::kMemoryFlip) return false;
-  StubTrainer* const trainer = cluster_.trainer(target.victim);
+  SimWorker* const trainer = cluster_.trainer(target.victim);
   if (trainer == nullptr || !trainer->mapped()) return true;
   // Where one vote is enough nobody can tell who has drifted.
   if (cluster_.plan().quorum < 2) return true;

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "tests/sim/sim_world.h"
 
 namespace atolld {

@@ -1,5 +1,5 @@
 // What an operator does to a swarm.
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 #include "tests/sim/swarm_faults.h"
 
 namespace atolld {

@@ -12,7 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "tests/sim/hostile_transport.h"
-#include "tests/sim/stub_trainer.h"
+#include "tests/sim/sim_worker.h"
 
 namespace atolld {
 
@@ -117,9 +117,9 @@ struct SwarmPlan {
     bool core = false;
     bool dial_out = false;    // nobody can dial it
     bool aggregator = false;  // it trains nothing; not one of those that the quorum is of
-    StubTrainer::Habit habit = StubTrainer::Habit::kNone;  // other: it lies, round by round
-    bool forges = false;                                   // as ForgingTransport
-    Hostility hostility = Hostility::kNone;                // until it is caught, or all are healed
+    SimWorker::Habit habit = SimWorker::Habit::kNone;  // other: it lies, round by round
+    bool forges = false;                               // as ForgingTransport
+    Hostility hostility = Hostility::kNone;            // until it is caught, or all are healed
   };
   std::vector<Machine> peers;
   size_t liars = 0;           // of them

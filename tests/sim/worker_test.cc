@@ -64,7 +64,7 @@ TEST(SimWorkerTest, SlowPeerContributesNowAndThen) {
 TEST(SimWorkerTest, AWorkerThatHandsOverNaNBeginsAnewAndIsCounted) {
   SimCluster cluster(9, {});
   ASSERT_TRUE(cluster.RunToVersion(2));
-  cluster.SpoilUpdate("p1", StubTrainer::Spoil::kNaN);
+  cluster.SpoilUpdate("p1", SimWorker::Spoil::kNaN);
   ASSERT_TRUE(cluster.world().RunUntil(
       [&] { return cluster.world().LogCount("p1: its worker was ended: ") > 0; }, absl::Minutes(1)))
       << cluster.world().LogText();

@@ -17,17 +17,17 @@ from concurrent.futures import ThreadPoolExecutor
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-import rules  # noqa: E402
+import includes  # noqa: E402
 import source  # noqa: E402
 
 
 def reaches(files, library):
     """The paths of headers that include `library`, themselves or through other headers."""
-    includes = {f.path: [path for _, path, _ in f.includes()] for f in files}
-    found = {path for path, names in includes.items()
-             if any(rules.library_of(name) == library for name in names)}
+    included = {f.path: [path for _, path, _ in f.includes()] for f in files}
+    found = {path for path, names in included.items()
+             if any(includes.library_of(name) == library for name in names)}
     while True:
-        more = {path for path, names in includes.items() if found & set(names)} - found
+        more = {path for path, names in included.items() if found & set(names)} - found
         if not more:
             return found
         found |= more

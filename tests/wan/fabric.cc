@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 
 namespace atolld {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {

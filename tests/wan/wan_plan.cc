@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/time/time.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {

@@ -20,8 +20,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "worker/data/sha256.h"
-#include "worker/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/sha256.h"
 
 namespace atolld {
 namespace {
@@ -31,7 +31,7 @@ constexpr size_t kMagicBytes = 6;
 constexpr char kTensors[] = ".safetensors";
 constexpr uint64_t kMostValues = uint64_t{1} << 50;
 
-absl::Status Wrong(const std::string& path, absl::string_view what) {
+absl::Status WrongArrays(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("data: ", path, " ", what));
 }
 
@@ -53,40 +53,42 @@ absl::Status Parse(const std::string& path, absl::Span<const uint8_t> bytes, Arr
   const absl::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (bytes.size() < kMagicBytes + 6 ||
       text.substr(0, kMagicBytes) != absl::string_view(kMagic, kMagicBytes)) {
-    return Wrong(path, "is no .npy file");
+    return WrongArrays(path, "is no .npy file");
   }
   const bool old = bytes[kMagicBytes] == 1;
   size_t length = bytes[8] + size_t{256} * bytes[9];
   if (!old) length += (size_t{bytes[10]} << 16) + (size_t{bytes[11]} << 24);
   const size_t start = old ? 10 : 12;
-  if (length > bytes.size() - start) return Wrong(path, "ends inside its header");
+  if (length > bytes.size() - start) return WrongArrays(path, "ends inside its header");
   const absl::string_view header = text.substr(start, length);
   const auto type = ValueOf(header, "descr", "'", "'");
   const auto fortran = ValueOf(header, "fortran_order", " ", ",");
   const auto shape = ValueOf(header, "shape", "(", ")");
-  if (!type || !fortran || !shape) return Wrong(path, "has a header that is none of numpy's");
-  if (*fortran != "False") return Wrong(path, "is stored column by column; save it in C order");
+  if (!type || !fortran || !shape) return WrongArrays(path, "has a header that is none of numpy's");
+  if (*fortran != "False")
+    return WrongArrays(path, "is stored column by column; save it in C order");
   array->type = std::string(*type);
   const size_t size = SizeOfType(array->type);
   if (size == 0) {
-    return Wrong(path, absl::StrCat("is of type ", array->type,
-                                    "; taken are <f4, <f8, <i4, <i8, |u1 and |b1"));
+    return WrongArrays(path, absl::StrCat("is of type ", array->type,
+                                          "; taken are <f4, <f8, <i4, <i8, |u1 and |b1"));
   }
   uint64_t values = 1;
   for (const absl::string_view part : absl::StrSplit(*shape, ',', absl::SkipWhitespace())) {
     int64_t dimension = 0;
     if (!absl::SimpleAtoi(part, &dimension) || dimension < 0 ||
         (dimension > 0 && values > kMostValues / static_cast<uint64_t>(dimension))) {
-      return Wrong(path, absl::StrCat("has the shape (", *shape, ")"));
+      return WrongArrays(path, absl::StrCat("has the shape (", *shape, ")"));
     }
     values *= static_cast<uint64_t>(dimension);
     array->shape.push_back(dimension);
   }
-  if (array->shape.empty()) return Wrong(path, "is a single value; a row a sample is needed");
+  if (array->shape.empty()) return WrongArrays(path, "is a single value; a row a sample is needed");
   array->bytes = bytes.subspan(start + length);
   if (array->bytes.size() != values * size) {
-    return Wrong(path, absl::StrCat("has ", array->bytes.size(), " bytes of values; its shape (",
-                                    *shape, ") of ", array->type, " needs ", values * size));
+    return WrongArrays(
+        path, absl::StrCat("has ", array->bytes.size(), " bytes of values; its shape (", *shape,
+                           ") of ", array->type, " needs ", values * size));
   }
   return absl::OkStatus();
 }
@@ -138,8 +140,9 @@ absl::StatusOr<std::unique_ptr<Arrays>> Arrays::Open(const std::string& path,
   const Array& first = arrays->arrays_.front();
   for (const Array& array : arrays->arrays_) {
     if (array.shape[0] == first.shape[0]) continue;
-    return Wrong(path, absl::StrCat("has ", array.shape[0], " rows of ", array.name, " and ",
-                                    first.shape[0], " of ", first.name, "; a row is a sample"));
+    return WrongArrays(
+        path, absl::StrCat("has ", array.shape[0], " rows of ", array.name, " and ", first.shape[0],
+                           " of ", first.name, "; a row is a sample"));
   }
   if (!(validation_fraction >= 0 && validation_fraction <= 0.5)) {
     return absl::InvalidArgumentError(
@@ -148,33 +151,33 @@ absl::StatusOr<std::unique_ptr<Arrays>> Arrays::Open(const std::string& path,
   arrays->rows_ = static_cast<uint64_t>(first.shape[0]);
   arrays->train_rows_ =
       static_cast<uint64_t>(static_cast<double>(arrays->rows_) * (1.0 - validation_fraction));
-  if (arrays->train_rows_ == 0) return Wrong(path, "has no row to train on");
+  if (arrays->train_rows_ == 0) return WrongArrays(path, "has no row to train on");
   RETURN_IF_ERROR(arrays->Digest());
   return arrays;
 }
 
 absl::Status Arrays::AddTensors(const std::string& path) {
   absl::StatusOr<std::unique_ptr<SafetensorsFile>> opened = SafetensorsFile::Open(path);
-  RETURN_IF_ERROR(WithContext(opened.status(), "data"));
+  RETURN_IF_ERROR(Annotate(opened.status(), "data"));
   const SafetensorsFile& file = *files_.emplace_back(*std::move(opened));
-  if (file.tensors().empty()) return Wrong(path, "holds no tensor");
+  if (file.tensors().empty()) return WrongArrays(path, "holds no tensor");
   for (const auto& [name, tensor] : file.tensors()) {
     const std::string shown = absl::CEscape(name);
     Array array;
     array.name = name;
     array.type = TypeOf(tensor.dtype);
     if (array.type.empty()) {
-      return Wrong(path, absl::StrCat("has tensor ", shown, " of type ", tensor.dtype,
-                                      "; taken are F32, F64, I32, I64, U8 and BOOL"));
+      return WrongArrays(path, absl::StrCat("has tensor ", shown, " of type ", tensor.dtype,
+                                            "; taken are F32, F64, I32, I64, U8 and BOOL"));
     }
     if (tensor.shape.empty()) {
-      return Wrong(
+      return WrongArrays(
           path, absl::StrCat("has tensor ", shown, ", a single value; a row a sample is needed"));
     }
     const auto long_one = [](uint64_t size) { return size > kMostValues; };
     if (std::any_of(tensor.shape.begin(), tensor.shape.end(), long_one)) {
-      return Wrong(path, absl::StrCat("has tensor ", shown, " of the shape [",
-                                      absl::StrJoin(tensor.shape, ", "), "]"));
+      return WrongArrays(path, absl::StrCat("has tensor ", shown, " of the shape [",
+                                            absl::StrJoin(tensor.shape, ", "), "]"));
     }
     array.shape.assign(tensor.shape.begin(), tensor.shape.end());
     array.bytes = file.bytes(tensor);
@@ -193,7 +196,8 @@ absl::Status Arrays::CheckNames(const std::string& path) const {
   std::set<absl::string_view> names;
   for (const Array& array : arrays_) {
     if (names.insert(array.name).second) continue;
-    return Wrong(path, absl::StrCat("has two arrays of the name ", absl::CEscape(array.name)));
+    return WrongArrays(path,
+                       absl::StrCat("has two arrays of the name ", absl::CEscape(array.name)));
   }
   return absl::OkStatus();
 }
@@ -207,7 +211,7 @@ absl::Status Arrays::AddNpy(const std::string& path) {
   struct stat info;
   if (::fstat(file, &info) != 0 || info.st_size == 0) {
     ::close(file);
-    return Wrong(path, "is no .npy file");
+    return WrongArrays(path, "is no .npy file");
   }
   const auto size = static_cast<size_t>(info.st_size);
   void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);

@@ -4,38 +4,36 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "worker/data/utf8.h"
 #include "worker/data/word_splitter.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr uint64_t kMostIds = uint64_t{1} << 24;  // far above any vocabulary
 
-absl::Status Wrong(absl::string_view what) { return absl::InvalidArgumentError(what); }
+absl::Status WrongTokenizer(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
-const Json& Part(const Json& json, const char* key) {
-  static const Json kNull;
+const nlohmann::json& Part(const nlohmann::json& json, const char* key) {
+  static const nlohmann::json kNull;
   if (!json.is_object()) return kNull;
   const auto found = json.find(key);
   return found == json.end() ? kNull : *found;
 }
 
-std::string Text(const Json& json, const char* key) {
-  const Json& part = Part(json, key);
+std::string Text(const nlohmann::json& json, const char* key) {
+  const nlohmann::json& part = Part(json, key);
   return part.is_string() ? part.get<std::string>() : "";
 }
 
-bool Flag(const Json& json, const char* key, bool otherwise) {
-  const Json& part = Part(json, key);
+bool Flag(const nlohmann::json& json, const char* key, bool otherwise) {
+  const nlohmann::json& part = Part(json, key);
   return part.is_boolean() ? part.get<bool>() : otherwise;
 }
 
 // A number, list or object that is there and says something.
-bool Says(const Json& part) {
+bool Says(const nlohmann::json& part) {
   return !part.is_null() && !(part.is_string() && part.get_ref<const std::string&>().empty());
 }
 
@@ -71,10 +69,10 @@ bool BytesOfToken(const std::string& token, std::string* bytes) {
   return true;
 }
 
-absl::Status ReadPreTokenizer(const Json& json, BpeFile* out, bool* byte_level) {
+absl::Status ReadPreTokenizer(const nlohmann::json& json, BpeFile* out, bool* byte_level) {
   const std::string type = Text(json, "type");
   if (type == "Sequence") {
-    for (const Json& one : Part(json, "pretokenizers")) {
+    for (const nlohmann::json& one : Part(json, "pretokenizers")) {
       RETURN_IF_ERROR(ReadPreTokenizer(one, out, byte_level));
     }
     return absl::OkStatus();
@@ -95,18 +93,19 @@ absl::Status ReadPreTokenizer(const Json& json, BpeFile* out, bool* byte_level) 
     out->patterns.push_back(pattern);
     return absl::OkStatus();
   }
-  return Wrong(absl::StrCat("pre_tokenizer: \"", type,
-                            "\" of this form is not known; known: Sequence, ByteLevel, Digits, "
-                            "Split by a Regex with behavior Isolated"));
+  return WrongTokenizer(
+      absl::StrCat("pre_tokenizer: \"", type,
+                   "\" of this form is not known; known: Sequence, ByteLevel, Digits, "
+                   "Split by a Regex with behavior Isolated"));
 }
 
-absl::Status ReadVocabulary(const Json& model, BpeFile* out) {
-  const Json& vocabulary = Part(model, "vocab");
-  if (!vocabulary.is_object()) return Wrong("model.vocab is not an object");
+absl::Status ReadVocabulary(const nlohmann::json& model, BpeFile* out) {
+  const nlohmann::json& vocabulary = Part(model, "vocab");
+  if (!vocabulary.is_object()) return WrongTokenizer("model.vocab is not an object");
   std::string bytes;
   for (const auto& [token, id] : vocabulary.items()) {
     if (!id.is_number_unsigned() || id.get<uint64_t>() >= kMostIds) {
-      return Wrong(
+      return WrongTokenizer(
           absl::StrCat("model.vocab: the id of \"", token, "\" is no number below ", kMostIds));
     }
     const auto number = id.get<uint32_t>();
@@ -117,17 +116,17 @@ absl::Status ReadVocabulary(const Json& model, BpeFile* out) {
   }
   for (int byte = 0; byte < 256; ++byte) {
     if (out->id_of.contains(std::string(1, static_cast<char>(byte)))) continue;
-    return Wrong(absl::StrCat("model.vocab has no token for byte ", byte));
+    return WrongTokenizer(absl::StrCat("model.vocab has no token for byte ", byte));
   }
   return absl::OkStatus();
 }
 
-absl::Status ReadMerges(const Json& model, BpeFile* out) {
-  const Json& merges = Part(model, "merges");
-  if (!merges.is_array()) return Wrong("model.merges is not a list");
-  for (const Json& merge : merges) {
+absl::Status ReadMerges(const nlohmann::json& model, BpeFile* out) {
+  const nlohmann::json& merges = Part(model, "merges");
+  if (!merges.is_array()) return WrongTokenizer("model.merges is not a list");
+  for (const nlohmann::json& merge : merges) {
     const auto wrong = [&](absl::string_view what) {
-      return Wrong(absl::StrCat("model.merges[", out->merges.size(), "] ", what));
+      return WrongTokenizer(absl::StrCat("model.merges[", out->merges.size(), "] ", what));
     };
     std::string parts[2];
     if (merge.is_string()) {
@@ -157,16 +156,17 @@ absl::Status ReadMerges(const Json& model, BpeFile* out) {
   return absl::OkStatus();
 }
 
-absl::Status ReadAdded(const Json& json, BpeFile* out) {
-  for (const Json& one : Part(json, "added_tokens")) {
+absl::Status ReadAdded(const nlohmann::json& json, BpeFile* out) {
+  for (const nlohmann::json& one : Part(json, "added_tokens")) {
     const std::string content = Text(one, "content");
-    const Json& id = Part(one, "id");
+    const nlohmann::json& id = Part(one, "id");
     const std::string name = absl::StrCat("added_tokens[", out->added.size(), "]");
     if (content.empty() || !id.is_number_unsigned() || id.get<uint64_t>() >= kMostIds) {
-      return Wrong(absl::StrCat(name, " has no content or no id"));
+      return WrongTokenizer(absl::StrCat(name, " has no content or no id"));
     }
     for (const char* flag : {"lstrip", "rstrip", "single_word"}) {
-      if (Flag(one, flag, false)) return Wrong(absl::StrCat(name, ": ", flag, " is not known"));
+      if (Flag(one, flag, false))
+        return WrongTokenizer(absl::StrCat(name, ": ", flag, " is not known"));
     }
     const auto number = id.get<uint32_t>();
     if (number >= out->bytes_of.size()) out->bytes_of.resize(size_t{number} + 1);
@@ -178,22 +178,22 @@ absl::Status ReadAdded(const Json& json, BpeFile* out) {
 
 }  // namespace
 
-absl::StatusOr<BpeFile> ReadBpeFile(const Json& json) {
-  const Json& model = Part(json, "model");
+absl::StatusOr<BpeFile> ReadBpeFile(const nlohmann::json& json) {
+  const nlohmann::json& model = Part(json, "model");
   if (Text(model, "type") != "BPE") {
-    return Wrong(absl::StrCat("model.type is \"", Text(model, "type"), "\"; known: BPE"));
+    return WrongTokenizer(absl::StrCat("model.type is \"", Text(model, "type"), "\"; known: BPE"));
   }
   if (Says(Part(json, "normalizer"))) {
-    return Wrong(absl::StrCat("normalizer \"", Text(Part(json, "normalizer"), "type"),
-                              "\" is not known; text is taken as it is"));
+    return WrongTokenizer(absl::StrCat("normalizer \"", Text(Part(json, "normalizer"), "type"),
+                                       "\" is not known; text is taken as it is"));
   }
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
-    if (Says(Part(model, key))) return Wrong(absl::StrCat("model.", key, " is not known"));
+    if (Says(Part(model, key))) return WrongTokenizer(absl::StrCat("model.", key, " is not known"));
   }
   BpeFile out;
   bool byte_level = false;
   RETURN_IF_ERROR(ReadPreTokenizer(Part(json, "pre_tokenizer"), &out, &byte_level));
-  if (!byte_level) return Wrong("pre_tokenizer has no ByteLevel; known: byte-level BPE");
+  if (!byte_level) return WrongTokenizer("pre_tokenizer has no ByteLevel; known: byte-level BPE");
   out.ignore_merges = Flag(model, "ignore_merges", false);
   RETURN_IF_ERROR(ReadVocabulary(model, &out));
   RETURN_IF_ERROR(ReadMerges(model, &out));

@@ -4,17 +4,14 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "worker/data/sha256.h"
-#include "worker/file_io.h"
+#include "compression/base/bytes.h"
+#include "worker/base/file_io.h"
+#include "worker/base/sha256.h"
 
 namespace atolld {
 namespace {
 
 constexpr size_t kKeyBytes = 65;  // and a newline
-
-absl::Span<const uint8_t> Bytes(absl::string_view text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
 
 }  // namespace
 
@@ -26,7 +23,7 @@ std::string PieceKey(absl::string_view settings, absl::Span<const uint8_t> text)
 absl::Status WritePiece(const std::string& path, const std::string& key,
                         const std::string& tokens) {
   const std::string head = key + "\n";
-  return WriteFileDurably(path, {Bytes(head), Bytes(tokens)});
+  return WriteFileDurably(path, {BytesOf(head), BytesOf(tokens)});
 }
 
 absl::optional<MappedFile> OpenPiece(const std::string& path, const std::string& key,

@@ -13,21 +13,18 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "compression/base/bytes.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/file_io.h"
+#include "worker/base/sha256.h"
 #include "worker/data/piece_file.h"
-#include "worker/data/sha256.h"
 #include "worker/data/text_files.h"
 #include "worker/data/token_writer.h"
-#include "worker/file_io.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
 
 namespace fs = std::filesystem;
-
-absl::Span<const uint8_t> Bytes(absl::string_view text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
 
 class Preparation {
  public:
@@ -118,7 +115,7 @@ class Preparation {
         absl::StrCat(settings_, piece.file == 0 && piece.first == 0 ? "first" : "later", " ",
                      piece.first == 0 ? "begins" : "goes on", " ",
                      files_[piece.file].lines_of_json ? "lines" : "text");
-    return PieceKey(place, Bytes(files_[piece.file].text().substr(piece.first, piece.size)));
+    return PieceKey(place, BytesOf(files_[piece.file].text().substr(piece.first, piece.size)));
   }
 
   absl::Status EncodeOne(size_t index, Encoder& encoder, bool* found) const {
@@ -200,9 +197,9 @@ class Preparation {
     RETURN_IF_ERROR(WriteFileDurably(PathOf(kTrainFile), train));
     RETURN_IF_ERROR(WriteFileDurably(PathOf(kValidationFile), validation));
     if (const std::string name = TokenizerFileName(tokenizer_->kind()); !name.empty()) {
-      RETURN_IF_ERROR(WriteFileDurably(PathOf(name), {Bytes(tokenizer_->file())}));
+      RETURN_IF_ERROR(WriteFileDurably(PathOf(name), {BytesOf(tokenizer_->file())}));
     }
-    RETURN_IF_ERROR(WriteFileDurably(PathOf(kDataFile), {Bytes(text)}));
+    RETURN_IF_ERROR(WriteFileDurably(PathOf(kDataFile), {BytesOf(text)}));
     std::error_code error;
     fs::remove_all(pieces_folder_, error);
     if (error) {

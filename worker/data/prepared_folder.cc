@@ -4,9 +4,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "worker/data/sha256.h"
-#include "worker/file_io.h"
-#include "worker/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/file_io.h"
+#include "worker/base/sha256.h"
 
 namespace atolld {
 namespace {
@@ -51,7 +51,7 @@ absl::Status ReadDigest(const std::string& path, const Json& json, const char* k
 absl::StatusOr<PreparedInfo> ReadPreparedInfo(const std::string& folder) {
   const std::string path = absl::StrCat(folder, "/", kDataFile);
   auto text = ReadWholeFile(path);
-  RETURN_IF_ERROR(WithContext(text.status(), "data"));
+  RETURN_IF_ERROR(Annotate(text.status(), "data"));
   const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) {
     return absl::InvalidArgumentError(absl::StrCat("data: ", path, " is not a JSON object"));

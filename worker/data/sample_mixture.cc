@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "worker/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -45,7 +45,7 @@ absl::StatusOr<SampleMixture> SampleMixture::Make(uint64_t seed, absl::Span<cons
     }
     auto order = SampleOrder::Make(seed + i, tokens[i], context);
     const std::string name = absl::StrCat("source ", i + 1);
-    RETURN_IF_ERROR(tokens.size() == 1 ? order.status() : WithContext(order.status(), name));
+    RETURN_IF_ERROR(tokens.size() == 1 ? order.status() : Annotate(order.status(), name));
     mixture.orders_.push_back(*order);
   }
   mixture.slots_ = Deal(weights);

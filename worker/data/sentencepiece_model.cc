@@ -6,7 +6,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
-#include "worker/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {

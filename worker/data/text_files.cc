@@ -13,8 +13,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/bytes.h"
+#include "compression/base/status_macros.h"
 #include "worker/data/utf8.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -22,10 +23,6 @@ namespace {
 constexpr const char* kUsualField = "text";
 constexpr uint64_t kSearch = uint64_t{1} << 20;  // for a good place to cut
 constexpr uint32_t kMostCharacter = 0x110000;
-
-absl::Span<const uint8_t> Bytes(absl::string_view text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
 
 absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
   std::vector<std::filesystem::path> files;
@@ -140,7 +137,7 @@ std::vector<TextPiece> CutText(const std::vector<TextFile>& files, const Tokeniz
 absl::Status ForEachDocument(const TextFile& file, const TextPiece& piece, const std::string& field,
                              const std::function<absl::Status(absl::string_view)>& take) {
   const absl::string_view text = file.text().substr(piece.first, piece.size);
-  if (const size_t bad = FindInvalidUtf8(Bytes(text)); bad != text.size()) {
+  if (const size_t bad = FindInvalidUtf8(BytesOf(text)); bad != text.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("data: ", file.path, " is not UTF-8 at byte ", piece.first + bad));
   }
@@ -161,8 +158,8 @@ absl::Status EncodePiece(const std::vector<TextFile>& files, const TextPiece& pi
         RETURN_IF_ERROR(encoder.Encode("\n", out));
       }
     }
-    return WithContext(encoder.Encode(text, out),
-                       absl::StrCat("data: ", file.path, ": in the text at byte ", piece.first));
+    return Annotate(encoder.Encode(text, out),
+                    absl::StrCat("data: ", file.path, ": in the text at byte ", piece.first));
   });
 }
 
@@ -172,7 +169,7 @@ absl::StatusOr<std::vector<uint32_t>> CharactersOf(const std::vector<TextFile>& 
   uint64_t documents = 0;
   const auto note = [&](absl::string_view text) {
     if (documents++ > 0) seen['\n'] = true;
-    const absl::Span<const uint8_t> bytes = Bytes(text);
+    const absl::Span<const uint8_t> bytes = BytesOf(text);
     for (size_t i = 0; i < bytes.size();) {
       const size_t length = Utf8Length(bytes.subspan(i));
       seen[ReadUtf8(bytes.subspan(i, length))] = true;

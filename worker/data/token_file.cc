@@ -8,7 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "worker/status_macros.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -17,7 +17,7 @@ constexpr size_t kLlmcHeaderBytes = 1024;
 constexpr uint32_t kLlmcGpt2 = 20240520;
 constexpr uint32_t kLlmcLlama3 = 20240801;
 
-absl::Status Wrong(const std::string& path, absl::string_view what) {
+absl::Status WrongTokens(const std::string& path, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("data: ", path, what));
 }
 
@@ -27,8 +27,8 @@ absl::StatusOr<TokenFile> TokensFrom(const std::string& path, MappedFile file, s
   TokenFile out;
   const absl::Span<const uint8_t> bytes = file.bytes().subspan(first);
   if (bytes.size() % width != 0) {
-    return Wrong(path, absl::StrCat(" ends in the middle of a token: ", bytes.size(),
-                                    " bytes from byte ", first, " on, ", width, " a token"));
+    return WrongTokens(path, absl::StrCat(" ends in the middle of a token: ", bytes.size(),
+                                          " bytes from byte ", first, " on, ", width, " a token"));
   }
   out.tokens = TokenSpan(bytes, width);
   out.file = std::move(file);
@@ -38,20 +38,20 @@ absl::StatusOr<TokenFile> TokensFrom(const std::string& path, MappedFile file, s
 absl::StatusOr<TokenFile> OpenLlmc(const std::string& path, MappedFile file, uint32_t magic) {
   std::array<int32_t, 3> header;
   if (file.bytes().size() < kLlmcHeaderBytes) {
-    return Wrong(path, absl::StrCat(" ends at byte ", file.bytes().size(),
-                                    ", inside the header of ", kLlmcHeaderBytes));
+    return WrongTokens(path, absl::StrCat(" ends at byte ", file.bytes().size(),
+                                          ", inside the header of ", kLlmcHeaderBytes));
   }
   std::memcpy(header.data(), file.bytes().data(), sizeof header);
   // The second magic number came with version 7 of the format, and others write 1.
   if (header[1] != 1 && !(magic == kLlmcLlama3 && header[1] == 7)) {
-    return Wrong(path, absl::StrCat(" has version ", header[1], " at byte 4; it must be ",
-                                    magic == kLlmcLlama3 ? "7 or 1" : "1"));
+    return WrongTokens(path, absl::StrCat(" has version ", header[1], " at byte 4; it must be ",
+                                          magic == kLlmcLlama3 ? "7 or 1" : "1"));
   }
   ASSIGN_OR_RETURN(TokenFile out,
                    TokensFrom(path, std::move(file), kLlmcHeaderBytes, magic == kLlmcGpt2 ? 2 : 4));
   if (header[2] < 0 || out.tokens.size() != static_cast<uint64_t>(header[2])) {
-    return Wrong(path, absl::StrCat(" has ", out.tokens.size(), " tokens; the header says ",
-                                    header[2], " at byte 8"));
+    return WrongTokens(path, absl::StrCat(" has ", out.tokens.size(), " tokens; the header says ",
+                                          header[2], " at byte 8"));
   }
   return out;
 }
@@ -69,14 +69,14 @@ absl::StatusOr<TokenFile> OpenNpy(const std::string& path, MappedFile file) {
   const absl::string_view all(reinterpret_cast<const char*>(file.bytes().data()),
                               file.bytes().size());
   if (!absl::StartsWith(all, "\x93NUMPY") || all.size() < 12) {
-    return Wrong(path, " does not begin with NumPy's magic number at byte 0");
+    return WrongTokens(path, " does not begin with NumPy's magic number at byte 0");
   }
   const auto byte = [&](size_t i) { return static_cast<size_t>(static_cast<uint8_t>(all[i])); };
   const bool old = byte(6) == 1;
   const size_t start = old ? 10 : 12;
   const size_t length = byte(8) | byte(9) << 8 | (old ? 0 : byte(10) << 16 | byte(11) << 24);
   if (byte(6) < 1 || byte(6) > 3 || all.size() - start < length) {
-    return Wrong(path, " has a broken NumPy header at byte 6");
+    return WrongTokens(path, " has a broken NumPy header at byte 6");
   }
   const absl::string_view header = all.substr(start, length);
   const absl::string_view type = NpyField(header, "descr");
@@ -87,28 +87,28 @@ absl::StatusOr<TokenFile> OpenNpy(const std::string& path, MappedFile file) {
     if (absl::StartsWith(type, name)) width = bytes;
   }
   if (width == 0) {
-    return Wrong(path, absl::StrCat(" has elements of type ", type.substr(0, type.find(',')),
-                                    " at byte ", start, "; known: u1, u2, u4, i4, u8, i8"));
+    return WrongTokens(path, absl::StrCat(" has elements of type ", type.substr(0, type.find(',')),
+                                          " at byte ", start, "; known: u1, u2, u4, i4, u8, i8"));
   }
   absl::string_view shape = NpyField(header, "shape");
   uint64_t count = 0;
   const size_t comma = shape.find(','), close = shape.find(')');
   if (!absl::StartsWith(shape, "(") || comma + 1 != close ||
       !absl::SimpleAtoi(shape.substr(1, comma - 1), &count)) {
-    return Wrong(path, absl::StrCat(" has shape ", shape.substr(0, close + 1), " at byte ", start,
-                                    "; it must have one dimension"));
+    return WrongTokens(path, absl::StrCat(" has shape ", shape.substr(0, close + 1), " at byte ",
+                                          start, "; it must have one dimension"));
   }
   ASSIGN_OR_RETURN(TokenFile out, TokensFrom(path, std::move(file), start + length, width));
   if (out.tokens.size() == count) return out;
-  return Wrong(path, absl::StrCat(" has ", out.tokens.size(), " tokens; the header at byte ", start,
-                                  " says ", count));
+  return WrongTokens(path, absl::StrCat(" has ", out.tokens.size(), " tokens; the header at byte ",
+                                        start, " says ", count));
 }
 
 }  // namespace
 
 absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
-  if (file.bytes().empty()) return Wrong(path, " is empty");
+  if (file.bytes().empty()) return WrongTokens(path, " is empty");
   uint32_t magic = 0;
   if (file.bytes().size() >= sizeof magic) std::memcpy(&magic, file.bytes().data(), sizeof magic);
   absl::StatusOr<TokenFile> out;
@@ -119,7 +119,7 @@ absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
   } else {
     out = TokensFrom(path, std::move(file), 0, sizeof(uint16_t));
   }
-  if (out.ok() && out->tokens.size() == 0) return Wrong(path, " holds no tokens");
+  if (out.ok() && out->tokens.size() == 0) return WrongTokens(path, " holds no tokens");
   return out;
 }
 
@@ -134,7 +134,7 @@ absl::Status CheckIds(const std::string& path, const TokenFile& file, uint64_t v
   const auto header = static_cast<uint64_t>(file.tokens.bytes().data() - file.file.bytes().data());
   const uint64_t id = file.tokens.at(bad);
   const bool negative = file.tokens.width() == 8 && id >> 63 != 0;
-  return Wrong(
+  return WrongTokens(
       path, absl::StrCat(" has token ", negative ? "-" : "", negative ? ~id + 1 : id, " at byte ",
                          header + bad * file.tokens.width(), "; the vocabulary has ", vocabulary));
 }

@@ -8,13 +8,14 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/bytes.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/sha256.h"
 #include "worker/data/prepared_folder.h"
-#include "worker/data/sha256.h"
 #include "worker/data/text_files.h"
 #include "worker/data/token_file.h"
 #include "worker/data/token_writer.h"
 #include "worker/data/utf8.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -39,10 +40,6 @@ std::string KindOf(const std::string& path) {
   if (Exists(In(path, kDataFile)) && Exists(In(path, kTrainFile))) return "prepared";
   if (IsNanoGptFolder(path) || absl::EndsWith(path, ".bin")) return "bin";
   return absl::EndsWith(path, ".npy") ? "npy" : "text";
-}
-
-absl::Span<const uint8_t> Bytes(const std::string& text) {
-  return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
 absl::Status CheckFraction(double fraction) {
@@ -92,7 +89,7 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::FromText(std::string t
   source->kind_ = "text";
   Options options;
   options.validation_fraction = validation_fraction;
-  const absl::Span<const uint8_t> bytes = Bytes(source->text_);
+  const absl::Span<const uint8_t> bytes = BytesOf(source->text_);
   if (bytes.empty()) return absl::InvalidArgumentError("data: the text is empty");
   if (const size_t bad = FindInvalidUtf8(bytes); bad != bytes.size()) {
     return absl::InvalidArgumentError(absl::StrCat("data: the text is not UTF-8 at byte ", bad));
@@ -121,7 +118,7 @@ absl::Status TokenSource::OpenText(const std::string& path, const Options& optio
   if (options.tokenizer == "chars") {
     ASSIGN_OR_RETURN(const std::vector<uint32_t> characters, CharactersOf(files, options.field));
     auto tokenizer = MakeCharTokenizer(characters);
-    RETURN_IF_ERROR(WithContext(tokenizer.status(), absl::StrCat("data: ", path)));
+    RETURN_IF_ERROR(Annotate(tokenizer.status(), absl::StrCat("data: ", path)));
     tokenizer_ = *std::move(tokenizer);
   } else {
     ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options.tokenizer));
@@ -143,7 +140,7 @@ absl::Status TokenSource::OpenText(const std::string& path, const Options& optio
     RETURN_IF_ERROR(EncodePiece(files, piece, options.field, *tokenizer_, *encoder, &tokens));
     AppendTokens(tokens, width, &text_);
   }
-  return Split(TokenSpan(Bytes(text_), width), options);
+  return Split(TokenSpan(BytesOf(text_), width), options);
 }
 
 absl::Status TokenSource::OpenTokens(const std::string& path, const Options& options) {

@@ -4,12 +4,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/data/sha256.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/file_io.h"
+#include "worker/base/sha256.h"
 #include "worker/data/tokenizer_bpe.h"
 #include "worker/data/tokenizer_chars.h"
 #include "worker/data/tokenizer_sentencepiece.h"
-#include "worker/file_io.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -56,7 +56,7 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer() { return std::make_unique<ByteTok
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& spec) {
   if (spec.empty() || spec == "bytes") return MakeByteTokenizer();
   auto file = ReadWholeFile(spec);
-  RETURN_IF_ERROR(WithContext(file.status(), "tokenizer"));
+  RETURN_IF_ERROR(Annotate(file.status(), "tokenizer"));
   return ParseTokenizer(spec, *std::move(file));
 }
 
@@ -74,7 +74,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(const std::string& nam
     if (json.contains("characters")) return ParseCharTokenizer(json);
     return ParseBpeTokenizer(json, std::move(file));
   }();
-  RETURN_IF_ERROR(WithContext(tokenizer.status(), where));
+  RETURN_IF_ERROR(Annotate(tokenizer.status(), where));
   return tokenizer;
 }
 

@@ -7,11 +7,11 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "worker/data/bpe_file.h"
 #include "worker/data/byte_pairs.h"
 #include "worker/data/utf8.h"
 #include "worker/data/word_splitter.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -175,7 +175,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseBpeTokenizer(const nlohmann::jso
                                                              std::string file) {
   ASSIGN_OR_RETURN(BpeFile parsed, ReadBpeFile(json));
   auto splitter = WordSplitter::Make(parsed.patterns);
-  RETURN_IF_ERROR(WithContext(splitter.status(), "pre_tokenizer"));
+  RETURN_IF_ERROR(Annotate(splitter.status(), "pre_tokenizer"));
   return std::unique_ptr<Tokenizer>(
       std::make_unique<BpeTokenizer>(std::move(file), std::move(parsed), *std::move(splitter)));
 }

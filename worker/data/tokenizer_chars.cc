@@ -12,7 +12,7 @@ namespace atolld {
 namespace {
 
 constexpr size_t kMostCharacters = 65536;  // ids fit two bytes
-constexpr uint32_t kNone = 0xffffffff;
+constexpr uint32_t kNoId = 0xffffffff;
 constexpr uint32_t kCharacters = 0x110000;
 
 bool IsScalar(uint32_t c) { return c < kCharacters && (c < 0xd800 || c > 0xdfff); }
@@ -21,7 +21,7 @@ class CharTokenizer final : public Tokenizer {
  public:
   CharTokenizer(std::string file, std::vector<uint32_t> characters)
       : Tokenizer(std::move(file)), characters_(std::move(characters)) {
-    ids_.assign(size_t{characters_.back()} + 1, kNone);
+    ids_.assign(size_t{characters_.back()} + 1, kNoId);
     for (size_t i = 0; i < characters_.size(); ++i) {
       ids_[characters_[i]] = static_cast<uint32_t>(i);
     }
@@ -64,8 +64,8 @@ class CharTokenizer final : public Tokenizer {
       const size_t length = Utf8Length(bytes.subspan(i));
       if (length == 0) return absl::InvalidArgumentError(absl::StrCat("not UTF-8 at byte ", i));
       const uint32_t character = ReadUtf8(bytes.subspan(i, length));
-      const uint32_t id = character < ids_.size() ? ids_[character] : kNone;
-      if (id == kNone) {
+      const uint32_t id = character < ids_.size() ? ids_[character] : kNoId;
+      if (id == kNoId) {
         return absl::InvalidArgumentError(absl::StrFormat(
             "U+%04X at byte %d is none of the tokenizer's characters", character, i));
       }

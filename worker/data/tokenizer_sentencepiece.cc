@@ -3,8 +3,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
 #include "worker/data/sentencepiece_model.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {

@@ -7,8 +7,8 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
-#include "worker/data/sha256.h"
-#include "worker/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/sha256.h"
 
 namespace atolld {
 namespace {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "worker/file_io.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/file_io.h"
+#include "worker/base/manifest.h"
 #include "worker/hub/safetensors_writer.h"
-#include "worker/model/manifest.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 

@@ -9,21 +9,21 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/manifest.h"
 #include "worker/hub/json_text.h"
-#include "worker/model/manifest.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
 
-using nlohmann::json;
+using Json = nlohmann::json;
 
 absl::Status Refuse(absl::string_view key, absl::string_view found, absl::string_view known) {
   return absl::InvalidArgumentError(
       absl::StrCat(key, " is ", absl::CEscape(found), "; what is read is ", known));
 }
 
-absl::Status Take32(const json& config, const std::string& key, uint64_t usual, uint32_t* out) {
+absl::Status Take32(const Json& config, const std::string& key, uint64_t usual, uint32_t* out) {
   ASSIGN_OR_RETURN(const uint64_t value, CountIn(config, key, usual));
   if (value > std::numeric_limits<uint32_t>::max()) {
     return Refuse(key, absl::StrCat(value), "below 2^32");
@@ -33,7 +33,7 @@ absl::Status Take32(const json& config, const std::string& key, uint64_t usual, 
 }
 
 // A key that changes what is computed, at any other value than ours.
-absl::Status MustBe(const json& config, const std::string& key, bool expected, bool usual) {
+absl::Status MustBe(const Json& config, const std::string& key, bool expected, bool usual) {
   ASSIGN_OR_RETURN(const bool value, FlagIn(config, key, usual));
   if (value == expected) return absl::OkStatus();
   return Refuse(key, value ? "true" : "false", expected ? "true" : "false");
@@ -51,7 +51,7 @@ void SetShape(const Shape& shape, v1::ModelSpec* model) {
   model->set_vocabulary(shape.vocabulary);
 }
 
-absl::StatusOr<v1::ModelSpec> ParseGpt2(const json& config) {
+absl::StatusOr<v1::ModelSpec> ParseGpt2(const Json& config) {
   v1::ModelSpec model;
   Shape shape;
   RETURN_IF_ERROR(Take32(config, "n_layer", 12, &shape.layers));
@@ -82,7 +82,7 @@ absl::StatusOr<v1::ModelSpec> ParseGpt2(const json& config) {
   return model;
 }
 
-absl::Status CheckRope(const json& config, const std::string& key) {
+absl::Status CheckRope(const Json& config, const std::string& key) {
   if (!config.contains(key) || config[key].is_null()) return absl::OkStatus();
   if (!config[key].is_object()) return Refuse(key, config[key].dump(), "an object");
   ASSIGN_OR_RETURN(const std::string old_name, TextIn(config[key], "type", "default"));
@@ -90,7 +90,7 @@ absl::Status CheckRope(const json& config, const std::string& key) {
   return type == "default" ? absl::OkStatus() : Refuse(key, type, "default");
 }
 
-absl::StatusOr<v1::ModelSpec> ParseLlama(const json& config) {
+absl::StatusOr<v1::ModelSpec> ParseLlama(const Json& config) {
   v1::ModelSpec model;
   model.set_kind("llama");
   Shape shape;
@@ -131,7 +131,7 @@ absl::StatusOr<v1::ModelSpec> ParseLlama(const json& config) {
 }  // namespace
 
 absl::StatusOr<v1::ModelSpec> ParseHubConfig(absl::string_view text) {
-  ASSIGN_OR_RETURN(const json config, ParseJsonObject(text));
+  ASSIGN_OR_RETURN(const Json config, ParseJsonObject(text));
   ASSIGN_OR_RETURN(const std::string type, TextIn(config, "model_type", ""));
   if (type != "gpt2" && type != "llama") return Refuse("model_type", type, "gpt2 or llama");
   ASSIGN_OR_RETURN(v1::ModelSpec model, type == "gpt2" ? ParseGpt2(config) : ParseLlama(config));

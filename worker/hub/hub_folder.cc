@@ -13,14 +13,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
-#include "worker/file_io.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/file_io.h"
+#include "worker/base/manifest.h"
 #include "worker/hub/hub_config.h"
 #include "worker/hub/hub_tensors.h"
 #include "worker/hub/json_text.h"
 #include "worker/hub/safetensors_file.h"
 #include "worker/hub/safetensors_writer.h"
-#include "worker/model/manifest.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -57,7 +57,7 @@ absl::StatusOr<Shards> OpenShards(const std::string& folder) {
   }
   ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(index));
   const absl::StatusOr<nlohmann::json> json = ParseJsonObject(text);
-  RETURN_IF_ERROR(WithContext(json.status(), index));
+  RETURN_IF_ERROR(Annotate(json.status(), index));
   if (!json->contains("weight_map") || !(*json)["weight_map"].is_object()) {
     return absl::DataLossError(absl::StrCat(index, " has no weight_map"));
   }
@@ -192,7 +192,7 @@ absl::StatusOr<HubModel> ReadHubFolder(const std::string& folder) {
   const std::string config_path = absl::StrCat(folder, "/config.json");
   ASSIGN_OR_RETURN(const std::string config, ReadWholeFile(config_path));
   absl::StatusOr<v1::ModelSpec> spec = ParseHubConfig(config);
-  RETURN_IF_ERROR(WithContext(spec.status(), config_path));
+  RETURN_IF_ERROR(Annotate(spec.status(), config_path));
   model.spec = *std::move(spec);
   ASSIGN_OR_RETURN(model.manifest, MakeManifest(model.spec));
   ASSIGN_OR_RETURN(const Shards shards, OpenShards(folder));

@@ -7,9 +7,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/manifest.h"
 #include "worker/hub/safetensors_file.h"
-#include "worker/model/manifest.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 

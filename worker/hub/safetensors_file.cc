@@ -13,9 +13,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/status_macros.h"
 #include "worker/hub/dtype.h"
 #include "worker/hub/json_text.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -142,7 +142,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std
   std::unique_ptr<SafetensorsFile> file(new SafetensorsFile(
       path, absl::MakeConstSpan(static_cast<const uint8_t*>(at), at == nullptr ? 0 : size)));
   absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(file->bytes_);
-  RETURN_IF_ERROR(WithContext(header.status(), path));
+  RETURN_IF_ERROR(Annotate(header.status(), path));
   file->header_ = *std::move(header);
   return file;
 }
@@ -159,7 +159,7 @@ absl::Status SafetensorsFile::Read(const std::string& name, const std::vector<ui
   }
   const StoredTensor& tensor = found->second;
   const absl::StatusOr<DType> type = ParseDType(tensor.dtype);
-  RETURN_IF_ERROR(WithContext(type.status(), absl::StrCat(path_, ": tensor ", name)));
+  RETURN_IF_ERROR(Annotate(type.status(), absl::StrCat(path_, ": tensor ", name)));
   if (tensor.shape != shape) {
     return absl::InvalidArgumentError(
         absl::StrCat(path_, ": tensor ", name, " has shape [", absl::StrJoin(tensor.shape, ", "),

@@ -4,7 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "worker/file_io.h"
+#include "worker/base/file_io.h"
 
 namespace atolld {
 

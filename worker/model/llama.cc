@@ -4,7 +4,7 @@
 
 #include "worker/model/dropout.h"
 #include "worker/model/layers.h"
-#include "worker/torch_version.h"
+#include "worker/model/torch_version.h"
 
 namespace atolld {
 

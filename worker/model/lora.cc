@@ -8,10 +8,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/manifest.h"
 #include "worker/hub/parameters_file.h"
-#include "worker/model/manifest.h"
-#include "worker/status_macros.h"
-#include "worker/torch_edge.h"
+#include "worker/model/torch_edge.h"
 
 namespace atolld {
 namespace {

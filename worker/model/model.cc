@@ -2,12 +2,12 @@
 
 #include <utility>
 
-#include "worker/checkpoint.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/manifest.h"
+#include "worker/model/checkpoint.h"
 #include "worker/model/gpt.h"
 #include "worker/model/llama.h"
 #include "worker/model/lora.h"
-#include "worker/model/manifest.h"
-#include "worker/status_macros.h"
 
 namespace atolld {
 namespace {

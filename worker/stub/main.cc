@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "worker/flags.h"
-#include "worker/grpc_link.h"
-#include "worker/inbox.h"
-#include "worker/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/flags.h"
+#include "worker/base/grpc_link.h"
+#include "worker/base/inbox.h"
+#include "worker/base/termination.h"
 #include "worker/stub/stub_session.h"
-#include "worker/termination.h"
 
 namespace {
 

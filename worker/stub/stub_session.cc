@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "worker/status_macros.h"
+#include "compression/base/status_macros.h"
 #include "worker/stub/stub_model.h"
 
 namespace atolld {

@@ -15,8 +15,8 @@
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
 #include "atoll/v1/worker.pb.h"
-#include "worker/inbox.h"
-#include "worker/slots.h"
+#include "worker/base/inbox.h"
+#include "worker/base/slots.h"
 
 namespace atolld {
 

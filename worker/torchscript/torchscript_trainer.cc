@@ -12,12 +12,12 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/file_io.h"
+#include "worker/base/schedule.h"
+#include "worker/base/sha256.h"
 #include "worker/data/sample_order.h"
-#include "worker/data/sha256.h"
-#include "worker/file_io.h"
-#include "worker/schedule.h"
-#include "worker/status_macros.h"
-#include "worker/torch_edge.h"
+#include "worker/model/torch_edge.h"
 
 namespace atolld {
 namespace {
@@ -79,10 +79,10 @@ class TorchScriptTrainer final : public Trainer {
     if (!module_.find_method("forward")) {
       return absl::InvalidArgumentError(absl::StrCat("model: ", context("has no forward")));
     }
-    RETURN_IF_ERROR(WithContext(TakeParameters(), absl::StrCat("model: ", path)));
-    RETURN_IF_ERROR(WithContext(MatchArguments(), absl::StrCat("model: ", path)));
+    RETURN_IF_ERROR(Annotate(TakeParameters(), absl::StrCat("model: ", path)));
+    RETURN_IF_ERROR(Annotate(MatchArguments(), absl::StrCat("model: ", path)));
     ASSIGN_OR_RETURN(optimizer_, InnerOptimizer::Make(spec_.inner(), manifest_));
-    return WithContext(TryForward(), absl::StrCat("model: ", path));
+    return Annotate(TryForward(), absl::StrCat("model: ", path));
   }
 
   const v1::Manifest& manifest() const override { return manifest_; }
@@ -126,7 +126,7 @@ class TorchScriptTrainer final : public Trainer {
       loss = mean.item<double>();
     });
     PutBuffersBack();
-    RETURN_IF_ERROR(WithContext(InOneLine(done), absl::StrCat("step ", step)));
+    RETURN_IF_ERROR(Annotate(InOneLine(done), absl::StrCat("step ", step)));
     if (!std::isfinite(loss)) {
       return absl::FailedPreconditionError(absl::StrCat("step ", step, ": the loss is ", loss));
     }
@@ -167,14 +167,14 @@ class TorchScriptTrainer final : public Trainer {
       for (uint64_t i = 0; i < count; ++i) {
         numbers.push_back(static_cast<int64_t>(arrays_.train_rows() + first + i));
       }
-      status = WithContext(InOneLine(CatchTorch("",
-                                                [&] {
-                                                  const at::NoGradGuard no_grad;
-                                                  module_.eval();
-                                                  sum.loss_sum += Loss(numbers).item<double>() *
-                                                                  static_cast<double>(count);
-                                                })),
-                           absl::StrCat("evaluation of rows ", first, "-", first + count - 1));
+      status = Annotate(InOneLine(CatchTorch("",
+                                             [&] {
+                                               const at::NoGradGuard no_grad;
+                                               module_.eval();
+                                               sum.loss_sum += Loss(numbers).item<double>() *
+                                                               static_cast<double>(count);
+                                             })),
+                        absl::StrCat("evaluation of rows ", first, "-", first + count - 1));
       sum.tokens += count;
     }
     BindTo(flat_);
@@ -298,7 +298,7 @@ class TorchScriptTrainer final : public Trainer {
       }
     });
     PutBuffersBack();
-    RETURN_IF_ERROR(WithContext(InOneLine(tried), "forward fails on the data"));
+    RETURN_IF_ERROR(Annotate(InOneLine(tried), "forward fails on the data"));
     return wrong.empty() ? absl::OkStatus() : absl::InvalidArgumentError(wrong);
   }
 

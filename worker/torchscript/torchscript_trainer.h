@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "atoll/v1/run.pb.h"
 #include "worker/data/arrays.h"
-#include "worker/trainer.h"
+#include "worker/training/trainer.h"
 
 namespace atolld {
 

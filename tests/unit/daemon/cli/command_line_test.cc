@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/verbs.h"
+#include "daemon/cli/verbs/verbs.h"
 
 namespace atolld {
 namespace {

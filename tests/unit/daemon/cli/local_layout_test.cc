@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/posix_files.h"
+#include "daemon/env/posix_files.h"
 
 namespace atolld {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 namespace atolld {
 namespace {

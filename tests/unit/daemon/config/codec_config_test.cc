@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/wire_codec.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 namespace atolld {
 namespace {

@@ -7,8 +7,8 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/config.h"
-#include "daemon/config_data.h"
+#include "daemon/config/config.h"
+#include "daemon/config/config_data.h"
 
 namespace atolld {
 namespace {

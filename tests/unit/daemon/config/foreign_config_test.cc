@@ -9,7 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 namespace atolld {
 namespace {

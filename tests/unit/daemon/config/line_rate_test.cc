@@ -1,5 +1,5 @@
 // Rates of lines, as configs and topologies write them.
-#include "daemon/line_rate.h"
+#include "daemon/config/line_rate.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 namespace atolld {
 namespace {

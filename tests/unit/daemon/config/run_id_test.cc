@@ -5,7 +5,7 @@
 
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 
 namespace atolld {
 namespace {

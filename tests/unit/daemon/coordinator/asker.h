@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "atoll/v1/admin.pb.h"
+#include "compression/base/check.h"
 #include "tests/unit/daemon/coordinator/coordinator_world.h"
 
 namespace atolld {

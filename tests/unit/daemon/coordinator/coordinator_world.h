@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "compression/base/check.h"
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/coordinator/memory_store.h"
-#include "daemon/status_macros.h"
 #include "tests/sim/sim_world.h"
 #include "tests/unit/daemon/coordinator/scripted_peer.h"
 

@@ -1,9 +1,9 @@
 // Would break: a history that anybody can forge, one that nobody can go on with although its key is
 // there, or one that somebody goes on with who has not got the key.
-#include "daemon/replica/header.h"
-#include "daemon/replica/signature.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "membership/history/header.h"
+#include "membership/history/signature.h"
 #include "tests/unit/daemon/coordinator/coordinator_world.h"
 
 namespace atolld {

@@ -1,9 +1,9 @@
 // What operators order, over the network and the store; and a store that is behind its peers.
 #include "daemon/coordinator/sqlite_store.h"
-#include "daemon/posix_files.h"
-#include "daemon/replica/header.h"
+#include "daemon/env/posix_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "membership/history/header.h"
 #include "tests/unit/daemon/coordinator/asker.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 

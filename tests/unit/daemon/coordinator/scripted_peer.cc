@@ -1,8 +1,8 @@
 #include "tests/unit/daemon/coordinator/scripted_peer.h"
 
-#include "daemon/replica/header.h"
-#include "daemon/replica/signature.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
+#include "membership/history/header.h"
+#include "membership/history/signature.h"
 
 namespace atolld {
 namespace {

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
-#include "membership/signing_key.h"
+#include "daemon/env/env.h"
+#include "membership/history/signing_key.h"
 
 namespace atolld {
 

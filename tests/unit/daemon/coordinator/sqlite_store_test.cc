@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_format.h"
 #include "daemon/coordinator/memory_store.h"
-#include "daemon/posix_files.h"
+#include "daemon/env/posix_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/env/temporary_directory.h"

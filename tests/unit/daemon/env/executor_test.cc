@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "daemon/float_mode.h"
-#include "daemon/posix_executor.h"
+#include "daemon/env/float_mode.h"
+#include "daemon/env/posix_executor.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

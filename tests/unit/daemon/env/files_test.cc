@@ -8,8 +8,8 @@
 
 #include "atoll/v1/exchange.pb.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/env.h"
-#include "daemon/posix_files.h"
+#include "daemon/env/env.h"
+#include "daemon/env/posix_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/env/temporary_directory.h"

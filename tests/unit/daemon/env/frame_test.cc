@@ -1,4 +1,4 @@
-#include "daemon/transport/frame.h"
+#include "daemon/env/frame.h"
 
 #include <random>
 #include <string>

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 
 namespace atolld {
 

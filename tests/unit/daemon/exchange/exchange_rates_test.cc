@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "membership/link_estimates.h"
-#include "membership/plan_choice.h"
-#include "membership/reduction_plan.h"
-#include "membership/shard_plan.h"
+#include "membership/planning/link_estimates.h"
+#include "membership/planning/plan_choice.h"
+#include "membership/planning/reduction_plan.h"
+#include "membership/planning/shard_plan.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
 namespace atolld {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "membership/bitmap.h"
+#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {

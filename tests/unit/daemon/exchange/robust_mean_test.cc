@@ -9,7 +9,7 @@
 #include "absl/base/casts.h"
 #include "daemon/exchange/exchange_plan.h"
 #include "gtest/gtest.h"
-#include "membership/bitmap.h"
+#include "membership/history/bitmap.h"
 #include "tests/unit/compression/test_values.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "absl/base/casts.h"
+#include "compression/base/check.h"
 #include "daemon/exchange/chunk_work.h"
-#include "daemon/status_macros.h"
 #include "gtest/gtest.h"
 
 namespace atolld {

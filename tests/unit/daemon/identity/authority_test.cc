@@ -11,11 +11,11 @@
 #include <thread>
 #include <vector>
 
+#include "daemon/env/posix_files.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/identity/openssl.h"
-#include "daemon/posix_files.h"
 #include "gmock/gmock.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "daemon/posix_files.h"
+#include "daemon/env/posix_files.h"
 #include "gmock/gmock.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 

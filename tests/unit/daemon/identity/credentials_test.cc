@@ -7,10 +7,10 @@
 #include <memory>
 #include <string>
 
-#include "daemon/posix_files.h"
+#include "daemon/env/posix_files.h"
 #include "gmock/gmock.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
-#include "tests/unit/daemon/replica/crash_files.h"
+#include "tests/unit/daemon/replica/state/crash_files.h"
 
 namespace atolld {
 namespace {

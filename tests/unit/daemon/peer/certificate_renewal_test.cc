@@ -5,9 +5,9 @@
 #include <memory>
 #include <string>
 
+#include "compression/base/check.h"
 #include "daemon/identity/authority.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/status_macros.h"
 #include "gmock/gmock.h"
 #include "tests/sim/sim_ends.h"
 

@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 #include "tests/sim/sim_world.h"
 
 namespace atolld {

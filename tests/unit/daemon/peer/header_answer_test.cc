@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/posix_files.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/update_log.h"
+#include "daemon/env/posix_files.h"
+#include "daemon/replica/state/update_log.h"
+#include "membership/history/header.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
-#include "tests/unit/daemon/replica/test_run.h"
+#include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "daemon/replica/layout.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "daemon/replica/state/layout.h"
 #include "tests/sim/sim_files.h"
-#include "tests/unit/daemon/replica/test_run.h"
+#include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {
 namespace {

@@ -10,7 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/config.h"
+#include "compression/base/check.h"
+#include "daemon/config/config.h"
 #include "daemon/peer/peer.h"
 #include "tests/sim/sim_world.h"
 #include "tests/unit/daemon/peer/told_history.h"
@@ -42,7 +43,7 @@ class RogueCoordinatorTest : public ::testing::Test {
     config_.peer.listen = "p:1";
     config_.coordinator.address = "coordinator:1";
     Env peer = world_.process("p").env();
-    trainer_ = std::make_unique<NoTrainer>(peer.executor);
+    trainer_ = std::make_unique<NoWorker>(peer.executor);
     peer_ = std::make_unique<Peer>(peer, config_, *trainer_, 1,
                                    [this](absl::Status status) { finished_ = status; });
   }
@@ -130,7 +131,7 @@ class RogueCoordinatorTest : public ::testing::Test {
   std::unique_ptr<Listener> listener_;
   Says says_;
   std::vector<std::unique_ptr<Session>> sessions_;
-  std::unique_ptr<NoTrainer> trainer_;
+  std::unique_ptr<NoWorker> trainer_;
   std::unique_ptr<Peer> peer_;
   bool started_ = false;
   std::optional<absl::Status> finished_;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "daemon/peer_address.h"
+#include "daemon/env/address.h"
 #include "gmock/gmock.h"
 #include "tests/sim/sim_ends.h"
 

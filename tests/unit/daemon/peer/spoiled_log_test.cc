@@ -7,10 +7,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/config.h"
+#include "daemon/config/config.h"
 #include "daemon/peer/peer.h"
-#include "daemon/replica/layout.h"
-#include "daemon/replica/update_log.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/update_log.h"
 #include "tests/sim/sim_world.h"
 #include "tests/unit/daemon/peer/told_history.h"
 
@@ -33,7 +33,7 @@ class SpoiledLogTest : public ::testing::Test {
     config.peer.dir = "/r";
     config.peer.listen = "p:1";
     config.coordinator.address = "coordinator:1";
-    NoTrainer trainer(env_.executor);
+    NoWorker trainer(env_.executor);
     Peer peer(env_, config, trainer, 1, [](absl::Status status) { FAIL() << status; });
     const absl::Status status = peer.Start();
     EXPECT_TRUE(absl::IsDataLoss(status)) << status;

@@ -6,11 +6,11 @@
 
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
-#include "daemon/replica/header.h"
-#include "daemon/replica/signature.h"
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
+#include "membership/history/header.h"
+#include "membership/history/signature.h"
 #include "tests/sim/sim_files.h"
-#include "tests/unit/daemon/replica/test_run.h"
+#include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {
 

@@ -19,7 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/exchange.grpc.pb.h"
-#include "daemon/posix_executor.h"
+#include "daemon/env/posix_executor.h"
 #include "daemon/transport/admin_client.h"
 #include "daemon/transport/channels.h"
 #include "gmock/gmock.h"

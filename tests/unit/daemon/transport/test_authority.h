@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "compression/base/check.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/posix_files.h"
-#include "daemon/status_macros.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 
 namespace atolld {

@@ -12,8 +12,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/admin.grpc.pb.h"
-#include "daemon/peer_address.h"
-#include "daemon/posix_executor.h"
+#include "compression/base/check.h"
+#include "daemon/env/address.h"
+#include "daemon/env/posix_executor.h"
 #include "daemon/transport/admin_client.h"
 #include "daemon/transport/grpc_transport.h"
 #include "gmock/gmock.h"

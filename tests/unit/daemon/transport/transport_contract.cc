@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "daemon/status_macros.h"
+#include "compression/base/check.h"
 #include "gmock/gmock.h"
 
 namespace atolld {

@@ -1,5 +1,5 @@
-// The contract of daemon/env.h's Transport as tests that any implementation runs: production's and
-// the simulator's.
+// The contract of daemon/env/env.h's Transport as tests that any implementation runs: production's
+// and the simulator's.
 //
 // Link transport_contract.cc and transport_contract_ends.cc into the test program and name the
 // worlds:
@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/env.h"
+#include "daemon/env/env.h"
 #include "gtest/gtest.h"
 
 namespace atolld {

@@ -1,7 +1,7 @@
 // How calls end: half-close, status, cancellation, broken links, deadlines, destruction.
 #include <utility>
 
-#include "daemon/status_macros.h"
+#include "compression/base/status_macros.h"
 #include "gmock/gmock.h"
 #include "tests/unit/daemon/transport/transport_contract.h"
 

@@ -7,8 +7,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "tests/unit/worker/fixtures.h"
-#include "tests/unit/worker/npy.h"
+#include "tests/unit/worker/training/fixtures.h"
+#include "tests/unit/worker/training/npy.h"
 
 namespace atolld {
 namespace {

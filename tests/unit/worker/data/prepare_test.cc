@@ -12,9 +12,9 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/training/fixtures.h"
+#include "worker/base/file_io.h"
 #include "worker/data/token_source.h"
-#include "worker/file_io.h"
 
 namespace atolld {
 namespace {

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "membership/leases.h"
+#include "membership/run/leases.h"
 
 namespace atolld {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/training/fixtures.h"
 #include "worker/data/token_source.h"
 
 namespace atolld {

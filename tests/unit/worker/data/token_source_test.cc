@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
-#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/training/fixtures.h"
 #include "worker/data/utf8.h"
 
 namespace atolld {

@@ -11,8 +11,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/base/file_io.h"
 #include "worker/data/text_files.h"
-#include "worker/file_io.h"
 
 namespace atolld {
 namespace {

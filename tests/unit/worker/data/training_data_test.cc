@@ -7,7 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/training/fixtures.h"
 #include "worker/data/prepare.h"
 
 namespace atolld {

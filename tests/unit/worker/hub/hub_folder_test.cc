@@ -11,13 +11,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
-#include "tests/unit/worker/fixtures.h"
 #include "tests/unit/worker/model/models.h"
-#include "worker/file_io.h"
+#include "tests/unit/worker/training/fixtures.h"
+#include "worker/base/file_io.h"
+#include "worker/base/manifest.h"
 #include "worker/hub/hub_config.h"
 #include "worker/hub/safetensors_file.h"
 #include "worker/hub/safetensors_writer.h"
-#include "worker/model/manifest.h"
 
 namespace atolld {
 namespace {

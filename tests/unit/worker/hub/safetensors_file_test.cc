@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/unit/worker/model/models.h"
-#include "worker/file_io.h"
+#include "worker/base/file_io.h"
 
 namespace atolld {
 namespace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/worker/fixtures.h"
 #include "tests/unit/worker/model/models.h"
-#include "worker/model/manifest.h"
+#include "tests/unit/worker/training/fixtures.h"
+#include "worker/base/manifest.h"
 
 namespace atolld {
 namespace {

@@ -9,16 +9,16 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
-#include "tests/unit/worker/fixtures.h"
 #include "tests/unit/worker/model/models.h"
-#include "worker/file_io.h"
+#include "tests/unit/worker/training/fixtures.h"
+#include "worker/base/file_io.h"
+#include "worker/base/manifest.h"
 #include "worker/hub/adapter_folder.h"
 #include "worker/hub/hub_folder.h"
 #include "worker/hub/parameters_file.h"
+#include "worker/hub/safetensors.h"
 #include "worker/hub/safetensors_file.h"
-#include "worker/model/manifest.h"
-#include "worker/safetensors.h"
-#include "worker/trainer.h"
+#include "worker/training/trainer.h"
 
 namespace atolld {
 namespace {

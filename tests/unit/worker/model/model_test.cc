@@ -13,9 +13,9 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "tests/unit/worker/fixtures.h"
 #include "tests/unit/worker/model/models.h"
-#include "worker/model/manifest.h"
+#include "tests/unit/worker/training/fixtures.h"
+#include "worker/base/manifest.h"
 
 namespace atolld {
 namespace {

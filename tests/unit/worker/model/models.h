@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "atoll/v1/run.pb.h"
-#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/training/fixtures.h"
 
 namespace atolld {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/unit/worker/fixtures.h"
+#include "tests/unit/worker/training/fixtures.h"
 #include "worker/stub/stub_model.h"
 
 namespace atolld {

@@ -1,0 +1,93 @@
+#include "compression/base/names.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace atolld {
+namespace {
+
+constexpr size_t kMaxNameBytes = 64;  // longer than any name of ours
+
+}  // namespace
+
+bool IsValidId(absl::string_view name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  });
+}
+
+size_t SpellingDistance(absl::string_view a, absl::string_view b) {
+  // Three rows of the classic table (optimal string alignment): the row before the last is for
+  // swaps.
+  std::vector<size_t> before(b.size() + 1), last(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) last[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replace = last[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({last[j] + 1, row[j - 1] + 1, replace});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+    before = last;
+    last = row;
+  }
+  return last[b.size()];
+}
+
+std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates) {
+  const std::string wanted = absl::AsciiStrToLower(name.substr(0, kMaxNameBytes));
+  std::string nearest;
+  size_t least = static_cast<size_t>(-1);
+  for (const std::string& candidate : candidates) {
+    const std::string known = absl::AsciiStrToLower(candidate.substr(0, kMaxNameBytes));
+    const size_t distance = SpellingDistance(wanted, known);
+    if (distance < least) {
+      least = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string UnknownNameMessage(absl::string_view kind, absl::string_view name,
+                               absl::Span<const std::string> candidates) {
+  std::string message =
+      absl::StrCat("unknown ", kind, " \"", absl::CHexEscape(name.substr(0, kMaxNameBytes)), "\"");
+  if (candidates.empty()) return message;
+  absl::StrAppend(&message, ": did you mean \"", NearestName(name, candidates),
+                  "\"? Known: ", absl::StrJoin(candidates, ", "));
+  return message;
+}
+
+std::string LikelyName(absl::string_view name, absl::Span<const std::string> candidates) {
+  const std::string* nearest = nullptr;
+  size_t smallest = 0;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = SpellingDistance(name, candidate);
+    const size_t limit = std::max(std::max(name.size(), candidate.size()) / 3, size_t{1});
+    if (distance > limit || distance >= candidate.size()) continue;
+    if (nearest == nullptr || distance < smallest) {
+      nearest = &candidate;
+      smallest = distance;
+    }
+  }
+  return nearest == nullptr ? std::string() : *nearest;
+}
+
+std::string Suggestion(absl::string_view name, absl::Span<const std::string> candidates) {
+  const std::string nearest = LikelyName(name, candidates);
+  if (!nearest.empty()) return absl::StrCat("; did you mean '", nearest, "'?");
+  if (candidates.empty()) return "";
+  return absl::StrCat("; valid are: ", absl::StrJoin(candidates, ", "));
+}
+
+}  // namespace atolld

@@ -1,0 +1,38 @@
+// Names: the one grammar of ids, and what somebody who misspelt a name probably meant.
+//
+// Pure functions, any thread.
+#pragma once
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace atolld {
+
+// Ids of runs, peers, regions and clusters: 1 to 64 characters of a-z, 0-9 and '-'.
+bool IsValidId(absl::string_view id);
+inline constexpr absl::string_view kIdGrammar = "1 to 64 characters of a-z, 0-9 and '-'";
+
+// Letters to insert, remove, replace or swap with their neighbour to turn one name into the other.
+size_t SpellingDistance(absl::string_view a, absl::string_view b);
+
+// The candidate with the least distance (case does not count), the first among equals; empty
+// if there is none. Names are compared by their first 64 bytes, so a hostile length costs nothing.
+std::string NearestName(absl::string_view name, absl::Span<const std::string> candidates);
+
+// One line for an error: `unknown codec "int9": did you mean "int8"? Known: fp32, int8`. `kind` is
+// the noun. The name is escaped and cut, since it may come from the network.
+std::string UnknownNameMessage(absl::string_view kind, absl::string_view name,
+                               absl::Span<const std::string> candidates);
+
+// The candidate nearest to `name`; empty if none is near enough to be a misspelling (more than a
+// third of the longer name's letters differ): among the dozen keys of a section a wrong guess
+// misleads. Of two that are equally near, the earlier.
+std::string LikelyName(absl::string_view name, absl::Span<const std::string> candidates);
+
+// The end of a message about an unknown name: "; did you mean 'steps'?", or "; valid are: a, b, c"
+// when no candidate is near.
+std::string Suggestion(absl::string_view name, absl::Span<const std::string> candidates);
+
+}  // namespace atolld

@@ -1,0 +1,277 @@
+// atolld: the daemon. `atolld coordinator` leads a run, `atolld peer` takes part in one, `atolld
+// join` enrols with a token first.
+//
+// Exit codes: 0 done (the run is sealed, or drained by SIGTERM), 1 failed, 2 the call or the config
+// is wrong.
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+#include "daemon/atolld/join.h"
+#include "daemon/cli/process.h"
+#include "daemon/config/config.h"
+#include "daemon/coordinator/aggregator_process.h"
+#include "daemon/coordinator/coordinator.h"
+#include "daemon/coordinator/sqlite_store.h"
+#include "daemon/env/posix_executor.h"
+#include "daemon/env/posix_files.h"
+#include "daemon/env/process_log.h"
+#include "daemon/env/signal_watcher.h"
+#include "daemon/identity/cluster.h"
+#include "daemon/identity/credentials.h"
+#include "daemon/peer/certificate_renewal.h"
+#include "daemon/peer/peer.h"
+#include "daemon/peer/worker_process.h"
+#include "daemon/transport/grpc_transport.h"
+#include "daemon/transport/tls.h"
+
+namespace atolld {
+namespace {
+
+constexpr int kDone = 0;
+constexpr int kFailed = 1;
+constexpr int kWrongCall = 2;
+
+// Hashing, reducing and the outer step; the trainer beside the daemon needs the cores more.
+constexpr int kPoolThreads = 2;
+
+// A Unix socket's path has 107 characters at most; a run in a deep folder gets a private one in
+// /tmp.
+constexpr size_t kLongestSocketPath = 100;
+
+int Fail(const absl::Status& status) {
+  std::cerr << "atolld: " << status.message() << std::endl;
+  return absl::IsInvalidArgument(status) ? kWrongCall : kFailed;
+}
+
+absl::Status WritePid(Files& files, const std::string& dir) {
+  RETURN_IF_ERROR(files.MakeDirectories(dir));
+  const std::string text = absl::StrCat(getpid(), "\n");
+  return WriteFileDurably(files, dir + "/pid", BytesOf(text));
+}
+
+absl::StatusOr<std::string> WorkerSocket(const std::string& dir) {
+  const std::string path = dir + "/worker.sock";
+  if (path.size() <= kLongestSocketPath) return "unix:" + path;
+  char folder[] = "/tmp/atoll-XXXXXX";  // mode 0700
+  if (mkdtemp(folder) == nullptr) return absl::UnknownError("no folder for the worker's socket");
+  return absl::StrCat("unix:", folder, "/worker.sock");
+}
+
+// What every process of Atoll has. Members are destroyed in reverse: the transport before the loop,
+// whose pool may still be at work on the files.
+struct Machine {
+  explicit Machine(std::unique_ptr<ProcessLog> process_log)
+      : log(std::move(process_log)), executor(PosixExecutor::Options{kPoolThreads, 0}) {}
+
+  // Before env(). `identity`: the folder of this process's credentials, which were checked.
+  void Connect(const Config& config, const std::string& identity) {
+    GrpcTransport::Options options;
+    options.failure_timeout = config.membership.failure_timeout;
+    options.lanes = static_cast<int>(config.network.lanes);
+    if (!config.network.plaintext) options.tls = MakeTlsCredentials(identity);
+    transport.emplace(executor, options);
+  }
+
+  Env env() { return Env{executor, files, *transport, *log}; }
+
+  std::unique_ptr<ProcessLog> log;
+  PosixFiles files;
+  PosixExecutor executor;
+  std::optional<GrpcTransport> transport;
+};
+
+absl::StatusOr<std::unique_ptr<Machine>> MakeMachine(const Config& config) {
+  ProcessLog::Options options;
+  ASSIGN_OR_RETURN(options.level, ParseLogLevel(config.log.level));
+  ASSIGN_OR_RETURN(auto log, ProcessLog::Open(options));
+  return std::make_unique<Machine>(std::move(log));
+}
+
+// The peer's own, as its config names it.
+absl::Status CheckIdentity(Machine& machine, const Config& config, const std::string& folder) {
+  if (config.network.plaintext) return absl::OkStatus();
+  const absl::Time now = machine.executor.WallTime();
+  const absl::StatusOr<CertificateInfo> info = LoadCredentials(machine.files, folder, now);
+  if (absl::IsNotFound(info.status())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this peer has no identity: ", info.status().message(),
+                     "; `atolld join TOKEN` gets one, or `atoll identity issue` on the "
+                     "coordinator's machine"));
+  }
+  RETURN_IF_ERROR(info.status());
+  const Role role = config.peer.role == kAggregatorRoleName ? Role::kAggregator : Role::kPeer;
+  if (info->identity.id == config.peer.id && info->identity.role == role) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(folder, ": the certificate is of ", Describe(info->identity),
+                   ", and the config's [peer] is ", config.peer.role, " ", config.peer.id));
+}
+
+absl::Status RunPeer(const Config& config) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
+  const std::string identity = absl::StrCat(config.peer.dir, "/", kIdentityFolder);
+  RETURN_IF_ERROR(CheckIdentity(*machine, config, identity));
+  machine->Connect(config, identity);
+  RETURN_IF_ERROR(WritePid(machine->files, config.peer.dir));
+  WorkerProcess::Settings settings;
+  settings.program = config.worker.program;
+  settings.program_folder = ProgramFolder();
+  settings.data_path = WorkerPlaces(config.data);
+  settings.initial_path = config.model.initial;
+  settings.base_path = config.model.base;
+  settings.model_file = config.model.file;
+  settings.state_path = config.peer.dir + "/worker-state";
+  settings.threads = config.worker.threads;
+  settings.device = config.worker.device;
+  ASSIGN_OR_RETURN(settings.socket, WorkerSocket(config.peer.dir));
+
+  absl::Status result;
+  WorkerProcess worker(machine->env(), settings);
+  NoWorker none(machine->executor);
+  const bool trains = config.peer.role != kAggregatorRoleName;
+  Worker& trainer = trains ? static_cast<Worker&>(worker) : none;
+  Peer peer(machine->env(), config, trainer, static_cast<uint32_t>(getpid()),
+            [&](absl::Status status) {
+              result = status;
+              machine->executor.Stop();
+            });
+  SignalWatcher signals(machine->executor, {SIGTERM, SIGINT}, [&, times = 0](int) mutable {
+    if (++times == 1) return peer.Drain();
+    result = absl::CancelledError("stopped by a second signal");
+    machine->executor.Stop();
+  });
+  CertificateRenewal renewal(machine->env(), config.coordinator.address, identity);
+  if (!config.network.plaintext) peer.OnWelcomed([&renewal] { renewal.Check(); });
+  RETURN_IF_ERROR(peer.Start());
+  machine->executor.Run();
+  return result;
+}
+
+// Certificates are good for months; a coordinator may live longer.
+constexpr absl::Duration kBetweenRenewals = absl::Hours(12);
+
+void RenewFromTimeToTime(Machine& machine, const Config& config, Authority& authority) {
+  machine.executor.RunAfter(kBetweenRenewals, [&machine, &config, &authority] {
+    const absl::Status renewed =
+        RenewCluster(machine.files, config.coordinator.dir, authority, machine.executor.WallTime());
+    if (!renewed.ok()) machine.log->Error(renewed.message());
+    RenewFromTimeToTime(machine, config, authority);
+  });
+}
+
+absl::Status RunCoordinator(const Config& config) {
+  ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
+  std::unique_ptr<Authority> authority;
+  if (!config.network.plaintext) {
+    ASSIGN_OR_RETURN(authority,
+                     OpenCluster(machine->files, config.coordinator.dir, config.run.id,
+                                 machine->executor.WallTime(),
+                                 [&executor = machine->executor] { return executor.Random(); }));
+    RenewFromTimeToTime(*machine, config, *authority);
+  }
+  machine->Connect(config, absl::StrCat(config.coordinator.dir, "/", kIdentityFolder));
+  RETURN_IF_ERROR(WritePid(machine->files, config.coordinator.dir));
+  ASSIGN_OR_RETURN(auto store, SqliteStore::Open(machine->files, config.coordinator.dir));
+  Coordinator coordinator(
+      machine->env(), config, std::move(store), authority.get(),
+      [&](bool make) { return OpenHistoryKey(machine->files, config.coordinator.dir, make); });
+  SignalWatcher signals(machine->executor, {SIGTERM, SIGINT},
+                        [&](int) { machine->executor.Stop(); });
+  RETURN_IF_ERROR(coordinator.Start());
+  AggregatorProcess aggregator(machine->env(), ProgramFolder() + "/atolld", config,
+                               authority.get());
+  if (config.coordinator.aggregator == "always") aggregator.Start();
+  if (config.coordinator.aggregator == "auto") {
+    coordinator.OnUnreachable([&] { aggregator.Start(); });
+  }
+  if (config.coordinator.exit_when_sealed) {
+    coordinator.OnSealed([&] { machine->executor.Stop(); });
+  }
+  machine->executor.Run();
+  coordinator.Stop();
+  return absl::OkStatus();
+}
+
+// Before any thread starts, so that every thread inherits it and SignalWatcher alone takes these.
+void BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);  // a log that nobody reads any more is no reason to die
+}
+
+// Each connection is a descriptor: as many as the system lets this process have.
+void RaiseDescriptorLimit() {
+  rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int Main(int argc, char** argv) {
+  BlockSignals();
+  RaiseDescriptorLimit();
+  CLI::App app{"Atoll's daemon: leads a run, or takes part in one.", "atolld"};
+  app.set_version_flag("--version", ATOLL_VERSION);
+  app.require_subcommand(1);
+  std::string file;
+  CLI::App* coordinator = app.add_subcommand("coordinator", "lead a run");
+  coordinator->footer("Example: atolld coordinator --config configs/docker/coordinator.toml");
+  CLI::App* peer = app.add_subcommand("peer", "take part in a run");
+  peer->footer("Example: atolld peer --config configs/docker/peer-1.toml");
+  for (CLI::App* verb : {coordinator, peer}) {
+    verb->add_option("--config", file, "the TOML file")->required();
+  }
+  JoinOptions options;
+  CLI::App* join = app.add_subcommand("join", "enrol with a token, then take part in its run");
+  join->footer("Example: atolld join TOKEN --dir ~/atoll --data ~/books");
+  join->add_option("TOKEN", options.token, "what `atoll token create` has printed")->required();
+  join->add_option("--dir", options.dir, "where all of it lives; without, ./atoll-ID");
+  join->add_option("--data", options.data, "the text to train on, a file or a folder");
+  join->add_option("--advertise", options.advertise,
+                   "HOST:PORT where others reach this machine; without, it dials out only");
+  join->add_option("--listen", options.listen,
+                   "where it listens; without, all addresses at the port of --advertise");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    const int code = app.exit(error);
+    return code == 0 ? kDone : kWrongCall;
+  }
+  if (join->parsed()) {
+    PosixFiles files;
+    const PosixExecutor executor({1, 0});
+    options.clock = [&executor] { return executor.WallTime(); };
+    options.worker = ProgramFolder() + "/atoll-worker";
+    options.say = [](const std::string& line) { std::cerr << line << std::endl; };
+    const absl::StatusOr<std::string> joined = Join(files, options);
+    if (!joined.ok()) return Fail(joined.status());
+    file = *joined;
+  }
+  const bool leads = coordinator->parsed();
+  absl::StatusOr<Config> config =
+      LoadConfig(file, leads ? ConfigUse::kCoordinator : ConfigUse::kPeer);
+  if (!config.ok()) {
+    std::cerr << config.status().message() << std::endl;
+    return kWrongCall;
+  }
+  const absl::Status status = leads ? RunCoordinator(*config) : RunPeer(*config);
+  return status.ok() ? kDone : Fail(status);
+}
+
+}  // namespace
+}  // namespace atolld
+
+int main(int argc, char** argv) { return atolld::Main(argc, argv); }

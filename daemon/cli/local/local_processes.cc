@@ -1,0 +1,102 @@
+#include "daemon/cli/local/local_processes.h"
+
+#include <signal.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "compression/base/status_macros.h"
+
+namespace atolld {
+
+LocalProcesses::LocalProcesses(LocalLayout& layout)
+    : layout_(layout), states_(layout.processes.size()) {}
+
+LocalProcesses::~LocalProcesses() {
+  std::vector<size_t> left;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].running && states_[i].child) left.push_back(i);
+  }
+  Stop(left, absl::ZeroDuration());
+}
+
+absl::Status LocalProcesses::Start(size_t index) {
+  LocalProcess& process = layout_.processes[index];
+  const absl::StatusOr<pid_t> pid =
+      StartProcess(process.command, absl::StrCat(process.dir, "/log.txt"));
+  if (!pid.ok()) return Annotate(pid.status(), absl::StrCat("starting ", process.id));
+  process.pid = *pid;
+  states_[index].child = true;
+  states_[index].running = true;
+  return absl::OkStatus();
+}
+
+std::optional<LocalProcesses::Change> LocalProcesses::PollOne(size_t index) {
+  State& state = states_[index];
+  LocalProcess& process = layout_.processes[index];
+  if (state.running) {
+    std::optional<ProcessExit> exit;
+    if (state.child) exit = ReapProcess(process.pid);
+    if (state.child ? !exit.has_value() : IsRunning(process.pid)) return std::nullopt;
+    state.running = false;
+    state.exit = exit;
+    return Change{index, process.pid, false, exit};
+  }
+  const std::optional<pid_t> pid = RunningDaemon(process.dir);
+  if (!pid.has_value()) return std::nullopt;
+  process.pid = *pid;
+  state.child = false;
+  state.running = true;
+  state.exit.reset();
+  return Change{index, *pid, true, std::nullopt};
+}
+
+std::vector<LocalProcesses::Change> LocalProcesses::Poll() {
+  std::vector<Change> changes;
+  for (size_t i = 0; i < states_.size(); ++i) {
+    // Twice: one that ended may be back already.
+    for (int look = 0; look < 2; ++look) {
+      std::optional<Change> change = PollOne(i);
+      if (change.has_value()) changes.push_back(*std::move(change));
+    }
+  }
+  return changes;
+}
+
+bool LocalProcesses::any_peer_running() const {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    if (states_[i].running && layout_.processes[i].role == "peer") return true;
+  }
+  return false;
+}
+
+std::optional<int> LocalProcesses::exit(size_t index) const {
+  const std::optional<ProcessExit>& exit = states_[index].exit;
+  if (!exit.has_value()) return std::nullopt;
+  return exit->by_signal ? -exit->code : exit->code;
+}
+
+void LocalProcesses::Signal(size_t index, int signal) {
+  if (states_[index].running) kill(layout_.processes[index].pid, signal);
+}
+
+void LocalProcesses::Terminate(size_t index) { Signal(index, SIGTERM); }
+
+void LocalProcesses::Stop(const std::vector<size_t>& indices, absl::Duration patience) {
+  const auto all_ended = [&] {
+    bool ended = true;
+    for (const size_t index : indices) {
+      if (states_[index].running) PollOne(index);
+      ended = ended && !states_[index].running;
+    }
+    return ended;
+  };
+  for (const size_t index : indices) Signal(index, SIGTERM);
+  const absl::Time deadline = absl::Now() + patience;
+  while (!all_ended() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
+  for (const size_t index : indices) Signal(index, SIGKILL);
+  // A killed process ends within moments, unless the kernel itself is stuck.
+  const absl::Time last = absl::Now() + absl::Seconds(5);
+  while (!all_ended() && absl::Now() < last) absl::SleepFor(absl::Milliseconds(5));
+}
+
+}  // namespace atolld

@@ -1,0 +1,346 @@
+#include "daemon/cli/local/local_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "compression/base/status_macros.h"
+#include "daemon/cli/format.h"
+#include "daemon/cli/live_view.h"
+#include "daemon/cli/local/local_epilogue.h"
+#include "daemon/cli/local/local_preparation.h"
+#include "daemon/cli/local/local_processes.h"
+#include "daemon/cli/local/local_report.h"
+#include "daemon/cli/local_layout.h"
+#include "daemon/cli/process.h"
+#include "daemon/cli/run_history.h"
+#include "daemon/cli/run_watcher.h"
+#include "daemon/cli/signals.h"
+#include "daemon/cli/worker_tool.h"
+#include "daemon/config/config.h"
+#include "daemon/config/config_foreign.h"
+#include "daemon/env/posix_files.h"
+
+namespace atolld {
+namespace {
+
+constexpr absl::Duration kTick = absl::Milliseconds(250);
+// Sealed peers write their last snapshot and go; one that takes longer is asked to.
+constexpr double kSealedSeconds = 60;
+// How long a peer that has ended may be ahead of the news of the run.
+constexpr double kNewsSeconds = 3;
+constexpr absl::Duration kPatience = absl::Seconds(15);
+constexpr size_t kLogTail = 5;
+
+std::string LastLines(const std::string& path, size_t count) {
+  std::vector<std::string> lines;
+  std::ifstream stream(path);
+  for (std::string line; std::getline(stream, line);) {
+    lines.push_back(line);
+    if (lines.size() > count) lines.erase(lines.begin());
+  }
+  std::string text;
+  for (const std::string& line : lines) absl::StrAppend(&text, "\n  ", line);
+  return text;
+}
+
+enum class Ending { kSealed, kInterrupted, kFailedToStart };
+
+// One run, from the start of its processes until they are gone.
+class LocalRun {
+ public:
+  LocalRun(Files& files, LocalLayout layout, FILE* out)
+      : files_(files), layout_(std::move(layout)), processes_(layout_), out_(out) {
+    gone_.resize(layout_.processes.size());
+    if (isatty(fileno(out_)) != 0) screen_ = std::make_unique<LiveScreen>(out_);
+  }
+
+  // The coordinator alone: the peers follow when it answers, so that none of them can be given the
+  // port that was chosen for it.
+  absl::Status Start() {
+    RETURN_IF_ERROR(processes_.Start(0));
+    watcher_ = std::make_unique<RunWatcher>(AccessOf(files_, layout_.coordinator()), waker_);
+    return absl::OkStatus();
+  }
+
+  Ending Watch() {
+    while (true) {
+      const bool interrupted = signals_->Wait(waker_, kTick);
+      if (interrupted) return End(Ending::kInterrupted);
+      TakeNews();
+      if (!StartPeers() || !TakeChanges()) return End(Ending::kFailedToStart);
+      AnnounceGone();
+      Draw();
+      if (history_.sealed() && SealedAndGone()) return End(Ending::kSealed);
+    }
+  }
+
+  const RunHistory& history() const { return history_; }
+  const LocalLayout& layout() const { return layout_; }
+  // A round was committed, as far as has been heard.
+  bool begun() const { return !history_.rounds().empty() || history_.newest().version() > 0; }
+
+  std::vector<PeerProcess> PeerProcesses() const {
+    std::vector<PeerProcess> peers;
+    for (size_t i = 1; i < layout_.processes.size(); ++i) {
+      peers.push_back({layout_.processes[i].id, layout_.processes[i].pid, processes_.exit(i)});
+    }
+    return peers;
+  }
+
+  void Say(const std::string& line) {
+    if (screen_ != nullptr) {
+      screen_->PrintAbove(line);
+    } else {
+      std::fputs((line + "\n").c_str(), out_);
+      std::fflush(out_);
+    }
+  }
+
+ private:
+  // A process that has ended and was not told of yet.
+  struct Gone {
+    bool untold = false;
+    double since = 0;
+    LocalProcesses::Change change;
+  };
+
+  bool is_peer(size_t index) const { return layout_.processes[index].role == "peer"; }
+
+  // Once, at the coordinator's first word. False: they cannot be started.
+  bool StartPeers() {
+    if (peers_started_ || !heard_) return true;
+    peers_started_ = true;
+    absl::Status status;
+    for (size_t i = 1; i < layout_.processes.size() && status.ok(); ++i) {
+      status = processes_.Start(i);
+    }
+    if (status.ok()) status = WritePeersFile(files_, layout_);
+    if (!status.ok()) Say(std::string(status.message()));
+    return status.ok();
+  }
+
+  void TakeNews() {
+    bool addresses_changed = false;
+    for (const v1::RunStatus& status : watcher_->Take()) {
+      heard_ = true;
+      history_.Take(status, MonotonicSeconds());
+      const std::vector<std::string> lines = plain_.Tell(history_, status);
+      // On a terminal rounds are seen in the view; what happened stays above it.
+      if (screen_ == nullptr) {
+        for (const std::string& line : lines) Say(line);
+      } else {
+        for (const std::string& event : NotableEvents(status)) Say(event);
+      }
+      for (const v1::PeerStatus& peer : status.peers()) {
+        for (LocalProcess& process : layout_.processes) {
+          if (process.id != peer.member().peer() || process.address == peer.member().address() ||
+              peer.member().address().empty()) {
+            continue;
+          }
+          process.address = peer.member().address();
+          addresses_changed = true;
+        }
+      }
+    }
+    if (addresses_changed) SavePeersFile();
+  }
+
+  // False: a process could not even start.
+  bool TakeChanges() {
+    bool pids_changed = false;
+    for (const LocalProcesses::Change& change : processes_.Poll()) {
+      const LocalProcess& process = layout_.processes[change.index];
+      if (change.started) {
+        pids_changed = true;
+        gone_[change.index].untold = false;
+        notes_.erase(process.id);
+        Say(absl::StrCat(NameOf(change.index), " is back (pid ", change.pid, ")"));
+        continue;
+      }
+      notes_[process.id] = change.exit ? Describe(*change.exit) : "has ended";
+      gone_[change.index] = Gone{true, MonotonicSeconds(), change};
+    }
+    if (pids_changed) SavePeersFile();
+    for (size_t i = 0; i < gone_.size(); ++i) {
+      const std::optional<ProcessExit>& exit = gone_[i].change.exit;
+      const bool refused = gone_[i].untold && exit && !exit->by_signal && exit->code != 0;
+      if (!refused || begun() || MayHearMore(i)) continue;
+      Say(absl::StrCat(NameOf(i), " ", Describe(*exit), " at its start:",
+                       LastLines(absl::StrCat(layout_.processes[i].dir, "/log.txt"), kLogTail)));
+      return false;
+    }
+    return true;
+  }
+
+  // Of a peer that has just ended, from the coordinator.
+  bool MayHearMore(size_t index) const {
+    return is_peer(index) && MonotonicSeconds() - gone_[index].since < kNewsSeconds;
+  }
+
+  std::string NameOf(size_t index) const {
+    return is_peer(index) ? layout_.processes[index].id : "the coordinator";
+  }
+
+  void AnnounceGone() {
+    for (size_t i = 0; i < gone_.size(); ++i) {
+      Gone& gone = gone_[i];
+      if (!gone.untold) continue;
+      const std::optional<ProcessExit>& exit = gone.change.exit;
+      // At the end peers go by themselves, often before the news that the run is sealed.
+      const bool by_itself = is_peer(i) && (!exit || (!exit->by_signal && exit->code == 0));
+      if (by_itself && history_.sealed()) gone.untold = false;
+      if (!gone.untold || ((by_itself || !begun()) && MayHearMore(i))) continue;
+      gone.untold = false;
+      const bool alone = is_peer(i) && !processes_.any_peer_running();
+      Say(absl::StrCat(NameOf(i), " (pid ", gone.change.pid, ") ",
+                       exit ? Describe(*exit) : "has ended", "; ",
+                       alone        ? "no peer runs now, the run waits for one (Ctrl-C ends it)"
+                       : is_peer(i) ? "the others go on"
+                                    : "peers keep training",
+                       ". Start it again with: ", ShellCommand(layout_.processes[i].command)));
+    }
+  }
+
+  void Draw() {
+    if (screen_ == nullptr) return;
+    screen_->Draw(RenderLiveView(history_, notes_, history_.elapsed_seconds(MonotonicSeconds()),
+                                 TerminalWidth(out_)));
+  }
+
+  // Every peer has gone and all that will be told of their last states is known.
+  bool SealedAndGone() {
+    if (!sealed_since_) sealed_since_ = MonotonicSeconds();
+    const double waited = MonotonicSeconds() - *sealed_since_;
+    if (processes_.any_peer_running()) {
+      if (waited < kSealedSeconds || asked_to_end_) return false;
+      asked_to_end_ = true;
+      Say("the run is sealed, but not every peer has ended: they are told to");
+      for (size_t i = 0; i < layout_.processes.size(); ++i) {
+        if (is_peer(i)) processes_.Terminate(i);
+      }
+      return false;
+    }
+    for (const auto& [id, peer] : history_.peers()) {
+      const bool told = peer.newest.state_version() == history_.newest().seal().version();
+      if (!told && notes_.count(id) > 0 && waited < kNewsSeconds && processes_.running(0))
+        return false;
+    }
+    return true;
+  }
+
+  Ending End(Ending ending) {
+    watcher_.reset();
+    if (screen_ != nullptr && ending == Ending::kSealed) Draw();
+    screen_.reset();
+    if (ending == Ending::kInterrupted) Say("stopping ...");
+    std::vector<size_t> peers;
+    for (size_t i = 0; i < layout_.processes.size(); ++i) {
+      if (is_peer(i)) peers.push_back(i);
+    }
+    processes_.Stop(peers, kPatience);
+    processes_.Stop({0}, kPatience);
+    signals_.reset();  // nothing is left to put in order
+    return ending;
+  }
+
+  void SavePeersFile() {
+    const absl::Status written = WritePeersFile(files_, layout_);
+    if (!written.ok())
+      Say(absl::StrCat("peers.json could not be brought up to date: ", written.message()));
+  }
+
+  Files& files_;
+  LocalLayout layout_;
+  std::optional<SignalWaiter> signals_{std::in_place};  // before anything that makes threads
+  Waker waker_;
+  LocalProcesses processes_;
+  FILE* const out_;
+  std::unique_ptr<LiveScreen> screen_;
+  std::unique_ptr<RunWatcher> watcher_;
+  RunHistory history_;
+  PlainLines plain_;
+  std::map<std::string, std::string> notes_;  // what became of a process that does not run, by id
+  std::vector<Gone> gone_;
+  std::optional<double> sealed_since_;
+  bool heard_ = false;  // of the coordinator
+  bool peers_started_ = false;
+  bool asked_to_end_ = false;
+};
+
+// What is said when a run ended before its time. Nothing of value: the folder goes.
+void SayWhatIsLeft(const LocalRun& run, FILE* out) {
+  const std::string& dir = run.layout().dir;
+  if (!run.begun()) {
+    RemoveLocalLayout(run.layout());
+    std::fputs(absl::StrCat("no round was committed; ", dir, " is removed\n").c_str(), out);
+    return;
+  }
+  std::fputs(absl::StrCat("stopped at round ", run.history().newest().version(), " of ",
+                          run.history().newest().spec().rounds(), ". The run is in ", dir,
+                          "; look at it with: ",
+                          ShellCommand({"atoll", "log", "verify", "--dir", dir}), "\n")
+                 .c_str(),
+             out);
+}
+
+}  // namespace
+
+int RunLocal(const LocalOptions& options) {
+  PosixFiles files;
+  LocalPreparation prepared;
+  if (const std::optional<LocalFailure> failure = PrepareLocalRun(options, &prepared)) {
+    std::fprintf(stderr, "%s\n", std::string(failure->status.message()).c_str());
+    return failure->exit_code;
+  }
+  absl::StatusOr<LocalLayout> layout =
+      MakeLocalLayout(files, prepared.config, prepared.dir, prepared.port, prepared.atolld);
+  if (!layout.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(layout.status().message()).c_str());
+    return absl::IsAlreadyExists(layout.status()) ? 2 : 1;
+  }
+  // With "--json -" standard output is the report's alone.
+  FILE* const out = options.json == "-" ? stderr : stdout;
+  LocalRun run(files, *std::move(layout), out);
+  const absl::Status started = run.Start();
+  if (!started.ok()) {
+    std::fprintf(stderr, "%s\n", std::string(started.message()).c_str());
+    RemoveLocalLayout(run.layout());
+    return 1;
+  }
+  run.Say(absl::StrCat("run ", prepared.config.run.id, " in ", prepared.dir, ": coordinator at ",
+                       run.layout().coordinator().address, ", ", prepared.config.run.peers,
+                       " peers, logs in ", prepared.dir, "/*/log.txt"));
+  const Ending ending = run.Watch();
+  if (ending != Ending::kSealed) {
+    SayWhatIsLeft(run, ending == Ending::kFailedToStart ? stderr : out);
+    return 1;
+  }
+  const LocalReport report = MakeLocalReport(run.history(), run.PeerProcesses());
+  LocalEpilogue epilogue;
+  epilogue.dir = prepared.dir;
+  epilogue.config = options.config_path;
+  // A stub has learned nothing that could be shown or taken away; what a model of the user's own
+  // has learned is its worker's to show.
+  const std::string& kind = prepared.config.model.kind;
+  epilogue.worker = kind == kStubKind || IsForeign(kind) ? "" : prepared.worker;
+  if (prepared.config.model.lora_rank != 0) epilogue.base = prepared.config.model.base;
+  epilogue.json = options.json;
+  epilogue.columns = TerminalWidth(out);
+  epilogue.out = out;
+  return FinishLocalRun(files, run.history(), report, epilogue) ? 0 : 1;
+}
+
+}  // namespace atolld

@@ -1,0 +1,95 @@
+// `atoll data prepare` and `atoll data inspect`: what the worker does with data, run by its
+// program.
+#include <unistd.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/cli/process.h"
+#include "daemon/cli/verbs/verbs.h"
+#include "daemon/cli/worker_tool.h"
+
+namespace atolld {
+namespace {
+
+struct DataOptions {
+  std::string path;
+  std::string output;
+  std::string tokenizer = "bytes";
+  std::string field;
+  std::string kind = "text";
+  double validation_fraction = 0.1;
+  uint32_t threads = 0;
+  uint32_t tokens = 32;
+  std::string worker;
+  bool json = false;
+};
+
+// The worker writes to the terminal itself: its lines are the verb's.
+int RunDataCommand(const DataOptions& options, std::vector<std::string> arguments) {
+  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
+  if (!worker.ok()) return Report(worker.status(), kFailed);
+  arguments.insert(arguments.begin(), {*worker, "data"});
+  arguments.insert(
+      arguments.end(),
+      {"--tokenizer", options.tokenizer, "--field", options.field, "--validation-fraction",
+       absl::StrCat(options.validation_fraction), "--json", options.json ? "true" : "false"});
+  const absl::StatusOr<ProcessExit> exit = RunAttached(arguments);
+  if (!exit.ok()) return Report(exit.status(), kFailed);
+  if (!exit->by_signal) return exit->code;
+  return Report(absl::UnknownError(absl::StrCat(*worker, " ", Describe(*exit))), kFailed);
+}
+
+int Prepare(const DataOptions& options) {
+  const uint32_t threads =
+      options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  return RunDataCommand(options, {"prepare", "--input", options.path, "--output", options.output,
+                                  "--threads", absl::StrCat(threads)});
+}
+
+int Inspect(const DataOptions& options) {
+  return RunDataCommand(options, {"inspect", "--path", options.path, "--kind", options.kind,
+                                  "--tokens", absl::StrCat(options.tokens)});
+}
+
+void AddShared(const Verb& verb, DataOptions* options) {
+  verb.Add("--tokenizer", options->tokenizer,
+           "bytes, chars, or a file: Hugging Face's tokenizer.json, a SentencePiece model");
+  verb.Add("--field", options->field, "Of lines of JSON: where the text stands [text]");
+  verb.Add("--validation-fraction", options->validation_fraction, "The tail held out")
+      .Range(0.0, 0.5);
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Flag("--json", options->json, "Print as JSON");
+}
+
+}  // namespace
+
+void AddDataVerbs(CommandLine& command_line) {
+  const auto prepare = std::make_shared<DataOptions>();
+  const Verb prepare_verb = command_line.AddVerb(
+      "data prepare", "Turn text into tokens, ready to train on; goes on where it was stopped",
+      "atoll data prepare --input books/ --tokenizer tokenizer.json --output books-tokens",
+      [prepare] { return Prepare(*prepare); });
+  prepare_verb.Add("--input", prepare->path, "Text or lines of JSON, a file or a folder")
+      .Required();
+  prepare_verb.Add("--output", prepare->output, "The folder to make").Required();
+  prepare_verb.Add("--threads", prepare->threads, "0: one a core")
+      .Range(uint32_t{0}, uint32_t{256});
+  AddShared(prepare_verb, prepare.get());
+
+  const auto inspect = std::make_shared<DataOptions>();
+  const Verb inspect_verb = command_line.AddVerb(
+      "data inspect", "Say what data is, and whether it is sound",
+      "atoll data inspect books-tokens", [inspect] { return Inspect(*inspect); });
+  inspect_verb.Add("path", inspect->path, "A file or a folder").Required();
+  inspect_verb.Add("--kind", inspect->kind, "What it is; text: found out by what is there")
+      .OneOf({"text", "jsonl", "bin", "npy", "prepared"});
+  inspect_verb.Add("--tokens", inspect->tokens, "How many of the first to show");
+  AddShared(inspect_verb, inspect.get());
+}
+
+}  // namespace atolld

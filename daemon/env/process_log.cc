@@ -1,0 +1,110 @@
+#include "daemon/env/process_log.h"
+
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "spdlog/logger.h"
+#include "spdlog/pattern_formatter.h"
+#include "spdlog/sinks/basic_file_sink.h"
+#include "spdlog/sinks/stdout_color_sinks.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kPattern[] = "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v";
+
+spdlog::level::level_enum ToSpdlog(Log::Level level) {
+  switch (level) {
+    case Log::Level::kDebug:
+      return spdlog::level::debug;
+    case Log::Level::kInfo:
+      return spdlog::level::info;
+    case Log::Level::kWarning:
+      return spdlog::level::warn;
+    case Log::Level::kError:
+      return spdlog::level::err;
+  }
+  return spdlog::level::err;
+}
+
+bool IsPlain(char c) { return !absl::ascii_iscntrl(static_cast<unsigned char>(c)); }
+
+// Bytes of UTF-8 beyond ASCII stay as they are.
+std::string Escaped(absl::string_view line) {
+  std::string out;
+  out.reserve(line.size() + 16);
+  for (const char c : line) {
+    if (IsPlain(c)) {
+      out.push_back(c);
+    } else if (c == '\n') {
+      out += "\\n";
+    } else {
+      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(c));
+    }
+  }
+  return out;
+}
+
+bool AllPlain(absl::string_view line) {
+  for (const char c : line) {
+    if (!IsPlain(c)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+struct ProcessLog::Sink {
+  explicit Sink(const std::vector<spdlog::sink_ptr>& sinks)
+      : logger("atoll", sinks.begin(), sinks.end()) {}
+  spdlog::logger logger;
+};
+
+absl::StatusOr<Log::Level> ParseLogLevel(absl::string_view text) {
+  if (text == "debug") return Log::Level::kDebug;
+  if (text == "info") return Log::Level::kInfo;
+  if (text == "warning") return Log::Level::kWarning;
+  if (text == "error") return Log::Level::kError;
+  return absl::InvalidArgumentError(absl::StrCat("no log level is called \"", text,
+                                                 "\"; there are debug, info, warning and error"));
+}
+
+absl::StatusOr<std::unique_ptr<ProcessLog>> ProcessLog::Open(const Options& options) {
+  std::vector<spdlog::sink_ptr> sinks;
+  if (options.to_standard_error) {
+    sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+  }
+  if (!options.file.empty()) {
+    try {
+      sinks.push_back(std::make_shared<spdlog::sinks::basic_file_sink_mt>(options.file));
+    } catch (const spdlog::spdlog_ex& error) {
+      return absl::UnknownError(
+          absl::StrCat(options.file, ": cannot open the log: ", error.what()));
+    }
+  }
+  auto sink = std::make_unique<Sink>(sinks);
+  sink->logger.set_formatter(
+      std::make_unique<spdlog::pattern_formatter>(kPattern, spdlog::pattern_time_type::utc));
+  sink->logger.set_level(ToSpdlog(options.level));
+  sink->logger.flush_on(spdlog::level::info);
+  return std::unique_ptr<ProcessLog>(new ProcessLog(std::move(sink)));
+}
+
+ProcessLog::ProcessLog(std::unique_ptr<Sink> sink) : sink_(std::move(sink)) {}
+
+ProcessLog::~ProcessLog() { sink_->logger.flush(); }
+
+void ProcessLog::Write(Level level, absl::string_view line) {
+  const spdlog::level::level_enum as = ToSpdlog(level);
+  if (!sink_->logger.should_log(as)) return;
+  if (AllPlain(line)) {
+    sink_->logger.log(as, spdlog::string_view_t(line.data(), line.size()));
+  } else {
+    sink_->logger.log(as, spdlog::string_view_t(Escaped(line)));
+  }
+}
+
+}  // namespace atolld

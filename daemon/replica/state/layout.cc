@@ -1,0 +1,91 @@
+#include "daemon/replica/state/layout.h"
+
+#include <algorithm>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/strip.h"
+#include "compression/base/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr absl::string_view kPayloadSuffix = ".payload";
+constexpr absl::string_view kDamagedSuffix = ".corrupt";
+constexpr size_t kVersionDigits = 12;
+
+std::string VersionName(uint64_t version) { return absl::StrFormat("%012d", version); }
+
+std::optional<uint64_t> ParseVersion(absl::string_view name) {
+  uint64_t version = 0;
+  if (name.size() != kVersionDigits ||
+      !std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }) ||
+      !absl::SimpleAtoi(name, &version)) {
+    return std::nullopt;
+  }
+  return version;
+}
+
+absl::StatusOr<std::vector<uint64_t>> ListVersions(Files& files, const std::string& directory,
+                                                   absl::string_view suffix) {
+  std::vector<uint64_t> versions;
+  if (!files.Exists(directory)) return versions;
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
+  for (const std::string& name : names) {
+    absl::string_view stem = name;
+    if (!absl::ConsumeSuffix(&stem, suffix)) continue;
+    if (const std::optional<uint64_t> version = ParseVersion(stem)) versions.push_back(*version);
+  }
+  std::sort(versions.begin(), versions.end());
+  return versions;
+}
+
+}  // namespace
+
+std::string GenesisPath(const std::string& dir) { return absl::StrCat(dir, "/genesis"); }
+std::string SealPath(const std::string& dir) { return absl::StrCat(dir, "/seal"); }
+std::string LogDirectory(const std::string& dir) { return absl::StrCat(dir, "/log"); }
+std::string HeadersPath(const std::string& dir) { return absl::StrCat(dir, "/log/headers"); }
+std::string PayloadPath(const std::string& dir, uint64_t version) {
+  return absl::StrCat(dir, "/log/", VersionName(version), kPayloadSuffix);
+}
+std::string SnapshotsDirectory(const std::string& dir) { return absl::StrCat(dir, "/snapshots"); }
+std::string SnapshotPath(const std::string& dir, uint64_t version) {
+  return absl::StrCat(dir, "/snapshots/", VersionName(version));
+}
+std::string DamagedSnapshotPath(const std::string& dir, uint64_t version) {
+  return absl::StrCat(SnapshotPath(dir, version), kDamagedSuffix);
+}
+std::string FetchDirectory(const std::string& dir) { return absl::StrCat(dir, "/fetch"); }
+
+std::string DirectoryOf(const std::string& path) {
+  const size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+absl::StatusOr<std::vector<uint64_t>> ListPayloads(Files& files, const std::string& dir) {
+  return ListVersions(files, LogDirectory(dir), kPayloadSuffix);
+}
+
+absl::StatusOr<std::vector<uint64_t>> ListSnapshots(Files& files, const std::string& dir) {
+  return ListVersions(files, SnapshotsDirectory(dir), "");
+}
+
+absl::StatusOr<std::vector<uint64_t>> ListDamagedSnapshots(Files& files, const std::string& dir) {
+  return ListVersions(files, SnapshotsDirectory(dir), kDamagedSuffix);
+}
+
+absl::Status RemoveTemporaries(Files& files, const std::string& directory) {
+  if (!files.Exists(directory)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
+  for (const std::string& name : names) {
+    if (!absl::EndsWith(name, ".tmp")) continue;
+    RETURN_IF_ERROR(files.Remove(absl::StrCat(directory, "/", name)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

@@ -1,0 +1,114 @@
+#include "daemon/replica/state/state_memory.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/check.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
+#include "daemon/replica/state/state_digest.h"
+
+namespace atolld {
+namespace {
+
+std::vector<std::string> BufferNames(const v1::Genesis& genesis) {
+  const absl::StatusOr<const OuterRule*> rule = FindOuterRule(genesis.spec().outer().rule());
+  CHECK_OK(rule.status());
+  return (*rule)->buffers();
+}
+
+}  // namespace
+
+StateMemory::StateMemory(const v1::Genesis& genesis, absl::Span<float> theta)
+    : theta_(theta),
+      names_(BufferNames(genesis)),
+      buffers_(names_.size(), std::vector<float>(theta.size(), 0.0f)) {
+  CHECK(theta.size() == genesis.manifest().elements());
+}
+
+absl::Status StateMemory::Load(const SnapshotReader& snapshot) {
+  const BlockMap& map = snapshot.map();
+  for (uint64_t block = 0; block < map.blocks(); ++block) {
+    const int buffer = map.Buffer(block);
+    const bool last = buffer > 0 && static_cast<size_t>(buffer) == buffers_.size();
+    if (last && Planted(PlantedBug::kJoinerSkipsBuffer)) break;
+    const absl::Span<float> values =
+        buffer == 0 ? theta_ : absl::MakeSpan(buffers_[static_cast<size_t>(buffer) - 1]);
+    RETURN_IF_ERROR(snapshot.ReadBlock(
+        block, BytesOf(values).subspan(map.InBuffer(block) * kBlockBytes, map.Bytes(block))));
+  }
+  version_ = snapshot.info().version();
+  return absl::OkStatus();
+}
+
+void StateMemory::Step(const EntryStep& step, const SharedBytes& payload,
+                       absl::Span<float> difference) {
+  CHECK(difference.empty() || difference.size() == theta_.size());
+  CHECK(step.grid().elements() == theta_.size());
+  const absl::StatusOr<std::vector<SharedBytes>> chunks =
+      SplitPayload(step.grid(), step.codec(), payload);
+  CHECK_OK(chunks.status());
+  std::vector<float> mean(step.grid().Elements(0));
+  for (uint32_t chunk = 0; chunk < step.grid().chunks(); ++chunk) {
+    StepChunk(step, chunk, (*chunks)[chunk],
+              absl::MakeSpan(mean).subspan(0, step.grid().Elements(chunk)), difference);
+  }
+  ++version_;
+}
+
+void StateMemory::StepChunk(const EntryStep& step, uint32_t chunk, const SharedBytes& bytes,
+                            absl::Span<float> mean, absl::Span<float> difference) {
+  CHECK_OK(step.codec().Decode(bytes.span(), mean));
+  const size_t offset = step.grid().Offset(chunk);
+  const absl::Span<float> theta = theta_.subspan(offset, mean.size());
+  std::vector<absl::Span<float>> buffers;
+  for (std::vector<float>& buffer : buffers_) {
+    buffers.push_back(absl::MakeSpan(buffer).subspan(offset, mean.size()));
+  }
+  if (difference.empty()) {
+    step.StepRange(mean, theta, buffers);
+    return;
+  }
+  const absl::Span<float> moved = difference.subspan(offset, mean.size());
+  std::copy(theta.begin(), theta.end(), moved.begin());
+  step.StepRange(mean, theta, buffers);
+  for (size_t i = 0; i < moved.size(); ++i) moved[i] = theta[i] - moved[i];
+}
+
+absl::Span<const float> StateMemory::Buffer(int buffer) const {
+  return buffer == 0 ? theta_ : absl::MakeConstSpan(buffers_[static_cast<size_t>(buffer) - 1]);
+}
+
+v1::SnapshotInfo StateMemory::Describe() const {
+  v1::SnapshotInfo info;
+  info.set_version(version_);
+  for (int i = 0; i <= static_cast<int>(buffers_.size()); ++i) {
+    v1::SnapshotBuffer* buffer = info.add_buffers();
+    buffer->set_name(i == 0 ? kThetaName : names_[static_cast<size_t>(i) - 1]);
+    buffer->set_elements(theta_.size());
+    for (const Digest& leaf : TreeLeaves(BytesOf(Buffer(i)))) buffer->add_leaves(ToBytes(leaf));
+  }
+  info.set_state_digest(ToBytes(StateDigestOf(info)));
+  return info;
+}
+
+absl::Status StateMemory::Write(Files& files, const std::string& path,
+                                v1::SnapshotInfo info) const {
+  const std::string temporary = absl::StrCat(path, ".tmp");
+  ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotWriter> writer,
+                   SnapshotWriter::Create(files, temporary, std::move(info)));
+  const BlockMap& map = writer->map();
+  for (uint64_t block = 0; block < map.blocks(); ++block) {
+    RETURN_IF_ERROR(Annotate(
+        writer->AppendBlock(BytesOf(Buffer(map.Buffer(block)))
+                                .subspan(map.InBuffer(block) * kBlockBytes, map.Bytes(block))),
+        temporary));
+  }
+  return writer->Finish(path);
+}
+
+Digest StateMemory::StateDigest() const { return StateDigestOf(Describe()); }
+
+}  // namespace atolld

@@ -1,0 +1,242 @@
+#include "daemon/replica/state/verify.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/record.h"
+#include "daemon/replica/state/replay.h"
+#include "daemon/replica/state/snapshot_build.h"
+#include "daemon/replica/state/update_log.h"
+#include "membership/history/header.h"
+#include "membership/history/signature.h"
+
+namespace atolld {
+namespace {
+
+// How often an audit begins anew because the replica beside it has moved on.
+constexpr int kAttempts = 16;
+
+// What changes whenever a live replica drops or adds something that an audit may have missed. The
+// headers alone do not tell: one that is cut off and one that is added leave them as long as
+// before.
+struct Footprint {
+  std::vector<uint64_t> snapshots;
+  std::vector<uint64_t> payloads;
+  uint64_t header_bytes = 0;
+  bool operator==(const Footprint& other) const {
+    return snapshots == other.snapshots && payloads == other.payloads &&
+           header_bytes == other.header_bytes;
+  }
+};
+
+absl::StatusOr<Footprint> FootprintOf(Files& files, const std::string& dir) {
+  Footprint footprint;
+  ASSIGN_OR_RETURN(footprint.snapshots, ListSnapshots(files, dir));
+  ASSIGN_OR_RETURN(footprint.payloads, ListPayloads(files, dir));
+  const absl::StatusOr<std::unique_ptr<ReadableFile>> headers = files.OpenToRead(HeadersPath(dir));
+  if (headers.ok()) footprint.header_bytes = (*headers)->size();
+  return footprint;
+}
+
+// Runs `look` again while it fails and what it looked at has changed meanwhile.
+template <typename Look>
+auto Steadily(Files& files, const std::string& dir, Look look) -> decltype(look()) {
+  for (int attempt = 1;; ++attempt) {
+    ASSIGN_OR_RETURN(const Footprint before, FootprintOf(files, dir));
+    auto result = look();
+    const bool moved = absl::IsDataLoss(result.status()) || absl::IsNotFound(result.status());
+    if (!moved || attempt == kAttempts) return result;
+    ASSIGN_OR_RETURN(const Footprint after, FootprintOf(files, dir));
+    if (after == before) return result;
+  }
+}
+
+class Verification {
+ public:
+  Verification(Files& files, const std::string& dir) : files_(files), dir_(dir) {}
+
+  absl::StatusOr<VerifyReport> Run() {
+    RETURN_IF_ERROR(Open());
+    RETURN_IF_ERROR(CheckLogIsWhole());
+    RETURN_IF_ERROR(CheckOlderHeaders());
+    while (replay_->version() < replay_->last_version()) {
+      RETURN_IF_ERROR(replay_->Next().status());
+      RETURN_IF_ERROR(CheckSnapshot(replay_->version()));
+    }
+    VerifyReport report;
+    report.first_version = base_version_;
+    report.version = replay_->version();
+    report.state_digest = replay_->state_digest();
+    ASSIGN_OR_RETURN(report.sealed, CheckSeal());
+    return report;
+  }
+
+ private:
+  absl::Status Open() {
+    RETURN_IF_ERROR(ReadGenesis(files_, dir_).status());
+    // Before the log: one that is prepared meanwhile is no fault.
+    ASSIGN_OR_RETURN(payloads_, ListPayloads(files_, dir_));
+    ASSIGN_OR_RETURN(snapshots_, ListSnapshots(files_, dir_));
+    if (snapshots_.empty()) {
+      return absl::DataLossError(absl::StrCat(SnapshotsDirectory(dir_), ": no snapshot is left"));
+    }
+    base_version_ = snapshots_.front();
+    const std::string path = SnapshotPath(dir_, base_version_);
+    ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> base, SnapshotReader::Open(files_, path));
+    if (base->info().version() != base_version_) {
+      return absl::DataLossError(absl::StrCat(path, ": it holds version ", base->info().version()));
+    }
+    ASSIGN_OR_RETURN(replay_, LogReplay::Open(files_, dir_, std::move(base)));
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckLogIsWhole() {
+    const LogReader& log = replay_->log();
+    const uint64_t last = replay_->last_version();
+    if (log.torn()) {
+      return EntryFault(last + 1, HeadersPath(dir_),
+                        absl::StrCat("offset ", log.end(), ": the record is cut short"));
+    }
+    if ((!payloads_.empty() && payloads_.back() > last + 1) || snapshots_.back() > last) {
+      return EntryFault(last + 1, HeadersPath(dir_),
+                        absl::StrCat("offset ", log.end(), ": its header is missing"));
+    }
+    return absl::OkStatus();
+  }
+
+  // Headers whose payloads were dropped still have to be a chain that leads to the oldest snapshot.
+  absl::Status CheckOlderHeaders() {
+    const LogReader& log = replay_->log();
+    if (log.empty() || log.first_version() > base_version_) return absl::OkStatus();
+    Digest previous = GenesisDigest(replay_->genesis());
+    for (uint64_t version = log.first_version(); version <= base_version_; ++version) {
+      ASSIGN_OR_RETURN(const v1::EntryHeader header, log.ReadHeader(version));
+      if (version == log.first_version() && version > 1) {
+        const absl::StatusOr<Digest> claimed = DigestFromBytes(header.previous_header_digest());
+        if (!claimed.ok())
+          return EntryFault(version, HeadersPath(dir_), claimed.status().message());
+        previous = *claimed;
+      }
+      const absl::Status chain = CheckHeader(replay_->genesis(), version - 1, previous, header);
+      if (!chain.ok()) return EntryFault(version, HeadersPath(dir_), chain.message());
+      previous = HeaderDigest(header);
+    }
+    if (previous == replay_->header_digest()) return absl::OkStatus();
+    return EntryFault(
+        base_version_, HeadersPath(dir_),
+        absl::StrCat("its header is not the one in ", SnapshotPath(dir_, base_version_)));
+  }
+
+  absl::Status CheckSnapshot(uint64_t version) {
+    if (!std::binary_search(snapshots_.begin(), snapshots_.end(), version)) {
+      return absl::OkStatus();
+    }
+    const std::string path = SnapshotPath(dir_, version);
+    ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotReader> snapshot,
+                     SnapshotReader::Open(files_, path));
+    const v1::SnapshotInfo& info = snapshot->info();
+    if (info.version() != version || info.state_digest() != ToBytes(replay_->state_digest()) ||
+        HeaderDigest(info.header()) != replay_->header_digest() ||
+        GenesisDigest(info.genesis()) != GenesisDigest(replay_->genesis())) {
+      return EntryFault(version, path, "the snapshot is not the state that the log leads to");
+    }
+    return snapshot->CheckBlocks();
+  }
+
+  absl::StatusOr<bool> CheckSeal() {
+    const std::string path = SealPath(dir_);
+    v1::Seal seal;
+    const absl::Status status = ReadMessageFile(files_, path, &seal);
+    if (absl::IsNotFound(status)) return false;
+    RETURN_IF_ERROR(Annotate(status, "seal"));
+    const absl::Status vouched = CheckSigned(replay_->genesis().spec(), seal);
+    if (!vouched.ok()) return EntryFault(replay_->version(), path, vouched.message());
+    if (seal.run_id() != replay_->genesis().spec().run_id() ||
+        seal.version() != replay_->version() ||
+        seal.header_digest() != ToBytes(replay_->header_digest()) ||
+        seal.state_digest() != ToBytes(replay_->state_digest())) {
+      return EntryFault(replay_->version(), path,
+                        "the seal is not that of the state that the log leads to");
+    }
+    return true;
+  }
+
+  Files& files_;
+  const std::string& dir_;
+  std::vector<uint64_t> payloads_;
+  std::vector<uint64_t> snapshots_;
+  uint64_t base_version_ = 0;
+  std::unique_ptr<LogReplay> replay_;
+};
+
+absl::StatusOr<MaterializedSnapshot> Materialize(Files& files, const std::string& dir,
+                                                 const std::string& out_path,
+                                                 std::optional<uint64_t> wanted) {
+  MaterializedSnapshot result;
+  ASSIGN_OR_RETURN(result.genesis, ReadGenesis(files, dir));
+  ASSIGN_OR_RETURN(const VersionRange range, CoveredVersions(files, dir));
+  result.version = wanted.value_or(range.last);
+  if (result.version < range.first || result.version > range.last) {
+    return absl::NotFoundError(absl::StrCat("version ", result.version, " cannot be made from ",
+                                            dir, ": its snapshots and its log cover versions ",
+                                            range.first, " to ", range.last));
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> base, FindSnapshot(files, dir, result.version));
+  RETURN_IF_ERROR(BuildSnapshot(files, dir, std::move(base), result.version, out_path));
+  ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotReader> made,
+                   SnapshotReader::Open(files, out_path));
+  result.path = out_path;
+  result.theta_offset = made->theta_offset();
+  result.elements = result.genesis.manifest().elements();
+  ASSIGN_OR_RETURN(result.state_digest, DigestFromBytes(made->info().state_digest()));
+  return result;
+}
+
+}  // namespace
+
+absl::StatusOr<VerifyReport> VerifyLog(Files& files, const std::string& dir) {
+  return Steadily(files, dir, [&] { return Verification(files, dir).Run(); });
+}
+
+absl::StatusOr<VersionRange> CoveredVersions(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> snapshots, ListSnapshots(files, dir));
+  if (snapshots.empty()) {
+    return absl::NotFoundError(absl::StrCat(SnapshotsDirectory(dir), ": no snapshot is left"));
+  }
+  ASSIGN_OR_RETURN(const LogReader log, LogReader::Open(files, dir, snapshots.back() + 1));
+  VersionRange range{snapshots.front(), snapshots.back()};
+  if (!log.empty()) range.last = std::max(range.last, log.last_version());
+  return range;
+}
+
+absl::StatusOr<std::vector<LogEntryInfo>> ListLog(Files& files, const std::string& dir) {
+  RETURN_IF_ERROR(ReadGenesis(files, dir).status());
+  ASSIGN_OR_RETURN(const LogReader log, LogReader::Open(files, dir, 1));
+  std::vector<LogEntryInfo> entries;
+  if (log.empty()) return entries;
+  for (uint64_t version = log.first_version(); version <= log.last_version(); ++version) {
+    LogEntryInfo entry;
+    ASSIGN_OR_RETURN(entry.header, log.ReadHeader(version));
+    const absl::StatusOr<std::unique_ptr<ReadableFile>> payload =
+        files.OpenToRead(PayloadPath(dir, version));
+    if (payload.ok()) {
+      entry.payload_bytes = (*payload)->size();
+    } else if (!absl::IsNotFound(payload.status())) {
+      return payload.status();
+    }
+    entries.push_back(std::move(entry));
+  }
+  return entries;
+}
+
+absl::StatusOr<MaterializedSnapshot> MaterializeSnapshot(Files& files, const std::string& dir,
+                                                         const std::string& out_path,
+                                                         std::optional<uint64_t> version) {
+  return Steadily(files, dir, [&] { return Materialize(files, dir, out_path, version); });
+}
+
+}  // namespace atolld

@@ -1,0 +1,65 @@
+// What can be said of a replica's directory by reading it: is it sound, what does it hold, and what
+// state does it lead to.
+//
+// Nothing here writes into the directory, so it may be asked of a replica that is running. Where
+// that one drops what was about to be read, the question is asked again from what is there then;
+// only a replica that keeps outrunning the answer makes it fail. Any thread, blocking.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "atoll/v1/run.pb.h"
+#include "daemon/env/env.h"
+#include "membership/history/digest.h"
+
+namespace atolld {
+
+struct VerifyReport {
+  uint64_t first_version = 0;  // of the oldest snapshot, from which all was replayed
+  uint64_t version = 0;
+  Digest state_digest;
+  bool sealed = false;
+};
+
+// Replays from the oldest snapshot through every entry and checks all that can be: the chain of all
+// headers, each payload's digest, each state against the next header, every snapshot against the
+// replayed state, the seal against the end. DATA_LOSS names entry and file. A record that a crash
+// cut short is a fault too: opening the replica mends it.
+absl::StatusOr<VerifyReport> VerifyLog(Files& files, const std::string& dir);
+
+struct LogEntryInfo {
+  v1::EntryHeader header;
+  std::optional<uint64_t> payload_bytes;  // none: dropped, an old snapshot has taken its place
+};
+
+// Every header of the log, oldest first, without a check beyond the records' own.
+absl::StatusOr<std::vector<LogEntryInfo>> ListLog(Files& files, const std::string& dir);
+
+// The versions whose states snapshots and log lead to.
+struct VersionRange {
+  uint64_t first = 0;
+  uint64_t last = 0;
+};
+absl::StatusOr<VersionRange> CoveredVersions(Files& files, const std::string& dir);
+
+struct MaterializedSnapshot {
+  std::string path;
+  uint64_t version = 0;
+  uint64_t theta_offset = 0;  // of theta's first byte in the file; fp32 LE values follow
+  uint64_t elements = 0;
+  v1::Genesis genesis;
+  Digest state_digest;
+};
+
+// Writes the state of `version` (none: the newest committed) as a snapshot file to `out_path`, made
+// from the nearest earlier snapshot and the log, a few blocks in memory at a time. NOT_FOUND names
+// the versions that are covered: that one is not.
+absl::StatusOr<MaterializedSnapshot> MaterializeSnapshot(Files& files, const std::string& dir,
+                                                         const std::string& out_path,
+                                                         std::optional<uint64_t> version);
+
+}  // namespace atolld

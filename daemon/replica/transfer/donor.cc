@@ -1,0 +1,271 @@
+// Donor: the giving end of a transfer. One stream object a call; files are read on the pool, one
+// read a stream at a time.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/replica/transfer/answer_source.h"
+#include "daemon/replica/transfer/donor_pace.h"
+#include "daemon/replica/transfer/transfer.h"
+#include "membership/history/digest.h"
+
+namespace atolld {
+namespace {
+
+// What may wait in a call for the wire: enough to keep a fast link busy while the next block is
+// read.
+constexpr size_t kMaxUnsentBytes = 2 * kBlockBytes;
+
+// Calls served at once: each may hold a few blocks in memory. A joiner opens one a donor.
+constexpr size_t kMaxStreams = 16;
+
+// The part of the rate that is given while this peer exchanges.
+constexpr uint64_t kBusyShare = 8;
+
+// One call: request, its frames, next request. Nothing is read from the wire while an answer is
+// under way. A block is read from the disk only once it may be sent.
+class DonorStream : public std::enable_shared_from_this<DonorStream> {
+ public:
+  struct Events {
+    Task ready;                          // it has a block to send: Proceed() when it may
+    std::function<void(uint64_t)> sent;  // what Proceed() has sent, bytes
+    Task closed;                         // once: the call is over
+  };
+
+  DonorStream(Env env, std::unique_ptr<Call> call, std::unique_ptr<AnswerSource> source,
+              Events events, bool dialled_here)
+      : env_(env),
+        call_(std::move(call)),
+        source_(std::move(source)),
+        events_(std::move(events)),
+        dialled_here_(dialled_here),
+        may_wait_(dialled_here) {}
+
+  void Start() {
+    last_request_ = env_.executor.Now();
+    Call::Events events;
+    events.on_frame = [weak = weak_from_this()](Frame frame) {
+      if (const auto self = weak.lock()) self->TakeRequest(std::move(frame));
+    };
+    events.on_writable = [weak = weak_from_this()] {
+      if (const auto self = weak.lock()) self->Continue();
+    };
+    events.on_closed = [weak = weak_from_this()](absl::Status) {
+      if (const auto self = weak.lock()) self->events_.closed();
+    };
+    call_->Start(std::move(events));
+    call_->Read();
+  }
+
+  // Makes one frame and sends it.
+  void Proceed() {
+    auto made = std::make_shared<Made>();
+    env_.executor.Offload(
+        [source = source_, request = std::exchange(request_, std::nullopt), made] {
+          const absl::Status status = request ? source->Begin(*request) : absl::OkStatus();
+          made->frame = status.ok() ? source->NextFrame() : status;
+          made->last = source->complete();
+        },
+        [weak = weak_from_this(), made] {
+          if (const auto self = weak.lock()) self->Send(std::move(*made));
+        });
+  }
+
+  // Ends a call whose joiner has asked for nothing since `instant`.
+  void EndIfIdleSince(absl::Time instant) {
+    if (answering_ || may_wait_ || last_request_ > instant) return;
+    End(absl::DeadlineExceededError("nothing was asked for"));
+  }
+
+ private:
+  struct Made {
+    absl::StatusOr<Frame> frame = absl::UnknownError("");
+    bool last = false;
+  };
+
+  // The end of a call that was dialled here would be a half-close, which the other side need not
+  // notice: it is dropped.
+  void End(const absl::Status& status) {
+    if (std::exchange(ended_, true)) return;
+    dialled_here_ ? events_.closed() : call_->Finish(status);
+  }
+
+  void TakeRequest(Frame request) {
+    if (ended_) return;
+    may_wait_ = false;
+    answering_ = true;
+    request_ = std::move(request);
+    Continue();
+  }
+
+  void Send(Made made) {
+    producing_ = false;
+    last_request_ = env_.executor.Now();
+    if (!made.frame.ok()) {
+      events_.sent(0);
+      answering_ = false;
+      env_.log.Debug(absl::StrCat("donor: ", call_->remote(), ": ", made.frame.status().message()));
+      return End(made.frame.status());
+    }
+    events_.sent(made.frame->message.size() + made.frame->payload.size());
+    call_->Write(*std::move(made.frame));
+    if (!made.last) return Continue();
+    answering_ = false;
+    call_->Read();
+  }
+
+  void Continue() {
+    if (!answering_ || producing_ || call_->unsent_bytes() > kMaxUnsentBytes) return;
+    producing_ = true;
+    events_.ready();
+  }
+
+  Env env_;
+  const std::unique_ptr<Call> call_;
+  const std::shared_ptr<AnswerSource> source_;  // on the pool while producing_
+  const Events events_;
+  std::optional<Frame> request_;  // not yet begun
+  const bool dialled_here_;
+  bool may_wait_;  // for its first request, as long as it likes
+  bool ended_ = false;
+  bool answering_ = false;
+  bool producing_ = false;  // waits for its turn, or a frame is being made
+  absl::Time last_request_;
+};
+
+}  // namespace
+
+struct Donor::State : std::enable_shared_from_this<Donor::State> {
+  State(Env env_in, std::string dir_in, std::string run_id_in, DonorSettings settings_in)
+      : env(env_in),
+        dir(std::move(dir_in)),
+        run_id(std::move(run_id_in)),
+        settings(settings_in),
+        pace(settings.bytes_per_second) {}
+
+  void GrantAll();
+  void WaitForRate();
+  void Refuse(std::unique_ptr<Call> call);
+  void Close(uint64_t id);
+  void Sweep();
+
+  const Env env;
+  const std::string dir;
+  const std::string run_id;
+  const DonorSettings settings;
+  DonorPace pace;
+  uint64_t next_stream = 0;
+  std::map<uint64_t, std::shared_ptr<DonorStream>> streams;
+  std::map<uint64_t, std::unique_ptr<Call>> refused;  // until the reason has gone out
+  bool waiting_for_rate = false;
+  bool sweeping = false;
+};
+
+void Donor::State::GrantAll() {
+  while (const std::optional<uint64_t> id = pace.Grant(env.executor.Now())) {
+    const auto found = streams.find(*id);
+    if (found != streams.end()) {
+      found->second->Proceed();
+    } else {
+      pace.Settle(0);
+    }
+  }
+  WaitForRate();
+}
+
+// One timer for all calls.
+void Donor::State::WaitForRate() {
+  if (waiting_for_rate) return;
+  const absl::Duration delay = pace.Delay(env.executor.Now());
+  if (delay == absl::InfiniteDuration()) return;
+  waiting_for_rate = true;
+  env.executor.RunAfter(delay, [weak = weak_from_this()] {
+    const auto state = weak.lock();
+    if (state == nullptr) return;
+    state->waiting_for_rate = false;
+    state->GrantAll();
+  });
+}
+
+void Donor::State::Refuse(std::unique_ptr<Call> call) {
+  if (refused.size() >= kMaxStreams) return;  // whoever storms on does not even get a reason
+  const uint64_t id = next_stream++;
+  Call::Events events;
+  events.on_closed = [weak = weak_from_this(), id](absl::Status) {
+    if (const auto state = weak.lock()) state->Close(id);
+  };
+  call->Start(std::move(events));
+  call->Finish(absl::ResourceExhaustedError(
+      absl::StrCat("busy: ", kMaxStreams, " calls of joiners are served already")));
+  refused[id] = std::move(call);
+}
+
+void Donor::State::Close(uint64_t id) {
+  // Not from inside the call's own callback.
+  env.executor.Post([weak = weak_from_this(), id] {
+    const auto state = weak.lock();
+    if (state == nullptr) return;
+    state->pace.Forget(id);
+    state->streams.erase(id);
+    state->refused.erase(id);
+  });
+}
+
+// So that joiners that fell silent do not take the place of others.
+void Donor::State::Sweep() {
+  if (sweeping || streams.empty()) return;
+  sweeping = true;
+  env.executor.RunAfter(settings.idle_timeout, [weak = weak_from_this()] {
+    const auto state = weak.lock();
+    if (state == nullptr) return;
+    state->sweeping = false;
+    const absl::Time since = state->env.executor.Now() - state->settings.idle_timeout;
+    for (const auto& [id, stream] : state->streams) stream->EndIfIdleSince(since);
+    state->Sweep();
+  });
+}
+
+Donor::Donor(Env env, std::string dir, std::string run_id, DonorSettings settings)
+    : state_(std::make_shared<State>(env, std::move(dir), std::move(run_id), settings)) {}
+
+Donor::~Donor() = default;
+
+void Donor::SetBusy(bool busy) {
+  const uint64_t rate = state_->settings.bytes_per_second;
+  if (rate == 0) return;
+  const uint64_t now = busy ? std::max<uint64_t>(1, rate / kBusyShare) : rate;
+  state_->pace.SetRate(state_->env.executor.Now(), now);
+  state_->GrantAll();
+}
+
+void Donor::Accept(const std::string& method, std::unique_ptr<Call> call, bool dialled_here) {
+  if (state_->streams.size() >= kMaxStreams) return state_->Refuse(std::move(call));
+  std::unique_ptr<AnswerSource> source =
+      MakeAnswerSource(method, state_->env.files, state_->dir, state_->run_id);
+  const uint64_t id = state_->next_stream++;
+  const std::weak_ptr<State> weak = state_;
+  DonorStream::Events events;
+  // Calls of one process share its connection, and with it the remote address.
+  const std::string joiner = call->remote();
+  events.ready = [weak, id, joiner] {
+    const auto state = weak.lock();
+    if (state == nullptr) return;
+    state->pace.Wait(joiner, id);
+    state->GrantAll();
+  };
+  events.sent = [weak](uint64_t bytes) {
+    if (const auto state = weak.lock()) state->pace.Settle(bytes);
+  };
+  events.closed = [weak, id] {
+    if (const auto state = weak.lock()) state->Close(id);
+  };
+  const auto stream = std::make_shared<DonorStream>(state_->env, std::move(call), std::move(source),
+                                                    std::move(events), dialled_here);
+  state_->streams[id] = stream;
+  stream->Start();
+  state_->Sweep();
+}
+
+}  // namespace atolld

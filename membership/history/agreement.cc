@@ -1,0 +1,102 @@
+#include "membership/history/agreement.h"
+
+#include <algorithm>
+
+#include "membership/history/bitmap.h"
+
+namespace atolld {
+namespace {
+
+// The same bitmap counted over those that stay.
+std::string Compact(const std::string& bitmap, const std::vector<bool>& stays) {
+  std::string out;
+  size_t bit = 0;
+  for (size_t i = 0; i < stays.size(); ++i) {
+    if (!stays[i]) continue;
+    if (bit % 8 == 0) out.push_back('\0');
+    if (BitAt(bitmap, i)) SetBit(&out, bit);
+    ++bit;
+  }
+  return out;
+}
+
+template <typename Record>
+void CompactPartials(const Record& from, const std::vector<bool>& stays, Record* to) {
+  for (const std::string& partial : from.partials()) to->add_partials(Compact(partial, stays));
+}
+
+}  // namespace
+
+bool FromCentre(const v1::Plan& plan) {
+  return std::any_of(plan.contributors().begin(), plan.contributors().end(),
+                     [](const auto& member) { return member.squared_distance_bits() != 0; });
+}
+
+std::vector<bool> Included(const v1::Plan& plan, const v1::Vote& agreement) {
+  std::vector<bool> included(static_cast<size_t>(plan.contributors_size()), false);
+  const auto add = [&](const std::string& bitmap) {
+    for (size_t i = 0; i < included.size(); ++i) included[i] = included[i] || BitAt(bitmap, i);
+  };
+  for (const v1::ShardRecord& shard : agreement.shards()) {
+    // A shard whose every chunk is an exception says nothing by its own bitmap.
+    if (static_cast<uint32_t>(shard.exceptions_size()) < shard.chunks()) add(shard.contributors());
+    for (const v1::ChunkRecord& exception : shard.exceptions()) add(exception.contributors());
+  }
+  return included;
+}
+
+v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
+                           const v1::Vote& agreement) {
+  v1::EntryHeader header;
+  header.set_run_id(terms.spec.run_id());
+  header.set_version(plan.version());
+  header.set_range_offset(0);
+  header.set_range_elements(plan.parameters());
+  header.set_base_version(plan.version() - 1);
+  header.set_apply_step(0);
+  const std::vector<bool> included = Included(plan, agreement);
+  for (size_t i = 0; i < included.size(); ++i) {
+    if (!included[i]) continue;
+    const v1::PlanMember& member = plan.contributors(static_cast<int>(i));
+    v1::Contributor* contributor = header.add_contributors();
+    contributor->set_peer(member.peer());
+    contributor->set_weight_bits(member.weight_bits());
+    contributor->set_steps(member.steps());
+    contributor->set_tokens(member.tokens());
+    contributor->set_scale_bits(member.scale_bits());
+    for (const v1::SampleRange& range : terms.samples(member.peer())) {
+      *contributor->add_samples() = range;
+    }
+  }
+  for (const v1::ShardRecord& shard : agreement.shards()) {
+    v1::ShardRecord* record = header.add_shards();
+    record->set_first_chunk(shard.first_chunk());
+    record->set_chunks(shard.chunks());
+    record->set_reducer(shard.reducer());
+    record->set_contributors(Compact(shard.contributors(), included));
+    if (static_cast<uint32_t>(shard.exceptions_size()) < shard.chunks()) {
+      CompactPartials(shard, included, record);  // else its sets say nothing
+    }
+    for (const v1::ChunkRecord& exception : shard.exceptions()) {
+      v1::ChunkRecord* out = record->add_exceptions();
+      out->set_chunk(exception.chunk());
+      out->set_contributors(Compact(exception.contributors(), included));
+      CompactPartials(exception, included, out);
+    }
+  }
+  for (const v1::Scalar& scalar : terms.scalars) *header.add_scalars() = scalar;
+  header.set_outer_rule(terms.spec.outer().rule());
+  const v1::ExchangeSpec& exchange = terms.spec.exchange();
+  header.set_codec(exchange.upper_codec().empty() ? exchange.codec() : exchange.upper_codec());
+  header.set_chunk_elements(terms.spec.exchange().chunk_elements());
+  header.set_aggregation(exchange.aggregation());
+  header.set_faulty(exchange.faulty());
+  header.set_clipping_steps(FromCentre(plan) ? 1 : 0);
+  header.set_payload_digest(agreement.payload_digest());
+  header.set_previous_state_digest(agreement.state_digest());
+  header.set_audit_nonce(terms.audit_nonce);
+  header.set_previous_header_digest(terms.previous_header_digest);
+  return header;
+}
+
+}  // namespace atolld

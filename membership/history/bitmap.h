@@ -1,0 +1,91 @@
+// Bitmaps of contributors as they travel: bit i is byte i / 8, bit i % 8. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace atolld {
+
+inline bool BitAt(absl::string_view bitmap, size_t i) {
+  return i / 8 < bitmap.size() && ((static_cast<uint8_t>(bitmap[i / 8]) >> (i % 8)) & 1) != 0;
+}
+
+inline void SetBit(std::string* bitmap, size_t i) {
+  (*bitmap)[i / 8] = static_cast<char>(static_cast<uint8_t>((*bitmap)[i / 8]) | (1u << (i % 8)));
+}
+
+inline size_t BitmapBytes(size_t bits) { return (bits + 7) / 8; }
+
+// Of the right length for `bits`, at least one bit set, none beyond.
+inline bool ValidBitmap(absl::string_view bitmap, size_t bits) {
+  if (bitmap.size() != BitmapBytes(bits)) return false;
+  bool any = false;
+  for (size_t i = 0; i < bitmap.size() * 8; ++i) {
+    if (!BitAt(bitmap, i)) continue;
+    if (i >= bits) return false;
+    any = true;
+  }
+  return any;
+}
+
+// Do they share a bit?
+inline bool Overlap(absl::string_view a, absl::string_view b) {
+  for (size_t i = 0; i < a.size() && i < b.size(); ++i) {
+    if ((static_cast<uint8_t>(a[i]) & static_cast<uint8_t>(b[i])) != 0) return true;
+  }
+  return false;
+}
+
+// Sets the bits of `more` in `bitmap`; both are of one length.
+inline void UniteBits(absl::string_view more, std::string* bitmap) {
+  for (size_t i = 0; i < bitmap->size() && i < more.size(); ++i) {
+    (*bitmap)[i] =
+        static_cast<char>(static_cast<uint8_t>((*bitmap)[i]) | static_cast<uint8_t>(more[i]));
+  }
+}
+
+// Has `whole` every bit of `part`?
+inline bool Contains(absl::string_view whole, absl::string_view part) {
+  for (size_t i = 0; i < part.size(); ++i) {
+    const uint8_t there = i < whole.size() ? static_cast<uint8_t>(whole[i]) : uint8_t{0};
+    if ((static_cast<uint8_t>(part[i]) & ~there) != 0) return false;
+  }
+  return true;
+}
+
+// Position of the lowest bit that is set; the number of bits if none is.
+inline size_t LowestBit(absl::string_view bitmap) {
+  size_t i = 0;
+  while (i < bitmap.size() * 8 && !BitAt(bitmap, i)) ++i;
+  return i;
+}
+
+// Are they sets of some of `whole`, which is valid for `bits`: disjoint, ascending by lowest bit?
+template <typename Bitmaps>
+bool ValidParts(const Bitmaps& parts, absl::string_view whole, size_t bits) {
+  std::string seen(BitmapBytes(bits), '\0');
+  size_t last = 0;
+  for (const std::string& part : parts) {
+    if (!ValidBitmap(part, bits) || Overlap(part, seen)) return false;
+    if (LowestBit(part) < last) return false;
+    last = LowestBit(part);
+    for (size_t i = 0; i < bits; ++i) {
+      if (!BitAt(part, i)) continue;
+      if (!BitAt(whole, i)) return false;
+      SetBit(&seen, i);
+    }
+  }
+  return true;
+}
+
+// A bitmap of so many bits in which one is set.
+inline std::string SingleBit(size_t bits, uint32_t bit) {
+  std::string bitmap(BitmapBytes(bits), '\0');
+  SetBit(&bitmap, bit);
+  return bitmap;
+}
+
+}  // namespace atolld

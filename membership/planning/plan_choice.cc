@@ -1,0 +1,226 @@
+#include "membership/planning/plan_choice.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "membership/planning/shard_plan.h"
+
+namespace atolld {
+namespace {
+
+// What another plan has to save before it is taken: a share of the time, and a time that anybody
+// would notice.
+constexpr double kLeastShare = 0.1;
+constexpr double kLeastSeconds = 0.05;
+
+// How much longer than with equal shards a trial of others may take where all lines are alike.
+constexpr double kMostForATrial = 1.25;
+
+std::vector<double> Equal(const std::vector<bool>& reduces) {
+  return {reduces.begin(), reduces.end()};
+}
+
+std::vector<double> ByRates(const LinkModel& links, const std::vector<bool>& reduces) {
+  std::vector<double> rates;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    const PeerLink& peer = links.peers()[i];
+    rates.push_back(reduces[i] ? std::min(peer.up, peer.down) : 0);
+  }
+  return rates;
+}
+
+std::map<std::string, double> NamedRates(const LinkModel& links, PlanShape shape,
+                                         const std::vector<double>& bandwidths) {
+  std::map<std::string, double> rates;
+  for (size_t i = 0; i < bandwidths.size() && Weighted(shape); ++i) {
+    if (bandwidths[i] > 0) rates[links.peers()[i].name] = bandwidths[i];
+  }
+  return rates;
+}
+
+// Who is waited for, in words.
+std::string WaitedFor(const LinkModel& links, const std::vector<bool>& reduces) {
+  constexpr size_t kMostNames = 3;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    if (reduces[i] && !links.peers()[i].had_room) names.push_back(links.peers()[i].name);
+  }
+  if (names.size() > kMostNames) return absl::StrCat(names.size(), " peers");
+  return absl::StrJoin(names, ", ");
+}
+
+Share ArrivingShares(const ExchangeTraffic& traffic) {
+  Share shares;
+  for (const StageTraffic& stage : traffic.stages) {
+    for (const Share& share : stage.down) shares += share;
+  }
+  return shares;
+}
+
+}  // namespace
+
+PlanChoice::PlanChoice(PlanKind kind)
+    : kind_(kind),
+      kept_{kind == PlanKind::kRegions ? PlanShape::kRegions : PlanShape::kFlat, {}},
+      regions_tried_(kind != PlanKind::kAuto) {}
+
+// Peers of one region could average among themselves, others are elsewhere, and the exchange takes
+// long enough that time can be saved at all.
+bool PlanChoice::WorthATrial(const LinkModel& links, const std::vector<bool>& reduces,
+                             double kept_seconds) const {
+  if (regions_tried_ || kept_seconds * kLeastShare < kLeastSeconds) return false;
+  std::map<size_t, size_t> peers;  // by region
+  std::set<size_t> with_a_reducer;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    const size_t region = links.peers()[i].region;
+    ++peers[region];
+    if (reduces[i] && links.close(region)) with_a_reducer.insert(region);
+  }
+  return peers.size() > 1 && std::any_of(with_a_reducer.begin(), with_a_reducer.end(),
+                                         [&](size_t region) { return peers[region] > 1; });
+}
+
+// Everybody waits for some lines, and what the others carry beyond what that asks of them has not
+// been seen: as if it were twice as much, by which whoever is waited for reduces little or nothing.
+std::vector<double> PlanChoice::AskingMore(const LinkModel& links, const std::vector<bool>& reduces,
+                                           const Candidate& kept) const {
+  constexpr size_t kFewest = 3;  // of two, each sends all that the other has to get
+  if (ByRegion(kept.shape) || reduces.size() < kFewest) return {};
+  if (kept.prediction.seconds * kLeastShare < kLeastSeconds) return {};
+  const std::vector<double> shares = ShardWeights(kept.bandwidths);
+  bool gives = false;
+  bool takes = false;
+  double reducers = 0;
+  double with_room = 0;
+  std::vector<double> rates;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    const PeerLink& peer = links.peers()[i];
+    rates.push_back(!reduces[i] ? 0 : peer.had_room ? 2 : 1);
+    if (!reduces[i]) continue;
+    ++reducers;
+    if (peer.had_room) {
+      ++with_room;
+      takes = takes || asked_for_more_.count(peer.name) == 0;
+    } else {
+      gives = gives || 2 * shares[i] * static_cast<double>(reduces.size()) >= 1;
+    }
+  }
+  if (!gives || !takes) return {};
+  // The busiest line's share: 1 + (n - 2) w, by r reducers with w = 1 / r each (shard_plan.h).
+  const auto others = static_cast<double>(reduces.size() - 2);
+  const bool cheap = 1 + others / with_room <= kMostForATrial * (1 + others / reducers);
+  return cheap ? rates : std::vector<double>();
+}
+
+// For one exchange: kept_ stays what the next choice is compared with, unless this one is faster.
+ChosenPlan PlanChoice::Try(const LinkModel& links, PlanShape shape, std::vector<double> bandwidths,
+                           uint32_t chunks, std::string why) {
+  trial_ = Trial{{shape, NamedRates(links, shape, bandwidths)}, {}};
+  shares_ = ArrivingShares(TrafficOf(links, shape, chunks, bandwidths));
+  return {shape, std::move(bandwidths), {}, std::move(why)};
+}
+
+// The rates of the last plan. Whoever was not in it counts as the middle one.
+std::vector<double> PlanChoice::KeptRates(const LinkModel* links,
+                                          const std::vector<bool>& reduces) const {
+  if (links == nullptr || !Weighted(kept_.shape)) return Equal(reduces);
+  std::vector<double> known;
+  for (const auto& [peer, rate] : kept_.rates) known.push_back(rate);
+  std::sort(known.begin(), known.end());
+  std::vector<double> kept;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    const auto found = kept_.rates.find(links->peers()[i].name);
+    const double rate = found == kept_.rates.end() ? known[known.size() / 2] : found->second;
+    kept.push_back(reduces[i] ? rate : 0);
+  }
+  return kept;
+}
+
+ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& reduces,
+                              const EncodedSize& size, uint32_t chunks) {
+  if (trial_) EndTrial();  // its exchange was given up, perhaps for what the trial asked
+  shares_ = Share();
+  if (links == nullptr) {
+    // Nobody's rate is known, so it is as before but for the rates.
+    return {ByRegion(kept_.shape) ? PlanShape::kRegions : PlanShape::kFlat, Equal(reduces), {}, ""};
+  }
+  // Estimates are of payload already.
+  ModelAssumptions assumed;
+  assumed.line_share = 1;
+  assumed.link_share = 1;
+  const EncodedSize sent = {size.parameters, update_bytes_ > 0 ? update_bytes_ : size.update_bytes,
+                            mean_bytes_ > 0 ? mean_bytes_ : size.mean_bytes};
+  const auto make = [&](PlanShape shape, std::vector<double> bandwidths) {
+    Candidate made{shape, std::move(bandwidths), {}, {}};
+    made.traffic = TrafficOf(*links, shape, chunks, made.bandwidths);
+    made.prediction = PredictExchange(*links, made.traffic, sent, assumed);
+    return made;
+  };
+  const Candidate kept = make(kept_.shape, KeptRates(links, reduces));
+  Candidate best = kept;
+  for (const PlanShape shape :
+       {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
+    if (kind_ != PlanKind::kAuto && ByRegion(shape) != (kind_ == PlanKind::kRegions)) continue;
+    Candidate other = make(shape, Weighted(shape) ? ByRates(*links, reduces) : Equal(reduces));
+    if (other.prediction.seconds < best.prediction.seconds) best = std::move(other);
+  }
+  const double saved = kept.prediction.seconds - best.prediction.seconds;
+  const bool change = saved >= kLeastShare * kept.prediction.seconds && saved >= kLeastSeconds;
+  const Candidate& chosen = change ? best : kept;
+  if (ByRegion(chosen.shape)) regions_tried_ = true;
+  if (WorthATrial(*links, reduces, kept.prediction.seconds)) {
+    return Try(*links, PlanShape::kRegions, Equal(reduces), chunks,
+               "one exchange by region, to see what the lines within the regions carry");
+  }
+  std::vector<double> more = AskingMore(*links, reduces, kept);
+  if (!change && !more.empty()) {
+    std::string why = absl::StrCat("one exchange with less to reduce for ",
+                                   WaitedFor(*links, reduces), ", to see what other lines carry");
+    ChosenPlan trial = Try(*links, PlanShape::kWeighted, std::move(more), chunks, std::move(why));
+    for (const PeerLink& peer : links->peers()) {
+      if (peer.had_room) trial_->asked_for_more.insert(peer.name);
+    }
+    return trial;
+  }
+  ChosenPlan plan{chosen.shape, chosen.bandwidths, chosen.prediction, ""};
+  if (change) {
+    plan.change = absl::StrFormat(
+        "the plan is now %s%s, predicted to take %.2f s (%s); as before it would take %.2f s (%s)",
+        PlanShapeName(chosen.shape), chosen.shape == kept_.shape ? " with other shards" : "",
+        chosen.prediction.seconds, chosen.prediction.bottleneck, kept.prediction.seconds,
+        kept.prediction.bottleneck);
+    kept_ = {chosen.shape, NamedRates(*links, chosen.shape, chosen.bandwidths)};
+  }
+  shares_ = ArrivingShares(chosen.traffic);
+  return plan;
+}
+
+void PlanChoice::NoteArrived(double update_bytes, double mean_bytes) {
+  if (shares_.updates > 0 && update_bytes > 0) update_bytes_ = update_bytes / shares_.updates;
+  if (shares_.means > 0 && mean_bytes > 0) mean_bytes_ = mean_bytes / shares_.means;
+}
+
+void PlanChoice::NoteSeconds(double seconds, bool disturbed) {
+  const bool faster = seconds <= (1 - kLeastShare) * last_seconds_;
+  last_seconds_ = seconds;
+  if (!trial_) return;
+  if (faster) kept_ = trial_->plan;
+  if (faster || !disturbed) {
+    EndTrial();
+  } else {
+    trial_.reset();
+  }
+}
+
+// It was made, and is not made again.
+void PlanChoice::EndTrial() {
+  if (ByRegion(trial_->plan.shape)) regions_tried_ = true;
+  asked_for_more_.merge(trial_->asked_for_more);
+  trial_.reset();
+}
+
+}  // namespace atolld

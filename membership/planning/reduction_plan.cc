@@ -1,0 +1,384 @@
+#include "membership/planning/reduction_plan.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "membership/history/bitmap.h"
+#include "membership/planning/shard_plan.h"
+
+namespace atolld {
+namespace {
+
+const std::string& ServerOf(const v1::Shard& shard) {
+  return shard.holder().empty() ? shard.reducer() : shard.holder();
+}
+
+bool HasAddress(const ExchangeContributor& contributor) {
+  return !contributor.member.address().empty();
+}
+
+// Nobody else's bytes are needed, so nobody has to dial.
+bool IsAlone(const ExchangeTerms& terms, const std::vector<ExchangeContributor>& contributors) {
+  return contributors.size() == 1 &&
+         (HasAddress(contributors.front()) || terms.aggregators.empty());
+}
+
+std::string Numbered(absl::string_view what, size_t count) {
+  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::vector<bool> WhoReduces(const ExchangeTerms& terms,
+                             const std::vector<ExchangeContributor>& contributors) {
+  const bool alone = IsAlone(terms, contributors);
+  const bool any_reachable = std::any_of(
+      contributors.begin(), contributors.end(),
+      [](const auto& contributor) { return contributor.may_reduce && HasAddress(contributor); });
+  const bool any_dialable = std::any_of(contributors.begin(), contributors.end(), HasAddress);
+  const bool any_aggregator =
+      std::any_of(terms.aggregators.begin(), terms.aggregators.end(),
+                  [](const auto& aggregator) { return aggregator.may_reduce; });
+  const bool theirs = !alone && !any_reachable && (any_aggregator || !any_dialable);
+  std::vector<bool> reduces;
+  for (const ExchangeContributor& contributor : contributors) {
+    const bool can = alone || (HasAddress(contributor) && !theirs);
+    reduces.push_back(can && (alone || contributor.may_reduce || !any_reachable));
+  }
+  return reduces;
+}
+
+ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
+                             const std::vector<ExchangeContributor>& contributors)
+    : by_region_(terms.by_region) {
+  plan_.set_version(terms.version);
+  plan_.set_epoch(terms.epoch);
+  plan_.set_revision(1);
+  plan_.set_parameters(terms.parameters);
+  plan_.set_deadline_milliseconds(static_cast<uint64_t>(absl::ToInt64Milliseconds(terms.deadline)));
+  for (const ExchangeAggregator& aggregator : terms.aggregators) {
+    aggregators_[aggregator.peer] = aggregator;
+  }
+  const bool alone = IsAlone(terms, contributors);
+  const std::vector<bool> reduces = WhoReduces(terms, contributors);
+  std::vector<double> bandwidths;
+  std::vector<std::string> names;
+  for (const ExchangeContributor& contributor : contributors) {
+    *plan_.add_contributors() = contributor.member;
+    contributors_[contributor.member.peer()] = {alone || HasAddress(contributor),
+                                                contributor.region, plan_.contributors_size() - 1,
+                                                contributor.bandwidth};
+    bandwidths.push_back(reduces[bandwidths.size()] ? contributor.bandwidth : 0);
+    names.push_back(contributor.member.peer());
+  }
+  if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
+    const bool any = std::any_of(aggregators_.begin(), aggregators_.end(),
+                                 [](const auto& one) { return one.second.may_reduce; });
+    bandwidths.clear();
+    names.clear();
+    for (const auto& [peer, aggregator] : aggregators_) {
+      bandwidths.push_back(aggregator.may_reduce || !any ? 1 : 0);
+      names.push_back(peer);
+    }
+  }
+  const uint64_t chunks = (terms.parameters + terms.chunk_elements - 1) / terms.chunk_elements;
+  CutByBandwidth(bandwidths, names, static_cast<uint32_t>(chunks));
+}
+
+void ReductionPlan::CutByBandwidth(const std::vector<double>& bandwidths,
+                                   const std::vector<std::string>& peers, uint32_t chunks) {
+  const std::vector<uint32_t> counts = SplitChunks(chunks, ShardWeights(bandwidths));
+  uint32_t first = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    v1::Shard* shard = plan_.add_shards();
+    shard->set_first_chunk(first);
+    shard->set_chunks(counts[i]);
+    SetReducer(peers[i], shard);
+    shard->set_attempt(1);
+    first += counts[i];
+    AssignRelays(plan_.shards_size() - 1);
+  }
+}
+
+// A contributor's address stands with the contributor.
+void ReductionPlan::SetReducer(const std::string& peer, v1::Shard* shard) const {
+  shard->set_reducer(peer);
+  const auto aggregator = aggregators_.find(peer);
+  shard->set_address(aggregator == aggregators_.end() ? "" : aggregator->second.address);
+}
+
+const std::string& ReductionPlan::RegionOf(const std::string& peer) const {
+  const auto aggregator = aggregators_.find(peer);
+  return aggregator == aggregators_.end() ? contributors_.at(peer).region
+                                          : aggregator->second.region;
+}
+
+std::vector<std::string> ReductionPlan::Present() const {
+  std::vector<std::string> present;
+  for (const v1::PlanMember& member : plan_.contributors()) {
+    if (!Lost(member.peer())) present.push_back(member.peer());
+  }
+  return present;
+}
+
+std::vector<std::string> ReductionPlan::Voters() const {
+  std::vector<std::string> voters = Present();
+  for (const auto& [peer, aggregator] : aggregators_) {
+    if (Serves(peer) && !Lost(peer)) voters.push_back(peer);
+  }
+  return voters;
+}
+
+bool ReductionPlan::Able(const std::string& peer) const {
+  if (!only_.empty() && only_.count(peer) == 0) return false;
+  return Dialable(peer) && !Lost(peer) && unreachable_.count(peer) == 0;
+}
+
+std::vector<std::string> ReductionPlan::Reducers() const {
+  std::vector<std::string> present = Present();
+  // It needs nobody to reach it; but of what it committed nobody else could ever get hold, were it
+  // one that dials out only.
+  if (present.size() == 1 && Dialable(present.front())) return present;
+  std::vector<std::string> reducers;
+  std::copy_if(present.begin(), present.end(), std::back_inserter(reducers),
+               [this](const std::string& peer) { return Able(peer); });
+  if (!reducers.empty()) return reducers;
+  for (const auto& [peer, aggregator] : aggregators_) {
+    if (Able(peer)) reducers.push_back(peer);
+  }
+  return reducers;
+}
+
+bool ReductionPlan::Serves(const std::string& peer) const {
+  return std::any_of(plan_.shards().begin(), plan_.shards().end(), [&](const v1::Shard& shard) {
+    return ServerOf(shard) == peer ||
+           std::any_of(shard.relays().begin(), shard.relays().end(),
+                       [&](const v1::Relay& relay) { return relay.peer() == peer; });
+  });
+}
+
+void ReductionPlan::NoteHeld(const std::string& peer, uint32_t shard, uint32_t attempt) {
+  if (!Contributes(peer) || shard >= static_cast<uint32_t>(plan_.shards_size())) return;
+  held_[peer][shard] = attempt;
+}
+
+// Chunks that each able peer serves, those `without` left out.
+ReductionPlan::ChunksServed ReductionPlan::Load(const std::set<std::string>& without) const {
+  ChunksServed load;
+  for (const std::string& peer : Reducers()) {
+    if (without.count(peer) == 0) load[peer] = 0;
+  }
+  for (const v1::Shard& shard : plan_.shards()) {
+    const auto it = load.find(ServerOf(shard));
+    if (it != load.end()) it->second += shard.chunks();
+  }
+  return load;
+}
+
+// With so many chunks more, of `load`, which is not empty; of equals the one with the least to do.
+// A line's time is what passes it in the whole exchange (shard_plan.h) by its bandwidth; of those
+// of aggregators nothing is known.
+std::string ReductionPlan::FirstDone(const ChunksServed& load, uint64_t more) const {
+  uint64_t chunks = 0;
+  for (const v1::Shard& shard : plan_.shards()) chunks += shard.chunks();
+  const uint64_t others = contributors_.size() < 2 ? 0 : contributors_.size() - 2;
+  const auto rank = [&](const auto& one) {
+    const auto& [peer, served] = one;
+    const auto known = contributors_.find(peer);
+    const double bandwidth = known == contributors_.end() ? 1 : known->second.bandwidth;
+    return std::pair(static_cast<double>(chunks + others * (served + more)) / bandwidth, served);
+  };
+  return std::min_element(load.begin(), load.end(),
+                          [&](const auto& a, const auto& b) { return rank(a) < rank(b); })
+      ->first;
+}
+
+// Whoever is done first of the able that have all of the shard's means; empty: nobody.
+std::string ReductionPlan::HolderOf(int shard, const ChunksServed& load) const {
+  const v1::Shard& wanted = plan_.shards(shard);
+  ChunksServed able;
+  for (const auto& [peer, chunks] : load) {
+    const auto held = held_.find(peer);
+    if (held == held_.end() || !Able(peer)) continue;
+    const auto found = held->second.find(static_cast<uint32_t>(shard));
+    if (found != held->second.end() && found->second == wanted.attempt()) able[peer] = chunks;
+  }
+  return able.empty() ? "" : FirstDone(able, wanted.chunks());
+}
+
+// To a holder (true) or to another reducer, one of `load`, which is not empty.
+bool ReductionPlan::GiveAway(int shard, ChunksServed* load, std::string* taker) {
+  v1::Shard* given = plan_.mutable_shards(shard);
+  *taker = HolderOf(shard, *load);
+  const bool whole = !taker->empty();
+  if (whole) {
+    given->set_holder(*taker);
+    given->clear_relays();
+  } else {
+    *taker = FirstDone(*load, given->chunks());
+    BeginAnew(shard, *taker);
+  }
+  (*load)[*taker] += given->chunks();
+  return whole;
+}
+
+bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std::string>* events) {
+  ChunksServed load = Load(peers);
+  std::set<std::string> holders;
+  std::set<std::string> reducers;
+  size_t relays = 0;
+  for (int i = 0; i < plan_.shards_size(); ++i) {
+    v1::Shard* shard = plan_.mutable_shards(i);
+    if (peers.count(ServerOf(*shard)) == 0) {
+      const bool relayed =
+          std::any_of(shard->relays().begin(), shard->relays().end(),
+                      [&](const v1::Relay& relay) { return peers.count(relay.peer()) > 0; });
+      if (relayed) AssignRelays(i);
+      relays += relayed ? 1 : 0;
+      continue;
+    }
+    if (load.empty()) return false;
+    std::string taker;
+    const bool whole = GiveAway(i, &load, &taker);
+    (whole ? holders : reducers).insert(taker);
+  }
+  const std::string whose = absl::StrJoin(peers, ", ");
+  if (!holders.empty()) {
+    events->push_back(absl::StrCat("shards of ", whose, " are whole at ",
+                                   absl::StrJoin(holders, ", "), " and are fetched from there"));
+  }
+  if (!reducers.empty()) {
+    events->push_back(
+        absl::StrCat("the shards of ", whose, " go to ", absl::StrJoin(reducers, ", ")));
+  }
+  if (relays > 0) {
+    events->push_back(absl::StrCat(Numbered("shard", relays), " no longer relayed by ", whose));
+  }
+  return true;
+}
+
+bool ReductionPlan::TakeHeldFrom(const std::string& peer, std::vector<std::string>* events) {
+  // It may still reduce what begins anew: it is there, and lacks a mean like anybody else.
+  ChunksServed load = Load({});
+  std::set<std::string> takers;
+  for (int i = 0; i < plan_.shards_size() && !load.empty(); ++i) {
+    if (plan_.shards(i).holder() != peer) continue;
+    held_[peer].erase(static_cast<uint32_t>(i));
+    std::string taker;
+    GiveAway(i, &load, &taker);
+    takers.insert(taker);
+  }
+  if (takers.empty()) return false;
+  events->push_back(absl::StrCat("peer ", peer,
+                                 " lacks a mean of what it was to hold; that goes to ",
+                                 absl::StrJoin(takers, ", ")));
+  return true;
+}
+
+bool ReductionPlan::Redo(const std::set<std::string>& peers) {
+  ChunksServed load = Load(peers);
+  if (load.empty()) return false;
+  for (int i = 0; i < plan_.shards_size(); ++i) {
+    const v1::Shard& shard = plan_.shards(i);
+    bool in_doubt = peers.count(shard.reducer()) > 0;
+    bool relay_lost = false;
+    for (const v1::Relay& relay : shard.relays()) {
+      in_doubt = in_doubt || peers.count(relay.peer()) > 0;
+      relay_lost = relay_lost || Lost(relay.peer());
+    }
+    // Whom the exchange has lost since it was averaged cannot serve a revision of it.
+    if (!in_doubt && !Lost(ServerOf(shard))) {
+      if (relay_lost) AssignRelays(i);
+      continue;
+    }
+    // Its own reducer where only a relay is in doubt.
+    const bool stays = load.count(shard.reducer()) > 0;
+    const std::string taker = stays ? shard.reducer() : FirstDone(load, shard.chunks());
+    load[taker] += stays ? 0 : shard.chunks();
+    BeginAnew(i, taker);
+  }
+  return true;
+}
+
+bool ReductionPlan::RotateAll() {
+  const std::vector<std::string> reducers = Reducers();
+  if (reducers.empty()) return false;
+  for (int i = 0; i < plan_.shards_size(); ++i) {
+    const auto it = std::upper_bound(reducers.begin(), reducers.end(), ServerOf(plan_.shards(i)));
+    BeginAnew(i, it == reducers.end() ? reducers.front() : *it);
+  }
+  return true;
+}
+
+bool ReductionPlan::RedoAllAt(const std::vector<std::string>& reducers) {
+  const std::set<std::string> before = std::exchange(only_, {reducers.begin(), reducers.end()});
+  const std::vector<std::string> able = Reducers();
+  if (able.empty()) {
+    only_ = before;
+    return false;
+  }
+  by_region_ = false;
+  for (int i = 0; i < plan_.shards_size(); ++i) {
+    BeginAnew(i, able[static_cast<size_t>(i) % able.size()]);
+  }
+  return true;
+}
+
+void ReductionPlan::BeginAnew(int shard, const std::string& reducer) {
+  v1::Shard* changed = plan_.mutable_shards(shard);
+  SetReducer(reducer, changed);
+  changed->set_attempt(changed->attempt() + 1);
+  changed->clear_holder();
+  changed->clear_relays();
+  AssignRelays(shard);
+}
+
+// Keeps the relays that can still serve, with the members that they had: what they have averaged
+// stands. The members of any other send to the shard's new relay, or to its reducer.
+void ReductionPlan::AssignRelays(int shard) {
+  v1::Shard* changed = plan_.mutable_shards(shard);
+  if (!by_region_ || !changed->holder().empty()) return;
+  const std::string& at_reducer = RegionOf(changed->reducer());
+  std::map<std::string, v1::Relay> kept;  // by region
+  for (const v1::Relay& relay : changed->relays()) {
+    if (Able(relay.peer())) kept[contributors_.at(relay.peer()).region] = relay;
+  }
+  std::map<std::string, std::vector<std::string>> regions;
+  for (const std::string& peer : Present()) {
+    const std::string& region = contributors_.at(peer).region;
+    if (!region.empty() && region != at_reducer) regions[region].push_back(peer);
+  }
+  changed->clear_relays();
+  for (const auto& [region, members] : regions) {
+    if (kept.count(region) > 0) {
+      *changed->add_relays() = kept.at(region);
+      continue;
+    }
+    std::vector<std::string> able;
+    std::copy_if(members.begin(), members.end(), std::back_inserter(able),
+                 [this](const std::string& peer) { return Able(peer); });
+    if (members.size() < 2 || able.empty()) continue;
+    v1::Relay* relay = changed->add_relays();
+    // Another one for each shard, so that all of a region share the work.
+    relay->set_peer(able[static_cast<size_t>(shard) % able.size()]);
+    relay->set_members(Bitmap(members));
+  }
+}
+
+std::string ReductionPlan::Bitmap(const std::vector<std::string>& peers) const {
+  std::string bitmap(BitmapBytes(static_cast<size_t>(plan_.contributors_size())), '\0');
+  for (const std::string& peer : peers) {
+    SetBit(&bitmap, static_cast<size_t>(contributors_.at(peer).position));
+  }
+  return bitmap;
+}
+
+void ReductionPlan::Revise() {
+  plan_.set_revision(plan_.revision() + 1);
+  plan_.clear_lost();
+  for (const std::string& peer : lost_) plan_.add_lost(peer);
+}
+
+}  // namespace atolld

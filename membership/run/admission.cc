@@ -1,0 +1,117 @@
+#include "membership/run/admission.h"
+
+#include <algorithm>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compression/base/names.h"
+#include "membership/history/digest.h"
+#include "membership/history/manifest.h"
+#include "membership/history/signing_key.h"
+
+namespace atolld {
+namespace {
+
+std::string ShortHex(const std::string& digest) {
+  return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
+}
+
+v1::RunSpec WithoutDataDigest(v1::RunSpec spec) {
+  spec.mutable_data()->clear_digest();
+  spec.mutable_data()->clear_tokenizer_digest();
+  return spec;
+}
+
+}  // namespace
+
+absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
+  if (!IsValidId(hello.peer())) {
+    return absl::InvalidArgumentError(absl::StrCat("a peer's id has ", kIdGrammar));
+  }
+  if (hello.address().size() > 256)
+    return absl::InvalidArgumentError("address is longer than 256 bytes");
+  if (!hello.region().empty() && !IsValidId(hello.region())) {
+    return absl::InvalidArgumentError(absl::StrCat("a region's name has ", kIdGrammar));
+  }
+  if (!hello.role().empty() && hello.role() != "peer" && hello.role() != kAggregatorRole) {
+    return absl::InvalidArgumentError("role must be 'peer' or 'aggregator'");
+  }
+  if (!hello.signing_key().empty() && hello.signing_key().size() != kPublicKeyBytes) {
+    return absl::InvalidArgumentError("signing_key must be 32 bytes");
+  }
+  if (hello.role() == kAggregatorRole && hello.address().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer ", hello.peer(), " is an aggregator and cannot be dialled"));
+  }
+  if (!hello.run_id().empty() && hello.run_id() != spec.run_id()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "peer ", hello.peer(), " holds a replica of run ", absl::CEscape(hello.run_id()),
+        "; this is run ", spec.run_id(), "; start it with an empty directory"));
+  }
+  if (hello.has_state() && hello.run_id().empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer ", hello.peer(), " holds a state but names no run"));
+  }
+  if (hello.numerics() < spec.numerics()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("peer ", hello.peer(), " speaks numerics up to ", hello.numerics(),
+                     "; the run needs ", spec.numerics(), "; install a newer release there"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckWorker(const v1::Genesis& genesis, const v1::WorkerReady& worker) {
+  const v1::Manifest& ours = genesis.manifest();
+  const v1::Manifest& theirs = worker.manifest();
+  for (int i = 0; i < std::max(ours.tensors_size(), theirs.tensors_size()); ++i) {
+    if (i >= theirs.tensors_size()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the worker's model lacks tensor ", absl::CEscape(ours.tensors(i).name())));
+    }
+    if (i >= ours.tensors_size()) {
+      return absl::FailedPreconditionError(absl::StrCat("the worker's model has tensor ",
+                                                        absl::CEscape(theirs.tensors(i).name()),
+                                                        ", which the run's does not"));
+    }
+    const v1::Tensor& a = ours.tensors(i);
+    const v1::Tensor& b = theirs.tensors(i);
+    if (a.name() != b.name() || ShapeText(a) != ShapeText(b) || a.offset() != b.offset()) {
+      return absl::FailedPreconditionError(absl::StrCat(
+          "tensor ", i, " is ", absl::CEscape(b.name()), " ", ShapeText(b),
+          " in the worker's model, ", absl::CEscape(a.name()), " ", ShapeText(a), " in the run's"));
+    }
+  }
+  if (genesis.spec().data().digest() != worker.data_digest()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the worker's data is another: digest ", ShortHex(worker.data_digest()),
+                     "..., the run's is ", ShortHex(genesis.spec().data().digest()), "..."));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* worker,
+                               const v1::Genesis& genesis) {
+  const absl::Status manifest = CheckManifest(genesis.manifest());
+  if (!manifest.ok())
+    return absl::InvalidArgumentError(absl::StrCat("initial state: ", manifest.message()));
+  if (genesis.state_digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("initial state: its digest is not 32 bytes");
+  }
+  if (genesis.spec().data().digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("initial state: the data's digest is not 32 bytes");
+  }
+  // Compared within this process alone: both were parsed and are written by the same code.
+  if (WithoutDataDigest(genesis.spec()).SerializeAsString() !=
+      WithoutDataDigest(spec).SerializeAsString()) {
+    return absl::InvalidArgumentError("initial state: it was made for another run");
+  }
+  if (worker != nullptr) {
+    const absl::Status fits = CheckWorker(genesis, *worker);
+    if (!fits.ok())
+      return absl::InvalidArgumentError(absl::StrCat("initial state: ", fits.message()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

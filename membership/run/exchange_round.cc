@@ -1,0 +1,366 @@
+#include "membership/run/exchange_round.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compression/base/planted_bug.h"
+#include "membership/history/bitmap.h"
+#include "membership/history/digest.h"
+
+namespace atolld {
+namespace {
+
+bool SameBounds(const v1::Shard& shard, const v1::ShardRecord& record) {
+  return shard.first_chunk() == record.first_chunk() && shard.chunks() == record.chunks() &&
+         shard.reducer() == record.reducer();
+}
+
+}  // namespace
+
+absl::Status ExchangeRound::Reducible(absl::Span<const ExchangeContributor> contributors,
+                                      bool may_be_alone,
+                                      absl::Span<const ExchangeAggregator> aggregators) {
+  if (contributors.size() == 1 && may_be_alone) return absl::OkStatus();  // it reduces for itself
+  std::vector<std::string> dial_out;
+  std::vector<std::string> in_vain;
+  for (const ExchangeContributor& contributor : contributors) {
+    const bool dialable = !contributor.member.address().empty();
+    if (dialable && (contributors.size() == 1 || !contributor.dialled_in_vain))
+      return absl::OkStatus();
+    (dialable ? in_vain : dial_out).push_back(contributor.member.peer());
+  }
+  for (const ExchangeAggregator& aggregator : aggregators) {
+    if (!aggregator.dialled_in_vain) return absl::OkStatus();
+    in_vain.push_back(aggregator.peer);
+  }
+  std::string why;
+  if (!dial_out.empty()) {
+    absl::StrAppend(&why, absl::StrJoin(dial_out, ", "), dial_out.size() == 1 ? " has" : " have",
+                    " no address that others can dial");
+  }
+  if (!in_vain.empty()) {
+    absl::StrAppend(&why, why.empty() ? "" : "; ", absl::StrJoin(in_vain, ", "),
+                    in_vain.size() == 1 ? " was" : " were",
+                    " dialled in vain and will be tried again");
+  }
+  return absl::FailedPreconditionError(absl::StrCat("no reachable reducer: ", why));
+}
+
+ExchangeRound::ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors)
+    : terms_(std::move(terms)), plan_(terms_, contributors) {
+  DrawNonce();
+}
+
+absl::Status ExchangeRound::CheckVote(const std::string& peer, const v1::Vote& vote) const {
+  const auto bad = [&](absl::string_view what) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("round ", terms_.version, ": vote of peer ", peer, ": ", what));
+  };
+  if (vote.payload_digest().size() != kDigestBytes)
+    return bad("the payload's digest is not 32 bytes");
+  if (vote.state_digest().size() != kDigestBytes) return bad("the state's digest is not 32 bytes");
+  if (vote.shards_size() != plan().shards_size())
+    return bad("another number of shards than the plan's");
+  const size_t contributors = static_cast<size_t>(plan().contributors_size());
+  for (int i = 0; i < vote.shards_size(); ++i) {
+    const v1::ShardRecord& record = vote.shards(i);
+    if (!SameBounds(plan().shards(i), record))
+      return bad(absl::StrCat("shard ", i, " is not the plan's"));
+    if (!ValidBitmap(record.contributors(), contributors)) {
+      return bad(
+          absl::StrCat("shard ", i, ": its bitmap does not fit ", contributors, " contributors"));
+    }
+    if (!ValidParts(record.partials(), record.contributors(), contributors)) {
+      return bad(absl::StrCat("shard ", i, ": its partial means do not fit"));
+    }
+    uint64_t after = record.first_chunk();
+    for (const v1::ChunkRecord& exception : record.exceptions()) {
+      if (exception.chunk() < after ||
+          exception.chunk() - record.first_chunk() >= record.chunks()) {
+        return bad(
+            absl::StrCat("shard ", i, ": chunk ", exception.chunk(), " is not in its place"));
+      }
+      if (!ValidBitmap(exception.contributors(), contributors)) {
+        return bad(absl::StrCat("chunk ", exception.chunk(), ": its bitmap does not fit"));
+      }
+      if (!ValidParts(exception.partials(), exception.contributors(), contributors)) {
+        return bad(absl::StrCat("chunk ", exception.chunk(), ": its partial means do not fit"));
+      }
+      after = uint64_t{exception.chunk()} + 1;
+    }
+  }
+  return absl::OkStatus();
+}
+
+ExchangeRound::Key ExchangeRound::KeyOf(const v1::Vote& vote) {
+  v1::Vote same;
+  same.set_payload_digest(vote.payload_digest());
+  *same.mutable_shards() = vote.shards();
+  return same.SerializeAsString();  // compared within this process alone
+}
+
+absl::Status ExchangeRound::OnVote(const std::string& peer, const v1::Vote& vote,
+                                   Outcome* outcome) {
+  if (vote.version() != terms_.version || vote.epoch() != terms_.epoch ||
+      vote.revision() != plan().revision()) {
+    return absl::OkStatus();
+  }
+  if (!TakesPart(peer) || Lost(peer)) return absl::OkStatus();
+  const absl::Status checked = CheckVote(peer, vote);
+  if (!checked.ok()) return checked;
+  votes_[peer] = vote;
+  for (int i = 0; i < plan().shards_size(); ++i) {
+    plan_.NoteHeld(peer, static_cast<uint32_t>(i), plan().shards(i).attempt());
+  }
+  if (audit_ == nullptr) Decide(false, outcome);
+  return absl::OkStatus();
+}
+
+void ExchangeRound::OnShardsHeld(const std::string& peer, const v1::ShardsHeld& held) {
+  if (held.version() != terms_.version || held.epoch() != terms_.epoch) return;
+  for (int i = 0; i < std::min(held.shards_size(), held.attempts_size()); ++i) {
+    plan_.NoteHeld(peer, held.shards(i), held.attempts(i));
+  }
+}
+
+std::string ExchangeRound::StateDigest() const {
+  if (!terms_.state_digest.empty()) return terms_.state_digest;
+  std::map<std::string, size_t> counts;
+  std::string most;
+  for (const auto& [peer, vote] : votes_) ++counts[vote.state_digest()];
+  for (const auto& [peer, vote] : votes_) {
+    if (most.empty() || counts[vote.state_digest()] > counts[most]) most = vote.state_digest();
+  }
+  return most;
+}
+
+std::map<std::string, std::string> ExchangeRound::Doubted() const {
+  const std::string most = StateDigest();
+  const auto named = std::count_if(votes_.begin(), votes_.end(), [&](const auto& vote) {
+    return vote.second.state_digest() == most;
+  });
+  const bool known = !terms_.state_digest.empty() || 2 * static_cast<size_t>(named) > votes_.size();
+  std::map<std::string, std::string> doubted;
+  for (const auto& [peer, vote] : votes_) {
+    if (!known || vote.state_digest() != most) doubted[peer] = known ? most : "";
+  }
+  return doubted;
+}
+
+std::map<ExchangeRound::Key, std::vector<std::string>> ExchangeRound::CountedVotes(
+    Outcome* outcome) {
+  const std::string state = StateDigest();
+  // With two voters and two states nobody knows who is wrong; the third vote will tell.
+  const bool majority_known = !terms_.state_digest.empty() || votes_.size() != 2;
+  std::map<Key, std::vector<std::string>> counted;
+  for (const auto& [peer, vote] : votes_) {
+    if (vote.state_digest() == state) {
+      counted[KeyOf(vote)].push_back(peer);
+    } else if (majority_known && odd_.insert(peer).second) {
+      outcome->errors.push_back(absl::StrCat("peer ", peer, " holds another state ",
+                                             terms_.version - 1,
+                                             " than the others; its vote does not count"));
+    }
+  }
+  return counted;
+}
+
+void ExchangeRound::Agree(std::vector<std::string> peers, Outcome* outcome) {
+  // One of the others told peers different things: for a while they are not asked to average.
+  if (!group_.empty()) {
+    for (const std::string& peer : reducers_) {
+      const bool alone = std::find(group_.begin(), group_.end(), peer) != group_.end();
+      if (alone || Lost(peer)) continue;
+      plan_.MarkUnreachable(peer);
+      outcome->suspects[peer] = "peers came to different results until it averaged nothing";
+    }
+  }
+  agreement_ = votes_.at(peers.front());
+  agreed_ = std::move(peers);
+  outcome->verdict = Verdict::kCommit;
+  if (terms_.audit_share > 0) BeginAudit(outcome);
+}
+
+// Whether those who lack the payload will find somebody to fetch it from. A voter whose state is
+// another has the same payload all the same.
+bool ExchangeRound::Fetchable(const v1::Vote& agreed) const {
+  return std::any_of(votes_.begin(), votes_.end(), [&](const auto& vote) {
+    return vote.second.payload_digest() == agreed.payload_digest() && !Lost(vote.first) &&
+           plan_.Dialable(vote.first);
+  });
+}
+
+bool ExchangeRound::Votes(const std::string& peer) const {
+  const std::vector<std::string> voters = Voters();
+  return std::find(voters.begin(), voters.end(), peer) != voters.end();
+}
+
+size_t ExchangeRound::Contributing(const std::vector<std::string>& peers) const {
+  return static_cast<size_t>(std::count_if(peers.begin(), peers.end(),
+                                           [this](const auto& peer) { return Contributes(peer); }));
+}
+
+// Once may be a mistake. Then some reducer tells peers different things, as a vote alone cannot
+// keep a quorum of others from agreeing: halves, quarters and so on of the reducers average alone.
+void ExchangeRound::OnConflict(const std::string& sides, Outcome* outcome) {
+  const uint32_t revision = plan().revision();
+  const bool redone = conflicts_++ == 0 ? plan_.RotateAll() : RedoBySome();
+  outcome->errors.push_back(absl::StrCat(
+      "different results under revision ", revision, ": ", sides,
+      !redone ? "; nobody is left to redo them"
+      : group_.empty()
+          ? "; all shards are redone elsewhere"
+          : absl::StrCat("; all shards are redone by ", absl::StrJoin(group_, ", "), " alone")));
+  if (redone) return Revise(outcome);
+  outcome->verdict = Verdict::kGiveUp;
+}
+
+bool ExchangeRound::RedoBySome() {
+  if (group_.empty()) reducers_ = plan_.Reducers();
+  const std::vector<std::string> whole = group_.empty() ? reducers_ : group_;
+  const auto middle = whole.begin() + static_cast<std::ptrdiff_t>((whole.size() + 1) / 2);
+  if (whole.size() > 1) {
+    groups_.emplace_back(whole.begin(), middle);
+    groups_.emplace_back(middle, whole.end());
+  }
+  while (!groups_.empty()) {
+    group_ = std::move(groups_.front());
+    groups_.pop_front();
+    if (plan_.RedoAllAt(group_)) return true;
+  }
+  return false;
+}
+
+void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
+  const auto counted = CountedVotes(outcome);
+  std::vector<std::string> best;
+  std::vector<std::string> sides;
+  size_t voters = 0;
+  for (const auto& [key, peers] : counted) {
+    voters += peers.size();
+    if (best.empty() || Contributing(peers) > Contributing(best)) best = peers;
+    sides.push_back(absl::StrJoin(peers, ", "));
+  }
+  const std::vector<std::string> present = plan_.Voters();
+  const bool all_voted = std::all_of(present.begin(), present.end(),
+                                     [&](const auto& peer) { return votes_.count(peer) > 0; });
+  const bool enough =
+      Contributing(best) + (Planted(PlantedBug::kQuorumOffByOne) ? 1 : 0) >= terms_.quorum &&
+      Contributing(best) > 0 && Fetchable(votes_.at(best.front()));
+  const bool conflict = counted.size() > 1;
+  if (enough && (all_voted || deadline_passed) && (!conflict || conflicts_ > 0)) {
+    if (conflict) {
+      outcome->errors.push_back(absl::StrCat("two results again (", absl::StrJoin(sides, " | "),
+                                             "); taking that of ", absl::StrJoin(best, ", ")));
+    }
+    Agree(best, outcome);
+    return;
+  }
+  if (conflict && (conflicts_ == 0 || all_voted || deadline_passed)) {
+    OnConflict(absl::StrJoin(sides, " | "), outcome);
+    return;
+  }
+  if (!deadline_passed) return;
+  std::vector<std::string> missing;
+  for (const std::string& peer : present) {
+    if (votes_.count(peer) == 0) missing.push_back(peer);
+  }
+  outcome->events.push_back(absl::StrCat("the exchange's deadline has passed with ", voters, " of ",
+                                         present.size(),
+                                         " votes; missing: ", absl::StrJoin(missing, ", ")));
+  if (missing.empty() || Contributing(present) - Contributing(missing) < terms_.quorum) {
+    outcome->verdict = Verdict::kGiveUp;
+    return;
+  }
+  Lose(missing, outcome);
+}
+
+ExchangeRound::Outcome ExchangeRound::OnLost(absl::Span<const std::string> peers) {
+  Outcome outcome;
+  std::vector<std::string> fresh;
+  for (const std::string& peer : peers) {
+    if (!TakesPart(peer) || Lost(peer)) continue;
+    const bool needed = Contributes(peer) || plan_.Serves(peer);
+    plan_.Lose(peer);
+    if (needed) fresh.push_back(peer);
+  }
+  if (audit_ != nullptr) {
+    for (const std::string& peer : peers) audit_->OnLost(peer);
+    if (Fetchable(agreement_)) {
+      SettleAudit(&outcome);
+      return outcome;
+    }
+    audit_.reset();  // nobody could be given what was agreed on
+  }
+  if (fresh.empty()) return outcome;
+  // Perhaps those that remain have all voted already; then nothing needs to be done again.
+  Decide(false, &outcome);
+  if (outcome.verdict != Verdict::kWait) return outcome;
+  Lose(fresh, &outcome);
+  return outcome;
+}
+
+void ExchangeRound::Lose(absl::Span<const std::string> peers, Outcome* outcome) {
+  for (const std::string& peer : peers) plan_.Lose(peer);
+  if (plan_.Present().size() < terms_.quorum) {
+    outcome->verdict = Verdict::kGiveUp;
+    return;
+  }
+  if (!plan_.MoveFrom(std::set<std::string>(peers.begin(), peers.end()), &outcome->events)) {
+    outcome->events.push_back("no reachable reducer is left");
+    outcome->verdict = Verdict::kGiveUp;
+    return;
+  }
+  Revise(outcome);
+}
+
+ExchangeRound::Outcome ExchangeRound::OnUnreachable(const std::string& reporter,
+                                                    const v1::ReducerUnreachable& report) {
+  Outcome outcome;
+  if (audit_ != nullptr) return outcome;  // everything has come to where it is needed
+  const std::string& reducer = report.reducer();
+  if (report.version() != terms_.version || report.epoch() != terms_.epoch ||
+      report.revision() != plan().revision() || !TakesPart(reporter) || Lost(reporter) ||
+      !TakesPart(reducer)) {
+    return outcome;
+  }
+  if (reporter == reducer) {
+    if (plan_.TakeHeldFrom(reporter, &outcome.events)) Revise(&outcome);
+    return outcome;
+  }
+  if (!plan_.MarkUnreachable(reducer)) return outcome;
+  outcome.events.push_back(
+      absl::StrCat("peer ", reporter, " cannot reach ", reducer, ": ", report.reason()));
+  // With nobody to take over, those that reach each other may still finish before the deadline.
+  if (!plan_.Serves(reducer)) return outcome;
+  ReductionPlan before = plan_;
+  if (plan_.MoveFrom({reducer}, &outcome.events)) {
+    Revise(&outcome);
+  } else {
+    plan_ = std::move(before);
+  }
+  return outcome;
+}
+
+ExchangeRound::Outcome ExchangeRound::OnDeadline() {
+  Outcome outcome;
+  if (audit_ == nullptr) {
+    Decide(true, &outcome);
+  } else if (audit_->OnDeadline()) {
+    outcome.verdict = Verdict::kAudit;
+  } else {
+    SettleAudit(&outcome);
+  }
+  return outcome;
+}
+
+void ExchangeRound::Revise(Outcome* outcome) {
+  audit_.reset();
+  plan_.Revise();
+  DrawNonce();
+  votes_.clear();
+  outcome->verdict = Verdict::kRevised;
+}
+
+}  // namespace atolld

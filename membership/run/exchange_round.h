@@ -1,0 +1,142 @@
+// ExchangeRound: the exchange of one entry, from its plan to the votes that decide it.
+//
+// It says who reduces what, changes the plan when a contributor or reducer is lost, counts the
+// votes, and tells when the entry is agreed on. Laws: a vote counts only under the revision that it
+// names and only if it is the current one; an entry needs equal votes of the quorum of contributors
+// (an aggregator's is none of them, but tells that it has the payload), and somebody who has its
+// payload, is still there and can be dialled by those who lack it. Who averages what is
+// ReductionPlan's. Pure; nothing here waits or sends.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "atoll/v1/membership.pb.h"
+#include "membership/planning/reduction_plan.h"
+#include "membership/trust/audit.h"
+
+namespace atolld {
+
+class ExchangeRound {
+ public:
+  enum class Verdict {
+    kWait,
+    kRevised,  // plan() is a new revision: send it
+    kAudit,    // it is agreed on and being audited: TakeAuditOrders(), and a new deadline
+    kCommit,   // agreement() is what the entry is made of
+    kGiveUp,   // the quorum cannot be reached with these contributors: train on, attempt again by
+               // all
+  };
+  struct Outcome {
+    Verdict verdict = Verdict::kWait;
+    std::vector<std::string> events;  // for people, without the round's number
+    std::vector<std::string> errors;  // something that should not happen; names the peers
+    // Whose account differs from another's with nothing to decide between them, and why.
+    std::map<std::string, std::string> suspects;
+    std::map<std::string, std::string> liars;  // to be evicted, with the evidence; lost already
+  };
+
+  // FAILED_PRECONDITION: "no reachable reducer: ...". `may_be_alone`: a single contributor that
+  // nobody can dial may commit; others could not fetch what it commits.
+  static absl::Status Reducible(absl::Span<const ExchangeContributor> contributors,
+                                bool may_be_alone,
+                                absl::Span<const ExchangeAggregator> aggregators = {});
+
+  // `contributors` in roster order; Reducible() is OK.
+  ExchangeRound(ExchangeTerms terms, std::vector<ExchangeContributor> contributors);
+
+  const v1::Plan& plan() const { return plan_.proto(); }
+  // Named in the plan as a contributor, lost or not.
+  bool Contributes(const std::string& peer) const { return plan_.Contributes(peer); }
+  // Contributes, or is an aggregator that may reduce.
+  bool TakesPart(const std::string& peer) const { return plan_.TakesPart(peer); }
+  // Who carries the plan out and votes: contributors, and aggregators that reduce, not lost.
+  std::vector<std::string> Voters() const { return plan_.Voters(); }
+  bool Votes(const std::string& peer) const;
+  bool Lost(const std::string& peer) const { return plan_.Lost(peer); }
+  const std::set<std::string>& unreachable() const { return plan_.unreachable(); }
+
+  // Stale or senseless ones do nothing.
+  void OnShardsHeld(const std::string& peer, const v1::ShardsHeld& held);
+
+  // INVALID_ARGUMENT: a vote that no honest peer sends; it does not count. Stale ones are OK and do
+  // nothing.
+  absl::Status OnVote(const std::string& peer, const v1::Vote& vote, Outcome* outcome);
+  // They died, left, or came back without their contribution.
+  Outcome OnLost(absl::Span<const std::string> peers);
+  // A peer that names itself lacks a mean of a shard that it is to hold: that shard goes elsewhere,
+  // and the peer stays a reducer. If it holds none, its report is senseless and does nothing.
+  Outcome OnUnreachable(const std::string& reporter, const v1::ReducerUnreachable& report);
+  // A reducer's word against a contributor's: the bytes that would decide are not kept.
+  Outcome OnRefused(const std::string& reporter, const v1::UpdateRefused& refused);
+  Outcome OnAuditReport(const std::string& peer, const v1::AuditReport& report);
+  // After the commit: reducers that it proves to be liars, with the evidence.
+  std::map<std::string, std::string> OnLateReport(const std::string& peer,
+                                                  const v1::AuditReport& report);
+  // The current revision's deadline has passed, or the audit's.
+  Outcome OnDeadline();
+
+  std::map<std::string, v1::Audit> TakeAuditOrders();
+  std::optional<v1::Audit> AuditOrderOf(const std::string& peer) const;  // not answered yet
+  absl::Duration AuditPatience() const;                // how long an audit is waited for
+  const std::string& nonce() const { return nonce_; }  // of the last revision; empty: no audit
+
+  const v1::Vote& agreement() const { return agreement_; }  // after kCommit: one of the equal votes
+  const std::vector<std::string>& voters() const { return agreed_; }
+  // All that were cast for the current revision, also those that did not count.
+  const std::map<std::string, v1::Vote>& votes() const { return votes_; }
+
+  // Of the current votes those that name a state which is not known to be the right one, and the
+  // right one's digest, "" where no state has more than half of the votes: then nobody's is known.
+  std::map<std::string, std::string> Doubted() const;
+
+ private:
+  using Key = std::string;  // what two equal votes have in common
+
+  absl::Status CheckVote(const std::string& peer, const v1::Vote& vote) const;
+  static Key KeyOf(const v1::Vote& vote);
+  std::string StateDigest() const;
+  std::map<Key, std::vector<std::string>> CountedVotes(Outcome* outcome);
+  bool Fetchable(const v1::Vote& agreed) const;
+  size_t Contributing(const std::vector<std::string>& peers) const;
+  void DrawNonce();
+  void BeginAudit(Outcome* outcome);
+  void SettleAudit(Outcome* outcome);
+  bool Redo(const Audit::Result& result, Outcome* outcome);
+  void Decide(bool deadline_passed, Outcome* outcome);
+  void Agree(std::vector<std::string> peers, Outcome* outcome);
+  void OnConflict(const std::string& sides, Outcome* outcome);
+  bool RedoBySome();
+
+  void Revise(Outcome* outcome);
+  void Lose(absl::Span<const std::string> peers, Outcome* outcome);
+
+  const ExchangeTerms terms_;
+  ReductionPlan plan_;
+  std::map<std::string, v1::Vote> votes_;                  // of the current revision
+  std::set<std::pair<std::string, std::string>> refused_;  // by whom, whose update
+  std::set<std::string> odd_;                              // voters already named for another state
+  int conflicts_ = 0;  // revisions in which two payloads were voted for
+  // Who averages alone, to find out under whom all come to the same.
+  std::vector<std::string> group_;               // now; empty: everybody does
+  std::deque<std::vector<std::string>> groups_;  // and next
+  std::vector<std::string> reducers_;            // all of them, before
+  std::string nonce_;
+  std::unique_ptr<Audit> audit_;  // of agreement_
+  bool extended_ = false;         // ... its deadline, since somebody disagreed
+  std::set<std::string> barred_;  // from auditing
+  v1::Vote agreement_;
+  std::vector<std::string> agreed_;
+};
+
+}  // namespace atolld

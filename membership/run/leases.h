@@ -1,0 +1,91 @@
+// LeaseBook: which samples of the shared corpus are whose to train on.
+//
+// A sample is free, held by one peer, or spent, and it is spent once: when an update that was
+// trained on it commits. A holder that dies or gives up hands its samples back, and they are
+// granted again before fresh ones. Samples are numbered without end (the worker maps a number to
+// text, pass after pass), so a grant never fails. Law: spent + free + held are disjoint and are
+// together exactly [0, next). Pure; one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/membership.pb.h"
+
+namespace atolld {
+
+// Samples that are not spent. Those below `next` that are in no range are spent; those from `next`
+// on were never leased.
+struct LeaseRecord {
+  std::string holder;  // empty: free
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
+struct LeaseRecords {
+  uint64_t next = 0;
+  std::vector<LeaseRecord> ranges;  // ascending, disjoint
+};
+
+// Samples in one pass over a training text of so many tokens; 0 if either is not known. This is
+// what worker/data/sample_order.h cuts the text into, sequence by sequence: a test of the worker
+// keeps the two equal.
+uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context);
+
+class LeaseBook {
+ public:
+  using Ranges = std::vector<v1::SampleRange>;
+
+  LeaseBook() = default;
+  explicit LeaseBook(const LeaseRecords& records);
+
+  // Leases `count` samples to `holder`, beside what it holds: the lowest free ones first, then
+  // fresh ones.
+  Ranges Grant(const std::string& holder, uint64_t count);
+
+  // Makes `ranges` exactly what `holder` holds, if each of their samples is free or its own
+  // already; what else it held becomes free. False, and nothing changes, if a sample is spent,
+  // another's, named twice or was never leased.
+  bool Adopt(const std::string& holder, absl::Span<const v1::SampleRange> ranges);
+
+  // All that `holder` holds is spent (returned). What it holds afterwards: nothing.
+  void Spend(const std::string& holder);
+  void Return(const std::string& holder);
+
+  // For a book that is older than the history. MarkSpent: a committed entry spends these, whoever
+  // holds them here; samples between next() and them become free. False, and nothing changes, if
+  // one is spent already or named twice. Reach: all below `next` was leased once; what this book
+  // does not know of becomes free.
+  bool MarkSpent(absl::Span<const v1::SampleRange> ranges);
+  void Reach(uint64_t next);
+
+  Ranges Held(const std::string& holder) const;  // ascending
+  bool holds(const std::string& holder) const;
+  uint64_t next() const { return next_; }
+
+  LeaseRecords Save() const;
+  v1::DataStatus Status() const;  // without samples_a_pass
+
+ private:
+  struct Lease {
+    uint64_t count = 0;
+    std::string holder;  // empty: free
+  };
+
+  // [first, end) lies below next_ and none of it is spent.
+  bool Unspent(uint64_t first, uint64_t end) const;
+  // Gives [first, first + count) to `holder`; the range must lie inside one or several unspent
+  // ones.
+  void Assign(uint64_t first, uint64_t count, const std::string& holder);
+  // Cuts the range that spans `at`, so that one begins there.
+  void SplitAt(uint64_t at);
+  void Merge();
+
+  uint64_t next_ = 0;
+  std::map<uint64_t, Lease> unspent_;  // by first sample
+};
+
+}  // namespace atolld

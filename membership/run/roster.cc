@@ -1,0 +1,264 @@
+#include "membership/run/roster.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "membership/run/admission.h"
+
+namespace atolld {
+namespace {
+
+// A broken Session is redialled within a second or two; waiting longer only delays the others.
+constexpr absl::Duration kSuspectAtMost = absl::Seconds(3);
+
+// Whoever looks at a run in the evening sees who was there in the morning.
+constexpr absl::Duration kForgottenAfter = absl::Hours(24);
+
+// Everybody is told of everybody at each change: names of the gone must not outnumber the members
+// of a large run.
+constexpr size_t kMostGone = 256;
+
+bool Gone(const RosterMember& member) {
+  return member.state == MemberState::kDead || member.state == MemberState::kLeft;
+}
+
+void SetGone(absl::Time now, MemberState state, const std::string& why, RosterMember* member) {
+  member->state = state;
+  member->why = why;
+  member->gone_since = now;
+  member->restored = false;
+  member->draining = false;
+}
+
+MemberState FormerState(const std::string& name) {
+  for (const MemberState state : {MemberState::kLeft, MemberState::kDead, MemberState::kEvicted}) {
+    if (name == MemberStateName(state)) return state;
+  }
+  return MemberState::kSuspect;  // it was a member: nothing is known of it now
+}
+
+}  // namespace
+
+absl::string_view MemberStateName(MemberState state) {
+  switch (state) {
+    case MemberState::kJoining:
+      return "joining";
+    case MemberState::kLive:
+      return "live";
+    case MemberState::kSuspect:
+      return "suspect";
+    case MemberState::kDead:
+      return "dead";
+    case MemberState::kLeft:
+      return "left";
+    case MemberState::kEvicted:
+      return "evicted";
+  }
+  return "";
+}
+
+Roster::Roster(absl::Duration failure_timeout, absl::Time now,
+               absl::Span<const MemberRecord> former)
+    : failure_timeout_(failure_timeout), grace_end_(now + failure_timeout), last_tick_(now) {
+  for (const MemberRecord& record : former) {
+    RosterMember& member = members_[record.peer];
+    member.peer = record.peer;
+    member.address = record.address;
+    member.last_heard = now;
+    member.suspect_since = now;
+    member.gone_since = now;
+    member.state = FormerState(record.state);
+    member.restored = member.present();
+    member.draining = record.draining && member.present();
+    member.why = member.restored && !member.draining
+                     ? "not back yet after the coordinator's restart"
+                     : record.why;
+  }
+}
+
+SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello) {
+  RosterMember& member = members_[hello.peer()];
+  const SessionId replaced = member.session;
+  member.peer = hello.peer();
+  member.address = hello.address();
+  member.region = hello.region();
+  member.up_limit = hello.up_limit();
+  member.down_limit = hello.down_limit();
+  member.aggregator = hello.role() == kAggregatorRole;
+  if (!member.draining) member.why.clear();
+  member.state = hello.has_state() ? MemberState::kLive : MemberState::kJoining;
+  member.has_state = hello.has_state();
+  member.version = hello.has_state() ? hello.version() : 0;
+  member.session = session;
+  member.last_heard = now;
+  member.pid = hello.pid();
+  member.instance = hello.instance();
+  member.restored = false;
+  member.offer.reset();
+  if (hello.has_offer()) member.offer = hello.offer();
+  return replaced;
+}
+
+void Roster::Heard(absl::Time now, const std::string& peer) {
+  const auto it = members_.find(peer);
+  if (it != members_.end()) it->second.last_heard = now;
+}
+
+void Roster::SetState(const std::string& peer, uint64_t version) {
+  const auto it = members_.find(peer);
+  if (it == members_.end()) return;
+  RosterMember& member = it->second;
+  member.version = member.has_state ? std::max(member.version, version) : version;
+  member.has_state = true;
+  if (member.state == MemberState::kJoining) member.state = MemberState::kLive;
+}
+
+void Roster::SetOffer(const std::string& peer, const v1::Offer& offer) {
+  if (RosterMember* member = Mutable(peer); member != nullptr) member->offer = offer;
+}
+
+std::string Roster::Break(absl::Time now, SessionId session) {
+  for (auto& [peer, member] : members_) {
+    if (member.session != session) continue;
+    member.session = 0;
+    if (!member.present()) return "";
+    member.state = MemberState::kSuspect;
+    member.suspect_since = now;
+    if (!member.draining) member.why = "its session broke";
+    return peer;
+  }
+  return "";
+}
+
+bool Roster::Refused(absl::Time now, const std::string& peer) {
+  RosterMember* member = Mutable(peer);
+  if (member == nullptr || member->state != MemberState::kSuspect || in_grace(now)) return false;
+  SetGone(now, MemberState::kDead, "its session broke and its address refuses connections", member);
+  return true;
+}
+
+void Roster::Leave(absl::Time now, const std::string& peer, const std::string& why) {
+  if (RosterMember* member = Mutable(peer); member != nullptr) {
+    SetGone(now, MemberState::kLeft, why, member);
+  }
+}
+
+void Roster::Drain(const std::string& peer, const std::string& why) {
+  RosterMember* member = Mutable(peer);
+  if (member == nullptr || !member->present()) return;
+  member->draining = true;
+  member->why = why;
+}
+
+void Roster::Evict(absl::Time now, const std::string& peer, const std::string& why) {
+  if (RosterMember* member = Mutable(peer); member != nullptr) {
+    SetGone(now, MemberState::kEvicted, why, member);
+  }
+}
+
+void Roster::Readmit(absl::Time now, const std::string& peer) {
+  RosterMember* member = Mutable(peer);
+  if (member == nullptr || member->state != MemberState::kEvicted) return;
+  SetGone(now, MemberState::kLeft, "its eviction was undone", member);
+}
+
+std::vector<std::string> Roster::Stale(absl::Time now) const {
+  std::vector<const RosterMember*> gone;
+  for (const auto& [peer, member] : members_) {
+    if (Gone(member)) gone.push_back(&member);
+  }
+  std::stable_sort(gone.begin(), gone.end(), [](const RosterMember* a, const RosterMember* b) {
+    return a->gone_since < b->gone_since;
+  });
+  std::vector<std::string> stale;
+  for (const RosterMember* member : gone) {
+    const bool too_many = gone.size() - stale.size() > kMostGone;
+    if (!too_many && now < member->gone_since + kForgottenAfter) break;
+    stale.push_back(member->peer);
+  }
+  return stale;
+}
+
+void Roster::Forget(const std::string& peer) { members_.erase(peer); }
+
+RosterMember* Roster::Mutable(const std::string& peer) {
+  const auto it = members_.find(peer);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+absl::Time Roster::DeadlineOf(const RosterMember& member) const {
+  if (!member.present()) return absl::InfiniteFuture();
+  if (member.restored) return grace_end_;
+  if (member.state == MemberState::kSuspect) {
+    return member.suspect_since + std::min(kSuspectAtMost, failure_timeout_);
+  }
+  return member.last_heard + failure_timeout_;
+}
+
+std::vector<Roster::Death> Roster::Tick(absl::Time now) {
+  // Ticks come every failure_timeout / 4. A much longer gap means that this process did not run,
+  // and what the peers sent meanwhile has not been read yet: the gap is nobody's silence.
+  const absl::Duration gap = now - last_tick_;
+  last_tick_ = now;
+  if (gap > failure_timeout_ / 2) {
+    for (auto& [peer, member] : members_) {
+      member.last_heard += gap;
+      member.suspect_since += gap;
+    }
+    grace_end_ += gap;
+  }
+  std::vector<Death> deaths;
+  if (in_grace(now)) return deaths;
+  for (auto& [peer, member] : members_) {
+    if (DeadlineOf(member) > now) continue;
+    const std::string why =
+        member.restored ? "it did not come back after the coordinator's restart"
+        : member.state == MemberState::kSuspect
+            ? "its session broke and did not resume"
+            : absl::StrCat("silent for ", absl::FormatDuration(failure_timeout_));
+    SetGone(now, MemberState::kDead, why, &member);
+    deaths.push_back(Death{peer, member.session, why});
+  }
+  return deaths;
+}
+
+absl::Time Roster::NextDeadline() const {
+  absl::Time next = absl::InfiniteFuture();
+  const bool waiting = std::any_of(members_.begin(), members_.end(),
+                                   [](const auto& entry) { return entry.second.restored; });
+  for (const auto& [peer, member] : members_) next = std::min(next, DeadlineOf(member));
+  return waiting ? std::max(next, grace_end_) : next;
+}
+
+bool Roster::in_grace(absl::Time now) const {
+  if (now >= grace_end_) return false;
+  return std::any_of(members_.begin(), members_.end(),
+                     [](const auto& entry) { return entry.second.restored; });
+}
+
+const RosterMember* Roster::Find(const std::string& peer) const {
+  const auto it = members_.find(peer);
+  return it == members_.end() ? nullptr : &it->second;
+}
+
+v1::Roster Roster::ToProto() const {
+  v1::Roster roster;
+  for (const auto& [peer, member] : members_) {
+    v1::Member* out = roster.add_members();
+    out->set_peer(peer);
+    out->set_address(member.address);
+    out->set_region(member.region);
+    if (member.offer) *out->mutable_offer() = *member.offer;
+    out->set_state(std::string(MemberStateName(member.state)));
+    out->set_has_state(member.has_state);
+    out->set_version(member.version);
+  }
+  return roster;
+}
+
+MemberRecord Roster::Record(const RosterMember& member) {
+  return MemberRecord{member.peer, member.address, std::string(MemberStateName(member.state)),
+                      member.why, member.draining};
+}
+
+}  // namespace atolld

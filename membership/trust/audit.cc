@@ -1,0 +1,274 @@
+#include "membership/trust/audit.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compression/base/planted_bug.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kRight[] = "right";
+constexpr char kWrong[] = "wrong";
+
+// Whoever averages little has a slow line, and everybody waits for the last auditor. It has at
+// least this part of an equal share all the same: or two fast ones could lie for each other.
+constexpr uint64_t kLeastOfShare = 4;  // a fourth
+
+// Of a peer's words in the log.
+constexpr size_t kLongestReason = 256;
+
+std::string Hex(const std::string& digest) {
+  return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
+}
+
+// Whether a relay had a part in this chunk.
+bool Relayed(const v1::ShardRecord& record, uint32_t chunk) {
+  for (const v1::ChunkRecord& exception : record.exceptions()) {
+    if (exception.chunk() == chunk) return exception.partials_size() > 0;
+  }
+  return record.partials_size() > 0;
+}
+
+// Of those who may audit: the chunks that they average, as reducers and as relays.
+std::map<std::string, uint64_t> Strengths(const v1::Plan& plan,
+                                          const std::set<std::string>& auditors) {
+  std::map<std::string, uint64_t> averaged;
+  uint64_t all = 0;
+  const auto add = [&](const std::string& peer, uint32_t chunks) {
+    averaged[peer] += chunks;
+    all += chunks;
+  };
+  for (const v1::Shard& shard : plan.shards()) {
+    add(shard.reducer(), shard.chunks());
+    for (const v1::Relay& relay : shard.relays()) add(relay.peer(), shard.chunks());
+  }
+  const uint64_t least = all / (kLeastOfShare * std::max<uint64_t>(1, auditors.size()));
+  std::map<std::string, uint64_t> strengths;
+  for (const std::string& peer : auditors) {
+    strengths[peer] = std::max({uint64_t{1}, least, averaged[peer]});
+  }
+  return strengths;
+}
+
+}  // namespace
+
+Audit::Audit(Terms terms, const v1::Plan& plan, const v1::Vote& agreement)
+    : terms_(std::move(terms)),
+      draw_(terms_.previous_header_digest, agreement.payload_digest(), terms_.nonce),
+      auditors_(terms_.auditors) {
+  order_.set_version(plan.version());
+  order_.set_epoch(plan.epoch());
+  order_.set_revision(plan.revision());
+  order_.set_nonce(terms_.nonce);
+  const std::map<std::string, uint64_t> strengths = Strengths(plan, auditors_);
+  uint32_t count = 0;
+  for (const v1::Shard& shard : plan.shards()) count += shard.chunks();
+  int shard = 0;
+  for (const uint32_t number : draw_.Chunks(count, terms_.share)) {
+    while (plan.shards(shard).first_chunk() + plan.shards(shard).chunks() <= number) ++shard;
+    Chunk& chunk = chunks_[number];
+    chunk.reducer = plan.shards(shard).reducer();
+    if (Relayed(agreement.shards(shard), number)) {
+      for (const v1::Relay& relay : plan.shards(shard).relays()) chunk.relays.insert(relay.peer());
+    }
+    // Beside a holder the reducer is gone, and its inputs with it.
+    chunk.held = !plan.shards(shard).holder().empty();
+    chunk.closed = chunk.held;
+    if (chunk.closed) continue;
+    std::map<std::string, uint64_t> candidates;
+    for (const std::string& peer : Candidates(chunk)) candidates[peer] = strengths.at(peer);
+    const std::string auditor = draw_.Auditor(candidates);
+    if (auditor.empty()) {
+      chunks_.erase(number);  // one alone has nobody to lie to
+    } else {
+      Ask(number, auditor);
+    }
+  }
+}
+
+std::set<std::string> Audit::Candidates(const Chunk& chunk) const {
+  std::set<std::string> candidates;
+  for (const std::string& peer : auditors_) {
+    const bool judge = peer != chunk.reducer && chunk.relays.count(peer) == 0;
+    const bool fresh = chunk.asked.count(peer) == 0 && chunk.verdicts.count(peer) == 0;
+    if (judge && fresh) candidates.insert(peer);
+  }
+  return candidates;
+}
+
+void Audit::Ask(uint32_t number, const std::string& auditor) {
+  chunks_[number].asked.insert(auditor);
+  orders_[auditor].insert(number);
+}
+
+void Audit::AskAll(uint32_t number) {
+  Chunk& chunk = chunks_[number];
+  chunk.disputed = true;
+  for (const std::string& peer : Candidates(chunk)) Ask(number, peer);
+}
+
+std::map<std::string, v1::Audit> Audit::TakeOrders() {
+  std::map<std::string, v1::Audit> orders;
+  for (const auto& [auditor, chunks] : std::exchange(orders_, {})) {
+    v1::Audit& order = orders[auditor] = order_;
+    for (const uint32_t chunk : chunks) order.add_chunks(chunk);
+  }
+  return orders;
+}
+
+v1::Audit Audit::OrderOf(const std::string& auditor) const {
+  v1::Audit order = order_;
+  for (const auto& [number, chunk] : chunks_) {
+    if (!chunk.closed && chunk.asked.count(auditor) > 0) order.add_chunks(number);
+  }
+  return order;
+}
+
+void Audit::OnReport(const std::string& auditor, const v1::AuditReport& report) {
+  if (report.version() != order_.version() || report.epoch() != order_.epoch() ||
+      report.revision() != order_.revision()) {
+    return;
+  }
+  for (const v1::ChunkVerdict& verdict : report.verdicts()) {
+    const auto found = chunks_.find(verdict.chunk());
+    if (found == chunks_.end() || found->second.asked.erase(auditor) == 0) continue;
+    Chunk& chunk = found->second;
+    chunk.verdicts[auditor] = verdict;
+    if (verdict.outcome() != kRight && !chunk.disputed && !chunk.closed) AskAll(verdict.chunk());
+    CloseIfDone(&chunk);
+  }
+}
+
+void Audit::CloseIfDone(Chunk* chunk) {
+  if (!chunk->asked.empty()) return;
+  chunk->closed = true;
+}
+
+void Audit::OnLost(const std::string& peer) {
+  auditors_.erase(peer);
+  lost_.insert(peer);
+  for (auto& [number, chunk] : chunks_) {
+    if (chunk.closed) continue;
+    const bool asked = chunk.asked.erase(peer) > 0;
+    if (chunk.reducer == peer) {
+      chunk.closed = true;
+    } else if (asked && chunk.asked.empty() && !chunk.disputed) {
+      AskAll(number);
+    }
+    CloseIfDone(&chunk);
+  }
+}
+
+bool Audit::OnDeadline() {
+  bool more = false;
+  for (auto& [number, chunk] : chunks_) {
+    if (chunk.closed) continue;
+    if (!late_ && !chunk.disputed && !Candidates(chunk).empty()) {
+      AskAll(number);
+      more = true;
+    } else {
+      chunk.closed = true;
+    }
+  }
+  late_ = true;
+  return more;
+}
+
+bool Audit::complete() const {
+  return std::all_of(chunks_.begin(), chunks_.end(),
+                     [](const auto& chunk) { return chunk.second.closed; });
+}
+
+bool Audit::disputed() const {
+  return std::any_of(chunks_.begin(), chunks_.end(),
+                     [](const auto& chunk) { return chunk.second.disputed; });
+}
+
+Audit::Result Audit::Judge() const {
+  Result result;
+  for (const auto& [number, chunk] : chunks_) JudgeChunk(number, chunk, &result);
+  for (const auto& [liar, evidence] : result.liars) result.redo.insert(liar);
+  return result;
+}
+
+std::set<std::string> Audit::Gone(const Chunk& chunk) const {
+  std::set<std::string> gone;
+  if (chunk.held || lost_.count(chunk.reducer) > 0) gone.insert(chunk.reducer);
+  for (const std::string& relay : chunk.relays) {
+    if (lost_.count(relay) > 0) gone.insert(relay);
+  }
+  return gone;
+}
+
+void Audit::JudgeChunk(uint32_t number, const Chunk& chunk, Result* result) const {
+  std::set<std::string> right;
+  std::set<std::string> wrong;
+  std::set<std::string> unknown;
+  std::map<std::string, size_t> computed;  // digests of other means
+  std::string found;
+  std::string reason;
+  for (const auto& [auditor, verdict] : chunk.verdicts) {
+    if (verdict.outcome() == kRight) {
+      right.insert(auditor);
+      continue;
+    }
+    if (verdict.outcome() == kWrong) {
+      wrong.insert(auditor);
+      ++computed[verdict.computed_digest()];
+      found = verdict.found_digest();
+    } else {
+      unknown.insert(auditor);
+    }
+    reason = verdict.reason().substr(0, kLongestReason);
+  }
+  const std::string which = absl::StrCat("chunk ", number, " of reducer ", chunk.reducer);
+  if (wrong.empty() && !right.empty()) return;
+  const bool one_mean = computed.size() == 1;
+  const bool proved = wrong.size() >= 2 && right.empty() && one_mean && chunk.relays.empty();
+  if (proved || (!wrong.empty() && Planted(PlantedBug::kAccuserBelieved))) {
+    result->liars[chunk.reducer] = absl::StrCat(
+        "its mean of chunk ", number, " of version ", order_.version(), " has digest ", Hex(found),
+        "..., from the signed inputs follows ", Hex(computed.begin()->first), "..., as ",
+        absl::StrJoin(wrong, ", "), " computed");
+    return;
+  }
+  if (right.size() >= 2 && right.size() > wrong.size()) {
+    for (const std::string& accuser : wrong) {
+      result->suspects[accuser] = absl::StrCat("it called ", which, " wrong, which ",
+                                               absl::StrJoin(right, ", "), " found right");
+      result->accusers.insert(accuser);
+    }
+    return;
+  }
+  const std::set<std::string> gone = Gone(chunk);
+  if (wrong.empty() && !gone.empty()) {
+    result->events.push_back(absl::StrCat(which, " could not be audited, as ",
+                                          absl::StrJoin(gone, ", "),
+                                          gone.size() == 1 ? " is gone" : " are gone"));
+    result->redo.insert(gone.begin(), gone.end());
+    return;
+  }
+  if (wrong.empty() && unknown.empty()) {
+    result->events.push_back(absl::StrCat(which, " could not be audited: no auditor answered"));
+    return;
+  }
+  const std::set<std::string>& accusers = wrong.empty() ? unknown : wrong;
+  const std::string accounts =
+      absl::StrCat("accounts of ", which, " differ (accused by ", absl::StrJoin(accusers, ", "),
+                   ")", reason.empty() ? "" : ": ", reason);
+  result->events.push_back(accounts);
+  result->suspects[chunk.reducer] = accounts;
+  for (const std::string& relay : chunk.relays) result->suspects[relay] = accounts;
+  for (const std::string& accuser : accusers) {
+    result->suspects[accuser] = accounts;
+    result->accusers.insert(accuser);
+  }
+  result->redo.insert(chunk.reducer);
+  for (const std::string& relay : chunk.relays) result->redo.insert(relay);
+}
+
+}  // namespace atolld

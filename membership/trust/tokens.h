@@ -1,0 +1,85 @@
+// EnrolmentBook: which tokens were handed out, to whom each of them led, and which certificates are
+// no good any more.
+//
+// A token is for one peer id and is spent by the first public key that comes with it; after that
+// only this key may come again, so that whoever won keeps what it won although the answer was lost.
+// Law: what a call returns is stored before anybody is told of it. Pure: times come in (of the wall
+// clock, since people read and certificates carry them), one thread.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "membership/trust/identity.h"
+
+namespace atolld {
+
+// A token that lets one machine join. The secret is not here.
+struct TokenRecord {
+  std::string serial;   // of its certificate
+  std::string peer;     // id that whoever joins with it gets
+  std::string role;     // "peer" or "aggregator"
+  int64_t expires = 0;  // Unix seconds
+  bool revoked = false;
+  std::string key{};  // digest of the public key that has joined with it; empty: nobody yet
+};
+
+// A certificate that was signed, or that a peer has come with.
+struct CertificateRecord {
+  std::string serial;
+  std::string peer;
+  bool revoked = false;
+  int64_t expires = 0;  // Unix seconds, or later than it does; 0: an older release did not note it
+};
+
+class EnrolmentBook {
+ public:
+  // Open tokens at a time, so that a script in a loop fills no disk.
+  static constexpr size_t kMostOpenTokens = 4096;
+
+  EnrolmentBook(const std::vector<TokenRecord>& tokens,
+                const std::vector<CertificateRecord>& certificates);
+
+  // A token of this serial for the peer. INVALID_ARGUMENT: the id, the role (peer or aggregator),
+  // or the time. RESOURCE_EXHAUSTED: too many are open.
+  absl::StatusOr<TokenRecord> Create(absl::Time now, const std::string& serial,
+                                     const std::string& peer, Role role, absl::Duration valid);
+
+  // `key` (the digest of a public key) comes with the token. PERMISSION_DENIED: unknown, revoked,
+  // expired, or spent by another key.
+  absl::StatusOr<TokenRecord> Spend(absl::Time now, absl::string_view serial,
+                                    const std::string& key);
+
+  // Nobody joins with it any more; whoever has joined stays. NOT_FOUND: there is none.
+  absl::StatusOr<TokenRecord> Revoke(const std::string& serial);
+
+  // "open", "spent", "revoked" or "expired".
+  static std::string StateOf(const TokenRecord& token, absl::Time now);
+  std::vector<TokenRecord> tokens() const;  // by expiry
+
+  // A certificate that was signed or seen. True: it was not known, and is to be stored.
+  bool Note(const CertificateRecord& certificate);
+  // Of all certificates of a peer. Returns those that have changed.
+  std::vector<CertificateRecord> SetRevoked(const std::string& peer, bool revoked);
+  bool Revoked(const std::string& serial) const;
+
+  struct Purged {
+    std::vector<CertificateRecord> changed;
+    std::vector<std::string> forgotten;  // serials of tokens and certificates
+  };
+  // Forgets what time alone refuses: certificates a day after they have expired, and tokens a month
+  // after, until when people may ask what became of them. Where an older release did not note when
+  // a certificate expires, it does so `longest_life` from now. Returns what changed.
+  Purged Purge(absl::Time now, absl::Duration longest_life);
+
+ private:
+  std::map<std::string, TokenRecord> tokens_;              // by serial
+  std::map<std::string, CertificateRecord> certificates_;  // by serial
+};
+
+}  // namespace atolld

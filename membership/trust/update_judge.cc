@@ -1,0 +1,223 @@
+#include "membership/trust/update_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "absl/base/casts.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "optimizer/reference_norm.h"
+#include "optimizer/robust_shares.h"
+
+namespace atolld {
+namespace {
+
+// As block scales are: what is smaller could not be seen.
+constexpr double kLeastScale = 0x1p-100;
+
+// 0 stands for 1.
+uint32_t ScaleBits(double scale) {
+  const float narrowed = static_cast<float>(scale);
+  return narrowed >= 1.0f ? 0 : absl::bit_cast<uint32_t>(narrowed);
+}
+
+// Those that average chunks of this contributor, itself apart.
+std::set<std::string> CollectorsOf(const v1::Plan& plan, const std::string& contributor) {
+  std::set<std::string> collectors;
+  for (const v1::Shard& shard : plan.shards()) {
+    if (shard.chunks() == 0) continue;
+    collectors.insert(shard.reducer());
+    for (const v1::Relay& relay : shard.relays()) collectors.insert(relay.peer());
+  }
+  collectors.erase(contributor);
+  return collectors;
+}
+
+}  // namespace
+
+UpdateJudge::UpdateJudge(const JudgeSettings& settings, const JudgeRecord& stored)
+    : settings_(settings), medians_(stored.medians) {
+  for (const JudgedPeer& peer : stored.peers) peers_[peer.peer] = peer;
+}
+
+absl::Status UpdateJudge::Check(const v1::Ready& ready, uint64_t parameters) const {
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  const double most = static_cast<double>(parameters) * kLargest * kLargest;
+  const double norm = absl::bit_cast<double>(ready.squared_norm_bits());
+  const double distance = absl::bit_cast<double>(ready.squared_distance_bits());
+  // False for a NaN. A distance may be that of two updates that point away from each other.
+  if (norm >= 0 && norm <= most && distance >= 0 && distance <= 4 * most) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("its squared norm is %g and its squared distance %g, which no update of %d "
+                      "values has",
+                      norm, distance, parameters));
+}
+
+double UpdateJudge::LengthOf(const v1::PlanMember& member) const {
+  return std::sqrt(absl::bit_cast<double>(
+      settings_.from_centre && member.squared_distance_bits() != 0 ? member.squared_distance_bits()
+                                                                   : member.squared_norm_bits()));
+}
+
+std::vector<size_t> UpdateJudge::Choose(absl::Span<const ExchangeContributor> contributors,
+                                        absl::Span<const uint32_t> ages, size_t quorum) const {
+  std::vector<size_t> all(contributors.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  if (settings_.from_centre) {
+    std::vector<size_t> measured;
+    std::copy_if(all.begin(), all.end(), std::back_inserter(measured),
+                 [&](size_t i) { return contributors[i].member.squared_distance_bits() != 0; });
+    const auto dialled = [&](size_t i) { return !contributors[i].member.address().empty(); };
+    // One of those that are left out may be the only one that could average.
+    const bool reduce = std::any_of(measured.begin(), measured.end(), dialled) ||
+                        std::none_of(all.begin(), all.end(), dialled);
+    if (reduce && measured.size() >= std::max(quorum, settings_.least)) all = std::move(measured);
+  }
+  if (all.size() <= settings_.most) return all;
+  std::stable_sort(all.begin(), all.end(), [&](size_t a, size_t b) { return ages[a] > ages[b]; });
+  all.resize(settings_.most);
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contributors) {
+  outsized_.clear();
+  reporters_.clear();
+  // From zeros, where somebody does not hold the centre: then all lengths are norms.
+  const bool centred =
+      settings_.from_centre &&
+      std::all_of(contributors->begin(), contributors->end(), [](const auto& contributor) {
+        return contributor.member.squared_distance_bits() != 0;
+      });
+  std::vector<double> seen;
+  for (ExchangeContributor& contributor : *contributors) {
+    if (!centred) contributor.member.set_squared_distance_bits(0);
+    const double length = LengthOf(contributor.member);
+    if (length >= kLeastScale) seen.push_back(length);
+  }
+  round_median_ = LowerMedian(seen);
+  const double reference = ReferenceNorm(medians_, round_median_);
+  // Where a run diverges, everybody's updates grow: nobody is to blame who is as long as the
+  // others.
+  const double usual = std::max(reference, round_median_);
+  const double limit = settings_.clip * reference;
+  std::set<std::string> hopeless;
+  for (ExchangeContributor& contributor : *contributors) {
+    const std::string& peer = contributor.member.peer();
+    const double length = LengthOf(contributor.member);
+    contributor.member.set_scale_bits(0);
+    if (IsOutsized(settings_.offenders, length, usual)) {
+      outsized_[peer] = absl::StrFormat("an update %.3g times as long as usual", length / usual);
+    }
+    if (limit <= 0 || length <= limit) continue;
+    const double scale = limit / length;
+    if (scale < kLeastScale) hopeless.insert(peer);
+    contributor.member.set_scale_bits(ScaleBits(scale));
+  }
+  return hopeless;
+}
+
+void UpdateJudge::NoteRefused(const std::string& peer, const std::string& why) {
+  JudgedPeer& judged = peers_[peer];
+  judged.peer = peer;
+  ++judged.refused;
+  judged.offence = why;
+  refused_[peer] = why;
+}
+
+bool UpdateJudge::NoteReport(const v1::Plan& plan, const std::string& reporter,
+                             const v1::UpdateRefused& report) {
+  const std::string& peer = report.contributor();
+  const bool named = std::any_of(plan.contributors().begin(), plan.contributors().end(),
+                                 [&](const auto& member) { return member.peer() == peer; });
+  const std::set<std::string> collectors = CollectorsOf(plan, peer);
+  if (!named || collectors.count(reporter) == 0) return false;
+  std::set<std::string>& reporters = reporters_[peer];
+  if (!reporters.insert(reporter).second) return false;
+  // Of two words one may be a lie; where only one can speak, its word is all there is.
+  const size_t enough = std::min<size_t>(2, collectors.size());
+  if (reporters.size() != enough) return false;
+  NoteRefused(peer, absl::StrCat("chunk ", report.chunk(),
+                                 " was refused: ", report.reason().substr(0, 200)));
+  return true;
+}
+
+std::vector<std::string> UpdateJudge::EndRound(bool committed) {
+  std::vector<std::string> lines;
+  if (!committed) outsized_.clear();  // it is judged again with the next attempt
+  for (const auto& [peer, why] : outsized_) {
+    peers_[peer].peer = peer;
+    peers_[peer].offence = why;
+  }
+  for (auto it = peers_.begin(); it != peers_.end();) {
+    JudgedPeer& judged = it->second;
+    const bool offended = refused_.count(it->first) + outsized_.count(it->first) > 0;
+    const bool was_out = IsLeftOut(settings_.offenders, judged.offences);
+    if (committed || offended) judged.offences = AfterRound(judged.offences, offended);
+    const bool is_out = IsLeftOut(settings_.offenders, judged.offences);
+    if (offended)
+      lines.push_back(absl::StrCat("offence of peer ", it->first, ": ", judged.offence));
+    if (is_out && !was_out) {
+      lines.push_back(absl::StrCat("peer ", it->first, " has offended in ",
+                                   Offences(settings_.offenders, judged.offences), " of the last ",
+                                   settings_.offenders.rounds, " rounds and is left out for ",
+                                   RoundsUntilLetIn(settings_.offenders, judged.offences)));
+    }
+    if (was_out && !is_out) lines.push_back(absl::StrCat("peer ", it->first, " is let in again"));
+    const bool nothing = judged.offences == 0 && judged.refused == 0 && judged.clipped == 0;
+    it = nothing ? peers_.erase(it) : std::next(it);
+  }
+  outsized_.clear();
+  refused_.clear();
+  reporters_.clear();
+  return lines;
+}
+
+std::vector<std::string> UpdateJudge::NoteCommit(const v1::EntryHeader& header) {
+  if (round_median_ > 0) RememberNorm(round_median_, &medians_);
+  round_median_ = 0;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    if (contributor.scale_bits() == 0) continue;
+    JudgedPeer& judged = peers_[contributor.peer()];
+    judged.peer = contributor.peer();
+    ++judged.clipped;
+  }
+  return EndRound(true);
+}
+
+std::vector<std::string> UpdateJudge::NoteGivenUp() { return EndRound(false); }
+
+std::vector<std::string> UpdateJudge::Offenders() const {
+  std::vector<std::string> offenders;
+  for (const auto& [peer, judged] : peers_) {
+    if (IsLeftOut(settings_.offenders, judged.offences)) offenders.push_back(peer);
+  }
+  std::stable_sort(offenders.begin(), offenders.end(), [this](const auto& a, const auto& b) {
+    return Offences(settings_.offenders, peers_.at(a).offences) >
+           Offences(settings_.offenders, peers_.at(b).offences);
+  });
+  return offenders;
+}
+
+JudgeRecord UpdateJudge::Record() const {
+  JudgeRecord record;
+  record.medians = medians_;
+  for (const auto& [peer, judged] : peers_) record.peers.push_back(judged);
+  return record;
+}
+
+void UpdateJudge::Show(const std::string& peer, v1::PeerStatus* status) const {
+  const auto found = peers_.find(peer);
+  if (found == peers_.end()) return;
+  const JudgedPeer& judged = found->second;
+  status->set_updates_refused(judged.refused);
+  status->set_updates_clipped(judged.clipped);
+  status->set_offence(judged.offence);
+  const uint32_t rounds = RoundsUntilLetIn(settings_.offenders, judged.offences);
+  if (rounds == 0) return;
+  status->set_offence(absl::StrCat("left out for ", rounds, " rounds: ", judged.offence));
+}
+
+}  // namespace atolld

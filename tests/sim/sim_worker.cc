@@ -1,0 +1,224 @@
+#include "tests/sim/sim_worker.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/check.h"
+
+namespace atolld {
+namespace {
+
+// SplitMix64's finaliser as a hash: the noise of one value of one update.
+uint64_t Mix(uint64_t value) {
+  value += 0x9e3779b97f4a7c15;
+  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9;
+  value = (value ^ (value >> 27)) * 0x94d049bb133111eb;
+  return value ^ (value >> 31);
+}
+
+float Noise(uint64_t value) {  // [-0.5, 0.5)
+  return static_cast<float>(Mix(value) >> 40) / static_cast<float>(1 << 24) - 0.5f;
+}
+
+}  // namespace
+
+SimWorker::SimWorker(Env env, SimWorkerSettings settings, SimWorkerProbe probe)
+    : env_(env), settings_(settings), probe_(std::move(probe)), step_(settings.step) {}
+
+SimWorker::~SimWorker() { Unmap(); }
+
+void SimWorker::Start(const v1::RunSpec& spec, Events events) {
+  (void)spec;
+  events_ = std::move(events);
+  env_.executor.RunAfter(absl::Milliseconds(100), guard_.Wrap([this] { Configure(); }));
+}
+
+void SimWorker::Configure() {
+  running_ = true;
+  v1::WorkerConfigured configured;
+  uint64_t offset = 0;
+  for (uint64_t i = 0; i < settings_.tensors; ++i) {
+    const uint64_t end = settings_.elements * (i + 1) / settings_.tensors;
+    v1::Tensor* tensor = configured.mutable_manifest()->add_tensors();
+    tensor->set_name(absl::StrCat("weights", i));
+    tensor->add_shape(end - offset);
+    tensor->set_offset(offset);
+    offset = end;
+  }
+  configured.mutable_manifest()->set_elements(settings_.elements);
+  configured.set_data_digest(std::string(32, 'd'));
+  configured.set_train_tokens(1 << 20);
+  configured.set_validation_tokens(1 << 16);
+  configured.set_device("stub");
+  events_.on_configured(configured);
+}
+
+void SimWorker::Send(const v1::DaemonMessage& message) {
+  if (!running_) return;
+  switch (message.message_case()) {
+    case v1::DaemonMessage::kMapMemory:
+      return Map(message.map_memory());
+    case v1::DaemonMessage::kWriteInitialState: {
+      for (uint64_t i = 0; i < settings_.elements; ++i) update_[i] = Noise(i);
+      if (probe_.on_initial) probe_.on_initial({update_, settings_.elements});
+      v1::WorkerMessage answer;
+      answer.mutable_initial_state_written();
+      env_.executor.Post(guard_.Wrap([this, answer] { events_.on_message(answer); }));
+      return;
+    }
+    case v1::DaemonMessage::kTrain:
+      return Train(message.train());
+    case v1::DaemonMessage::kRebase:
+      return Rebase();
+    case v1::DaemonMessage::kEvaluate:
+      return Evaluate(message.evaluate());
+    default:
+      return;
+  }
+}
+
+void SimWorker::Map(const v1::MapMemory& map) {
+  Unmap();
+  const int file = open(map.path().c_str(), O_RDWR | O_CLOEXEC);
+  CHECK(file >= 0);
+  mapped_bytes_ = map.update_offset() + map.elements() * sizeof(float);
+  mapping_ = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  close(file);
+  CHECK(mapping_ != MAP_FAILED);
+  theta_ = reinterpret_cast<const float*>(static_cast<char*>(mapping_) + map.theta_offset());
+  update_ = reinterpret_cast<float*>(static_cast<char*>(mapping_) + map.update_offset());
+}
+
+void SimWorker::Unmap() {
+  if (mapping_ != nullptr) munmap(mapping_, mapped_bytes_);
+  mapping_ = nullptr;
+}
+
+float SimWorker::Target(uint64_t i) const { return Noise(i ^ 0x5555555555555555) * 4; }
+
+void SimWorker::Train(const v1::TrainSteps& train) {
+  base_.assign(theta_, theta_ + settings_.elements);
+  uint64_t samples = 0;
+  for (const v1::SampleRange& range : train.samples()) samples += range.first() + range.count();
+  const uint64_t noise_seed = Mix(settings_.seed + samples);
+  learned_.resize(settings_.elements);
+  for (uint64_t i = 0; i < settings_.elements; ++i) {
+    learned_[i] = 0.3f * (base_[i] - Target(i)) + 0.01f * Noise(noise_seed + i);
+  }
+  if (probe_.on_train) probe_.on_train(train, base_);
+  const absl::Duration took = step_ * train.steps();
+  env_.executor.RunAfter(took, guard_.Wrap([this, train, took, life = ++life_] {
+    if (life == life_) FinishTraining(train, took);
+  }));
+}
+
+// The update is the difference of base and parameters, and both move alike.
+void SimWorker::Rebase() {
+  if (!base_.empty()) base_.assign(theta_, theta_ + settings_.elements);
+}
+
+void SimWorker::SpoilUpdate() {
+  const Spoil spoil = std::exchange(spoil_, Spoil::kNone);
+  if (spoil == Spoil::kNone) return;
+  float& value = update_[settings_.elements / 2];
+  if (spoil == Spoil::kNaN) value = std::numeric_limits<float>::quiet_NaN();
+  if (spoil == Spoil::kInfinity) value = -std::numeric_limits<float>::infinity();
+  if (spoil == Spoil::kHuge) value = 1e30f;
+}
+
+void SimWorker::LieByHabit() {
+  const absl::Span<float> update(update_, settings_.elements);
+  switch (settings_.habit) {
+    case Habit::kNone:
+      return;
+    case Habit::kZeros:
+      return std::fill(update.begin(), update.end(), 0.0f);
+    case Habit::kReplay:
+      if (first_.empty()) first_.assign(update.begin(), update.end());
+      std::copy(first_.begin(), first_.end(), update.begin());
+      return;
+    case Habit::kFlip:
+      for (float& value : update) value = value * -10;
+      return;
+    case Habit::kHuge:
+      return std::fill(update.begin(), update.end(), 1e30f);
+  }
+}
+
+void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took) {
+  if (held_) {
+    env_.executor.RunAfter(step_, guard_.Wrap([this, train, took, life = life_] {
+      if (life == life_) FinishTraining(train, took + step_);
+    }));
+    return;
+  }
+  std::copy(learned_.begin(), learned_.end(), update_);
+  LieByHabit();
+  SpoilUpdate();
+  if (probe_.on_update) probe_.on_update({update_, settings_.elements}, base_);
+  v1::WorkerMessage answer;
+  v1::Boundary* boundary = answer.mutable_boundary();
+  boundary->set_version(train.version());
+  boundary->set_steps(train.steps());
+  boundary->set_tokens(uint64_t{64} * train.steps());
+  boundary->set_loss(1);
+  boundary->set_seconds(absl::ToDoubleSeconds(took));
+  events_.on_message(answer);
+}
+
+void SimWorker::Evaluate(const v1::EvaluateShare& evaluate) {
+  double sum = 0;
+  for (uint64_t i = 0; i < settings_.elements; ++i) {
+    const double distance = static_cast<double>(theta_[i] - Target(i));
+    sum += distance * distance;
+  }
+  v1::WorkerMessage answer;
+  v1::WorkerEvaluated* evaluated = answer.mutable_evaluated();
+  evaluated->set_version(evaluate.version());
+  evaluated->set_share(evaluate.share());
+  evaluated->set_shares(evaluate.shares());
+  evaluated->set_loss_sum(sum);
+  evaluated->set_tokens(settings_.elements);
+  env_.executor.RunAfter(step_, guard_.Wrap([this, answer] {
+    if (running_) events_.on_message(answer);
+  }));
+}
+
+void SimWorker::Kill(absl::Duration pause) {
+  Die(absl::UnavailableError("killed by the test"), pause);
+}
+
+void SimWorker::Restart(const std::string& why) {
+  Die(absl::DataLossError(why), absl::Milliseconds(200));
+}
+
+void SimWorker::Die(const absl::Status& why, absl::Duration pause) {
+  ++life_;
+  running_ = false;
+  base_.clear();
+  Unmap();
+  env_.executor.Post(guard_.Wrap([this, why] { events_.on_lost(why); }));
+  env_.executor.RunAfter(pause, guard_.Wrap([this] { Configure(); }));
+}
+
+void SimWorker::FlipThetaBit(uint64_t value, int bit) {
+  CHECK(mapping_ != nullptr && value < settings_.elements);
+  char* byte = static_cast<char*>(mapping_) +
+               (reinterpret_cast<const char*>(theta_ + value) - static_cast<const char*>(mapping_));
+  *byte = static_cast<char>(*byte ^ (1 << bit));
+}
+
+void SimWorker::Stop(Task done) {
+  running_ = false;
+  ++life_;
+  env_.executor.Post(std::move(done));
+}
+
+}  // namespace atolld

@@ -1,0 +1,40 @@
+#include "compression/base/names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace atolld {
+namespace {
+
+TEST(NearestName, TakesTheLeastEdits) {
+  // Broken: people would be pointed at the wrong setting.
+  const std::vector<std::string> names = {"average", "nesterov", "median", "mean"};
+  EXPECT_EQ(NearestName("nestrov", names), "nesterov");
+  EXPECT_EQ(NearestName("NESTEROV", names), "nesterov");
+  EXPECT_EQ(NearestName("avg", names), "average");
+  EXPECT_EQ(NearestName("meen", names), "mean");
+  EXPECT_EQ(NearestName("medan", names), "median");
+  EXPECT_EQ(NearestName("x", {}), "");
+}
+
+TEST(NearestName, TheFirstWinsATie) {
+  // Broken: the same mistake would be answered differently from run to run.
+  EXPECT_EQ(NearestName("ac", {"ab", "aa"}), "ab");
+  EXPECT_EQ(NearestName("", {"b", "a"}), "b");
+}
+
+TEST(NearestName, AHostileNameIsCutAndEscaped) {
+  // Broken: a name from the network could flood or forge a log line, or cost quadratic time.
+  const std::string hostile = "int8\n" + std::string(1 << 20, 'x');
+  const std::string message = UnknownNameMessage("codec", hostile, {"fp32", "int8"});
+  EXPECT_LT(message.size(), 200u);
+  EXPECT_EQ(message.find('\n'), std::string::npos);
+}
+
+TEST(NearestName, WithoutCandidatesTheMessageStaysPlain) {
+  // Broken: an error about an empty list would suggest an empty name.
+  EXPECT_EQ(UnknownNameMessage("peer", "p9", {}), "unknown peer \"p9\"");
+}
+
+}  // namespace
+}  // namespace atolld

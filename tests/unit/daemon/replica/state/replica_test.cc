@@ -1,0 +1,294 @@
+#include "daemon/replica/state/replica.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <string>
+
+#include "compression/base/check.h"
+#include "compression/simd_target.h"
+#include "daemon/replica/state/layout.h"
+#include "membership/history/header.h"
+#include "tests/sim/sim_files.h"
+#include "tests/unit/daemon/replica/state/test_run.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+class ReplicaTest : public ::testing::Test {
+ protected:
+  OwnedReplica Create() { return *CreateReplica(files_, "/r", run_); }
+  OwnedReplica Open() {
+    absl::StatusOr<OwnedReplica> opened = OpenReplica(files_, "/r");
+    CHECK_OK(opened.status());
+    return *std::move(opened);
+  }
+
+  SimDisk disk_;
+  SimFiles files_{disk_};
+  TestRun run_;
+};
+
+TEST_F(ReplicaTest, BeginsAtVersionZeroWithItsDigest) {
+  // Broken: joiners could not tell whether they hold the run's initial state.
+  const OwnedReplica replica = Create();
+  EXPECT_EQ(replica->version(), 0u);
+  EXPECT_EQ(replica->header(), nullptr);
+  EXPECT_EQ(replica->genesis().state_digest(), ToBytes(replica->StateDigest()));
+  EXPECT_EQ(replica->header_digest(), GenesisDigest(replica->genesis()));
+  EXPECT_EQ(replica->oldest_entry(), 1u);
+  EXPECT_TRUE(absl::IsFailedPrecondition(CreateReplica(files_, "/r", run_).status()));
+}
+
+TEST_F(ReplicaTest, IsNotMadeWhereOneStands) {
+  // Broken: a second start would lay a new version 0 over a history.
+  OwnedReplica replica = Create();
+  run_.CommitTo(*replica, 2);
+  const std::map<std::string, std::string> before = FilesBelow(files_, "/r");
+  TestRun other = run_;
+  other.history_key = TestKey('x');
+  for (const TestRun& again : {run_, other}) {
+    const absl::Status status = CreateReplica(files_, "/r", again).status();
+    EXPECT_TRUE(absl::IsFailedPrecondition(status)) << status;
+    EXPECT_EQ(FilesBelow(files_, "/r"), before);
+  }
+}
+
+TEST_F(ReplicaTest, IsNotFoundWhereThereIsNone) {
+  // Broken: a new peer could not tell an empty directory from a broken one.
+  EXPECT_TRUE(absl::IsNotFound(OpenReplica(files_, "/nothing").status()));
+}
+
+TEST_F(ReplicaTest, RefusesInitialParametersThatAreNotFinite) {
+  // Broken: a run would begin, and stay, with NaN.
+  std::vector<float> theta = run_.Theta();
+  theta[700] = std::numeric_limits<float>::quiet_NaN();
+  const auto made = Replica::Create(files_, "/r", run_.Genesis(), absl::MakeSpan(theta));
+  EXPECT_TRUE(absl::IsInvalidArgument(made.status()));
+  EXPECT_THAT(std::string(made.status().message()), HasSubstr("head.bias"));
+}
+
+TEST_F(ReplicaTest, StepsByThePreparedPayloadAndTellsTheDifference) {
+  // Broken: workers would be moved by something else than what the replica moved by.
+  OwnedReplica replica = Create();
+  const std::vector<float> before = *replica.theta;
+  const SharedBytes payload = run_.Payload(1);
+  ASSERT_TRUE(replica->Prepare(payload).ok());
+  EXPECT_EQ(replica->prepared_digest(), TreeDigest(payload.span()));
+  std::vector<float> difference(run_.elements);
+  ASSERT_TRUE(
+      replica->Commit(run_.NextHeader(*replica, payload), nullptr, absl::MakeSpan(difference))
+          .ok());
+  EXPECT_EQ(replica->version(), 1u);
+  EXPECT_FALSE(replica->prepared_digest().has_value());
+  bool moved = false;
+  for (size_t i = 0; i < before.size(); ++i) {
+    EXPECT_EQ(difference[i], (*replica.theta)[i] - before[i]);
+    moved = moved || difference[i] != 0;
+  }
+  EXPECT_TRUE(moved);
+}
+
+TEST_F(ReplicaTest, StepsExactlyAsTheOuterRuleOfTheHeader) {
+  // Broken: the first step of Nesterov is not eta * (1 + mu) * mean, so nothing published can be
+  // reproduced.
+  run_.codec = "fp32";
+  OwnedReplica replica = Create();
+  const std::vector<float> before = *replica.theta;
+  run_.CommitTo(*replica, 1);
+  const ChunkGrid grid(run_.elements, run_.chunk_elements);
+  const Codec& codec = **FindCodec("fp32");
+  const auto chunks = SplitPayload(grid, codec, run_.Payload(1));
+  std::vector<float> mean(grid.Elements(2));
+  ASSERT_TRUE(codec.Decode((*chunks)[2].span(), absl::MakeSpan(mean)).ok());
+  for (size_t i = 0; i < mean.size(); ++i) {
+    const double expected = before[512 + i] - 0.7 * (mean[i] + 0.9 * mean[i]);
+    EXPECT_NEAR((*replica.theta)[512 + i], expected, 1e-6);
+  }
+}
+
+TEST_F(ReplicaTest, SaysNotFoundForAPayloadThatIsNotHereAndTakesItLater) {
+  // Broken: a peer that missed the exchange could not catch up, or would step by other bytes.
+  OwnedReplica replica = Create();
+  const SharedBytes other = run_.Payload(7);
+  const SharedBytes payload = run_.Payload(1);
+  ASSERT_TRUE(replica->Prepare(other).ok());
+  const v1::EntryHeader header = run_.NextHeader(*replica, payload);
+  EXPECT_TRUE(absl::IsNotFound(replica->Commit(header, nullptr, {})));
+  EXPECT_TRUE(absl::IsNotFound(replica->Commit(header, &other, {})));
+  EXPECT_EQ(replica->version(), 0u);
+  EXPECT_EQ(replica->prepared_digest(), TreeDigest(other.span()));
+  EXPECT_TRUE(replica->Commit(header, &payload, {}).ok());
+  EXPECT_EQ(Open()->StateDigest(), replica->StateDigest());
+}
+
+TEST_F(ReplicaTest, RefusesAHeaderThatBelongsToAnotherState) {
+  // Broken: drift between replicas would go unseen.
+  OwnedReplica replica = Create();
+  const SharedBytes payload = run_.Payload(1);
+  v1::EntryHeader header = run_.NextHeader(*replica, payload);
+  header.set_previous_state_digest(ToBytes(Sha256({})));
+  const absl::Status status = replica->Commit(header, &payload, {});
+  EXPECT_TRUE(absl::IsFailedPrecondition(status));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(ToHex(Sha256({}))));
+  EXPECT_THAT(std::string(status.message()), HasSubstr(ToHex(replica->StateDigest())));
+  EXPECT_EQ(replica->version(), 0u);
+}
+
+TEST_F(ReplicaTest, RefusesWhatCannotBeSteppedBeforeItIsDurable) {
+  // Broken: a header in the log that no replica can apply would make every restart fail.
+  OwnedReplica replica = Create();
+  const SharedBytes payload = run_.Payload(1);
+  v1::EntryHeader header = run_.NextHeader(*replica, payload);
+  header.clear_scalars();
+  EXPECT_TRUE(absl::IsInvalidArgument(replica->Commit(header, &payload, {})));
+  const SharedBytes garbage(std::string(payload.size(), 'g'));
+  EXPECT_TRUE(absl::IsInvalidArgument(replica->Prepare(garbage)));
+  header = run_.NextHeader(*replica, garbage);
+  EXPECT_TRUE(absl::IsInvalidArgument(replica->Commit(header, &garbage, {})));
+  EXPECT_EQ(Open()->version(), 0u);
+}
+
+TEST_F(ReplicaTest, HoldsTheSameBitsAfterEveryReopening) {
+  // Broken: a peer that restarts would leave the run.
+  OwnedReplica replica = Create();
+  for (uint64_t version = 1; version <= 5; ++version) {
+    run_.CommitTo(*replica, version);
+    OwnedReplica reopened = Open();
+    EXPECT_EQ(reopened->version(), version);
+    EXPECT_EQ(reopened->StateDigest(), replica->StateDigest());
+    EXPECT_EQ(reopened->header_digest(), replica->header_digest());
+    EXPECT_EQ(HeaderDigest(*reopened->header()), replica->header_digest());
+    replica = std::move(reopened);
+  }
+}
+
+TEST_F(ReplicaTest, KeepsAPreparedPayloadThroughARestart) {
+  // Broken: a vote would be for bytes that are gone.
+  OwnedReplica replica = Create();
+  run_.CommitTo(*replica, 2);
+  ASSERT_TRUE(replica->Prepare(run_.Payload(50)).ok());
+  ASSERT_TRUE(replica->Prepare(run_.Payload(3)).ok());
+  disk_.CrashNow(SimDisk::Crash::kLoseUnsynced);
+  SimFiles files(disk_);
+  const OwnedReplica reopened = *OpenReplica(files, "/r");
+  EXPECT_EQ(reopened->prepared_digest(), TreeDigest(run_.Payload(3).span()));
+  EXPECT_TRUE(reopened->Commit(run_.NextHeader(*reopened, run_.Payload(3)), nullptr, {}).ok());
+}
+
+TEST_F(ReplicaTest, GivesItsEntriesToOthers) {
+  // Broken: nobody could catch up from this replica.
+  OwnedReplica replica = Create();
+  run_.CommitTo(*replica, 3);
+  ASSERT_TRUE(replica->Prepare(run_.Payload(4)).ok());
+  for (uint64_t version = replica->oldest_entry(); version <= 3; ++version) {
+    const absl::StatusOr<Entry> entry = replica->ReadEntry(version);
+    ASSERT_TRUE(entry.ok()) << entry.status();
+    EXPECT_EQ(entry->header.version(), version);
+    EXPECT_EQ(entry->payload.str(), run_.Payload(version).str());
+  }
+  EXPECT_TRUE(absl::IsNotFound(replica->ReadEntry(0).status()));
+  EXPECT_TRUE(absl::IsNotFound(replica->ReadEntry(4).status()));
+}
+
+TEST_F(ReplicaTest, IsClosedByItsSealAlone) {
+  // Broken: a run could be sealed with another's digests, or go on after its end.
+  OwnedReplica replica = Create();
+  run_.CommitTo(*replica, 2);
+  const v1::Seal seal = SealOf(*replica);
+  v1::Seal wrong = seal;
+  wrong.set_version(1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(replica->WriteSeal(wrong)));
+  wrong = seal;
+  wrong.set_run_id("other");
+  EXPECT_TRUE(absl::IsFailedPrecondition(replica->WriteSeal(wrong)));
+  wrong = seal;
+  wrong.set_state_digest(seal.header_digest());
+  EXPECT_TRUE(absl::IsFailedPrecondition(replica->WriteSeal(wrong)));
+  wrong = seal;
+  wrong.set_header_digest(seal.state_digest());
+  EXPECT_TRUE(absl::IsFailedPrecondition(replica->WriteSeal(wrong)));
+  EXPECT_FALSE(replica->seal().has_value());
+  ASSERT_TRUE(replica->WriteSeal(seal).ok());
+  const SharedBytes payload = run_.Payload(3);
+  EXPECT_TRUE(absl::IsFailedPrecondition(replica->Prepare(payload)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(
+      replica->Commit(run_.NextHeader(*replica, payload), &payload, {})));
+  EXPECT_EQ(Open()->seal()->state_digest(), seal.state_digest());
+}
+
+TEST_F(ReplicaTest, KeepsItsStateWhenTheDiskIsFull) {
+  // Broken: a full disk would leave half an entry in the log, or a state that is ahead of it.
+  OwnedReplica replica = Create();
+  run_.CommitTo(*replica, 2);
+  const SharedBytes payload = run_.Payload(3);
+  const v1::EntryHeader header = run_.NextHeader(*replica, payload);
+  const Digest digest = replica->StateDigest();
+  for (uint64_t room = 0; room < 3000; room += 37) {
+    disk_.SetCapacity(disk_.used() + room);
+    const absl::Status status = replica->Commit(header, &payload, {});
+    if (status.ok()) break;
+    EXPECT_TRUE(absl::IsResourceExhausted(status)) << status;
+    EXPECT_EQ(replica->StateDigest(), digest);
+    disk_.SetCapacity(std::numeric_limits<uint64_t>::max());
+    EXPECT_EQ(Open()->StateDigest(), digest);
+  }
+  disk_.SetCapacity(std::numeric_limits<uint64_t>::max());
+  if (replica->version() == 2) {
+    ASSERT_TRUE(replica->Commit(header, &payload, {}).ok());
+  }
+  EXPECT_EQ(Open()->version(), 3u);
+  EXPECT_EQ(Open()->StateDigest(), replica->StateDigest());
+}
+
+TEST_F(ReplicaTest, PayloadsAreInTheCodecOfMeans) {
+  // Broken: where updates have another codec, smaller or larger, entries would be refused or read
+  // as what they are not, now or when the log is opened again.
+  for (const auto& [updates, means] : {std::pair("int2", "fp32"), std::pair("fp32", "int4")}) {
+    run_.update_codec = updates;
+    run_.codec = means;
+    const std::string dir = absl::StrCat("/", updates, means);
+    OwnedReplica replica = *CreateReplica(files_, dir, run_);
+    for (uint64_t version = 1; version <= 3; ++version) {
+      const SharedBytes payload = run_.Payload(version);
+      ASSERT_TRUE(replica->Prepare(payload).ok());
+      v1::EntryHeader header = run_.NextHeader(*replica, payload);
+      header.set_codec(updates);
+      EXPECT_FALSE(replica->Commit(header, nullptr, {}).ok());
+      ASSERT_TRUE(replica->Commit(run_.NextHeader(*replica, payload), nullptr, {}).ok());
+    }
+    const absl::StatusOr<OwnedReplica> opened = OpenReplica(files_, dir);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_EQ((*opened)->version(), 3u);
+    EXPECT_EQ((*opened)->StateDigest(), replica->StateDigest());
+  }
+}
+
+TEST_F(ReplicaTest, HoldsTheSameBitsUnderEverySimdTarget) {
+  // Broken: replicas on different CPUs would drift apart.
+  std::vector<std::string> targets = SimdTargetNames();
+  while (targets.size() < 3) targets.push_back(targets.back());
+  for (const std::string& codec : CodecNames()) {
+    run_.codec = codec;
+    std::vector<OwnedReplica> replicas;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      replicas.push_back(*CreateReplica(files_, absl::StrCat("/", codec, i), run_));
+    }
+    for (uint64_t version = 1; version <= 10; ++version) {
+      const SharedBytes payload = run_.Payload(version);
+      const v1::EntryHeader header = run_.NextHeader(*replicas[0], payload);
+      for (size_t i = 0; i < targets.size(); ++i) {
+        const ScopedSimdTarget pinned(targets[i]);
+        ASSERT_TRUE(replicas[i]->Commit(header, &payload, {}).ok());
+        EXPECT_EQ(replicas[i]->StateDigest(), replicas[0]->StateDigest()) << targets[i];
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,51 @@
+// A process of a test that gives from its disk, honestly or not.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "compression/base/check.h"
+#include "daemon/env/env.h"
+#include "daemon/env/forwarding_call.h"
+#include "daemon/replica/transfer/transfer.h"
+
+namespace atolld {
+
+// Passes a donor's frames on, changed as a test likes; no value: the frame is swallowed.
+using Tamper = std::function<std::optional<Frame>(Frame)>;
+
+class TamperCall final : public ForwardingCall {
+ public:
+  TamperCall(std::unique_ptr<Call> inner, Tamper tamper)
+      : ForwardingCall(std::move(inner)), tamper_(std::move(tamper)) {}
+  void Write(Frame frame) override {
+    std::optional<Frame> changed = tamper_(std::move(frame));
+    if (changed) ForwardingCall::Write(*std::move(changed));
+  }
+
+ private:
+  const Tamper tamper_;
+};
+
+// A process that gives from "/r" and listens at "NAME:1".
+struct DonorProcess {
+  DonorProcess(Env env, const std::string& name, Tamper tamper, DonorSettings settings)
+      : donor(env, "/r", "test-run", settings) {
+    auto listening = env.transport.Listen(
+        name + ":1", [this, tamper](const std::string& method, std::unique_ptr<Call> call) {
+          if (tamper != nullptr) call = std::make_unique<TamperCall>(std::move(call), tamper);
+          ++calls;
+          donor.Accept(method, std::move(call));
+        });
+    CHECK_OK(listening.status());
+    listener = *std::move(listening);
+  }
+  Donor donor;
+  int calls = 0;
+  std::unique_ptr<Listener> listener;
+};
+
+}  // namespace atolld

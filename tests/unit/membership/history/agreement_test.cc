@@ -1,0 +1,104 @@
+#include "membership/history/agreement.h"
+
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "membership/history/bitmap.h"
+
+namespace atolld {
+namespace {
+
+std::vector<v1::SampleRange> SamplesOf(const std::string& peer) {
+  v1::SampleRange range;
+  range.set_first(static_cast<uint64_t>(peer[0]));
+  range.set_count(2);
+  return {range};
+}
+
+// Would break: a peer whose chunks all came too late is told that its update counted, and its
+// samples are spent.
+TEST(MakeHeader, NamesOnlyThoseWhoseChunksWereAveraged) {
+  v1::Plan plan;
+  plan.set_version(3);
+  plan.set_parameters(100);
+  for (const char* peer : {"a", "b", "c"}) {
+    v1::PlanMember* member = plan.add_contributors();
+    member->set_peer(peer);
+    member->set_tokens(7);
+    member->set_weight_bits(0x3f800000);
+  }
+  v1::Vote vote;
+  vote.set_payload_digest("payload");
+  vote.set_state_digest("state");
+  v1::ShardRecord* shard = vote.add_shards();
+  shard->set_chunks(2);
+  shard->set_reducer("a");
+  shard->set_contributors("\x05");  // a and c
+  v1::ChunkRecord* exception = shard->add_exceptions();
+  exception->set_chunk(1);
+  exception->set_contributors("\x04");  // c
+  v1::RunSpec spec;
+  spec.set_run_id("r");
+  spec.mutable_exchange()->set_codec("int8");
+  const v1::EntryHeader header = MakeHeader(
+      {spec, {}, "previous", [](const std::string& peer) { return SamplesOf(peer); }}, plan, vote);
+  ASSERT_EQ(header.contributors_size(), 2);
+  EXPECT_EQ(header.contributors(0).peer(), "a");
+  EXPECT_EQ(header.contributors(1).peer(), "c");
+  EXPECT_EQ(header.shards(0).contributors(), "\x03");
+  EXPECT_EQ(header.shards(0).exceptions(0).contributors(), "\x02");
+  EXPECT_EQ(header.codec(), "int8");
+  EXPECT_EQ(header.base_version(), 2u);
+  EXPECT_EQ(header.range_elements(), 100u);
+  EXPECT_EQ(header.payload_digest(), "payload");
+  EXPECT_EQ(header.previous_state_digest(), "state");
+  EXPECT_EQ(header.previous_header_digest(), "previous");
+  ASSERT_EQ(header.contributors(1).samples_size(), 1);
+  EXPECT_EQ(header.contributors(1).samples(0).first(), static_cast<uint64_t>('c'));
+}
+
+// Would break: a header that names the codec of updates, by which nobody can read its payload.
+TEST(MakeHeader, TheHeadersCodecIsThatOfMeans) {
+  v1::Plan plan;
+  v1::RunSpec spec;
+  spec.mutable_exchange()->set_codec("bf16");
+  spec.mutable_exchange()->set_upper_codec("int4");
+  EXPECT_EQ(MakeHeader({spec, {}, "", &SamplesOf}, plan, v1::Vote()).codec(), "int4");
+}
+
+// Would break: the header of an entry that was averaged by region does not say so, and nobody can
+// recompute its mean.
+TEST(MakeHeader, NamesPartialMeansByTheContributorsThatStay) {
+  v1::Plan plan;
+  for (const char* peer : {"a", "b", "c", "d"}) plan.add_contributors()->set_peer(peer);
+  v1::Vote vote;
+  v1::ShardRecord* shard = vote.add_shards();
+  shard->set_chunks(2);
+  shard->set_contributors("\x0d");  // a, c, d
+  shard->add_partials("\x0c");      // c and d
+  v1::ChunkRecord* exception = shard->add_exceptions();
+  exception->set_chunk(0);
+  exception->set_contributors("\x0c");
+  exception->add_partials("\x04");
+  const v1::EntryHeader header = MakeHeader({v1::RunSpec(), {}, "", SamplesOf}, plan, vote);
+  ASSERT_EQ(header.contributors_size(), 3);
+  EXPECT_EQ(header.shards(0).partials(0), "\x06");
+  EXPECT_EQ(header.shards(0).exceptions(0).partials(0), "\x02");
+}
+
+// Would break: bitmaps of nine and more contributors.
+TEST(Bitmap, SpansBytes) {
+  std::string bitmap(BitmapBytes(9), '\0');
+  EXPECT_FALSE(ValidBitmap(bitmap, 9));
+  SetBit(&bitmap, 8);
+  EXPECT_TRUE(ValidBitmap(bitmap, 9));
+  EXPECT_TRUE(BitAt(bitmap, 8));
+  EXPECT_FALSE(BitAt(bitmap, 0));
+  EXPECT_FALSE(ValidBitmap(bitmap, 8));
+  SetBit(&bitmap, 9);
+  EXPECT_FALSE(ValidBitmap(bitmap, 9));
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,328 @@
+#include "membership/history/header.h"
+
+#include <gmock/gmock.h>
+#include <google/protobuf/message.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <memory>
+#include <set>
+
+#include "absl/base/casts.h"
+#include "tests/unit/daemon/replica/state/test_run.h"
+
+namespace atolld {
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::Reflection;
+using ::testing::HasSubstr;
+
+// Changes the value of one scalar field (of one element, if it is repeated).
+void Change(Message* message, const FieldDescriptor* field) {
+  const Reflection& access = *message->GetReflection();
+  const bool many = field->is_repeated();
+  switch (field->cpp_type()) {
+    case FieldDescriptor::CPPTYPE_UINT32:
+      if (many)
+        return access.SetRepeatedUInt32(message, field, 0,
+                                        access.GetRepeatedUInt32(*message, field, 0) + 1);
+      return access.SetUInt32(message, field, access.GetUInt32(*message, field) + 1);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      if (many)
+        return access.SetRepeatedUInt64(message, field, 0,
+                                        access.GetRepeatedUInt64(*message, field, 0) + 1);
+      return access.SetUInt64(message, field, access.GetUInt64(*message, field) + 1);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      if (many) return access.SetRepeatedDouble(message, field, 0, 4);
+      return access.SetDouble(message, field, access.GetDouble(*message, field) + 0.5);
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return access.SetBool(message, field, !access.GetBool(*message, field));
+    case FieldDescriptor::CPPTYPE_STRING:
+      if (many) return access.SetRepeatedString(message, field, 0, "z");
+      return access.SetString(message, field, access.GetString(*message, field) + "x");
+    default:
+      FAIL() << "a field of a new type: " << field->full_name();
+  }
+}
+
+// Makes sure that every repeated field has an element and every message is there.
+void FillOut(Message* message) {
+  const Reflection& access = *message->GetReflection();
+  for (int i = 0; i < message->GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* field = message->GetDescriptor()->field(i);
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      if (field->is_repeated()) {
+        if (access.FieldSize(*message, field) == 0) access.AddMessage(message, field);
+        FillOut(access.MutableRepeatedMessage(message, field, 0));
+      } else {
+        FillOut(access.MutableMessage(message, field));
+      }
+    } else if (field->is_repeated() && access.FieldSize(*message, field) == 0) {
+      if (field->cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        access.AddString(message, field, "y");
+      } else if (field->cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) {
+        access.AddDouble(message, field, 3);
+      } else {
+        access.AddUInt64(message, field, 3);
+      }
+    }
+  }
+}
+
+// Calls `changed` for each copy of `root` in which one field, at any depth, is another.
+void ForEachChange(Message* root, Message* part,
+                   const std::function<void(const std::string& field)>& changed) {
+  const Reflection& access = *part->GetReflection();
+  for (int i = 0; i < part->GetDescriptor()->field_count(); ++i) {
+    const FieldDescriptor* field = part->GetDescriptor()->field(i);
+    if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      ForEachChange(root,
+                    field->is_repeated() ? access.MutableRepeatedMessage(part, field, 0)
+                                         : access.MutableMessage(part, field),
+                    changed);
+      if (field->is_repeated()) {
+        access.AddMessage(part, field);
+        changed(field->full_name() + " (one more)");
+        access.RemoveLast(part, field);
+      }
+      continue;
+    }
+    const std::string before = root->SerializeAsString();
+    std::unique_ptr<Message> copy(part->New());
+    copy->CopyFrom(*part);
+    Change(part, field);
+    changed(field->full_name());
+    part->CopyFrom(*copy);
+    ASSERT_EQ(root->SerializeAsString(), before);
+  }
+}
+
+TEST(HeaderDigest, ChangesWithEveryFieldButTheSignature) {
+  // Broken: a field that is added to run.proto and forgotten in the digest could be forged.
+  v1::EntryHeader header;
+  FillOut(&header);
+  std::set<Digest> seen = {HeaderDigest(header)};
+  ForEachChange(&header, &header, [&](const std::string& field) {
+    const bool is_new = seen.insert(HeaderDigest(header)).second;
+    EXPECT_EQ(is_new, field != "atolld.v1.EntryHeader.signature") << field;
+  });
+  EXPECT_GT(seen.size(), 20u);
+}
+
+TEST(GenesisDigest, ChangesWithEveryField) {
+  // Broken: peers could train different runs under one digest.
+  v1::Genesis genesis;
+  FillOut(&genesis);
+  std::set<Digest> seen = {GenesisDigest(genesis)};
+  ForEachChange(&genesis, &genesis, [&](const std::string& field) {
+    EXPECT_TRUE(seen.insert(GenesisDigest(genesis)).second) << field;
+  });
+  EXPECT_GT(seen.size(), 35u);
+}
+
+TEST(Scalars, KeepTheirBits) {
+  // Broken: replicas would step with scalars that differ in the last bit.
+  const OuterScalars scalars = {{"learning_rate", 0.7f}, {"tiny", 1e-42f}, {"zero", -0.0f}};
+  v1::EntryHeader header;
+  SetScalars(scalars, &header);
+  const OuterScalars back = ScalarsOf(header);
+  ASSERT_EQ(back.size(), scalars.size());
+  for (const auto& [name, value] : scalars) {
+    EXPECT_EQ(std::memcmp(&back.at(name), &value, sizeof value), 0) << name;
+  }
+}
+
+class CheckHeaderTest : public ::testing::Test {
+ protected:
+  CheckHeaderTest() {
+    genesis_ = run_.Genesis();
+    genesis_.set_state_digest(ToBytes(state_));
+    previous_ = GenesisDigest(genesis_);
+    header_ = run_.Header(1, previous_, state_, run_.Payload(1));
+  }
+
+  absl::Status Check() const { return CheckHeader(genesis_, 0, previous_, header_); }
+
+  void ExpectInvalid(const std::string& message) {
+    const absl::Status status = Check();
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(message));
+    EXPECT_THAT(std::string(status.message()), HasSubstr("entry 1"));
+    header_ = run_.Header(1, previous_, state_, run_.Payload(1));
+  }
+
+  v1::ShardRecord* shard() { return header_.mutable_shards(0); }
+
+  TestRun run_;
+  Digest state_ = Sha256({});
+  v1::Genesis genesis_;
+  Digest previous_;
+  v1::EntryHeader header_;
+};
+
+TEST_F(CheckHeaderTest, TakesAnHonestHeader) {
+  // Broken: no run could commit.
+  EXPECT_TRUE(Check().ok()) << Check();
+}
+
+TEST_F(CheckHeaderTest, RefusesWhatDoesNotFollow) {
+  // Broken: a replica could skip a version, step twice, or take another run's entries.
+  header_.set_version(2);
+  header_.set_base_version(1);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Check())) << Check();
+  header_ = run_.Header(1, Sha256({}), state_, run_.Payload(1));
+  EXPECT_TRUE(absl::IsFailedPrecondition(Check())) << Check();
+  header_ = run_.Header(1, previous_, state_, run_.Payload(1));
+  header_.set_run_id("other-run");
+  EXPECT_TRUE(absl::IsFailedPrecondition(Check())) << Check();
+  header_ = run_.Header(1, previous_, state_, run_.Payload(1));
+  genesis_.mutable_spec()->set_rounds(0);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Check())) << Check();
+}
+
+TEST_F(CheckHeaderTest, RefusesShapesThatAreNotTheRuns) {
+  // Broken: a forged header could make the outer step read or write out of bounds.
+  header_.set_range_offset(1);
+  ExpectInvalid("covers values");
+  header_.set_range_elements(std::numeric_limits<uint64_t>::max());
+  ExpectInvalid("covers values");
+  header_.set_base_version(1);
+  ExpectInvalid("base");
+  header_.set_apply_step(1);
+  ExpectInvalid("base");
+  header_.set_chunk_elements(0);
+  ExpectInvalid("chunks have");
+  header_.set_codec("fp32");
+  ExpectInvalid("codec");
+  header_.set_outer_rule("average");
+  ExpectInvalid("outer rule");
+  header_.set_payload_digest("short");
+  ExpectInvalid("payload");
+  header_.set_previous_state_digest("");
+  ExpectInvalid("state");
+  header_.set_previous_header_digest("");
+  ExpectInvalid("previous header");
+}
+
+TEST_F(CheckHeaderTest, RefusesContributorsThatNobodyIs) {
+  // Broken: weights of zero, infinity or NaN would divide the mean to nothing.
+  header_.clear_contributors();
+  ExpectInvalid("0 contributors");
+  for (const uint32_t bits : {0u, 0x80000000u, 0xbf800000u, 0x7f800000u, 0x7fc00000u}) {
+    header_.mutable_contributors(1)->set_weight_bits(bits);
+    ExpectInvalid("weight");
+  }
+  header_.mutable_contributors(1)->set_peer("p1");
+  ExpectInvalid("twice");
+  header_.mutable_contributors(1)->set_peer("");
+  ExpectInvalid("name");
+}
+
+TEST_F(CheckHeaderTest, RefusesShardsThatDoNotTileTheGrid) {
+  // Broken: an independent program could not tell whose chunks a mean was taken over.
+  header_.clear_shards();
+  ExpectInvalid("shards hold 0");
+  shard()->set_first_chunk(1);
+  ExpectInvalid("begins at chunk 1");
+  shard()->set_chunks(5);
+  ExpectInvalid("5 chunks");
+  shard()->set_chunks(3);
+  shard()->clear_exceptions();
+  ExpectInvalid("shards hold 3");
+  shard()->set_chunks(0);
+  ExpectInvalid("0 chunks");
+  shard()->set_reducer("");
+  ExpectInvalid("reducer");
+  shard()->set_contributors("");
+  ExpectInvalid("bitmap of 0 bytes");
+  shard()->set_contributors(std::string(1, '\0'));
+  ExpectInvalid("empty");
+  shard()->set_contributors(std::string(1, '\x08'));
+  ExpectInvalid("lacks");
+  shard()->mutable_exceptions(0)->set_chunk(4);
+  ExpectInvalid("outside the shard");
+  *shard()->add_exceptions() = shard()->exceptions(0);
+  ExpectInvalid("out of order");
+  shard()->mutable_exceptions(0)->set_contributors(std::string(2, '\1'));
+  ExpectInvalid("chunk 3: a bitmap of 2 bytes");
+}
+
+// Would break: an entry counts a range of the data for two of its contributors.
+TEST_F(CheckHeaderTest, RefusesSamplesThatTwoContributorsSpend) {
+  v1::EntryHeader& header = header_;
+  ASSERT_GE(header.contributors_size(), 2);
+  const auto add = [&](int contributor, uint64_t first, uint64_t count) {
+    v1::SampleRange* range = header.mutable_contributors(contributor)->add_samples();
+    range->set_first(first);
+    range->set_count(count);
+  };
+  add(0, 10, 5);
+  add(0, 20, 5);
+  add(1, 15, 5);
+  EXPECT_TRUE(Check().ok()) << Check();
+  add(1, 24, 1);
+  EXPECT_THAT(Check().message(), HasSubstr("another contributor's too"));
+  header.mutable_contributors(1)->mutable_samples(1)->set_first(12);
+  EXPECT_THAT(Check().message(), HasSubstr("not in ascending order"));
+}
+
+// Would break: an entry is replayed whose mean counted one peer twice.
+TEST_F(CheckHeaderTest, RefusesPartialMeansThatOverlap) {
+  v1::EntryHeader& header = header_;
+  ASSERT_EQ(header.contributors_size(), 3);
+  v1::ShardRecord* shard = header.mutable_shards(0);
+  shard->set_contributors("\x03");
+  shard->clear_exceptions();
+  shard->add_partials("\x03");
+  EXPECT_TRUE(Check().ok()) << Check();
+  shard->add_partials("\x02");
+  EXPECT_THAT(Check().message(), HasSubstr("its partial means overlap"));
+  shard->mutable_partials()->RemoveLast();
+  shard->set_partials(0, "\x04");  // no contributor of this shard
+  EXPECT_THAT(Check().message(), HasSubstr("its partial means overlap"));
+}
+
+TEST_F(CheckHeaderTest, TakesAShardWhoseEveryChunkIsAnException) {
+  // Broken: the header of a round in which every chunk lost another contributor would be refused by
+  // all.
+  shard()->clear_exceptions();
+  for (uint32_t chunk = 0; chunk < 4; ++chunk) {
+    v1::ChunkRecord& exception = *shard()->add_exceptions();
+    exception.set_chunk(chunk);
+    exception.set_contributors(std::string(1, '\x03'));
+  }
+  shard()->set_contributors(std::string(1, '\0'));
+  EXPECT_TRUE(Check().ok()) << Check();
+}
+
+TEST_F(CheckHeaderTest, RefusesScalarsOutOfOrderOrNotFinite) {
+  // Broken: the same scalars could be written in two ways, and a NaN among them would reach every
+  // replica.
+  *header_.add_scalars() = header_.scalars(0);
+  ExpectInvalid("order");
+  header_.mutable_scalars(0)->set_bits(0x7f800000u);
+  ExpectInvalid("not finite");
+}
+
+TEST_F(CheckHeaderTest, RefusesScalesAndRulesThatAreNotTheRuns) {
+  // Broken: a forged header could say that the mean was made otherwise than it was, and whoever
+  // recomputes it would blame the reducers.
+  for (const float scale : {-0.5f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
+    header_.mutable_contributors(0)->set_scale_bits(absl::bit_cast<uint32_t>(scale));
+    ExpectInvalid("scale");
+  }
+  header_.mutable_contributors(0)->set_scale_bits(0x3f000000);  // 0.5
+  EXPECT_TRUE(Check().ok()) << Check();
+  header_.set_aggregation("median");
+  ExpectInvalid("made one by median");
+  header_.set_faulty(1);
+  ExpectInvalid("faulty = 1");
+  header_.set_clipping_steps(1);
+  ExpectInvalid("1 steps");
+}
+
+}  // namespace
+}  // namespace atolld

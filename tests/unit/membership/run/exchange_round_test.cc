@@ -1,0 +1,283 @@
+#include "membership/run/exchange_round.h"
+
+#include <set>
+
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/membership/run/exchange_round_fixture.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using Fixture = ExchangeRoundFixture;
+using Verdict = ExchangeRound::Verdict;
+
+// Would break: every exchange; its shards must tile the grid among the contributors.
+TEST(ExchangeRound, PlansEqualShardsInRosterOrder) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:b/1 8+4:c/1 ");
+  EXPECT_EQ(f.round.plan().revision(), 1u);
+  EXPECT_EQ(f.round.plan().deadline_milliseconds(), 10000u);
+}
+
+// Would break: a peer behind NAT is asked to reduce, or a run of such peers hangs without a word.
+TEST(ExchangeRound, OnlyThoseWithAnAddressReduce) {
+  auto contributors = Contributors({"a", "b", "c"});
+  contributors[0].member.clear_address();
+  contributors[2].may_reduce = false;  // was not reachable lately
+  EXPECT_TRUE(ExchangeRound::Reducible(contributors, false).ok());
+  const ExchangeRound round(Terms(2), contributors);
+  ASSERT_EQ(round.plan().shards_size(), 1);
+  EXPECT_EQ(round.plan().shards(0).reducer(), "b");
+  contributors[1].member.clear_address();
+  EXPECT_EQ(ExchangeRound(Terms(2), contributors).plan().shards(0).reducer(),
+            "c");  // nobody else can
+  contributors[2].member.clear_address();
+  EXPECT_EQ(ExchangeRound::Reducible(contributors, true).message(),
+            "no reachable reducer: a, b, c have no address that others can dial");
+  contributors[1].member.set_address("b:1");
+  contributors[1].dialled_in_vain = true;
+  EXPECT_EQ(
+      ExchangeRound::Reducible(contributors, true).message(),
+      "no reachable reducer: a, c have no address that others can dial; b was dialled in vain "
+      "and will be tried again");
+  // Alone, it reduces for itself, if nobody is left behind by that.
+  EXPECT_TRUE(ExchangeRound::Reducible({contributors[0]}, true).ok());
+  EXPECT_FALSE(ExchangeRound::Reducible({contributors[0]}, false).ok());
+  EXPECT_TRUE(ExchangeRound::Reducible({contributors[1]}, false).ok());
+  EXPECT_EQ(ExchangeRound(Terms(1), {contributors[0]}).plan().shards(0).reducer(), "a");
+}
+
+// Would break: an entry is committed that only peers which dial out have; whoever lacks it could
+// never fetch it, and never take part again.
+TEST(ExchangeRound, WhatNobodyCanFetchIsNotCommitted) {
+  Fixture f({"a", "b", "c"}, 2, {0, 1});
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b"), Verdict::kWait);
+  EXPECT_EQ(f.Lose("c"), Verdict::kGiveUp);
+  Fixture whole({"a", "b", "c"}, 2, {0, 1});
+  EXPECT_EQ(whole.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(whole.Vote("c"), Verdict::kWait);
+  EXPECT_EQ(whole.Lose("b"), Verdict::kCommit);
+}
+
+// Would break: a commit before everybody holds the entry, or none at all.
+TEST(ExchangeRound, CommitsWhenAllHaveVotedEqually) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);  // said twice, counted once
+  EXPECT_EQ(f.Vote("b"), Verdict::kWait);  // the quorum alone does not end it before the deadline
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+  EXPECT_THAT(f.round.voters(), ElementsAre("a", "b", "c"));
+}
+
+// Would break: one slow contributor holds up everybody.
+TEST(ExchangeRound, AtTheDeadlineTheQuorumIsEnough) {
+  Fixture f({"a", "b", "c"}, 2);
+  f.Vote("a");
+  f.Vote("c");
+  EXPECT_EQ(f.Deadline(), Verdict::kCommit);
+  EXPECT_THAT(f.round.voters(), ElementsAre("a", "c"));
+}
+
+// Would break: a commit by fewer than the quorum.
+TEST(ExchangeRound, WithoutAQuorumAtTheDeadlineAllTryAgain) {
+  Fixture f({"a", "b", "c"}, 2);
+  f.Vote("a");
+  EXPECT_EQ(f.Deadline(), Verdict::kGiveUp);
+}
+
+// Would break: votes for another attempt, entry or epoch decide this one.
+TEST(ExchangeRound, StaleAndForeignVotesDoNotCount) {
+  Fixture f({"a", "b"}, 2);
+  f.Vote("a");
+  v1::Vote vote = f.MakeVote();
+  vote.set_revision(2);
+  EXPECT_EQ(f.Vote("b", vote), Verdict::kWait);
+  vote = f.MakeVote();
+  vote.set_epoch(1);
+  EXPECT_EQ(f.Vote("b", vote), Verdict::kWait);
+  vote = f.MakeVote();
+  vote.set_version(4);
+  EXPECT_EQ(f.Vote("b", vote), Verdict::kWait);
+  EXPECT_EQ(f.Vote("z"), Verdict::kWait);
+  const v1::Vote old = f.MakeVote();
+  EXPECT_EQ(f.Unreachable("b", "a"), Verdict::kRevised);
+  EXPECT_EQ(f.Vote("a", old), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b", old), Verdict::kWait);
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b"), Verdict::kCommit);
+}
+
+// Would break: a dead reducer's part of the entry is never averaged, or work that stands is done
+// again.
+TEST(ExchangeRound, ALostReducersShardGoesToASurvivorUnderANewAttempt) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Lose("b"), Verdict::kRevised);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:a/2 8+4:c/1 ");
+  EXPECT_THAT(f.round.plan().lost(), ElementsAre("b"));
+  EXPECT_EQ(f.round.plan().revision(), 2u);
+  EXPECT_EQ(f.Lose("b"), Verdict::kWait);  // known already
+  EXPECT_EQ(f.Vote("a"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+}
+
+// Would break: means that survivors hold are averaged anew, and cross the wire twice.
+TEST(ExchangeRound, ALostReducersShardIsFetchedFromAVoterThatHoldsIt) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::ShardsHeld held;
+  held.set_version(5);
+  held.set_epoch(1);  // of a former coordinator
+  held.add_shards(0);
+  held.add_attempts(1);
+  f.round.OnShardsHeld("b", held);
+  EXPECT_EQ(f.Vote("c"), Verdict::kWait);
+  EXPECT_EQ(f.Lose("a"), Verdict::kRevised);
+  EXPECT_EQ(f.round.plan().shards(0).holder(), "c");
+  EXPECT_EQ(f.round.plan().shards(0).attempt(), 1u);
+  EXPECT_EQ(f.Vote("b"), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+}
+
+// Would break: a death after the work was done costs the round a second exchange.
+TEST(ExchangeRound, ADeathDecidesIfAllOthersHaveVoted) {
+  Fixture f({"a", "b", "c"}, 2);
+  f.Vote("a");
+  f.Vote("b");
+  EXPECT_EQ(f.Lose("c"), Verdict::kCommit);
+  Fixture with_vote({"a", "b", "c"}, 3);
+  with_vote.Vote("a");
+  with_vote.Vote("b");
+  with_vote.Lose("c");
+  EXPECT_EQ(with_vote.last.verdict, Verdict::kGiveUp);  // two of three is no quorum here
+}
+
+// Would break: an entry that nobody alive holds is committed.
+TEST(ExchangeRound, TheLastVoterMustBeAlive) {
+  Fixture f({"a", "b"}, 1);
+  f.Vote("a");
+  EXPECT_EQ(f.Lose("a"), Verdict::kRevised);
+  EXPECT_EQ(f.Lose("b"), Verdict::kGiveUp);
+}
+
+// Would break: a reducer that only the coordinator can reach stops the exchange.
+TEST(ExchangeRound, AnUnreachableReducerLosesItsShardsAndStaysAContributor) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Unreachable("a", "a"), Verdict::kWait);
+  EXPECT_EQ(f.Unreachable("a", "c"), Verdict::kRevised);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:b/1 8+4:a/2 ");
+  EXPECT_EQ(f.round.plan().lost_size(), 0);
+  EXPECT_EQ(f.Unreachable("b", "c"), Verdict::kWait);  // said again
+  EXPECT_EQ(f.Unreachable("c", "b"), Verdict::kRevised);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:a/2 8+4:a/2 ");
+  EXPECT_EQ(f.Unreachable("b", "a"), Verdict::kWait);  // nobody is left to take over
+  EXPECT_THAT(f.round.unreachable(), ElementsAre("a", "b", "c"));
+}
+
+// Would break: a holder that lacks a mean and is asked by nobody waits for itself until the
+// deadline.
+TEST(ExchangeRound, AHolderThatLacksAMeanGivesTheShardBack) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::ShardsHeld held;
+  held.set_version(5);
+  held.set_epoch(2);
+  held.add_shards(2);
+  held.add_attempts(1);
+  f.round.OnShardsHeld("a", held);
+  EXPECT_EQ(f.Unreachable("a", "a"), Verdict::kWait) << "it holds nothing for others";
+  ASSERT_EQ(f.Lose("c"), Verdict::kRevised);
+  ASSERT_EQ(f.round.plan().shards(2).holder(), "a");
+  const uint32_t revision = f.round.plan().revision();
+  ASSERT_EQ(f.Unreachable("a", "a"), Verdict::kRevised);
+  EXPECT_EQ(f.round.plan().revision(), revision + 1);
+  EXPECT_EQ(f.round.plan().shards(2).holder(), "");
+  EXPECT_EQ(f.round.plan().shards(2).attempt(), 2u);
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:b/1 8+4:b/2 ") << "what it reduces stays";
+  EXPECT_TRUE(f.round.unreachable().empty()) << "it is no worse a reducer";
+  ASSERT_EQ(f.last.events.size(), 1u);
+  EXPECT_THAT(f.last.events[0], HasSubstr("lacks a mean"));
+  EXPECT_EQ(f.Unreachable("a", "a"), Verdict::kWait);
+}
+
+// Would break: another peer has all of the shard, and it would be averaged again.
+TEST(ExchangeRound, AnotherHolderTakesWhatAHolderLacks) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::ShardsHeld held;
+  held.set_version(5);
+  held.set_epoch(2);
+  held.add_shards(2);
+  held.add_attempts(1);
+  f.round.OnShardsHeld("a", held);
+  f.round.OnShardsHeld("b", held);
+  ASSERT_EQ(f.Lose("c"), Verdict::kRevised);
+  const std::string first = f.round.plan().shards(2).holder();
+  ASSERT_EQ(f.Unreachable(first, first), Verdict::kRevised);
+  EXPECT_EQ(f.round.plan().shards(2).holder(), first == "a" ? "b" : "a");
+  EXPECT_EQ(f.round.plan().shards(2).attempt(), 1u);
+}
+
+// Would break: a replica that has drifted gets its state into the history.
+TEST(ExchangeRound, AVoterWithAnotherStateIsNamedAndNotCounted) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Vote("a", f.MakeVote('p', std::string(32, 'x'))), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b"), Verdict::kWait);
+  EXPECT_TRUE(f.last.errors.empty());  // one against one: nobody knows yet
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+  ASSERT_EQ(f.last.errors.size(), 1u);
+  EXPECT_THAT(f.last.errors[0], HasSubstr("peer a"));
+  EXPECT_THAT(f.round.voters(), ElementsAre("b", "c"));
+  EXPECT_EQ(f.round.agreement().state_digest(), kState);
+}
+
+// Would break: a malformed vote reaches the header.
+TEST(ExchangeRound, SaysWhoseStateIsInDoubt) {
+  // Broken: where the quorum needs a peer that has drifted, the run would stand still for ever, or
+  // one whose state is right would be told to take another's.
+  const std::string other(32, 'o');
+  Fixture three({"a", "b", "c"}, 3);
+  EXPECT_TRUE(three.round.Doubted().empty());
+  three.Vote("a", three.MakeVote());
+  three.Vote("c", three.MakeVote());
+  EXPECT_TRUE(three.round.Doubted().empty());
+  three.Vote("b", three.MakeVote('p', other));
+  EXPECT_EQ(three.round.OnDeadline().verdict, Verdict::kGiveUp);
+  EXPECT_EQ(three.round.Doubted(), (std::map<std::string, std::string>{{"b", kState}}));
+  Fixture two({"a", "b"}, 2);
+  two.Vote("a", two.MakeVote());
+  two.Vote("b", two.MakeVote('p', other));
+  EXPECT_EQ(two.round.Doubted(), (std::map<std::string, std::string>{{"a", ""}, {"b", ""}}));
+}
+
+TEST(ExchangeRound, RefusesVotesThatDoNotFitThePlan) {
+  Fixture f({"a", "b", "c"}, 2);
+  const auto refused = [&](auto change) {
+    v1::Vote vote = f.MakeVote();
+    change(&vote);
+    ExchangeRound::Outcome outcome;
+    return f.round.OnVote("a", vote, &outcome).code() == absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->set_payload_digest("short"); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->clear_state_digest(); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards()->RemoveLast(); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(1)->set_reducer("a"); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(1)->set_chunks(5); }));
+  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors("\x0f"); }));
+  EXPECT_TRUE(refused(
+      [](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors(std::string(1, '\0')); }));
+  EXPECT_TRUE(
+      refused([](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors("\x07\x01"); }));
+  const auto exception = [](v1::Vote* vote, uint32_t chunk) {
+    v1::ChunkRecord* record = vote->mutable_shards(1)->add_exceptions();
+    record->set_chunk(chunk);
+    record->set_contributors("\x01");
+  };
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 3); }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 8); }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 5), exception(vote, 5); }));
+  EXPECT_FALSE(refused([&](v1::Vote* vote) { exception(vote, 5), exception(vote, 6); }));
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,194 @@
+#include "membership/run/roster.h"
+
+#include "gtest/gtest.h"
+
+namespace atolld {
+namespace {
+
+const absl::Time kStart = absl::UnixEpoch();
+absl::Time At(double seconds) { return kStart + absl::Seconds(seconds); }
+
+v1::Hello MakeHello(const std::string& peer, bool has_state = true) {
+  v1::Hello hello;
+  hello.set_peer(peer);
+  hello.set_address(peer + ":1");
+  hello.set_has_state(has_state);
+  return hello;
+}
+
+std::string State(const Roster& roster, const std::string& peer) {
+  return std::string(MemberStateName(roster.Find(peer)->state));
+}
+
+// Runs the ticks that the owner would run, and returns who died.
+std::string Ticks(Roster* roster, double from, double to) {
+  std::string dead;
+  for (double t = from; t <= to; t += 1) {
+    for (const Roster::Death& death : roster->Tick(At(t)))
+      dead += death.peer + "@" + std::to_string(static_cast<int>(t)) + " ";
+  }
+  return dead;
+}
+
+// Would break: a round that waits for the dead, or a live peer taken for dead.
+TEST(Roster, ASilentPeerIsDeadAfterTheFailureTimeoutAndNotBefore) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  roster.Join(At(0), 1, MakeHello("a"));
+  roster.Join(At(0), 2, MakeHello("b", false));
+  EXPECT_EQ(State(roster, "b"), "joining");
+  roster.SetState("b", 3);
+  EXPECT_EQ(State(roster, "b"), "live");
+  for (double t = 1; t <= 30; t += 1) {
+    roster.Heard(At(t), "b");
+    const auto deaths = roster.Tick(At(t));
+    EXPECT_EQ(deaths.size(), t == 10 ? 1u : 0u) << t;
+    if (t == 10) {
+      EXPECT_EQ(deaths[0].session, 1u);
+    }
+  }
+  EXPECT_EQ(State(roster, "a"), "dead");
+  EXPECT_EQ(State(roster, "b"), "live");
+  roster.Join(At(31), 3, MakeHello("a"));
+  EXPECT_EQ(State(roster, "a"), "live");
+}
+
+// Would break: a peer thrown out for one lost connection, or kept for the whole failure timeout.
+TEST(Roster, ABrokenSessionIsSuspectAndDeadUnlessItResumes) {
+  for (const bool resumes : {false, true}) {
+    Roster roster(absl::Seconds(10), kStart, {});
+    roster.Join(At(0), 1, MakeHello("a"));
+    EXPECT_EQ(roster.Break(At(1), 1), "a");
+    EXPECT_EQ(State(roster, "a"), "suspect");
+    if (resumes) {
+      EXPECT_EQ(roster.Join(At(3), 2, MakeHello("a")), 0u);
+    }
+    EXPECT_EQ(Ticks(&roster, 1, 6), resumes ? "" : "a@4 ");
+  }
+}
+
+// Would break: the bound on a death that a refused redial proves.
+TEST(Roster, ARefusedRedialOfASuspectIsDeathAtOnce) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  roster.Join(At(0), 1, MakeHello("a"));
+  EXPECT_FALSE(roster.Refused(At(0), "a"));  // live: the refusal is somebody else's trouble
+  roster.Break(At(1), 1);
+  EXPECT_TRUE(roster.Refused(At(1), "a"));
+  EXPECT_EQ(State(roster, "a"), "dead");
+}
+
+// Would break: a redial that comes before the old session's end makes the peer suspect.
+TEST(Roster, ANewerSessionReplacesTheOlder) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  roster.Join(At(0), 1, MakeHello("a"));
+  EXPECT_EQ(roster.Join(At(1), 2, MakeHello("a")), 1u);
+  EXPECT_EQ(roster.Break(At(2), 1), "");
+  EXPECT_EQ(State(roster, "a"), "live");
+}
+
+// Would break: a restart of the coordinator costs peers that are only about to come back.
+TEST(Roster, AfterARestartNobodyDiesBeforeTheGraceEnds) {
+  const std::vector<MemberRecord> former = {
+      {"a", "a:1", "live"}, {"b", "b:1", "suspect"}, {"c", "", "left"}};
+  Roster roster(absl::Seconds(10), kStart, former);
+  EXPECT_TRUE(roster.in_grace(At(1)));
+  roster.Join(At(1), 1, MakeHello("a"));
+  roster.Break(At(2), 1);
+  EXPECT_FALSE(roster.Refused(At(2), "a"));
+  EXPECT_EQ(Ticks(&roster, 1, 9), "");
+  EXPECT_EQ(Ticks(&roster, 10, 11), "a@10 b@10 ");
+  EXPECT_EQ(State(roster, "c"), "left");
+}
+
+// Would break: the grace costs ten seconds when everybody is back after one.
+TEST(Roster, TheGraceEndsWhenAllAreBack) {
+  const std::vector<MemberRecord> former = {{"a", "a:1", "live"}, {"b", "b:1", "dead"}};
+  Roster roster(absl::Seconds(10), kStart, former);
+  EXPECT_TRUE(roster.in_grace(At(1)));
+  roster.Join(At(1), 1, MakeHello("a"));
+  EXPECT_FALSE(roster.in_grace(At(1)));
+}
+
+// Would break: the roster grows for ever, or an operator cannot see who died in the morning.
+TEST(Roster, TheGoneAreForgottenAfterADayAndTheEvictedNever) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  for (const char* peer : {"a", "b", "c", "d"}) roster.Join(At(0), 1, MakeHello(peer));
+  roster.Leave(At(5), "b", "drained");
+  roster.Evict(At(5), "c", "it lies");
+  EXPECT_EQ(Ticks(&roster, 1, 10), "a@10 d@10 ");
+  roster.Join(At(11), 2, MakeHello("d"));
+  const absl::Time day = At(5) + absl::Hours(24);
+  EXPECT_TRUE(roster.Stale(day - absl::Seconds(1)).empty());
+  EXPECT_EQ(roster.Stale(day), std::vector<std::string>{"b"});
+  EXPECT_EQ(roster.Stale(day + absl::Hours(1)), (std::vector<std::string>{"b", "a"}));
+  roster.Forget("b");
+  EXPECT_EQ(roster.Find("b"), nullptr);
+  EXPECT_EQ(State(roster, "c"), "evicted");
+  EXPECT_EQ(roster.Find("c")->why, "it lies");
+}
+
+// Would break: a flood of peers that come and go fills the roster that everybody is sent.
+TEST(Roster, OfVeryManyGoneTheLongestGoneAreForgottenAtOnce) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  for (int i = 0; i < 300; ++i) {
+    const std::string peer = "p" + std::to_string(1000 - i);
+    roster.Join(At(i), 1, MakeHello(peer));
+    roster.Leave(At(i), peer, "");
+  }
+  const std::vector<std::string> stale = roster.Stale(At(300));
+  ASSERT_EQ(stale.size(), 44u);
+  EXPECT_EQ(stale.front(), "p1000");
+  EXPECT_EQ(stale.back(), "p957");
+}
+
+// Would break: after a restart an evicted peer is a member, or a drained one is not asked again.
+TEST(Roster, RemembersWhatOperatorsAskedOverARestart) {
+  Roster before(absl::Seconds(10), kStart, {});
+  for (const char* peer : {"a", "b"}) before.Join(At(0), 1, MakeHello(peer));
+  before.Evict(At(1), "a", "it lies");
+  before.Drain("b", "new disk");
+  std::vector<MemberRecord> records;
+  for (const auto& [peer, member] : before.members()) records.push_back(Roster::Record(member));
+  Roster roster(absl::Seconds(10), kStart, records);
+  EXPECT_EQ(State(roster, "a"), "evicted");
+  EXPECT_FALSE(roster.Find("a")->restored);
+  EXPECT_EQ(roster.Find("a")->why, "it lies");
+  EXPECT_TRUE(roster.Find("b")->draining);
+  EXPECT_EQ(roster.Find("b")->why, "new disk");
+  roster.Readmit(At(1), "a");
+  EXPECT_EQ(State(roster, "a"), "left");
+  roster.Join(At(2), 3, MakeHello("b"));
+  EXPECT_TRUE(roster.Find("b")->draining);  // the same process, or one that its owner restarted
+  roster.Leave(At(3), "b", "drained");
+  EXPECT_FALSE(roster.Find("b")->draining);
+}
+
+// Would break: joiners do not learn who has what they need, or where it is near.
+TEST(Roster, TellsRegionsAndOffers) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  v1::Hello hello = MakeHello("a");
+  hello.set_region("eu");
+  hello.mutable_offer()->set_oldest_entry(4);
+  roster.Join(At(0), 1, hello);
+  EXPECT_EQ(roster.ToProto().members(0).region(), "eu");
+  EXPECT_EQ(roster.ToProto().members(0).offer().oldest_entry(), 4u);
+  v1::Offer offer;
+  offer.set_snapshot_version(9);
+  roster.SetOffer("a", offer);
+  EXPECT_EQ(roster.ToProto().members(0).offer().snapshot_version(), 9u);
+  roster.Join(At(1), 2, MakeHello("a"));
+  EXPECT_FALSE(roster.ToProto().members(0).has_offer());
+}
+
+// Would break: a coordinator that was suspended for a minute declares everybody dead when it wakes.
+TEST(Roster, ItsOwnSilenceIsNobodysDeath) {
+  Roster roster(absl::Seconds(10), kStart, {});
+  roster.Join(At(0), 1, MakeHello("a"));
+  EXPECT_EQ(Ticks(&roster, 0, 2), "");
+  EXPECT_TRUE(roster.Tick(At(62)).empty());
+  roster.Heard(At(62), "a");
+  EXPECT_EQ(Ticks(&roster, 63, 71), "");
+  EXPECT_EQ(Ticks(&roster, 72, 74), "a@72 ");
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,222 @@
+// Evaluations and the seal.
+#include "absl/strings/str_join.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/membership/run/simulated_peers.h"
+
+namespace atolld {
+namespace {
+
+// Would break: a run without its loss curve, or one that counts a share twice.
+TEST(RunEvaluation, VersionZeroIsEvaluatedInSharesBeforeTheFirstTrain) {
+  SimulatedPeers peers(2, 2);
+  for (const char* peer : {"a", "b"}) peers.JoinAndWork(peer);
+  peers.InitialState("a");
+  peers.Synced("b", 0);
+  EXPECT_EQ(peers.phase(), "evaluating");
+  std::string order;
+  for (const auto& message : peers.inbox["a"]) {
+    if (message.has_evaluate()) order += "evaluate ";
+    if (message.has_train()) order += "train ";
+  }
+  EXPECT_EQ(order, "evaluate train ");
+  peers.Evaluate("a");
+  EXPECT_TRUE(peers.stored.evaluations.empty());
+  peers.Evaluate("a");
+  EXPECT_TRUE(peers.stored.evaluations.empty());
+  peers.Evaluate("b");
+  ASSERT_EQ(peers.stored.evaluations.size(), 1u);
+  EXPECT_EQ(peers.stored.evaluations[0].loss(), 3.0);
+  EXPECT_EQ(peers.stored.evaluations[0].tokens(), 20u);
+  EXPECT_EQ(peers.phase(), "training");
+}
+
+// Would break: a death leaves a version without its loss.
+TEST(RunEvaluation, AShareWhosePeerDiedIsAskedOfAnother) {
+  SimulatedPeers peers(2, 1);
+  for (const char* peer : {"a", "b"}) peers.JoinAndWork(peer);
+  peers.InitialState("a");
+  peers.Synced("b", 0);
+  peers.Evaluate("a");
+  peers.inbox["a"].clear();
+  peers.Die("b");
+  const auto* asked = peers.Last("a", &v1::CoordinatorMessage::has_evaluate);
+  ASSERT_NE(asked, nullptr);
+  EXPECT_EQ(asked->evaluate().share(), 1u);
+  peers.Evaluate("a");
+  EXPECT_EQ(peers.stored.evaluations.size(), 1u);
+}
+
+// Would break: evaluations at the wrong versions.
+TEST(RunEvaluation, IsDueAtTheStartEverySoManyRoundsAndAtTheEnd) {
+  v1::RunSpec spec;
+  spec.set_rounds(7);
+  spec.mutable_evaluation()->set_every_rounds(3);
+  std::string due;
+  for (uint64_t version = 0; version <= 7; ++version)
+    due += EvaluationDue(spec, version, 7) ? '1' : '0';
+  EXPECT_EQ(due, "10010011");
+  spec.mutable_evaluation()->set_every_rounds(0);
+  due.clear();
+  for (uint64_t version = 0; version <= 7; ++version)
+    due += EvaluationDue(spec, version, 7) ? '1' : '0';
+  EXPECT_EQ(due, "10000001");
+}
+
+// Would break: the end of every run.
+TEST(RunSeal, WaitsForTheLossAndEveryDigestThenSeals) {
+  SimulatedPeers peers(3, 2, 1);
+  peers.Begin({"a", "b", "c"});
+  peers.Clear();
+  peers.Commit({"a", "b", "c"});
+  EXPECT_EQ(peers.phase(), "evaluating");
+  EXPECT_EQ(peers.Train("a"), nullptr);  // there is no round after the last
+  for (const char* peer : {"a", "b", "c"}) peers.Report(peer);
+  EXPECT_FALSE(peers.stored.seal.has_value());
+  for (const char* peer : {"a", "b", "c"}) peers.Evaluate(peer);
+  ASSERT_TRUE(peers.stored.seal.has_value());
+  EXPECT_EQ(peers.stored.seal->version(), 1u);
+  EXPECT_EQ(peers.stored.seal->state_digest(), std::string(32, 'z'));
+  EXPECT_EQ(peers.stored.seal->header_digest().substr(0, 8), "header 1");
+  EXPECT_EQ(peers.phase(), "sealed");
+  EXPECT_NE(peers.Last("b", &v1::CoordinatorMessage::has_sealed), nullptr);
+  EXPECT_FALSE(peers.finished);
+  for (const char* peer : {"a", "b"}) peers.Leave(peer);
+  EXPECT_FALSE(peers.finished);
+  peers.Break("c");
+  EXPECT_EQ(peers.StateOf("c"), "left");
+  EXPECT_TRUE(peers.finished);
+}
+
+// Would break: one hung peer keeps a finished run open, or nobody vouches for its state.
+TEST(RunSeal, ASilentPeerIsLeftOutAfterTheFailureTimeoutButOneMustReport) {
+  SimulatedPeers peers(3, 2, 1);
+  peers.Begin({"a", "b", "c"});
+  peers.Clear();
+  peers.Commit({"a", "b", "c"});
+  for (const char* peer : {"a", "b", "c"}) peers.Evaluate(peer);
+  EXPECT_EQ(peers.phase(), "sealing");
+  peers.Tick(absl::Seconds(30));
+  EXPECT_FALSE(peers.stored.seal.has_value());
+  peers.Report("b");
+  EXPECT_TRUE(peers.stored.seal.has_value());
+}
+
+// Would break: a drifted replica goes unnoticed, or its state is sealed.
+TEST(RunSeal, TheMajoritysDigestWinsAndTheOddOneIsNamed) {
+  SimulatedPeers peers(3, 2, 1);
+  peers.Begin({"a", "b", "c"});
+  peers.Clear();
+  peers.Commit({"a", "b", "c"});
+  for (const char* peer : {"a", "b", "c"}) peers.Evaluate(peer);
+  peers.Report("a", 'y');
+  peers.Report("b");
+  peers.Report("c");
+  ASSERT_TRUE(peers.stored.seal.has_value());
+  EXPECT_EQ(peers.stored.seal->state_digest(), std::string(32, 'z'));
+  EXPECT_TRUE(peers.Said("a hold another state than b, c"));
+}
+
+std::string AwaitedAt(const SimulatedPeers& peers, const std::string& peer) {
+  const auto* roster = peers.Last(peer, &v1::CoordinatorMessage::has_roster);
+  return roster == nullptr ? "" : absl::StrJoin(roster->roster().awaited(), ",");
+}
+
+// A sealed run of version 1, which c has missed.
+struct SealedWithoutC {
+  SealedWithoutC() : peers(3, 2, 1) {
+    peers.Begin({"a", "b", "c"});
+    peers.Die("c");
+    peers.Clear();
+    peers.Commit({"a", "b"});
+    const v1::Hello hello = peers.Returning("c", nullptr);
+    peers.Join("c", &hello);
+    for (const char* peer : {"a", "b"}) {
+      peers.Report(peer);
+      peers.Evaluate(peer);
+    }
+    peers.Tick(absl::Seconds(20));  // for c's digest
+  }
+  SimulatedPeers peers;
+};
+
+// Would break: the last entry's holders leave while a living peer still lacks it, or stay when none
+// does.
+TEST(RunSeal, WhoLacksTheLastStateIsNamedWhileItLives) {
+  SealedWithoutC run;
+  ASSERT_TRUE(run.peers.stored.seal.has_value());
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "c");
+  EXPECT_THAT(run.peers.reason(), ::testing::HasSubstr("c does not hold version 1 yet"));
+  run.peers.Tick(absl::Minutes(10));
+  EXPECT_EQ(AwaitedAt(run.peers, "b"), "c");
+  EXPECT_FALSE(run.peers.finished);
+  run.peers.Synced("c", 1);
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "");
+  EXPECT_EQ(run.peers.reason(), "");
+  EXPECT_TRUE(run.peers.finished);  // all have had the time to leave
+}
+
+// Would break: a peer that dies without the last entry is waited for, or is taken for one that has
+// left with it.
+TEST(RunSeal, NobodyWaitsForTheDead) {
+  SealedWithoutC run;
+  run.peers.Break("c");
+  EXPECT_EQ(run.peers.StateOf("c"), "suspect");
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "c");
+  run.peers.Refused("c");
+  EXPECT_EQ(run.peers.StateOf("c"), "dead");
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "");
+}
+
+// Would break: a drifted replica finds nobody to be repaired from.
+TEST(RunSeal, WhoHoldsAnotherStateIsWaitedFor) {
+  SealedWithoutC run;
+  run.peers.Synced("c", 1);
+  run.peers.Report("c", 'y');
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "c");
+  run.peers.Report("c");
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "");
+}
+
+// Would break: who was outvoted by the deadline would be taken for a holder of the entry.
+TEST(RunSeal, OnlyWhoHasVotedIsKnownToHoldTheEntry) {
+  SimulatedPeers peers(3, 2, 1);
+  peers.Begin({"a", "b", "c"});
+  peers.Clear();
+  for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
+  for (const char* peer : {"a", "b"}) peers.Vote(peer);
+  peers.Tick(absl::Minutes(2));
+  ASSERT_EQ(peers.stored.headers.size(), 1u);
+  ASSERT_EQ(peers.stored.headers[0].contributors_size(), 3);
+  const v1::RunStatus status = peers.run->Status(peers.now);
+  EXPECT_EQ(status.peers(0).member().version(), 1u);
+  EXPECT_EQ(status.peers(2).member().version(), 0u);
+}
+
+// Would break: a restart between the last commit and the seal leaves the run open for ever.
+TEST(RunSeal, ARestartBeforeTheSealSealsStill) {
+  SimulatedPeers peers(1, 1, 1);
+  peers.Begin({"a"});
+  peers.Commit({"a"});
+  peers.Restart();
+  v1::Hello hello = peers.MakeHello("a");
+  hello.set_run_id("r1");
+  hello.set_has_state(true);
+  hello.set_version(1);
+  hello.set_header_digest(
+      peers.stored.headers.empty() ? "" : peers.settings.header_digest(peers.stored.headers[0]));
+  peers.Join("a", &hello);
+  peers.WorkerReady("a");
+  peers.Report("a");
+  peers.Evaluate("a");
+  EXPECT_TRUE(peers.stored.seal.has_value());
+  // And one after it tells whoever asks.
+  peers.Restart();
+  peers.Join("a", &hello);
+  EXPECT_TRUE(peers.Last("a", &v1::CoordinatorMessage::has_welcome)->welcome().has_seal());
+  peers.Leave("a");
+  EXPECT_TRUE(peers.finished);
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,287 @@
+// Who becomes a member, version 0, and coming back.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/membership/run/simulated_peers.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::Hello Returning(const SimulatedPeers& peers, const std::string& peer, uint64_t version) {
+  v1::Hello hello = peers.MakeHello(peer);
+  hello.set_run_id("r1");
+  hello.set_has_state(true);
+  hello.set_version(version);
+  std::string digest = version == 0 ? peers.settings.genesis_digest(*peers.stored.genesis)
+                                    : "header " + std::to_string(version);
+  digest.resize(32, '.');
+  hello.set_header_digest(digest);
+  return hello;
+}
+
+// Would break: a run without a version 0, with two of them, or with one that is not durable when it
+// is told.
+TEST(RunGenesis, OneWorkerMakesVersionZeroAndAllAreWelcomedToIt) {
+  SimulatedPeers peers(2, 2);
+  peers.Join("b");
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_THAT(peers.reason(), HasSubstr("no worker is ready"));
+  peers.WorkerReady("b");
+  peers.JoinAndWork("a");
+  EXPECT_EQ(peers.phase(), "initializing");
+  EXPECT_NE(peers.Last("b", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
+  EXPECT_EQ(peers.Last("a", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
+  peers.Clear();
+  peers.InitialState("b");
+  ASSERT_TRUE(peers.stored.genesis.has_value());
+  EXPECT_EQ(peers.stored.spec->data().digest().substr(0, 4), "data");
+  const auto* welcome = peers.Last("a", &v1::CoordinatorMessage::has_welcome);
+  ASSERT_NE(welcome, nullptr);
+  EXPECT_TRUE(welcome->welcome().has_genesis());
+}
+
+// Would break: a run that hangs because the one peer that was asked died.
+TEST(RunGenesis, AnotherIsAskedWhenTheMakerDies) {
+  SimulatedPeers peers(2, 1);
+  peers.JoinAndWork("a");
+  peers.JoinAndWork("b");
+  peers.Clear();
+  peers.Die("a");
+  EXPECT_NE(peers.Last("b", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
+}
+
+// Would break: a maker that reconnects, or restarts its worker, is never asked again.
+TEST(RunGenesis, TheMakerIsAskedAgainWhenItComesBack) {
+  SimulatedPeers peers(1, 1);
+  peers.JoinAndWork("a");
+  peers.Break("a");
+  peers.Clear();
+  peers.Join("a");  // the same process: its worker is still there
+  EXPECT_NE(peers.Last("a", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost();
+  peers.Say("a", lost);
+  EXPECT_EQ(peers.phase(), "waiting");
+  peers.Clear();
+  peers.WorkerReady("a");
+  EXPECT_NE(peers.Last("a", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
+}
+
+// Would break: a worker with another model or corpus joins the mean, or costs its daemon, which
+// holds the replica, the membership.
+TEST(RunAdmission, AWorkerThatDoesNotFitIsNamedAndTrainsNothing) {
+  SimulatedPeers peers(2, 1);
+  v1::PeerMessage message;
+  v1::Tensor* tensor = message.mutable_worker_ready()->mutable_manifest()->add_tensors();
+  tensor->set_name("w");
+  tensor->add_shape(8);
+  message.mutable_worker_ready()->mutable_manifest()->set_elements(8);
+  message.mutable_worker_ready()->set_data_digest(std::string(32, 'd'));
+  // Of c it is known before there is a version 0 that it could fit, of b after.
+  peers.Join("c");
+  peers.Say("c", message);
+  peers.JoinAndWork("a");
+  peers.Clear();
+  peers.InitialState("a");
+  peers.Join("b");
+  peers.Say("b", message);
+  peers.Synced("a", 0);
+  peers.Evaluate("a");
+  for (const std::string peer : {"b", "c"}) {
+    EXPECT_TRUE(peers.Said("peer " + peer + " cannot train: tensor 0 is w [8]")) << peer;
+    EXPECT_EQ(peers.ended.count(peers.sessions.at(peer)), 0u) << peer;
+    EXPECT_NE(peers.StateOf(peer), "left");
+    peers.Synced(peer, 0);
+    EXPECT_EQ(peers.Train(peer), nullptr);
+  }
+  // Its successor, which has read the run's data.
+  peers.WorkerReady("b");
+  EXPECT_NE(peers.Train("b"), nullptr);
+  EXPECT_EQ(peers.Train("c"), nullptr);
+}
+
+// Would break: a peer of a newer release is put out for a message that this one does not know.
+TEST(RunAdmission, AnEmptyMessageIsPassedOver) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  peers.Clear();
+  const std::string before = peers.run->Status(peers.now).SerializeAsString();
+  peers.Say("a", v1::PeerMessage());
+  EXPECT_TRUE(peers.ended.empty());
+  EXPECT_TRUE(peers.events.empty());
+  EXPECT_TRUE(peers.inbox.empty());
+  EXPECT_EQ(peers.run->Status(peers.now).SerializeAsString(), before);
+}
+
+// Would break: a replica of another history votes, donates and drifts.
+TEST(RunAdmission, APeerOfAnotherHistoryIsRefused) {
+  SimulatedPeers peers(1, 1);
+  peers.Begin({"a"});
+  peers.Commit({"a"});
+  const auto code = [&](const v1::Hello& hello) {
+    peers.Join("b", &hello);
+    const auto it = peers.ended.find(peers.sessions.at("b"));
+    return it == peers.ended.end() ? absl::StatusCode::kOk : it->second.code();
+  };
+  EXPECT_EQ(code(Returning(peers, "b", 1)), absl::StatusCode::kOk);
+  EXPECT_EQ(code(Returning(peers, "b", 0)), absl::StatusCode::kOk);
+  EXPECT_EQ(code(Returning(peers, "b", 2)),
+            absl::StatusCode::kFailedPrecondition);  // not committed
+  v1::Hello other = Returning(peers, "b", 1);
+  other.set_header_digest(std::string(32, 'x'));
+  EXPECT_EQ(code(other), absl::StatusCode::kFailedPrecondition);
+}
+
+// Would break: two processes of one id fight for ever, or a redial is refused because the old
+// stream is not dead yet.
+TEST(RunAdmission, ANewerSessionReplacesTheOlder) {
+  SimulatedPeers peers(1, 1);
+  peers.Join("a");
+  const SessionId first = peers.sessions.at("a");
+  peers.Join("a");
+  const SessionId second = peers.sessions.at("a");
+  EXPECT_EQ(peers.ended.at(first).code(), absl::StatusCode::kUnavailable);
+  v1::Hello other = peers.MakeHello("a");
+  other.set_pid(8);
+  peers.Join("a", &other);
+  EXPECT_EQ(peers.ended.at(second).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(peers.StateOf("a"), "joining");
+}
+
+// Would break: peers that do not learn of a death, or learn of it late.
+TEST(RunMembers, ABrokenSessionIsProbedAndEverybodyIsTold) {
+  SimulatedPeers peers(2, 1);
+  peers.Begin({"a", "b"});
+  peers.Clear();
+  peers.Break("b");
+  EXPECT_EQ(peers.probes, std::vector<std::string>{"b"});
+  EXPECT_EQ(peers.StateOf("b"), "suspect");
+  EXPECT_NE(peers.Last("a", &v1::CoordinatorMessage::has_roster), nullptr);
+  peers.Refused("b");
+  EXPECT_EQ(peers.StateOf("b"), "dead");
+  EXPECT_TRUE(peers.Said("peer b died"));
+  EXPECT_EQ(peers.stored.members.back().state, "dead");
+}
+
+// Would break: the store and the roster grow with every peer that ever looked in.
+TEST(RunMembers, TheGoneAreForgottenAfterADay) {
+  SimulatedPeers peers(2, 1);
+  peers.Begin({"a", "b"});
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  peers.Vote("a");
+  peers.Die("b");  // all others have voted: it has contributed
+  peers.Join("c");
+  peers.Leave("c");
+  EXPECT_EQ(peers.stored.members.size(), 3u);
+  peers.Tick(absl::Hours(25));
+  EXPECT_EQ(peers.stored.members.size(), 1u);
+  EXPECT_EQ(peers.StateOf("b"), "");
+  // It may come back, and what it has contributed still counts.
+  const v1::Hello hello = Returning(peers, "b", 0);
+  peers.Join("b", &hello);
+  EXPECT_EQ(peers.run->Status(peers.now).peers(1).rounds_contributed(), 1u);
+}
+
+// Would break: nobody knows why a peer is not there.
+TEST(RunMembers, TheReasonOfEachAbsenceIsShown) {
+  SimulatedPeers peers(3, 1);
+  peers.Begin({"a", "b", "c"});
+  const auto why = [&](int peer) { return peers.run->Status(peers.now).peers(peer).why(); };
+  EXPECT_EQ(why(0), "");
+  peers.Break("a");
+  EXPECT_EQ(why(0), "its session broke");
+  peers.Refused("a");
+  EXPECT_THAT(why(0), HasSubstr("refuses connections"));
+  ASSERT_TRUE(peers.Order(RunOrder::Verb::kDrain, "b", "new disk").ok());
+  EXPECT_EQ(why(1), "new disk");
+  v1::PeerMessage leaving;
+  leaving.mutable_leaving()->set_reason("drained");
+  peers.Say("b", leaving);
+  EXPECT_EQ(why(1), "drained");
+  ASSERT_TRUE(peers.Order(RunOrder::Verb::kEvict, "c", "it lies").ok());
+  EXPECT_EQ(why(2), "it lies");
+}
+
+// Would break: `atoll run show` tells nothing, or nonsense, about the data.
+TEST(RunMembers, TheDataIsCounted) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  peers.Commit({"a", "b"});
+  peers.Die("b");
+  const v1::DataStatus data = peers.run->Status(peers.now).data();
+  EXPECT_EQ(data.spent(), 20u);
+  EXPECT_EQ(data.held(), 10u);
+  EXPECT_EQ(data.returned(), 10u);
+  EXPECT_EQ(data.next(), 40u);
+  EXPECT_EQ(data.samples_a_pass(), 0u);  // these workers tell nothing of their text
+}
+
+// Would break: a restart of the coordinator throws away training that goes on.
+TEST(RunRestart, PeersKeepTheirTrainingOverARestart) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  const auto trained = peers.samples;
+  peers.Restart();
+  for (const char* peer : {"a", "b"}) {
+    v1::Hello hello = Returning(peers, peer, 0);
+    for (const auto& range : trained.at(peer)) *hello.add_samples() = range;
+    peers.Join(peer, &hello);
+    peers.WorkerReady(peer);
+    EXPECT_EQ(peers.Train(peer), nullptr);
+  }
+  peers.Commit({"a", "b"});
+  EXPECT_EQ(peers.run->version(), 1u);
+  EXPECT_EQ(peers.stored.headers.size(), 1u);
+  EXPECT_EQ(peers.Train("a")->version(), 2u);
+  EXPECT_EQ(peers.Train("a")->epoch(), 2u);
+}
+
+// Would break: the others go on without a peer that is only a second late after the coordinator's
+// restart.
+TEST(RunRestart, NoRoundClosesInTheGraceUnlessAllAreBack) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  const auto trained = peers.samples;
+  peers.Restart();
+  for (const char* peer : {"a", "b"}) {
+    v1::Hello hello = Returning(peers, peer, 0);
+    for (const auto& range : trained.at(peer)) *hello.add_samples() = range;
+    peers.Join(peer, &hello);
+    peers.WorkerReady(peer);
+    peers.Ready(peer);
+  }
+  peers.Tick(absl::Seconds(9));
+  EXPECT_EQ(peers.Plan("a"), nullptr);
+  peers.Tick(absl::Seconds(1));
+  EXPECT_TRUE(peers.Said("peer c died"));
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->contributors_size(), 2);
+}
+
+// Would break: a commit that was durable but not announced is lost, or its samples are trained on
+// again.
+TEST(RunRestart, ADurableCommitIsTheVersionAfterARestart) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  const auto trained = peers.samples;
+  peers.Commit({"a", "b"});
+  peers.Restart();
+  // They never heard of the commit.
+  for (const char* peer : {"a", "b"}) {
+    v1::Hello hello = Returning(peers, peer, 0);
+    for (const auto& range : trained.at(peer)) *hello.add_samples() = range;
+    peers.Join(peer, &hello);
+    peers.WorkerReady(peer);
+    EXPECT_EQ(peers.Last(peer, &v1::CoordinatorMessage::has_welcome)->welcome().version(), 1u);
+    EXPECT_EQ(peers.Train(peer), nullptr);
+  }
+  peers.Synced("a", 1);
+  peers.Synced("b", 1);
+  ASSERT_NE(peers.Train("a"), nullptr);
+  EXPECT_EQ(peers.Train("a")->version(), 2u);
+  EXPECT_GE(peers.Train("a")->samples(0).first(), 20u);  // 0-19 are spent
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,391 @@
+// Rounds: training, exchange, commit, and what happens when peers go.
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/unit/membership/run/simulated_peers.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> Names(const v1::EntryHeader& header) {
+  std::vector<std::string> names;
+  for (const auto& contributor : header.contributors()) names.push_back(contributor.peer());
+  return names;
+}
+
+// Would break: the run's main path.
+TEST(RunRounds, AllTrainExchangeAndCommit) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  EXPECT_EQ(peers.phase(), "training");
+  ASSERT_NE(peers.Train("a"), nullptr);
+  EXPECT_EQ(peers.Train("a")->first_step(), 0u);
+  EXPECT_EQ(peers.Train("a")->steps(), 5u);
+  EXPECT_EQ(peers.Train("c")->samples(0).first(), 20u);
+  EXPECT_EQ(peers.Train("c")->samples(0).count(), 10u);
+  for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
+  EXPECT_EQ(peers.phase(), "exchanging");
+  ASSERT_NE(peers.Plan("b"), nullptr);
+  EXPECT_EQ(peers.Plan("b")->shards_size(), 3);
+  EXPECT_EQ(peers.Plan("b")->contributors(0).weight_bits(), 0x42c80000u);  // 100.0f
+  for (const char* peer : {"a", "b"}) peers.Vote(peer);
+  EXPECT_EQ(peers.run->version(), 0u);
+  peers.Vote("c");
+  EXPECT_EQ(peers.run->version(), 1u);
+  const v1::EntryHeader& header = peers.Committed("a")->header();
+  EXPECT_THAT(Names(header), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(header.SerializeAsString(), peers.stored.headers[0].SerializeAsString());
+  EXPECT_EQ(header.previous_state_digest().substr(0, 7), "state 0");
+  // The next Train follows without waiting for Synced, on fresh samples; the old ones are spent.
+  EXPECT_EQ(peers.Train("a")->version(), 2u);
+  EXPECT_EQ(peers.Train("a")->first_step(), 5u);
+  EXPECT_EQ(peers.Train("a")->samples(0).first(), 30u);
+  EXPECT_EQ(peers.stored.leases.next, 60u);
+  EXPECT_EQ(peers.stored.rounds[0].tokens(), 300u);
+  EXPECT_EQ(peers.stored.rounds[0].train_loss(), 2.5);
+  EXPECT_EQ(peers.run->Status(peers.now).peers(0).rounds_contributed(), 1u);
+}
+
+// Would break: the run begins without the peers that were announced, or says nothing while it
+// waits.
+TEST(RunRounds, TheFirstRoundWaitsForAllAndSaysSo) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b"});
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_EQ(peers.reason(), "2 of 3 peers are here; waiting for one more");
+  EXPECT_EQ(peers.Train("a"), nullptr);
+  EXPECT_FALSE(peers.stored.started);
+  peers.JoinAndWork("c");
+  EXPECT_EQ(peers.Train("a"), nullptr);
+  peers.Synced("c", 0);
+  EXPECT_NE(peers.Train("a"), nullptr);
+  EXPECT_TRUE(peers.stored.started);
+}
+
+// Would break: a straggler that holds up the others, or whose work is lost.
+TEST(RunRounds, AStragglerContributesLaterWithLessWeight) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  const auto lease = peers.samples.at("c");
+  peers.Tick(absl::Seconds(10));
+  peers.Ready("a");
+  peers.Ready("b");
+  EXPECT_EQ(peers.Plan("a"), nullptr);
+  peers.Tick(absl::Seconds(3.4));
+  EXPECT_EQ(peers.Plan("a"), nullptr);
+  peers.Tick(absl::Seconds(0.1));
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  peers.Ready("c");  // too late for this plan
+  peers.Vote("a");
+  peers.Vote("b");
+  EXPECT_THAT(Names(peers.Committed("c")->header()), ElementsAre("a", "b"));
+  EXPECT_EQ(peers.Train("c")->version(), 1u);  // nothing new: it goes on
+  peers.Synced("c", 1);
+  EXPECT_EQ(peers.Train("c")->version(), 1u);
+  EXPECT_EQ(peers.samples.at("c")[0].first(), lease[0].first());
+  peers.Ready("c", 1);
+  peers.Ready("a");
+  peers.Ready("b");
+  ASSERT_EQ(peers.Plan("c")->version(), 2u);
+  EXPECT_EQ(peers.Plan("c")->contributors(2).weight_bits(), 0x42a00000u);  // 80.0f
+}
+
+// Would break: a Ready that was on its way when the coordinator restarted costs a whole round of
+// training.
+TEST(RunRounds, AReadyOfAnOlderEpochCountsForTheCurrentVersionAlone) {
+  SimulatedPeers peers(1, 1);
+  peers.Begin({"a"});
+  v1::PeerMessage stale;
+  v1::Ready* ready = stale.mutable_ready();
+  ready->set_version(2);  // not the current one
+  ready->set_base_version(1);
+  peers.Say("a", stale);
+  EXPECT_EQ(peers.Plan("a"), nullptr);
+  peers.stored.epoch = 0;  // what Ready() below will name
+  peers.Ready("a");
+  EXPECT_NE(peers.Plan("a"), nullptr);
+}
+
+// Would break: a death in the exchange stops the round (it must commit by those that remain).
+TEST(RunExchange, ADeathIsRevisedAndTheOthersCommit) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
+  peers.Die("b");
+  ASSERT_EQ(peers.Plan("a")->revision(), 2u);
+  EXPECT_THAT(peers.Plan("a")->lost(), ElementsAre("b"));
+  EXPECT_TRUE(peers.Said("round 1: the shards of b go to a"));
+  peers.Vote("a");
+  peers.Vote("c");
+  EXPECT_EQ(peers.run->version(), 1u);
+  EXPECT_THAT(Names(peers.stored.headers[0]), ElementsAre("a", "c"));
+  EXPECT_EQ(peers.stored.rounds[0].revisions(), 2u);
+  // Its samples were not used, so somebody else gets them.
+  EXPECT_EQ(peers.Train("a")->samples(0).first(), 10u);
+}
+
+// Would break: chunks of a dead peer that were averaged are trained on a second time.
+TEST(RunExchange, SamplesOfADeadContributorWhoseChunksCountAreSpent) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
+  peers.Vote("a");
+  peers.Vote("c");
+  peers.Die("b");  // all others have voted, with its chunks
+  EXPECT_EQ(peers.run->version(), 1u);
+  EXPECT_THAT(Names(peers.stored.headers[0]), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(peers.Train("a")->samples(0).first(), 30u);
+}
+
+// Would break: fewer than the quorum commit, or the work of those that stay is lost.
+TEST(RunExchange, WithoutAQuorumAllTryAgainUnderANewEpoch) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  const auto lease = peers.samples.at("a");
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  peers.Clear();
+  peers.Die("b");
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_EQ(peers.reason(), "1 of 2 peers is here; waiting for one more");
+  EXPECT_EQ(peers.stored.epoch, 2u);
+  ASSERT_NE(peers.Last("a", &v1::CoordinatorMessage::has_welcome), nullptr);
+  EXPECT_EQ(peers.Last("a", &v1::CoordinatorMessage::has_welcome)->welcome().epoch(), 2u);
+  peers.Ready("a");  // as after every Welcome
+  EXPECT_EQ(peers.Plan("a"), nullptr);
+  v1::Hello back = peers.MakeHello("b");
+  back.set_pid(9);
+  back.set_run_id("r1");
+  back.set_has_state(true);
+  back.set_header_digest(peers.settings.genesis_digest(*peers.stored.genesis));
+  peers.Join("b", &back);
+  peers.WorkerReady("b");
+  ASSERT_NE(peers.Train("b"), nullptr);  // its contribution is gone: it trains anew
+  peers.Ready("b");
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->epoch(), 2u);
+  EXPECT_EQ(peers.Plan("a")->revision(), 1u);
+  peers.Vote("a");
+  peers.Vote("b");
+  EXPECT_EQ(peers.run->version(), 1u);
+  EXPECT_EQ(peers.samples.at("a")[0].first(), 20u);
+  EXPECT_EQ(lease[0].first(), 0u);
+}
+
+// Would break: a peer whose stream broke for a second in the exchange never votes.
+TEST(RunExchange, AContributorThatResumesIsToldThePlanAgain) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  peers.Break("b");
+  peers.inbox["b"].clear();
+  v1::Hello hello = peers.MakeHello("b");
+  for (const auto& range : peers.samples.at("b")) *hello.add_samples() = range;
+  peers.Join("b", &hello);
+  ASSERT_NE(peers.Plan("b"), nullptr);
+  EXPECT_EQ(peers.Plan("b")->revision(), 1u);
+  peers.Ready("b");  // said again: it is in the plan already
+  peers.Vote("a");
+  peers.Vote("b");
+  EXPECT_EQ(peers.run->version(), 1u);
+}
+
+// Would break: an exchange with a hung contributor never ends.
+TEST(RunExchange, AtTheDeadlineTheQuorumCommits) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
+  peers.Vote("a");
+  peers.Vote("c");
+  const absl::Duration deadline = absl::Milliseconds(peers.Plan("a")->deadline_milliseconds());
+  peers.Tick(deadline - absl::Milliseconds(1));
+  EXPECT_EQ(peers.run->version(), 0u);
+  EXPECT_EQ(peers.run->NextWake(), peers.now + absl::Milliseconds(1));
+  peers.Tick(absl::Milliseconds(1));
+  EXPECT_EQ(peers.run->version(), 1u);
+}
+
+void JoinDialingOut(SimulatedPeers* peers, const std::string& peer) {
+  v1::Hello hello = peers->MakeHello(peer);
+  hello.clear_address();
+  peers->Join(peer, &hello);
+  peers->WorkerReady(peer);
+}
+
+bool AskedForVersionZero(const SimulatedPeers& peers, const std::string& peer) {
+  return peers.Last(peer, &v1::CoordinatorMessage::has_make_initial_state) != nullptr;
+}
+
+// Would break: version 0 is made where nobody can fetch it, and the run never starts.
+TEST(RunRounds, VersionZeroIsMadeByAPeerThatOthersCanDial) {
+  SimulatedPeers peers(2, 2);
+  JoinDialingOut(&peers, "a");
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_EQ(peers.reason(),
+            "no reachable peer to make version 0: a has no address that others can dial");
+  EXPECT_FALSE(AskedForVersionZero(peers, "a"));
+  peers.JoinAndWork("b");
+  EXPECT_FALSE(AskedForVersionZero(peers, "a"));
+  EXPECT_TRUE(AskedForVersionZero(peers, "b"));
+  EXPECT_EQ(peers.phase(), "initializing");
+}
+
+// Would break: one who trains alone behind NAT cannot.
+TEST(RunRounds, ARunOfOneNeedsNobodyWhoCanBeDialled) {
+  SimulatedPeers peers(1, 1);
+  JoinDialingOut(&peers, "a");
+  EXPECT_TRUE(AskedForVersionZero(peers, "a"));
+  peers.InitialState("a");
+  peers.Evaluate("a");
+  peers.Ready("a");
+  peers.Vote("a");
+  EXPECT_EQ(peers.run->version(), 1u);
+}
+
+// Would break: a peer that can be dialled loses its worker for a moment, and finds the run gone on
+// without it, with nobody to fetch from.
+TEST(RunRounds, WhoDialsOutOnlyDoesNotLeaveBehindWhoCanBeDialled) {
+  SimulatedPeers peers(1, 1);
+  peers.Begin({"b"});
+  JoinDialingOut(&peers, "a");
+  peers.Synced("a", 0);
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("killed");
+  peers.Say("b", lost);
+  peers.Ready("a");
+  peers.Tick(absl::Minutes(1));
+  EXPECT_EQ(peers.run->version(), 0u);
+  EXPECT_THAT(peers.reason(), HasSubstr("no reachable reducer"));
+  peers.WorkerReady("b");
+  peers.Ready("b");
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->shards_size(), 1);
+  EXPECT_EQ(peers.Plan("a")->shards(0).reducer(), "b");
+}
+
+// Would break: a run of peers behind NAT hangs without a word, or stays so when it could go on.
+TEST(RunExchange, WithoutAReachableReducerItSaysSoUntilOneIsThere) {
+  SimulatedPeers peers(2, 2);
+  for (const char* peer : {"a", "b"}) JoinDialingOut(&peers, peer);
+  peers.InitialState("a");
+  peers.Synced("b", 0);
+  for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_THAT(peers.reason(), HasSubstr("no reachable reducer"));
+  peers.Clear();
+  peers.Tick(absl::Minutes(1));
+  EXPECT_TRUE(peers.events.empty()) << peers.events[0];
+  peers.JoinAndWork("c");
+  peers.Synced("c", 0);
+  ASSERT_NE(peers.Train("c"), nullptr);
+  peers.Ready("c");
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->contributors_size(), 3);
+  for (const v1::Shard& shard : peers.Plan("a")->shards()) EXPECT_EQ(shard.reducer(), "c");
+}
+
+// Would break: where nobody reaches the only reducer, attempt after attempt fails without a pause,
+// and the run never says what it lacks.
+TEST(RunExchange, AReducerThatNobodyReachesIsWaitedForByName) {
+  SimulatedPeers peers(2, 2);
+  JoinDialingOut(&peers, "a");
+  peers.JoinAndWork("b");
+  peers.InitialState("b");
+  peers.Synced("a", 0);
+  for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  const absl::Duration deadline = absl::Milliseconds(peers.Plan("a")->deadline_milliseconds());
+  v1::PeerMessage message;
+  v1::ReducerUnreachable* report = message.mutable_reducer_unreachable();
+  report->set_version(1);
+  report->set_epoch(1);
+  report->set_revision(1);
+  report->set_reducer("b");
+  peers.Say("a", message);
+  peers.Tick(deadline);
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);  // as their Welcome asks them to
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_EQ(
+      peers.reason(),
+      "no reachable reducer: a has no address that others can dial; b was dialled in vain and "
+      "will be tried again");
+  peers.Clear();
+  peers.Tick(peers.settings.failure_timeout);
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->shards(0).reducer(), "b");
+}
+
+// Would break: a reducer that cannot be reached slows every round down.
+TEST(RunExchange, AnUnreachableReducerIsSparedForSomeRounds) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  v1::PeerMessage message;
+  v1::ReducerUnreachable* report = message.mutable_reducer_unreachable();
+  report->set_version(1);
+  report->set_epoch(1);
+  report->set_revision(1);
+  report->set_reducer("b");
+  peers.Say("a", message);
+  ASSERT_EQ(peers.Plan("a")->revision(), 2u);
+  peers.Vote("a");
+  peers.Vote("b");
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  ASSERT_EQ(peers.Plan("a")->version(), 2u);
+  ASSERT_EQ(peers.Plan("a")->shards_size(), 1);
+  EXPECT_EQ(peers.Plan("a")->shards(0).reducer(), "a");
+}
+
+// Would break: a worker's crash costs its peer the round, or its samples.
+TEST(RunRounds, AWorkerThatComesBackTrainsInTheSameRound) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("signal 9");
+  peers.Say("b", lost);
+  EXPECT_TRUE(peers.Said("its worker died: signal 9"));
+  peers.Clear();
+  peers.WorkerReady("b");
+  ASSERT_NE(peers.Train("b"), nullptr);
+  EXPECT_EQ(peers.Train("b")->samples(0).first(), 10u);  // its own again
+  peers.Commit({"a", "b"});
+}
+
+// Would break: two peers train on the same samples and both count.
+TEST(RunRounds, SamplesThatWentToSomebodyElseAreNotCountedTwice) {
+  SimulatedPeers peers(2, 1);
+  peers.Begin({"a", "b"});
+  const auto lease = peers.samples.at("b");
+  peers.Die("b");
+  peers.JoinAndWork("c");
+  peers.Synced("c", 0);
+  ASSERT_EQ(peers.samples.at("c")[0].first(), lease[0].first());
+  v1::Hello hello = peers.MakeHello("b");
+  hello.set_run_id("r1");
+  hello.set_has_state(true);
+  hello.set_header_digest(peers.settings.genesis_digest(*peers.stored.genesis));
+  for (const auto& range : lease) *hello.add_samples() = range;
+  peers.Clear();
+  peers.Join("b", &hello);
+  peers.WorkerReady("b");
+  ASSERT_NE(peers.Train("b"), nullptr);
+  EXPECT_EQ(peers.Train("b")->samples(0).first(), 20u);
+}
+
+// Would break: a peer that leaves is waited for, or its leaving looks like a death.
+TEST(RunMembers, ALeaverIsNotWaitedFor) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  peers.Ready("a");
+  peers.Ready("b");
+  peers.Leave("c");
+  EXPECT_EQ(peers.StateOf("c"), "left");
+  EXPECT_TRUE(peers.ended.at(peers.sessions.at("c")).ok());
+  EXPECT_NE(peers.Plan("a"), nullptr);
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,80 @@
+#include "worker/base/manifest.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "daemon/config/config_model.h"
+#include "membership/history/manifest.h"
+#include "tests/unit/worker/model/models.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::ModelSpec WithAdapters(v1::ModelSpec model, const std::vector<std::string>& targets) {
+  model.set_lora_rank(3);
+  model.set_lora_alpha(6);
+  for (const std::string& target : targets) model.add_lora_targets(target);
+  model.set_base_digest(std::string(32, 'x'));
+  return model;
+}
+
+// Broken: `atoll plan` would plan for another number of bytes than the run sends, or a coordinator
+// would refuse the manifest of its own run.
+TEST(ManifestTest, HasAsManyParametersAsThePlanCounts) {
+  v1::ModelSpec untied = TinyGpt2(), tied = TinyLlama();
+  untied.set_untied(true);
+  tied.set_untied(false);
+  for (const v1::ModelSpec& model :
+       {TinySpec().model(), TinyGpt2(), untied, TinyLlama(), tied,
+        WithAdapters(TinySpec().model(), {"c_attn"}), WithAdapters(TinyGpt2(), {"c_proj", "c_fc"}),
+        WithAdapters(TinyLlama(), {"q_proj", "v_proj", "down_proj"})}) {
+    const auto manifest = MakeManifest(model);
+    ASSERT_TRUE(manifest.ok()) << manifest.status();
+    EXPECT_EQ(manifest->elements(), TrainedParameters(model)) << model.DebugString();
+    EXPECT_TRUE(CheckManifest(*manifest).ok()) << CheckManifest(*manifest);
+  }
+}
+
+// Broken: peers would train and send what is frozen, or PEFT would not find the adapters.
+TEST(ManifestTest, AdaptersAreAllThereIs) {
+  const auto manifest = MakeManifest(WithAdapters(TinyLlama(), {"k_proj"}));
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  ASSERT_EQ(manifest->tensors_size(), 4);
+  EXPECT_EQ(manifest->tensors(0).name(), "model.layers.0.self_attn.k_proj.lora_A.weight");
+  EXPECT_THAT(manifest->tensors(0).shape(), ::testing::ElementsAre(3, 16));
+  EXPECT_EQ(manifest->tensors(1).name(), "model.layers.0.self_attn.k_proj.lora_B.weight");
+  EXPECT_THAT(manifest->tensors(1).shape(), ::testing::ElementsAre(8, 3));
+  EXPECT_EQ(manifest->elements(), 2u * (3 * 16 + 8 * 3));
+}
+
+// Broken: an impossible model would end in an exception of libtorch instead of a line that names
+// the field.
+TEST(ManifestTest, NamesWhatIsWrongWithYoungerKinds) {
+  const auto error = [](v1::ModelSpec model, auto change) {
+    change(model);
+    return std::string(MakeManifest(model).status().message());
+  };
+  using Spec = v1::ModelSpec&;
+  EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.set_kv_heads(3); }),
+              HasSubstr("model.kv_heads is 3; it must divide model.heads (4)"));
+  EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.set_rope_theta(0); }),
+              HasSubstr("model.rope_theta is 0; it must be 1 or more"));
+  EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.set_width(12); }), HasSubstr("must be even"));
+  EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.set_hidden(0); }), HasSubstr("model.hidden is 0"));
+  EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.set_norm_epsilon(0); }),
+              HasSubstr("model.norm_epsilon is 0"));
+  EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.set_kv_heads(2); }), HasSubstr("grouped queries"));
+  EXPECT_THAT(error(TinySpec().model(), [](Spec m) { m.set_untied(true); }),
+              HasSubstr("must be 0 with kind \"gpt\""));
+  EXPECT_THAT(error(WithAdapters(TinyGpt2(), {"q_proj"}), [](Spec) {}),
+              HasSubstr("\"q_proj\" name no matrix of a model of kind \"gpt2\""));
+  EXPECT_THAT(error(WithAdapters(TinyGpt2(), {"c_fc"}), [](Spec m) { m.set_base_digest("x"); }),
+              HasSubstr("model.base_digest has 1 bytes; it must have 32"));
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,41 @@
+// Small trainers on a small text.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "tests/unit/worker/training/fixtures.h"
+#include "worker/data/training_data.h"
+#include "worker/training/trainer.h"
+
+namespace atolld {
+
+class TrainerFixture : public ::testing::Test {
+ protected:
+  TrainerFixture() : corpus_(*TrainingData::FromText(SomeText(5000), 0.2)) {}
+
+  std::unique_ptr<Trainer> Make(const v1::RunSpec& spec,
+                                const std::vector<std::string>& devices = {"cpu"}) {
+    auto trainer = Trainer::Make(spec, *corpus_, devices);
+    EXPECT_TRUE(trainer.ok()) << trainer.status();
+    EXPECT_TRUE((*trainer)->Initialise().ok());
+    return *std::move(trainer);
+  }
+
+  // On samples that no other step has.
+  static double Step(Trainer& trainer, uint64_t step, uint64_t batch) {
+    std::vector<uint64_t> samples(batch);
+    std::iota(samples.begin(), samples.end(), step * batch);
+    const auto loss = trainer.Step(step, samples);
+    EXPECT_TRUE(loss.ok()) << loss.status();
+    return loss.value_or(0);
+  }
+
+  const std::unique_ptr<TrainingData> corpus_;
+};
+
+}  // namespace atolld

@@ -1,0 +1,108 @@
+#include "worker/base/file_io.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr size_t kLargestCall = 1u << 30;  // Linux moves at most 2 GiB a call
+
+// An open file that closes itself.
+class File {
+ public:
+  File(const std::string& path, int flags)
+      : descriptor_(::open(path.c_str(), flags | O_CLOEXEC, 0644)) {}
+  ~File() {
+    if (descriptor_ >= 0) ::close(descriptor_);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  bool ok() const { return descriptor_ >= 0; }
+  int descriptor() const { return descriptor_; }
+
+ private:
+  const int descriptor_;
+};
+
+absl::Status SystemError(const std::string& path, absl::string_view call) {
+  const int error = errno;
+  const std::string message = absl::StrCat(path, ": ", call, ": ", std::strerror(error));
+  return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+}
+
+absl::Status WriteAll(const File& file, const std::string& path, absl::Span<const uint8_t> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t done =
+        ::write(file.descriptor(), bytes.data(), std::min(bytes.size(), kLargestCall));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return SystemError(path, "write");
+    bytes.remove_prefix(static_cast<size_t>(done));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status WriteFileDurably(const std::string& path,
+                              absl::Span<const absl::Span<const uint8_t>> parts) {
+  const std::string temporary = path + ".new";
+  {
+    const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
+    if (!file.ok()) return SystemError(temporary, "open");
+    for (const absl::Span<const uint8_t> part : parts) {
+      RETURN_IF_ERROR(WriteAll(file, temporary, part));
+    }
+    if (::fsync(file.descriptor()) != 0) return SystemError(temporary, "fsync");
+  }
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return SystemError(path, "rename");
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  const File directory(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
+  if (!directory.ok() || ::fsync(directory.descriptor()) != 0) return SystemError(folder, "fsync");
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<float>> ReadFloats(const std::string& path, uint64_t offset,
+                                              uint64_t elements) {
+  const File file(path, O_RDONLY);
+  if (!file.ok()) return SystemError(path, "open");
+  struct stat info;
+  if (::fstat(file.descriptor(), &info) != 0) return SystemError(path, "fstat");
+  const auto size = static_cast<uint64_t>(info.st_size);
+  if (offset > size || elements > (size - offset) / sizeof(float)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has ", size, " bytes; ", elements,
+                                                   " values from byte ", offset, " need more"));
+  }
+  std::vector<float> values(elements);
+  auto* out = reinterpret_cast<uint8_t*>(values.data());
+  size_t left = elements * sizeof(float);
+  auto position = static_cast<off_t>(offset);
+  while (left > 0) {
+    const ssize_t done = ::pread(file.descriptor(), out, std::min(left, kLargestCall), position);
+    if (done < 0 && errno == EINTR) continue;
+    if (done <= 0) return SystemError(path, "read");
+    out += done;
+    position += done;
+    left -= static_cast<size_t>(done);
+  }
+  return values;
+}
+
+absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+}  // namespace atolld

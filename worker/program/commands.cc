@@ -1,0 +1,342 @@
+#include "worker/program/commands.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <system_error>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/file_io.h"
+#include "worker/base/flags.h"
+#include "worker/base/grpc_link.h"
+#include "worker/base/inbox.h"
+#include "worker/base/manifest.h"
+#include "worker/base/stop_strings.h"
+#include "worker/base/termination.h"
+#include "worker/data/tokenizer.h"
+#include "worker/data/training_data.h"
+#include "worker/hub/adapter_folder.h"
+#include "worker/hub/hub_config.h"
+#include "worker/hub/hub_folder.h"
+#include "worker/hub/parameters_file.h"
+#include "worker/hub/safetensors.h"
+#include "worker/program/generate.h"
+#include "worker/program/loaded_model.h"
+#include "worker/program/session.h"
+#include "worker/program/version.h"
+#include "worker/training/device.h"
+#include "worker/training/math_library.h"
+#include "worker/training/trainer.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kStopSeparator = '\x1f';
+constexpr char kTold[] = "atoll/told";  // a payload of a Status
+
+// A plain line a message: the daemon relays it with the run and the round.
+void LogLine(const std::string& line) {
+  std::cerr << absl::StrCat("atoll-worker: ", line, "\n") << std::flush;
+}
+
+// Prints text as its tokens come. What a token means may hang on those before and, of a character
+// in several tokens, behind it: all are decoded together, and a broken end waits.
+class TextPrinter {
+ public:
+  TextPrinter(const Tokenizer& tokenizer, const std::vector<std::string>& stops)
+      : tokenizer_(tokenizer), stops_(stops) {}
+
+  bool Take(uint32_t token) {
+    if (token >= tokenizer_.vocabulary()) return true;  // of the padding that no text has
+    tokens_.push_back(token);
+    const std::string text = tokenizer_.Decode(tokens_).value_or("");
+    if (absl::EndsWith(text, "\xef\xbf\xbd")) return true;
+    if (!Print(text)) return false;
+    if (tokens_.size() >= size_t{2 * kTogether}) {  // what lies that far back changes nothing
+      tokens_.erase(tokens_.begin(), tokens_.end() - kTogether);
+      printed_ = tokenizer_.Decode(tokens_).value_or("").size();
+    }
+    return true;
+  }
+
+  void Finish() {
+    if (!stops_.done()) Print(tokenizer_.Decode(tokens_).value_or(""));
+    Show(stops_.Rest());
+  }
+
+ private:
+  // False: nothing more is to be shown, or can be.
+  bool Print(const std::string& text) {
+    std::string clear;
+    for (; printed_ < text.size() && !stops_.done(); ++printed_) {
+      clear += stops_.Take(static_cast<uint8_t>(text[printed_]));
+    }
+    return Show(clear) && !stops_.done();
+  }
+
+  static bool Show(const std::string& text) {
+    return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() &&
+           std::fflush(stdout) == 0;
+  }
+
+  static constexpr std::ptrdiff_t kTogether = 16;
+
+  const Tokenizer& tokenizer_;
+  StopStrings stops_;
+  std::vector<uint32_t> tokens_;
+  size_t printed_ = 0;
+};
+
+// What a run's spec says of its data, for a model of no run.
+absl::Status NameData(const Flags& flags, LoadedModel* model, std::string* path) {
+  v1::DataSpec& data = *model->spec.mutable_data();
+  ASSIGN_OR_RETURN(const double fraction, flags.Number("validation-fraction", 0.1));
+  if (!(fraction > 0 && fraction <= 0.5)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--validation-fraction is ", fraction, "; it must be above 0, at most 0.5"));
+  }
+  data.set_validation_fraction(fraction);
+  data.set_kind("text");
+  ASSIGN_OR_RETURN(const std::string tokenizer, TokenizerNameOf(flags, *model));
+  data.set_tokenizer(tokenizer == "bytes" ? tokenizer : "file");
+  if (tokenizer != "bytes") absl::StrAppend(path, "\ntokenizer ", tokenizer);
+  return TokenizerOf(flags, *model).status();  // fits the model
+}
+
+// Of the validation split; 0: nobody knows what its tokens mean.
+absl::StatusOr<double> BytesPerToken(const TrainingData& data) {
+  constexpr uint64_t kTogether = 4096;  // a character that is cut between two costs nothing
+  double bytes = 0, tokens = 0;
+  for (size_t i = 0; i < data.sources(); ++i) {
+    const Tokenizer* const tokenizer = data.source(i).tokenizer();
+    if (tokenizer == nullptr) return 0.0;
+    const TokenSpan& split = data.source(i).validation();
+    tokens += static_cast<double>(split.size());
+    for (uint64_t first = 0; first < split.size(); first += kTogether) {
+      std::vector<int64_t> ids(std::min(kTogether, split.size() - first));
+      split.Read(first, absl::MakeSpan(ids));
+      ASSIGN_OR_RETURN(const std::string text,
+                       tokenizer->Decode(std::vector<uint32_t>(ids.begin(), ids.end())));
+      bytes += static_cast<double>(text.size());
+    }
+  }
+  return tokens == 0 ? 0 : bytes / tokens;
+}
+
+}  // namespace
+
+std::string HelpText() {
+  return R"(atoll-worker: the inner loop of an Atoll peer, and what needs the model itself.
+
+  atoll-worker --socket unix:/PATH [--device auto|cpu|cuda|cuda:N|cuda:all|LIST]
+      Serves the daemon that listens there (and started this process). Default: the first GPU, or
+      the CPU where there is none. LIST: several with commas between, "cuda:0,cuda:1" or "cpu,cpu".
+
+  atoll-worker generate --parameters FILE --spec FILE [--prompt TEXT] [--tokens N]
+                        [--temperature T] [--top-k K] [--top-p P] [--stop TEXTS] [--seed S]
+                        [--threads N] [--base FILE] [--offset BYTES] [--elements N]
+                        [--tokenizer SPEC]
+      Writes sampled text to standard output as it is made. Defaults: 200 tokens, temperature 0.8
+      (0: always the likeliest), top-k 0 (all), top-p 1 (all), seed 1337, 1 thread. The prompt is
+      not repeated. The text ends before the first of TEXTS, which the byte 0x1f separates. A run
+      of adapters needs the file of their base.
+
+  atoll-worker eval --parameters FILE --spec FILE --data PATH [--threads N] [--base FILE]
+                    [--offset BYTES] [--elements N]
+      Evaluates on the whole validation split of the run's text and prints JSON.
+
+  atoll-worker generate --model FOLDER ...
+  atoll-worker eval --model FOLDER --data PATH [--validation-fraction F] [--tokenizer FILE] ...
+      The same for a model's folder as Hugging Face has it, with the folder's own tokenizer if it
+      has one and nothing else is named. F is 0.1 where nothing is said.
+
+  atoll-worker export --parameters FILE --spec FILE --out FILE.safetensors
+                      [--offset BYTES] [--elements N]
+      Writes the parameters as safetensors.
+
+  atoll-worker export --parameters FILE --spec FILE --output FOLDER [--dtype fp32|bf16]
+                      [--tokenizer FOLDER] [--shard-bytes N] [--base NAME]
+                      [--offset BYTES] [--elements N]
+      Writes the model as Hugging Face has it (GPT2LMHeadModel, LlamaForCausalLM), with the
+      tokenizer's files from another folder; adapters as PEFT has them, of the base --base.
+
+  atoll-worker import --input FOLDER --output FOLDER
+      Reads such a model; writes model.safetensors, which a run can begin with or train adapters
+      of, model.toml, the [model] section that goes with it, and the tokenizer's files.
+  atoll-worker data prepare --input PATH --output DIR [--tokenizer SPEC] [--field NAME]
+                            [--validation-fraction F] [--threads N] [--json true]
+      Makes a folder of tokens out of text. SPEC: bytes, chars, or a tokenizer's file.
+
+  atoll-worker data inspect --path PATH [--kind KIND] [--tokenizer SPEC] [--field NAME]
+                            [--validation-fraction F] [--tokens N] [--json true]
+      Says what lies there, and whether it is sound.
+
+  atoll-worker probe
+      Measures a matrix product on one thread, counts GPUs, and prints JSON.
+
+--parameters is a file that holds the flat parameter vector as little-endian fp32 from byte
+--offset on (default 0); --elements, where given, must be what the model has. --spec is a
+serialised RunSpec.
+Exit codes: 0 done, 1 failed, 2 the call is wrong.
+)";
+}
+
+absl::Status RunServe(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"socket", "device"}));
+  ASSIGN_OR_RETURN(const std::string socket, flags.Text("socket"));
+  // However the daemon dies, its worker does not stay behind. The closed stream would do; this
+  // needs no help of ours.
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  Inbox inbox;
+  const Termination termination(inbox);
+  Session::Options options;
+  ASSIGN_OR_RETURN(options.device, flags.Text("device", "auto"));
+  options.log = LogLine;
+  options.set_threads = SetMathThreads;
+  options.math = ProbeMath();
+  LogLine(Describe(options.math));
+  if (const std::string warning = Warning(options.math); !warning.empty()) LogLine(warning);
+  ASSIGN_OR_RETURN(const std::unique_ptr<GrpcLink> link, GrpcLink::Dial(socket, inbox));
+  absl::Status status = Session(inbox, *link, std::move(options)).Run();
+  status.SetPayload(kTold, absl::Cord());
+  return status;
+}
+
+bool IsTold(const absl::Status& status) { return status.GetPayload(kTold).has_value(); }
+
+absl::Status RunGenerate(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(
+      const Flags flags,
+      Flags::Parse(arguments, WithModelFlags({"prompt", "tokens", "temperature", "top-k", "top-p",
+                                              "stop", "seed", "threads", "base", "tokenizer"})));
+  GenerateOptions options;
+  ASSIGN_OR_RETURN(options.prompt, flags.Text("prompt", ""));
+  ASSIGN_OR_RETURN(options.tokens, flags.Count("tokens", options.tokens));
+  ASSIGN_OR_RETURN(options.temperature, flags.Number("temperature", options.temperature));
+  ASSIGN_OR_RETURN(options.top_k, flags.Count("top-k", options.top_k));
+  ASSIGN_OR_RETURN(options.top_p, flags.Number("top-p", options.top_p));
+  ASSIGN_OR_RETURN(const std::string stops, flags.Text("stop", ""));
+  ASSIGN_OR_RETURN(options.seed, flags.Count("seed", options.seed));
+  ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
+  ASSIGN_OR_RETURN(LoadedModel model, LoadModel(flags));
+  ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
+  model.spec.mutable_model()->set_base_path(base);
+  ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, TokenizerOf(flags, model));
+  SetMathThreads(static_cast<int>(threads));
+  TextPrinter printer(*tokenizer, absl::StrSplit(stops, kStopSeparator));
+  RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, *tokenizer, options,
+                           [&](uint32_t token) { return printer.Take(token); }));
+  printer.Finish();
+  return absl::OkStatus();
+}
+
+absl::Status RunEval(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags,
+                   Flags::Parse(arguments, WithModelFlags({"data", "threads", "base", "tokenizer",
+                                                           "validation-fraction"})));
+  ASSIGN_OR_RETURN(std::string path, flags.Text("data"));
+  ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
+  ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
+  ASSIGN_OR_RETURN(LoadedModel model, LoadModel(flags));
+  if (!model.folder.empty()) RETURN_IF_ERROR(NameData(flags, &model, &path));
+  SetMathThreads(static_cast<int>(threads));
+  v1::RunSpec spec = model.spec;
+  spec.mutable_model()->set_base_path(base);
+  spec.mutable_evaluation()->set_tokens(0);    // the whole split
+  spec.mutable_inner()->set_optimizer("sgd");  // nothing is trained; this one needs no memory
+  ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
+                   TrainingData::Open(spec.data(), path, spec.model().vocabulary()));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer, Trainer::Make(spec, *data));
+  ASSIGN_OR_RETURN(const EvaluationSum sum, trainer->Evaluate(model.parameters, 0, 1, {}));
+  if (sum.tokens == 0) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("data: the run holds out nothing of ", path, " to evaluate on"));
+  }
+  const double loss = sum.loss_sum / static_cast<double>(sum.tokens);
+  std::cout << absl::StrFormat("{\"tokens\": %d, \"loss\": %.9g, \"perplexity\": %.9g", sum.tokens,
+                               loss, std::exp(loss));
+  ASSIGN_OR_RETURN(const double bytes, BytesPerToken(*data));
+  if (bytes > 0) {
+    std::cout << absl::StrFormat(", \"bits_per_byte\": %.9g", loss / std::log(2.0) / bytes);
+  }
+  std::cout << "}\n";
+  return absl::OkStatus();
+}
+
+absl::Status RunExport(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags,
+                   Flags::Parse(arguments, WithModelFlags({"out", "output", "dtype", "base",
+                                                           "tokenizer", "shard-bytes"})));
+  ASSIGN_OR_RETURN(const std::string out, flags.Text("out", ""));
+  if (!out.empty()) {
+    ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
+    return WriteSafetensors(out, model.manifest, model.parameters);
+  }
+  HubWriteOptions options;
+  ASSIGN_OR_RETURN(const std::string folder, flags.Text("output"));
+  ASSIGN_OR_RETURN(const std::string dtype, flags.Text("dtype", "fp32"));
+  ASSIGN_OR_RETURN(const std::string tokenizer, flags.Text("tokenizer", ""));
+  ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
+  ASSIGN_OR_RETURN(options.shard_bytes, flags.Count("shard-bytes", options.shard_bytes));
+  if (dtype != "fp32" && dtype != "bf16") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--dtype is \"", dtype, "\"; it must be fp32 or bf16"));
+  }
+  options.dtype = dtype == "fp32" ? DType::kF32 : DType::kBF16;
+  ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
+  const v1::ModelSpec& spec = model.spec.model();
+  RETURN_IF_ERROR(spec.lora_rank() != 0
+                      ? WriteAdapterFolder(folder, spec, model.parameters, base, options.dtype)
+                      : WriteHubFolder(folder, spec, model.parameters, options));
+  return tokenizer.empty() ? absl::OkStatus() : CopyTokenizer(tokenizer, folder).status();
+}
+
+absl::Status RunImport(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"input", "output"}));
+  ASSIGN_OR_RETURN(const std::string input, flags.Text("input"));
+  ASSIGN_OR_RETURN(const std::string output, flags.Text("output"));
+  ASSIGN_OR_RETURN(const HubModel model, ReadHubFolder(input));
+  std::error_code error;
+  std::filesystem::create_directories(output, error);
+  const std::string path = absl::StrCat(output, "/model.safetensors");
+  RETURN_IF_ERROR(WriteSafetensors(path, model.manifest, model.parameters));
+  ASSIGN_OR_RETURN(const int copied, CopyTokenizer(input, output));
+  ASSIGN_OR_RETURN(const std::string digest, FileDigest(path));
+  const std::string section = FormatModelSection(model.spec);
+  const absl::Span<const uint8_t> parts[] = {
+      AsBytes(absl::MakeConstSpan(section.data(), section.size()))};
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(output, "/model.toml"), parts));
+  std::cout << absl::StrCat(
+      path, ": ", model.manifest.elements(), " parameters in ", model.manifest.tensors_size(),
+      " tensors, ", copied, " files of a tokenizer\n\n", section,
+      "# To begin with it:\n#   initial = \"", path,
+      "\"\n# To train adapters of it:\n#   lora_rank = 8\n#   base = \"", path,
+      "\"\n#   base_digest = \"", absl::BytesToHexString(digest), "\"\n");
+  return absl::OkStatus();
+}
+
+absl::Status RunProbe(const std::vector<std::string>& arguments) {
+  RETURN_IF_ERROR(Flags::Parse(arguments, {"help"}).status());
+  const MathProbe probe = ProbeMath();
+  std::cout << absl::StrFormat(
+      "{\"gflops\": %.1f, \"peak_gflops\": %.1f, \"kernel\": \"%s\", \"threads\": %d, "
+      "\"torch\": \"%s\", \"gpus\": %d}\n",
+      probe.gflops, probe.peak_gflops, probe.kernel, SetMathThreads(0), TorchVersion(),
+      ProbeGpus().count);
+  if (const std::string warning = Warning(probe); !warning.empty()) LogLine(warning);
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

@@ -1,0 +1,59 @@
+// atoll-worker: see HelpText() in commands.cc.
+#include <malloc.h>
+
+#include <iostream>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "worker/base/flags.h"
+#include "worker/program/commands.h"
+#include "worker/training/math_library.h"
+
+namespace {
+
+// Every step takes and frees the same activations. Given back to the kernel between them, their
+// pages would be cleared again each time, which costs a third of an evaluation.
+void KeepFreedMemory() {
+  constexpr int kLargestFromHeap = 32 << 20;  // what glibc takes at most
+  ::mallopt(M_MMAP_THRESHOLD, kLargestFromHeap);
+  ::mallopt(M_TRIM_THRESHOLD, std::numeric_limits<int>::max());
+  ::mallopt(M_TOP_PAD, 2 * kLargestFromHeap);
+}
+
+absl::Status Dispatch(const std::vector<std::string>& arguments) {
+  const std::string mode = arguments.empty() ? "" : arguments[0];
+  if (mode.rfind("--socket", 0) == 0) return atolld::RunServe(arguments);
+  const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1),
+                                      arguments.end());
+  if (mode == "generate") return atolld::RunGenerate(rest);
+  if (mode == "eval") return atolld::RunEval(rest);
+  if (mode == "export") return atolld::RunExport(rest);
+  if (mode == "import") return atolld::RunImport(rest);
+  if (mode == "data") return atolld::RunData(rest);
+  if (mode == "probe") return atolld::RunProbe(rest);
+  if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker --help");
+  return absl::InvalidArgumentError(
+      "\"" + mode + "\" is not known; did you mean " +
+      atolld::NearestName(
+          mode, {"--socket", "generate", "eval", "export", "import", "data", "probe", "--help"}) +
+      "?");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::vector<std::string> arguments(argv + 1, argv + argc);
+  for (const std::string& argument : arguments) {
+    if (argument == "--help" || argument == "-h") {
+      std::cout << atolld::HelpText();
+      return 0;
+    }
+  }
+  KeepFreedMemory();
+  atolld::ChooseMathKernel(argv);
+  const absl::Status status = Dispatch(arguments);
+  if (status.ok()) return 0;
+  if (!atolld::IsTold(status)) std::cerr << "atoll-worker: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}

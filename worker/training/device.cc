@@ -1,0 +1,83 @@
+#include "worker/training/device.h"
+
+#include <torch/torch.h>
+
+#include <set>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "compression/base/status_macros.h"
+#include "worker/model/torch_version.h"
+
+namespace atolld {
+namespace {
+
+absl::Status Unknown(const std::string& names, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--device is \"", names, "\"", why,
+      "; it must be \"auto\", \"cpu\", \"cuda\", \"cuda:N\", \"cuda:all\", or a list of different "
+      "GPUs or of \"cpu\" with commas between"));
+}
+
+// The number of the GPU "cuda" or "cuda:N" of the list `names`.
+absl::StatusOr<int> GpuNumber(absl::string_view name, const std::string& names,
+                              const GpuProbe& gpus) {
+  int number = 0;
+  absl::string_view rest = name;
+  if (name != "cuda" &&
+      (!absl::ConsumePrefix(&rest, "cuda:") || !absl::SimpleAtoi(rest, &number) || number < 0)) {
+    return Unknown(names, "");
+  }
+  if (!gpus.available) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("[worker] device is \"", names, "\", and libtorch ", kTorchVersion,
+                     " finds no GPU here; \"auto\" and \"cpu\" train without"));
+  }
+  if (number >= gpus.count) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "[worker] device is \"", names, "\", and this machine has ", gpus.count,
+        gpus.count == 1 ? " GPU" : " GPUs", ", the last of them cuda:", gpus.count - 1));
+  }
+  return number;
+}
+
+}  // namespace
+
+GpuProbe ProbeGpus() {
+  const bool available = torch::cuda::is_available();
+  return {available, available ? static_cast<int>(torch::cuda::device_count()) : 0};
+}
+
+absl::StatusOr<std::vector<std::string>> ResolveDevices(const std::string& names,
+                                                        const GpuProbe& gpus) {
+  std::vector<std::string> listed = absl::StrSplit(names, ',');
+  if (names == "auto") listed = {gpus.available ? "cuda" : "cpu"};
+  if (names == "cuda:all") {
+    listed = {"cuda:0"};
+    for (int i = 1; i < gpus.count; ++i) listed.push_back(absl::StrCat("cuda:", i));
+  }
+  std::vector<std::string> devices;
+  std::set<int> numbers;
+  for (const std::string& one : listed) {
+    const absl::string_view name = absl::StripAsciiWhitespace(one);
+    const bool cpu = name == "cpu";
+    if (!cpu) {
+      ASSIGN_OR_RETURN(const int number, GpuNumber(name, names, gpus));
+      if (!numbers.insert(number).second) {
+        return Unknown(names, absl::StrCat(", which names cuda:", number, " twice"));
+      }
+      devices.push_back(absl::StrCat("cuda:", number));
+    } else {
+      devices.push_back("cpu");
+    }
+    if (cpu != (devices.front() == "cpu")) {
+      return Unknown(names, ", of which each step would wait for the CPU");
+    }
+  }
+  return devices;
+}
+
+}  // namespace atolld
