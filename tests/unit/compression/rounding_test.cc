@@ -136,7 +136,7 @@ TEST_P(StochasticRounding, KeepsTheGoldenDigestsOnEveryTarget) {
 }
 
 TEST_P(StochasticRounding, GivesTheOraclesBits) {
-  // Broken: nobody could recompute an entry from what docs/protocol.md says.
+  // Broken: nobody could recompute an entry from what docs/codecs.md says.
   for (const size_t elements : {1, 2, 63, 64, 65, 255, 256, 257, 1000}) {
     for (uint64_t key = 0; key < 5; ++key) {
       const uint64_t mixed = ChunkKey(RoundingKey(key, 2, 3), 4);

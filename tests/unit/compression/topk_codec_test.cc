@@ -130,7 +130,7 @@ TEST(TopkCodec, KeepsTheLargestOfEveryBlock) {
 }
 
 TEST(TopkCodec, GivesTheOraclesBits) {
-  // Broken: the bytes would not be what docs/protocol.md says, and another program could not read
+  // Broken: the bytes would not be what docs/codecs.md says, and another program could not read
   // them.
   for (const size_t elements : {1, 2, 63, 64, 65, 100, 129, 640, 4095, 4096, 4097, 9001}) {
     std::vector<float> sparse = BellValues(elements, 2);
