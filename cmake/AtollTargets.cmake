@@ -1,7 +1,8 @@
 # The few rules that all of Atoll's own targets share.
 #
-#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2 [ALONE a.cc])
-#                                          sources ALONE are never compiled together with others
+#   atoll_library(name SOURCES a.cc b.cc DEPENDS lib1 lib2 [ALONE a.cc] [COMPUTES])
+#                                          sources ALONE are never compiled together with others;
+#                                          COMPUTES: has loops over parameters, so gets -O3
 #   atoll_binary(name SOURCES main.cc DEPENDS lib1)          lands in <build>/bin
 #   atoll_test(name SOURCES a_test.cc DEPENDS lib1 [LABELS unit] [TIMEOUT 120] [PROCESSORS 1]
 #              [HEADERS <a.h>])             a GoogleTest program, one ctest entry a test
@@ -13,6 +14,8 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+# Where no loop over parameters is, -O3 costs the compiler's time and gains nothing.
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 # Bits must not depend on the compiler's taste: no fused multiply-add unless it is written.
 add_library(atoll_options INTERFACE)
@@ -78,7 +81,7 @@ function(atoll_compile_in_batches target)
 endfunction()
 
 function(atoll_library name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
+  cmake_parse_arguments(ARG "COMPUTES" "" "SOURCES;DEPENDS;ALONE" ${ARGN})
   add_library(${name} STATIC ${ARG_SOURCES})
   atoll_compile_in_batches(${name})
   if(ARG_ALONE)
@@ -86,6 +89,9 @@ function(atoll_library name)
   endif()
   target_link_libraries(${name} PUBLIC ${ARG_DEPENDS} PRIVATE $<BUILD_INTERFACE:atoll_options>)
   target_include_directories(${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  if(ARG_COMPUTES)
+    target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O3>)
+  endif()
   if(TARGET atoll_library_headers)
     target_precompile_headers(${name} REUSE_FROM atoll_library_headers)
   endif()
@@ -106,6 +112,7 @@ function(atoll_test name)
     set(ARG_PROCESSORS 1)
   endif()
   add_executable(${name} ${ARG_SOURCES})
+  atoll_compile_in_batches(${name})
   target_link_libraries(${name} PRIVATE ${ARG_DEPENDS} atoll_options GTest::gmock_main)
   target_compile_options(${name} PRIVATE ${atoll_test_options})
   if(ARG_HEADERS)

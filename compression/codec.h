@@ -48,8 +48,8 @@ class Codec {
   virtual absl::StatusOr<size_t> EncodeMean(absl::Span<const float> values,
                                             absl::Span<uint8_t> out) const;
 
-  // As Encode, rounding stochastically by `key` (compression/rounding.h). INVALID_ARGUMENT unless
-  // has_stochastic_rounding().
+  // As Encode, rounding stochastically by `key`, which is ChunkKey()'s (scaled_kernels.h has the
+  // arithmetic). INVALID_ARGUMENT unless has_stochastic_rounding().
   virtual bool has_stochastic_rounding() const { return false; }
   virtual absl::StatusOr<size_t> EncodeStochastic(absl::Span<const float> values, uint64_t key,
                                                   absl::Span<uint8_t> out) const;
@@ -92,9 +92,35 @@ class Codec {
                                            size_t elements, absl::Span<uint8_t> out) const;
 };
 
+// How an encoder rounds: to nearest even, or by `key`.
+struct Rounding {
+  bool stochastic = false;
+  uint64_t key = 0;
+};
+
+// The key of one encoding of all chunks: `part` tells those apart who encode on the same occasion.
+// ChunkKey is that of one chunk. SplitMix64's finaliser (Steele, Lea, Flood 2014) over each in
+// turn.
+uint64_t RoundingKey(uint64_t seed, uint64_t occasion, uint64_t part);
+uint64_t ChunkKey(uint64_t key, uint64_t chunk);
+
 // The codec of that name; INVALID_ARGUMENT lists the known names and the nearest one. Lives
 // forever.
 absl::StatusOr<const Codec*> FindCodec(absl::string_view name);
 std::vector<std::string> CodecNames();
+
+// The refusals that all codecs share, in one wording.
+
+// Names the first value from `begin` on that is NaN or infinite, as index `offset` + its place in
+// `values`. There must be one.
+absl::Status FirstNotFinite(absl::Span<const float> values, size_t begin, size_t offset = 0);
+
+absl::Status OutputTooSmall(size_t bytes, size_t needed);
+absl::Status WrongLength(size_t bytes, size_t needed, size_t elements);
+absl::Status WeightNotFinite();
+
+// The scales of `blocks` blocks, fp32 little-endian: each is +0, or from 2^-100 to `greatest`.
+// Names the first that is not.
+absl::Status CheckScales(const uint8_t* scales, size_t blocks, float greatest);
 
 }  // namespace atolld

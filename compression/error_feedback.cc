@@ -1,7 +1,7 @@
 #include "compression/error_feedback.h"
 
 #include "absl/strings/str_cat.h"
-#include "compression/fp32_kernels.h"
+#include "compression/simd.h"
 
 namespace atolld {
 

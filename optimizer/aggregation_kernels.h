@@ -7,15 +7,17 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
-
-#include "optimizer/selection_network.h"
 
 namespace atolld {
 
 // How many updates a rule takes: more would not fit the sorted blocks' cache, and pairs grow with
 // the square.
 constexpr size_t kMostContributors = 64;
+
+// values = values * factor, each product rounded.
+void ScaleValues(float factor, size_t elements, float* values);
 
 struct ScaledRow {
   const float* values;
@@ -24,8 +26,26 @@ struct ScaledRow {
 
 // fp32, for each i:
 //   sum = +0, then for each row in order: sum = sum + factor_r * value_r[i];  out[i] = sum * finish
-// the arithmetic of weighted_mean.h in one pass.
+// the arithmetic of MeanFactor (aggregation_rule.h) in one pass.
 void WeightedSum(const ScaledRow* rows, size_t count, float finish, size_t elements, float* out);
+
+// A comparator leaves the smaller of two rows' values in the lower row and the larger in the other.
+struct Comparator {
+  uint8_t low;  // row; low < high
+  uint8_t high;
+  // Whether anything later reads the row. At least one of them is true.
+  bool needs_low;
+  bool needs_high;
+};
+
+// Which rows to compare, in which order, so that the values of chosen ranks come to stand in the
+// rows of those numbers. The sequence depends on the shape alone, never on values, so a whole
+// vector of columns goes through it at once without a branch. It is Batcher's merge exchange
+// (Knuth, TAOCP 3, 5.2.2, algorithm M) for any number of rows, less what no chosen rank depends on.
+//
+// Rows are 0 to rows - 1, at most 256. After the comparators row r holds the value of rank r
+// (0: the smallest) for every r from first_rank to below end_rank; other rows hold anything.
+std::vector<Comparator> SelectionNetwork(size_t rows, size_t first_rank, size_t end_rank);
 
 // fp32, for each i: the products factor_r * value_r[i] in ascending order, -0 before +0, of which
 // those of the ranks first to end - 1 are added up from the smallest on: sum = v_first, then

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 #include <utility>
 
@@ -9,8 +10,6 @@
 #include "compression/base/names.h"
 #include "optimizer/aggregation_kernels.h"
 #include "optimizer/robust_shares.h"
-#include "optimizer/selection_network.h"
-#include "optimizer/weighted_mean.h"
 
 namespace atolld {
 namespace {
@@ -19,7 +18,6 @@ using Kind = UpdateProducts::Kind;
 using Updates = absl::Span<const absl::Span<const float>>;
 
 constexpr uint32_t kMostFaulty = (kMostContributors - 1) / 2;
-constexpr uint32_t kMostClippingSteps = 16;
 
 // What a rule of whole updates weighs.
 struct Round {
@@ -54,8 +52,7 @@ void MedianShares(const Round& round, AggregationPlan* plan) {
 }
 
 void ClippedShares(const Round& round, AggregationPlan* plan) {
-  const std::vector<double> shares =
-      CentredClippingShares(round.products, SharesOf(round.weights), round.settings.clipping_steps);
+  const std::vector<double> shares = CentredClippingShares(round.products, SharesOf(round.weights));
   for (const double share : shares) plan->weights.push_back(ToWeight(share));
   plan->centre_weight = plan->weights.back();
   plan->weights.pop_back();
@@ -80,6 +77,31 @@ void KeepMany(const Round& round, AggregationPlan* plan) {
 }
 
 }  // namespace
+
+absl::StatusOr<float> MeanFactor(absl::Span<const float> weights) {
+  if (weights.empty()) return absl::InvalidArgumentError("a mean needs at least one weight");
+  float total = 0.0f;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (!std::isfinite(weights[i]) || weights[i] <= 0.0f) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("weight ", i, " is ", weights[i], ", not finite and above 0"));
+    }
+    total = total + weights[i];
+  }
+  const float factor = 1.0f / total;
+  if (!std::isnormal(factor)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the weights' sum ", total, " has no usable inverse"));
+  }
+  return factor;
+}
+
+absl::Status FinishMean(absl::Span<const float> weights, absl::Span<float> sum) {
+  const absl::StatusOr<float> factor = MeanFactor(weights);
+  if (!factor.ok()) return factor.status();
+  ScaleValues(*factor, sum.size(), sum.data());
+  return absl::OkStatus();
+}
 
 // What a rule makes of a coordinate's values.
 enum class AggregationRule::Columns { kWeighted, kRanks, kSent };
@@ -137,10 +159,6 @@ absl::StatusOr<AggregationRule> AggregationRule::Make(const AggregationSettings&
   if (!std::isfinite(settings.clip) || settings.clip < 0) {
     return absl::InvalidArgumentError(
         absl::StrCat("clip is ", settings.clip, ", not a factor above 0, or 0 for none"));
-  }
-  if (settings.clipping_steps < 1 || settings.clipping_steps > kMostClippingSteps) {
-    return absl::InvalidArgumentError(absl::StrCat("clipping_steps is ", settings.clipping_steps,
-                                                   ", not from 1 to ", kMostClippingSteps));
   }
   return AggregationRule(form, settings);
 }

@@ -27,6 +27,29 @@
 
 namespace atolld {
 
+// The weighted mean of one chunk, as arithmetic that anybody can repeat:
+//
+//   sum[i]  = +0, then for each contributor in roster order: sum[i] = sum[i] + w * value[i]
+//   total   = +0, then for each contributor in roster order: total = total + w
+//   mean[i] = sum[i] * (1 / total)
+//
+// All in fp32, each operation rounded to nearest even on its own: no fused multiply-add, no double,
+// no other order. An independent program recomputes the mean from the header's contributors and
+// weights and gets the same bits.
+//
+// Codec::DecodeSum does all of it with MeanFactor(weights); where not all chunks are of one codec,
+// or a centre is added, it makes the sum alone, the others follow by Codec::DecodeAccumulate, and
+// FinishMean ends it.
+
+// 1 / total. INVALID_ARGUMENT if there are no weights, if one is not finite and above 0, or if 1 /
+// total is not a normal number (totals of about 1e38 or 1e-38).
+absl::StatusOr<float> MeanFactor(absl::Span<const float> weights);
+
+// Turns the sum into the mean: sum[i] = sum[i] * MeanFactor(weights); `weights` are those of the
+// contributors that were accumulated, in the same order. Nothing is changed on error. A sum that
+// overflowed stays infinite: encoding refuses it.
+absl::Status FinishMean(absl::Span<const float> weights, absl::Span<float> sum);
+
 struct AggregationSettings {
   std::string rule = "mean";
   // How many liars a round must bear: what trimmed_mean, krum and multi_krum are made for, and what
@@ -34,7 +57,6 @@ struct AggregationSettings {
   uint32_t faulty = 0;
   // Updates longer than clip x the median norm are scaled down to it, before the rule; 0: none are.
   double clip = 0;
-  uint32_t clipping_steps = 3;  // of centred_clipping
 };
 
 // What a round's scalars have decided.
@@ -63,7 +85,7 @@ class AggregationRule {
   bool has_centre() const;
 
   // Whether Combine must see all updates of a chunk at once. Of any other rule a mean can be made
-  // one update after another, as weighted_mean.h says: sum = sum + Coefficient x value for each
+  // one update after another, as MeanFactor says: sum = sum + Coefficient x value for each
   // whose coefficient is above 0, the centre last, and FinishMean with the weights above 0.
   bool coordinatewise() const;
 
@@ -87,7 +109,7 @@ class AggregationRule {
   // The mean of one chunk. `updates`: a span a contributor of the plan, as long as `mean`, or empty
   // if its chunk is not here; `centre`: as long, or empty for zeros.
   //
-  // Weighted rules: the mean of weighted_mean.h over those that are here and the centre, each value
+  // Weighted rules: the mean of MeanFactor over those that are here and the centre, each value
   // times its Coefficient, over the sum of the weights; sums of it that overflow stay infinite, and
   // encoding refuses them. Coordinatewise rules: in each coordinate the plain mean of the scaled
   // values of those that are here and not left out, without the `faulty` least and the `faulty`

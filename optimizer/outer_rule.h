@@ -4,6 +4,17 @@
 // pure function of state, mean and scalars, elementwise, with the same bits on every CPU (no FMA,
 // no libm, no libtorch). Rules are stateless and may be used from any thread, on disjoint ranges at
 // once.
+//
+// "nesterov" is PyTorch's SGD(momentum, nesterov=True), which DiLoCo and all its reproductions use
+// (arXiv 2311.08105, algorithm 1):
+//   buffer = mu * buffer + mean;  theta = theta - learning_rate * (mean + mu * buffer)
+// The buffer, "momentum", starts as zeros, which is PyTorch's first step too. Scalars:
+// "learning_rate" (finite, above 0) and "momentum" (from 0 to below 1).
+//
+// "average" is local SGD's and FedAvg's:
+//   theta = theta - learning_rate * mean
+// with a learning rate of 1 the replicas' average. No buffers. Scalars: "learning_rate"; the run's
+// momentum is not used.
 #pragma once
 
 #include <cstdint>

@@ -94,25 +94,20 @@ std::vector<double> GeometricMedianShares(const UpdateProducts& products,
 }
 
 std::vector<double> CentredClippingShares(const UpdateProducts& products,
-                                          absl::Span<const double> shares, uint32_t steps) {
+                                          absl::Span<const double> shares) {
   const size_t n = shares.size();
   std::vector<double> result(n + 1, 0.0);
   result[n] = 1;
-  for (uint32_t step = 0; step < steps; ++step) {
-    std::vector<double> distances = DistancesFrom(products, result);
-    distances.pop_back();  // the centre's
-    const double tau = LowerMedian(distances);
-    std::vector<double> pulls(n);
-    double pulled = 0;
-    for (size_t i = 0; i < n; ++i) {
-      pulls[i] = distances[i] <= tau ? shares[i] : shares[i] * (tau / distances[i]);
-      pulled = pulled + pulls[i];
-    }
-    // Rounding may make the sum a little more than 1.
-    const double kept = std::max(0.0, 1.0 - pulled);
-    for (double& share : result) share = share * kept;
-    for (size_t i = 0; i < n; ++i) result[i] = result[i] + pulls[i];
+  std::vector<double> distances = DistancesFrom(products, result);
+  distances.pop_back();  // the centre's
+  const double tau = LowerMedian(distances);
+  double pulled = 0;
+  for (size_t i = 0; i < n; ++i) {
+    result[i] = distances[i] <= tau ? shares[i] : shares[i] * (tau / distances[i]);
+    pulled = pulled + result[i];
   }
+  // Rounding may make the sum a little more than 1.
+  result[n] = std::max(0.0, 1.0 - pulled);
   return result;
 }
 

@@ -41,11 +41,10 @@ std::vector<double> KrumScores(const UpdateProducts& products, size_t faulty);
 std::vector<double> GeometricMedianShares(const UpdateProducts& products,
                                           absl::Span<const double> shares);
 
-// Shares of the updates and, last, of the centre (they add up to 1) after so many steps of centred
-// clipping (Karimireddy et al. 2021) from the centre on, the last vector of `products`:
-//   d_i = |x_i - v|,  v = v + sum of shares_i min(1, tau / d_i) (x_i - v),  tau = lower median of
-//   d_i
+// Shares of the updates and, last, of the centre (they add up to 1) after one step of centred
+// clipping (Karimireddy et al. 2021) from the centre v on, the last vector of `products`:
+//   d_i = |x_i - v|,  v + sum of shares_i min(1, tau / d_i) (x_i - v),  tau = lower median of d_i
 std::vector<double> CentredClippingShares(const UpdateProducts& products,
-                                          absl::Span<const double> shares, uint32_t steps);
+                                          absl::Span<const double> shares);
 
 }  // namespace atolld

@@ -52,11 +52,14 @@ build_jobs() {
   echo "$cores"
 }
 
-# stage NAME COMMAND...: runs it, says how long it took, ends the script if it fails.
+# stage NAME COMMAND...: runs it, says how long it took, ends the script if it fails. What all the
+# stages took so far is in $stages.
+stages=
 stage() {
   local name=$1 begin=$SECONDS
   shift
   say "$name"
   "$@" || fail "$name failed after $((SECONDS - begin)) s"
   say "$name: $((SECONDS - begin)) s"
+  stages+="${stages:+, }$name $((SECONDS - begin)) s"
 }

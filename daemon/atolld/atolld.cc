@@ -7,7 +7,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <CLI/CLI.hpp>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -18,6 +17,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "daemon/atolld/join.h"
+#include "daemon/cli/command_line.h"
 #include "daemon/cli/process.h"
 #include "daemon/config/config.h"
 #include "daemon/coordinator/aggregator_process.h"
@@ -25,22 +25,17 @@
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/process_events.h"
 #include "daemon/env/process_log.h"
-#include "daemon/env/signal_watcher.h"
-#include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/peer/certificate_renewal.h"
 #include "daemon/peer/peer.h"
+#include "daemon/peer/peer_credentials.h"
 #include "daemon/peer/worker_process.h"
 #include "daemon/transport/grpc_transport.h"
 #include "daemon/transport/tls.h"
 
 namespace atolld {
 namespace {
-
-constexpr int kDone = 0;
-constexpr int kFailed = 1;
-constexpr int kWrongCall = 2;
 
 // Hashing, reducing and the outer step; the trainer beside the daemon needs the cores more.
 constexpr int kPoolThreads = 2;
@@ -220,55 +215,52 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+int RunAs(ConfigUse use, const std::string& file) {
+  const absl::StatusOr<Config> config = LoadConfig(file, use);
+  if (!config.ok()) return Report(config.status(), kWrongCall);
+  const absl::Status status =
+      use == ConfigUse::kCoordinator ? RunCoordinator(*config) : RunPeer(*config);
+  return status.ok() ? kDone : Fail(status);
+}
+
+int JoinAndRun(JoinOptions options) {
+  PosixFiles files;
+  const PosixExecutor executor({1, 0});
+  options.clock = [&executor] { return executor.WallTime(); };
+  options.worker = ProgramFolder() + "/atoll-worker";
+  options.say = [](const std::string& line) { std::cerr << line << std::endl; };
+  const absl::StatusOr<std::string> joined = Join(files, options);
+  return joined.ok() ? RunAs(ConfigUse::kPeer, *joined) : Fail(joined.status());
+}
+
 int Main(int argc, char** argv) {
   BlockSignals();
   RaiseDescriptorLimit();
-  CLI::App app{"Atoll's daemon: leads a run, or takes part in one.", "atolld"};
-  app.set_version_flag("--version", ATOLL_VERSION);
-  app.require_subcommand(1);
+  CommandLine command_line("atolld", "Atoll's daemon: leads a run, or takes part in one.");
   std::string file;
-  CLI::App* coordinator = app.add_subcommand("coordinator", "lead a run");
-  coordinator->footer("Example: atolld coordinator --config configs/docker/coordinator.toml");
-  CLI::App* peer = app.add_subcommand("peer", "take part in a run");
-  peer->footer("Example: atolld peer --config configs/docker/peer-1.toml");
-  for (CLI::App* verb : {coordinator, peer}) {
-    verb->add_option("--config", file, "the TOML file")->required();
-  }
+  command_line
+      .AddVerb("coordinator", "Lead a run",
+               "atolld coordinator --config configs/docker/coordinator.toml",
+               [&] { return RunAs(ConfigUse::kCoordinator, file); })
+      .Add("--config", file, "The TOML file")
+      .Required();
+  command_line
+      .AddVerb("peer", "Take part in a run", "atolld peer --config configs/docker/peer-1.toml",
+               [&] { return RunAs(ConfigUse::kPeer, file); })
+      .Add("--config", file, "The TOML file")
+      .Required();
   JoinOptions options;
-  CLI::App* join = app.add_subcommand("join", "enrol with a token, then take part in its run");
-  join->footer("Example: atolld join TOKEN --dir ~/atoll --data ~/books");
-  join->add_option("TOKEN", options.token, "what `atoll token create` has printed")->required();
-  join->add_option("--dir", options.dir, "where all of it lives; without, ./atoll-ID");
-  join->add_option("--data", options.data, "the text to train on, a file or a folder");
-  join->add_option("--advertise", options.advertise,
-                   "HOST:PORT where others reach this machine; without, it dials out only");
-  join->add_option("--listen", options.listen,
-                   "where it listens; without, all addresses at the port of --advertise");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? kDone : kWrongCall;
-  }
-  if (join->parsed()) {
-    PosixFiles files;
-    const PosixExecutor executor({1, 0});
-    options.clock = [&executor] { return executor.WallTime(); };
-    options.worker = ProgramFolder() + "/atoll-worker";
-    options.say = [](const std::string& line) { std::cerr << line << std::endl; };
-    const absl::StatusOr<std::string> joined = Join(files, options);
-    if (!joined.ok()) return Fail(joined.status());
-    file = *joined;
-  }
-  const bool leads = coordinator->parsed();
-  absl::StatusOr<Config> config =
-      LoadConfig(file, leads ? ConfigUse::kCoordinator : ConfigUse::kPeer);
-  if (!config.ok()) {
-    std::cerr << config.status().message() << std::endl;
-    return kWrongCall;
-  }
-  const absl::Status status = leads ? RunCoordinator(*config) : RunPeer(*config);
-  return status.ok() ? kDone : Fail(status);
+  const Verb join = command_line.AddVerb("join", "Enrol with a token, then take part in its run",
+                                         "atolld join TOKEN --dir ~/atoll --data ~/books",
+                                         [&] { return JoinAndRun(options); });
+  join.Add("TOKEN", options.token, "What `atoll token create` has printed").Required();
+  join.Add("--dir", options.dir, "Where all of it lives; without, ./atoll-ID");
+  join.Add("--data", options.data, "The text to train on, a file or a folder");
+  join.Add("--advertise", options.advertise,
+           "HOST:PORT where others reach this machine; without, it dials out only");
+  join.Add("--listen", options.listen,
+           "Where it listens; without, all addresses at the port of --advertise");
+  return command_line.Run(argc, argv);
 }
 
 }  // namespace

@@ -6,10 +6,9 @@
 #include "compression/base/status_macros.h"
 #include "daemon/cli/preflight.h"
 #include "daemon/config/config.h"
-#include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/transport/enrol_client.h"
-#include "membership/trust/join_token.h"
+#include "daemon/transport/coordinator_client.h"
+#include "membership/trust/tokens.h"
 
 namespace atolld {
 namespace {

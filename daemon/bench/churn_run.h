@@ -13,9 +13,8 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "daemon/bench/churn_plan.h"
-#include "daemon/bench/churn_trace.h"
-#include "daemon/cli/signals.h"
+#include "daemon/bench/churn_faults.h"
+#include "daemon/cli/run_watcher.h"
 #include "daemon/config/config.h"
 #include "daemon/env/env.h"
 

@@ -6,7 +6,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,12 +22,11 @@
 #include "absl/strings/strip.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
-#include "compression/level_codecs.h"
+#include "compression/wire_codec.h"
 #include "daemon/bench/exchange_bench_peer.h"
-#include "daemon/bench/machine_load.h"
-#include "daemon/env/child_process.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/process_events.h"
 #include "daemon/identity/credentials.h"
 
 namespace atolld {
@@ -65,6 +66,48 @@ class ScratchFolder {
  private:
   std::string path_;
 };
+
+// How busy all cores of this machine were between two moments, whoever used them. From /proc/stat,
+// in hundredths of a second.
+class MachineLoad {
+ public:
+  MachineLoad();  // the first moment
+
+  // Since then, of all cores' time the share that was not idle, 0 to 1; negative: not known.
+  double BusyShare() const;
+
+ private:
+  struct Times {
+    uint64_t all = 0;
+    uint64_t idle = 0;  // and waiting for a disk
+  };
+  static Times Now();
+
+  const Times first_;
+};
+
+MachineLoad::MachineLoad() : first_(Now()) {}
+
+double MachineLoad::BusyShare() const {
+  const Times now = Now();
+  if (now.all <= first_.all) return -1;
+  const uint64_t idle = now.idle - first_.idle;
+  return 1 - static_cast<double>(idle) / static_cast<double>(now.all - first_.all);
+}
+
+// "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; guests are part of user.
+MachineLoad::Times MachineLoad::Now() {
+  std::ifstream stat("/proc/stat");
+  std::string name;
+  Times times;
+  if (!(stat >> name)) return times;
+  uint64_t hundredths = 0;
+  for (int field = 0; field < 8 && stat >> hundredths; ++field) {
+    times.all += hundredths;
+    if (field == 3 || field == 4) times.idle += hundredths;
+  }
+  return times;
+}
 
 class ExchangeBench {
  public:

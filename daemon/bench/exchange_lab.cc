@@ -19,7 +19,7 @@
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/process.h"
 #include "membership/history/run_codecs.h"
-#include "membership/planning/exchange_traffic.h"
+#include "membership/planning/round_model.h"
 
 namespace atolld {
 namespace {

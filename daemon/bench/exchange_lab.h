@@ -10,7 +10,7 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
-#include "compression/level_codecs.h"
+#include "compression/wire_codec.h"
 #include "daemon/bench/exchange_bench.h"
 #include "membership/planning/link_model.h"
 #include "membership/planning/round_model.h"

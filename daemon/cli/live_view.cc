@@ -11,7 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
-#include "membership/run/round_text.h"
+#include "membership/run/ledger.h"
 
 namespace atolld {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "daemon/cli/run_history.h"
+#include "daemon/cli/run_watcher.h"
 
 namespace atolld {
 

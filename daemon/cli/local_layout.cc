@@ -19,7 +19,6 @@
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/format.h"
-#include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
 
 namespace atolld {

@@ -19,7 +19,7 @@
 #include "absl/status/statusor.h"
 #include "daemon/config/config.h"
 #include "daemon/env/env.h"
-#include "daemon/transport/admin_client.h"
+#include "daemon/transport/coordinator_client.h"
 
 namespace atolld {
 

@@ -1,16 +1,343 @@
 #include "daemon/cli/plan_report.h"
 
-#include <algorithm>
+#include <toml++/toml.h>
 
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
-#include "compression/level_codecs.h"
+#include "compression/base/check.h"
+#include "compression/base/names.h"
+#include "compression/base/status_macros.h"
+#include "compression/wire_codec.h"
 #include "daemon/cli/format.h"
 #include "daemon/env/env.h"
 #include "membership/history/run_codecs.h"
 
 namespace atolld {
+namespace {
+
+// Far more than a prediction needs; a larger number is a mistake.
+constexpr int64_t kMostPeersOfRegion = 100000;
+
+const std::vector<std::string> kSections = {"lab", "region", "link", "peer", "coordinator"};
+const std::vector<std::string> kRegionKeys = {"peers", "rate", "up",    "down",
+                                              "rtt",   "loss", "queue", "nat"};
+const std::vector<std::string> kNodeKeys = {"rate", "up", "down", "rtt", "loss", "queue", "nat"};
+const std::vector<std::string> kLinkKeys = {"rate", "rtt", "loss", "queue"};
+
+// A number and a unit; nothing if it is anything else.
+std::optional<double> Quantity(absl::string_view text,
+                               const std::vector<std::pair<std::string, double>>& units) {
+  text = absl::StripAsciiWhitespace(text);
+  const size_t end = std::min(text.find_first_not_of("0123456789."), text.size());
+  double number = 0;
+  if (end == 0 || !absl::ascii_isdigit(text[0]) || !absl::SimpleAtod(text.substr(0, end), &number))
+    return std::nullopt;
+  const absl::string_view unit = absl::StripLeadingAsciiWhitespace(text.substr(end));
+  for (const auto& [name, factor] : units) {
+    if (unit == name) return number * factor;
+  }
+  return std::nullopt;
+}
+
+// What a table says of a line; what it does not say is empty.
+struct Values {
+  std::optional<int64_t> peers;
+  std::optional<double> rate, up, down;
+  std::optional<absl::Duration> rtt;
+  std::optional<bool> nat;
+};
+
+struct Named {
+  std::string name;
+  const toml::node* node;
+};
+
+// In the order of the file, which the parsed table has lost.
+std::vector<Named> InOrder(const toml::table& table) {
+  std::vector<Named> entries;
+  for (const auto& [name, node] : table) entries.push_back({std::string(name.str()), &node});
+  std::stable_sort(entries.begin(), entries.end(), [](const Named& a, const Named& b) {
+    const auto place = [](const Named& entry) {
+      return std::pair(entry.node->source().begin.line, entry.node->source().begin.column);
+    };
+    return place(a) < place(b);
+  });
+  return entries;
+}
+
+class Reader {
+ public:
+  explicit Reader(std::string path) : path_(std::move(path)) {}
+
+  absl::StatusOr<LinkModel> Read(const std::string& text) {
+    toml::table document;
+    try {
+      document = toml::parse(text, path_);
+    } catch (const toml::parse_error& error) {
+      std::string reason(error.description());
+      std::replace(reason.begin(), reason.end(), '\n', ' ');
+      return At(error.source().begin.line, reason);
+    }
+    for (const Named& section : InOrder(document)) {
+      if (std::find(kSections.begin(), kSections.end(), section.name) == kSections.end()) {
+        return At(*section.node, absl::StrCat("there is no section '", section.name, "'",
+                                              Suggestion(section.name, kSections)));
+      }
+      if (!section.node->is_table()) {
+        return At(*section.node, absl::StrCat("'", section.name, "' must be a section"));
+      }
+    }
+    RETURN_IF_ERROR(ReadLab(document["lab"].as_table()));
+    RETURN_IF_ERROR(ReadRegions(document["region"].as_table()));
+    RETURN_IF_ERROR(ReadPeers(document["peer"].as_table()));
+    RETURN_IF_ERROR(ReadLinks(document["link"].as_table()));
+    RETURN_IF_ERROR(ReadCoordinator(document["coordinator"].as_table()));
+    const absl::Status connected = model_.Connect();
+    if (!connected.ok()) return At(1, connected.message());
+    return std::move(model_);
+  }
+
+ private:
+  absl::Status At(uint32_t line, absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(path_, ":", line, ": ", what));
+  }
+  absl::Status At(const toml::node& node, absl::string_view what) const {
+    return At(node.source().begin.line, what);
+  }
+
+  absl::Status ReadLab(const toml::table* lab) const {
+    if (lab == nullptr) return absl::OkStatus();
+    for (const Named& entry : InOrder(*lab)) {
+      if (entry.name == "seed" && entry.node->is_integer()) continue;
+      return At(*entry.node, "[lab] holds a seed, a whole number, and nothing else");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadValue(const Named& entry, Values* values) const {
+    const toml::node& node = *entry.node;
+    const std::string text = node.is_string() ? node.as_string()->get() : std::string();
+    if (entry.name == "peers") {
+      values->peers = node.is_integer() ? node.as_integer()->get() : int64_t{-1};
+      if (*values->peers >= 0 && *values->peers <= kMostPeersOfRegion) return absl::OkStatus();
+      return At(node, absl::StrCat("peers must be a whole number from 0 to ", kMostPeersOfRegion));
+    }
+    if (entry.name == "rate" || entry.name == "up" || entry.name == "down") {
+      const absl::StatusOr<double> rate = ParseRate(text);
+      if (!rate.ok()) return At(node, absl::StrCat(entry.name, ": ", rate.status().message()));
+      (entry.name == "rate" ? values->rate
+       : entry.name == "up" ? values->up
+                            : values->down) = *rate;
+    } else if (entry.name == "rtt" || entry.name == "queue") {
+      const absl::StatusOr<absl::Duration> time = ParseDelay(text);
+      if (!time.ok()) return At(node, absl::StrCat(entry.name, ": ", time.status().message()));
+      if (entry.name == "rtt") values->rtt = *time;
+    } else if (entry.name == "nat") {
+      if (!node.is_boolean()) return At(node, "nat must be true or false");
+      values->nat = node.as_boolean()->get();
+    } else {  // loss
+      const std::optional<double> loss =
+          node.is_number() ? node.value<double>() : std::optional<double>();
+      if (!loss || !(*loss >= 0 && *loss < 1)) {
+        return At(node, "loss must be a share, 0.01 for one packet in a hundred");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::StatusOr<Values> ReadTable(const std::string& where, const toml::node& node,
+                                   const std::vector<std::string>& keys) const {
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return At(node, absl::StrCat("write it as a section, [", where, "]"));
+    Values values;
+    for (const Named& entry : InOrder(*table)) {
+      if (where == "coordinator" && entry.name == "region") continue;
+      if (std::find(keys.begin(), keys.end(), entry.name) == keys.end()) {
+        return At(*entry.node, absl::StrCat("there is no '", entry.name, "' in [", where, "]",
+                                            Suggestion(entry.name, keys)));
+      }
+      RETURN_IF_ERROR(ReadValue(entry, &values));
+    }
+    return values;
+  }
+
+  // A node's own line, by what its region says (`base`) and what is said of it alone.
+  absl::StatusOr<PeerLink> MakeNode(const std::string& name, const toml::node& place, size_t region,
+                                    const Values& base, const Values& own) const {
+    std::optional<double> up = base.up ? base.up : base.rate;
+    std::optional<double> down = base.down ? base.down : base.rate;
+    if (own.rate) up = down = own.rate;  // nearer than the region's own up and down
+    if (own.up) up = own.up;
+    if (own.down) down = own.down;
+    if (!up || !down) {
+      return At(place,
+                absl::StrCat(name, " needs a rate (or up and down), of its own or of region ",
+                             model_.regions()[region]));
+    }
+    // A region's rtt is that between two of its peers, so each has half of it to the middle and
+    // back; a node's own rtt is that to such a peer.
+    const absl::Duration half = base.rtt.value_or(absl::ZeroDuration()) / 2;
+    const absl::Duration to_middle = own.rtt ? *own.rtt - half : half;
+    if (to_middle < absl::ZeroDuration()) {
+      return At(place, absl::StrCat(name, ": rtt is shorter than what the other side has alone"));
+    }
+    const bool nat = own.nat ? *own.nat : base.nat.value_or(false);
+    return PeerLink{name, region, *up, *down, to_middle / 2, !nat};
+  }
+
+  absl::Status ReadRegions(const toml::table* regions) {
+    if (regions == nullptr || regions->empty()) {
+      return At(1, "there is no region: write [region.NAME]");
+    }
+    for (const Named& entry : InOrder(*regions)) {
+      const std::string where = absl::StrCat("region.", entry.name);
+      const bool good = !entry.name.empty() && absl::ascii_islower(entry.name[0]) &&
+                        std::all_of(entry.name.begin(), entry.name.end(), [](char c) {
+                          return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
+                        });
+      if (!good) {
+        return At(*entry.node, absl::StrCat(where, ": a name is lower-case letters, digits and _"));
+      }
+      ASSIGN_OR_RETURN(const Values values, ReadTable(where, *entry.node, kRegionKeys));
+      region_numbers_[entry.name] = model_.AddRegion(entry.name);
+      regions_.push_back({entry.node, values});
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadPeers(const toml::table* peers) {
+    std::map<std::string, std::pair<const toml::node*, Values>> own;
+    if (peers != nullptr) {
+      for (const Named& entry : InOrder(*peers)) {
+        ASSIGN_OR_RETURN(const Values values,
+                         ReadTable(absl::StrCat("peer.", entry.name), *entry.node, kNodeKeys));
+        own[entry.name] = {entry.node, values};
+      }
+    }
+    for (size_t region = 0; region < regions_.size(); ++region) {
+      for (int64_t i = 1; i <= regions_[region].second.peers.value_or(0); ++i) {
+        const std::string name = absl::StrCat(model_.regions()[region], "-", i);
+        const auto found = own.find(name);
+        const bool has = found != own.end();
+        const toml::node& place = has ? *found->second.first : *regions_[region].first;
+        ASSIGN_OR_RETURN(PeerLink peer, MakeNode(name, place, region, regions_[region].second,
+                                                 has ? found->second.second : Values()));
+        model_.AddPeer(std::move(peer));
+        if (has) own.erase(found);
+      }
+    }
+    if (own.empty()) return absl::OkStatus();
+    std::vector<std::string> names;
+    for (const PeerLink& peer : model_.peers()) names.push_back(peer.name);
+    const std::string near = NearestName(own.begin()->first, names);
+    return At(*own.begin()->second.first,
+              absl::StrCat("there is no peer '", own.begin()->first, "'",
+                           near.empty() ? "" : absl::StrCat("; did you mean '", near, "'?")));
+  }
+
+  absl::StatusOr<size_t> RegionOf(const toml::node& place, const std::string& name) const {
+    const auto found = region_numbers_.find(name);
+    if (found != region_numbers_.end()) return found->second;
+    return At(place,
+              absl::StrCat("there is no region '", name, "'", Suggestion(name, model_.regions())));
+  }
+
+  absl::Status ReadLinks(const toml::table* links) {
+    if (links == nullptr) return absl::OkStatus();
+    std::map<std::pair<size_t, size_t>, bool> known;
+    for (const Named& entry : InOrder(*links)) {
+      const std::string where = absl::StrCat("link.", entry.name);
+      ASSIGN_OR_RETURN(const Values values, ReadTable(where, *entry.node, kLinkKeys));
+      const std::vector<std::string> ends = absl::StrSplit(entry.name, '-');
+      if (ends.size() != 2 || ends[0] == ends[1]) {
+        return At(*entry.node,
+                  absl::StrCat(where, ": a link is named by two regions, like [link.eu-us]"));
+      }
+      ASSIGN_OR_RETURN(const size_t a, RegionOf(*entry.node, ends[0]));
+      ASSIGN_OR_RETURN(const size_t b, RegionOf(*entry.node, ends[1]));
+      if (!values.rate) return At(*entry.node, absl::StrCat(where, ": needs a rate"));
+      if (!known.emplace(std::minmax(a, b), true).second) {
+        return At(*entry.node, absl::StrCat(where, ": there is another between these two"));
+      }
+      model_.AddLink(a, b, *values.rate, values.rtt.value_or(absl::ZeroDuration()));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadCoordinator(const toml::table* table) {
+    size_t region = 0;
+    Values own;
+    if (table != nullptr) {
+      if (const toml::node* home = table->get("region")) {
+        if (!home->is_string()) return At(*home, "region must be a region's name");
+        ASSIGN_OR_RETURN(region, RegionOf(*home, home->as_string()->get()));
+      }
+      ASSIGN_OR_RETURN(own, ReadTable("coordinator", *table, kNodeKeys));
+      if (own.nat.value_or(false)) return At(*table, "coordinator.nat: nobody could reach it");
+    }
+    const toml::node& place =
+        table != nullptr ? static_cast<const toml::node&>(*table) : *regions_[region].first;
+    ASSIGN_OR_RETURN(PeerLink node,
+                     MakeNode("coordinator", place, region, regions_[region].second, own));
+    node.reachable = true;
+    model_.SetCoordinator(std::move(node));
+    return absl::OkStatus();
+  }
+
+  const std::string path_;
+  LinkModel model_;
+  std::vector<std::pair<const toml::node*, Values>> regions_;
+  std::map<std::string, size_t> region_numbers_;
+};
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> ParseDelay(absl::string_view text) {
+  const std::optional<double> seconds = Quantity(text, {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}});
+  if (seconds) return absl::Seconds(*seconds);
+  return absl::InvalidArgumentError(
+      absl::StrCat("'", text, "' is no time: write a number and one of us, ms, s"));
+}
+
+absl::StatusOr<LinkModel> LoadTopology(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::error_code error;
+  if (!stream || std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  }
+  const std::string text((std::istreambuf_iterator<char>(stream)),
+                         std::istreambuf_iterator<char>());
+  return Reader(path).Read(text);
+}
+
+LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt) {
+  LinkModel model;
+  model.AddRegion("peers");
+  for (uint32_t i = 1; i <= peers; ++i) {
+    model.AddPeer({absl::StrCat("peer-", i), 0, bytes_per_second, bytes_per_second, rtt / 4, true});
+  }
+  model.SetCoordinator({"coordinator", 0, bytes_per_second, bytes_per_second, rtt / 4});
+  CHECK(model.Connect().ok());  // one region alone
+  return model;
+}
+
+// -----------------------------------------------------------------------------------------------
+
 namespace {
 
 uint64_t ChunksOf(const PlanQuestion& question) {

@@ -1,23 +1,40 @@
-// PlanReport: what `atoll plan` says: each plan with each codec, how long a round of it takes, what
-// it sends, and which of them is the fastest.
+// What `atoll plan` reads and says. The topology file names regions, links and peers, in the TOML
+// format of the lab (tests/wan/README.md); it is read as a LinkModel. The report has each plan with
+// each codec, how long a round of it takes, what it sends, and which of them is the fastest.
 //
-// Each codec for both levels, and the config's codec of updates with each smaller one for means.
-//
-// Pure functions; the same question has the same answer.
+// What the lab alone needs (seed, loss, queue) is checked and has no meaning here. One difference:
+// a region may have more peers than the lab can start. Every error is one line: "FILE:LINE: what is
+// wrong", with the nearest valid name for a misspelt one. Pure functions but for LoadTopology; the
+// same question has the same answer.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
 #include "compression/codec.h"
-#include "membership/planning/exchange_traffic.h"
+#include "daemon/config/config_value.h"
 #include "membership/planning/link_model.h"
 #include "membership/planning/round_model.h"
 
 namespace atolld {
 
+// INVALID_ARGUMENT: there is no such file, it is no TOML, or it means nothing.
+absl::StatusOr<LinkModel> LoadTopology(const std::string& path);
+
+// One region of equal peers, each with a line of that rate both ways; `rtt` between two of them.
+LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt);
+
+// "20ms": us, ms, s.
+absl::StatusOr<absl::Duration> ParseDelay(absl::string_view text);
+
+// -----------------------------------------------------------------------------------------------
+
+// Each codec for both levels, and the config's codec of updates with each smaller one for means.
 struct PlanQuestion {
   LinkModel links;      // with a contributor at least, and somebody reachable
   std::string network;  // in words

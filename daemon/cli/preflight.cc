@@ -11,8 +11,8 @@
 #include "compression/base/status_macros.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/process.h"
-#include "daemon/identity/private_key.h"
-#include "daemon/transport/reach_probe.h"
+#include "daemon/identity/certificate.h"
+#include "daemon/transport/sockets.h"
 
 namespace atolld {
 namespace {

@@ -1,13 +1,15 @@
-// Processes of this machine: started, waited for, and recognised when somebody else has started
-// them.
+// Processes of this machine: started, waited for, recognised when somebody else has started them,
+// and looked at in /proc.
 //
 // A started process has its own process group, so that the Ctrl-C of a terminal reaches its starter
-// alone, and gets SIGTERM when its starter dies, however that dies. Blocking only where said. For
-// the command line, which has no event loop; a daemon uses ChildProcess.
+// alone, and gets SIGTERM when its starter dies, however that dies. A process may end at any
+// moment; then /proc tells nothing of it. Blocking only where said. For the command line, which has
+// no event loop; a daemon uses ChildProcess.
 #pragma once
 
 #include <sys/types.h>
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -56,5 +58,23 @@ std::string ProgramFolder();
 
 // Of a clock that only goes forward: for how long something took.
 double MonotonicSeconds();
+
+// -----------------------------------------------------------------------------------------------
+
+struct ProcessStat {
+  char state = '?';  // 'R', 'S', 'D' run; 'T' is stopped; 'Z' has ended
+  pid_t parent = 0;
+  bool running() const { return state == 'R' || state == 'S' || state == 'D'; }
+};
+
+std::optional<ProcessStat> StatOf(pid_t pid);
+
+std::vector<pid_t> ChildrenOf(pid_t parent);
+
+// VmRSS; 0: it has ended.
+uint64_t ResidentBytes(pid_t pid);
+
+// Which of `candidates` has the local end of a TCP connection between these two ports; 0: none.
+pid_t OwnerOfConnection(const std::vector<pid_t>& candidates, int local_port, int remote_port);
 
 }  // namespace atolld

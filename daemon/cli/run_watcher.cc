@@ -1,11 +1,204 @@
 #include "daemon/cli/run_watcher.h"
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <iterator>
 #include <utility>
 
 #include "absl/time/time.h"
+#include "compression/base/check.h"
 
 namespace atolld {
+namespace {
+
+sigset_t Watched() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  return set;
+}
+
+}  // namespace
+
+Waker::Waker() : fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { CHECK(fd_ >= 0); }
+
+Waker::~Waker() { close(fd_); }
+
+void Waker::Wake() {
+  const uint64_t one = 1;
+  // It fails only when the counter is full: then the waiter is awake anyhow.
+  [[maybe_unused]] const ssize_t written = write(fd_, &one, sizeof one);
+}
+
+SignalWaiter::SignalWaiter() {
+  const sigset_t watched = Watched();
+  pthread_sigmask(SIG_BLOCK, &watched, nullptr);
+  fd_ = signalfd(-1, &watched, SFD_CLOEXEC | SFD_NONBLOCK);
+  CHECK(fd_ >= 0);
+}
+
+SignalWaiter::~SignalWaiter() {
+  // One that came meanwhile (an impatient second Ctrl-C) has had its effect; it must not end the
+  // program now.
+  signalfd_siginfo info;
+  while (read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+  }
+  close(fd_);
+  const sigset_t watched = Watched();
+  pthread_sigmask(SIG_UNBLOCK, &watched, nullptr);
+}
+
+bool SignalWaiter::Wait(Waker& waker, absl::Duration limit) {
+  pollfd polled[] = {{fd_, POLLIN, 0}, {waker.fd_, POLLIN, 0}};
+  poll(polled, 2, static_cast<int>(absl::ToInt64Milliseconds(limit)));
+  uint64_t wakes = 0;
+  [[maybe_unused]] const ssize_t drained = read(waker.fd_, &wakes, sizeof wakes);
+  bool end = false;
+  signalfd_siginfo info;
+  while (read(fd_, &info, sizeof info) == static_cast<ssize_t>(sizeof info)) {
+    if (info.ssi_signo != SIGCHLD) end = true;
+  }
+  return end;
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+// Enough rounds for a steady pace, few enough to follow a peer that joins or dies.
+constexpr int kPaceRounds = 8;
+
+// A counter that fell has started again: what it had reached stays counted.
+template <typename T>
+void Count(T before, T now, T* total) {
+  *total += now >= before ? now - before : now;
+}
+
+}  // namespace
+
+double RunHistory::ShiftOf(const v1::RunStatus& status, double now_seconds) {
+  if (status.elapsed_seconds() <= 0) return 0;
+  const double start = now_seconds - status.elapsed_seconds();
+  if (!has_origin_) {
+    has_origin_ = true;
+    origin_seconds_ = start;
+  }
+  return shifts_.emplace(status.epoch(), start - origin_seconds_).first->second;
+}
+
+void RunHistory::Take(const v1::RunStatus& status, double now_seconds) {
+  const double shift = ShiftOf(status, now_seconds);
+  // What is known of a version stays: a restarted coordinator may remember a round, but not its
+  // time.
+  for (v1::RoundRecord round : status.rounds()) {
+    round.set_elapsed_seconds(round.elapsed_seconds() + shift);
+    rounds_.emplace(round.version(), round);
+  }
+  for (v1::EvaluationRecord evaluation : status.evaluations()) {
+    evaluation.set_elapsed_seconds(evaluation.elapsed_seconds() + shift);
+    evaluations_.emplace(evaluation.version(), evaluation);
+  }
+  for (const v1::PeerStatus& peer : status.peers()) {
+    PeerHistory& history = peers_[peer.member().peer()];
+    if (peer.has_progress()) {
+      const v1::PeerProgress& before = history.newest.progress();
+      Count(before.exchange_bytes_sent(), peer.progress().exchange_bytes_sent(),
+            &history.bytes_sent);
+      Count(before.train_seconds(), peer.progress().train_seconds(), &history.train_seconds);
+    }
+    v1::PeerStatus merged = peer;
+    if (!peer.has_progress()) *merged.mutable_progress() = history.newest.progress();
+    // A coordinator that was restarted counts from what its peers tell it; committed numbers never
+    // fall.
+    merged.set_rounds_contributed(
+        std::max(merged.rounds_contributed(), history.newest.rounds_contributed()));
+    merged.set_tokens(std::max(merged.tokens(), history.newest.tokens()));
+    if (merged.state_version() < history.newest.state_version() || merged.state_digest().empty()) {
+      merged.set_state_version(history.newest.state_version());
+      merged.set_state_digest(history.newest.state_digest());
+    }
+    history.newest = std::move(merged);
+  }
+  // What is once known of the run stays known, whatever a coordinator that has just started leaves
+  // out.
+  v1::RunStatus merged = status;
+  merged.clear_rounds();
+  merged.clear_evaluations();
+  merged.clear_peers();
+  merged.set_tokens(std::max(newest_.tokens(), status.tokens()));
+  merged.set_version(std::max(newest_.version(), status.version()));
+  merged.set_parameters(std::max(newest_.parameters(), status.parameters()));
+  if (!merged.has_spec() && newest_.has_spec()) *merged.mutable_spec() = newest_.spec();
+  if (!merged.has_seal() && newest_.has_seal()) *merged.mutable_seal() = newest_.seal();
+  newest_ = std::move(merged);
+}
+
+double RunHistory::wall_seconds() const {
+  return rounds_.empty() ? 0 : rounds_.rbegin()->second.elapsed_seconds();
+}
+
+std::string RunHistory::loss_unit() const {
+  const v1::DataSpec& data = newest_.spec().data();
+  if (data.kind() == "arrays" || data.kind() == "external" || data.kind() == "none") return "";
+  const bool bytes = data.kind() != "bin" && data.kind() != "npy" &&
+                     (data.tokenizer().empty() || data.tokenizer() == "bytes") &&
+                     data.tokenizer_digest().empty();
+  return bytes ? "nats a byte" : "nats a token";
+}
+
+double RunHistory::seconds_left() const {
+  if (rounds_.empty() || newest_.spec().rounds() < newest_.version()) return -1;
+  // The first round's time counts from the first Train, at which no record stands.
+  double from_seconds = 0;
+  uint64_t from_version = 0;
+  if (rounds_.size() > kPaceRounds) {
+    const auto from = std::prev(rounds_.end(), kPaceRounds + 1);
+    from_version = from->first;
+    from_seconds = from->second.elapsed_seconds();
+  }
+  const auto& last = *rounds_.rbegin();
+  const double pace = (last.second.elapsed_seconds() - from_seconds) /
+                      static_cast<double>(last.first - from_version);
+  return pace * static_cast<double>(newest_.spec().rounds() - newest_.version());
+}
+
+double RunHistory::elapsed_seconds(double now_seconds) const {
+  return has_origin_ ? now_seconds - origin_seconds_ : 0;
+}
+
+double RunHistory::bytes_sent_per_peer_per_round() const {
+  uint64_t bytes = 0;
+  uint64_t rounds = 0;
+  for (const auto& [id, peer] : peers_) {
+    bytes += peer.bytes_sent;
+    rounds += peer.newest.rounds_contributed();
+  }
+  return rounds == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(rounds);
+}
+
+double RunHistory::compute_utilization() const {
+  if (peers_.empty() || wall_seconds() <= 0) return 0;
+  const auto peers = static_cast<double>(peers_.size());
+  // Two counts that can each only miss something: heartbeats are seconds old, and rounds leave out
+  // the training that was never committed.
+  double by_heartbeats = 0;
+  for (const auto& [id, peer] : peers_) by_heartbeats += peer.train_seconds;
+  double by_rounds = 0;
+  for (const auto& [version, round] : rounds_) {
+    by_rounds += round.train_seconds() * round.contributors();
+  }
+  return std::min(std::max(by_heartbeats, by_rounds) / peers / wall_seconds(), 1.0);
+}
+
+// -----------------------------------------------------------------------------------------------
+
 namespace {
 
 // Often enough for a view that moves, seldom enough to cost nothing.

@@ -1,21 +1,120 @@
-// RunWatcher: follows a coordinator's run on a thread of its own, through its restarts.
+// Following a run from outside: RunWatcher hears of it from the coordinator, RunHistory is what has
+// become known of it, SignalWaiter waits for the next news, Ctrl-C or a child's end.
 //
-// Statuses wait until they are taken; none is lost while the coordinator lives. Take from one
-// thread.
+// Make a SignalWaiter before any thread starts: signals are blocked for the maker's thread and for
+// all that it starts later.
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "absl/time/time.h"
 #include "atoll/v1/admin.pb.h"
-#include "daemon/cli/signals.h"
-#include "daemon/transport/admin_client.h"
+#include "daemon/transport/coordinator_client.h"
 
 namespace atolld {
 
+// Something that another thread can wake a SignalWaiter with. Any thread.
+class Waker {
+ public:
+  Waker();
+  ~Waker();
+  Waker(const Waker&) = delete;
+  Waker& operator=(const Waker&) = delete;
+  void Wake();
+
+ private:
+  friend class SignalWaiter;
+  int fd_;
+};
+
+// Ctrl-C and its kin as something to wait for, so that a command can put things in order before it
+// ends.
+class SignalWaiter {
+ public:
+  SignalWaiter();
+  ~SignalWaiter();  // signals have their usual effect again
+  SignalWaiter(const SignalWaiter&) = delete;
+  SignalWaiter& operator=(const SignalWaiter&) = delete;
+
+  // Returns when a signal or a child's end has come, the waker was woken, or `limit` has passed.
+  // True: somebody wants the program to end (SIGINT, SIGTERM, SIGHUP).
+  bool Wait(Waker& waker, absl::Duration limit);
+
+ private:
+  int fd_;
+};
+
+// -----------------------------------------------------------------------------------------------
+
+struct PeerHistory {
+  v1::PeerStatus newest;
+  uint64_t bytes_sent = 0;   // in exchanges, over all its daemons
+  double train_seconds = 0;  // in inner steps, over all its daemons
+};
+
+// What a watcher has learned of a run, put together from the statuses that it was sent.
+//
+// A coordinator sends only what is new, starts its clock again when it is restarted, and a peer's
+// counters start again with its daemon; here rounds and evaluations are kept by version on one
+// timeline, and counters go on. Pure, one thread.
+class RunHistory {
+ public:
+  // `now_seconds`: of any monotonic clock, the same one at each call.
+  void Take(const v1::RunStatus& status, double now_seconds);
+
+  // The newest status, without the lists that are kept below. Empty before the first.
+  const v1::RunStatus& newest() const { return newest_; }
+  bool sealed() const { return newest_.has_seal(); }
+
+  // By version; elapsed_seconds counts from the first Train of the run, whatever coordinator sent
+  // it.
+  const std::map<uint64_t, v1::RoundRecord>& rounds() const { return rounds_; }
+  const std::map<uint64_t, v1::EvaluationRecord>& evaluations() const { return evaluations_; }
+
+  // By peer id; those that are no longer listed stay.
+  const std::map<std::string, PeerHistory>& peers() const { return peers_; }
+
+  // What its losses are in: "nats a byte", "nats a token"; empty: what the run's own model gives.
+  std::string loss_unit() const;
+
+  // From the first Train to the last commit; 0 before it.
+  double wall_seconds() const;
+
+  // At the pace of the last rounds; negative while that is unknown.
+  double seconds_left() const;
+
+  // Since the first Train, by the newest status and `now_seconds`.
+  double elapsed_seconds(double now_seconds) const;
+
+  // Over all peers: bytes sent in exchanges / rounds that they contributed to; 0 before the first.
+  double bytes_sent_per_peer_per_round() const;
+
+  // Mean over the peers of the share of the time in which they trained, 0-1.
+  double compute_utilization() const;
+
+ private:
+  // What an epoch's elapsed_seconds lack to count from the run's first Train.
+  double ShiftOf(const v1::RunStatus& status, double now_seconds);
+
+  v1::RunStatus newest_;
+  std::map<uint64_t, v1::RoundRecord> rounds_;
+  std::map<uint64_t, v1::EvaluationRecord> evaluations_;
+  std::map<std::string, PeerHistory> peers_;
+  bool has_origin_ = false;
+  double origin_seconds_ = 0;          // of the first Train, on the caller's clock
+  std::map<uint64_t, double> shifts_;  // by epoch
+};
+
+// -----------------------------------------------------------------------------------------------
+
+// Follows a coordinator's run on a thread of its own, through its restarts. Statuses wait until
+// they are taken; none is lost while the coordinator lives. Take from one thread.
 class RunWatcher {
  public:
   // Wakes `waker` when something can be taken. Starts at once.

@@ -1,6 +1,7 @@
 #include "daemon/cli/status_json.h"
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 
 #include "absl/base/casts.h"
 #include "absl/strings/escaping.h"
@@ -9,7 +10,7 @@
 #include "daemon/cli/format.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
-#include "membership/run/round_text.h"
+#include "membership/run/ledger.h"
 
 namespace atolld {
 namespace {
@@ -74,6 +75,14 @@ std::string LineText(const v1::PeerStatus& peer) {
 }
 
 }  // namespace
+
+Json OrNull(const std::optional<double>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
+
+Json OrNull(const std::optional<int>& value) {
+  return value.has_value() ? Json(*value) : Json(nullptr);
+}
 
 Json PeerJson(const v1::PeerStatus& peer) {
   const v1::Member& member = peer.member();

@@ -3,7 +3,7 @@
 // JSON follows admin.proto, name by name; digests are hex. Pure functions, any thread.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,10 +28,8 @@ std::string NoiseVerdict(const v1::NoiseStatus& noise);  // of a known one, its 
 std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers);
 
 // A figure that may be unknown.
-template <typename T>
-nlohmann::ordered_json OrNull(const std::optional<T>& value) {
-  return value.has_value() ? nlohmann::ordered_json(*value) : nlohmann::ordered_json(nullptr);
-}
+nlohmann::ordered_json OrNull(const std::optional<double>& value);
+nlohmann::ordered_json OrNull(const std::optional<int>& value);
 
 // One object or list, indented, whatever bytes its strings hold.
 std::string JsonText(const nlohmann::ordered_json& json);

@@ -17,7 +17,7 @@
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/process.h"
 #include "daemon/config/config.h"
-#include "daemon/config/config_foreign.h"
+#include "daemon/config/config_sections.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/verify.h"
 

@@ -1,78 +1,668 @@
 #include "daemon/config/config.h"
 
-#include <algorithm>
-#include <filesystem>
+#include <toml++/toml.h>
 
-#include "absl/base/casts.h"
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+#include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
-#include "daemon/config/config_fields.h"
-#include "daemon/config/config_foreign.h"
-#include "membership/history/header.h"
+#include "compression/base/check.h"
+#include "compression/base/names.h"
+#include "compression/base/status_macros.h"
+#include "compression/wire_codec.h"
+#include "daemon/env/network.h"
+#include "optimizer/aggregation_rule.h"
 
 namespace atolld {
 namespace {
 
-// Keeps made ids within a run id's 64 characters, with the time behind.
-constexpr size_t kLongestStem = 40;
+constexpr size_t kLongestStem = 40;  // keeps made ids within a run id's 64 characters
+constexpr uint64_t kLargestVocabulary = uint64_t{1} << 24;  // as config_table.cc says
+// No config comes near this; what does is another kind of file given by mistake.
+constexpr size_t kLargestFile = 1 << 20;
 
-uint32_t FloatBits(double value) { return absl::bit_cast<uint32_t>(static_cast<float>(value)); }
+// Where each value was said, so that a broken rule is shown where it can be mended.
+class ConfigPlaces {
+ public:
+  // `start` is the place for what was said nowhere: the file's first line.
+  explicit ConfigPlaces(std::string start) : start_(std::move(start)) {}
 
-void SetData(const Config& config, v1::DataSpec* data) {
-  data->set_kind(config.model.kind == kStubKind ? "none"
-                 : IsForeign(config.model.kind) ? ForeignDataKind(config.model.kind)
-                                                : config.data.kind);
-  data->set_validation_fraction(config.data.validation_fraction);
-  if (config.data.tokenizer != kByteTokenizer) {
-    data->set_tokenizer(config.data.tokenizer == kCharTokenizer ? kCharTokenizer : "file");
+  // An empty key: the section's heading.
+  void Set(const std::string& section, const std::string& key, std::string place) {
+    places_[{section, key}] = std::move(place);
   }
-  data->set_field(config.data.field);
-  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(config.data);
-  if (!sources.ok() || sources->size() < 2) return;
-  for (const DataSource& source : *sources) data->add_weights(source.weight);
+
+  bool Has(const std::string& section, const std::string& key) const {
+    return places_.count({section, key}) > 0;
+  }
+
+  // Where the key was said, else its section's heading, else the start.
+  const std::string& Of(const std::string& section, const std::string& key) const {
+    auto found = places_.find({section, key});
+    if (found == places_.end()) found = places_.find({section, ""});
+    return found == places_.end() ? start_ : found->second;
+  }
+
+ private:
+  const std::string start_;
+  std::map<std::pair<std::string, std::string>, std::string> places_;
+};
+
+using KeyName = std::pair<std::string, std::string>;
+
+// The place of the first of these keys that was said at all: what was said is what can be changed.
+const std::string& PlaceOf(const ConfigPlaces& places, const std::vector<KeyName>& keys) {
+  for (const KeyName& key : keys) {
+    if (places.Has(key.first, key.second)) return places.Of(key.first, key.second);
+  }
+  return places.Of(keys.front().first, keys.front().second);
 }
 
-// What is as it always was stays unset, so that such a run keeps its digest.
-void SetYoungerFields(const InnerConfig& config, v1::InnerSpec* inner) {
-  if (config.schedule != "cosine") inner->set_schedule(config.schedule);
-  if (config.schedule == "wsd") {
-    inner->set_cooldown_steps(config.cooldown_steps != 0
-                                  ? config.cooldown_steps
-                                  : std::max<uint64_t>(1, inner->decay_steps() / 5));
-  }
-  if (config.precision != "fp32") inner->set_precision(config.precision);
-  if (config.accumulation != 1) inner->set_accumulation(config.accumulation);
-  inner->set_checkpointing(config.checkpointing);
-  if (config.optimizer == "muon") inner->set_muon_momentum(config.muon_momentum);
+absl::Status Broken(const ConfigPlaces& places, const std::vector<KeyName>& keys,
+                    absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat(PlaceOf(places, keys), ": ", what));
 }
+
+// A stub's worker reads none, a worker of the user's own may not, and an aggregator has no worker.
+bool ReadsData(const Config& c, ConfigUse use) {
+  if (use == ConfigUse::kPeer && c.peer.role == kAggregatorRoleName) return false;
+  if (!c.data.path.empty() || !c.data.sources.empty()) return true;
+  return c.model.kind != kStubKind && c.model.kind != kExternalKind;
+}
+
+absl::Status CheckNeeded(const Config& c, const std::vector<ConfigField>& fields, ConfigUse use,
+                         const ConfigPlaces& places) {
+  for (const ConfigField& field : fields) {
+    if (field.section == "data" && !ReadsData(c, use)) continue;
+    for (const ConfigUse needing : field.needed_by) {
+      const Text* text = std::get_if<Text>(&field.value);
+      if (needing != use || text == nullptr || !text->at->empty()) continue;
+      if (text->at == &c.data.path && !c.data.sources.empty()) continue;
+      return Broken(places, {{field.section, field.key}},
+                    absl::StrCat(field.Name(), " is missing: ", field.meaning));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// What only a stub has, and what a stub lacks.
+absl::Status CheckStub(const Config& c, const ConfigPlaces& places) {
+  const bool stub = c.model.kind == kStubKind;
+  if (stub && c.model.parameters == 0) {
+    return Broken(places, {{"model", "parameters"}, {"model", "kind"}},
+                  "[model] parameters is missing: a model of kind 'stub' needs it");
+  }
+  if (!stub && c.model.parameters != 0) {
+    return Broken(places, {{"model", "parameters"}},
+                  absl::StrCat("[model] parameters is for kind 'stub' alone; a model of kind '",
+                               c.model.kind, "' has as many as its shape says"));
+  }
+  if (!stub && c.inner.step_time != absl::ZeroDuration()) {
+    return Broken(places, {{"inner", "step_time"}},
+                  absl::StrCat("[inner] step_time is for a model of kind 'stub' alone; kind '",
+                               c.model.kind, "' takes the time that it needs"));
+  }
+  return absl::OkStatus();
+}
+
+// Who starts a worker, or hands its model to one.
+bool RunsWorker(const Config& c, ConfigUse use) {
+  return use == ConfigUse::kLocal ||
+         (use == ConfigUse::kPeer && c.peer.role != kAggregatorRoleName);
+}
+
+absl::Status CheckModelKind(const Config& c, ConfigUse use, const ConfigPlaces& places,
+                            const std::string& folder) {
+  const std::string& kind = c.model.kind;
+  for (const char* key : {"layers", "heads", "width", "context", "dropout", "parameters", "file"}) {
+    if (!places.Has("model", key) || TakesModelKey(kind, key)) continue;
+    const absl::string_view why = kind == kExternalKind      ? "which its worker alone describes"
+                                  : kind == kTorchScriptKind ? "which is whatever its file holds"
+                                                             : "which is no file; 'torchscript' is";
+    return Broken(places, {{"model", key}},
+                  absl::StrCat("[model] ", key, " is not for a model of kind '", kind, "', ", why));
+  }
+  if (kind == kExternalKind && c.worker.program.empty() && RunsWorker(c, use)) {
+    return Broken(places, {{"worker", "program"}},
+                  "[worker] program is missing: with [model] kind 'external' it is what trains");
+  }
+  if (kind != kTorchScriptKind) return absl::OkStatus();
+  if (c.model.file.empty() && (RunsWorker(c, use) || use == ConfigUse::kCoordinator)) {
+    return Broken(places, {{"model", "file"}},
+                  "[model] file is missing: a model of kind 'torchscript' is that file");
+  }
+  std::error_code error;
+  if (!c.model.file.empty() &&
+      !std::filesystem::is_regular_file(std::filesystem::path(folder) / c.model.file, error)) {
+    return Broken(places, {{"model", "file"}},
+                  absl::StrCat("model.file '", c.model.file, "' is no file that exists"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& places,
+                       const std::string& folder) {
+  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(c.data);
+  if (!sources.ok()) return Broken(places, {{"data", "sources"}}, sources.status().message());
+  if (!c.data.path.empty() && !c.data.sources.empty()) {
+    return Broken(places, {{"data", "sources"}, {"data", "path"}},
+                  "[data] sources is in place of path; leave one of them out");
+  }
+  DataConfig placed = c.data;
+  PlaceData(folder, &placed);
+  const bool bytes = c.data.tokenizer == kByteTokenizer;
+  const bool ids = c.data.kind == "bin" || c.data.kind == "npy";
+  // A local run has the text at hand, and its worker counts the tokens.
+  const bool counted = use == ConfigUse::kLocal && !bytes && !ids;
+  if (use != ConfigUse::kAny && use != ConfigUse::kPeer && c.model.vocabulary == 0 &&
+      (!bytes || ids) && !counted && PreparedVocabulary(placed) == 0) {
+    return Broken(
+        places, {{"model", "vocabulary"}, {"data", bytes ? "kind" : "tokenizer"}},
+        absl::StrCat("[model] vocabulary is missing: with [data] ", bytes ? "kind" : "tokenizer",
+                     " '", bytes ? c.data.kind : c.data.tokenizer,
+                     "' it must say how many tokens there are, unless the data is a "
+                     "folder of `atoll data prepare`"));
+  }
+  if (!ReadsData(c, use) || (use != ConfigUse::kLocal && use != ConfigUse::kPeer)) {
+    return absl::OkStatus();
+  }
+  const auto check = [&](const std::string& path, const char* key) {
+    std::error_code error;
+    if (std::filesystem::exists(std::filesystem::path(folder) / path, error)) {
+      return absl::OkStatus();
+    }
+    return Broken(places, {{"data", key}},
+                  absl::StrCat("data.", key, " '", path, "' does not exist"));
+  };
+  for (const DataSource& source : *sources) {
+    RETURN_IF_ERROR(check(source.path, c.data.sources.empty() ? "path" : "sources"));
+  }
+  return bytes || c.data.tokenizer == kCharTokenizer ? absl::OkStatus()
+                                                     : check(c.data.tokenizer, "tokenizer");
+}
+
+// What is of other kinds.
+absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
+  const bool rich = m.kind == "gpt2" || m.kind == "llama";
+  const bool ours = m.kind != kStubKind && !IsForeign(m.kind);
+  const struct {
+    const char* key;
+    bool said;
+    bool has;
+  } keys[] = {
+      {"hidden", m.hidden != 0, rich},
+      {"kv_heads", m.kv_heads != 0, m.kind == "llama"},
+      {"tied", !m.tied, rich},
+      {"rope_theta", m.rope_theta != 0, m.kind == "llama"},
+      {"norm_epsilon", m.norm_epsilon != 0, rich},
+      {"vocabulary", m.vocabulary != 0, ours},
+      {"initial", !m.initial.empty(), ours},
+      {"lora_rank", m.lora_rank != 0, ours},
+  };
+  for (const auto& one : keys) {
+    if (!one.said || one.has) continue;
+    return Broken(places, {{"model", one.key}, {"model", "kind"}},
+                  absl::StrCat("[model] ", one.key, " is not of kind '", m.kind, "'; leave it out",
+                               m.kind == "gpt" ? ", or take kind 'gpt2' or 'llama'" : ""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAdapters(const ConfigModel& m, ConfigUse use, const ConfigPlaces& places) {
+  if (m.lora_rank == 0) {
+    if (m.base.empty() && m.base_digest.empty() && m.lora_targets.empty() && m.lora_alpha == 0) {
+      return absl::OkStatus();
+    }
+    // A peer names its base, and its coordinator tells it the rest.
+    if (use == ConfigUse::kPeer || use == ConfigUse::kAny) return absl::OkStatus();
+    return Broken(places,
+                  {{"model", "base"},
+                   {"model", "base_digest"},
+                   {"model", "lora_targets"},
+                   {"model", "lora_alpha"}},
+                  "[model] base, base_digest, lora_targets and lora_alpha are of adapters; set "
+                  "lora_rank too");
+  }
+  const std::vector<std::string> known = AdapterTargets(m.kind);
+  for (const std::string& target : SplitNames(m.lora_targets)) {
+    if (absl::c_linear_search(known, target)) continue;
+    return Broken(places, {{"model", "lora_targets"}},
+                  absl::StrCat("[model] lora_targets: a model of kind '", m.kind, "' has no '",
+                               target, "'; it has ", absl::StrJoin(known, ", ")));
+  }
+  if (m.base_digest.empty()) {
+    return Broken(places, {{"model", "base_digest"}, {"model", "lora_rank"}},
+                  "[model] base_digest is missing: adapters need one base, known by its SHA-256, "
+                  "which `atoll import` prints");
+  }
+  if (m.base.empty() && use == ConfigUse::kLocal) {
+    return Broken(places, {{"model", "base"}, {"model", "lora_rank"}},
+                  "[model] base is missing: adapters need the model beneath them");
+  }
+  if (!m.initial.empty()) {
+    return Broken(places, {{"model", "initial"}, {"model", "lora_rank"}},
+                  "[model] initial must be empty with adapters, which begin as nothing; the model "
+                  "beneath them is [model] base");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckModel(const Config& c, ConfigUse use, const ConfigPlaces& places) {
+  const ConfigModel& m = c.model;
+  RETURN_IF_ERROR(CheckKind(m, places));
+  if (m.width % m.heads != 0) {
+    return Broken(places, {{"model", "heads"}, {"model", "width"}},
+                  absl::StrCat("[model] heads must divide width, and ", m.heads,
+                               " does not divide ", m.width));
+  }
+  if (m.kv_heads != 0 && m.heads % m.kv_heads != 0) {
+    return Broken(places, {{"model", "kv_heads"}, {"model", "heads"}},
+                  absl::StrCat("[model] kv_heads must divide heads, and ", m.kv_heads,
+                               " does not divide ", m.heads));
+  }
+  if (m.kind == "llama" && m.width / m.heads % 2 != 0) {
+    return Broken(places, {{"model", "heads"}, {"model", "width"}},
+                  absl::StrCat("[model] width / heads must be even with kind 'llama', whose "
+                               "positions turn pairs of values, not ",
+                               m.width / m.heads));
+  }
+  if (m.rope_theta != 0 && m.rope_theta < 1) {
+    return Broken(places, {{"model", "rope_theta"}},
+                  absl::StrCat("[model] rope_theta must be 0 or at least 1, not ", m.rope_theta));
+  }
+  return CheckAdapters(m, use, places);
+}
+
+// Of a peer's own config the run's batch is not known; its worker asks again.
+absl::Status CheckDevices(const Config& c, ConfigUse use, const ConfigPlaces& places) {
+  const auto devices = 1 + absl::c_count(c.worker.device, ',');
+  if (use != ConfigUse::kLocal || static_cast<uint64_t>(devices) <= c.inner.batch) {
+    return absl::OkStatus();
+  }
+  return Broken(places, {{"worker", "device"}, {"inner", "batch"}},
+                absl::StrCat("[worker] device names ", devices, " devices, and [inner] batch is ",
+                             c.inner.batch, "; each device needs one sequence at least"));
+}
+
+// How the inner steps are computed and at what rate.
+absl::Status CheckInner(const Config& c, const ConfigPlaces& places) {
+  if (c.inner.batch % c.inner.accumulation != 0) {
+    return Broken(places, {{"inner", "accumulation"}, {"inner", "batch"}},
+                  absl::StrCat("[inner] accumulation must divide batch (", c.inner.batch, "), and ",
+                               c.inner.accumulation, " does not"));
+  }
+  if (c.inner.cooldown_steps == 0) return absl::OkStatus();
+  if (c.inner.schedule != "wsd") {
+    return Broken(places, {{"inner", "cooldown_steps"}, {"inner", "schedule"}},
+                  absl::StrCat("[inner] cooldown_steps is for schedule 'wsd' alone, not '",
+                               c.inner.schedule, "'"));
+  }
+  const uint64_t end = MakeRunSpec(c).inner().decay_steps();
+  if (c.inner.cooldown_steps + c.inner.warmup_steps <= end) return absl::OkStatus();
+  return Broken(
+      places, {{"inner", "cooldown_steps"}, {"inner", "warmup_steps"}},
+      absl::StrCat("[inner] cooldown_steps must fit between warmup_steps (", c.inner.warmup_steps,
+                   ") and the schedule's end (", end, "), not ", c.inner.cooldown_steps));
+}
+
+absl::Status CheckTraining(const Config& c, const ConfigPlaces& places) {
+  // A quorum of half the peers or fewer is allowed: one coordinator decides every commit, so a
+  // small quorum costs averaging and can never split the run.
+  if (c.run.quorum > c.run.peers) {
+    return Broken(
+        places, {{"run", "quorum"}, {"run", "peers"}},
+        absl::StrCat("[run] quorum must be at most peers (", c.run.peers, "), not ", c.run.quorum));
+  }
+  if ((c.inner.pace == "time") != (c.inner.time > absl::ZeroDuration())) {
+    return Broken(places, {{"inner", "time"}, {"inner", "pace"}},
+                  absl::StrCat("[inner] time must be above 0s with pace 'time' and 0s with any "
+                               "other, not ",
+                               absl::FormatDuration(c.inner.time), " with '", c.inner.pace, "'"));
+  }
+  if (c.inner.min_learning_rate > c.inner.learning_rate) {
+    return Broken(places, {{"inner", "min_learning_rate"}, {"inner", "learning_rate"}},
+                  absl::StrCat("[inner] min_learning_rate must be at most learning_rate (",
+                               c.inner.learning_rate, "), not ", c.inner.min_learning_rate));
+  }
+  if (c.inner.decay_steps != 0 && c.inner.warmup_steps >= c.inner.decay_steps) {
+    return Broken(places, {{"inner", "warmup_steps"}, {"inner", "decay_steps"}},
+                  absl::StrCat("[inner] warmup_steps must be below decay_steps (",
+                               c.inner.decay_steps, "), not ", c.inner.warmup_steps));
+  }
+  if (c.outer.rule == "average" && c.outer.momentum != 0) {
+    return Broken(
+        places, {{"outer", "momentum"}, {"outer", "rule"}},
+        absl::StrCat("[outer] momentum must be 0 with rule 'average', which has none, not ",
+                     c.outer.momentum));
+  }
+  return absl::OkStatus();
+}
+
+// What a rule needs of the run.
+absl::Status CheckAggregation(const Config& c, const ConfigPlaces& places) {
+  const std::string& rule = c.exchange.aggregation;
+  AggregationSettings settings;
+  settings.rule = rule;
+  settings.faulty = c.exchange.faulty;
+  const absl::StatusOr<AggregationRule> made = AggregationRule::Make(settings);
+  if (!made.ok()) {
+    return Broken(places, {{"exchange", "faulty"}, {"exchange", "aggregation"}},
+                  absl::StrCat("[exchange] aggregation: ", made.status().message()));
+  }
+  if (made->has_centre() && c.exchange.clip == 0) {
+    return Broken(places, {{"exchange", "clip"}, {"exchange", "aggregation"}},
+                  absl::StrCat("[exchange] clip must be above 0 with aggregation '", rule,
+                               "', which is the mean without"));
+  }
+  if (rule != "mean" && c.exchange.plan == "regions") {
+    return Broken(places, {{"exchange", "plan"}, {"exchange", "aggregation"}},
+                  absl::StrCat("[exchange] plan must be 'flat' or 'auto' with aggregation '", rule,
+                               "': what a region has averaged cannot be judged"));
+  }
+  const size_t least = made->LeastContributors();
+  if (c.run.quorum == 0 ? c.run.peers < least : c.run.quorum < least) {
+    return Broken(
+        places, {{"run", c.run.quorum == 0 ? "peers" : "quorum"}, {"exchange", "aggregation"}},
+        absl::StrCat("[run] ", c.run.quorum == 0 ? "peers" : "quorum", " must be at least ", least,
+                     " with aggregation '", rule, "' and faulty = ", c.exchange.faulty, ", not ",
+                     c.run.quorum == 0 ? c.run.peers : c.run.quorum));
+  }
+  if (c.membership.outsized > 0 && c.membership.outsized <= 1) {
+    return Broken(
+        places, {{"membership", "outsized"}},
+        absl::StrCat("[membership] outsized must be 0 or above 1, not ", c.membership.outsized));
+  }
+  if (c.membership.offences > c.membership.offence_rounds) {
+    return Broken(places, {{"membership", "offences"}, {"membership", "offence_rounds"}},
+                  absl::StrCat("[membership] offences must be at most offence_rounds (",
+                               c.membership.offence_rounds, "), not ", c.membership.offences));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckExchange(const Config& c, const ConfigPlaces& places) {
+  const absl::StatusOr<LevelCodecs> codecs = ParseLevels(c.exchange.codec, c.exchange.upper_codec);
+  if (!codecs.ok()) {
+    return Broken(places, {{"exchange", "upper_codec"}, {"exchange", "codec"}},
+                  absl::StrCat("[exchange] upper_codec: ", codecs.status().message()));
+  }
+  RETURN_IF_ERROR(CheckAggregation(c, places));
+  if (c.exchange.rounding == "nearest") return absl::OkStatus();
+  if (codecs->updates.codec->has_stochastic_rounding()) return absl::OkStatus();
+  if (codecs->means.codec->has_stochastic_rounding()) return absl::OkStatus();
+  return Broken(places, {{"exchange", "rounding"}, {"exchange", "codec"}},
+                absl::StrCat("[exchange] rounding must be 'nearest' with codec '", codecs->name(),
+                             "', which has no other, not '", c.exchange.rounding, "'"));
+}
+
+absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
+  if (c.peer.role == kAggregatorRoleName && c.peer.advertise == kDialsOutOnly) {
+    return Broken(
+        places, {{"peer", "advertise"}, {"peer", "role"}},
+        "[peer] advertise must not be 'none' with role 'aggregator', which is there to be "
+        "dialled");
+  }
+  if (!c.network.plaintext) return absl::OkStatus();
+  const struct {
+    const char* section;
+    const char* key;
+    const std::string& address;
+  } addresses[] = {{"coordinator", "address", c.coordinator.address},
+                   {"coordinator", "listen", c.coordinator.listen},
+                   {"coordinator", "aggregator_address", c.coordinator.aggregator_address},
+                   {"peer", "listen", c.peer.listen},
+                   {"peer", "advertise", c.peer.advertise}};
+  for (const auto& one : addresses) {
+    if (one.address.empty() || one.address == kDialsOutOnly || IsLoopback(one.address)) continue;
+    return Broken(places, {{one.section, one.key}},
+                  absl::StrCat("[", one.section, "] ", one.key, " '", one.address,
+                               "' is beyond this machine, where [network] plaintext = true would "
+                               "let anybody in; leave it out"));
+  }
+  return absl::OkStatus();
+}
+
+// Relative paths in `config` are still as written; they start at `folder`.
+absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fields, ConfigUse use,
+                        const ConfigPlaces& places, const std::string& folder) {
+  RETURN_IF_ERROR(CheckNeeded(config, fields, use, places));
+  RETURN_IF_ERROR(CheckStub(config, places));
+  RETURN_IF_ERROR(CheckModelKind(config, use, places, folder));
+  RETURN_IF_ERROR(CheckModel(config, use, places));
+  RETURN_IF_ERROR(CheckTraining(config, places));
+  RETURN_IF_ERROR(CheckInner(config, places));
+  RETURN_IF_ERROR(CheckDevices(config, use, places));
+  RETURN_IF_ERROR(CheckExchange(config, places));
+  RETURN_IF_ERROR(CheckAddresses(config, places));
+  return CheckData(config, use, places, folder);
+}
+
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": there is no such file"));
+  }
+  if (std::filesystem::is_directory(status)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, not a config file"));
+  }
+  std::ifstream stream(path, std::ios::binary);
+  if (!stream) return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  std::string text(kLargestFile + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<size_t>(stream.gcount()));
+  return text;
+}
+
+RawValue RawOf(const toml::node& node) {
+  switch (node.type()) {
+    case toml::node_type::string:
+      return node.as_string()->get();
+    case toml::node_type::integer:
+      return static_cast<int64_t>(node.as_integer()->get());
+    case toml::node_type::floating_point:
+      return node.as_floating_point()->get();
+    case toml::node_type::boolean:
+      return node.as_boolean()->get();
+    case toml::node_type::array:
+      return OtherValue{"a list"};
+    case toml::node_type::table:
+      return OtherValue{"a table"};
+    default:
+      return OtherValue{"a date or time"};
+  }
+}
+
+// Nesterov's rate grows with the peers and not with the model: 0.4, 0.6, 0.6, 0.8 for 1, 2, 4, 8
+// of them at 30 steps a round (arXiv:2503.09799, figure 7). Short runs of small models want more:
+// 0.5 is too little for 3 and 4 of them (docs/benchmarks.md, "Peers beside data parallel").
+double NesterovLearningRate(uint32_t peers) { return peers == 1 ? 0.4 : peers < 8 ? 0.7 : 0.8; }
+
+// Plain averaging takes the mean as it is; what Nesterov's rule is tuned to would be wrong for it.
+void UseDefaultsOfRule(const ConfigPlaces& places, Config* config) {
+  if (config->outer.rule == "nesterov" && !places.Has("outer", "learning_rate")) {
+    config->outer.learning_rate = NesterovLearningRate(config->run.peers);
+  }
+  if (config->outer.rule != "average") return;
+  if (!places.Has("outer", "learning_rate")) config->outer.learning_rate = 1;
+  if (!places.Has("outer", "momentum")) config->outer.momentum = 0;
+}
+
+// Codecs that leave most of an update out train only with feedback; topk as SparseLoCo has it.
+void UseDefaultsOfCodec(const ConfigPlaces& places, Config* config) {
+  const absl::string_view codec = absl::StripSuffix(config->exchange.codec, "+zstd");
+  if (codec != "topk" && codec != "int2") return;
+  if (!places.Has("exchange", "error_feedback")) config->exchange.error_feedback = true;
+  if (codec == "topk" && !places.Has("exchange", "feedback_decay")) {
+    config->exchange.feedback_decay = 0.95;
+  }
+}
+
+// Reads one file over the table of fields.
+class Loader {
+ public:
+  Loader(std::string origin, const std::vector<ConfigField>& fields)
+      : origin_(std::move(origin)), fields_(fields), places_(absl::StrCat(origin_, ":1")) {}
+
+  absl::Status Read(absl::string_view text) {
+    toml::table document;
+    try {
+      document = toml::parse(std::string_view(text.data(), text.size()), origin_);
+    } catch (const toml::parse_error& error) {
+      // Some descriptions quote the text, line breaks included.
+      std::string reason(error.description());
+      std::replace_if(
+          reason.begin(), reason.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+      return At(error.source().begin.line, reason);
+    }
+    for (const auto& [name, node] : document) {
+      RETURN_IF_ERROR(ReadSection(std::string(name.str()), node));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Override(const ConfigOverride& change) {
+    const ConfigField* field = Find(change.section, change.key);
+    CHECK(field != nullptr);  // the caller names a key of the table
+    const RawValue raw =
+        std::visit([](const auto& value) { return RawValue(value); }, change.value);
+    places_.Set(field->section, field->key, change.option);
+    const absl::Status status = Assign(field->value, field->Name(), raw);
+    return status.ok() ? status : Annotate(status, change.option);
+  }
+
+  const ConfigPlaces& places() const { return places_; }
+
+ private:
+  std::string Place(uint32_t line) const { return absl::StrCat(origin_, ":", line); }
+
+  absl::Status At(uint32_t line, absl::string_view what) const {
+    return absl::InvalidArgumentError(absl::StrCat(Place(line), ": ", what));
+  }
+
+  absl::Status ReadSection(const std::string& section, const toml::node& node) {
+    const uint32_t line = node.source().begin.line;
+    const toml::table* table = node.as_table();
+    if (table == nullptr) return At(line, OutsideOfSections(section));
+    std::vector<std::string> sections, keys;
+    for (const ConfigField& field : fields_) {
+      if (sections.empty() || sections.back() != field.section) sections.push_back(field.section);
+      if (field.section == section) keys.push_back(field.key);
+    }
+    if (keys.empty()) {
+      return At(line,
+                absl::StrCat("unknown section [", section, "]", Suggestion(section, sections)));
+    }
+    places_.Set(section, "", Place(line));
+    for (const auto& [name, value] : *table) {
+      const std::string key(name.str());
+      // A key of a sub-table has the place of the sub-table; a value has its own line.
+      const uint32_t value_line = value.source().begin.line;
+      const ConfigField* field = Find(section, key);
+      if (const RetiredKey* retired = FindRetiredKey(section, key)) {
+        RETURN_IF_ERROR(CheckRetired(*retired, value));
+        continue;
+      }
+      if (field == nullptr) {
+        return At(value_line, absl::StrCat("unknown key '", key, "' in [", section, "]",
+                                           Suggestion(key, keys)));
+      }
+      places_.Set(section, key, Place(value_line));
+      const absl::Status status = Assign(field->value, field->Name(), RawOf(value));
+      if (!status.ok()) return At(value_line, status.message());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckRetired(const RetiredKey& key, const toml::node& node) const {
+    const RawValue raw = RawOf(node);
+    const int64_t* value = std::get_if<int64_t>(&raw);
+    if (value != nullptr && *value == key.value) return absl::OkStatus();
+    return At(node.source().begin.line,
+              absl::StrCat("[", key.section, "] ", key.key, " must be left out: it is always ",
+                           key.value, ", since ", key.why));
+  }
+
+  // For a value above the first heading, or a section written as a value.
+  std::string OutsideOfSections(const std::string& key) const {
+    for (const ConfigField& field : fields_) {
+      if (field.section == key) return absl::StrCat("'", key, "' must be a section: [", key, "]");
+      if (field.key == key) {
+        return absl::StrCat("'", key, "' stands outside any section; did you mean it in [",
+                            field.section, "]?");
+      }
+    }
+    return absl::StrCat("'", key, "' stands outside any section");
+  }
+
+  const ConfigField* Find(const std::string& section, const std::string& key) const {
+    for (const ConfigField& field : fields_) {
+      if (field.section == section && field.key == key) return &field;
+    }
+    return nullptr;
+  }
+
+  const std::string origin_;
+  const std::vector<ConfigField>& fields_;
+  ConfigPlaces places_;
+};
 
 }  // namespace
 
-double DefaultOutsized(const Config& config) {
-  const bool varied =
-      config.exchange.error_feedback || absl::StripSuffix(config.exchange.codec, "+zstd") == "topk";
-  return varied ? 0 : Config().membership.outsized;
-}
-
-std::string FormatConfig(const Config& config) {
-  Config copy = config;
-  std::string out;
-  std::string section;
-  for (const ConfigField& field : ConfigFields(copy)) {
-    if (field.section == "model" && !TakesModelKey(config.model.kind, field.key)) continue;
-    if (field.section != section) {
-      absl::StrAppend(&out, section.empty() ? "" : "\n", "[", field.section, "]\n");
-      section = field.section;
-    }
-    absl::StrAppend(&out, field.key, " = ", FormatValue(field), "  # ", field.meaning, "\n");
+absl::StatusOr<Config> ParseConfig(absl::string_view text, const std::string& origin,
+                                   const std::string& folder, ConfigUse use,
+                                   const std::vector<ConfigOverride>& overrides) {
+  if (text.size() > kLargestFile) {
+    return absl::InvalidArgumentError(absl::StrCat(origin, ": is larger than 1 MiB"));
   }
-  return out;
+  Config config;
+  const std::vector<ConfigField> fields = ConfigFields(config);
+  Loader loader(origin, fields);
+  RETURN_IF_ERROR(loader.Read(text));
+  for (const ConfigOverride& change : overrides) RETURN_IF_ERROR(loader.Override(change));
+
+  UseDefaultsOfRule(loader.places(), &config);
+  UseDefaultsOfCodec(loader.places(), &config);
+  if (!loader.places().Has("membership", "outsized")) {
+    config.membership.outsized = DefaultOutsized(config);
+  }
+
+  RETURN_IF_ERROR(CheckRules(config, fields, use, loader.places(), folder));
+  for (const ConfigField& field : fields) {
+    const Text* value = std::get_if<Text>(&field.value);
+    if (value == nullptr || value->form != TextForm::kPath || value->at->empty()) continue;
+    *value->at = (std::filesystem::path(folder) / *value->at).lexically_normal().string();
+  }
+  if (!config.model.file.empty()) {
+    ASSIGN_OR_RETURN(config.model.file_digest, DigestOfFile(config.model.file));
+  }
+  PlaceData(folder, &config.data);
+  // Written into the configs of a local run's processes, of which the coordinator reads no data.
+  if (config.model.vocabulary == 0 && config.model.kind != kStubKind &&
+      !IsForeign(config.model.kind)) {
+    config.model.vocabulary = static_cast<uint32_t>(
+        std::min<uint64_t>(PreparedVocabulary(config.data), kLargestVocabulary));
+  }
+  return config;
 }
 
-std::string WorkerProgramOf(const std::string& model_kind) {
-  return model_kind == kStubKind ? "atoll-stub-worker" : "atoll-worker";
+absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
+                                  const std::vector<ConfigOverride>& overrides) {
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
+  return ParseConfig(text, path, folder.string(), use, overrides);
 }
 
 std::string MakeRunId(const std::string& path, absl::Time now) {
@@ -89,72 +679,6 @@ std::string MakeRunId(const std::string& path, absl::Time now) {
   if (id.empty()) id = "run";
   if (id.back() == '-') id.pop_back();
   return absl::StrCat(id, "-", absl::FormatTime("%Y%m%d-%H%M%S", now, absl::UTCTimeZone()));
-}
-
-atolld::v1::RunSpec MakeRunSpec(const Config& config) {
-  atolld::v1::RunSpec spec;
-  spec.set_run_id(config.run.id);
-  spec.set_numerics(kNumerics);
-  spec.set_seed(config.run.seed);
-  spec.set_rounds(config.run.rounds);
-
-  *spec.mutable_model() = MakeModelSpec(config.model);
-
-  SetData(config, spec.mutable_data());
-
-  v1::InnerSpec* inner = spec.mutable_inner();
-  inner->set_optimizer(config.inner.optimizer);
-  inner->set_steps(config.inner.steps);
-  inner->set_batch(config.inner.batch);
-  inner->set_learning_rate(config.inner.learning_rate);
-  inner->set_min_learning_rate(config.inner.min_learning_rate);
-  inner->set_warmup_steps(config.inner.warmup_steps);
-  // The whole run, unless it is so short that it ends within the warm-up: then the cosine has
-  // nothing to do.
-  inner->set_decay_steps(
-      config.inner.decay_steps != 0
-          ? config.inner.decay_steps
-          : std::max(config.run.rounds * config.inner.steps, config.inner.warmup_steps + 1));
-  inner->set_beta1(config.inner.beta1);
-  inner->set_beta2(config.inner.beta2);
-  inner->set_weight_decay(config.inner.weight_decay);
-  inner->set_gradient_clip(config.inner.gradient_clip);
-  inner->set_step_microseconds(
-      static_cast<uint64_t>(absl::ToInt64Microseconds(config.inner.step_time)));
-  SetYoungerFields(config.inner, inner);
-
-  spec.mutable_outer()->set_rule(config.outer.rule);
-  spec.mutable_outer()->set_learning_rate_bits(FloatBits(config.outer.learning_rate));
-  spec.mutable_outer()->set_momentum_bits(FloatBits(config.outer.momentum));
-
-  v1::ExchangeSpec* exchange = spec.mutable_exchange();
-  exchange->set_codec(std::string(absl::StripSuffix(config.exchange.codec, "+zstd")));
-  exchange->set_zstd(absl::EndsWith(config.exchange.codec, "+zstd"));
-  // A run whose levels have one codec is the same run however that is said.
-  const std::string& upper = config.exchange.upper_codec;
-  if (!upper.empty() && upper != config.exchange.codec) {
-    exchange->set_upper_codec(std::string(absl::StripSuffix(upper, "+zstd")));
-    exchange->set_upper_zstd(absl::EndsWith(upper, "+zstd"));
-  }
-  exchange->set_error_feedback(config.exchange.error_feedback);
-  exchange->set_chunk_elements(config.exchange.chunk_elements);
-  // Without feedback nothing decays, and a decay of 1 is what a run without the field has.
-  if (config.exchange.error_feedback && config.exchange.feedback_decay != 1) {
-    exchange->set_feedback_decay_bits(FloatBits(config.exchange.feedback_decay));
-  }
-  if (config.exchange.aggregation != "mean") {
-    exchange->set_aggregation(config.exchange.aggregation);
-    exchange->set_faulty(config.exchange.faulty);
-  }
-  if (config.exchange.clip != 0) exchange->set_clip_bits(FloatBits(config.exchange.clip));
-  if (config.exchange.audit_share != 0) {
-    exchange->set_audit_share_bits(FloatBits(config.exchange.audit_share));
-  }
-  exchange->set_stochastic_rounding(config.exchange.rounding == "stochastic");
-
-  spec.mutable_evaluation()->set_tokens(config.evaluation.tokens);
-  spec.mutable_evaluation()->set_every_rounds(config.evaluation.every_rounds);
-  return spec;
 }
 
 }  // namespace atolld

@@ -8,7 +8,6 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
 
 namespace atolld {

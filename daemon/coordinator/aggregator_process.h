@@ -12,8 +12,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/config/config.h"
-#include "daemon/env/child_process.h"
 #include "daemon/env/env.h"
+#include "daemon/env/process_events.h"
 #include "daemon/identity/authority.h"
 
 namespace atolld {

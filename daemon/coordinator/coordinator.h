@@ -13,7 +13,7 @@
 #include "daemon/coordinator/store.h"
 #include "daemon/env/env.h"
 #include "daemon/identity/authority.h"
-#include "daemon/identity/cluster.h"
+#include "daemon/identity/credentials.h"
 
 namespace atolld {
 

@@ -9,7 +9,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
-#include "membership/trust/join_token.h"
+#include "membership/trust/tokens.h"
 
 namespace atolld {
 namespace {

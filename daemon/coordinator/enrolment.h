@@ -18,7 +18,7 @@
 #include "daemon/coordinator/throttle.h"
 #include "daemon/env/env.h"
 #include "daemon/identity/authority.h"
-#include "membership/run/record.h"
+#include "membership/run/run_output.h"
 #include "membership/trust/tokens.h"
 
 namespace atolld {

@@ -2,15 +2,89 @@
 
 #include <sqlite3.h>
 
+#include <cstdint>
 #include <iterator>
+#include <string>
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
-#include "daemon/coordinator/sqlite_statement.h"
 
 namespace atolld {
 namespace {
+
+// One SQL statement with its bound values and rows, released at the end of its scope.
+class SqliteStatement {
+ public:
+  SqliteStatement(sqlite3* database, const char* sql);
+  ~SqliteStatement();
+  SqliteStatement(const SqliteStatement&) = delete;
+  SqliteStatement& operator=(const SqliteStatement&) = delete;
+
+  // Binds the next parameter.
+  SqliteStatement& Bind(uint64_t value);
+  SqliteStatement& Bind(const std::string& bytes);
+
+  // True: a row is there. False: no more rows, or an error, which code() tells.
+  bool Step();
+  // Runs it to its end. The result code of SQLite: SQLITE_OK or an error.
+  int Run();
+  // The result code so far: SQLITE_OK while nothing failed.
+  int code() const { return code_; }
+
+  uint64_t Integer(int column) const;
+  std::string Bytes(int column) const;
+
+ private:
+  sqlite3_stmt* statement_ = nullptr;
+  int code_;
+  int bound_ = 0;
+};
+
+SqliteStatement::SqliteStatement(sqlite3* database, const char* sql)
+    : code_(sqlite3_prepare_v2(database, sql, -1, &statement_, nullptr)) {}
+
+SqliteStatement::~SqliteStatement() { sqlite3_finalize(statement_); }
+
+SqliteStatement& SqliteStatement::Bind(uint64_t value) {
+  // SQLite's integers are signed; the bits come back as they went in.
+  if (code_ == SQLITE_OK)
+    code_ = sqlite3_bind_int64(statement_, ++bound_, static_cast<sqlite3_int64>(value));
+  return *this;
+}
+
+SqliteStatement& SqliteStatement::Bind(const std::string& bytes) {
+  if (code_ == SQLITE_OK) {
+    code_ = sqlite3_bind_blob64(statement_, ++bound_, bytes.data(), bytes.size(), SQLITE_TRANSIENT);
+  }
+  return *this;
+}
+
+bool SqliteStatement::Step() {
+  if (code_ != SQLITE_OK) return false;
+  const int result = sqlite3_step(statement_);
+  if (result == SQLITE_ROW) return true;
+  if (result != SQLITE_DONE) code_ = result;
+  return false;
+}
+
+int SqliteStatement::Run() {
+  while (Step()) {
+  }
+  return code_;
+}
+
+uint64_t SqliteStatement::Integer(int column) const {
+  return static_cast<uint64_t>(sqlite3_column_int64(statement_, column));
+}
+
+std::string SqliteStatement::Bytes(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_, column);
+  const int size = sqlite3_column_bytes(statement_, column);
+  return bytes == nullptr ? std::string()
+                          : std::string(static_cast<const char*>(bytes), static_cast<size_t>(size));
+}
 
 // Each step makes the tables of one schema version from those of the version before it, an empty
 // file first. A step that was released never changes.

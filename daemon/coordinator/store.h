@@ -1,20 +1,25 @@
-// Store: what the coordinator remembers over its own death.
-//
-// Law: once Apply has returned OK the update is durable, all of it; if it fails nothing of it is.
-// Blocking: called from the pool, one call at a time (Load before the loop runs).
+// What the coordinator remembers over its own death (Store), and the Outbox, which lets nothing of
+// the run take effect before it is remembered.
 #pragma once
 
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "membership/run/record.h"
+#include "absl/time/time.h"
+#include "daemon/env/env.h"
+#include "membership/run/run.h"
+#include "membership/run/run_output.h"
 
 namespace atolld {
 
+// Law: once Apply has returned OK the update is durable, all of it; if it fails nothing of it is.
+// Blocking: called from the pool, one call at a time (Load before the loop runs).
 class Store {
  public:
   virtual ~Store() = default;
@@ -33,6 +38,71 @@ class Store {
 
   // Where it lies, for messages.
   virtual std::string where() const = 0;
+};
+
+// A Store without a disk, for tests and simulations. What it holds outlives it, as a disk would.
+class MemoryStore final : public Store {
+ public:
+  struct Disk {
+    StoredRun run;
+    absl::Status fails;  // what Apply returns, if not OK
+    uint64_t updates = 0;
+  };
+
+  explicit MemoryStore(std::shared_ptr<Disk> disk) : disk_(std::move(disk)) {}
+
+  absl::StatusOr<StoredRun> Load() override { return disk_->run; }
+  absl::Status Apply(const RunUpdate& update) override;
+  absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;
+  std::string where() const override { return "memory"; }
+
+ private:
+  const std::shared_ptr<Disk> disk_;
+};
+
+// Makes each of the run's outputs durable, then lets it take effect, strictly in order.
+//
+// Law: nothing of an output reaches a peer before its update is durable, and no later output
+// overtakes an earlier one. A full disk holds everything back, and is tried again every second; any
+// other failure of the store ends the process: what was promised could no longer be kept. Loop
+// thread; the store runs on the pool.
+class Outbox {
+ public:
+  using Deliver = std::function<void(const RunOutput&)>;
+
+  Outbox(Env env, std::shared_ptr<Store> store, Deliver deliver);
+
+  // Never delivers from inside the call if there is something to store. `done` runs right after the
+  // output has taken effect.
+  void Push(RunOutput output, Task done = nullptr);
+
+  // Runs `work` on the pool between two updates, so that it may use the store, then `done` on the
+  // loop.
+  void WithStore(Task work, Task done) { queue_.Run(std::move(work), std::move(done)); }
+
+  // Why nothing takes effect at present; empty while all is well.
+  const std::string& stalled() const { return stalled_; }
+
+ private:
+  struct Item {
+    RunOutput output;
+    Task done;
+    bool durable = false;
+  };
+
+  void Pump();
+  void Persist();
+  void OnPersisted(const absl::Status& status);
+
+  Env env_;
+  const std::shared_ptr<Store> store_;
+  const Deliver deliver_;
+  SerialQueue queue_;
+  std::deque<Item> items_;
+  bool storing_ = false;
+  bool pumping_ = false;
+  std::string stalled_;
+  CallbackGuard guard_;
 };
 
 }  // namespace atolld

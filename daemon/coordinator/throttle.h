@@ -1,14 +1,18 @@
-// Throttle and CallerThrottle: how often something may be asked of the coordinator.
+// Throttle, CallerThrottle and SessionLimits: how often something may be asked of the coordinator.
 //
 // A token bucket: so many a second over any long time, and `burst` at once after a pause. Pure
 // state; time comes in; one thread.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "membership/trust/identity.h"
 
 namespace atolld {
 
@@ -47,6 +51,21 @@ class CallerThrottle {
   const double burst_;
   std::map<std::string, Throttle> callers_;
   absl::Time swept_ = absl::InfinitePast();
+};
+
+// How many Sessions a coordinator holds, and how many one peer may begin. A Session that begins is
+// work for the whole run: a row in the store, and a roster for everybody.
+class SessionLimits {
+ public:
+  // Half a minute's may come at once: a line that breaks often is no flood.
+  explicit SessionLimits(uint32_t sessions_per_minute);
+
+  // Of a Session that `caller` (none: plain text) wants to begin while `open` are. OK counts it.
+  absl::Status Check(absl::Time now, const std::optional<Identity>& caller, size_t open);
+
+ private:
+  const uint32_t per_minute_;
+  CallerThrottle begun_;
 };
 
 }  // namespace atolld

@@ -53,6 +53,15 @@ absl::Status WriteWhole(Files& files, Create create, const std::string& path,
 
 }  // namespace
 
+std::string RandomBytes(Executor& executor) {
+  std::string bytes;
+  while (bytes.size() < 32) {
+    const uint64_t random = executor.Random();
+    for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(random >> (8 * i)));
+  }
+  return bytes;
+}
+
 Frame Pack(const google::protobuf::MessageLite& message, ByteParts payload) {
 #ifndef NDEBUG
   CHECK(!HasPayloadField(message));

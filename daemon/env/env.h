@@ -64,6 +64,9 @@ class Executor {
   virtual uint64_t Random() = 0;
 };
 
+// 32 of its random bytes: a key or a nonce.
+std::string RandomBytes(Executor& executor);
+
 // -----------------------------------------------------------------------------------------------
 // Files. Synchronous: call it from the pool, or at start before the loop runs. Paths are absolute.
 // Errors: NOT_FOUND, RESOURCE_EXHAUSTED (disk full: ENOSPC, EDQUOT), PERMISSION_DENIED, else
@@ -198,7 +201,7 @@ class Listener {  // destroying it stops listening and breaks every call accepte
 class Transport {
  public:
   // `method` is the full name, "/atolld.v1.Membership/Session". With certificates a caller whose
-  // role may not call it (membership/trust/access.h) is refused before, and none of its bytes is
+  // role may not call it (membership/trust/identity.h) is refused before, and none of its bytes is
   // read.
   using Acceptor = std::function<void(const std::string& method, std::unique_ptr<Call> call)>;
 
@@ -209,7 +212,7 @@ class Transport {
                                                            Acceptor acceptor) = 0;
 
   // Never blocks; on_closed(UNAVAILABLE) when nobody can be reached, or nobody who is the peer that
-  // the address names (peer_address.h). Every call has a deadline; a long-lived stream passes
+  // the address names (network.h). Every call has a deadline; a long-lived stream passes
   // absl::InfiniteDuration() and relies on keepalive and its own liveness rule.
   virtual std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                                      absl::Duration deadline) = 0;

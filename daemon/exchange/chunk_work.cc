@@ -1,17 +1,19 @@
 #include "daemon/exchange/chunk_work.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/zstd_frame.h"
 #include "daemon/exchange/contribution.h"
-#include "daemon/exchange/robust_mean.h"
 #include "membership/history/bitmap.h"
-#include "optimizer/weighted_mean.h"
+#include "optimizer/aggregation_rule.h"
+#include "optimizer/update_products.h"
 
 namespace atolld {
 namespace {
@@ -58,6 +60,28 @@ absl::StatusOr<size_t> EncodeValues(const ChunkForm& means, const Rounding& roun
                                     absl::Span<const float> mean, absl::Span<uint8_t> out) {
   return rounding.stochastic ? means.codec->EncodeStochastic(mean, rounding.key, out)
                              : means.codec->EncodeMean(mean, out);
+}
+
+float Sum(absl::Span<const float> values) {
+  float sum = 0.0f;
+  for (const float value : values) sum = sum + value;
+  return sum;
+}
+
+// Whether there is a v that is not zero.
+bool HasCentre(const MeanTerms& terms) {
+  return terms.rule && terms.centre != nullptr && !terms.centre->chunks.empty();
+}
+
+// sum = sum + rest * v, of the chunk; `pulls` are w_i * c_i.
+absl::Status AddCentre(const MeanTerms& terms, uint32_t chunk, absl::Span<const float> weights,
+                       absl::Span<const float> pulls, absl::Span<float> sum) {
+  if (!HasCentre(terms)) return absl::OkStatus();
+  const float rest = Sum(weights) - Sum(pulls);
+  if (!(rest > 0) || Planted(PlantedBug::kCentreForgotten)) return absl::OkStatus();
+  return Annotate(
+      terms.centre->codec->DecodeAccumulate(terms.centre->chunks[chunk].span(), rest, sum),
+      "the centre");
 }
 
 // Encodes the mean of the terms and the centre. INVALID_ARGUMENT also if a term cannot be decoded.
@@ -145,6 +169,45 @@ absl::StatusOr<size_t> EncodeWeighted(const ChunkForm& updates, const ChunkForm&
   }
 }
 
+// `terms.rule` of the pieces, which are single contributors' chunks, ascending; sets `mean` and
+// whose chunks it was made of. FAILED_PRECONDITION: the rule takes more than are here.
+absl::Status RobustPieces(const ChunkForm& updates, const MeanTerms& terms,
+                          const std::vector<Piece>& pieces, absl::Span<float> mean,
+                          Reduced* reduced) {
+  const AggregationRule& rule = *terms.rule;
+  std::vector<std::vector<float>> values;
+  std::vector<float> weights;
+  std::vector<float> scales;
+  const auto add = [&](const Piece& piece, const absl::StatusOr<SharedBytes>& encoded) {
+    absl::Status status = encoded.status();
+    std::vector<float> decoded(mean.size());
+    if (status.ok()) status = updates.codec->Decode(encoded->span(), absl::MakeSpan(decoded));
+    if (!status.ok()) {
+      reduced->refused.emplace_back(piece.sender, std::move(status));
+      return;
+    }
+    values.push_back(std::move(decoded));
+    weights.push_back(terms.weights[piece.sender]);
+    scales.push_back(terms.scales[piece.sender]);
+    UniteBits(piece.contributors, &reduced->contributors);
+  };
+  ForEachEncoded(updates, updates, pieces, mean.size(), add);
+  if (values.size() < rule.LeastContributors()) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the rule ", rule.settings().rule, " with faulty = ", rule.settings().faulty, " takes ",
+        rule.LeastContributors(), " updates, ", values.size(), " are here"));
+  }
+  const std::vector<absl::Span<const float>> rows(values.begin(), values.end());
+  UpdateProducts products(rule.needs(), rows.size());
+  if (rule.needs() != UpdateProducts::Kind::kNone) {
+    RETURN_IF_ERROR(products.AddChunk(rows));
+    products = products.Scaled(std::vector<double>(scales.begin(), scales.end()));
+  }
+  ASSIGN_OR_RETURN(AggregationPlan plan, rule.Plan(weights, products));
+  plan.scales = std::move(scales);
+  return rule.Combine(plan, rows, {}, mean);
+}
+
 // Encodes the mean that the rule makes of the pieces.
 absl::StatusOr<size_t> EncodeRobust(const ChunkForm& updates, const ChunkForm& means,
                                     const MeanPlace& place, size_t elements, const MeanTerms& how,
@@ -223,13 +286,6 @@ void ForEachEncoded(const ChunkForm& updates, const ChunkForm& means,
       take(group[i], HasItsNorm(form, group[i], std::move(encoded[i]), elements));
     }
   }
-}
-
-uint64_t PeerPart(absl::string_view peer) {
-  const Digest digest = Sha256(BytesOf(peer));
-  uint64_t part = 0;
-  for (size_t i = 0; i < sizeof(part); ++i) part |= static_cast<uint64_t>(digest[i]) << (8 * i);
-  return part;
 }
 
 Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,

@@ -19,7 +19,7 @@
 #include "absl/types/span.h"
 #include "compression/base/bytes.h"
 #include "compression/codec.h"
-#include "compression/rounding.h"
+#include "daemon/exchange/contribution.h"
 #include "membership/history/digest.h"
 #include "optimizer/aggregation_rule.h"
 
@@ -68,9 +68,6 @@ using TakeEncoded = absl::FunctionRef<void(const Piece&, absl::StatusOr<SharedBy
 void ForEachEncoded(const ChunkForm& updates, const ChunkForm& means,
                     absl::Span<const Piece> pieces, size_t elements, TakeEncoded take);
 
-// What tells peers' roundings apart: the first 8 bytes, little-endian, of the SHA-256 of the id.
-uint64_t PeerPart(absl::string_view peer);
-
 // Which mean it is: what its rounding depends on.
 struct MeanPlace {
   uint64_t version;
@@ -84,12 +81,6 @@ struct MeanPlace {
 // contributors otherwise than the plan did, and names no relay.
 Rounding MeanRounding(const ChunkForm& form, const MeanPlace& place,
                       const std::string& contributors);
-
-// The mean of the entry before: what a rule with a centre starts from.
-struct Centre {
-  const Codec* codec = nullptr;     // of means
-  std::vector<SharedBytes> chunks;  // encoded, by the grid; empty: zeros, before the first entry
-};
 
 // How the pieces of a plan's contributors become one.
 struct MeanTerms {
@@ -118,7 +109,19 @@ struct Reduced {
 // optimizer/weighted_mean.h; W_p and s_p are the contributor's weight and scale, of a partial mean
 // the fp32 sum of its contributors' weights in roster order, and 1: who made it has scaled.
 //
-// Other rules are carried out on the chunk alone (robust_mean.h). The outer Status: no piece was
+// The other rules are carried out on one chunk, by the values of those whose chunk is here, and
+// nothing else of their updates. A rule by coordinates needs no more. Krum and the geometric median
+// judge by the products of this chunk's values alone, so each chunk has a choice of its own, and
+// each bears the liars that the rule is made for. Centred clipping is one step from the mean v of
+// the entry before, whole updates' pulls being cut by the plan's scales c_i:
+//
+//   mean = (sum of (w_i * c_i) * x_i + rest * v) * (1 / sum of w_i)
+//   rest = max(0, sum of w_i - sum of w_i * c_i)
+//
+// all in fp32, each sum in roster order, each operation rounded on its own; nothing is added for v
+// where the rest is 0.
+//
+// The outer Status: no piece was
 // left, too few for the rule (FAILED_PRECONDITION), or the mean is not finite; `refused` tells of
 // pieces even then. The mean is encoded into `out` where it is given; it is as long as any can be.
 absl::Status Reduce(const ChunkForm& updates, const ChunkForm& means, const MeanPlace& place,

@@ -10,7 +10,6 @@
 #include "optimizer/aggregation_kernels.h"
 
 namespace atolld {
-
 namespace {
 
 constexpr absl::string_view kRootDomain = "atoll.contribution.1";
@@ -74,6 +73,13 @@ void SetNorms(std::vector<ChunkNorms> norms, Contribution* contribution) {
   contribution->norms = std::move(norms);
   contribution->leaves = ContributionLeaves(contribution->digests, contribution->norms);
   contribution->root = ContributionRoot(contribution->leaves);
+}
+
+uint64_t PeerPart(absl::string_view peer) {
+  const Digest digest = Sha256(BytesOf(peer));
+  uint64_t part = 0;
+  for (size_t i = 0; i < sizeof(part); ++i) part |= static_cast<uint64_t>(digest[i]) << (8 * i);
+  return part;
 }
 
 Rounding ContributionRounding(const v1::RunSpec& spec, absl::string_view peer,

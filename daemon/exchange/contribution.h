@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -16,8 +17,6 @@
 #include "atoll/v1/run.pb.h"
 #include "compression/base/bytes.h"
 #include "compression/codec.h"
-#include "compression/rounding.h"
-#include "daemon/exchange/chunk_work.h"
 #include "membership/history/digest.h"
 #include "membership/history/payload.h"
 
@@ -66,6 +65,12 @@ ChunkNorms WholeNorms(absl::Span<const ChunkNorms> chunks);
 absl::StatusOr<double> MeasureChunk(const Codec& codec, absl::Span<const uint8_t> bytes,
                                     size_t elements);
 
+// The mean of the entry before: what a rule with a centre starts from.
+struct Centre {
+  const Codec* codec = nullptr;     // of means
+  std::vector<SharedBytes> chunks;  // encoded, by the grid; empty: zeros, before the first entry
+};
+
 // The squared distance of decoded values from the centre's of that chunk. INVALID_ARGUMENT if those
 // cannot be decoded.
 absl::StatusOr<double> MeasureDistance(const Centre& centre, uint32_t chunk,
@@ -82,6 +87,9 @@ absl::StatusOr<std::vector<ChunkNorms>> NormsFrom(const Centre& centre, const Ch
 absl::StatusOr<Contribution> EncodeContribution(const ChunkGrid& grid, const Codec& codec,
                                                 const Rounding& rounding,
                                                 absl::Span<const float> values);
+
+// What tells peers' roundings apart: the first 8 bytes, little-endian, of the SHA-256 of the id.
+uint64_t PeerPart(absl::string_view peer);
 
 // How a peer rounds the update that it trained on these samples: no two updates share the key.
 // To nearest where the run's codec of updates has nothing else.

@@ -1,12 +1,15 @@
 #include "daemon/exchange/contributor_stream.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <memory>
 #include <set>
 #include <utility>
 
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "membership/history/bitmap.h"
 
 namespace atolld {
 namespace {
@@ -42,13 +45,14 @@ bool IsRefusal(const absl::Status& status) {
 }  // namespace
 
 ContributorStream::ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer,
-                                     Lane lane, Owner& owner)
+                                     Lane lane, Owner& owner, Sink& sink)
     : env_(env),
       settings_(settings),
       form_{settings.upper_codec, settings.upper_zstd},
       reducer_(std::move(reducer)),
       lane_(lane),
       owner_(owner),
+      sink_(sink),
       window_(settings.send_floor),
       meter_(settings.traffic),
       last_good_(env.executor.Now()),
@@ -239,7 +243,7 @@ void ContributorStream::PumpLater() {
 
 void ContributorStream::OnFrame(Frame frame) {
   meter_.Update(*call_, env_.executor.Now());
-  NoteArrival(settings_, reducer_, frame, env_.executor.Now());
+  NoteArrival(settings_.arrivals, reducer_, frame, env_.executor.Now());
   v1::FromReducer message;
   const absl::Status status = Unpack(frame, &message);
   if (!status.ok() || !message.has_chunk()) {
@@ -309,7 +313,7 @@ void ContributorStream::OnVerified(const v1::ResultChunk& result,
   // The plan may have moved on while the pool looked at it.
   const Owner::Fate fate = owner_.Judge(reducer_, result);
   if (fate == Owner::Fate::kPassedOver) passed_over_ = true;
-  if (fate == Owner::Fate::kWanted) owner_.OnResult(reducer_, result, *mean, wire);
+  if (fate == Owner::Fate::kWanted) sink_.OnResult(result, *mean, wire);
   if (reading_waited) Next();
 }
 
@@ -361,7 +365,7 @@ void ContributorStream::Drop() {
 
 void ContributorStream::Unreachable(absl::Status why) {
   last_good_ = env_.executor.Now();
-  owner_.OnUnreachable(reducer_, std::move(why));
+  sink_.OnUnreachable(reducer_, std::move(why));
 }
 
 void ContributorStream::Tick() {
@@ -386,6 +390,184 @@ void ContributorStream::Tick() {
     RedialLater();
   }
   env_.executor.RunAfter(settings_.failure_timeout / 8, guard_.Wrap([this] { Tick(); }));
+}
+
+ContributorStreams::ContributorStreams(Env env, const ExchangeSettings& settings,
+                                       const ChunkForm& form,
+                                       std::shared_ptr<const Contribution> contribution,
+                                       const ExchangePlan& plan, OutcomeBuild& outcome,
+                                       ContributorStream::Sink& sink)
+    : env_(env),
+      settings_(settings),
+      form_(form),
+      contribution_(std::move(contribution)),
+      plan_(plan),
+      outcome_(outcome),
+      sink_(sink),
+      own_wire_(settings.grid.chunks()) {}
+
+bool ContributorStreams::contributes() const {
+  return contribution_ != nullptr && plan_.IndexOf(settings_.self).has_value();
+}
+
+void ContributorStreams::DropStale(const ExchangePlan& next) {
+  for (auto it = partials_.begin(); it != partials_.end();) {
+    const ExchangePlan::Shard& shard = next.ShardOf(it->first);
+    const bool stands =
+        it->second.attempt == shard.attempt && next.RelayNamed(shard, settings_.self) != nullptr;
+    it = stands ? std::next(it) : partials_.erase(it);
+  }
+}
+
+// By whom: the chunks of a shard that go to its target, and those that come from its source.
+std::map<ContributorStreams::StreamKey, std::vector<ContributorStream::Chunk>>
+ContributorStreams::Assignments() const {
+  using Sends = ContributorStream::Sends;
+  std::map<StreamKey, std::vector<ContributorStream::Chunk>> assigned;
+  for (const ExchangePlan::Shard& shard : plan_.shards()) {
+    const auto add = [&](absl::string_view peer, Sends sends) {
+      for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
+        const Lane lane = {c % settings_.lanes, settings_.lanes};
+        assigned[{std::string(peer), lane}].push_back({c, shard.attempt, sends});
+      }
+    };
+    if (shard.chunks == 0) continue;
+    const absl::string_view source = plan_.SourceOf(shard, settings_.self);
+    absl::string_view target;
+    Sends sends = Sends::kNothing;
+    if (contributes()) {
+      target = plan_.TargetOf(shard, *plan_.IndexOf(settings_.self));
+      const bool relays = plan_.RelayNamed(shard, settings_.self) != nullptr;
+      sends = relays ? Sends::kPartialMean : Sends::kOwnChunk;
+    }
+    // They differ for a reducer that is in a relay's group, and where nothing is to be sent.
+    if (!target.empty()) add(target, sends);
+    if (!source.empty() && source != target) add(source, Sends::kNothing);
+  }
+  return assigned;
+}
+
+void ContributorStreams::Assign() {
+  std::map<StreamKey, std::vector<ContributorStream::Chunk>> assigned = Assignments();
+  for (auto it = streams_.begin(); it != streams_.end();) {
+    it = assigned.count(it->first) == 0 ? streams_.erase(it) : std::next(it);
+  }
+  for (auto& [key, chunks] : assigned) {
+    const auto& [peer, lane] = key;
+    std::unique_ptr<ContributorStream>& stream = streams_[key];
+    if (stream == nullptr) {
+      stream = std::make_unique<ContributorStream>(env_, settings_, peer, lane, *this, sink_);
+    }
+    stream->Assign(plan_.AddressOf(peer), std::move(chunks));
+  }
+}
+
+void ContributorStreams::SendPartial(uint32_t chunk, uint32_t attempt, SharedBytes wire,
+                                     std::string contributors) {
+  partials_[chunk] = {attempt, std::move(wire), std::move(contributors)};
+  const Lane lane = {chunk % settings_.lanes, settings_.lanes};
+  const auto stream = streams_.find({plan_.ShardOf(chunk).reducer, lane});
+  if (stream != streams_.end()) stream->second->Offer(chunk);
+}
+
+void ContributorStreams::OnMean(uint32_t chunk) {
+  own_wire_[chunk] = SharedBytes();
+  partials_.erase(chunk);
+  for (const auto& [key, stream] : streams_) stream->OnMean(chunk);
+  PumpAll();
+}
+
+void ContributorStreams::PumpAll() {
+  for (const auto& [key, stream] : streams_) stream->Pump();
+}
+
+uint64_t ContributorStreams::held_bytes() const {
+  uint64_t bytes = 0;
+  for (const auto& [chunk, partial] : partials_) bytes += partial.wire.size();
+  for (const SharedBytes& wire : own_wire_) bytes += wire.size();
+  return bytes;
+}
+
+v1::ExchangeOpen ContributorStreams::MakeOpen() {
+  v1::ExchangeOpen open;
+  open.set_run_id(settings_.run_id);
+  open.set_version(plan_.version());
+  open.set_epoch(plan_.epoch());
+  open.set_contributor(settings_.self);
+  std::string received(BitmapBytes(plan_.chunks()), '\0');
+  for (uint32_t c = 0; c < plan_.chunks(); ++c) {
+    if (HasResult(c)) SetBit(&received, c);
+  }
+  open.set_received(std::move(received));
+  for (const ExchangePlan::Shard& shard : plan_.shards()) {
+    open.add_received_attempts(shard.attempt);
+  }
+  return open;
+}
+
+// Every line carries chunks of all shards and means of all: a shard that runs ahead takes it from
+// the others, and stands finished while they take as long again. Streams to relays carry several
+// shards one after the other, and partial means: their shares say nothing of each other.
+double ContributorStreams::ReachOfOthers(const ContributorStream& stream) const {
+  double reach = std::numeric_limits<double>::infinity();
+  if (plan_.has_relays()) return reach;
+  for (const auto& [key, other] : streams_) {
+    if (other.get() != &stream) reach = std::min(reach, other->Reach());
+  }
+  return reach;
+}
+
+bool ContributorStreams::PrepareContribution(const ContributorStream::Chunk& chunk) {
+  if (chunk.sends == ContributorStream::Sends::kPartialMean) {
+    return partials_.count(chunk.chunk) != 0;
+  }
+  if (!settings_.zstd || !own_wire_[chunk.chunk].empty()) return true;
+  CompressOwnChunk(chunk.chunk);
+  return false;
+}
+
+void ContributorStreams::CompressOwnChunk(uint32_t chunk) {
+  if (!compressing_.insert(chunk).second) return;
+  auto wire = std::make_shared<SharedBytes>();
+  env_.executor.Offload([wire, form = form_, contribution = contribution_,
+                         chunk] { *wire = form.ToWire(contribution->chunks[chunk]); },
+                        guard_.Wrap([this, wire, chunk] {
+                          compressing_.erase(chunk);
+                          if (!HasResult(chunk)) own_wire_[chunk] = *wire;
+                          PumpAll();
+                        }));
+}
+
+Frame ContributorStreams::TakeContributionFrame(const ContributorStream::Chunk& chunk) {
+  v1::ToReducer message;
+  v1::ContributionChunk* const head = message.mutable_chunk();
+  head->set_attempt(chunk.attempt);
+  head->set_chunk(chunk.chunk);
+  head->set_revision(plan_.revision());
+  if (chunk.sends == ContributorStream::Sends::kPartialMean) {
+    const Partial& partial = partials_.at(chunk.chunk);
+    head->set_contributors(partial.contributors);
+    return Pack(message, partial.wire);
+  }
+  if (!settings_.zstd) return Pack(message, contribution_->chunks[chunk.chunk]);
+  return Pack(message, std::exchange(own_wire_[chunk.chunk], SharedBytes()));
+}
+
+ContributorStream::Owner::Fate ContributorStreams::Judge(const std::string& from,
+                                                         const v1::ResultChunk& result) const {
+  if (result.chunk() >= plan_.chunks()) return Fate::kBad;
+  const ExchangePlan::Shard& shard = plan_.ShardOf(result.chunk());
+  if (result.attempt() > shard.attempt) return Fate::kEarly;
+  if (result.attempt() < shard.attempt) return Fate::kUnwanted;
+  if (plan_.SourceOf(shard, settings_.self) != from) {
+    if (result.revision() > plan_.revision()) return Fate::kEarly;
+    return result.revision() == plan_.revision() ? Fate::kBad : Fate::kPassedOver;
+  }
+  if (HasResult(result.chunk())) return Fate::kUnwanted;
+  const size_t contributors = plan_.contributors().size();
+  const bool sane = ValidBitmap(result.contributors(), contributors) &&
+                    ValidParts(result.partials(), result.contributors(), contributors);
+  return sane ? Fate::kWanted : Fate::kBad;
 }
 
 }  // namespace atolld

@@ -1,12 +1,12 @@
-// ContributorStream: the dialled side of one (contributor, reducer) pair: own chunks or partial
-// means go up, means come down. To its members a relay is a reducer; from a holder means come
-// alone.
+// The dialled side of an exchange. A ContributorStream is one (contributor, reducer) pair's: own
+// chunks or partial means go up, means come down. To its members a relay is a reducer; from a
+// holder means come alone. ContributorStreams are all of a peer's.
 //
 // Every new call begins with an Open that says which results are here, then resends the chunks
 // whose results are not, own ones behind the leaves that they are held against: a break costs a
 // repeat, never a hang. At most kMaxUnsentBytes and one chunk wait in the call, and its chunks run
 // ahead of their means as far as the SendWindow allows. Without progress for failure_timeout, when
-// dials are refused for min(500 ms, failure_timeout / 4), or when the reducer refuses, the owner is
+// dials are refused for min(500 ms, failure_timeout / 4), or when the reducer refuses, the sink is
 // told, and dialling goes on. Loop thread.
 #pragma once
 
@@ -15,18 +15,23 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "atoll/v1/exchange.pb.h"
+#include "compression/base/bytes.h"
 #include "daemon/env/env.h"
 #include "daemon/exchange/chunk_work.h"
-#include "daemon/exchange/exchange.h"
-#include "daemon/exchange/lane.h"
-#include "daemon/exchange/send_window.h"
-#include "daemon/exchange/stream_meter.h"
+#include "daemon/exchange/contribution.h"
+#include "daemon/exchange/exchange_plan.h"
+#include "daemon/exchange/exchange_settings.h"
+#include "daemon/exchange/outcome.h"
+#include "daemon/exchange/stream_flow.h"
 
 namespace atolld {
 
@@ -39,6 +44,7 @@ class ContributorStream {
     Sends sends;
   };
 
+  // Who says what there is to send, and judges what comes.
   class Owner {
    public:
     enum class Fate {
@@ -60,16 +66,22 @@ class ContributorStream {
     // Of one that is prepared; to send it again it has to be prepared again.
     virtual Frame TakeContributionFrame(const Chunk& chunk) = 0;
     virtual Fate Judge(const std::string& reducer, const v1::ResultChunk& result) const = 0;
-    // `wire` is what `mean` came as where that is another form, with zstd.
-    virtual void OnResult(const std::string& reducer, const v1::ResultChunk& result,
-                          MeasuredChunk mean, const ByteParts& wire) = 0;
     // Where it is to lie, if it may be written there now.
     virtual std::optional<FreshBytes> ClaimPlace(uint32_t chunk) = 0;
+  };
+
+  // Who takes what comes of it.
+  class Sink {
+   public:
+    virtual ~Sink() = default;
+    // `wire` is what `mean` came as where that is another form, with zstd.
+    virtual void OnResult(const v1::ResultChunk& result, MeasuredChunk mean,
+                          const ByteParts& wire) = 0;
     virtual void OnUnreachable(const std::string& reducer, absl::Status why) = 0;
   };
 
   ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer, Lane lane,
-                    Owner& owner);
+                    Owner& owner, Sink& sink);
   ~ContributorStream();
 
   // What there is to send and to receive under the newest revision, ascending.
@@ -110,6 +122,7 @@ class ContributorStream {
   const std::string reducer_;
   const Lane lane_;
   Owner& owner_;
+  Sink& sink_;
 
   std::string address_;
   std::vector<Chunk> chunks_;
@@ -133,6 +146,68 @@ class ContributorStream {
   bool connected_ = false;  // this call: something was written or has come
   absl::Time refused_since_ = absl::InfiniteFuture();  // every dial
   bool refusal_told_ = false;                          // under this plan
+  CallbackGuard guard_;
+};
+
+// The streams to all whom this peer dials under its plan: the reducers, relays and holders of its
+// chunks; and what it sends on them: own chunks, and as a relay its members' partial means.
+//
+// A partial mean is kept until its result is here, so that it is encoded once; with zstd the wire's
+// form of an own chunk while it is about to be sent. The plan, the means and the contribution
+// (nullptr: none) are the exchange's: they outlive this, and Assign follows each change of the
+// plan. Loop thread.
+class ContributorStreams final : public ContributorStream::Owner {
+ public:
+  ContributorStreams(Env env, const ExchangeSettings& settings, const ChunkForm& form,
+                     std::shared_ptr<const Contribution> contribution, const ExchangePlan& plan,
+                     OutcomeBuild& outcome, ContributorStream::Sink& sink);
+
+  bool contributes() const;  // under the plan
+
+  // Forgets partial means that have no place under the next plan.
+  void DropStale(const ExchangePlan& next);
+  // Makes and ends streams, and tells each what there is to send and to receive.
+  void Assign();
+
+  // As a relay: to be sent to the shard's reducer.
+  void SendPartial(uint32_t chunk, uint32_t attempt, SharedBytes wire, std::string contributors);
+  void OnMean(uint32_t chunk);  // it is here, from wherever it came
+
+  uint64_t held_bytes() const;
+
+ private:
+  using StreamKey = std::pair<std::string, Lane>;  // who is dialled first
+
+  v1::ExchangeOpen MakeOpen() override;
+  bool HasResult(uint32_t chunk) const override { return outcome_.Has(chunk); }
+  absl::string_view Leaves() const override { return contribution_->leaves; }
+  double ReachOfOthers(const ContributorStream& stream) const override;
+  bool PrepareContribution(const ContributorStream::Chunk& chunk) override;
+  Frame TakeContributionFrame(const ContributorStream::Chunk& chunk) override;
+  Fate Judge(const std::string& from, const v1::ResultChunk& result) const override;
+  std::optional<FreshBytes> ClaimPlace(uint32_t chunk) override { return outcome_.Claim(chunk); }
+  std::map<StreamKey, std::vector<ContributorStream::Chunk>> Assignments() const;
+  void CompressOwnChunk(uint32_t chunk);
+  void PumpAll();
+
+  struct Partial {
+    uint32_t attempt;
+    SharedBytes wire;
+    std::string contributors;
+  };
+
+  Env env_;
+  const ExchangeSettings& settings_;
+  const ChunkForm form_;  // of contributions
+  const std::shared_ptr<const Contribution> contribution_;
+  const ExchangePlan& plan_;
+  OutcomeBuild& outcome_;
+  ContributorStream::Sink& sink_;
+
+  std::map<uint32_t, Partial> partials_;
+  std::vector<SharedBytes> own_wire_;
+  std::set<uint32_t> compressing_;
+  std::map<StreamKey, std::unique_ptr<ContributorStream>> streams_;
   CallbackGuard guard_;
 };
 

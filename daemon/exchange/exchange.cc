@@ -1,30 +1,419 @@
 #include "daemon/exchange/exchange.h"
 
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
 #include <utility>
+#include <vector>
 
-#include "daemon/exchange/exchange_state.h"
-#include "membership/trust/contribution_proof.h"
+#include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
+#include "daemon/exchange/chunk_work.h"
+#include "daemon/exchange/contributor_stream.h"
+#include "daemon/exchange/exchange_plan.h"
+#include "daemon/exchange/mean_audit.h"
+#include "daemon/exchange/reducer.h"
+#include "daemon/exchange/reducer_stream.h"
+#include "daemon/exchange/started_call.h"
+#include "membership/history/bitmap.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
+namespace {
+
+bool RoundsMeans(const ExchangeSettings& settings) {
+  if (Planted(PlantedBug::kMeansRoundedAsUpdates) && !settings.codec->has_stochastic_rounding()) {
+    return false;
+  }
+  return settings.stochastic && settings.upper_codec->has_stochastic_rounding();
+}
+
+// Streams that wait for their Open, and streams that wait for their plan: each at most so many.
+constexpr size_t kMaxWaiting = 256;
+// Of these by one caller: several times the most lanes that there can be.
+constexpr size_t kMostCallsOfOne = 64;
+
+// (epoch, version): the order in which entries can follow each other.
+using Key = std::pair<uint64_t, uint64_t>;
+
+}  // namespace
+
+// What ties the parts of an exchange together: the plan, what is averaged here, the streams of both
+// roles, and the means, of which the outcome is made when they are all here.
+//
+// The order in which things are carried out. A new plan (Adopt): means and partial means that it
+// ends are dropped; the books take it and give out what is complete now; whoever must send again is
+// closed; dialled streams get their assignments, accepted ones their early frames and what is here;
+// the owner is told what has become whole. A mean (Store): the outcome has it, the books close its
+// chunk, those who wait for it get it, the windows that it opens are used, the owner is told. A
+// contributor that lies (Refuse): the owner is told, its chunks are left out, its streams are
+// closed, and what that completes is averaged.
+//
+// The owner is told of everything by posted tasks, so it may destroy the exchange from any of its
+// callbacks.
+struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
+  State(Env environment, const ExchangeSettings& given,
+        std::shared_ptr<const Contribution> contributes, Events told);
+
+  void Begin(const v1::Plan& first);
+  void Update(const v1::Plan& next);
+  void Adopt(ExchangePlan next);
+  void Fail(absl::Status why);
+  ExchangeFigures Figures() const;
+
+  // From whom this peer dials.
+  void OnResult(const v1::ResultChunk& result, MeasuredChunk mean, const ByteParts& wire) override;
+  void OnUnreachable(const std::string& peer, absl::Status why) override;
+
+  // From those that dial it.
+  void Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call, absl::Time opened);
+  absl::StatusOr<ReducerStream::Sink::Fate> OnContribution(const ReducerStream& stream,
+                                                           const v1::ContributionChunk& chunk,
+                                                           const SharedBytes& payload) override;
+  absl::Status OnLeaves(const ReducerStream& stream, std::string leaves) override;
+  void Refuse(uint32_t contributor, uint32_t chunk, const absl::Status& why);
+
+  // What is averaged here. A mean, wherever it was made, is stored and goes on to whom it is due.
+  void FeedOwnChunks(std::vector<Reducer::Work>* ready);
+  void StartWork(std::vector<Reducer::Work> ready);
+  void OnReduced(const Reducer::Work& work, const absl::Status& status, Reduced reduced);
+  void KeepInputs(const Reducer::Work& work, const Reduced& reduced);
+  void Store(uint32_t chunk, ChunkMean mean);
+
+  // For others to recompute, and as one who recomputes.
+  absl::StatusOr<std::vector<Frame>> Inputs(const v1::InputsRequest& request) const;
+  void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> tell);
+  ChunkReduction Reduction() const { return ReductionOf(plan, settings, form, mean_form); }
+
+  Env env;
+  const ExchangeSettings settings;
+  const ChunkForm form;  // of contributions
+  const ChunkForm mean_form;
+  const std::shared_ptr<const Contribution> contribution;
+  const Events events;
+
+  uint64_t version = 0;
+  uint64_t epoch = 0;
+  bool started = false;
+  bool failed = false;
+  ExchangePlan plan;
+  OutcomeBuild outcome;
+  PieceIntake intake;
+  Reducer reducer;
+  uint64_t averaged = 0;
+  bool keeps_inputs = false;  // the plan has committed to an audit
+  KeptInputs kept;
+  ContributorStreams up;
+  ReducerStreams down;
+  std::unique_ptr<Auditor> auditor;
+  CallbackGuard guard;
+};
+
+Exchange::State::State(Env environment, const ExchangeSettings& given,
+                       std::shared_ptr<const Contribution> contributes, Events told)
+    : env(environment),
+      settings(given),
+      form{given.codec, given.zstd},
+      mean_form{given.upper_codec, given.upper_zstd, RoundsMeans(given), given.seed},
+      contribution(std::move(contributes)),
+      events(std::move(told)),
+      outcome(env.executor, given.grid, *given.upper_codec,
+              {events.on_complete, events.on_shards_held}),
+      intake(given.grid, form, mean_form),
+      reducer(given.self),
+      up(env, settings, form, contribution, plan, outcome, *this),
+      down(env, settings, mean_form, plan, outcome, *this) {}
+
+void Exchange::State::Begin(const v1::Plan& first) {
+  version = first.version();
+  epoch = first.epoch();
+  keeps_inputs = !first.audit_commitment().empty();
+  absl::StatusOr<ExchangePlan> made = ExchangePlan::Make(first, settings.grid);
+  absl::Status status = made.status();
+  if (status.ok() && contribution != nullptr &&
+      contribution->chunks.size() != settings.grid.chunks()) {
+    status = absl::InvalidArgumentError("the contribution is not cut by the run's grid");
+  }
+  if (status.ok()) status = CheckContributionProofs(settings.run_id, first);
+  if (!status.ok()) return Fail(std::move(status));
+  Adopt(*std::move(made));
+}
+
+void Exchange::State::Update(const v1::Plan& next) {
+  if (failed || next.revision() <= plan.revision()) return;
+  absl::StatusOr<ExchangePlan> made = ExchangePlan::Make(next, settings.grid);
+  absl::Status status = made.status();
+  if (status.ok()) status = plan.CheckSuccessor(*made);
+  if (!status.ok()) return env.log.Error(status.message());
+  Adopt(*std::move(made));
+}
+
+void Exchange::State::Adopt(ExchangePlan next) {
+  // What belongs to an attempt that is over, or to a relay that is none any more.
+  down.DropMeans(outcome.Adopt(next));
+  for (uint32_t c = 0; c < next.chunks() && started; ++c) {
+    if (plan.ShardOf(c).attempt != next.ShardOf(c).attempt) kept.Drop(c);
+  }
+  up.DropStale(next);
+  plan = std::move(next);
+  started = true;
+  auditor.reset();
+  std::vector<Reducer::Work> ready;
+  std::set<uint32_t> ask_again;
+  reducer.Update(plan, &ready, &ask_again);
+  for (uint32_t c = 0; c < plan.chunks(); ++c) {
+    if (outcome.Has(c)) reducer.Close(c);
+  }
+  FeedOwnChunks(&ready);
+  StartWork(std::move(ready));
+  for (const uint32_t contributor : ask_again) {
+    down.CloseOf(plan.contributors()[contributor].peer,
+                 absl::UnavailableError("a new plan: everything is to be sent again"));
+  }
+  up.Assign();
+  down.Resume();
+  const absl::Status holding = down.CheckHolding();
+  if (!holding.ok()) OnUnreachable(settings.self, holding);
+  outcome.TellNews();
+}
+
+void Exchange::State::Fail(absl::Status why) {
+  if (failed) return;
+  failed = true;
+  outcome.Stop();
+  why = Annotate(why, absl::StrCat("round ", plan.version(), ": exchange failed"));
+  env.log.Error(why.message());
+  env.executor.Post(guard.Wrap([tell = events.on_failed, why] {
+    if (tell) tell(why);
+  }));
+}
+
+ExchangeFigures Exchange::State::Figures() const {
+  ExchangeFigures figures;
+  figures.averaged = averaged;
+  figures.held_bytes =
+      reducer.held_bytes() + outcome.held_bytes() + up.held_bytes() + down.held_bytes();
+  figures.kept_bytes = kept.bytes();
+  return figures;
+}
+
+void Exchange::State::OnResult(const v1::ResultChunk& result, MeasuredChunk mean,
+                               const ByteParts& wire) {
+  const uint32_t chunk = result.chunk();
+  // A relay hands on what it got.
+  const bool relays = plan.RelayNamed(plan.ShardOf(chunk), settings.self) != nullptr;
+  if (settings.upper_zstd && relays) down.KeepWire(chunk, wire.Copy());
+  ChunkMean known;
+  known.attempt = result.attempt();
+  known.encoded = std::move(mean.encoded);
+  known.squared_norm = mean.squared_norm;
+  known.contributors = result.contributors();
+  known.partials.assign(result.partials().begin(), result.partials().end());
+  Store(chunk, std::move(known));
+}
+
+void Exchange::State::OnUnreachable(const std::string& peer, absl::Status why) {
+  env.log.Warning(absl::StrCat("round ", plan.version(), ": ", peer, ": ", why.message()));
+  env.executor.Post(guard.Wrap([tell = events.on_reducer_unreachable, peer, why] {
+    if (tell) tell(peer, why);
+  }));
+}
+
+void Exchange::State::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call,
+                             absl::Time opened) {
+  if (!started || failed) {
+    return down.Refuse(std::move(call), absl::FailedPreconditionError("this exchange has failed"));
+  }
+  down.Accept(open, std::move(call), opened);
+}
+
+absl::Status Exchange::State::OnLeaves(const ReducerStream& stream, std::string leaves) {
+  const std::optional<uint32_t> sender = plan.IndexOf(stream.contributor());
+  if (!sender.has_value()) {
+    return absl::InvalidArgumentError("leaves of a peer that is no contributor");
+  }
+  if (reducer.refused(*sender)) return absl::OkStatus();
+  absl::Status taken = intake.TakeLeaves(plan, *sender, std::move(leaves));
+  if (!taken.ok()) Refuse(*sender, 0, taken);
+  return taken;
+}
+
+absl::StatusOr<ReducerStream::Sink::Fate> Exchange::State::OnContribution(
+    const ReducerStream& stream, const v1::ContributionChunk& chunk, const SharedBytes& payload) {
+  using Verdict = Reducer::Verdict;
+  const std::optional<uint32_t> sender = plan.IndexOf(stream.contributor());
+  if (!sender.has_value()) {
+    return absl::InvalidArgumentError("a chunk from a peer that is no contributor");
+  }
+  if (reducer.refused(*sender)) return Fate::kNext;
+  const std::string which =
+      absl::StrCat("chunk ", chunk.chunk(), " under attempt ", chunk.attempt());
+  const auto bad = [&](absl::string_view what) -> absl::Status {
+    const absl::Status status = absl::InvalidArgumentError(absl::StrCat(which, ": ", what));
+    Refuse(*sender, chunk.chunk(), status);
+    return status;
+  };
+  absl::StatusOr<Piece> piece = intake.MakePiece(plan, *sender, chunk, payload);
+  if (!piece.ok()) return bad(piece.status().message());
+  const bool partial = piece->partial;
+  std::vector<Reducer::Work> ready;
+  const Verdict verdict =
+      reducer.Add({chunk.chunk(), chunk.attempt(), chunk.revision()}, *std::move(piece), &ready);
+  if (settings.arrivals != nullptr && verdict == Verdict::kTaken && !partial) {
+    settings.arrivals->NotePiece(stream.contributor(), chunk.chunk(), env.executor.Now(),
+                                 !ready.empty());
+  }
+  StartWork(std::move(ready));
+  if (verdict == Verdict::kForeign) return bad("by the plan it goes to another peer");
+  if (verdict == Verdict::kOverlapping) {
+    env.log.Warning(absl::StrCat("round ", plan.version(), ": ", which, " from ",
+                                 stream.contributor(),
+                                 ": it would count a contributor twice and is not taken"));
+  }
+  return verdict == Verdict::kEarly ? Fate::kEarly : Fate::kNext;
+}
+
+void Exchange::State::Refuse(uint32_t contributor, uint32_t chunk, const absl::Status& why) {
+  if (reducer.refused(contributor)) return;
+  const std::string& peer = plan.contributors()[contributor].peer;
+  env.log.Warning(absl::StrCat("round ", plan.version(), ": contribution of ", peer,
+                               " refused: ", why.message()));
+  v1::UpdateRefused refused;
+  refused.set_version(plan.version());
+  refused.set_epoch(plan.epoch());
+  refused.set_revision(plan.revision());
+  refused.set_contributor(peer);
+  refused.set_chunk(chunk);
+  refused.set_reason(std::string(why.message()));
+  env.executor.Post(guard.Wrap([tell = events.on_refused, refused] {
+    if (tell) tell(refused);
+  }));
+  std::vector<Reducer::Work> ready;
+  reducer.Refuse(contributor, &ready);
+  down.CloseOf(peer, absl::InvalidArgumentError(why.message()));
+  StartWork(std::move(ready));
+}
+
+void Exchange::State::FeedOwnChunks(std::vector<Reducer::Work>* ready) {
+  if (!up.contributes()) return;
+  const uint32_t self = *plan.IndexOf(settings.self);
+  const std::string own = SingleBit(plan.contributors().size(), self);
+  for (const ExchangePlan::Shard& shard : plan.shards()) {
+    if (plan.CollectorOf(shard, self) != settings.self) continue;
+    for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
+      reducer.Add({c, shard.attempt, plan.revision()},
+                  Piece{self, own, false, contribution->chunks[c], false}, ready);
+    }
+  }
+}
+
+void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
+  if (ready.empty()) return;
+  if (plan.from_centre() && settings.rule.has_value() && settings.centre == nullptr) {
+    return Fail(absl::FailedPreconditionError("the mean of the entry before is not here"));
+  }
+  const ChunkReduction reduce = Reduction();
+  struct Job {
+    Reducer::Work work;
+    std::optional<FreshBytes> place;
+    absl::Status status;
+    Reduced reduced;
+  };
+  for (Reducer::Work& work : ready) {
+    auto job = std::make_shared<Job>();
+    job->work = std::move(work);
+    if (!job->work.partial) job->place = outcome.Claim(job->work.chunk);
+    env.executor.Offload(
+        [job, reduce, keeps = keeps_inputs] {
+          job->status = reduce(job->work.chunk, job->work.partial, job->work.pieces,
+                               std::exchange(job->place, std::nullopt), &job->reduced);
+          if (!keeps) job->work.pieces.clear();
+        },
+        guard.Wrap([this, job] { OnReduced(job->work, job->status, std::move(job->reduced)); }));
+  }
+}
+
+void Exchange::State::OnReduced(const Reducer::Work& work, const absl::Status& status,
+                                Reduced reduced) {
+  ++averaged;
+  for (const auto& [contributor, why] : reduced.refused) {
+    Refuse(contributor, work.chunk, Annotate(why, absl::StrCat("chunk ", work.chunk)));
+  }
+  // A relay may have the result already: the reducer did not wait for its partial mean.
+  if (!reducer.Current(work) || outcome.Has(work.chunk)) return;
+  if (!status.ok()) return Fail(Annotate(status, absl::StrCat("chunk ", work.chunk)));
+  KeepInputs(work, reduced);
+  if (work.partial) {
+    return up.SendPartial(work.chunk, work.attempt, std::move(reduced.wire),
+                          std::move(reduced.contributors));
+  }
+  if (settings.upper_zstd) down.KeepWire(work.chunk, std::move(reduced.wire));
+  ChunkMean mean;
+  mean.attempt = work.attempt;
+  mean.encoded = std::move(reduced.encoded);
+  mean.squared_norm = reduced.squared_norm;
+  mean.contributors = std::move(reduced.contributors);
+  mean.partials = std::move(reduced.partials);
+  Store(work.chunk, std::move(mean));
+}
+
+void Exchange::State::KeepInputs(const Reducer::Work& work, const Reduced& reduced) {
+  if (!keeps_inputs) return;
+  std::vector<Piece> taken;
+  for (const Piece& piece : work.pieces) {
+    const bool refused = std::any_of(reduced.refused.begin(), reduced.refused.end(),
+                                     [&](const auto& one) { return one.first == piece.sender; });
+    if (!refused) taken.push_back(piece);
+  }
+  kept.Keep(work.chunk, work.attempt, std::move(taken));
+}
+
+void Exchange::State::Store(uint32_t chunk, ChunkMean mean) {
+  const uint32_t attempt = mean.attempt;
+  outcome.Store(chunk, std::move(mean));
+  reducer.Close(chunk);
+  down.Offer(chunk, attempt);
+  up.OnMean(chunk);
+  outcome.TellNews();
+}
+
+absl::StatusOr<std::vector<Frame>> Exchange::State::Inputs(const v1::InputsRequest& request) const {
+  if (!started || request.run_id() != settings.run_id || request.version() != version ||
+      request.epoch() != epoch) {
+    return absl::FailedPreconditionError(absl::StrCat("this peer is in round ", version));
+  }
+  // No stream brings this peer's own.
+  return kept.Answer(request, plan, form, [this](uint32_t contributor) {
+    const std::string* const leaves = intake.LeavesOf(contributor);
+    if (leaves != nullptr) return *leaves;
+    return contribution != nullptr ? contribution->leaves : std::string();
+  });
+}
+
+void Exchange::State::Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> tell) {
+  if (failed || order.version() != version || order.epoch() != epoch ||
+      order.revision() != plan.revision()) {
+    return;
+  }
+  std::map<uint32_t, ChunkMean> means;
+  for (const uint32_t chunk : order.chunks()) {
+    if (chunk < plan.chunks() && outcome.Has(chunk)) means[chunk] = outcome.at(chunk);
+  }
+  if (auditor == nullptr) {
+    auditor = std::make_unique<Auditor>(
+        env, settings, Auditor::Basis{plan, form, mean_form, Reduction()}, std::move(tell));
+  }
+  auditor->Take(order, std::move(means));
+}
 
 Exchange::Exchange(Env env, const ExchangeSettings& settings, const v1::Plan& plan,
                    std::shared_ptr<const Contribution> contribution, Events events)
     : state_(std::make_shared<State>(env, settings, std::move(contribution), std::move(events))) {
-  absl::StatusOr<ExchangePlan> made = ExchangePlan::Make(plan, settings.grid);
-  absl::Status status = made.status();
-  if (status.ok() && state_->contribution != nullptr &&
-      state_->contribution->chunks.size() != settings.grid.chunks()) {
-    status = absl::InvalidArgumentError("the contribution is not cut by the run's grid");
-  }
-  if (status.ok()) status = CheckContributionProofs(settings.run_id, plan);
-  state_->version = plan.version();
-  state_->epoch = plan.epoch();
-  state_->keeps_inputs = !plan.audit_commitment().empty();
-  if (status.ok()) {
-    state_->Adopt(*std::move(made));
-  } else {
-    state_->Fail(std::move(status));
-  }
+  state_->Begin(plan);
 }
 
 Exchange::~Exchange() = default;
@@ -46,5 +435,148 @@ void Exchange::Audit(const v1::Audit& order, std::function<void(v1::AuditReport)
 uint64_t Exchange::version() const { return state_->version; }
 uint64_t Exchange::epoch() const { return state_->epoch; }
 ExchangeFigures Exchange::figures() const { return state_->Figures(); }
+
+struct ExchangeServer::State {
+  struct Waiting {
+    std::unique_ptr<Call> call;
+    std::string caller;  // empty: plain text
+    bool opened = false;
+    v1::ExchangeOpen open;
+    absl::Time opened_at;
+  };
+
+  State(Env environment, std::string run, absl::Duration timeout)
+      : env(environment),
+        run_id(std::move(run)),
+        failure_timeout(timeout),
+        refusals(environment.executor) {}
+
+  void Accept(std::unique_ptr<Call> call);
+  void OnOpen(uint64_t number, const Frame& frame);
+  void Route(uint64_t number);
+  void Refuse(uint64_t number, absl::Status why);
+  void SetCurrent(Exchange* exchange);
+  bool Full(bool opened, const std::string& caller) const;
+
+  Env env;
+  const std::string run_id;
+  const absl::Duration failure_timeout;
+
+  Exchange* current = nullptr;
+  Key newest = {0, 0};  // of all that were current
+  uint64_t accepted = 0;
+  std::map<uint64_t, Waiting> waiting;  // in the order of arrival
+  Refusals refusals;
+  CallbackGuard guard;
+};
+
+void ExchangeServer::State::Accept(std::unique_ptr<Call> call) {
+  const uint64_t number = ++accepted;
+  auto started = std::make_unique<StartedCall>(env.executor, std::move(call));
+  Call* const raw = started.get();
+  const std::optional<Identity> identity = raw->identity();
+  const std::string caller = identity ? identity->id : "";
+  const bool full = Full(false, caller);
+  Waiting& stream = waiting[number];
+  stream.call = std::move(started);
+  stream.caller = caller;
+  if (full) return Refuse(number, absl::ResourceExhaustedError("too many streams without an Open"));
+  raw->Start({guard.Wrap([this, number](Frame frame) { OnOpen(number, frame); }), nullptr,
+              guard.Wrap([this, number](absl::Status) {
+                // Not from inside the call's own callback.
+                env.executor.Post(guard.Wrap([this, number] { waiting.erase(number); }));
+              })});
+  raw->Read();
+  env.executor.RunAfter(failure_timeout, guard.Wrap([this, number] {
+    const auto found = waiting.find(number);
+    if (found == waiting.end()) return;
+    Refuse(number, absl::FailedPreconditionError(found->second.opened
+                                                     ? "the plan of its entry has not arrived here"
+                                                     : "its Open has not arrived"));
+  }));
+}
+
+// Whether one more would be too many: of all, or of this caller.
+bool ExchangeServer::State::Full(bool opened, const std::string& caller) const {
+  size_t all = 0;
+  size_t own = 0;
+  for (const auto& [number, stream] : waiting) {
+    if (stream.opened != opened) continue;
+    ++all;
+    own += !caller.empty() && stream.caller == caller ? 1 : 0;
+  }
+  return all >= kMaxWaiting || own >= kMostCallsOfOne;
+}
+
+void ExchangeServer::State::OnOpen(uint64_t number, const Frame& frame) {
+  const auto found = waiting.find(number);
+  if (found == waiting.end()) return;
+  v1::ToReducer message;
+  const absl::Status status = Unpack(frame, &message);
+  if (!status.ok() || !message.has_open()) {
+    return Refuse(number, absl::InvalidArgumentError("a stream begins with an Open"));
+  }
+  if (message.open().run_id() != run_id) {
+    return Refuse(number, absl::InvalidArgumentError(
+                              absl::StrCat("this peer is in run ", run_id, ", not in run ",
+                                           message.open().run_id().substr(0, 64))));
+  }
+  const std::string& caller = found->second.caller;
+  if (!caller.empty() && caller != message.open().contributor()) {
+    return Refuse(number, absl::PermissionDeniedError(
+                              absl::StrCat("peer ", caller, " opens a stream of ",
+                                           message.open().contributor().substr(0, 64))));
+  }
+  const bool full = Full(true, caller);
+  found->second.opened = true;
+  found->second.open = std::move(*message.mutable_open());
+  found->second.opened_at = env.executor.Now();
+  Route(number);
+  if (full && waiting.count(number) != 0) {
+    Refuse(number, absl::ResourceExhaustedError("too many streams wait for their plan"));
+  }
+}
+
+// Hands the stream on or refuses it; leaves it waiting if its plan may still come.
+void ExchangeServer::State::Route(uint64_t number) {
+  const auto found = waiting.find(number);
+  const Key key(found->second.open.epoch(), found->second.open.version());
+  if (current != nullptr && key == newest) {
+    auto node = waiting.extract(found);
+    Waiting& stream = node.mapped();
+    return current->Accept(stream.open, std::move(stream.call), stream.opened_at);
+  }
+  if (key < newest) {
+    return Refuse(number, absl::FailedPreconditionError(
+                              absl::StrCat("round ", key.second, " of epoch ", key.first,
+                                           " is over; this peer is in round ", newest.second,
+                                           " of epoch ", newest.first)));
+  }
+}
+
+void ExchangeServer::State::Refuse(uint64_t number, absl::Status why) {
+  auto node = waiting.extract(number);
+  refusals.Refuse(std::move(node.mapped().call), std::move(why));
+}
+
+void ExchangeServer::State::SetCurrent(Exchange* exchange) {
+  current = exchange;
+  if (current == nullptr) return;
+  newest = std::max(newest, Key(current->epoch(), current->version()));
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, stream] : waiting) {
+    if (stream.opened) numbers.push_back(number);
+  }
+  for (const uint64_t number : numbers) Route(number);
+}
+
+ExchangeServer::ExchangeServer(Env env, std::string run_id, absl::Duration failure_timeout)
+    : state_(std::make_shared<State>(env, std::move(run_id), failure_timeout)) {}
+
+ExchangeServer::~ExchangeServer() = default;
+
+void ExchangeServer::Accept(std::unique_ptr<Call> call) { state_->Accept(std::move(call)); }
+
+void ExchangeServer::SetCurrent(Exchange* exchange) { state_->SetCurrent(exchange); }
 
 }  // namespace atolld

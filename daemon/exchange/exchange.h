@@ -30,62 +30,21 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "atoll/v1/exchange.pb.h"
 #include "atoll/v1/membership.pb.h"
-#include "compression/base/bytes.h"
-#include "compression/codec.h"
 #include "daemon/env/env.h"
 #include "daemon/exchange/contribution.h"
-#include "daemon/exchange/send_window.h"
-#include "membership/history/digest.h"
-#include "membership/history/payload.h"
-#include "membership/planning/arrival_log.h"
+#include "daemon/exchange/exchange_settings.h"
+#include "daemon/exchange/outcome.h"
 
 namespace atolld {
-
-inline constexpr char kExchangeMethod[] = "/atolld.v1.Exchange/Exchange";
-
-// What the streams of all exchanges of a process have sent, both roles: whole messages with their
-// prefixes. Loop thread.
-struct TrafficCount {
-  uint64_t sent_bytes = 0;
-};
-
-struct ExchangeSettings {
-  std::string run_id;
-  std::string self;    // peer id
-  const Codec* codec;  // of contributions
-  bool zstd;
-  const Codec* upper_codec;  // of means, partial ones too
-  bool upper_zstd;
-  ChunkGrid grid;
-  absl::Duration failure_timeout;  // a stream without progress for so long is broken
-  TrafficCount* traffic;           // counted into; outlives the exchange
-  SendWindow::Floor send_floor;    // of what a stream sends ahead of its means
-  ArrivalLog* arrivals = nullptr;  // as traffic; nullptr: nobody asks what came when
-  // Means are rounded by keys made of `seed`, where upper_codec can be.
-  bool stochastic = false;
-  uint64_t seed = 0;  // the run's
-  // How updates become one; nothing: the weighted mean. `centre` is for a rule that has one.
-  std::optional<AggregationRule> rule = std::nullopt;
-  std::shared_ptr<const Centre> centre = nullptr;
-  uint32_t lanes = 1;  // streams to each peer that is dialled, 1 to Lane::kMost
-};
-
-// What a peer votes for.
-struct ExchangeOutcome {
-  uint32_t revision = 0;
-  SharedBytes payload;
-  Digest payload_digest;
-  double squared_mean = 0;              // of what the payload decodes to, as in Vote
-  std::vector<v1::ShardRecord> shards;  // with the exceptions of single chunks
-};
 
 struct ExchangeFigures {
   uint64_t averaged = 0;    // chunks averaged and encoded here, a relay's partial means included
@@ -136,6 +95,27 @@ class Exchange {
   uint64_t version() const;
   uint64_t epoch() const;
   ExchangeFigures figures() const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Receives the incoming Exchange streams of a peer and hands each to the running exchange that it
+// belongs to.
+//
+// A stream for a plan that has not arrived here yet is held until it does, for at most
+// failure_timeout (then FAILED_PRECONDITION), at most 256 at once and 64 of one caller (then
+// RESOURCE_EXHAUSTED); one for an older entry is refused with FAILED_PRECONDITION, one of another
+// run with INVALID_ARGUMENT. Loop thread.
+class ExchangeServer {
+ public:
+  ExchangeServer(Env env, std::string run_id, absl::Duration failure_timeout);
+  ~ExchangeServer();
+  void Accept(std::unique_ptr<Call> call);
+  // nullptr between rounds, and before the exchange is destroyed; hands over the streams held for
+  // it.
+  void SetCurrent(Exchange* exchange);
 
  private:
   struct State;

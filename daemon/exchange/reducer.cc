@@ -1,12 +1,62 @@
 #include "daemon/exchange/reducer.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "compression/base/planted_bug.h"
 #include "membership/history/bitmap.h"
 
 namespace atolld {
+
+absl::Status PieceIntake::TakeLeaves(const ExchangePlan& plan, uint32_t sender,
+                                     std::string leaves) {
+  if (leaves_.count(sender) != 0) return absl::OkStatus();
+  const ExchangePlan::Contributor& contributor = plan.contributors()[sender];
+  if (contributor.root.empty()) return absl::OkStatus();
+  if (ToBytes(ContributionRoot(leaves)) != contributor.root) {
+    return absl::InvalidArgumentError("its leaves are not those of the root that it has signed");
+  }
+  if (SquaredNormOf(leaves) != contributor.squared_norm) {
+    return absl::InvalidArgumentError("it told another length of its update than its leaves say");
+  }
+  leaves_[sender] = std::move(leaves);
+  return absl::OkStatus();
+}
+
+const std::string* PieceIntake::LeavesOf(uint32_t sender) const {
+  const auto found = leaves_.find(sender);
+  return found != leaves_.end() ? &found->second : nullptr;
+}
+
+absl::StatusOr<Piece> PieceIntake::MakePiece(const ExchangePlan& plan, uint32_t sender,
+                                             const v1::ContributionChunk& chunk,
+                                             const SharedBytes& payload) const {
+  if (chunk.chunk() >= plan.chunks()) {
+    return absl::InvalidArgumentError("it lies outside the grid");
+  }
+  const uint32_t elements = grid_.Elements(chunk.chunk());
+  const bool partial = !chunk.contributors().empty();
+  const ChunkForm& form = partial ? means_ : updates_;
+  if (payload.empty() || payload.size() > form.MaxWireBytes(elements)) {
+    return absl::InvalidArgumentError(absl::StrCat("it has ", payload.size(), " bytes"));
+  }
+  const size_t contributors = plan.contributors().size();
+  if (partial && !ValidBitmap(chunk.contributors(), contributors)) {
+    return absl::InvalidArgumentError("its contributors are not those of the plan");
+  }
+  Piece piece{sender, partial ? chunk.contributors() : SingleBit(contributors, sender), partial,
+              payload, true};
+  if (!partial && !plan.contributors()[sender].root.empty()) {
+    const std::string* const leaves = LeavesOf(sender);
+    if (leaves == nullptr) return absl::InvalidArgumentError("its leaves have not come before it");
+    const Leaf leaf = LeafOf(*leaves, chunk.chunk());
+    piece.digest = leaf.digest;
+    piece.squared_norm = leaf.norms.squared_norm;
+  }
+  return piece;
+}
 
 Reducer::Role Reducer::RoleIn(const ExchangePlan::Shard& shard) const {
   if (!shard.holder.empty()) return Role::kNone;
@@ -188,6 +238,26 @@ void Reducer::GiveOutIfComplete(uint32_t chunk, std::vector<Work>* ready) {
   ready->push_back(
       {chunk, state.attempt, state.role == Role::kRelay, state.number, std::move(state.pieces)});
   state.pieces.clear();
+}
+
+ChunkReduction ReductionOf(const ExchangePlan& plan, const ExchangeSettings& settings,
+                           const ChunkForm& updates, const ChunkForm& means) {
+  auto terms = std::make_shared<MeanTerms>();
+  terms->rule = settings.rule;
+  if (plan.from_centre()) terms->centre = settings.centre;
+  auto parts = std::make_shared<std::vector<uint64_t>>();
+  for (const auto& contributor : plan.contributors()) {
+    terms->weights.push_back(contributor.weight);
+    terms->scales.push_back(contributor.scale);
+    if (settings.stochastic) parts->push_back(PeerPart(contributor.peer));
+  }
+  return [terms, parts, updates, means, grid = settings.grid, version = plan.version()](
+             uint32_t chunk, bool partial, const std::vector<Piece>& pieces,
+             std::optional<FreshBytes> out, Reduced* reduced) {
+    const MeanPlace place = {version, chunk, partial, *parts};
+    return Reduce(updates, means, place, grid.Elements(chunk), *terms, pieces, std::move(out),
+                  reduced);
+  };
 }
 
 }  // namespace atolld

@@ -1,5 +1,56 @@
-// Reducer: the books of one peer that averages, as a shard's reducer or as a relay: which piece of
-// which contributor is here, and what can be averaged.
+// What one peer does to average chunks, as a shard's reducer or as a relay: PieceIntake makes
+// pieces of what contributors send, Reducer keeps the books of which piece of whom is here and says
+// what can be averaged, ReductionOf says how.
+//
+// No I/O, no clock, no threads: the caller carries the work out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "atoll/v1/exchange.pb.h"
+#include "compression/base/bytes.h"
+#include "daemon/exchange/chunk_work.h"
+#include "daemon/exchange/exchange_plan.h"
+#include "daemon/exchange/exchange_settings.h"
+#include "membership/history/payload.h"
+
+namespace atolld {
+
+// Makes pieces of what contributors send, and knows their leaves. Loop thread.
+class PieceIntake {
+ public:
+  PieceIntake(const ChunkGrid& grid, const ChunkForm& updates, const ChunkForm& means)
+      : grid_(grid), updates_(updates), means_(means) {}
+
+  // The leaves of one contributor, all of them; those that come again are passed over.
+  // INVALID_ARGUMENT: they are not those that it has signed.
+  absl::Status TakeLeaves(const ExchangePlan& plan, uint32_t sender, std::string leaves);
+  const std::string* LeavesOf(uint32_t sender) const;  // nullptr: they have not come
+
+  // INVALID_ARGUMENT says what no honest contributor sends; the caller names the chunk.
+  absl::StatusOr<Piece> MakePiece(const ExchangePlan& plan, uint32_t sender,
+                                  const v1::ContributionChunk& chunk,
+                                  const SharedBytes& payload) const;
+
+ private:
+  const ChunkGrid grid_;
+  const ChunkForm updates_;
+  const ChunkForm means_;
+
+  std::map<uint32_t, std::string> leaves_;  // by contributor; those that make its root
+};
+
+// The books of one peer that averages: which piece of which contributor is here, and what can be
+// averaged.
 //
 // A reducer's chunk is complete when every contributor is in a piece or is not waited for: lost;
 // refused; or in the group of a relay that is refused or has sent its partial mean of the chunk
@@ -12,23 +63,7 @@
 //
 // Routes: a piece is taken only from whom the current revision says. One that follows a later
 // revision is early; one that follows an older is passed over, and its sender noted: if a later
-// revision says that it is right here after all, it is asked to send again. Bookkeeping alone, no
-// I/O, no clock, no threads: the caller carries the work out. Loop thread.
-#pragma once
-
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "compression/base/bytes.h"
-#include "daemon/exchange/chunk_work.h"
-#include "daemon/exchange/exchange_plan.h"
-
-namespace atolld {
-
+// revision says that it is right here after all, it is asked to send again. Loop thread.
 class Reducer {
  public:
   struct Work {
@@ -115,5 +150,15 @@ class Reducer {
   std::set<ShardSender> passed_over_;
   std::map<ShardSender, std::string> groups_;
 };
+
+// Averages pieces of one chunk as its reducer, or as a relay, must; `out` as for Reduce. Any
+// thread.
+using ChunkReduction =
+    std::function<absl::Status(uint32_t chunk, bool partial, const std::vector<Piece>&,
+                               std::optional<FreshBytes> out, Reduced*)>;
+
+// As the plan says: for whoever averages, or recomputes what others have averaged.
+ChunkReduction ReductionOf(const ExchangePlan& plan, const ExchangeSettings& settings,
+                           const ChunkForm& updates, const ChunkForm& means);
 
 }  // namespace atolld

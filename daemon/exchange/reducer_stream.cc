@@ -3,17 +3,28 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "membership/history/bitmap.h"
+#include "membership/planning/arrival_log.h"
 
 namespace atolld {
+namespace {
+
+// Streams of peers that the plan does not name: stragglers that only receive.
+constexpr size_t kMaxGuests = 64;
+
+}  // namespace
 
 ReducerStream::ReducerStream(Env env, const ExchangeSettings& settings, std::string contributor,
-                             Lane lane, std::unique_ptr<Call> call, Owner& owner)
+                             Lane lane, std::unique_ptr<Call> call, Owner& owner, Sink& sink)
     : env_(env),
       settings_(settings),
       contributor_(std::move(contributor)),
       lane_(lane),
       owner_(owner),
+      sink_(sink),
       call_(std::move(call)),
       meter_(settings.traffic) {
   meter_.Restart(env_.executor.Now());
@@ -61,7 +72,7 @@ void ReducerStream::Pump() {
 
 void ReducerStream::OnFrame(Frame frame) {
   if (closed_) return;
-  NoteArrival(settings_, contributor_, frame, env_.executor.Now());
+  NoteArrival(settings_.arrivals, contributor_, frame, env_.executor.Now());
   v1::ToReducer message;
   const absl::Status status = Unpack(frame, &message);
   if (status.ok() && message.has_leaves()) return OnLeaves(message.leaves());
@@ -81,17 +92,17 @@ void ReducerStream::OnLeaves(const v1::ContributionLeaves& part) {
   }
   leaves_ += part.leaves();
   if (leaves_.size() == all) {
-    const absl::Status status = owner_.OnLeaves(*this, std::exchange(leaves_, std::string()));
+    const absl::Status status = sink_.OnLeaves(*this, std::exchange(leaves_, std::string()));
     if (!status.ok()) return Close(status);
   }
   if (!closed_) call_->Read();
 }
 
 void ReducerStream::Judge(const v1::ContributionChunk& chunk, const SharedBytes& payload) {
-  const absl::StatusOr<Owner::Fate> fate = owner_.OnContribution(*this, chunk, payload);
+  const absl::StatusOr<Sink::Fate> fate = sink_.OnContribution(*this, chunk, payload);
   if (!fate.ok()) return Close(fate.status());
   if (closed_) return;
-  if (*fate == Owner::Fate::kNext) return call_->Read();
+  if (*fate == Sink::Fate::kNext) return call_->Read();
   held_.emplace(chunk, payload);
   held_since_ = env_.executor.Now();
 }
@@ -134,6 +145,170 @@ void ReducerStream::Tick() {
     Close(absl::FailedPreconditionError("the plan that the chunk belongs to has not arrived here"));
   }
   env_.executor.RunAfter(settings_.failure_timeout / 8, guard_.Wrap([this] { Tick(); }));
+}
+
+ReducerStreams::ReducerStreams(Env env, const ExchangeSettings& settings, const ChunkForm& form,
+                               const ExchangePlan& plan, const OutcomeBuild& outcome,
+                               ReducerStream::Sink& sink)
+    : env_(env),
+      settings_(settings),
+      form_(form),
+      plan_(plan),
+      outcome_(outcome),
+      sink_(sink),
+      wire_(settings.grid.chunks()),
+      refusals_(env.executor) {}
+
+absl::Status ReducerStreams::WhyRefused(const v1::ExchangeOpen& open, const Lane& lane) const {
+  if (!IsValidId(open.contributor()) || open.contributor() == settings_.self) {
+    return absl::InvalidArgumentError("its contributor's name is not that of another peer");
+  }
+  RETURN_IF_ERROR(CheckHolding(&open));
+  if (!lane.Valid()) {
+    return absl::InvalidArgumentError(absl::StrCat("lane ", lane.number, " of ", lane.count,
+                                                   ": at most ", Lane::kMost, ", from 0"));
+  }
+  const size_t most = plan_.contributors().size() + plan_.servers().size() + kMaxGuests;
+  if (streams_.count({open.contributor(), lane}) == 0 && streams_.size() >= Lane::kMost * most) {
+    return absl::ResourceExhaustedError("too many streams");
+  }
+  return absl::OkStatus();
+}
+
+void ReducerStreams::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> call,
+                            absl::Time opened) {
+  const Lane lane = {open.lane(), std::max(1u, open.lanes())};
+  const absl::Status refusal = WhyRefused(open, lane);
+  if (!refusal.ok()) return Refuse(std::move(call), refusal);
+  if (settings_.arrivals != nullptr) settings_.arrivals->NoteOpen(open.contributor(), opened);
+  // A second stream of a peer takes the place of the first: it has redialled before the break was
+  // seen here.
+  std::unique_ptr<ReducerStream>& stream = streams_[{open.contributor(), lane}];
+  stream = std::make_unique<ReducerStream>(env_, settings_, open.contributor(), lane,
+                                           std::move(call), *this, sink_);
+  MarkWhatIsThere(open, stream.get());
+  OfferAll(stream.get());
+}
+
+void ReducerStreams::Refuse(std::unique_ptr<Call> call, const absl::Status& why) {
+  refusals_.Refuse(std::move(call), why);
+}
+
+void ReducerStreams::DropMeans(const std::vector<uint32_t>& chunks) {
+  for (const uint32_t chunk : chunks) wire_[chunk] = SharedBytes();
+}
+
+void ReducerStreams::Resume() {
+  for (const auto& [key, stream] : streams_) {
+    stream->Resume();
+    OfferAll(stream.get());
+  }
+}
+
+absl::Status ReducerStreams::CheckHolding() {
+  const absl::Status lack = CheckHolding(nullptr);
+  if (lack.ok()) return lack;
+  for (const auto& [key, stream] : streams_) {
+    stream->Close(absl::UnavailableError("a new plan: say again what is there"));
+  }
+  return lack;
+}
+
+void ReducerStreams::Offer(uint32_t chunk, uint32_t attempt) {
+  const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
+  for (const auto& [key, stream] : streams_) {
+    if (plan_.SourceOf(shard, key.first) == settings_.self) stream->Offer(chunk, attempt);
+  }
+}
+
+void ReducerStreams::CloseOf(const std::string& contributor, const absl::Status& why) {
+  for (const auto& [key, stream] : streams_) {
+    if (key.first == contributor) stream->Close(why);
+  }
+}
+
+uint64_t ReducerStreams::held_bytes() const {
+  uint64_t bytes = 0;
+  for (const SharedBytes& wire : wire_) bytes += wire.size();
+  return bytes;
+}
+
+// FAILED_PRECONDITION if this peer is to hold a shard and lacks a mean of it that the other lacks
+// too; without an Open: that anybody may lack.
+absl::Status ReducerStreams::CheckHolding(const v1::ExchangeOpen* open) const {
+  const bool told =
+      open != nullptr && open->received_attempts_size() == static_cast<int>(plan_.shards().size());
+  for (size_t i = 0; i < plan_.shards().size(); ++i) {
+    const ExchangePlan::Shard& shard = plan_.shards()[i];
+    if (shard.holder != settings_.self) continue;
+    const bool same = told && open->received_attempts(static_cast<int>(i)) == shard.attempt;
+    for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
+      if (outcome_.Has(c) || (same && BitAt(open->received(), c))) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("chunk ", c, " of shard ", i, " is not here, though this peer holds it"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void ReducerStreams::MarkWhatIsThere(const v1::ExchangeOpen& open, ReducerStream* stream) const {
+  if (open.received_attempts_size() != static_cast<int>(plan_.shards().size())) return;
+  for (size_t i = 0; i < plan_.shards().size(); ++i) {
+    const ExchangePlan::Shard& shard = plan_.shards()[i];
+    if (shard.attempt != open.received_attempts(static_cast<int>(i))) continue;
+    for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
+      if (BitAt(open.received(), c)) stream->MarkHeld(c, shard.attempt);
+    }
+  }
+}
+
+void ReducerStreams::OfferAll(ReducerStream* stream) const {
+  for (const ExchangePlan::Shard& shard : plan_.shards()) {
+    if (plan_.SourceOf(shard, stream->contributor()) != settings_.self) continue;
+    for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
+      if (outcome_.Has(c)) stream->Offer(c, shard.attempt);
+    }
+  }
+}
+
+ReducerStream::Owner::Delivery ReducerStreams::PrepareResult(const ReducerStream& stream,
+                                                             uint32_t chunk, uint32_t attempt) {
+  const bool wanted = outcome_.at(chunk).attempt == attempt &&
+                      plan_.SourceOf(plan_.ShardOf(chunk), stream.contributor()) == settings_.self;
+  if (!wanted) return Delivery::kUnwanted;
+  if (!settings_.upper_zstd || !wire_[chunk].empty()) return Delivery::kReady;
+  Compress(chunk);
+  return Delivery::kLater;
+}
+
+// A holder's way: whoever averaged or relayed a chunk has its form of the wire already.
+void ReducerStreams::Compress(uint32_t chunk) {
+  if (!compressing_.insert(chunk).second) return;
+  auto wire = std::make_shared<SharedBytes>();
+  env_.executor.Offload([wire, form = form_, encoded = outcome_.at(chunk).encoded,
+                         chunk] { *wire = form.ToWire(encoded); },
+                        guard_.Wrap([this, wire, chunk, attempt = outcome_.at(chunk).attempt] {
+                          compressing_.erase(chunk);
+                          if (outcome_.at(chunk).attempt == attempt) wire_[chunk] = *wire;
+                          for (const auto& [key, stream] : streams_) stream->Pump();
+                        }));
+}
+
+Frame ReducerStreams::ResultFrame(uint32_t chunk) const {
+  const ChunkMean& mean = outcome_.at(chunk);
+  v1::FromReducer message;
+  v1::ResultChunk* const head = message.mutable_chunk();
+  head->set_attempt(mean.attempt);
+  head->set_chunk(chunk);
+  head->set_contributors(mean.contributors);
+  for (const std::string& partial : mean.partials) head->add_partials(partial);
+  head->set_revision(plan_.revision());
+  return Pack(message, settings_.upper_zstd ? wire_[chunk] : mean.encoded);
+}
+
+void ReducerStreams::OnGone(ReducerStream* stream) {
+  const auto found = streams_.find({stream->contributor(), stream->lane()});
+  if (found != streams_.end() && found->second.get() == stream) streams_.erase(found);
 }
 
 }  // namespace atolld

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/env/env.h"
-#include "daemon/env/forwarding_call.h"
+#include "daemon/env/network.h"
 
 namespace atolld {
 

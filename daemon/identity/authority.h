@@ -2,7 +2,8 @@
 //
 // Made at the coordinator's first start, it lives in the coordinator's folder; whoever reads its
 // key can make identities of any role. Immutable but for the random numbers that it takes; one
-// thread at a time.
+// thread at a time. PlaceFolder puts its folder in place, and those of credentials. Both are
+// blocking where they take Files.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +11,12 @@
 #include <memory>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "daemon/env/env.h"
-#include "daemon/identity/private_key.h"
+#include "daemon/identity/certificate.h"
 #include "membership/trust/identity.h"
 
 namespace atolld {
@@ -68,5 +70,16 @@ class Authority {
   const PrivateKey key_;
   const Random random_;
 };
+
+// Puts a folder of secrets in place: whole, and once. Two processes may begin in one folder at the
+// same time. Each makes what it needs under a name of its own beside it; the first rename wins, and
+// the other takes what it finds.
+//
+// Calls `fill` with a new folder, and makes that `folder`, which must not exist or be empty. True:
+// so it is, durably. False: another process was first, and the file `witness`, in `folder`, is
+// there. `random` names the new folder.
+absl::StatusOr<bool> PlaceFolder(Files& files, const std::string& folder,
+                                 const std::string& witness, uint64_t random,
+                                 const std::function<absl::Status(const std::string&)>& fill);
 
 }  // namespace atolld

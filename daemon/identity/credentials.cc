@@ -1,10 +1,18 @@
 #include "daemon/identity/credentials.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "daemon/identity/secret_folder.h"
 
 namespace atolld {
+namespace {
+
+constexpr size_t kLargestKeyFile = 4096;
+constexpr char kCoordinatorId[] = "coordinator";
+constexpr char kAdminId[] = "operator";
+
+}  // namespace
 
 std::string AuthorityFile(const std::string& folder) { return folder + "/authority.pem"; }
 std::string CertificateFile(const std::string& folder) { return folder + "/certificate.pem"; }
@@ -88,6 +96,57 @@ absl::Status EnsureCredentials(Files& files, Authority& authority, const std::st
     }
   }
   return SaveCredentials(files, folder, fresh);  // the folder holds something else
+}
+
+absl::StatusOr<SigningKey> LoadSigningKey(Files& files, const std::string& path) {
+  ASSIGN_OR_RETURN(const bool hidden, files.IsPrivate(path));
+  if (!hidden) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, ": others may read this signing key; make it its owner's alone (chmod 600)"));
+  }
+  ASSIGN_OR_RETURN(const std::string pem, ReadFile(files, path, kLargestKeyFile));
+  absl::StatusOr<SigningKey> key = SigningKey::FromPem(pem);
+  if (!key.ok()) return Annotate(key.status(), path);
+  return key;
+}
+
+absl::StatusOr<SigningKey> EnsureSigningKey(Files& files, const std::string& path) {
+  if (files.Exists(path)) return LoadSigningKey(files, path);
+  ASSIGN_OR_RETURN(SigningKey key, SigningKey::Generate());
+  ASSIGN_OR_RETURN(const std::string pem, key.ToPem());
+  RETURN_IF_ERROR(files.MakeDirectories(path.substr(0, path.rfind('/'))));
+  RETURN_IF_ERROR(WriteSecretDurably(files, path, BytesOf(pem)));
+  return key;
+}
+
+absl::StatusOr<std::unique_ptr<Authority>> OpenCluster(Files& files, const std::string& dir,
+                                                       const std::string& run_id, absl::Time now,
+                                                       const Authority::Random& random) {
+  const std::string cluster =
+      run_id.empty() ? absl::StrCat("cluster-", absl::Hex(random(), absl::kZeroPad16)) : run_id;
+  ASSIGN_OR_RETURN(
+      std::unique_ptr<Authority> authority,
+      Authority::Open(files, absl::StrCat(dir, "/", kAuthorityFolder), cluster, now, random));
+  RETURN_IF_ERROR(RenewCluster(files, dir, *authority, now));
+  return authority;
+}
+
+absl::Status RenewCluster(Files& files, const std::string& dir, Authority& authority,
+                          absl::Time now) {
+  RETURN_IF_ERROR(EnsureCredentials(files, authority, absl::StrCat(dir, "/", kIdentityFolder),
+                                    Role::kCoordinator, kCoordinatorId, now));
+  return EnsureCredentials(files, authority, absl::StrCat(dir, "/", kAdminFolder), Role::kAdmin,
+                           kAdminId, now);
+}
+
+absl::StatusOr<SigningKey> OpenHistoryKey(Files& files, const std::string& dir, bool make) {
+  const std::string path = absl::StrCat(dir, "/", kAuthorityFolder, "/history_key.pem");
+  if (make) return EnsureSigningKey(files, path);
+  absl::StatusOr<SigningKey> key = LoadSigningKey(files, path);
+  if (!absl::IsNotFound(key.status())) return key;
+  return absl::FailedPreconditionError(
+      absl::StrCat("the history of this run is signed, and its key is not at ", path,
+                   ": put it back; without it nobody can go on with the run"));
 }
 
 }  // namespace atolld

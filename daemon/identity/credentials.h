@@ -1,12 +1,24 @@
-// Credentials: what a process shows to others and what it checks others by - its key, its
-// certificate, and the authority's certificate - and the folder where they lie.
+// The secrets that lie in a process's folder: credentials, signing keys, and what a coordinator's
+// folder holds besides.
+//
+// Credentials are what a process shows to others and what it checks others by: its key, its
+// certificate, and the authority's certificate.
 //
 //   FOLDER/authority.pem   FOLDER/certificate.pem   FOLDER/key.pem (mode 0600)
 //
+// A coordinator's folder, whose secrets are made at its first start:
+//
+//   DIR/authority/   the cluster's authority; whoever reads its key can make any identity. With it
+//                    the run's history key; whoever reads that can write the run's history
+//   DIR/identity/    the coordinator's own credentials
+//   DIR/admin/       the operator's: whoever reads them may give orders
+//
 // Law: a key that others may read is refused, and a key is written before its certificate. Blocking
-// (files).
+// (files): before a loop runs, or on the pool.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
@@ -15,7 +27,7 @@
 #include "daemon/env/env.h"
 #include "daemon/identity/authority.h"
 #include "daemon/identity/certificate.h"
-#include "daemon/identity/private_key.h"
+#include "membership/history/signing_key.h"
 
 namespace atolld {
 
@@ -54,5 +66,36 @@ absl::Status SaveCertificate(Files& files, const std::string& folder, const std:
 // authority at hand. FAILED_PRECONDITION: others may read the key.
 absl::Status EnsureCredentials(Files& files, Authority& authority, const std::string& folder,
                                Role role, const std::string& id, absl::Time now);
+
+// A signing key's file: PEM, its owner's alone. Whoever reads it can sign in its owner's name.
+// NOT_FOUND: there is no such file. FAILED_PRECONDITION: others may read it. INVALID_ARGUMENT: it
+// holds no Ed25519 key.
+absl::StatusOr<SigningKey> LoadSigningKey(Files& files, const std::string& path);
+
+// The same; a fresh one is made and durable there if there is no such file. Its folder is made too.
+absl::StatusOr<SigningKey> EnsureSigningKey(Files& files, const std::string& path);
+
+inline constexpr char kAuthorityFolder[] = "authority";
+inline constexpr char kIdentityFolder[] = "identity";  // in every process's folder
+inline constexpr char kAdminFolder[] = "admin";
+
+// Opens the authority of `dir`, or makes it for the run (an empty name: a drawn one), and sees to
+// it that the two other folders hold what is valid and not due for renewal. Errors as
+// Authority::Open and EnsureCredentials; they name the file.
+absl::StatusOr<std::unique_ptr<Authority>> OpenCluster(Files& files, const std::string& dir,
+                                                       const std::string& run_id, absl::Time now,
+                                                       const Authority::Random& random);
+
+// The last of these again, for a process that lives long.
+absl::Status RenewCluster(Files& files, const std::string& dir, Authority& authority,
+                          absl::Time now);
+
+// The key of a run's history, beside the authority (also where there is none: in plain text).
+// `make`: a new one may be made if there is none; else FAILED_PRECONDITION says where it should be.
+// Other errors as LoadSigningKey.
+absl::StatusOr<SigningKey> OpenHistoryKey(Files& files, const std::string& dir, bool make);
+
+// It, from wherever a coordinator's key is. `make`: no run is stored, so it may be a new one.
+using HistoryKeySource = std::function<absl::StatusOr<SigningKey>(bool make)>;
 
 }  // namespace atolld

@@ -1,10 +1,11 @@
-// CoordinatorLink: the peer's end of its Session with the coordinator.
+// A peer and its coordinator: the Session (CoordinatorLink), what the peer believes of what it is
+// told there (Check...), and what it tells of the history where the coordinator lacks it
+// (ReadHeaders).
 //
-// It dials, says Hello, sends heartbeats, notices a silent coordinator, and redials for ever with a
-// growing pause: a peer trains on while the coordinator is away. What it sends while there is no
-// Session is dropped; whoever needs an answer says it again after the next Welcome. Loop thread.
+// The checks are pure and run on any thread; CoordinatorLink belongs to the loop thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -13,9 +14,54 @@
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
 #include "daemon/env/env.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 
+// What a peer believes of its coordinator: nothing that contradicts the history it holds, that the
+// history key has not signed, or that no honest coordinator says.
+//
+// INVALID_ARGUMENT: absurd; PERMISSION_DENIED: not signed as the history is; FAILED_PRECONDITION:
+// another run, another version 0, a fork, or an epoch that has passed. Each message is one sentence
+// for the log and the operator.
+
+// What the replica here is; of a peer without one, what it has been told of before.
+struct HeldHistory {
+  const v1::RunSpec* spec = nullptr;     // of the last Welcome; null: this is the first
+  const v1::Genesis* genesis = nullptr;  // of the replica; null: there is none
+  uint64_t version = 0;                  // of the replica
+  Digest header_digest{};                // of that version
+  uint64_t epoch = 0;                    // of the last Welcome
+};
+
+absl::Status CheckWelcome(const HeldHistory& held, const v1::Welcome& welcome);
+
+// The seal of the run that `genesis` begins, at a version that may still be to come here.
+absl::Status CheckSealTold(const v1::Genesis& genesis, const v1::Seal& seal);
+
+// Beside what ExchangePlan::Make says of it. `roster`: the last one told.
+absl::Status CheckPlanTold(const v1::RunSpec& spec, uint64_t epoch, const v1::Roster& roster,
+                           const v1::Plan& plan);
+
+// Training for a round of the run on as many samples as its steps take, a share of an evaluation
+// that is one of its shares, an audit that has time. Other messages are no such orders: OK.
+absl::Status CheckOrderTold(const v1::RunSpec& spec, const v1::CoordinatorMessage& message);
+
+// What a peer tells a coordinator whose store is behind: the headers of its log, and those that its
+// snapshots carry.
+//
+// Adds the headers `first` to `last` of the replica in `dir` to `headers`, as many as fit a message
+// (membership.proto) and follow one another; none if that of `first` is no longer here: the log
+// reaches back to the oldest snapshot at least, which carries its own. On an error it adds none.
+// Blocking; may run beside the log's writer.
+absl::Status ReadHeaders(Files& files, const std::string& dir, uint64_t first, uint64_t last,
+                         v1::Headers* headers);
+
+// The peer's end of its Session with the coordinator.
+//
+// It dials, says Hello, sends heartbeats, notices a silent coordinator, and redials for ever with a
+// growing pause: a peer trains on while the coordinator is away. What it sends while there is no
+// Session is dropped; whoever needs an answer says it again after the next Welcome. Loop thread.
 class CoordinatorLink {
  public:
   struct Events {

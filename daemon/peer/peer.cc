@@ -7,18 +7,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "compression/base/status_macros.h"
-#include "daemon/peer/own_signing_key.h"
-#include "daemon/peer/roster_changes.h"
+#include "daemon/peer/peer_credentials.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
 #include "membership/run/admission.h"
-#include "membership/trust/contribution_proof.h"
+#include "membership/trust/contribution.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
-namespace {}  // namespace
 
 Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
            std::function<void(absl::Status)> on_finished)
@@ -33,54 +30,79 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
       keeper_(Env{env.executor, env.files, offered_, env.log}, config.peer.dir,
               RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots,
                               config.peer.keep_bytes},
-              ReplicaKeeper::Events{
-                  [this](const v1::EntryHeader& header) { runner_.OnSkipped(header); },
-                  [this] { OnOpened(); },
-                  [this](const v1::EntryHeader& header) {
-                    runner_.OnCommitted(header);
-                    SendSynced();
-                    link_.SendProgress();
-                  },
-                  [this](uint64_t version, const Digest& state) { OnDigest(version, state); },
-                  [this](uint64_t version, const Digest& state, const Digest& expected) {
-                    SendStateReport(version, state, &expected);
-                  },
-                  [this] { SendSynced(); },
-                  [this](absl::Status status) { Finish(status, std::string(status.message())); },
-                  [this](absl::Status status) { link_.Refuse(status); }}),
-      runner_(env_, config.peer.id, keeper_, trainer,
-              RoundRunner::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
-                                  [this] { Finish(absl::OkStatus(), "drained"); },
-                                  [this](bool busy) { OnBusy(busy); },
-                                  [this] { link_.Redial("the update is gone"); },
-                                  [this](absl::Status status) { link_.Refuse(status); },
-                                  [this](v1::Ready* ready) {
-                                    SignContribution(*signing_key_, spec_->run_id(),
-                                                     config_.peer.id, ready);
-                                  }}),
+              KeeperEvents()),
+      runner_(env_, config.peer.id, config.peer.dir, keeper_, trainer, RunnerEvents()),
       failure_timeout_(config.membership.failure_timeout),
-      link_(env_, config.coordinator.address, config.membership.failure_timeout,
-            CoordinatorLink::Events{
-                [this] { return Hello(); },
-                [this] {
-                  runner_.Tick();
-                  return runner_.progress();
-                },
-                [this](const v1::CoordinatorMessage& message) { return OnMessage(message); },
-                [this] {
-                  coordinator_lost_ = env_.executor.Now();
-                  runner_.OnSessionDown();
-                },
-                [this](absl::Status status) {
-                  Finish(Annotate(status, "the coordinator refuses this peer"), "");
-                },
-                [this] { return WaitsFor(); }}),
+      link_(env_, config.coordinator.address, config.membership.failure_timeout, LinkEvents()),
+      worker_(env_, trainer, keeper_, runner_,
+              WorkerLink::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
+                                 [this](absl::Status status) { Break(status); }}),
+      end_(env_, config.peer.id, keeper_,
+           RunEnd::Events{[this] { return link_.up(); },
+                          [this](const absl::Status& status, const std::string& farewell) {
+                            Finish(status, farewell);
+                          }}),
       gate_(env.executor, config.membership.failure_timeout,
             RosterGate::Limits{config.limits.calls_per_peer},
             [this](const std::string& method, std::unique_ptr<Call> call) {
               Accept(method, std::move(call));
             }),
       refusals_(env.executor) {}
+
+ReplicaKeeper::Events Peer::KeeperEvents() {
+  ReplicaKeeper::Events events;
+  events.on_skipped = [this](const v1::EntryHeader& header) { runner_.OnSkipped(header); };
+  events.on_opened = [this] {
+    worker_.OnOpened();
+    SendSynced();
+    runner_.OnOpened();
+  };
+  events.on_committed = [this](const v1::EntryHeader& header) {
+    runner_.OnCommitted(header);
+    SendSynced();
+    link_.SendProgress();
+  };
+  events.on_digest = [this](uint64_t version, const Digest& state) { OnDigest(version, state); };
+  events.on_drift = [this](uint64_t version, const Digest& state, const Digest& expected) {
+    SendStateReport(version, state, &expected);
+  };
+  events.on_offer = [this] { SendSynced(); };
+  events.on_broken = [this](absl::Status status) { Break(status); };
+  events.on_refused = [this](absl::Status status) { link_.Refuse(status); };
+  return events;
+}
+
+RoundRunner::Events Peer::RunnerEvents() {
+  RoundRunner::Events events;
+  events.send = [this](const v1::PeerMessage& message) { link_.Send(message); };
+  events.on_idle = [this] { Finish(absl::OkStatus(), "drained"); };
+  events.on_busy = [this](bool busy) { OnBusy(busy); };
+  events.on_update_lost = [this] { link_.Redial("the update is gone"); };
+  events.on_refused = [this](absl::Status status) { link_.Refuse(status); };
+  events.sign = [this](v1::Ready* ready) {
+    SignContribution(*signing_key_, spec_->run_id(), config_.peer.id, ready);
+  };
+  return events;
+}
+
+CoordinatorLink::Events Peer::LinkEvents() {
+  CoordinatorLink::Events events;
+  events.hello = [this] { return Hello(); };
+  events.progress = [this] {
+    runner_.Tick();
+    return runner_.progress();
+  };
+  events.on_message = [this](const v1::CoordinatorMessage& message) { return OnMessage(message); };
+  events.on_down = [this] {
+    end_.OnSessionDown();
+    runner_.OnSessionDown();
+  };
+  events.on_refused = [this](absl::Status status) {
+    Finish(Annotate(status, "the coordinator refuses this peer"), "");
+  };
+  events.waits_for = [this] { return WaitsFor(); };
+  return events;
+}
 
 Peer::~Peer() = default;
 
@@ -94,7 +116,7 @@ absl::Status Peer::Start() {
     env_.log.Info(absl::StrCat("replica of run ", run_id, " at version ", keeper_.version(),
                                " found in ", config_.peer.dir));
     StartDonor(run_id);
-    runner_.LoadResidual(config_.peer.dir);
+    runner_.LoadResidual();
   }
   if (config_.peer.advertise != kDialsOutOnly) RETURN_IF_ERROR(Listen());
   env_.log.Info(absl::StrCat("peer ", config_.peer.id,
@@ -142,8 +164,8 @@ v1::Hello Peer::Hello() const {
   hello.set_software(ATOLL_VERSION);
   hello.set_role(trainer_.trains() ? "peer" : kAggregatorRole);
   hello.set_region(config_.peer.region);
-  hello.set_up_limit(config_.peer.up_rate);
-  hello.set_down_limit(config_.peer.down_rate);
+  hello.set_up_rate(config_.peer.up_rate);
+  hello.set_down_rate(config_.peer.down_rate);
   hello.set_epoch(epoch_);
   hello.set_signing_key(signing_key_->public_key());
   if (keeper_.holds_state()) {
@@ -167,7 +189,7 @@ absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
   RETURN_IF_ERROR(CheckOrderTold(*spec_, message));
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kMakeInitialState:
-      MakeInitialState();
+      worker_.MakeInitialState();
       break;
     case v1::CoordinatorMessage::kRoster:
       OnRoster(message.roster());
@@ -185,7 +207,7 @@ absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
       runner_.OnEvaluate(message.evaluate());
       break;
     case v1::CoordinatorMessage::kSealed:
-      return OnSealed(message.sealed().seal());
+      return end_.OnSealed(message.sealed().seal());
     case v1::CoordinatorMessage::kDrain:
       OnDrain(message.drain().reason());
       break;
@@ -233,7 +255,7 @@ HeldHistory Peer::Held() const {
 absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   const absl::Status fits = spec_ ? absl::OkStatus() : CheckRun(welcome.spec());
   if (!fits.ok()) {  // the user's choice of coordinator or folder, which time does not mend
-    Finish(fits, std::string(fits.message()));
+    Break(fits);
     return absl::OkStatus();
   }
   RETURN_IF_ERROR(CheckWelcome(Held(), welcome));
@@ -249,23 +271,15 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
         absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds()));
   }
   runner_.Follow(welcome.spec(), welcome.epoch(), failure_timeout_);
-  if (first) runner_.KeepResidualIn(config_.peer.dir);
   if (donor_ == nullptr) StartDonor(spec_->run_id());
-  newest_header_ = welcome.header();
+  end_.Follow(welcome.header(), failure_timeout_);
   if (welcome.has_genesis()) keeper_.Follow(welcome);
-  genesis_recorded_ = welcome.has_genesis();
+  worker_.Follow(welcome.spec(), welcome.has_genesis());
   if (on_welcomed_) on_welcomed_();
   SendSynced();
-  if (!first) TellOfWorker();
-  if (welcome.has_seal()) return OnSealed(welcome.seal());
-  if (first) {
-    trainer_.Start(
-        welcome.spec(),
-        Worker::Events{
-            guard_.Wrap([this](const v1::WorkerConfigured& c) { OnWorkerConfigured(c); }),
-            guard_.Wrap([this](const v1::WorkerMessage& m) { OnWorkerMessage(m); }),
-            guard_.Wrap([this](absl::Status why) { OnWorkerLost(why); })});
-  }
+  if (!first) worker_.Repeat();
+  if (welcome.has_seal()) return end_.OnSealed(welcome.seal());
+  if (first) worker_.Start();
   return absl::OkStatus();
 }
 
@@ -280,10 +294,9 @@ void Peer::OnRoster(const v1::Roster& roster) {
     env_.log.Info(
         absl::StrCat("cut ", cut_from, " calls from evicted peers and ", cut_to, " to them"));
   }
-  roster_told_ = seal_.has_value();
   UpdateDonors();
   UpdateGiver();
-  CheckFarewell();
+  end_.OnRoster(roster);
 }
 
 // Whom this peer may ask: those that it can dial, and those that have dialled it to be asked.
@@ -291,9 +304,8 @@ void Peer::UpdateDonors() {
   const std::set<std::string> offered = offered_.donors();
   std::vector<const v1::Member*> able;
   for (const v1::Member& member : roster_.members()) {
-    const bool here = member.state() == "live" || member.state() == "joining";
     const bool asked = !member.address().empty() || offered.count(member.peer()) > 0;
-    if (here && asked && member.has_state() && member.peer() != config_.peer.id) {
+    if (IsHere(member) && asked && member.has_state() && member.peer() != config_.peer.id) {
       able.push_back(&member);
     }
   }
@@ -349,25 +361,48 @@ void Peer::OnBusy(bool busy) {
   if (donor_ != nullptr) donor_->SetBusy(busy);
 }
 
-void Peer::SendInitialState() {
-  v1::PeerMessage message;
-  *message.mutable_initial_state()->mutable_genesis() = keeper_.genesis();
-  link_.Send(message);
-}
-
-void Peer::OnOpened() {
-  making_initial_state_ = false;
-  if (!genesis_recorded_ && keeper_.version() == 0) SendInitialState();
-  SendSynced();
-  runner_.OnOpened();
-}
-
 void Peer::OnDigest(uint64_t version, const Digest& state) {
   if (version == keeper_.version()) {
     SendStateReport(version, state, nullptr);
     runner_.OnDigest();
   }
-  CheckSealed();
+  end_.OnDigest();
+}
+
+void Peer::OnDrain(const std::string& reason) {
+  if (draining_) return;  // said again after a Session that broke
+  env_.log.Info(absl::StrCat("the operator asks this peer to leave: ", reason));
+  Drain();
+}
+
+void Peer::OnSendHeaders(const v1::SendHeaders& asked) {
+  auto answer = std::make_shared<v1::PeerMessage>();
+  if (!keeper_.has_state()) {
+    answer->mutable_headers();
+    return link_.Send(*answer);
+  }
+  env_.log.Info(absl::StrCat("the coordinator's store is behind: telling it the headers from ",
+                             asked.first_version(), " on"));
+  if (asked.genesis()) *answer->mutable_headers()->mutable_genesis() = keeper_.genesis();
+  auto status = std::make_shared<absl::Status>();
+  env_.executor.Offload(
+      [files = &env_.files, dir = config_.peer.dir, first = asked.first_version(),
+       last = keeper_.version(), answer,
+       status] { *status = ReadHeaders(*files, dir, first, last, answer->mutable_headers()); },
+      guard_.Wrap([this, answer, status] {
+        // Nothing is as good an answer as any: the coordinator then asks another.
+        if (!status->ok()) {
+          env_.log.Warning(absl::StrCat("headers for the coordinator: ", status->message()));
+        }
+        link_.Send(*answer);
+      }));
+}
+
+void Peer::OnCheckState(const v1::CheckState& asked) {
+  if (asked.version() != keeper_.version()) return;
+  const absl::StatusOr<Digest> most = DigestFromBytes(asked.state_digest());
+  if (most.ok()) return keeper_.Require(*most);
+  keeper_.Audit();
 }
 
 void Peer::Drain() {
@@ -378,13 +413,26 @@ void Peer::Drain() {
                          guard_.Wrap([this] { Finish(absl::OkStatus(), "drained"); }));
 }
 
+// What is wrong here the coordinator is told too.
+void Peer::Break(const absl::Status& status) { Finish(status, std::string(status.message())); }
+
 void Peer::Finish(const absl::Status& status, const std::string& farewell) {
   if (std::exchange(finishing_, true)) return;
+  end_.Stop();
   if (!status.ok()) env_.log.Error(std::string(status.message()));
   link_.Leave(farewell, guard_.Wrap([this, status] {
     runner_.SaveResidual(guard_.Wrap(
         [this, status] { trainer_.Stop(guard_.Wrap([this, status] { on_finished_(status); })); }));
   }));
+}
+
+std::string Peer::WaitsFor() const {
+  if (end_.sealed()) return end_.WaitsFor();
+  if (!keeper_.has_state()) return "This peer waits for a run to join";
+  return absl::StrCat("This replica holds version ", keeper_.version(), " of run ",
+                      keeper_.genesis().spec().run_id(),
+                      worker_.configured() ? " and trains on" : "",
+                      "; what follows is the coordinator's to say");
 }
 
 }  // namespace atolld

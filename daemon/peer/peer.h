@@ -2,9 +2,10 @@
 // and a worker to train. An aggregator has all but the worker.
 //
 // This class only ties the parts together: CoordinatorLink (the Session), ReplicaKeeper (the
-// state), RoundRunner (the round), Donor (what others fetch), OfferedCalls and Giver (how those
-// give that nobody can dial) and the Worker. It begins by listening and dialling, follows the
-// coordinator's word, and ends when the run is sealed, when it is drained, or when it cannot go on.
+// state), RoundRunner (the round), WorkerLink (the worker), RunEnd (from the seal on), Donor (what
+// others fetch), OfferedCalls and Giver (how those give that nobody can dial). It begins by
+// listening and dialling, follows the coordinator's word, and ends when the run is sealed, when it
+// is drained, or when it cannot go on.
 // Loop thread.
 #pragma once
 
@@ -16,19 +17,17 @@
 
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
-#include "atoll/v1/worker.pb.h"
 #include "daemon/config/config.h"
 #include "daemon/env/env.h"
 #include "daemon/exchange/started_call.h"
-#include "daemon/peer/coordinator_check.h"
 #include "daemon/peer/coordinator_link.h"
-#include "daemon/peer/giver.h"
 #include "daemon/peer/offered_calls.h"
+#include "daemon/peer/peer_roster.h"
 #include "daemon/peer/replica_keeper.h"
-#include "daemon/peer/roster_dialler.h"
-#include "daemon/peer/roster_gate.h"
 #include "daemon/peer/round_runner.h"
+#include "daemon/peer/run_end.h"
 #include "daemon/peer/worker.h"
+#include "daemon/peer/worker_link.h"
 #include "daemon/replica/transfer/transfer.h"
 #include "membership/history/signing_key.h"
 
@@ -55,6 +54,10 @@ class Peer {
   std::string address() const;  // listened on; empty: nowhere, it dials out only
 
  private:
+  ReplicaKeeper::Events KeeperEvents();
+  RoundRunner::Events RunnerEvents();
+  CoordinatorLink::Events LinkEvents();
+
   absl::Status Listen();
   void Accept(const std::string& method, std::unique_ptr<Call> call);
   v1::Hello Hello() const;
@@ -66,34 +69,17 @@ class Peer {
   void OnRoster(const v1::Roster& roster);
   void UpdateDonors();
   void UpdateGiver();
-  void MakeInitialState();
   void OnDrain(const std::string& reason);
   void OnSendHeaders(const v1::SendHeaders& asked);
   void OnCheckState(const v1::CheckState& asked);
-  void OnWorkerConfigured(const v1::WorkerConfigured& configured);
-  void OnWorkerMessage(const v1::WorkerMessage& message);
-  void OnWorkerLost(const absl::Status& why);
-  void OnOpened();
   void OnDigest(uint64_t version, const Digest& state);
-  std::string MisfitOf(const v1::WorkerConfigured& worker) const;
-  void TellOfWorker();
-  void SendWorkerReady();
-  void SendWorkerLost(const absl::Status& why);
   void SendSynced();
-  void SendInitialState();
   void SendStateReport(uint64_t version, const Digest& state, const Digest* expected);
   void StartDonor(const std::string& run_id);
   void OnBusy(bool busy);
-  void Finish(const absl::Status& status, const std::string& farewell);
-
-  // peer_end.cc: after the seal
-  absl::Status OnSealed(const v1::Seal& seal);
-  void WatchEnd();
-  void CheckSealed();
-  void MendSealed(const Digest& state);
-  void CheckFarewell();
-  void CheckStranded();
   std::string WaitsFor() const;  // while there is no coordinator
+  void Break(const absl::Status& why);
+  void Finish(const absl::Status& status, const std::string& farewell);
 
   RosterDialler dialler_;  // first: all below dial through it
   const Env env_;
@@ -109,27 +95,17 @@ class Peer {
   RoundRunner runner_;
   absl::Duration failure_timeout_;  // as configured, then as the run says
   CoordinatorLink link_;
+  WorkerLink worker_;
+  RunEnd end_;
   RosterGate gate_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Donor> donor_;
   std::unique_ptr<Giver> giver_;  // of a peer that nobody can dial
   Refusals refusals_;
   std::optional<v1::RunSpec> spec_;
-  std::optional<v1::WorkerConfigured> worker_;
   v1::Roster roster_;
-  v1::EntryHeader newest_header_;  // of the last Welcome
-  std::optional<v1::Seal> seal_;
-  absl::Time sealed_told_;     // in this Session
-  bool roster_told_ = false;   // after it: who is waited for is known
-  bool sealing_ = false;       // the seal is on its way to the disk, or there
-  bool seal_written_ = false;  // it is durable
-  bool mending_seal_ = false;
   std::optional<SigningKey> signing_key_;  // of what it contributes
-  std::string told_awaited_;               // in the log
-  absl::Time coordinator_lost_ = absl::InfinitePast();
-  bool making_initial_state_ = false;
-  bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome
-  uint64_t epoch_ = 0;             // of the last Welcome
+  uint64_t epoch_ = 0;                     // of the last Welcome
   Task on_welcomed_;
   bool draining_ = false;
   bool finishing_ = false;

@@ -6,22 +6,13 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "daemon/replica/state/offer.h"
 #include "membership/history/header.h"
 
 namespace atolld {
 namespace {
 
-// Donors may all be busy, away or one version behind for a moment: ask again after so long.
-constexpr absl::Duration kFetchPause = absl::Milliseconds(500);
-
 // State digests kept for votes and reports: a vote names the version before the newest at most.
 constexpr size_t kDigestsKept = 8;
-
-void TellSaved(Log& log, const absl::Status& saved) {
-  log.Warning(absl::StrCat("what lies on this disk is spoiled; the state in memory was ",
-                           saved.ok() ? "saved" : "not saved: ", saved.message()));
-}
 
 }  // namespace
 
@@ -31,64 +22,55 @@ ReplicaKeeper::ReplicaKeeper(Env env, std::string dir, const RetentionPolicy& re
       dir_(std::move(dir)),
       events_(std::move(events)),
       queue_(env.executor),
-      retention_(env, dir_, retention,
-                 Retention::Events{[this](const absl::Status& status, const RetentionReport&,
-                                          uint64_t header_allowance) {
-                   // The next header says whether the state in memory is right; where none
-                   // comes, a disk that leads nowhere twice is worth less than it.
-                   const bool twice = keeping_.save && absl::IsDataLoss(status);
-                   keeping_.save = !twice && absl::IsDataLoss(status);
-                   AfterPass(twice, header_allowance);
-                 }}) {}
+      upkeep_(env, dir_, retention, mirror_,
+              ReplicaUpkeep::Events{[this] { events_.on_offer(); }, [this] { OpenFromDisk(); },
+                                    [this](std::function<void(Replica*)> work, Task done) {
+                                      queue_.Run([this, work] { work(replica_.get()); },
+                                                 std::move(done));
+                                    }}),
+      catch_up_(env, dir_, mirror_,
+                CatchUp::Events{[this](const Entry& entry, Task next) {
+                                  CommitNext(entry.header, entry.payload, std::move(next));
+                                },
+                                [this](uint64_t version) {
+                                  if (mirror_.repair) mirror_.repair->OnFetched(version);
+                                  Reopen();
+                                },
+                                [this] { Advance(); }}) {}
 
 ReplicaKeeper::~ReplicaKeeper() = default;
 
-absl::Status ReplicaKeeper::NeedMemory(uint64_t elements) {
-  if (memory_ == nullptr) {
-    ASSIGN_OR_RETURN(memory_, ParameterMemory::Create(elements));
-    return absl::OkStatus();
-  }
-  if (memory_->elements() == elements) return absl::OkStatus();
-  return absl::FailedPreconditionError(absl::StrCat(
-      "the worker's model has ", elements, " parameters, the replica ", memory_->elements()));
+absl::StatusOr<std::unique_ptr<Replica>> ReplicaKeeper::Open() {
+  return Replica::Open(env_.files, dir_,
+                       [this](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
+                         RETURN_IF_ERROR(NeedMemory(elements));
+                         return memory_->theta();
+                       });
 }
 
 absl::Status ReplicaKeeper::Load() {
-  absl::StatusOr<std::unique_ptr<Replica>> replica = Replica::Open(
-      env_.files, dir_, [this](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
-        RETURN_IF_ERROR(NeedMemory(elements));
-        return memory_->theta();
-      });
+  absl::StatusOr<std::unique_ptr<Replica>> replica = Open();
   if (absl::IsNotFound(replica.status())) return absl::OkStatus();
   RETURN_IF_ERROR(replica.status());
   replica_ = *std::move(replica);
   Adopt();
-  const absl::StatusOr<v1::Offer> offer = OfferOf(env_.files, dir_, version_);
-  if (offer.ok()) offer_ = *offer;
+  upkeep_.LoadOffer();
   return absl::OkStatus();
 }
 
 // Mirrors what the replica says; the queue must be idle.
 void ReplicaKeeper::Adopt() {
-  genesis_ = replica_->genesis();
-  grid_ = replica_->grid();
-  version_ = replica_->version();
-  header_digest_ = replica_->header_digest();
-  sync_.failing.reset();
-  sync_.newest = std::max(sync_.newest, version_);
-  sync_.announced.erase(sync_.announced.begin(), sync_.announced.upper_bound(version_));
-  sync_.payload_bytes.erase(sync_.payload_bytes.begin(), sync_.payload_bytes.upper_bound(version_));
-}
-
-std::optional<Digest> ReplicaKeeper::StateDigestOf(uint64_t version) const {
-  const auto found = state_digests_.find(version);
-  if (found == state_digests_.end()) return std::nullopt;
-  return found->second;
+  mirror_.present = true;
+  mirror_.genesis = replica_->genesis();
+  mirror_.grid = replica_->grid();
+  mirror_.version = replica_->version();
+  mirror_.header_digest = replica_->header_digest();
+  catch_up_.OnMoved();
 }
 
 void ReplicaKeeper::Create(v1::Genesis genesis) {
-  if (replica_ != nullptr || opening_) return;
-  opening_ = true;
+  if (mirror_.present || mirror_.opening) return;
+  mirror_.opening = true;
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<Replica>>>(absl::UnknownError(""));
   queue_.Run(
       [this, made, genesis = std::move(genesis)] {
@@ -97,7 +79,7 @@ void ReplicaKeeper::Create(v1::Genesis genesis) {
         *made = Replica::Create(env_.files, dir_, genesis, memory_->theta());
       },
       guard_.Wrap([this, made] {
-        opening_ = false;
+        mirror_.opening = false;
         if (!made->ok()) return Broken(made->status());
         replica_ = *std::move(*made);
         Adopt();
@@ -106,42 +88,75 @@ void ReplicaKeeper::Create(v1::Genesis genesis) {
 }
 
 void ReplicaKeeper::SetDonors(std::vector<FetchDonor> donors, absl::Duration failure_timeout) {
-  sync_.donors = std::move(donors);
-  sync_.failure_timeout = failure_timeout;
-  // Who has come since can help with what is under way.
-  if (sync_.chain != nullptr) sync_.chain->SetDonors(AddressesOf(sync_.donors));
-  if (sync_.entries != nullptr) sync_.entries->SetDonors(AddressesOf(sync_.donors));
-  if (sync_.snapshot != nullptr) sync_.snapshot->SetDonors(AddressesOf(sync_.donors));
+  catch_up_.SetDonors(std::move(donors), failure_timeout);
   Advance();
 }
 
+// -----------------------------------------------------------------------------------------------
+// What the coordinator tells
+
 void ReplicaKeeper::Follow(const v1::Welcome& welcome) {
-  if (replica_ == nullptr) genesis_ = welcome.genesis();
+  if (!mirror_.present) mirror_.genesis = welcome.genesis();
   if (welcome.has_header() && !Announce(welcome.header())) return;
-  sync_.newest = std::max(sync_.newest, welcome.version());
+  catch_up_.OnNewest(welcome.version());
   if (has_state()) ComputeDigest();
   Advance();
 }
 
+bool ReplicaKeeper::Announce(const v1::EntryHeader& header) {
+  const absl::Status fits = catch_up_.CheckTold(header);
+  if (!fits.ok()) {
+    RefuseHistory(fits);
+    return false;
+  }
+  if (header.version() <= version() && has_state()) {
+    if (header.version() != version()) CompareWithLog(header);
+    return true;
+  }
+  catch_up_.OnTold(header);
+  Advance();
+  return true;
+}
+
+// With an older one than the newest here the log may still tell.
+void ReplicaKeeper::CompareWithLog(const v1::EntryHeader& header) {
+  auto held = std::make_shared<absl::StatusOr<Digest>>(absl::NotFoundError(""));
+  queue_.Run(
+      [this, held, version = header.version()] {
+        if (replica_ != nullptr) *held = replica_->HeaderDigestOf(version);
+      },
+      guard_.Wrap([this, held, version = header.version(), told = HeaderDigest(header)] {
+        if (!held->ok() || **held == told) return;  // dropped long ago, or the same
+        RefuseHistory(ForkedError(version, ToHex(told), ToHex(**held)));
+      }));
+}
+
+void ReplicaKeeper::RefuseHistory(const absl::Status& why) {
+  catch_up_.Forget();
+  events_.on_refused(why);
+}
+
+// -----------------------------------------------------------------------------------------------
+// The next entry
+
 void ReplicaKeeper::HoldCommits(bool hold) {
-  held_ = hold;
-  if (held_) return;
-  if (sync_.deferred) return std::exchange(sync_.deferred, nullptr)();
+  mirror_.held = hold;
+  if (hold || catch_up_.Release()) return;
   Advance();
 }
 
-// Applies the next announced header, or fetches what is missing before it.
+// Applies the next entry if its header is known, or fetches what is missing before it.
 void ReplicaKeeper::Advance() {
-  if (broken_ || held_ || committing_ || opening_) return;
-  if (has_state() && version_ < sync_.newest && !fetching()) {
-    const auto next = sync_.announced.find(version_ + 1);
-    if (next != sync_.announced.end()) {
+  if (mirror_.broken || mirror_.held || mirror_.committing || mirror_.opening) return;
+  if (has_state() && behind() && !catch_up_.fetching()) {
+    const v1::EntryHeader* const next = catch_up_.Known(version() + 1);
+    if (next != nullptr) {
       std::optional<SharedBytes> payload;
-      if (prepared_version_ == version_ + 1) payload = prepared_;
-      return CommitNext(v1::EntryHeader(next->second), std::move(payload), nullptr);
+      if (prepared_version_ == version() + 1) payload = prepared_;
+      return CommitNext(v1::EntryHeader(*next), std::move(payload), nullptr);
     }
   }
-  FetchMissing();
+  catch_up_.Fetch();
 }
 
 void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<SharedBytes> payload,
@@ -151,7 +166,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
     std::optional<Digest> drifted;  // our state, if it alone speaks against the header
     absl::Status history;           // whether the header continues what is here
   };
-  committing_ = true;
+  mirror_.committing = true;
   auto result = std::make_shared<Result>();
   auto shared_header = std::make_shared<const v1::EntryHeader>(header);
   queue_.Run(
@@ -172,7 +187,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
         }
       },
       guard_.Wrap([this, result, shared_header, done] {
-        committing_ = false;
+        mirror_.committing = false;
         if (result->status.ok()) {
           OnCommitted(*shared_header);
           if (done) done();
@@ -181,42 +196,24 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
         const absl::StatusOr<Digest> expected =
             DigestFromBytes(shared_header->previous_state_digest());
         if (result->drifted && expected.ok()) return OnDrift(*result->drifted, *expected);
-        if (absl::IsNotFound(result->status)) return FetchGap();
+        if (absl::IsNotFound(result->status)) return catch_up_.FetchGap();
         if (!result->history.ok()) return RefuseHistory(result->history);
         Broken(Annotate(result->status, absl::StrCat("entry ", shared_header->version())));
       }));
 }
 
-void ReplicaKeeper::NoteFailing(const std::string& why) {
-  if (!sync_.failing) sync_.failing = FetchFailure{env_.executor.Now(), ""};
-  sync_.failing->why = why;
-}
-
-void ReplicaKeeper::RetryLater(const absl::Status& why) {
-  NoteFailing(std::string(why.message()));
-  if (std::exchange(sync_.retry_pending, true)) return;
-  env_.executor.RunAfter(kFetchPause, guard_.Wrap([this] {
-    sync_.retry_pending = false;
-    Advance();
-  }));
-}
-
 void ReplicaKeeper::OnCommitted(const v1::EntryHeader& header) {
   Adopt();
-  sync_.lacking = 0;
-  if (prepared_version_ <= version_) prepared_ = SharedBytes();
+  catch_up_.OnCommitted();
+  if (prepared_version_ <= version()) prepared_ = SharedBytes();
   events_.on_committed(header);
-  if (!keeping_.under_way && std::exchange(keeping_.save, false)) AfterPass(true, 0);
-  if (offer_ && offer_->oldest_entry() == 0) {
-    offer_->set_oldest_entry(version_);
-    events_.on_offer();
-  }
+  upkeep_.OnCommitted();
   ComputeDigest();
 }
 
 void ReplicaKeeper::ComputeDigest() {
-  if (state_digests_.count(version_) != 0) {
-    events_.on_digest(version_, state_digests_[version_]);
+  if (const std::optional<Digest> known = StateDigestOf(version())) {
+    events_.on_digest(version(), *known);
     return;
   }
   auto computed = std::make_shared<std::pair<uint64_t, Digest>>();
@@ -225,98 +222,25 @@ void ReplicaKeeper::ComputeDigest() {
         if (replica_ != nullptr) *computed = {replica_->version(), replica_->StateDigest()};
       },
       guard_.Wrap([this, computed] {
-        if (repair_) return;  // it was the drifted state's, or nothing's
-        state_digests_[computed->first] = computed->second;
-        while (state_digests_.size() > kDigestsKept) state_digests_.erase(state_digests_.begin());
-        Retain();
+        if (mirror_.repair) return;  // it was the drifted state's, or nothing's
+        std::map<uint64_t, Digest>& digests = mirror_.state_digests;
+        digests[computed->first] = computed->second;
+        while (digests.size() > kDigestsKept) digests.erase(digests.begin());
+        upkeep_.Retain();
         events_.on_digest(computed->first, computed->second);
       }));
 }
 
-// One pass at a time, and none while the replica is opened anew: both move the directory's files.
-void ReplicaKeeper::Retain() {
-  const std::optional<Digest> state = StateDigestOf(version_);
-  keeping_.again = keeping_.under_way;
-  if (keeping_.under_way || !has_state() || !state) return;
-  retention_.Advance(version_, *state);
-  keeping_.under_way = !retention_.idle();
-}
-
-// The pass that failed, once more, also if no version follows.
-void ReplicaKeeper::RetainLater() {
-  if (keeping_.retry) env_.executor.Cancel(*keeping_.retry);
-  keeping_.retry = env_.executor.RunAfter(retention_.RetryPause(), guard_.Wrap([this] {
-    keeping_.retry.reset();
-    retention_.TryAgain();
-    Retain();
-  }));
-}
-
-// A pass of retention is over, or `save`: the disk can make no snapshot any more, so the state in
-// memory is written out. The newest snapshot and the oldest entry may be others now.
-void ReplicaKeeper::AfterPass(bool save, uint64_t header_allowance) {
-  struct Result {
-    absl::Status status;
-    bool saved = false;
-  };
-  keeping_.under_way = true;
-  auto done = std::make_shared<Result>();
-  queue_.Run(
-      [this, done, save, doubted = keeping_.save, header_allowance] {
-        if (replica_ == nullptr) return;
-        // A seal confirms the state as the next header does.
-        done->saved = save || (doubted && replica_->seal().has_value());
-        done->status = done->saved ? replica_->SaveState() : replica_->CompactLog(header_allowance);
-      },
-      guard_.Wrap([this, done] {
-        if (done->saved) {
-          TellSaved(env_.log, done->status);
-        } else if (!done->status.ok()) {
-          env_.log.Warning(absl::StrCat("log: ", done->status.message()));
-        }
-        // Headers that cannot be written anew cannot be read by the next start either.
-        if (!done->saved && absl::IsDataLoss(done->status)) keeping_.save = true;
-        keeping_.under_way = false;
-        if (open_waits_) return OpenFromDisk();
-        if (done->saved || retention_.failing()) {
-          ReadOffer();
-        } else {
-          SetOffer(retention_.offer());
-        }
-        if (retention_.failing() && !(done->saved && done->status.ok())) RetainLater();
-        if (keeping_.again) Retain();
-      }));
-}
-
-// From the directory, where no pass has told yet.
-void ReplicaKeeper::ReadOffer() {
-  auto offer = std::make_shared<absl::StatusOr<v1::Offer>>(v1::Offer());
-  env_.executor.Offload([files = &env_.files, dir = dir_, version = version_,
-                         offer] { *offer = OfferOf(*files, dir, version); },
-                        guard_.Wrap([this, offer] {
-                          if (offer->ok()) SetOffer(**offer);
-                        }));
-}
-
-void ReplicaKeeper::SetOffer(const v1::Offer& offer) {
-  const bool same = offer_ && offer_->oldest_entry() == offer.oldest_entry() &&
-                    offer_->has_snapshot() == offer.has_snapshot() &&
-                    offer_->snapshot_version() == offer.snapshot_version();
-  if (same) return;
-  offer_ = offer;
-  events_.on_offer();
-}
-
 void ReplicaKeeper::Prepare(SharedBytes payload, std::function<void(absl::Status)> done) {
   auto status = std::make_shared<absl::Status>();
-  const uint64_t version = version_ + 1;
+  const uint64_t version = mirror_.version + 1;
   queue_.Run(
       [this, status, payload] {
         *status = replica_ != nullptr ? replica_->Prepare(payload)
                                       : absl::UnavailableError("the replica is being repaired");
       },
       guard_.Wrap([this, status, payload, version, done = std::move(done)] {
-        if (status->ok() && version == version_ + 1) {
+        if (status->ok() && version == mirror_.version + 1) {
           prepared_ = payload;
           prepared_version_ = version;
         }
@@ -340,11 +264,21 @@ void ReplicaKeeper::ReadNewest(std::function<void(const Replica&)> work,
       guard_.Wrap([version, done = std::move(done)] { done(*version); }));
 }
 
+absl::Status ReplicaKeeper::NeedMemory(uint64_t elements) {
+  if (memory_ == nullptr) {
+    ASSIGN_OR_RETURN(memory_, ParameterMemory::Create(elements));
+    return absl::OkStatus();
+  }
+  if (memory_->elements() == elements) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the worker's model has ", elements, " parameters, the replica ", memory_->elements()));
+}
+
 void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)> done) {
   auto status = std::make_shared<absl::Status>();
   auto saved = std::make_shared<absl::Status>();
   // It confirms the state in memory, and no header will any more.
-  const bool save = !keeping_.under_way && std::exchange(keeping_.save, false);
+  const bool save = upkeep_.TakeSave();
   queue_.Run(
       [this, status, saved, seal, save] {
         *status = replica_ != nullptr ? replica_->WriteSeal(seal)
@@ -352,17 +286,133 @@ void ReplicaKeeper::Seal(const v1::Seal& seal, std::function<void(absl::Status)>
         if (status->ok() && save) *saved = replica_->SaveState();
       },
       guard_.Wrap([this, status, saved, save, done = std::move(done)] {
-        if (status->ok() && save) TellSaved(env_.log, *saved);
+        if (status->ok() && save) upkeep_.TellSaved(*saved);
         done(*status);
       }));
 }
 
 void ReplicaKeeper::Broken(const absl::Status& status) {
-  if (std::exchange(broken_, true)) return;
-  EndFetch();
-  sync_.chain.reset();
-  sync_.snapshot.reset();
+  if (std::exchange(mirror_.broken, true)) return;
+  catch_up_.End();
   events_.on_broken(status);
+}
+
+// -----------------------------------------------------------------------------------------------
+// The state anew
+
+// Begins again from what is on disk now.
+void ReplicaKeeper::Reopen() {
+  // Here, not on the pool: a worker that comes up asks for the same memory.
+  const absl::Status memory = NeedMemory(genesis().manifest().elements());
+  if (!memory.ok()) return Broken(memory);
+  reopens_ = has_state();
+  mirror_.opening = true;
+  if (upkeep_.FreeToOpen()) OpenFromDisk();
+}
+
+void ReplicaKeeper::OpenFromDisk() {
+  auto opened = std::make_shared<absl::StatusOr<std::unique_ptr<Replica>>>(absl::UnknownError(""));
+  queue_.Run(
+      [this, opened, repair = mirror_.repair] {
+        replica_.reset();
+        const absl::Status ready = repair ? repair->SetAside(env_.files, dir_) : absl::OkStatus();
+        if (ready.ok()) {
+          *opened = Open();
+        } else {
+          *opened = ready;
+        }
+      },
+      guard_.Wrap([this, opened] {
+        mirror_.opening = reopens_ = false;
+        OnReopened(std::move(*opened));
+      }));
+}
+
+void ReplicaKeeper::OnReopened(absl::StatusOr<std::unique_ptr<Replica>> replica) {
+  if (!replica.ok()) {
+    mirror_.present = false;
+    if (mirror_.repair && absl::IsDataLoss(replica.status())) return AskOthers(replica.status());
+    return Broken(Annotate(replica.status(), "opening the replica again"));
+  }
+  const uint64_t before = version();
+  replica_ = *std::move(replica);
+  mirror_.present = true;
+  if (mirror_.repair) return CheckRepair();
+  for (uint64_t skipped = before + 1; skipped <= replica_->version(); ++skipped) {
+    if (const v1::EntryHeader* const known = catch_up_.Known(skipped)) {
+      events_.on_skipped(v1::EntryHeader(*known));
+    } else if (skipped == replica_->version() && replica_->header() != nullptr) {
+      events_.on_skipped(v1::EntryHeader(*replica_->header()));
+    }
+  }
+  Adopt();
+  Opened();
+}
+
+void ReplicaKeeper::Opened() {
+  upkeep_.ReadOffer();
+  events_.on_opened();
+  ComputeDigest();
+  Advance();
+}
+
+void ReplicaKeeper::Require(const Digest& state) {
+  if (!has_state() || mirror_.committing) return;
+  const std::optional<Digest> ours = StateDigestOf(version());
+  if (ours && *ours != state) OnDrift(*ours, state);
+}
+
+// What lies on the disk was checked at every step from a snapshot that the chain confirms; what
+// lies in memory was not.
+void ReplicaKeeper::Audit() {
+  if (!has_state() || mirror_.committing || mirror_.broken || !StateDigestOf(version())) return;
+  env_.log.Warning(absl::StrCat("version ", version(), ": others hold another state than this ",
+                                "replica; it is made again from the own disk"));
+  Remake(std::nullopt);
+}
+
+void ReplicaKeeper::OnDrift(const Digest& state, const Digest& expected) {
+  if (mirror_.repair || mirror_.broken) return;
+  env_.log.Error(absl::StrCat("version ", version(), ": this replica has drifted: its state has ",
+                              "digest ", ToHex(state), ", the history says ", ToHex(expected),
+                              "; a fault of memory or disk? Repairing it"));
+  events_.on_drift(version(), state, expected);
+  Remake(expected);
+}
+
+void ReplicaKeeper::Remake(std::optional<Digest> expected) {
+  catch_up_.EndEntries();
+  upkeep_.DropSave();
+  mirror_.state_digests.erase(version());
+  mirror_.repair.emplace(version(), expected);
+  Reopen();
+}
+
+// The replica was opened again: is it the history's now?
+void ReplicaKeeper::CheckRepair() {
+  mirror_.opening = true;  // nobody else may use it yet
+  auto state = std::make_shared<Digest>();
+  queue_.Run([this, state] { *state = replica_->StateDigest(); }, guard_.Wrap([this, state] {
+    mirror_.opening = false;
+    if (!mirror_.repair->Accepts(replica_->version(), *state)) {
+      return AskOthers(absl::DataLossError(
+          absl::StrCat("what is on this disk leads to digest ", ToHex(*state))));
+    }
+    env_.log.Warning(mirror_.repair->Outcome(replica_->version(), *state));
+    mirror_.repair.reset();
+    Adopt();
+    mirror_.state_digests[version()] = *state;
+    Opened();
+  }));
+}
+
+void ReplicaKeeper::AskOthers(const absl::Status& why) {
+  const absl::Status asked = mirror_.repair->AskOthers(why);
+  if (!asked.ok()) return Broken(asked);
+  env_.log.Error(absl::StrCat("version ", mirror_.repair->version(),
+                              ": not repaired from this disk: ", why.message(),
+                              "; fetching from others"));
+  Advance();
 }
 
 }  // namespace atolld

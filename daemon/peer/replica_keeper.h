@@ -1,34 +1,56 @@
 // ReplicaKeeper: keeps a peer's replica at the newest committed version, whatever it has missed.
 //
-// It owns the replica and runs all that touches it, one job after another, off the loop: creation,
-// commits in order, prepared payloads, state digests, snapshots. What is missing comes from other
-// peers: the headers back from the newest one told, then entries or a snapshot, whichever is fewer
-// bytes. A replica whose state is not what the next header says is repaired: from its own snapshot
-// and log, else by the blocks that others hold. Laws: commits apply in order; nothing applies while
-// they are held; the mirror below (version, header_digest) changes on the loop alone. Loop thread.
+// It holds the replica and serialises every step that touches it, one job after another, off the
+// loop: creation, commits in order, prepared payloads, state digests, snapshots. CatchUp brings
+// what is missing, ReplicaUpkeep looks after the folder. A replica whose state is not what the next
+// header says is repaired: from its own snapshot and log, else by the blocks that others hold.
+// Laws: commits apply in order; nothing applies while they are held; the mirror (version,
+// header_digest and the like) changes on the loop alone. Loop thread.
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "atoll/v1/membership.pb.h"
+#include "atoll/v1/run.pb.h"
 #include "daemon/env/env.h"
-#include "daemon/peer/keeper_events.h"
-#include "daemon/peer/keeper_state.h"
+#include "daemon/peer/catch_up.h"
 #include "daemon/peer/parameter_memory.h"
+#include "daemon/peer/replica_upkeep.h"
 #include "daemon/replica/state/replica.h"
-#include "daemon/replica/state/retention.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 
 class ReplicaKeeper {
  public:
-  using Events = KeeperEvents;
+  // All on the loop. A replica that comes to stand at a version by other ways than a commit says
+  // on_skipped for the entries that it was led past, then on_opened, then on_digest.
+  struct Events {
+    // A snapshot led past the entry of this header; on_opened follows. Headers that nobody could
+    // tell are missing between two of these, or before on_opened.
+    std::function<void(const v1::EntryHeader& header)> on_skipped;
+    // The replica stands at a version: loaded, made, fetched or repaired.
+    std::function<void()> on_opened;
+    // It has stepped to header.version.
+    std::function<void(const v1::EntryHeader& header)> on_committed;
+    std::function<void(uint64_t version, const Digest& state)> on_digest;
+    // The state of `version` is not the one of the history; it is being repaired.
+    std::function<void(uint64_t version, const Digest& state, const Digest& expected)> on_drift;
+    // What offer() says has changed.
+    std::function<void()> on_offer;
+    // It cannot go on: a full disk, corrupt files. The state on disk is kept.
+    std::function<void(absl::Status)> on_broken;
+    // What the coordinator told is no continuation of what is here; it is forgotten, and the
+    // replica stands as it was.
+    std::function<void(absl::Status)> on_refused;
+  };
 
   ReplicaKeeper(Env env, std::string dir, const RetentionPolicy& retention, Events events);
   ~ReplicaKeeper();
@@ -36,20 +58,22 @@ class ReplicaKeeper {
   // Opens what is on disk; OK too if nothing is. Blocking: before the loop runs.
   absl::Status Load();
 
-  bool has_state() const { return replica_ != nullptr && !opening_ && !repair_; }
+  bool has_state() const { return mirror_.has_state(); }
   // What others are told: while the replica is opened again, it holds what it held before.
   bool holds_state() const { return has_state() || reopens_; }
-  uint64_t version() const { return version_; }
-  const Digest& header_digest() const { return header_digest_; }
-  const v1::Genesis& genesis() const { return genesis_; }
-  const ChunkGrid& grid() const { return grid_; }
-  std::optional<Digest> StateDigestOf(uint64_t version) const;
-  bool behind() const { return version_ < sync_.newest; }
-  bool syncing() const { return fetching() || repair_.has_value(); }
-  const std::optional<FetchFailure>& failing() const { return sync_.failing; }
+  uint64_t version() const { return mirror_.version; }
+  const Digest& header_digest() const { return mirror_.header_digest; }
+  const v1::Genesis& genesis() const { return mirror_.genesis; }
+  const ChunkGrid& grid() const { return mirror_.grid; }
+  std::optional<Digest> StateDigestOf(uint64_t version) const {
+    return mirror_.StateDigestOf(version);
+  }
+  bool behind() const { return catch_up_.behind(); }
+  bool syncing() const { return catch_up_.fetching() || mirror_.repair.has_value(); }
+  const std::optional<FetchFailure>& failing() const { return catch_up_.failing(); }
   // What others may fetch from here; nothing without a state.
-  const std::optional<v1::Offer>& offer() const { return offer_; }
-  void SetBusy(bool busy) { retention_.SetBusy(busy); }  // with the peer's own exchange
+  const std::optional<v1::Offer>& offer() const { return upkeep_.offer(); }
+  void SetBusy(bool busy) { upkeep_.SetBusy(busy); }  // with the peer's own exchange
 
   // Memory for so many parameters; made once. FAILED_PRECONDITION if the replica has others.
   absl::Status NeedMemory(uint64_t elements);
@@ -85,32 +109,12 @@ class ReplicaKeeper {
   void CommitNext(const v1::EntryHeader& header, std::optional<SharedBytes> payload, Task done);
   void OnCommitted(const v1::EntryHeader& header);
   void ComputeDigest();
-  void Retain();
-  void RetainLater();
-  void ReadOffer();
-  void SetOffer(const v1::Offer& offer);
-  void AfterPass(bool save, uint64_t header_allowance);
-  void RetryLater(const absl::Status& why);
-  void NoteFailing(const std::string& why);
-  void Broken(const absl::Status& status);
-  absl::Status CheckTold(const v1::EntryHeader& header) const;
+  void CompareWithLog(const v1::EntryHeader& header);
   void RefuseHistory(const absl::Status& why);
+  void Broken(const absl::Status& status);
 
-  // replica_sync.cc: what is missing comes from others.
-  bool fetching() const { return sync_.entries || sync_.snapshot || sync_.chain; }
-  FetchSource Source() const;
-  void FetchMissing();
-  void FetchChain(uint64_t first, std::function<void(absl::Status)> done);
-  void FetchGap();
-  bool SnapshotIsCheaper(absl::Span<const v1::EntryHeader> headers) const;
-  uint64_t EntryBytes(uint64_t version) const;
-  void FetchEntries(std::vector<v1::EntryHeader> headers);
-  void FetchSnapshot();
-  void Confirm(const v1::SnapshotInfo& info, std::function<void(absl::Status)> verdict);
-  absl::Status CompareState(const v1::SnapshotInfo& info) const;
-  void EndFetch();
-
-  // replica_repair.cc: the state is opened anew.
+  // The state is opened anew: a snapshot has come, or it is repaired.
+  absl::StatusOr<std::unique_ptr<Replica>> Open();
   void Reopen();
   void OpenFromDisk();
   void OnReopened(absl::StatusOr<std::unique_ptr<Replica>> replica);
@@ -130,20 +134,12 @@ class ReplicaKeeper {
 
   // Loop thread.
   SerialQueue queue_;
-  v1::Genesis genesis_;
-  ChunkGrid grid_;
-  uint64_t version_ = 0;
-  Digest header_digest_{};
-  std::map<uint64_t, Digest> state_digests_;
+  ReplicaMirror mirror_;
+  bool reopens_ = false;  // what was held before
   SharedBytes prepared_;  // what was made durable last, so that a commit need not read it back
   uint64_t prepared_version_ = 0;
-  std::optional<v1::Offer> offer_;
-  KeeperSync sync_;
-  std::optional<KeeperRepair> repair_;
-  bool opening_ = false, open_waits_ = false;  // for the pass of retention that is under way
-  KeeperRetention keeping_;
-  bool committing_ = false, held_ = false, broken_ = false, reopens_ = false;
-  Retention retention_;
+  ReplicaUpkeep upkeep_;
+  CatchUp catch_up_;
   CallbackGuard guard_;
 };
 

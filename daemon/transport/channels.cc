@@ -11,7 +11,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/identity/certificate.h"
-#include "daemon/transport/grpc_transport.h"
+#include "daemon/transport/grpc_values.h"
 
 namespace atolld {
 namespace {
@@ -39,11 +39,6 @@ int ClampMilliseconds(absl::Duration duration) {
 void QuietGrpcLog() {
   if (std::getenv("GRPC_VERBOSITY") != nullptr) return;
   gpr_set_log_verbosity(static_cast<gpr_log_severity>(GPR_LOG_SEVERITY_ERROR + 1));
-}
-
-gpr_timespec DeadlineIn(absl::Duration wait) {
-  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
-                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN));
 }
 
 int KeepaliveTimeMilliseconds(absl::Duration failure_timeout) {

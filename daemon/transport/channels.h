@@ -5,7 +5,6 @@
 // thread.
 #pragma once
 
-#include <grpc/support/time.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
@@ -30,9 +29,6 @@ void QuietGrpcLog();
 
 // Limits, keepalive, back-off and the rest that every client of Atoll shares.
 grpc::ChannelArguments ClientArguments(absl::Duration failure_timeout);
-
-// When a call that may take so long has to be over.
-gpr_timespec DeadlineIn(absl::Duration wait);
 
 // Keepalive's two times in gRPC's milliseconds.
 int KeepaliveTimeMilliseconds(absl::Duration failure_timeout);

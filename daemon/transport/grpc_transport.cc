@@ -1,87 +1,310 @@
 #include "daemon/transport/grpc_transport.h"
 
+#include <grpc/grpc.h>
+#include <grpcpp/channel.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
-#include "daemon/env/address.h"
+#include "compression/base/status_macros.h"
+#include "daemon/env/env.h"
+#include "daemon/env/network.h"
 #include "daemon/transport/channels.h"
-#include "daemon/transport/grpc_listener.h"
-#include "daemon/transport/reactors.h"
-#include "membership/trust/access.h"
+#include "daemon/transport/grpc_call.h"
+#include "daemon/transport/grpc_values.h"
+#include "daemon/transport/sockets.h"
+#include "daemon/transport/tls.h"
+#include "membership/trust/identity.h"
 
 namespace atolld {
 namespace {
 
-class ClientCall final : public Call {
+// With no descriptor left connections stay with the kernel for so long before the next look.
+constexpr int kFullMilliseconds = 100;
+
+size_t MostDescriptors() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 512;
+  return static_cast<size_t>(limit.rlim_cur / 4 * 3);
+}
+
+bool IsFull(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+// FrontDoor: the listening sockets of a gRPC server, and the thread that accepts on them.
+//
+// gRPC's own acceptor closes for good when the process has no descriptor left, so that whoever can
+// open connections could shut everybody out until a restart. Law: no number of connections makes
+// this one stop, and those that come leave descriptors for the process's own files and dials.
+class FrontDoor {
  public:
-  ClientCall(Executor& executor, std::shared_ptr<LiveCalls> live,
-             std::shared_ptr<ChannelCache> channels, PeerAddress to, std::string method,
-             absl::Duration deadline)
-      : address_(std::move(to.address)),
-        method_(std::move(method)),
-        deadline_(deadline),
-        live_(std::move(live)),
-        end_(std::make_shared<LoopEnd>(executor, /*reads_ahead=*/true)) {
-    std::shared_ptr<grpc::Channel> channel = channels->Get(address_, {ServedBy(method_), to.peer});
-    auto forget = [channels = std::move(channels), address = address_,
-                   weak = std::weak_ptr<grpc::Channel>(channel)] { channels->Drop(address, weak); };
-    wire_ = std::make_shared<ClientReactor>(end_, live_, std::move(channel), address_,
-                                            std::move(forget));
-  }
+  using Taker = grpc::experimental::ExternalConnectionAcceptor;
 
-  ~ClientCall() override {
-    end_->Detach();
-    if (!end_->closed()) wire_->Break(absl::CancelledError(), /*gently=*/false);
-  }
+  // Listens, and accepts nobody yet. Errors as Transport::Listen.
+  static absl::StatusOr<std::unique_ptr<FrontDoor>> Open(const std::string& address);
 
-  void Start(Events events) override {
-    if (events.takes_parts) wire_->GiveParts();
-    end_->Start(wire_, std::move(events));
-    if (live_->Add(wire_)) {
-      wire_->Start(method_, deadline_);
-    } else {
-      wire_->Break(absl::UnavailableError("the transport was closed"), /*gently=*/false);
-    }
-  }
+  // Accepts from now on, for as long as this lives. `taker` is of a server that has started; it may
+  // stop before.
+  void Start(std::unique_ptr<Taker> taker);
+  ~FrontDoor();
 
-  void Read() override { end_->Read(); }
-  void Write(Frame frame) override {
-    CHECK(!finished_);
-    wire_->Send(std::move(frame));
-  }
-  size_t unsent_bytes() const override { return wire_->unsent_bytes(); }
-  void Finish(absl::Status status) override {
-    finished_ = true;
-    wire_->End(status);
-  }
-  uint64_t sent_bytes() const override { return wire_->sent_bytes(); }
-  std::string remote() const override { return address_; }
-  std::optional<Identity> identity() const override { return std::nullopt; }
+  int port() const { return listeners_.port; }
 
  private:
-  const std::string address_;
-  const std::string method_;
-  const absl::Duration deadline_;
-  const std::shared_ptr<LiveCalls> live_;
-  const std::shared_ptr<LoopEnd> end_;
-  std::shared_ptr<ClientReactor> wire_;
-  bool finished_ = false;
+  FrontDoor(TcpListeners listeners, Socket stop, size_t most);
+  void Run();
+  bool AcceptAll(int listener);
+
+  const TcpListeners listeners_;
+  const Socket stop_;  // readable: the thread ends
+  // A connection is hung up on at once where its descriptor has this number or a higher one: the
+  // kernel gives out the lowest, so that at least as many are open. Three quarters of what the
+  // system lets this process have.
+  const size_t most_;
+  std::unique_ptr<Taker> taker_;
+  std::thread thread_;
 };
 
+absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Open(const std::string& address) {
+  ASSIGN_OR_RETURN(TcpListeners listeners, ListenTcp(address));
+  Socket stop(eventfd(0, EFD_CLOEXEC));
+  if (stop.get() < 0) return absl::ResourceExhaustedError("no descriptor is left");
+  return std::unique_ptr<FrontDoor>(
+      new FrontDoor(std::move(listeners), std::move(stop), MostDescriptors()));
+}
+
+FrontDoor::FrontDoor(TcpListeners listeners, Socket stop, size_t most)
+    : listeners_(std::move(listeners)), stop_(std::move(stop)), most_(most) {}
+
+void FrontDoor::Start(std::unique_ptr<Taker> taker) {
+  taker_ = std::move(taker);
+  thread_ = std::thread([this] { Run(); });
+}
+
+FrontDoor::~FrontDoor() {
+  if (!thread_.joinable()) return;
+  const uint64_t one = 1;
+  CHECK(write(stop_.get(), &one, sizeof one) == sizeof one);
+  thread_.join();
+}
+
+void FrontDoor::Run() {
+  std::vector<pollfd> all = {{stop_.get(), POLLIN, 0}};
+  for (const Socket& socket : listeners_.sockets) all.push_back({socket.get(), POLLIN, 0});
+  bool full = false;
+  while (true) {
+    // While it is full only the end is waited for.
+    const size_t watched = full ? 1 : all.size();
+    if (poll(all.data(), watched, full ? kFullMilliseconds : -1) < 0 && errno != EINTR) return;
+    if (all[0].revents != 0) return;
+    full = false;
+    for (const Socket& socket : listeners_.sockets) full = !AcceptAll(socket.get()) || full;
+  }
+}
+
+// False: no descriptor is left.
+bool FrontDoor::AcceptAll(int listener) {
+  while (true) {
+    Socket accepted(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (accepted.get() < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      return !IsFull(errno);
+    }
+    if (static_cast<size_t>(accepted.get()) >= most_) continue;  // hangs up
+    const int on = 1;
+    setsockopt(accepted.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    Taker::NewConnectionParameters connection;
+    connection.listener_fd = listener;
+    connection.fd = accepted.Release();
+    taker_->HandleNewConnection(&connection);
+  }
+}
+
+// -----------------------------------------------------------------------------------------------
+
+// Streams that one connection may have open: an exchange needs one a pair of peers, a joiner a few.
+constexpr int kMaxStreams = 256;
+
+// Whoever connects and does not shake hands holds a descriptor for so long.
+constexpr int kHandshakeMilliseconds = 10000;
+
+// Ends a call that has no right to be made; nothing of it is read.
+class RefusingReactor final : public grpc::ServerGenericBidiReactor {
+ public:
+  explicit RefusingReactor(const absl::Status& why) { Finish(ToGrpc(why)); }
+  void OnDone() override { delete this; }
+};
+
+// The listening side: a gRPC server that takes any method and hands its calls to the acceptor.
+class GrpcListener final : public Listener {
+ public:
+  struct Options {
+    absl::Duration failure_timeout;
+    std::shared_ptr<grpc::ServerCredentials> tls;  // null: plain text
+    const grpc::ResourceQuota* quota = nullptr;
+  };
+
+  // Errors as Transport::Listen.
+  static absl::StatusOr<std::unique_ptr<Listener>> Open(Executor& executor, const Options& options,
+                                                        const std::string& address,
+                                                        Transport::Acceptor acceptor);
+  ~GrpcListener() override;
+
+  std::string address() const override { return address_; }
+
+ private:
+  class Service;
+  explicit GrpcListener(std::unique_ptr<Service> service);
+
+  const std::unique_ptr<Service> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<FrontDoor> door_;  // none: a Unix-domain socket, which gRPC listens on itself
+  std::string address_;
+};
+
+class GrpcListener::Service final : public grpc::CallbackGenericService {
+ public:
+  Service(Executor& executor, bool certificates, Transport::Acceptor acceptor)
+      : executor_(executor),
+        certificates_(certificates),
+        live_(std::make_shared<LiveCalls>(executor_)),
+        acceptor_(std::make_shared<Transport::Acceptor>(std::move(acceptor))) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    std::optional<Identity> identity;
+    if (certificates_) {
+      const absl::StatusOr<Identity> caller = reader_.Read(*context->auth_context());
+      const absl::Status allowed =
+          caller.ok() ? CheckAccess(*caller, context->method()) : caller.status();
+      if (!allowed.ok()) return new RefusingReactor(allowed);
+      identity = *caller;
+    }
+    auto* const reactor =
+        TakeServerCall(executor_, live_, context, std::move(identity),
+                       [acceptor = std::weak_ptr<Transport::Acceptor>(acceptor_)](
+                           const std::string& method, std::unique_ptr<Call> call) {
+                         if (const auto accept = acceptor.lock())
+                           (*accept)(method, std::move(call));
+                       });
+    return reactor != nullptr ? reactor : CallbackGenericService::CreateReactor(context);
+  }
+
+  // Loop thread: no call is handed over afterwards.
+  void Close() {
+    acceptor_.reset();
+    live_->Close(absl::UnavailableError("the server is shutting down"));
+  }
+  void WaitUntilEmpty() { live_->WaitUntilEmpty(); }
+
+ private:
+  Executor& executor_;
+  const bool certificates_;  // every caller has shown one
+  IdentityReader reader_;
+  const std::shared_ptr<LiveCalls> live_;
+  std::shared_ptr<Transport::Acceptor> acceptor_;
+};
+
+absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Open(Executor& executor,
+                                                             const Options& options,
+                                                             const std::string& address,
+                                                             Transport::Acceptor acceptor) {
+  // gRPC would take a Unix socket away from a server that listens on it.
+  RETURN_IF_ERROR(CheckListenAddress(address));
+  const bool unix_socket = absl::StartsWith(address, "unix:");
+  const bool certificates = options.tls != nullptr && !unix_socket;
+  std::unique_ptr<GrpcListener> listener(
+      new GrpcListener(std::make_unique<Service>(executor, certificates, std::move(acceptor))));
+
+  grpc::ServerBuilder builder;
+  const auto credentials = certificates ? options.tls : grpc::InsecureServerCredentials();
+  std::unique_ptr<FrontDoor::Taker> taker;
+  if (unix_socket) {
+    builder.AddListeningPort(address, credentials);
+  } else {
+    ASSIGN_OR_RETURN(listener->door_, FrontDoor::Open(address));
+    taker = builder.experimental().AddExternalConnectionAcceptor(
+        grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
+  }
+  builder.RegisterCallbackGenericService(listener->service_.get());
+  builder.SetMaxReceiveMessageSize(static_cast<int>(kMaxMessageBytes));
+  builder.SetMaxSendMessageSize(static_cast<int>(kMaxMessageBytes));
+  builder.SetResourceQuota(*options.quota);
+  for (int algorithm = GRPC_COMPRESS_NONE + 1; algorithm < GRPC_COMPRESS_ALGORITHMS_COUNT;
+       ++algorithm) {
+    builder.SetCompressionAlgorithmSupportStatus(static_cast<grpc_compression_algorithm>(algorithm),
+                                                 false);
+  }
+  const auto argument = [&builder](const char* name, int value) {
+    builder.AddChannelArgument(name, value);
+  };
+  argument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreams);
+  argument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMilliseconds);
+  argument(GRPC_ARG_KEEPALIVE_TIME_MS, KeepaliveTimeMilliseconds(options.failure_timeout));
+  argument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KeepaliveTimeoutMilliseconds(options.failure_timeout));
+  argument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  argument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);  // clients probe as often as their own setting says
+  listener->server_ = builder.BuildAndStart();
+  listener->address_ = address;
+  if (unix_socket) {
+    if (listener->server_ == nullptr) return WhyNotBound(address);
+    RETURN_IF_ERROR(MakeSocketPrivate(address));
+    return listener;
+  }
+  if (listener->server_ == nullptr) return absl::UnknownError("gRPC cannot serve " + address);
+  listener->door_->Start(std::move(taker));
+  listener->address_ =
+      absl::StrCat(address.substr(0, address.rfind(':')), ":", listener->door_->port());
+  return listener;
+}
+
+GrpcListener::GrpcListener(std::unique_ptr<Service> service) : service_(std::move(service)) {}
+
+GrpcListener::~GrpcListener() {
+  door_.reset();
+  service_->Close();
+  if (server_ == nullptr) return;
+  server_->Shutdown(gpr_inf_past(GPR_CLOCK_MONOTONIC));
+  service_->WaitUntilEmpty();
+}
+
 }  // namespace
+
+// -----------------------------------------------------------------------------------------------
 
 GrpcTransport::GrpcTransport(Executor& executor, Options options)
     : executor_(executor),
       options_(std::move(options)),
-      quota_("atoll"),
+      quota_(std::make_unique<grpc::ResourceQuota>("atoll")),
       channels_([this] {
-        quota_.Resize(options_.memory_bytes);
+        quota_->Resize(options_.memory_bytes);
         grpc::ChannelArguments arguments = ClientArguments(options_.failure_timeout);
-        arguments.SetResourceQuota(quota_);
+        arguments.SetResourceQuota(*quota_);
         return std::make_shared<ChannelCache>(options_.tls, std::move(arguments), options_.lanes);
       }()),
       dialled_(std::make_shared<LiveCalls>(executor_)) {
@@ -99,14 +322,23 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcTransport::Listen(const std::strin
   GrpcListener::Options options;
   options.failure_timeout = options_.failure_timeout;
   if (options_.tls) options.tls = options_.tls->server;
-  options.quota = &quota_;
+  options.quota = quota_.get();
   return GrpcListener::Open(executor_, options, address, std::move(acceptor));
 }
 
 std::unique_ptr<Call> GrpcTransport::Dial(const std::string& address, const std::string& method,
                                           absl::Duration deadline) {
-  return std::make_unique<ClientCall>(executor_, dialled_, channels_, ParsePeerAddress(address),
-                                      method, deadline);
+  const PeerAddress to = ParsePeerAddress(address);
+  Dialled dialled;
+  dialled.channel = channels_->Get(to.address, {ServedBy(method), to.peer});
+  dialled.address = to.address;
+  dialled.method = method;
+  dialled.deadline = deadline;
+  dialled.on_unavailable = [channels = channels_, at = to.address,
+                            weak = std::weak_ptr<grpc::Channel>(dialled.channel)] {
+    channels->Drop(at, weak);
+  };
+  return MakeClientCall(executor_, dialled_, std::move(dialled));
 }
 
 }  // namespace atolld

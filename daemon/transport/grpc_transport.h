@@ -6,8 +6,7 @@
 // stubs of unary and streaming services: a frame is one message.
 #pragma once
 
-#include <grpcpp/resource_quota.h>
-
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,13 +14,14 @@
 #include "daemon/env/env.h"
 #include "daemon/transport/tls.h"
 
+namespace grpc {
+class ResourceQuota;
+}
+
 namespace atolld {
 
 class ChannelCache;
 class LiveCalls;
-
-// The protocol's limit of 4 MiB a message, and room for the fields beside a payload of that size.
-inline constexpr size_t kMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
 
 class GrpcTransport final : public Transport {
  public:
@@ -56,7 +56,7 @@ class GrpcTransport final : public Transport {
  private:
   Executor& executor_;
   const Options options_;
-  grpc::ResourceQuota quota_;
+  const std::unique_ptr<grpc::ResourceQuota> quota_;
   const std::shared_ptr<ChannelCache> channels_;
   const std::shared_ptr<LiveCalls> dialled_;
 };

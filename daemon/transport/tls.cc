@@ -2,6 +2,8 @@
 
 #include <grpc/grpc_security_constants.h>
 #include <grpcpp/security/auth_context.h>
+#include <grpcpp/security/credentials.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/security/tls_certificate_provider.h>
 #include <grpcpp/security/tls_certificate_verifier.h>
 #include <grpcpp/security/tls_credentials_options.h>
@@ -13,7 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/transport/wire.h"
+#include "daemon/transport/grpc_values.h"
 
 namespace atolld {
 namespace {

@@ -6,9 +6,6 @@
 // again every few seconds, so that a renewed certificate serves new connections. Any thread.
 #pragma once
 
-#include <grpcpp/security/credentials.h>
-#include <grpcpp/security/server_credentials.h>
-
 #include <functional>
 #include <map>
 #include <memory>
@@ -20,7 +17,9 @@
 
 namespace grpc {
 class AuthContext;
-}
+class ChannelCredentials;
+class ServerCredentials;
+}  // namespace grpc
 
 namespace atolld {
 

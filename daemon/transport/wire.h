@@ -1,13 +1,16 @@
-// The half of a call on gRPC's side: what client and server reactors share.
+// The two halves of a call: LoopEnd stands on the loop and runs the owner's callbacks, Wire is on
+// gRPC's side and is what client and server reactors share.
 //
-// A queue of frames to send with one write under way at a time, and the law that no operation
-// starts once the call is over. A reactor ends by itself when its call breaks; it never needs the
-// loop for that. Any thread; the lock is held for moments only.
+// gRPC's threads never touch the owner: they post what came through the LoopEnd. Once it is
+// detached (the Call was destroyed) or closed, it drops whatever still comes. Callbacks are
+// destroyed on the loop too.
+//
+// The Wire is a queue of frames to send with one write under way at a time, and the law that no
+// operation starts once the call is over. It ends by itself when its call breaks; it never needs
+// the loop for that. Any thread; its lock is held for moments only.
 #pragma once
 
 #include <grpcpp/support/byte_buffer.h>
-#include <grpcpp/support/config.h>
-#include <grpcpp/support/status.h>
 
 #include <atomic>
 #include <cstdint>
@@ -18,13 +21,61 @@
 
 #include "absl/status/status.h"
 #include "daemon/env/env.h"
-#include "daemon/transport/loop_end.h"
 
 namespace atolld {
 
-grpc::Status ToGrpc(const absl::Status& status);
-absl::Status FromGrpc(const grpc::Status& status);
+class Wire;
 
+// The loop's half.
+class LoopEnd : public std::enable_shared_from_this<LoopEnd> {
+ public:
+  // A client reads one frame ahead: with no read under way gRPC would not say that its call has
+  // ended.
+  LoopEnd(Executor& executor, bool reads_ahead);
+
+  // Loop thread.
+  void Start(std::shared_ptr<Wire> wire, Call::Events events);
+  void Read();
+  void Detach();  // also from inside a callback
+  bool closed() const { return closed_; }
+  const absl::Status& closed_status() const { return closed_status_; }
+
+  // Any thread: what the wire has to tell.
+  void PostArrived(Frame frame);
+  void PostWritable();
+  void PostReadEnded();  // server: the client has half-closed, or the call broke, which is about to
+                         // be told
+  void PostClosed(absl::Status status);
+
+ private:
+  void Arrived(Frame frame);
+  void Deliver(Frame frame);
+  void Closed(absl::Status status);
+  template <typename Callback, typename... Arguments>
+  void Dispatch(const Callback& callback, Arguments&&... arguments);
+
+  // Constant after construction.
+  Executor& executor_;
+  const bool reads_ahead_;
+
+  // Own synchronisation: so that a burst of finished writes posts once.
+  std::atomic<bool> writable_posted_{false};
+
+  // The loop's.
+  std::shared_ptr<Wire> wire_;  // until detached or closed
+  Call::Events events_;
+  std::optional<Frame> ahead_;  // read but not asked for yet
+  bool asked_ = false;
+  bool delivery_posted_ = false;
+  bool dispatching_ = false;
+  bool detached_ = false;
+  bool closed_ = false;
+  absl::Status closed_status_;
+};
+
+// -----------------------------------------------------------------------------------------------
+
+// gRPC's half.
 class Wire {
  public:
   // on_writable comes at or below this: enough to keep a fast link busy for the time that the loop

@@ -8,16 +8,11 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
-#include "membership/history/sha256_pair.h"
-#include "membership/history/sha256_vectors.h"
 
 namespace atolld {
 namespace {
 
 constexpr absl::string_view kTreeDomain = "atoll.tree.1";
-
-// Fewer lanes are slower than OpenSSL with one piece after the other.
-constexpr size_t kWorthwhileLanes = 16;
 
 std::array<uint8_t, 8> LittleEndian(uint64_t value) {
   std::array<uint8_t, 8> bytes;
@@ -46,41 +41,6 @@ Digest FinishAndFree(EVP_MD_CTX* context) {
 }
 
 }  // namespace
-
-Digest Sha256(absl::Span<const uint8_t> bytes) {
-  EVP_MD_CTX* context = NewSha256();
-  Update(context, bytes.data(), bytes.size());
-  return FinishAndFree(context);
-}
-
-// Sixteen lanes are hardly faster than a pair, whose bytes are still in the cache.
-size_t Sha256Together() {
-  if (HasSha256Pair()) return kPair;
-  return Sha256Lanes() >= kWorthwhileLanes ? Sha256Lanes() : 1;
-}
-
-std::vector<Digest> Sha256Each(absl::Span<const absl::Span<const uint8_t>> pieces) {
-  std::vector<Digest> digests(pieces.size());
-  std::vector<const uint8_t*> begins;
-  for (const auto& piece : pieces) begins.push_back(piece.data());
-  const size_t most = Sha256Together();
-  size_t together = 0;
-  for (size_t i = 0; i < pieces.size(); i += together) {
-    const size_t bytes = pieces[i].size();
-    size_t alike = 1;
-    while (alike < most && i + alike < pieces.size() && pieces[i + alike].size() == bytes) ++alike;
-    together = alike == most ? most : 1;
-    if (together == 1) {
-      digests[i] = Sha256(pieces[i]);
-    } else if (together == kPair) {
-      Sha256Pair(&begins[i], bytes, &digests[i]);
-    } else {
-      Sha256InVectors(absl::MakeConstSpan(begins).subspan(i, together), bytes,
-                      absl::MakeSpan(digests).subspan(i, together));
-    }
-  }
-  return digests;
-}
 
 std::vector<Digest> TreeLeaves(absl::Span<const uint8_t> bytes) {
   std::vector<absl::Span<const uint8_t>> blocks;

@@ -6,7 +6,6 @@
 // functions, any thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,21 +13,11 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "membership/history/sha256.h"
 
 namespace atolld {
 
 inline constexpr size_t kBlockBytes = size_t{1} << 20;
-
-inline constexpr size_t kDigestBytes = 32;
-using Digest = std::array<uint8_t, kDigestBytes>;
-
-Digest Sha256(absl::Span<const uint8_t> bytes);
-
-// Sha256 of each piece; Sha256Together() of one length that follow each other are taken side by
-// side, which is faster (sha256_pair.h, sha256_vectors.h).
-std::vector<Digest> Sha256Each(absl::Span<const absl::Span<const uint8_t>> pieces);
-
-size_t Sha256Together();  // 1 where this CPU has nothing for it
 
 std::vector<Digest> TreeLeaves(absl::Span<const uint8_t> bytes);
 Digest TreeRoot(uint64_t bytes, absl::Span<const Digest> leaves);

@@ -1,10 +1,5 @@
-// The chain of headers: their digests, and what makes a header a valid successor.
-//
-// A digest is taken over our own layout of every field in the order of run.proto (repeated fields
-// preceded by their count as u64 LE, strings and bytes by their length), the signature excluded.
-// What came later (samples, partial means, the stub worker's numbers, how updates are judged, the
-// history key) is counted after all others, behind a word of its own, and only where it is set.
-// Pure functions, any thread.
+// The chain of a run's history: its genesis with the model's manifest, its headers and its seal,
+// their digests and signatures, and what makes a header a valid successor.
 #pragma once
 
 #include <string>
@@ -12,9 +7,18 @@
 #include "absl/status/status.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/history/digest.h"
+#include "membership/history/signing_key.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
+
+// The chain of headers: their digests, and what makes a header a valid successor.
+//
+// A digest is taken over our own layout of every field in the order of run.proto (repeated fields
+// preceded by their count as u64 LE, strings and bytes by their length), the signature excluded.
+// What came later (samples, partial means, the stub worker's numbers, how updates are judged, the
+// history key) is counted after all others, behind a word of its own, and only where it is set.
+// Pure functions, any thread.
 
 // The rules of arithmetic that this release speaks, and the highest that it knows.
 inline constexpr uint32_t kNumerics = 1;
@@ -32,12 +36,41 @@ void SetScalars(const OuterScalars& scalars, v1::EntryHeader* header);
 
 // FAILED_PRECONDITION: not the version after `previous`, another run, a broken chain.
 // INVALID_ARGUMENT: shapes, weights, bitmaps or names that no honest coordinator writes.
-// PERMISSION_DENIED: not signed as the run's history is (signature.h). For version 1 `previous` is
+// PERMISSION_DENIED: not signed as the run's history is (CheckSigned). For version 1 `previous` is
 // the genesis digest.
 absl::Status CheckHeader(const v1::Genesis& genesis, uint64_t previous_version,
                          const Digest& previous, const v1::EntryHeader& header);
 
 // The same of a header whose predecessor is not known here: it is believed which one it follows.
 absl::Status CheckHeaderAlone(const v1::Genesis& genesis, const v1::EntryHeader& header);
+
+// -----------------------------------------------------------------------------------------------
+// The manifest of a run's model: names, shapes and places of its tensors in the flat vector.
+// Coordinator and peers go by the same rule: what one accepts the others can hold. Pure functions.
+
+// INVALID_ARGUMENT: the manifest is not whole: names that differ, shapes, offsets that tile the
+// vector, within run.proto's limits.
+absl::Status CheckManifest(const v1::Manifest& manifest);
+
+// "[64, 128]"
+std::string ShapeText(const v1::Tensor& tensor);
+
+// -----------------------------------------------------------------------------------------------
+// Who vouches for a run's history: the holder of its history key (RunSpec.history_key).
+//
+// A header's signature is over its digest, so it vouches for all that went before, and a seal's
+// over the seal's own. A run without such a key has an unsigned history: signatures are empty there
+// and nothing is checked. Pure functions, any thread.
+
+// Every field but the signature, in the order of run.proto, as HeaderDigest.
+Digest SealDigest(const v1::Seal& seal);
+
+std::string SignHeader(const SigningKey& key, const v1::EntryHeader& header);
+std::string SignSeal(const SigningKey& key, const v1::Seal& seal);
+
+// PERMISSION_DENIED: it is not signed by the run's history key, or it carries a signature in a run
+// that has no key. The message names the entry.
+absl::Status CheckSigned(const v1::RunSpec& spec, const v1::EntryHeader& header);
+absl::Status CheckSigned(const v1::RunSpec& spec, const v1::Seal& seal);
 
 }  // namespace atolld

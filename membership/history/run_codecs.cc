@@ -39,7 +39,6 @@ absl::StatusOr<AggregationRule> RuleOf(const v1::ExchangeSpec& exchange) {
   AggregationSettings settings;
   if (!exchange.aggregation().empty()) settings.rule = exchange.aggregation();
   settings.faulty = exchange.faulty();
-  settings.clipping_steps = 1;
   ASSIGN_OR_RETURN(const AggregationRule rule, AggregationRule::Make(settings));
   float clip = 0;
   const uint32_t bits = exchange.clip_bits();

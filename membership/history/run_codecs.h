@@ -10,7 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "atoll/v1/run.pb.h"
-#include "compression/level_codecs.h"
+#include "compression/wire_codec.h"
 #include "optimizer/aggregation_rule.h"
 
 namespace atolld {

@@ -9,7 +9,6 @@
 #include <unordered_set>
 
 #include "absl/strings/str_cat.h"
-#include "membership/history/remembered_signatures.h"
 
 namespace atolld {
 namespace {

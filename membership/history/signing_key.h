@@ -51,4 +51,11 @@ class SigningKey {
 bool VerifySignature(absl::string_view public_key, absl::string_view domain,
                      absl::string_view message, absl::string_view signature);
 
+// -----------------------------------------------------------------------------------------------
+// For a simulation, where many machines of one thread check the same signatures.
+
+// From now on this process remembers which signatures VerifySignature has found right, and checks
+// each of them once. One thread. Never in production.
+void RememberRightSignatures();
+
 }  // namespace atolld

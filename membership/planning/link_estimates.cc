@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 
 #include "membership/planning/arrival_log.h"
-#include "membership/planning/peers_with_room.h"
 
 namespace atolld {
 namespace {
@@ -91,6 +91,37 @@ double OpeningRateOf(const std::vector<double>& slots, double slot_seconds, doub
 double Median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+// A line has room if less than this part of what would be its share of the waits was for it; and
+// only where so much of all chunks waited for somebody.
+constexpr double kHardly = 0.25;
+constexpr double kMostChunks = 0.5;
+
+// For whom chunks waited: shares of what each witness averaged, added up, so that one who tells
+// nonsense counts no more than the others.
+struct Waits {
+  std::map<std::string, double> for_peer;
+  double all = 0;
+  double witnesses = 0;
+
+  static Waits Of(absl::Span<const ExchangeWitness> witnesses,
+                  const std::set<std::string>& without);
+};
+
+Waits Waits::Of(absl::Span<const ExchangeWitness> witnesses, const std::set<std::string>& without) {
+  Waits waits;
+  for (const ExchangeWitness& witness : witnesses) {
+    const auto averaged = static_cast<double>(witness.arrivals->averaged_chunks());
+    if (averaged == 0 || without.count(witness.peer) != 0) continue;
+    ++waits.witnesses;
+    for (const v1::ArrivalsFrom& told : witness.arrivals->from()) {
+      const double share = std::min(1.0, static_cast<double>(told.waited_chunks()) / averaged);
+      waits.for_peer[told.peer()] += share;
+      waits.all += share;
+    }
+  }
+  return waits;
 }
 
 }  // namespace
@@ -312,8 +343,8 @@ std::optional<LinkModel> LinkEstimates::Model(absl::Span<const KnownPeer> peers)
   LinkModel model;
   absl::Duration to_coordinator;
   for (const KnownPeer& peer : peers) {
-    const double up = bounded(Up(peer.peer), peer.up_limit);
-    const double down = bounded(Down(peer.peer), peer.down_limit);
+    const double up = bounded(Up(peer.peer), peer.up_rate);
+    const double down = bounded(Down(peer.peer), peer.down_rate);
     if (up > 0) ups.push_back(up);
     if (down > 0) downs.push_back(down);
     if (regions.count(peer.region) == 0) {
@@ -331,8 +362,8 @@ std::optional<LinkModel> LinkEstimates::Model(absl::Span<const KnownPeer> peers)
     return absl::Seconds(RoundTrip(region, region).value_or(0));
   };
   for (const KnownPeer& peer : peers) {
-    const double up = bounded(Up(peer.peer), peer.up_limit);
-    const double down = bounded(Down(peer.peer), peer.down_limit);
+    const double up = bounded(Up(peer.peer), peer.up_rate);
+    const double down = bounded(Down(peer.peer), peer.down_rate);
     model.AddPeer({peer.peer, regions[peer.region], up > 0 ? up : middle_up,
                    down > 0 ? down : middle_down, within(peer.region) / 4, peer.reduces, true,
                    HadRoom(peer.peer)});
@@ -352,6 +383,24 @@ std::optional<LinkModel> LinkEstimates::Model(absl::Span<const KnownPeer> peers)
   model.ConnectDirectly();
   model.SetCoordinatorRtt(to_coordinator);
   return model;
+}
+
+std::set<std::string> PeersWithRoom(absl::Span<const ExchangeWitness> witnesses) {
+  const double fair = 1.0 / static_cast<double>(witnesses.size());
+  const Waits of_all = Waits::Of(witnesses, {});
+  std::set<std::string> slow;
+  for (const auto& [peer, shares] : of_all.for_peer) {
+    if (shares > fair * of_all.all) slow.insert(peer);
+  }
+  const Waits waits = Waits::Of(witnesses, slow);
+  std::set<std::string> with_room;
+  if (waits.witnesses == 0 || waits.all < kMostChunks * waits.witnesses) return with_room;
+  for (const ExchangeWitness& witness : witnesses) {
+    const auto found = waits.for_peer.find(witness.peer);
+    const double shares = found == waits.for_peer.end() ? 0 : found->second;
+    if (shares < kHardly * fair * waits.all) with_room.insert(witness.peer);
+  }
+  return with_room;
 }
 
 }  // namespace atolld

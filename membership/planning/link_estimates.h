@@ -1,14 +1,5 @@
-// LinkEstimates: what the exchanges of a run have shown of its network, and the LinkModel made of
-// it.
-//
-// Nothing is sent to find it out: each vote tells what came in when (Arrivals). What arrives from a
-// peer at all others together is its line up at work, and what arrives at it its line down. Laws: a
-// rate is the greatest that a window of enough bytes has shown in one of the last 8 exchanges, so
-// waiting is never taken for slowness, and a line that got slower is known as such 8 rounds later
-// at the latest; a link between regions limits only if it was seen to stand still at a rate at
-// which the lines of those that used it had room. Whose chunks hardly anybody waited for has room:
-// its line may carry more than was seen. Rates are payload bytes a second. Pure; one thread.
-// docs/performance_model.md says what it cannot know.
+// What the exchanges of a run have shown of its network: rates, round trips, and whose lines had
+// room.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +18,18 @@
 
 namespace atolld {
 
+// LinkEstimates: what the exchanges of a run have shown of its network, and the LinkModel made of
+// it.
+//
+// Nothing is sent to find it out: each vote tells what came in when (Arrivals). What arrives from a
+// peer at all others together is its line up at work, and what arrives at it its line down. Laws: a
+// rate is the greatest that a window of enough bytes has shown in one of the last 8 exchanges, so
+// waiting is never taken for slowness, and a line that got slower is known as such 8 rounds later
+// at the latest; a link between regions limits only if it was seen to stand still at a rate at
+// which the lines of those that used it had room. Whose chunks hardly anybody waited for has room:
+// its line may carry more than was seen. Rates are payload bytes a second. Pure; one thread.
+// docs/performance_model.md says what it cannot know.
+
 // What one contributor of an exchange saw.
 struct ExchangeWitness {
   std::string peer;
@@ -38,8 +41,8 @@ struct ExchangeWitness {
 struct KnownPeer {
   std::string peer;
   std::string region;
-  double up_limit = 0;  // bytes a second of its line, headers and all; 0: not told
-  double down_limit = 0;
+  double up_rate = 0;  // bytes a second of its line, headers and all; 0: not told
+  double down_rate = 0;
   bool reduces = true;  // it can be dialled
 };
 
@@ -104,5 +107,17 @@ class LinkEstimates {
   double arrived_bytes_ = 0;
   double arrived_updates_ = 0;
 };
+
+// -----------------------------------------------------------------------------------------------
+// Whose lines had room in an exchange, by what the votes tell of waits.
+//
+// A reducer counts for whom its chunks waited (ArrivalLog). Whose piece hardly any chunk waited for
+// while they did for others' had room: what was seen of its line is what was asked of it, and it
+// may carry more. At a peer on a slow line everybody's chunks are late, whoever sends them, so the
+// word of those that are waited for themselves does not count. Blame falls by chance too, and votes
+// are others' words: who goes by it tries, and looks. Pure.
+
+// Nobody where most chunks waited for nobody, or no vote tells of it.
+std::set<std::string> PeersWithRoom(absl::Span<const ExchangeWitness> witnesses);
 
 }  // namespace atolld

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
-#include "membership/planning/shard_plan.h"
+#include "membership/planning/reduction_plan.h"
 
 namespace atolld {
 namespace {
@@ -110,7 +110,7 @@ std::vector<double> PlanChoice::AskingMore(const LinkModel& links, const std::ve
     }
   }
   if (!gives || !takes) return {};
-  // The busiest line's share: 1 + (n - 2) w, by r reducers with w = 1 / r each (shard_plan.h).
+  // The busiest line's share: 1 + (n - 2) w, by r reducers with w = 1 / r each (ShardWeights).
   const auto others = static_cast<double>(reduces.size() - 2);
   const bool cheap = 1 + others / with_room <= kMostForATrial * (1 + others / reducers);
   return cheap ? rates : std::vector<double>();

@@ -18,7 +18,6 @@
 #include <string>
 #include <vector>
 
-#include "membership/planning/exchange_traffic.h"
 #include "membership/planning/link_model.h"
 #include "membership/planning/round_model.h"
 

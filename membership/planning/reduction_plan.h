@@ -1,12 +1,5 @@
-// ReductionPlan: who averages which part of an entry, and who takes over when one of them is lost.
-//
-// Every shard has a reducer: a contributor, or, where no contributor can be reached, an aggregator,
-// a peer that trains nothing. Where regions count, each other region with two contributors or more
-// has a relay for the shard: it averages its region's chunks and sends one partial mean on. A lost
-// reducer's shard goes to a holder, a peer that has every mean of it (the attempt stays), or else
-// to the reducer whose line is done first, and everything about the shard begins anew under its
-// next attempt. Laws: the contributors, their weights and the shards' bounds never change; one
-// (shard, attempt) has one reducer. Pure; one thread.
+// Who averages which part of an entry: how the vector is divided among reducers (ShardWeights), and
+// the plan of one exchange with all its changes (ReductionPlan).
 #pragma once
 
 #include <cstdint>
@@ -17,9 +10,39 @@
 #include <vector>
 
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "atoll/v1/membership.pb.h"
 
 namespace atolld {
+
+// How the parameter vector is divided among reducers so that a flat exchange takes the least time.
+//
+// Contributor i sends what others reduce and, as reducer, its means to the n-1 others: (1 - w_i) +
+// (n-1) w_i = 1 + (n-2) w_i of the vector, at b_i. The plan minimises the largest of
+// these times. Pure functions.
+
+// Minimises max_i (1 + (n-2) w_i) / b_i over the reducers, sum w = 1, w_i = 0 where b_i is 0 (not
+// reachable):
+//   xi = max(1 / b_min, (n - 2 + m) / sum b),  w_i proportional to (xi b_i - 1) / (n - 2),
+//   m the number with b_i > 0.
+// n < 3: equal shares of the reachable, whatever b. `bandwidths` has one value a contributor, any
+// common unit, none negative, at least one positive.
+std::vector<double> ShardWeights(absl::Span<const double> bandwidths);
+
+// Whole chunks in these proportions, by largest remainder, the earlier first among equals. They sum
+// to `chunks`, and a weight of 0 gets none.
+std::vector<uint32_t> SplitChunks(uint32_t chunks, absl::Span<const double> weights);
+
+// -----------------------------------------------------------------------------------------------
+// ReductionPlan: who averages which part of an entry, and who takes over when one of them is lost.
+//
+// Every shard has a reducer: a contributor, or, where no contributor can be reached, an aggregator,
+// a peer that trains nothing. Where regions count, each other region with two contributors or more
+// has a relay for the shard: it averages its region's chunks and sends one partial mean on. A lost
+// reducer's shard goes to a holder, a peer that has every mean of it (the attempt stays), or else
+// to the reducer whose line is done first, and everything about the shard begins anew under its
+// next attempt. Laws: the contributors, their weights and the shards' bounds never change; one
+// (shard, attempt) has one reducer. Pure; one thread.
 
 // One contributor as the plan needs it.
 struct ExchangeContributor {

@@ -5,9 +5,156 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "membership/planning/reduction_plan.h"
 
 namespace atolld {
 namespace {
+
+struct Shard {
+  size_t reducer = 0;
+  uint32_t chunks = 0;
+};
+
+std::vector<Shard> ShardsOf(uint32_t chunks, const std::vector<double>& bandwidths) {
+  const std::vector<uint32_t> counts = SplitChunks(chunks, ShardWeights(bandwidths));
+  std::vector<Shard> shards;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] > 0) shards.push_back({i, counts[i]});
+  }
+  return shards;
+}
+
+// Adds up the way of the contributions; the means come back the same way.
+class Builder {
+ public:
+  Builder(const LinkModel& links, PlanShape shape, uint32_t chunks)
+      : links_(links), chunks_(chunks), members_(links.regions().size()), able_(members_) {
+    const std::vector<PeerLink>& peers = links.peers();
+    farthest_.resize(members_.size());
+    for (size_t i = 0; i < peers.size(); ++i) {
+      if (peers[i].contributes) members_[peers[i].region].push_back(i);
+      if (peers[i].contributes && peers[i].reachable) able_[peers[i].region].push_back(i);
+      farthest_[peers[i].region] = std::max(farthest_[peers[i].region], peers[i].delay);
+    }
+    traffic_.shape = shape;
+    traffic_.decoded.assign(peers.size(), 0);
+    traffic_.encoded.assign(peers.size(), 0);
+    for (StageTraffic* stage : {&to_relays_, &to_reducers_}) {
+      *stage = {std::vector<Share>(peers.size()), std::vector<Share>(peers.size()),
+                std::vector<Share>(links.links().size())};
+    }
+    member_share_[0].assign(members_.size(), 0);
+    member_share_[1].assign(members_.size(), 0);
+  }
+
+  void Add(const Shard& shard, size_t number) {
+    const double share = static_cast<double>(shard.chunks) / chunks_;
+    const size_t home = links_.peers()[shard.reducer].region;
+    traffic_.longest_shard = std::max(traffic_.longest_shard, shard.chunks);
+    traffic_.encoded[shard.reducer] += share;
+    for (size_t region = 0; region < members_.size(); ++region) {
+      if (members_[region].empty()) continue;
+      const bool relayed = ByRegion(traffic_.shape) && region != home && links_.close(region) &&
+                           members_[region].size() >= 2 && !able_[region].empty();
+      if (relayed) {
+        AddRelayed(region, share, able_[region][number % able_[region].size()], shard.reducer);
+      } else {
+        AddDirect(region, share, shard.reducer);
+      }
+    }
+  }
+
+  ExchangeTraffic Finish() {
+    // What every member of a region sends was noted once a region.
+    for (size_t i = 0; i < links_.peers().size(); ++i) {
+      if (!links_.peers()[i].contributes) continue;
+      to_relays_.up[i].updates += member_share_[0][links_.peers()[i].region];
+      to_reducers_.up[i].updates += member_share_[1][links_.peers()[i].region];
+    }
+    for (const auto& [ends, sent] : sent_) {
+      if (ends.first != ends.second) {
+        traffic_.between_regions += sent;
+        traffic_.between_regions.means += sent.all();  // that came back
+      }
+      for (const size_t link : links_.Route(ends.first, ends.second)) {
+        to_reducers_.link[link] += sent;
+      }
+    }
+    const bool relayed = traffic_.relays > 0;
+    if (relayed) traffic_.stages.push_back(to_relays_);
+    traffic_.stages.push_back(to_reducers_);
+    traffic_.stages.push_back(Back(to_reducers_));
+    if (relayed) traffic_.stages.push_back(Back(to_relays_));
+    return std::move(traffic_);
+  }
+
+ private:
+  // Every member of `region` sends its share to the reducer.
+  void AddDirect(size_t region, double share, size_t reducer) {
+    const size_t home = links_.peers()[reducer].region;
+    const size_t count = members_[region].size();
+    const bool own = region == home && links_.peers()[reducer].contributes;
+    const double senders = static_cast<double>(own ? count - 1 : count);
+    member_share_[1][region] += share;
+    if (own) to_reducers_.up[reducer].updates -= share;  // its own stays
+    to_reducers_.down[reducer].updates += senders * share;
+    traffic_.decoded[reducer] += static_cast<double>(count) * share;
+    sent_[{region, home}].updates += senders * share;
+    if (senders > 0) {
+      traffic_.rtt = std::max(traffic_.rtt, NoteStream(region, home, {share, share}));
+    }
+  }
+
+  // Every other member of `region` sends its share to the relay, which sends one on.
+  void AddRelayed(size_t region, double share, size_t relay, size_t reducer) {
+    const size_t home = links_.peers()[reducer].region;
+    const double count = static_cast<double>(members_[region].size());
+    ++traffic_.relays;
+    member_share_[0][region] += share;
+    to_relays_.up[relay].updates -= share;
+    to_relays_.down[relay].updates += (count - 1) * share;
+    to_reducers_.up[relay].means += share;
+    to_reducers_.down[reducer].means += share;
+    traffic_.decoded[relay] += count * share;
+    traffic_.encoded[relay] += share;
+    traffic_.decoded[reducer] += share;
+    sent_[{region, home}].means += share;
+    traffic_.rtt = std::max(traffic_.rtt, NoteStream(region, region, {share, share}) +
+                                              NoteStream(region, home, {0, share}));
+  }
+
+  // The longest round trip that such a stream may have. What comes back is means.
+  absl::Duration NoteStream(size_t from, size_t to, const Share& share) {
+    StreamTraffic& stream = traffic_.streams[{from, to}];
+    stream.share.updates = std::max(stream.share.updates, share.updates);
+    stream.share.means = std::max(stream.share.means, share.means);
+    stream.rtt = 2 * (farthest_[from] + links_.Delay(from, to) + farthest_[to]);
+    return stream.rtt;
+  }
+
+  // What goes up as an update or a partial mean comes down as a mean. Links come in pairs, one a
+  // direction.
+  static StageTraffic Back(const StageTraffic& stage) {
+    StageTraffic back{stage.down, stage.up, stage.link};
+    for (std::vector<Share>* shares : {&back.up, &back.down, &back.link}) {
+      for (Share& share : *shares) share = {0, share.all()};
+    }
+    for (size_t link = 0; link + 1 < back.link.size(); link += 2) {
+      std::swap(back.link[link], back.link[link + 1]);
+    }
+    return back;
+  }
+
+  const LinkModel& links_;
+  const double chunks_;
+  std::vector<std::vector<size_t>> members_;  // by region
+  std::vector<std::vector<size_t>> able_;     // by region
+  std::vector<absl::Duration> farthest_;      // by region
+  std::vector<double> member_share_[2];       // by region, of the two stages
+  std::map<std::pair<size_t, size_t>, Share> sent_;
+  StageTraffic to_relays_, to_reducers_;
+  ExchangeTraffic traffic_;
+};
 
 // The longest that any line is busy with such traffic, and which it is.
 struct Busiest {
@@ -54,6 +201,44 @@ StageTraffic SumOfStages(const std::vector<StageTraffic>& stages) {
 }
 
 }  // namespace
+
+Share& Share::operator+=(const Share& more) {
+  updates += more.updates;
+  means += more.means;
+  return *this;
+}
+
+absl::string_view PlanShapeName(PlanShape shape) {
+  switch (shape) {
+    case PlanShape::kFlat:
+      return "flat";
+    case PlanShape::kWeighted:
+      return "weighted";
+    case PlanShape::kRegions:
+      return "regions";
+    case PlanShape::kWeightedRegions:
+      return "weighted-regions";
+  }
+  return "";
+}
+
+ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks) {
+  const std::vector<PeerLink>& peers = links.peers();
+  std::vector<double> bandwidths;
+  for (const PeerLink& peer : peers) {
+    const double known = Weighted(shape) ? std::min(peer.up, peer.down) : 1;
+    bandwidths.push_back(peer.reachable || peers.size() == 1 ? known : 0);
+  }
+  return TrafficOf(links, shape, chunks, bandwidths);
+}
+
+ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks,
+                          const std::vector<double>& bandwidths) {
+  Builder builder(links, shape, chunks);
+  const std::vector<Shard> shards = ShardsOf(chunks, bandwidths);
+  for (size_t number = 0; number < shards.size(); ++number) builder.Add(shards[number], number);
+  return builder.Finish();
+}
 
 double BytesOf(const EncodedSize& size, const Share& share) {
   return share.updates * size.update_bytes + share.means * size.mean_bytes;

@@ -7,8 +7,9 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/names.h"
 #include "membership/history/digest.h"
-#include "membership/history/manifest.h"
+#include "membership/history/header.h"
 #include "membership/history/signing_key.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
@@ -112,6 +113,19 @@ absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* w
       return absl::InvalidArgumentError(absl::StrCat("initial state: ", fits.message()));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckReady(const v1::RunSpec& spec, const std::string& peer,
+                        const std::string& signing_key, const v1::Ready& ready) {
+  if (ready.tokens() == 0 || ready.steps() == 0)
+    return absl::InvalidArgumentError("an update of no tokens");
+  if (ready.contribution_root().size() != kDigestBytes ||
+      ready.state_digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("a digest of its update is not 32 bytes");
+  }
+  if (signing_key.empty() && spec.exchange().audit_share_bits() == 0) return absl::OkStatus();
+  return CheckContributionProof(spec.run_id(), ready.version(),
+                                PlanMemberOf(peer, "", signing_key, ready));
 }
 
 }  // namespace atolld

@@ -2,14 +2,13 @@
 // operator. Pure functions.
 #pragma once
 
+#include <string>
+
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
 
 namespace atolld {
-
-// Of a peer's or an operator's words in the log.
-inline constexpr size_t kLongestReason = 256;
 
 // Hello.role of a peer that has no worker: it reduces for others and gives them what they lack.
 inline constexpr char kAggregatorRole[] = "aggregator";
@@ -24,5 +23,10 @@ absl::Status CheckWorker(const v1::Genesis& genesis, const v1::WorkerReady& work
 // INVALID_ARGUMENT: not a version 0 of this run as that worker would make it.
 absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* worker,
                                const v1::Genesis& genesis);
+
+// INVALID_ARGUMENT: no update that an honest peer offers: of nothing, without its digests, or not
+// signed by the peer's `signing_key` where it has one, or where the run audits.
+absl::Status CheckReady(const v1::RunSpec& spec, const std::string& peer,
+                        const std::string& signing_key, const v1::Ready& ready);
 
 }  // namespace atolld

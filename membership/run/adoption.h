@@ -11,11 +11,18 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
+#include "membership/run/leases.h"
+#include "membership/run/ledger.h"
+#include "membership/run/members.h"
 #include "membership/run/roster.h"
+#include "membership/run/run_output.h"
 
 namespace atolld {
 
@@ -29,36 +36,53 @@ class Adoption {
     bool helpless = false;  // it no longer has the next headers
   };
 
+  struct Refusal {
+    std::string peer;
+    absl::Status why;
+  };
+  // A claimant whose version the history has come to.
+  struct Reached {
+    std::string peer;
+    std::vector<v1::SampleRange> samples;
+    absl::Status fits;  // FAILED_PRECONDITION: its history is another
+  };
+
   void Add(const std::string& peer, uint64_t version, const std::string& header_digest);
   void SetSamples(const std::string& peer, std::vector<v1::SampleRange> samples);
   void Remove(const std::string& peer);
 
-  const std::map<std::string, Claim>& claims() const { return claims_; }
   bool empty() const { return claims_.empty(); }
-  uint64_t longest() const;  // version; 0: no claim
 
-  // The peer that was asked and has not answered; "" none.
-  const std::string& asked() const { return asked_; }
-
-  // Whom to ask now: the longest claim of a connected peer that is not helpless, the first in
-  // roster order among equals. "": nobody, or somebody was asked already. A peer that was asked
-  // longer than `patience` ago comes last from then on.
-  std::string Choose(absl::Time now, absl::Duration patience, const Roster& roster);
-  void Ask(absl::Time now, const std::string& peer);
+  // Goes on as far as it can by now: asks the next peer for headers, and says in `reason` what is
+  // waited for. The longest claim of a connected peer that is not helpless is asked, the first in
+  // roster order among equals; one that was asked longer than `patience` ago comes last from then
+  // on. Not empty(). Returns those that are to be refused, since nobody can help them, or since
+  // they do not help: once they are removed, it is to be called again.
+  std::vector<Refusal> Advance(absl::Time now, absl::Duration patience, const Ledger& ledger,
+                               const Members& members, RunOutput* out, std::string* reason);
+  // What a peer tells that was asked. True: these are the next headers, to be recorded now, and
+  // `leases` was brought to them. False: nothing follows. Other codes: it lies.
+  absl::StatusOr<bool> OnHeaders(const std::string& peer, const v1::Headers& headers,
+                                 const Ledger& ledger, LeaseBook* leases, RunOutput* out);
+  // Removes those claims that the ledger has come to.
+  std::vector<Reached> TakeReached(const Ledger& ledger);
   // What was asked is answered, or will not be: the peer's session broke.
   void Answered(const std::string& peer);
-  void SetHelpless(const std::string& peer);
-  // Nobody can help: each claimant has said that it lacks what comes next.
-  bool hopeless() const;
+  // Headers that it told were recorded since this was asked last: the peers are to be told.
+  bool TakeAdopted() { return std::exchange(adopted_, false); }
 
-  int silences(const std::string& peer) const;         // how often it was asked in vain
   absl::Time Deadline(absl::Duration patience) const;  // InfiniteFuture: nobody was asked
 
  private:
+  std::string Choose(absl::Time now, absl::Duration patience, const Roster& roster);
+  int Silences(const std::string& peer) const;  // how often it was asked in vain
+  std::vector<Refusal> RefuseAll(uint64_t version) const;
+
   std::map<std::string, Claim> claims_;
   std::map<std::string, int> silences_;
-  std::string asked_;
+  std::string asked_;  // and has not answered; "": nobody
   absl::Time asked_at_;
+  bool adopted_ = false;
 };
 
 }  // namespace atolld

@@ -112,7 +112,7 @@ class ExchangeRound {
   void DrawNonce();
   void BeginAudit(Outcome* outcome);
   void SettleAudit(Outcome* outcome);
-  bool Redo(const Audit::Result& result, Outcome* outcome);
+  bool Redo(const AuditJudge::Result& result, Outcome* outcome);
   void Decide(bool deadline_passed, Outcome* outcome);
   void Agree(std::vector<std::string> peers, Outcome* outcome);
   void OnConflict(const std::string& sides, Outcome* outcome);
@@ -132,9 +132,9 @@ class ExchangeRound {
   std::deque<std::vector<std::string>> groups_;  // and next
   std::vector<std::string> reducers_;            // all of them, before
   std::string nonce_;
-  std::unique_ptr<Audit> audit_;  // of agreement_
-  bool extended_ = false;         // ... its deadline, since somebody disagreed
-  std::set<std::string> barred_;  // from auditing
+  std::unique_ptr<AuditJudge> audit_;  // of agreement_
+  bool extended_ = false;              // ... its deadline, since somebody disagreed
+  std::set<std::string> barred_;       // from auditing
   v1::Vote agreement_;
   std::vector<std::string> agreed_;
 };

@@ -15,6 +15,15 @@ absl::Duration Median(std::vector<absl::Duration> times) {
   return times[times.size() / 2];
 }
 
+constexpr uint64_t kMostDoublings = 5;
+
+absl::Duration MedianOf(std::vector<absl::Duration> times) {
+  if (times.empty()) return absl::ZeroDuration();
+  std::sort(times.begin(), times.end());
+  const size_t half = times.size() / 2;
+  return times.size() % 2 == 1 ? times[half] : (times[half - 1] + times[half]) / 2;
+}
+
 }  // namespace
 
 uint32_t StepsFor(const PaceSettings& pace, uint32_t fixed_steps, absl::Duration step_time,
@@ -33,6 +42,36 @@ uint32_t StepsFor(const PaceSettings& pace, uint32_t fixed_steps, absl::Duration
     most = std::min(kMostSteps, kMostOfFixed * fixed_steps);
   }
   return static_cast<uint32_t>(std::min(std::max(steps, 1.0), most));
+}
+
+void RecentTimes::Add(absl::Duration time) {
+  times_.push_back(time);
+  if (times_.size() > capacity_) times_.pop_front();
+}
+
+absl::Duration RecentTimes::Median() const { return MedianOf({times_.begin(), times_.end()}); }
+
+absl::Duration RecentTimes::MedianDeviation() const {
+  const absl::Duration median = Median();
+  std::vector<absl::Duration> distances;
+  distances.reserve(times_.size());
+  for (const absl::Duration time : times_) distances.push_back(absl::AbsDuration(time - median));
+  return MedianOf(std::move(distances));
+}
+
+std::optional<absl::Duration> TrainDeadline(const RecentTimes& ready_times) {
+  if (ready_times.empty()) return std::nullopt;
+  const absl::Duration median = ready_times.Median();
+  return std::max(1.25 * median, median + 3 * ready_times.MedianDeviation()) + absl::Seconds(1);
+}
+
+absl::Duration ExchangeDeadline(const RecentTimes& exchange_times, uint64_t parameters,
+                                uint64_t given_up, absl::Duration failure_timeout) {
+  const absl::Duration predicted = exchange_times.empty()
+                                       ? absl::Seconds(static_cast<double>(parameters) * 4 / 1e6)
+                                       : exchange_times.Median();
+  const int64_t times = int64_t{1} << std::min(given_up, kMostDoublings);
+  return 2 * times * predicted + failure_timeout;
 }
 
 }  // namespace atolld

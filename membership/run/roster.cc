@@ -82,8 +82,8 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.peer = hello.peer();
   member.address = hello.address();
   member.region = hello.region();
-  member.up_limit = hello.up_limit();
-  member.down_limit = hello.down_limit();
+  member.up_rate = hello.up_rate();
+  member.down_rate = hello.down_rate();
   member.aggregator = hello.role() == kAggregatorRole;
   if (!member.draining) member.why.clear();
   member.state = hello.has_state() ? MemberState::kLive : MemberState::kJoining;

@@ -54,8 +54,8 @@ struct RosterMember {
   absl::Time suspect_since;
   absl::Time gone_since;  // dead, left or evicted; as far as this process knows
   std::optional<v1::Offer> offer;
-  uint64_t up_limit = 0;  // of its line, bytes a second; 0: not told
-  uint64_t down_limit = 0;
+  uint64_t up_rate = 0;  // of its line, bytes a second; 0: not told
+  uint64_t down_rate = 0;
   uint32_t pid = 0;
   uint64_t instance = 0;
   bool restored = false;  // was a member when the coordinator stopped, and is not back yet

@@ -1,182 +1,140 @@
 #include "membership/run/run.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/planted_bug.h"
+#include "membership/history/digest.h"
+#include "membership/history/header.h"
 #include "membership/run/admission.h"
+#include "membership/trust/audit.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
 
-constexpr size_t kExchangeTimes = 16;  // remembered for the prediction
-
-// Everybody is told of everybody; and a flood of made-up ids ends here.
-constexpr size_t kMostMembers = 4096;
-
-// An epoch ends with a restart or a failed attempt; a peer that names a much later one lies.
-constexpr uint64_t kMostEpochsAhead = 1000000;
+using Severity = RunOutput::Severity;
 
 }  // namespace
 
 Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
     : settings_(std::move(settings)),
-      spec_(*stored.spec),
-      epoch_(stored.epoch),
-      epoch_began_(now),
-      control_(stored.control),
-      genesis_(stored.genesis),
-      seal_(stored.seal),
-      rounds_(stored.rounds),
-      evaluations_(stored.evaluations),
-      roster_(settings_.failure_timeout, now, stored.members),
-      leases_(stored.leases),
-      round_(settings_.round, stored.started, stored.headers.size() + 1),
-      recovered_(stored.headers.size()),
-      exchange_times_(kExchangeTimes),
-      planner_(settings_.plan),
-      judge_(settings_.judge, stored.judged),
-      noise_(spec_.exchange(), rounds_) {
-  if (genesis_) digests_.push_back(settings_.genesis_digest(*genesis_));
-  for (const v1::EntryHeader& header : stored.headers) {
-    digests_.push_back(settings_.header_digest(header));
-    for (const v1::Contributor& contributor : header.contributors()) {
-      PeerInfo& info = peers_[contributor.peer()];
-      ++info.rounds;
-      info.tokens += contributor.tokens();
-    }
-  }
-  if (!stored.headers.empty()) header_ = stored.headers.back();
-  for (const v1::RoundRecord& round : rounds_) {
-    if (round.exchange_seconds() > 0) exchange_times_.Add(absl::Seconds(round.exchange_seconds()));
-    earlier_seconds_ = std::max(earlier_seconds_, round.elapsed_seconds());
-  }
-  if (seal_) sealed_at_ = now;
+      ledger_(settings_, stored, now),
+      members_(settings_, stored, now),
+      training_(settings_.round, stored.started, stored.headers.size() + 1, stored.leases),
+      exchanges_(settings_, ledger_, stored.judged),
+      ending_(settings_, stored.seal.has_value(), now) {
   // Of those who died in an exchange that the former coordinator did not live to end.
-  for (const auto& [peer, member] : roster_.members()) {
-    if (member.present() || !leases_.holds(peer)) continue;
-    leases_.Return(peer);
-    leases_changed_ = true;
+  for (const auto& [peer, member] : members_.roster().members()) {
+    if (!member.present()) training_.TakeBack(peer);
   }
 }
 
-Run::~Run() = default;
+// -----------------------------------------------------------------------------------------------
+// The phase
 
-absl::Status Run::Admit(const v1::Hello& hello) const {
-  absl::Status status = CheckHello(spec_, hello);
-  if (!status.ok()) return status;
-  const RosterMember* former = roster_.Find(hello.peer());
-  if (former != nullptr && former->state == MemberState::kEvicted) {
-    return absl::PermissionDeniedError(absl::StrCat("peer ", hello.peer(), " was evicted",
-                                                    former->why.empty() ? "" : ": ", former->why));
-  }
-  const auto info = peers_.find(hello.peer());
-  const bool same_process =
-      former != nullptr && !former->restored && former->instance == hello.instance();
-  if (same_process && info != peers_.end() && info->second.signing_key != hello.signing_key()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("peer ", hello.peer(), " changes its signing key while it runs"));
-  }
-  if (hello.epoch() > epoch_ && hello.epoch() - epoch_ > kMostEpochsAhead) {
-    return absl::InvalidArgumentError(absl::StrCat("peer ", hello.peer(), " names epoch ",
-                                                   hello.epoch(), ", this is epoch ", epoch_));
-  }
-  if (former == nullptr && roster_.members().size() >= kMostMembers) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("the run has ", kMostMembers, " members already"));
-  }
-  if (!hello.has_state()) return absl::OkStatus();
-  // It made version 0, and the coordinator went down before it could record it: it will be asked
-  // for it again.
-  if (!genesis_ && hello.version() == 0) return absl::OkStatus();
-  status = CheckChain(hello.version(), hello.header_digest());
-  if (!status.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("peer ", hello.peer(), ": ", status.message()));
-  }
-  return absl::OkStatus();
+Run::Phase Run::PhaseNow() const {
+  if (ledger_.seal()) return Phase::kSealed;
+  if (!adoption_.empty()) return Phase::kAdopting;
+  if (!ledger_.genesis()) return Phase::kNoGenesis;
+  if (version() >= ledger_.LastVersion(exchanges_.under_way())) return Phase::kEnding;
+  if (exchanges_.under_way()) return Phase::kExchanging;
+  return ledger_.control().paused() ? Phase::kPaused : Phase::kTraining;
 }
+
+void Run::Advance(absl::Time now) {
+  reason_.clear();
+  lacks_reachable_ = false;
+  // Both may end the phase that they belong to.
+  if (!ledger_.seal()) AdvanceAdoption(now);
+  const bool exchanging = exchanges_.under_way() && adoption_.empty() && !ledger_.seal();
+  if (exchanging && now >= exchanges_.deadline()) Act(now, exchanges_.current()->OnDeadline());
+  switch (PhaseNow()) {
+    case Phase::kSealed:
+      return ending_.AdvanceSealed(now, *ledger_.seal(), members_, &out_, &reason_);
+    case Phase::kAdopting:
+      return;
+    case Phase::kNoGenesis:
+      return AskForGenesis(now);
+    case Phase::kEnding:
+      return ending_.Advance(now, &ledger_, &members_, training_.round(), &out_, &reason_);
+    case Phase::kExchanging:
+      return Evaluate(now);  // who comes now begins with the next round
+    case Phase::kPaused:
+      reason_ = absl::StrCat("an operator has paused it", Because(ledger_.control().reason));
+      if (training_.round().started()) Evaluate(now);
+      return;
+    case Phase::kTraining:
+      return AdvanceTraining(now);
+  }
+}
+
+RunOutput Run::Finish(absl::Time now) {
+  members_.SendRosterIfChanged(ledger_.seal(), &out_);
+  Advance(now);
+  members_.SendRosterIfChanged(ledger_.seal(), &out_);
+  std::optional<LeaseRecords> leases = training_.TakeChanged();
+  if (leases) out_.update.leases = std::move(leases);
+  return std::exchange(out_, RunOutput());
+}
+
+absl::Time Run::NextWake() const {
+  const absl::Time round =
+      exchanges_.under_way() ? exchanges_.deadline() : training_.round().CloseDeadline();
+  return std::min(
+      {round, members_.roster().NextDeadline(), adoption_.Deadline(settings_.failure_timeout)});
+}
+
+// -----------------------------------------------------------------------------------------------
+// Sessions and members
 
 RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello) {
   const std::string& peer = hello.peer();
-  const absl::Status admitted = Admit(hello);
+  const absl::Status admitted = members_.Admit(ledger_, hello);
   if (!admitted.ok()) {
     out_.ends.push_back({session, admitted});
-    Say(absl::StrCat("a peer was refused: ", admitted.message()), RunOutput::Severity::kWarning);
+    out_.Say(absl::StrCat("a peer was refused: ", admitted.message()), Severity::kWarning);
     return Finish(now);
   }
-  const RosterMember* former = roster_.Find(peer);
-  const bool known = former != nullptr && former->present() && !former->restored;
-  const bool same_process = former != nullptr && !former->restored && former->pid == hello.pid() &&
-                            former->instance == hello.instance() &&
-                            former->address == hello.address();
-  // of this process, since the coordinator's start
-  const bool first_word =
-      former == nullptr || former->restored || former->instance != hello.instance();
-  const SessionId replaced = roster_.Join(now, session, hello);
-  if (replaced != 0 && replaced != session) {
-    out_.ends.push_back({replaced, same_process
-                                       ? absl::UnavailableError("replaced by a newer session")
-                                       : absl::FailedPreconditionError(absl::StrCat(
-                                             "another process (pid ", hello.pid(), ", ",
-                                             hello.address(), ") has joined as ", peer))});
-  }
-  PeerInfo& info = peers_[peer];
-  info.signing_key = hello.signing_key();
-  if (!same_process) {
-    info.worker.reset();
-    info.progress.Clear();
-    info.spared_until = 0;
-    info.dialled_in_vain_until = absl::InfinitePast();
-    round_.trainer(peer).worker_ready = false;
-    round_.trainer(peer).worker_lost_in = 0;
+  const Members::Joined joined = members_.Join(now, session, hello, &out_);
+  if (!joined.same_process) {
+    training_.round().trainer(peer).worker_ready = false;
+    training_.round().trainer(peer).worker_lost_in = 0;
   }
   if (genesis_maker_ == peer) genesis_maker_.clear();  // what it was asked may not have reached it
-  if (evaluation_) evaluation_->TakeBack(peer);
-  out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
-  roster_changed_ = true;
-  Say(absl::StrCat("peer ", peer, known && same_process ? " resumed its session" : " joined",
-                   roster_.Find(peer)->aggregator ? " as aggregator" : "", " (",
-                   hello.address().empty() ? "dials out only" : hello.address(),
-                   hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "",
-                   ")"));
-  const bool outgrown = hello.epoch() > epoch_ || (first_word && hello.epoch() == epoch_);
+  ending_.TakeBack(peer);
+  const bool outgrown =
+      hello.epoch() > ledger_.epoch() || (joined.first_word && hello.epoch() == ledger_.epoch());
   if (outgrown && !Planted(PlantedBug::kEpochResetAtRestart)) {
     OutgrowEpoch(now, hello.epoch());  // welcomes everybody
   } else {
-    SendTo(peer, Welcome());
+    members_.SendTo(peer, ledger_.Welcome(), &out_);
   }
-  if (roster_.Find(peer)->draining) SendDrain(peer);
+  if (members_.roster().Find(peer)->draining) members_.SendDrain(peer, &out_);
   adoption_.Remove(peer);
-  if (hello.has_state() && Ahead(hello.version())) {
+  if (hello.has_state() && ledger_.Ahead(hello.version())) {
     adoption_.Add(peer, hello.version(), hello.header_digest());
     adoption_.SetSamples(peer, {hello.samples().begin(), hello.samples().end()});
     return Finish(now);
   }
   AdoptSamples(now, peer, {hello.samples().begin(), hello.samples().end()});
-  if (!same_process) LoseFromExchange(now, peer);
-  SendRosterIfChanged();  // before a plan: one that names strangers is not believed
-  if (exchange_ && exchange_->Votes(peer)) {
-    SendPlan(peer);
-    const std::optional<v1::Audit> order = exchange_->AuditOrderOf(peer);
-    if (order) SendAudit(peer, *order);
-  }
+  if (!joined.same_process) LoseFromExchange(now, peer);
+  // Before a plan: one that names strangers is not believed.
+  members_.SendRosterIfChanged(ledger_.seal(), &out_);
+  if (exchanges_.under_way()) exchanges_.Resend(peer, members_, &out_);
   return Finish(now);
 }
 
-std::string Run::PeerOf(SessionId session) const {
-  for (const auto& [peer, member] : roster_.members()) {
-    if (member.session == session && member.present()) return peer;
-  }
-  return "";
-}
-
 RunOutput Run::OnMessage(absl::Time now, SessionId session, const v1::PeerMessage& message) {
-  const std::string peer = PeerOf(session);
+  const std::string peer = members_.PeerOf(session);
   if (peer.empty()) return RunOutput();
-  roster_.Heard(now, peer);
+  members_.roster().Heard(now, peer);
   if (message.has_heartbeat()) {  // frequent, and decides nothing
-    peers_[peer].progress = message.heartbeat().progress();
+    members_.info(peer).progress = message.heartbeat().progress();
     return RunOutput();
   }
   const absl::Status status = Dispatch(now, peer, message);
@@ -186,6 +144,7 @@ RunOutput Run::OnMessage(absl::Time now, SessionId session, const v1::PeerMessag
 
 absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
                            const v1::PeerMessage& message) {
+  ExchangeRound* const exchange = exchanges_.current();
   switch (message.message_case()) {
     case v1::PeerMessage::kWorkerReady:
       return OnWorkerReady(peer, message.worker_ready());
@@ -201,23 +160,22 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
     case v1::PeerMessage::kVote:
       return OnVote(now, peer, message.vote());
     case v1::PeerMessage::kReducerUnreachable:
-      if (exchange_) Act(now, exchange_->OnUnreachable(peer, message.reducer_unreachable()));
+      if (exchange) Act(now, exchange->OnUnreachable(peer, message.reducer_unreachable()));
       break;
     case v1::PeerMessage::kShardsHeld:
-      if (exchange_) exchange_->OnShardsHeld(peer, message.shards_held());
+      if (exchange) exchange->OnShardsHeld(peer, message.shards_held());
       break;
     case v1::PeerMessage::kEvaluated:
-      OnEvaluated(message.evaluated());
+      ending_.OnEvaluated(message.evaluated(), &ledger_, &out_);
       break;
     case v1::PeerMessage::kStateReport:
-      return OnStateReport(peer, message.state_report());
+      return members_.OnStateReport(peer, message.state_report(), ledger_, &out_);
     case v1::PeerMessage::kHeaders:
       return OnHeaders(now, peer, message.headers());
     case v1::PeerMessage::kLeaving:
-      out_.ends.push_back({roster_.Find(peer)->session, absl::OkStatus()});
-      roster_.Leave(now, peer, message.leaving().reason());
-      Say(absl::StrCat("peer ", peer, " left", message.leaving().reason().empty() ? "" : ": ",
-                       message.leaving().reason()));
+      out_.ends.push_back({members_.roster().Find(peer)->session, absl::OkStatus()});
+      members_.roster().Leave(now, peer, message.leaving().reason());
+      out_.Say(absl::StrCat("peer ", peer, " left", Because(message.leaving().reason())));
       Gone(now, peer);
       return absl::OkStatus();
     case v1::PeerMessage::kHello:
@@ -236,145 +194,605 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
 }
 
 RunOutput Run::OnBroken(absl::Time now, SessionId session) {
-  const std::string peer = roster_.Break(now, session);
+  const std::string peer = members_.roster().Break(now, session);
   if (peer.empty()) return Finish(now);
-  roster_changed_ = true;
+  members_.NoteChange();
   adoption_.Answered(peer);
-  const std::vector<std::string> awaited = Awaited();
+  const std::vector<std::string> awaited = members_.Awaited(ledger_.seal());
   const bool complete = std::find(awaited.begin(), awaited.end(), peer) == awaited.end();
-  if (seal_ && complete) {  // the run is over, and it has what it came for
-    roster_.Leave(now, peer, "the run is sealed");
-    out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
-    Say(absl::StrCat("peer ", peer, " left"));
+  if (ledger_.seal() && complete) {  // the run is over, and it has what it came for
+    members_.roster().Leave(now, peer, "the run is sealed");
+    members_.Record(peer, &out_.update);
+    out_.Say(absl::StrCat("peer ", peer, " left"));
     return Finish(now);
   }
-  Say(absl::StrCat("peer ", peer, ": its session broke"), RunOutput::Severity::kWarning);
-  const std::string& address = roster_.Find(peer)->address;
+  out_.Say(absl::StrCat("peer ", peer, ": its session broke"), Severity::kWarning);
+  const std::string& address = members_.roster().Find(peer)->address;
   if (!address.empty()) out_.probes.push_back({peer, address});
   return Finish(now);
 }
 
 RunOutput Run::OnRefused(absl::Time now, const std::string& peer) {
-  if (roster_.Refused(now, peer)) {
-    Say(absl::StrCat("peer ", peer, " died: its session broke and its address refuses connections"),
-        RunOutput::Severity::kWarning);
+  if (members_.roster().Refused(now, peer)) {
+    out_.Say(
+        absl::StrCat("peer ", peer, " died: its session broke and its address refuses connections"),
+        Severity::kWarning);
     Gone(now, peer);
   }
   return Finish(now);
 }
 
 RunOutput Run::OnTick(absl::Time now) {
-  for (const Roster::Death& death : roster_.Tick(now)) {
+  for (const Roster::Death& death : members_.roster().Tick(now)) {
     if (death.session != 0)
       out_.ends.push_back({death.session, absl::DeadlineExceededError(death.why)});
-    Say(absl::StrCat("peer ", death.peer, " died: ", death.why), RunOutput::Severity::kWarning);
+    out_.Say(absl::StrCat("peer ", death.peer, " died: ", death.why), Severity::kWarning);
     Gone(now, death.peer);
   }
   ForgetStale(now);
   return Finish(now);
 }
 
-absl::Time Run::NextWake() const {
-  const absl::Time round = exchange_ ? revision_ends_ : round_.CloseDeadline();
-  return std::min({round, roster_.NextDeadline(), adoption_.Deadline(settings_.failure_timeout)});
-}
-
 void Run::Refuse(absl::Time now, const std::string& peer, const absl::Status& why) {
-  out_.ends.push_back({roster_.Find(peer)->session, why});
-  roster_.Leave(now, peer, absl::StrCat("refused: ", why.message()));
-  Say(absl::StrCat("peer ", peer, " was refused: ", why.message()), RunOutput::Severity::kError);
+  out_.ends.push_back({members_.roster().Find(peer)->session, why});
+  members_.roster().Leave(now, peer, absl::StrCat("refused: ", why.message()));
+  out_.Say(absl::StrCat("peer ", peer, " was refused: ", why.message()), Severity::kError);
   Gone(now, peer);
 }
 
 void Run::Gone(absl::Time now, const std::string& peer) {
-  out_.update.members.push_back(Roster::Record(*roster_.Find(peer)));
-  roster_changed_ = true;
+  members_.Record(peer, &out_.update);
   if (genesis_maker_ == peer) genesis_maker_.clear();
-  if (evaluation_) evaluation_->TakeBack(peer);
+  ending_.TakeBack(peer);
   adoption_.Remove(peer);
-  TrainingState& trainer = round_.trainer(peer);
-  trainer.activity = Activity::kIdle;
-  trainer.train_started.reset();
-  if (Planted(PlantedBug::kLeaseReturnedEarly)) leases_.Return(peer);
-  if (exchange_ && exchange_->Contributes(peer)) {
+  training_.Stop(peer);
+  if (Planted(PlantedBug::kLeaseReturnedEarly)) training_.TakeBack(peer);
+  if (exchanges_.under_way() && exchanges_.current()->Contributes(peer)) {
     // Its samples stay its own until the commit tells whether chunks of it were averaged.
-    const std::string lost[] = {peer};
-    Act(now, exchange_->OnLost(lost));
-  } else if (leases_.holds(peer)) {
-    leases_.Return(peer);
-    leases_changed_ = true;
+    Act(now, exchanges_.current()->OnLost({peer}));
+  } else {
+    training_.TakeBack(peer);
   }
   LoseFromExchange(now, peer);
 }
 
 void Run::ForgetStale(absl::Time now) {
-  for (const std::string& peer : roster_.Stale(now)) {
-    if (leases_.holds(peer)) continue;  // an exchange has still to tell whether they are spent
-    roster_.Forget(peer);
-    round_.Forget(peer);
-    planner_.Forget(peer);
-    judge_.Forget(peer);
-    // Who has contributed stands in the history anyway; nothing else grows with made-up names.
-    const auto info = peers_.find(peer);
-    if (info != peers_.end() && info->second.rounds == 0) peers_.erase(info);
-    out_.update.forgotten.push_back(peer);
-    roster_changed_ = true;
+  for (const std::string& peer : members_.roster().Stale(now)) {
+    // An exchange has still to tell whether they are spent.
+    if (training_.leases().holds(peer)) continue;
+    training_.round().Forget(peer);
+    exchanges_.Forget(peer);
+    members_.Forget(peer, &out_.update);
   }
 }
 
-void Run::BeginEpoch(absl::Time now) {
-  out_.update.epoch = ++epoch_;
-  epoch_began_ = now;
-}
-
-v1::CoordinatorMessage Run::Welcome() const {
-  v1::CoordinatorMessage message;
-  v1::Welcome* welcome = message.mutable_welcome();
-  welcome->set_epoch(epoch_);
-  *welcome->mutable_spec() = spec_;
-  if (genesis_) *welcome->mutable_genesis() = *genesis_;
-  welcome->set_version(version());
-  if (header_) *welcome->mutable_header() = *header_;
-  if (seal_) *welcome->mutable_seal() = *seal_;
-  welcome->set_failure_timeout_milliseconds(
-      static_cast<uint64_t>(absl::ToInt64Milliseconds(settings_.failure_timeout)));
-  return message;
-}
-
-void Run::SendTo(const std::string& peer, v1::CoordinatorMessage message) {
-  const RosterMember* member = roster_.Find(peer);
-  if (member == nullptr || !member->connected() || !member->present()) return;
-  out_.sends.push_back({member->session, std::move(message)});
-}
-
-void Run::SendToAll(const v1::CoordinatorMessage& message) {
-  for (const auto& [peer, member] : roster_.members()) SendTo(peer, message);
-}
-
-void Run::Say(const std::string& line, RunOutput::Severity severity) {
-  out_.events.push_back({severity, line});
-}
-
-void Run::SendRosterIfChanged() {
-  if (!roster_changed_) return;
-  roster_changed_ = false;
-  v1::CoordinatorMessage message;
-  *message.mutable_roster() = roster_.ToProto();
-  for (const std::string& peer : Awaited()) message.mutable_roster()->add_awaited(peer);
-  SendToAll(message);
-}
-
-RunOutput Run::Finish(absl::Time now) {
-  SendRosterIfChanged();
-  Advance(now);
-  SendRosterIfChanged();
-  if (leases_changed_) {
-    out_.update.leases = leases_.Save();
-    leases_changed_ = false;
+absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& worker) {
+  if (members_.roster().Find(peer)->aggregator) {
+    return absl::InvalidArgumentError("an aggregator has no worker");
   }
-  RunOutput out;
-  std::swap(out, out_);
-  return out;
+  const absl::Status manifest = CheckManifest(worker.manifest());
+  if (!manifest.ok()) return manifest;
+  if (worker.data_digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("the data's digest is not 32 bytes");
+  }
+  members_.info(peer).worker = worker;
+  if (ledger_.genesis() && !Fits(peer, *ledger_.genesis())) return absl::OkStatus();
+  TrainingState& trainer = training_.round().trainer(peer);
+  if (!trainer.worker_ready) {
+    trainer.worker_ready = true;
+    out_.Say(absl::StrCat("peer ", peer, ": its worker is ready",
+                          worker.device().empty() ? "" : " on ", worker.device()));
+  }
+  return absl::OkStatus();
+}
+
+// A member whose worker trains something else still holds the replica: it is told nothing to train.
+bool Run::Fits(const std::string& peer, const v1::Genesis& genesis) {
+  const absl::Status fits = CheckWorker(genesis, *members_.info(peer).worker);
+  if (fits.ok()) return true;
+  LoseWorker(peer);
+  out_.Say(absl::StrCat("peer ", peer, " cannot train: ", fits.message()), Severity::kWarning);
+  return false;
+}
+
+void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
+  const std::string why = lost.reason().substr(0, kLongestReason);
+  if (lost.bad_update()) exchanges_.judge().NoteRefused(peer, why);
+  if (training_.round().trainer(peer).worker_ready) {
+    out_.Say(absl::StrCat("peer ", peer, ": its worker ",
+                          lost.bad_update() ? "was ended: " : "died: ", why),
+             Severity::kWarning);
+  }
+  LoseWorker(peer);
+}
+
+void Run::LoseWorker(const std::string& peer) {
+  if (genesis_maker_ == peer) genesis_maker_.clear();
+  ending_.TakeBack(peer);
+  training_.LoseWorker(peer);
+}
+
+absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
+  // It made version 0, which was never recorded here: it is asked for it when its worker is ready.
+  if (synced.has_offer()) members_.roster().SetOffer(peer, synced.offer());
+  if (!ledger_.genesis() && synced.version() == 0) return absl::OkStatus();
+  const absl::Status chain = ledger_.CheckChain(synced.version(), synced.header_digest());
+  if (!chain.ok()) return chain;
+  if (ledger_.Ahead(synced.version()))
+    adoption_.Add(peer, synced.version(), synced.header_digest());
+  members_.roster().SetState(peer, synced.version());
+  members_.NoteChange();
+  return absl::OkStatus();
+}
+
+// -----------------------------------------------------------------------------------------------
+// What operators ask of the run and of its peers
+
+absl::StatusOr<RunOutput> Run::OnOrder(absl::Time now, const RunOrder& order) {
+  if (order.reason.size() > kLongestReason) {
+    return absl::InvalidArgumentError("the reason is longer than 256 bytes");
+  }
+  // It goes into logs, a line each.
+  const std::string reason = absl::Utf8SafeCEscape(order.reason);
+  absl::Status status;
+  switch (order.verb) {
+    case RunOrder::Verb::kPause:
+      status = Control(RunControl::State::kPaused, reason);
+      break;
+    case RunOrder::Verb::kResume:
+      status = Control(RunControl::State::kGoing, "");
+      break;
+    case RunOrder::Verb::kStop:
+      status = Control(RunControl::State::kStopping, reason);
+      break;
+    case RunOrder::Verb::kDrain:
+      status = members_.Drain(order.peer, reason, ledger_.seal().has_value(), &out_);
+      break;
+    case RunOrder::Verb::kEvict:
+      status = Evict(now, order.peer, reason);
+      break;
+    case RunOrder::Verb::kReadmit:
+      status = members_.Readmit(now, order.peer, &out_);
+      break;
+  }
+  if (!status.ok()) return status;  // and nothing has changed
+  return Finish(now);
+}
+
+absl::Status Run::Control(RunControl::State wanted, const std::string& reason) {
+  const absl::StatusOr<bool> changed = ledger_.Control(wanted, reason, &out_.update);
+  if (!changed.ok()) return changed.status();
+  if (!*changed) return absl::OkStatus();
+  switch (wanted) {
+    case RunControl::State::kPaused:
+      out_.Say(
+          absl::StrCat("an operator has paused the run", Because(reason),
+                       exchanges_.under_way() ? "; the exchange under way is finished first" : ""));
+      break;
+    case RunControl::State::kGoing:
+      out_.Say("an operator has resumed the run");
+      break;
+    case RunControl::State::kStopping:
+      out_.Say(absl::StrCat("an operator has stopped the run", Because(reason),
+                            "; its last version is ", ledger_.LastVersion(exchanges_.under_way())));
+      break;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Run::Evict(absl::Time now, const std::string& peer, const std::string& reason) {
+  const absl::StatusOr<bool> evicted =
+      members_.Evict(now, peer, reason, ledger_.seal().has_value(), &out_);
+  if (!evicted.ok()) return evicted.status();
+  if (*evicted) Gone(now, peer);
+  return absl::OkStatus();
+}
+
+void Run::EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence) {
+  if (!members_.EvictLiar(now, peer, evidence, ledger_.seal().has_value(), &out_)) return;
+  Gone(now, peer);
+}
+
+// -----------------------------------------------------------------------------------------------
+// Version 0, and a store that is behind its peers: restored from a copy, or lost
+
+void Run::AskForGenesis(absl::Time now) {
+  if (!genesis_maker_.empty()) return;
+  // One of those that were members may hold a version 0 that the store has not seen.
+  if (members_.roster().in_grace(now)) {
+    reason_ = "waiting for the peers that were members before the coordinator's restart";
+    return;
+  }
+  const std::string maker =
+      training_.round().GenesisMaker(members_.roster(), &reason_, &lacks_reachable_);
+  if (maker.empty()) return;
+  genesis_maker_ = maker;
+  v1::CoordinatorMessage message;
+  message.mutable_make_initial_state();
+  members_.SendTo(genesis_maker_, std::move(message), &out_);
+  out_.Say(absl::StrCat("peer ", genesis_maker_, " makes the initial state"));
+}
+
+absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState& initial) {
+  // Somebody else's stands; the Welcome has told it.
+  if (ledger_.genesis()) return absl::OkStatus();
+  if (!adoption_.empty()) {
+    // One stands elsewhere; should nobody tell it, this peer is asked again.
+    genesis_maker_.clear();
+    return absl::OkStatus();
+  }
+  const v1::Genesis& genesis = initial.genesis();
+  const std::optional<v1::WorkerReady>& worker = members_.info(peer).worker;
+  const absl::Status valid =
+      CheckInitialState(ledger_.spec(), worker ? &*worker : nullptr, genesis);
+  if (!valid.ok()) return valid;
+  members_.roster().SetState(peer, 0);
+  members_.NoteChange();
+  out_.Say(absl::StrCat("version 0 was made by peer ", peer, ": ", genesis.manifest().elements(),
+                        " parameters"));
+  AcceptGenesis(genesis);
+  members_.SendToAll(ledger_.Welcome(), &out_);
+  return absl::OkStatus();
+}
+
+void Run::AcceptGenesis(const v1::Genesis& genesis) {
+  ledger_.AcceptGenesis(genesis, &out_.update);
+  genesis_maker_.clear();
+  for (const auto& [other, info] : members_.infos()) {
+    const RosterMember* member = members_.roster().Find(other);
+    if (!info.worker || member == nullptr || !member->connected() || !member->present()) continue;
+    Fits(other, genesis);
+  }
+}
+
+void Run::OutgrowEpoch(absl::Time now, uint64_t heard) {
+  out_.Say(absl::StrCat("the store is older than the run: epoch ", heard,
+                        " was there already; this becomes epoch ", heard + 1),
+           Severity::kWarning);
+  ledger_.OutgrowEpoch(heard);
+  if (exchanges_.under_way()) {
+    GiveUpExchange(now);
+  } else {
+    ledger_.BeginEpoch(now, &out_.update);
+    members_.SendToAll(ledger_.Welcome(), &out_);
+  }
+}
+
+void Run::AdvanceAdoption(absl::Time now) {
+  while (!adoption_.empty()) {
+    // Its entry would fork the history.
+    if (exchanges_.under_way()) GiveUpExchange(now);
+    const std::vector<Adoption::Refusal> refusals =
+        adoption_.Advance(now, settings_.failure_timeout, ledger_, members_, &out_, &reason_);
+    if (refusals.empty()) return;
+    for (const auto& [peer, why] : refusals) Refuse(now, peer, why);
+  }
+  if (adoption_.TakeAdopted()) EndAdoption();
+}
+
+absl::Status Run::OnHeaders(absl::Time now, const std::string& peer, const v1::Headers& headers) {
+  LeaseBook leases = training_.leases();
+  const absl::StatusOr<bool> next = adoption_.OnHeaders(peer, headers, ledger_, &leases, &out_);
+  if (!next.ok()) return next.status();
+  if (!*next) return absl::OkStatus();
+  if (!ledger_.genesis()) AcceptGenesis(headers.genesis());
+  for (const v1::EntryHeader& header : headers.headers()) {
+    members_.NoteEntry(header);
+    ledger_.Adopt(header, &out_.update);
+  }
+  if (!training_.round().started()) out_.update.started = true;
+  training_.AdoptHistory(std::move(leases), version() + 1, members_.roster());
+  members_.NoteChange();
+  for (const Adoption::Reached& reached : adoption_.TakeReached(ledger_)) {
+    if (reached.fits.ok()) {
+      AdoptSamples(now, reached.peer, reached.samples);
+    } else {
+      Refuse(now, reached.peer, reached.fits);
+    }
+  }
+  return absl::OkStatus();
+}
+
+void Run::EndAdoption() {
+  out_.Say(absl::StrCat("the store has adopted its peers' history up to version ", version(),
+                        ", header ", absl::BytesToHexString(ledger_.digest())),
+           Severity::kWarning);
+  ending_.OnHistoryAdopted(version());
+  members_.SendToAll(ledger_.Welcome(), &out_);
+}
+
+// What a peer trains on that says Hello.
+void Run::AdoptSamples(absl::Time now, const std::string& peer,
+                       const std::vector<v1::SampleRange>& samples) {
+  training_.Reach(samples, ledger_.only_recovered());
+  const bool contributes = exchanges_.under_way() && exchanges_.current()->Contributes(peer);
+  if (training_.Resume(peer, samples)) return;
+  if (contributes) {
+    // Its contribution is gone. Chunks of it may have been averaged: its samples stay its own until
+    // the commit tells.
+    Act(now, exchanges_.current()->OnLost({peer}));
+  } else {
+    training_.TakeBack(peer);
+  }
+}
+
+// -----------------------------------------------------------------------------------------------
+// From one version to the next
+
+void Run::AdvanceTraining(absl::Time now) {
+  Round& round = training_.round();
+  const Roster& roster = members_.roster();
+  const UpdateJudge& judge = exchanges_.judge();
+  // Those whose updates were refused or outsized again and again sit the round out, as far as the
+  // quorum is there without them.
+  for (const std::string& peer :
+       round.LeaveOut(roster, judge.Offenders(), judge.settings().least)) {
+    out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer,
+                          " is left out for what its updates were"),
+             Severity::kWarning);
+  }
+  const bool was_started = round.started();
+  if (!round.TryOpen(now, roster)) return;
+  if (!was_started) out_.update.started = true;
+  Evaluate(now);
+  for (const std::string& peer : round.Idle(roster)) {
+    ledger_.NoteTraining(now);
+    const uint32_t steps = members_.StepsOf(peer, settings_.pace, ledger_.spec().inner().steps());
+    v1::CoordinatorMessage message;
+    *message.mutable_train() = training_.Assign(now, peer, ledger_.epoch(), steps, ledger_.spec());
+    members_.SendTo(peer, std::move(message), &out_);
+  }
+  if (round.MayClose(now, roster) && !roster.in_grace(now)) BeginExchange(now);
+}
+
+void Run::Evaluate(absl::Time now) {
+  ending_.Evaluate(now, ledger_.LastVersion(exchanges_.under_way()), ledger_, members_,
+                   training_.round(), &out_);
+}
+
+absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
+  Round& round = training_.round();
+  // For a round that has passed: the peer rebases and says it again for the current one.
+  if (!ledger_.genesis() || ledger_.seal() || ready.version() != round.version() ||
+      ready.base_version() + 1 != ready.version()) {
+    return absl::OkStatus();
+  }
+  const ExchangeRound* const exchange = exchanges_.current();
+  if (exchange && exchange->Contributes(peer) && !exchange->Lost(peer)) return absl::OkStatus();
+  const absl::Status offered =
+      CheckReady(ledger_.spec(), peer, members_.info(peer).signing_key, ready);
+  if (!offered.ok()) return offered;
+  const std::vector<v1::SampleRange> samples(ready.samples().begin(), ready.samples().end());
+  training_.Reach(samples, ledger_.only_recovered());
+  const bool adopted =
+      samples.empty() ? training_.leases().holds(peer) : training_.Adopt(peer, samples);
+  if (!adopted) {
+    // It was away, and its samples went to somebody else: they must not count twice.
+    out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer,
+                          " trained on samples that are no longer its own; it trains anew"),
+             Severity::kWarning);
+    training_.Discard(peer);
+    return absl::OkStatus();
+  }
+  const absl::Status claims = CheckClaims(ledger_.spec(), ready, training_.Held(peer));
+  if (!claims.ok()) return claims;
+  if (!samples.empty()) training_.NoteChange();
+  const absl::Status possible =
+      exchanges_.judge().Check(ready, ledger_.genesis()->manifest().elements());
+  if (!possible.ok()) {
+    DropUpdate(peer, std::string(possible.message()));
+    return absl::OkStatus();
+  }
+  members_.roster().SetState(peer, ready.base_version());
+  members_.NoteState(peer, ready.base_version(), ready.state_digest());
+  round.SetReady(now, peer, ready);
+  return absl::OkStatus();
+}
+
+// Nothing can be made of it: the peer trains anew.
+void Run::DropUpdate(const std::string& peer, const std::string& why) {
+  exchanges_.judge().NoteRefused(peer, why);
+  out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ", peer,
+                        " is not taken: ", why, "; it trains anew"),
+           Severity::kWarning);
+  training_.Discard(peer);
+}
+
+void Run::BeginExchange(absl::Time now) {
+  const Round& round = training_.round();
+  Exchanges::Candidates candidates = exchanges_.Choose(now, round, &members_);
+  for (const std::string& peer : candidates.outsized) {
+    DropUpdate(peer, "it is too long for any scale");
+  }
+  // Who trains anew is waited for.
+  if (candidates.contributors.size() < settings_.round.quorum) return;
+  const absl::Status begun =
+      exchanges_.Begin(now, std::move(candidates.contributors), round, ledger_, &members_, &out_);
+  if (!begun.ok()) {
+    lacks_reachable_ = true;
+    reason_ = std::string(begun.message());
+  }
+}
+
+absl::Status Run::OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote) {
+  if (!exchanges_.under_way()) return absl::OkStatus();
+  ExchangeRound::Outcome outcome;
+  const absl::Status status = exchanges_.current()->OnVote(peer, vote, &outcome);
+  if (!status.ok()) return status;
+  exchanges_.NoteVote(now, peer, vote);
+  if (vote.version() == training_.round().version())
+    members_.NoteState(peer, vote.version() - 1, vote.state_digest());
+  Act(now, outcome);
+  return absl::OkStatus();
+}
+
+void Run::OnUpdateRefused(absl::Time now, const std::string& peer,
+                          const v1::UpdateRefused& refused) {
+  const uint64_t version = training_.round().version();
+  ExchangeRound* const exchange = exchanges_.current();
+  if (!exchange || refused.version() != version || refused.epoch() != ledger_.epoch()) return;
+  const bool counts = exchanges_.judge().NoteReport(exchange->plan(), peer, refused);
+  Act(now, exchange->OnRefused(peer, refused));
+  if (!counts) return;
+  out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ",
+                        refused.contributor(), " was refused where it was averaged: chunk ",
+                        refused.chunk(), ": ", refused.reason().substr(0, 200)),
+           Severity::kWarning);
+}
+
+void Run::OnAuditReport(absl::Time now, const std::string& peer, const v1::AuditReport& report) {
+  if (exchanges_.last() != nullptr) {
+    const auto liars = exchanges_.last()->OnLateReport(peer, report);
+    for (const auto& [liar, evidence] : liars) EvictLiar(now, liar, evidence);
+  }
+  if (exchanges_.under_way()) Act(now, exchanges_.current()->OnAuditReport(peer, report));
+}
+
+// Another process than the one that the exchange began with: what an aggregator had averaged is
+// gone. (Of a contributor its samples tell.)
+void Run::LoseFromExchange(absl::Time now, const std::string& peer) {
+  ExchangeRound* const exchange = exchanges_.current();
+  if (!exchange || !exchange->TakesPart(peer) || exchange->Contributes(peer)) return;
+  Act(now, exchange->OnLost({peer}));
+}
+
+void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
+  const std::string prefix = absl::StrCat("round ", training_.round().version(), ": ");
+  for (const std::string& error : outcome.errors) out_.Say(prefix + error, Severity::kError);
+  for (const std::string& event : outcome.events) out_.Say(prefix + event, Severity::kWarning);
+  for (const auto& [peer, why] : outcome.suspects) members_.NoteSuspicion(peer, prefix + why);
+  Follow(now, outcome);
+  for (const auto& [peer, evidence] : outcome.liars) EvictLiar(now, peer, prefix + evidence);
+  if (exchanges_.under_way()) exchanges_.SendAudits(members_, &out_);
+}
+
+void Run::Follow(absl::Time now, const ExchangeRound::Outcome& outcome) {
+  switch (outcome.verdict) {
+    case ExchangeRound::Verdict::kWait:
+      return;
+    case ExchangeRound::Verdict::kAudit:
+      return exchanges_.NoteAudit(now);
+    case ExchangeRound::Verdict::kRevised:
+      return exchanges_.SendPlans(now, members_, &out_);
+    case ExchangeRound::Verdict::kCommit:
+      return Commit(now);
+    case ExchangeRound::Verdict::kGiveUp:
+      return GiveUpExchange(now);
+  }
+}
+
+void Run::Commit(absl::Time now) {
+  v1::EntryHeader header = exchanges_.Decide(ledger_, training_.leases());
+  const ExchangeRound& exchange = *exchanges_.last();
+  if (settings_.sign_header) header.set_signature(settings_.sign_header(header));
+  const absl::Status valid = ledger_.CheckCommit(header);
+  if (!valid.ok()) {
+    out_.Say(absl::StrCat("round ", training_.round().version(),
+                          ": the voters agreed on what is no valid entry: ", valid.message()),
+             Severity::kError);
+    GiveUpExchange(now);
+    return;
+  }
+  const v1::RoundRecord record =
+      exchanges_.NoteCommit(now, header, ledger_.Elapsed(now), &members_, &out_);
+  ledger_.Commit(header, record, &out_.update);
+  members_.NoteEntry(header);
+  const std::vector<std::string> included = training_.Settle(header, exchange.plan());
+  for (const std::string& peer : exchange.voters()) {
+    const RosterMember* member = members_.roster().Find(peer);
+    // It needs nothing but the header to step, so its next Train may follow at once. Whoever has
+    // not voted may have to fetch the entry first.
+    if (!exchange.Lost(peer) && member->connected() && member->present())
+      members_.roster().SetState(peer, header.version());
+  }
+  members_.NoteChange();
+  out_.Say(absl::StrCat("round ", header.version(), ": committed by ",
+                        absl::StrJoin(included, ", "), "; exchange ", ExchangeTime(record)),
+           Severity::kRecord);
+  v1::CoordinatorMessage message;
+  *message.mutable_commit()->mutable_header() = header;
+  members_.SendToAll(message, &out_);
+}
+
+// A new epoch makes every key of the failed attempt stale, and its Welcome asks all for their
+// contribution again.
+void Run::GiveUpExchange(absl::Time now) {
+  for (const std::string& peer : exchanges_.GiveUp(now, version(), &members_, &out_)) {
+    training_.TakeBackIfIdle(peer);
+  }
+  ledger_.BeginEpoch(now, &out_.update);
+  training_.round().Again(now);
+  members_.SendToAll(ledger_.Welcome(), &out_);
+  out_.Say(
+      absl::StrCat("round ", training_.round().version(), ": this attempt failed; all try again"),
+      Severity::kWarning);
+}
+
+// -----------------------------------------------------------------------------------------------
+// How the run looks from outside
+
+std::string Run::PhaseText() const {
+  const Phase phase = PhaseNow();
+  const bool paused = ledger_.control().paused() && !exchanges_.under_way();
+  if (paused && phase != Phase::kSealed && phase != Phase::kAdopting) return "paused";
+  switch (phase) {
+    case Phase::kSealed:
+      return "sealed";
+    case Phase::kAdopting:
+      return "waiting";
+    case Phase::kNoGenesis:
+      return genesis_maker_.empty() ? "waiting" : "initializing";
+    case Phase::kEnding:
+      if (ledger_.Evaluated(version())) return "sealing";
+      return ending_.evaluating() ? "evaluating" : "waiting";
+    case Phase::kExchanging:
+      return "exchanging";
+    case Phase::kPaused:
+    case Phase::kTraining:
+      break;
+  }
+  const Round& round = training_.round();
+  if (!round.open() || !round.reason().empty() || !reason_.empty()) return "waiting";
+  return ending_.evaluating(version()) ? "evaluating" : "training";
+}
+
+std::string Run::WaitingFor() const {
+  const bool paused = ledger_.control().paused() && !exchanges_.under_way();
+  const bool rounds_go_on = ledger_.genesis() && !ledger_.seal() && !paused &&
+                            version() < ledger_.LastVersion(exchanges_.under_way());
+  return !reason_.empty() || !rounds_go_on ? reason_ : training_.round().reason();
+}
+
+v1::RunStatus Run::Status(absl::Time now) const {
+  v1::RunStatus status;
+  const bool sealed = ledger_.seal().has_value();
+  *status.mutable_spec() = ledger_.spec();
+  status.set_epoch(ledger_.epoch());
+  status.set_version(version());
+  status.set_phase(PhaseText());
+  status.set_reason(WaitingFor());
+  status.set_paused(ledger_.control().paused());
+  status.set_stopping(ledger_.control().stopping() && !sealed);
+  status.set_epoch_seconds(absl::ToDoubleSeconds(now - ledger_.epoch_began()));
+  *status.mutable_data() = training_.leases().Status();
+  status.mutable_data()->set_samples_a_pass(
+      SamplesAPass(members_.TrainTokens(), ledger_.spec().model().context()));
+  *status.mutable_noise() = exchanges_.Noise();
+  if (ledger_.genesis()) status.set_parameters(ledger_.genesis()->manifest().elements());
+  status.set_elapsed_seconds(
+      ledger_.Elapsed(sealed && !rounds().empty() ? ending_.sealed_at() : now));
+  status.set_tokens(ledger_.Tokens());
+  const v1::Roster roster = members_.roster().ToProto();
+  for (const v1::Member& member : roster.members()) {
+    v1::PeerStatus* const peer = status.add_peers();
+    *peer = members_.StatusOf(member);
+    if (members_.FindInfo(member.peer()) == nullptr) continue;
+    peer->set_up_bytes_per_second(exchanges_.estimates().Up(member.peer()));
+    peer->set_down_bytes_per_second(exchanges_.estimates().Down(member.peer()));
+    exchanges_.judge().Show(member.peer(), peer);
+  }
+  if (sealed) *status.mutable_seal() = *ledger_.seal();
+  return status;
 }
 
 }  // namespace atolld

@@ -7,11 +7,15 @@
 // its header is durable; no round closes in the grace after a restart, nor while a longer history
 // is adopted from the peers. Pure: no clock, no I/O, one thread. The owner calls OnTick every
 // failure_timeout / 4 and at NextWake().
+//
+// Its state is that of six machines, each with a file of its own: what is recorded (Ledger), who is
+// there (Members), who trains on what (Training), the attempt at an entry (Exchanges), evaluations
+// and the seal (Ending), and a store behind its peers (Adoption). Run hands an event to those that
+// it concerns, and others' state with it where they need that, then lets the phase go on (Advance).
+// All append to the one output of the call.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <optional>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -19,18 +23,15 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "atoll/v1/admin.pb.h"
+#include "atoll/v1/membership.pb.h"
 #include "membership/run/adoption.h"
-#include "membership/run/evaluation.h"
-#include "membership/run/exchange_planner.h"
+#include "membership/run/ending.h"
 #include "membership/run/exchange_round.h"
-#include "membership/run/gradient_noise.h"
-#include "membership/run/leases.h"
-#include "membership/run/peer_info.h"
-#include "membership/run/record.h"
-#include "membership/run/roster.h"
-#include "membership/run/round.h"
+#include "membership/run/exchanges.h"
+#include "membership/run/ledger.h"
+#include "membership/run/members.h"
 #include "membership/run/run_output.h"
-#include "membership/trust/update_judge.h"
+#include "membership/run/training.h"
 
 namespace atolld {
 
@@ -38,7 +39,8 @@ class Run {
  public:
   // `stored` has a spec, and its epoch is already the new one.
   Run(RunSettings settings, const StoredRun& stored, absl::Time now);
-  ~Run();
+  Run(const Run&) = delete;
+  Run& operator=(const Run&) = delete;
 
   RunOutput OnHello(absl::Time now, SessionId session, const v1::Hello& hello);  // comes first
   RunOutput OnMessage(absl::Time now, SessionId session, const v1::PeerMessage& message);
@@ -54,147 +56,83 @@ class Run {
   // All but rounds, evaluations and events, which a watcher gets piece by piece.
   v1::RunStatus Status(absl::Time now) const;
   std::string WaitingFor() const;  // in words; empty while it does not wait
-  bool Evicted(const std::string& peer) const;
+  bool Evicted(const std::string& peer) const { return members_.Evicted(peer); }
   bool LacksReachablePeer() const { return lacks_reachable_; }  // that is what it waits for
-  const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
-  const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }
-  uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
+  const std::vector<v1::RoundRecord>& rounds() const { return ledger_.rounds(); }
+  const std::vector<v1::EvaluationRecord>& evaluations() const { return ledger_.evaluations(); }
+  uint64_t version() const { return ledger_.version(); }
 
  private:
-  // run.cc: sessions and members
-  absl::Status Admit(const v1::Hello& hello) const;
-  std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
+  // What the run is at. Each event may change it; the first that holds counts.
+  enum class Phase {
+    kSealed,      // the last state is on its way to those that lack it
+    kAdopting,    // the store is behind its peers
+    kNoGenesis,   // version 0 is to be made
+    kEnding,      // the last version is evaluated, then sealed
+    kExchanging,  // an entry is made
+    kPaused,      // by an operator, between two rounds
+    kTraining,    // or waiting for enough trainers
+  };
+  Phase PhaseNow() const;
+  // Lets the phase go on as far as it can by now. At the end of each event.
+  void Advance(absl::Time now);
+  RunOutput Finish(absl::Time now);
+
+  // Members.
   absl::Status Dispatch(absl::Time now, const std::string& peer, const v1::PeerMessage& message);
   void Refuse(absl::Time now, const std::string& peer, const absl::Status& why);
   void Gone(absl::Time now, const std::string& peer);
   void ForgetStale(absl::Time now);
-  void BeginEpoch(absl::Time now);
-  v1::CoordinatorMessage Welcome() const;
-  void SendTo(const std::string& peer, v1::CoordinatorMessage message);
-  void SendToAll(const v1::CoordinatorMessage& message);
-  void Say(const std::string& line, RunOutput::Severity severity = RunOutput::Severity::kInfo);
-  void SendRosterIfChanged();
-  RunOutput Finish(absl::Time now);
-
-  // run_messages.cc: what peers say
   absl::Status OnWorkerReady(const std::string& peer, const v1::WorkerReady& worker);
   void OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost);
   bool Fits(const std::string& peer, const v1::Genesis& genesis);
   void LoseWorker(const std::string& peer);
-  absl::Status OnInitialState(const std::string& peer, const v1::InitialState& initial);
   absl::Status OnSynced(const std::string& peer, const v1::Synced& synced);
-  absl::Status OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
-  absl::Status OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
-  absl::Status OnStateReport(const std::string& peer, const v1::StateReport& report);
-  void OnEvaluated(const v1::Evaluated& evaluated);
-  void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
-  absl::Status CheckChain(uint64_t version, const std::string& digest) const;
 
-  // run_orders.cc: what operators ask
-  absl::Status Pause(const std::string& reason);
-  absl::Status Resume();
-  absl::Status Stop(const std::string& reason);
-  absl::Status Drain(const std::string& peer, const std::string& reason);
+  // What operators ask.
+  absl::Status Control(RunControl::State wanted, const std::string& reason);
   absl::Status Evict(absl::Time now, const std::string& peer, const std::string& reason);
   void EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence);
-  absl::Status Readmit(absl::Time now, const std::string& peer);
-  void SendDrain(const std::string& peer);
-  void NoteQuorum(const std::string& said);
 
-  // run_adoption.cc: a store that is behind its peers
-  bool Ahead(uint64_t version) const;  // beyond what is known here
-  absl::Status MayAdopt(uint64_t version, const std::string& digest) const;
-  void OutgrowEpoch(absl::Time now, uint64_t heard);
-  bool AdvanceAdoption(absl::Time now);
-  absl::Status OnHeaders(absl::Time now, const std::string& peer, const v1::Headers& headers);
-  void AdoptHeader(const v1::EntryHeader& header);
+  // Version 0, and a store that is behind its peers.
+  void AskForGenesis(absl::Time now);
+  absl::Status OnInitialState(const std::string& peer, const v1::InitialState& initial);
   void AcceptGenesis(const v1::Genesis& genesis);
-  void SettleClaims(absl::Time now);
-  void ReachSamples(const std::vector<v1::SampleRange>& samples);
+  void OutgrowEpoch(absl::Time now, uint64_t heard);
+  void AdvanceAdoption(absl::Time now);
+  absl::Status OnHeaders(absl::Time now, const std::string& peer, const v1::Headers& headers);
   void EndAdoption();
   void AdoptSamples(absl::Time now, const std::string& peer,
                     const std::vector<v1::SampleRange>& samples);
-  void LoseFromExchange(absl::Time now, const std::string& peer);
 
-  // run_rounds.cc: from one version to the next
-  void Advance(absl::Time now);
-  void AskForGenesis(absl::Time now);
-  uint32_t StepsOf(const std::string& peer) const;
-  void Train(absl::Time now, const std::string& peer);
+  // From one version to the next.
+  void AdvanceTraining(absl::Time now);
+  void Evaluate(absl::Time now);
+  absl::Status OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
+  void DropUpdate(const std::string& peer, const std::string& why);
   void BeginExchange(absl::Time now);
-  bool MayCommitAlone(const std::string& peer) const;
-  std::vector<ExchangeAggregator> Aggregators(absl::Time now, std::string* lacking);
-  void SendPlan(const std::string& peer);
-  void SendAudit(const std::string& peer, const v1::Audit& order);
+  absl::Status OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
+  void OnUpdateRefused(absl::Time now, const std::string& peer, const v1::UpdateRefused& refused);
+  void OnAuditReport(absl::Time now, const std::string& peer, const v1::AuditReport& report);
+  void LoseFromExchange(absl::Time now, const std::string& peer);
   void Act(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Follow(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Commit(absl::Time now);
-  std::vector<std::string> Settle(const v1::EntryHeader& header, const v1::Plan& plan);
-  v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header) const;
-  void SendDoubts();
   void GiveUpExchange(absl::Time now);
 
-  // run_judge.cc: which updates make an exchange, and who is left out
-  void LeaveOutOffenders();
-  void DropUpdate(const std::string& peer, const std::string& why);
-  void OnUpdateRefused(absl::Time now, const std::string& peer, const v1::UpdateRefused& refused);
-  void OnAuditReport(absl::Time now, const std::string& peer, const v1::AuditReport& report);
-  void SayOffences(const std::vector<std::string>& lines);
-  std::vector<ExchangeContributor> Contributors(absl::Time now);
-
-  // run_end.cc: evaluations, the seal
-  uint64_t LastVersion() const;  // the one that is sealed, as far as is known now
-  bool Evaluated(uint64_t version) const;
-  void Evaluate(absl::Time now);
-  std::vector<std::string> Evaluators() const;
-  void AdvanceEnd(absl::Time now);
-  void SealRun(absl::Time now);
-  void AdvanceSealed(absl::Time now);
-  std::vector<std::string> Awaited() const;  // who does not hold the sealed state yet
-
-  // run_status.cc: how the run looks
-  std::string Phase() const;
-  std::string PausedReason() const;
-  v1::PeerStatus StatusOf(const v1::Member& member) const;
-  v1::DataStatus Data() const;
-  double Elapsed(absl::Time now) const;
+  std::string PhaseText() const;
 
   const RunSettings settings_;
-  v1::RunSpec spec_;
-  uint64_t epoch_;
-  absl::Time epoch_began_;
-  RunControl control_;
-  std::optional<v1::Genesis> genesis_;
-  std::vector<std::string> digests_;  // of genesis and headers, by version; empty: no version 0
-  std::optional<v1::EntryHeader> header_;
-  std::optional<v1::Seal> seal_;
-  std::vector<v1::RoundRecord> rounds_;
-  std::vector<v1::EvaluationRecord> evaluations_;
-  Roster roster_;
-  LeaseBook leases_;
-  Round round_;
+  Ledger ledger_;
+  Members members_;
+  Training training_;
+  Exchanges exchanges_;
+  Ending ending_;
   Adoption adoption_;
-  uint64_t recovered_;    // version that was loaded or adopted; later ones this process committed
-  bool adopted_ = false;  // something, which the peers have not been told
-  bool behind_ = false;   // the lease book was: peers may hold samples that it does not know of
-  std::map<std::string, PeerInfo> peers_;
-  std::string genesis_maker_, reason_;  // why it waits, where the round does not know
-  std::unique_ptr<ExchangeRound> exchange_, last_exchange_;  // that goes on; the last committed
-  std::map<std::string, v1::Ready> contributions_;           // to exchange_
-  absl::Time exchange_began_, agreed_at_ = absl::InfiniteFuture(), revision_ends_ = agreed_at_;
-  RecentTimes exchange_times_;
-  uint64_t given_up_ = 0;  // exchanges since the last commit
-  ExchangePlanner planner_;
-  UpdateJudge judge_;
-  GradientNoise noise_;
-  std::optional<Evaluation> evaluation_;
-  absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch
-  absl::Time sealed_at_ = absl::InfiniteFuture();
-  bool seen_since_seal_ = false, finished_ = false;
-  std::optional<absl::Time> first_train_;  // of this epoch
-  double earlier_seconds_ = 0;             // of the run, before this epoch
-  RunOutput out_;                          // of the call that runs
-  bool roster_changed_ = false, leases_changed_ = false, lacks_reachable_ = false;
+  std::string genesis_maker_;     // was asked for version 0; empty: nobody
+  std::string reason_;            // why it waits, where the round does not know
+  bool lacks_reachable_ = false;  // ... for a peer that others can dial
+  RunOutput out_;                 // of the call that runs
 };
 
 }  // namespace atolld

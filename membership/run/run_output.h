@@ -1,23 +1,82 @@
-// RunSettings and RunOutput: what a Run is told once, and what it answers to every event.
+// What a Run is told and what it answers: its settings, what is stored of it and what an operator
+// asks; and, to every event, what is to be stored, sent and said.
+//
+// A RunUpdate is one durable transaction: all of it or nothing.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/planning/plan_choice.h"
+#include "membership/run/leases.h"
 #include "membership/run/pace.h"
-#include "membership/run/record.h"
 #include "membership/run/roster.h"
-#include "membership/run/round.h"
+#include "membership/run/training.h"
+#include "membership/trust/tokens.h"
 #include "membership/trust/update_judge.h"
 
 namespace atolld {
+
+// What an operator has asked of the whole run. The values are stored: never renumber them.
+struct RunControl {
+  enum class State { kGoing = 0, kPaused = 1, kStopping = 2 };
+  State state = State::kGoing;
+  std::string reason;  // in the operator's words; may be empty
+
+  bool paused() const { return state == State::kPaused; }
+  bool stopping() const { return state == State::kStopping; }
+};
+
+struct StoredRun {
+  std::optional<v1::RunSpec> spec;  // empty: a new store
+  uint64_t epoch = 0;
+  bool started = false;  // the first round has begun once
+  RunControl control;
+  std::optional<v1::Genesis> genesis;
+  std::vector<v1::EntryHeader> headers;  // ascending from version 1, without a gap
+  LeaseRecords leases;
+  std::vector<MemberRecord> members;
+  std::vector<v1::RoundRecord> rounds;            // ascending
+  std::vector<v1::EvaluationRecord> evaluations;  // ascending
+  std::optional<v1::Seal> seal;
+  std::vector<TokenRecord> tokens;
+  std::vector<CertificateRecord> certificates;
+  JudgeRecord judged;
+};
+
+struct RunUpdate {
+  std::optional<v1::RunSpec> spec;
+  std::optional<uint64_t> epoch;
+  bool started = false;  // true: sets it
+  std::optional<RunControl> control;
+  std::optional<v1::Genesis> genesis;
+  std::vector<v1::EntryHeader> headers;           // ascending, the next ones: one a commit
+  std::optional<LeaseRecords> leases;             // replaces the former
+  std::vector<MemberRecord> members;              // inserted or replaced
+  std::vector<std::string> forgotten;             // members to remove, after those
+  std::vector<v1::RoundRecord> rounds;            // of the headers
+  std::vector<v1::EvaluationRecord> evaluations;  // inserted or replaced
+  std::optional<v1::Seal> seal;
+  std::vector<TokenRecord> tokens;  // inserted or replaced, as the next
+  std::vector<CertificateRecord> certificates;
+  std::vector<std::string> purged;    // serials of tokens and certificates to remove, after those
+  std::optional<JudgeRecord> judged;  // replaces the former
+
+  bool empty() const {
+    return !spec && !epoch && !started && !control && !genesis && headers.empty() && !leases &&
+           members.empty() && forgotten.empty() && rounds.empty() && evaluations.empty() && !seal &&
+           tokens.empty() && certificates.empty() && purged.empty() && !judged;
+  }
+};
 
 struct RunSettings {
   RoundSettings round;
@@ -35,8 +94,8 @@ struct RunSettings {
   std::function<std::string()> draw_nonce;
   std::vector<v1::Scalar> scalars;  // of the outer rule, ascending by name
   // The digests of the log's format, 32 bytes, and what makes a header a valid successor (its
-  // arguments: genesis, version and digest of the header before). They belong to a layer above this
-  // one.
+  // arguments: genesis, version and digest of the header before). Tests have a history of their
+  // own.
   std::function<std::string(const v1::EntryHeader&)> header_digest;
   std::function<std::string(const v1::Genesis&)> genesis_digest;
   std::function<absl::Status(const v1::Genesis&, uint64_t, const std::string&,
@@ -54,6 +113,11 @@ struct RunOrder {
   std::string reason;  // in the operator's words, at most 256 bytes
 };
 
+// It is carried out in this order: the certificates of those in `evicted` are revoked within the
+// update, and the update is made durable; then events are logged, sends are sent, ends end their
+// sessions, probes dial, and who has nothing more to do ends (`finished`). An output takes effect
+// as a whole before the next one does. The machines inside a Run append to one output, each list in
+// the order in which things were decided.
 struct RunOutput {
   // kRecord: what the run's rounds and evaluations tell an operator already; for the log alone.
   enum class Severity { kRecord, kInfo, kWarning, kError };
@@ -83,6 +147,9 @@ struct RunOutput {
   // Sealed, nobody alive lacks the last state, and everybody has left or had the time to.
   bool finished = false;
 
+  void Say(std::string line, Severity severity = Severity::kInfo) {
+    events.push_back({severity, std::move(line)});
+  }
   bool empty() const {
     return update.empty() && sends.empty() && ends.empty() && probes.empty() && events.empty() &&
            evicted.empty() && !finished;

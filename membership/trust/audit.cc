@@ -1,15 +1,29 @@
 #include "membership/trust/audit.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/planted_bug.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 namespace {
+
+constexpr absl::string_view kAuditDomain = "atoll.audit.1";
+
+std::string Sha256Bytes(absl::string_view bytes) {
+  return ToBytes(Sha256({reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()}));
+}
+
+std::string LittleEndian(uint64_t value) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  return bytes;
+}
 
 constexpr char kRight[] = "right";
 constexpr char kWrong[] = "wrong";
@@ -17,9 +31,6 @@ constexpr char kWrong[] = "wrong";
 // Whoever averages little has a slow line, and everybody waits for the last auditor. It has at
 // least this part of an equal share all the same: or two fast ones could lie for each other.
 constexpr uint64_t kLeastOfShare = 4;  // a fourth
-
-// Of a peer's words in the log.
-constexpr size_t kLongestReason = 256;
 
 std::string Hex(const std::string& digest) {
   return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
@@ -56,7 +67,52 @@ std::map<std::string, uint64_t> Strengths(const v1::Plan& plan,
 
 }  // namespace
 
-Audit::Audit(Terms terms, const v1::Plan& plan, const v1::Vote& agreement)
+std::string AuditCommitment(absl::string_view nonce) { return Sha256Bytes(nonce); }
+
+AuditDraw::AuditDraw(absl::string_view previous_header_digest, absl::string_view payload_digest,
+                     absl::string_view nonce)
+    : seed_(absl::StrCat(kAuditDomain, previous_header_digest, payload_digest, nonce)) {}
+
+// Block i of the stream is SHA-256(seed || i as u64 LE); numbers are its bytes by eights, LE.
+uint64_t AuditDraw::Next() {
+  if (left_.empty()) left_ = Sha256Bytes(absl::StrCat(seed_, LittleEndian(block_++)));
+  uint64_t number = 0;
+  for (size_t i = 0; i < 8; ++i) {
+    number |= static_cast<uint64_t>(static_cast<uint8_t>(left_[i])) << (8 * i);
+  }
+  left_.erase(0, 8);
+  return number;
+}
+
+std::vector<uint32_t> AuditDraw::Chunks(uint32_t chunks, float share) {
+  std::vector<uint32_t> drawn;
+  // share x 2^64, exact.
+  const double bound = std::ldexp(static_cast<double>(share), 64);
+  for (uint32_t c = 0; c < chunks && share > 0; ++c) {
+    const uint64_t number = Next();
+    if (share >= 1 || number < static_cast<uint64_t>(bound)) drawn.push_back(c);
+  }
+  return drawn;
+}
+
+std::string AuditDraw::Auditor(const std::map<std::string, uint64_t>& strengths) {
+  std::vector<std::string> idlest;
+  // Load with one more / strength, over a common denominator.
+  const auto before = [&](const std::string& a, const std::string& b) {
+    return (load_[a] + 1) * strengths.at(b) < (load_[b] + 1) * strengths.at(a);
+  };
+  for (const auto& [peer, strength] : strengths) {
+    if (!idlest.empty() && before(idlest.front(), peer)) continue;
+    if (!idlest.empty() && before(peer, idlest.front())) idlest.clear();
+    idlest.push_back(peer);
+  }
+  if (idlest.empty()) return "";
+  const std::string& chosen = idlest[Next() % idlest.size()];
+  ++load_[chosen];
+  return chosen;
+}
+
+AuditJudge::AuditJudge(Terms terms, const v1::Plan& plan, const v1::Vote& agreement)
     : terms_(std::move(terms)),
       draw_(terms_.previous_header_digest, agreement.payload_digest(), terms_.nonce),
       auditors_(terms_.auditors) {
@@ -90,7 +146,7 @@ Audit::Audit(Terms terms, const v1::Plan& plan, const v1::Vote& agreement)
   }
 }
 
-std::set<std::string> Audit::Candidates(const Chunk& chunk) const {
+std::set<std::string> AuditJudge::Candidates(const Chunk& chunk) const {
   std::set<std::string> candidates;
   for (const std::string& peer : auditors_) {
     const bool judge = peer != chunk.reducer && chunk.relays.count(peer) == 0;
@@ -100,18 +156,18 @@ std::set<std::string> Audit::Candidates(const Chunk& chunk) const {
   return candidates;
 }
 
-void Audit::Ask(uint32_t number, const std::string& auditor) {
+void AuditJudge::Ask(uint32_t number, const std::string& auditor) {
   chunks_[number].asked.insert(auditor);
   orders_[auditor].insert(number);
 }
 
-void Audit::AskAll(uint32_t number) {
+void AuditJudge::AskAll(uint32_t number) {
   Chunk& chunk = chunks_[number];
   chunk.disputed = true;
   for (const std::string& peer : Candidates(chunk)) Ask(number, peer);
 }
 
-std::map<std::string, v1::Audit> Audit::TakeOrders() {
+std::map<std::string, v1::Audit> AuditJudge::TakeOrders() {
   std::map<std::string, v1::Audit> orders;
   for (const auto& [auditor, chunks] : std::exchange(orders_, {})) {
     v1::Audit& order = orders[auditor] = order_;
@@ -120,7 +176,7 @@ std::map<std::string, v1::Audit> Audit::TakeOrders() {
   return orders;
 }
 
-v1::Audit Audit::OrderOf(const std::string& auditor) const {
+v1::Audit AuditJudge::OrderOf(const std::string& auditor) const {
   v1::Audit order = order_;
   for (const auto& [number, chunk] : chunks_) {
     if (!chunk.closed && chunk.asked.count(auditor) > 0) order.add_chunks(number);
@@ -128,7 +184,7 @@ v1::Audit Audit::OrderOf(const std::string& auditor) const {
   return order;
 }
 
-void Audit::OnReport(const std::string& auditor, const v1::AuditReport& report) {
+void AuditJudge::OnReport(const std::string& auditor, const v1::AuditReport& report) {
   if (report.version() != order_.version() || report.epoch() != order_.epoch() ||
       report.revision() != order_.revision()) {
     return;
@@ -143,12 +199,12 @@ void Audit::OnReport(const std::string& auditor, const v1::AuditReport& report) 
   }
 }
 
-void Audit::CloseIfDone(Chunk* chunk) {
+void AuditJudge::CloseIfDone(Chunk* chunk) {
   if (!chunk->asked.empty()) return;
   chunk->closed = true;
 }
 
-void Audit::OnLost(const std::string& peer) {
+void AuditJudge::OnLost(const std::string& peer) {
   auditors_.erase(peer);
   lost_.insert(peer);
   for (auto& [number, chunk] : chunks_) {
@@ -163,7 +219,7 @@ void Audit::OnLost(const std::string& peer) {
   }
 }
 
-bool Audit::OnDeadline() {
+bool AuditJudge::OnDeadline() {
   bool more = false;
   for (auto& [number, chunk] : chunks_) {
     if (chunk.closed) continue;
@@ -178,24 +234,24 @@ bool Audit::OnDeadline() {
   return more;
 }
 
-bool Audit::complete() const {
+bool AuditJudge::complete() const {
   return std::all_of(chunks_.begin(), chunks_.end(),
                      [](const auto& chunk) { return chunk.second.closed; });
 }
 
-bool Audit::disputed() const {
+bool AuditJudge::disputed() const {
   return std::any_of(chunks_.begin(), chunks_.end(),
                      [](const auto& chunk) { return chunk.second.disputed; });
 }
 
-Audit::Result Audit::Judge() const {
+AuditJudge::Result AuditJudge::Judge() const {
   Result result;
   for (const auto& [number, chunk] : chunks_) JudgeChunk(number, chunk, &result);
   for (const auto& [liar, evidence] : result.liars) result.redo.insert(liar);
   return result;
 }
 
-std::set<std::string> Audit::Gone(const Chunk& chunk) const {
+std::set<std::string> AuditJudge::Gone(const Chunk& chunk) const {
   std::set<std::string> gone;
   if (chunk.held || lost_.count(chunk.reducer) > 0) gone.insert(chunk.reducer);
   for (const std::string& relay : chunk.relays) {
@@ -204,7 +260,7 @@ std::set<std::string> Audit::Gone(const Chunk& chunk) const {
   return gone;
 }
 
-void Audit::JudgeChunk(uint32_t number, const Chunk& chunk, Result* result) const {
+void AuditJudge::JudgeChunk(uint32_t number, const Chunk& chunk, Result* result) const {
   std::set<std::string> right;
   std::set<std::string> wrong;
   std::set<std::string> unknown;

@@ -1,5 +1,56 @@
-// Audit: the judgement of one agreed entry: who recomputes which chunks, what they say, and what
-// follows from it.
+// The audit of an entry that its voters have agreed on, before it is committed: which chunks are
+// recomputed and by whom (AuditDraw), and what follows from what the auditors say (AuditJudge).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "atoll/v1/membership.pb.h"
+
+namespace atolld {
+
+// Of a peer's or an operator's words in the log.
+inline constexpr size_t kLongestReason = 256;
+
+// AuditDraw: which chunks of an entry are recomputed before it is committed, and by whom.
+//
+// The draw depends on the header before, the payload that was voted for, and a nonce that the plan
+// had committed to by its hash: whoever averages cannot know the nonce, and whoever knows it can no
+// longer change it. With the header of the entry anybody can draw again. Pure; any thread.
+
+// What a plan says of a nonce before it is told: SHA-256.
+std::string AuditCommitment(absl::string_view nonce);
+
+class AuditDraw {
+ public:
+  // Digests of 32 bytes: of the header before, and of the payload.
+  AuditDraw(absl::string_view previous_header_digest, absl::string_view payload_digest,
+            absl::string_view nonce);
+
+  // Of `chunks` each with this probability, whatever comes of the others. Ascending.
+  std::vector<uint32_t> Chunks(uint32_t chunks, float share);
+
+  // One of those that have the least to do for their strength, above 0, which then has one more;
+  // empty: there is nobody.
+  std::string Auditor(const std::map<std::string, uint64_t>& strengths);
+
+ private:
+  uint64_t Next();
+
+  const std::string seed_;
+  uint64_t block_ = 0;
+  std::string left_;  // of the block
+  std::map<std::string, uint64_t> load_;
+};
+
+// -----------------------------------------------------------------------------------------------
+// AuditJudge: the judgement of one agreed entry: who recomputes which chunks, what they say, and
+// what follows from it.
 //
 // A chunk that one auditor calls right is right. If it says anything else, everybody else who can
 // is asked, and the accounts are held against each other:
@@ -15,20 +66,8 @@
 // are suspected instead. Whoever died is not accused; but what the dead averaged and nobody called
 // right is to be redone, or a lie would need no more than to leave in time. What silent auditors
 // left open stands. Pure; one thread.
-#pragma once
 
-#include <cstdint>
-#include <map>
-#include <set>
-#include <string>
-#include <vector>
-
-#include "atoll/v1/membership.pb.h"
-#include "membership/trust/audit_draw.h"
-
-namespace atolld {
-
-class Audit {
+class AuditJudge {
  public:
   struct Terms {
     std::string previous_header_digest;
@@ -44,7 +83,7 @@ class Audit {
     std::vector<std::string> events;              // for people
   };
 
-  Audit(Terms terms, const v1::Plan& plan, const v1::Vote& agreement);
+  AuditJudge(Terms terms, const v1::Plan& plan, const v1::Vote& agreement);
 
   // What each auditor is to be told and has not been yet.
   std::map<std::string, v1::Audit> TakeOrders();

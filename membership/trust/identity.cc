@@ -1,7 +1,10 @@
 #include "membership/trust/identity.h"
 
+#include <algorithm>
+#include <iterator>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -13,6 +16,47 @@ namespace {
 constexpr absl::string_view kScheme = "atoll://";
 constexpr Role kRoles[] = {Role::kJoin, Role::kPeer, Role::kAggregator, Role::kAdmin,
                            Role::kCoordinator};
+
+constexpr unsigned Bit(Role role) { return 1u << static_cast<unsigned>(role); }
+
+constexpr unsigned kNobody = 0;
+constexpr unsigned kJoiner = Bit(Role::kJoin);
+constexpr unsigned kMember = Bit(Role::kPeer) | Bit(Role::kAggregator);
+constexpr unsigned kAdmin = Bit(Role::kAdmin);
+constexpr unsigned kProbe = Bit(Role::kCoordinator);
+
+struct Rule {
+  absl::string_view method;
+  unsigned roles;
+};
+
+// Ascending by method.
+constexpr Rule kRules[] = {
+    {"/atolld.v1.Admin/CreateToken", kAdmin},
+    {"/atolld.v1.Admin/DrainPeer", kAdmin},
+    {"/atolld.v1.Admin/EvictPeer", kAdmin},
+    {"/atolld.v1.Admin/ListHeaders", kAdmin},
+    {"/atolld.v1.Admin/ListTokens", kAdmin},
+    {"/atolld.v1.Admin/PauseRun", kAdmin},
+    {"/atolld.v1.Admin/ResumeRun", kAdmin},
+    {"/atolld.v1.Admin/RevokeToken", kAdmin},
+    {"/atolld.v1.Admin/ShowRun", kAdmin},
+    {"/atolld.v1.Admin/StopRun", kAdmin},
+    {"/atolld.v1.Admin/WatchRun", kAdmin},
+    {"/atolld.v1.Exchange/Exchange", kMember},
+    {"/atolld.v1.Exchange/Inputs", kMember},
+    {"/atolld.v1.Exchange/Wake", kMember},
+    {"/atolld.v1.Membership/Enrol", kJoiner},
+    {"/atolld.v1.Membership/Renew", kMember},
+    {"/atolld.v1.Membership/Session", kMember},
+    // The coordinator dials a suspect to see whether anything listens there, and asks nothing.
+    {"/atolld.v1.Replica/FetchEntries", kMember | kProbe},
+    {"/atolld.v1.Replica/FetchSnapshot", kMember},
+    {"/atolld.v1.Replica/GiveEntries", kMember},
+    {"/atolld.v1.Replica/GiveSnapshot", kMember},
+    // Over a Unix-domain socket that is its owner's alone; never over a network.
+    {"/atolld.v1.Worker/Attach", kNobody},
+};
 
 }  // namespace
 
@@ -60,6 +104,29 @@ absl::StatusOr<Identity> ParseIdentityUri(absl::string_view uri) {
 
 std::string Describe(const Identity& identity) {
   return absl::StrCat(RoleName(identity.role), " ", identity.id);
+}
+
+absl::Status CheckAccess(const Identity& caller, absl::string_view method) {
+  const Rule* const rule = std::find_if(std::begin(kRules), std::end(kRules),
+                                        [&](const Rule& one) { return one.method == method; });
+  if (rule == std::end(kRules)) {
+    return absl::UnimplementedError(absl::StrCat(method, " is not served here"));
+  }
+  if ((rule->roles & Bit(caller.role)) != 0) return absl::OkStatus();
+  return absl::PermissionDeniedError(
+      absl::StrCat("the role ", RoleName(caller.role), " may not call ", method));
+}
+
+std::vector<std::string> MethodsWithRule() {
+  std::vector<std::string> methods;
+  for (const Rule& rule : kRules) methods.emplace_back(rule.method);
+  return methods;
+}
+
+Role ServedBy(absl::string_view method) {
+  const bool coordinator = absl::StartsWith(method, "/atolld.v1.Membership/") ||
+                           absl::StartsWith(method, "/atolld.v1.Admin/");
+  return coordinator ? Role::kCoordinator : Role::kPeer;
 }
 
 }  // namespace atolld

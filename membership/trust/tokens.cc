@@ -1,9 +1,14 @@
 #include "membership/trust/tokens.h"
 
+#include <openssl/sha.h>
+
 #include <algorithm>
 #include <iterator>
 
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "compression/base/names.h"
 
 namespace atolld {
@@ -14,6 +19,20 @@ constexpr absl::Duration kCertificatesKept = absl::Hours(24);  // clocks differ
 constexpr absl::Duration kLongestValid = absl::Hours(24 * 30);
 
 absl::Time ExpiryOf(const TokenRecord& token) { return absl::FromUnixSeconds(token.expires); }
+
+constexpr absl::string_view kPrefix = "atoll1-";
+constexpr size_t kChecksumBytes = 8;
+
+std::string Checksum(absl::string_view bytes) {
+  unsigned char digest[SHA256_DIGEST_LENGTH];
+  SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
+  return std::string(reinterpret_cast<const char*>(digest), kChecksumBytes);
+}
+
+absl::Status Wrong(absl::string_view what) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("the token ", what, "; `atoll token create` prints one"));
+}
 
 }  // namespace
 
@@ -128,6 +147,39 @@ EnrolmentBook::Purged EnrolmentBook::Purge(absl::Time now, absl::Duration longes
     it = past ? certificates_.erase(it) : std::next(it);
   }
   return purged;
+}
+
+std::string FormatJoinToken(const v1::JoinToken& token) {
+  std::string bytes = token.SerializeAsString();
+  bytes += Checksum(bytes);
+  return absl::StrCat(kPrefix, absl::WebSafeBase64Escape(bytes));
+}
+
+absl::StatusOr<v1::JoinToken> ParseJoinToken(absl::string_view text) {
+  text = absl::StripAsciiWhitespace(text);
+  if (text.empty()) return Wrong("is empty");
+  if (text.size() > kLongestJoinToken) {
+    return Wrong(absl::StrCat("has ", text.size(), " characters, more than ", kLongestJoinToken));
+  }
+  if (!absl::ConsumePrefix(&text, kPrefix)) {
+    return Wrong(absl::StrCat("does not begin with ", kPrefix));
+  }
+  std::string bytes;
+  if (!absl::WebSafeBase64Unescape(text, &bytes) || bytes.size() <= kChecksumBytes) {
+    return Wrong("is damaged: it holds characters that it cannot hold, or too few");
+  }
+  const std::string checksum = bytes.substr(bytes.size() - kChecksumBytes);
+  bytes.resize(bytes.size() - kChecksumBytes);
+  if (Checksum(bytes) != checksum) {
+    return Wrong("is damaged: its checksum is wrong, so a part was lost or changed in copying");
+  }
+  v1::JoinToken token;
+  if (!token.ParseFromString(bytes)) return Wrong("holds no token");
+  if (token.address().empty() || token.authority().empty() || token.certificate().empty() ||
+      token.key().empty()) {
+    return Wrong("lacks an address, a certificate or a key");
+  }
+  return token;
 }
 
 }  // namespace atolld

@@ -1,10 +1,5 @@
-// EnrolmentBook: which tokens were handed out, to whom each of them led, and which certificates are
-// no good any more.
-//
-// A token is for one peer id and is spent by the first public key that comes with it; after that
-// only this key may come again, so that whoever won keeps what it won although the answer was lost.
-// Law: what a call returns is stored before anybody is told of it. Pure: times come in (of the wall
-// clock, since people read and certificates carry them), one thread.
+// The tokens that let machines join: the book of those that were handed out, and the string that
+// people pass on.
 #pragma once
 
 #include <map>
@@ -15,9 +10,18 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "atoll/v1/membership.pb.h"
 #include "membership/trust/identity.h"
 
 namespace atolld {
+
+// EnrolmentBook: which tokens were handed out, to whom each of them led, and which certificates are
+// no good any more.
+//
+// A token is for one peer id and is spent by the first public key that comes with it; after that
+// only this key may come again, so that whoever won keeps what it won although the answer was lost.
+// Law: what a call returns is stored before anybody is told of it. Pure: times come in (of the wall
+// clock, since people read and certificates carry them), one thread.
 
 // A token that lets one machine join. The secret is not here.
 struct TokenRecord {
@@ -81,5 +85,22 @@ class EnrolmentBook {
   std::map<std::string, TokenRecord> tokens_;              // by serial
   std::map<std::string, CertificateRecord> certificates_;  // by serial
 };
+
+// -----------------------------------------------------------------------------------------------
+// JoinToken: all that a machine needs to join a run, as one string for people to hand on.
+//
+//   atoll1-<base64url of: the serialised v1::JoinToken, then the first 8 bytes of its SHA-256>
+//
+// The checksum tells a damaged copy from a wrong token; it protects nothing. Whoever has the string
+// may join once: it is a secret. Pure functions, any thread; ParseJoinToken is total.
+
+// Of the string: a real one has some 3,000 characters.
+inline constexpr size_t kLongestJoinToken = 16384;
+
+std::string FormatJoinToken(const v1::JoinToken& token);
+
+// INVALID_ARGUMENT, in one line: no token, damaged, or something is missing. White space around it
+// is no error. The certificates are only known to be there.
+absl::StatusOr<v1::JoinToken> ParseJoinToken(absl::string_view text);
 
 }  // namespace atolld

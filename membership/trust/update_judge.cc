@@ -8,7 +8,7 @@
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "optimizer/reference_norm.h"
+#include "optimizer/past_updates.h"
 #include "optimizer/robust_shares.h"
 
 namespace atolld {

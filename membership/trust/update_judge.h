@@ -5,10 +5,10 @@
 //
 // A length is the update's norm or, for a rule with a centre, its distance from it. The reference
 // is the lower median of the lengths of all contributors of the exchange that are at least 2^-100
-// (less is as good as nothing), held to those of past rounds (optimizer/reference_norm.h). An
+// (less is as good as nothing), held to those of past rounds (optimizer/past_updates.h). An
 // update that would have to be scaled below 2^-100 is refused.
 //
-// Offences count by committed rounds (optimizer/offender_rule.h): an update that the coordinator
+// Offences count by committed rounds (optimizer/past_updates.h): an update that the coordinator
 // refused, that reducers have reported, or that was outsized. What it knows is in a JudgeRecord,
 // which is stored with each commit. Pure; one thread.
 #pragma once
@@ -24,7 +24,7 @@
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/planning/reduction_plan.h"
-#include "optimizer/offender_rule.h"
+#include "optimizer/past_updates.h"
 
 namespace atolld {
 

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/codec_benchmark.h"
-#include "compression/simd_target.h"
+#include "compression/simd.h"
 #include "optimizer/aggregation_kernels.h"
 #include "optimizer/aggregation_rule.h"
 
@@ -85,16 +85,16 @@ absl::Status Aggregate(const Updates& updates, const std::vector<float>& centre,
 absl::StatusOr<std::vector<Measured>> Rules(size_t contributors) {
   // As many liars as every rule can bear.
   const uint32_t faulty = static_cast<uint32_t>(contributors < 5 ? 1 : (contributors - 3) / 2);
-  const std::vector<AggregationSettings> all = {{"mean", 0, 0, 3},
-                                                {"mean", 0, 1.0, 3},
-                                                {"trimmed_mean", 1, 0, 3},
-                                                {"trimmed_mean", faulty, 0, 3},
-                                                {"median", 0, 0, 3},
-                                                {"sent_mean", 0, 0, 3},
-                                                {"centred_clipping", 0, 0, 3},
-                                                {"geometric_median", 0, 0, 3},
-                                                {"krum", faulty, 0, 3},
-                                                {"multi_krum", faulty, 0, 3}};
+  const std::vector<AggregationSettings> all = {{"mean", 0, 0},
+                                                {"mean", 0, 1.0},
+                                                {"trimmed_mean", 1, 0},
+                                                {"trimmed_mean", faulty, 0},
+                                                {"median", 0, 0},
+                                                {"sent_mean", 0, 0},
+                                                {"centred_clipping", 0, 0},
+                                                {"geometric_median", 0, 0},
+                                                {"krum", faulty, 0},
+                                                {"multi_krum", faulty, 0}};
   std::vector<Measured> measured;
   for (const AggregationSettings& settings : all) {
     absl::StatusOr<AggregationRule> rule = AggregationRule::Make(settings);

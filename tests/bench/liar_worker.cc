@@ -22,9 +22,7 @@
 #include "compression/base/status_macros.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
-#include "worker/base/inbox.h"
-#include "worker/base/slots.h"
-#include "worker/base/termination.h"
+#include "worker/base/link.h"
 #include "worker/program/session.h"
 #include "worker/training/math_library.h"
 

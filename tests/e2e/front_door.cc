@@ -40,6 +40,7 @@
 #include "daemon/identity/authority.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/transport/channels.h"
+#include "daemon/transport/grpc_values.h"
 
 namespace atolld {
 namespace {

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "atoll/v1/exchange.pb.h"
-#include "daemon/env/frame.h"
-#include "daemon/exchange/assemble.h"
+#include "daemon/env/network.h"
 #include "daemon/exchange/chunk_work.h"
+#include "daemon/exchange/outcome.h"
 #include "daemon/exchange/reducer.h"
 #include "google/protobuf/stubs/logging.h"
 #include "membership/history/bitmap.h"

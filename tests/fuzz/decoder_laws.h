@@ -13,7 +13,7 @@
 
 #include "absl/types/span.h"
 #include "compression/codec.h"
-#include "compression/simd_target.h"
+#include "compression/simd.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "daemon/env/frame.h"
+#include "daemon/env/network.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {

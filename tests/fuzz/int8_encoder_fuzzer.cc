@@ -7,7 +7,7 @@
 #include <cstring>
 #include <vector>
 
-#include "compression/int8_codec.h"
+#include "compression/scaled_codecs.h"
 #include "tests/fuzz/decoder_laws.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

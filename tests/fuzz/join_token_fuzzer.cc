@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "membership/trust/join_token.h"
+#include "membership/trust/tokens.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {

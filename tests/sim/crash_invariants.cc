@@ -6,8 +6,8 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/state/layout.h"
-#include "daemon/replica/state/payload_check.h"
 #include "daemon/replica/state/snapshot.h"
+#include "daemon/replica/state/update_log.h"
 #include "membership/history/header.h"
 
 namespace atolld {

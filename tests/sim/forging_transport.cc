@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "atoll/v1/replica.pb.h"
-#include "daemon/env/forwarding_call.h"
+#include "daemon/env/network.h"
 #include "daemon/peer/offered_calls.h"
 #include "daemon/replica/transfer/transfer.h"
 #include "tests/sim/sim_world.h"

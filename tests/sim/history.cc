@@ -1,7 +1,9 @@
 #include "tests/sim/history.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <numeric>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -9,7 +11,7 @@
 #include "daemon/replica/state/state_digest.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
-#include "membership/history/signature.h"
+#include "tests/sim/oracle.h"
 
 namespace atolld {
 namespace {
@@ -58,6 +60,30 @@ uint32_t WeightBits(const v1::Ready& ready) {
   uint32_t bits;
   std::memcpy(&bits, &weight, sizeof(bits));
   return bits;
+}
+
+// Scales are rounded to fp32 once.
+constexpr double kRounding = 1e-6;
+
+double DoubleOf(uint64_t bits) {
+  double value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return value;
+}
+
+// As many shards as a liar may have had, one after another, in an exchange.
+constexpr size_t kMostShards = 6;
+
+// Where each chunk of a payload ends.
+std::vector<size_t> EndsOf(const std::string& payload) {
+  uint32_t count;
+  std::memcpy(&count, payload.data(), sizeof(count));
+  std::vector<uint32_t> sizes(count);
+  std::memcpy(sizes.data(), payload.data() + sizeof(count), count * sizeof(count));
+  std::vector<size_t> ends;
+  size_t end = (1 + size_t{count}) * sizeof(count);
+  for (const uint32_t size : sizes) ends.push_back(end += size);
+  return ends;
 }
 
 }  // namespace
@@ -362,6 +388,77 @@ void History::OnSeal(const v1::Seal& seal) {
                        seal.signature())) {
     violate_(2, "the seal is not signed");
   }
+}
+
+void History::CheckLengths(const std::string& peer, const v1::Ready& ready,
+                           const Oracle::Chunks& chunks) {
+  if (DoubleOf(ready.squared_norm_bits()) != oracle_->SquaredNorm(chunks)) {
+    violate_(3, absl::StrCat(peer, " tells another norm of its update to version ", ready.version(),
+                             " than the oracle's"));
+  }
+  // Nobody who lacks the last mean tells a distance.
+  if (ready.squared_distance_bits() == 0 || ready.version() != oracle_->version() + 1) return;
+  if (DoubleOf(ready.squared_distance_bits()) != oracle_->SquaredDistance(chunks)) {
+    violate_(3, absl::StrCat(peer, " tells another distance of its update to version ",
+                             ready.version(), " than the oracle's"));
+  }
+}
+
+// All that are scaled come to one length, and nobody else is longer.
+void History::CheckScales(const v1::EntryHeader& header, const std::vector<Contribution*>& made) {
+  double limit = 0;
+  double longest = 0;
+  for (size_t i = 0; i < made.size(); ++i) {
+    const uint32_t bits = header.contributors(static_cast<int>(i)).scale_bits();
+    const v1::Ready& ready = made[i]->ready;
+    const double length = std::sqrt(DoubleOf(
+        header.clipping_steps() == 1 ? ready.squared_distance_bits() : ready.squared_norm_bits()));
+    if (bits == 0) {
+      longest = std::max(longest, length);
+      continue;
+    }
+    const double scaled = length * static_cast<double>(FloatOf(bits));
+    if (limit != 0 && std::fabs(scaled - limit) > kRounding * limit) {
+      violate_(3, absl::StrCat("header ", header.version(), ": updates are scaled down to ", limit,
+                               " and to ", scaled));
+    }
+    limit = scaled;
+  }
+  const bool clips = FloatOf(spec_.exchange().clip_bits()) > 0;
+  if (limit != 0 && (!clips || longest > limit * (1 + kRounding))) {
+    violate_(3, absl::StrCat("header ", header.version(), ": updates are scaled down to ", limit,
+                             ", and one of ", longest, " is not"));
+  }
+}
+
+bool History::Finite() const {
+  return oracle_ == nullptr || std::all_of(oracle_->theta().begin(), oracle_->theta().end(),
+                                           [](float value) { return std::isfinite(value); });
+}
+
+// Whether the header's payload is this one with the first chunk of some of the liars' shards
+// changed as HostileTransport does; it then becomes that.
+bool History::Lied(const v1::EntryHeader& header, std::string* payload) {
+  const std::vector<size_t> ends = EndsOf(*payload);
+  std::vector<size_t> places;
+  for (const v1::Shard& shard : plans_[header.version()].shards()) {
+    const bool lies = shard.chunks() > 0 && liars_.count(shard.reducer()) > 0;
+    if (lies && places.size() < kMostShards) places.push_back(ends.at(shard.first_chunk()) - 1);
+  }
+  for (size_t subset = 1; subset < size_t{1} << places.size(); ++subset) {
+    std::string changed = *payload;
+    for (size_t i = 0; i < places.size(); ++i) {
+      char& code = changed[places[i]];
+      if (subset >> i & 1) code = code == 0 ? 1 : 0;
+    }
+    const Digest digest =
+        TreeDigest({reinterpret_cast<const uint8_t*>(changed.data()), changed.size()});
+    if (ToBytes(digest) != header.payload_digest()) continue;
+    *payload = std::move(changed);
+    ++lies_;
+    return true;
+  }
+  return false;
 }
 
 }  // namespace atolld

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "atoll/v1/exchange.pb.h"
-#include "daemon/env/forwarding_call.h"
-#include "daemon/exchange/inputs.h"
+#include "daemon/env/network.h"
+#include "daemon/exchange/mean_audit.h"
 #include "membership/history/digest.h"
 #include "membership/history/payload.h"
 

@@ -19,7 +19,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/membership.pb.h"
 #include "daemon/env/env.h"
-#include "membership/run/record.h"
+#include "membership/run/run_output.h"
 #include "tests/sim/history.h"
 
 namespace atolld {

@@ -5,7 +5,7 @@
 #include <set>
 #include <string>
 
-#include "compression/level_codecs.h"
+#include "compression/wire_codec.h"
 #include "tests/sim/sealed.h"
 #include "tests/sim/sim_cluster.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "daemon/env/forwarding_call.h"
+#include "daemon/env/network.h"
 
 namespace atolld {
 namespace {

@@ -52,21 +52,20 @@ class SimCall final : public Call {
 
 }  // namespace
 
-SimConnection::SimConnection(SimNetwork& network, std::string method, Party client, Party server,
+SimConnection::SimConnection(Network& network, std::string method, Party client, Party server,
                              const void* listener)
     : network_(network),
-      serial_(++network.serials_),
+      serial_(network.Add(this)),
       method_(std::move(method)),
       listener_(listener),
-      dialled_(network.events_.now()) {
-  links_[kClient] = &network.links_.Of(client.process, server.process);
+      dialled_(network.events().now()) {
+  links_[kClient] = &network.links().Of(client.process, server.process);
   links_[kServer] = links_[kClient]->back;
   ends_[kClient].party = std::move(client);
   ends_[kServer].party = std::move(server);
-  network.connections_.emplace_hint(network.connections_.end(), serial_, this);
 }
 
-SimConnection::~SimConnection() { network_.connections_.erase(serial_); }
+SimConnection::~SimConnection() { network_.Remove(serial_); }
 
 std::unique_ptr<Call> SimConnection::MakeCall(Side side) {
   ends_[side].attached = true;
@@ -76,7 +75,7 @@ std::unique_ptr<Call> SimConnection::MakeCall(Side side) {
 // Runs `function` as an event of the process at `side`.
 template <typename Function>
 void SimConnection::On(Side side, absl::Duration delay, Function function) {
-  network_.events_.Schedule(
+  network_.events().Schedule(
       delay, ends_[side].party.owner,
       [self = shared_from_this(), function = std::move(function)]() mutable { function(); });
 }
@@ -114,7 +113,7 @@ void SimConnection::Write(Side side, Frame frame) {
   if (broken_) return;
   if (WireBytes(frame) > kSimMaxMessageBytes) return RefuseToSend(side);
   end.unsent += WireBytes(frame);
-  network_.max_unsent_ = std::max<uint64_t>(network_.max_unsent_, end.unsent);
+  network_.OnQueued(end.unsent);
   end.queue.push_back(std::move(frame));
   Pump(side);
 }
@@ -155,12 +154,12 @@ void SimConnection::Detach(Side side) {
 }
 
 void SimConnection::OverForClient() {
-  network_.events_.Cancel(deadline_);
+  network_.events().Cancel(deadline_);
   if (!record_.has_value()) return;
   SimRecordedCall recorded = *std::exchange(record_, std::nullopt);
   recorded.finished = ends_[kClient].finish_sent && recorded.frames.size() <= record_limit_;
   if (recorded.frames.size() > record_limit_) recorded.frames.resize(record_limit_);
-  if (!recorded.frames.empty()) network_.ReplayLater(std::move(recorded));
+  if (!recorded.frames.empty()) network_.OnRecorded(std::move(recorded));
 }
 
 // Hands the next frame to the link if the window allows it, and the half-close or status after the
@@ -179,10 +178,10 @@ void SimConnection::Pump(Side side) {
     return;
   }
   const uint64_t bytes = WireBytes(end.queue.front());
-  if (end.in_flight != 0 && end.in_flight + bytes > network_.settings_.window_bytes) return;
+  if (end.in_flight != 0 && end.in_flight + bytes > network_.window_bytes()) return;
   end.transmitting = true;
   end.in_flight += bytes;
-  On(side, network_.links_.Reserve(*links_[side], bytes), [this, side] { Transmitted(side); });
+  On(side, network_.links().Reserve(*links_[side], bytes), [this, side] { Transmitted(side); });
 }
 
 void SimConnection::Transmitted(Side side) {
@@ -205,7 +204,7 @@ void SimConnection::Transmitted(Side side) {
     if (side == kServer && other.inbox.size() == 1) Taken(kClient);
     if (other.started && other.reading) Hand(Opposite(side));
   });
-  network_.CountSent(*links_[side], bytes);
+  network_.OnSent(*links_[side], bytes);
   Pump(side);
   if (end.unsent > kSimLowWaterBytes || end.closed) return;
   const std::shared_ptr<Call::Events> events = end.events;
@@ -225,14 +224,14 @@ void SimConnection::Tell(Side to, absl::Status status) {
 
 void SimConnection::Travel(Side from) {
   End& end = ends_[from];
-  const absl::Duration now = network_.events_.now();
-  end.last_arrival = std::max(end.last_arrival, now + network_.links_.Delay(*links_[from]));
+  const absl::Duration now = network_.events().now();
+  end.last_arrival = std::max(end.last_arrival, now + network_.links().Delay(*links_[from]));
   On(Opposite(from), end.last_arrival - now, [this, from] { ArriveNext(from); });
 }
 
 void SimConnection::ArriveNext(Side from) {
   SimLink& link = *links_[from];
-  if (link.Held(network_.events_.now())) {
+  if (link.Held(network_.events().now())) {
     link.waiting.emplace_back(weak_from_this(), from);
     return;
   }
@@ -260,7 +259,7 @@ void SimConnection::Hand(Side side) {
   if (side == kServer) Taken(side);
   Frame frame = std::move(end.inbox.front());
   end.inbox.pop_front();
-  network_.events_.MixIntoDigest(WireBytes(frame));
+  network_.events().MixIntoDigest(WireBytes(frame));
   if (side == kClient && !end.inbox.empty()) Taken(side);
   if (end.end.has_value()) {
     On(side, absl::ZeroDuration(), [this, side] { CheckEnd(side); });
@@ -299,7 +298,7 @@ void SimConnection::CloseLater(Side side, absl::Duration delay, absl::Status sta
 
 void SimConnection::SetDeadline(absl::Duration deadline) {
   if (deadline == absl::InfiniteDuration()) return;
-  deadline_ = network_.events_.Schedule(
+  deadline_ = network_.events().Schedule(
       deadline, ends_[kClient].party.owner, [self = shared_from_this(), this] {
         if (ends_[kClient].closed) return;
         if (!broken_) {
@@ -322,7 +321,7 @@ void SimConnection::Break(const std::string& why) {
   if (broken_) return;
   broken_ = true;
   for (const Side side : {kClient, kServer}) {
-    CloseLater(side, network_.links_.Delay(*links_[Opposite(side)]), absl::UnavailableError(why));
+    CloseLater(side, network_.links().Delay(*links_[Opposite(side)]), absl::UnavailableError(why));
   }
 }
 

@@ -19,9 +19,14 @@
 #include "daemon/env/env.h"
 #include "tests/sim/sim_events.h"
 #include "tests/sim/sim_links.h"
-#include "tests/sim/sim_transport.h"
+#include "tests/sim/sim_replay.h"
 
 namespace atolld {
+
+// on_writable: a write has ended and unsent_bytes() is at this or below.
+inline constexpr size_t kSimLowWaterBytes = size_t{256} << 10;
+// A larger message ends its call, as production's limit does.
+inline constexpr size_t kSimMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
 
 class SimConnection : public std::enable_shared_from_this<SimConnection> {
  public:
@@ -34,8 +39,22 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
     std::optional<Identity> identity{};
   };
 
+  // What the connections of one network share, and what they tell it.
+  class Network {
+   public:
+    virtual ~Network() = default;
+    virtual SimEventQueue& events() = 0;
+    virtual SimLinks& links() = 0;
+    virtual uint64_t window_bytes() const = 0;            // of a call, one direction
+    virtual uint64_t Add(SimConnection* connection) = 0;  // gives its serial
+    virtual void Remove(uint64_t serial) = 0;
+    virtual void OnQueued(uint64_t bytes) = 0;  // so many wait at one end
+    virtual void OnSent(SimLink& link, uint64_t bytes) = 0;
+    virtual void OnRecorded(SimRecordedCall call) = 0;  // it is over
+  };
+
   // `listener` tells calls of one listener apart, and is never followed.
-  SimConnection(SimNetwork& network, std::string method, Party client, Party server,
+  SimConnection(Network& network, std::string method, Party client, Party server,
                 const void* listener);
   ~SimConnection();
 
@@ -118,7 +137,7 @@ class SimConnection : public std::enable_shared_from_this<SimConnection> {
   template <typename Function>
   void On(Side side, absl::Duration delay, Function function);
 
-  SimNetwork& network_;
+  Network& network_;
   const uint64_t serial_;
   const std::string method_;
   const void* const listener_;

@@ -1,4 +1,6 @@
 // The simulated disk: what a crash leaves, and how it fails.
+#include "tests/sim/sim_disk.h"
+
 #include <set>
 #include <string>
 #include <utility>
@@ -7,7 +9,6 @@
 #include "compression/base/status_macros.h"
 #include "gtest/gtest.h"
 #include "tests/sim/sim_ends.h"
-#include "tests/sim/sim_files.h"
 
 namespace atolld {
 namespace {

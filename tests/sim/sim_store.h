@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "daemon/coordinator/memory_store.h"
 #include "daemon/coordinator/store.h"
 #include "daemon/env/env.h"
 

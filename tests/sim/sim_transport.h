@@ -7,6 +7,7 @@
 // latency; a held link shows as nothing at all, until the keepalive finds it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@
 
 #include "absl/time/time.h"
 #include "daemon/env/env.h"
+#include "tests/sim/sim_connection.h"
 #include "tests/sim/sim_events.h"
 #include "tests/sim/sim_links.h"
 #include "tests/sim/sim_replay.h"
@@ -31,12 +33,7 @@ struct SimNetworkSettings {
   absl::Duration keepalive = absl::InfiniteDuration();
 };
 
-// on_writable: a write has ended and unsent_bytes() is at this or below.
-inline constexpr size_t kSimLowWaterBytes = size_t{256} << 10;
-// A larger message ends its call, as production's limit does.
-inline constexpr size_t kSimMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
-
-class SimNetwork {
+class SimNetwork : private SimConnection::Network {
  public:
   using Methods = std::function<bool(const std::string& method)>;
 
@@ -89,7 +86,6 @@ class SimNetwork {
   uint64_t max_unsent_bytes() const { return max_unsent_; }
 
  private:
-  friend class SimConnection;
   friend class SimListener;
   friend class SimTransport;
   struct ListenerState {
@@ -99,16 +95,23 @@ class SimNetwork {
   };
   using Listeners = std::map<std::string, std::shared_ptr<ListenerState>>;
 
+  SimEventQueue& events() override { return events_; }
+  SimLinks& links() override { return links_; }
+  uint64_t window_bytes() const override { return settings_.window_bytes; }
+  uint64_t Add(SimConnection* connection) override;
+  void Remove(uint64_t serial) override { connections_.erase(serial); }
+  void OnQueued(uint64_t bytes) override { max_unsent_ = std::max(max_unsent_, bytes); }
+  void OnSent(SimLink& link, uint64_t bytes) override;
+  void OnRecorded(SimRecordedCall call) override;
+
   std::shared_ptr<SimConnection> Connect(const std::string& process, SimEventQueue::Owner owner,
                                          const std::string& address, const std::string& method);
-  void CountSent(SimLink& link, uint64_t bytes);
   void Accept(const std::shared_ptr<SimConnection>& connection,
               const std::weak_ptr<ListenerState>& listener);
   void Changed(SimLink& link);  // one of its faults: lets go what waits, watches the silence
   void WatchSilence(SimLink& link);
   void BreakSilent(SimLink& link);
   void Record(SimConnection& connection);
-  void ReplayLater(SimRecordedCall call);
   void Replay(const SimRecordedCall& call);
   std::vector<std::shared_ptr<SimConnection>> Connections() const;  // in the order of dialling
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "daemon/coordinator/memory_store.h"
 #include "daemon/coordinator/sqlite_store.h"
+#include "daemon/coordinator/store.h"
 #include "daemon/env/posix_files.h"
 #include "gtest/gtest.h"
 #include "tests/sim/crash_enumeration.h"

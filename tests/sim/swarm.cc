@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/state/verify.h"
-#include "optimizer/offender_rule.h"
+#include "optimizer/past_updates.h"
 
 namespace atolld {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
+#include "compression/base/status_macros.h"
 #include "compression/wire_codec.h"
 
 namespace atolld {
@@ -19,6 +20,22 @@ constexpr uint64_t kLeastBytes = 1;
 
 // What a chunk's frame has beside its values, roughly.
 constexpr double kFrameBytes = 60;
+
+// How often a wrong wall clock is set again while the fault lasts: as a bad time source does.
+constexpr int kClockSteps = 8;
+
+// The disturbance of a run that is paused, whoever else is well.
+constexpr char kOperator[] = "operator";
+
+// What such orders are about.
+constexpr char kRun[] = "the run";
+
+Frame EvictRequest(const std::string& peer, bool undo) {
+  v1::EvictPeerRequest request;
+  request.set_peer(peer);
+  request.set_undo(undo);
+  return Pack(request);
+}
 
 }  // namespace
 
@@ -229,18 +246,9 @@ bool SwarmFaults::InjectNetwork(const PlannedFault& fault, const Target& target)
       network.SetLoss(a, b, 0.01 + 0.2 * static_cast<double>(fault.amount % 100) / 100);
       OnLink(fault, target, [&network, a, b] { network.SetLoss(a, b, 0); });
       break;
-    case FaultKind::kReplay: {
-      network.ReplayCalls(0.5, [](const std::string& method) {
-        return method == "/atolld.v1.Exchange/Exchange" ||
-               method == "/atolld.v1.Membership/Session";
-      });
-      const uint64_t before = network.replayed_calls();
-      Until(fault, [this, &network, fault, before] {
-        if (network.replayed_calls() > before) Landed(fault);
-        network.ReplayCalls(0, nullptr);
-      });
+    case FaultKind::kReplay:
+      ReplayCalls(fault);
       break;
-    }
     default: {  // kThinPipe
       const double whole =
           cluster_.plan().bytes_per_second > 0 ? cluster_.plan().bytes_per_second : 1e7;
@@ -249,6 +257,18 @@ bool SwarmFaults::InjectNetwork(const PlannedFault& fault, const Target& target)
     }
   }
   return true;
+}
+
+void SwarmFaults::ReplayCalls(const PlannedFault& fault) {
+  SimNetwork& network = cluster_.world().network();
+  network.ReplayCalls(0.5, [](const std::string& method) {
+    return method == "/atolld.v1.Exchange/Exchange" || method == "/atolld.v1.Membership/Session";
+  });
+  const uint64_t before = network.replayed_calls();
+  Until(fault, [this, &network, fault, before] {
+    if (network.replayed_calls() > before) Landed(fault);
+    network.ReplayCalls(0, nullptr);
+  });
 }
 
 // Some peers, with or without the coordinator, are alone with each other.
@@ -358,6 +378,213 @@ void SwarmFaults::KillSeveral(const PlannedFault& fault) {
     });
   }
   if (any) Landed(fault);
+}
+
+bool SwarmFaults::InjectStorage(const PlannedFault& fault, const Target& target) {
+  SimWorld& world = cluster_.world();
+  const bool store = fault.kind == FaultKind::kStoreFull || fault.kind == FaultKind::kStoreSlow;
+  const std::string name = store ? kCoordinatorName : target.victim;
+  SimDisk& disk = world.disk(name);
+  switch (fault.kind) {
+    case FaultKind::kDiskFull:
+    case FaultKind::kStoreFull:
+      disk.SetCapacity(disk.used() + fault.amount % 500);
+      break;
+    case FaultKind::kDiskErrors:
+      disk.FailWrites(0.05, absl::UnknownError("input/output error"));
+      disk.FailReads(0.05, absl::UnknownError("input/output error"));
+      if (fault.amount % 2 == 0) disk.FailSyncs(0.05);
+      break;
+    case FaultKind::kBitFlips:
+      disk.FlipBitOnRead(0.05);
+      cluster_.invariants().history().Distrust(name);
+      break;
+    case FaultKind::kSlowSync:
+    case FaultKind::kStoreSlow:
+      disk.SlowSync(absl::Milliseconds(10), absl::Milliseconds(10 + fault.amount % 500));
+      break;
+    default:
+      return false;
+  }
+  cluster_.MarkUnsound(name);
+  cluster_.invariants().Disturb(name, target.until);
+  const uint64_t before = disk.writes();
+  Until(fault, [this, &disk, fault, before] {
+    if (disk.writes() > before) Landed(fault);
+    disk.EndFaults();
+  });
+  return true;
+}
+
+bool SwarmFaults::InjectClock(const PlannedFault& fault, const Target& target) {
+  SimWorld& world = cluster_.world();
+  const std::string name = fault.amount / 1024 % 2 == 0 ? kCoordinatorName : target.victim;
+  const int64_t sign = fault.amount % 2 == 0 ? 1 : -1;
+  switch (fault.kind) {
+    case FaultKind::kWallClock: {
+      world.SetWallClock(name, sign * absl::Seconds(static_cast<int64_t>(fault.amount / 2 % 600)),
+                         sign * 500);
+      const auto by = absl::Seconds(static_cast<int64_t>(1 + fault.amount / 4096 % 200));
+      for (int step = 1; step <= kClockSteps; ++step) {
+        world.At(fault.lasts * step / kClockSteps,
+                 [&world, name, by, sign] { world.StepWallClock(name, -sign * by); });
+      }
+      break;
+    }
+    case FaultKind::kDrift:
+      world.SetMonotonicDrift(name, sign * static_cast<int64_t>(fault.amount / 2 % 1000));
+      Until(fault, [&world, name] { world.SetMonotonicDrift(name, 0); });
+      break;
+    default:
+      return false;
+  }
+  if (cluster_.Alive(name)) Landed(fault);
+  return true;
+}
+
+bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) {
+  const std::string& name = target.victim;
+  SimWorker* const trainer = cluster_.trainer(name);
+  if (fault.kind < FaultKind::kWorkerDies || fault.kind > FaultKind::kHugeUpdate) return false;
+  if (trainer == nullptr || !trainer->started()) return true;
+  cluster_.invariants().Disturb(name, target.until);
+  switch (fault.kind) {
+    case FaultKind::kWorkerDies:
+      Landed(fault);
+      trainer->Kill(fault.lasts);
+      break;
+    case FaultKind::kStraggler: {
+      const absl::Duration step = cluster_.plan().peers[static_cast<size_t>(fault.victim)].step;
+      Landed(fault);
+      cluster_.SetStep(name, step * (10 + static_cast<double>(fault.amount % 91)));
+      Until(fault, [this, name, step] { cluster_.SetStep(name, step); });
+      break;
+    }
+    default: {
+      trainer->SpoilNext(fault.kind == FaultKind::kHugeUpdate ? SimWorker::Spoil::kHuge
+                         : fault.amount % 2 == 0              ? SimWorker::Spoil::kNaN
+                                                              : SimWorker::Spoil::kInfinity);
+      Until(fault, [this, fault, name] {
+        SimWorker* const later = cluster_.trainer(name);
+        if (later != nullptr && later->spoiled()) Landed(fault);
+      });
+    }
+  }
+  return true;
+}
+
+bool SwarmFaults::InjectMemory(const PlannedFault& fault, const Target& target) {
+  if (fault.kind != FaultKind::kMemoryFlip) return false;
+  SimWorker* const trainer = cluster_.trainer(target.victim);
+  if (trainer == nullptr || !trainer->mapped()) return true;
+  // Where one vote is enough nobody can tell who has drifted.
+  if (cluster_.plan().quorum < 2) return true;
+  // A drift shows at the next commits, or at the attempts that come to nothing for it.
+  if (!cluster_.CaughtUp(target.victim)) return true;
+  Landed(fault);
+  cluster_.invariants().history().OnMemoryFlip(target.victim);
+  // Of the fraction: a value that is no longer finite is another fault.
+  trainer->FlipThetaBit(fault.amount / 64 % cluster_.plan().elements,
+                        static_cast<int>(fault.amount % 23));
+  return true;
+}
+
+bool SwarmFaults::InjectOrder(const PlannedFault& fault, const Target& target) {
+  Invariants& invariants = cluster_.invariants();
+  const std::string& name = target.victim;
+  switch (fault.kind) {
+    case FaultKind::kDrain:
+      Drain(fault, target);
+      return true;
+    case FaultKind::kPauseRun:
+      ever_paused_ = true;
+      invariants.Disturb(kOperator, absl::InfiniteDuration());
+      operator_.Order(kRun, "PauseRun", Pack(v1::PauseRunRequest()),
+                      [this, fault] { Landed(fault); });
+      Until(fault, [this, &invariants] {
+        operator_.Order(kRun, "ResumeRun", Pack(v1::ResumeRunRequest()),
+                        [&invariants] { invariants.Calm(kOperator); });
+      });
+      return true;
+    case FaultKind::kEvict:
+      if (!cluster_.Alive(name)) return true;
+      invariants.Disturb(name, absl::InfiniteDuration());
+      cluster_.MarkEvicted(name);
+      operator_.Order(name, "EvictPeer", EvictRequest(name, false),
+                      [this, fault] { Landed(fault); });
+      Until(fault, [this, &invariants, name] {
+        operator_.Order(name, "EvictPeer", EvictRequest(name, true),
+                        [&invariants, name] { invariants.Calm(name); });
+      });
+      return true;
+    case FaultKind::kStoreRestored:
+      RestoreStore(fault);
+      return true;
+    default:
+      return false;
+  }
+}
+
+void SwarmFaults::Drain(const PlannedFault& fault, const Target& target) {
+  Peer* const peer = cluster_.peer(target.victim);
+  if (peer == nullptr) return;
+  cluster_.invariants().Disturb(target.victim, target.until);
+  cluster_.ComeBackAfter(target.victim, fault.lasts);
+  if (fault.amount % 2 == 0) {
+    Landed(fault);
+    peer->Drain();
+    return;
+  }
+  v1::DrainPeerRequest request;
+  request.set_peer(target.victim);
+  operator_.Order("drain of " + target.victim, "DrainPeer", Pack(request),
+                  [this, fault] { Landed(fault); });
+}
+
+// Only while all that was announced lies with peers that are there: what they do not hold, a copy
+// of the store cannot bring back.
+void SwarmFaults::RestoreStore(const PlannedFault& fault) {
+  for (const SwarmPlan::Machine& peer : cluster_.plan().peers) {
+    if (cluster_.Exists(peer.name) && !cluster_.CaughtUp(peer.name)) return;
+  }
+  if (!cluster_.Alive(kCoordinatorName) ||
+      cluster_.version() != cluster_.invariants().announced()) {
+    return;
+  }
+  cluster_.Kill(kCoordinatorName, fault.lasts);
+  const uint64_t version = cluster_.version();
+  cluster_.world().At(fault.lasts / 2, [this, fault, version] {
+    if (cluster_.Alive(kCoordinatorName) || cluster_.version() != version) return;
+    if (cluster_.RestoreStore(1 + fault.amount % 3)) Landed(fault);
+  });
+}
+
+bool SwarmFaults::LetInAgain(const std::string& peer) {
+  if (!let_in_.insert(peer).second) return false;
+  cluster_.Note(absl::StrCat(peer, " is evicted, set up anew and let in again"));
+  cluster_.Reform(peer);
+  cluster_.MarkEvicted(peer);
+  cluster_.invariants().Disturb(peer, absl::InfiniteDuration());
+  operator_.Order(peer, "EvictPeer", EvictRequest(peer, true), [this, peer] {
+    let_in_.erase(peer);
+    cluster_.invariants().Calm(peer);
+  });
+  return true;
+}
+
+void SwarmFaults::TakeBackOrders() {
+  Invariants& invariants = cluster_.invariants();
+  for (const std::string& name : cluster_.evicted()) {
+    operator_.Order(name, "EvictPeer", EvictRequest(name, true),
+                    [&invariants, name] { invariants.Calm(name); });
+  }
+  if (!ever_paused_) return;
+  operator_.Order(kRun, "ResumeRun", Pack(v1::ResumeRunRequest()),
+                  [&invariants] { invariants.Calm(kOperator); });
+}
+
+void SwarmFaults::StopRun() {
+  operator_.Order(kRun, "StopRun", Pack(v1::StopRunRequest()), nullptr);
 }
 
 }  // namespace atolld

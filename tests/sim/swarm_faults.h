@@ -69,6 +69,7 @@ class SwarmFaults {
   // Also what an older copy of the store has brought back.
   void TakeBackOrders();
   bool InjectMemory(const PlannedFault& fault, const Target& target);
+  void ReplayCalls(const PlannedFault& fault);
   void Split(const PlannedFault& fault, const Target& target);
   void KillSeveral(const PlannedFault& fault);
   void KillAtWrite(const PlannedFault& fault, const std::string& name);

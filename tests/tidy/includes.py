@@ -50,11 +50,11 @@ ROOMS = [
     ("daemon/exchange", {"absl", "proto"}),
     ("daemon/peer", {"absl", "proto", "system"}),
     ("daemon/coordinator", {"absl", "proto", "sqlite"}),
-    ("daemon/cli", {"absl", "proto", "grpc", "system", "cli11", "json", "toml", "openssl"}),
+    ("daemon/cli", {"absl", "proto", "system", "cli11", "json", "toml", "openssl"}),
     ("daemon/cli/local", {"absl", "proto", "system", "json", "toml"}),
-    ("daemon/bench", {"absl", "proto", "grpc", "system", "json"}),
-    ("daemon/cli/verbs", {"absl", "proto", "grpc", "system", "cli11", "json"}),
-    ("daemon/atolld", {"absl", "proto", "grpc", "system", "cli11", "json"}),
+    ("daemon/bench", {"absl", "proto", "system", "json"}),
+    ("daemon/cli/verbs", {"absl", "proto", "system", "json"}),
+    ("daemon/atolld", {"absl", "proto", "system"}),
 ]
 WORKER_ROOMS = [
     ("compression/base", {"absl"}),
@@ -97,9 +97,10 @@ TESTS_WITH = {
     "torch": ("tests/unit/worker", "tests/e2e", "tests/bench"),
 }
 ONE_FILE = {  # (library, room): the one source that may include it
-    ("openssl", "worker/base"): "worker/base/sha256.cc",
+    ("cli11", "daemon/cli"): "daemon/cli/command_line.cc",
+    ("openssl", "worker/base"): "worker/base/file_io.cc",
     ("sentencepiece", "worker/data"): "worker/data/sentencepiece_module.cc",
-    ("pcre2", "worker/data"): "worker/data/word_splitter.cc",
+    ("pcre2", "worker/data"): "worker/data/tokenizer_bpe.cc",
 }
 INCLUDE_FREE = {  # (path, library): reason
     ("compression/base/bytes.cc", "system"): "large buffers are mapped",

@@ -84,10 +84,10 @@ CLOCK_FREE = {
     r"tests/.*": "tests measure and time out",
     r"daemon/cli/(process|local_layout)\.(h|cc)|daemon/cli/local/.*|daemon/bench/churn_\w+\.(h|cc)":
         "starts and awaits programs; outside every run",
-    r"daemon/cli/coordinator_address\.cc|daemon/cli/verbs/check_verb\.cc":
+    r"daemon/cli/verbs/(admin|check)_verb\.cc":
         "tells a person whose certificate has expired",
     r"daemon/cli/verbs/\w+_verbs\.cc": "paces what a person sees",
-    r"worker/program/data_commands\.cc": "paces what a person sees",
+    r"worker/program/commands\.cc": "paces what a person sees",
     r"worker/base/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/training/math_library\.cc": "measures how fast the mathematics runs",
     r"worker/stub/main\.cc": "the clock of a worker whose steps are nothing but time",
@@ -183,12 +183,30 @@ def check_words(files):
                     yield file.path, number, "words", f"{match.group()}: {why}"
 
 
-ALL = [check_includes, check_numerics, check_env, check_sizes, check_headers, check_words]
-ALL += [shape.check_types, shape.check_uses]
-# Asked for by --pending until the last class stands in one source.
-PENDING = [shape.check_circles, shape.check_classes, shape.check_functions]
+# A path in a page: `daemon/peer/peer.h`, [text](../daemon/peer/), tests/sim.
+NAMED = re.compile(r"(?<![\w./<{$*-])(?:\.\./)?((?:" + "|".join(OURS)
+                   + r"|configs|docs|scripts|cmake)/[\w.+/-]*[\w+])(?![\w*{<$])")
 
 
-def check(files, pending=False):
-    wanted = ALL + (PENDING if pending else [])
-    return sorted(finding for rule in wanted for finding in rule(files))
+def check_paths(files):
+    """What the pages say is where they say."""
+    known = {file.path for file in files}
+    for path in list(known):
+        while "/" in path:
+            path = path.rsplit("/", 1)[0]
+            known.add(path)
+    for file in files:
+        if not file.path.endswith(".md"):
+            continue
+        for number, line in enumerate(file.lines, 1):
+            for match in NAMED.finditer(line):
+                if match.group(1) not in known:
+                    yield file.path, number, "paths", f"{match.group(1)}: there is no such file"
+
+
+ALL = [check_includes, check_numerics, check_env, check_sizes, check_headers, check_words,
+       check_paths] + shape.ALL
+
+
+def check(files):
+    return sorted(finding for rule in ALL for finding in rule(files))

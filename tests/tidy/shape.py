@@ -109,15 +109,21 @@ NO_FUNCTION = re.compile(r"(?:namespace|class|struct|union|enum|extern|using|typ
 def functions(file):
     """(first line, lines) of every function, by how clang-format lays it out: its head and its
     closing brace stand at one level, the namespace's or that of a class in it."""
+    within = set()  # the lines of functions of the namespace's level
     for level in ("", "  "):
         start, opened = 0, False
         for number, line in enumerate(file.bare, 1):
             text = line.rstrip()
             at_level = line.startswith(level) and text and not line[len(level)].isspace()
+            if number in within:
+                start, opened = 0, False
+                continue
             if opened:
                 if at_level and line[len(level)] == "}":
                     if text == level + "}":
                         yield start, number - start + 1
+                        if not level:
+                            within.update(range(start, number + 1))
                     start, opened = 0, False
                 continue
             if at_level and (NO_FUNCTION.match(line[len(level):]) or not start):

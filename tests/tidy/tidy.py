@@ -54,14 +54,13 @@ def main():
     parser.add_argument("--root", default=os.getcwd())
     parser.add_argument("--clang-format", default="clang-format")
     parser.add_argument("--self-test", action="store_true")
-    parser.add_argument("--pending", action="store_true")
     options = parser.parse_args()
     if options.self_test:
         return self_test.run(check_format, options.clang_format)
 
     root = os.path.abspath(options.root)
     files = source.read_tree(root)
-    findings = rules.check(files, options.pending)
+    findings = rules.check(files)
     unformatted, note = check_format(root, files, options.clang_format)
     for path, line, rule, message in findings + unformatted:
         print(f"{path}:{line}: [{rule}] {message}")

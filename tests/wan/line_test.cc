@@ -6,7 +6,7 @@
 namespace atolld {
 namespace {
 
-constexpr int64_t kMillisecond = 1'000'000;
+constexpr int64_t kOneMillisecond = 1'000'000;
 
 LineSettings TenMegabit() {
   LineSettings settings;
@@ -19,15 +19,15 @@ LineSettings TenMegabit() {
 
 TEST(LineTest, APacketTakesItsSizeAndTheDelay) {
   Line line(TenMegabit(), 1);
-  EXPECT_EQ(1000 + 21 * kMillisecond, line.Send(1000, 1250, 1));
+  EXPECT_EQ(1000 + 21 * kOneMillisecond, line.Send(1000, 1250, 1));
 }
 
 TEST(LineTest, PacketsWaitForTheOnesBefore) {
   Line line(TenMegabit(), 1);
-  EXPECT_EQ(21 * kMillisecond, line.Send(0, 1250, 1));
-  EXPECT_EQ(22 * kMillisecond, line.Send(0, 1250, 1));
+  EXPECT_EQ(21 * kOneMillisecond, line.Send(0, 1250, 1));
+  EXPECT_EQ(22 * kOneMillisecond, line.Send(0, 1250, 1));
   // The line was idle in between: no time is saved up.
-  EXPECT_EQ(71 * kMillisecond, line.Send(50 * kMillisecond, 1250, 1));
+  EXPECT_EQ(71 * kOneMillisecond, line.Send(50 * kOneMillisecond, 1250, 1));
   EXPECT_EQ(absl::Milliseconds(1), line.counts().longest_wait);
 }
 
@@ -38,7 +38,7 @@ TEST(LineTest, WhatWouldWaitLongerThanTheQueueLastsIsDropped) {
   EXPECT_EQ(6, passed);  // one is being sent, those behind wait 1 to 5 ms
   EXPECT_EQ(14u, line.counts().dropped);
   EXPECT_EQ(6u, line.counts().packets);
-  EXPECT_TRUE(line.Send(kMillisecond, 1250, 1).has_value());
+  EXPECT_TRUE(line.Send(kOneMillisecond, 1250, 1).has_value());
 }
 
 TEST(LineTest, CountsSegmentsAndBytes) {
@@ -59,7 +59,7 @@ TEST(LineTest, LosesItsShareTheSameOnesForASeed) {
     Line line(settings, seed);
     std::vector<bool> arrived;
     for (int i = 0; i < kPackets; ++i) {
-      arrived.push_back(line.Send(i * kMillisecond, 100, 1).has_value());
+      arrived.push_back(line.Send(i * kOneMillisecond, 100, 1).has_value());
     }
     // Five standard deviations of a binomial are 212.
     EXPECT_NEAR(kPackets / 10, static_cast<double>(line.counts().lost), 212);

@@ -1,15 +1,20 @@
 #include "worker/base/file_io.h"
 
 #include <fcntl.h>
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
@@ -103,6 +108,88 @@ absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+}
+
+namespace {
+
+constexpr size_t kSha256Bytes = 32;
+
+EVP_MD_CTX* Of(void* context) { return static_cast<EVP_MD_CTX*>(context); }
+
+// OpenSSL fails here only where there is no memory.
+void Require(bool done) {
+  if (!done) std::abort();
+}
+
+}  // namespace
+
+Sha256Stream::Sha256Stream() : context_(EVP_MD_CTX_new()) {
+  Require(context_ != nullptr && EVP_DigestInit_ex(Of(context_), EVP_sha256(), nullptr) == 1);
+}
+
+Sha256Stream::~Sha256Stream() { EVP_MD_CTX_free(Of(context_)); }
+
+Sha256Stream& Sha256Stream::Add(absl::Span<const uint8_t> bytes) {
+  Require(EVP_DigestUpdate(Of(context_), bytes.data(), bytes.size()) == 1);
+  return *this;
+}
+
+Sha256Stream& Sha256Stream::Add(const std::string& text) {
+  return Add(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+}
+
+std::string Sha256Stream::Finish() {
+  std::string digest(kSha256Bytes, '\0');
+  Require(EVP_DigestFinal_ex(Of(context_), reinterpret_cast<uint8_t*>(digest.data()), nullptr) ==
+          1);
+  return digest;
+}
+
+std::string Sha256FromHex(const std::string& hex) {
+  std::string bytes(hex.size() / 2, '\0');
+  size_t length = 0;
+  OPENSSL_hexstr2buf_ex(reinterpret_cast<uint8_t*>(bytes.data()), bytes.size(), &length,
+                        hex.c_str(), /*sep=*/'\0');
+  return bytes;
+}
+
+std::string Sha256Of(absl::Span<const uint8_t> bytes) { return Sha256Stream().Add(bytes).Finish(); }
+
+absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    return absl::NotFoundError(absl::StrCat("data: ", path, ": ", std::strerror(errno)));
+  }
+  struct stat info;
+  const bool known = ::fstat(file, &info) == 0;
+  MappedFile mapped;
+  absl::Status status;
+  if (!known || !S_ISREG(info.st_mode)) {
+    status = absl::InvalidArgumentError(absl::StrCat("data: ", path, " is not a regular file"));
+  } else if (info.st_size > 0) {
+    const auto size = static_cast<size_t>(info.st_size);
+    void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
+    if (at == MAP_FAILED) {
+      status =
+          absl::UnavailableError(absl::StrCat("data: mmap ", path, ": ", std::strerror(errno)));
+    } else {
+      mapped.bytes_ = absl::MakeConstSpan(static_cast<const uint8_t*>(at), size);
+    }
+  }
+  ::close(file);
+  if (!status.ok()) return status;
+  return mapped;
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
 }
 
 }  // namespace atolld

@@ -1,7 +1,9 @@
-// The few file operations of the worker: whole files written durably, ranges of parameters read.
+// The few file operations of the worker: whole files written durably, ranges of parameters read,
+// files mapped; and the SHA-256 of what is in them.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -30,5 +32,46 @@ absl::Span<const uint8_t> AsBytes(absl::Span<const T> values) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(values.data()),
                              values.size() * sizeof(T));
 }
+
+// SHA-256 over bytes that come in parts. One thread.
+class Sha256Stream {
+ public:
+  Sha256Stream();
+  ~Sha256Stream();
+  Sha256Stream(const Sha256Stream&) = delete;
+  Sha256Stream& operator=(const Sha256Stream&) = delete;
+
+  Sha256Stream& Add(absl::Span<const uint8_t> bytes);
+  Sha256Stream& Add(const std::string& text);
+
+  // The 32 bytes; nothing may be added after.
+  std::string Finish();
+
+ private:
+  void* const context_;  // OpenSSL's
+};
+
+// The bytes of one that was written as hex digits, of which there are an even number.
+std::string Sha256FromHex(const std::string& hex);
+
+// Of one piece.
+std::string Sha256Of(absl::Span<const uint8_t> bytes);
+
+// A whole file of data as bytes in memory, mapped and never copied. Immutable; any thread.
+class MappedFile {
+ public:
+  // NOT_FOUND: it cannot be opened. INVALID_ARGUMENT: it is no regular file. An empty file is well.
+  static absl::StatusOr<MappedFile> Open(const std::string& path);
+
+  MappedFile() = default;
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+
+  absl::Span<const uint8_t> bytes() const { return bytes_; }
+
+ private:
+  absl::Span<const uint8_t> bytes_;
+};
 
 }  // namespace atolld

@@ -1,43 +1,21 @@
 #include "worker/base/flags.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
-
-size_t EditDistance(absl::string_view a, absl::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substituted, row[j] + 1, row[j + 1] + 1});
-    }
-  }
-  return row.back();
-}
 
 absl::Status WrongFlag(absl::string_view name, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("--", name, " ", what));
 }
 
 }  // namespace
-
-std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates) {
-  return *std::min_element(candidates.begin(), candidates.end(),
-                           [&](const std::string& a, const std::string& b) {
-                             return EditDistance(word, a) < EditDistance(word, b);
-                           });
-}
 
 absl::StatusOr<Flags> Flags::Parse(const std::vector<std::string>& arguments,
                                    const std::vector<std::string>& known) {

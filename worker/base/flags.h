@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/string_view.h"
 #include "absl/types/optional.h"
 
 namespace atolld {
@@ -30,8 +29,5 @@ class Flags {
  private:
   std::map<std::string, std::string> values_;
 };
-
-// The candidate with the fewest single-character edits to `word`; candidates must not be empty.
-std::string NearestName(absl::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace atolld

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "worker/base/inbox.h"
+#include "worker/base/link.h"
 
 namespace atolld {
 

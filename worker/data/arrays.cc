@@ -21,7 +21,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
-#include "worker/base/sha256.h"
+#include "worker/base/file_io.h"
 
 namespace atolld {
 namespace {
@@ -227,7 +227,7 @@ absl::Status Arrays::AddNpy(const std::string& path) {
 }
 
 absl::Status Arrays::Digest() {
-  Sha256 sha;
+  Sha256Stream sha;
   for (const Array& array : arrays_) {
     sha.Add(absl::StrCat(array.name.size(), ":", array.name, array.type));
     for (const int64_t dimension : array.shape) sha.Add(absl::StrCat(",", dimension));

@@ -14,7 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "worker/hub/safetensors_file.h"
+#include "worker/hub/safetensors.h"
 
 namespace atolld {
 

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -12,19 +13,162 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
-#include "worker/base/sha256.h"
-#include "worker/data/piece_file.h"
 #include "worker/data/text_files.h"
-#include "worker/data/token_writer.h"
+#include "worker/data/token_file.h"
+#include "worker/data/tokenizer_file.h"
 
 namespace atolld {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+constexpr int kFormat = 1;
+
+absl::Status Bad(const std::string& path, absl::string_view key, absl::string_view must_be) {
+  return absl::InvalidArgumentError(
+      absl::StrCat("data: ", path, ": \"", key, "\" must be ", must_be));
+}
+
+absl::Status Read(const std::string& path, const Json& json, const char* key, uint64_t* out) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number_unsigned()) {
+    return Bad(path, key, "a whole number, 0 or more");
+  }
+  *out = found->get<uint64_t>();
+  return absl::OkStatus();
+}
+
+absl::Status Read(const std::string& path, const Json& json, const char* key, std::string* out) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_string()) return Bad(path, key, "a text");
+  *out = found->get<std::string>();
+  return absl::OkStatus();
+}
+
+absl::Status ReadDigest(const std::string& path, const Json& json, const char* key,
+                        std::string* out) {
+  std::string hex;
+  RETURN_IF_ERROR(Read(path, json, key, &hex));
+  const bool digits = hex.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!digits || (hex.size() != 64 && !hex.empty())) return Bad(path, key, "64 hex digits");
+  *out = Sha256FromHex(hex);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<PreparedInfo> ReadPreparedInfo(const std::string& folder) {
+  const std::string path = absl::StrCat(folder, "/", kDataFile);
+  auto text = ReadWholeFile(path);
+  RETURN_IF_ERROR(Annotate(text.status(), "data"));
+  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) {
+    return absl::InvalidArgumentError(absl::StrCat("data: ", path, " is not a JSON object"));
+  }
+  PreparedInfo info;
+  uint64_t format = 0, width = 0, vocabulary = 0;
+  RETURN_IF_ERROR(Read(path, json, "format", &format));
+  if (format != kFormat) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: ", path, " is of format ", format, "; this release reads ", kFormat));
+  }
+  RETURN_IF_ERROR(Read(path, json, "tokenizer", &info.tokenizer));
+  RETURN_IF_ERROR(ReadDigest(path, json, "tokenizer_digest", &info.tokenizer_digest));
+  RETURN_IF_ERROR(Read(path, json, "vocabulary", &vocabulary));
+  RETURN_IF_ERROR(Read(path, json, "width", &width));
+  if (vocabulary == 0 || vocabulary >> 32 != 0) return Bad(path, "vocabulary", "1 to 2^32 - 1");
+  if (width != 1 && width != 2 && width != 4) return Bad(path, "width", "1, 2 or 4");
+  info.vocabulary = static_cast<uint32_t>(vocabulary);
+  info.width = static_cast<uint32_t>(width);
+  RETURN_IF_ERROR(Read(path, json, "train_tokens", &info.train_tokens));
+  RETURN_IF_ERROR(Read(path, json, "validation_tokens", &info.validation_tokens));
+  RETURN_IF_ERROR(ReadDigest(path, json, "content_digest", &info.content_digest));
+  const auto fraction = json.find("validation_fraction");
+  if (fraction == json.end() || !fraction->is_number()) {
+    return Bad(path, "validation_fraction", "a number");
+  }
+  info.validation_fraction = fraction->get<double>();
+  RETURN_IF_ERROR(Read(path, json, "field", &info.field));
+  RETURN_IF_ERROR(Read(path, json, "source_path", &info.source_path));
+  RETURN_IF_ERROR(Read(path, json, "source_files", &info.source_files));
+  RETURN_IF_ERROR(Read(path, json, "source_bytes", &info.source_bytes));
+  return info;
+}
+
+std::string FormatPreparedInfo(const PreparedInfo& info) {
+  const Json json = {{"format", kFormat},
+                     {"tokenizer", info.tokenizer},
+                     {"tokenizer_digest", absl::BytesToHexString(info.tokenizer_digest)},
+                     {"vocabulary", info.vocabulary},
+                     {"width", info.width},
+                     {"train_tokens", info.train_tokens},
+                     {"validation_tokens", info.validation_tokens},
+                     {"content_digest", absl::BytesToHexString(info.content_digest)},
+                     {"validation_fraction", info.validation_fraction},
+                     {"field", info.field},
+                     {"source_path", info.source_path},
+                     {"source_files", info.source_files},
+                     {"source_bytes", info.source_bytes}};
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+uint32_t WidthFor(uint64_t vocabulary) {
+  return vocabulary <= 256 ? 1 : vocabulary <= 65536 ? 2 : 4;
+}
+
+std::string DataDigest(const TokenSpan& train, const TokenSpan& validation,
+                       const std::string& content_digest, const std::string& tokenizer_digest,
+                       double validation_fraction) {
+  const uint64_t tokens = train.size() + validation.size();
+  if (tokenizer_digest.empty() && train.width() == 1 &&
+      train.size() == TrainTokens(tokens, validation_fraction)) {
+    return content_digest;
+  }
+  return Sha256Stream()
+      .Add(absl::StrCat("atoll data 1\n", train.width(), " ", train.size(), " ", validation.size(),
+                        " ", tokenizer_digest.size(), "\n"))
+      .Add(content_digest)
+      .Add(tokenizer_digest)
+      .Finish();
+}
+
+namespace {
+
 namespace fs = std::filesystem;
+
+constexpr size_t kKeyBytes = 65;  // and a newline
+
+// What names the work of a piece: 64 hex digits.
+std::string PieceKey(absl::string_view settings, absl::Span<const uint8_t> text) {
+  const std::string head = absl::StrCat(settings.size(), "\n", settings);
+  return absl::BytesToHexString(Sha256Stream().Add(head).Add(text).Finish());
+}
+
+// Writes its tokens, behind a line that says of what they were made: they are there whole or not at
+// all.
+absl::Status WritePiece(const std::string& path, const std::string& key,
+                        const std::string& tokens) {
+  const std::string head = key + "\n";
+  return WriteFileDurably(path, {BytesOf(head), BytesOf(tokens)});
+}
+
+// The file, if it is there and of this key; `tokens` is set to its bytes behind the key.
+absl::optional<MappedFile> OpenPiece(const std::string& path, const std::string& key,
+                                     absl::Span<const uint8_t>* tokens) {
+  auto file = MappedFile::Open(path);
+  if (!file.ok() || file->bytes().size() < kKeyBytes) return absl::nullopt;
+  const absl::string_view head(reinterpret_cast<const char*>(file->bytes().data()), kKeyBytes);
+  if (head != absl::StrCat(key, "\n")) return absl::nullopt;
+  *tokens = file->bytes().subspan(kKeyBytes);
+  return *std::move(file);
+}
 
 class Preparation {
  public:
@@ -183,7 +327,7 @@ class Preparation {
     info_.validation_tokens = tokens - info_.train_tokens;
     uint64_t left = info_.train_tokens * info_.width;
     std::vector<absl::Span<const uint8_t>> train, validation;
-    Sha256 content;
+    Sha256Stream content;
     for (const absl::Span<const uint8_t> part : parts) {
       const size_t cut = std::min<uint64_t>(left, part.size());
       train.push_back(part.first(cut));

@@ -1,5 +1,6 @@
-// The calls of the module atoll-sentencepiece.so, in C: see sentencepiece_model.h for why there is
-// one. Texts that come back are static or belong to the model, until its next call on that thread.
+// The calls of the module atoll-sentencepiece.so, in C: see tokenizer_sentencepiece.h for why there
+// is one. Texts that come back are static or belong to the model, until its next call on that
+// thread.
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/utf8.h"
+#include "worker/data/tokenizer.h"
 
 namespace atolld {
 namespace {

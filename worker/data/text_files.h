@@ -14,7 +14,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "worker/data/mapped_file.h"
+#include "worker/base/file_io.h"
 #include "worker/data/tokenizer.h"
 
 namespace atolld {

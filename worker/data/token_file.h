@@ -1,4 +1,5 @@
-// Files of token ids that other programs write: what their headers say, checked.
+// Token ids as they lie in memory and in files, and the files of them that other programs write:
+// what their headers say, checked.
 //
 //   nanoGPT's .bin    bare uint16
 //   llm.c's .bin      256 int32 of header: magic 20240520 (uint16 behind) or 20240801 (uint32),
@@ -6,13 +7,52 @@
 //   NumPy's .npy      one dimension of u1, u2, u4, i4, u8 or i8, little-endian
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/data/mapped_file.h"
-#include "worker/data/token_span.h"
+#include "absl/types/span.h"
+#include "worker/base/file_io.h"
 
 namespace atolld {
+
+// A row of token ids: little-endian, 1, 2, 4 or 8 bytes each, at any alignment. Borrows; immutable;
+// any thread.
+class TokenSpan {
+ public:
+  TokenSpan() = default;
+  // `width` is 1, 2, 4 or 8 and divides bytes.size().
+  TokenSpan(absl::Span<const uint8_t> bytes, uint32_t width) : bytes_(bytes), width_(width) {}
+
+  uint64_t size() const { return bytes_.size() / width_; }
+  uint32_t width() const { return width_; }
+  absl::Span<const uint8_t> bytes() const { return bytes_; }
+
+  TokenSpan First(uint64_t count) const { return {bytes_.first(count * width_), width_}; }
+  TokenSpan From(uint64_t first) const { return {bytes_.subspan(first * width_), width_}; }
+
+  // Fills `out` with the tokens from `first` on; they must be there.
+  void Read(uint64_t first, absl::Span<int64_t> out) const;
+
+  // The index of the first id that is `limit` or more; size() if there is none. A negative id of a
+  // signed file reads as a huge one.
+  uint64_t FindAtLeast(uint64_t limit) const;
+
+  // The largest id; 0 of none.
+  uint64_t Largest() const;
+
+  uint64_t at(uint64_t index) const;
+
+ private:
+  absl::Span<const uint8_t> bytes_;
+  uint32_t width_ = 1;
+};
+
+// How many of `tokens` train; the tail validates.
+inline uint64_t TrainTokens(uint64_t tokens, double validation_fraction) {
+  return static_cast<uint64_t>(static_cast<double>(tokens) * (1.0 - validation_fraction));
+}
 
 struct TokenFile {
   MappedFile file;
@@ -29,5 +69,8 @@ absl::StatusOr<TokenFile> OpenBareTokens(const std::string& path, uint32_t width
 
 // INVALID_ARGUMENT, with file and byte: an id is not below `vocabulary`.
 absl::Status CheckIds(const std::string& path, const TokenFile& file, uint64_t vocabulary);
+
+// Appends each id as `width` little-endian bytes; all must fit.
+void AppendTokens(const std::vector<uint32_t>& tokens, uint32_t width, std::string* out);
 
 }  // namespace atolld

@@ -10,12 +10,12 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
-#include "worker/base/sha256.h"
-#include "worker/data/prepared_folder.h"
+#include "worker/base/file_io.h"
+#include "worker/data/prepare.h"
 #include "worker/data/text_files.h"
 #include "worker/data/token_file.h"
-#include "worker/data/token_writer.h"
-#include "worker/data/utf8.h"
+#include "worker/data/tokenizer.h"
+#include "worker/data/tokenizer_file.h"
 
 namespace atolld {
 namespace {
@@ -107,7 +107,7 @@ absl::Status TokenSource::Split(const TokenSpan& all, const Options& options) {
 }
 
 void TokenSource::Name(const Options& options) {
-  const std::string content = Sha256().Add(train_.bytes()).Add(validation_.bytes()).Finish();
+  const std::string content = Sha256Stream().Add(train_.bytes()).Add(validation_.bytes()).Finish();
   digest_ = DataDigest(train_, validation_, content, tokenizer_ ? tokenizer_->digest() : "",
                        options.validation_fraction);
 }
@@ -186,7 +186,7 @@ absl::Status TokenSource::OpenPrepared(const std::string& path, const Options& o
   };
   RETURN_IF_ERROR(open(kTrainFile, info.train_tokens, &train_));
   RETURN_IF_ERROR(open(kValidationFile, info.validation_tokens, &validation_));
-  const std::string content = Sha256().Add(train_.bytes()).Add(validation_.bytes()).Finish();
+  const std::string content = Sha256Stream().Add(train_.bytes()).Add(validation_.bytes()).Finish();
   if (content != info.content_digest) {
     return differs(kTrainFile, absl::StrCat("with ", kValidationFile, " its SHA-256 is ",
                                             absl::BytesToHexString(content)));

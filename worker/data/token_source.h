@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "worker/data/mapped_file.h"
-#include "worker/data/token_span.h"
+#include "worker/base/file_io.h"
+#include "worker/data/token_file.h"
 #include "worker/data/tokenizer.h"
 
 namespace atolld {

@@ -1,4 +1,4 @@
-// Text to token ids and back.
+// Text to token ids and back: what a tokenizer is, and those of bytes and of characters.
 //
 // The law: encoding depends on the text and the tokenizer's file alone. Immutable; any thread. An
 // Encoder keeps what it has learnt of earlier text to be quick, never to decide: one a thread.
@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -70,17 +71,23 @@ std::unique_ptr<Tokenizer> MakeByteTokenizer();
 absl::StatusOr<std::unique_ptr<Tokenizer>> MakeCharTokenizer(
     const std::vector<uint32_t>& characters);
 
-// "bytes", or the path of a file: Hugging Face's tokenizer.json with byte-level BPE, a
-// SentencePiece model, the characters.json of a prepared folder. NOT_FOUND: no such file.
-// INVALID_ARGUMENT: none of these, or with a part that is not known; the message names the file and
-// the part.
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& spec);
+// The tokenizer of a prepared folder's characters.json: {"characters": [code points, ascending]}.
+absl::StatusOr<std::unique_ptr<Tokenizer>> ParseCharTokenizer(const nlohmann::json& json);
 
-// The same of a file that is in memory; `name` is for messages.
-absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(const std::string& name,
-                                                          std::string file);
+// Well-formed UTF-8 (Unicode 15, table 3-7): checked, read, written.
 
-// The name under which a prepared folder keeps the file of a tokenizer of this kind; empty: none.
-std::string TokenizerFileName(const std::string& kind);
+// The offset of the first byte that is not part of well-formed UTF-8; bytes.size() if there is
+// none.
+size_t FindInvalidUtf8(absl::Span<const uint8_t> bytes);
+
+// The length of the well-formed sequence that `rest`, which is not empty, begins with; 0 if there
+// is none.
+size_t Utf8Length(absl::Span<const uint8_t> rest);
+
+// The character of a well-formed sequence.
+uint32_t ReadUtf8(absl::Span<const uint8_t> sequence);
+
+// `character` is a Unicode scalar value.
+void AppendUtf8(uint32_t character, std::string* out);
 
 }  // namespace atolld

@@ -1,20 +1,498 @@
 #include "worker/data/tokenizer_bpe.h"
 
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
-#include "worker/data/bpe_file.h"
-#include "worker/data/byte_pairs.h"
-#include "worker/data/utf8.h"
-#include "worker/data/word_splitter.h"
 
 namespace atolld {
 namespace {
+
+constexpr char kSpaces[] =
+    R"(\t-\r\x20\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+
+pcre2_code* Code(void* code) { return static_cast<pcre2_code*>(code); }
+pcre2_match_data* Match(void* match) { return static_cast<pcre2_match_data*>(match); }
+
+std::string Message(int error) {
+  PCRE2_UCHAR text[256];
+  pcre2_get_error_message(error, text, sizeof text);
+  return reinterpret_cast<const char*>(text);
+}
+
+// GPT-2's own (openai/gpt-2, encoder.py), which a byte-level pre-tokenizer has built in.
+const char kGpt2Pattern[] =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+// The pattern with \s and \S written out as Unicode's White_Space: PCRE2 counts U+180E among them,
+// which other engines do not.
+std::string WithUnicodeSpaces(const std::string& pattern) {
+  std::string out;
+  bool in_class = false;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const char c = pattern[i];
+    if (c != '\\' || i + 1 == pattern.size()) {
+      if (c == '[' && !in_class) {
+        in_class = true;
+      } else if (c == ']') {
+        in_class = false;
+      }
+      out.push_back(c);
+      continue;
+    }
+    const char escaped = pattern[++i];
+    if (escaped == 's') {
+      out += in_class ? kSpaces : absl::StrCat("[", kSpaces, "]");
+    } else if (escaped == 'S' && !in_class) {
+      absl::StrAppend(&out, "[^", kSpaces, "]");
+    } else {
+      out.push_back(c);
+      out.push_back(escaped);
+    }
+  }
+  return out;
+}
+
+// Cuts text into the words that byte-pair merges never cross, by the regular expressions of a
+// tokenizer's file. PCRE2, with UTF-8 and Unicode's properties. Immutable; any thread.
+class WordSplitter {
+ public:
+  // Every pattern splits what the one before has left whole. INVALID_ARGUMENT quotes the pattern
+  // that is none.
+  static absl::StatusOr<WordSplitter> Make(const std::vector<std::string>& patterns);
+
+  WordSplitter(WordSplitter&&) noexcept;
+  WordSplitter& operator=(WordSplitter&&) noexcept;
+  ~WordSplitter();
+
+  // The working memory of one thread's calls.
+  class Scratch {
+   public:
+    explicit Scratch(const WordSplitter& splitter);
+    ~Scratch();
+    Scratch(const Scratch&) = delete;
+    Scratch& operator=(const Scratch&) = delete;
+
+   private:
+    friend class WordSplitter;
+    std::vector<void*> matches_;  // PCRE2's, one a pattern
+  };
+
+  // Calls `take` with each word, in order; together they are `text`, which must be UTF-8. Where a
+  // pattern does not match, what lies between its matches is a word too. INTERNAL: PCRE2 gave up.
+  absl::Status Split(absl::string_view text, Scratch& scratch,
+                     const std::function<void(absl::string_view)>& take) const;
+
+ private:
+  WordSplitter() = default;
+  absl::Status SplitBy(size_t pattern, absl::string_view text, Scratch& scratch,
+                       const std::function<void(absl::string_view)>& take) const;
+
+  std::vector<void*> codes_;  // PCRE2's
+};
+
+absl::StatusOr<WordSplitter> WordSplitter::Make(const std::vector<std::string>& patterns) {
+  WordSplitter splitter;
+  for (const std::string& pattern : patterns) {
+    const std::string exact = WithUnicodeSpaces(pattern);
+    int error = 0;
+    PCRE2_SIZE at = 0;
+    pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(exact.data()), exact.size(),
+                                     PCRE2_UTF | PCRE2_UCP, &error, &at, nullptr);
+    if (code == nullptr) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("the pattern ", pattern, " is not understood: ", Message(error)));
+    }
+    pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it matching is slower, no more
+    splitter.codes_.push_back(code);
+  }
+  return splitter;
+}
+
+WordSplitter::WordSplitter(WordSplitter&& other) noexcept
+    : codes_(std::exchange(other.codes_, {})) {}
+
+WordSplitter& WordSplitter::operator=(WordSplitter&& other) noexcept {
+  std::swap(codes_, other.codes_);
+  return *this;
+}
+
+WordSplitter::~WordSplitter() {
+  for (void* code : codes_) pcre2_code_free(Code(code));
+}
+
+WordSplitter::Scratch::Scratch(const WordSplitter& splitter) {
+  for (void* code : splitter.codes_) {
+    matches_.push_back(pcre2_match_data_create_from_pattern(Code(code), nullptr));
+  }
+}
+
+WordSplitter::Scratch::~Scratch() {
+  for (void* match : matches_) pcre2_match_data_free(Match(match));
+}
+
+absl::Status WordSplitter::Split(absl::string_view text, Scratch& scratch,
+                                 const std::function<void(absl::string_view)>& take) const {
+  return SplitBy(0, text, scratch, take);
+}
+
+absl::Status WordSplitter::SplitBy(size_t pattern, absl::string_view text, Scratch& scratch,
+                                   const std::function<void(absl::string_view)>& take) const {
+  if (text.empty()) return absl::OkStatus();
+  if (pattern == codes_.size()) {
+    take(text);
+    return absl::OkStatus();
+  }
+  const auto pass_on = [&](size_t first, size_t end) {
+    return SplitBy(pattern + 1, text.substr(first, end - first), scratch, take);
+  };
+  pcre2_match_data* match = Match(scratch.matches_[pattern]);
+  size_t done = 0, from = 0;
+  while (from < text.size()) {
+    const int found = pcre2_match(Code(codes_[pattern]), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                  text.size(), from, PCRE2_NO_UTF_CHECK, match, nullptr);
+    if (found == PCRE2_ERROR_NOMATCH) break;
+    if (found < 0) return absl::InternalError(absl::StrCat("PCRE2: ", Message(found)));
+    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match);
+    const size_t first = bounds[0], end = bounds[1];
+    if (first > done) {
+      const absl::Status between = pass_on(done, first);
+      if (!between.ok()) return between;
+    }
+    const absl::Status word = pass_on(first, end);
+    if (!word.ok()) return word;
+    done = end;
+    from = end;
+    if (first == end) {  // it matched nothing: go on behind the next character
+      do {
+        ++from;
+      } while (from < text.size() && (text[from] & 0xc0) == 0x80);
+    }
+  }
+  return pass_on(done, text.size());
+}
+
+// Byte-pair merges: a word's bytes become tokens by joining, again and again, the adjacent pair of
+// the lowest rank, the leftmost of equals (Sennrich et al. 2016). Immutable; any thread.
+class BytePairs {
+ public:
+  // `of_byte`: the token of each byte.
+  explicit BytePairs(const std::array<uint32_t, 256>& of_byte) : of_byte_(of_byte) {}
+
+  // The next rank: `left` and `right` become `joined`. A pair that has a rank keeps it.
+  void Add(uint32_t left, uint32_t right, uint32_t joined);
+
+  // Appends the tokens of a word of any bytes, in O(n log n).
+  void Encode(absl::string_view word, std::vector<uint32_t>* out) const;
+
+ private:
+  struct Merge {
+    uint32_t rank = 0;
+    uint32_t joined = 0;
+  };
+
+  const Merge* Find(uint32_t left, uint32_t right) const;
+
+  std::array<uint32_t, 256> of_byte_;
+  absl::flat_hash_map<uint64_t, Merge> merges_;  // by left << 32 | right
+  uint32_t ranks_ = 0;
+};
+
+constexpr uint32_t kNone = 0xffffffff;
+
+uint64_t Key(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
+
+// A token of the word so far, in a list by position of its first byte.
+struct Symbol {
+  uint32_t token;
+  uint32_t before, after;  // kNone: the end
+};
+
+struct Candidate {
+  uint32_t rank;
+  uint32_t left, right;  // positions
+  uint32_t left_token, right_token, joined;
+
+  bool operator>(const Candidate& other) const {
+    return std::tie(rank, left) > std::tie(other.rank, other.left);
+  }
+};
+
+void BytePairs::Add(uint32_t left, uint32_t right, uint32_t joined) {
+  merges_.emplace(Key(left, right), Merge{ranks_++, joined});
+}
+
+const BytePairs::Merge* BytePairs::Find(uint32_t left, uint32_t right) const {
+  const auto found = merges_.find(Key(left, right));
+  return found == merges_.end() ? nullptr : &found->second;
+}
+
+void BytePairs::Encode(absl::string_view word, std::vector<uint32_t>* out) const {
+  const auto size = static_cast<uint32_t>(word.size());
+  std::vector<Symbol> symbols;
+  symbols.reserve(size);
+  for (uint32_t i = 0; i < size; ++i) {
+    symbols.push_back({of_byte_[static_cast<uint8_t>(word[i])], i == 0 ? kNone : i - 1,
+                       i + 1 == size ? kNone : i + 1});
+  }
+  std::vector<Candidate> heap;
+  const auto consider = [&](uint32_t left, uint32_t right) {
+    if (left == kNone || right == kNone) return;
+    const Merge* merge = Find(symbols[left].token, symbols[right].token);
+    if (merge == nullptr) return;
+    heap.push_back(
+        {merge->rank, left, right, symbols[left].token, symbols[right].token, merge->joined});
+    std::push_heap(heap.begin(), heap.end(), std::greater<>());
+  };
+  for (uint32_t i = 0; i + 1 < size; ++i) consider(i, i + 1);
+  while (!heap.empty()) {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>());
+    const Candidate best = heap.back();
+    heap.pop_back();
+    Symbol& left = symbols[best.left];
+    Symbol& right = symbols[best.right];
+    // One of the two has been joined to another since.
+    if (left.token != best.left_token || left.after != best.right ||
+        right.token != best.right_token) {
+      continue;
+    }
+    left.token = best.joined;
+    left.after = right.after;
+    right.token = kNone;
+    if (left.after != kNone) symbols[left.after].before = best.left;
+    consider(left.before, best.left);
+    consider(best.left, left.after);
+  }
+  for (uint32_t i = 0; i != kNone && i < size; i = symbols[i].after) {
+    out->push_back(symbols[i].token);
+  }
+}
+
+// What a tokenizer.json with a byte-level BPE model says, checked.
+struct BpeFile {
+  struct Added {
+    std::string content;
+    uint32_t id = 0;
+  };
+  struct Merge {
+    uint32_t left, right, joined;
+  };
+
+  std::vector<std::string> patterns;  // of the pre-tokenizer, in order
+  bool add_prefix_space = false;
+  bool ignore_merges = false;         // a word that is a token is never made by merges
+  std::vector<std::string> bytes_of;  // by id; empty: no such token
+  absl::flat_hash_map<std::string, uint32_t> id_of;  // of the model's tokens, by their bytes
+  std::vector<Merge> merges;                         // by rank
+  std::vector<Added> added;                          // found in the text before all else
+};
+
+constexpr uint64_t kMostIds = uint64_t{1} << 24;  // far above any vocabulary
+
+absl::Status WrongTokenizer(absl::string_view what) { return absl::InvalidArgumentError(what); }
+
+const nlohmann::json& Part(const nlohmann::json& json, const char* key) {
+  static const nlohmann::json kNull;
+  if (!json.is_object()) return kNull;
+  const auto found = json.find(key);
+  return found == json.end() ? kNull : *found;
+}
+
+std::string Text(const nlohmann::json& json, const char* key) {
+  const nlohmann::json& part = Part(json, key);
+  return part.is_string() ? part.get<std::string>() : "";
+}
+
+bool Flag(const nlohmann::json& json, const char* key, bool otherwise) {
+  const nlohmann::json& part = Part(json, key);
+  return part.is_boolean() ? part.get<bool>() : otherwise;
+}
+
+// A number, list or object that is there and says something.
+bool Says(const nlohmann::json& part) {
+  return !part.is_null() && !(part.is_string() && part.get_ref<const std::string&>().empty());
+}
+
+// GPT-2's alphabet: printable Latin-1 characters are themselves, the other bytes the characters
+// from U+0100 on. The byte of each of its 512 first characters, -1: none.
+const std::array<int, 512>& ByteOfCharacter() {
+  static const auto table = [] {
+    std::array<int, 512> bytes;
+    bytes.fill(-1);
+    size_t next = 256;
+    for (size_t byte = 0; byte < 256; ++byte) {
+      const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
+      bytes[printable ? byte : next++] = static_cast<int>(byte);
+    }
+    return bytes;
+  }();
+  return table;
+}
+
+// The bytes that a token of the model stands for; false: it holds a character that is no byte's.
+bool BytesOfToken(const std::string& token, std::string* bytes) {
+  const auto text =
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(token.data()), token.size());
+  bytes->clear();
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text.subspan(i));
+    if (length == 0) return false;
+    const uint32_t character = ReadUtf8(text.subspan(i, length));
+    if (character >= 512 || ByteOfCharacter()[character] < 0) return false;
+    bytes->push_back(static_cast<char>(ByteOfCharacter()[character]));
+    i += length;
+  }
+  return true;
+}
+
+absl::Status ReadPreTokenizer(const nlohmann::json& json, BpeFile* out, bool* byte_level) {
+  const std::string type = Text(json, "type");
+  if (type == "Sequence") {
+    for (const nlohmann::json& one : Part(json, "pretokenizers")) {
+      RETURN_IF_ERROR(ReadPreTokenizer(one, out, byte_level));
+    }
+    return absl::OkStatus();
+  }
+  if (type == "ByteLevel") {
+    *byte_level = true;
+    out->add_prefix_space = Flag(json, "add_prefix_space", true);
+    if (Flag(json, "use_regex", true)) out->patterns.push_back(kGpt2Pattern);
+    return absl::OkStatus();
+  }
+  if (type == "Digits") {
+    out->patterns.push_back(Flag(json, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+    return absl::OkStatus();
+  }
+  const std::string pattern = Text(Part(json, "pattern"), "Regex");
+  if (type == "Split" && !pattern.empty() && Text(json, "behavior") == "Isolated" &&
+      !Flag(json, "invert", false)) {
+    out->patterns.push_back(pattern);
+    return absl::OkStatus();
+  }
+  return WrongTokenizer(
+      absl::StrCat("pre_tokenizer: \"", type,
+                   "\" of this form is not known; known: Sequence, ByteLevel, Digits, "
+                   "Split by a Regex with behavior Isolated"));
+}
+
+absl::Status ReadVocabulary(const nlohmann::json& model, BpeFile* out) {
+  const nlohmann::json& vocabulary = Part(model, "vocab");
+  if (!vocabulary.is_object()) return WrongTokenizer("model.vocab is not an object");
+  std::string bytes;
+  for (const auto& [token, id] : vocabulary.items()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= kMostIds) {
+      return WrongTokenizer(
+          absl::StrCat("model.vocab: the id of \"", token, "\" is no number below ", kMostIds));
+    }
+    const auto number = id.get<uint32_t>();
+    if (number >= out->bytes_of.size()) out->bytes_of.resize(size_t{number} + 1);
+    const bool of_bytes = BytesOfToken(token, &bytes);
+    if (of_bytes) out->id_of.emplace(bytes, number);
+    out->bytes_of[number] = of_bytes ? bytes : token;
+  }
+  for (int byte = 0; byte < 256; ++byte) {
+    if (out->id_of.contains(std::string(1, static_cast<char>(byte)))) continue;
+    return WrongTokenizer(absl::StrCat("model.vocab has no token for byte ", byte));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadMerges(const nlohmann::json& model, BpeFile* out) {
+  const nlohmann::json& merges = Part(model, "merges");
+  if (!merges.is_array()) return WrongTokenizer("model.merges is not a list");
+  for (const nlohmann::json& merge : merges) {
+    const auto wrong = [&](absl::string_view what) {
+      return WrongTokenizer(absl::StrCat("model.merges[", out->merges.size(), "] ", what));
+    };
+    std::string parts[2];
+    if (merge.is_string()) {
+      const auto text = merge.get<std::string>();
+      const size_t space = text.find(' ');
+      if (space == std::string::npos) return wrong("is not two tokens");
+      parts[0] = text.substr(0, space);
+      parts[1] = text.substr(space + 1);
+    } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+               merge[1].is_string()) {
+      parts[0] = merge[0].get<std::string>();
+      parts[1] = merge[1].get<std::string>();
+    } else {
+      return wrong("is not two tokens");
+    }
+    std::string bytes[2];
+    if (!BytesOfToken(parts[0], &bytes[0]) || !BytesOfToken(parts[1], &bytes[1])) {
+      return wrong("is not of byte-level tokens");
+    }
+    const auto left = out->id_of.find(bytes[0]), right = out->id_of.find(bytes[1]);
+    const auto joined = out->id_of.find(bytes[0] + bytes[1]);
+    if (left == out->id_of.end() || right == out->id_of.end() || joined == out->id_of.end()) {
+      return wrong("names a token that model.vocab lacks");
+    }
+    out->merges.push_back({left->second, right->second, joined->second});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ReadAdded(const nlohmann::json& json, BpeFile* out) {
+  for (const nlohmann::json& one : Part(json, "added_tokens")) {
+    const std::string content = Text(one, "content");
+    const nlohmann::json& id = Part(one, "id");
+    const std::string name = absl::StrCat("added_tokens[", out->added.size(), "]");
+    if (content.empty() || !id.is_number_unsigned() || id.get<uint64_t>() >= kMostIds) {
+      return WrongTokenizer(absl::StrCat(name, " has no content or no id"));
+    }
+    for (const char* flag : {"lstrip", "rstrip", "single_word"}) {
+      if (Flag(one, flag, false))
+        return WrongTokenizer(absl::StrCat(name, ": ", flag, " is not known"));
+    }
+    const auto number = id.get<uint32_t>();
+    if (number >= out->bytes_of.size()) out->bytes_of.resize(size_t{number} + 1);
+    out->bytes_of[number] = content;
+    out->added.push_back({content, number});
+  }
+  return absl::OkStatus();
+}
+
+// INVALID_ARGUMENT names the part that is missing, wrong or not known.
+absl::StatusOr<BpeFile> ReadBpeFile(const nlohmann::json& json) {
+  const nlohmann::json& model = Part(json, "model");
+  if (Text(model, "type") != "BPE") {
+    return WrongTokenizer(absl::StrCat("model.type is \"", Text(model, "type"), "\"; known: BPE"));
+  }
+  if (Says(Part(json, "normalizer"))) {
+    return WrongTokenizer(absl::StrCat("normalizer \"", Text(Part(json, "normalizer"), "type"),
+                                       "\" is not known; text is taken as it is"));
+  }
+  for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
+    if (Says(Part(model, key))) return WrongTokenizer(absl::StrCat("model.", key, " is not known"));
+  }
+  BpeFile out;
+  bool byte_level = false;
+  RETURN_IF_ERROR(ReadPreTokenizer(Part(json, "pre_tokenizer"), &out, &byte_level));
+  if (!byte_level) return WrongTokenizer("pre_tokenizer has no ByteLevel; known: byte-level BPE");
+  out.ignore_merges = Flag(model, "ignore_merges", false);
+  RETURN_IF_ERROR(ReadVocabulary(model, &out));
+  RETURN_IF_ERROR(ReadMerges(model, &out));
+  RETURN_IF_ERROR(ReadAdded(json, &out));
+  return out;
+}
 
 // What an encoder remembers: the words of a language are few and come again. Past the limit it
 // forgets all.

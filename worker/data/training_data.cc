@@ -8,7 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
-#include "worker/base/sha256.h"
+#include "worker/base/file_io.h"
 
 namespace atolld {
 namespace {
@@ -48,7 +48,7 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(const v1::DataS
   RETURN_IF_ERROR(data->CheckTokenizers());
   data->digest_ = data->sources_[0]->digest();
   if (data->sources_.size() > 1) {
-    Sha256 all;
+    Sha256Stream all;
     all.Add(absl::StrCat("atoll data mixture 1\n", absl::StrJoin(data->weights_, " "), "\n"));
     for (const auto& source : data->sources_) all.Add(source->digest());
     data->digest_ = all.Finish();

@@ -1,5 +1,6 @@
 #include "worker/hub/hub_folder.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <set>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -17,13 +19,57 @@
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
 #include "worker/hub/hub_config.h"
-#include "worker/hub/hub_tensors.h"
 #include "worker/hub/json_text.h"
-#include "worker/hub/safetensors_file.h"
-#include "worker/hub/safetensors_writer.h"
+#include "worker/hub/safetensors.h"
 
 namespace atolld {
 namespace {
+
+// GPT-2's matrices are Conv1D's there, [in, out]; ours are [out, in].
+bool IsTransposed(const v1::ModelSpec& model, const std::string& name) {
+  return model.kind() != "llama" &&
+         (absl::EndsWith(name, "c_attn.weight") || absl::EndsWith(name, "c_proj.weight") ||
+          absl::EndsWith(name, "c_fc.weight"));
+}
+
+// The shape there.
+std::vector<uint64_t> HubShape(const v1::ModelSpec& model, const v1::Tensor& tensor) {
+  std::vector<uint64_t> shape(tensor.shape().begin(), tensor.shape().end());
+  if (IsTransposed(model, tensor.name())) std::reverse(shape.begin(), shape.end());
+  return shape;
+}
+
+// `out`, [columns, rows], is `in`, [rows, columns], transposed.
+void Transpose(absl::Span<const float> in, uint64_t rows, uint64_t columns, absl::Span<float> out) {
+  constexpr uint64_t kBlock = 32;  // both sides stay within the cache
+  for (uint64_t first = 0; first < rows; first += kBlock) {
+    const uint64_t last = std::min(rows, first + kBlock);
+    for (uint64_t column = 0; column < columns; ++column) {
+      for (uint64_t row = first; row < last; ++row) {
+        out[column * rows + row] = in[row * columns + column];
+      }
+    }
+  }
+}
+
+// The biases that GPT-2 has there and our kind "gpt" lacks: names and sizes, all values 0. None for
+// other kinds.
+struct ZeroBias {
+  std::string name;
+  uint64_t elements;
+};
+std::vector<ZeroBias> ZeroBiases(const v1::ModelSpec& model, const v1::Manifest& manifest) {
+  std::vector<ZeroBias> biases;
+  if (model.kind() != "gpt") return biases;
+  for (const v1::Tensor& tensor : manifest.tensors()) {
+    if (absl::StrContains(tensor.name(), ".wte.") || absl::StrContains(tensor.name(), ".wpe.")) {
+      continue;
+    }
+    const absl::string_view module = absl::StripSuffix(tensor.name(), ".weight");
+    biases.push_back({absl::StrCat(module, ".bias"), tensor.shape(0)});
+  }
+  return biases;
+}
 
 const char kWhole[] = "model.safetensors";
 const char kIndex[] = "model.safetensors.index.json";
@@ -270,6 +316,41 @@ absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to
     ++copied;
   }
   return copied;
+}
+
+absl::Status WriteAdapterFolder(const std::string& folder, const v1::ModelSpec& model,
+                                absl::Span<const float> parameters, const std::string& base,
+                                DType dtype) {
+  ASSIGN_OR_RETURN(const v1::Manifest manifest, MakeManifest(model));
+  if (model.lora_rank() == 0 || parameters.size() != manifest.elements()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "export: ", parameters.size(), " parameters; the adapters have ", manifest.elements()));
+  }
+  std::vector<TensorToWrite> tensors;
+  for (const v1::Tensor& tensor : manifest.tensors()) {
+    tensors.push_back(MakeTensor(absl::StrCat("base_model.model.", tensor.name()),
+                                 {tensor.shape().begin(), tensor.shape().end()}, dtype,
+                                 parameters.subspan(tensor.offset(), TensorElements(tensor))));
+  }
+  nlohmann::ordered_json config = {
+      {"peft_type", "LORA"},
+      {"task_type", "CAUSAL_LM"},
+      {"base_model_name_or_path", base},
+      {"r", model.lora_rank()},
+      {"lora_alpha", model.lora_alpha()},
+      {"lora_dropout", 0.0},
+      {"bias", "none"},
+      {"fan_in_fan_out", model.kind() != "llama"},  // GPT-2's matrices are Conv1D's there
+      {"inference_mode", true},
+      {"target_modules", nlohmann::ordered_json::array()}};
+  for (const std::string& target : model.lora_targets()) config["target_modules"].push_back(target);
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  RETURN_IF_ERROR(WriteTensors(absl::StrCat(folder, "/adapter_model.safetensors"), dtype, tensors));
+  const std::string text = config.dump(2) + "\n";
+  const absl::Span<const uint8_t> parts[] = {
+      AsBytes(absl::MakeConstSpan(text.data(), text.size()))};
+  return WriteFileDurably(absl::StrCat(folder, "/adapter_config.json"), parts);
 }
 
 }  // namespace atolld

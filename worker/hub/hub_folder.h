@@ -1,5 +1,6 @@
-// A model's folder as Hugging Face has it: config.json, model.safetensors (or shards of it with an
-// index), and what belongs to its tokenizer. Blocking; any thread.
+// Folders as Hugging Face has them. A model's: config.json, model.safetensors (or shards of it with
+// an index), and what belongs to its tokenizer. Adapters' as PEFT has them: adapter_config.json and
+// adapter_model.safetensors. Blocking; any thread.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
-#include "worker/hub/dtype.h"
+#include "worker/hub/safetensors.h"
 
 namespace atolld {
 
@@ -35,5 +36,11 @@ absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& mode
 
 // Copies what a tokenizer consists of, where it is there. Returns how many files.
 absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to);
+
+// Makes `folder` where it is missing. `parameters` are of `model`'s manifest, which must be one of
+// adapters. `base` is what PEFT's base_model_name_or_path says.
+absl::Status WriteAdapterFolder(const std::string& folder, const v1::ModelSpec& model,
+                                absl::Span<const float> parameters, const std::string& base,
+                                DType dtype);
 
 }  // namespace atolld

@@ -1,11 +1,19 @@
 #include "worker/model/layers.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Context.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/function.h>
 
 #include <cmath>
+#include <limits>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/match.h"
+#include "worker/model/torch_version.h"
 
 namespace atolld {
 namespace {
@@ -16,6 +24,46 @@ bool EndsInResidual(const std::string& name) {
   return absl::EndsWith(name, "c_proj.weight") || absl::EndsWith(name, "o_proj.weight") ||
          absl::EndsWith(name, "down_proj.weight");
 }
+
+using Part = std::function<at::Tensor(const at::Tensor&)>;
+
+// Stands in the graph for a whole part.
+class PartNode final : public torch::autograd::Node {
+ public:
+  PartNode(Part part, at::Tensor x, const at::Generator& generator)
+      : part_(std::move(part)),
+        x_(std::move(x)),
+        generator_(generator.defined() ? generator
+                                       : at::globalContext().defaultGenerator(x_.device())),
+        random_(generator_.get_state()),
+        autocast_(AutocastEnabled(x_.device().type())) {}
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const at::AutoGradMode record(true);
+    const at::Tensor before = generator_.get_state();
+    generator_.set_state(random_);
+    at::Tensor input = x_.detach();
+    input.requires_grad_(true);
+    at::Tensor output;
+    {
+      const Autocast autocast(x_.device().type(), autocast_);
+      output = part_(input);
+    }
+    generator_.set_state(before);
+    // The leaves' gradients are added where they always are; what flows on is the input's.
+    torch::autograd::backward({output}, {gradients.at(0)});
+    return {input.grad()};
+  }
+
+  std::string name() const override { return "Checkpointed"; }
+
+ private:
+  const Part part_;
+  const at::Tensor x_;
+  at::Generator generator_;
+  const at::Tensor random_;
+  const bool autocast_;
+};
 
 }  // namespace
 
@@ -33,6 +81,43 @@ void InitialiseLayers(const v1::Manifest& manifest, uint32_t layers,
     values.normal_(0.0, EndsInResidual(name) ? kInitStd / std::sqrt(2.0 * layers) : kInitStd,
                    generator);
   }
+}
+
+at::Tensor Drop(const at::Tensor& x, double dropout, const at::Generator& generator) {
+  if (dropout <= 0) return x;
+  if (!generator.defined()) return at::dropout(x, dropout, /*train=*/true);
+  return x * at::empty_like(x.detach()).bernoulli_(1 - dropout, generator).div_(1 - dropout);
+}
+
+at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           double dropout, const at::Generator& generator) {
+  if (kHasFusedAttention && (dropout <= 0 || !generator.defined())) {
+    return FusedCausalAttention(q, k, v, dropout);
+  }
+  // The mask rides along as the addend of the batched product, so that it costs no pass of its own.
+  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2), width = q.size(3);
+  const at::Tensor mask =
+      at::full({tokens, tokens}, -std::numeric_limits<float>::infinity(), q.options()).triu_(1);
+  const auto flat = [&](const at::Tensor& t) { return t.reshape({batch * heads, tokens, width}); };
+  const at::Tensor weights =
+      at::baddbmm(mask.expand({batch * heads, tokens, tokens}), flat(q), flat(k).transpose(1, 2),
+                  1.0, 1.0 / std::sqrt(static_cast<double>(width)));
+  return at::bmm(Drop(at::softmax(weights, -1), dropout, generator), flat(v))
+      .view({batch, heads, tokens, width});
+}
+
+at::Tensor Checkpointed(Part part, const at::Tensor& x, const at::Generator& generator) {
+  if (!at::GradMode::is_enabled() || !x.requires_grad()) return part(x);
+  const std::shared_ptr<PartNode> node(new PartNode(part, x, generator),
+                                       torch::autograd::deleteNode);
+  node->set_next_edges(torch::autograd::collect_next_edges(x));
+  at::Tensor output;
+  {
+    const at::NoGradGuard no_grad;
+    output = part(x);
+  }
+  torch::autograd::create_gradient_edge(output, node);
+  return output;
 }
 
 }  // namespace atolld

@@ -1,13 +1,9 @@
 #include "worker/model/model.h"
 
 #include <utility>
+#include <vector>
 
-#include "compression/base/status_macros.h"
 #include "worker/base/manifest.h"
-#include "worker/model/checkpoint.h"
-#include "worker/model/gpt.h"
-#include "worker/model/llama.h"
-#include "worker/model/lora.h"
 
 namespace atolld {
 namespace {
@@ -21,19 +17,6 @@ at::Tensor View(const v1::Tensor& tensor, const at::Tensor& flat) {
 }
 
 }  // namespace
-
-absl::StatusOr<std::unique_ptr<Model>> Model::Make(const v1::ModelSpec& model, bool checkpointing) {
-  if (model.lora_rank() != 0) return Lora::Make(model);
-  ASSIGN_OR_RETURN(v1::Manifest manifest, MakeManifest(model));
-  std::unique_ptr<Model> made;
-  if (model.kind() == "llama") {
-    made = std::make_unique<Llama>(model, std::move(manifest));
-  } else {
-    made = std::make_unique<Gpt>(model, std::move(manifest));
-  }
-  made->checkpointing_ = checkpointing;
-  return made;
-}
 
 at::Tensor Model::Run(const std::function<at::Tensor(const at::Tensor&)>& block,
                       const at::Tensor& x) const {

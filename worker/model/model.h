@@ -6,29 +6,20 @@
 // worker's own and the replica's. What libtorch throws passes through. One thread at a time.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <utility>
 
-#include "absl/status/statusor.h"
 #include "atoll/v1/run.pb.h"
+#include "worker/model/layers.h"
 
 namespace atolld {
 
-// The tensors of a manifest, in its order, each a view into the flat vector that it was bound to.
-using ModelParameters = std::vector<at::Tensor>;
-
 class Model {
  public:
-  // The model of the spec's kind. INVALID_ARGUMENT: the spec breaks a rule.
-  // With `checkpointing` the activations of blocks are computed again in the backward pass instead
-  // of kept; adapters keep theirs.
-  static absl::StatusOr<std::unique_ptr<Model>> Make(const v1::ModelSpec& model,
-                                                     bool checkpointing = false);
-
   virtual ~Model() = default;
 
   const v1::Manifest& manifest() const { return manifest_; }
@@ -58,7 +49,10 @@ class Model {
                           const at::Tensor& targets, double dropout) const;
 
  protected:
-  explicit Model(v1::Manifest manifest) : manifest_(std::move(manifest)) {}
+  // With `checkpointing` the activations of blocks are computed again in the backward pass instead
+  // of kept.
+  explicit Model(v1::Manifest manifest, bool checkpointing = false)
+      : manifest_(std::move(manifest)), checkpointing_(checkpointing) {}
 
   const at::Generator& generator() const { return generator_; }
   void DrawFrom(const at::Generator& generator) { generator_ = generator; }
@@ -69,8 +63,8 @@ class Model {
 
  private:
   const v1::Manifest manifest_;
-  bool checkpointing_ = false;  // since Make
-  at::Generator generator_;     // of dropout, since CopyTo
+  const bool checkpointing_;
+  at::Generator generator_;  // of dropout, since CopyTo
 };
 
 }  // namespace atolld

@@ -4,14 +4,9 @@
 // Everything else in worker/ uses only what all of them share.
 #pragma once
 
+#include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
-#include <torch/torch.h>
 #include <torch/version.h>
-
-#include <cmath>
-#include <limits>
-
-#include "worker/model/dropout.h"
 
 namespace atolld {
 
@@ -60,28 +55,20 @@ class Autocast {
   const bool was_;
 };
 
-// Causal self-attention over q, k, v of shape [batch, heads, tokens, head width]; returns that
-// shape. `dropout` is the probability of dropping an attention weight, 0 while evaluating, drawn
-// from `generator` as Drop does.
-inline at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                  double dropout, const at::Generator& generator) {
+// The fused form of causal attention, which draws from libtorch's own generator. 1.13 has only a
+// private one that is no faster on a CPU.
 #if TORCH_VERSION_MAJOR >= 2
-  // The fused form draws from libtorch's own generator.
-  if (dropout <= 0 || !generator.defined()) {
-    return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, dropout, /*is_causal=*/true);
-  }
-#endif
-  // 1.13 has only a private fused form that is no faster on a CPU. The mask rides along as the
-  // addend of the batched product, so that it costs no pass of its own.
-  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2), width = q.size(3);
-  const at::Tensor mask =
-      at::full({tokens, tokens}, -std::numeric_limits<float>::infinity(), q.options()).triu_(1);
-  const auto flat = [&](const at::Tensor& t) { return t.reshape({batch * heads, tokens, width}); };
-  const at::Tensor weights =
-      at::baddbmm(mask.expand({batch * heads, tokens, tokens}), flat(q), flat(k).transpose(1, 2),
-                  1.0, 1.0 / std::sqrt(static_cast<double>(width)));
-  return at::bmm(Drop(at::softmax(weights, -1), dropout, generator), flat(v))
-      .view({batch, heads, tokens, width});
+inline constexpr bool kHasFusedAttention = true;
+inline at::Tensor FusedCausalAttention(const at::Tensor& q, const at::Tensor& k,
+                                       const at::Tensor& v, double dropout) {
+  return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, dropout, /*is_causal=*/true);
 }
+#else
+inline constexpr bool kHasFusedAttention = false;
+inline at::Tensor FusedCausalAttention(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                       double) {
+  return {};
+}
+#endif
 
 }  // namespace atolld

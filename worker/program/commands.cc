@@ -2,40 +2,50 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
 #include <system_error>
+#include <utility>
+#include <vector>
 
+#include "absl/status/statusor.h"
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "atoll/v1/run.pb.h"
+#include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
-#include "worker/base/inbox.h"
+#include "worker/base/link.h"
 #include "worker/base/manifest.h"
-#include "worker/base/stop_strings.h"
-#include "worker/base/termination.h"
+#include "worker/data/prepare.h"
+#include "worker/data/token_source.h"
 #include "worker/data/tokenizer.h"
+#include "worker/data/tokenizer_file.h"
 #include "worker/data/training_data.h"
-#include "worker/hub/adapter_folder.h"
 #include "worker/hub/hub_config.h"
 #include "worker/hub/hub_folder.h"
-#include "worker/hub/parameters_file.h"
 #include "worker/hub/safetensors.h"
 #include "worker/program/generate.h"
-#include "worker/program/loaded_model.h"
 #include "worker/program/session.h"
-#include "worker/program/version.h"
 #include "worker/training/device.h"
 #include "worker/training/math_library.h"
 #include "worker/training/trainer.h"
@@ -45,6 +55,101 @@ namespace {
 
 constexpr char kStopSeparator = '\x1f';
 constexpr char kTold[] = "atoll/told";  // a payload of a Status
+
+// The model that a command is about: a run's, handed over by the command line, or a folder as
+// Hugging Face has it.
+struct LoadedModel {
+  v1::RunSpec spec;  // of a folder: the model, and data of no run
+  v1::Manifest manifest;
+  std::vector<float> parameters;  // flat, as the manifest lays them out
+  std::string folder;             // empty: a run's
+};
+
+constexpr uint32_t kByteTokens = 256;
+
+absl::StatusOr<LoadedModel> LoadFolder(const std::string& folder) {
+  ASSIGN_OR_RETURN(HubModel read, ReadHubFolder(folder));
+  LoadedModel model;
+  *model.spec.mutable_model() = std::move(read.spec);
+  model.spec.mutable_inner()->set_batch(1);
+  model.manifest = std::move(read.manifest);
+  model.parameters = std::move(read.parameters);
+  model.folder = folder;
+  return model;
+}
+
+// The flags that LoadModel takes, for Flags::Parse.
+std::vector<std::string> WithModelFlags(std::vector<std::string> more) {
+  more.insert(more.end(), {"model", "spec", "parameters", "offset", "elements"});
+  return more;
+}
+
+// --model FOLDER, or --spec and --parameters with --offset and --elements. INVALID_ARGUMENT: a flag
+// is missing; FAILED_PRECONDITION, DATA_LOSS, NOT_FOUND: what is wrong with a file, by name.
+absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
+  ASSIGN_OR_RETURN(const std::string folder, flags.Text("model", ""));
+  if (!folder.empty()) return LoadFolder(folder);
+  LoadedModel model;
+  ASSIGN_OR_RETURN(const std::string spec_path, flags.Text("spec"));
+  ASSIGN_OR_RETURN(const std::string path, flags.Text("parameters"));
+  ASSIGN_OR_RETURN(const uint64_t offset, flags.Count("offset", 0));
+  ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(spec_path));
+  if (!model.spec.ParseFromString(bytes)) {
+    return absl::DataLossError(absl::StrCat(spec_path, " is not a serialised RunSpec"));
+  }
+  ASSIGN_OR_RETURN(model.manifest, MakeManifest(model.spec.model()));
+  ASSIGN_OR_RETURN(const uint64_t elements, flags.Count("elements", model.manifest.elements()));
+  if (elements != model.manifest.elements()) {
+    return absl::FailedPreconditionError(absl::StrCat("--elements is ", elements, "; the model of ",
+                                                      spec_path, " has ",
+                                                      model.manifest.elements()));
+  }
+  ASSIGN_OR_RETURN(model.parameters, ReadFloats(path, offset, elements));
+  return model;
+}
+
+// What --tokenizer names (default: the folder's own, or bytes where that fits): a path, or "bytes".
+// FAILED_PRECONDITION: a folder without one.
+absl::StatusOr<std::string> TokenizerNameOf(const Flags& flags, const LoadedModel& model) {
+  ASSIGN_OR_RETURN(const std::string given, flags.Text("tokenizer", ""));
+  if (!given.empty()) return given;
+  if (model.folder.empty()) return std::string("bytes");
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "characters.json"}) {
+    const std::string path = absl::StrCat(model.folder, "/", name);
+    std::error_code error;
+    if (std::filesystem::exists(path, error)) return path;
+  }
+  if (model.spec.model().vocabulary() == kByteTokens) return std::string("bytes");
+  return absl::FailedPreconditionError(
+      absl::StrCat(model.folder, " has no tokenizer.json, tokenizer.model or characters.json, and ",
+                   model.spec.model().vocabulary(),
+                   " tokens are no bytes; name the file as "
+                   "--tokenizer"));
+}
+
+// The tokenizer of that name. FAILED_PRECONDITION: not the run's; it has more tokens than the
+// model.
+absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const Flags& flags,
+                                                       const LoadedModel& model) {
+  ASSIGN_OR_RETURN(const std::string name, TokenizerNameOf(flags, model));
+  ASSIGN_OR_RETURN(std::unique_ptr<Tokenizer> tokenizer, LoadTokenizer(name));
+  const uint32_t vocabulary = model.spec.model().vocabulary();
+  if (!model.folder.empty()) {
+    if (tokenizer->vocabulary() <= vocabulary) return tokenizer;
+    return absl::FailedPreconditionError(absl::StrCat("tokenizer ", name, " has ",
+                                                      tokenizer->vocabulary(),
+                                                      " tokens; the model "
+                                                      "of ",
+                                                      model.folder, " has ", vocabulary));
+  }
+  const std::string& digest = model.spec.data().tokenizer_digest();
+  if (tokenizer->digest() != digest) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("--tokenizer ", name, " is not the run's, which has SHA-256 ",
+                     digest.empty() ? "none (bytes)" : absl::BytesToHexString(digest)));
+  }
+  return tokenizer;
+}
 
 // A plain line a message: the daemon relays it with the run and the round.
 void LogLine(const std::string& line) {
@@ -133,6 +238,149 @@ absl::StatusOr<double> BytesPerToken(const TrainingData& data) {
     }
   }
   return tokens == 0 ? 0 : bytes / tokens;
+}
+
+using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kMostThreads = 256;
+
+// Anything but "true" and "false" is a slip.
+absl::StatusOr<bool> Truth(const Flags& flags, const std::string& name) {
+  ASSIGN_OR_RETURN(const std::string text, flags.Text(name, "false"));
+  if (text == "true" || text == "false") return text == "true";
+  return absl::InvalidArgumentError(
+      absl::StrCat("--", name, " is \"", text, "\"; it must be true or false"));
+}
+
+void Print(const Json& json) {
+  std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << "\n";
+}
+
+// A bar that is drawn over itself on a terminal; elsewhere a line now and then.
+class Progress {
+ public:
+  void Show(uint64_t done, uint64_t all, uint64_t found) {
+    const absl::Time now = absl::Now();
+    if (done < all && now < next_) return;
+    next_ = now + (terminal_ ? absl::Milliseconds(100) : absl::Seconds(10));
+    const double seconds = absl::ToDoubleSeconds(now - began_);
+    const double share = static_cast<double>(done) / static_cast<double>(all);
+    std::string bar(static_cast<size_t>(30 * share), '#');
+    bar.resize(30, '.');
+    std::cerr << absl::StrFormat(
+        "%s[%s] %3.0f%%  %.1f of %.1f MB, %.1f MB/s%s%s", terminal_ ? "\r" : "", bar, 100 * share,
+        static_cast<double>(done) / 1e6, static_cast<double>(all) / 1e6,
+        static_cast<double>(done - found) / 1e6 / std::max(seconds, 1e-9),
+        found == 0 ? "" : absl::StrFormat(", %.1f MB were done", static_cast<double>(found) / 1e6),
+        terminal_ && done < all ? "" : "\n");
+    std::cerr << std::flush;
+  }
+
+ private:
+  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  const absl::Time began_ = absl::Now();
+  absl::Time next_ = began_;
+};
+
+absl::Status RunPrepare(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags,
+                   Flags::Parse(arguments, {"input", "output", "tokenizer", "field",
+                                            "validation-fraction", "threads", "json"}));
+  PrepareOptions options;
+  ASSIGN_OR_RETURN(options.input, flags.Text("input"));
+  ASSIGN_OR_RETURN(options.output, flags.Text("output"));
+  ASSIGN_OR_RETURN(options.tokenizer, flags.Text("tokenizer", "bytes"));
+  ASSIGN_OR_RETURN(options.field, flags.Text("field", ""));
+  ASSIGN_OR_RETURN(options.validation_fraction,
+                   flags.Number("validation-fraction", options.validation_fraction));
+  ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
+  ASSIGN_OR_RETURN(const bool json, Truth(flags, "json"));
+  if (threads == 0 || threads > kMostThreads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--threads is ", threads, "; it must be 1 to ", kMostThreads));
+  }
+  options.threads = static_cast<uint32_t>(threads);
+  Progress progress;
+  options.progress = [&](uint64_t done, uint64_t all, uint64_t found) {
+    progress.Show(done, all, found);
+  };
+  const absl::Time began = absl::Now();
+  ASSIGN_OR_RETURN(const PreparedInfo info, PrepareData(options));
+  const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
+  if (json) {
+    Json out = Json::parse(FormatPreparedInfo(info));
+    out["seconds"] = seconds;
+    Print(out);
+    return absl::OkStatus();
+  }
+  std::cout << absl::StrFormat(
+      "%s: %d training and %d validation tokens of %d bytes each, vocabulary %d (%s), "
+      "%.2f bytes of text a token, %.1f MB/s\n",
+      options.output, info.train_tokens, info.validation_tokens, info.width, info.vocabulary,
+      info.tokenizer,
+      static_cast<double>(info.source_bytes) /
+          static_cast<double>(info.train_tokens + info.validation_tokens),
+      static_cast<double>(info.source_bytes) / 1e6 / std::max(seconds, 1e-9));
+  return absl::OkStatus();
+}
+
+// What a sound source is.
+Json Describe(const std::string& path, const TokenSource& source, uint64_t count) {
+  const Tokenizer* tokenizer = source.tokenizer();
+  const uint64_t largest = std::max(source.train().Largest(), source.validation().Largest());
+  std::vector<int64_t> first(std::min(count, source.train().size()));
+  source.train().Read(0, absl::MakeSpan(first));
+  std::string text;
+  if (tokenizer != nullptr) {
+    text = tokenizer->Decode(std::vector<uint32_t>(first.begin(), first.end())).value_or("");
+  }
+  return Json{
+      {"path", path},
+      {"kind", source.kind()},
+      {"train_tokens", source.train().size()},
+      {"validation_tokens", source.validation().size()},
+      {"width", source.train().width()},
+      {"vocabulary", tokenizer == nullptr ? largest + 1 : tokenizer->vocabulary()},
+      {"largest_token", largest},
+      {"tokenizer", tokenizer == nullptr ? "not known" : tokenizer->kind()},
+      {"tokenizer_digest", tokenizer == nullptr ? "" : absl::BytesToHexString(tokenizer->digest())},
+      {"digest", absl::BytesToHexString(source.digest())},
+      {"first_tokens", first},
+      {"first_text", text},
+      {"errors", Json::array()}};
+}
+
+absl::Status RunInspect(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(const Flags flags,
+                   Flags::Parse(arguments, {"path", "kind", "tokenizer", "field",
+                                            "validation-fraction", "tokens", "json"}));
+  TokenSource::Options options;
+  ASSIGN_OR_RETURN(const std::string path, flags.Text("path"));
+  ASSIGN_OR_RETURN(options.kind, flags.Text("kind", options.kind));
+  ASSIGN_OR_RETURN(options.tokenizer, flags.Text("tokenizer", options.tokenizer));
+  ASSIGN_OR_RETURN(options.field, flags.Text("field", ""));
+  ASSIGN_OR_RETURN(options.validation_fraction,
+                   flags.Number("validation-fraction", options.validation_fraction));
+  ASSIGN_OR_RETURN(const uint64_t count, flags.Count("tokens", 32));
+  ASSIGN_OR_RETURN(const bool json, Truth(flags, "json"));
+  options.vocabulary = std::numeric_limits<uint32_t>::max();
+  const auto source = TokenSource::Open(path, options);
+  if (!source.ok()) {
+    const std::string error(source.status().message());
+    if (json) Print({{"path", path}, {"errors", Json::array({error})}});
+    return absl::DataLossError(error);
+  }
+  const Json described = Describe(path, **source, count);
+  if (json) {
+    Print(described);
+    return absl::OkStatus();
+  }
+  for (const auto& [key, value] : described.items()) {
+    if (key == "errors") continue;
+    std::cout << absl::StrFormat("%-18s", key)
+              << value.dump(-1, ' ', false, Json::error_handler_t::replace) << "\n";
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -337,6 +585,16 @@ absl::Status RunProbe(const std::vector<std::string>& arguments) {
       ProbeGpus().count);
   if (const std::string warning = Warning(probe); !warning.empty()) LogLine(warning);
   return absl::OkStatus();
+}
+
+absl::Status RunData(const std::vector<std::string>& arguments) {
+  const std::string verb = arguments.empty() ? "" : arguments[0];
+  const std::vector<std::string> rest(arguments.begin() + (arguments.empty() ? 0 : 1),
+                                      arguments.end());
+  if (verb == "prepare") return RunPrepare(rest);
+  if (verb == "inspect") return RunInspect(rest);
+  return absl::InvalidArgumentError(absl::StrCat("data \"", verb, "\" is not known; did you mean ",
+                                                 NearestName(verb, {"prepare", "inspect"}), "?"));
 }
 
 }  // namespace atolld

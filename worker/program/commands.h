@@ -22,7 +22,7 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments);
 absl::Status RunEval(const std::vector<std::string>& arguments);
 absl::Status RunExport(const std::vector<std::string>& arguments);
 absl::Status RunImport(const std::vector<std::string>& arguments);
-absl::Status RunData(const std::vector<std::string>& arguments);  // data_commands.cc
+absl::Status RunData(const std::vector<std::string>& arguments);
 absl::Status RunProbe(const std::vector<std::string>& arguments);
 
 }  // namespace atolld

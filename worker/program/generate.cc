@@ -1,16 +1,20 @@
 #include "worker/program/generate.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
-#include "worker/model/model.h"
+#include "worker/model/architectures.h"
 #include "worker/model/torch_edge.h"
 
 namespace atolld {
@@ -77,7 +81,7 @@ size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t 
 absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> parameters,
                       const Tokenizer& tokenizer, const GenerateOptions& options,
                       const std::function<bool(uint32_t)>& sink) {
-  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, Model::Make(spec));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Model> model, MakeModel(spec));
   RETURN_IF_ERROR(Check(model->manifest(), spec, parameters, tokenizer, options));
   const std::string prompt = options.prompt.empty() ? "\n" : options.prompt;
   std::vector<uint32_t> encoded;
@@ -110,5 +114,31 @@ absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> paramet
         }
       });
 }
+
+StopStrings::StopStrings(const std::vector<std::string>& stops) {
+  for (const std::string& stop : stops) {
+    if (!stop.empty()) stops_.push_back(stop);
+  }
+}
+
+std::string StopStrings::Take(uint8_t byte) {
+  held_ += static_cast<char>(byte);
+  size_t keep = 0;  // the longest end of held_ that a stop may begin with
+  for (const std::string& stop : stops_) {
+    if (absl::EndsWith(held_, stop)) {
+      done_ = true;
+      held_.resize(held_.size() - stop.size());
+      return Rest();
+    }
+    for (size_t length = std::min(stop.size() - 1, held_.size()); length > keep; --length) {
+      if (absl::EndsWith(held_, absl::string_view(stop).substr(0, length))) keep = length;
+    }
+  }
+  std::string shown = held_.substr(0, held_.size() - keep);
+  held_.erase(0, held_.size() - keep);
+  return shown;
+}
+
+std::string StopStrings::Rest() { return std::exchange(held_, ""); }
 
 }  // namespace atolld

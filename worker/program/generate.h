@@ -1,4 +1,5 @@
-// Text from a model: one token after the other, each sampled from what the model expects next.
+// Text from a model: one token after the other, each sampled from what the model expects next; and
+// where the text ends.
 #pragma once
 
 #include <cstdint>
@@ -34,5 +35,28 @@ absl::Status Generate(const v1::ModelSpec& spec, absl::Span<const float> paramet
 // sampling, Holtzman et al., arXiv:1904.09751); the likeliest is always among them.
 size_t SampleIndex(absl::Span<const float> logits, double temperature, uint64_t top_k, double u,
                    double top_p = 1);
+
+// Where a text ends: at the first of some strings, none of which is shown.
+//
+// Bytes go in one by one; out comes what can be shown already, so that a text can be printed as it
+// is made: what may be the beginning of a stop is held back until it is clear. Pure.
+class StopStrings {
+ public:
+  // Empty strings among `stops` are left out.
+  explicit StopStrings(const std::vector<std::string>& stops);
+
+  // What can be shown after the next byte. Once done() is true, no more bytes.
+  std::string Take(uint8_t byte);
+
+  bool done() const { return done_; }
+
+  // What is still held back; a text that ends without a stop ends with it.
+  std::string Rest();
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;
+  bool done_ = false;
+};
 
 }  // namespace atolld

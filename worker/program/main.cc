@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/names.h"
 #include "worker/base/flags.h"
 #include "worker/program/commands.h"
 #include "worker/training/math_library.h"

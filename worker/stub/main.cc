@@ -10,8 +10,7 @@
 #include "compression/base/status_macros.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
-#include "worker/base/inbox.h"
-#include "worker/base/termination.h"
+#include "worker/base/link.h"
 #include "worker/stub/stub_session.h"
 
 namespace {

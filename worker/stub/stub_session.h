@@ -1,9 +1,10 @@
-// The stub worker's side of worker.proto: everything that a worker says and does, but no training.
+// A worker that only measures the system: everything that a worker says and does (worker.proto),
+// with a fixed vector for a model, which every update moves the parameters towards.
 //
-// A step is time that passes. The update is computed when a training begins, from theta straight
-// into the update slot: that slot is the worker's from TrainSteps to Boundary, base and parameters
-// of a rebase move alike, and so no copy of the vector is ever made. Runs on one thread; the inbox
-// is the only way in.
+//   update = 0.3 x (theta - target) + noise,     |noise| <= 0.005
+//
+// Target, noise and initial parameters are not kept: they are computed where they are needed, a few
+// integer operations a value, in loops that a compiler can vectorise. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,12 +15,31 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "absl/types/optional.h"
+#include "absl/types/span.h"
 #include "atoll/v1/worker.pb.h"
-#include "worker/base/inbox.h"
-#include "worker/base/slots.h"
+#include "worker/base/link.h"
 
 namespace atolld {
 
+// What is to be learned: value `i` of the target, in [-2, 2).
+float StubTarget(uint64_t i);
+
+// The initial parameters of a run with this seed, in [-0.5, 0.5).
+void FillStubParameters(uint64_t seed, absl::Span<float> parameters);
+
+// The pseudo-gradient of one training that began at `theta`. `data` stands for the samples that it
+// was done on: other data, other noise. Spans of one size.
+void FillStubUpdate(absl::Span<const float> theta, uint64_t data, absl::Span<float> update);
+
+// Sum of (theta_i - target_i)^2; `theta` is the part of the vector that begins at value `first`.
+double StubSquaredDistance(absl::Span<const float> theta, uint64_t first);
+
+// The worker's side of worker.proto, but no training.
+//
+// A step is time that passes. The update is computed when a training begins, from theta straight
+// into the update slot: that slot is the worker's from TrainSteps to Boundary, base and parameters
+// of a rebase move alike, and so no copy of the vector is ever made. Runs on one thread; the inbox
+// is the only way in.
 class StubSession {
  public:
   struct Options {

@@ -1,5 +1,6 @@
 #include "worker/torchscript/torchscript_trainer.h"
 
+#include <ATen/core/grad_mode.h>
 #include <torch/script.h>
 
 #include <algorithm>
@@ -15,7 +16,6 @@
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
 #include "worker/base/schedule.h"
-#include "worker/base/sha256.h"
 #include "worker/data/sample_order.h"
 #include "worker/model/torch_edge.h"
 
@@ -60,7 +60,7 @@ class TorchScriptTrainer final : public Trainer {
     const std::string& path = spec_.model().file();
     const auto context = [&](absl::string_view what) { return absl::StrCat(path, " ", what); };
     ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
-    Sha256 sha;
+    Sha256Stream sha;
     sha.Add(bytes);
     const std::string digest = sha.Finish();
     if (digest != spec_.model().file_digest()) {

@@ -1,6 +1,6 @@
 #include "worker/training/device.h"
 
-#include <torch/torch.h>
+#include <torch/cuda.h>
 
 #include <set>
 

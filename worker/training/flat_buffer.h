@@ -4,7 +4,7 @@
 // each copy is one transfer. May throw libtorch's exceptions.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cstdint>
 

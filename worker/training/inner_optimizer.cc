@@ -1,19 +1,64 @@
 #include "worker/training/inner_optimizer.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "worker/training/adamw_optimizer.h"
-#include "worker/training/muon.h"
+#include "absl/strings/str_split.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/file_io.h"
+#include "worker/base/manifest.h"
+#include "worker/training/adamw.h"
+#include "worker/training/flat_buffer.h"
 
 namespace atolld {
 namespace {
 
+constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
+constexpr int kIterations = 5;
+constexpr double kSmallest = 1e-7;    // a matrix of zeros stays one
+constexpr double kAdamWLength = 0.2;  // root mean square of a usual step of AdamW, in its rate
+
 constexpr double kClipEpsilon = 1e-6;  // torch.nn.utils.clip_grad_norm_'s
+
+// The CPU's, in one pass.
+double NormOf(absl::Span<const float> values) {
+  // Lanes, since the compiler may not reorder one sum into several.
+  constexpr size_t kLanes = 16;
+  std::array<double, kLanes> sums = {};
+  size_t i = 0;
+  for (; i + kLanes <= values.size(); i += kLanes) {
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const double value = static_cast<double>(values[i + lane]);
+      sums[lane] += value * value;
+    }
+  }
+  double sum = 0;
+  for (; i < values.size(); ++i) {
+    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  }
+  for (const double lane : sums) sum += lane;
+  return std::sqrt(sum);
+}
+
+// The L2 norm of a flat fp32 vector, accumulated in double.
+double GlobalNorm(const at::Tensor& values) {
+  if (!values.is_cpu()) return at::norm(values, 2.0, at::kDouble).item<double>();
+  return NormOf(absl::MakeConstSpan(values.data_ptr<float>(), static_cast<size_t>(values.numel())));
+}
+
+// What scales a gradient of this norm down to `limit`, as torch.nn.utils.clip_grad_norm_; 0: none.
+float ClipFactor(double norm, double limit) {
+  return limit > 0 ? static_cast<float>(std::min(1.0, limit / (norm + kClipEpsilon))) : 1.0f;
+}
 
 class Sgd final : public InnerOptimizer {
  public:
@@ -43,25 +88,95 @@ class Sgd final : public InnerOptimizer {
   uint64_t steps_ = 0;
 };
 
-// The CPU's, in one pass.
-double NormOf(absl::Span<const float> values) {
-  // Lanes, since the compiler may not reorder one sum into several.
-  constexpr size_t kLanes = 16;
-  std::array<double, kLanes> sums = {};
-  size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes) {
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const double value = static_cast<double>(values[i + lane]);
-      sums[lane] += value * value;
-    }
+// AdamW over all tensors of a model, and the base of optimisers that step some of them otherwise.
+class AdamW : public InnerOptimizer {
+ public:
+  AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device);
+
+  double Step(double learning_rate, const at::Tensor& parameters,
+              const at::Tensor& gradient) override;
+  State state() override { return {&steps_, {first_.values(), second_.values()}}; }
+  void FetchState() override;
+  void PushState() override;
+
+ protected:
+  // One tensor's part of a step: its values stand at the same place in each of the flat vectors.
+  struct Part {
+    const v1::Tensor& tensor;
+    double learning_rate;
+    float clip;  // scales the gradient
+    at::Tensor parameters, gradient, first, second;
+  };
+  virtual void StepPart(const Part& part);
+
+  const v1::InnerSpec inner_;
+
+ private:
+  const v1::Manifest manifest_;
+  FlatBuffer first_, second_;  // moments
+  uint64_t steps_ = 0;
+};
+
+AdamW::AdamW(const v1::InnerSpec& inner, const v1::Manifest& manifest, const at::Device& device)
+    : inner_(inner),
+      manifest_(manifest),
+      first_(manifest.elements(), device),
+      second_(manifest.elements(), device) {}
+
+double AdamW::Step(double learning_rate, const at::Tensor& parameters, const at::Tensor& gradient) {
+  const at::NoGradGuard no_grad;
+  const double norm = GlobalNorm(gradient);
+  if (!std::isfinite(norm)) return norm;
+  ++steps_;
+  const float clip = ClipFactor(norm, inner_.gradient_clip());
+  for (const v1::Tensor& tensor : manifest_.tensors()) {
+    const auto of = [&](const at::Tensor& flat) {
+      return flat.narrow(0, static_cast<int64_t>(tensor.offset()),
+                         static_cast<int64_t>(TensorElements(tensor)));
+    };
+    StepPart({tensor, learning_rate, clip, of(parameters), of(gradient), of(first_.there()),
+              of(second_.there())});
   }
-  double sum = 0;
-  for (; i < values.size(); ++i) {
-    sum += static_cast<double>(values[i]) * static_cast<double>(values[i]);
-  }
-  for (const double lane : sums) sum += lane;
-  return std::sqrt(sum);
+  return norm;
 }
+
+void AdamW::StepPart(const Part& part) {
+  const AdamWStep step(inner_, part.learning_rate, steps_, part.clip,
+                       part.tensor.shape_size() >= 2);
+  UpdateRange(step, 0, part.parameters.numel(), part.parameters, part.gradient, part.first,
+              part.second);
+}
+
+void AdamW::FetchState() {
+  first_.Fetch();
+  second_.Fetch();
+}
+
+void AdamW::PushState() {
+  first_.Push();
+  second_.Push();
+}
+
+class Muon final : public AdamW {
+ public:
+  using AdamW::AdamW;
+
+ private:
+  // Of a block's matrix the first moment is Muon's momentum, and the second is not used.
+  void StepPart(const Part& part) override {
+    if (!IsMuons(part.tensor)) return AdamW::StepPart(part);
+    const std::array<int64_t, 2> shape = {static_cast<int64_t>(part.tensor.shape(0)),
+                                          static_cast<int64_t>(part.tensor.shape(1))};
+    const at::Tensor matrix = part.parameters.view(shape), momentum = part.first.view(shape);
+    const double mu = inner_.muon_momentum();
+    const at::Tensor g = part.gradient.view(shape) * part.clip;
+    momentum.mul_(mu).add_(g);
+    const at::Tensor direction = Orthogonalised(g.add(momentum, mu));  // Nesterov's
+    const auto longest = static_cast<double>(std::max(shape[0], shape[1]));
+    matrix.mul_(1.0 - part.learning_rate * inner_.weight_decay())
+        .add_(direction, -part.learning_rate * kAdamWLength * std::sqrt(longest));
+  }
+};
 
 absl::Status CheckInnerSpec(const v1::InnerSpec& inner) {
   const auto wrong = [](absl::string_view name, double value, absl::string_view right) {
@@ -90,6 +205,27 @@ absl::Status CheckInnerSpec(const v1::InnerSpec& inner) {
   return absl::OkStatus();
 }
 
+// The file: this header, then the buffers one after the other, all little-endian as the machines
+// that we run on.
+struct Header {
+  char magic[8];
+  char run_id[72];  // zero-padded; a run id has at most 64 characters
+  uint64_t steps;
+  uint64_t buffers;
+  uint64_t elements;
+};
+constexpr char kMagic[8] = {'A', 'T', 'O', 'L', 'L', 'O', 'P', '1'};
+
+Header MakeHeader(const std::string& run_id, const InnerOptimizer::State& state) {
+  Header header = {};
+  std::memcpy(header.magic, kMagic, sizeof(kMagic));
+  std::memcpy(header.run_id, run_id.data(), std::min(run_id.size(), sizeof(header.run_id) - 1));
+  header.steps = *state.steps;
+  header.buffers = state.buffers.size();
+  header.elements = state.buffers.empty() ? 0 : state.buffers[0].size();
+  return header;
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<InnerOptimizer>> InnerOptimizer::Make(const v1::InnerSpec& inner,
@@ -100,18 +236,69 @@ absl::StatusOr<std::unique_ptr<InnerOptimizer>> InnerOptimizer::Make(const v1::I
   if (inner.optimizer() == "adamw")
     return std::make_unique<AdamW>(inner, manifest, at::Device(device));
   if (inner.optimizer() == "sgd") return std::make_unique<Sgd>(inner.gradient_clip());
-  if (inner.optimizer() == "muon") return MakeMuon(inner, manifest, device);
+  if (inner.optimizer() == "muon")
+    return std::make_unique<Muon>(inner, manifest, at::Device(device));
   return absl::InvalidArgumentError(absl::StrCat("inner.optimizer \"", inner.optimizer(),
                                                  "\" is not known; known: adamw, muon, sgd"));
 }
 
-double GlobalNorm(const at::Tensor& values) {
-  if (!values.is_cpu()) return at::norm(values, 2.0, at::kDouble).item<double>();
-  return NormOf(absl::MakeConstSpan(values.data_ptr<float>(), static_cast<size_t>(values.numel())));
+bool IsMuons(const v1::Tensor& tensor) {
+  if (tensor.shape_size() != 2) return false;
+  for (const absl::string_view part : absl::StrSplit(tensor.name(), '.')) {
+    if (!part.empty() && std::all_of(part.begin(), part.end(), absl::ascii_isdigit)) return true;
+  }
+  return false;
 }
 
-float ClipFactor(double norm, double limit) {
-  return limit > 0 ? static_cast<float>(std::min(1.0, limit / (norm + kClipEpsilon))) : 1.0f;
+at::Tensor Orthogonalised(const at::Tensor& matrix) {
+  const bool tall = matrix.size(0) > matrix.size(1);
+  at::Tensor x = tall ? matrix.t() : matrix;  // the smaller square is the cheaper one
+  x = x / (x.norm() + kSmallest);
+  for (int i = 0; i < kIterations; ++i) {
+    const at::Tensor square = at::mm(x, x.t());
+    const at::Tensor polynomial = at::addmm(square, square, square, kB, kC);
+    x = at::addmm(x, polynomial, x, kA, 1.0);
+  }
+  return tall ? x.t() : x;
+}
+
+absl::Status SaveState(const std::string& path, const std::string& run_id,
+                       const InnerOptimizer::State& state) {
+  const Header header = MakeHeader(run_id, state);
+  std::vector<absl::Span<const uint8_t>> parts = {AsBytes(absl::MakeConstSpan(&header, 1))};
+  for (const absl::Span<float> buffer : state.buffers) {
+    parts.push_back(AsBytes(absl::Span<const float>(buffer)));
+  }
+  return Annotate(WriteFileDurably(path, parts), "optimiser's state");
+}
+
+absl::Status LoadState(const std::string& path, const std::string& run_id,
+                       const InnerOptimizer::State& state) {
+  ASSIGN_OR_RETURN(const std::string bytes, ReadWholeFile(path));
+  Header found;
+  if (bytes.size() < sizeof(found)) return absl::DataLossError(absl::StrCat(path, " is cut short"));
+  std::memcpy(&found, bytes.data(), sizeof(found));
+  Header wanted = MakeHeader(run_id, state);
+  wanted.steps = found.steps;
+  if (std::memcmp(&found, &wanted, sizeof(found)) != 0) {
+    return absl::FailedPreconditionError(absl::StrCat(path, " is of another run or model"));
+  }
+  const size_t size = wanted.elements * sizeof(float);
+  if (bytes.size() != sizeof(found) + wanted.buffers * size) {
+    return absl::DataLossError(absl::StrCat(path, " is cut short"));
+  }
+  std::vector<float> values(wanted.buffers * wanted.elements);
+  std::memcpy(values.data(), bytes.data() + sizeof(found), bytes.size() - sizeof(found));
+  if (!std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); })) {
+    return absl::DataLossError(absl::StrCat(path, " holds values that are not finite"));
+  }
+  auto from = values.begin();
+  for (const absl::Span<float> buffer : state.buffers) {
+    std::copy(from, from + static_cast<std::ptrdiff_t>(buffer.size()), buffer.begin());
+    from += static_cast<std::ptrdiff_t>(buffer.size());
+  }
+  *state.steps = found.steps;
+  return absl::OkStatus();
 }
 
 }  // namespace atolld

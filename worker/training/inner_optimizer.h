@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
@@ -25,7 +26,7 @@ class InnerOptimizer {
   virtual ~InnerOptimizer() = default;
 
   // "adamw": worker/training/adamw.h, decaying only tensors of two or more dimensions. "muon":
-  // worker/training/muon.h. "sgd": theta -= rate * gradient and nothing else. All scale the
+  // below. "sgd": theta -= rate * gradient and nothing else. All scale the
   // gradient down to the global L2 norm `gradient_clip` first (0: off). `device` is libtorch's name
   // of it. INVALID_ARGUMENT: a value of `inner` is out of range.
   static absl::StatusOr<std::unique_ptr<InnerOptimizer>> Make(const v1::InnerSpec& inner,
@@ -50,10 +51,33 @@ class InnerOptimizer {
   virtual void PushState() {}
 };
 
-// The L2 norm of a flat fp32 vector, accumulated in double.
-double GlobalNorm(const at::Tensor& values);
+// Muon: momentum for matrices whose step is made orthogonal before it is taken (Jordan et al.,
+// 2024, https://kellerjordan.github.io/posts/muon).
+//
+// Every singular value of the step comes near 1, by five steps of a Newton-Schulz iteration with
+// the published coefficients 3.4445, -4.7750, 2.0315. Of the two published scales this is 0.2 *
+// sqrt(max(rows, columns)) (Liu et al., "Muon is scalable for LLM training", arXiv:2502.16982),
+// with which a step is as long as one of AdamW, so that one learning rate and one weight decay
+// serve both. Computed in fp32.
 
-// What scales a gradient of this norm down to `limit`, as torch.nn.utils.clip_grad_norm_; 0: none.
-float ClipFactor(double norm, double limit);
+// Whether Muon steps this tensor: a matrix of a block, which is what has a number in its name
+// ("h.0.mlp.c_fc.weight"). Embeddings, head and norms are AdamW's.
+bool IsMuons(const v1::Tensor& tensor);
+
+// The matrix U V^T of `matrix` = U S V^T, about: singular values end between 0.7 and 1.2.
+at::Tensor Orthogonalised(const at::Tensor& matrix);
+
+// The optimiser's state on disk, so that a worker that was stopped goes on with warm moments.
+// Tagged with the run and the size of the vector; a file that does not fit is not used. Losing it
+// is legal: the moments warm up again.
+
+// Durable when it returns.
+absl::Status SaveState(const std::string& path, const std::string& run_id,
+                       const InnerOptimizer::State& state);
+
+// NOT_FOUND: no such file. FAILED_PRECONDITION: of another run or shape. DATA_LOSS: not a whole
+// state file. On any error `state` is as before.
+absl::Status LoadState(const std::string& path, const std::string& run_id,
+                       const InnerOptimizer::State& state);
 
 }  // namespace atolld

@@ -1,10 +1,11 @@
 #include "worker/training/math_library.h"
 
+#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <dlfcn.h>
 #include <sched.h>
 #include <time.h>
-#include <torch/torch.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,15 +1,127 @@
 #include "worker/training/model_copies.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "worker/model/torch_edge.h"
+#include "worker/model/torch_version.h"
 #include "worker/training/math_library.h"
 
 namespace atolld {
+TaskThread::TaskThread() : thread_([this] { Run(); }) {}
+
+TaskThread::~TaskThread() {
+  {
+    const absl::MutexLock lock(&mutex_);
+    ending_ = true;
+  }
+  thread_.join();
+}
+
+void TaskThread::Start(std::function<void()> task) {
+  const absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(this, &TaskThread::Idle));
+  task_ = std::move(task);
+}
+
+void TaskThread::Wait() {
+  const absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(this, &TaskThread::Idle));
+}
+
+void TaskThread::Run() {
+  while (true) {
+    std::function<void()> task;
+    {
+      const absl::MutexLock lock(&mutex_);
+      mutex_.Await(absl::Condition(this, &TaskThread::Called));
+      if (task_ == nullptr) return;
+      task = task_;
+    }
+    task();
+    const absl::MutexLock lock(&mutex_);
+    task_ = nullptr;
+  }
+}
+
+namespace {
+
+// libtorch has one generator for the CPU, from which several threads would draw in any order.
+at::Generator OwnGenerator(const at::Device& device, size_t copies) {
+  return copies > 1 && device.is_cpu() ? at::make_generator<at::CPUGeneratorImpl>(uint64_t{0})
+                                       : at::Generator();
+}
+
+}  // namespace
+
+ModelCopy::ModelCopy(const v1::RunSpec& spec, const Model& model, const at::Device& device,
+                     const at::Tensor& parameters, size_t index, size_t copies)
+    : spec_(spec),
+      device_(device),
+      generator_(OwnGenerator(device, copies)),
+      model_(model.CopyTo(device, generator_)),
+      source_(parameters),
+      parameters_(index == 0 ? parameters : at::zeros_like(parameters, at::device(device))),
+      gradient_(at::zeros_like(parameters_)),
+      bound_(model_->BindTrainable(parameters_, gradient_)) {}
+
+void ModelCopy::Seed(uint64_t seed) const {
+  at::Generator generator =
+      generator_.defined() ? generator_ : at::globalContext().defaultGenerator(device_);
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
+}
+
+double ModelCopy::Train(const at::Tensor& rows, int64_t batch, uint64_t seed) {
+  if (!parameters_.is_same(source_)) parameters_.copy_(source_);
+  gradient_.zero_();
+  const double dropout = spec_.model().dropout();
+  if (dropout > 0) Seed(seed);
+  const at::Tensor here = rows.to(device_);
+  const int64_t context = spec_.model().context(), size = here.size(0);
+  const int64_t parts =
+      std::clamp<int64_t>(static_cast<int64_t>(spec_.inner().accumulation()), 1, size);
+  double loss = 0;
+  for (int64_t part = 0; part < parts; ++part) {
+    const int64_t first = size * part / parts, count = size * (part + 1) / parts - first;
+    const at::Tensor piece = here.narrow(0, first, count);
+    const double share = static_cast<double>(count) / static_cast<double>(batch);
+    at::Tensor mean;
+    {
+      const Autocast autocast(device_.type(), spec_.inner().precision() == "bf16");
+      mean =
+          model_->Loss(bound_, piece.narrow(1, 0, context), piece.narrow(1, 1, context), dropout);
+    }
+    // A whole batch at once is left as it is, so that its gradient has no rounding of its own.
+    (count == batch ? mean : mean * share).backward();
+    loss += share * static_cast<double>(mean.item<float>());
+  }
+  return loss;
+}
+
+ModelParameters ModelCopy::Bind(absl::Span<const float> theta) const {
+  const at::NoGradGuard no_grad;
+  // from_blob takes a plain pointer; nothing that evaluates writes through it.
+  return model_->Bind(at::from_blob(const_cast<float*>(theta.data()),
+                                    {static_cast<int64_t>(theta.size())}, at::kFloat)
+                          .to(device_));
+}
+
+double ModelCopy::Evaluate(const ModelParameters& theta, const at::Tensor& rows) const {
+  const at::NoGradGuard no_grad;
+  const int64_t context = spec_.model().context();
+  const at::Tensor here = rows.to(device_);
+  const at::Tensor mean =
+      model_->Loss(theta, here.narrow(1, 0, context), here.narrow(1, 1, context), /*dropout=*/0);
+  return static_cast<double>(mean.item<float>());
+}
 
 ModelCopies::ModelCopies(const std::vector<std::string>& devices)
     : devices_(devices.begin(), devices.end()), copies_(devices.size()) {

@@ -3,26 +3,101 @@
 //
 // The law: copy i has the rows [i n / N, (i + 1) n / N) of n, and gradients are summed in the
 // order of the copies, so that a step's result is the same bits each time whatever finishes first.
-// One copy alone works on the caller's thread; of several each has a thread of its own. One
-// caller's thread.
 #pragma once
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
-#include "worker/base/task_thread.h"
-#include "worker/training/model_copy.h"
+#include "worker/model/model.h"
 
 namespace atolld {
 
+// A thread that does what its owner gives it, one task after another.
+//
+// It lives as long as its owner wants, since what libtorch keeps for a thread (its pool of helpers,
+// a GPU's handles) is dear to make anew. Start and Wait: one owner's thread.
+class TaskThread {
+ public:
+  TaskThread();
+  ~TaskThread();  // after the task that runs
+  TaskThread(const TaskThread&) = delete;
+  TaskThread& operator=(const TaskThread&) = delete;
+
+  // Begins the task, which must not throw; the one before must have been waited for.
+  void Start(std::function<void()> task);
+
+  // Returns when nothing runs; what the task wrote is seen then.
+  void Wait();
+
+ private:
+  void Run();
+  bool Idle() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return task_ == nullptr; }
+  bool Called() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return task_ != nullptr || ending_; }
+
+  absl::Mutex mutex_;
+  std::function<void()> task_ ABSL_GUARDED_BY(mutex_);  // kept until it is done
+  bool ending_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses the others
+};
+
+// One copy of the model in training, on one device: it computes the gradient of those of a step's
+// sequences that are given to it.
+//
+// The law: the parameters are those of the trainer, taken at the start of each step, so a copy has
+// no state of its own that could drift. What libtorch throws passes through. One thread at a time.
+class ModelCopy {
+ public:
+  // A copy of `model` on `device`, number `index` of `copies`. The first computes with `parameters`
+  // (flat fp32, the trainer's, on its device) where they lie, the others have memory of their own.
+  // `spec` must outlive it.
+  ModelCopy(const v1::RunSpec& spec, const Model& model, const at::Device& device,
+            const at::Tensor& parameters, size_t index, size_t copies);
+
+  const Model& model() const { return *model_; }
+  const at::Device& device() const { return device_; }
+
+  // Flat fp32 on the device, in the manifest's order. Train sets it.
+  const at::Tensor& gradient() const { return gradient_; }
+
+  // The part that `rows` (int64 [some of the batch, context + 1]) have in the loss of a batch of
+  // `batch` rows, in nats a token, and in gradient(): those of all parts sum to the batch's mean.
+  // Computed in `inner.accumulation` pieces. Dropout draws from `seed`.
+  double Train(const at::Tensor& rows, int64_t batch, uint64_t seed);
+
+  // `theta` (flat fp32, in the manifest's order) for Evaluate: on a CPU where it lies, and there it
+  // must stay; elsewhere copied to the device, once.
+  ModelParameters Bind(absl::Span<const float> theta) const;
+
+  // Mean loss of `rows` at `theta`, in nats a token, without dropout, in fp32.
+  double Evaluate(const ModelParameters& theta, const at::Tensor& rows) const;
+
+ private:
+  void Seed(uint64_t seed) const;
+
+  const v1::RunSpec& spec_;
+  const at::Device device_;
+  const at::Generator generator_;  // undefined: libtorch's own of the device
+  const std::unique_ptr<Model> model_;
+  const at::Tensor source_;      // the trainer's parameters
+  const at::Tensor parameters_;  // source_ itself, or where it is copied to
+  const at::Tensor gradient_;
+  const ModelParameters bound_;
+};
+
+// All of them. One copy alone works on the caller's thread; of several each has a thread of its
+// own. One caller's thread.
 class ModelCopies {
  public:
   // libtorch's names of the devices, one a copy, at least one. May throw what libtorch throws.

@@ -1,6 +1,6 @@
 #include "worker/training/trainer.h"
 
-#include <torch/torch.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,9 +11,9 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/schedule.h"
-#include "worker/data/sample_mixture.h"
-#include "worker/hub/parameters_file.h"
-#include "worker/model/model.h"
+#include "worker/data/sample_order.h"
+#include "worker/hub/safetensors.h"
+#include "worker/model/architectures.h"
 #include "worker/model/torch_edge.h"
 #include "worker/training/flat_buffer.h"
 #include "worker/training/model_copies.h"
@@ -296,7 +296,7 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
         " sequences; name that many devices at most"));
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
-                   Model::Make(spec.model(), spec.inner().checkpointing()));
+                   MakeModel(spec.model(), spec.inner().checkpointing()));
   const Tokenizer* tokenizer = data.tokenizer();
   if (tokenizer != nullptr && spec.model().vocabulary() < tokenizer->vocabulary()) {
     return absl::InvalidArgumentError(

@@ -1,16 +1,18 @@
-// LocalReport: what a finished `atoll local` run has to say for itself, in numbers, as JSON and as
-// a table.
+// What a finished `atoll local` run has to say for itself, as JSON and as a table, and what it
+// leaves and shows at its end: report, curve, model, a sample of its text.
 //
-// Pure functions, any thread.
+// Pure functions, any thread; FinishLocalRun alone writes and shows.
 #pragma once
 
 #include <cstdint>
+#include <cstdio>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "daemon/cli/chart.h"
-#include "daemon/cli/run_history.h"
+#include "daemon/cli/run_watcher.h"
+#include "daemon/env/env.h"
 
 namespace atolld {
 
@@ -69,5 +71,23 @@ std::vector<std::string> ReportTable(const LocalReport& report);
 
 // Validation and training loss over the rounds.
 Chart LossChart(const RunHistory& history);
+
+// -----------------------------------------------------------------------------------------------
+
+struct LocalEpilogue {
+  std::string dir;      // of the run
+  std::string config;   // the file that was asked for
+  std::string worker;   // the program; empty: the model is a stub, nothing is made of it
+  std::string base;     // of a run of adapters: the file beneath them; else empty
+  std::string json;     // where the report goes; empty: nowhere, "-": standard output
+  size_t columns = 80;  // of what is shown
+  FILE* out = nullptr;  // where it is shown
+};
+
+// Writes the report and the curve, exports the model and samples from it. What fails is said in one
+// line and does not keep the rest from happening; false if the report could not be written or the
+// replicas differ.
+bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& report,
+                    const LocalEpilogue& epilogue);
 
 }  // namespace atolld

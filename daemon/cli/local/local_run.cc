@@ -10,31 +10,96 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/live_view.h"
-#include "daemon/cli/local/local_epilogue.h"
-#include "daemon/cli/local/local_preparation.h"
 #include "daemon/cli/local/local_processes.h"
 #include "daemon/cli/local/local_report.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/process.h"
-#include "daemon/cli/run_history.h"
 #include "daemon/cli/run_watcher.h"
-#include "daemon/cli/signals.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
-#include "daemon/config/config_foreign.h"
+#include "daemon/config/config_sections.h"
 #include "daemon/env/posix_files.h"
 
 namespace atolld {
 namespace {
+
+// What is settled before anything is made.
+struct LocalPreparation {
+  Config config;       // with a run id
+  std::string dir;     // of the run, absolute
+  std::string atolld;  // the programs
+  std::string worker;
+  int port = 0;  // of the coordinator
+};
+
+struct LocalFailure {
+  int exit_code;  // of `atoll`
+  absl::Status status;
+};
+
+// Everything that can be wrong with the call, its config and this installation; nothing: all is
+// well, and `prepared` is whole.
+std::optional<LocalFailure> PrepareLocalRun(const LocalOptions& options,
+                                            LocalPreparation* prepared) {
+  std::error_code error;
+  std::vector<ConfigOverride> overrides;
+  if (options.peers) overrides.push_back({"--peers", "run", "peers", *options.peers});
+  if (options.rounds) overrides.push_back({"--rounds", "run", "rounds", *options.rounds});
+  if (!options.data.empty()) {
+    overrides.push_back(
+        {"--data", "data", "path", std::filesystem::absolute(options.data, error).string()});
+  }
+  absl::StatusOr<Config> config = LoadConfig(options.config_path, ConfigUse::kLocal, overrides);
+  if (!config.ok()) return LocalFailure{2, config.status()};
+  prepared->config = *std::move(config);
+  const absl::Time now = absl::Now();
+  if (prepared->config.run.id.empty()) {
+    prepared->config.run.id = MakeRunId(options.config_path, now);
+  }
+  const std::filesystem::path json_folder =
+      std::filesystem::absolute(options.json, error).parent_path();
+  const std::string dir =
+      options.dir.empty() ? absl::FormatTime("atoll-run-%Y%m%d-%H%M%S", now, absl::LocalTimeZone())
+                          : options.dir;
+  std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();  // "DIR/"
+  prepared->dir = path.string();
+  if (!options.json.empty() && options.json != "-" && json_folder.lexically_normal() != path &&
+      access(json_folder.c_str(), W_OK) != 0) {
+    return LocalFailure{
+        2, absl::InvalidArgumentError(absl::StrCat(
+               "--json ", options.json, ": the folder is not there or cannot be written"))};
+  }
+  prepared->atolld = absl::StrCat(ProgramFolder(), "/atolld");
+  if (access(prepared->atolld.c_str(), X_OK) != 0) {
+    return LocalFailure{1, absl::NotFoundError(absl::StrCat(
+                               prepared->atolld, " is missing; the target atolld builds it"))};
+  }
+  const absl::StatusOr<std::string> worker =
+      FindWorker(prepared->config.worker.program, prepared->config.model.kind);
+  if (!worker.ok()) return LocalFailure{1, worker.status()};
+  prepared->worker = *worker;
+  const absl::Status counted =
+      CountVocabulary(ProgramFolder() + "/atoll-worker", &prepared->config);
+  if (!counted.ok()) return LocalFailure{2, counted};
+  const absl::StatusOr<int> port = FreeLoopbackPort(options.port);
+  if (!port.ok()) return LocalFailure{1, port.status()};
+  prepared->port = *port;
+  return std::nullopt;
+}
+
+// -----------------------------------------------------------------------------------------------
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
 // Sealed peers write their last snapshot and go; one that takes longer is asked to.

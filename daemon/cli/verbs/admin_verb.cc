@@ -1,11 +1,51 @@
 #include "daemon/cli/verbs/admin_verb.h"
 
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 
 #include "absl/strings/match.h"
+#include "absl/time/clock.h"
+#include "compression/base/status_macros.h"
+#include "daemon/cli/local_layout.h"
+#include "daemon/env/posix_files.h"
+#include "daemon/identity/credentials.h"
 
 namespace atolld {
+
+void AddCoordinatorOptions(const Verb& verb, CoordinatorAddress& address,
+                           const std::string& dir_meaning) {
+  const Option option = verb.Add("--coordinator", address.address, "The coordinator's address");
+  verb.Add("--dir", address.dir, dir_meaning).Excludes(option);
+  const Option identity =
+      verb.Add("--identity", address.identity,
+               "The folder of the administrator's credentials: the coordinator makes it, "
+               "\"admin\" in its own folder");
+  verb.Flag("--plaintext", address.plaintext, "The coordinator runs without certificates")
+      .Excludes(identity);
+}
+
+absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& address) {
+  PosixFiles files;
+  CoordinatorAccess access{address.address, address.identity};
+  if (!address.dir.empty()) {
+    ASSIGN_OR_RETURN(const LocalProcess coordinator,
+                     FindCoordinator(files, std::filesystem::absolute(address.dir).string()));
+    access = AccessOf(files, coordinator);
+  } else if (access.identity.empty() && !address.plaintext) {
+    return absl::InvalidArgumentError(
+        "a coordinator hears administrators alone: name the folder of their credentials "
+        "(--identity COORDINATOR_DIR/admin), or a local run's (--dir DIR)");
+  }
+  if (!access.identity.empty()) {
+    const absl::StatusOr<CertificateInfo> info =
+        LoadCredentials(files, access.identity, absl::Now());
+    RETURN_IF_ERROR(info.status());
+  }
+  return access;
+}
+
+// -----------------------------------------------------------------------------------------------
 
 void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
                   const std::string& example, const std::set<AdminOption>& takes,

@@ -1,20 +1,36 @@
-// What the verbs that ask a coordinator have in common: their options, the question, how the answer
-// and its errors are printed.
+// What the verbs that ask a coordinator have in common: how it is found (by its address, or by the
+// folder of a local run), their options, the question, how the answer and its errors are printed.
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "daemon/cli/command_line.h"
-#include "daemon/cli/coordinator_address.h"
 #include "daemon/cli/status_json.h"
-#include "daemon/transport/admin_client.h"
+#include "daemon/transport/coordinator_client.h"
 
 namespace atolld {
+
+struct CoordinatorAddress {
+  std::string address = "127.0.0.1:7070";
+  std::string dir;       // of a local run; empty: `address` holds
+  std::string identity;  // folder of the administrator's credentials, with an address
+  bool plaintext = false;
+};
+
+// --coordinator and --dir, which exclude each other; with the former --identity or --plaintext.
+void AddCoordinatorOptions(const Verb& verb, CoordinatorAddress& address,
+                           const std::string& dir_meaning);
+
+// Whom to dial, and as whom. NOT_FOUND: the folder holds no local run. INVALID_ARGUMENT: it is not
+// said as whom. Else what is wrong with the credentials.
+absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& address);
+
+// -----------------------------------------------------------------------------------------------
 
 struct AdminOptions {
   CoordinatorAddress source;

@@ -18,9 +18,8 @@
 #include "daemon/config/config.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/certificate.h"
-#include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
-#include "membership/trust/join_token.h"
+#include "membership/trust/tokens.h"
 
 namespace atolld {
 namespace {

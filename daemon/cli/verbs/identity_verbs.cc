@@ -1,17 +1,22 @@
-// `atoll identity issue`: credentials for a process, signed on the coordinator's machine.
-//
-// For machines that are all their operator's: who has the coordinator's folder needs no tokens.
+// `atoll identity issue`: credentials for a process, signed on the coordinator's machine, for
+// machines that are all their operator's: who has the coordinator's folder needs no tokens. `atoll
+// token create|list|revoke`, for everybody else's, are asked of a coordinator.
+#include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <random>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/posix_files.h"
-#include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
 
 namespace atolld {
@@ -72,6 +77,122 @@ void AddIdentityVerbs(CommandLine& command_line) {
   verb.Add("--role", options->role, "peer, aggregator or admin");
   verb.Add("--run", options->run, "The name of an authority that has to be made");
   verb.Add("--out", options->out, "Where to put them: identity in the process's [peer] dir")
+      .Required();
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct TokenOptions {
+  AdminOptions admin;
+  std::string peer;
+  std::string role;
+  std::string valid = "24h";
+  std::string serial;
+};
+
+std::string Expiry(const v1::TokenStatus& token) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC",
+                          absl::FromUnixSeconds(token.expires_unix_seconds()), absl::UTCTimeZone());
+}
+
+Json TokenJson(const v1::TokenStatus& token) {
+  return {{"serial", token.serial()},
+          {"peer", token.peer()},
+          {"role", token.role()},
+          {"state", token.state()},
+          {"expires", Expiry(token)}};
+}
+
+std::string TokenLine(const v1::TokenStatus& token) {
+  return absl::StrFormat("%-32s  %-10s %-20s %-8s %s", token.serial(), token.role(), token.peer(),
+                         token.state(), Expiry(token));
+}
+
+int Create(const TokenOptions& options) {
+  absl::Duration valid;
+  if (!absl::ParseDuration(options.valid, &valid) || valid < absl::Seconds(1)) {
+    return Report(absl::InvalidArgumentError(absl::StrCat(
+                      "--valid '", options.valid, "': a time with its unit, as in 24h or 30m")),
+                  kWrongCall);
+  }
+  v1::CreateTokenRequest request;
+  request.set_peer(options.peer);
+  request.set_role(options.role);
+  request.set_valid_seconds(static_cast<uint64_t>(absl::ToInt64Seconds(valid)));
+  return AskCoordinator<v1::CreateTokenResponse>(
+      options.admin, [&](AdminClient& client) { return client.CreateToken(request); },
+      [](const v1::CreateTokenResponse& made) {
+        Json json = TokenJson(made.status());
+        json["token"] = made.token();
+        return json;
+      },
+      [](const v1::CreateTokenResponse& made) {
+        // The token alone on standard output, so that it can be piped on.
+        std::fprintf(stderr, "For %s %s, once, until %s. On its machine: atolld join TOKEN\n",
+                     made.status().role().c_str(), made.status().peer().c_str(),
+                     Expiry(made.status()).c_str());
+        return std::vector<std::string>{made.token()};
+      });
+}
+
+int ListTokens(const TokenOptions& options) {
+  return AskCoordinator<v1::ListTokensResponse>(
+      options.admin, [](AdminClient& client) { return client.ListTokens(); },
+      [](const v1::ListTokensResponse& list) {
+        Json json = Json::array();
+        for (const v1::TokenStatus& token : list.tokens()) json.push_back(TokenJson(token));
+        return json;
+      },
+      [](const v1::ListTokensResponse& list) {
+        std::vector<std::string> lines;
+        for (const v1::TokenStatus& token : list.tokens()) lines.push_back(TokenLine(token));
+        if (lines.empty()) lines.push_back("no tokens");
+        return lines;
+      });
+}
+
+int Revoke(const TokenOptions& options) {
+  return AskCoordinator<v1::TokenStatus>(
+      options.admin, [&](AdminClient& client) { return client.RevokeToken(options.serial); },
+      TokenJson,
+      [](const v1::TokenStatus& token) {
+        return std::vector<std::string>{
+            absl::StrCat("nobody joins with token ", token.serial(), " any more; whoever has, ",
+                         "stays: `atoll peer evict ", token.peer(), "` puts it out")};
+      });
+}
+
+Verb Add(CommandLine& command_line, const std::shared_ptr<TokenOptions>& options,
+         const std::string& path, const std::string& summary, const std::string& example,
+         int (*action)(const TokenOptions&)) {
+  const Verb verb =
+      command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
+  AddCoordinatorOptions(verb, options->admin.source,
+                        "The folder of a local run: its coordinator is asked");
+  verb.Flag("--json", options->admin.json, "Print as JSON");
+  return verb;
+}
+
+}  // namespace
+
+void AddTokenVerbs(CommandLine& command_line) {
+  const auto create = std::make_shared<TokenOptions>();
+  const Verb verb = Add(command_line, create, "token create",
+                        "A string with which one machine may join: `atolld join TOKEN`",
+                        "atoll token create --peer lab-3 --valid 2h", Create);
+  verb.Add("--peer", create->peer, "The id that it will have; without, one is drawn");
+  verb.Add("--role", create->role, "peer (the default) or aggregator");
+  verb.Add("--valid", create->valid, "For how long, at most 720h (default 24h)");
+  Add(command_line, std::make_shared<TokenOptions>(), "token list", "The tokens that were made",
+      "atoll token list --dir atoll-run-20250131-142501", ListTokens);
+  const auto revoke = std::make_shared<TokenOptions>();
+  Add(command_line, revoke, "token revoke", "Let nobody join with a token any more",
+      "atoll token revoke 4a1f0c...", Revoke)
+      .Add("SERIAL", revoke->serial, "As `token list` has it")
       .Required();
 }
 

@@ -1,20 +1,171 @@
-// `atoll log list` and `atoll log verify`; `atoll log replay` is in log_replay_verb.cc.
+// `atoll log list|verify|replay`.
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
-#include "daemon/cli/coordinator_address.h"
+#include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/replica/state/replay.h"
+#include "daemon/replica/state/snapshot_build.h"
 #include "daemon/replica/state/verify.h"
-#include "daemon/transport/admin_client.h"
+#include "daemon/transport/coordinator_client.h"
 
 namespace atolld {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct ReplayOptions {
+  std::string dir;
+  std::optional<uint64_t> from;
+  std::optional<uint64_t> to;
+  bool json = false;
+};
+
+// Says on a terminal how far it has come; elsewhere nothing.
+class Progress {
+ public:
+  Progress() : terminal_(isatty(STDERR_FILENO) != 0) {}
+  ~Progress() { Clear(); }
+  void Tell(uint64_t version, uint64_t last) {
+    if (!terminal_) return;
+    std::fprintf(stderr, "\rreplaying entry %s of %s ", absl::StrCat(version).c_str(),
+                 absl::StrCat(last).c_str());
+    std::fflush(stderr);
+    told_ = true;
+  }
+  void Clear() {
+    if (std::exchange(told_, false)) std::fputs("\r\033[K", stderr);
+  }
+
+ private:
+  const bool terminal_;
+  bool told_ = false;
+};
+
+struct Range {
+  uint64_t from;
+  uint64_t to;
+};
+
+// The entries that are asked for, of those that are covered.
+absl::StatusOr<Range> RangeOf(const ReplayOptions& options, const VersionRange& covered,
+                              const std::string& dir) {
+  const Range range{options.from.value_or(std::min(covered.first + 1, covered.last)),
+                    options.to.value_or(covered.last)};
+  if (range.from > covered.first && range.from <= range.to && range.to <= covered.last) {
+    return range;
+  }
+  if (covered.first == covered.last) {
+    return absl::NotFoundError(
+        absl::StrCat(dir, ": there is no entry after version ", covered.first, " to replay"));
+  }
+  return absl::NotFoundError(absl::StrCat(dir, ": entries ", range.from, " to ", range.to,
+                                          " cannot be replayed; ", covered.first + 1, " to ",
+                                          covered.last, " can"));
+}
+
+std::vector<std::string> Contributors(const v1::EntryHeader& header) {
+  std::vector<std::string> names;
+  for (const v1::Contributor& one : header.contributors()) names.push_back(one.peer());
+  return names;
+}
+
+std::string Word(const ReplayedEntry& entry) {
+  if (!entry.expected.has_value()) return "unsaid";
+  return *entry.expected == entry.state_digest ? "confirmed" : "contradicted";
+}
+
+Json EntryJson(const ReplayedEntry& entry) {
+  return {{"version", entry.header.version()},
+          {"state_digest", ToHex(entry.state_digest)},
+          {"next_header_says", entry.expected ? Json(ToHex(*entry.expected)) : Json(nullptr)},
+          {"chain", Word(entry)},
+          {"contributors", Contributors(entry.header)},
+          {"payload_bytes", entry.payload_bytes}};
+}
+
+std::string EntryText(const ReplayedEntry& entry) {
+  return absl::StrCat("version ", entry.header.version(), "  state ",
+                      ToHex(entry.state_digest).substr(0, kShortDigest), "  ",
+                      PadRight(Word(entry), 12), "  ",
+                      FormatBytes(static_cast<double>(entry.payload_bytes)), "  ",
+                      absl::StrJoin(Contributors(entry.header), " "));
+}
+
+// Replays the range and hands over each of its entries. DATA_LOSS at the first difference.
+absl::Status ReplayRange(Files& files, const ReplayOptions& options, Progress& progress,
+                         const std::function<void(const ReplayedEntry&)>& tell) {
+  ASSIGN_OR_RETURN(const std::string dir, FurthestReplica(files, AbsoluteFolder(options.dir)));
+  ASSIGN_OR_RETURN(const VersionRange covered, CoveredVersions(files, dir));
+  ASSIGN_OR_RETURN(const Range range, RangeOf(options, covered, dir));
+  ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> base, FindSnapshot(files, dir, range.from - 1));
+  ASSIGN_OR_RETURN(const std::unique_ptr<LogReplay> replay,
+                   LogReplay::Open(files, dir, std::move(base)));
+  while (replay->version() < range.to) {
+    progress.Tell(replay->version() + 1, range.to);
+    ASSIGN_OR_RETURN(const ReplayedEntry entry, replay->Next());
+    if (entry.header.version() >= range.from) tell(entry);
+    if (!entry.expected.has_value() || *entry.expected == entry.state_digest) continue;
+    return absl::DataLossError(
+        absl::StrCat("version ", entry.header.version(), ": the replayed state has digest ",
+                     ToHex(entry.state_digest), ", the header of entry ",
+                     entry.header.version() + 1, " says ", ToHex(*entry.expected)));
+  }
+  return absl::OkStatus();
+}
+
+int Replay(const ReplayOptions& options) {
+  PosixFiles files;
+  Progress progress;
+  Json entries = Json::array();
+  const absl::Status status =
+      ReplayRange(files, options, progress, [&](const ReplayedEntry& entry) {
+        if (options.json) {
+          entries.push_back(EntryJson(entry));
+          return;
+        }
+        progress.Clear();
+        std::printf("%s\n", EntryText(entry).c_str());
+      });
+  progress.Clear();
+  if (options.json) std::fputs(JsonText(entries).c_str(), stdout);
+  std::fflush(stdout);
+  return status.ok() ? kDone : Report(status, kFailed);
+}
+
+void AddLogReplayVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<ReplayOptions>();
+  const Verb verb = command_line.AddVerb(
+      "log replay",
+      "Replay a log entry by entry, each state beside what the next header says of it",
+      "atoll log replay --dir atoll-run/peer-1 --from 21 --to 30",
+      [options] { return Replay(*options); });
+  verb.Add("--dir", options->dir,
+           "A peer's folder, or a local run's: then the peer that is furthest")
+      .Required();
+  verb.Add("--from", options->from, "First entry [the oldest that can be replayed]").Positive();
+  verb.Add("--to", options->to, "Last entry [the newest]").Positive();
+  verb.Flag("--json", options->json, "Print as JSON");
+}
+
+}  // namespace
+
+// -----------------------------------------------------------------------------------------------
+
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -10,7 +10,7 @@ int main(int argc, char** argv) {
   command_line.DescribeGroup("token", "Let other machines join");
   command_line.DescribeGroup("log", "Look at a run's log of updates, and check it");
   command_line.DescribeGroup("snapshot", "Look at a replica's snapshots, check and save them");
-  command_line.DescribeGroup("config", "Check config files");
+  command_line.DescribeGroup("config", "Check config files, print them and their defaults");
   command_line.DescribeGroup("data", "Make and look at data to train on");
   command_line.DescribeGroup("bench", "Measure parts on this machine");
   atolld::AddLocalVerb(command_line);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,11 +14,10 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
-#include "compression/level_codecs.h"
+#include "compression/wire_codec.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/process.h"
-#include "daemon/cli/topology_file.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"

@@ -11,7 +11,6 @@
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
-#include "daemon/replica/state/snapshot_audit.h"
 #include "daemon/replica/state/verify.h"
 
 namespace atolld {

@@ -8,21 +8,19 @@ namespace atolld {
 
 void AddIdentityVerbs(CommandLine& command_line);  // identity issue
 void AddLocalVerb(CommandLine& command_line);
-void AddRunVerbs(CommandLine& command_line);    // run show, watch, pause, resume, stop
-void AddPeerVerbs(CommandLine& command_line);   // peer list, show, drain, evict
-void AddTokenVerbs(CommandLine& command_line);  // token create, list, revoke
-void AddLogVerbs(CommandLine& command_line);    // log list, log verify, log replay
-void AddLogReplayVerb(CommandLine& command_line);
+void AddRunVerbs(CommandLine& command_line);       // run show, watch, pause, resume, stop
+void AddPeerVerbs(CommandLine& command_line);      // peer list, show, drain, evict
+void AddTokenVerbs(CommandLine& command_line);     // token create, list, revoke
+void AddLogVerbs(CommandLine& command_line);       // log list, log verify, log replay
 void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, save
 void AddEvalVerb(CommandLine& command_line);
 void AddGenerateVerb(CommandLine& command_line);
 void AddExportVerb(CommandLine& command_line);
 void AddImportVerb(CommandLine& command_line);
 void AddDataVerbs(CommandLine& command_line);    // data prepare, inspect
-void AddConfigVerbs(CommandLine& command_line);  // config validate
+void AddConfigVerbs(CommandLine& command_line);  // config validate, print
 void AddCheckVerb(CommandLine& command_line);
 void AddPlanVerb(CommandLine& command_line);
-void AddBenchVerbs(CommandLine& command_line);    // bench codec, bench churn, and the next
-void AddExchangeVerb(CommandLine& command_line);  // bench exchange
+void AddBenchVerbs(CommandLine& command_line);  // bench codec, exchange, churn
 
 }  // namespace atolld

@@ -8,7 +8,7 @@
 //   snapshots/NNNNNNNNNNNN.corrupt   one that could not be read, put aside
 //   fetch/                           a snapshot that is on its way here
 //
-// Pure functions, any thread.
+// Any thread. Paths are pure functions; what lists, removes or renames files blocks.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "daemon/env/env.h"
@@ -43,5 +44,13 @@ absl::StatusOr<std::vector<uint64_t>> ListDamagedSnapshots(Files& files, const s
 
 // Removes what a crash left half written in `directory`: names that end in ".tmp".
 absl::Status RemoveTemporaries(Files& files, const std::string& directory);
+
+// What a repair puts out of the way, so that Replica::Open does not find it again. Nothing of it is
+// lost: names get ".corrupt" at their end. Nobody else may use the directory meanwhile.
+//
+// Snapshots newer than `version`: what they led to was wrong.
+absl::Status SetSnapshotsAside(Files& files, const std::string& dir, uint64_t version);
+// The whole log: the replica goes on from its newest snapshot and fetches what came after.
+absl::Status SetLogAside(Files& files, const std::string& dir);
 
 }  // namespace atolld

@@ -24,7 +24,7 @@
 #include "atoll/v1/run.pb.h"
 #include "compression/base/bytes.h"
 #include "daemon/env/env.h"
-#include "daemon/replica/state/retention_policy.h"
+#include "daemon/replica/state/retention_pass.h"
 #include "membership/history/digest.h"
 #include "membership/history/payload.h"
 

@@ -16,7 +16,6 @@
 #include "absl/status/status.h"
 #include "daemon/env/env.h"
 #include "daemon/replica/state/retention_pass.h"
-#include "daemon/replica/state/retention_policy.h"
 #include "membership/history/digest.h"
 
 namespace atolld {

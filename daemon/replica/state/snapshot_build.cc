@@ -7,9 +7,8 @@
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
 #include "daemon/replica/state/layout.h"
-#include "daemon/replica/state/outer_step.h"
-#include "daemon/replica/state/payload_check.h"
 #include "daemon/replica/state/state_digest.h"
+#include "daemon/replica/state/state_memory.h"
 #include "daemon/replica/state/update_log.h"
 #include "membership/history/header.h"
 

@@ -73,6 +73,28 @@ class LogReader {
 absl::StatusOr<SharedBytes> ReadPayload(Files& files, const std::string& dir, uint64_t version,
                                         uint64_t limit);
 
+// An entry's payload against the digest in its header, a block at a time. One thread at a time,
+// blocking for a block.
+class PayloadCheck {
+ public:
+  // NOT_FOUND: the payload is not there.
+  static absl::StatusOr<std::unique_ptr<PayloadCheck>> Open(Files& files, const std::string& dir,
+                                                            const v1::EntryHeader& header);
+
+  // Reads the next block. True: the whole payload is what the header says. DATA_LOSS "entry 12:
+  // payload ...: its digest differs" names the file.
+  absl::StatusOr<bool> Step();
+
+ private:
+  PayloadCheck(std::string context, std::string digest, std::unique_ptr<ReadableFile> file);
+
+  const std::string context_;
+  const std::string digest_;  // bytes of what the header says
+  const std::unique_ptr<ReadableFile> file_;
+  uint64_t offset_ = 0;
+  std::vector<Digest> leaves_;
+};
+
 class UpdateLog {
  public:
   // Opens the log for a replica whose newest snapshot is `snapshot_version`: cuts a torn tail off,

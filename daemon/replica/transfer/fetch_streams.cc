@@ -7,7 +7,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
-#include "daemon/replica/transfer/donor_list.h"
 
 namespace atolld {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "compression/codec.h"
-#include "compression/simd_target.h"
+#include "compression/simd.h"
 #include "tests/unit/compression/codec_reference.h"
 #include "tests/unit/compression/test_values.h"
 

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <vector>
 
-#include "compression/int8_codec.h"
-#include "compression/simd_target.h"
+#include "compression/scaled_codecs.h"
+#include "compression/simd.h"
 #include "tests/unit/compression/test_values.h"
 
 namespace atolld {

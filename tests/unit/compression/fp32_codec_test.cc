@@ -1,5 +1,3 @@
-#include "compression/fp32_codec.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -8,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "compression/simd_target.h"
+#include "compression/float_codecs.h"
+#include "compression/simd.h"
 #include "tests/unit/compression/test_values.h"
 
 namespace atolld {

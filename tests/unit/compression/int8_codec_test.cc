@@ -1,5 +1,3 @@
-#include "compression/int8_codec.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "compression/scaled_codecs.h"
 #include "tests/unit/compression/test_values.h"
 
 namespace atolld {
@@ -16,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<uint8_t> Encoded(absl::Span<const float> values) {
+std::vector<uint8_t> EncodedInt8(absl::Span<const float> values) {
   const Int8Codec codec;
   std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
   const auto used = codec.Encode(values, absl::MakeSpan(bytes));
@@ -25,7 +24,7 @@ std::vector<uint8_t> Encoded(absl::Span<const float> values) {
   return bytes;
 }
 
-std::vector<float> Decoded(absl::Span<const uint8_t> bytes, size_t elements) {
+std::vector<float> DecodedInt8(absl::Span<const uint8_t> bytes, size_t elements) {
   std::vector<float> values(elements);
   const absl::Status status = Int8Codec().Decode(bytes, absl::MakeSpan(values));
   EXPECT_TRUE(status.ok()) << status;
@@ -38,19 +37,19 @@ TEST(Int8Codec, MatchesAWorkedExample) {
   // Broken: the format would not be the documented one: scales first, then codes, ties to even,
   // absmax at 127.
   const std::vector<uint8_t> bytes =
-      Encoded({127.0f, -127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -0.0f, 0.49f, 3.51f});
+      EncodedInt8({127.0f, -127.0f, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f, -0.0f, 0.49f, 3.51f});
   EXPECT_EQ(bytes,
             (std::vector<uint8_t>{0x00, 0x00, 0x80, 0x3f, 127, 0x81, 0, 2, 2, 0, 0xfe, 0, 0, 4}));
-  EXPECT_EQ(Decoded(bytes, 10), (std::vector<float>{127, -127, 0, 2, 2, 0, -2, 0, 0, 4}));
+  EXPECT_EQ(DecodedInt8(bytes, 10), (std::vector<float>{127, -127, 0, 2, 2, 0, -2, 0, 0, 4}));
 }
 
 TEST(Int8Codec, EveryBlockHasItsOwnScaleAndTheLastMayBeShort) {
   // Broken: a large value would cost precision beyond its block, or a tail would be lost.
   std::vector<float> values(257, 1.0f);
   values[256] = 1000.0f;
-  const std::vector<uint8_t> bytes = Encoded(values);
+  const std::vector<uint8_t> bytes = EncodedInt8(values);
   ASSERT_EQ(bytes.size(), 2 * 4 + 257);
-  const std::vector<float> decoded = Decoded(bytes, 257);
+  const std::vector<float> decoded = DecodedInt8(bytes, 257);
   EXPECT_NEAR(decoded[0], 1.0f, 1e-6f);
   EXPECT_NEAR(decoded[256], 1000.0f, 1e-3f);
 }
@@ -58,7 +57,7 @@ TEST(Int8Codec, EveryBlockHasItsOwnScaleAndTheLastMayBeShort) {
 TEST(Int8Codec, NoErrorExceedsHalfAScale) {
   // Broken: quantisation would lose more than it must.
   const std::vector<float> values = BellValues(3000, 5);
-  const std::vector<float> decoded = Decoded(Encoded(values), values.size());
+  const std::vector<float> decoded = DecodedInt8(EncodedInt8(values), values.size());
   for (size_t block = 0; block < values.size(); block += 256) {
     float absmax = 0;
     const size_t end = std::min<size_t>(block + 256, values.size());
@@ -73,15 +72,15 @@ TEST(Int8Codec, TinyBlocksAreZero) {
   // Broken: scales so small that products become denormals, which some CPUs flush, would reach
   // replicas.
   const float limit = 127.0f * 0x1p-100f;
-  EXPECT_EQ(Encoded({limit}), (std::vector<uint8_t>{0x00, 0x00, 0x80, 0x0d, 127}));
-  EXPECT_EQ(Encoded({std::nextafter(limit, 0.0f) * 0.999f, -1e-40f}),
+  EXPECT_EQ(EncodedInt8({limit}), (std::vector<uint8_t>{0x00, 0x00, 0x80, 0x0d, 127}));
+  EXPECT_EQ(EncodedInt8({std::nextafter(limit, 0.0f) * 0.999f, -1e-40f}),
             (std::vector<uint8_t>{0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(Encoded({0.0f, -0.0f}), (std::vector<uint8_t>{0, 0, 0, 0, 0, 0}));
+  EXPECT_EQ(EncodedInt8({0.0f, -0.0f}), (std::vector<uint8_t>{0, 0, 0, 0, 0, 0}));
 }
 
 TEST(Int8Codec, TheLargestFloatsStayFinite) {
   // Broken: a finite update would decode to infinity, and replicas would be lost for ever.
-  const std::vector<float> decoded = Decoded(Encoded({FLT_MAX, -FLT_MAX, 1.0f}), 3);
+  const std::vector<float> decoded = DecodedInt8(EncodedInt8({FLT_MAX, -FLT_MAX, 1.0f}), 3);
   EXPECT_TRUE(std::isfinite(decoded[0]));
   EXPECT_GT(decoded[0], FLT_MAX * 0.999f);
   EXPECT_EQ(decoded[1], -decoded[0]);
@@ -92,9 +91,9 @@ TEST(Int8Codec, TheLargestFloatsStayFinite) {
 
 TEST(Int8Codec, EncodingWhatWasDecodedIsStable) {
   // Broken: a reducer that passes a mean on would add an error at every hop without need.
-  const std::vector<uint8_t> bytes = Encoded(BellValues(1000, 6));
-  const std::vector<float> decoded = Decoded(bytes, 1000);
-  const std::vector<float> again = Decoded(Encoded(decoded), 1000);
+  const std::vector<uint8_t> bytes = EncodedInt8(BellValues(1000, 6));
+  const std::vector<float> decoded = DecodedInt8(bytes, 1000);
+  const std::vector<float> again = DecodedInt8(EncodedInt8(decoded), 1000);
   for (size_t i = 0; i < decoded.size(); ++i) {
     EXPECT_NEAR(again[i], decoded[i], std::fabs(decoded[i]) * 1e-6f);
   }
@@ -116,7 +115,7 @@ TEST(Int8Codec, EncodeNamesTheValueThatIsNotFinite) {
   }
 }
 
-void ExpectRefused(absl::Span<const uint8_t> bytes, size_t elements, const std::string& why) {
+void ExpectInt8Refused(absl::Span<const uint8_t> bytes, size_t elements, const std::string& why) {
   const Int8Codec codec;
   std::vector<float> values(elements);
   const absl::Status decoded = codec.Decode(bytes, absl::MakeSpan(values));
@@ -131,43 +130,43 @@ void ExpectRefused(absl::Span<const uint8_t> bytes, size_t elements, const std::
 TEST(Int8Codec, RefusesBadScales) {
   // Broken: a hostile contributor could make every replica non-finite, or split them by denormal
   // modes.
-  const std::vector<uint8_t> good = Encoded(BellValues(700, 8));
+  const std::vector<uint8_t> good = EncodedInt8(BellValues(700, 8));
   for (const float scale :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -1.0f,
         -0.0f, -std::numeric_limits<float>::infinity(), 1e-40f, 0x1.fffffep-101f,
         std::nextafter(kInt8MaxScale, FLT_MAX), FLT_MAX, FloatFromBits(0xffffffff)}) {
     std::vector<uint8_t> bytes = good;
     PutScale(scale, bytes.data() + 8);
-    ExpectRefused(bytes, 700, "the scale of block 2");
+    ExpectInt8Refused(bytes, 700, "the scale of block 2");
   }
 }
 
 TEST(Int8Codec, RefusesTheCodeThatNoEncoderWrites) {
   // Broken: two byte strings would stand for one update, and |value| could exceed the declared
   // scale.
-  const std::vector<uint8_t> good = Encoded(BellValues(700, 9));
+  const std::vector<uint8_t> good = EncodedInt8(BellValues(700, 9));
   for (const size_t at : {0, 1, 255, 256, 511, 512, 698, 699}) {
     std::vector<uint8_t> bytes = good;
     bytes[12 + at] = 0x80;
-    ExpectRefused(bytes, 700, "code " + std::to_string(at) + " is -128");
+    ExpectInt8Refused(bytes, 700, "code " + std::to_string(at) + " is -128");
   }
 }
 
 TEST(Int8Codec, RefusesWrongLengths) {
   // Broken: truncated or padded chunks would be read past their end or taken for others.
-  const std::vector<uint8_t> bytes = Encoded(BellValues(700, 10));
+  const std::vector<uint8_t> bytes = EncodedInt8(BellValues(700, 10));
   for (size_t size = 0; size < bytes.size(); size += 37)
-    ExpectRefused(absl::MakeSpan(bytes).first(size), 700, "bytes");
-  ExpectRefused(bytes, 699, "bytes");
-  ExpectRefused(bytes, 701, "bytes");
-  ExpectRefused({}, 1, "bytes");
+    ExpectInt8Refused(absl::MakeSpan(bytes).first(size), 700, "bytes");
+  ExpectInt8Refused(bytes, 699, "bytes");
+  ExpectInt8Refused(bytes, 701, "bytes");
+  ExpectInt8Refused({}, 1, "bytes");
   std::vector<uint8_t> small(10);
   EXPECT_FALSE(Int8Codec().Encode(BellValues(700, 1), absl::MakeSpan(small)).ok());
 }
 
 TEST(Int8Codec, RefusesAWeightThatIsNotFinite) {
   // Broken: a rogue plan could make sums non-finite.
-  const std::vector<uint8_t> bytes = Encoded({1.0f});
+  const std::vector<uint8_t> bytes = EncodedInt8({1.0f});
   std::vector<float> sum(1);
   EXPECT_FALSE(
       Int8Codec()

@@ -6,10 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "compression/int8_codec.h"
-#include "compression/int8_format.h"
-#include "compression/int8_kernels.h"
-#include "compression/simd_target.h"
+#include "compression/scaled_codecs.h"
+#include "compression/scaled_kernels.h"
+#include "compression/simd.h"
 #include "tests/unit/compression/codec_reference.h"
 #include "tests/unit/compression/test_values.h"
 
@@ -17,7 +16,7 @@ namespace atolld {
 namespace {
 
 // A block whose values are all k + 1/2 times its scale: each is a tie.
-std::vector<float> TieValues(size_t elements) {
+std::vector<float> Int8TieValues(size_t elements) {
   std::vector<float> values(elements);
   for (size_t i = 0; i < elements; ++i) {
     values[i] = i % 256 == 0 ? 127.0f : static_cast<float>(static_cast<int>(i % 254) - 127) + 0.5f;
@@ -25,7 +24,7 @@ std::vector<float> TieValues(size_t elements) {
   return values;
 }
 
-std::vector<float> DenormalValues(size_t elements, uint64_t seed) {
+std::vector<float> Int8DenormalValues(size_t elements, uint64_t seed) {
   TestRandom random(seed);
   std::vector<float> values(elements);
   for (float& value : values) value = FloatFromBits(random.Next() & 0x807fffff);
@@ -35,7 +34,7 @@ std::vector<float> DenormalValues(size_t elements, uint64_t seed) {
 }
 
 // Blocks whose largest magnitude walks through the floats around a bound.
-std::vector<float> AroundBound(float bound, size_t elements) {
+std::vector<float> Int8AroundBound(float bound, size_t elements) {
   std::vector<float> values(elements, bound * 0.25f);
   float edge = bound;
   for (int i = 0; i < 4; ++i) edge = std::nextafter(edge, 0.0f);
@@ -46,15 +45,15 @@ std::vector<float> AroundBound(float bound, size_t elements) {
   return values;
 }
 
-std::vector<std::vector<float>> Inputs(size_t elements) {
+std::vector<std::vector<float>> Int8Inputs(size_t elements) {
   return {AnyFiniteValues(elements, 1),
           BellValues(elements, 2),
-          TieValues(elements),
-          DenormalValues(elements, 3),
+          Int8TieValues(elements),
+          Int8DenormalValues(elements, 3),
           std::vector<float>(elements, 0.0f),
           std::vector<float>(elements, -0.0f),
-          AroundBound(127.0f * 0x1p-100f, elements),
-          AroundBound(FLT_MAX, elements)};
+          Int8AroundBound(127.0f * 0x1p-100f, elements),
+          Int8AroundBound(FLT_MAX, elements)};
 }
 
 class Int8Targets : public ::testing::TestWithParam<std::string> {
@@ -71,7 +70,7 @@ TEST_P(Int8Targets, GivesTheOraclesBits) {
   for (const size_t elements :
        {1, 2, 3, 15, 16, 17, 31, 63, 64, 65, 255, 256, 257, 300, 511, 512, 513, 1000, 2307}) {
     size_t input = 0;
-    for (const std::vector<float>& values : Inputs(elements)) {
+    for (const std::vector<float>& values : Int8Inputs(elements)) {
       // Odd addresses: chunks start anywhere in the flat vector and in a message.
       for (const size_t shift : {0, 1, 3}) {
         SCOPED_TRACE(::testing::Message()
@@ -132,7 +131,7 @@ TEST_P(Int8Targets, GivesTheSameBitsPastTheCaches) {
     EXPECT_EQ(decoded.back(), 42.0f);
   }
   std::vector<float> decoded(elements);
-  bytes[Int8Blocks(elements) * sizeof(float) + 5] = 0x80;
+  bytes[ScaleBytes(ScaledForm::kInt8, elements) + 5] = 0x80;
   EXPECT_FALSE(codec_.DecodeToMemory(bytes, absl::MakeSpan(decoded)).ok());
 }
 

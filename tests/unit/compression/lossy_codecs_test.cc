@@ -10,7 +10,7 @@
 
 #include "compression/codec.h"
 #include "compression/codec_benchmark.h"
-#include "compression/int4_format.h"
+#include "compression/scaled_kernels.h"
 #include "compression/zstd_frame.h"
 #include "tests/unit/compression/test_values.h"
 

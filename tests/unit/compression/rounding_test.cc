@@ -1,6 +1,4 @@
 // Stochastic rounding: unbiased, a function of key and place alone, the same bits on every target.
-#include "compression/rounding.h"
-
 #include <gtest/gtest.h>
 
 #include <cfloat>
@@ -11,19 +9,19 @@
 
 #include "compression/codec.h"
 #include "compression/codec_benchmark.h"
-#include "compression/simd_target.h"
+#include "compression/simd.h"
 #include "tests/unit/compression/codec_reference.h"
 #include "tests/unit/compression/test_values.h"
 
 namespace atolld {
 namespace {
 
-const Codec& Named(const std::string& name) { return **FindCodec(name); }
+const Codec& CodecNamed(const std::string& name) { return **FindCodec(name); }
 
-std::vector<uint8_t> Encoded(const std::string& codec, absl::Span<const float> values,
-                             uint64_t key) {
-  std::vector<uint8_t> bytes(Named(codec).MaxEncodedBytes(values.size()));
-  const auto used = Named(codec).EncodeStochastic(values, key, absl::MakeSpan(bytes));
+std::vector<uint8_t> EncodedWith(const std::string& codec, absl::Span<const float> values,
+                                 uint64_t key) {
+  std::vector<uint8_t> bytes(CodecNamed(codec).MaxEncodedBytes(values.size()));
+  const auto used = CodecNamed(codec).EncodeStochastic(values, key, absl::MakeSpan(bytes));
   EXPECT_TRUE(used.ok()) << used.status();
   return bytes;
 }
@@ -32,7 +30,7 @@ std::vector<float> RoundTrip(const std::string& codec, absl::Span<const float> v
                              uint64_t key) {
   std::vector<float> decoded(values.size());
   const absl::Status status =
-      Named(codec).Decode(Encoded(codec, values, key), absl::MakeSpan(decoded));
+      CodecNamed(codec).Decode(EncodedWith(codec, values, key), absl::MakeSpan(decoded));
   EXPECT_TRUE(status.ok()) << status;
   return decoded;
 }
@@ -124,13 +122,13 @@ TEST_P(StochasticRounding, KeepsTheGoldenDigestsOnEveryTarget) {
                            : "c3ef0c27e8d11cdd9b5391016e95f2a8d7955d328bb7f41f2492dcb941f6e164";
   for (const std::string& target : SimdTargetNames()) {
     const ScopedSimdTarget pinned(target);
-    const std::vector<uint8_t> bytes = Encoded(GetParam(), values, key);
+    const std::vector<uint8_t> bytes = EncodedWith(GetParam(), values, key);
     EXPECT_EQ(Sha256Hex(bytes.data(), bytes.size()), golden) << target;
     for (const size_t elements : {1, 2, 63, 64, 65, 255, 257, 1000}) {
       const absl::Span<const float> part = absl::MakeSpan(values).first(elements);
-      const std::vector<uint8_t> here = Encoded(GetParam(), part, key);
+      const std::vector<uint8_t> here = EncodedWith(GetParam(), part, key);
       const ScopedSimdTarget lowest(SimdTargetNames().back());
-      EXPECT_EQ(here, Encoded(GetParam(), part, key)) << target << " " << elements;
+      EXPECT_EQ(here, EncodedWith(GetParam(), part, key)) << target << " " << elements;
     }
   }
 }
@@ -143,7 +141,7 @@ TEST_P(StochasticRounding, GivesTheOraclesBits) {
       ASSERT_EQ(mixed, ReferenceKey(key, 2, 3, 4));
       for (const std::vector<float>& values :
            {AnyFiniteValues(elements, key), BellValues(elements, key)}) {
-        ASSERT_EQ(Encoded(GetParam(), values, mixed),
+        ASSERT_EQ(EncodedWith(GetParam(), values, mixed),
                   ReferenceEncodeStochastic(GetParam(), values, mixed));
       }
     }
@@ -168,7 +166,7 @@ TEST(StochasticRoundingTest, IsRefusedWhereThereIsNone) {
   // Broken: a config would ask for it and silently not get it.
   std::vector<uint8_t> bytes(100);
   for (const std::string& name : CodecNames()) {
-    const Codec& codec = Named(name);
+    const Codec& codec = CodecNamed(name);
     EXPECT_EQ(codec.has_stochastic_rounding(), name == "int4" || name == "int8");
     EXPECT_EQ(codec.EncodeStochastic({1.0f}, 1, absl::MakeSpan(bytes)).ok(),
               codec.has_stochastic_rounding());

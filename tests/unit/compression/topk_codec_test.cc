@@ -14,8 +14,7 @@
 
 #include "compression/codec_benchmark.h"
 #include "compression/error_feedback.h"
-#include "compression/simd_target.h"
-#include "compression/sparse_block.h"
+#include "compression/simd.h"
 #include "tests/unit/compression/codec_reference.h"
 #include "tests/unit/compression/test_values.h"
 
@@ -24,7 +23,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::vector<uint8_t> Encoded(absl::Span<const float> values, bool mean = false) {
+std::vector<uint8_t> EncodedTopk(absl::Span<const float> values, bool mean = false) {
   const TopkCodec codec;
   std::vector<uint8_t> bytes(codec.MaxEncodedBytes(values.size()));
   const auto used = mean ? codec.EncodeMean(values, absl::MakeSpan(bytes))
@@ -34,7 +33,7 @@ std::vector<uint8_t> Encoded(absl::Span<const float> values, bool mean = false) 
   return bytes;
 }
 
-std::vector<float> Decoded(absl::Span<const uint8_t> bytes, size_t elements) {
+std::vector<float> DecodedTopk(absl::Span<const uint8_t> bytes, size_t elements) {
   std::vector<float> values(elements);
   const absl::Status status = TopkCodec().Decode(bytes, absl::MakeSpan(values));
   EXPECT_TRUE(status.ok()) << status;
@@ -79,7 +78,7 @@ std::set<size_t> LargestPlaces(absl::Span<const float> values) {
   return places;
 }
 
-void ExpectRefused(absl::Span<const uint8_t> bytes, size_t elements, const std::string& why) {
+void ExpectTopkRefused(absl::Span<const uint8_t> bytes, size_t elements, const std::string& why) {
   std::vector<float> values(elements);
   const absl::Status decoded = TopkCodec().Decode(bytes, absl::MakeSpan(values));
   EXPECT_EQ(decoded.code(), absl::StatusCode::kInvalidArgument);
@@ -102,16 +101,16 @@ TEST(TopkCodec, MatchesAWorkedExample) {
   mean[3] = -8.0f;
   mean[70] = 1.0f;
   mean[199] = 3.0f;
-  EXPECT_EQ(Encoded(mean, true), (std::vector<uint8_t>{0x03, 0x20, 0x03, 0x60, 0x04, 0xc7, 0x00,
-                                                       0x00, 0xc1, 0x80, 0x3f, 0x40, 0x40}));
-  const std::vector<uint8_t> update = Encoded(values);
+  EXPECT_EQ(EncodedTopk(mean, true), (std::vector<uint8_t>{0x03, 0x20, 0x03, 0x60, 0x04, 0xc7, 0x00,
+                                                           0x00, 0xc1, 0x80, 0x3f, 0x40, 0x40}));
+  const std::vector<uint8_t> update = EncodedTopk(values);
   ASSERT_EQ(update.size(), 2 + 6 + 16 + 1);
   EXPECT_EQ(std::vector<uint8_t>(update.begin(), update.begin() + 8),
             (std::vector<uint8_t>{0x04, 0x00, 0x03, 0x60, 0x04, 0x64, 0x70, 0x0c}));
-  const std::vector<float> decoded = Decoded(update, 200);
+  const std::vector<float> decoded = DecodedTopk(update, 200);
   EXPECT_EQ(decoded[3], -8.0f);
   EXPECT_EQ(decoded[100], 25.0f / 3);  // the mean of 8, 8 and 9, which share a bin
-  EXPECT_EQ(Encoded(std::vector<float>(5000)), (std::vector<uint8_t>{0, 0, 0, 0}));
+  EXPECT_EQ(EncodedTopk(std::vector<float>(5000)), (std::vector<uint8_t>{0, 0, 0, 0}));
 }
 
 TEST(TopkCodec, KeepsTheLargestOfEveryBlock) {
@@ -124,7 +123,7 @@ TEST(TopkCodec, KeepsTheLargestOfEveryBlock) {
   for (const std::vector<float>& values :
        {BellValues(4096, 1), AnyFiniteValues(10000, 2), equal, few, coarse, BellValues(65, 4),
         std::vector<float>{3.0f}}) {
-    const std::vector<uint8_t> bytes = Encoded(values);
+    const std::vector<uint8_t> bytes = EncodedTopk(values);
     EXPECT_EQ(SentPlaces(bytes, values.size()), LargestPlaces(values));
   }
 }
@@ -139,9 +138,9 @@ TEST(TopkCodec, GivesTheOraclesBits) {
          {AnyFiniteValues(elements, 1), BellValues(elements, 3), sparse,
           std::vector<float>(elements, -1e-38f), std::vector<float>(elements, FLT_MAX)}) {
       for (const bool mean : {false, true}) {
-        const std::vector<uint8_t> bytes = Encoded(values, mean);
+        const std::vector<uint8_t> bytes = EncodedTopk(values, mean);
         ASSERT_EQ(bytes, ReferenceTopkEncode(values, mean)) << elements << " " << mean;
-        ASSERT_TRUE(SameBits(Decoded(bytes, elements), ReferenceTopkDecode(bytes, elements)));
+        ASSERT_TRUE(SameBits(DecodedTopk(bytes, elements), ReferenceTopkDecode(bytes, elements)));
       }
     }
   }
@@ -150,15 +149,15 @@ TEST(TopkCodec, GivesTheOraclesBits) {
 TEST(TopkCodec, AnUpdateIsAHundredthOfItsFloats) {
   // Broken: the codec would not be worth its loss.
   const std::vector<float> values = BellValues(1 << 20, 5);
-  EXPECT_EQ(Encoded(values).size(), (1 << 20) / 4096 * 130);
-  EXPECT_LE(Encoded(values).size() * 100, values.size() * sizeof(float));
+  EXPECT_EQ(EncodedTopk(values).size(), (1 << 20) / 4096 * 130);
+  EXPECT_LE(EncodedTopk(values).size() * 100, values.size() * sizeof(float));
 }
 
 TEST(TopkCodec, TheErrorIsThatOfTheory) {
   // Broken: fewer or other values would be sent than the format says. The largest 64th of a
   // Gaussian holds 11.8 % of its energy, of which two bits keep nearly all.
   const std::vector<float> values = GaussianValues(1 << 20, 1);
-  const std::vector<float> decoded = Decoded(Encoded(values), values.size());
+  const std::vector<float> decoded = DecodedTopk(EncodedTopk(values), values.size());
   double error = 0;
   double norm = 0;
   for (size_t i = 0; i < values.size(); ++i) {
@@ -175,22 +174,22 @@ TEST(TopkCodec, AMeanIsTheUnionOfItsUpdates) {
     std::vector<float> sum(kElements);
     std::set<size_t> everybodys;
     for (int i = 0; i < contributors; ++i) {
-      const std::vector<uint8_t> update = Encoded(BellValues(kElements, 100 + i));
-      const std::set<size_t> places = PlacesOf(Decoded(update, kElements));
+      const std::vector<uint8_t> update = EncodedTopk(BellValues(kElements, 100 + i));
+      const std::set<size_t> places = PlacesOf(DecodedTopk(update, kElements));
       everybodys.insert(places.begin(), places.end());
       ASSERT_TRUE(
           TopkCodec()
               .DecodeAccumulate(update, 1.0f + 0.1f * static_cast<float>(i), absl::MakeSpan(sum))
               .ok());
     }
-    const std::vector<uint8_t> bytes = Encoded(sum, true);
-    const std::vector<float> mean = Decoded(bytes, kElements);
+    const std::vector<uint8_t> bytes = EncodedTopk(sum, true);
+    const std::vector<float> mean = DecodedTopk(bytes, kElements);
     EXPECT_EQ(PlacesOf(mean), everybodys);
     for (const size_t place : everybodys) {
       EXPECT_NEAR(mean[place], sum[place], std::fabs(sum[place]) * 0x1p-8f) << place;
     }
     // Again from its own values: the same bytes, so a relay's mean loses nothing at the next hop.
-    EXPECT_EQ(Encoded(mean, true), bytes);
+    EXPECT_EQ(EncodedTopk(mean, true), bytes);
   }
 }
 
@@ -200,16 +199,16 @@ TEST(TopkCodec, ADenseMeanIsATableOfPlaces) {
   const TopkCodec codec;
   for (const size_t elements : {1, 7, 8, 9, 341, 342, 4095, 4096, 4097, 12288}) {
     std::vector<float> all(elements, 1.5f);
-    EXPECT_EQ(Decoded(Encoded(all, true), elements), all) << elements;
-    EXPECT_LE(Encoded(all).size(), codec.MaxEncodedBytes(elements));
+    EXPECT_EQ(DecodedTopk(EncodedTopk(all, true), elements), all) << elements;
+    EXPECT_LE(EncodedTopk(all).size(), codec.MaxEncodedBytes(elements));
   }
   // 341 places take 512 bytes as a list and as a bitmap, 342 are shorter as a bitmap.
   for (const size_t count : {340, 341, 342, 343}) {
     std::vector<float> values(4096);
     for (size_t i = 0; i < count; ++i) values[4095 - 11 * i] = -1.0f;
-    const std::vector<uint8_t> bytes = Encoded(values, true);
+    const std::vector<uint8_t> bytes = EncodedTopk(values, true);
     EXPECT_EQ(bytes.size(), 2 + std::min<size_t>((3 * count + 1) / 2, 512) + 2 * count);
-    EXPECT_EQ(Decoded(bytes, 4096), values);
+    EXPECT_EQ(DecodedTopk(bytes, 4096), values);
   }
 }
 
@@ -220,7 +219,7 @@ TEST(TopkCodec, RefusesWhatNoEncoderWrites) {
   values[1] = 5.0f;
   values[64] = 6.0f;
   values[129] = -7.0f;
-  const std::vector<uint8_t> update = Encoded(values);
+  const std::vector<uint8_t> update = EncodedTopk(values);
   ASSERT_EQ(update.size(), 2 + 5 + 16 + 1);
   const auto changed = [&update](size_t at, int byte) {
     std::vector<uint8_t> bytes = update;
@@ -228,44 +227,44 @@ TEST(TopkCodec, RefusesWhatNoEncoderWrites) {
     return bytes;
   };
   // Places 1, 64 and 129 are the bytes 01 00 04 81 00.
-  ExpectRefused(changed(1, 0x40), 130, "block 0: its header is 16387");
-  ExpectRefused(changed(1, 0x80), 130, "block 0: its header is");
-  ExpectRefused(changed(0, 4), 130, "block 0: it has 4 values of 130, at most 3 are sent");
-  ExpectRefused(changed(0, 0), 130, "bytes follow the last block");
-  ExpectRefused(changed(2, 0x40), 130, "block 0: place 1 is 64 after 64");
-  ExpectRefused(changed(2, 0x41), 130, "block 0: place 1 is 64 after 65");
-  ExpectRefused(changed(5, 0x82), 130, "block 0: place 2 is 130, the block has 130 values");
-  ExpectRefused(changed(6, 0x10), 130, "the unused half of the last place is not 0");
-  ExpectRefused(changed(10, 0x80), 130, "block 0: entry 0 of the codebook");
-  ExpectRefused(changed(23, 0xff), 130, "the unused bits of the codes are not 0");
-  ExpectRefused({}, 130, "block 0: its header is missing");
-  ExpectRefused(update, 4096 + 130, "block 1: its header is missing");
+  ExpectTopkRefused(changed(1, 0x40), 130, "block 0: its header is 16387");
+  ExpectTopkRefused(changed(1, 0x80), 130, "block 0: its header is");
+  ExpectTopkRefused(changed(0, 4), 130, "block 0: it has 4 values of 130, at most 3 are sent");
+  ExpectTopkRefused(changed(0, 0), 130, "bytes follow the last block");
+  ExpectTopkRefused(changed(2, 0x40), 130, "block 0: place 1 is 64 after 64");
+  ExpectTopkRefused(changed(2, 0x41), 130, "block 0: place 1 is 64 after 65");
+  ExpectTopkRefused(changed(5, 0x82), 130, "block 0: place 2 is 130, the block has 130 values");
+  ExpectTopkRefused(changed(6, 0x10), 130, "the unused half of the last place is not 0");
+  ExpectTopkRefused(changed(10, 0x80), 130, "block 0: entry 0 of the codebook");
+  ExpectTopkRefused(changed(23, 0xff), 130, "the unused bits of the codes are not 0");
+  ExpectTopkRefused({}, 130, "block 0: its header is missing");
+  ExpectTopkRefused(update, 4096 + 130, "block 1: its header is missing");
   std::vector<uint8_t> bytes = update;
   bytes.push_back(0);
-  ExpectRefused(bytes, 130, "1 bytes follow the last block");
+  ExpectTopkRefused(bytes, 130, "1 bytes follow the last block");
   for (size_t size = 0; size < update.size(); ++size) {
-    ExpectRefused(absl::MakeSpan(update).first(size), 130, "block 0");
+    ExpectTopkRefused(absl::MakeSpan(update).first(size), 130, "block 0");
   }
 }
 
 TEST(TopkCodec, RefusesWrongMeans) {
   // Broken: as above, for the bitmap and the halves of a mean.
   const std::vector<float> all(100, 1.0f);
-  const std::vector<uint8_t> mean = Encoded(all, true);
+  const std::vector<uint8_t> mean = EncodedTopk(all, true);
   ASSERT_EQ(mean.size(), 2 + 13 + 200);
   std::vector<uint8_t> bytes = mean;
   bytes[2] = 0xfe;
-  ExpectRefused(bytes, 100, "the bitmap has 99 places, the header says 100");
+  ExpectTopkRefused(bytes, 100, "the bitmap has 99 places, the header says 100");
   bytes = mean;
   bytes[14] = 0x1f;
-  ExpectRefused(bytes, 100, "the bitmap has place 100, the block has 100 values");
+  ExpectTopkRefused(bytes, 100, "the bitmap has place 100, the block has 100 values");
   bytes = mean;
   bytes[16] = 0x7f;
   bytes[15] = 0x80;
-  ExpectRefused(bytes, 100, "a value is not finite");
+  ExpectTopkRefused(bytes, 100, "a value is not finite");
   bytes = mean;
   bytes[0] = 101;
-  ExpectRefused(bytes, 100, "it has 101 values of 100, at most 100 are sent");
+  ExpectTopkRefused(bytes, 100, "it has 101 values of 100, at most 100 are sent");
 }
 
 TEST(TopkCodec, RefusesWhatIsNotFinite) {
@@ -284,7 +283,7 @@ TEST(TopkCodec, RefusesWhatIsNotFinite) {
   EXPECT_FALSE(codec.Encode(BellValues(5000, 7), absl::MakeSpan(bytes).first(100)).ok());
   std::vector<float> sum(5000);
   EXPECT_FALSE(codec
-                   .DecodeAccumulate(Encoded(sum), std::numeric_limits<float>::infinity(),
+                   .DecodeAccumulate(EncodedTopk(sum), std::numeric_limits<float>::infinity(),
                                      absl::MakeSpan(sum))
                    .ok());
   EXPECT_EQ(codec.MaxEncodedBytes(0), 0u);
@@ -303,7 +302,7 @@ TEST(TopkCodec, AnyBytesAreTakenOrRefused) {
     for (float& value : values) {
       if (mean && random.Next() % 2 == 0) value = 0;
     }
-    std::vector<uint8_t> bytes = Encoded(values, mean);
+    std::vector<uint8_t> bytes = EncodedTopk(values, mean);
     for (uint32_t change = random.Next() % 4; change > 0; --change) {
       uint8_t& byte = bytes[random.Next() % std::min<size_t>(bytes.size(), 12)];
       byte = static_cast<uint8_t>(random.Next());
@@ -334,8 +333,8 @@ TEST(TopkCodec, FeedbackSendsAllInTheEnd) {
   for (int round = 0; round < kRounds; ++round) {
     std::vector<float> update = delta;
     ASSERT_TRUE(AddResidual(1.0f, residual, absl::MakeSpan(update)).ok());
-    const std::vector<uint8_t> sent = Encoded(update);
-    const std::vector<float> decoded = Decoded(sent, kElements);
+    const std::vector<uint8_t> sent = EncodedTopk(update);
+    const std::vector<float> decoded = DecodedTopk(sent, kElements);
     for (size_t i = 0; i < kElements; ++i) arrived[i] += decoded[i];
     residual = update;
     ASSERT_TRUE(SubtractSent(TopkCodec(), sent, absl::MakeSpan(residual)).ok());
@@ -356,8 +355,8 @@ TEST(TopkCodec, KeepsTheGoldenDigestsOnEveryTarget) {
   for (size_t i = 0; i < half.size(); i += 1 + i / 4096) half[i] = 0;
   for (const std::string& target : SimdTargetNames()) {
     const ScopedSimdTarget pinned(target);
-    const std::vector<uint8_t> update = Encoded(values);
-    const std::vector<uint8_t> mean = Encoded(half, true);
+    const std::vector<uint8_t> update = EncodedTopk(values);
+    const std::vector<uint8_t> mean = EncodedTopk(half, true);
     std::vector<float> sum = values;
     ASSERT_TRUE(TopkCodec().DecodeAccumulate(update, 0.3f, absl::MakeSpan(sum)).ok());
     ASSERT_TRUE(TopkCodec().DecodeAccumulate(mean, 0.7f, absl::MakeSpan(sum)).ok());

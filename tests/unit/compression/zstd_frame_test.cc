@@ -38,7 +38,7 @@ std::string Frame(absl::string_view content,
   return frame;
 }
 
-void ExpectRefused(absl::string_view frame, size_t max_bytes, const std::string& why) {
+void ExpectFrameRefused(absl::string_view frame, size_t max_bytes, const std::string& why) {
   const absl::Status status = ZstdDecompress(Bytes(frame), max_bytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   EXPECT_THAT(status.message(), HasSubstr(why));
@@ -65,15 +65,15 @@ TEST(ZstdFrame, RefusesABombBeforeItAllocates) {
   // Broken: a few kilobytes from a peer would take all memory.
   const std::string bomb = *ZstdCompress(Bytes(std::string(64 << 20, '\0')));
   EXPECT_LT(bomb.size(), 10000u);
-  ExpectRefused(bomb, (64 << 20) - 1, "declares 67108864 bytes, at most 67108863");
+  ExpectFrameRefused(bomb, (64 << 20) - 1, "declares 67108864 bytes, at most 67108863");
 }
 
 TEST(ZstdFrame, RefusesFramesWithoutSizeOrChecksum) {
   // Broken: the output's size would be the sender's choice, or flipped bits would pass.
   const std::string content = Sample(1000);
-  ExpectRefused(Frame(content, {{ZSTD_c_checksumFlag, 1}, {ZSTD_c_contentSizeFlag, 0}}), 1000,
-                "no content size");
-  ExpectRefused(Frame(content, {{ZSTD_c_checksumFlag, 0}}), 1000, "no checksum");
+  ExpectFrameRefused(Frame(content, {{ZSTD_c_checksumFlag, 1}, {ZSTD_c_contentSizeFlag, 0}}), 1000,
+                     "no content size");
+  ExpectFrameRefused(Frame(content, {{ZSTD_c_checksumFlag, 0}}), 1000, "no checksum");
 }
 
 TEST(ZstdFrame, RefusesAllButOneWholeFrame) {
@@ -82,11 +82,11 @@ TEST(ZstdFrame, RefusesAllButOneWholeFrame) {
   const std::string content = Sample(1000);
   const std::string frame = *ZstdCompress(Bytes(content));
   for (size_t size = 0; size < frame.size(); ++size)
-    ExpectRefused(frame.substr(0, size), 1000, "zstd frame: ");
-  ExpectRefused(frame + std::string(1, '\0'), 1000, "1 bytes follow");
-  ExpectRefused(frame + frame, 2000, "bytes follow");
-  ExpectRefused(std::string("\x50\x2a\x4d\x18\x00\x00\x00\x00", 8), 1000, "wrong magic");
-  ExpectRefused("not a frame at all", 1000, "wrong magic");
+    ExpectFrameRefused(frame.substr(0, size), 1000, "zstd frame: ");
+  ExpectFrameRefused(frame + std::string(1, '\0'), 1000, "1 bytes follow");
+  ExpectFrameRefused(frame + frame, 2000, "bytes follow");
+  ExpectFrameRefused(std::string("\x50\x2a\x4d\x18\x00\x00\x00\x00", 8), 1000, "wrong magic");
+  ExpectFrameRefused("not a frame at all", 1000, "wrong magic");
 }
 
 TEST(ZstdFrame, NoFlippedBitChangesTheContent) {
@@ -101,7 +101,7 @@ TEST(ZstdFrame, NoFlippedBitChangesTheContent) {
   }
   std::string checksum = frame;
   checksum.back() = static_cast<char>(checksum.back() ^ 1);
-  ExpectRefused(checksum, 3000, "checksum");
+  ExpectFrameRefused(checksum, 3000, "checksum");
 }
 
 }  // namespace

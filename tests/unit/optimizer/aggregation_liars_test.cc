@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "optimizer/aggregation_rule.h"
-#include "optimizer/outer_kernels.h"
+#include "optimizer/outer_rule.h"
 #include "tests/unit/optimizer/aggregation_oracle.h"
 
 namespace atolld {
@@ -15,7 +15,7 @@ namespace {
 
 using testing::Each;
 
-Vector Ones(size_t n) { return Vector(n, 1.0f); }
+Vector EqualWeights(size_t n) { return Vector(n, 1.0f); }
 
 // What liars send instead of `honest`, the mean of what they know.
 Vector Lie(int kind, const Vector& honest, size_t liar) {
@@ -58,14 +58,15 @@ TEST(AggregationLiars, BearsAsManyLiarsAsItSays) {
       for (int kind = 0; kind < 5; ++kind) {
         Vectors updates = HonestUpdates(test.contributors, 200, 0.5f, 11);
         const Vectors honest(updates.begin() + test.faulty, updates.end());
-        const Vector centre = Aggregate(RuleOf("mean"), honest, Ones(honest.size())).value();
+        const Vector centre =
+            Aggregate(RuleOf("mean"), honest, EqualWeights(honest.size())).value();
         const Reals wanted = RealsOf(centre);
         long double spread = 0;
         for (const Vector& update : honest) {
           spread = std::max(spread, DistanceOf(RealsOf(update), wanted));
         }
         for (size_t i = 0; i < test.faulty; ++i) updates[i] = Lie(kind, centre, i);
-        const auto mean = Aggregate(rule, updates, Ones(updates.size()), centre);
+        const auto mean = Aggregate(rule, updates, EqualWeights(updates.size()), centre);
         ASSERT_TRUE(mean.ok()) << mean.status();
         // An honest update's distance from the honest mean, times what f near to n / 2 costs.
         EXPECT_LE(DistanceOf(RealsOf(*mean), wanted), 3 * spread)
@@ -79,9 +80,9 @@ TEST(AggregationLiars, TheMeanBearsNone) {
   // Broken: the test above would pass with lies that harm nobody.
   for (const int kind : {0, 1, 2, 4}) {
     Vectors updates = HonestUpdates(8, 200, 0.5f, 11);
-    const Vector centre = Aggregate(RuleOf("mean"), updates, Ones(8)).value();
+    const Vector centre = Aggregate(RuleOf("mean"), updates, EqualWeights(8)).value();
     updates[0] = Lie(kind, centre, 0);
-    const Vector mean = Aggregate(RuleOf("mean"), updates, Ones(8)).value();
+    const Vector mean = Aggregate(RuleOf("mean"), updates, EqualWeights(8)).value();
     EXPECT_GT(DistanceOf(RealsOf(mean), RealsOf(centre)), NormOf(centre)) << kind;
   }
 }
@@ -97,15 +98,15 @@ TEST(AggregationLiars, ClippingBoundsWhatOneUpdateCanDo) {
     lied[0] = Lie(kind, updates[0], 0);
     Vectors without(updates.begin() + 1, updates.end());
     for (const double clip : {0.5, 1.0, 3.0}) {
-      const Vector mean = Aggregate(RuleOf("mean", 0, clip), lied, Ones(8)).value();
+      const Vector mean = Aggregate(RuleOf("mean", 0, clip), lied, EqualWeights(8)).value();
       EXPECT_LE(NormOf(mean), 1.05L * clip * *std::max_element(norms.begin(), norms.end()));
     }
     // By the norm of other rounds, where this round's cannot be trusted.
-    const Vector mean = Aggregate(RuleOf("mean", 0, 1.0), lied, Ones(8), {}, 1e-3).value();
+    const Vector mean = Aggregate(RuleOf("mean", 0, 1.0), lied, EqualWeights(8), {}, 1e-3).value();
     EXPECT_LE(NormOf(mean), 1.0001e-3L);
   }
   const Vector two =
-      Aggregate(RuleOf("mean", 0, 1.0), {updates[0], Vector(200, 1e20f)}, Ones(2)).value();
+      Aggregate(RuleOf("mean", 0, 1.0), {updates[0], Vector(200, 1e20f)}, EqualWeights(2)).value();
   EXPECT_LE(NormOf(two), 1.0001L * norms[0]);
   EXPECT_GT(median, 0);
 }
@@ -115,7 +116,7 @@ TEST(AggregationLiars, ClippingTouchesNoUpdateWithinTheMedian) {
   const Vectors updates = HonestUpdates(8, 200, 0.001f, 1);
   UpdateProducts products(UpdateProducts::Kind::kNorms, 8);
   ASSERT_TRUE(products.AddChunk(SpansOf(updates)).ok());
-  const auto plan = RuleOf("mean", 0, 1.5).Plan(Ones(8), products);
+  const auto plan = RuleOf("mean", 0, 1.5).Plan(EqualWeights(8), products);
   EXPECT_THAT(plan->scales, Each(1.0f));
   EXPECT_THAT(plan->weights, Each(1.0f));
 }
@@ -123,7 +124,7 @@ TEST(AggregationLiars, ClippingTouchesNoUpdateWithinTheMedian) {
 TEST(AggregationLiars, AGeometricMedianBearsLessThanHalfOfTheWeight) {
   // Broken: what the weights buy would be another thing than is written down.
   Vectors updates = HonestUpdates(5, 100, 0.5f, 4);
-  const Reals honest = RealsOf(Aggregate(RuleOf("mean"), updates, Ones(5)).value());
+  const Reals honest = RealsOf(Aggregate(RuleOf("mean"), updates, EqualWeights(5)).value());
   const long double norm = NormOf(updates[0]);
   for (float& value : updates[4]) value = 1000;
   const AggregationRule rule = RuleOf("geometric_median");
@@ -138,6 +139,8 @@ TEST(AggregationLiars, AGeometricMedianBearsLessThanHalfOfTheWeight) {
 // tenfold and backwards, as in RoDiLoCo's runs.
 long double EndOfRun(const AggregationRule& rule) {
   constexpr size_t kElements = 150;
+  const OuterRule& nesterov = **FindOuterRule("nesterov");
+  const OuterScalars scalars = nesterov.Scalars(0.7f, 0.9f).value();
   const Vector goal = BellValues(kElements, 5);
   Vector theta(kElements, 0.0f), momentum(kElements, 0.0f), last;
   for (int round = 0; round < 60; ++round) {
@@ -149,8 +152,9 @@ long double EndOfRun(const AggregationRule& rule) {
         if (i == 3) updates[i][k] *= -10;
       }
     }
-    last = Aggregate(rule, updates, Ones(8), last).value();
-    NesterovStep({0.7f, 0.9f}, last.data(), kElements, theta.data(), momentum.data());
+    last = Aggregate(rule, updates, EqualWeights(8), last).value();
+    const absl::Span<float> buffers[] = {absl::MakeSpan(momentum)};
+    EXPECT_TRUE(nesterov.Step(scalars, last, absl::MakeSpan(theta), buffers).ok());
   }
   return DistanceOf(RealsOf(theta), RealsOf(goal)) / NormOf(goal);
 }

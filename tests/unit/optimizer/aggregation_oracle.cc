@@ -123,24 +123,20 @@ Reals OracleGeometricMedian(const Vectors& updates, const Vector& weights) {
   return point;
 }
 
-Reals OracleCentredClipping(const Vectors& updates, const Vector& weights, const Vector& centre,
-                            uint32_t steps) {
+Reals OracleCentredClipping(const Vectors& updates, const Vector& weights, const Vector& centre) {
   const long double total = std::accumulate(weights.begin(), weights.end(), 0.0L);
-  Reals point = RealsOf(centre);
-  for (uint32_t step = 0; step < steps; ++step) {
-    Reals distances;
-    for (const Vector& update : updates) distances.push_back(DistanceOf(RealsOf(update), point));
-    const long double tau = OracleLowerMedian(distances);
-    Reals moved = point;
-    for (size_t i = 0; i < updates.size(); ++i) {
-      const long double kept = distances[i] <= tau ? 1.0L : tau / distances[i];
-      for (size_t k = 0; k < moved.size(); ++k) {
-        moved[k] += weights[i] / total * kept * (updates[i][k] - point[k]);
-      }
+  const Reals point = RealsOf(centre);
+  Reals distances;
+  for (const Vector& update : updates) distances.push_back(DistanceOf(RealsOf(update), point));
+  const long double tau = OracleLowerMedian(distances);
+  Reals moved = point;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const long double kept = distances[i] <= tau ? 1.0L : tau / distances[i];
+    for (size_t k = 0; k < moved.size(); ++k) {
+      moved[k] += weights[i] / total * kept * (updates[i][k] - point[k]);
     }
-    point = moved;
   }
-  return point;
+  return moved;
 }
 
 absl::StatusOr<Vector> Aggregate(const AggregationRule& rule, const Vectors& updates,

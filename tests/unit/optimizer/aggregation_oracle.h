@@ -48,8 +48,7 @@ long double DistanceSum(const Vectors& updates, const Vector& weights, const Rea
 // Weiszfeld from the mean on, on whole vectors, until nothing moves.
 Reals OracleGeometricMedian(const Vectors& updates, const Vector& weights);
 
-Reals OracleCentredClipping(const Vectors& updates, const Vector& weights, const Vector& centre,
-                            uint32_t steps);
+Reals OracleCentredClipping(const Vectors& updates, const Vector& weights, const Vector& centre);
 
 // The three steps of a rule on updates that make one chunk.
 absl::StatusOr<Vector> Aggregate(const AggregationRule& rule, const Vectors& updates,

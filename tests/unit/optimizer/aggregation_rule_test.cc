@@ -10,9 +10,8 @@
 #include <vector>
 
 #include "compression/codec.h"
-#include "compression/simd_target.h"
+#include "compression/simd.h"
 #include "optimizer/aggregation_kernels.h"
-#include "optimizer/weighted_mean.h"
 #include "tests/unit/optimizer/aggregation_oracle.h"
 
 namespace atolld {
@@ -203,7 +202,6 @@ TEST(AggregationRule, CentredClippingStartsFromNothingBeforeTheFirstRound) {
   for (float& value : updates[1]) value *= 1000;
   AggregationSettings settings;
   settings.rule = "centred_clipping";
-  settings.clipping_steps = 1;
   const Vector mean = Aggregate(AggregationRule::Make(settings).value(), updates, Ones(5)).value();
   const Vector clipped = Aggregate(RuleOf("mean", 0, 1.0), updates, Ones(5)).value();
   EXPECT_LT(DistanceOf(RealsOf(mean), RealsOf(clipped)), 1e-6L * NormOf(clipped));
@@ -348,21 +346,18 @@ TEST(AggregationRule, CombineChangesNothingWhenItRefuses) {
 
 TEST(AggregationRule, RefusesSettingsThatMakeNoSense) {
   // Broken: a config would promise more than its rule can keep.
-  EXPECT_EQ(AggregationRule::Make({"medain", 0, 0, 3}).status().message(),
+  EXPECT_EQ(AggregationRule::Make({"medain", 0, 0}).status().message(),
             "unknown aggregation rule \"medain\": did you mean \"median\"? Known: "
             "centred_clipping, geometric_median, krum, mean, median, multi_krum, sent_mean, "
             "trimmed_mean");
-  EXPECT_EQ(AggregationRule::Make({"mean", 1, 0, 3}).status().message(),
+  EXPECT_EQ(AggregationRule::Make({"mean", 1, 0}).status().message(),
             "the rule mean takes faulty from 0 to 0, not 1");
-  EXPECT_FALSE(AggregationRule::Make({"trimmed_mean", 0, 0, 3}).ok());
-  EXPECT_FALSE(AggregationRule::Make({"trimmed_mean", 32, 0, 3}).ok());
-  EXPECT_FALSE(AggregationRule::Make({"krum", 31, 0, 3}).ok());
-  EXPECT_TRUE(AggregationRule::Make({"krum", 30, 0, 3}).ok());
+  EXPECT_FALSE(AggregationRule::Make({"trimmed_mean", 0, 0}).ok());
+  EXPECT_FALSE(AggregationRule::Make({"trimmed_mean", 32, 0}).ok());
+  EXPECT_FALSE(AggregationRule::Make({"krum", 31, 0}).ok());
+  EXPECT_TRUE(AggregationRule::Make({"krum", 30, 0}).ok());
   for (const double clip : {-1.0, std::nan(""), std::numeric_limits<double>::infinity()}) {
-    EXPECT_FALSE(AggregationRule::Make({"mean", 0, clip, 3}).ok());
-  }
-  for (const uint32_t steps : {0, 17}) {
-    EXPECT_FALSE(AggregationRule::Make({"centred_clipping", 0, 0, steps}).ok());
+    EXPECT_FALSE(AggregationRule::Make({"mean", 0, clip}).ok());
   }
 }
 

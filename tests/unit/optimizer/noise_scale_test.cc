@@ -10,7 +10,7 @@
 namespace atolld {
 namespace {
 
-constexpr size_t kElements = 500;
+constexpr size_t kNoiseElements = 500;
 
 struct Peer {
   double tokens;
@@ -30,14 +30,14 @@ class Rounds {
 
   std::optional<NoiseEstimate> Next() {
     std::normal_distribution<double> normal;
-    std::vector<double> mean(kElements, 0);
+    std::vector<double> mean(kNoiseElements, 0);
     std::vector<NoiseSample> samples;
     for (const Peer& peer : peers_) {
-      const double deviation = std::sqrt(noise_ / peer.tokens / kElements);
+      const double deviation = std::sqrt(noise_ / peer.tokens / kNoiseElements);
       double squares = 0;
       for (double& value : mean) {
         const double update = peer.length / mean_length_ *
-                              (1 / std::sqrt(double{kElements}) + deviation * normal(random_));
+                              (1 / std::sqrt(double{kNoiseElements}) + deviation * normal(random_));
         squares += update * update;
         value += peer.weight / weights_ * update;
       }

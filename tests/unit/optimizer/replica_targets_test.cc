@@ -8,24 +8,24 @@
 #include <vector>
 
 #include "compression/codec.h"
-#include "compression/simd_target.h"
+#include "compression/simd.h"
+#include "optimizer/aggregation_rule.h"
 #include "optimizer/outer_rule.h"
-#include "optimizer/weighted_mean.h"
 #include "tests/unit/compression/test_values.h"
 
 namespace atolld {
 namespace {
 
-constexpr size_t kElements = 5003;  // no multiple of a block or a vector
+constexpr size_t kReplicaElements = 5003;  // no multiple of a block or a vector
 constexpr uint64_t kRounds = 12;
 
 struct Replica {
-  std::vector<float> theta = BellValues(kElements, 1000);
-  std::vector<float> momentum = std::vector<float>(kElements);
+  std::vector<float> theta = BellValues(kReplicaElements, 1000);
+  std::vector<float> momentum = std::vector<float>(kReplicaElements);
 
   // Steps by the entry's payload under the SIMD target that is pinned.
   void Apply(const OuterRule& rule, const Codec& codec, absl::Span<const uint8_t> payload) {
-    std::vector<float> mean(kElements);
+    std::vector<float> mean(kReplicaElements);
     ASSERT_TRUE(codec.Decode(payload, absl::MakeSpan(mean)).ok());
     std::vector<absl::Span<float>> buffers;
     if (!rule.buffers().empty()) buffers.push_back(absl::MakeSpan(momentum));
@@ -43,11 +43,12 @@ struct Replica {
 // What a reducer makes of three peers' updates in a round, under the SIMD target that is pinned.
 std::vector<uint8_t> Reduce(const Codec& codec, uint64_t round) {
   const std::vector<float> weights = {1.0f, 0.3f, 17.0f};
-  std::vector<float> sum(kElements);
-  std::vector<uint8_t> bytes(codec.MaxEncodedBytes(kElements));
+  std::vector<float> sum(kReplicaElements);
+  std::vector<uint8_t> bytes(codec.MaxEncodedBytes(kReplicaElements));
   std::fill(sum.begin(), sum.end(), 0.0f);
   for (size_t peer = 0; peer < weights.size(); ++peer) {
-    const auto used = codec.Encode(BellValues(kElements, 10 * round + peer), absl::MakeSpan(bytes));
+    const auto used =
+        codec.Encode(BellValues(kReplicaElements, 10 * round + peer), absl::MakeSpan(bytes));
     EXPECT_TRUE(used.ok());
     EXPECT_TRUE(codec
                     .DecodeAccumulate(absl::MakeSpan(bytes).first(*used), weights[peer],
@@ -63,7 +64,7 @@ std::vector<uint8_t> Reduce(const Codec& codec, uint64_t round) {
 
 // {rule, codec} -> digest of theta and momentum after kRounds; the same on every target, machine
 // and release.
-const std::map<std::pair<std::string, std::string>, std::string>& GoldenDigests() {
+const std::map<std::pair<std::string, std::string>, std::string>& GoldenStates() {
   static const auto& digests = *new std::map<std::pair<std::string, std::string>, std::string>{
       {{"average", "bf16"}, "2009a19739a62f937c5322ad33756526421a931340093230c127a8fbe5411873"},
       {{"average", "fp16"}, "b86242c551000e85dad7b6d4cbeb32b101b1cc06d4295d6a35d0676b26d4f8be"},
@@ -110,7 +111,7 @@ TEST(ReplicaTargets, ReplicasThatDecodeTheSameEntriesHoldTheSameBitsUnderDiffere
         EXPECT_TRUE(SameBits(replica.momentum, replicas[0].momentum))
             << rule_name << " " << codec_name;
       }
-      EXPECT_EQ(replicas[0].Digest(), GoldenDigests().at({rule_name, codec_name}))
+      EXPECT_EQ(replicas[0].Digest(), GoldenStates().at({rule_name, codec_name}))
           << rule_name << " " << codec_name;
     }
   }

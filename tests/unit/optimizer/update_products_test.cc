@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "compression/simd_target.h"
+#include "compression/simd.h"
 #include "optimizer/aggregation_kernels.h"
 #include "tests/unit/optimizer/aggregation_oracle.h"
 

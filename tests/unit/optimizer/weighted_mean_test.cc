@@ -1,5 +1,3 @@
-#include "optimizer/weighted_mean.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,7 +7,8 @@
 #include <vector>
 
 #include "compression/codec.h"
-#include "compression/simd_target.h"
+#include "compression/simd.h"
+#include "optimizer/aggregation_rule.h"
 #include "tests/unit/compression/test_values.h"
 
 namespace atolld {

@@ -9,8 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "daemon/cli/local_layout.h"
-#include "daemon/transport/reach_probe.h"
-#include "daemon/transport/tcp_socket.h"
+#include "daemon/transport/sockets.h"
 #include "gmock/gmock.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 

@@ -1,7 +1,13 @@
+// What operators see and order, over the network and the store; and a store that is behind its
+// peers.
 #include "atoll/v1/admin.pb.h"
+#include "daemon/coordinator/sqlite_store.h"
+#include "daemon/env/posix_files.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/daemon/coordinator/asker.h"
+#include "membership/history/header.h"
+#include "tests/unit/daemon/coordinator/coordinator_world.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
 
 namespace atolld {
 namespace {
@@ -102,6 +108,173 @@ TEST(Admin, ListsHeaders) {
   ASSERT_EQ(asker.answers[0].headers_size(), 2);
   EXPECT_EQ(asker.answers[0].headers(1).SerializeAsString(),
             f.disk->run.headers[2].SerializeAsString());
+}
+
+// ------------------------------------------------------------------------------------------------
+// What operators order, over the network and the store; and a store that is behind its peers.
+
+// Would break: a pause that is answered before it is durable, or that a restart forgets.
+TEST(Orders, APauseIsDurableWhenAnsweredAndHoldsOverARestart) {
+  AdminWorld f;
+  ASSERT_TRUE(f.RunToVersion(1));
+  v1::PauseRunRequest request;
+  request.set_reason("backup");
+  v1::RunStatus status;
+  ASSERT_TRUE(f.Ask("PauseRun", request, &status).ok());
+  EXPECT_TRUE(status.paused());
+  EXPECT_TRUE(f.disk->run.control.paused());
+  f.world.RunFor(absl::Seconds(30));
+  const uint64_t version = f.committed();
+  EXPECT_LE(version, 2u);  // an exchange under way was finished
+  f.world.Kill("coordinator");
+  f.world.Restart("coordinator");
+  f.world.RunFor(absl::Minutes(1));
+  EXPECT_EQ(f.committed(), version);
+  EXPECT_EQ(f.world.LogCount("died"), 0u);
+  EXPECT_EQ(f.peer("a").waits.back(), "an operator has paused it: backup");
+  ASSERT_TRUE(f.Ask("ShowRun", v1::ShowRunRequest(), &status).ok());
+  EXPECT_EQ(status.phase(), "paused");
+  EXPECT_EQ(status.epoch(), 2u);
+  EXPECT_NEAR(status.epoch_seconds(), 60, 1);
+  ASSERT_TRUE(f.Ask("ResumeRun", v1::ResumeRunRequest(), &status).ok());
+  EXPECT_FALSE(status.paused());
+  ASSERT_TRUE(f.world.RunUntil([&] { return f.sealed; }, absl::Minutes(2))) << f.world.LogText();
+  EXPECT_EQ(f.peer("a").waits.back(), "");
+}
+
+// Would break: whoever asks is told "paused" while a crash would forget it.
+TEST(Orders, NothingIsAnsweredWhileTheDiskIsFull) {
+  AdminWorld f;
+  ASSERT_TRUE(f.RunToVersion(1));
+  f.world.RunFor(absl::Milliseconds(100));
+  f.disk->fails = absl::ResourceExhaustedError("full");
+  Asker<v1::RunStatus> first(f.env(), f.config.coordinator.address, "PauseRun",
+                             v1::PauseRunRequest());
+  f.world.RunFor(absl::Milliseconds(200));
+  // It changes nothing, but what it confirms is not durable yet either.
+  Asker<v1::RunStatus> second(f.env(), f.config.coordinator.address, "PauseRun",
+                              v1::PauseRunRequest());
+  f.world.RunFor(absl::Seconds(20));
+  EXPECT_FALSE(first.status.has_value());
+  EXPECT_FALSE(second.status.has_value());
+  f.disk->fails = absl::OkStatus();
+  f.world.RunFor(absl::Seconds(2));
+  EXPECT_TRUE(first.status.has_value() && first.status->ok());
+  EXPECT_TRUE(second.status.has_value() && second.status->ok());
+}
+
+// Would break: a run that was stopped is not sealed, whatever instant the coordinator dies at.
+TEST(Orders, AStoppedRunIsSealedWhateverInstantTheCoordinatorDiesAt) {
+  for (int moment = 0; moment < 30; ++moment) {
+    AdminWorld f(2, 2, 500);
+    ASSERT_TRUE(f.RunToVersion(1));
+    f.world.RunFor(absl::Milliseconds(moment < 15 ? 1990 + moment : 140 * moment));
+    v1::RunStatus status;
+    ASSERT_TRUE(f.Ask("StopRun", v1::StopRunRequest(), &status).ok());
+    f.world.RunFor(absl::Milliseconds(moment % 7));
+    if (!f.disk->run.seal) {
+      f.world.Kill("coordinator");
+      f.world.Restart("coordinator");
+    }
+    ASSERT_TRUE(f.world.RunUntil([&] { return f.sealed; }, absl::Minutes(3)))
+        << "moment " << moment << "\n"
+        << f.world.LogText();
+    EXPECT_EQ(f.disk->run.seal->version(), f.committed());
+    EXPECT_LE(f.committed(), 4u);
+    EXPECT_EQ(f.disk->run.evaluations.back().version(), f.committed());
+  }
+}
+
+// Would break: `atoll peer drain|evict`, their refusals, or what follows for the run.
+TEST(Orders, PeersAreDrainedEvictedAndLetBack) {
+  AdminWorld f(4, 3, 500);
+  ASSERT_TRUE(f.RunToVersion(1));
+  v1::DrainPeerRequest drain;
+  v1::PeerStatus peer;
+  drain.set_peer("dd");
+  const absl::Status unknown = f.Ask("DrainPeer", drain, &peer);
+  EXPECT_EQ(unknown.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(unknown.message(), HasSubstr("did you mean \"d\"?"));
+  drain.set_peer("d");
+  drain.set_reason("new disk");
+  ASSERT_TRUE(f.Ask("DrainPeer", drain, &peer).ok());
+  EXPECT_EQ(peer.why(), "new disk");
+  EXPECT_EQ(peer.notice(), "");
+  f.world.RunFor(absl::Seconds(1));
+  v1::EvictPeerRequest evict;
+  evict.set_peer("c");
+  evict.set_reason("it lies");
+  ASSERT_TRUE(f.Ask("EvictPeer", evict, &peer).ok());
+  EXPECT_EQ(peer.member().state(), "evicted");
+  EXPECT_THAT(peer.notice(), HasSubstr("2 peers stay, fewer than the quorum of 3"));
+  f.world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(f.peer("c").closed.back().code(), absl::StatusCode::kPermissionDenied);
+  f.world.Kill("c");
+  f.world.Restart("c");
+  f.world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(f.peer("c").closed.back().message(), "peer c was evicted: it lies");
+  evict.set_undo(true);
+  ASSERT_TRUE(f.Ask("EvictPeer", evict, &peer).ok());
+  const uint64_t version = f.committed();
+  f.world.Kill("c");
+  f.world.Restart("c");
+  EXPECT_TRUE(f.RunToVersion(version + 2)) << f.world.LogText();
+}
+
+// Would break: a coordinator that was restored from a copy of its store loses the run.
+TEST(Orders, ARestoredStoreAdoptsWhatItsPeersHold) {
+  for (const bool empty : {false, true}) {
+    AdminWorld f(3, 2, 9);
+    ASSERT_TRUE(f.RunToVersion(2));
+    const StoredRun copy = empty ? StoredRun() : f.disk->run;
+    ASSERT_TRUE(f.RunToVersion(7));
+    f.world.RunFor(absl::Milliseconds(500));
+    const std::string newest = f.disk->run.headers.back().SerializeAsString();
+    f.world.Kill("coordinator");
+    f.disk->run = copy;
+    f.world.Restart("coordinator");
+    ASSERT_TRUE(f.world.RunUntil([&] { return f.sealed; }, absl::Minutes(2))) << f.world.LogText();
+    ASSERT_EQ(f.committed(), 9u);
+    EXPECT_EQ(f.disk->run.headers[6].SerializeAsString(), newest);
+    EXPECT_TRUE(f.disk->run.genesis.has_value());
+    EXPECT_EQ(f.disk->run.rounds.size(), 9u);
+    EXPECT_EQ(f.world.LogCount("two histories"), 0u);
+    EXPECT_EQ(f.world.LogCount("died"), 0u);
+    EXPECT_EQ(f.world.LogCount("adopted its peers' history up to version 7"), 1u);
+  }
+}
+
+// Would break: the same on the store of production, and with the coordinator killed in between.
+TEST(Orders, AdoptionGoesOnAfterACrashInSqlite) {
+  const TemporaryDirectory directory;
+  PosixFiles files;
+  AdminWorld f(3, 2, 9);
+  ASSERT_TRUE(f.RunToVersion(7));
+  f.world.RunFor(absl::Milliseconds(500));
+  f.world.Kill("coordinator");
+  for (int part = 0; part < 3; ++part) {
+    auto store = SqliteStore::Open(files, directory.path());
+    ASSERT_TRUE(store.ok()) << store.status();
+    f.world.AddProcess("restored" + std::to_string(part), [&](Env env) {
+      auto made =
+          std::make_shared<Coordinator>(env, f.config, *std::move(store), nullptr, f.history_key);
+      CHECK_OK(made->Start());
+      made->OnSealed([&f] { f.sealed = true; });
+      return made;
+    });
+    // They are told two in a message; what was told before is not asked for again.
+    const std::string next = part == 0 ? "headers from 3 to 7" : "headers from 5 to 7";
+    const auto reached = [&] { return part == 2 ? f.sealed : f.world.LogCount(next) == 1; };
+    ASSERT_TRUE(f.world.RunUntil(reached, absl::Minutes(1))) << f.world.LogText();
+    f.world.Kill("restored" + std::to_string(part));
+  }
+  EXPECT_EQ(f.world.LogCount("headers from 1 to 7"), 1u);
+  auto store = SqliteStore::Open(files, directory.path());
+  ASSERT_TRUE(store.ok()) << store.status();
+  const StoredRun run = *(*store)->Load();
+  EXPECT_EQ(run.headers.size(), 9u);
+  EXPECT_EQ(run.rounds.size(), 9u);
+  EXPECT_TRUE(run.seal.has_value());
 }
 
 }  // namespace

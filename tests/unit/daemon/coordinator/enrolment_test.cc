@@ -10,9 +10,8 @@
 #include "compression/base/check.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
-#include "daemon/identity/private_key.h"
 #include "gmock/gmock.h"
-#include "membership/trust/join_token.h"
+#include "membership/trust/tokens.h"
 #include "tests/sim/sim_ends.h"
 #include "tests/unit/daemon/coordinator/coordinator_world.h"
 

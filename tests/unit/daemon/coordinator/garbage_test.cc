@@ -10,7 +10,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "daemon/identity/authority.h"
 #include "gtest/gtest.h"
-#include "membership/trust/access.h"
+#include "membership/trust/identity.h"
 #include "tests/sim/sim_ends.h"
 #include "tests/unit/daemon/coordinator/coordinator_world.h"
 

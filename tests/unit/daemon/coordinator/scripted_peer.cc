@@ -2,7 +2,6 @@
 
 #include "compression/base/check.h"
 #include "membership/history/header.h"
-#include "membership/history/signature.h"
 
 namespace atolld {
 namespace {

@@ -10,11 +10,10 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
-#include "daemon/env/child_process.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/process_events.h"
 #include "daemon/env/process_log.h"
-#include "daemon/env/signal_watcher.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
@@ -26,7 +25,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
-constexpr absl::Duration kLimit = absl::Seconds(30);
+constexpr absl::Duration kProcessLimit = absl::Seconds(30);
 
 class ChildProcessTest : public ::testing::Test {
  protected:
@@ -47,7 +46,7 @@ class ChildProcessTest : public ::testing::Test {
     child_ = *std::move(child);
   }
   bool RunToExit() {
-    return executor_.RunUntil([this] { return exited_; }, kLimit);
+    return executor_.RunUntil([this] { return exited_; }, kProcessLimit);
   }
 
   PosixExecutor executor_{PosixExecutor::Options()};
@@ -71,7 +70,7 @@ TEST_F(ChildProcessTest, DeliversLinesThenTheExitCode) {
 // A killed worker must be known as killed: it is restarted by another rule.
 TEST_F(ChildProcessTest, TellsASignalFromAnExit) {
   RunShell("echo up; exec sleep 1000");
-  ASSERT_TRUE(executor_.RunUntil([this] { return !output_.empty(); }, kLimit));
+  ASSERT_TRUE(executor_.RunUntil([this] { return !output_.empty(); }, kProcessLimit));
   child_->Kill(SIGKILL);
   ASSERT_TRUE(RunToExit());
   EXPECT_EQ(exit_.signal, SIGKILL);
@@ -129,14 +128,14 @@ TEST_F(ChildProcessTest, EndsThoughAGrandchildHoldsThePipe) {
 // Nothing may be left running when its owner goes, and no callback may reach what is gone.
 TEST_F(ChildProcessTest, DestructionKillsAndSilences) {
   RunShell("while :; do echo x; done");
-  ASSERT_TRUE(executor_.RunUntil([this] { return !output_.empty(); }, kLimit));
+  ASSERT_TRUE(executor_.RunUntil([this] { return !output_.empty(); }, kProcessLimit));
   const pid_t pid = child_->pid();
   child_.reset();
   EXPECT_EQ(kill(pid, 0), -1);
   const size_t before = output_.size();
   bool end = false;
   executor_.Post([&] { end = true; });
-  ASSERT_TRUE(executor_.RunUntil([&] { return end; }, kLimit));
+  ASSERT_TRUE(executor_.RunUntil([&] { return end; }, kProcessLimit));
   EXPECT_EQ(output_.size(), before);
   EXPECT_FALSE(exited_);
 }
@@ -171,7 +170,7 @@ TEST(SignalWatcher, BringsSignalsToTheLoop) {
   {
     const SignalWatcher watcher(executor, {SIGTERM}, [&](int signal) { seen.push_back(signal); });
     kill(getpid(), SIGTERM);
-    ASSERT_TRUE(executor.RunUntil([&] { return !seen.empty(); }, kLimit));
+    ASSERT_TRUE(executor.RunUntil([&] { return !seen.empty(); }, kProcessLimit));
   }
   EXPECT_THAT(seen, ElementsAre(SIGTERM));
 }

@@ -16,8 +16,8 @@ namespace atolld {
 namespace {
 
 // p1 reduces for itself, p2 and p3, in whose place the liar speaks.
-struct Scene {
-  explicit Scene(const SwarmSettings& settings) : swarm(settings), liar(swarm) {
+struct FloodScene {
+  explicit FloodScene(const SwarmSettings& settings) : swarm(settings), liar(swarm) {
     for (const char* name : {"p1", "p2", "p3"}) swarm.Add(name);
     swarm.world.AddProcess("liar");
   }
@@ -44,7 +44,7 @@ struct Scene {
 
 // Would break: one contributor could take its reducer's memory with chunks that it has sent before.
 TEST(ExchangeFlood, DuplicatesAreNotHeld) {
-  Scene scene((SwarmSettings()));
+  FloodScene scene((SwarmSettings()));
   scene.Begin();
   const auto held = [&] { return scene.swarm.peer("p1").node->exchange->figures().held_bytes; };
   const uint64_t own = held();
@@ -91,7 +91,7 @@ TEST(ExchangeFlood, AFrameIsHeldToTheChunksShape) {
 TEST(ExchangeFlood, ABombIsRefusedAndTheOthersComplete) {
   SwarmSettings settings;
   settings.zstd = true;
-  Scene scene(settings);
+  FloodScene scene(settings);
   // It has signed for what the bomb unpacks to: the leaves say nothing against it.
   Contribution spoiled = *scene.swarm.peer("p3").contribution;
   spoiled.digests[1] = Sha256(std::vector<uint8_t>(size_t{1} << 20));

@@ -13,8 +13,8 @@ using Names = std::vector<std::string>;
 
 // p1 reduces everything over slow links; p2 is close to it and has every mean long before p3 and
 // p4.
-struct Scene {
-  explicit Scene(uint64_t seed, bool zstd = false) : swarm(Settings(seed, zstd)) {
+struct HolderScene {
+  explicit HolderScene(uint64_t seed, bool zstd = false) : swarm(Settings(seed, zstd)) {
     for (const std::string& name : names) swarm.Add(name);
     SimLinkSettings slow;
     slow.bytes_per_second = 40e3;
@@ -50,7 +50,7 @@ TEST(ExchangeHolder, GivesOutTheShardOfADeadReducer) {
     int lacked = 0;
     for (int milliseconds = 0; milliseconds <= 80; milliseconds += 5) {
       SCOPED_TRACE(milliseconds);
-      Scene scene(static_cast<uint64_t>(milliseconds) + 1, zstd);
+      HolderScene scene(static_cast<uint64_t>(milliseconds) + 1, zstd);
       Swarm& swarm = scene.swarm;
       scene.GiveAll(scene.plan);
       ASSERT_TRUE(swarm.world.RunUntil([&] { return scene.Whole("p2"); }, absl::Seconds(30)));
@@ -89,7 +89,7 @@ TEST(ExchangeHolder, MayDieItselfForAnotherOrANewReducer) {
   for (const bool another : {true, false}) {
     for (int milliseconds = 0; milliseconds <= 60; milliseconds += 6) {
       SCOPED_TRACE(milliseconds);
-      Scene scene(static_cast<uint64_t>(milliseconds) + 100);
+      HolderScene scene(static_cast<uint64_t>(milliseconds) + 100);
       Swarm& swarm = scene.swarm;
       SimLinkSettings slow;
       slow.bytes_per_second = 40e3;
@@ -121,7 +121,7 @@ TEST(ExchangeHolder, MayDieItselfForAnotherOrANewReducer) {
 // had the shard.
 TEST(ExchangeHolder, ThatLacksAChunkIsNamedAtOnce) {
   for (const bool zstd : {false, true}) {
-    Scene scene(7, zstd);
+    HolderScene scene(7, zstd);
     Swarm& swarm = scene.swarm;
     scene.GiveAll(scene.plan);
     ASSERT_TRUE(swarm.world.RunUntil([&] { return scene.Whole("p2"); }, absl::Seconds(30)));
@@ -154,7 +154,7 @@ TEST(ExchangeHolder, ThatLacksAChunkIsNamedAtOnce) {
 
 // Would break: with a stream between the two already open, the lie would be noticed by nobody.
 TEST(ExchangeHolder, ThatLacksAChunkIsNamedOnStreamsThatAreOpen) {
-  Scene scene(8);
+  HolderScene scene(8);
   Swarm& swarm = scene.swarm;
   // p4 reduces the second half, slowly, so that everybody keeps a stream to it.
   scene.plan = swarm.MakePlan(scene.names, {"p1", "p4"});
@@ -177,7 +177,7 @@ TEST(ExchangeHolder, ThatLacksAChunkIsNamedOnStreamsThatAreOpen) {
 // Would break: the coordinator would not know from whom a dead reducer's shard can be fetched, or
 // would be told of one that is not whole.
 TEST(ExchangeHolder, EachPeerTellsWhichShardsAreWhole) {
-  Scene scene(9);
+  HolderScene scene(9);
   Swarm& swarm = scene.swarm;
   scene.plan = swarm.MakePlan(scene.names, scene.names);
   scene.GiveAll(scene.plan);
@@ -200,7 +200,7 @@ TEST(ExchangeHolder, EachPeerTellsWhichShardsAreWhole) {
 // that changes nothing for a peer; or lie in memory twice.
 TEST(ExchangeHolder, AFinishedPeerKeepsOnePayload) {
   for (const bool zstd : {false, true}) {
-    Scene scene(10, zstd);
+    HolderScene scene(10, zstd);
     Swarm& swarm = scene.swarm;
     scene.GiveAll(scene.plan);
     ASSERT_TRUE(scene.Finish(scene.names, 1));

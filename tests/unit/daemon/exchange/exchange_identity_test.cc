@@ -12,8 +12,8 @@ namespace atolld {
 namespace {
 
 // p1 reduces for itself and p2; "liar" is a member too, with the certificate of x.
-struct Scene {
-  explicit Scene(bool certificates = true) : swarm(SwarmSettings{}) {
+struct IdentityScene {
+  explicit IdentityScene(bool certificates = true) : swarm(SwarmSettings{}) {
     for (const char* name : {"p1", "p2"}) {
       swarm.Add(name);
       if (certificates) swarm.world.network().SetIdentity(name, {"sim", Role::kPeer, name, ""});
@@ -52,7 +52,7 @@ struct Scene {
 // Would break: any member could contribute in another's place, or read along for it and cut its
 // stream.
 TEST(ExchangeIdentity, AStreamInAnothersNameIsRefused) {
-  Scene scene;
+  IdentityScene scene;
   scene.swarm.Give("p1", scene.plan);
   Liar before(scene.swarm);
   before.Open(scene.plan, "p2");
@@ -76,7 +76,7 @@ TEST(ExchangeIdentity, AStreamInAnothersNameIsRefused) {
 
 // Would break: one member that opens streams and says nothing would shut the others out.
 TEST(ExchangeIdentity, OneCallersSilentStreamsLeaveRoomForOthers) {
-  Scene scene;
+  IdentityScene scene;
   scene.swarm.Give("p1", scene.plan);
   scene.Dial(257);
   size_t refused = 0;
@@ -91,7 +91,7 @@ TEST(ExchangeIdentity, OneCallersSilentStreamsLeaveRoomForOthers) {
 
 // Would break: the same by streams of a plan that nobody else has heard of.
 TEST(ExchangeIdentity, OneCallersEarlyStreamsLeaveRoomForOthers) {
-  Scene scene;
+  IdentityScene scene;
   v1::Plan later = scene.plan;
   later.set_version(scene.plan.version() + 1);
   std::vector<std::unique_ptr<Liar>> early;
@@ -120,7 +120,7 @@ TEST(ExchangeIdentity, OneCallersEarlyStreamsLeaveRoomForOthers) {
 
 // Would break: whoever can dial could make a peer hold streams without end.
 TEST(ExchangeIdentity, SilentStreamsAreBoundedAndLetGo) {
-  Scene scene(false);
+  IdentityScene scene(false);
   scene.swarm.Give("p1", scene.plan);
   scene.Dial(257);
   for (size_t i = 0; i < 256; ++i) EXPECT_TRUE(scene.silent[i]->closed.empty()) << i;

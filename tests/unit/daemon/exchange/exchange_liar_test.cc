@@ -48,8 +48,8 @@ bool OthersComplete(Swarm& swarm) {
   return swarm.world.RunUntil([&] { return swarm.Complete({"p1", "p2"}, 1); }, absl::Seconds(5));
 }
 
-struct Scene {
-  explicit Scene(bool zstd, const Names& reducers = {"p1", "p2"})
+struct LiarScene {
+  explicit LiarScene(bool zstd, const Names& reducers = {"p1", "p2"})
       : swarm(Settings(zstd)), liar(swarm) {
     for (const char* name : {"p1", "p2", "p3"}) swarm.Add(name);
     swarm.world.AddProcess("liar");
@@ -74,7 +74,7 @@ TEST(ExchangeLiar, IsRefusedAndTheOthersGoOn) {
   for (const bool zstd : {false, true}) {
     for (const Lie& lie : Lies()) {
       SCOPED_TRACE(lie.what);
-      Scene scene(zstd);
+      LiarScene scene(zstd);
       scene.liar.Open(scene.plan);
       if (!zstd) {
         for (uint32_t c = 0; c < 3; ++c) {
@@ -140,7 +140,7 @@ TEST(ExchangeLiar, DoesNotHoldUpItsReducer) {
 // Would break: a reducer would average what its contributor has not signed for, and could be blamed
 // for the mean that came of it.
 TEST(ExchangeLiar, AChunkThatIsNotTheRootsIsRefused) {
-  Scene scene(false, {"p1"});
+  LiarScene scene(false, {"p1"});
   Swarm& swarm = scene.swarm;
   Liar& liar = scene.liar;
   liar.Open(scene.plan);
@@ -188,7 +188,7 @@ TEST(ExchangeLiar, ALengthThatIsNotTheUpdatesIsRefused) {
 TEST(ExchangeLiar, LeavesComeFirstAndMakeTheRoot) {
   for (int lie = 0; lie < 5; ++lie) {
     SCOPED_TRACE(lie);
-    Scene scene(false, {"p1"});
+    LiarScene scene(false, {"p1"});
     Swarm& swarm = scene.swarm;
     Liar& liar = scene.liar;
     const v1::Plan& plan = scene.plan;
@@ -227,7 +227,7 @@ TEST(ExchangeLiar, LeavesComeFirstAndMakeTheRoot) {
 // Would break: attempts would mix; or a peer that hears of a plan a little early would be taken for
 // a liar.
 TEST(ExchangeLiar, AttemptsNeverMix) {
-  Scene scene(false);
+  LiarScene scene(false);
   scene.plan.mutable_shards(0)->set_attempt(1);
   scene.liar.Open(scene.plan);
   scene.liar.Send(0, 9, scene.swarm.peer("p3").contribution->chunks[0]);
@@ -264,7 +264,7 @@ TEST(ExchangeLiar, AttemptsNeverMix) {
 
 // Would break: whoever can dial could put chunks into the mean.
 TEST(ExchangeLiar, StrangersMayNotContribute) {
-  Scene scene(false);
+  LiarScene scene(false);
   scene.liar.Open(scene.plan, "stranger");
   scene.liar.Send(0, 1, scene.swarm.peer("p3").contribution->chunks[0]);
   scene.swarm.world.RunFor(absl::Milliseconds(500));

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/base/casts.h"
-#include "compression/level_codecs.h"
+#include "compression/wire_codec.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 

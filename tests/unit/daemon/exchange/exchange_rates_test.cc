@@ -9,15 +9,14 @@
 #include "membership/planning/link_estimates.h"
 #include "membership/planning/plan_choice.h"
 #include "membership/planning/reduction_plan.h"
-#include "membership/planning/shard_plan.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
 namespace atolld {
 namespace {
 
-constexpr uint64_t kElements = 1000000;
+constexpr uint64_t kManyElements = 1000000;
 constexpr uint32_t kChunkElements = 4096;
-constexpr double kEncoded = 1.015625 * kElements;  // int8: a scale every 64 values
+constexpr double kEncoded = 1.015625 * kManyElements;  // int8: a scale every 64 values
 
 struct Line {
   std::string peer;
@@ -33,7 +32,7 @@ class Circle {
   // How long it takes; `predicted`: seconds, 0 where nothing was known.
   double Run(double* predicted) {
     SwarmSettings settings;
-    settings.elements = kElements;
+    settings.elements = kManyElements;
     settings.chunk_elements = kChunkElements;
     settings.failure_timeout = absl::Seconds(10);
     settings.sim.network.link.latency = absl::Milliseconds(10);
@@ -51,10 +50,11 @@ class Circle {
       known.push_back({line.peer, line.region});
       names.push_back(line.peer);
     }
-    const auto chunks = static_cast<uint32_t>((kElements + kChunkElements - 1) / kChunkElements);
+    const auto chunks =
+        static_cast<uint32_t>((kManyElements + kChunkElements - 1) / kChunkElements);
     const std::optional<LinkModel> links = estimates_.Model(known);
     chosen_ = choice_.Choose(links ? &*links : nullptr, WhoReduces({}, contributors),
-                             {kElements, kEncoded, kEncoded}, chunks);
+                             {kManyElements, kEncoded, kEncoded}, chunks);
     *predicted = chosen_.prediction ? chosen_.prediction->seconds : 0;
     for (size_t i = 0; i < contributors.size(); ++i) {
       contributors[i].bandwidth = chosen_.bandwidths[i];
@@ -62,7 +62,7 @@ class Circle {
     ExchangeTerms terms;
     terms.version = 7;
     terms.epoch = 3;
-    terms.parameters = kElements;
+    terms.parameters = kManyElements;
     terms.chunk_elements = kChunkElements;
     terms.by_region = ByRegion(chosen_.shape);
     const ReductionPlan plan(terms, contributors);
@@ -97,7 +97,7 @@ class Circle {
  private:
   const std::vector<Line> lines_;
   double least_bytes_ = kEncoded / 8;
-  double least_opening_ = 16 * kEncoded / kElements * kChunkElements;
+  double least_opening_ = 16 * kEncoded / kManyElements * kChunkElements;
   LinkEstimates estimates_;
   PlanChoice choice_;
   ChosenPlan chosen_;

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "compression/level_codecs.h"
+#include "compression/wire_codec.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/exchange/liar.h"
 #include "tests/unit/daemon/exchange/regions.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/base/casts.h"
-#include "daemon/exchange/stream_meter.h"
+#include "daemon/exchange/stream_flow.h"
 #include "gtest/gtest.h"
 #include "tests/unit/compression/test_values.h"
 #include "tests/unit/daemon/exchange/swarm.h"

@@ -17,8 +17,8 @@ namespace {
 constexpr char kExchange[] = "/atolld.v1.Exchange/Exchange";
 
 // p1 and p2 average; p3's place is the liar's.
-struct Scene {
-  Scene() : swarm(SwarmSettings{}) {
+struct GarbageScene {
+  GarbageScene() : swarm(SwarmSettings{}) {
     for (const char* name : {"p1", "p2", "p3"}) swarm.Add(name);
     swarm.world.AddProcess("liar");
     plan = swarm.MakePlan({"p1", "p2", "p3"}, {"p1", "p2"});
@@ -68,7 +68,7 @@ void ExpectRefused(const google::protobuf::MessageLite& type, const std::string&
 
 // Would break: a stranger could end a round before it has said who it is.
 TEST(Garbage, NoCallBeginsWithIt) {
-  Scene scene;
+  GarbageScene scene;
   const v1::ToReducer open = scene.Open();
   for (const std::string& bytes : Garbage(open)) {
     ASSERT_NO_FATAL_FAILURE(ExpectRefused(open, bytes, *scene.Say(kExchange, {bytes})));
@@ -91,7 +91,7 @@ TEST(Garbage, AStreamEndsWithIt) {
   chunk.mutable_chunk()->set_chunk(3);
   chunk.mutable_chunk()->set_revision(1);
   for (const std::string& bytes : Garbage(chunk)) {
-    Scene scene;
+    GarbageScene scene;
     const auto said = scene.Say(kExchange, {scene.Open().SerializeAsString(), bytes});
     ASSERT_NO_FATAL_FAILURE(ExpectRefused(chunk, bytes, *said));
     ASSERT_NO_FATAL_FAILURE(scene.ExpectTheOthersComplete());

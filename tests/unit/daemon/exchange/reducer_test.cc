@@ -5,6 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/casts.h"
+#include "compression/codec.h"
+#include "daemon/exchange/contribution.h"
 #include "gtest/gtest.h"
 #include "membership/history/bitmap.h"
 
@@ -32,7 +35,7 @@ v1::Plan TwoShards(uint32_t revision) {
   return plan;
 }
 
-ExchangePlan Made(const v1::Plan& plan) {
+ExchangePlan MadePlan(const v1::Plan& plan) {
   return ExchangePlan::Make(plan, ChunkGrid(8, 2)).value();
 }
 
@@ -52,7 +55,7 @@ struct Books {
   explicit Books(const std::string& self) : reducer(self) {}
   void Update(const v1::Plan& plan) {
     revision = plan.revision();
-    reducer.Update(Made(plan), &ready, &ask_again);
+    reducer.Update(MadePlan(plan), &ready, &ask_again);
   }
   Reducer::Verdict Add(uint32_t chunk, uint32_t attempt, Piece piece) {
     return reducer.Add({chunk, attempt, revision}, std::move(piece), &ready);
@@ -267,6 +270,47 @@ TEST(Reducer, AsksAgainForWhatItDidNotKeep) {
   EXPECT_TRUE(relay.ask_again.empty());
   relay.Update(Relayed(3));
   EXPECT_EQ(relay.ask_again.count(1), 1u);
+}
+
+// Would break: a contributor could have other bytes averaged than those that it has signed, or
+// send more than a chunk can be.
+TEST(PieceIntake, TakesWhatFitsThePlanAndTheSignedRoot) {
+  const ChunkGrid grid(8, 2);
+  const ChunkForm form{*FindCodec("fp32"), false};
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto given = EncodeContribution(grid, *form.codec, Rounding(), values);
+  ASSERT_TRUE(given.ok());
+  v1::Plan plan = TwoShards(1);
+  plan.mutable_contributors(2)->set_contribution_root(ToBytes(given->root));
+  plan.mutable_contributors(2)->set_squared_norm_bits(
+      absl::bit_cast<uint64_t>(SquaredNormOf(given->leaves)));
+  const ExchangePlan made = MadePlan(plan);
+  PieceIntake intake(grid, form, form);
+  v1::ContributionChunk chunk;
+  chunk.set_chunk(1);
+  EXPECT_FALSE(intake.MakePiece(made, 2, chunk, given->chunks[1]).ok()) << "before its leaves";
+  std::string forged = given->leaves;
+  forged.back() ^= 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(intake.TakeLeaves(made, 2, forged)));
+  EXPECT_EQ(intake.LeavesOf(2), nullptr);
+  ASSERT_TRUE(intake.TakeLeaves(made, 2, given->leaves).ok());
+  EXPECT_TRUE(intake.TakeLeaves(made, 2, forged).ok()) << "passed over";
+  EXPECT_EQ(*intake.LeavesOf(2), given->leaves);
+
+  const absl::StatusOr<Piece> piece = intake.MakePiece(made, 2, chunk, given->chunks[1]);
+  ASSERT_TRUE(piece.ok()) << piece.status();
+  EXPECT_EQ(piece->contributors, Bits({2}));
+  EXPECT_EQ(piece->digest, given->digests[1]);
+  EXPECT_EQ(piece->squared_norm, given->norms[1].squared_norm);
+  EXPECT_EQ(piece->bytes.data(), given->chunks[1].data()) << "copied";
+
+  EXPECT_FALSE(intake.MakePiece(made, 2, chunk, SharedBytes()).ok());
+  EXPECT_FALSE(intake.MakePiece(made, 2, chunk, SharedBytes(std::string(1000, 'x'))).ok());
+  chunk.set_contributors("too long a bitmap");
+  EXPECT_FALSE(intake.MakePiece(made, 2, chunk, given->chunks[1]).ok());
+  chunk.clear_contributors();
+  chunk.set_chunk(4);
+  EXPECT_FALSE(intake.MakePiece(made, 2, chunk, given->chunks[1]).ok());
 }
 
 }  // namespace

@@ -37,17 +37,17 @@ Sets SetsOf(const ExchangeOutcome& outcome, uint32_t chunk) {
 }
 
 // The oracle's mean: plain loops over decoded values, in the order given.
-struct Weighted {
+struct WeightedPiece {
   size_t lowest;  // contributor
   float weight;
   std::vector<float> values;
   float scale = 1;
 };
 
-std::vector<float> MeanOf(const std::vector<Weighted>& pieces, float* total) {
+std::vector<float> MeanOf(const std::vector<WeightedPiece>& pieces, float* total) {
   std::vector<float> sum(pieces[0].values.size(), 0.0f);
   *total = 0;
-  for (const Weighted& piece : pieces) {
+  for (const WeightedPiece& piece : pieces) {
     const float pull = piece.weight * piece.scale;
     for (size_t k = 0; k < sum.size(); ++k) sum[k] = sum[k] + pull * piece.values[k];
     *total = *total + piece.weight;
@@ -300,19 +300,19 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
   const auto single = [&](size_t i) {
     const v1::PlanMember& member = plan.contributors(static_cast<int>(i));
     const SharedBytes& own = peer(member.peer()).contribution->chunks[chunk];
-    return Weighted{i, absl::bit_cast<float>(member.weight_bits()),
-                    Decoded(*codec, own.span(), elements),
-                    member.scale_bits() == 0 ? 1 : absl::bit_cast<float>(member.scale_bits())};
+    return WeightedPiece{i, absl::bit_cast<float>(member.weight_bits()),
+                         Decoded(*codec, own.span(), elements),
+                         member.scale_bits() == 0 ? 1 : absl::bit_cast<float>(member.scale_bits())};
   };
   const ChunkForm form = {means.codec, means.zstd,
                           settings.stochastic && means.codec->has_stochastic_rounding(),
                           settings.seed};
   std::vector<uint64_t> parts;
   for (const v1::PlanMember& member : plan.contributors()) parts.push_back(PeerPart(member.peer()));
-  std::vector<Weighted> pieces;
+  std::vector<WeightedPiece> pieces;
   std::vector<int> times(static_cast<size_t>(plan.contributors_size()), 0);
   for (const std::string& partial : sets.partials) {
-    std::vector<Weighted> members;
+    std::vector<WeightedPiece> members;
     for (size_t i = 0; i < times.size(); ++i) {
       if (!Bit(partial, i)) continue;
       members.push_back(single(i));
@@ -320,7 +320,7 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
       ASSERT_TRUE(Bit(sets.contributors, i)) << "chunk " << chunk;
     }
     ASSERT_FALSE(members.empty());
-    Weighted piece{members[0].lowest, 0, {}};
+    WeightedPiece piece{members[0].lowest, 0, {}};
     const std::vector<float> mean = MeanOf(members, &piece.weight);
     const Rounding rounding = MeanRounding(form, {plan.version(), chunk, true, parts}, partial);
     piece.values = Decoded(*means.codec, EncodedMean(*means.codec, rounding, mean), elements);
@@ -337,7 +337,7 @@ void Swarm::CheckChunk(const ExchangeOutcome& outcome, const v1::Plan& plan, uin
     }
   }
   std::sort(pieces.begin(), pieces.end(),
-            [](const Weighted& a, const Weighted& b) { return a.lowest < b.lowest; });
+            [](const WeightedPiece& a, const WeightedPiece& b) { return a.lowest < b.lowest; });
   float total = 0;
   ASSERT_FALSE(pieces.empty());
   const Rounding rounding =

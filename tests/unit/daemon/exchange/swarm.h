@@ -10,8 +10,8 @@
 
 #include "atoll/v1/membership.pb.h"
 #include "compression/wire_codec.h"
-#include "daemon/exchange/exchange_server.h"
-#include "daemon/exchange/inputs.h"
+#include "daemon/exchange/exchange.h"
+#include "daemon/exchange/mean_audit.h"
 #include "tests/sim/sim_world.h"
 
 namespace atolld {

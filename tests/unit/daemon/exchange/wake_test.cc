@@ -12,8 +12,8 @@ namespace {
 
 constexpr absl::Duration kPatience = absl::Seconds(10);
 
-struct Scene {
-  Scene() : world(1) {
+struct WakeScene {
+  WakeScene() : world(1) {
     world.AddProcess("a");
     Listen("b:1", [this](std::unique_ptr<Call> call) { waker->Accept(std::move(call)); });
     waker = std::make_unique<WakeCalls>(world.process("b").env(), kPatience);
@@ -51,7 +51,7 @@ struct Scene {
 // Would break: a direction or a lane of a connection would sleep until the exchange; calls would
 // pile up, one a round.
 TEST(WakeCalls, PacketsGoBothWaysOnEveryLaneAndTheCallEnds) {
-  Scene scene;
+  WakeScene scene;
   std::vector<std::unique_ptr<Reader>> answering;
   std::vector<size_t> bytes;
   scene.Listen("c:1", [&](std::unique_ptr<Call> call) {
@@ -81,7 +81,7 @@ TEST(WakeCalls, PacketsGoBothWaysOnEveryLaneAndTheCallEnds) {
 // Would break: whoever can dial could make a peer hold calls without end, or a silent one would
 // keep all others' connections asleep.
 TEST(WakeCalls, FewAreTakenAtOnceAndTheSilentAreLetGo) {
-  Scene scene;
+  WakeScene scene;
   std::vector<std::unique_ptr<Reader>> silent;
   for (int i = 0; i < 64; ++i) silent.push_back(scene.Dial());
   const auto refused = scene.Dial();
@@ -93,7 +93,7 @@ TEST(WakeCalls, FewAreTakenAtOnceAndTheSilentAreLetGo) {
 
 // Would break: a partner that is gone, or a peer of an older version, would end the process.
 TEST(WakeCalls, NobodyThereDoesNotMatter) {
-  Scene scene;
+  WakeScene scene;
   scene.Listen("c:1", [&](std::unique_ptr<Call> call) {
     call->Start({});
     call->Finish(absl::UnimplementedError("not served here"));

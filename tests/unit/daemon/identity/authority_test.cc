@@ -13,7 +13,6 @@
 
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/certificate.h"
-#include "daemon/identity/cluster.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/identity/openssl.h"
 #include "gmock/gmock.h"

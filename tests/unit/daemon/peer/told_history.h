@@ -8,8 +8,7 @@
 #include "atoll/v1/membership.pb.h"
 #include "compression/base/status_macros.h"
 #include "membership/history/header.h"
-#include "membership/history/signature.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/sim_disk.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {

@@ -27,13 +27,14 @@
 #include "compression/base/check.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/transport/grpc_transport.h"
+#include "daemon/transport/grpc_values.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/transport/transport_contract.h"
 
 namespace atolld {
 namespace {
 
-constexpr absl::Duration kLimit = absl::Seconds(60);
+constexpr absl::Duration kCallLimit = absl::Seconds(60);
 
 GrpcTransport::Options OneLane() {
   GrpcTransport::Options options;
@@ -71,7 +72,7 @@ class GrpcLimitsTest : public ::testing::Test {
     return end;
   }
   bool Until(const std::function<bool()>& condition) {
-    return executor_.RunUntil(condition, kLimit);
+    return executor_.RunUntil(condition, kCallLimit);
   }
 
   PosixExecutor executor_{PosixExecutor::Options()};

@@ -13,9 +13,9 @@
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/admin.grpc.pb.h"
 #include "compression/base/check.h"
-#include "daemon/env/address.h"
+#include "daemon/env/network.h"
 #include "daemon/env/posix_executor.h"
-#include "daemon/transport/admin_client.h"
+#include "daemon/transport/coordinator_client.h"
 #include "daemon/transport/grpc_transport.h"
 #include "gmock/gmock.h"
 #include "tests/unit/daemon/transport/test_authority.h"
@@ -26,7 +26,7 @@ namespace {
 
 constexpr char kSession[] = "/atolld.v1.Membership/Session";
 constexpr char kExchange[] = "/atolld.v1.Exchange/Exchange";
-constexpr absl::Duration kLimit = absl::Seconds(60);
+constexpr absl::Duration kTlsLimit = absl::Seconds(60);
 
 GrpcTransport::Options OptionsOf(const std::string& folder) {
   GrpcTransport::Options options;
@@ -66,7 +66,7 @@ class TlsTest : public ::testing::Test {
         [&] {
           return end.closed || (accepted_.size() > before && !accepted_.back()->frames.empty());
         },
-        kLimit));
+        kTlsLimit));
     if (!end.closed) return absl::OkStatus();
     EXPECT_EQ(before, accepted_.size()) << "it reached the acceptor";
     return end.status;
@@ -153,7 +153,7 @@ TEST_F(TlsTest, APeerThatIsNamedMustBeTheOneThatAnswers) {
     end.Start(true);
     end.call().Write(MakeFrame("hello"));
     const size_t before = accepted_.size();
-    CHECK(executor_.RunUntil([&] { return end.closed || accepted_.size() > before; }, kLimit));
+    CHECK(executor_.RunUntil([&] { return end.closed || accepted_.size() > before; }, kTlsLimit));
     return end.closed ? end.status : absl::OkStatus();
   };
   for (const Role role : {Role::kPeer, Role::kAggregator}) {
@@ -221,7 +221,7 @@ TEST_F(TlsTest, ARenewedCertificateIsTakenUp) {
     end.Take(client.Dial(listener_->address(), kExchange, absl::Seconds(20)));
     end.Start(true);
     const size_t before = accepted_.size();
-    CHECK(executor_.RunUntil([&] { return end.closed || accepted_.size() > before; }, kLimit));
+    CHECK(executor_.RunUntil([&] { return end.closed || accepted_.size() > before; }, kTlsLimit));
     if (end.closed) return std::string("refused: ") + end.status.ToString();
     return accepted_.back()->call().identity()->serial;
   };
@@ -234,7 +234,7 @@ TEST_F(TlsTest, ARenewedCertificateIsTakenUp) {
                                   .value();
   ASSERT_TRUE(SaveCertificate(files, folder, renewed).ok());
   const std::string wanted = certificates_.IdentityOf("caller").serial;
-  const absl::Time end = absl::Now() + kLimit;
+  const absl::Time end = absl::Now() + kTlsLimit;
   std::string seen = first;
   while (seen == first && absl::Now() < end) seen = serial();
   EXPECT_EQ(wanted, seen);
@@ -267,7 +267,7 @@ TEST_F(TlsTest, AUnixSocketIsItsOwnersAlone) {
   Endpoint end;
   end.Take(transport.Dial("unix:" + path, "/atolld.v1.Worker/Attach", absl::Seconds(20)));
   end.Start(true);
-  EXPECT_TRUE(executor_.RunUntil([&] { return heard; }, kLimit));
+  EXPECT_TRUE(executor_.RunUntil([&] { return heard; }, kTlsLimit));
 }
 
 }  // namespace

@@ -4,9 +4,8 @@
 
 #include <numeric>
 
-#include "compression/simd_target.h"
-#include "membership/history/sha256_pair.h"
-#include "membership/history/sha256_vectors.h"
+#include "compression/simd.h"
+#include "membership/history/sha256.h"
 
 namespace atolld {
 namespace {

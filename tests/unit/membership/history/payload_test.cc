@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "daemon/replica/state/outer_step.h"
+#include "daemon/replica/state/state_memory.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {

@@ -16,9 +16,10 @@ constexpr double kOpeningSlotSeconds = 0.008;
 constexpr double kLeastOpening = 1e5;
 
 // An exchange as its contributors tell it.
-class Scene {
+class LinkScene {
  public:
-  explicit Scene(std::map<std::string, std::string> region_of) : regions_(std::move(region_of)) {
+  explicit LinkScene(std::map<std::string, std::string> region_of)
+      : regions_(std::move(region_of)) {
     for (const auto& [peer, region] : regions_) told_[peer].set_slot_microseconds(kSlot);
   }
 
@@ -81,7 +82,7 @@ class Scene {
 // Would break: a line taken for as slow as one of the streams that share it, or a wait taken for
 // slowness.
 TEST(LinkEstimates, ALineIsWhatItsStreamsCarryTogetherAtTheirBest) {
-  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  LinkScene scene({{"a", ""}, {"b", ""}, {"c", ""}});
   scene.Flow("a", "b", 0, 10, 4e6);
   scene.Flow("a", "c", 0, 10, 6e6);
   scene.Flow("a", "c", 30, 40, 1e6);  // with a long wait before it
@@ -100,7 +101,7 @@ TEST(LinkEstimates, ALineIsWhatItsStreamsCarryTogetherAtTheirBest) {
 // Would break: where all wait for one slow line, every line would be taken for as slow, and the
 // slow one would be given as much to reduce.
 TEST(LinkEstimates, WhatWaitsForASlowLineShowsItsRateInTheOpening) {
-  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  LinkScene scene({{"a", ""}, {"b", ""}, {"c", ""}});
   scene.Flow("a", "b", 0, 40, 0.5e6);
   scene.Opening("a", "b", 4, 8, 8e6);
   scene.Opening("a", "c", 4, 8, 4e6);
@@ -114,7 +115,7 @@ TEST(LinkEstimates, WhatWaitsForASlowLineShowsItsRateInTheOpening) {
 // Would break: a burst that a buffer let through at once, or a few chunks that came together by
 // chance, taken for the rate of a line that was busy all the time.
 TEST(LinkEstimates, TheOpeningOfALineThatIsBusyAnywayDoesNotCount) {
-  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  LinkScene scene({{"a", ""}, {"b", ""}, {"c", ""}});
   scene.Flow("a", "b", 0, 40, 4e6);
   scene.Opening("a", "b", 0, 60, 5e6);
   scene.Flow("b", "a", 0, 40, 4e6);
@@ -128,7 +129,7 @@ TEST(LinkEstimates, TheOpeningOfALineThatIsBusyAnywayDoesNotCount) {
 
 // Would break: predictions that are too short by the luck of the best moment.
 TEST(LinkEstimates, ARateThatIsKeptUpIsTakenOverMore) {
-  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  LinkScene scene({{"a", ""}, {"b", ""}, {"c", ""}});
   for (int i = 0; i < 40; ++i) scene.Flow("a", "b", i, i + 1, i % 8 < 2 ? 0.46e6 : 0.4e6);
   scene.Flow("b", "c", 0, 2, 4e6);  // and then nothing: a line that had nothing more to carry
   LinkEstimates estimates;
@@ -141,7 +142,7 @@ TEST(LinkEstimates, ARateThatIsKeptUpIsTakenOverMore) {
 TEST(LinkEstimates, TheBestOfTheLastEightExchangesCounts) {
   LinkEstimates estimates;
   const auto note = [&](double rate) {
-    Scene scene({{"a", ""}, {"b", ""}});
+    LinkScene scene({{"a", ""}, {"b", ""}});
     scene.Flow("a", "b", 0, 20, rate);
     ASSERT_TRUE(scene.NoteIn(&estimates));
   };
@@ -156,7 +157,7 @@ TEST(LinkEstimates, TheBestOfTheLastEightExchangesCounts) {
 
 // Would break: peers that tell of times in other slots, as those that voted later do.
 TEST(LinkEstimates, SlotsOfDifferentLengthsAreBroughtTogether) {
-  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  LinkScene scene({{"a", ""}, {"b", ""}, {"c", ""}});
   scene.Flow("a", "b", 0, 20, 2e6);
   scene.told("c").set_slot_microseconds(2 * kSlot);
   scene.Flow("a", "c", 0, 10, 2 * 2e6);  // twice the bytes in a slot that is twice as long
@@ -169,7 +170,7 @@ TEST(LinkEstimates, SlotsOfDifferentLengthsAreBroughtTogether) {
 TEST(LinkEstimates, NonsenseTeachesNothing) {
   const std::map<std::string, std::string> two = {{"a", ""}, {"b", ""}};
   for (int kind = 0; kind < 8; ++kind) {
-    Scene scene(two);
+    LinkScene scene(two);
     scene.Flow("a", "b", 0, 20, 2e6);
     v1::Arrivals& told = scene.told("b");
     if (kind == 0) told.set_slot_microseconds(0);
@@ -188,8 +189,8 @@ TEST(LinkEstimates, NonsenseTeachesNothing) {
 }
 
 // Two regions of two: their own lines carry 10 MB/s, what is between them 2 MB/s.
-Scene NarrowBetween() {
-  Scene scene({{"a1", "a"}, {"a2", "a"}, {"b1", "b"}, {"b2", "b"}});
+LinkScene NarrowBetween() {
+  LinkScene scene({{"a1", "a"}, {"a2", "a"}, {"b1", "b"}, {"b2", "b"}});
   scene.Flow("a1", "a2", 0, 4, 10e6);
   scene.Flow("a2", "a1", 0, 4, 10e6);
   scene.Flow("b1", "b2", 0, 4, 10e6);
@@ -205,7 +206,7 @@ Scene NarrowBetween() {
 
 // Would break: hierarchy that is never seen to pay, because nobody knows what is narrow.
 TEST(LinkEstimates, ALinkLimitsWhereTheLinesOnBothSidesHaveRoom) {
-  const Scene scene = NarrowBetween();
+  const LinkScene scene = NarrowBetween();
   LinkEstimates estimates;
   ASSERT_TRUE(scene.NoteIn(&estimates));
   const std::optional<LinkModel> model = estimates.Model(scene.Peers());
@@ -219,7 +220,7 @@ TEST(LinkEstimates, ALinkLimitsWhereTheLinesOnBothSidesHaveRoom) {
 
 // Would break: a slow home taken for a narrow link, so that plans avoid a link that is wide.
 TEST(LinkEstimates, ASlowLineIsNoNarrowLink) {
-  Scene scene({{"a1", "a"}, {"b1", "b"}, {"b2", "b"}});
+  LinkScene scene({{"a1", "a"}, {"b1", "b"}, {"b2", "b"}});
   scene.Flow("a1", "b1", 0, 40, 0.5e6);  // all that a1 can send
   scene.Flow("a1", "b2", 0, 40, 0.5e6);
   scene.Flow("b1", "b2", 0, 10, 9e6);
@@ -235,7 +236,7 @@ TEST(LinkEstimates, ASlowLineIsNoNarrowLink) {
 TEST(LinkEstimates, ALinkThatCarriesMoreIsNoLongerTheLimit) {
   LinkEstimates estimates;
   ASSERT_TRUE(NarrowBetween().NoteIn(&estimates));
-  Scene wide({{"a1", "a"}, {"a2", "a"}, {"b1", "b"}, {"b2", "b"}});
+  LinkScene wide({{"a1", "a"}, {"a2", "a"}, {"b1", "b"}, {"b2", "b"}});
   for (const char* a : {"a1", "a2"}) {
     for (const char* b : {"b1", "b2"}) {
       wide.Flow(a, b, 0, 10, 5.5e6);
@@ -248,7 +249,7 @@ TEST(LinkEstimates, ALinkThatCarriesMoreIsNoLongerTheLimit) {
 
 // Would break: delays that are wrong by how far the coordinator is from each.
 TEST(LinkEstimates, RoundTripsDoNotDependOnWhereTheCoordinatorIs) {
-  Scene scene({{"a1", "a"}, {"a2", "a"}, {"b1", "b"}, {"c1", "c"}});
+  LinkScene scene({{"a1", "a"}, {"a2", "a"}, {"b1", "b"}, {"c1", "c"}});
   for (const char* peer : {"a1", "b1"}) scene.Flow(peer, "a2", 0, 20, 1e6);
   // The plan takes 5 ms to region a and 45 ms to b. Between them are 40 ms one way, inside a 2 ms.
   const absl::Duration a_to_b = absl::Milliseconds(5 + 40 - 45);
@@ -278,7 +279,7 @@ TEST(LinkEstimates, RoundTripsDoNotDependOnWhereTheCoordinatorIs) {
 }
 
 // Whether each of these had room, in the scene's order.
-std::vector<bool> HadRoom(const Scene& scene) {
+std::vector<bool> HadRoom(const LinkScene& scene) {
   LinkEstimates estimates;
   EXPECT_TRUE(scene.NoteIn(&estimates));
   std::vector<bool> had;
@@ -286,9 +287,9 @@ std::vector<bool> HadRoom(const Scene& scene) {
   return had;
 }
 
-Scene FourPeers() {
+LinkScene FourPeers() {
   const std::vector<std::string> names = {"a", "b", "c", "d"};
-  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}});
+  LinkScene scene({{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}});
   for (const std::string& from : names) {
     for (const std::string& to : names) {
       if (from != to) scene.Flow(from, to, 0, 20, 1e6);
@@ -300,7 +301,7 @@ Scene FourPeers() {
 // Would break: a fast line taken for slow for ever since all wait for one that is; or the slow
 // peer's word, to whom everybody's chunks come late, held against the fast ones.
 TEST(LinkEstimates, WhoIsNeverWaitedForHadRoom) {
-  Scene one_slow = FourPeers();
+  LinkScene one_slow = FourPeers();
   for (const char* at : {"a", "b", "c"}) one_slow.Waited(at, 60, {{"d", 58}});
   one_slow.Waited("d", 60, {{"a", 40}, {"b", 10}, {"c", 10}});
   EXPECT_EQ(HadRoom(one_slow), (std::vector<bool>{true, true, true, false}));
@@ -313,7 +314,7 @@ TEST(LinkEstimates, WhoIsNeverWaitedForHadRoom) {
   ASSERT_TRUE(FourPeers().NoteIn(&estimates));
   EXPECT_FALSE(estimates.HadRoom("a"));
 
-  Scene two_slow = FourPeers();
+  LinkScene two_slow = FourPeers();
   for (const char* at : {"a", "b"}) two_slow.Waited(at, 60, {{"c", 30}, {"d", 30}});
   two_slow.Waited("c", 60, {{"a", 20}, {"b", 20}, {"d", 20}});
   two_slow.Waited("d", 60, {{"a", 20}, {"b", 20}, {"c", 20}});
@@ -323,16 +324,16 @@ TEST(LinkEstimates, WhoIsNeverWaitedForHadRoom) {
 // Would break: trials where all lines are alike, or by what one false witness says.
 TEST(LinkEstimates, WhereAllWaitForAllNobodyHadRoom) {
   const std::vector<bool> nobody(4, false);
-  Scene alike = FourPeers();
+  LinkScene alike = FourPeers();
   alike.Waited("a", 60, {{"b", 25}, {"c", 15}, {"d", 20}});
   alike.Waited("b", 60, {{"a", 15}, {"c", 12}, {"d", 33}});
   alike.Waited("c", 60, {{"a", 14}, {"b", 24}, {"d", 22}});
   alike.Waited("d", 60, {{"a", 16}, {"b", 25}, {"c", 19}});
   EXPECT_EQ(HadRoom(alike), nobody);
-  Scene seldom = FourPeers();  // most chunks wait for nobody
+  LinkScene seldom = FourPeers();  // most chunks wait for nobody
   for (const char* at : {"a", "b", "c"}) seldom.Waited(at, 60, {{"d", 20}});
   EXPECT_EQ(HadRoom(seldom), nobody);
-  Scene liar = FourPeers();
+  LinkScene liar = FourPeers();
   for (const char* at : {"a", "b", "c"}) liar.Waited(at, 60, {});
   liar.Waited("d", 60, {{"a", UINT64_MAX}});
   EXPECT_EQ(HadRoom(liar), nobody);
@@ -343,12 +344,12 @@ TEST(LinkEstimates, LimitsBoundWhatIsMeasuredAndStandForWhatIsNot) {
   LinkEstimates estimates;
   std::vector<KnownPeer> peers = {{"a", ""}, {"b", ""}, {"c", ""}};
   EXPECT_FALSE(estimates.Model(peers).has_value());
-  peers[0].up_limit = peers[0].down_limit = 1.5e6;
-  peers[1].up_limit = peers[1].down_limit = 150e6;
+  peers[0].up_rate = peers[0].down_rate = 1.5e6;
+  peers[1].up_rate = peers[1].down_rate = 150e6;
   const LinkModel told = *estimates.Model(peers);
   EXPECT_NEAR(told.peers()[0].up, 1.448e6, 1);  // headers are no payload
   EXPECT_NEAR(told.peers()[2].up, 144.8e6, 1);  // not known: as the middle one of the others
-  Scene scene({{"a", ""}, {"b", ""}, {"c", ""}});
+  LinkScene scene({{"a", ""}, {"b", ""}, {"c", ""}});
   for (const char* from : {"a", "b", "c"}) {
     for (const char* to : {"a", "b", "c"}) {
       if (std::string(from) != to) scene.Flow(from, to, 0, 20, 4e6);

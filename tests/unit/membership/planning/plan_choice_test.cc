@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "membership/planning/shard_plan.h"
+#include "membership/planning/reduction_plan.h"
 
 namespace atolld {
 namespace {

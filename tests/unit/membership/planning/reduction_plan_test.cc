@@ -1,5 +1,8 @@
 #include "membership/planning/reduction_plan.h"
 
+#include <algorithm>
+#include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -10,12 +13,81 @@
 namespace atolld {
 namespace {
 
+// The time of the slowest reachable contributor.
+double Time(const std::vector<double>& bandwidths, const std::vector<double>& weights) {
+  double most = 0;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (bandwidths[i] <= 0) continue;
+    const double n = static_cast<double>(weights.size());
+    most = std::max(most, (1 + (n - 2) * weights[i]) / bandwidths[i]);
+  }
+  return most;
+}
+
+// The least time over all divisions into `steps` parts.
+double BruteForceTime(const std::vector<double>& bandwidths, std::vector<double> weights, size_t i,
+                      int left, int steps) {
+  if (i + 1 == bandwidths.size()) {
+    if (left > 0 && bandwidths[i] <= 0) return 1e300;
+    weights.push_back(static_cast<double>(left) / steps);
+    return Time(bandwidths, weights);
+  }
+  double best = 1e300;
+  for (int part = 0; part <= (bandwidths[i] > 0 ? left : 0); ++part) {
+    std::vector<double> next = weights;
+    next.push_back(static_cast<double>(part) / steps);
+    best = std::min(best, BruteForceTime(bandwidths, next, i + 1, left - part, steps));
+  }
+  return best;
+}
+
+// Would break: exchanges slower than they need be when links differ.
+TEST(ShardWeights, ReachTheOptimumThatBruteForceFinds) {
+  const std::vector<std::vector<double>> cases = {
+      {1, 1, 1},    {1, 2, 3},      {1, 10, 10}, {0, 1, 1},    {0, 1, 4, 2},
+      {5, 1, 1, 1}, {1, 1, 1, 100}, {0, 0, 3},   {2, 0, 2, 0},
+  };
+  for (const auto& bandwidths : cases) {
+    const std::vector<double> weights = ShardWeights(bandwidths);
+    EXPECT_NEAR(std::accumulate(weights.begin(), weights.end(), 0.0), 1, 1e-12);
+    const int steps = bandwidths.size() == 3 ? 400 : 60;
+    const double brute = BruteForceTime(bandwidths, {}, 0, steps, steps);
+    EXPECT_LE(Time(bandwidths, weights), brute * (1 + 1e-9));
+    EXPECT_GE(Time(bandwidths, weights), brute * 0.93);  // the grid of the brute force is coarse
+  }
+}
+
+// Would break: small runs, where the closed form does not hold.
+TEST(ShardWeights, OneAndTwoContributorsShareEqually) {
+  EXPECT_EQ(ShardWeights({3.0}), (std::vector<double>{1}));
+  EXPECT_EQ(ShardWeights({1.0, 9.0}), (std::vector<double>{0.5, 0.5}));
+  EXPECT_EQ(ShardWeights({0.0, 9.0}), (std::vector<double>{0, 1}));
+}
+
+// Would break: a plan whose shards do not tile the grid, which every replica refuses.
+TEST(SplitChunks, GivesWholeChunksThatSum) {
+  EXPECT_EQ(SplitChunks(10, {1, 1, 1}), (std::vector<uint32_t>{4, 3, 3}));
+  EXPECT_EQ(SplitChunks(2, {1, 1, 1}), (std::vector<uint32_t>{1, 1, 0}));
+  EXPECT_EQ(SplitChunks(7, {0, 0.5, 0.5}), (std::vector<uint32_t>{0, 4, 3}));
+  EXPECT_EQ(SplitChunks(1, {0.2, 0.8}), (std::vector<uint32_t>{0, 1}));
+  for (uint32_t chunks = 0; chunks < 200; ++chunks) {
+    const std::vector<double> weights = {0.1, 0, 0.3, 1.0 / 3, 0.26666666666666666};
+    const std::vector<uint32_t> counts = SplitChunks(chunks, weights);
+    EXPECT_EQ(std::accumulate(counts.begin(), counts.end(), 0u), chunks);
+    EXPECT_EQ(counts[1], 0u);
+    for (size_t i = 0; i < counts.size(); ++i)
+      EXPECT_LE(std::abs(counts[i] - chunks * weights[i]), 1.0 + 1e-9);
+  }
+}
+
+// -----------------------------------------------------------------------------------------------
+
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // "eu-1" lies in region eu; "x" in none.
-std::vector<ExchangeContributor> Contributors(const std::vector<std::string>& peers) {
+std::vector<ExchangeContributor> EqualContributors(const std::vector<std::string>& peers) {
   std::vector<ExchangeContributor> contributors;
   for (const std::string& peer : peers) {
     ExchangeContributor contributor;
@@ -34,10 +106,10 @@ ReductionPlan Make(const std::vector<std::string>& peers, bool by_region = false
   terms.parameters = 12 * 4096;
   terms.chunk_elements = 4096;
   terms.by_region = by_region;
-  return ReductionPlan(terms, Contributors(peers));
+  return ReductionPlan(terms, EqualContributors(peers));
 }
 
-std::vector<std::string> Members(const v1::Plan& plan, const v1::Relay& relay) {
+std::vector<std::string> MembersOf(const v1::Plan& plan, const v1::Relay& relay) {
   std::vector<std::string> members;
   for (int i = 0; i < plan.contributors_size(); ++i) {
     if (BitAt(relay.members(), static_cast<size_t>(i)))
@@ -83,7 +155,7 @@ TEST(ReductionPlan, AHoldersDeathLeadsToTheNextHolderThenToANewAttempt) {
 // Would break: what a dead peer was to average goes to whoever has the slowest line, since that
 // one averages nothing.
 TEST(ReductionPlan, WhoIsDoneFirstTakesOver) {
-  std::vector<ExchangeContributor> contributors = Contributors({"a", "b", "c", "d"});
+  std::vector<ExchangeContributor> contributors = EqualContributors({"a", "b", "c", "d"});
   contributors[0].bandwidth = contributors[1].bandwidth = 100;
   contributors[2].bandwidth = 20;
   contributors[3].bandwidth = 10;
@@ -124,7 +196,7 @@ TEST(ReductionPlan, OnlyTheCurrentAttemptCounts) {
 
 // Would break: a peer that nobody can dial, or that is gone, is named as the holder.
 TEST(ReductionPlan, AHolderMustBeReachable) {
-  std::vector<ExchangeContributor> contributors = Contributors({"a", "b", "c", "d"});
+  std::vector<ExchangeContributor> contributors = EqualContributors({"a", "b", "c", "d"});
   contributors[1].member.clear_address();
   ExchangeTerms terms;
   terms.parameters = 12 * 4096;
@@ -149,9 +221,9 @@ TEST(ReductionPlan, EachOtherRegionHasOneRelayAShard) {
       const v1::Relay& relay = shard.relays(0);
       relays.insert(relay.peer());
       if (region == "eu") {
-        EXPECT_THAT(Members(plan.proto(), relay), ElementsAre("us-1", "us-2", "us-3"));
+        EXPECT_THAT(MembersOf(plan.proto(), relay), ElementsAre("us-1", "us-2", "us-3"));
       } else {
-        EXPECT_THAT(Members(plan.proto(), relay), ElementsAre("eu-1", "eu-2"));
+        EXPECT_THAT(MembersOf(plan.proto(), relay), ElementsAre("eu-1", "eu-2"));
       }
     } else {
       EXPECT_EQ(shard.relays_size(), 2);  // x is alone: both regions relay to it
@@ -173,7 +245,7 @@ TEST(ReductionPlan, ALostRelayIsReplacedWithinTheAttempt) {
   const v1::Shard& shard = plan.proto().shards(0);
   ASSERT_EQ(shard.relays_size(), 1);
   EXPECT_NE(shard.relays(0).peer(), relay);
-  EXPECT_EQ(Members(plan.proto(), shard.relays(0)).size(), 2u);
+  EXPECT_EQ(MembersOf(plan.proto(), shard.relays(0)).size(), 2u);
   EXPECT_EQ(shard.attempt(), 1u);
   // With one left of the region there is nothing to average: it sends itself.
   const std::string second = shard.relays(0).peer();

@@ -5,14 +5,14 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "membership/history/manifest.h"
+#include "membership/history/header.h"
 
 namespace atolld {
 namespace {
 
 using ::testing::HasSubstr;
 
-v1::Manifest MakeManifest() {
+v1::Manifest OneTensorManifest() {
   v1::Manifest manifest;
   v1::Tensor* a = manifest.add_tensors();
   a->set_name("wte");
@@ -29,18 +29,18 @@ v1::Manifest MakeManifest() {
 // Would break: replicas of different shapes average each other's tensors, or a lie about sizes is
 // believed.
 TEST(CheckManifest, RefusesWhatDoesNotTile) {
-  EXPECT_TRUE(CheckManifest(MakeManifest()).ok());
+  EXPECT_TRUE(CheckManifest(OneTensorManifest()).ok());
   EXPECT_FALSE(CheckManifest(v1::Manifest()).ok());
-  v1::Manifest gap = MakeManifest();
+  v1::Manifest gap = OneTensorManifest();
   gap.mutable_tensors(1)->set_offset(13);
   EXPECT_THAT(CheckManifest(gap).message(), HasSubstr("tensor bias"));
-  v1::Manifest sum = MakeManifest();
+  v1::Manifest sum = OneTensorManifest();
   sum.set_elements(18);
   EXPECT_FALSE(CheckManifest(sum).ok());
-  v1::Manifest overflow = MakeManifest();
+  v1::Manifest overflow = OneTensorManifest();
   for (int i = 0; i < 4; ++i) overflow.mutable_tensors(0)->add_shape(uint64_t{1} << 62);
   EXPECT_FALSE(CheckManifest(overflow).ok());
-  v1::Manifest empty = MakeManifest();
+  v1::Manifest empty = OneTensorManifest();
   empty.mutable_tensors(0)->set_shape(0, 0);
   EXPECT_FALSE(CheckManifest(empty).ok());
 }
@@ -103,10 +103,10 @@ TEST(CheckInitialState, IsOfThisRunAndOfThatWorker) {
   v1::Genesis good;
   *good.mutable_spec() = spec;
   good.mutable_spec()->mutable_data()->set_digest(std::string(32, 'd'));
-  *good.mutable_manifest() = MakeManifest();
+  *good.mutable_manifest() = OneTensorManifest();
   good.set_state_digest(std::string(32, 's'));
   v1::WorkerReady worker;
-  *worker.mutable_manifest() = MakeManifest();
+  *worker.mutable_manifest() = OneTensorManifest();
   worker.set_data_digest(std::string(32, 'd'));
   EXPECT_TRUE(CheckInitialState(spec, &worker, good).ok());
   EXPECT_TRUE(CheckInitialState(spec, nullptr, good).ok());
@@ -153,10 +153,10 @@ TEST(CheckHello, ARegionIsAName) {
 // Would break: an operator who is told only "refused".
 TEST(CheckWorker, NamesTheFirstDifference) {
   v1::Genesis genesis;
-  *genesis.mutable_manifest() = MakeManifest();
+  *genesis.mutable_manifest() = OneTensorManifest();
   genesis.mutable_spec()->mutable_data()->set_digest(std::string(32, 'd'));
   v1::WorkerReady worker;
-  *worker.mutable_manifest() = MakeManifest();
+  *worker.mutable_manifest() = OneTensorManifest();
   worker.set_data_digest(std::string(32, 'd'));
   EXPECT_TRUE(CheckWorker(genesis, worker).ok());
   v1::WorkerReady other = worker;

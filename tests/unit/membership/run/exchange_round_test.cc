@@ -1,13 +1,106 @@
 #include "membership/run/exchange_round.h"
 
 #include <set>
+#include <string>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
-#include "tests/unit/membership/run/exchange_round_fixture.h"
 
 namespace atolld {
 namespace {
+
+// ExchangeRoundFixture: an exchange of version 5 over 12 chunks, and what its peers may say to it.
+
+constexpr char kState[] = "ssssssssssssssssssssssssssssssss";
+
+std::vector<ExchangeContributor> Contributors(const std::vector<std::string>& peers,
+                                              const std::vector<size_t>& dial_out = {}) {
+  std::vector<ExchangeContributor> contributors;
+  for (const std::string& peer : peers) {
+    ExchangeContributor contributor;
+    contributor.member.set_peer(peer);
+    contributor.member.set_address(peer + ":1");
+    contributors.push_back(contributor);
+  }
+  for (const size_t i : dial_out) contributors[i].member.clear_address();
+  return contributors;
+}
+
+ExchangeTerms Terms(uint32_t quorum) {
+  ExchangeTerms terms;
+  terms.version = 5;
+  terms.epoch = 2;
+  terms.parameters = 12 * 4096 - 5;
+  terms.chunk_elements = 4096;
+  terms.quorum = quorum;
+  terms.deadline = absl::Seconds(10);
+  return terms;
+}
+
+struct ExchangeRoundFixture {
+  using Verdict = ExchangeRound::Verdict;
+
+  ExchangeRoundFixture(const std::vector<std::string>& peers, uint32_t quorum,
+                       const std::vector<size_t>& dial_out = {})
+      : round(Terms(quorum), Contributors(peers, dial_out)) {}
+
+  v1::Vote MakeVote(char payload = 'p', const std::string& state = kState) const {
+    const v1::Plan& plan = round.plan();
+    v1::Vote vote;
+    vote.set_version(plan.version());
+    vote.set_epoch(plan.epoch());
+    vote.set_revision(plan.revision());
+    vote.set_payload_digest(std::string(32, payload));
+    vote.set_state_digest(state);
+    for (const v1::Shard& shard : plan.shards()) {
+      v1::ShardRecord* record = vote.add_shards();
+      record->set_first_chunk(shard.first_chunk());
+      record->set_chunks(shard.chunks());
+      record->set_reducer(shard.reducer());
+      record->set_contributors(
+          std::string(1, static_cast<char>((1 << plan.contributors_size()) - 1)));
+    }
+    return vote;
+  }
+  Verdict Vote(const std::string& peer, const v1::Vote& vote) {
+    last = ExchangeRound::Outcome();
+    EXPECT_TRUE(round.OnVote(peer, vote, &last).ok());
+    return last.verdict;
+  }
+  Verdict Vote(const std::string& peer, char payload = 'p') {
+    return Vote(peer, MakeVote(payload));
+  }
+  Verdict Lose(const std::string& peer) {
+    const std::string lost[] = {peer};
+    last = round.OnLost(lost);
+    return last.verdict;
+  }
+  Verdict Unreachable(const std::string& reporter, const std::string& reducer) {
+    v1::ReducerUnreachable report;
+    report.set_version(5);
+    report.set_epoch(2);
+    report.set_revision(round.plan().revision());
+    report.set_reducer(reducer);
+    last = round.OnUnreachable(reporter, report);
+    return last.verdict;
+  }
+  Verdict Deadline() {
+    last = round.OnDeadline();
+    return last.verdict;
+  }
+  std::string Shards() const {
+    std::string text;
+    for (const v1::Shard& shard : round.plan().shards()) {
+      text += std::to_string(shard.first_chunk()) + "+" + std::to_string(shard.chunks()) + ":" +
+              shard.reducer() + "/" + std::to_string(shard.attempt()) + " ";
+    }
+    return text;
+  }
+
+  ExchangeRound round;
+  ExchangeRound::Outcome last;
+};
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -277,6 +370,60 @@ TEST(ExchangeRound, RefusesVotesThatDoNotFitThePlan) {
   EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 8); }));
   EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 5), exception(vote, 5); }));
   EXPECT_FALSE(refused([&](v1::Vote* vote) { exception(vote, 5), exception(vote, 6); }));
+}
+
+// -----------------------------------------------------------------------------------------------
+// ExchangeRound, where peers come to different results.
+
+// Would break: a corrupting reducer splits the replicas.
+TEST(ExchangeRound, TwoResultsAreRedoneElsewhereAndNamed) {
+  Fixture f({"a", "b", "c"}, 2);
+  EXPECT_EQ(f.Vote("a", 'p'), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b", 'q'), Verdict::kRevised);
+  ASSERT_EQ(f.last.errors.size(), 1u);
+  EXPECT_THAT(f.last.errors[0], HasSubstr("a | b"));
+  EXPECT_EQ(f.Shards(), "0+4:b/2 4+4:c/2 8+4:a/2 ");
+  // Again: now the majority is taken, once all have said what they have.
+  EXPECT_EQ(f.Vote("a", 'p'), Verdict::kWait);
+  EXPECT_EQ(f.Vote("b", 'q'), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c", 'p'), Verdict::kCommit);
+  EXPECT_THAT(f.round.voters(), ElementsAre("a", "c"));
+}
+
+// Would break: a reducer that tells one peer another mean in every attempt stops the run, though
+// the quorum is there without it.
+TEST(ExchangeRound, AnEquivocatorIsFoundByDoingWithoutIt) {
+  for (const std::string liar : {"a", "b", "c", "d"}) {
+    Fixture f({"a", "b", "c", "d"}, 4);
+    int revisions = 0;
+    Verdict verdict = Verdict::kRevised;
+    while (verdict == Verdict::kRevised) {
+      ASSERT_LT(++revisions, 6) << liar;
+      bool reduces = false;
+      for (const v1::Shard& shard : f.round.plan().shards()) reduces |= shard.reducer() == liar;
+      // Whoever it fools has another payload than the others.
+      for (const char* peer : {"a", "b", "c", "d"}) {
+        const bool fooled = reduces && std::string(peer) == (liar == "d" ? "a" : "d");
+        verdict = f.Vote(peer, fooled ? 'q' : 'p');
+        if (verdict != Verdict::kWait) break;
+      }
+    }
+    EXPECT_EQ(verdict, Verdict::kCommit) << liar;
+    EXPECT_EQ(f.round.unreachable().count(liar), 1u) << "it is not asked again soon";
+    EXPECT_EQ(f.round.unreachable().size(), 2u);
+    EXPECT_EQ(f.last.suspects.count(liar), 1u);
+  }
+}
+
+// Would break: two peers that never agree keep the coordinator busy for ever.
+TEST(ExchangeRound, EndlessDisagreementEndsTheAttempt) {
+  Fixture f({"a", "b"}, 2);
+  int revisions = 0;
+  for (;;) {
+    ASSERT_LT(++revisions, 20);
+    f.Vote("a", 'p');
+    if (f.Vote("b", 'q') == Verdict::kGiveUp) break;
+  }
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace {
 const absl::Time kStart = absl::UnixEpoch();
 absl::Time At(double seconds) { return kStart + absl::Seconds(seconds); }
 
-v1::Hello MakeHello(const std::string& peer, bool has_state = true) {
+v1::Hello HelloOf(const std::string& peer, bool has_state = true) {
   v1::Hello hello;
   hello.set_peer(peer);
   hello.set_address(peer + ":1");
@@ -33,8 +33,8 @@ std::string Ticks(Roster* roster, double from, double to) {
 // Would break: a round that waits for the dead, or a live peer taken for dead.
 TEST(Roster, ASilentPeerIsDeadAfterTheFailureTimeoutAndNotBefore) {
   Roster roster(absl::Seconds(10), kStart, {});
-  roster.Join(At(0), 1, MakeHello("a"));
-  roster.Join(At(0), 2, MakeHello("b", false));
+  roster.Join(At(0), 1, HelloOf("a"));
+  roster.Join(At(0), 2, HelloOf("b", false));
   EXPECT_EQ(State(roster, "b"), "joining");
   roster.SetState("b", 3);
   EXPECT_EQ(State(roster, "b"), "live");
@@ -48,7 +48,7 @@ TEST(Roster, ASilentPeerIsDeadAfterTheFailureTimeoutAndNotBefore) {
   }
   EXPECT_EQ(State(roster, "a"), "dead");
   EXPECT_EQ(State(roster, "b"), "live");
-  roster.Join(At(31), 3, MakeHello("a"));
+  roster.Join(At(31), 3, HelloOf("a"));
   EXPECT_EQ(State(roster, "a"), "live");
 }
 
@@ -56,11 +56,11 @@ TEST(Roster, ASilentPeerIsDeadAfterTheFailureTimeoutAndNotBefore) {
 TEST(Roster, ABrokenSessionIsSuspectAndDeadUnlessItResumes) {
   for (const bool resumes : {false, true}) {
     Roster roster(absl::Seconds(10), kStart, {});
-    roster.Join(At(0), 1, MakeHello("a"));
+    roster.Join(At(0), 1, HelloOf("a"));
     EXPECT_EQ(roster.Break(At(1), 1), "a");
     EXPECT_EQ(State(roster, "a"), "suspect");
     if (resumes) {
-      EXPECT_EQ(roster.Join(At(3), 2, MakeHello("a")), 0u);
+      EXPECT_EQ(roster.Join(At(3), 2, HelloOf("a")), 0u);
     }
     EXPECT_EQ(Ticks(&roster, 1, 6), resumes ? "" : "a@4 ");
   }
@@ -69,7 +69,7 @@ TEST(Roster, ABrokenSessionIsSuspectAndDeadUnlessItResumes) {
 // Would break: the bound on a death that a refused redial proves.
 TEST(Roster, ARefusedRedialOfASuspectIsDeathAtOnce) {
   Roster roster(absl::Seconds(10), kStart, {});
-  roster.Join(At(0), 1, MakeHello("a"));
+  roster.Join(At(0), 1, HelloOf("a"));
   EXPECT_FALSE(roster.Refused(At(0), "a"));  // live: the refusal is somebody else's trouble
   roster.Break(At(1), 1);
   EXPECT_TRUE(roster.Refused(At(1), "a"));
@@ -79,8 +79,8 @@ TEST(Roster, ARefusedRedialOfASuspectIsDeathAtOnce) {
 // Would break: a redial that comes before the old session's end makes the peer suspect.
 TEST(Roster, ANewerSessionReplacesTheOlder) {
   Roster roster(absl::Seconds(10), kStart, {});
-  roster.Join(At(0), 1, MakeHello("a"));
-  EXPECT_EQ(roster.Join(At(1), 2, MakeHello("a")), 1u);
+  roster.Join(At(0), 1, HelloOf("a"));
+  EXPECT_EQ(roster.Join(At(1), 2, HelloOf("a")), 1u);
   EXPECT_EQ(roster.Break(At(2), 1), "");
   EXPECT_EQ(State(roster, "a"), "live");
 }
@@ -91,7 +91,7 @@ TEST(Roster, AfterARestartNobodyDiesBeforeTheGraceEnds) {
       {"a", "a:1", "live"}, {"b", "b:1", "suspect"}, {"c", "", "left"}};
   Roster roster(absl::Seconds(10), kStart, former);
   EXPECT_TRUE(roster.in_grace(At(1)));
-  roster.Join(At(1), 1, MakeHello("a"));
+  roster.Join(At(1), 1, HelloOf("a"));
   roster.Break(At(2), 1);
   EXPECT_FALSE(roster.Refused(At(2), "a"));
   EXPECT_EQ(Ticks(&roster, 1, 9), "");
@@ -104,18 +104,18 @@ TEST(Roster, TheGraceEndsWhenAllAreBack) {
   const std::vector<MemberRecord> former = {{"a", "a:1", "live"}, {"b", "b:1", "dead"}};
   Roster roster(absl::Seconds(10), kStart, former);
   EXPECT_TRUE(roster.in_grace(At(1)));
-  roster.Join(At(1), 1, MakeHello("a"));
+  roster.Join(At(1), 1, HelloOf("a"));
   EXPECT_FALSE(roster.in_grace(At(1)));
 }
 
 // Would break: the roster grows for ever, or an operator cannot see who died in the morning.
 TEST(Roster, TheGoneAreForgottenAfterADayAndTheEvictedNever) {
   Roster roster(absl::Seconds(10), kStart, {});
-  for (const char* peer : {"a", "b", "c", "d"}) roster.Join(At(0), 1, MakeHello(peer));
+  for (const char* peer : {"a", "b", "c", "d"}) roster.Join(At(0), 1, HelloOf(peer));
   roster.Leave(At(5), "b", "drained");
   roster.Evict(At(5), "c", "it lies");
   EXPECT_EQ(Ticks(&roster, 1, 10), "a@10 d@10 ");
-  roster.Join(At(11), 2, MakeHello("d"));
+  roster.Join(At(11), 2, HelloOf("d"));
   const absl::Time day = At(5) + absl::Hours(24);
   EXPECT_TRUE(roster.Stale(day - absl::Seconds(1)).empty());
   EXPECT_EQ(roster.Stale(day), std::vector<std::string>{"b"});
@@ -131,7 +131,7 @@ TEST(Roster, OfVeryManyGoneTheLongestGoneAreForgottenAtOnce) {
   Roster roster(absl::Seconds(10), kStart, {});
   for (int i = 0; i < 300; ++i) {
     const std::string peer = "p" + std::to_string(1000 - i);
-    roster.Join(At(i), 1, MakeHello(peer));
+    roster.Join(At(i), 1, HelloOf(peer));
     roster.Leave(At(i), peer, "");
   }
   const std::vector<std::string> stale = roster.Stale(At(300));
@@ -143,7 +143,7 @@ TEST(Roster, OfVeryManyGoneTheLongestGoneAreForgottenAtOnce) {
 // Would break: after a restart an evicted peer is a member, or a drained one is not asked again.
 TEST(Roster, RemembersWhatOperatorsAskedOverARestart) {
   Roster before(absl::Seconds(10), kStart, {});
-  for (const char* peer : {"a", "b"}) before.Join(At(0), 1, MakeHello(peer));
+  for (const char* peer : {"a", "b"}) before.Join(At(0), 1, HelloOf(peer));
   before.Evict(At(1), "a", "it lies");
   before.Drain("b", "new disk");
   std::vector<MemberRecord> records;
@@ -156,7 +156,7 @@ TEST(Roster, RemembersWhatOperatorsAskedOverARestart) {
   EXPECT_EQ(roster.Find("b")->why, "new disk");
   roster.Readmit(At(1), "a");
   EXPECT_EQ(State(roster, "a"), "left");
-  roster.Join(At(2), 3, MakeHello("b"));
+  roster.Join(At(2), 3, HelloOf("b"));
   EXPECT_TRUE(roster.Find("b")->draining);  // the same process, or one that its owner restarted
   roster.Leave(At(3), "b", "drained");
   EXPECT_FALSE(roster.Find("b")->draining);
@@ -165,7 +165,7 @@ TEST(Roster, RemembersWhatOperatorsAskedOverARestart) {
 // Would break: joiners do not learn who has what they need, or where it is near.
 TEST(Roster, TellsRegionsAndOffers) {
   Roster roster(absl::Seconds(10), kStart, {});
-  v1::Hello hello = MakeHello("a");
+  v1::Hello hello = HelloOf("a");
   hello.set_region("eu");
   hello.mutable_offer()->set_oldest_entry(4);
   roster.Join(At(0), 1, hello);
@@ -175,14 +175,14 @@ TEST(Roster, TellsRegionsAndOffers) {
   offer.set_snapshot_version(9);
   roster.SetOffer("a", offer);
   EXPECT_EQ(roster.ToProto().members(0).offer().snapshot_version(), 9u);
-  roster.Join(At(1), 2, MakeHello("a"));
+  roster.Join(At(1), 2, HelloOf("a"));
   EXPECT_FALSE(roster.ToProto().members(0).has_offer());
 }
 
 // Would break: a coordinator that was suspended for a minute declares everybody dead when it wakes.
 TEST(Roster, ItsOwnSilenceIsNobodysDeath) {
   Roster roster(absl::Seconds(10), kStart, {});
-  roster.Join(At(0), 1, MakeHello("a"));
+  roster.Join(At(0), 1, HelloOf("a"));
   EXPECT_EQ(Ticks(&roster, 0, 2), "");
   EXPECT_TRUE(roster.Tick(At(62)).empty());
   roster.Heard(At(62), "a");

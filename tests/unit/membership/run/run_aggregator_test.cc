@@ -12,13 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-void JoinDialingOut(SimulatedPeers* peers, const std::string& peer) {
-  v1::Hello hello = peers->MakeHello(peer);
-  hello.clear_address();
-  peers->Join(peer, &hello);
-  peers->WorkerReady(peer);
-}
-
 void JoinAsAggregator(SimulatedPeers* peers, const std::string& peer) {
   v1::Hello hello = peers->MakeHello(peer);
   hello.set_role("aggregator");
@@ -28,7 +21,7 @@ void JoinAsAggregator(SimulatedPeers* peers, const std::string& peer) {
 // Two peers that nobody can dial and an aggregator, in the exchange of version 1.
 void BeginAggregated(SimulatedPeers* peers) {
   JoinAsAggregator(peers, "x");
-  for (const char* peer : {"a", "b"}) JoinDialingOut(peers, peer);
+  for (const char* peer : {"a", "b"}) peers->JoinDialingOut(peer);
   peers->InitialState("a");
   for (const char* peer : {"b", "x"}) peers->Synced(peer, 0);
   for (const char* peer : {"a", "b"}) peers->Evaluate(peer);
@@ -76,7 +69,7 @@ TEST(RunAggregator, AnAggregatorIsNoneOfTheQuorum) {
   peers.InitialState("a");
   peers.Synced("x", 0);
   EXPECT_THAT(peers.reason(), HasSubstr("1 of 2 peers is here"));
-  JoinDialingOut(&peers, "b");
+  peers.JoinDialingOut("b");
   peers.Synced("b", 0);
   for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
   for (const char* peer : {"a", "b"}) peers.Ready(peer);
@@ -94,7 +87,7 @@ TEST(RunAggregator, AnAggregatorTakesOverAndItsDeathIsNamed) {
   SimulatedPeers peers(3, 2);
   JoinAsAggregator(&peers, "x");
   peers.JoinAndWork("c");
-  for (const char* peer : {"a", "b"}) JoinDialingOut(&peers, peer);
+  for (const char* peer : {"a", "b"}) peers.JoinDialingOut(peer);
   peers.InitialState("c");
   for (const char* peer : {"a", "b", "x"}) peers.Synced(peer, 0);
   for (const char* peer : {"a", "b", "c"}) peers.Evaluate(peer);

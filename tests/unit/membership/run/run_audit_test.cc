@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "membership/trust/audit_draw.h"
-#include "membership/trust/contribution_proof.h"
+#include "membership/trust/audit.h"
+#include "membership/trust/contribution.h"
 #include "tests/unit/membership/run/simulated_peers.h"
 
 namespace atolld {
@@ -13,8 +13,8 @@ namespace {
 using Names = std::vector<std::string>;
 
 // A run that audits every chunk, its first round voted for.
-struct Scene {
-  explicit Scene(const Names& peers, float share = 1)
+struct AuditedRun {
+  explicit AuditedRun(const Names& peers, float share = 1)
       : names(peers), run(static_cast<uint32_t>(peers.size()), 2) {
     run.stored.spec->mutable_exchange()->set_audit_share_bits(share == 1 ? 0x3f800000 : 0);
     run.settings.draw_nonce = [this] { return std::string(32, static_cast<char>('a' + nonces++)); };
@@ -72,7 +72,7 @@ struct Scene {
 
 // Would break: somebody could contribute in another's name, or without standing by it.
 TEST(RunAudit, AnUpdateIsSignedByTheKeyOfItsSession) {
-  Scene scene({"p1", "p2", "p3"});
+  AuditedRun scene({"p1", "p2", "p3"});
   const SigningKey other = SigningKey::FromSeed(std::string(32, 'x')).value();
   scene.run.keys.at("p2") = other;
   const SessionId session = scene.run.sessions.at("p2");
@@ -83,7 +83,7 @@ TEST(RunAudit, AnUpdateIsSignedByTheKeyOfItsSession) {
   EXPECT_EQ(scene.run.ended.count(scene.run.sessions.at("p1")), 0u);
   // Unsigned: refused where means are audited, taken where they are not.
   for (const float share : {1.0f, 0.0f}) {
-    Scene plain({"p1", "p2"}, share);
+    AuditedRun plain({"p1", "p2"}, share);
     plain.run.keys.clear();
     for (const std::string& peer : plain.names) {
       const v1::Hello hello = plain.run.MakeHello(peer);
@@ -101,7 +101,7 @@ TEST(RunAudit, AnUpdateIsSignedByTheKeyOfItsSession) {
 
 // Would break: a session could change the key under an update that stands.
 TEST(RunAudit, AProcessKeepsItsKey) {
-  Scene scene({"p1", "p2"});
+  AuditedRun scene({"p1", "p2"});
   v1::Hello hello = scene.run.MakeHello("p1");
   hello.set_signing_key(std::string(32, 'x'));
   scene.run.Join("p1", &hello);
@@ -117,7 +117,7 @@ TEST(RunAudit, AProcessKeepsItsKey) {
 
 // Would break: an entry would be committed before it was audited, or nobody could draw again.
 TEST(RunAudit, ACommitWaitsForItsAuditors) {
-  Scene scene({"p1", "p2", "p3"});
+  AuditedRun scene({"p1", "p2", "p3"});
   scene.ReadyAndVote();
   EXPECT_EQ(scene.run.run->version(), 0u);
   const std::string commitment = scene.run.Plan("p1")->audit_commitment();
@@ -135,7 +135,7 @@ TEST(RunAudit, ACommitWaitsForItsAuditors) {
 // Would break: what an audit takes would count as the exchange's, with which predictions are
 // compared and from which the next one's deadline is made.
 TEST(RunAudit, TheAuditsTimeIsToldApart) {
-  Scene scene({"p1", "p2", "p3"});
+  AuditedRun scene({"p1", "p2", "p3"});
   for (const std::string& peer : scene.names) scene.run.Ready(peer);
   scene.run.now += absl::Seconds(2);
   for (const std::string& peer : scene.names) scene.run.Vote(peer);
@@ -149,7 +149,7 @@ TEST(RunAudit, TheAuditsTimeIsToldApart) {
 
 // Would break: a reducer that was proved a liar would stay, or its lie would be committed.
 TEST(RunAudit, ALiarIsEvictedAndItsShardsAreRedone) {
-  Scene scene({"p1", "p2", "p3"});
+  AuditedRun scene({"p1", "p2", "p3"});
   scene.ReadyAndVote();
   const std::string before = scene.run.Plan("p1")->audit_commitment();
   for (int again = 0; again < 2; ++again) {
@@ -178,7 +178,7 @@ TEST(RunAudit, ALiarIsEvictedAndItsShardsAreRedone) {
 
 // Would break: silent auditors would stop the run; or what they find in the end would be lost.
 TEST(RunAudit, WhatComesTooLateEvictsAndRewritesNothing) {
-  Scene scene({"p1", "p2", "p3"});
+  AuditedRun scene({"p1", "p2", "p3"});
   scene.ReadyAndVote();
   scene.run.Tick(absl::Minutes(5));
   ASSERT_EQ(scene.run.run->version(), 1u);
@@ -204,7 +204,7 @@ TEST(RunAudit, WhatComesTooLateEvictsAndRewritesNothing) {
 
 // Would break: what a reducer says that it was sent would be believed, or not heard at all.
 TEST(RunAudit, ARefusedUpdateIsHeldAgainstBoth) {
-  Scene scene({"p1", "p2", "p3"});
+  AuditedRun scene({"p1", "p2", "p3"});
   for (const std::string& peer : scene.names) scene.run.Ready(peer);
   v1::PeerMessage message;
   v1::UpdateRefused* refused = message.mutable_update_refused();

@@ -25,7 +25,7 @@ void SetNorms(SimulatedPeers* peers, double a, double b, double c) {
   peers->norms = {{"a", a}, {"b", b}, {"c", c}};
 }
 
-const v1::PeerStatus& Of(const v1::RunStatus& status, const std::string& peer) {
+const v1::PeerStatus& StatusOf(const v1::RunStatus& status, const std::string& peer) {
   for (const v1::PeerStatus& one : status.peers()) {
     if (one.member().peer() == peer) return one;
   }
@@ -51,7 +51,7 @@ TEST(RunJudge, ScalesAreInThePlanAndInTheHeader) {
   for (const char* peer : {"a", "b"}) peers.Vote(peer);
   ASSERT_EQ(peers.run->version(), 1u);
   EXPECT_EQ(peers.Committed("a")->header().contributors(1).scale_bits(), 0x3e800000u);
-  EXPECT_EQ(Of(peers.run->Status(peers.now), "b").updates_clipped(), 1u);
+  EXPECT_EQ(StatusOf(peers.run->Status(peers.now), "b").updates_clipped(), 1u);
   EXPECT_EQ(peers.stored.judged.medians, std::vector<double>({1.0}));
 }
 
@@ -65,8 +65,8 @@ TEST(RunJudge, AnUpdateOfNoRealNormIsNotTaken) {
   peers.Ready("c");
   EXPECT_TRUE(peers.Said("the update of peer c is not taken"));
   ASSERT_NE(peers.Train("c"), nullptr) << "it trains anew";
-  EXPECT_EQ(Of(peers.run->Status(peers.now), "c").updates_refused(), 1u);
-  EXPECT_THAT(Of(peers.run->Status(peers.now), "c").offence(), HasSubstr("inf"));
+  EXPECT_EQ(StatusOf(peers.run->Status(peers.now), "c").updates_refused(), 1u);
+  EXPECT_THAT(StatusOf(peers.run->Status(peers.now), "c").offence(), HasSubstr("inf"));
   SetNorms(&peers, 1, 1, 1);
   for (const char* peer : {"a", "b", "c"}) peers.Ready(peer);
   EXPECT_EQ(peers.Plan("a")->contributors_size(), 3);
@@ -80,11 +80,11 @@ TEST(RunJudge, AnUpdateThatIsNoneIsCounted) {
   v1::PeerMessage message;
   message.mutable_worker_lost()->set_reason("value 7 is NaN" + std::string(1000, '!'));
   peers.Say("b", message);
-  EXPECT_EQ(Of(peers.run->Status(peers.now), "b").updates_refused(), 0u) << "it only died";
+  EXPECT_EQ(StatusOf(peers.run->Status(peers.now), "b").updates_refused(), 0u) << "it only died";
   message.mutable_worker_lost()->set_bad_update(true);
   peers.Say("c", message);
   EXPECT_TRUE(peers.Said("peer c: its worker was ended: value 7 is NaN"));
-  const v1::PeerStatus status = Of(peers.run->Status(peers.now), "c");
+  const v1::PeerStatus status = StatusOf(peers.run->Status(peers.now), "c");
   EXPECT_EQ(status.updates_refused(), 1u);
   EXPECT_THAT(status.offence(), HasSubstr("value 7 is NaN"));
   EXPECT_LT(status.offence().size(), 300u);
@@ -98,7 +98,7 @@ TEST(RunJudge, AnOffenderSitsOutWhileTheQuorumIsThere) {
   SetNorms(&peers, 1, 1, 50);
   for (int round = 0; round < 3; ++round) peers.Commit({"a", "b", "c"});
   EXPECT_TRUE(peers.Said("peer c is left out for what its updates were"));
-  EXPECT_THAT(Of(peers.run->Status(peers.now), "c").offence(), HasSubstr("left out for"));
+  EXPECT_THAT(StatusOf(peers.run->Status(peers.now), "c").offence(), HasSubstr("left out for"));
   // Neither trained nor waited for.
   peers.Clear();
   peers.Commit({"a", "b"});
@@ -138,7 +138,46 @@ TEST(RunJudge, ReportsOfReducersAreCounted) {
   for (const char* peer : {"a", "b", "c"}) peers.Vote(peer);
   EXPECT_EQ(peers.run->version(), 1u);
   EXPECT_TRUE(peers.Said("offence of peer c"));
-  EXPECT_EQ(Of(peers.run->Status(peers.now), "c").updates_refused(), 1u);
+  EXPECT_EQ(StatusOf(peers.run->Status(peers.now), "c").updates_refused(), 1u);
+}
+
+// -----------------------------------------------------------------------------------------------
+// What peers claim of their updates.
+
+v1::PeerMessage Claim(const SimulatedPeers& peers, uint32_t steps, uint64_t tokens) {
+  v1::PeerMessage message;
+  v1::Ready* ready = message.mutable_ready();
+  ready->set_version(1);
+  ready->set_epoch(peers.stored.epoch);
+  ready->set_steps(steps);
+  ready->set_tokens(tokens);
+  ready->set_contribution_root(std::string(32, 'r'));
+  ready->set_state_digest(std::string(32, 's'));
+  return message;
+}
+
+// Would break: who claims the most tokens is the mean.
+TEST(RunClaims, WhoClaimsMuchCountsAsTheCapAllows) {
+  SimulatedPeers peers(3, 2);
+  peers.settings.weight_cap = 4;
+  peers.Restart();
+  peers.Begin({"a", "b", "c"});
+  peers.Ready("a");
+  peers.Say("b", Claim(peers, 5, 1'000'000'000));
+  peers.Ready("c");
+  ASSERT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.Plan("a")->contributors(0).weight_bits(), 0x42c80000u);  // 100.0f
+  EXPECT_EQ(peers.Plan("a")->contributors(1).weight_bits(), 0x43c80000u);  // 400.0f
+}
+
+// Would break: an update counts for samples that its peer does not hold.
+TEST(RunClaims, AnUpdateOfMoreStepsThanSamplesIsRefused) {
+  SimulatedPeers peers(2, 1);
+  peers.Begin({"a", "b"});
+  const SessionId session = peers.sessions.at("b");
+  peers.Say("b", Claim(peers, 6, 120));
+  ASSERT_EQ(peers.ended.count(session), 1u);
+  EXPECT_THAT(std::string(peers.ended.at(session).message()), HasSubstr("it holds 10"));
 }
 
 }  // namespace

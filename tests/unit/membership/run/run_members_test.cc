@@ -8,7 +8,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-v1::Hello Returning(const SimulatedPeers& peers, const std::string& peer, uint64_t version) {
+v1::Hello ReturningHello(const SimulatedPeers& peers, const std::string& peer, uint64_t version) {
   v1::Hello hello = peers.MakeHello(peer);
   hello.set_run_id("r1");
   hello.set_has_state(true);
@@ -124,11 +124,11 @@ TEST(RunAdmission, APeerOfAnotherHistoryIsRefused) {
     const auto it = peers.ended.find(peers.sessions.at("b"));
     return it == peers.ended.end() ? absl::StatusCode::kOk : it->second.code();
   };
-  EXPECT_EQ(code(Returning(peers, "b", 1)), absl::StatusCode::kOk);
-  EXPECT_EQ(code(Returning(peers, "b", 0)), absl::StatusCode::kOk);
-  EXPECT_EQ(code(Returning(peers, "b", 2)),
+  EXPECT_EQ(code(ReturningHello(peers, "b", 1)), absl::StatusCode::kOk);
+  EXPECT_EQ(code(ReturningHello(peers, "b", 0)), absl::StatusCode::kOk);
+  EXPECT_EQ(code(ReturningHello(peers, "b", 2)),
             absl::StatusCode::kFailedPrecondition);  // not committed
-  v1::Hello other = Returning(peers, "b", 1);
+  v1::Hello other = ReturningHello(peers, "b", 1);
   other.set_header_digest(std::string(32, 'x'));
   EXPECT_EQ(code(other), absl::StatusCode::kFailedPrecondition);
 }
@@ -178,7 +178,7 @@ TEST(RunMembers, TheGoneAreForgottenAfterADay) {
   EXPECT_EQ(peers.stored.members.size(), 1u);
   EXPECT_EQ(peers.StateOf("b"), "");
   // It may come back, and what it has contributed still counts.
-  const v1::Hello hello = Returning(peers, "b", 0);
+  const v1::Hello hello = ReturningHello(peers, "b", 0);
   peers.Join("b", &hello);
   EXPECT_EQ(peers.run->Status(peers.now).peers(1).rounds_contributed(), 1u);
 }
@@ -224,7 +224,7 @@ TEST(RunRestart, PeersKeepTheirTrainingOverARestart) {
   const auto trained = peers.samples;
   peers.Restart();
   for (const char* peer : {"a", "b"}) {
-    v1::Hello hello = Returning(peers, peer, 0);
+    v1::Hello hello = ReturningHello(peers, peer, 0);
     for (const auto& range : trained.at(peer)) *hello.add_samples() = range;
     peers.Join(peer, &hello);
     peers.WorkerReady(peer);
@@ -245,7 +245,7 @@ TEST(RunRestart, NoRoundClosesInTheGraceUnlessAllAreBack) {
   const auto trained = peers.samples;
   peers.Restart();
   for (const char* peer : {"a", "b"}) {
-    v1::Hello hello = Returning(peers, peer, 0);
+    v1::Hello hello = ReturningHello(peers, peer, 0);
     for (const auto& range : trained.at(peer)) *hello.add_samples() = range;
     peers.Join(peer, &hello);
     peers.WorkerReady(peer);
@@ -269,7 +269,7 @@ TEST(RunRestart, ADurableCommitIsTheVersionAfterARestart) {
   peers.Restart();
   // They never heard of the commit.
   for (const char* peer : {"a", "b"}) {
-    v1::Hello hello = Returning(peers, peer, 0);
+    v1::Hello hello = ReturningHello(peers, peer, 0);
     for (const auto& range : trained.at(peer)) *hello.add_samples() = range;
     peers.Join(peer, &hello);
     peers.WorkerReady(peer);

@@ -39,7 +39,7 @@ std::vector<uint32_t> Chunks(const v1::Plan& plan) {
 }
 
 // One round: ready, exchange of ten seconds, votes.
-void Round(SimulatedPeers* peers, const std::map<std::string, double>& lines) {
+void PlayRound(SimulatedPeers* peers, const std::map<std::string, double>& lines) {
   for (const std::string& name : kNames) peers->Ready(name);
   peers->now += absl::Seconds(10);
   for (const std::string& name : kNames) {
@@ -55,13 +55,13 @@ TEST(RunPlanning, ShardsFollowWhatVotesHaveTold) {
   SimulatedPeers peers(4, 3);
   peers.Begin(kNames);
   const std::map<std::string, double> lines = {{"a", 80e3}, {"b", 80e3}, {"c", 80e3}, {"d", 20e3}};
-  Round(&peers, lines);
+  PlayRound(&peers, lines);
   EXPECT_THAT(Chunks(*peers.Plan("a")), ElementsAre(3, 3, 3, 3));
   EXPECT_EQ(peers.stored.rounds[0].predicted_seconds(), 0);
   EXPECT_EQ(peers.stored.rounds[0].plan(), "flat");
   EXPECT_TRUE(peers.Said("round 1: committed by a, b, c, d; exchange 10.00 s"));
   peers.Clear();
-  Round(&peers, lines);
+  PlayRound(&peers, lines);
   EXPECT_THAT(Chunks(*peers.Plan("a")), ElementsAre(4, 4, 4, 0));
   EXPECT_TRUE(peers.Said("round 2: the plan is now weighted"));
   EXPECT_EQ(peers.stored.rounds[1].plan(), "weighted");
@@ -69,7 +69,7 @@ TEST(RunPlanning, ShardsFollowWhatVotesHaveTold) {
   EXPECT_TRUE(peers.Said("exchange 10.00 s (predicted "));
   EXPECT_NEAR(peers.run->Status(peers.now).peers(3).up_bytes_per_second(), 20e3, 100);
   peers.Clear();
-  Round(&peers, lines);
+  PlayRound(&peers, lines);
   EXPECT_FALSE(peers.Said("the plan is now"));
 }
 
@@ -78,8 +78,8 @@ TEST(RunPlanning, LimitsCountFromTheFirstRoundOn) {
   SimulatedPeers peers(4, 3);
   for (const std::string& name : kNames) {
     v1::Hello hello = peers.MakeHello(name);
-    hello.set_up_limit(name == "d" ? 20000 : 80000);
-    hello.set_down_limit(hello.up_limit());
+    hello.set_up_rate(name == "d" ? 20000 : 80000);
+    hello.set_down_rate(hello.up_rate());
     peers.Join(name, &hello);
     peers.WorkerReady(name);
   }

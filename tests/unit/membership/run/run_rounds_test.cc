@@ -9,12 +9,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::vector<std::string> Names(const v1::EntryHeader& header) {
-  std::vector<std::string> names;
-  for (const auto& contributor : header.contributors()) names.push_back(contributor.peer());
-  return names;
-}
-
 // Would break: the run's main path.
 TEST(RunRounds, AllTrainExchangeAndCommit) {
   SimulatedPeers peers(3, 2);
@@ -35,7 +29,7 @@ TEST(RunRounds, AllTrainExchangeAndCommit) {
   peers.Vote("c");
   EXPECT_EQ(peers.run->version(), 1u);
   const v1::EntryHeader& header = peers.Committed("a")->header();
-  EXPECT_THAT(Names(header), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(ContributorsOf(header), ElementsAre("a", "b", "c"));
   EXPECT_EQ(header.SerializeAsString(), peers.stored.headers[0].SerializeAsString());
   EXPECT_EQ(header.previous_state_digest().substr(0, 7), "state 0");
   // The next Train follows without waiting for Synced, on fresh samples; the old ones are spent.
@@ -80,7 +74,7 @@ TEST(RunRounds, AStragglerContributesLaterWithLessWeight) {
   peers.Ready("c");  // too late for this plan
   peers.Vote("a");
   peers.Vote("b");
-  EXPECT_THAT(Names(peers.Committed("c")->header()), ElementsAre("a", "b"));
+  EXPECT_THAT(ContributorsOf(peers.Committed("c")->header()), ElementsAre("a", "b"));
   EXPECT_EQ(peers.Train("c")->version(), 1u);  // nothing new: it goes on
   peers.Synced("c", 1);
   EXPECT_EQ(peers.Train("c")->version(), 1u);
@@ -120,7 +114,7 @@ TEST(RunExchange, ADeathIsRevisedAndTheOthersCommit) {
   peers.Vote("a");
   peers.Vote("c");
   EXPECT_EQ(peers.run->version(), 1u);
-  EXPECT_THAT(Names(peers.stored.headers[0]), ElementsAre("a", "c"));
+  EXPECT_THAT(ContributorsOf(peers.stored.headers[0]), ElementsAre("a", "c"));
   EXPECT_EQ(peers.stored.rounds[0].revisions(), 2u);
   // Its samples were not used, so somebody else gets them.
   EXPECT_EQ(peers.Train("a")->samples(0).first(), 10u);
@@ -135,7 +129,7 @@ TEST(RunExchange, SamplesOfADeadContributorWhoseChunksCountAreSpent) {
   peers.Vote("c");
   peers.Die("b");  // all others have voted, with its chunks
   EXPECT_EQ(peers.run->version(), 1u);
-  EXPECT_THAT(Names(peers.stored.headers[0]), ElementsAre("a", "b", "c"));
+  EXPECT_THAT(ContributorsOf(peers.stored.headers[0]), ElementsAre("a", "b", "c"));
   EXPECT_EQ(peers.Train("a")->samples(0).first(), 30u);
 }
 
@@ -206,13 +200,6 @@ TEST(RunExchange, AtTheDeadlineTheQuorumCommits) {
   EXPECT_EQ(peers.run->version(), 1u);
 }
 
-void JoinDialingOut(SimulatedPeers* peers, const std::string& peer) {
-  v1::Hello hello = peers->MakeHello(peer);
-  hello.clear_address();
-  peers->Join(peer, &hello);
-  peers->WorkerReady(peer);
-}
-
 bool AskedForVersionZero(const SimulatedPeers& peers, const std::string& peer) {
   return peers.Last(peer, &v1::CoordinatorMessage::has_make_initial_state) != nullptr;
 }
@@ -220,7 +207,7 @@ bool AskedForVersionZero(const SimulatedPeers& peers, const std::string& peer) {
 // Would break: version 0 is made where nobody can fetch it, and the run never starts.
 TEST(RunRounds, VersionZeroIsMadeByAPeerThatOthersCanDial) {
   SimulatedPeers peers(2, 2);
-  JoinDialingOut(&peers, "a");
+  peers.JoinDialingOut("a");
   EXPECT_EQ(peers.phase(), "waiting");
   EXPECT_EQ(peers.reason(),
             "no reachable peer to make version 0: a has no address that others can dial");
@@ -234,7 +221,7 @@ TEST(RunRounds, VersionZeroIsMadeByAPeerThatOthersCanDial) {
 // Would break: one who trains alone behind NAT cannot.
 TEST(RunRounds, ARunOfOneNeedsNobodyWhoCanBeDialled) {
   SimulatedPeers peers(1, 1);
-  JoinDialingOut(&peers, "a");
+  peers.JoinDialingOut("a");
   EXPECT_TRUE(AskedForVersionZero(peers, "a"));
   peers.InitialState("a");
   peers.Evaluate("a");
@@ -248,7 +235,7 @@ TEST(RunRounds, ARunOfOneNeedsNobodyWhoCanBeDialled) {
 TEST(RunRounds, WhoDialsOutOnlyDoesNotLeaveBehindWhoCanBeDialled) {
   SimulatedPeers peers(1, 1);
   peers.Begin({"b"});
-  JoinDialingOut(&peers, "a");
+  peers.JoinDialingOut("a");
   peers.Synced("a", 0);
   v1::PeerMessage lost;
   lost.mutable_worker_lost()->set_reason("killed");
@@ -267,7 +254,7 @@ TEST(RunRounds, WhoDialsOutOnlyDoesNotLeaveBehindWhoCanBeDialled) {
 // Would break: a run of peers behind NAT hangs without a word, or stays so when it could go on.
 TEST(RunExchange, WithoutAReachableReducerItSaysSoUntilOneIsThere) {
   SimulatedPeers peers(2, 2);
-  for (const char* peer : {"a", "b"}) JoinDialingOut(&peers, peer);
+  for (const char* peer : {"a", "b"}) peers.JoinDialingOut(peer);
   peers.InitialState("a");
   peers.Synced("b", 0);
   for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
@@ -290,7 +277,7 @@ TEST(RunExchange, WithoutAReachableReducerItSaysSoUntilOneIsThere) {
 // and the run never says what it lacks.
 TEST(RunExchange, AReducerThatNobodyReachesIsWaitedForByName) {
   SimulatedPeers peers(2, 2);
-  JoinDialingOut(&peers, "a");
+  peers.JoinDialingOut("a");
   peers.JoinAndWork("b");
   peers.InitialState("b");
   peers.Synced("a", 0);

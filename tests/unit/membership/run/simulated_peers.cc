@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "absl/base/casts.h"
-#include "membership/trust/contribution_proof.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
 
-std::string Digest(const std::string& of) {
+std::string DigestText(const std::string& of) {
   std::string digest = of;
   digest.resize(32, '.');
   return digest;
@@ -30,10 +30,10 @@ SimulatedPeers::SimulatedPeers(uint32_t peers, uint32_t quorum, uint64_t rounds,
   settings.round = {peers, quorum};
   settings.failure_timeout = absl::Seconds(10);
   settings.header_digest = [](const v1::EntryHeader& header) {
-    return Digest("header " + std::to_string(header.version()) + header.outer_rule());
+    return DigestText("header " + std::to_string(header.version()) + header.outer_rule());
   };
   settings.genesis_digest = [](const v1::Genesis& genesis) {
-    return Digest("genesis " + genesis.state_digest().substr(0, 4));
+    return DigestText("genesis " + genesis.state_digest().substr(0, 4));
   };
   settings.check_header = [](const v1::Genesis&, uint64_t version, const std::string& previous,
                              const v1::EntryHeader& header) {
@@ -78,7 +78,7 @@ void SimulatedPeers::Say(const std::string& peer, const v1::PeerMessage& message
 void SimulatedPeers::WorkerReady(const std::string& peer) {
   v1::PeerMessage message;
   *message.mutable_worker_ready()->mutable_manifest() = MakeManifest();
-  message.mutable_worker_ready()->set_data_digest(Digest("data"));
+  message.mutable_worker_ready()->set_data_digest(DigestText("data"));
   Say(peer, message);
 }
 
@@ -91,18 +91,18 @@ void SimulatedPeers::InitialState(const std::string& peer) {
   v1::PeerMessage message;
   v1::Genesis* genesis = message.mutable_initial_state()->mutable_genesis();
   *genesis->mutable_spec() = run->Status(now).spec();
-  genesis->mutable_spec()->mutable_data()->set_digest(Digest("data"));
+  genesis->mutable_spec()->mutable_data()->set_digest(DigestText("data"));
   *genesis->mutable_manifest() = MakeManifest();
-  genesis->set_state_digest(Digest("state 0"));
+  genesis->set_state_digest(DigestText("state 0"));
   Say(peer, message);
 }
 
 void SimulatedPeers::Synced(const std::string& peer, uint64_t version) {
   v1::PeerMessage message;
   message.mutable_synced()->set_version(version);
-  message.mutable_synced()->set_header_digest(version == 0
-                                                  ? settings.genesis_digest(*stored.genesis)
-                                                  : Digest("header " + std::to_string(version)));
+  message.mutable_synced()->set_header_digest(
+      version == 0 ? settings.genesis_digest(*stored.genesis)
+                   : DigestText("header " + std::to_string(version)));
   Say(peer, message);
 }
 
@@ -117,8 +117,8 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   ready->set_tokens(100);
   ready->set_train_seconds(train_seconds[peer]);
   ready->set_loss(2.5);
-  ready->set_contribution_root(Digest("root"));
-  ready->set_state_digest(Digest("state " + std::to_string(run->version())));
+  ready->set_contribution_root(DigestText("root"));
+  ready->set_state_digest(DigestText("state " + std::to_string(run->version())));
   ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms[peer] * norms[peer]));
   for (const v1::SampleRange& range : samples[peer]) *ready->add_samples() = range;
   const auto key = keys.find(peer);
@@ -134,7 +134,7 @@ void SimulatedPeers::Vote(const std::string& peer, char payload) {
   vote->set_epoch(plan.epoch());
   vote->set_revision(plan.revision());
   vote->set_payload_digest(std::string(32, payload));
-  vote->set_state_digest(Digest("state " + std::to_string(plan.version() - 1)));
+  vote->set_state_digest(DigestText("state " + std::to_string(plan.version() - 1)));
   int bits = (1 << plan.contributors_size()) - 1;
   for (int i = 0; i < plan.contributors_size(); ++i) {
     for (const std::string& lost : plan.lost())
@@ -231,7 +231,7 @@ v1::Hello SimulatedPeers::Returning(const std::string& peer, const v1::EntryHead
   hello.set_run_id("r1");
   hello.set_has_state(true);
   hello.set_version(header == nullptr ? 0 : header->version());
-  hello.set_header_digest(header == nullptr ? Digest("genesis stat")
+  hello.set_header_digest(header == nullptr ? DigestText("genesis stat")
                                             : settings.header_digest(*header));
   return hello;
 }
@@ -353,6 +353,19 @@ void SimulatedPeers::Store(const RunUpdate& update) {
   for (const auto& evaluation : update.evaluations) stored.evaluations.push_back(evaluation);
   if (update.judged) stored.judged = *update.judged;
   if (update.seal) stored.seal = update.seal;
+}
+
+void SimulatedPeers::JoinDialingOut(const std::string& peer) {
+  v1::Hello hello = MakeHello(peer);
+  hello.clear_address();
+  Join(peer, &hello);
+  WorkerReady(peer);
+}
+
+std::vector<std::string> ContributorsOf(const v1::EntryHeader& header) {
+  std::vector<std::string> names;
+  for (const auto& contributor : header.contributors()) names.push_back(contributor.peer());
+  return names;
 }
 
 }  // namespace atolld

@@ -24,6 +24,7 @@ class SimulatedPeers {
   void Join(const std::string& peer, const v1::Hello* hello = nullptr);
   v1::Hello MakeHello(const std::string& peer) const;
   void WorkerReady(const std::string& peer);
+  void JoinDialingOut(const std::string& peer);  // nobody can dial it; its worker is ready
   void JoinAndWork(const std::string& peer);
   void Say(const std::string& peer, const v1::PeerMessage& message);
   void InitialState(const std::string& peer);
@@ -108,5 +109,7 @@ class SimulatedPeers {
   void Store(const RunUpdate& update);
   SessionId last_session_ = 0;
 };
+
+std::vector<std::string> ContributorsOf(const v1::EntryHeader& header);
 
 }  // namespace atolld

@@ -1,19 +1,90 @@
 #include "membership/trust/audit.h"
 
+#include <cmath>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "gtest/gtest.h"
 
 namespace atolld {
 namespace {
 
+std::string Filled(char c) { return std::string(32, c); }
+
+// Would break: somebody who recomputes a draw from the log would get other chunks.
+TEST(AuditDraw, IsAFunctionOfHeaderPayloadAndNonce) {
+  const auto drawn = [](char header, char payload, char nonce) {
+    return AuditDraw(Filled(header), Filled(payload), Filled(nonce)).Chunks(4096, 0.0625f);
+  };
+  EXPECT_EQ(drawn('h', 'p', 'n'), drawn('h', 'p', 'n'));
+  EXPECT_NE(drawn('h', 'p', 'n'), drawn('H', 'p', 'n'));
+  EXPECT_NE(drawn('h', 'p', 'n'), drawn('h', 'P', 'n'));
+  EXPECT_NE(drawn('h', 'p', 'n'), drawn('h', 'p', 'N'));
+  EXPECT_EQ(absl::BytesToHexString(AuditCommitment("abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
+// Would break: a lie would survive with another probability than the documented one; or some chunks
+// were safer to lie about than others.
+TEST(AuditDraw, TakesEachChunkWithTheShareAlone) {
+  constexpr int kRounds = 20000;
+  constexpr uint32_t kChunks = 8;
+  for (const float share : {1.0f / 16, 0.25f, 0.5f}) {
+    int taken[kChunks] = {};
+    int pairs = 0;  // both of the first two
+    for (int round = 0; round < kRounds; ++round) {
+      bool first = false;
+      AuditDraw draw(Filled('h'), Filled('p'), std::to_string(round));
+      for (const uint32_t chunk : draw.Chunks(kChunks, share)) {
+        ++taken[chunk];
+        first |= chunk == 0;
+        pairs += chunk == 1 && first ? 1 : 0;
+      }
+    }
+    const double deviation = std::sqrt(kRounds * share * (1 - share));
+    for (const int count : taken) EXPECT_NEAR(count, kRounds * share, 5 * deviation) << share;
+    const double both = share * share;
+    EXPECT_NEAR(pairs, kRounds * both, 5 * std::sqrt(kRounds * both * (1 - both))) << share;
+  }
+  AuditDraw draw(Filled('h'), Filled('p'), Filled('n'));
+  EXPECT_TRUE(draw.Chunks(1000, 0).empty());
+  EXPECT_EQ(draw.Chunks(1000, 1).size(), 1000u);
+}
+
+// Would break: one peer would do all the auditing, or one could be the auditor that it likes.
+TEST(AuditDraw, SpreadsAuditorsEvenly) {
+  AuditDraw draw(Filled('h'), Filled('p'), Filled('n'));
+  std::map<std::string, int> chosen;
+  for (int i = 0; i < 300; ++i) ++chosen[draw.Auditor({{"p1", 1}, {"p2", 1}, {"p3", 1}})];
+  for (const char* peer : {"p1", "p2", "p3"}) EXPECT_EQ(chosen[peer], 100) << peer;
+  EXPECT_EQ(draw.Auditor({}), "");
+  std::map<std::string, int> first;
+  for (int i = 0; i < 600; ++i) {
+    ++first[AuditDraw(Filled('h'), Filled('p'), std::to_string(i))
+                .Auditor({{"p1", 1}, {"p2", 1}, {"p3", 1}})];
+  }
+  for (const char* peer : {"p1", "p2", "p3"}) EXPECT_NEAR(first[peer], 200, 60) << peer;
+}
+
+// Would break: a peer on a slow line would audit as much as the others, who wait for it.
+TEST(AuditDraw, GivesMoreToTheStronger) {
+  AuditDraw draw(Filled('h'), Filled('p'), Filled('n'));
+  std::map<std::string, int> chosen;
+  for (int i = 0; i < 220; ++i) ++chosen[draw.Auditor({{"p1", 10}, {"p2", 10}, {"p3", 2}})];
+  EXPECT_EQ(chosen["p1"], 100);
+  EXPECT_EQ(chosen["p2"], 100);
+  EXPECT_EQ(chosen["p3"], 20);
+}
+
+// -----------------------------------------------------------------------------------------------
+
 using Names = std::vector<std::string>;
 
 // Two shards of one chunk, of p1 and p2; everything is audited.
-struct Scene {
-  explicit Scene(const Names& peers, bool relayed = false) {
+struct AuditScene {
+  explicit AuditScene(const Names& peers, bool relayed = false) {
     plan.set_version(5);
     plan.set_epoch(2);
     plan.set_revision(1);
@@ -35,10 +106,10 @@ struct Scene {
     terms.share = 1;
     terms.auditors = {peers.begin(), peers.end()};
   }
-  Audit Make() const { return Audit(terms, plan, vote); }
+  AuditJudge Make() const { return AuditJudge(terms, plan, vote); }
   v1::Plan plan;
   v1::Vote vote;
-  Audit::Terms terms;
+  AuditJudge::Terms terms;
 };
 
 v1::AuditReport Says(uint32_t chunk, const std::string& outcome, char computed = 'c') {
@@ -56,7 +127,7 @@ v1::AuditReport Says(uint32_t chunk, const std::string& outcome, char computed =
 }
 
 // Who was asked for chunk 0, apart from chunk 1, which p1 or another calls right.
-Names AskedFor(Audit* audit, uint32_t chunk) {
+Names AskedFor(AuditJudge* audit, uint32_t chunk) {
   Names asked;
   for (const auto& [peer, order] : audit->TakeOrders()) {
     for (const uint32_t one : order.chunks()) {
@@ -69,7 +140,7 @@ Names AskedFor(Audit* audit, uint32_t chunk) {
 
 // Would break: the peer on the slowest line would recompute as much as the others, or nothing.
 TEST(Audit, WhoAveragesLittleAuditsLittle) {
-  Scene scene({"p1", "p2", "p3", "p4"});
+  AuditScene scene({"p1", "p2", "p3", "p4"});
   scene.plan.mutable_shards(0)->set_chunks(400);
   scene.plan.mutable_shards(1)->set_first_chunk(400);
   scene.plan.mutable_shards(1)->set_chunks(400);
@@ -86,8 +157,8 @@ TEST(Audit, WhoAveragesLittleAuditsLittle) {
 
 // Would break: a reducer would audit itself, or a mean that is right would cost more than one.
 TEST(Audit, OneAuditorOfAnotherPeerIsEnough) {
-  const Scene scene({"p1", "p2", "p3", "p4"});
-  Audit audit = scene.Make();
+  const AuditScene scene({"p1", "p2", "p3", "p4"});
+  AuditJudge audit = scene.Make();
   const auto orders = audit.TakeOrders();
   int chunks = 0;
   for (const auto& [peer, order] : orders) {
@@ -102,7 +173,7 @@ TEST(Audit, OneAuditorOfAnotherPeerIsEnough) {
   }
   EXPECT_EQ(chunks, 2);
   EXPECT_TRUE(audit.complete());
-  const Audit::Result result = audit.Judge();
+  const AuditJudge::Result result = audit.Judge();
   EXPECT_TRUE(result.liars.empty());
   EXPECT_TRUE(result.suspects.empty());
   EXPECT_TRUE(result.redo.empty());
@@ -111,14 +182,14 @@ TEST(Audit, OneAuditorOfAnotherPeerIsEnough) {
 
 // Would break: a lie that was seen would be committed, or its reducer would stay.
 TEST(Audit, TwoThatRecomputeTheSameOtherMeanNameTheLiar) {
-  Audit audit = Scene({"p1", "p2", "p3", "p4"}).Make();
+  AuditJudge audit = AuditScene({"p1", "p2", "p3", "p4"}).Make();
   Names asked = AskedFor(&audit, 0);
   ASSERT_EQ(asked.size(), 1u);
   audit.OnReport(asked[0], Says(0, "wrong"));
   EXPECT_FALSE(audit.complete());
   for (const std::string& peer : AskedFor(&audit, 0)) audit.OnReport(peer, Says(0, "wrong"));
   ASSERT_TRUE(audit.complete());
-  const Audit::Result result = audit.Judge();
+  const AuditJudge::Result result = audit.Judge();
   ASSERT_EQ(result.liars.count("p1"), 1u);
   EXPECT_NE(result.liars.at("p1").find("chunk 0"), std::string::npos);
   EXPECT_EQ(result.redo, std::set<std::string>{"p1"});
@@ -127,14 +198,14 @@ TEST(Audit, TwoThatRecomputeTheSameOtherMeanNameTheLiar) {
 
 // Would break: one peer could have any other put out.
 TEST(Audit, AFalseAccuserHarmsNobody) {
-  Audit audit = Scene({"p1", "p2", "p3", "p4"}).Make();
+  AuditJudge audit = AuditScene({"p1", "p2", "p3", "p4"}).Make();
   const Names accuser = AskedFor(&audit, 0);
   audit.OnReport(accuser[0], Says(0, "wrong"));
   const Names others = AskedFor(&audit, 0);
   EXPECT_EQ(others.size(), 2u);
   for (const std::string& peer : others) audit.OnReport(peer, Says(0, "right"));
   ASSERT_TRUE(audit.complete());
-  const Audit::Result result = audit.Judge();
+  const AuditJudge::Result result = audit.Judge();
   EXPECT_TRUE(result.liars.empty());
   EXPECT_TRUE(result.redo.empty());
   EXPECT_EQ(result.suspects.count("p1"), 0u);
@@ -146,12 +217,13 @@ TEST(Audit, AFalseAccuserHarmsNobody) {
 // would be committed.
 TEST(Audit, TwoAccountsAreBothSuspectedAndTheShardIsRedone) {
   for (const bool third : {false, true}) {
-    Audit audit = third ? Scene({"p1", "p2", "p3"}).Make() : Scene({"p1", "p2"}).Make();
+    AuditJudge audit =
+        third ? AuditScene({"p1", "p2", "p3"}).Make() : AuditScene({"p1", "p2"}).Make();
     const Names accuser = AskedFor(&audit, 0);
     audit.OnReport(accuser[0], Says(0, "wrong"));
     for (const std::string& peer : AskedFor(&audit, 0)) audit.OnReport(peer, Says(0, "right"));
     ASSERT_TRUE(audit.complete());
-    const Audit::Result result = audit.Judge();
+    const AuditJudge::Result result = audit.Judge();
     EXPECT_TRUE(result.liars.empty());
     EXPECT_EQ(result.redo, std::set<std::string>{"p1"});
     EXPECT_EQ(result.suspects.count("p1"), 1u);
@@ -163,7 +235,7 @@ TEST(Audit, TwoAccountsAreBothSuspectedAndTheShardIsRedone) {
 // Would break: a word that is not known would save a liar, or accuse an honest reducer.
 TEST(Audit, AnUnknownOutcomeIsNeitherRightNorWrong) {
   for (const bool lied : {false, true}) {
-    Audit audit = Scene({"p1", "p2", "p3", "p4"}).Make();
+    AuditJudge audit = AuditScene({"p1", "p2", "p3", "p4"}).Make();
     const Names first = AskedFor(&audit, 0);
     audit.OnReport(first[0], Says(0, "maybe"));
     EXPECT_FALSE(audit.complete());
@@ -171,7 +243,7 @@ TEST(Audit, AnUnknownOutcomeIsNeitherRightNorWrong) {
     EXPECT_EQ(others.size(), 2u);
     for (const std::string& peer : others) audit.OnReport(peer, Says(0, lied ? "wrong" : "right"));
     ASSERT_TRUE(audit.complete());
-    const Audit::Result result = audit.Judge();
+    const AuditJudge::Result result = audit.Judge();
     EXPECT_EQ(result.liars.count("p1"), lied ? 1u : 0u);
     EXPECT_EQ(result.redo.count("p1"), lied ? 1u : 0u);
     EXPECT_TRUE(result.suspects.empty());
@@ -183,7 +255,7 @@ TEST(Audit, AnUnknownOutcomeIsNeitherRightNorWrong) {
 // one honest auditor's word would not save an honest reducer.
 TEST(Audit, AccusersThatDisagreeNameNobody) {
   for (int scene = 0; scene < 2; ++scene) {
-    Audit audit = Scene({"p1", "p2", "p3", "p4"}).Make();
+    AuditJudge audit = AuditScene({"p1", "p2", "p3", "p4"}).Make();
     audit.OnReport(AskedFor(&audit, 0)[0], Says(0, "wrong", 'a'));
     const Names others = AskedFor(&audit, 0);
     audit.OnReport(others[0], Says(0, "wrong", scene == 0 ? 'b' : 'a'));
@@ -197,7 +269,7 @@ TEST(Audit, AccusersThatDisagreeNameNobody) {
 // Would break: a reducer that gives its inputs to nobody would never be audited; or one that one
 // auditor could not reach would be suspected.
 TEST(Audit, InputsThatAreNotGivenOutAreNoWayOut) {
-  Audit audit = Scene({"p1", "p2", "p3", "p4"}).Make();
+  AuditJudge audit = AuditScene({"p1", "p2", "p3", "p4"}).Make();
   Names asked = AskedFor(&audit, 0);
   audit.OnReport(asked[0], Says(0, "unknown"));
   for (const std::string& peer : AskedFor(&audit, 0)) audit.OnReport(peer, Says(0, "unknown"));
@@ -205,7 +277,7 @@ TEST(Audit, InputsThatAreNotGivenOutAreNoWayOut) {
   EXPECT_EQ(audit.Judge().redo, std::set<std::string>{"p1"});
   EXPECT_TRUE(audit.Judge().liars.empty());
 
-  Audit other = Scene({"p1", "p2", "p3", "p4"}).Make();
+  AuditJudge other = AuditScene({"p1", "p2", "p3", "p4"}).Make();
   asked = AskedFor(&other, 0);
   other.OnReport(asked[0], Says(0, "unknown"));
   const Names rest = AskedFor(&other, 0);
@@ -219,16 +291,16 @@ TEST(Audit, InputsThatAreNotGivenOutAreNoWayOut) {
 // Would break: a reducer could lie, leave before it is voted on, and have its means served by
 // somebody honest.
 TEST(Audit, WhatTheGoneLeftWithOthersIsRedone) {
-  Scene scene({"p2", "p3", "p4"});
+  AuditScene scene({"p2", "p3", "p4"});
   scene.plan.mutable_shards(0)->set_holder("p3");
-  Audit audit = scene.Make();
+  AuditJudge audit = scene.Make();
   EXPECT_TRUE(AskedFor(&audit, 0).empty());
   ASSERT_TRUE(audit.complete());
   EXPECT_EQ(audit.Judge().redo, std::set<std::string>{"p1"});
   EXPECT_TRUE(audit.Judge().suspects.empty());
 
-  Scene relayed({"p1", "p2", "p3", "p4", "p5"}, true);
-  Audit other = relayed.Make();
+  AuditScene relayed({"p1", "p2", "p3", "p4", "p5"}, true);
+  AuditJudge other = relayed.Make();
   AskedFor(&other, 0);
   other.OnLost("p3");
   for (const char* peer : {"p2", "p4", "p5"}) other.OnReport(peer, Says(0, "unknown"));
@@ -241,7 +313,7 @@ TEST(Audit, WhatTheGoneLeftWithOthersIsRedone) {
 // Would break: a peer that died would be called a liar, or a run would wait for it for ever; or a
 // reducer could lie as it likes by leaving before anybody asks.
 TEST(Audit, TheDeadAreNotAccusedAndNotWaitedFor) {
-  Audit audit = Scene({"p1", "p2", "p3", "p4"}).Make();
+  AuditJudge audit = AuditScene({"p1", "p2", "p3", "p4"}).Make();
   AskedFor(&audit, 0);
   audit.OnLost("p1");
   ASSERT_TRUE(audit.complete());
@@ -250,12 +322,12 @@ TEST(Audit, TheDeadAreNotAccusedAndNotWaitedFor) {
   EXPECT_TRUE(audit.Judge().suspects.empty());
   ASSERT_EQ(audit.Judge().events.size(), 1u);
 
-  Audit answered = Scene({"p1", "p2", "p3", "p4"}).Make();
+  AuditJudge answered = AuditScene({"p1", "p2", "p3", "p4"}).Make();
   answered.OnReport(AskedFor(&answered, 0)[0], Says(0, "right"));
   answered.OnLost("p1");
   EXPECT_TRUE(answered.Judge().redo.empty()) << "somebody has seen that it was right";
 
-  Audit other = Scene({"p1", "p2", "p3", "p4"}).Make();
+  AuditJudge other = AuditScene({"p1", "p2", "p3", "p4"}).Make();
   const Names first = AskedFor(&other, 0);
   other.OnLost(first[0]);
   const Names second = AskedFor(&other, 0);
@@ -270,7 +342,7 @@ TEST(Audit, TheDeadAreNotAccusedAndNotWaitedFor) {
 
 // Would break: silent auditors would hold up a commit for ever.
 TEST(Audit, EndsAtItsSecondDeadline) {
-  Audit audit = Scene({"p1", "p2", "p3", "p4"}).Make();
+  AuditJudge audit = AuditScene({"p1", "p2", "p3", "p4"}).Make();
   const Names silent = AskedFor(&audit, 0);
   EXPECT_TRUE(audit.OnDeadline());
   const Names others = AskedFor(&audit, 0);
@@ -289,13 +361,13 @@ TEST(Audit, EndsAtItsSecondDeadline) {
 
 // Would break: a reducer would be put out for what a relay before it has made up.
 TEST(Audit, BehindARelayNobodyIsNamed) {
-  Audit audit = Scene({"p1", "p2", "p3", "p4", "p5"}, true).Make();
+  AuditJudge audit = AuditScene({"p1", "p2", "p3", "p4", "p5"}, true).Make();
   const Names asked = AskedFor(&audit, 0);
   EXPECT_NE(asked[0], "p3");
   audit.OnReport(asked[0], Says(0, "wrong"));
   for (const std::string& peer : AskedFor(&audit, 0)) audit.OnReport(peer, Says(0, "wrong"));
   ASSERT_TRUE(audit.complete());
-  const Audit::Result result = audit.Judge();
+  const AuditJudge::Result result = audit.Judge();
   EXPECT_TRUE(result.liars.empty());
   EXPECT_EQ(result.suspects.count("p1"), 1u);
   EXPECT_EQ(result.suspects.count("p3"), 1u);

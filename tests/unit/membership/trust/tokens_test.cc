@@ -5,7 +5,6 @@
 #include <string>
 
 #include "gmock/gmock.h"
-#include "membership/trust/join_token.h"
 
 namespace atolld {
 namespace {

@@ -22,8 +22,8 @@ float ScaleOf(const ExchangeContributor& contributor) {
 }
 
 // p0, p1, ... whose updates have these norms, and these distances.
-std::vector<ExchangeContributor> Of(const std::vector<double>& norms,
-                                    const std::vector<double>& distances = {}) {
+std::vector<ExchangeContributor> ContributorsWith(const std::vector<double>& norms,
+                                                  const std::vector<double>& distances = {}) {
   std::vector<ExchangeContributor> contributors;
   for (size_t i = 0; i < norms.size(); ++i) {
     v1::PlanMember& member = contributors.emplace_back().member;
@@ -36,7 +36,7 @@ std::vector<ExchangeContributor> Of(const std::vector<double>& norms,
   return contributors;
 }
 
-JudgeSettings Clipping(double clip) {
+JudgeSettings ClippingAt(double clip) {
   JudgeSettings settings;
   settings.clip = clip;
   settings.offenders.outsized = 10;
@@ -54,15 +54,15 @@ v1::EntryHeader HeaderOf(const std::vector<ExchangeContributor>& contributors) {
 }
 
 // Rounds in which all have these norms.
-std::vector<std::string> Commit(UpdateJudge* judge, const std::vector<double>& norms) {
-  std::vector<ExchangeContributor> contributors = Of(norms);
+std::vector<std::string> CommitNorms(UpdateJudge* judge, const std::vector<double>& norms) {
+  std::vector<ExchangeContributor> contributors = ContributorsWith(norms);
   judge->Scale(&contributors);
   return judge->NoteCommit(HeaderOf(contributors));
 }
 
 // Broken: an update of no real norm would be averaged, or an honest one refused.
 TEST(UpdateJudge, RefusesNormsThatNoUpdateHas) {
-  const UpdateJudge judge(Clipping(1), {});
+  const UpdateJudge judge(ClippingAt(1), {});
   const double infinity = std::numeric_limits<double>::infinity();
   const auto check = [&](double norm, double distance) {
     v1::Ready ready;
@@ -81,8 +81,8 @@ TEST(UpdateJudge, RefusesNormsThatNoUpdateHas) {
 
 // Broken: one long update would carry the mean away, or short ones would be stretched.
 TEST(UpdateJudge, ScalesDownToTheMedianLength) {
-  UpdateJudge judge(Clipping(1), {});
-  std::vector<ExchangeContributor> round = Of({2, 1, 8, 4});
+  UpdateJudge judge(ClippingAt(1), {});
+  std::vector<ExchangeContributor> round = ContributorsWith({2, 1, 8, 4});
   EXPECT_THAT(judge.Scale(&round), IsEmpty());
   EXPECT_EQ(ScaleOf(round[0]), 1);  // the lower median itself
   EXPECT_EQ(ScaleOf(round[1]), 1);
@@ -90,12 +90,12 @@ TEST(UpdateJudge, ScalesDownToTheMedianLength) {
   EXPECT_EQ(ScaleOf(round[3]), 0.5f);
   EXPECT_EQ(round[1].member.scale_bits(), 0u) << "1 is said by 0";
 
-  UpdateJudge wider(Clipping(2), {});
+  UpdateJudge wider(ClippingAt(2), {});
   wider.Scale(&round);
   EXPECT_EQ(ScaleOf(round[2]), 0.5f);
   EXPECT_EQ(ScaleOf(round[3]), 1);
 
-  UpdateJudge none(Clipping(0), {});
+  UpdateJudge none(ClippingAt(0), {});
   none.Scale(&round);
   EXPECT_EQ(ScaleOf(round[2]), 1);
 }
@@ -103,21 +103,21 @@ TEST(UpdateJudge, ScalesDownToTheMedianLength) {
 // Broken: those who hand over nothing would leave another's length without a measure, or have
 // everybody's scaled down to nothing.
 TEST(UpdateJudge, ZerosAreNoMeasure) {
-  UpdateJudge judge(Clipping(1), {});
-  std::vector<ExchangeContributor> round = Of({0, 0, 0, 1, 100});
+  UpdateJudge judge(ClippingAt(1), {});
+  std::vector<ExchangeContributor> round = ContributorsWith({0, 0, 0, 1, 100});
   judge.Scale(&round);
   EXPECT_EQ(ScaleOf(round[3]), 1);
   EXPECT_EQ(ScaleOf(round[4]), 0.01f);
-  round = Of({0, 0});
+  round = ContributorsWith({0, 0});
   judge.Scale(&round);
   EXPECT_EQ(ScaleOf(round[0]), 1);
   // One that is next to nothing is held to the rounds before.
-  for (int i = 0; i < 5; ++i) Commit(&judge, {1, 1});
-  round = Of({1e-20, 1});
+  for (int i = 0; i < 5; ++i) CommitNorms(&judge, {1, 1});
+  round = ContributorsWith({1e-20, 1});
   judge.Scale(&round);
   EXPECT_EQ(ScaleOf(round[1]), 0.25f);
   // So are two that are long together.
-  round = Of({100, 100});
+  round = ContributorsWith({100, 100});
   judge.Scale(&round);
   EXPECT_FLOAT_EQ(ScaleOf(round[1]), 0.04f);
 }
@@ -125,20 +125,20 @@ TEST(UpdateJudge, ZerosAreNoMeasure) {
 // Broken: one that hands over next to nothing in the first round would have the others' updates
 // taken for hopeless, and no round would ever be committed.
 TEST(UpdateJudge, LengthsThatNoScaleCanSayAreNoMeasure) {
-  UpdateJudge judge(Clipping(1), {});
-  std::vector<ExchangeContributor> round = Of({1e-40, 1});
+  UpdateJudge judge(ClippingAt(1), {});
+  std::vector<ExchangeContributor> round = ContributorsWith({1e-40, 1});
   EXPECT_THAT(judge.Scale(&round), IsEmpty());
   EXPECT_EQ(ScaleOf(round[0]), 1);
   EXPECT_EQ(ScaleOf(round[1]), 1);
-  round = Of({0x1p-99, 1});  // seen, so it is the lower of two
+  round = ContributorsWith({0x1p-99, 1});  // seen, so it is the lower of two
   EXPECT_THAT(judge.Scale(&round), IsEmpty());
   EXPECT_EQ(ScaleOf(round[1]), 0x1p-99f);
 }
 
 // Broken: a scale too small to be said would be read as 1, and 1e38 would be in the mean.
 TEST(UpdateJudge, WhatNoScaleCanMendDoesNotContribute) {
-  UpdateJudge judge(Clipping(1), {});
-  std::vector<ExchangeContributor> round = Of({1e-3, 1e-3, 1e38, 1e20});
+  UpdateJudge judge(ClippingAt(1), {});
+  std::vector<ExchangeContributor> round = ContributorsWith({1e-3, 1e-3, 1e38, 1e20});
   EXPECT_THAT(judge.Scale(&round), ElementsAre("p2"));
   EXPECT_GT(ScaleOf(round[3]), 0);
   EXPECT_LT(ScaleOf(round[3]), 1e-20f);
@@ -146,16 +146,16 @@ TEST(UpdateJudge, WhatNoScaleCanMendDoesNotContribute) {
 
 // Broken: centred clipping would be clipping, or a reducer that lacks the centre would be asked.
 TEST(UpdateJudge, MeasuresFromTheCentreWhereAllHoldIt) {
-  JudgeSettings settings = Clipping(1);
+  JudgeSettings settings = ClippingAt(1);
   settings.from_centre = true;
   settings.least = 2;
   UpdateJudge judge(settings, {});
-  std::vector<ExchangeContributor> round = Of({8, 8, 8}, {1, 2, 4});
+  std::vector<ExchangeContributor> round = ContributorsWith({8, 8, 8}, {1, 2, 4});
   judge.Scale(&round);
   EXPECT_EQ(ScaleOf(round[2]), 0.5f);
   // Somebody holds no centre: it does not contribute where enough others do; else all are measured
   // from zeros.
-  round = Of({8, 8, 16}, {1, 0, 4});
+  round = ContributorsWith({8, 8, 16}, {1, 0, 4});
   EXPECT_THAT(judge.Choose(round, {0, 0, 0}, 2), ElementsAre(0, 2));
   EXPECT_THAT(judge.Choose(round, {0, 0, 0}, 3), ElementsAre(0, 1, 2));
   round[1].member.set_address("p2:1");
@@ -170,10 +170,10 @@ TEST(UpdateJudge, MeasuresFromTheCentreWhereAllHoldIt) {
 
 // Broken: the same peers would be left out of each exchange of a rule that takes only so many.
 TEST(UpdateJudge, WhoHasWaitedLongestGoesFirst) {
-  JudgeSettings settings = Clipping(1);
+  JudgeSettings settings = ClippingAt(1);
   settings.most = 2;
   const UpdateJudge judge(settings, {});
-  const std::vector<ExchangeContributor> round = Of({1, 1, 1, 1});
+  const std::vector<ExchangeContributor> round = ContributorsWith({1, 1, 1, 1});
   EXPECT_THAT(judge.Choose(round, {0, 0, 0, 0}, 1), ElementsAre(0, 1));
   EXPECT_THAT(judge.Choose(round, {0, 0, 1, 2}, 1), ElementsAre(2, 3));
   EXPECT_THAT(judge.Choose(round, {0, 0, 1, 0}, 1), ElementsAre(0, 2));
@@ -182,43 +182,44 @@ TEST(UpdateJudge, WhoHasWaitedLongestGoesFirst) {
 // Broken: a liar would be clipped for ever and never named, or an accident would cost a peer its
 // place, or a restart would forgive.
 TEST(UpdateJudge, RepeatedOffendersAreLeftOutForAWhile) {
-  UpdateJudge judge(Clipping(1), {});
-  for (int i = 0; i < 3; ++i) EXPECT_THAT(Commit(&judge, {1, 1, 1}), IsEmpty());
-  EXPECT_THAT(Commit(&judge, {1, 11, 1}),
+  UpdateJudge judge(ClippingAt(1), {});
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(CommitNorms(&judge, {1, 1, 1}), IsEmpty());
+  EXPECT_THAT(CommitNorms(&judge, {1, 11, 1}),
               ElementsAre(HasSubstr("offence of peer p1: an update 11")));
-  EXPECT_THAT(Commit(&judge, {1, 9, 1}), IsEmpty()) << "long, not outsized";
-  Commit(&judge, {1, 20, 1});
+  EXPECT_THAT(CommitNorms(&judge, {1, 9, 1}), IsEmpty()) << "long, not outsized";
+  CommitNorms(&judge, {1, 20, 1});
   EXPECT_THAT(judge.Offenders(), IsEmpty());
-  EXPECT_THAT(Commit(&judge, {1, 20, 1}), ElementsAre(HasSubstr("offence"), HasSubstr("left out")));
+  EXPECT_THAT(CommitNorms(&judge, {1, 20, 1}),
+              ElementsAre(HasSubstr("offence"), HasSubstr("left out")));
   EXPECT_THAT(judge.Offenders(), ElementsAre("p1"));
   v1::PeerStatus status;
   judge.Show("p1", &status);
   EXPECT_EQ(status.updates_clipped(), 4u);
   EXPECT_THAT(status.offence(), HasSubstr("left out for 13 rounds: an update 20"));
 
-  UpdateJudge restarted(Clipping(1), judge.Record());
+  UpdateJudge restarted(ClippingAt(1), judge.Record());
   EXPECT_THAT(restarted.Offenders(), ElementsAre("p1"));
-  std::vector<ExchangeContributor> round = Of({100, 100});
+  std::vector<ExchangeContributor> round = ContributorsWith({100, 100});
   restarted.Scale(&round);
   EXPECT_FLOAT_EQ(ScaleOf(round[0]), 0.04f) << "the running median is remembered";
-  for (int i = 0; i < 12; ++i) Commit(&restarted, {1, 1});
+  for (int i = 0; i < 12; ++i) CommitNorms(&restarted, {1, 1});
   EXPECT_THAT(restarted.Offenders(), ElementsAre("p1"));
-  EXPECT_THAT(Commit(&restarted, {1, 1}), ElementsAre("peer p1 is let in again"));
+  EXPECT_THAT(CommitNorms(&restarted, {1, 1}), ElementsAre("peer p1 is let in again"));
 }
 
 // Broken: in a run that diverges honest peers would be named, and left out, for its growing
 // updates.
 TEST(UpdateJudge, WhoIsAsLongAsTheOthersIsNoOffender) {
-  UpdateJudge judge(Clipping(1), {});
-  for (int i = 0; i < 3; ++i) EXPECT_THAT(Commit(&judge, {1, 1, 1}), IsEmpty());
-  EXPECT_THAT(Commit(&judge, {300, 301, 299}), IsEmpty());
-  EXPECT_THAT(Commit(&judge, {300, 1, 4000}),
+  UpdateJudge judge(ClippingAt(1), {});
+  for (int i = 0; i < 3; ++i) EXPECT_THAT(CommitNorms(&judge, {1, 1, 1}), IsEmpty());
+  EXPECT_THAT(CommitNorms(&judge, {300, 301, 299}), IsEmpty());
+  EXPECT_THAT(CommitNorms(&judge, {300, 1, 4000}),
               ElementsAre(HasSubstr("offence of peer p2: an update 13")));
   // By default no length is.
   JudgeSettings settings;
   settings.clip = 1;
   UpdateJudge mild(settings, {});
-  for (int i = 0; i < 9; ++i) EXPECT_THAT(Commit(&mild, {1, 1, 1e9}), IsEmpty());
+  for (int i = 0; i < 9; ++i) EXPECT_THAT(CommitNorms(&mild, {1, 1, 1e9}), IsEmpty());
   v1::PeerStatus status;
   mild.Show("p2", &status);
   EXPECT_EQ(status.updates_clipped(), 9u);
@@ -226,7 +227,7 @@ TEST(UpdateJudge, WhoIsAsLongAsTheOthersIsNoOffender) {
 
 // Broken: one reducer that lies could have an honest peer left out.
 TEST(UpdateJudge, NoSingleReducersWordMakesAnOffence) {
-  UpdateJudge judge(Clipping(1), {});
+  UpdateJudge judge(ClippingAt(1), {});
   v1::Plan plan;
   for (const char* name : {"a", "b", "c"}) {
     plan.add_contributors()->set_peer(name);

@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "daemon/config/config_model.h"
-#include "membership/history/manifest.h"
+#include "daemon/config/config_sections.h"
+#include "membership/history/header.h"
 #include "tests/unit/worker/model/models.h"
 
 namespace atolld {

@@ -9,7 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "tests/unit/worker/training/fixtures.h"
-#include "worker/data/utf8.h"
+#include "worker/data/tokenizer.h"
 
 namespace atolld {
 namespace {

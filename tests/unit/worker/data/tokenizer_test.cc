@@ -13,6 +13,7 @@
 #include "absl/strings/str_join.h"
 #include "worker/base/file_io.h"
 #include "worker/data/text_files.h"
+#include "worker/data/tokenizer_file.h"
 
 namespace atolld {
 namespace {

@@ -16,8 +16,7 @@
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
 #include "worker/hub/hub_config.h"
-#include "worker/hub/safetensors_file.h"
-#include "worker/hub/safetensors_writer.h"
+#include "worker/hub/safetensors.h"
 
 namespace atolld {
 namespace {

@@ -1,5 +1,3 @@
-#include "worker/model/gpt.h"
-
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -7,12 +5,14 @@
 #include <cmath>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "tests/unit/worker/model/models.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/manifest.h"
+#include "worker/model/architectures.h"
 
 namespace atolld {
 namespace {
@@ -68,7 +68,8 @@ TEST(GptTest, ForwardAndBackwardAgreeWithPyTorch) {
   const at::Tensor rows = at::empty({3, 9}, at::kLong);
   for (int64_t i = 0; i < rows.numel(); ++i) rows.data_ptr<int64_t>()[i] = lcg.Next() % 16;
 
-  const Gpt gpt(model, *manifest);
+  const std::unique_ptr<Model> made = *MakeModel(model);
+  const Model& gpt = *made;
   const ModelParameters parameters = gpt.BindTrainable(flat, gradient);
   const at::Tensor tokens = rows.narrow(1, 0, 8), targets = rows.narrow(1, 1, 8);
   const auto reference = ReadReference();
@@ -83,7 +84,8 @@ TEST(GptTest, ForwardAndBackwardAgreeWithPyTorch) {
 TEST(GptTest, LogitsDoNotDependOnLaterTokens) {
   const v1::ModelSpec model = ReferenceModel();
   const auto manifest = MakeManifest(model);
-  const Gpt gpt(model, *manifest);
+  const std::unique_ptr<Model> made = *MakeModel(model);
+  const Model& gpt = *made;
   const at::Tensor flat = at::empty({static_cast<int64_t>(manifest->elements())});
   gpt.Initialise(flat, 1);
   const ModelParameters parameters = gpt.Bind(flat);
@@ -101,7 +103,8 @@ TEST(GptTest, InitialParametersAreAFunctionOfTheSeed) {
   v1::ModelSpec model = TinySpec().model();
   model.set_width(64);
   const auto manifest = MakeManifest(model);
-  const Gpt gpt(model, *manifest);
+  const std::unique_ptr<Model> made = *MakeModel(model);
+  const Model& gpt = *made;
   const at::Tensor a = at::empty({static_cast<int64_t>(manifest->elements())});
   const at::Tensor b = at::empty_like(a), c = at::empty_like(a);
   gpt.Initialise(a, 1);
@@ -120,7 +123,8 @@ TEST(GptTest, InitialParametersAreAFunctionOfTheSeed) {
 TEST(GptTest, DropoutActsOnlyWhenAskedFor) {
   const v1::ModelSpec model = TinySpec().model();
   const auto manifest = MakeManifest(model);
-  const Gpt gpt(model, *manifest);
+  const std::unique_ptr<Model> made = *MakeModel(model);
+  const Model& gpt = *made;
   const at::Tensor flat = at::empty({static_cast<int64_t>(manifest->elements())});
   gpt.Initialise(flat, 1);
   const ModelParameters parameters = gpt.Bind(flat);

@@ -1,5 +1,3 @@
-#include "worker/model/lora.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -13,11 +11,9 @@
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
-#include "worker/hub/adapter_folder.h"
 #include "worker/hub/hub_folder.h"
-#include "worker/hub/parameters_file.h"
 #include "worker/hub/safetensors.h"
-#include "worker/hub/safetensors_file.h"
+#include "worker/model/architectures.h"
 #include "worker/training/trainer.h"
 
 namespace atolld {
@@ -29,7 +25,7 @@ class LoraTest : public ::testing::Test {
  protected:
   // A base with random values in a file, and adapters of `targets` beside it.
   v1::ModelSpec Make(const v1::ModelSpec& base, const std::vector<std::string>& targets) {
-    base_ = *Model::Make(base);
+    base_ = *MakeModel(base);
     flat_ = at::empty({static_cast<int64_t>(base_->manifest().elements())});
     base_->Initialise(flat_, 5);
     EXPECT_TRUE(WriteSafetensors(path_, base_->manifest(), Values(flat_)).ok());
@@ -57,7 +53,7 @@ TEST_F(LoraTest, IsTheBaseWithTheProductAdded) {
   for (const v1::ModelSpec& kind : {TinyLlama(), TinyGpt2()}) {
     const std::string target = kind.kind() == "llama" ? "v_proj" : "c_attn";
     const v1::ModelSpec spec = Make(kind, {target});
-    const auto lora = Model::Make(spec);
+    const auto lora = MakeModel(spec);
     ASSERT_TRUE(lora.ok()) << lora.status();
     const auto elements = static_cast<int64_t>((*lora)->manifest().elements());
     const at::Tensor adapters = at::empty({elements}), gradient = at::zeros({elements});
@@ -100,12 +96,12 @@ TEST_F(LoraTest, IsTheBaseWithTheProductAdded) {
 TEST_F(LoraTest, AnotherBaseIsRefusedInOneLine) {
   v1::ModelSpec spec = Make(TinyLlama(), {"q_proj"});
   spec.set_base_digest(std::string(32, '\x11'));
-  absl::Status status = Model::Make(spec).status();
+  absl::Status status = MakeModel(spec).status();
   EXPECT_TRUE(absl::IsFailedPrecondition(status));
   EXPECT_THAT(std::string(status.message()),
               HasSubstr("the run's adapters are of " + std::string(64, '1')));
   spec.set_base_path("");
-  status = Model::Make(spec).status();
+  status = MakeModel(spec).status();
   EXPECT_THAT(std::string(status.message()), HasSubstr("name the base's file on this machine"));
 }
 

@@ -1,5 +1,3 @@
-#include "worker/model/model.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -16,13 +14,14 @@
 #include "tests/unit/worker/model/models.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/manifest.h"
+#include "worker/model/architectures.h"
 
 namespace atolld {
 namespace {
 
 constexpr double kTolerance = 1e-5;  // relative, fp32 against fp64
 
-std::map<std::string, std::vector<double>> ReadReference(const std::string& path) {
+std::map<std::string, std::vector<double>> ReadReferenceFile(const std::string& path) {
   std::map<std::string, std::vector<double>> reference;
   std::ifstream file(path);
   std::string name;
@@ -49,7 +48,7 @@ double RelativeError(const at::Tensor& tensor, const std::vector<double>& refere
 }
 
 // The shapes of make_model_reference.py.
-v1::ModelSpec ReferenceModel(const std::string& kind, bool tied) {
+v1::ModelSpec ReferenceModelOf(const std::string& kind, bool tied) {
   v1::ModelSpec model = kind == "llama" ? TinyLlama() : TinyGpt2();
   model.set_context(8);
   model.set_vocabulary(16);
@@ -60,7 +59,7 @@ v1::ModelSpec ReferenceModel(const std::string& kind, bool tied) {
 }
 
 void Compare(const std::string& kind, const std::string& path, bool tied) {
-  const auto model = Model::Make(ReferenceModel(kind, tied));
+  const auto model = MakeModel(ReferenceModelOf(kind, tied));
   ASSERT_TRUE(model.ok()) << model.status();
   const v1::Manifest& manifest = (*model)->manifest();
   const auto elements = static_cast<int64_t>(manifest.elements());
@@ -78,7 +77,7 @@ void Compare(const std::string& kind, const std::string& path, bool tied) {
 
   const ModelParameters parameters = (*model)->BindTrainable(flat, gradient);
   const at::Tensor tokens = rows.narrow(1, 0, 8), targets = rows.narrow(1, 1, 8);
-  const auto reference = ReadReference(path);
+  const auto reference = ReadReferenceFile(path);
   const std::string prefix = tied ? "tied/" : "untied/";
   ASSERT_EQ(reference.count(prefix + "loss"), 1u);
   const at::Tensor logits = (*model)->Logits(parameters, tokens, 0);
@@ -108,7 +107,7 @@ TEST(ModelTest, LlamaAgreesWithTheReference) {
 // Broken: a position could see what comes after it, and the loss would be too good to be true.
 TEST(ModelTest, LogitsDoNotDependOnLaterTokens) {
   for (const v1::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
-    const auto model = Model::Make(spec);
+    const auto model = MakeModel(spec);
     ASSERT_TRUE(model.ok()) << model.status();
     const at::Tensor flat = at::empty({static_cast<int64_t>((*model)->manifest().elements())});
     (*model)->Initialise(flat, 1);
@@ -126,7 +125,7 @@ TEST(ModelTest, LogitsDoNotDependOnLaterTokens) {
 // Broken: a run would begin far from ln(vocabulary), or with biases and norms that are not neutral.
 TEST(ModelTest, InitialParametersAreNeutral) {
   for (const v1::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
-    const auto model = Model::Make(spec);
+    const auto model = MakeModel(spec);
     ASSERT_TRUE(model.ok()) << model.status();
     const at::Tensor flat = at::empty({static_cast<int64_t>((*model)->manifest().elements())});
     (*model)->Initialise(flat, 1);

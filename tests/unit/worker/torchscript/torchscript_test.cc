@@ -13,8 +13,7 @@
 #include "tests/unit/worker/training/fixtures.h"
 #include "tests/unit/worker/training/npy.h"
 #include "worker/base/file_io.h"
-#include "worker/base/sha256.h"
-#include "worker/program/workload.h"
+#include "worker/program/session.h"
 #include "worker/torchscript/torchscript_trainer.h"
 
 namespace atolld {
@@ -70,7 +69,7 @@ class TorchScriptTest : public ::testing::Test {
     spec.mutable_model()->set_kind("torchscript");
     spec.mutable_model()->set_context(1);
     spec.mutable_model()->set_file(folder_ / "model.pt");
-    Sha256 sha;
+    Sha256Stream sha;
     sha.Add(*ReadWholeFile(folder_ / "model.pt"));
     spec.mutable_model()->set_file_digest(sha.Finish());
     spec.mutable_inner()->set_learning_rate(0.1);

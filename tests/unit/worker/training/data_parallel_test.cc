@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "compression/codec.h"
+#include "optimizer/aggregation_rule.h"
 #include "optimizer/outer_rule.h"
-#include "optimizer/weighted_mean.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/training/trainer.h"
 

@@ -12,9 +12,8 @@
 #include "tests/unit/worker/model/models.h"
 #include "tests/unit/worker/training/trainer_fixture.h"
 #include "worker/base/manifest.h"
-#include "worker/hub/parameters_file.h"
 #include "worker/hub/safetensors.h"
-#include "worker/training/state_file.h"
+#include "worker/training/inner_optimizer.h"
 #include "worker/training/trainer.h"
 
 namespace atolld {

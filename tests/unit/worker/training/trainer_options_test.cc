@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tests/unit/worker/training/trainer_fixture.h"
-#include "worker/training/state_file.h"
+#include "worker/training/inner_optimizer.h"
 #include "worker/training/trainer.h"
 
 namespace atolld {

@@ -24,7 +24,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Json = nlohmann::ordered_json;
 
-struct Outcome {
+struct VerbOutcome {
   int code;
   std::string out;
   std::string err;
@@ -41,7 +41,7 @@ class ReplicaVerbsTest : public ::testing::Test {
     }
   }
 
-  Outcome Call(std::vector<std::string> words) {
+  VerbOutcome Call(std::vector<std::string> words) {
     CommandLine command_line;
     command_line.DescribeGroup("log", "log");
     command_line.DescribeGroup("snapshot", "snapshot");
@@ -75,7 +75,7 @@ class ReplicaVerbsTest : public ::testing::Test {
 
 TEST_F(ReplicaVerbsTest, SnapshotsAreListed) {
   // Broken: an operator could not see what a peer could be restored from.
-  const Outcome json = Call({"snapshot", "list", "--dir", dir_ + "/", "--json"});
+  const VerbOutcome json = Call({"snapshot", "list", "--dir", dir_ + "/", "--json"});
   ASSERT_EQ(json.code, kDone) << json.err;
   const Json list = Json::parse(json.out);
   ASSERT_EQ(list.size(), 2u);
@@ -85,7 +85,7 @@ TEST_F(ReplicaVerbsTest, SnapshotsAreListed) {
   EXPECT_EQ(list[0]["leads_to"], 8);
   EXPECT_EQ(list[1]["path"], SnapshotPath(dir_, 6));
   EXPECT_EQ(list[1]["bytes"], FileBytes(files_, SnapshotPath(dir_, 6)).size());
-  const Outcome text = Call({"snapshot", "list", "--dir", dir_});
+  const VerbOutcome text = Call({"snapshot", "list", "--dir", dir_});
   EXPECT_THAT(text.out, HasSubstr(digests_[5].substr(0, 16)));
 }
 
@@ -95,11 +95,11 @@ TEST_F(ReplicaVerbsTest, ASpoiledBlockIsFoundAndNamed) {
   const std::string path = SnapshotPath(dir_, 6);
   const uint64_t offset = (*SnapshotReader::Open(files_, path))->theta_offset();
   Spoil(path, offset + 77);
-  const Outcome all = Call({"snapshot", "verify", "--dir", dir_, "--json"});
+  const VerbOutcome all = Call({"snapshot", "verify", "--dir", dir_, "--json"});
   EXPECT_EQ(all.code, kFailed);
   EXPECT_THAT(all.err, HasSubstr(absl::StrCat(path, ": offset ", offset, ": block 0 (theta")));
   EXPECT_EQ(Call({"snapshot", "verify", "--dir", dir_, "--version", "6"}).code, kFailed);
-  const Outcome other = Call({"snapshot", "verify", "--dir", dir_, "--version", "3"});
+  const VerbOutcome other = Call({"snapshot", "verify", "--dir", dir_, "--version", "3"});
   EXPECT_EQ(other.code, kDone);
   EXPECT_THAT(other.out, HasSubstr("by the chain confirmed"));
   EXPECT_THAT(Call({"snapshot", "verify", "--dir", dir_, "--version", "5"}).err,
@@ -109,18 +109,19 @@ TEST_F(ReplicaVerbsTest, ASpoiledBlockIsFoundAndNamed) {
 TEST_F(ReplicaVerbsTest, AnyCoveredStateIsSavedAndNothingOverwritten) {
   // Broken: a saved state would be another version's, or take the place of a file of the user's.
   const std::string out = directory_.File("state");
-  const Outcome saved =
+  const VerbOutcome saved =
       Call({"snapshot", "save", "--dir", dir_, "--version", "5", "--out", out, "--json"});
   ASSERT_EQ(saved.code, kDone) << saved.err;
   EXPECT_EQ(Json::parse(saved.out)["state_digest"], digests_[4]);
   EXPECT_EQ((*SnapshotReader::Open(files_, out))->info().version(), 5u);
   EXPECT_THAT(*files_.List(DirectoryOf(out)), ElementsAre("peer-1", "state"));
   const std::string before = FileBytes(files_, out);
-  const Outcome again = Call({"snapshot", "save", "--dir", dir_, "--version", "6", "--out", out});
+  const VerbOutcome again =
+      Call({"snapshot", "save", "--dir", dir_, "--version", "6", "--out", out});
   EXPECT_EQ(again.code, kFailed);
   EXPECT_THAT(again.err, HasSubstr("nothing is overwritten"));
   EXPECT_EQ(FileBytes(files_, out), before);
-  const Outcome old = Call(
+  const VerbOutcome old = Call(
       {"snapshot", "save", "--dir", dir_, "--version", "2", "--out", directory_.File("other")});
   EXPECT_EQ(old.code, kFailed);
   EXPECT_THAT(old.err, HasSubstr("cover versions 3 to 8"));
@@ -128,7 +129,8 @@ TEST_F(ReplicaVerbsTest, AnyCoveredStateIsSavedAndNothingOverwritten) {
 
 TEST_F(ReplicaVerbsTest, AReplayShowsEachStateAndEndsAtTheFirstDifference) {
   // Broken: nobody could repeat the run's audit by hand, or it would pass over a difference.
-  const Outcome json = Call({"log", "replay", "--dir", dir_, "--from", "5", "--to", "8", "--json"});
+  const VerbOutcome json =
+      Call({"log", "replay", "--dir", dir_, "--from", "5", "--to", "8", "--json"});
   ASSERT_EQ(json.code, kDone) << json.err;
   const Json entries = Json::parse(json.out);
   ASSERT_EQ(entries.size(), 4u);
@@ -139,7 +141,7 @@ TEST_F(ReplicaVerbsTest, AReplayShowsEachStateAndEndsAtTheFirstDifference) {
   EXPECT_EQ(entries[0]["payload_bytes"], run_.Payload(5).size());
   EXPECT_EQ(entries[3]["chain"], "unsaid");
   Spoil(PayloadPath(dir_, 7), 100);
-  const Outcome text = Call({"log", "replay", "--dir", dir_});
+  const VerbOutcome text = Call({"log", "replay", "--dir", dir_});
   EXPECT_EQ(text.code, kFailed);
   EXPECT_THAT(text.out, HasSubstr(absl::StrCat("version 6  state ", digests_[5].substr(0, 16),
                                                "  confirmed")));
@@ -155,13 +157,13 @@ TEST_F(ReplicaVerbsTest, WrongCallsAreCode2AndWrongRangesSayTheRightOnes) {
   EXPECT_EQ(Call({"log", "replay", "--dir", dir_, "--from", "-1"}).code, kWrongCall);
   EXPECT_EQ(Call({"log", "replay", "--dir", dir_, "--form", "4"}).code, kWrongCall);
   for (const char* from : {"3", "9"}) {
-    const Outcome outcome = Call({"log", "replay", "--dir", dir_, "--from", from});
+    const VerbOutcome outcome = Call({"log", "replay", "--dir", dir_, "--from", from});
     EXPECT_EQ(outcome.code, kFailed);
     EXPECT_THAT(outcome.err, HasSubstr("4 to 8 can"));
   }
   EXPECT_EQ(Call({"snapshot", "list", "--dir", directory_.File("none")}).code, kFailed);
   for (const char* verb : {"list", "verify", "save"}) {
-    const Outcome help = Call({"snapshot", verb, "--help"});
+    const VerbOutcome help = Call({"snapshot", verb, "--help"});
     EXPECT_EQ(help.code, kDone);
     EXPECT_THAT(help.out, HasSubstr(absl::StrCat("Example:\n  atoll snapshot ", verb)));
   }

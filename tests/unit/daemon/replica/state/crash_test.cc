@@ -9,14 +9,14 @@
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/update_log.h"
 #include "daemon/replica/state/verify.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/sim_disk.h"
 #include "tests/unit/daemon/replica/state/crash_files.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {
 namespace {
 
-constexpr uint64_t kVersions = 3;
+constexpr uint64_t kCrashVersions = 3;
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max();
 
 // What the outside was told before the process died.
@@ -33,7 +33,7 @@ Told Live(Files& files, const TestRun& run) {
   absl::StatusOr<OwnedReplica> replica = CreateReplica(files, "/r", run);
   if (!replica.ok()) return told;
   told.created = true;
-  for (uint64_t version = 1; version <= kVersions; ++version) {
+  for (uint64_t version = 1; version <= kCrashVersions; ++version) {
     const SharedBytes payload = run.Payload(version);
     if (!(*replica)->Prepare(run.Payload(100 + version)).ok()) return told;
     if (!(*replica)->Prepare(payload).ok()) return told;
@@ -47,7 +47,7 @@ Told Live(Files& files, const TestRun& run) {
 }
 
 // The state digests of every version, from a life without a crash.
-std::map<uint64_t, Digest> Reference(const TestRun& run, uint64_t last = kVersions) {
+std::map<uint64_t, Digest> Reference(const TestRun& run, uint64_t last = kCrashVersions) {
   SimDisk disk;
   SimFiles files(disk);
   OwnedReplica replica = *CreateReplica(files, "/r", run);
@@ -111,14 +111,14 @@ void CheckAfterCrash(SimDisk& disk, const Told& told, const TestRun& run,
     EXPECT_TRUE(replica.seal().has_value());
   }
   if (!replica.seal().has_value()) {
-    run.CommitTo(replica, kVersions);
-    EXPECT_EQ(replica.StateDigest(), reference.at(kVersions));
-    EXPECT_TRUE(Replica::AdvanceSnapshots(files, "/r", {1, 2}, kVersions).ok());
+    run.CommitTo(replica, kCrashVersions);
+    EXPECT_EQ(replica.StateDigest(), reference.at(kCrashVersions));
+    EXPECT_TRUE(Replica::AdvanceSnapshots(files, "/r", {1, 2}, kCrashVersions).ok());
   }
   const absl::StatusOr<VerifyReport> report = VerifyLog(files, "/r");
   ASSERT_TRUE(report.ok()) << report.status();
-  EXPECT_EQ(report->version, kVersions);
-  EXPECT_EQ(report->state_digest, reference.at(kVersions));
+  EXPECT_EQ(report->version, kCrashVersions);
+  EXPECT_EQ(report->state_digest, reference.at(kCrashVersions));
 }
 
 TEST(Crash, AtAnyWriteLeavesEveryAnnouncedVersionAndGoesOn) {

@@ -11,7 +11,7 @@
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/update_log.h"
 #include "daemon/replica/state/verify.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/sim_disk.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 

@@ -8,7 +8,7 @@
 #include "compression/base/check.h"
 #include "daemon/replica/state/layout.h"
 #include "membership/history/digest.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/sim_disk.h"
 
 namespace atolld {
 namespace {

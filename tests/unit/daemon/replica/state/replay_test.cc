@@ -6,10 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "daemon/replica/state/layout.h"
-#include "daemon/replica/state/snapshot_audit.h"
 #include "daemon/replica/state/snapshot_build.h"
 #include "daemon/replica/state/verify.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/sim_disk.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "compression/base/check.h"
-#include "compression/simd_target.h"
+#include "compression/simd.h"
 #include "daemon/replica/state/layout.h"
 #include "membership/history/header.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/sim_disk.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {

@@ -8,7 +8,6 @@
 #include "compression/base/status_macros.h"
 #include "compression/codec.h"
 #include "membership/history/header.h"
-#include "membership/history/signature.h"
 
 namespace atolld {
 namespace {

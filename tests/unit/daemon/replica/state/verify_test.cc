@@ -9,7 +9,7 @@
 #include "daemon/replica/state/snapshot.h"
 #include "daemon/replica/state/state_digest.h"
 #include "daemon/replica/state/update_log.h"
-#include "tests/sim/sim_files.h"
+#include "tests/sim/sim_disk.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {

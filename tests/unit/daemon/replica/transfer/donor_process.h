@@ -9,7 +9,7 @@
 
 #include "compression/base/check.h"
 #include "daemon/env/env.h"
-#include "daemon/env/forwarding_call.h"
+#include "daemon/env/network.h"
 #include "daemon/replica/transfer/transfer.h"
 
 namespace atolld {

@@ -1,0 +1,217 @@
+// `atoll eval`, `generate`, `export` and `import`: what can be done with a model.
+#include <cstdio>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "daemon/cli/format.h"
+#include "daemon/cli/status_json.h"
+#include "daemon/cli/verbs/verbs.h"
+#include "daemon/cli/worker_tool.h"
+#include "daemon/env/posix_files.h"
+
+namespace atolld {
+namespace {
+
+struct EvalOptions {
+  std::string dir;
+  std::string worker;
+  EvaluationRequest request;
+  bool json = false;
+};
+
+int Evaluate(const EvalOptions& options) {
+  PosixFiles files;
+  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
+  if (!worker.ok()) return Report(worker.status(), kFailed);
+  const absl::StatusOr<ModelQuality> quality =
+      EvaluateModel(files, *worker, AbsoluteFolder(options.dir), options.request);
+  if (!quality.ok()) {
+    return Report(quality.status(),
+                  absl::IsInvalidArgument(quality.status()) ? kWrongCall : kFailed);
+  }
+  if (options.json) {
+    nlohmann::ordered_json json = nlohmann::ordered_json::object();
+    if (quality->version.has_value()) json["version"] = *quality->version;
+    json["tokens"] = quality->tokens;
+    json["loss"] = quality->loss;
+    json["perplexity"] = quality->perplexity;
+    if (quality->bits_per_byte > 0) json["bits_per_byte"] = quality->bits_per_byte;
+    std::printf("%s\n", json.dump(2).c_str());
+    return kDone;
+  }
+  std::vector<std::vector<std::string>> rows;
+  if (quality->version.has_value()) rows.push_back({"version", WithThousands(*quality->version)});
+  rows.push_back({"validation tokens", WithThousands(quality->tokens)});
+  rows.push_back({"loss", absl::StrFormat("%.4f nats a token", quality->loss)});
+  rows.push_back({"perplexity", absl::StrFormat("%.3f", quality->perplexity)});
+  if (quality->bits_per_byte > 0) {
+    rows.push_back({"bits per byte", absl::StrFormat("%.4f", quality->bits_per_byte)});
+  }
+  for (const std::string& line : AlignColumns(rows, "<<")) std::printf("%s\n", line.c_str());
+  return kDone;
+}
+
+}  // namespace
+
+void AddEvalVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<EvalOptions>();
+  const Verb verb = command_line.AddVerb(
+      "eval", "How good a run's newest model is, over the whole validation split",
+      "atoll eval --dir atoll-run-20250131-142501 --json",
+      [options] { return Evaluate(*options); });
+  verb.Add("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
+      .Required();
+  EvaluationRequest& request = options->request;
+  verb.Add("--data", request.data, "The run's text [as the peer's config says]");
+  verb.Add("--tokenizer", request.tokenizer, "Of an exported model: a file [its own]");
+  verb.Add("--validation-fraction", request.validation_fraction,
+           "Of an exported model: the tail of the text that it is evaluated on")
+      .Range(1e-6, 0.5);
+  verb.Add("--base", request.base, "Of adapters: the file of their base");
+  verb.Add("--threads", request.threads, "CPU threads").Range(1, 1024);
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Flag("--json", options->json, "Print as JSON");
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+struct GenerateOptions {
+  std::string dir;
+  std::string worker;
+  GenerateRequest request;
+  bool json = false;
+};
+
+int Generate(const GenerateOptions& options) {
+  PosixFiles files;
+  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
+  if (!worker.ok()) return Report(worker.status(), kFailed);
+  const auto print = [](absl::string_view text) {
+    std::fwrite(text.data(), 1, text.size(), stdout);
+    std::fflush(stdout);
+  };
+  bool begun = false;
+  std::function<void(absl::string_view)> stream;
+  if (!options.json) {
+    stream = [&](absl::string_view more) {
+      if (!begun) print(options.request.prompt);
+      begun = true;
+      print(more);
+    };
+  }
+  const absl::StatusOr<std::string> text = GenerateText(
+      files, *worker, std::filesystem::absolute(options.dir).lexically_normal().string(),
+      options.request, stream);
+  if (!text.ok()) {
+    if (begun) print("\n");
+    return Report(text.status(), kFailed);
+  }
+  if (options.json) {
+    const nlohmann::ordered_json json = {{"prompt", options.request.prompt}, {"text", *text}};
+    std::fputs(JsonText(json).c_str(), stdout);
+  } else {
+    if (!begun) print(options.request.prompt);
+    print("\n");
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddGenerateVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<GenerateOptions>();
+  const Verb verb = command_line.AddVerb(
+      "generate", "Text from a run's newest model",
+      "atoll generate --dir atoll-run-20250131-142501 --prompt \"The sea\" --tokens 300",
+      [options] { return Generate(*options); });
+  verb.Add("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
+      .Required();
+  verb.Add("--prompt", options->request.prompt, "What the text begins with").Required();
+  verb.Add("--tokens", options->request.tokens, "How many more tokens")
+      .Range(uint64_t{1}, uint64_t{1000000});
+  verb.Add("--temperature", options->request.temperature, "0: always the likeliest")
+      .Range(0.0, 100.0);
+  verb.Add("--top-k", options->request.top_k, "Among so many likeliest; 0: among all")
+      .Range(uint64_t{0}, uint64_t{1000000});
+  verb.Add("--top-p", options->request.top_p, "Among the likeliest of this share; 1: all")
+      .Range(0.0, 1.0);
+  verb.Add("--stop", options->request.stops, "End before this text; may be given again");
+  verb.Add("--seed", options->request.seed, "The same seed gives the same text");
+  verb.Add("--tokenizer", options->request.tokenizer, "A file [the run's, the folder's]");
+  verb.Add("--base", options->request.base, "Of adapters: the file of their base");
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Flag("--json", options->json, "Print as JSON");
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+struct ExportOptions {
+  std::string dir;
+  std::string worker;
+  HubExport request;
+};
+
+int Export(const ExportOptions& options) {
+  PosixFiles files;
+  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
+  if (!worker.ok()) return Report(worker.status(), kFailed);
+  HubExport request = options.request;
+  request.output = AbsoluteFolder(request.output);
+  const absl::Status status = ExportHubFolder(files, *worker, AbsoluteFolder(options.dir), request);
+  if (!status.ok()) return Report(status, kFailed);
+  std::printf("%s\n", request.output.c_str());
+  return kDone;
+}
+
+struct ImportOptions {
+  std::string input;
+  std::string output;
+  std::string worker;
+};
+
+int Import(const ImportOptions& options) {
+  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
+  if (!worker.ok()) return Report(worker.status(), kFailed);
+  const absl::StatusOr<std::string> said =
+      ImportHubFolder(*worker, AbsoluteFolder(options.input), AbsoluteFolder(options.output));
+  if (!said.ok()) return Report(said.status(), kFailed);
+  std::fputs(said->c_str(), stdout);
+  return kDone;
+}
+
+}  // namespace
+
+void AddExportVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<ExportOptions>();
+  const Verb verb = command_line.AddVerb(
+      "export", "A run's newest model as a folder that Hugging Face's libraries load",
+      "atoll export --dir atoll-run-20250131-142501 --output my-model --dtype bf16",
+      [options] { return Export(*options); });
+  verb.Add("--dir", options->dir, "A peer's folder, or a local run's").Required();
+  verb.Add("--output", options->request.output, "The folder to write").Required();
+  verb.Add("--dtype", options->request.dtype, "Of the weights").OneOf({"fp32", "bf16"});
+  verb.Add("--tokenizer", options->request.tokenizer,
+           "A folder whose tokenizer's files are copied along");
+  verb.Add("--base", options->request.base, "Of adapters: the model that PEFT puts them on");
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+}
+
+void AddImportVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<ImportOptions>();
+  const Verb verb = command_line.AddVerb(
+      "import", "A model of Hugging Face's, for a run to begin with or to train adapters of",
+      "atoll import --input gpt2 --output gpt2-for-atoll", [options] { return Import(*options); });
+  verb.Add("--input", options->input, "A folder with config.json and safetensors").Required();
+  verb.Add("--output", options->output, "The folder to write").Required();
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+}
+
+}  // namespace atolld

@@ -1,0 +1,372 @@
+#include "daemon/config/config_sections.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/algorithm/container.h"
+#include "absl/base/casts.h"
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "compression/base/status_macros.h"
+#include "membership/history/header.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint32_t kByteVocabulary = 256;
+constexpr uint64_t kHiddenMultiple = 256;  // Llama's, for the matrix products' sake
+constexpr double kRopeTheta = 10000;       // Llama's, and of the paper of rotary positions
+constexpr double kNormEpsilon = 1e-5;      // GPT-2's and Llama's
+
+uint32_t UsualHidden(const ConfigModel& model) {
+  if (model.kind != "llama") return 4 * model.width;
+  const uint64_t hidden = uint64_t{8} * model.width / 3;
+  return static_cast<uint32_t>((hidden + kHiddenMultiple - 1) / kHiddenMultiple * kHiddenMultiple);
+}
+
+void AddAdapters(const ConfigModel& model, v1::ModelSpec& spec) {
+  spec.set_lora_rank(model.lora_rank);
+  spec.set_lora_alpha(model.lora_alpha != 0 ? model.lora_alpha : 2.0 * model.lora_rank);
+  const std::string usual = model.kind == "llama" ? "q_proj,v_proj" : "c_attn";
+  std::vector<std::string> targets =
+      SplitNames(model.lora_targets.empty() ? usual : model.lora_targets);
+  absl::c_sort(targets);
+  targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
+  for (const std::string& target : targets) spec.add_lora_targets(target);
+  std::string digest(model.base_digest.size() / 2, '\0');  // of hex digits alone: a rule of its own
+  size_t length = 0;
+  OPENSSL_hexstr2buf_ex(reinterpret_cast<unsigned char*>(digest.data()), digest.size(), &length,
+                        model.base_digest.c_str(), /*sep=*/'\0');
+  spec.set_base_digest(digest);
+}
+
+// Of one block: the [out, in] of each matrix that adapters may stand beside, and all else.
+struct BlockSize {
+  struct Matrix {
+    std::string name;
+    uint64_t out, in;
+  };
+  std::vector<Matrix> matrices;
+  uint64_t others;  // norms and biases
+};
+
+BlockSize SizeOfBlock(const v1::ModelSpec& model) {
+  const uint64_t width = model.width();
+  if (model.kind() == "llama") {
+    const uint64_t keys = width / model.heads() * model.kv_heads(), hidden = model.hidden();
+    return {{{"q_proj", width, width},
+             {"k_proj", keys, width},
+             {"v_proj", keys, width},
+             {"o_proj", width, width},
+             {"gate_proj", hidden, width},
+             {"up_proj", hidden, width},
+             {"down_proj", width, hidden}},
+            2 * width};
+  }
+  const bool biased = model.kind() == "gpt2";
+  const uint64_t hidden = biased ? model.hidden() : 4 * width;
+  return {{{"c_attn", 3 * width, width},
+           {"c_proj", width, width},
+           {"c_fc", hidden, width},
+           {"c_proj", width, hidden}},
+          biased ? 4 * width + 5 * width + hidden : 2 * width};
+}
+
+void SetForeignSpec(const ConfigModel& model, v1::ModelSpec* spec) {
+  spec->set_kind(model.kind);
+  spec->set_context(1);  // a sample is one row, and counts as one token
+  spec->set_file_digest(model.file_digest);
+}
+
+std::string ForeignDataKind(absl::string_view model_kind) {
+  return model_kind == kExternalKind ? "external" : "arrays";
+}
+
+uint32_t FloatBits(double value) { return absl::bit_cast<uint32_t>(static_cast<float>(value)); }
+
+void SetData(const RunConfig& config, v1::DataSpec* data) {
+  data->set_kind(config.model.kind == kStubKind ? "none"
+                 : IsForeign(config.model.kind) ? ForeignDataKind(config.model.kind)
+                                                : config.data.kind);
+  data->set_validation_fraction(config.data.validation_fraction);
+  if (config.data.tokenizer != kByteTokenizer) {
+    data->set_tokenizer(config.data.tokenizer == kCharTokenizer ? kCharTokenizer : "file");
+  }
+  data->set_field(config.data.field);
+  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(config.data);
+  if (!sources.ok() || sources->size() < 2) return;
+  for (const DataSource& source : *sources) data->add_weights(source.weight);
+}
+
+// What is as it always was stays unset, so that such a run keeps its digest.
+void SetYoungerFields(const InnerConfig& config, v1::InnerSpec* inner) {
+  if (config.schedule != "cosine") inner->set_schedule(config.schedule);
+  if (config.schedule == "wsd") {
+    inner->set_cooldown_steps(config.cooldown_steps != 0
+                                  ? config.cooldown_steps
+                                  : std::max<uint64_t>(1, inner->decay_steps() / 5));
+  }
+  if (config.precision != "fp32") inner->set_precision(config.precision);
+  if (config.accumulation != 1) inner->set_accumulation(config.accumulation);
+  inner->set_checkpointing(config.checkpointing);
+  if (config.optimizer == "muon") inner->set_muon_momentum(config.muon_momentum);
+}
+
+constexpr size_t kReadBytes = size_t{1} << 20;
+
+bool IsTokenizerFile(const std::string& tokenizer) {
+  return tokenizer != kByteTokenizer && tokenizer != kCharTokenizer;
+}
+
+}  // namespace
+
+bool IsForeign(absl::string_view model_kind) {
+  return model_kind == kExternalKind || model_kind == kTorchScriptKind;
+}
+
+bool TakesModelKey(absl::string_view kind, absl::string_view key) {
+  if (key == "kind") return true;
+  if (kind == kExternalKind) return false;
+  return (kind == kTorchScriptKind) == (key == "file");
+}
+
+absl::StatusOr<std::string> DigestOfFile(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary);
+  const std::unique_ptr<EVP_MD_CTX, void (*)(EVP_MD_CTX*)> context(EVP_MD_CTX_new(),
+                                                                   EVP_MD_CTX_free);
+  bool good = stream.good() && context != nullptr &&
+              EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) == 1;
+  std::vector<char> part(kReadBytes);
+  while (good && stream) {
+    stream.read(part.data(), static_cast<std::streamsize>(part.size()));
+    const auto size = static_cast<size_t>(stream.gcount());
+    good = !stream.bad() && EVP_DigestUpdate(context.get(), part.data(), size) == 1;
+  }
+  std::string digest(32, '\0');
+  if (!good || EVP_DigestFinal_ex(context.get(), reinterpret_cast<unsigned char*>(digest.data()),
+                                  nullptr) != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": cannot be read"));
+  }
+  return digest;
+}
+
+std::vector<std::string> SplitNames(const std::string& names) {
+  std::vector<std::string> out;
+  for (const absl::string_view name : absl::StrSplit(names, ',', absl::SkipWhitespace())) {
+    out.emplace_back(absl::StripAsciiWhitespace(name));
+  }
+  return out;
+}
+
+v1::ModelSpec MakeModelSpec(const ConfigModel& model) {
+  v1::ModelSpec spec;
+  if (IsForeign(model.kind)) {
+    SetForeignSpec(model, &spec);
+    return spec;
+  }
+  spec.set_kind(model.kind);
+  spec.set_layers(model.layers);
+  spec.set_heads(model.heads);
+  spec.set_width(model.width);
+  spec.set_context(model.context);
+  spec.set_vocabulary(model.vocabulary != 0 ? model.vocabulary : kByteVocabulary);
+  spec.set_dropout(model.dropout);
+  spec.set_parameters(model.parameters);
+  spec.set_from_file(!model.initial.empty());
+  if (model.lora_rank != 0) AddAdapters(model, spec);
+  if (model.kind != "gpt2" && model.kind != "llama") return spec;
+  spec.set_kv_heads(model.kv_heads != 0 ? model.kv_heads : model.heads);
+  spec.set_hidden(model.hidden != 0 ? model.hidden : UsualHidden(model));
+  spec.set_untied(!model.tied);
+  spec.set_norm_epsilon(model.norm_epsilon != 0 ? model.norm_epsilon : kNormEpsilon);
+  if (model.kind == "llama") {
+    spec.set_rope_theta(model.rope_theta != 0 ? model.rope_theta : kRopeTheta);
+  }
+  return spec;
+}
+
+std::vector<std::string> AdapterTargets(const std::string& kind) {
+  if (kind == "llama") {
+    return {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+  }
+  return {"c_attn", "c_proj", "c_fc"};
+}
+
+uint64_t TrainedParameters(const v1::ModelSpec& model) {
+  if (model.kind() == kStubKind) return model.parameters();
+  const BlockSize block = SizeOfBlock(model);
+  uint64_t a_block = 0;
+  if (model.lora_rank() != 0) {
+    for (const BlockSize::Matrix& matrix : block.matrices) {
+      if (!absl::c_linear_search(model.lora_targets(), matrix.name)) continue;
+      a_block += model.lora_rank() * (matrix.out + matrix.in);
+    }
+    return model.layers() * a_block;
+  }
+  a_block = block.others;
+  for (const BlockSize::Matrix& matrix : block.matrices) a_block += matrix.out * matrix.in;
+  const uint64_t width = model.width();
+  const uint64_t embeddings = uint64_t{model.vocabulary()} * width * (model.untied() ? 2 : 1);
+  const uint64_t positions = model.kind() == "llama" ? 0 : model.context() * width;
+  const uint64_t last_norm = model.kind() == "gpt2" ? 2 * width : width;
+  return embeddings + positions + model.layers() * a_block + last_norm;
+}
+
+v1::RunSpec MakeRunSpec(const RunConfig& config) {
+  v1::RunSpec spec;
+  spec.set_run_id(config.run.id);
+  spec.set_numerics(kNumerics);
+  spec.set_seed(config.run.seed);
+  spec.set_rounds(config.run.rounds);
+
+  *spec.mutable_model() = MakeModelSpec(config.model);
+
+  SetData(config, spec.mutable_data());
+
+  v1::InnerSpec* inner = spec.mutable_inner();
+  inner->set_optimizer(config.inner.optimizer);
+  inner->set_steps(config.inner.steps);
+  inner->set_batch(config.inner.batch);
+  inner->set_learning_rate(config.inner.learning_rate);
+  inner->set_min_learning_rate(config.inner.min_learning_rate);
+  inner->set_warmup_steps(config.inner.warmup_steps);
+  // The whole run, unless it is so short that it ends within the warm-up: then the cosine has
+  // nothing to do.
+  inner->set_decay_steps(
+      config.inner.decay_steps != 0
+          ? config.inner.decay_steps
+          : std::max(config.run.rounds * config.inner.steps, config.inner.warmup_steps + 1));
+  inner->set_beta1(config.inner.beta1);
+  inner->set_beta2(config.inner.beta2);
+  inner->set_weight_decay(config.inner.weight_decay);
+  inner->set_gradient_clip(config.inner.gradient_clip);
+  inner->set_step_microseconds(
+      static_cast<uint64_t>(absl::ToInt64Microseconds(config.inner.step_time)));
+  SetYoungerFields(config.inner, inner);
+
+  spec.mutable_outer()->set_rule(config.outer.rule);
+  spec.mutable_outer()->set_learning_rate_bits(FloatBits(config.outer.learning_rate));
+  spec.mutable_outer()->set_momentum_bits(FloatBits(config.outer.momentum));
+
+  v1::ExchangeSpec* exchange = spec.mutable_exchange();
+  exchange->set_codec(std::string(absl::StripSuffix(config.exchange.codec, "+zstd")));
+  exchange->set_zstd(absl::EndsWith(config.exchange.codec, "+zstd"));
+  // A run whose levels have one codec is the same run however that is said.
+  const std::string& upper = config.exchange.upper_codec;
+  if (!upper.empty() && upper != config.exchange.codec) {
+    exchange->set_upper_codec(std::string(absl::StripSuffix(upper, "+zstd")));
+    exchange->set_upper_zstd(absl::EndsWith(upper, "+zstd"));
+  }
+  exchange->set_error_feedback(config.exchange.error_feedback);
+  exchange->set_chunk_elements(config.exchange.chunk_elements);
+  // Without feedback nothing decays, and a decay of 1 is what a run without the field has.
+  if (config.exchange.error_feedback && config.exchange.feedback_decay != 1) {
+    exchange->set_feedback_decay_bits(FloatBits(config.exchange.feedback_decay));
+  }
+  if (config.exchange.aggregation != "mean") {
+    exchange->set_aggregation(config.exchange.aggregation);
+    exchange->set_faulty(config.exchange.faulty);
+  }
+  if (config.exchange.clip != 0) exchange->set_clip_bits(FloatBits(config.exchange.clip));
+  if (config.exchange.audit_share != 0) {
+    exchange->set_audit_share_bits(FloatBits(config.exchange.audit_share));
+  }
+  exchange->set_stochastic_rounding(config.exchange.rounding == "stochastic");
+
+  spec.mutable_evaluation()->set_tokens(config.evaluation.tokens);
+  spec.mutable_evaluation()->set_every_rounds(config.evaluation.every_rounds);
+  return spec;
+}
+
+double DefaultOutsized(const Config& config) {
+  const bool varied =
+      config.exchange.error_feedback || absl::StripSuffix(config.exchange.codec, "+zstd") == "topk";
+  return varied ? 0 : Config().membership.outsized;
+}
+
+std::string WorkerProgramOf(const std::string& model_kind) {
+  return model_kind == kStubKind ? "atoll-stub-worker" : "atoll-worker";
+}
+
+absl::StatusOr<std::vector<DataSource>> SourcesOf(const DataConfig& data) {
+  if (data.sources.empty()) {
+    if (data.path.empty()) return std::vector<DataSource>{};
+    return std::vector<DataSource>{{data.path, 1}};
+  }
+  std::vector<DataSource> sources;
+  for (const absl::string_view one : absl::StrSplit(data.sources, ',')) {
+    const size_t colon = one.rfind(':');
+    DataSource source;
+    if (colon != absl::string_view::npos) {
+      source.path = std::string(absl::StripAsciiWhitespace(one.substr(0, colon)));
+    }
+    if (source.path.empty() || !absl::SimpleAtod(one.substr(colon + 1), &source.weight) ||
+        !(source.weight > 0) || !std::isfinite(source.weight)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("[data] sources must be of the form \"books:0.7,code:0.3\", a path and a "
+                       "weight above 0 each, not '",
+                       one, "'"));
+    }
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+void PlaceData(const std::string& folder, DataConfig* data) {
+  const auto place = [&](const std::string& path) {
+    return (std::filesystem::path(folder) / path).lexically_normal().string();
+  };
+  if (!data->path.empty()) data->path = place(data->path);
+  if (IsTokenizerFile(data->tokenizer)) data->tokenizer = place(data->tokenizer);
+  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(*data);
+  if (data->sources.empty() || !sources.ok()) return;
+  data->sources = absl::StrJoin(*sources, ",", [&](std::string* out, const DataSource& source) {
+    absl::StrAppend(out, place(source.path), ":", source.weight);
+  });
+}
+
+std::string WorkerPlaces(const DataConfig& data) {
+  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(data);
+  if (!sources.ok()) return data.path;
+  std::string places = absl::StrJoin(
+      *sources, "\n", [](std::string* out, const DataSource& one) { out->append(one.path); });
+  if (IsTokenizerFile(data.tokenizer)) absl::StrAppend(&places, "\ntokenizer ", data.tokenizer);
+  return places;
+}
+
+bool NeedsCounting(const DataConfig& data) {
+  return data.tokenizer != kByteTokenizer && data.kind != "bin" && data.kind != "npy" &&
+         PreparedVocabulary(data) == 0;
+}
+
+uint64_t PreparedVocabulary(const DataConfig& data) {
+  const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(data);
+  if (!sources.ok()) return 0;
+  for (const DataSource& source : *sources) {
+    std::ifstream file(source.path + "/data.json", std::ios::binary);
+    const nlohmann::json json = nlohmann::json::parse(
+        std::string(std::istreambuf_iterator<char>(file), {}), nullptr, /*allow_exceptions=*/false);
+    if (!json.is_object()) continue;
+    const auto vocabulary = json.find("vocabulary");
+    if (vocabulary != json.end() && vocabulary->is_number_unsigned()) {
+      return vocabulary->get<uint64_t>();
+    }
+  }
+  return 0;
+}
+
+}  // namespace atolld

@@ -1,0 +1,249 @@
+// Config: what a config file says, a struct a section, in three parts: what the run records, what a
+// peer has, and what a coordinator has. And the run's record, which is made of the first part.
+//
+// config_table.h says of every key what it is, what it may be and when to change it; docs/config.md
+// is made from that table. Plain data and pure functions, which read no more than the files that
+// they name; any thread.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "atoll/v1/run.pb.h"
+
+namespace atolld {
+
+inline constexpr char kDialsOutOnly[] = "none";  // peer.advertise: nobody can dial it, behind NAT
+inline constexpr char kAggregatorRoleName[] = "aggregator";  // peer.role: has no worker
+
+// Kinds of models. A stub is none: its worker only takes time. An external one is known to a worker
+// of the user's own alone. A TorchScript one is a file, whose forward(batch...) gives the loss.
+inline constexpr char kStubKind[] = "stub";
+inline constexpr char kExternalKind[] = "external";
+inline constexpr char kTorchScriptKind[] = "torchscript";
+
+inline constexpr char kByteTokenizer[] = "bytes";
+inline constexpr char kCharTokenizer[] = "chars";
+
+// What the run records.
+
+struct ConfigModel {  // [model]
+  std::string kind = "gpt";
+  uint32_t layers = 4;
+  uint32_t heads = 4;
+  uint32_t width = 128;
+  uint32_t context = 64;
+  double dropout = 0;
+  uint64_t parameters = 0;  // of kind "stub" alone, which needs it
+  std::string file;         // of kind "torchscript" alone
+  std::string file_digest;  // its SHA-256, 32 bytes, which LoadConfig takes; no key
+  uint32_t vocabulary = 0;  // 0: the data's
+  // The next five belong to "gpt2" and "llama"; 0 stands for what is usual.
+  uint32_t hidden = 0;    // 4 widths; llama: 8/3 of one, up to a multiple of 256
+  uint32_t kv_heads = 0;  // llama: as many as heads
+  bool tied = true;
+  double rope_theta = 0;    // llama: 10000
+  double norm_epsilon = 0;  // 1e-5
+  std::string initial;      // a file of `atoll import`: state 0 is not drawn
+  // Adapters beside a frozen base.
+  uint32_t lora_rank = 0;
+  double lora_alpha = 0;     // 0: 2 lora_rank
+  std::string lora_targets;  // "q_proj,v_proj"; empty: the kind's usual
+  std::string base;          // a file of `atoll import`, on each peer's machine
+  std::string base_digest;   // its SHA-256 in hex, as `atoll import` prints it
+};
+
+struct DataConfig {  // [data]
+  std::string path;  // relative paths start at the config file's folder
+  double validation_fraction = 0.1;
+  std::string tokenizer = kByteTokenizer;  // or kCharTokenizer, or a file
+  std::string field = "";                  // of lines of JSON; empty: "text"
+  std::string kind = "text";               // or "jsonl", "bin", "npy", "prepared"
+  std::string sources = "";                // several in place of path: "books:0.7,code:0.3"
+};
+
+struct InnerConfig {  // [inner]
+  std::string optimizer = "adamw";
+  uint32_t steps = 25;
+  std::string pace = "fixed";  // or "time": as many steps as fit `time`; "auto": by speed
+  absl::Duration time = absl::ZeroDuration();
+  uint32_t batch = 12;
+  double learning_rate = 1e-3;
+  double min_learning_rate = 1e-4;
+  uint64_t warmup_steps = 100;
+  uint64_t decay_steps = 0;  // where the schedule ends; 0: rounds x steps
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double weight_decay = 0.1;
+  double gradient_clip = 1.0;
+  absl::Duration step_time = absl::ZeroDuration();  // a stub's: what one step takes
+  std::string schedule = "cosine";                  // or "wsd", "constant"
+  uint64_t cooldown_steps = 0;                      // of wsd; 0: a fifth of the decay_steps
+  std::string precision = "fp32";                   // of the matrix products: "bf16" too
+  uint32_t accumulation = 1;
+  bool checkpointing = false;
+  double muon_momentum = 0.95;
+};
+
+struct RunConfig {
+  struct Run {            // [run]
+    std::string id = "";  // empty: made from the file's name and the time of the first start
+    uint64_t rounds = 40;
+    uint64_t seed = 1337;
+    uint32_t peers = 1;   // to wait for before the first round; `atoll local` starts as many
+    uint32_t quorum = 0;  // fewest peers that may commit; 0: more than half of `peers`
+  } run;
+  ConfigModel model;
+  DataConfig data;
+  using Inner = InnerConfig;
+  Inner inner;
+  struct Outer {  // [outer]
+    std::string rule = "nesterov";
+    double learning_rate = 0.7;  // where the file does not say: by the rule and the peers
+    double momentum = 0.9;       // with rule "average", where the file does not say: 0
+  } outer;
+  struct Exchange {               // [exchange]
+    std::string codec = "int8";   // of updates; "+zstd" may follow
+    std::string upper_codec;      // of means, as codec; empty: codec
+    bool error_feedback = false;  // with topk and int2, where the file does not say: true
+    uint32_t chunk_elements = 65536;
+    std::string plan = "auto";         // "flat"; "regions": each averages first; "auto": the faster
+    double feedback_decay = 1;         // with topk, where the file does not say: 0.95
+    std::string aggregation = "mean";  // a rule of optimizer/
+    uint32_t faulty = 0;               // liars that the rule is to bear
+    double clip = 1;                   // longer updates are scaled down to so many medians; 0: none
+    double audit_share = 0.0625;       // of the chunks, recomputed by others before a commit
+    std::string rounding = "nearest";  // or "stochastic"
+  } exchange;
+  struct Evaluation {  // [evaluation]
+    uint64_t tokens = 65536;
+    uint32_t every_rounds = 5;
+  } evaluation;
+};
+
+// What a peer has.
+
+struct PeerConfig {
+  struct Peer {  // [peer]
+    std::string id = "";
+    std::string role = "peer";  // or kAggregatorRoleName
+    std::string listen = "127.0.0.1:0";
+    std::string advertise = "";  // what others dial; empty: as listened on; or kDialsOutOnly
+    std::string dir = "";
+    uint32_t snapshot_every = 20;  // rounds
+    uint32_t keep_snapshots = 2;   // the log reaches back to the oldest kept
+    uint64_t keep_bytes = 0;  // of log and snapshots together, two snapshots at least; 0: no limit
+    uint64_t donate_bytes_per_second = uint64_t{64} << 20;  // to joiners; in exchanges an eighth
+    uint64_t up_rate = 0, down_rate = 0;  // of its line, bytes a second at most; 0: not told
+    std::string region = "";  // peers of one region are close to each other; empty: one of its own
+  } peer;
+  struct Worker {              // [worker]
+    std::string program = "";  // empty: the one for the run's model, beside this binary
+    uint32_t threads = 1;
+    std::string device = "auto";  // "cpu", "cuda:1", "cuda:0,cuda:1"; auto: a GPU if there is one
+  } worker;
+};
+
+// What a coordinator has.
+
+struct CoordinatorConfig {
+  struct Membership {  // [membership]
+    absl::Duration failure_timeout = absl::Seconds(10);
+    double weight_cap = 16;  // an update's weight, in medians of its round's; 0: none
+    uint32_t offences = 3, offence_rounds = 16;  // offender_rule.h
+    double outsized = 8;                         // where the file does not say: DefaultOutsized()
+  } membership;
+  struct Coordinator {                       // [coordinator]
+    std::string address = "127.0.0.1:7070";  // peers read it too
+    std::string listen = "";                 // empty: address
+    std::string dir = "";                    // where the store lives
+    bool exit_when_sealed = false;
+    std::string aggregator = "auto";      // "always", "never"; auto: where the run waits for one
+    std::string aggregator_address = "";  // what peers dial; empty: address's host, the next port
+  } coordinator;
+};
+
+// What any one other process may ask of this one. None of them can make it hold or do more than
+// that, whatever it sends; who stays below them notices nothing.
+struct ConfigLimits {                 // [limits]
+  uint32_t calls_per_peer = 256;      // peer: open at a time, of one other peer
+  uint32_t sessions_per_minute = 60;  // coordinator: begun by one peer
+  uint32_t session_messages = 500;    // coordinator: read a second, of one peer's Session
+  uint32_t enrolments = 50;           // coordinator: signed a second, of all that join or renew
+};
+
+// All three parts, and what every process has. A file may hold any of it.
+struct Config : RunConfig, PeerConfig, CoordinatorConfig {
+  struct Network {           // [network]
+    bool plaintext = false;  // no certificates, on loopback alone; said knowingly
+    uint64_t lanes = 1;      // connections to one peer, 1 to 16
+  } network;
+  ConfigLimits limits;
+  struct Log {  // [log]
+    std::string level = "info";
+  } log;
+};
+
+// What a file is read for: decides which sections and keys must be there.
+enum class ConfigUse { kAny, kLocal, kCoordinator, kPeer };
+
+// What the coordinator records: the run's record. The run id must be set. decay_steps 0 becomes
+// rounds x steps, or one step past the warm-up if that is later.
+v1::RunSpec MakeRunSpec(const RunConfig& config);
+
+// [model] of it, with everything that is usual spelt out.
+v1::ModelSpec MakeModelSpec(const ConfigModel& model);
+
+// Of [membership] outsized. 0 where honest updates differ widely in length: with error feedback,
+// which gives back at once what was held back, and with topk, which shows few values.
+double DefaultOutsized(const Config& config);
+
+// The program that trains a model of this kind: a file's name, beside our other binaries.
+std::string WorkerProgramOf(const std::string& model_kind);
+
+// Of kind "torchscript" or "external": no architecture of ours.
+bool IsForeign(absl::string_view model_kind);
+
+// False: a model of this kind has no such key in [model], so it is neither taken nor written.
+bool TakesModelKey(absl::string_view kind, absl::string_view key);
+
+// 32 bytes: the SHA-256 of a whole file. INVALID_ARGUMENT: it cannot be read.
+absl::StatusOr<std::string> DigestOfFile(const std::string& path);
+
+// "a, b" as {"a", "b"}.
+std::vector<std::string> SplitNames(const std::string& names);
+
+// The modules of a kind that adapters may stand beside, as lora_targets names them.
+std::vector<std::string> AdapterTargets(const std::string& kind);
+
+// The parameters that a run of this model trains and exchanges: with adapters these alone.
+// `model` must be one that a worker takes.
+uint64_t TrainedParameters(const v1::ModelSpec& model);
+
+struct DataSource {
+  std::string path;
+  double weight = 1;
+};
+
+// The sources that the section names: `path` alone, or those of `sources`; none of neither.
+// INVALID_ARGUMENT says what of `sources` is wrong.
+absl::StatusOr<std::vector<DataSource>> SourcesOf(const DataConfig& data);
+
+// Makes every path of the section absolute; relative ones start at `folder`.
+void PlaceData(const std::string& folder, DataConfig* data);
+
+// What the worker is told (Configure.data_path of worker.proto).
+std::string WorkerPlaces(const DataConfig& data);
+
+// Whether only who reads the text can say how many tokens it comes to: [model] vocabulary 0 stands
+// for no fixed number.
+bool NeedsCounting(const DataConfig& data);
+
+// How many tokens the first source knows that is a folder of `atoll data prepare`; 0: none is.
+uint64_t PreparedVocabulary(const DataConfig& data);
+
+}  // namespace atolld

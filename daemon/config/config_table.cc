@@ -1,0 +1,703 @@
+#include "daemon/config/config_table.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "optimizer/aggregation_rule.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint64_t kLargest = std::numeric_limits<int64_t>::max();
+constexpr uint64_t kMillion = 1000000;
+
+constexpr Recorded kYes = Recorded::kYes;
+constexpr Recorded kNo = Recorded::kNo;
+constexpr Recorded kInPart = Recorded::kInPart;
+
+Text OneOf(std::string* at, std::vector<std::string> choices) {
+  return Text{at, TextForm::kOneOf, false, std::move(choices)};
+}
+
+// A key that has no default, and who cannot do without it.
+ConfigField NeededBy(std::vector<ConfigUse> uses, ConfigField field) {
+  field.needed_by = std::move(uses);
+  return field;
+}
+
+// A key whose default follows from other keys, as `rule` says.
+ConfigField Follows(std::string rule, ConfigField field) {
+  field.follows = std::move(rule);
+  return field;
+}
+
+using Fields = std::vector<ConfigField>;
+
+Fields RunFields(Config& c) {
+  return {
+      {"id", Text{&c.run.id, TextForm::kId, true}, kYes,
+       "the run's name; empty: made from the file's name and the time",
+       "Set it to give the run a name of your own."},
+      {"rounds", WholeNumber{&c.run.rounds, 1, uint64_t{1} << 32}, kYes,
+       "versions to commit before the run is sealed: one a round",
+       "Raise it to train longer. The learning-rate schedule stretches with it, unless "
+       "`[inner] decay_steps` says otherwise."},
+      {"seed", WholeNumber{&c.run.seed, 0, kLargest}, kYes,
+       "seed of the initial parameters and of the order of the data",
+       "Change it to repeat an experiment with another random start."},
+      {"peers", WholeNumber{&c.run.peers, 1, 1024}, kNo,
+       "trainers to wait for before the first round",
+       "Set it to the number of trainers that you have at the start; `atoll local` starts as "
+       "many. More may join at any time."},
+      {"quorum", WholeNumber{&c.run.quorum, 0, 1024}, kNo,
+       "fewest peers that may commit a round; 0: more than half of `peers`",
+       "Lower it where many peers are away at a time. Raise it where a round with few of them "
+       "is not worth its exchange."},
+  };
+}
+
+Fields ModelShapeFields(Config& c) {
+  return {
+      {"kind",
+       OneOf(&c.model.kind, {"gpt", "gpt2", "llama", kTorchScriptKind, kExternalKind, kStubKind}),
+       kYes, "what kind of model is trained",
+       "Take 'gpt2' or 'llama' for a model that Hugging Face knows too, 'torchscript' or "
+       "'external' for one of your own, and 'stub' to measure the system without training. "
+       "See models.md and workers.md."},
+      {"layers", WholeNumber{&c.model.layers, 1, 1024}, kYes, "transformer blocks",
+       "Raise it, together with width, for a larger model."},
+      {"heads", WholeNumber{&c.model.heads, 1, 1024}, kYes, "attention heads; must divide `width`",
+       "Change it with width: 32 to 128 values a head are usual."},
+      {"width", WholeNumber{&c.model.width, 1, 65536}, kYes, "embedding dimension",
+       "Raise it, together with layers, for a larger model."},
+      {"context", WholeNumber{&c.model.context, 2, 65536}, kYes, "tokens a sequence",
+       "Raise it if the model is to see more text at once. Memory and time of a step grow "
+       "with it."},
+      {"dropout", RealNumber{&c.model.dropout, 0, 0.9}, kYes,
+       "share of activations dropped in training",
+       "Raise it if the peers read a small corpus many times and the validation loss rises."},
+      {"parameters", WholeNumber{&c.model.parameters, 0, uint64_t{1} << 34}, kYes,
+       "parameters of a model of kind 'stub'; 0 with any other kind",
+       "Set it, with kind 'stub' alone, to the size of the model whose exchange you want to "
+       "measure."},
+      {"vocabulary", WholeNumber{&c.model.vocabulary, 0, uint64_t{1} << 24}, kYes,
+       "number of token ids; 0: as many as the data has",
+       "Set it where the coordinator does not have the data and the tokens are not bytes, or "
+       "to pad the table. `atoll data inspect` prints it."},
+      {"hidden", WholeNumber{&c.model.hidden, 0, uint64_t{1} << 20}, kYes,
+       "width of the feed-forward part of gpt2 and llama; 0: the usual",
+       "Set it to match a published model. The usual is 4 widths, and with llama 8/3 of one, "
+       "rounded up to a multiple of 256."},
+      {"kv_heads", WholeNumber{&c.model.kv_heads, 0, 1024}, kYes,
+       "heads of keys and values in llama; must divide `heads`; 0: as many as `heads`",
+       "Set it to match a published model with grouped queries."},
+      {"tied", Flag{&c.model.tied}, kYes,
+       "whether the token embedding is the output head too; false with gpt2 and llama alone",
+       "Set it to false to match a published model whose head is a tensor of its own."},
+  };
+}
+
+Fields ModelStartFields(Config& c) {
+  return {
+      {"rope_theta", RealNumber{&c.model.rope_theta, 0, 1e12}, kYes,
+       "base of llama's rotary positions; 0: 10000", "Set it to match a published model."},
+      {"norm_epsilon", RealNumber{&c.model.norm_epsilon, 0, 1}, kYes,
+       "epsilon of the norms of gpt2 and llama; 0: 1e-5", "Set it to match a published model."},
+      {"initial", Text{&c.model.initial, TextForm::kPath, true}, kInPart,
+       "a file of `atoll import` that the run begins with; empty: random values",
+       "Set it to go on from a trained model, in the config of the coordinator and of each "
+       "peer that may make version 0. The run records that there is such a file; the digest "
+       "of the state is in the first record."},
+      {"lora_rank", WholeNumber{&c.model.lora_rank, 0, 65536}, kYes,
+       "rank of LoRA adapters, which are trained in place of the model; 0: no adapters",
+       "Set it, 8 for example, to fine-tune a large model: the peers then train and exchange "
+       "the adapters alone."},
+      {"lora_alpha", RealNumber{&c.model.lora_alpha, 0, 1e6}, kYes,
+       "scale of the adapters, whose output is multiplied by lora_alpha / lora_rank; 0: twice "
+       "lora_rank",
+       "Change it to repeat a published recipe."},
+      {"lora_targets", Text{&c.model.lora_targets, TextForm::kNames, true}, kYes,
+       "modules that get adapters, like \"q_proj,v_proj\"; empty: the usual",
+       "Name more modules if the adapters cannot learn enough. The usual are c_attn, and with "
+       "llama q_proj and v_proj."},
+      {"base", Text{&c.model.base, TextForm::kPath, true}, kNo,
+       "the frozen model beneath the adapters: a file of `atoll import`",
+       "Set it with lora_rank, on each peer's machine."},
+      {"base_digest", Text{&c.model.base_digest, TextForm::kSha256, true}, kYes,
+       "the SHA-256 of `base` in hex, as `atoll import` prints it",
+       "Set it with lora_rank: peers whose base is another file are refused."},
+      {"file", Text{&c.model.file, TextForm::kPath, true}, kInPart,
+       "the TorchScript file of kind 'torchscript', whose forward gives the loss",
+       "Set it with kind 'torchscript' alone. The run records its SHA-256."},
+  };
+}
+
+Fields DataFields(Config& c) {
+  return {
+      NeededBy({ConfigUse::kLocal, ConfigUse::kPeer},
+               {"path", Text{&c.data.path, TextForm::kPath, true}, kInPart,
+                "the text to train on, a file or a folder",
+                "Set it on each machine that trains. The run records the digest of what the first "
+                "worker reads there."}),
+      {"validation_fraction", RealNumber{&c.data.validation_fraction, 0, 0.5}, kYes,
+       "share of the text, at its end, that is held out for validation",
+       "Lower it for a large corpus, of which evaluation reads a small part anyway."},
+      {"tokenizer", Text{&c.data.tokenizer, TextForm::kPlain}, kInPart,
+       "how text becomes tokens: 'bytes', 'chars', or a file (tokenizer.json, SentencePiece)",
+       "Take a file to train a model with its own tokenizer, 'chars' for a small alphabet. "
+       "The run records its kind, and later the file's digest."},
+      {"field", Text{&c.data.field, TextForm::kPlain, true}, kYes,
+       "name of the text in lines of JSON; empty: text",
+       "Set it if your lines of JSON have their text under another name."},
+      {"kind", OneOf(&c.data.kind, {"text", "jsonl", "bin", "npy", "prepared"}), kYes,
+       "form of the files; 'text': the files themselves say what they are",
+       "Name another form to refuse files that are of any other."},
+      {"sources", Text{&c.data.sources, TextForm::kPlain, true}, kInPart,
+       "several sources with weights in place of `path`, like 'books:0.7,code:0.3'",
+       "Set it to mix several corpora. The run records the weights."},
+  };
+}
+
+Fields InnerStepFields(Config& c) {
+  return {
+      {"optimizer", OneOf(&c.inner.optimizer, {"adamw", "muon", "sgd"}), kYes,
+       "optimiser of the inner steps",
+       "Try 'muon', which steps the matrices of the blocks by orthogonal momentum, for a "
+       "lower loss after as many steps."},
+      {"steps", WholeNumber{&c.inner.steps, 1, kMillion}, kYes, "inner steps a round",
+       "Raise it where the exchange takes long beside the training. Lower it if the loss "
+       "suffers because the peers drift apart."},
+      {"pace", OneOf(&c.inner.pace, {"fixed", "time", "auto"}), kNo,
+       "how many inner steps a peer does: always `steps`, what fits `time`, or by its speed",
+       "Take 'auto' where the machines differ in speed, so that all are ready together, or "
+       "'time' to bound a round."},
+      {"time", TimeSpan{&c.inner.time, absl::ZeroDuration(), absl::Hours(24)}, kNo,
+       "length of a round's inner steps with pace 'time'; 0s with any other pace",
+       "Set it with pace 'time' alone."},
+      {"batch", WholeNumber{&c.inner.batch, 1, 65536}, kYes, "sequences in one step of one peer",
+       "Raise it as far as memory and speed allow, and the learning rate with it."},
+      {"learning_rate", RealNumber{&c.inner.learning_rate, 0, 100, Bounds::kOpenBelow}, kYes,
+       "peak of the inner learning rate",
+       "Lower it for larger models, or if the loss jumps or diverges."},
+      {"min_learning_rate", RealNumber{&c.inner.min_learning_rate, 0, 100}, kYes,
+       "learning rate at the end of the schedule",
+       "A tenth of learning_rate is usual; change both together."},
+      {"warmup_steps", WholeNumber{&c.inner.warmup_steps, 0, uint64_t{1} << 40}, kYes,
+       "first steps of the run, in which the learning rate rises linearly",
+       "Raise it if the loss jumps in the first rounds."},
+      {"decay_steps", WholeNumber{&c.inner.decay_steps, 0, uint64_t{1} << 40}, kYes,
+       "step of the run at which the schedule ends; 0: rounds x steps",
+       "Set it if the rate must reach its end before the run does."},
+      {"beta1", RealNumber{&c.inner.beta1, 0, 1, Bounds::kOpenAbove}, kYes,
+       "decay of AdamW's first moment", "It is seldom changed."},
+      {"beta2", RealNumber{&c.inner.beta2, 0, 1, Bounds::kOpenAbove}, kYes,
+       "decay of AdamW's second moment", "Lower it to 0.95 for large batches."},
+      {"weight_decay", RealNumber{&c.inner.weight_decay, 0, 10}, kYes,
+       "weight decay, on matrices only", "Raise it if the model memorises a small corpus."},
+  };
+}
+
+Fields InnerScheduleFields(Config& c) {
+  return {
+      {"gradient_clip", RealNumber{&c.inner.gradient_clip, 0, 1e6}, kYes,
+       "global L2 norm to which a gradient is cut; 0: off",
+       "Lower it if single batches throw the training back."},
+      {"step_time", TimeSpan{&c.inner.step_time, absl::ZeroDuration(), absl::Hours(1)}, kYes,
+       "time that a step takes with a model of kind 'stub'; 0s with any other kind",
+       "Set it, with kind 'stub' alone, to the time of the step that you imitate."},
+      {"schedule", OneOf(&c.inner.schedule, {"cosine", "wsd", "constant"}), kYes,
+       "how the learning rate goes after the warm-up",
+       "Take 'wsd' if you do not know yet how long you will train: up to its cool-down such a "
+       "run is the same whatever its length."},
+      {"cooldown_steps", WholeNumber{&c.inner.cooldown_steps, 0, uint64_t{1} << 40}, kYes,
+       "last steps of schedule 'wsd', in which the rate falls; 0: a fifth of all steps",
+       "Set it with schedule 'wsd' alone."},
+      {"precision", OneOf(&c.inner.precision, {"fp32", "bf16"}), kYes,
+       "precision of the matrix products; parameters and optimiser are always fp32",
+       "Take 'bf16' where the processors or GPUs of all peers are faster with it."},
+      {"accumulation", WholeNumber{&c.inner.accumulation, 1, 65536}, kYes,
+       "parts in which a step computes its batch, one after the other; must divide `batch`",
+       "Raise it if a step does not fit into memory."},
+      {"checkpointing", Flag{&c.inner.checkpointing}, kYes,
+       "whether activations are computed twice instead of kept, which saves memory",
+       "Switch it on if a step does not fit into memory and accumulation is not enough."},
+      {"muon_momentum", RealNumber{&c.inner.muon_momentum, 0, 1, Bounds::kOpenAbove}, kYes,
+       "momentum of optimizer 'muon'",
+       "It matters only with optimizer 'muon', and is seldom changed."},
+  };
+}
+
+Fields OuterFields(Config& c) {
+  return {
+      {"rule", OneOf(&c.outer.rule, {"nesterov", "average"}), kYes,
+       "how a round's mean update moves the parameters",
+       "Take 'average' for plain federated averaging, to compare."},
+      Follows("0.4 for one peer, 0.8 from 8 peers on, and 0.7 between; 1 with rule 'average'",
+              {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow},
+               kYes, "learning rate of the outer rule",
+               "Lower it if the loss swings from round to round, raise it in short runs of small "
+               "models."}),
+      Follows("0.9; 0 with rule 'average', which has none",
+              {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}, kYes,
+               "momentum of the outer rule", "Lower it if the loss swings from round to round."}),
+  };
+}
+
+Fields ExchangeFields(Config& c) {
+  return {
+      {"codec", Text{&c.exchange.codec, TextForm::kCodec}, kYes,
+       "form of updates on the wire, and of means and the log",
+       "Take 'int4' or 'topk' on slow lines. `+zstd` behind a name compresses once more, for "
+       "processor time. See codecs.md."},
+      {"upper_codec", Text{&c.exchange.upper_codec, TextForm::kCodec, true}, kYes,
+       "form of means and the log, if it is another one; empty: as `codec`",
+       "Set it where the lines between regions are the slow ones."},
+      Follows("true with codec 'topk' or 'int2', false with any other",
+              {"error_feedback", Flag{&c.exchange.error_feedback}, kYes,
+               "whether what the codec lost is carried into the next round",
+               "Switch it on with 'int4' if the loss suffers."}),
+      Follows("0.95 with codec 'topk', 1 with any other",
+              {"feedback_decay", RealNumber{&c.exchange.feedback_decay, 0, 1, Bounds::kOpenBelow},
+               kYes, "share of what the codec lost that is carried into the next round",
+               "Lower it if training becomes unstable with error feedback."}),
+      {"rounding", OneOf(&c.exchange.rounding, {"nearest", "stochastic"}), kYes,
+       "how values become codes: the nearest, or one of two at random so that no error adds up",
+       "Take 'stochastic' with 'int4' and without error feedback; other codecs than int8 and "
+       "int4 have no such rounding."},
+      {"audit_share", RealNumber{&c.exchange.audit_share, 0, 1}, kYes,
+       "share of the chunks that other peers recompute before a commit; 0: none",
+       "Raise it where reducers may lie. Set it to 0 where all peers are yours: audits cost "
+       "bytes."},
+      {"chunk_elements", WholeNumber{&c.exchange.chunk_elements, 4096, 524288, 4096}, kYes,
+       "values in a chunk, the unit of the exchange",
+       "Lower it for small models, so that each reducer has several chunks, and on lines that "
+       "are so slow that a chunk takes seconds."},
+      {"aggregation", OneOf(&c.exchange.aggregation, AggregationRule::Names()), kYes,
+       "how the peers' updates become one",
+       "Take a robust rule where some peers may lie; see aggregation.md for what each bears "
+       "and costs."},
+      {"faulty", WholeNumber{&c.exchange.faulty, 0, 31}, kYes,
+       "number of lying peers that the aggregation must bear",
+       "Set it with a robust aggregation; a run must have enough peers for it."},
+      {"clip", RealNumber{&c.exchange.clip, 0, 1e6}, kYes,
+       "length, in median lengths, to which longer updates are scaled down; 0: none is",
+       "Raise it, or set it to 0, where honest peers have very different data and you trust "
+       "them all."},
+      {"plan", OneOf(&c.exchange.plan, {"auto", "flat", "regions"}), kNo,
+       "who averages what: all peers at once, each region first, or the faster of the two",
+       "Fix it to compare plans; `atoll plan` predicts each."},
+  };
+}
+
+Fields EvaluationFields(Config& c) {
+  return {
+      {"tokens", WholeNumber{&c.evaluation.tokens, 0, uint64_t{1} << 40}, kYes,
+       "validation tokens in one evaluation; 0: all",
+       "Raise it for a loss with less noise, lower it if evaluation takes long."},
+      {"every_rounds", WholeNumber{&c.evaluation.every_rounds, 0, kMillion}, kYes,
+       "rounds between evaluations; 0: only the first and the last version",
+       "Raise it if evaluation takes long beside a round."},
+  };
+}
+
+Fields PeerFields(Config& c) {
+  return {
+      NeededBy(
+          {ConfigUse::kPeer},
+          {"id", Text{&c.peer.id, TextForm::kId, true}, kNo, "this peer's name in the run",
+           "Give each peer its own. It stands in the peer's certificate, and `atolld join` and "
+           "`atoll local` choose it themselves."}),
+      {"role", OneOf(&c.peer.role, {"peer", kAggregatorRoleName}), kNo,
+       "what it does: a 'peer' trains; an 'aggregator' has no worker and reduces for others",
+       "Take 'aggregator' for a reachable machine without a GPU that serves peers behind NAT "
+       "or a region."},
+      {"listen", Text{&c.peer.listen, TextForm::kListenAddress}, kNo,
+       "where others reach this peer; port 0: the system chooses",
+       "Set it to an address of your network, '0.0.0.0:7071' for example, unless all peers "
+       "are on this machine."},
+      {"advertise", Text{&c.peer.advertise, TextForm::kAdvertised, true}, kNo,
+       "address that others dial; empty: the one listened on; \"none\": nobody can dial it",
+       "Set it where others see another address than the one listened on, or to 'none' behind "
+       "NAT."},
+      NeededBy({ConfigUse::kPeer},
+               {"dir", Text{&c.peer.dir, TextForm::kPath, true}, kNo,
+                "folder of the replica: log, snapshots, identity",
+                "Choose a disk with room for log and snapshots; see storage.md."}),
+      {"snapshot_every", WholeNumber{&c.peer.snapshot_every, 1, kMillion}, kNo,
+       "rounds between snapshots",
+       "Raise it if snapshots keep the disk busy. Lower it to restart and to serve joiners "
+       "faster."},
+      {"keep_snapshots", WholeNumber{&c.peer.keep_snapshots, 1, 1000}, kNo,
+       "snapshots to keep; the log reaches back to the oldest",
+       "Raise it to keep more of the history for audits and for peers that come back late."},
+      {"keep_bytes", ByteCount{&c.peer.keep_bytes, 0, kLargest}, kNo,
+       "size of log and snapshots together, like \"20GB\"; 0: no limit",
+       "Set it where the disk is small. Two snapshots are kept whatever it says."},
+      {"donate_bytes_per_second", ByteCount{&c.peer.donate_bytes_per_second, 0, kLargest}, kNo,
+       "bytes a second that joiners may fetch from here; 0: no limit",
+       "Lower it to what your line can spare. While an exchange is under way, joiners get an "
+       "eighth of it."},
+      {"up_rate", LineRate{&c.peer.up_rate}, kNo,
+       "what its line carries up at most, like \"20Mbit\"; empty: not told",
+       "Set it where you know the line: the planner counts on no more from the first round on."},
+      {"down_rate", LineRate{&c.peer.down_rate}, kNo,
+       "what its line carries down at most; empty: not told", "Set it together with up_rate."},
+      {"region", Text{&c.peer.region, TextForm::kId, true}, kNo,
+       "name of the region, whose peers are close to each other; empty: one of its own",
+       "Give peers of one site or data centre one name, so that they average among themselves "
+       "before they use the long lines."},
+  };
+}
+
+Fields WorkerFields(Config& c) {
+  return {
+      {"program", Text{&c.worker.program, TextForm::kPath, true}, kNo,
+       "the program that trains; empty: the one for the model, beside atolld",
+       "Set it to a program of your own, with model kind 'external' above all; see workers.md."},
+      {"threads", WholeNumber{&c.worker.threads, 1, 1024}, kNo, "CPU threads of the worker",
+       "Raise it to the number of cores that this worker may have. More workers and threads "
+       "than cores are slower."},
+      {"device", Text{&c.worker.device, TextForm::kDevice}, kNo,
+       "where it trains; auto: the first GPU, or the CPU where there is none; "
+       "\"cuda:0,cuda:1\": both",
+       "Set it on a machine with several GPUs, or to keep a GPU free."},
+  };
+}
+
+Fields MembershipFields(Config& c) {
+  return {
+      {"failure_timeout",
+       TimeSpan{&c.membership.failure_timeout, absl::Milliseconds(100), absl::Hours(1)}, kNo,
+       "time of silence after which a peer is dead",
+       "Raise it for machines that pause and lines that break off, lower it where a dead peer "
+       "must hold up nobody. All other time-outs follow from it."},
+      {"weight_cap", RealNumber{&c.membership.weight_cap, 0, 1e6}, kNo,
+       "how many usual updates one may count at most; 0: any number",
+       "Raise it where some peers are honestly that much faster than the median."},
+      {"offences", WholeNumber{&c.membership.offences, 0, 64}, kNo,
+       "rounds with a refused or outsized update after which a peer is left out; 0: never",
+       "Set it to 0 to watch peers without leaving any out."},
+      {"offence_rounds", WholeNumber{&c.membership.offence_rounds, 1, 64}, kNo,
+       "latest rounds in which offences count", "Raise it to remember offences for longer."},
+      Follows("8; 0 with error feedback or codec 'topk', where honest lengths differ widely",
+              {"outsized", RealNumber{&c.membership.outsized, 0, 1e6}, kNo,
+               "length, in usual lengths, from which an update is outsized, an offence; 0: none is",
+               "Raise it if honest peers with unusual data are left out."}),
+  };
+}
+
+Fields CoordinatorFields(Config& c) {
+  return {
+      {"address", Text{&c.coordinator.address, TextForm::kDialAddress}, kNo,
+       "where peers and `atoll` find the coordinator",
+       "Set it to a name or address that all peers can dial, in their configs too, unless all "
+       "are on this machine."},
+      {"listen", Text{&c.coordinator.listen, TextForm::kListenAddress, true}, kNo,
+       "where it listens; empty: address",
+       "Set it where the machine does not itself have the address that peers dial, "
+       "'0.0.0.0:7070' for example."},
+      NeededBy({ConfigUse::kCoordinator},
+               {"dir", Text{&c.coordinator.dir, TextForm::kPath, true}, kNo,
+                "where the coordinator's store lives",
+                "Choose a disk that is backed up: who reads it owns the cluster."}),
+      {"exit_when_sealed", Flag{&c.coordinator.exit_when_sealed}, kNo,
+       "whether the process ends when the run is over",
+       "Switch it on where a script or a job waits for the end."},
+      {"aggregator", OneOf(&c.coordinator.aggregator, {"auto", "always", "never"}), kNo,
+       "when an aggregator is started beside it; 'auto': once a peer has come that nobody can "
+       "dial",
+       "Take 'never' where the coordinator's machine or line is small and another peer can be "
+       "dialled."},
+      {"aggregator_address", Text{&c.coordinator.aggregator_address, TextForm::kDialAddress, true},
+       kNo, "where peers dial that aggregator; empty: the host of `address` and the next port",
+       "Set it where that port is taken or closed."},
+  };
+}
+
+Fields NetworkFields(Config& c) {
+  return {
+      {"plaintext", Flag{&c.network.plaintext}, kNo,
+       "whether to do without certificates: whoever reaches a port is heard; on loopback alone",
+       "Switch it on for benchmarks on one machine alone."},
+      {"lanes", WholeNumber{&c.network.lanes, 1, 16}, kNo,
+       "connections to each peer, every one with its share of the chunks",
+       "Raise it where a line is both fast and long: one connection carries about 180 MB/s "
+       "over 100 ms."},
+  };
+}
+
+Fields LimitFields(Config& c) {
+  return {
+      {"calls_per_peer", WholeNumber{&c.limits.calls_per_peer, 16, 65536}, kNo,
+       "open calls that a peer takes from one other peer at a time",
+       "Raise it, at the peer, if its log says that honest peers are refused: an exchange "
+       "takes one call for each lane and direction."},
+      {"sessions_per_minute", WholeNumber{&c.limits.sessions_per_minute, 1, kMillion}, kNo,
+       "Sessions that one peer may begin with the coordinator in a minute",
+       "Raise it, at the coordinator, for peers whose lines break off again and again."},
+      {"session_messages", WholeNumber{&c.limits.session_messages, 10, kMillion}, kNo,
+       "messages that the coordinator reads from one peer in a second",
+       "Raise it, at the coordinator, only if its log names honest peers."},
+      {"enrolments", WholeNumber{&c.limits.enrolments, 1, kMillion}, kNo,
+       "enrolments and renewals that the coordinator signs in a second",
+       "Raise it, at the coordinator, if thousands of machines join at once."},
+  };
+}
+
+Fields LogFields(Config& c) {
+  return {
+      {"level", OneOf(&c.log.level, {"debug", "info", "warning", "error"}), kNo,
+       "least severity that the daemons write to their logs", "Take 'debug' to look for a fault."},
+  };
+}
+
+Fields Joined(Fields first, Fields second) {
+  for (ConfigField& field : second) first.push_back(std::move(field));
+  return first;
+}
+
+constexpr RetiredKey kRetiredKeys[] = {
+    {"exchange", "clipping_steps", 1,
+     "an exchange with aggregation 'centred_clipping' makes one step"},
+};
+
+constexpr size_t kColumns = 100;
+
+// Lines of at most kColumns columns, the first behind `first` and the others behind `rest`.
+std::string Wrapped(absl::string_view text, absl::string_view first, absl::string_view rest) {
+  std::string out;
+  std::string line(first);
+  bool empty = true;
+  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
+    if (!empty && line.size() + 1 + word.size() > kColumns) {
+      absl::StrAppend(&out, line, "\n");
+      line = std::string(rest);
+      empty = true;
+    }
+    absl::StrAppend(&line, empty ? "" : " ", word);
+    empty = false;
+  }
+  absl::StrAppend(&out, line, "\n");
+  return out;
+}
+
+// "half a sentence" as "Half a sentence."
+std::string Sentence(std::string text) {
+  if (!text.empty()) text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
+  return absl::StrCat(text, ".");
+}
+
+// "a whole number from 1 to 1000000"
+std::string Legal(const ConfigField& field) {
+  const std::string legal = MustBe(field.value);
+  return std::string(field.needed_by.empty() ? legal : absl::StripSuffix(legal, "; or empty"));
+}
+
+// What a key is, when to change it, and what it is where the file does not say.
+std::string Explanation(const ConfigField& field) {
+  std::string text = absl::StrCat(Sentence(field.meaning), " ", field.advice);
+  if (!field.follows.empty()) absl::StrAppend(&text, " Default: ", field.follows, ".");
+  return text;
+}
+
+bool IsUnset(const ConfigField& field) {
+  const Text* text = std::get_if<Text>(&field.value);
+  return text != nullptr && text->at->empty() && !field.needed_by.empty();
+}
+
+std::string Print(Config config, bool defaults, absl::string_view heading) {
+  Config default_config;
+  const std::vector<ConfigField> default_fields = ConfigFields(default_config);
+  auto default_field = default_fields.begin();
+  std::string out = Wrapped(heading, "# ", "# ");
+  for (const ConfigSection& section : ConfigSections(config)) {
+    absl::StrAppend(&out, "\n", Wrapped(section.meaning, "# ", "# "), "[", section.name, "]\n");
+    for (const ConfigField& field : section.fields) {
+      std::string text = Explanation(field);
+      if (!std::holds_alternative<Flag>(field.value)) {
+        absl::StrAppend(&text, " Legal: ", Legal(field), ".");
+      }
+      const bool fixed = field.needed_by.empty() && field.follows.empty();
+      if (!field.needed_by.empty()) absl::StrAppend(&text, " It has no default.");
+      if (fixed) absl::StrAppend(&text, " Default: ", FormatValue(default_field->value), ".");
+      if (field.recorded == Recorded::kYes) absl::StrAppend(&text, " Recorded in the run.");
+      const bool taken = section.name != "model" || TakesModelKey(config.model.kind, field.key);
+      const bool out_of_use = !taken || IsUnset(field) || (defaults && !fixed);
+      absl::StrAppend(&out, "\n", Wrapped(text, "# ", "# "), out_of_use ? "#" : "", field.key,
+                      " = ", FormatValue(field.value), "\n");
+      ++default_field;
+    }
+  }
+  return out;
+}
+
+// `word` between ticks, as code.
+std::string Code(absl::string_view word) { return absl::StrCat("`", word, "`"); }
+
+std::string MarkdownRow(const ConfigField& field, absl::string_view legal) {
+  const std::string value = !field.needed_by.empty() ? "none"
+                            : !field.follows.empty() ? "see below"
+                                                     : Code(FormatValue(field.value));
+  const char* recorded = field.recorded == Recorded::kYes      ? "yes"
+                         : field.recorded == Recorded::kInPart ? "in part"
+                                                               : "no";
+  return absl::StrCat("| ", Code(field.key), " | ", legal, " | ", value, " | ", recorded, " |");
+}
+
+std::string MarkdownOf(const ConfigSection& section) {
+  std::string rows;
+  std::string list;
+  for (const ConfigField& field : section.fields) {
+    const std::string legal = Legal(field);
+    const std::string row = MarkdownRow(field, legal);
+    const bool fits = row.size() <= kColumns;  // else the list says it
+    absl::StrAppend(&rows, fits ? row : MarkdownRow(field, TypeOf(field.value)), "\n");
+    const std::string text =
+        absl::StrCat(Explanation(field), fits ? "" : absl::StrCat(" Legal: ", legal, "."));
+    absl::StrAppend(&list, Wrapped(text, absl::StrCat("- **", Code(field.key), "**: "), "  "));
+  }
+  return absl::StrCat("### [", section.name, "]\n\n", Wrapped(section.meaning, "", ""),
+                      "\n| key | legal | default | recorded |\n"
+                      "| --- | --- | --- | --- |\n",
+                      rows, "\n", list);
+}
+
+}  // namespace
+
+std::string ConfigField::Name() const { return absl::StrCat("[", section, "] ", key); }
+
+std::vector<ConfigSection> ConfigSections(Config& c) {
+  constexpr ConfigPart kRun = ConfigPart::kRun;
+  constexpr ConfigPart kPeer = ConfigPart::kPeer;
+  constexpr ConfigPart kCoordinator = ConfigPart::kCoordinator;
+  constexpr ConfigPart kEveryProcess = ConfigPart::kEveryProcess;
+  std::vector<ConfigSection> sections = {
+      {"run", kRun, "The run as a whole.", RunFields(c)},
+      {"model", kRun,
+       "What is trained, and what it begins with. A key that the kind does not have is refused. A "
+       "peer takes from its own config only the paths; the coordinator tells it the rest.",
+       Joined(ModelShapeFields(c), ModelStartFields(c))},
+      {"data", kRun,
+       "What is trained on. A peer has the paths and the tokenizer in its own config.",
+       DataFields(c)},
+      {"inner", kRun, "What each peer does alone between two exchanges.",
+       Joined(InnerStepFields(c), InnerScheduleFields(c))},
+      {"outer", kRun, "How the shared parameters move by the mean of the peers' updates.",
+       OuterFields(c)},
+      {"exchange", kRun, "How the peers' updates become one mean.", ExchangeFields(c)},
+      {"evaluation", kRun, "How often the loss on the validation text is measured.",
+       EvaluationFields(c)},
+      {"membership", kCoordinator, "Who counts, and when a peer is given up.", MembershipFields(c)},
+      {"coordinator", kCoordinator,
+       "The coordinator's process. Peers and `atoll` read `address` too.", CoordinatorFields(c)},
+      {"peer", kPeer, "One peer: its place in the run, its disk and its line.", PeerFields(c)},
+      {"worker", kPeer, "The process that trains for one peer.", WorkerFields(c)},
+      {"network", kEveryProcess, "How the processes talk to each other.", NetworkFields(c)},
+      {"limits", kEveryProcess,
+       "What any one other process may ask of this one. The defaults lie far above what an honest "
+       "one asks (operations.md).",
+       LimitFields(c)},
+      {"log", kEveryProcess, "What the daemons write to their logs.", LogFields(c)},
+  };
+  for (ConfigSection& section : sections) {
+    for (ConfigField& field : section.fields) field.section = section.name;
+  }
+  return sections;
+}
+
+std::vector<ConfigField> ConfigFields(Config& config) {
+  std::vector<ConfigField> fields;
+  for (ConfigSection& section : ConfigSections(config)) {
+    fields = Joined(std::move(fields), std::move(section.fields));
+  }
+  return fields;
+}
+
+const RetiredKey* FindRetiredKey(absl::string_view section, absl::string_view key) {
+  for (const RetiredKey& one : kRetiredKeys) {
+    if (one.section == section && one.key == key) return &one;
+  }
+  return nullptr;
+}
+
+std::string FormatConfig(const Config& config) {
+  Config copy = config;
+  std::string out;
+  for (const ConfigSection& section : ConfigSections(copy)) {
+    absl::StrAppend(&out, out.empty() ? "" : "\n", "[", section.name, "]\n");
+    for (const ConfigField& field : section.fields) {
+      if (section.name == "model" && !TakesModelKey(config.model.kind, field.key)) continue;
+      absl::StrAppend(&out, field.key, " = ", FormatValue(field.value), "  # ", field.meaning,
+                      "\n");
+    }
+  }
+  return out;
+}
+
+std::string PrintConfig(const Config& config) {
+  return Print(config, /*defaults=*/false,
+               "A config of Atoll, as Atoll reads it: every key with the value that is in effect. "
+               "Paths are absolute. docs/config.md says the same of each key.");
+}
+
+std::string PrintDefaultConfig() {
+  return Print(
+      Config(), /*defaults=*/true,
+      "A config of Atoll: every key with its default. A key that is commented out has "
+      "none, or one that follows from other keys. docs/config.md says the same of each key.");
+}
+
+std::string ConfigMarkdown() {
+  const struct {
+    ConfigPart part;
+    const char* text;
+  } parts[] = {
+      {ConfigPart::kRun,
+       "## What the run records\n\n"
+       "The coordinator reads these sections when it first starts, and so does the coordinator of\n"
+       "`atoll local`. What is recorded stands in the run's record and never changes; peers "
+       "follow\n"
+       "the record, whatever their own files say. What is not recorded may be changed when the\n"
+       "process that reads it is started again.\n"},
+      {ConfigPart::kCoordinator,
+       "## What a coordinator has\n\n"
+       "Change these when you start the coordinator again.\n"},
+      {ConfigPart::kPeer,
+       "## What a peer has\n\n"
+       "Each peer has its own, and may change them whenever it is started again.\n"},
+      {ConfigPart::kEveryProcess,
+       "## What every process has\n\n"
+       "Each process reads these from its own file. `plaintext` must be the same for all of a "
+       "run.\n"},
+  };
+  std::string out =
+      "<!-- Generated: `atoll config print --markdown >docs/config.md` writes this page. -->\n"
+      "# Every key of a config\n\n"
+      "A config is a TOML file with sections. Any section and any key may be left out; a key that "
+      "is\n"
+      "left out takes its default. Each process reads what it needs and checks all of the file.\n"
+      "`atoll config validate FILE` names the line that is wrong and the nearest legal name.\n"
+      "`atoll config print FILE` prints every key with the value in effect, and `atoll config "
+      "print\n"
+      "--defaults` a complete file to begin with.\n\n"
+      "The column \"recorded\" says whether the run's record holds the value: it is fixed when the "
+      "run\n"
+      "begins, and it is the same for all peers.\n";
+  Config config;
+  const std::vector<ConfigSection> sections = ConfigSections(config);
+  for (const auto& part : parts) {
+    absl::StrAppend(&out, "\n", part.text);
+    for (const ConfigSection& section : sections) {
+      if (section.part == part.part) absl::StrAppend(&out, "\n", MarkdownOf(section));
+    }
+  }
+  return out;
+}
+
+}  // namespace atolld

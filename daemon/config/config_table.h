@@ -1,0 +1,74 @@
+// The table of all keys that a config file may hold: one list a section, an entry a key.
+//
+// Parsing, checking, printing and docs/config.md all go over this one table, so that a key is added
+// in one place. Pure functions, any thread; a field borrows the Config that it was made for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "daemon/config/config_sections.h"
+#include "daemon/config/config_value.h"
+
+namespace atolld {
+
+// Whether the run's record, which never changes, holds the value. In part: a digest, a weight or a
+// kind of it, as the advice says.
+enum class Recorded { kNo, kYes, kInPart };
+
+struct ConfigField {
+  std::string key;
+  FieldValue value;
+  Recorded recorded;
+  std::string meaning;  // half a sentence: what it is
+  std::string advice;   // sentences: when to change it
+  // Who cannot do without it. Such a key has no default.
+  std::vector<ConfigUse> needed_by = {};
+  // What the value is where the file does not say, if that follows from other keys.
+  std::string follows = "";
+  std::string section = "";
+
+  std::string Name() const;  // "[inner] steps"
+};
+
+// Whose part of the config a section is.
+enum class ConfigPart { kRun, kPeer, kCoordinator, kEveryProcess };
+
+struct ConfigSection {
+  std::string name;
+  ConfigPart part;
+  std::string meaning;  // sentences
+  std::vector<ConfigField> fields;
+};
+
+// Every section with its keys, in the order in which they are written.
+std::vector<ConfigSection> ConfigSections(Config& config);
+// The keys of all of them.
+std::vector<ConfigField> ConfigFields(Config& config);
+
+// A key that files of earlier releases hold and that had one legal value: it may still stand in a
+// file with that value, and means nothing.
+struct RetiredKey {
+  absl::string_view section;
+  absl::string_view key;
+  int64_t value;
+  absl::string_view why;  // completes "it is always 1, since "
+};
+const RetiredKey* FindRetiredKey(absl::string_view section, absl::string_view key);
+
+// The file that LoadConfig would read back as `config`, a line a key.
+std::string FormatConfig(const Config& config);
+
+// The same with all that the table says of each key. A key that the model's kind does not take, or
+// that has no value and no default, is commented out.
+std::string PrintConfig(const Config& config);
+
+// Every key with its default. What has none, or follows from other keys, is commented out.
+std::string PrintDefaultConfig();
+
+// docs/config.md.
+std::string ConfigMarkdown();
+
+}  // namespace atolld

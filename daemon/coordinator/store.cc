@@ -1,0 +1,148 @@
+#include "daemon/coordinator/store.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/check.h"
+#include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
+
+namespace atolld {
+namespace {
+
+template <typename Record>
+void Replace(const Record& record, std::vector<Record>* records) {
+  const auto it = std::find_if(records->begin(), records->end(),
+                               [&](const Record& old) { return old.serial == record.serial; });
+  if (it == records->end()) {
+    records->push_back(record);
+  } else {
+    *it = record;
+  }
+}
+
+template <typename Record>
+void Remove(const std::string& serial, std::vector<Record>* records) {
+  records->erase(std::remove_if(records->begin(), records->end(),
+                                [&](const Record& one) { return one.serial == serial; }),
+                 records->end());
+}
+
+// A full disk is mended by a person; once a second is soon enough for them.
+constexpr absl::Duration kRetryFullDisk = absl::Seconds(1);
+
+}  // namespace
+
+absl::Status MemoryStore::Apply(const RunUpdate& update) {
+  RETURN_IF_ERROR(disk_->fails);
+  ++disk_->updates;
+  StoredRun& run = disk_->run;
+  if (update.spec) run.spec = update.spec;
+  if (update.epoch) run.epoch = *update.epoch;
+  run.started = run.started || update.started;
+  if (update.genesis) run.genesis = update.genesis;
+  if (update.control) run.control = *update.control;
+  for (const v1::EntryHeader& header : update.headers) {
+    CHECK(header.version() == run.headers.size() + 1);
+    run.headers.push_back(header);
+  }
+  if (update.leases) run.leases = *update.leases;
+  for (const MemberRecord& member : update.members) {
+    const auto it =
+        std::find_if(run.members.begin(), run.members.end(),
+                     [&](const MemberRecord& other) { return other.peer == member.peer; });
+    if (it == run.members.end()) {
+      run.members.push_back(member);
+    } else {
+      *it = member;
+    }
+  }
+  for (const std::string& peer : update.forgotten) {
+    run.members.erase(
+        std::remove_if(run.members.begin(), run.members.end(),
+                       [&](const MemberRecord& member) { return member.peer == peer; }),
+        run.members.end());
+  }
+  for (const v1::RoundRecord& round : update.rounds) run.rounds.push_back(round);
+  for (const v1::EvaluationRecord& evaluation : update.evaluations)
+    run.evaluations.push_back(evaluation);
+  if (update.seal) run.seal = update.seal;
+  if (update.judged) run.judged = *update.judged;
+  for (const TokenRecord& token : update.tokens) Replace(token, &run.tokens);
+  for (const CertificateRecord& one : update.certificates) Replace(one, &run.certificates);
+  for (const std::string& serial : update.purged) {
+    Remove(serial, &run.tokens);
+    Remove(serial, &run.certificates);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<v1::EntryHeader>> MemoryStore::ReadHeaders(uint64_t first,
+                                                                      uint32_t limit) {
+  std::vector<v1::EntryHeader> headers;
+  for (const v1::EntryHeader& header : disk_->run.headers) {
+    if (header.version() >= first && headers.size() < limit) headers.push_back(header);
+  }
+  return headers;
+}
+
+Outbox::Outbox(Env env, std::shared_ptr<Store> store, Deliver deliver)
+    : env_(env), store_(std::move(store)), deliver_(std::move(deliver)), queue_(env.executor) {}
+
+void Outbox::Push(RunOutput output, Task done) {
+  if (Planted(PlantedBug::kAnnounceBeforeDurable)) {
+    deliver_(output);
+    output.sends.clear();
+  }
+  const bool durable = output.update.empty();
+  items_.push_back({std::move(output), std::move(done), durable});
+  Pump();
+}
+
+void Outbox::Pump() {
+  if (pumping_) return;  // a delivery may push; the loop below takes it in its turn
+  pumping_ = true;
+  while (!items_.empty() && !storing_) {
+    if (!items_.front().durable) {
+      Persist();
+      break;
+    }
+    const Item item = std::move(items_.front());
+    items_.pop_front();
+    deliver_(item.output);
+    if (item.done) item.done();
+  }
+  pumping_ = false;
+}
+
+void Outbox::Persist() {
+  storing_ = true;
+  // Shared, since the job may outlive this object.
+  auto update = std::make_shared<const RunUpdate>(items_.front().output.update);
+  auto status = std::make_shared<absl::Status>();
+  queue_.Run([store = store_, update, status] { *status = store->Apply(*update); },
+             guard_.Wrap([this, status] { OnPersisted(*status); }));
+}
+
+void Outbox::OnPersisted(const absl::Status& status) {
+  if (status.ok()) {
+    stalled_.clear();
+    storing_ = false;
+    items_.front().durable = true;
+    Pump();
+    return;
+  }
+  if (absl::IsResourceExhausted(status)) {
+    if (stalled_.empty()) env_.log.Error(absl::StrCat("the run stands still: ", status.message()));
+    stalled_ = std::string(status.message());
+    env_.executor.RunAfter(kRetryFullDisk, guard_.Wrap([this] { Persist(); }));
+    return;
+  }
+  env_.log.Error(absl::StrCat("the store failed, and nothing can be promised any longer: ",
+                              status.ToString()));
+  std::abort();
+}
+
+}  // namespace atolld

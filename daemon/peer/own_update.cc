@@ -1,0 +1,239 @@
+#include "daemon/peer/own_update.h"
+
+#include <set>
+
+#include "absl/base/casts.h"
+#include "absl/strings/str_cat.h"
+#include "compression/base/check.h"
+#include "compression/base/planted_bug.h"
+#include "compression/error_feedback.h"
+#include "membership/history/run_codecs.h"
+
+namespace atolld {
+namespace {
+
+// Whether the header speaks of the update that was made ready so: its samples are spent by one
+// entry alone. Without leases, or by a header that does not name them, it cannot be told; then it
+// is.
+bool SameSamples(const v1::Contributor& contributor, const v1::Ready& ready) {
+  std::set<uint64_t> held;
+  for (const v1::SampleRange& range : ready.samples()) held.insert(range.first());
+  if (held.empty() || contributor.samples_size() == 0) return true;
+  for (const v1::SampleRange& range : contributor.samples()) {
+    if (held.count(range.first()) != 0) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+void UpdateMeasure::Follow(const v1::ExchangeSpec& exchange, const LevelCodecs& codecs) {
+  codecs_ = codecs;
+  const AggregationRule rule = RuleOf(exchange).value();
+  if (rule.settings().rule != "mean") rule_ = rule;
+  Load();
+}
+
+void UpdateMeasure::Load() {
+  if (!from_centre() || !keeper_.has_state() || Loaded()) return;
+  loaded_ = false;
+  auto read = std::make_shared<std::shared_ptr<const Centre>>();
+  keeper_.ReadNewest(
+      [read, codec = codecs_.means.codec, grid = keeper_.grid()](const Replica& replica) {
+        Centre centre{codec, {}};
+        if (replica.version() > 0) {
+          const absl::StatusOr<Entry> entry = replica.ReadEntry(replica.version());
+          if (!entry.ok()) return;
+          absl::StatusOr<std::vector<SharedBytes>> chunks =
+              SplitPayload(grid, *codec, entry->payload);
+          if (!chunks.ok()) return;
+          centre.chunks = *std::move(chunks);
+        }
+        *read = std::make_shared<const Centre>(std::move(centre));
+      },
+      guard_.Wrap([this, read](uint64_t version) {
+        centre_ = *read;
+        version_ = version;
+        loaded_ = true;
+        if (!Loaded()) return Load();
+        if (later_) std::exchange(later_, nullptr)();
+      }));
+}
+
+bool UpdateMeasure::Tell(const std::shared_ptr<const Contribution>& contribution, v1::Ready* ready,
+                         Task later) {
+  if (!from_centre()) {
+    ready->set_squared_norm_bits(
+        absl::bit_cast<uint64_t>(WholeNorms(contribution->norms).squared_norm));
+    return true;
+  }
+  if (!Loaded()) {
+    later_ = std::move(later);
+    Load();
+    return false;
+  }
+  if (centre_ != nullptr && (measured_ != contribution || measured_from_ != version_)) {
+    auto norms = std::make_shared<absl::StatusOr<std::vector<ChunkNorms>>>(absl::UnknownError(""));
+    keeper_.RunExclusive(
+        [norms, contribution, centre = centre_, grid = keeper_.grid(),
+         codec = codecs_.updates.codec] {
+          *norms = NormsFrom(*centre, grid, *codec, *contribution);
+        },
+        guard_.Wrap([this, norms, contribution, version = version_, later = std::move(later)] {
+          CHECK_OK(norms->status());  // both were decoded before
+          norms_ = WholeNorms(**norms);
+          measured_ = contribution;
+          measured_from_ = version;
+          later();
+        }));
+    return false;
+  }
+  const ChunkNorms norms = centre_ != nullptr ? norms_ : WholeNorms(contribution->norms);
+  ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms.squared_norm));
+  ready->set_squared_distance_bits(
+      centre_ != nullptr ? absl::bit_cast<uint64_t>(norms.squared_distance) : 0);
+  return true;
+}
+
+void UpdateMeasure::Fill(ExchangeSettings* settings) const {
+  settings->rule = rule_;
+  if (Loaded()) settings->centre = centre_;
+}
+
+// -----------------------------------------------------------------------------------------------
+
+OwnUpdate::OwnUpdate(Env env, std::string self, std::string dir, ReplicaKeeper& keeper)
+    : env_(env),
+      self_(std::move(self)),
+      keeper_(keeper),
+      measure_(keeper),
+      residual_(env, self_, std::move(dir)) {}
+
+void OwnUpdate::Follow(const v1::RunSpec& spec) {
+  spec_ = spec;
+  codecs_ = CodecsOf(spec.exchange()).value();
+  measure_.Follow(spec.exchange(), codecs_);
+}
+
+void OwnUpdate::Encode(uint64_t first_sample, std::function<void(absl::Status, Encoded)> done) {
+  auto made = std::make_shared<Encoded>();
+  auto status = std::make_shared<absl::Status>();
+  const bool feedback = spec_.exchange().error_feedback();
+  const Rounding rounding = ContributionRounding(spec_, self_, first_sample);
+  keeper_.RunExclusive(
+      [made, status, feedback, rounding, residual = residual_.values(),
+       codec = codecs_.updates.codec, decay = FeedbackDecay(spec_), grid = keeper_.grid(),
+       memory = keeper_.memory()] {
+        absl::Span<const float> values = memory->update();
+        if (feedback) {
+          made->values.assign(values.begin(), values.end());
+          if (residual != nullptr) {
+            *status = AddResidual(decay, *residual, absl::MakeSpan(made->values));
+            if (!status->ok()) return;
+          }
+          values = made->values;
+        }
+        absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec, rounding, values);
+        *status = encoded.status();
+        if (encoded.ok()) {
+          made->contribution = std::make_shared<const Contribution>(*std::move(encoded));
+        }
+      },
+      guard_.Wrap([made, status, done = std::move(done)] { done(*status, std::move(*made)); }));
+}
+
+void OwnUpdate::Hold(Encoded encoded, v1::Ready ready) {
+  ready.set_contribution_root(ToBytes(encoded.contribution->root));
+  held_ = Held{std::move(encoded), std::move(ready)};
+  if (Planted(PlantedBug::kResidualChangedAtSend)) residual_.Forget();
+}
+
+std::shared_ptr<const Contribution> OwnUpdate::contribution() const {
+  return held_ ? held_->encoded.contribution : nullptr;
+}
+
+std::vector<v1::SampleRange> OwnUpdate::samples() const {
+  if (!held_) return {};
+  return {held_->ready.samples().begin(), held_->ready.samples().end()};
+}
+
+std::optional<v1::Ready> OwnUpdate::Offer(uint64_t epoch, Task later) {
+  const std::optional<Digest> state = keeper_.StateDigestOf(keeper_.version());
+  if (!state) return std::nullopt;
+  if (!measure_.Tell(held_->encoded.contribution, &held_->ready, std::move(later))) {
+    return std::nullopt;
+  }
+  v1::Ready ready = held_->ready;
+  ready.set_version(keeper_.version() + 1);
+  ready.set_base_version(keeper_.version());
+  ready.set_epoch(epoch);
+  ready.set_state_digest(ToBytes(*state));
+  return ready;
+}
+
+void OwnUpdate::OnCommitted(const v1::EntryHeader& header) {
+  measure_.Load();
+  Settle(header);
+  residual_.Keep(keeper_.genesis());
+}
+
+bool OwnUpdate::OnSkipped(const v1::EntryHeader& header) {
+  if (header.version() != settled_version_ + 1) return false;  // OnOpened sees the gap
+  Settle(header);
+  return true;
+}
+
+bool OwnUpdate::OnOpened() {
+  if (settled_version_ >= keeper_.version()) return false;
+  // An entry between may have taken the update that this peer holds, or one of its former life:
+  // offered again, it would count twice.
+  const bool told = held_.has_value();
+  if (told || residual_.loaded()) residual_.Forget();
+  held_.reset();
+  settled_version_ = keeper_.version();
+  return told;
+}
+
+// What the header says of this peer's update: included, or left for a later entry.
+void OwnUpdate::Settle(const v1::EntryHeader& header) {
+  settled_version_ = header.version();
+  int position = -1;
+  for (int i = 0; i < header.contributors_size(); ++i) {
+    if (header.contributors(i).peer() == self_) position = i;
+  }
+  // The update of a former life of this process may have been taken while a new one stands.
+  const bool former =
+      position >= 0 && held_ && !SameSamples(header.contributors(position), held_->ready);
+  if (position >= 0) SettleResidual(header, former ? -1 : position);
+  if (!held_) return;
+  if (position < 0 || former) {
+    // Older by one entry; it is offered to the next one when the new state's digest is known. With
+    // error feedback it still is update + residual, and the residual stays as it was.
+    held_->ready.set_age(held_->ready.age() + 1);
+    return;
+  }
+  held_.reset();
+}
+
+// Only now, when the header has settled it: a = update + residual, less what was taken of it.
+void OwnUpdate::SettleResidual(const v1::EntryHeader& header, int position) {
+  if (!spec_.exchange().error_feedback()) return;
+  if (!held_ || position < 0) {
+    // A former life's update was taken: what it lost is not known any more.
+    return residual_.Settle(header.version(), nullptr);
+  }
+  std::vector<float> rest = std::move(held_->encoded.values);
+  const absl::Status kept =
+      SubtractIncluded(header, position, keeper_.grid(), *codecs_.updates.codec,
+                       *held_->encoded.contribution, absl::MakeSpan(rest));
+  if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
+  residual_.Settle(header.version(), std::make_shared<const std::vector<float>>(std::move(rest)));
+}
+
+void OwnUpdate::LoadResidual() {
+  settled_version_ = keeper_.version();
+  if (!keeper_.has_state() || !keeper_.genesis().spec().exchange().error_feedback()) return;
+  residual_.Load(keeper_.genesis(), keeper_.version());
+}
+
+}  // namespace atolld

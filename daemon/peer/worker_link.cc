@@ -1,0 +1,149 @@
+#include "daemon/peer/worker_link.h"
+
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "membership/run/admission.h"
+
+namespace atolld {
+namespace {
+
+v1::WorkerReady ReadyOf(const v1::WorkerConfigured& worker) {
+  v1::WorkerReady ready;
+  *ready.mutable_manifest() = worker.manifest();
+  ready.set_data_digest(worker.data_digest());
+  ready.set_train_tokens(worker.train_tokens());
+  ready.set_validation_tokens(worker.validation_tokens());
+  ready.set_device(worker.device());
+  return ready;
+}
+
+}  // namespace
+
+WorkerLink::WorkerLink(Env env, Worker& worker, ReplicaKeeper& keeper, RoundRunner& runner,
+                       Events events)
+    : env_(env), worker_(worker), keeper_(keeper), runner_(runner), events_(std::move(events)) {}
+
+void WorkerLink::Follow(const v1::RunSpec& spec, bool genesis_recorded) {
+  spec_ = spec;
+  genesis_recorded_ = genesis_recorded;
+}
+
+void WorkerLink::Start() {
+  worker_.Start(
+      spec_, Worker::Events{guard_.Wrap([this](const v1::WorkerConfigured& c) { OnConfigured(c); }),
+                            guard_.Wrap([this](const v1::WorkerMessage& m) { OnMessage(m); }),
+                            guard_.Wrap([this](absl::Status why) { OnLost(why); })});
+}
+
+// What was said before may not have got through, and the run may be known better.
+void WorkerLink::Repeat() {
+  const std::string misfit = configured_ ? MisfitOf(*configured_) : "";
+  worker_.Renew(spec_, misfit);
+  if (configured_ && misfit.empty()) {
+    SendReady();
+  } else if (worker_.trains()) {
+    SendLost(absl::UnavailableError(misfit.empty() ? "it is being started" : misfit));
+  }
+}
+
+// A worker that trains something else is no reason to lose the member: it follows the commits, and
+// the next worker is told the run as it is known by now.
+std::string WorkerLink::MisfitOf(const v1::WorkerConfigured& worker) const {
+  if (!genesis_recorded_) return "";
+  return std::string(CheckWorker(keeper_.genesis(), ReadyOf(worker)).message());
+}
+
+void WorkerLink::OnConfigured(const v1::WorkerConfigured& configured) {
+  const std::string misfit = MisfitOf(configured);
+  if (!misfit.empty()) return worker_.Renew(spec_, misfit);
+  const absl::Status memory = keeper_.NeedMemory(configured.manifest().elements());
+  if (!memory.ok()) return events_.on_broken(memory);
+  configured_ = configured;
+  env_.log.Info(
+      absl::StrFormat("worker on %s: %d parameters, %d training tokens; math: %s, %.0f GFLOP/s",
+                      configured.device(), configured.manifest().elements(),
+                      configured.train_tokens(), configured.math_kernel(), configured.gflops()));
+  v1::DaemonMessage message;
+  v1::MapMemory* map = message.mutable_map_memory();
+  map->set_path(keeper_.memory()->path());
+  map->set_elements(keeper_.memory()->elements());
+  map->set_theta_offset(keeper_.memory()->theta_offset());
+  map->set_update_offset(keeper_.memory()->update_offset());
+  worker_.Send(message);
+  SendReady();
+  runner_.OnWorkerReady();
+}
+
+void WorkerLink::OnMessage(const v1::WorkerMessage& message) {
+  switch (message.message_case()) {
+    case v1::WorkerMessage::kInitialStateWritten:
+      return CreateState();
+    case v1::WorkerMessage::kBoundary:
+      return runner_.OnBoundary(message.boundary());
+    case v1::WorkerMessage::kProgress:
+      return runner_.OnProgress(message.progress());
+    case v1::WorkerMessage::kEvaluated:
+      return runner_.OnEvaluated(message.evaluated());
+    default:
+      return;
+  }
+}
+
+void WorkerLink::OnLost(const absl::Status& why) {
+  configured_.reset();
+  making_initial_state_ = false;
+  SendLost(why);
+  runner_.OnWorkerLost();
+}
+
+void WorkerLink::MakeInitialState() {
+  if (keeper_.has_state()) {
+    if (keeper_.version() == 0) SendInitialState();  // made, but never recorded there
+    return;
+  }
+  if (!configured_) return;
+  env_.log.Info("making the initial parameters");
+  making_initial_state_ = true;
+  v1::DaemonMessage order;
+  order.mutable_write_initial_state();
+  worker_.Send(order);
+}
+
+// From what the worker has put into the update slot.
+void WorkerLink::CreateState() {
+  if (!making_initial_state_ || !configured_) return;
+  v1::Genesis genesis;
+  *genesis.mutable_spec() = spec_;
+  v1::DataSpec* data = genesis.mutable_spec()->mutable_data();
+  data->set_digest(configured_->data_digest());
+  data->set_tokenizer_digest(configured_->tokenizer_digest());
+  *genesis.mutable_manifest() = configured_->manifest();
+  keeper_.Create(std::move(genesis));
+}
+
+void WorkerLink::OnOpened() {
+  making_initial_state_ = false;
+  if (!genesis_recorded_ && keeper_.version() == 0) SendInitialState();
+}
+
+void WorkerLink::SendInitialState() {
+  v1::PeerMessage message;
+  *message.mutable_initial_state()->mutable_genesis() = keeper_.genesis();
+  events_.send(message);
+}
+
+void WorkerLink::SendReady() {
+  v1::PeerMessage message;
+  *message.mutable_worker_ready() = ReadyOf(*configured_);
+  events_.send(message);
+}
+
+void WorkerLink::SendLost(const absl::Status& why) {
+  v1::PeerMessage message;
+  message.mutable_worker_lost()->set_reason(std::string(why.message()));
+  message.mutable_worker_lost()->set_bad_update(absl::IsDataLoss(why));
+  events_.send(message);
+}
+
+}  // namespace atolld

@@ -1,0 +1,219 @@
+#include "daemon/transport/coordinator_client.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "atoll/v1/admin.grpc.pb.h"
+#include "atoll/v1/membership.grpc.pb.h"
+#include "daemon/transport/channels.h"
+#include "daemon/transport/grpc_values.h"
+#include "daemon/transport/tls.h"
+
+namespace atolld {
+
+struct AdminClient::Connection {
+  std::shared_ptr<grpc::Channel> channel;
+  std::unique_ptr<v1::Admin::Stub> stub;
+  std::mutex mutex;
+  bool cancelled = false;                   // guarded by mutex
+  grpc::ClientContext* watching = nullptr;  // guarded by mutex: of the WatchRun that goes on
+};
+
+namespace {
+
+absl::Status ForPeople(const std::string& address, const grpc::Status& status) {
+  switch (status.error_code()) {
+    case grpc::StatusCode::OK:
+      return absl::OkStatus();
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::CANCELLED:  // it shut down in between
+      return absl::UnavailableError(absl::StrCat("no coordinator answers at ", address));
+    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return absl::DeadlineExceededError(
+          absl::StrCat("the coordinator at ", address, " did not answer in time"));
+    case grpc::StatusCode::UNIMPLEMENTED:
+      return absl::UnimplementedError(
+          absl::StrCat("what answers at ", address, " is not a coordinator of this release"));
+    default:
+      return absl::Status(FromGrpc(status).code(), absl::StrCat("the coordinator at ", address,
+                                                                ": ", status.error_message()));
+  }
+}
+
+// One question and its answer, within `patience`.
+template <typename Response, typename Request>
+absl::StatusOr<Response> Ask(v1::Admin::Stub& stub, const std::string& address,
+                             absl::Duration patience, const Request& request,
+                             grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*,
+                                                                     const Request&, Response*)) {
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(patience));
+  Response answer;
+  const grpc::Status status = (stub.*method)(&context, request, &answer);
+  if (!status.ok()) return ForPeople(address, status);
+  return answer;
+}
+
+}  // namespace
+
+AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
+    : address_(access.address), patience_(patience), connection_(std::make_unique<Connection>()) {
+  QuietGrpcLog();
+  const auto tls = access.identity.empty() ? nullptr : MakeTlsCredentials(access.identity).channel;
+  connection_->channel = MakeChannel(address_, Role::kCoordinator, tls, ClientArguments(patience_));
+  connection_->stub = v1::Admin::NewStub(connection_->channel);
+}
+
+AdminClient::~AdminClient() = default;
+
+absl::StatusOr<v1::RunStatus> AdminClient::ShowRun() {
+  return Ask(*connection_->stub, address_, patience_, v1::ShowRunRequest(),
+             &v1::Admin::Stub::ShowRun);
+}
+
+absl::StatusOr<v1::RunStatus> AdminClient::PauseRun(const std::string& reason) {
+  v1::PauseRunRequest request;
+  request.set_reason(reason);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::PauseRun);
+}
+
+absl::StatusOr<v1::RunStatus> AdminClient::ResumeRun() {
+  return Ask(*connection_->stub, address_, patience_, v1::ResumeRunRequest(),
+             &v1::Admin::Stub::ResumeRun);
+}
+
+absl::StatusOr<v1::RunStatus> AdminClient::StopRun(const std::string& reason) {
+  v1::StopRunRequest request;
+  request.set_reason(reason);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::StopRun);
+}
+
+absl::StatusOr<v1::PeerStatus> AdminClient::DrainPeer(const std::string& peer,
+                                                      const std::string& reason) {
+  v1::DrainPeerRequest request;
+  request.set_peer(peer);
+  request.set_reason(reason);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::DrainPeer);
+}
+
+absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
+                                                      const std::string& reason, bool undo) {
+  v1::EvictPeerRequest request;
+  request.set_peer(peer);
+  request.set_reason(reason);
+  request.set_undo(undo);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::EvictPeer);
+}
+
+absl::Status AdminClient::WatchRun(absl::Duration interval,
+                                   const std::function<bool(const v1::RunStatus&)>& on_status) {
+  // A call with a deadline would end the watch; asking once before it shows whether anybody is
+  // there.
+  const absl::StatusOr<v1::RunStatus> first = ShowRun();
+  if (!first.ok()) return first.status();
+
+  v1::WatchRunRequest request;
+  request.set_interval_milliseconds(static_cast<uint32_t>(absl::ToInt64Milliseconds(interval)));
+  grpc::ClientContext context;
+  {
+    const std::lock_guard<std::mutex> lock(connection_->mutex);
+    if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
+    connection_->watching = &context;
+  }
+  const auto reader = connection_->stub->WatchRun(&context, request);
+  v1::RunStatus status;
+  bool wanted = true;
+  while (wanted && reader->Read(&status)) wanted = on_status(status);
+  if (!wanted) context.TryCancel();
+  const grpc::Status end = reader->Finish();
+  const std::lock_guard<std::mutex> lock(connection_->mutex);
+  connection_->watching = nullptr;
+  if (!wanted) return absl::OkStatus();
+  if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
+  return ForPeople(address_, end);
+}
+
+absl::StatusOr<v1::CreateTokenResponse> AdminClient::CreateToken(
+    const v1::CreateTokenRequest& request) {
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::CreateToken);
+}
+
+absl::StatusOr<v1::ListTokensResponse> AdminClient::ListTokens() {
+  return Ask(*connection_->stub, address_, patience_, v1::ListTokensRequest(),
+             &v1::Admin::Stub::ListTokens);
+}
+
+absl::StatusOr<v1::TokenStatus> AdminClient::RevokeToken(const std::string& serial) {
+  v1::RevokeTokenRequest request;
+  request.set_serial(serial);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::RevokeToken);
+}
+
+void AdminClient::Cancel() {
+  const std::lock_guard<std::mutex> lock(connection_->mutex);
+  connection_->cancelled = true;
+  if (connection_->watching != nullptr) connection_->watching->TryCancel();
+}
+
+absl::StatusOr<v1::ListHeadersResponse> AdminClient::ListHeaders(uint64_t first_version,
+                                                                 uint32_t limit) {
+  v1::ListHeadersRequest request;
+  request.set_first_version(first_version);
+  request.set_limit(limit);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::ListHeaders);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr absl::Duration kOneTry = absl::Seconds(10);
+constexpr absl::Duration kPause = absl::Milliseconds(500);
+
+bool MayPass(grpc::StatusCode code) {
+  return code == grpc::StatusCode::UNAVAILABLE || code == grpc::StatusCode::DEADLINE_EXCEEDED ||
+         code == grpc::StatusCode::RESOURCE_EXHAUSTED || code == grpc::StatusCode::CANCELLED;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::EnrolResponse> Enrol(const CoordinatorAccess& access,
+                                        const std::string& signing_request,
+                                        absl::Duration patience) {
+  QuietGrpcLog();
+  const auto tls = MakeTlsCredentials(access.identity).channel;
+  const auto channel =
+      MakeChannel(access.address, Role::kCoordinator, tls, ClientArguments(kOneTry));
+  const auto stub = v1::Membership::NewStub(channel);
+  v1::EnrolRequest request;
+  request.set_signing_request(signing_request);
+  const absl::Time end = absl::Now() + patience;
+  while (true) {
+    grpc::ClientContext context;
+    context.set_deadline(DeadlineIn(std::min(kOneTry, patience)));
+    context.set_wait_for_ready(true);  // an address that refuses may listen in a moment
+    v1::EnrolResponse response;
+    const grpc::Status status = stub->Enrol(&context, request, &response);
+    if (status.ok()) return response;
+    if (!MayPass(status.error_code())) {
+      return absl::Status(
+          FromGrpc(status).code(),
+          absl::StrCat("the coordinator at ", access.address, ": ", status.error_message()));
+    }
+    if (absl::Now() >= end) {
+      return absl::UnavailableError(absl::StrCat("no coordinator answers at ", access.address, " (",
+                                                 status.error_message(), ")"));
+    }
+    absl::SleepFor(kPause);
+  }
+}
+
+}  // namespace atolld

@@ -1,0 +1,50 @@
+#include "daemon/transport/grpc_values.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "daemon/env/network.h"
+
+namespace atolld {
+
+grpc::ByteBuffer ToByteBuffer(const Frame& frame) {
+  std::vector<grpc::Slice> slices = {grpc::Slice(FrameHead(frame))};
+  for (const SharedBytes& part : frame.payload.parts()) {
+    // gRPC drops its share when the bytes are on their way, on any thread.
+    auto* const share = new SharedBytes(part);
+    slices.emplace_back(
+        const_cast<uint8_t*>(share->data()), share->size(),
+        [](void* owner) { delete static_cast<SharedBytes*>(owner); }, share);
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+absl::StatusOr<Frame> FromByteBuffer(const grpc::ByteBuffer& buffer) {
+  auto slices = std::make_shared<std::vector<grpc::Slice>>();
+  const grpc::Status dumped = buffer.Dump(slices.get());
+  if (!dumped.ok()) return absl::InvalidArgumentError(dumped.error_message());
+  ByteParts wire;
+  for (const grpc::Slice& slice : *slices) {
+    wire.Append(SharedBytes(slices, absl::MakeConstSpan(slice.begin(), slice.size())));
+  }
+  return ParseFrame(wire);
+}
+
+// Both libraries number the codes as gRPC's protocol does.
+grpc::Status ToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  return grpc::Status(static_cast<grpc::StatusCode>(status.code()), std::string(status.message()));
+}
+
+absl::Status FromGrpc(const grpc::Status& status) {
+  if (status.ok()) return absl::OkStatus();
+  return absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message());
+}
+
+gpr_timespec DeadlineIn(absl::Duration wait) {
+  return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                      gpr_time_from_nanos(absl::ToInt64Nanoseconds(wait), GPR_TIMESPAN));
+}
+
+}  // namespace atolld

@@ -1,0 +1,33 @@
+// Atoll's values as gRPC's: frames, statuses, deadlines, and the limit of a message.
+//
+// Payloads are shared with gRPC, not copied, either way. Pure functions, any thread.
+#pragma once
+
+#include <grpc/support/time.h>
+#include <grpcpp/support/byte_buffer.h>
+#include <grpcpp/support/status.h>
+
+#include <cstddef>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "daemon/env/env.h"
+
+namespace atolld {
+
+// The protocol's limit of 4 MiB a message, and room for the fields beside a payload of that size.
+inline constexpr size_t kMaxMessageBytes = (size_t{4} << 20) + (size_t{64} << 10);
+
+grpc::ByteBuffer ToByteBuffer(const Frame& frame);
+
+// INVALID_ARGUMENT: not the wire form of a message (network.h).
+absl::StatusOr<Frame> FromByteBuffer(const grpc::ByteBuffer& buffer);
+
+grpc::Status ToGrpc(const absl::Status& status);
+absl::Status FromGrpc(const grpc::Status& status);
+
+// When a call that may take so long has to be over.
+gpr_timespec DeadlineIn(absl::Duration wait);
+
+}  // namespace atolld

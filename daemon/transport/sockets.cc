@@ -1,0 +1,269 @@
+#include "daemon/transport/sockets.h"
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "compression/base/status_macros.h"
+
+namespace atolld {
+namespace {
+
+constexpr int kBacklog = 1024;  // a crowd that dials at once; the kernel may allow fewer
+
+bool IsAnyV4(const addrinfo& one) {
+  if (one.ai_family != AF_INET) return false;
+  return reinterpret_cast<const sockaddr_in*>(one.ai_addr)->sin_addr.s_addr == INADDR_ANY;
+}
+
+void SetPort(sockaddr_storage* address, int port) {
+  const auto number = htons(static_cast<uint16_t>(port));
+  if (address->ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = number;
+  } else {
+    reinterpret_cast<sockaddr_in*>(address)->sin_port = number;
+  }
+}
+
+int PortOf(int fd) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof address;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return 0;
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port
+                   : reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+// The errno, or 0 and the socket.
+int ListenOnce(const sockaddr_storage& address, socklen_t length, Socket* out) {
+  Socket made(socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const int on = 1, off = 0;
+  setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+  if (address.ss_family == AF_INET6) {
+    setsockopt(made.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
+  }
+  if (made.get() < 0 ||
+      bind(made.get(), reinterpret_cast<const sockaddr*>(&address), length) != 0 ||
+      listen(made.get(), kBacklog) != 0) {
+    return errno;
+  }
+  *out = std::move(made);
+  return 0;
+}
+
+}  // namespace
+
+Socket& Socket::operator=(Socket&& other) noexcept {
+  if (this != &other) {
+    if (fd_ >= 0) close(fd_);
+    fd_ = other.Release();
+  }
+  return *this;
+}
+
+Socket::~Socket() {
+  if (fd_ >= 0) close(fd_);
+}
+
+absl::StatusOr<TcpAddresses> ResolveTcp(const std::string& address, bool to_listen) {
+  const size_t colon = address.rfind(':');
+  if (colon == std::string::npos || colon + 1 == address.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(address, ": it is not of the form host:port"));
+  }
+  std::string host = address.substr(0, colon);
+  if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
+    host = host.substr(1, host.size() - 2);
+  }
+  const bool any = to_listen && (host.empty() || host == "*");
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV | (to_listen ? AI_PASSIVE : 0);
+  addrinfo* found = nullptr;
+  const int failure =
+      getaddrinfo(any ? nullptr : host.c_str(), address.c_str() + colon + 1, &hints, &found);
+  if (failure != 0) return absl::NotFoundError(absl::StrCat(address, ": ", gai_strerror(failure)));
+  return TcpAddresses(found, &freeaddrinfo);
+}
+
+absl::StatusOr<TcpListeners> ListenTcp(const std::string& address) {
+  absl::StatusOr<TcpAddresses> addresses = ResolveTcp(address, /*to_listen=*/true);
+  if (!addresses.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", addresses.status().message()));
+  }
+  TcpListeners listeners;
+  for (const addrinfo* one = addresses->get(); one != nullptr; one = one->ai_next) {
+    sockaddr_storage target{};
+    std::memcpy(&target, one->ai_addr, one->ai_addrlen);
+    if (listeners.port != 0) SetPort(&target, listeners.port);
+    Socket made;
+    int error = EAFNOSUPPORT;
+    if (IsAnyV4(*one)) {
+      sockaddr_storage both{};
+      both.ss_family = AF_INET6;  // and all zero: any
+      SetPort(&both, ntohs(reinterpret_cast<const sockaddr_in*>(&target)->sin_port));
+      error = ListenOnce(both, sizeof(sockaddr_in6), &made);
+    }
+    // A machine without IPv6 says one of these.
+    const bool no_v6 = error == EAFNOSUPPORT || error == EADDRNOTAVAIL;
+    if (no_v6) error = ListenOnce(target, one->ai_addrlen, &made);
+    // The second of "::" and "0.0.0.0" is there with the first.
+    if (error == EADDRINUSE && !listeners.sockets.empty()) continue;
+    if (error != 0) return CannotListen(address, error);
+    if (listeners.port == 0) listeners.port = PortOf(made.get());
+    listeners.sockets.push_back(std::move(made));
+  }
+  return listeners;
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+absl::Status InUse(const std::string& address) {
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot listen on ", address, ": the address is in use"));
+}
+
+// False when the path does not fit.
+bool UnixAddress(const std::string& address, sockaddr_un* out) {
+  const absl::string_view path = absl::string_view(address).substr(std::strlen("unix:"));
+  *out = {};
+  out->sun_family = AF_UNIX;
+  if (path.empty() || path.size() >= sizeof(out->sun_path)) return false;
+  std::memcpy(out->sun_path, path.data(), path.size());
+  return true;
+}
+
+int BindOnce(int family, const sockaddr* address, socklen_t size) {
+  const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return errno;
+  const int on = 1;
+  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  const int error = bind(fd, address, size) == 0 ? 0 : errno;
+  close(fd);
+  return error;
+}
+
+}  // namespace
+
+absl::Status CannotListen(const std::string& address, int error) {
+  if (error == EADDRINUSE) return InUse(address);
+  const std::string text =
+      absl::StrCat("cannot listen on ", address, ": ", std::generic_category().message(error));
+  if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
+  return absl::FailedPreconditionError(text);
+}
+
+absl::Status CheckListenAddress(const std::string& address) {
+  if (!absl::StartsWith(address, "unix:")) {
+    const size_t colon = address.rfind(':');
+    if (colon != std::string::npos && colon + 1 < address.size()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", address, ": it is not of the form host:port"));
+  }
+  sockaddr_un target;
+  if (!UnixAddress(address, &target)) return WhyNotBound(address);
+  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return absl::OkStatus();
+  const bool answered =
+      connect(fd, reinterpret_cast<const sockaddr*>(&target), sizeof(target)) == 0;
+  close(fd);
+  return answered ? InUse(address) : absl::OkStatus();
+}
+
+absl::Status MakeSocketPrivate(const std::string& address) {
+  const std::string path = address.substr(std::strlen("unix:"));
+  return chmod(path.c_str(), S_IRUSR | S_IWUSR) == 0 ? absl::OkStatus()
+                                                     : CannotListen(address, errno);
+}
+
+absl::Status WhyNotBound(const std::string& address) {
+  sockaddr_un target;
+  if (!UnixAddress(address, &target)) {
+    return absl::InvalidArgumentError(absl::StrCat("cannot listen on ", address, ": the path of a ",
+                                                   "socket has 1 to ", sizeof(target.sun_path) - 1,
+                                                   " characters"));
+  }
+  const int error = BindOnce(AF_UNIX, reinterpret_cast<const sockaddr*>(&target), sizeof(target));
+  if (error == 0) unlink(target.sun_path);
+  return CannotListen(address, error == 0 ? EADDRINUSE : error);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+// Until the socket is ready for `events`. False: the time is over.
+bool Await(int fd, short events, absl::Time end) {
+  pollfd polled{fd, events, 0};
+  const absl::Duration left = std::max(end - absl::Now(), absl::ZeroDuration());
+  return poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(left))) == 1;
+}
+
+absl::StatusOr<Socket> Connect(const std::string& address, absl::Time end) {
+  ASSIGN_OR_RETURN(const TcpAddresses addresses, ResolveTcp(address, /*to_listen=*/false));
+  std::string why = "nobody answers";
+  for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
+    Socket made(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    if (made.get() < 0) continue;
+    int error = 0;
+    if (connect(made.get(), one->ai_addr, one->ai_addrlen) != 0) error = errno;
+    if (error == EINPROGRESS) {
+      socklen_t length = sizeof error;
+      if (!Await(made.get(), POLLOUT, end)) continue;
+      if (getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+    }
+    if (error == 0) return made;
+    why = std::strerror(error);
+  }
+  return absl::UnavailableError(absl::StrCat(address, ": ", why));
+}
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> ProbeConnect(const std::string& address, absl::Duration patience) {
+  const absl::Time begun = absl::Now();
+  RETURN_IF_ERROR(Connect(address, begun + patience).status());
+  return absl::Now() - begun;
+}
+
+absl::Status ProbeOwnAddress(const std::string& listen, const std::string& advertise,
+                             const std::string& nonce, absl::Duration patience) {
+  ASSIGN_OR_RETURN(const TcpListeners listeners, ListenTcp(listen));
+  const int listener = listeners.sockets.front().get();
+  const absl::Time end = absl::Now() + patience;
+  ASSIGN_OR_RETURN(const Socket sender, Connect(advertise, end));
+  if (send(sender.get(), nonce.data(), nonce.size(), MSG_NOSIGNAL) !=
+      static_cast<ssize_t>(nonce.size())) {
+    return absl::UnavailableError(absl::StrCat(advertise, ": ", std::strerror(errno)));
+  }
+  // Others may knock meanwhile; who says something else is passed over.
+  while (Await(listener, POLLIN, end)) {
+    const Socket accepted(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    std::string heard;
+    char part[256];
+    while (heard.size() < nonce.size() && Await(accepted.get(), POLLIN, end)) {
+      const ssize_t got = recv(accepted.get(), part, sizeof part, 0);
+      if (got <= 0) break;
+      heard.append(part, static_cast<size_t>(got));
+    }
+    if (heard == nonce) return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("somebody else answers at ", advertise, ", or it does not lead here"));
+}
+
+}  // namespace atolld

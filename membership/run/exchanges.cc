@@ -1,0 +1,325 @@
+#include "membership/run/exchanges.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "absl/base/casts.h"
+#include "absl/strings/str_cat.h"
+#include "membership/history/agreement.h"
+#include "membership/planning/arrival_log.h"
+#include "membership/trust/contribution.h"
+
+namespace atolld {
+namespace {
+
+// A window that shows a rate carries so much of the vector, and some chunks at least: frames come
+// whole, so a shorter one would show the luck of where it begins.
+constexpr double kWindowShare = 1.0 / 8;
+constexpr double kWindowChunks = 2;
+// In the opening: fewer, and three streams that end a chunk at once would look like a fast line.
+constexpr double kOpeningChunks = 16;
+
+constexpr size_t kExchangeTimes = 16;  // remembered for the prediction
+
+// Rounds for which a peer that others could not reach is not asked to reduce.
+constexpr uint64_t kSparedRounds = 8;
+
+void SayOffences(uint64_t version, const std::vector<std::string>& lines, RunOutput* out) {
+  for (const std::string& line : lines) {
+    out->Say(absl::StrCat("round ", version, ": ", line), RunOutput::Severity::kWarning);
+  }
+}
+
+// In a run of one, where nobody is left behind who can be waited for instead.
+bool MayCommitAlone(const std::string& peer, const Round& round, const Ledger& ledger,
+                    const Members& members) {
+  return round.alone() && !members.AnotherHolds(peer, ledger.version());
+}
+
+}  // namespace
+
+std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
+                                  ExchangeTerms* terms,
+                                  std::vector<ExchangeContributor>* contributors) {
+  const std::vector<bool> reduces = WhoReduces(*terms, *contributors);
+  if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
+    chosen_ = ChosenPlan();  // all goes to aggregators, of whose lines nothing is measured
+    return "";
+  }
+  std::vector<KnownPeer> peers;
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    const RosterMember& member = *roster.Find((*contributors)[i].member.peer());
+    peers.push_back({member.peer, member.region, static_cast<double>(member.up_rate),
+                     static_cast<double>(member.down_rate), reduces[i]});
+  }
+  vector_bytes_ = std::max(size.update_bytes, size.mean_bytes);
+  chunks_ = static_cast<uint32_t>((terms->parameters + terms->chunk_elements - 1) /
+                                  terms->chunk_elements);
+  const std::optional<LinkModel> links = estimates_.Model(peers);
+  chosen_ = choice_.Choose(links ? &*links : nullptr, reduces, size, chunks_);
+  terms->by_region = ByRegion(chosen_.shape);
+  for (size_t i = 0; i < reduces.size(); ++i) {
+    if (chosen_.bandwidths[i] > 0) (*contributors)[i].bandwidth = chosen_.bandwidths[i];
+  }
+  return chosen_.change;
+}
+
+void ExchangePlanner::NoteVote(const ExchangeRound& exchange, const std::string& peer,
+                               const v1::Vote& vote, absl::Duration since_plan) {
+  const v1::Plan& plan = exchange.plan();
+  const bool of_first_plan = vote.version() == plan.version() && vote.epoch() == plan.epoch() &&
+                             vote.revision() == 1 && exchange.Contributes(peer);
+  if (!of_first_plan || !vote.has_arrivals()) return;
+  const auto there = static_cast<double>(vote.arrivals().sent_microseconds());
+  estimates_.NoteCoordinator(peer, since_plan - absl::Microseconds(there));
+}
+
+void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchange,
+                              absl::Duration time) {
+  const v1::Plan& plan = exchange.plan();
+  choice_.NoteSeconds(absl::ToDoubleSeconds(time), plan.revision() != 1);
+  const auto contributors = static_cast<size_t>(plan.contributors_size());
+  if (plan.revision() != 1 || contributors > ArrivalLog::kMostPeers) return;
+  if (chosen_.bandwidths.empty()) return;
+  std::vector<ExchangeWitness> witnesses;
+  for (const v1::PlanMember& member : plan.contributors()) {
+    const auto vote = exchange.votes().find(member.peer());
+    const RosterMember* known = roster.Find(member.peer());
+    if (vote == exchange.votes().end() || !vote->second.has_arrivals() || known == nullptr) return;
+    witnesses.push_back({member.peer(), known->region, &vote->second.arrivals()});
+  }
+  const double chunk_bytes = vector_bytes_ / chunks_;
+  const double least = std::max(kWindowShare * vector_bytes_, kWindowChunks * chunk_bytes);
+  if (!estimates_.Note(witnesses, least, kOpeningChunks * chunk_bytes)) return;
+  choice_.NoteArrived(estimates_.arrived_updates(), estimates_.arrived_means());
+}
+
+// -----------------------------------------------------------------------------------------------
+
+Exchanges::Exchanges(const RunSettings& settings, const Ledger& ledger, const JudgeRecord& judged)
+    : settings_(settings),
+      times_(kExchangeTimes),
+      planner_(settings.plan),
+      judge_(settings.judge, judged),
+      noise_(ledger.spec().exchange(), ledger.rounds()) {
+  for (const v1::RoundRecord& round : ledger.rounds()) {
+    if (round.exchange_seconds() > 0) times_.Add(absl::Seconds(round.exchange_seconds()));
+  }
+}
+
+Exchanges::Candidates Exchanges::Choose(absl::Time now, const Round& round, Members* members) {
+  const Roster& roster = std::as_const(*members).roster();
+  std::vector<ExchangeContributor> ready_ones;
+  std::vector<uint32_t> ages;
+  for (const std::string& peer : round.Ready(roster)) {
+    const v1::Ready& ready = round.Find(peer)->ready;
+    const PeerInfo& info = members->info(peer);
+    ExchangeContributor contributor;
+    contributor.member = PlanMemberOf(peer, roster.Find(peer)->address, info.signing_key, ready);
+    contributor.may_reduce = info.spared_until < round.version();
+    contributor.dialled_in_vain = now < info.dialled_in_vain_until;
+    contributor.region = roster.Find(peer)->region;
+    // Who averages may lack the centre, as an aggregator that came by a snapshot: after an attempt
+    // that failed all is measured from zeros.
+    if (given_up_ > 0) contributor.member.clear_squared_distance_bits();
+    ready_ones.push_back(std::move(contributor));
+    ages.push_back(ready.age());
+  }
+  Candidates candidates;
+  std::vector<ExchangeContributor>& contributors = candidates.contributors;
+  for (const size_t i : judge_.Choose(ready_ones, ages, settings_.round.quorum)) {
+    contributors.push_back(std::move(ready_ones[i]));
+  }
+  std::vector<float> weights;
+  for (const ExchangeContributor& contributor : contributors) {
+    const v1::Ready& ready = round.Find(contributor.member.peer())->ready;
+    weights.push_back(ContributionWeight(ready.tokens(), ready.age()));
+  }
+  CapWeights(settings_.weight_cap, &weights);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    contributors[i].member.set_weight_bits(absl::bit_cast<uint32_t>(weights[i]));
+  }
+  for (const std::string& peer : judge_.Scale(&contributors)) {
+    candidates.outsized.push_back(peer);
+    contributors.erase(std::find_if(contributors.begin(), contributors.end(),
+                                    [&](const auto& one) { return one.member.peer() == peer; }));
+  }
+  return candidates;
+}
+
+absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> contributors,
+                              const Round& round, const Ledger& ledger, Members* members,
+                              RunOutput* out) {
+  contributions_.clear();
+  for (const ExchangeContributor& contributor : contributors) {
+    const std::string& peer = contributor.member.peer();
+    contributions_[peer] = round.Find(peer)->ready;
+  }
+  ExchangeTerms terms;
+  std::string lacking;
+  terms.aggregators = members->Aggregators(now, round.version(), &lacking);
+  const bool may_be_alone =
+      MayCommitAlone(contributors.front().member.peer(), round, ledger, *members);
+  const absl::Status reducible =
+      ExchangeRound::Reducible(contributors, may_be_alone, terms.aggregators);
+  if (!reducible.ok()) {
+    return absl::FailedPreconditionError(absl::StrCat(reducible.message(), lacking));
+  }
+  terms.version = round.version();
+  terms.epoch = ledger.epoch();
+  terms.parameters = ledger.genesis()->manifest().elements();
+  terms.chunk_elements = ledger.spec().exchange().chunk_elements();
+  terms.quorum = settings_.round.quorum;
+  const std::string change =
+      planner_.Plan(std::as_const(*members).roster(), settings_.encoded_size(terms.parameters),
+                    &terms, &contributors);
+  if (!change.empty()) out->Say(absl::StrCat("round ", round.version(), ": ", change));
+  terms.audit_share = absl::bit_cast<float>(ledger.spec().exchange().audit_share_bits());
+  terms.previous_header_digest = ledger.digest();
+  terms.draw_nonce = settings_.draw_nonce;
+  terms.deadline = ExchangeDeadline(times_, terms.parameters, given_up_, settings_.failure_timeout);
+  if (terms.version == 1) terms.state_digest = ledger.genesis()->state_digest();
+  current_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
+  began_ = now;
+  SendPlans(now, *members, out);
+  return absl::OkStatus();
+}
+
+void Exchanges::SendPlan(const std::string& peer, const Members& members, RunOutput* out) const {
+  v1::CoordinatorMessage message;
+  *message.mutable_plan() = current_->plan();
+  members.SendTo(peer, std::move(message), out);
+}
+
+void Exchanges::SendPlans(absl::Time now, const Members& members, RunOutput* out) {
+  agreed_at_ = absl::InfiniteFuture();
+  deadline_ = now + absl::Milliseconds(current_->plan().deadline_milliseconds());
+  for (const std::string& peer : current_->Voters()) SendPlan(peer, members, out);
+}
+
+void Exchanges::SendAudits(const Members& members, RunOutput* out) {
+  for (const auto& [peer, order] : current_->TakeAuditOrders()) {
+    v1::CoordinatorMessage message;
+    *message.mutable_audit() = order;
+    members.SendTo(peer, std::move(message), out);
+  }
+}
+
+void Exchanges::Resend(const std::string& peer, const Members& members, RunOutput* out) const {
+  if (!current_->Votes(peer)) return;
+  SendPlan(peer, members, out);
+  const std::optional<v1::Audit> order = current_->AuditOrderOf(peer);
+  if (!order) return;
+  v1::CoordinatorMessage message;
+  *message.mutable_audit() = *order;
+  members.SendTo(peer, std::move(message), out);
+}
+
+void Exchanges::NoteAudit(absl::Time now) {
+  agreed_at_ = std::min(agreed_at_, now);
+  deadline_ = now + current_->AuditPatience();
+}
+
+void Exchanges::NoteVote(absl::Time now, const std::string& peer, const v1::Vote& vote) {
+  planner_.NoteVote(*current_, peer, vote, now - began_);
+}
+
+v1::EntryHeader Exchanges::Decide(const Ledger& ledger, const LeaseBook& leases) {
+  last_ = std::move(current_);
+  // What the update was trained on, by its own word: it was held to that when it was offered.
+  const auto samples = [&](const std::string& peer) {
+    const auto& named = contributions_.at(peer).samples();
+    return named.empty() ? leases.Held(peer) : LeaseBook::Ranges(named.begin(), named.end());
+  };
+  return MakeHeader({ledger.spec(), settings_.scalars, ledger.digest(), samples, last_->nonce()},
+                    last_->plan(), last_->agreement());
+}
+
+v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& header, double elapsed,
+                                      Members* members, RunOutput* out) {
+  v1::RoundRecord record = RecordRound(now, header, elapsed);
+  noise_.NoteCommit(last_->plan(), last_->agreement(), last_->votes(), &record);
+  record.set_revisions(last_->plan().revision());
+  const absl::Duration exchanged = std::min(agreed_at_, now) - began_;
+  times_.Add(exchanged);
+  given_up_ = 0;
+  planner_.NoteEnd(std::as_const(*members).roster(), *last_, exchanged);
+  for (const std::string& peer : last_->unreachable()) {
+    members->info(peer).spared_until = header.version() + kSparedRounds;
+  }
+  SayOffences(header.version(), judge_.NoteCommit(header), out);
+  out->update.judged = judge_.Record();
+  for (const v1::Contributor& contributor : header.contributors()) {
+    const v1::Ready& ready = contributions_.at(contributor.peer());
+    if (ready.train_seconds() <= 0) continue;
+    members->info(contributor.peer())
+        .step_times.Add(absl::Seconds(ready.train_seconds() / ready.steps()));
+  }
+  contributions_.clear();
+  return record;
+}
+
+v1::RoundRecord Exchanges::RecordRound(absl::Time now, const v1::EntryHeader& header,
+                                       double elapsed) const {
+  v1::RoundRecord record;
+  record.set_version(header.version());
+  record.set_contributors(static_cast<uint32_t>(header.contributors_size()));
+  record.set_elapsed_seconds(elapsed);
+  const absl::Time agreed = std::min(agreed_at_, now);
+  record.set_exchange_seconds(absl::ToDoubleSeconds(agreed - began_));
+  record.set_audit_seconds(absl::ToDoubleSeconds(now - agreed));
+  const ChosenPlan& chosen = planner_.chosen();
+  record.set_plan(std::string(PlanShapeName(chosen.shape)));
+  if (chosen.prediction) record.set_predicted_seconds(chosen.prediction->seconds);
+  double loss = 0;
+  double seconds = 0;
+  uint64_t tokens = 0;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    const v1::Ready& ready = contributions_.at(contributor.peer());
+    loss += ready.loss() * static_cast<double>(ready.tokens());
+    seconds += ready.train_seconds();
+    tokens += ready.tokens();
+  }
+  record.set_tokens(tokens);
+  record.set_train_loss(tokens == 0 ? 0 : loss / static_cast<double>(tokens));
+  record.set_train_seconds(seconds / std::max(1, header.contributors_size()));
+  return record;
+}
+
+void Exchanges::SendDoubts(uint64_t committed, const Members& members, RunOutput* out) const {
+  for (const auto& [peer, digest] : current_->Doubted()) {
+    v1::CoordinatorMessage message;
+    message.mutable_check_state()->set_version(committed);
+    message.mutable_check_state()->set_state_digest(digest);
+    members.SendTo(peer, std::move(message), out);
+  }
+}
+
+std::vector<std::string> Exchanges::GiveUp(absl::Time now, uint64_t committed, Members* members,
+                                           RunOutput* out) {
+  const uint64_t version = committed + 1;
+  if (current_ != nullptr) {
+    ++given_up_;
+    SendDoubts(committed, *members, out);
+    for (const std::string& peer : current_->unreachable()) {
+      PeerInfo& info = members->info(peer);
+      info.spared_until = version + kSparedRounds;
+      info.dialled_in_vain_until = now + settings_.failure_timeout;
+    }
+  }
+  current_.reset();
+  SayOffences(version, judge_.NoteGivenUp(), out);
+  out->update.judged = judge_.Record();
+  std::vector<std::string> contributors;
+  for (const auto& [peer, ready] : contributions_) contributors.push_back(peer);
+  contributions_.clear();
+  return contributors;
+}
+
+void Exchanges::Forget(const std::string& peer) {
+  planner_.Forget(peer);
+  judge_.Forget(peer);
+}
+
+}  // namespace atolld

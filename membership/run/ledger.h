@@ -1,0 +1,102 @@
+// Ledger: what is recorded of a run: its spec, epoch and control, the chain of its history, its
+// seal, and what its rounds and evaluations came to.
+//
+// Law: whatever changes here stands in the RunUpdate that the call was given as well, and nobody is
+// told of it before that update is durable. The chain only grows: a header is appended by a commit
+// of this process, or adopted from a peer where the store is behind. Pure; one thread.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/run.pb.h"
+#include "membership/run/leases.h"
+#include "membership/run/run_output.h"
+
+namespace atolld {
+
+class Ledger {
+ public:
+  // `stored` has a spec, and its epoch is already the new one. `settings` outlives the ledger.
+  Ledger(const RunSettings& settings, const StoredRun& stored, absl::Time now);
+
+  const v1::RunSpec& spec() const { return spec_; }
+  uint64_t epoch() const { return epoch_; }
+  absl::Time epoch_began() const { return epoch_began_; }
+  const RunControl& control() const { return control_; }
+  const std::optional<v1::Genesis>& genesis() const { return genesis_; }
+  const std::optional<v1::Seal>& seal() const { return seal_; }
+  const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
+  const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }
+
+  uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
+  // Of the header of this version, the genesis' for version 0; without one, the newest's. There is
+  // a genesis.
+  const std::string& digest(uint64_t version) const { return digests_[version]; }
+  const std::string& digest() const { return digests_.back(); }
+  // This process has committed nothing since the history was loaded or adopted.
+  bool only_recovered() const { return version() == recovered_; }
+  // The one that is sealed, as far as is known now. What is being exchanged is still committed
+  // after a stop, unless that fails.
+  uint64_t LastVersion(bool exchanging) const;
+  bool Evaluated(uint64_t version) const;
+  uint64_t Tokens() const;                 // of all rounds
+  double Elapsed(absl::Time now) const;    // seconds of training, all epochs together
+  void NoteTraining(absl::Time now);       // somebody trains now
+  v1::CoordinatorMessage Welcome() const;  // what a peer is told of all this
+
+  // What somebody holds who says so. OK also where it is ahead of what is known here, and may be
+  // adopted. FAILED_PRECONDITION: it is of another history.
+  absl::Status CheckChain(uint64_t version, const std::string& digest) const;
+  bool Ahead(uint64_t version) const;  // beyond what is known here
+  // The same of the next headers, all of them or nothing: `genesis` is the run's own, or the one
+  // that they come with. `leases`, of the ledger's version, is brought to the last of them.
+  absl::Status CheckNext(const v1::Genesis& genesis, const v1::Headers& headers,
+                         LeaseBook* leases) const;
+
+  void BeginEpoch(absl::Time now, RunUpdate* update);
+  void OutgrowEpoch(uint64_t heard) { epoch_ = heard; }  // a BeginEpoch follows
+  // What an operator asks of the whole run. False: it is so already. FAILED_PRECONDITION: too late,
+  // or there is nothing to seal yet.
+  absl::StatusOr<bool> Control(RunControl::State wanted, const std::string& reason,
+                               RunUpdate* update);
+
+  void AcceptGenesis(const v1::Genesis& genesis, RunUpdate* update);
+  // The next header. Committed here, or adopted from a peer, of which less is known.
+  absl::Status CheckCommit(const v1::EntryHeader& header) const;
+  void Commit(const v1::EntryHeader& header, const v1::RoundRecord& record, RunUpdate* update);
+  void Adopt(const v1::EntryHeader& header, RunUpdate* update);
+  void AddEvaluation(const v1::EvaluationRecord& record, RunUpdate* update);
+  void SetSeal(const v1::Seal& seal, RunUpdate* update);
+
+ private:
+  absl::Status MayAdopt(uint64_t version, const std::string& digest) const;
+
+  const RunSettings& settings_;
+  v1::RunSpec spec_;
+  uint64_t epoch_;
+  absl::Time epoch_began_;
+  RunControl control_;
+  std::optional<v1::Genesis> genesis_;
+  std::vector<std::string> digests_;  // of genesis and headers, by version; empty: no version 0
+  std::optional<v1::EntryHeader> header_;
+  std::optional<v1::Seal> seal_;
+  std::vector<v1::RoundRecord> rounds_;
+  std::vector<v1::EvaluationRecord> evaluations_;
+  uint64_t recovered_;  // version that was loaded or adopted; later ones this process committed
+  std::optional<absl::Time> first_train_;  // of this epoch
+  double earlier_seconds_ = 0;             // of the run, before this process
+};
+
+// A round in words, for logs and views: "1.23 s (predicted 1.10 s), audit 0.20 s"; without what was
+// not predicted or not audited; "-": it was not measured.
+std::string ExchangeTime(const v1::RoundRecord& round);
+
+}  // namespace atolld

@@ -1,0 +1,356 @@
+#include "membership/run/members.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "membership/history/digest.h"
+#include "membership/run/admission.h"
+
+namespace atolld {
+namespace {
+
+// Everybody is told of everybody; and a flood of made-up ids ends here.
+constexpr size_t kMostMembers = 4096;
+
+// An epoch ends with a restart or a failed attempt; a peer that names a much later one lies.
+constexpr uint64_t kMostEpochsAhead = 1000000;
+
+}  // namespace
+
+std::string Because(const std::string& reason) {
+  return reason.empty() ? "" : absl::StrCat(": ", reason);
+}
+
+Members::Members(const RunSettings& settings, const StoredRun& stored, absl::Time now)
+    : settings_(settings), roster_(settings.failure_timeout, now, stored.members) {
+  for (const v1::EntryHeader& header : stored.headers) NoteEntry(header);
+}
+
+const PeerInfo* Members::FindInfo(const std::string& peer) const {
+  const auto it = infos_.find(peer);
+  return it == infos_.end() ? nullptr : &it->second;
+}
+
+absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const {
+  absl::Status status = CheckHello(ledger.spec(), hello);
+  if (!status.ok()) return status;
+  const RosterMember* former = roster_.Find(hello.peer());
+  if (former != nullptr && former->state == MemberState::kEvicted) {
+    return absl::PermissionDeniedError(
+        absl::StrCat("peer ", hello.peer(), " was evicted", Because(former->why)));
+  }
+  const PeerInfo* info = FindInfo(hello.peer());
+  const bool same_process =
+      former != nullptr && !former->restored && former->instance == hello.instance();
+  if (same_process && info != nullptr && info->signing_key != hello.signing_key()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer ", hello.peer(), " changes its signing key while it runs"));
+  }
+  if (hello.epoch() > ledger.epoch() && hello.epoch() - ledger.epoch() > kMostEpochsAhead) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "peer ", hello.peer(), " names epoch ", hello.epoch(), ", this is epoch ", ledger.epoch()));
+  }
+  if (former == nullptr && roster_.members().size() >= kMostMembers) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat("the run has ", kMostMembers, " members already"));
+  }
+  if (!hello.has_state()) return absl::OkStatus();
+  // It made version 0, and the coordinator went down before it could record it: it will be asked
+  // for it again.
+  if (!ledger.genesis() && hello.version() == 0) return absl::OkStatus();
+  status = ledger.CheckChain(hello.version(), hello.header_digest());
+  if (!status.ok()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("peer ", hello.peer(), ": ", status.message()));
+  }
+  return absl::OkStatus();
+}
+
+Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello& hello,
+                              RunOutput* out) {
+  const std::string& peer = hello.peer();
+  const RosterMember* former = roster_.Find(peer);
+  const bool known = former != nullptr && former->present() && !former->restored;
+  Joined joined;
+  joined.same_process = former != nullptr && !former->restored && former->pid == hello.pid() &&
+                        former->instance == hello.instance() && former->address == hello.address();
+  joined.first_word = former == nullptr || former->restored || former->instance != hello.instance();
+  const SessionId replaced = roster_.Join(now, session, hello);
+  if (replaced != 0 && replaced != session) {
+    out->ends.push_back({replaced, joined.same_process
+                                       ? absl::UnavailableError("replaced by a newer session")
+                                       : absl::FailedPreconditionError(absl::StrCat(
+                                             "another process (pid ", hello.pid(), ", ",
+                                             hello.address(), ") has joined as ", peer))});
+  }
+  PeerInfo& info = infos_[peer];
+  info.signing_key = hello.signing_key();
+  if (!joined.same_process) {
+    info.worker.reset();
+    info.progress.Clear();
+    info.spared_until = 0;
+    info.dialled_in_vain_until = absl::InfinitePast();
+  }
+  Record(peer, &out->update);
+  out->Say(absl::StrCat(
+      "peer ", peer, known && joined.same_process ? " resumed its session" : " joined",
+      roster_.Find(peer)->aggregator ? " as aggregator" : "", " (",
+      hello.address().empty() ? "dials out only" : hello.address(),
+      hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "", ")"));
+  return joined;
+}
+
+std::string Members::PeerOf(SessionId session) const {
+  for (const auto& [peer, member] : roster_.members()) {
+    if (member.session == session && member.present()) return peer;
+  }
+  return "";
+}
+
+void Members::Forget(const std::string& peer, RunUpdate* update) {
+  roster_.Forget(peer);
+  // Who has contributed stands in the history anyway; nothing else grows with made-up names.
+  const auto info = infos_.find(peer);
+  if (info != infos_.end() && info->second.rounds == 0) infos_.erase(info);
+  update->forgotten.push_back(peer);
+  changed_ = true;
+}
+
+void Members::Record(const std::string& peer, RunUpdate* update) {
+  update->members.push_back(Roster::Record(*roster_.Find(peer)));
+  changed_ = true;
+}
+
+void Members::NoteEntry(const v1::EntryHeader& header) {
+  for (const v1::Contributor& contributor : header.contributors()) {
+    PeerInfo& info = infos_[contributor.peer()];
+    ++info.rounds;
+    info.tokens += contributor.tokens();
+  }
+}
+
+void Members::NoteState(const std::string& peer, uint64_t version, const std::string& digest) {
+  PeerInfo& info = infos_[peer];
+  if (digest.size() != kDigestBytes || (!info.state_digest.empty() && version < info.state_version))
+    return;
+  info.state_digest = digest;
+  info.state_version = version;
+}
+
+void Members::NoteSuspicion(const std::string& peer, const std::string& offence) {
+  PeerInfo& info = infos_[peer];
+  ++info.suspicions;
+  info.offence = offence;
+}
+
+absl::Status Members::OnStateReport(const std::string& peer, const v1::StateReport& report,
+                                    const Ledger& ledger, RunOutput* out) {
+  if (report.state_digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("the state's digest is not 32 bytes");
+  }
+  if (!report.expected_digest().empty()) {
+    out->Say(absl::StrCat("peer ", peer, " has drifted: its state of version ", report.version(),
+                          " is not the history's; it is repairing itself"),
+             RunOutput::Severity::kError);
+    return absl::OkStatus();
+  }
+  if (report.version() > ledger.version() || !ledger.genesis()) return absl::OkStatus();
+  NoteState(peer, report.version(), report.state_digest());
+  if (ledger.seal()) NoteChange();  // it may have been waited for
+  return absl::OkStatus();
+}
+
+absl::Status Members::Drain(const std::string& peer, const std::string& reason, bool sealed,
+                            RunOutput* out) {
+  const RosterMember* member = roster_.Find(peer);
+  if (member == nullptr) return absl::NotFoundError(absl::StrCat("no peer ", peer));
+  if (!member->present()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("peer ", peer, " is no member now: it is ", MemberStateName(member->state)));
+  }
+  if (member->draining) return absl::OkStatus();
+  roster_.Drain(peer, reason.empty() ? "asked to leave" : reason);
+  Record(peer, &out->update);
+  SendDrain(peer, out);
+  NoteQuorum(absl::StrCat("an operator drains peer ", peer, Because(reason)), sealed, out);
+  return absl::OkStatus();
+}
+
+void Members::SendDrain(const std::string& peer, RunOutput* out) const {
+  v1::CoordinatorMessage message;
+  message.mutable_drain()->set_reason(roster_.Find(peer)->why);
+  SendTo(peer, std::move(message), out);
+}
+
+absl::Status Members::Readmit(absl::Time now, const std::string& peer, RunOutput* out) {
+  const RosterMember* member = roster_.Find(peer);
+  if (member == nullptr) return absl::NotFoundError(absl::StrCat("no peer ", peer));
+  if (member->state != MemberState::kEvicted) return absl::OkStatus();
+  roster_.Readmit(now, peer);
+  Record(peer, &out->update);
+  out->Say(absl::StrCat("an operator lets peer ", peer, " come back"));
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Members::Evict(absl::Time now, const std::string& peer,
+                                    const std::string& reason, bool sealed, RunOutput* out) {
+  const RosterMember* member = roster_.Find(peer);
+  if (member == nullptr) return absl::NotFoundError(absl::StrCat("no peer ", peer));
+  if (member->state == MemberState::kEvicted) return false;
+  const bool was_present = member->present();
+  if (member->connected()) {
+    out->ends.push_back({member->session, absl::PermissionDeniedError(absl::StrCat(
+                                              "peer ", peer, " was evicted", Because(reason)))});
+  }
+  roster_.Evict(now, peer, reason);
+  const std::string said = absl::StrCat("an operator has evicted peer ", peer, Because(reason));
+  if (was_present) {
+    NoteQuorum(said, sealed, out);
+  } else {
+    out->Say(said);
+  }
+  return true;
+}
+
+bool Members::Evicted(const std::string& peer) const {
+  const RosterMember* const member = roster_.Find(peer);
+  return member != nullptr && member->state == MemberState::kEvicted;
+}
+
+bool Members::EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence,
+                        bool sealed, RunOutput* out) {
+  const RosterMember* member = roster_.Find(peer);
+  if (member == nullptr || member->state == MemberState::kEvicted) return false;
+  if (member->connected()) {
+    out->ends.push_back({member->session, absl::PermissionDeniedError(absl::StrCat(
+                                              "peer ", peer, " was evicted: ", evidence))});
+  }
+  roster_.Evict(now, peer, evidence);
+  infos_[peer].offence = evidence;
+  out->evicted.push_back(peer);
+  NoteQuorum(absl::StrCat("peer ", peer, " is evicted: ", evidence), sealed, out);
+  return true;
+}
+
+// Says it, and what it means for the rounds: the answer to whoever asked repeats that.
+void Members::NoteQuorum(const std::string& said, bool sealed, RunOutput* out) const {
+  size_t stay = 0;
+  for (const auto& [peer, member] : roster_.members()) {
+    stay += member.present() && !member.draining && !member.aggregator ? 1 : 0;
+  }
+  const uint32_t quorum = settings_.round.quorum;
+  const bool enough = stay >= quorum || sealed;
+  if (!enough) {
+    out->notice = absl::StrCat(stay, stay == 1 ? " peer stays" : " peers stay",
+                               ", fewer than the quorum of ", quorum, ": the run will wait");
+  }
+  out->Say(absl::StrCat(said, enough ? "" : "; ", out->notice),
+           enough ? RunOutput::Severity::kInfo : RunOutput::Severity::kWarning);
+}
+
+void Members::SendTo(const std::string& peer, v1::CoordinatorMessage message,
+                     RunOutput* out) const {
+  const RosterMember* member = roster_.Find(peer);
+  if (member == nullptr || !member->connected() || !member->present()) return;
+  out->sends.push_back({member->session, std::move(message)});
+}
+
+void Members::SendToAll(const v1::CoordinatorMessage& message, RunOutput* out) const {
+  for (const auto& [peer, member] : roster_.members()) SendTo(peer, message, out);
+}
+
+void Members::SendRosterIfChanged(const std::optional<v1::Seal>& seal, RunOutput* out) {
+  if (!changed_) return;
+  changed_ = false;
+  v1::CoordinatorMessage message;
+  *message.mutable_roster() = roster_.ToProto();
+  for (const std::string& peer : Awaited(seal)) message.mutable_roster()->add_awaited(peer);
+  SendToAll(message, out);
+}
+
+std::vector<std::string> Members::Awaited(const std::optional<v1::Seal>& seal) const {
+  std::vector<std::string> awaited;
+  if (!seal) return awaited;
+  for (const auto& [peer, member] : roster_.members()) {
+    if (!member.present()) continue;
+    const PeerInfo* info = FindInfo(peer);
+    const bool drifted = info != nullptr && info->Reported(seal->version()) &&
+                         info->state_digest != seal->state_digest();
+    if (drifted || !member.has_state || member.version < seal->version()) awaited.push_back(peer);
+  }
+  return awaited;
+}
+
+uint32_t Members::StepsOf(const std::string& peer, const PaceSettings& pace, uint32_t fixed) const {
+  std::vector<absl::Duration> all;
+  absl::Duration own;
+  for (const auto& [other, info] : infos_) {
+    const RosterMember* member = roster_.Find(other);
+    if (info.step_times.empty() || member == nullptr || !member->present()) continue;
+    all.push_back(info.step_times.Median());
+    if (other == peer) own = all.back();
+  }
+  return StepsFor(pace, fixed, own, all);
+}
+
+std::vector<ExchangeAggregator> Members::Aggregators(absl::Time now, uint64_t version,
+                                                     std::string* lacking) {
+  std::vector<ExchangeAggregator> aggregators;
+  for (const auto& [peer, member] : roster_.members()) {
+    if (!member.aggregator || !member.connected() || !member.present() || member.draining) continue;
+    if (!member.has_state || member.version + 1 != version) {
+      absl::StrAppend(lacking, "; aggregator ", peer, " does not hold version ", version - 1,
+                      " yet");
+      continue;
+    }
+    const PeerInfo& info = infos_[peer];
+    aggregators.push_back({peer, member.address, info.spared_until < version,
+                           now < info.dialled_in_vain_until, member.region});
+  }
+  return aggregators;
+}
+
+bool Members::AnotherHolds(const std::string& peer, uint64_t version) const {
+  return std::any_of(roster_.members().begin(), roster_.members().end(), [&](const auto& entry) {
+    const RosterMember& member = entry.second;
+    return entry.first != peer && member.present() && !member.address.empty() && member.has_state &&
+           member.version == version;
+  });
+}
+
+// All workers have the same text: it is checked by its digest.
+uint64_t Members::TrainTokens() const {
+  for (const auto& [peer, info] : infos_) {
+    if (info.worker) return info.worker->train_tokens();
+  }
+  return 0;
+}
+
+bool Members::AnybodyConnected() const {
+  return std::any_of(roster_.members().begin(), roster_.members().end(), [](const auto& entry) {
+    return entry.second.connected() && entry.second.present();
+  });
+}
+
+v1::PeerStatus Members::StatusOf(const v1::Member& member) const {
+  v1::PeerStatus out;
+  *out.mutable_member() = member;
+  const RosterMember& known = *roster_.Find(member.peer());
+  out.set_pid(known.pid);
+  out.set_why(known.why);
+  out.set_role(known.aggregator ? kAggregatorRole : "peer");
+  const PeerInfo* info = FindInfo(member.peer());
+  if (info == nullptr) return out;
+  *out.mutable_progress() = info->progress;
+  out.set_rounds_contributed(info->rounds);
+  out.set_tokens(info->tokens);
+  out.set_state_digest(info->state_digest);
+  out.set_state_version(info->state_version);
+  out.set_suspicions(info->suspicions);
+  out.set_offence(info->offence);
+  if (info->worker) out.set_device(info->worker->device());
+  return out;
+}
+
+}  // namespace atolld

@@ -1,0 +1,132 @@
+// Members: who takes part in a run, what is known of each beside its membership, and what is sent
+// to them.
+//
+// Law: whoever is changed so that the others must know of it stands in the next roster that all are
+// sent (SendRosterIfChanged). A roster goes out before a plan: peers do not believe a plan that
+// names strangers. Pure; one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "atoll/v1/admin.pb.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/run.pb.h"
+#include "membership/planning/reduction_plan.h"
+#include "membership/run/ledger.h"
+#include "membership/run/pace.h"
+#include "membership/run/roster.h"
+#include "membership/run/run_output.h"
+
+namespace atolld {
+
+// What a run keeps of a peer beside its membership and its training.
+struct PeerInfo {
+  std::optional<v1::WorkerReady> worker;
+  v1::PeerProgress progress;
+  std::string signing_key;  // of its last Hello; empty: it has told none
+  uint64_t suspicions = 0;  // accounts that differ from another's, with nothing to decide
+  std::string offence;      // what was noticed last; empty: nothing
+  uint64_t rounds = 0;      // contributed and committed
+  uint64_t tokens = 0;
+  std::string state_digest;  // newest reported
+  uint64_t state_version = 0;
+  // version up to which it is not asked to reduce: it was not reachable
+  uint64_t spared_until = 0;
+  // until when it is not asked again though nobody else could reduce: an attempt has failed
+  absl::Time dialled_in_vain_until = absl::InfinitePast();
+  RecentTimes step_times{4};  // of one inner step, in its last contributions
+
+  bool Reported(uint64_t version) const {  // the digest of its state of this version
+    return !state_digest.empty() && state_version == version;
+  }
+};
+
+// ": reason", after what was done; nothing without one.
+std::string Because(const std::string& reason);
+
+class Members {
+ public:
+  // What a Hello has shown of the peer that said it.
+  struct Joined {
+    bool same_process = false;  // as the one that was known
+    bool first_word = false;    // of this process, since the coordinator's start
+  };
+
+  // `settings` outlives it.
+  Members(const RunSettings& settings, const StoredRun& stored, absl::Time now);
+
+  const Roster& roster() const { return roster_; }
+  // To change it; NoteChange() or Record() where the others must know.
+  Roster& roster() { return roster_; }
+  PeerInfo& info(const std::string& peer) { return infos_[peer]; }
+  const PeerInfo* FindInfo(const std::string& peer) const;  // nullptr: nothing is known
+  const std::map<std::string, PeerInfo>& infos() const { return infos_; }
+
+  // May it join? The reason, in one sentence, if not; see CheckHello and Ledger::CheckChain.
+  absl::Status Admit(const Ledger& ledger, const v1::Hello& hello) const;
+  // It said Hello on this session, and is admitted. Ends a session that this one replaces.
+  Joined Join(absl::Time now, SessionId session, const v1::Hello& hello, RunOutput* out);
+  std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
+  void Forget(const std::string& peer, RunUpdate* update);
+
+  void NoteChange() { changed_ = true; }
+  void Record(const std::string& peer, RunUpdate* update);  // it is stored as it is, and told
+  void NoteEntry(const v1::EntryHeader& header);            // that is part of the history
+  void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
+  void NoteSuspicion(const std::string& peer, const std::string& offence);
+
+  absl::Status OnStateReport(const std::string& peer, const v1::StateReport& report,
+                             const Ledger& ledger, RunOutput* out);
+
+  // What an operator asks of a peer. OK also where it is so already. NOT_FOUND: there is none.
+  // FAILED_PRECONDITION: it is no member now. `sealed`: the run is.
+  absl::Status Drain(const std::string& peer, const std::string& reason, bool sealed,
+                     RunOutput* out);
+  absl::Status Readmit(absl::Time now, const std::string& peer, RunOutput* out);
+  // The peer's session ends. False: it was evicted before. True: it is gone now.
+  absl::StatusOr<bool> Evict(absl::Time now, const std::string& peer, const std::string& reason,
+                             bool sealed, RunOutput* out);
+  // The same by the run itself, on evidence; false also of who was never seen.
+  bool EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence, bool sealed,
+                 RunOutput* out);
+  bool Evicted(const std::string& peer) const;
+  void SendDrain(const std::string& peer, RunOutput* out) const;
+
+  // Nothing is sent to those that are not connected.
+  void SendTo(const std::string& peer, v1::CoordinatorMessage message, RunOutput* out) const;
+  void SendToAll(const v1::CoordinatorMessage& message, RunOutput* out) const;
+  void SendRosterIfChanged(const std::optional<v1::Seal>& seal, RunOutput* out);
+
+  // Who does not hold the sealed state yet; nobody before the seal. A peer that does not hold the
+  // last state may need what the others have. Whoever comes back with less, or without a state, is
+  // waited for as well.
+  std::vector<std::string> Awaited(const std::optional<v1::Seal>& seal) const;
+  uint32_t StepsOf(const std::string& peer, const PaceSettings& pace, uint32_t fixed) const;
+  // Those that can reduce for the entry of this version now. `lacking`: of the others that are here
+  // what they wait for, in words.
+  std::vector<ExchangeAggregator> Aggregators(absl::Time now, uint64_t version,
+                                              std::string* lacking);
+  // Whether anybody but this one, whom others can dial, holds the state of this version.
+  bool AnotherHolds(const std::string& peer, uint64_t version) const;
+  uint64_t TrainTokens() const;  // of the workers' text; 0: no worker has told
+  bool AnybodyConnected() const;
+  v1::PeerStatus StatusOf(const v1::Member& member) const;  // without what others know of it
+
+ private:
+  void NoteQuorum(const std::string& said, bool sealed, RunOutput* out) const;
+
+  const RunSettings& settings_;
+  Roster roster_;
+  std::map<std::string, PeerInfo> infos_;
+  bool changed_ = false;  // since the last roster was sent
+};
+
+}  // namespace atolld

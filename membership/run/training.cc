@@ -1,0 +1,378 @@
+#include "membership/run/training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace atolld {
+namespace {
+
+// Ready times remembered: a few rounds of a small run, about one of a large one.
+constexpr size_t kReadyTimes = 64;
+
+// Who begins later in a round than this share of the usual time will not be ready with the others:
+// the deadline's 1.25 x median, without its second of slack.
+constexpr double kUsefulStart = 0.25;
+
+// What a lost lease book may have granted beyond the newest entry: far above any run's, far below
+// what overflows.
+constexpr uint64_t kMostSamplesAhead = uint64_t{1} << 40;
+
+}  // namespace
+
+std::string WaitingReason(size_t there, size_t needed) {
+  const size_t missing = needed > there ? needed - there : 0;
+  return absl::StrCat(there, " of ", needed, needed == 1 ? " peer" : " peers",
+                      there == 1 ? " is" : " are", " here; waiting for ",
+                      missing == 1 ? std::string("one") : absl::StrCat(missing), " more");
+}
+
+Round::Round(const RoundSettings& settings, bool started, uint64_t version)
+    : settings_(settings), started_(started), version_(version), ready_times_(kReadyTimes) {}
+
+const TrainingState* Round::Find(const std::string& peer) const {
+  const auto it = trainers_.find(peer);
+  return it == trainers_.end() ? nullptr : &it->second;
+}
+
+bool Round::There(const RosterMember& member, const TrainingState& trainer) const {
+  if (!member.connected() || !member.present() || left_out_.count(member.peer) > 0) return false;
+  if (trainer.activity == Activity::kReady) return true;
+  if (!trainer.worker_ready) return false;
+  if (member.draining && trainer.activity == Activity::kIdle) return false;
+  return trainer.activity == Activity::kTraining ||
+         (member.has_state && member.version + 1 == version_);
+}
+
+std::vector<std::string> Round::LeaveOut(const Roster& roster,
+                                         const std::vector<std::string>& peers, size_t needed) {
+  const std::set<std::string> before = std::exchange(left_out_, {});
+  size_t there = 0;
+  size_t dialled = 0;  // of them, those that others can dial
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* trainer = Find(peer);
+    if (trainer == nullptr || !There(member, *trainer)) continue;
+    ++there;
+    dialled += member.address.empty() ? 0 : 1;
+  }
+  std::vector<std::string> fresh;
+  for (const std::string& peer : peers) {
+    const RosterMember* member = roster.Find(peer);
+    const TrainingState* trainer = Find(peer);
+    if (member == nullptr || trainer == nullptr || !There(*member, *trainer)) continue;
+    if (there <= std::max<size_t>(needed, settings_.quorum)) break;
+    if (!member->address.empty() && dialled == 1) continue;  // without it nobody could reduce
+    --there;
+    dialled -= member->address.empty() ? 0 : 1;
+    left_out_.insert(peer);
+    if (before.count(peer) == 0) fresh.push_back(peer);
+  }
+  return fresh;
+}
+
+bool Round::TryOpen(absl::Time now, const Roster& roster) {
+  if (open_) return true;
+  size_t there = 0;
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* trainer = Find(peer);
+    if (trainer != nullptr && There(member, *trainer)) ++there;
+  }
+  const size_t needed = started_ ? settings_.quorum : std::max(settings_.peers, settings_.quorum);
+  if (there < needed) {
+    reason_ = WaitingReason(there, needed);
+    return false;
+  }
+  reason_.clear();
+  started_ = true;
+  open_ = true;
+  opened_ = now;
+  return true;
+}
+
+std::vector<std::string> Round::Idle(const Roster& roster) const {
+  std::vector<std::string> idle;
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* trainer = Find(peer);
+    if (trainer != nullptr && trainer->activity == Activity::kIdle && There(member, *trainer))
+      idle.push_back(peer);
+  }
+  return idle;
+}
+
+void Round::Assign(absl::Time now, const std::string& peer) {
+  TrainingState& trainer = trainers_[peer];
+  trainer.activity = Activity::kTraining;
+  trainer.train_started = now;
+  trainer.ready.Clear();
+}
+
+bool Round::LoseWorker(const std::string& peer) {
+  TrainingState& trainer = trainers_[peer];
+  if (trainer.worker_ready) trainer.worker_lost_in = version_;
+  trainer.worker_ready = false;
+  if (trainer.activity != Activity::kTraining) return false;
+  trainer.activity = Activity::kIdle;
+  trainer.train_started.reset();
+  return true;
+}
+
+void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
+  TrainingState& trainer = trainers_[peer];
+  if (trainer.activity == Activity::kTraining && trainer.train_started) {
+    ready_times_.Add(now - *trainer.train_started);
+    trainer.train_started.reset();  // said again, it is not a new measurement
+  }
+  trainer.activity = Activity::kReady;
+  trainer.ready = ready;
+}
+
+absl::Time Round::LatestStart() const {
+  if (ready_times_.empty()) return absl::InfiniteFuture();
+  return opened_ + kUsefulStart * ready_times_.Median();
+}
+
+absl::Time Round::CloseDeadline() const {
+  if (!open_) return absl::InfiniteFuture();
+  const std::optional<absl::Duration> deadline = TrainDeadline(ready_times_);
+  return deadline ? opened_ + *deadline : absl::InfiniteFuture();
+}
+
+bool Round::MayClose(absl::Time now, const Roster& roster) {
+  if (!open_) return false;
+  size_t ready = 0;
+  size_t there = 0;
+  bool awaited = false;  // somebody that may still become ready
+  const absl::Time deadline = CloseDeadline();
+  const absl::Time latest_start = LatestStart();
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* trainer = Find(peer);
+    if (trainer == nullptr || !member.present() || left_out_.count(peer) > 0) continue;
+    if (trainer->activity == Activity::kIdle) {
+      // With no time known nobody would ever stop waiting for a worker that stays away.
+      const bool may_be_back = trainer->worker_lost_in == version_ && !trainer->worker_ready &&
+                               now < latest_start && latest_start != absl::InfiniteFuture();
+      awaited = awaited || (may_be_back && !member.draining);
+      continue;
+    }
+    const bool is_ready = trainer->activity == Activity::kReady && member.connected();
+    ready += is_ready ? 1 : 0;
+    there += There(member, *trainer) ? 1 : 0;
+    const bool too_late = trainer->train_started && *trainer->train_started > latest_start;
+    awaited = awaited || (!is_ready && !too_late);
+  }
+  reason_ = there < settings_.quorum ? WaitingReason(there, settings_.quorum) : "";
+  if (ready < settings_.quorum) return false;
+  return !awaited || now >= deadline;
+}
+
+std::vector<std::string> Round::Ready(const Roster& roster) const {
+  std::vector<std::string> ready;
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* trainer = Find(peer);
+    if (trainer != nullptr && trainer->activity == Activity::kReady && left_out_.count(peer) == 0 &&
+        member.present() && member.connected()) {
+      ready.push_back(peer);
+    }
+  }
+  return ready;
+}
+
+void Round::Next(const std::vector<std::string>& contributors) {
+  ++version_;
+  open_ = false;
+  reason_.clear();
+  for (const std::string& peer : contributors) {
+    TrainingState& trainer = trainers_[peer];
+    trainer.activity = Activity::kIdle;
+    trainer.train_started.reset();
+    trainer.ready.Clear();
+  }
+  for (auto& [peer, trainer] : trainers_) {
+    if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
+    trainer.ready.Clear();
+  }
+}
+
+void Round::Skip(uint64_t version) {
+  version_ = version;
+  started_ = true;
+  open_ = false;
+  reason_.clear();
+  for (auto& [peer, trainer] : trainers_) {
+    if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
+    trainer.ready.Clear();
+  }
+}
+
+void Round::Again(absl::Time now) {
+  opened_ = now;
+  for (auto& [peer, trainer] : trainers_) {
+    if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
+  }
+}
+
+std::vector<std::string> Round::Evaluators(const Roster& roster, uint64_t version) const {
+  std::vector<std::string> idle;
+  std::vector<std::string> busy;
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* trainer = Find(peer);
+    if (!member.connected() || !member.present() || trainer == nullptr || !trainer->worker_ready)
+      continue;
+    if (!member.has_state || member.version != version) continue;
+    (trainer->activity == Activity::kIdle ? idle : busy).push_back(peer);
+  }
+  return idle.empty() ? busy : idle;
+}
+
+std::string Round::GenesisMaker(const Roster& roster, std::string* reason,
+                                bool* lacks_reachable) const {
+  std::vector<std::string> dial_out;
+  const RosterMember* maker = nullptr;
+  // It takes version 0 from one that dials it, and gives it to all.
+  const bool aggregator =
+      std::any_of(roster.members().begin(), roster.members().end(), [](const auto& entry) {
+        return entry.second.aggregator && entry.second.connected() && entry.second.present();
+      });
+  const auto rank = [](const RosterMember& member) {
+    return std::make_pair(member.has_state, !member.address.empty());
+  };
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* trainer = Find(peer);
+    if (!member.connected() || !member.present() || trainer == nullptr || !trainer->worker_ready)
+      continue;
+    if (member.address.empty() && !alone() && !aggregator) {
+      dial_out.push_back(peer);  // nobody could fetch it from there
+    } else if (maker == nullptr || rank(member) > rank(*maker)) {
+      maker = &member;
+    }
+  }
+  if (maker != nullptr) return maker->peer;
+  *lacks_reachable = !dial_out.empty();
+  *reason = dial_out.empty()
+                ? std::string("no worker is ready yet to make the initial state")
+                : absl::StrCat(
+                      "no reachable peer to make version 0: ", absl::StrJoin(dial_out, ", "),
+                      dial_out.size() == 1 ? " has" : " have", " no address that others can dial");
+  return "";
+}
+
+// -----------------------------------------------------------------------------------------------
+
+Training::Training(const RoundSettings& settings, bool started, uint64_t version,
+                   const LeaseRecords& leases)
+    : round_(settings, started, version), leases_(leases) {}
+
+std::optional<LeaseRecords> Training::TakeChanged() {
+  if (!std::exchange(changed_, false)) return std::nullopt;
+  return leases_.Save();
+}
+
+v1::Train Training::Assign(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
+                           const v1::RunSpec& spec) {
+  leases_.Return(peer);
+  v1::Train train;
+  train.set_version(round_.version());
+  train.set_epoch(epoch);
+  train.set_first_step((round_.version() - 1) * spec.inner().steps());
+  train.set_steps(steps);
+  const uint64_t samples = uint64_t{steps} * spec.inner().batch();
+  for (const v1::SampleRange& range : leases_.Grant(peer, samples)) *train.add_samples() = range;
+  changed_ = true;
+  round_.Assign(now, peer);
+  return train;
+}
+
+// A contribution that stands is the daemon's, and outlives the worker; inner steps do not.
+void Training::LoseWorker(const std::string& peer) {
+  if (round_.LoseWorker(peer)) TakeBack(peer);
+}
+
+bool Training::Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples) {
+  if (samples.empty() || !leases_.Adopt(peer, samples)) {
+    Stop(peer);
+    return false;
+  }
+  changed_ = true;
+  TrainingState& trainer = round_.trainer(peer);
+  if (trainer.activity == Activity::kIdle) {
+    trainer.activity = Activity::kTraining;
+    trainer.train_started.reset();
+  }
+  return true;
+}
+
+void Training::Stop(const std::string& peer) {
+  TrainingState& trainer = round_.trainer(peer);
+  trainer.activity = Activity::kIdle;
+  trainer.train_started.reset();
+}
+
+void Training::TakeBack(const std::string& peer) {
+  if (!leases_.holds(peer)) return;
+  leases_.Return(peer);
+  changed_ = true;
+}
+
+void Training::TakeBackIfIdle(const std::string& peer) {
+  if (round_.trainer(peer).activity != Activity::kIdle) return;
+  leases_.Return(peer);
+  changed_ = true;
+}
+
+void Training::Discard(const std::string& peer) {
+  round_.trainer(peer).activity = Activity::kIdle;
+  leases_.Return(peer);
+  changed_ = true;
+}
+
+bool Training::Adopt(const std::string& peer, absl::Span<const v1::SampleRange> samples) {
+  return leases_.Adopt(peer, samples);
+}
+
+uint64_t Training::Held(const std::string& peer) const {
+  uint64_t held = 0;
+  for (const v1::SampleRange& range : leases_.Held(peer)) held += range.count();
+  return held;
+}
+
+std::vector<std::string> Training::Settle(const v1::EntryHeader& header, const v1::Plan& plan) {
+  std::vector<std::string> included;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    included.push_back(contributor.peer());
+    leases_.Spend(contributor.peer());
+  }
+  for (const v1::PlanMember& member : plan.contributors()) {
+    if (std::find(included.begin(), included.end(), member.peer()) != included.end()) continue;
+    if (round_.trainer(member.peer()).activity == Activity::kIdle) leases_.Return(member.peer());
+  }
+  changed_ = true;
+  round_.Next(included);
+  return included;
+}
+
+void Training::AdoptHistory(LeaseBook leases, uint64_t version, const Roster& roster) {
+  leases_ = std::move(leases);
+  changed_ = true;
+  behind_ = true;
+  round_.Skip(version);
+  for (const auto& [peer, member] : roster.members()) {
+    if (round_.trainer(peer).activity != Activity::kIdle && !leases_.holds(peer)) Stop(peer);
+  }
+}
+
+void Training::Reach(absl::Span<const v1::SampleRange> samples, bool only_recovered) {
+  if (!behind_ || !only_recovered) return;
+  uint64_t end = 0;
+  for (const v1::SampleRange& range : samples) {
+    if (range.first() > leases_.next() + kMostSamplesAhead || range.count() > kMostSamplesAhead)
+      return;
+    end = std::max(end, range.first() + range.count());
+  }
+  if (end <= leases_.next()) return;
+  leases_.Reach(end);
+  changed_ = true;
+}
+
+}  // namespace atolld

@@ -1,0 +1,174 @@
+// The training part of a run: one round of it (Round), and on which samples whose inner steps are
+// (Training).
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "absl/types/span.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/run.pb.h"
+#include "membership/run/leases.h"
+#include "membership/run/pace.h"
+#include "membership/run/roster.h"
+
+namespace atolld {
+
+enum class Activity { kIdle, kTraining, kReady };
+
+struct TrainingState {
+  bool worker_ready = false;
+  // Its worker was lost in the round for this version, and may be back within it; 0: in none.
+  uint64_t worker_lost_in = 0;
+  Activity activity = Activity::kIdle;
+  // Its Train was sent then; nothing: it was training before this process knew of it, so its time
+  // is not measured.
+  std::optional<absl::Time> train_started;
+  v1::Ready ready;  // while kReady
+};
+
+struct RoundSettings {
+  uint32_t peers = 1;   // trainers that the first round waits for
+  uint32_t quorum = 1;  // fewest that may commit
+};
+
+// Round: who trains for one entry, who is ready, and when the waiting ends.
+//
+//   waiting --enough trainers--> open --all ready, or quorum + deadline--> closed
+//
+// Closed means that the exchange begins. A trainer is a member whose worker runs and that holds the
+// base of the round, or whose training for an earlier round still goes on. The first round of a run
+// waits for all that were announced; every later one for the quorum. A straggler keeps its activity
+// over commits that it missed. Pure: time and roster come in as arguments.
+class Round {
+ public:
+  // `started`: some round of the run has begun before. `version`: the entry of the round.
+  Round(const RoundSettings& settings, bool started, uint64_t version);
+
+  uint64_t version() const { return version_; }
+  bool started() const { return started_; }
+  bool alone() const { return settings_.peers <= 1 && settings_.quorum <= 1; }  // a run of one peer
+  bool open() const { return open_; }
+  const std::string& reason() const { return reason_; }  // why it waits; empty while it does not
+
+  TrainingState& trainer(const std::string& peer) { return trainers_[peer]; }
+  const TrainingState* Find(const std::string& peer) const;
+
+  // Opens the round if enough trainers are there. True if it is open now; else reason() says what
+  // it waits for.
+  bool TryOpen(absl::Time now, const Roster& roster);
+
+  // These sit out, the first before the others, as long as more than `needed` (and the quorum) are
+  // there without them, and one that others can dial: neither trained, waited for, nor counted.
+  // Replaces who did before; returns those that did not.
+  std::vector<std::string> LeaveOut(const Roster& roster, const std::vector<std::string>& peers,
+                                    size_t needed);
+
+  // Trainers that are free for a Train of this round (roster order).
+  std::vector<std::string> Idle(const Roster& roster) const;
+  void Assign(absl::Time now, const std::string& peer);
+  // Its worker died. Its inner steps are lost, an update that stands is not. True if it was
+  // training. It is awaited while a new worker could still be ready with the others.
+  bool LoseWorker(const std::string& peer);
+  // Its contribution stands. Measures the time since its Train, however late it is.
+  void SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
+
+  // May the exchange begin? Nobody waits for a joiner: who was given its Train later than a quarter
+  // of the usual time after the opening contributes to the next entry. Sets reason() when fewer
+  // than the quorum are left.
+  bool MayClose(absl::Time now, const Roster& roster);
+  absl::Time CloseDeadline() const;  // InfiniteFuture: not open, or nothing is known yet
+  std::vector<std::string> Ready(const Roster& roster) const;  // connected and ready, roster order
+
+  // Trainers that hold the state of this version: those that are idle, or, if all are busy, all: a
+  // busy worker answers when its steps are done.
+  std::vector<std::string> Evaluators(const Roster& roster, uint64_t version) const;
+  // Who is to make version 0; "": nobody can yet, and why. `lacks_reachable`: those that could,
+  // have no address from which others could fetch it.
+  std::string GenesisMaker(const Roster& roster, std::string* reason, bool* lacks_reachable) const;
+
+  // The entry is committed. `contributors` are free again; whoever else trained or was ready goes
+  // on.
+  void Next(const std::vector<std::string>& contributors);
+  // The exchange could not be finished: every contribution stands and will be announced again.
+  void Again(absl::Time now);
+  // Entries were committed without this round, up to the one before `version`: updates go on to it.
+  void Skip(uint64_t version);
+  void Forget(const std::string& peer) { trainers_.erase(peer); }
+
+ private:
+  absl::Time LatestStart() const;
+  bool There(const RosterMember& member, const TrainingState& trainer) const;
+
+  const RoundSettings settings_;
+  bool started_;
+  uint64_t version_;
+  bool open_ = false;
+  absl::Time opened_;
+  std::string reason_;
+  RecentTimes ready_times_;
+  std::map<std::string, TrainingState> trainers_;
+  std::set<std::string> left_out_;
+};
+
+// "2 of 3 peers are here; waiting for one more"
+std::string WaitingReason(size_t there, size_t needed);
+
+// Training: the round and the lease book of a run, which change together: whoever stops training
+// hands its samples back, unless they may be in a mean already.
+//
+// Law: a change of the leases is stored with the update of the call that made it (TakeChanged).
+// Pure; one thread.
+class Training {
+ public:
+  Training(const RoundSettings& settings, bool started, uint64_t version,
+           const LeaseRecords& leases);
+
+  Round& round() { return round_; }
+  const Round& round() const { return round_; }
+  const LeaseBook& leases() const { return leases_; }
+  // The leases, if they have changed since they were taken last.
+  std::optional<LeaseRecords> TakeChanged();
+
+  // What the peer is to do for the round from now on, instead of whatever it did.
+  v1::Train Assign(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
+                   const v1::RunSpec& spec);
+  void LoseWorker(const std::string& peer);
+  // It goes on with these samples, which it names; false: they are none of its own, and it stops.
+  bool Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples);
+  void Stop(const std::string& peer);      // it trains no more; its samples stay its own
+  void TakeBack(const std::string& peer);  // the samples that it holds, if any
+  void TakeBackIfIdle(const std::string& peer);
+  void Discard(const std::string& peer);  // its update, so it is idle and holds nothing
+
+  // A peer names what it trained on, or trains on. False: they are not its own, and nothing has
+  // changed. NoteChange() where they are to be stored.
+  bool Adopt(const std::string& peer, absl::Span<const v1::SampleRange> samples);
+  void NoteChange() { changed_ = true; }
+  uint64_t Held(const std::string& peer) const;  // number of samples
+
+  // The entry is committed: who is named in it has spent its samples. Returns those, in the
+  // header's order.
+  std::vector<std::string> Settle(const v1::EntryHeader& header, const v1::Plan& plan);
+
+  // A history up to the version before `version` was adopted, and this lease book with it: peers
+  // may hold samples that it does not know of. Updates of those whose samples are spent are in the
+  // history already.
+  void AdoptHistory(LeaseBook leases, uint64_t version, const Roster& roster);
+  // A peer holds these. Those that a book which was behind does not know of become free; in a run
+  // that has granted fresh ones since (not `only_recovered`) there are none.
+  void Reach(absl::Span<const v1::SampleRange> samples, bool only_recovered);
+
+ private:
+  Round round_;
+  LeaseBook leases_;
+  bool changed_ = false;  // the leases
+  bool behind_ = false;   // the lease book was: peers may hold samples that it does not know of
+};
+
+}  // namespace atolld

@@ -1,0 +1,96 @@
+#include "membership/trust/contribution.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+constexpr char kContributionDomain[] = "atoll.contribution";
+
+std::string U64(uint64_t value) {
+  std::string bytes;
+  for (int i = 0; i < 8; ++i) bytes.push_back(static_cast<char>(value >> (8 * i)));
+  return bytes;
+}
+
+// Lengths and numbers as u64, little-endian.
+std::string Statement(const std::string& run_id, uint64_t version, const std::string& peer,
+                      const std::string& root) {
+  return absl::StrCat(U64(run_id.size()), run_id, U64(version), U64(peer.size()), peer, root);
+}
+
+// Weight lost per missed commit (ALGORITHMS.md: lambda of stale updates).
+constexpr double kStaleness = 0.25;
+
+}  // namespace
+
+void SignContribution(const SigningKey& key, const std::string& run_id, const std::string& peer,
+                      v1::Ready* ready) {
+  ready->set_signature(key.Sign(
+      kContributionDomain, Statement(run_id, ready->version(), peer, ready->contribution_root())));
+}
+
+v1::PlanMember PlanMemberOf(const std::string& peer, const std::string& address,
+                            const std::string& signing_key, const v1::Ready& ready) {
+  v1::PlanMember member;
+  member.set_peer(peer);
+  member.set_address(address);
+  member.set_contribution_root(ready.contribution_root());
+  member.set_steps(ready.steps());
+  member.set_tokens(ready.tokens());
+  member.set_squared_norm_bits(ready.squared_norm_bits());
+  member.set_squared_distance_bits(ready.squared_distance_bits());
+  member.set_signature(ready.signature());
+  member.set_signing_key(signing_key);
+  return member;
+}
+
+absl::Status CheckContributionProof(const std::string& run_id, uint64_t version,
+                                    const v1::PlanMember& member) {
+  const std::string statement =
+      Statement(run_id, version, member.peer(), member.contribution_root());
+  if (VerifySignature(member.signing_key(), kContributionDomain, statement, member.signature())) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("the root of ", member.peer(), "'s update is not signed by its key"));
+}
+
+absl::Status CheckContributionProofs(const std::string& run_id, const v1::Plan& plan) {
+  for (const v1::PlanMember& member : plan.contributors()) {
+    if (member.signing_key().empty()) continue;
+    const absl::Status signed_by_it = CheckContributionProof(run_id, plan.version(), member);
+    if (!signed_by_it.ok()) return signed_by_it;
+  }
+  return absl::OkStatus();
+}
+
+float ContributionWeight(uint64_t tokens, uint32_t age) {
+  return static_cast<float>(static_cast<double>(tokens) /
+                            (1.0 + kStaleness * static_cast<double>(age)));
+}
+
+absl::Status CheckClaims(const v1::RunSpec& spec, const v1::Ready& ready, uint64_t samples) {
+  const uint64_t batch = spec.inner().batch();
+  const uint64_t trained = uint64_t{ready.steps()} * batch;
+  if (trained > samples) {
+    return absl::InvalidArgumentError(absl::StrCat("an update of ", ready.steps(), " steps, ",
+                                                   trained, " samples; it holds ", samples));
+  }
+  const uint64_t context = spec.model().context();
+  if (batch == 0 || context == 0 || ready.tokens() <= trained * context) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("an update of ", ready.tokens(), " tokens; ",
+                                                 ready.steps(), " steps have ", trained * context));
+}
+
+void CapWeights(float cap, std::vector<float>* weights) {
+  if (cap <= 0 || weights->empty()) return;
+  std::vector<float> sorted = *weights;
+  std::sort(sorted.begin(), sorted.end());
+  const float bound = cap * sorted[(sorted.size() - 1) / 2];
+  for (float& weight : *weights) weight = std::min(weight, bound);
+}
+
+}  // namespace atolld

@@ -1,0 +1,57 @@
+// What a contributor's word about its update is worth: the proof that an update is its own, and how
+// much it counts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "atoll/v1/membership.pb.h"
+#include "atoll/v1/run.pb.h"
+#include "membership/history/signing_key.h"
+
+namespace atolld {
+
+// What a contributor signs: that this root is of its update to this entry.
+//
+// Whoever holds the proof and the leaves can show which bytes a contributor gave, to anybody who
+// knows its key. Pure functions, any thread.
+
+// Sets the signature: over run, version, peer and the root that `ready` names. No epoch: an update
+// is encoded once for an entry.
+void SignContribution(const SigningKey& key, const std::string& run_id, const std::string& peer,
+                      v1::Ready* ready);
+
+// What the plan says of a contributor that is ready so.
+v1::PlanMember PlanMemberOf(const std::string& peer, const std::string& address,
+                            const std::string& signing_key, const v1::Ready& ready);
+
+// INVALID_ARGUMENT: the member's root is not signed so by the member's key. Some 100 microseconds.
+absl::Status CheckContributionProof(const std::string& run_id, uint64_t version,
+                                    const v1::PlanMember& member);
+
+// The same for every contributor of a plan that has a key.
+absl::Status CheckContributionProofs(const std::string& run_id, const v1::Plan& plan);
+
+// -----------------------------------------------------------------------------------------------
+// How much an update counts in its round's mean, and what of that a peer may claim.
+//
+// A weight is tokens trained on, and tokens are what a peer says. Two things bound a lie: it cannot
+// have trained on more than the samples that it holds, and no update counts more than a few usual
+// ones. Pure functions, any thread.
+
+// An update's share in the mean: its tokens, less for every commit that it missed: tokens / (1 +
+// 0.25 age).
+float ContributionWeight(uint64_t tokens, uint32_t age);
+
+// INVALID_ARGUMENT, with both numbers: more steps than its `samples` (as many as it holds) are
+// batches for, or more tokens than those steps have. Of a run whose spec names no batch or no
+// context, what it does not name is not checked.
+absl::Status CheckClaims(const v1::RunSpec& spec, const v1::Ready& ready, uint64_t samples);
+
+// Makes weights above `cap` x their median that bound; 0: leaves them. The median is the lower of
+// two middle ones. Weights are finite and above 0; so are they afterwards.
+void CapWeights(float cap, std::vector<float>* weights);
+
+}  // namespace atolld

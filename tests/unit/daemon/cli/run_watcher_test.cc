@@ -1,0 +1,103 @@
+#include "daemon/cli/run_watcher.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/daemon/cli/run_statuses.h"
+
+namespace atolld {
+namespace {
+
+TEST(RunHistoryTest, KeepsOneTimelineOverRestartsOfTheCoordinator) {
+  // Broken: a coordinator that was killed and started again would make the run look minutes long
+  // instead of hours.
+  RunHistory history;
+  v1::RunStatus status = StatusAt(1, 2, 20);
+  AddRound(&status, 1, 9, 3.0);
+  AddRound(&status, 2, 19, 2.5);
+  history.Take(status, 1020);
+  EXPECT_EQ(history.wall_seconds(), 19);
+  EXPECT_EQ(history.elapsed_seconds(1025), 25);
+
+  // 30 s after the first Train a new epoch begins to train; it knows the old rounds, but not when
+  // they were.
+  v1::RunStatus later = StatusAt(2, 3, 12);
+  AddRound(&later, 1, 0, 3.0);
+  AddRound(&later, 2, 0, 2.5);
+  AddRound(&later, 3, 11, 2.0);
+  history.Take(later, 1042);
+  EXPECT_EQ(history.rounds().at(2).elapsed_seconds(), 19);
+  EXPECT_EQ(history.rounds().at(3).elapsed_seconds(), 41);
+  EXPECT_EQ(history.wall_seconds(), 41);
+}
+
+TEST(RunHistoryTest, CountersGoOnOverRestartsOfAPeer) {
+  // Broken: a peer that was killed would take what it had sent and trained out of the report.
+  RunHistory history;
+  v1::RunStatus status = StatusAt(1, 4, 40);
+  AddRound(&status, 4, 40, 2.0);
+  AddPeer(&status, "peer-1", 4000, 36, 4);
+  history.Take(status, 1040);
+  EXPECT_EQ(history.bytes_sent_per_peer_per_round(), 1000);
+  EXPECT_DOUBLE_EQ(history.compute_utilization(), 0.9);
+
+  v1::RunStatus again = StatusAt(1, 6, 60);
+  AddRound(&again, 6, 60, 1.8);
+  AddPeer(&again, "peer-1", 2000, 18, 6);
+  history.Take(again, 1060);
+  EXPECT_EQ(history.peers().at("peer-1").bytes_sent, 6000u);
+  EXPECT_EQ(history.bytes_sent_per_peer_per_round(), 1000);
+  EXPECT_DOUBLE_EQ(history.compute_utilization(), 0.9);
+}
+
+TEST(RunHistoryTest, UtilizationCountsRoundsThatHeartbeatsMissed) {
+  // Broken: a run of a few seconds, with hardly a heartbeat, would look idle.
+  RunHistory history;
+  v1::RunStatus status = StatusAt(1, 1, 10);
+  AddRound(&status, 1, 10, 2.0);
+  status.mutable_rounds(0)->set_train_seconds(8);
+  AddPeer(&status, "peer-1", 0, 0, 1);
+  AddPeer(&status, "peer-2", 0, 0, 1);
+  history.Take(status, 1010);
+  EXPECT_DOUBLE_EQ(history.compute_utilization(), 0.8);
+}
+
+TEST(RunHistoryTest, WhatIsKnownStaysKnown) {
+  // Broken: a coordinator that has just started, and knows less, would unseal a run or empty the
+  // report.
+  RunHistory history;
+  v1::RunStatus status = StatusAt(1, 10, 100);
+  status.set_tokens(5000);
+  status.mutable_seal()->set_version(10);
+  v1::PeerStatus* peer = AddPeer(&status, "peer-1", 10, 1, 10);
+  peer->set_state_version(10);
+  peer->set_state_digest("digest");
+  history.Take(status, 1100);
+  ASSERT_TRUE(history.sealed());
+
+  v1::RunStatus empty;
+  empty.set_epoch(2);
+  empty.add_peers()->mutable_member()->set_peer("peer-1");
+  history.Take(empty, 1101);
+  EXPECT_TRUE(history.sealed());
+  EXPECT_EQ(history.newest().version(), 10u);
+  EXPECT_EQ(history.newest().tokens(), 5000u);
+  EXPECT_EQ(history.newest().spec().run_id(), "test-run");
+  EXPECT_EQ(history.peers().at("peer-1").newest.state_version(), 10u);
+  EXPECT_EQ(history.peers().at("peer-1").newest.state_digest(), "digest");
+  EXPECT_EQ(history.peers().at("peer-1").newest.rounds_contributed(), 10u);
+}
+
+TEST(RunHistoryTest, TimeLeftFollowsTheLastRounds) {
+  // Broken: the live view would promise an end that never comes.
+  RunHistory history;
+  EXPECT_LT(history.seconds_left(), 0);
+  v1::RunStatus status = StatusAt(1, 4, 40);
+  for (uint64_t version = 1; version <= 4; ++version) {
+    AddRound(&status, version, 10.0 * static_cast<double>(version), 2.0);
+  }
+  history.Take(status, 1040);
+  EXPECT_DOUBLE_EQ(history.seconds_left(), 60);  // 6 rounds of 10 s
+}
+
+}  // namespace
+}  // namespace atolld

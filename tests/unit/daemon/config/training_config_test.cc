@@ -1,0 +1,450 @@
+// What a run trains: the model of any kind, its data, and the inner steps.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "tests/unit/daemon/config/config_file.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+absl::StatusOr<Config> LoadTraining(const std::string& text, ConfigUse use = ConfigUse::kAny) {
+  return ConfigFile().Load(text, use);
+}
+
+std::string TrainingErrorOf(const std::string& text) { return ConfigFile().ErrorOf(text); }
+
+// ------------------------------------------------------------------------------------------------
+// The model of a kind of ours.
+
+const char kDigest[] = "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff";
+
+absl::StatusOr<Config> LoadModel(const std::string& lines) {
+  return LoadTraining(absl::StrCat("[coordinator]\ndir = \"c\"\n[model]\n", lines),
+                      ConfigUse::kCoordinator);
+}
+
+v1::ModelSpec SpecOf(const std::string& lines) {
+  const absl::StatusOr<Config> config = LoadModel(lines);
+  EXPECT_TRUE(config.ok()) << config.status();
+  return config.ok() ? MakeRunSpec(*config).model() : v1::ModelSpec();
+}
+
+TEST(ModelConfig, WhatIsUsualIsSpeltOut) {
+  // Broken: a run's record would leave a value to each worker's taste, or a run of the first kind
+  // would have another record, and so another digest, than it had.
+  const v1::ModelSpec llama = SpecOf("kind = \"llama\"\nwidth = 4096\nheads = 32\n");
+  EXPECT_EQ(llama.hidden(), 11008u);  // Llama 7B's
+  EXPECT_EQ(llama.kv_heads(), 32u);
+  EXPECT_EQ(llama.rope_theta(), 10000);
+  EXPECT_EQ(llama.norm_epsilon(), 1e-5);
+  EXPECT_EQ(llama.vocabulary(), 256u);
+  EXPECT_FALSE(llama.untied());
+  const v1::ModelSpec gpt2 = SpecOf("kind = \"gpt2\"\nvocabulary = 50257\ntied = false\n");
+  EXPECT_EQ(gpt2.hidden(), 512u);
+  EXPECT_EQ(gpt2.vocabulary(), 50257u);
+  EXPECT_EQ(gpt2.rope_theta(), 0);
+  EXPECT_TRUE(gpt2.untied());
+  const v1::ModelSpec gpt = SpecOf("");
+  EXPECT_EQ(gpt.hidden(), 0u);
+  EXPECT_EQ(gpt.norm_epsilon(), 0);
+  EXPECT_FALSE(gpt.from_file());
+  EXPECT_TRUE(SpecOf("initial = \"m.safetensors\"").from_file());
+}
+
+TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
+  // Broken: `atoll plan` would plan for another number of bytes than the run sends.
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"gpt2\"\nlayers = 12\nheads = 12\nwidth = 768\n"
+                                     "context = 1024\nvocabulary = 50257\n")),
+            124439808u);  // GPT-2 small
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nlayers = 32\nheads = 32\nwidth = 4096\n"
+                                     "vocabulary = 32000\ntied = false\n")),
+            6738415616u);  // Llama 2 7B
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nlayers = 22\nheads = 32\nkv_heads = 4\n"
+                                     "width = 2048\nvocabulary = 32000\ntied = false\n")),
+            1100048384u);  // TinyLlama 1.1B
+  EXPECT_EQ(TrainedParameters(SpecOf(
+                absl::StrCat("kind = \"llama\"\nlayers = 32\nheads = 32\nwidth = 4096\n"
+                             "vocabulary = 32000\ntied = false\nlora_rank = 8\nbase_digest = \"",
+                             kDigest, "\"\n"))),
+            4194304u);  // what PEFT counts for it with q_proj and v_proj
+}
+
+TEST(ModelConfig, EveryMistakeIsNamed) {
+  // Broken: a key would be ignored in silence, or a model refused only by its worker.
+  const struct {
+    const char* lines;
+    const char* message;
+  } cases[] = {
+      {"hidden = 7\n", "[model] hidden is not of kind 'gpt'; leave it out, or take kind 'gpt2'"},
+      {"kind = \"gpt2\"\nkv_heads = 2\n", "[model] kv_heads is not of kind 'gpt2'"},
+      {"kind = \"gpt2\"\nrope_theta = 2\n", "[model] rope_theta is not of kind 'gpt2'"},
+      {"tied = false\n", "[model] tied is not of kind 'gpt'"},
+      {"kind = \"llama\"\nkv_heads = 3\n", "kv_heads must divide heads, and 3 does not divide 4"},
+      {"kind = \"llama\"\nwidth = 12\n", "width / heads must be even with kind 'llama'"},
+      {"kind = \"llama\"\nrope_theta = 0.5\n", "rope_theta must be 0 or at least 1, not 0.5"},
+      {"lora_alpha = 3\n", "lora_targets and lora_alpha are of adapters; set lora_rank too"},
+      {"lora_rank = 4\n", "[model] base_digest is missing"},
+      {"lora_rank = 4\nbase_digest = \"12\"\n", "base_digest must be 64 hexadecimal digits"},
+      {"lora_rank = 4\nlora_targets = \"c_attn,,\"\n", "lora_targets must be names of a-z"},
+      {"lora_rank = 4\nlora_targets = \"q_proj\"\n",
+       "lora_targets: a model of kind 'gpt' has no 'q_proj'; it has c_attn, c_proj, c_fc"},
+  };
+  for (const auto& one : cases) {
+    EXPECT_THAT(std::string(LoadModel(one.lines).status().message()), HasSubstr(one.message))
+        << one.lines;
+  }
+}
+
+TEST(ModelConfig, AdaptersAreOfOneBase) {
+  // Broken: peers with other bases would be let in, and their adapters averaged.
+  const std::string lines = absl::StrCat("lora_rank = 4\nbase_digest = \"", kDigest, "\"\n");
+  const v1::ModelSpec spec = SpecOf(lines + "lora_targets = \"c_fc, c_attn,c_fc\"\n");
+  EXPECT_EQ(spec.base_digest().size(), 32u);
+  EXPECT_EQ(spec.base_digest()[1], '\x11');
+  EXPECT_EQ(spec.lora_alpha(), 8);
+  EXPECT_THAT(spec.lora_targets(), ::testing::ElementsAre("c_attn", "c_fc"));
+  EXPECT_THAT(std::string(LoadModel(lines + "initial = \"x\"\n").status().message()),
+              HasSubstr("[model] initial must be empty with adapters"));
+  EXPECT_EQ(spec.base_path(), "");
+}
+
+// ------------------------------------------------------------------------------------------------
+// The inner steps.
+
+// Broken: a run that cannot train as it says would only be found out by its workers.
+TEST(InnerConfig, SaysWhatIsWrong) {
+  const struct {
+    const char* lines;
+    const char* error;
+  } cases[] = {
+      {"[inner]\nbatch = 12\naccumulation = 5\n",
+       "3: [inner] accumulation must divide batch (12), and 5 does not"},
+      {"[inner]\ncooldown_steps = 5\n",
+       "2: [inner] cooldown_steps is for schedule 'wsd' alone, not 'cosine'"},
+      {"[inner]\nschedule = \"wsd\"\nwarmup_steps = 10\ndecay_steps = 100\ncooldown_steps = 91\n",
+       "5: [inner] cooldown_steps must fit between warmup_steps (10) and the schedule's end (100), "
+       "not 91"},
+      {"[inner]\nschedule = \"linear\"\n",
+       "2: [inner] schedule must be 'cosine', 'wsd' or 'constant', not 'linear'"},
+      {"[inner]\nprecision = \"fp16\"\n",
+       "2: [inner] precision must be 'fp32' or 'bf16', not 'fp16'"},
+  };
+  for (const auto& one : cases)
+    EXPECT_EQ(TrainingErrorOf(one.lines), absl::StrCat("x.toml:", one.error)) << one.lines;
+}
+
+// Broken: a device that no worker can take would only be found out by its worker, or one that it
+// can take would be refused.
+TEST(InnerConfig, SaysWhichDevicesAreNone) {
+  for (const char* wrong : {"gpu", "cuda:", "cuda:128", "cuda:-1", "cuda:0,", ",cpu", "auto,cpu",
+                            "cpu,cuda:0", "cuda,cuda:0", "cuda:1,cuda:1", "cuda:all,cuda:0"}) {
+    EXPECT_EQ(
+        TrainingErrorOf(absl::StrCat("[worker]\ndevice = \"", wrong, "\"\n")),
+        absl::StrCat("x.toml:2: [worker] device must be 'auto', 'cpu', 'cuda', one GPU of several "
+                     "like 'cuda:1', 'cuda:all', or a list of different GPUs or of CPUs like "
+                     "'cuda:0,cuda:1' or 'cpu,cpu', not '",
+                     wrong, "'"));
+  }
+  for (const char* right : {"auto", "cpu", "cuda", "cuda:1", "cuda:all", "cpu,cpu,cpu",
+                            "cuda:0, cuda:127", "cuda:1,cuda"}) {
+    EXPECT_EQ(TrainingErrorOf(absl::StrCat("[worker]\ndevice = \"", right, "\"\n")), "");
+  }
+}
+
+// Broken: a local run would only be told by its workers, again and again, that a step cannot be
+// divided.
+TEST(InnerConfig, ALocalRunHasASequenceForEachDevice) {
+  const std::string lines =
+      "[inner]\nbatch = 2\n[worker]\ndevice = \"cpu,cpu,cpu\"\n[data]\npath = \"/\"\n";
+  EXPECT_EQ(TrainingErrorOf(lines), "");  // of a peer the batch may be another
+  EXPECT_THAT(
+      std::string(LoadTraining(lines, ConfigUse::kLocal).status().message()),
+      ::testing::HasSubstr("4: [worker] device names 3 devices, and [inner] batch is 2; each "
+                           "device needs one sequence at least"));
+}
+
+// Broken: workers would train otherwise than the config says.
+TEST(InnerConfig, TheRunRecordsIt) {
+  const absl::StatusOr<Config> config = LoadTraining(
+      "[inner]\noptimizer = \"muon\"\nschedule = \"wsd\"\ndecay_steps = 1000\n"
+      "precision = \"bf16\"\naccumulation = 3\ncheckpointing = true\nmuon_momentum = 0.9\n");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const v1::InnerSpec inner = MakeRunSpec(*config).inner();
+  EXPECT_EQ(inner.optimizer(), "muon");
+  EXPECT_EQ(inner.schedule(), "wsd");
+  EXPECT_EQ(inner.cooldown_steps(), 200u);
+  EXPECT_EQ(inner.precision(), "bf16");
+  EXPECT_EQ(inner.accumulation(), 3u);
+  EXPECT_TRUE(inner.checkpointing());
+  EXPECT_EQ(inner.muon_momentum(), 0.9);
+}
+
+// Broken: `atoll local` would give its daemons another run than the one that was asked for.
+TEST(InnerConfig, WhatIsWrittenReadsBackTheSame) {
+  Config config;
+  config.inner.optimizer = "muon";
+  config.inner.schedule = "wsd";
+  config.inner.cooldown_steps = 100;
+  config.inner.precision = "bf16";
+  config.inner.accumulation = 3;
+  config.inner.checkpointing = true;
+  config.inner.muon_momentum = 0.9;
+  config.worker.device = "cuda:1";
+  const std::string text = FormatConfig(config);
+  const absl::StatusOr<Config> read = LoadTraining(text);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(FormatConfig(*read), text);
+  EXPECT_EQ(read->inner.cooldown_steps, 100u);
+  EXPECT_EQ(read->inner.precision, "bf16");
+  EXPECT_EQ(read->inner.accumulation, 3u);
+  EXPECT_TRUE(read->inner.checkpointing);
+  EXPECT_EQ(read->inner.muon_momentum, 0.9);
+  EXPECT_EQ(read->worker.device, "cuda:1");
+}
+
+// Broken: a coordinator that is renewed would refuse to go on with the run that it began, since the
+// same config would make another run of it.
+TEST(InnerConfig, ARunWithoutItIsTheRunThatItWas) {
+  const v1::InnerSpec inner = MakeRunSpec(Config()).inner();
+  EXPECT_EQ(inner.schedule(), "");
+  EXPECT_EQ(inner.cooldown_steps(), 0u);
+  EXPECT_EQ(inner.precision(), "");
+  EXPECT_EQ(inner.accumulation(), 0u);
+  EXPECT_FALSE(inner.checkpointing());
+  EXPECT_EQ(inner.muon_momentum(), 0);
+}
+
+// ------------------------------------------------------------------------------------------------
+// Data.
+
+class DataConfigTest : public ::testing::Test {
+ protected:
+  DataConfigTest() {
+    std::filesystem::create_directory(Path("prepared"));
+    file_.Write("prepared/data.json", "{\"vocabulary\": 700}");
+    file_.Write("a.txt", "text");
+    file_.Write("tokenizer.json", "{}");
+  }
+
+  absl::StatusOr<Config> LoadTraining(const std::string& lines, ConfigUse use = ConfigUse::kLocal) {
+    return file_.Load(lines, use);
+  }
+
+  std::string TrainingErrorOf(const std::string& lines, ConfigUse use = ConfigUse::kLocal) {
+    return file_.ErrorOf(lines, use);
+  }
+
+  std::string Path(const std::string& name) const { return file_.Path(name); }
+
+  ConfigFile file_;
+};
+
+// Broken: a model would be made for another number of tokens than its data has.
+TEST_F(DataConfigTest, TheVocabularyIsTheDatas) {
+  const auto prepared = LoadTraining("[data]\npath = \"prepared\"\n");
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  EXPECT_EQ(MakeRunSpec(*prepared).model().vocabulary(), 700u);
+  // Padded on purpose, as nanoGPT does.
+  const auto padded = LoadTraining("[data]\npath = \"prepared\"\n[model]\nvocabulary = 768\n");
+  EXPECT_EQ(MakeRunSpec(*padded).model().vocabulary(), 768u);
+  const auto bytes = LoadTraining("[data]\npath = \"a.txt\"\n");
+  EXPECT_EQ(MakeRunSpec(*bytes).model().vocabulary(), 256u);
+  EXPECT_EQ(MakeRunSpec(*bytes).data().kind(), "text");
+  EXPECT_EQ(MakeRunSpec(*bytes).data().tokenizer(), "");
+  // What a local run's coordinator is given, which reads no data.
+  EXPECT_THAT(FormatConfig(*prepared), HasSubstr("vocabulary = 700 "));
+}
+
+// Broken: a run of text and a tokenizer would begin with a model that cannot take its tokens.
+TEST_F(DataConfigTest, AMissingVocabularyIsAskedFor) {
+  for (const ConfigUse use : {ConfigUse::kLocal, ConfigUse::kCoordinator}) {
+    const std::string more = "[coordinator]\ndir = \"c\"\n[data]\npath = \"a.txt\"\n";
+    EXPECT_THAT(TrainingErrorOf(more + "kind = \"bin\"\n", use),
+                HasSubstr("with [data] kind 'bin'"));
+  }
+  // A coordinator has no text to count in; a local run has.
+  const std::string chars =
+      "[coordinator]\ndir = \"c\"\n[data]\npath = \"a.txt\"\ntokenizer = \"chars\"\n";
+  EXPECT_THAT(TrainingErrorOf(chars, ConfigUse::kCoordinator),
+              HasSubstr("x.toml:5: [model] vocabulary is missing: with [data] tokenizer 'chars'"));
+  const auto counted = LoadTraining(chars);
+  ASSERT_TRUE(counted.ok()) << counted.status();
+  EXPECT_TRUE(NeedsCounting(counted->data));
+  EXPECT_FALSE(NeedsCounting(LoadTraining("[data]\npath = \"a.txt\"\n")->data));
+  EXPECT_FALSE(
+      NeedsCounting(LoadTraining("[data]\npath = \"prepared\"\ntokenizer = \"chars\"\n")->data));
+  const auto said =
+      LoadTraining("[data]\npath = \"a.txt\"\ntokenizer = \"chars\"\n[model]\nvocabulary = 9\n");
+  ASSERT_TRUE(said.ok()) << said.status();
+  EXPECT_EQ(MakeRunSpec(*said).data().tokenizer(), "chars");
+}
+
+// Broken: a worker would look for its data in its own folder, or not be told of the tokenizer.
+TEST_F(DataConfigTest, PlacesAreAbsoluteAndSourcesKeepTheirOrder) {
+  const auto config = LoadTraining(
+      "[model]\nvocabulary = 700\n[data]\nsources = \"prepared:0.75, a.txt:0.25\"\n"
+      "tokenizer = \"tokenizer.json\"\nfield = \"body\"\n");
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(WorkerPlaces(config->data), absl::StrCat(Path("prepared"), "\n", Path("a.txt"),
+                                                     "\ntokenizer ", Path("tokenizer.json")));
+  const v1::RunSpec spec = MakeRunSpec(*config);
+  EXPECT_THAT(spec.data().weights(), ElementsAre(0.75, 0.25));
+  EXPECT_EQ(spec.data().tokenizer(), "file");
+  EXPECT_EQ(spec.data().field(), "body");
+  const auto again = LoadTraining(FormatConfig(*config));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(FormatConfig(*again), FormatConfig(*config));
+}
+
+// Broken: a slip in the section would be found by a worker on another machine, or not at all.
+TEST_F(DataConfigTest, NamesWhatIsWrong) {
+  EXPECT_THAT(TrainingErrorOf("[data]\nsources = \"a.txt\"\n"),
+              HasSubstr("x.toml:2: [data] sources must be of the form"));
+  EXPECT_THAT(TrainingErrorOf("[data]\nsources = \"a.txt:1,:2\"\n"), HasSubstr("not ':2'"));
+  EXPECT_THAT(TrainingErrorOf("[data]\nsources = \"a.txt:0\"\n"), HasSubstr("not 'a.txt:0'"));
+  EXPECT_THAT(TrainingErrorOf("[data]\npath = \"a.txt\"\nsources = \"a.txt:1\"\n"),
+              HasSubstr("x.toml:3: [data] sources is in place of path"));
+  EXPECT_THAT(TrainingErrorOf("[data]\nsources = \"a.txt:1,b.txt:1\"\n"),
+              HasSubstr("x.toml:2: data.sources 'b.txt' does not exist"));
+  EXPECT_THAT(TrainingErrorOf(
+                  "[model]\nvocabulary = 9\n[data]\npath = \"a.txt\"\ntokenizer = \"t.json\"\n"),
+              HasSubstr("x.toml:5: data.tokenizer 't.json' does not exist"));
+  EXPECT_THAT(TrainingErrorOf("[data]\npath = \"a.txt\"\nkind = \"csv\"\n"),
+              HasSubstr("[data] kind must be"));
+}
+
+// ------------------------------------------------------------------------------------------------
+// Models that are no architecture of ours.
+
+class ForeignConfigTest : public ::testing::Test {
+ protected:
+  ForeignConfigTest() {
+    file_.Write("model.pt", "abc");
+    file_.Write("rows.npy", "rows");
+  }
+
+  absl::StatusOr<Config> LoadTraining(const std::string& text, ConfigUse use) {
+    return file_.Load(text, use);
+  }
+
+  std::string TrainingErrorOf(const std::string& text, ConfigUse use) {
+    return file_.ErrorOf(text, use);
+  }
+
+  std::string Path(const std::string& name) const { return file_.Path(name); }
+
+  ConfigFile file_;
+};
+
+constexpr char kScript[] = "[model]\nkind = \"torchscript\"\n";
+constexpr char kExternal[] = "[model]\nkind = \"external\"\n";
+
+TEST_F(ForeignConfigTest, SaysWhatAKindLacksOrDoesNotTake) {
+  // Broken: a key would be taken and have no effect, or a run would start that cannot train.
+  struct Case {
+    std::string text, message;
+    ConfigUse use = ConfigUse::kAny;
+  };
+  const std::vector<Case> cases = {
+      {absl::StrCat(kExternal, "layers = 4\n"),
+       "x.toml:3: [model] layers is not for a model of kind 'external', which its worker alone "
+       "describes"},
+      {absl::StrCat(kScript, "file = \"model.pt\"\nwidth = 64\n"),
+       "x.toml:4: [model] width is not for a model of kind 'torchscript', which is whatever its "
+       "file holds"},
+      {"[model]\nfile = \"model.pt\"\n",
+       "x.toml:2: [model] file is not for a model of kind 'gpt', which is no file; 'torchscript' "
+       "is"},
+      {kExternal,
+       "x.toml:1: [worker] program is missing: with [model] kind 'external' it is what trains",
+       ConfigUse::kLocal},
+      {absl::StrCat(kScript, "[coordinator]\ndir = \"c\"\n"),
+       "x.toml:1: [model] file is missing: a model of kind 'torchscript' is that file",
+       ConfigUse::kCoordinator},
+      {absl::StrCat(kScript, "file = \"none.pt\"\n"),
+       "x.toml:3: model.file 'none.pt' is no file that exists"},
+      {absl::StrCat(kScript, "file = \"model.pt\"\n"),
+       "x.toml:1: [data] path is missing: the text to train on, a file or a folder",
+       ConfigUse::kLocal},
+  };
+  for (const Case& one : cases)
+    EXPECT_EQ(TrainingErrorOf(one.text, one.use), one.message) << one.text;
+}
+
+TEST_F(ForeignConfigTest, AFileIsNamedByItsBytes) {
+  // Broken: peers would train different files under one run.
+  const std::string text =
+      absl::StrCat(kScript, "file = \"model.pt\"\n[data]\npath = \"rows.npy\"\n");
+  absl::StatusOr<Config> config = LoadTraining(text, ConfigUse::kLocal);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->model.file, Path("model.pt"));
+  config->run.id = "r";
+  const v1::RunSpec spec = MakeRunSpec(*config);
+  EXPECT_EQ(spec.model().kind(), "torchscript");
+  EXPECT_EQ(absl::BytesToHexString(spec.model().file_digest()),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // of "abc"
+  EXPECT_EQ(spec.model().file(), "");  // a path of one machine
+  EXPECT_EQ(spec.model().context(), 1u);
+  EXPECT_EQ(spec.model().layers(), 0u);
+  EXPECT_EQ(spec.data().kind(), "arrays");
+  EXPECT_EQ(WorkerProgramOf("torchscript"), "atoll-worker");
+}
+
+TEST_F(ForeignConfigTest, AWorkerOfOnesOwnNeedsNoData) {
+  // Broken: a trainer that makes or fetches its own data could not be run.
+  const std::string text = absl::StrCat(kExternal, "[worker]\nprogram = \"train.py\"\n");
+  absl::StatusOr<Config> config = LoadTraining(text, ConfigUse::kLocal);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->worker.program, Path("train.py"));
+  config->run.id = "r";
+  EXPECT_EQ(MakeRunSpec(*config).data().kind(), "external");
+  EXPECT_EQ(TrainingErrorOf(absl::StrCat(text, "[data]\npath = \"none\"\n"), ConfigUse::kLocal),
+            "x.toml:6: data.path 'none' does not exist");
+}
+
+TEST_F(ForeignConfigTest, WrittenConfigsOfBothKindsReadBack) {
+  // Broken: `atoll local` would write its daemons configs that they refuse.
+  for (const std::string& text :
+       {absl::StrCat(kExternal, "[worker]\nprogram = \"train.py\"\n"),
+        absl::StrCat(kScript, "file = \"model.pt\"\n[data]\npath = \"rows.npy\"\n")}) {
+    const absl::StatusOr<Config> config = LoadTraining(text, ConfigUse::kLocal);
+    ASSERT_TRUE(config.ok()) << config.status();
+    const std::string written = FormatConfig(*config);
+    const absl::StatusOr<Config> read = LoadTraining(written, ConfigUse::kLocal);
+    ASSERT_TRUE(read.ok()) << read.status();
+    EXPECT_EQ(FormatConfig(*read), written);
+  }
+}
+
+TEST_F(ForeignConfigTest, AStubNeedsNoDataAndHasItsOwnWorker) {
+  // Broken: a benchmark of the system would need a text to train on, or start libtorch's worker.
+  const std::string text =
+      "[model]\nkind = \"stub\"\nparameters = 5000\n[inner]\nstep_time = \"20ms\"\n"
+      "[peer]\nid = \"p\"\ndir = \"p\"\n";
+  for (const ConfigUse use : {ConfigUse::kLocal, ConfigUse::kPeer}) {
+    EXPECT_EQ(TrainingErrorOf(text, use), "");
+  }
+  EXPECT_EQ(TrainingErrorOf(text + "[data]\npath = \"nothing.txt\"\n", ConfigUse::kPeer),
+            "x.toml:10: data.path 'nothing.txt' does not exist");
+  absl::StatusOr<Config> config = LoadTraining(text, ConfigUse::kPeer);
+  ASSERT_TRUE(config.ok()) << config.status();
+  config->run.id = "r";
+  const v1::RunSpec spec = MakeRunSpec(*config);
+  EXPECT_EQ(spec.model().parameters(), 5000u);
+  EXPECT_EQ(spec.inner().step_microseconds(), 20000u);
+  EXPECT_EQ(spec.data().kind(), "none");
+  EXPECT_EQ(WorkerProgramOf(spec.model().kind()), "atoll-stub-worker");
+  EXPECT_EQ(WorkerProgramOf("gpt"), "atoll-worker");
+}
+
+}  // namespace
+}  // namespace atolld

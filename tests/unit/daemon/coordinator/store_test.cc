@@ -1,0 +1,287 @@
+#include "daemon/coordinator/store.h"
+
+#include <sqlite3.h>
+
+#include <fstream>
+
+#include "absl/strings/str_format.h"
+#include "daemon/coordinator/sqlite_store.h"
+#include "daemon/env/posix_files.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+#include "tests/sim/sim_world.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::EntryHeader Header(uint64_t version) {
+  v1::EntryHeader header;
+  header.set_run_id("r");
+  header.set_version(version);
+  header.set_payload_digest(std::string("\0\1\2", 3));
+  return header;
+}
+
+std::vector<RunUpdate> Updates() {
+  RunUpdate begin;
+  begin.spec.emplace().set_run_id("r");
+  begin.epoch = 3;
+  RunUpdate genesis;
+  genesis.genesis.emplace().set_state_digest("g");
+  genesis.members = {{"a", "a:1", "live"}, {"b", "", "joining"}};
+  RunUpdate commit;
+  commit.started = true;
+  commit.headers = {Header(1)};
+  commit.rounds.emplace_back().set_version(1);
+  commit.control = RunControl{RunControl::State::kPaused, "at night"};
+  commit.leases = LeaseRecords{30, {{"", 0, 5}, {"a", 10, 20}}};
+  commit.evaluations.emplace_back().set_loss(2.5);
+  RunUpdate later;
+  later.headers = {Header(2)};
+  later.rounds.emplace_back().set_version(2);
+  later.leases = LeaseRecords{uint64_t{1} << 63, {{"b", 10, 1}}};
+  later.members = {{"b", "b:2", "evicted", "it lies"}, {"c", "", "live", "asked", true}};
+  later.forgotten = {"a", "nobody"};
+  later.control = RunControl{RunControl::State::kStopping, ""};
+  later.seal.emplace().set_version(2);
+  begin.tokens = {{"t1", "a", "peer", 1800000000}, {"t2", "b", "aggregator", 5, true, "k"}};
+  begin.certificates = {{"c1", "a", false}, {"c2", "b", true, 1700000000}};
+  later.tokens = {{"t1", "a", "peer", 1800000000, false, std::string("\0k", 2)}};
+  later.certificates = {{"c1", "a", true}, {"c3", "c", false}};
+  commit.judged = JudgeRecord{{1.5, 0x1p-70}, {{"a", 1, 1, 0, "it lies"}}};
+  later.judged = JudgeRecord{{0x1p-70, 0x1.8p90, 0.1},
+                             {{"a", 2, 1, 1, "it lies"}, {"b", ~uint64_t{0}, 0, 3, ""}}};
+  RunUpdate purge;
+  purge.certificates = {{"c4", "d", true, 7}, {"c5", "d", false, 8}};
+  purge.tokens = {{"t3", "d", "peer", 9}};
+  purge.purged = {"c4", "t3", "none"};
+  return {begin, genesis, commit, later, purge};
+}
+
+std::string Text(const StoredRun& run) {
+  std::string text = run.spec ? run.spec->run_id() : "-";
+  text += " epoch " + std::to_string(run.epoch) + (run.started ? " started" : "");
+  text += run.control.paused() ? " paused" : run.control.stopping() ? " stopping" : "";
+  text += run.control.reason.empty() ? "" : " (" + run.control.reason + ")";
+  text += run.genesis ? " genesis " + run.genesis->state_digest() : "";
+  for (const auto& header : run.headers) text += " h" + std::to_string(header.version());
+  for (const auto& lease : run.leases.ranges) {
+    text += " [" + lease.holder + " " + std::to_string(lease.first) + "+" +
+            std::to_string(lease.count) + "]";
+  }
+  text += " next " + std::to_string(run.leases.next);
+  for (const auto& member : run.members) {
+    text += " " + member.peer + "@" + member.address + "=" + member.state;
+    text += (member.why.empty() ? "" : "(" + member.why + ")") + (member.draining ? "-" : "");
+  }
+  for (const auto& token : run.tokens) {
+    text += " t:" + token.serial + "," + token.peer + "," + token.role + "," +
+            std::to_string(token.expires) + (token.revoked ? ",revoked," : ",") + token.key;
+  }
+  for (const auto& certificate : run.certificates) {
+    text += " c:" + certificate.serial + "," + certificate.peer + (certificate.revoked ? "!" : "") +
+            (certificate.expires == 0 ? "" : "," + std::to_string(certificate.expires));
+  }
+  for (const auto& round : run.rounds) text += " r" + std::to_string(round.version());
+  for (const auto& evaluation : run.evaluations) text += " e" + std::to_string(evaluation.loss());
+  for (const double median : run.judged.medians) text += absl::StrFormat(" m%a", median);
+  for (const auto& judged : run.judged.peers) {
+    text += absl::StrFormat(" j:%s,%x,%d,%d,%s", judged.peer, judged.offences, judged.refused,
+                            judged.clipped, judged.offence);
+  }
+  return text + (run.seal ? " sealed " + std::to_string(run.seal->version()) : "");
+}
+
+std::unique_ptr<Store> Open(const std::string& directory) {
+  PosixFiles files;
+  auto store = SqliteStore::Open(files, directory);
+  EXPECT_TRUE(store.ok()) << store.status();
+  return store.ok() ? std::move(*store) : nullptr;
+}
+
+// Would break: what the coordinator knows after it was killed. The memory store must behave as the
+// real one does.
+TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
+  const TemporaryDirectory directory;
+  auto disk = std::make_shared<MemoryStore::Disk>();
+  MemoryStore memory(disk);
+  EXPECT_EQ(Text(*Open(directory.path())->Load()), "- epoch 0 next 0");
+  for (const RunUpdate& update : Updates()) {
+    ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
+    ASSERT_TRUE(memory.Apply(update).ok());
+    EXPECT_EQ(Text(*Open(directory.path())->Load()), Text(*memory.Load()));
+  }
+  const StoredRun run = *Open(directory.path())->Load();
+  EXPECT_EQ(Text(run),
+            "r epoch 3 started stopping genesis g h1 h2 [b 10+1] next 9223372036854775808 "
+            "b@b:2=evicted(it lies) c@=live(asked)- t:t1,a,peer,1800000000," +
+                std::string("\0k", 2) +
+                " t:t2,b,aggregator,5,revoked,k c:c1,a! c:c2,b!,1700000000 c:c3,c c:c5,d,8 r1 r2 "
+                "e2.500000 m0x1p-70 m0x1.8p+90 m0x1.999999999999ap-4 "
+                "j:a,2,1,1,it lies j:b,ffffffffffffffff,0,3, sealed 2");
+  EXPECT_EQ(run.headers[0].SerializeAsString(), Header(1).SerializeAsString());
+}
+
+// Would break: a commit of which half is there after a crash.
+TEST(SqliteStore, AnUpdateIsAllOrNothing) {
+  const TemporaryDirectory directory;
+  std::unique_ptr<Store> store = Open(directory.path());
+  for (const RunUpdate& update : Updates()) ASSERT_TRUE(store->Apply(update).ok());
+  const std::string before = Text(*store->Load());
+  RunUpdate twice = Updates()[3];  // its round is there already, which is found late
+  twice.epoch = 9;
+  twice.headers = {Header(3), Header(4)};
+  twice.leases->next = 1;
+  EXPECT_FALSE(store->Apply(twice).ok());
+  EXPECT_EQ(Text(*store->Load()), before);
+}
+
+// Would break: a run that was begun with the release before cannot be continued with this one.
+TEST(SqliteStore, ReadsTheTablesOfTheFirstRelease) {
+  const TemporaryDirectory directory;
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((directory.path() + "/coordinator.db").c_str(), &database), SQLITE_OK);
+  const char* const tables = R"(
+    CREATE TABLE run (
+      id INTEGER PRIMARY KEY CHECK (id = 1), spec BLOB, epoch INTEGER NOT NULL,
+      started INTEGER NOT NULL, genesis BLOB, lease_next INTEGER NOT NULL);
+    INSERT INTO run VALUES (1, NULL, 7, 1, NULL, 40);
+    CREATE TABLE headers (version INTEGER PRIMARY KEY, header BLOB NOT NULL);
+    CREATE TABLE leases (first INTEGER PRIMARY KEY, count INTEGER NOT NULL, holder BLOB NOT NULL);
+    CREATE TABLE members (
+      peer BLOB PRIMARY KEY, address BLOB NOT NULL, state BLOB NOT NULL) WITHOUT ROWID;
+    INSERT INTO members VALUES (x'61', x'613a31', x'6c697665');
+    CREATE TABLE evaluations (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
+    CREATE TABLE rounds (version INTEGER PRIMARY KEY, record BLOB NOT NULL);
+    CREATE TABLE seal (id INTEGER PRIMARY KEY CHECK (id = 1), seal BLOB NOT NULL);
+    PRAGMA user_version = 1;)";
+  ASSERT_EQ(sqlite3_exec(database, tables, nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  EXPECT_EQ(Text(*Open(directory.path())->Load()), "- epoch 7 started next 40 a@a:1=live");
+  RunUpdate update;
+  update.control = RunControl{RunControl::State::kPaused, "why not"};
+  ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
+  EXPECT_EQ(Text(*Open(directory.path())->Load()),
+            "- epoch 7 started paused (why not) next 40 a@a:1=live");
+}
+
+// Would break: `atoll log list`.
+TEST(SqliteStore, ReadsHeadersByRange) {
+  const TemporaryDirectory directory;
+  std::unique_ptr<Store> store = Open(directory.path());
+  for (const RunUpdate& update : Updates()) ASSERT_TRUE(store->Apply(update).ok());
+  EXPECT_EQ(store->ReadHeaders(0, 1)->size(), 1u);
+  EXPECT_EQ(store->ReadHeaders(2, 9)->at(0).version(), 2u);
+  EXPECT_TRUE(store->ReadHeaders(3, 9)->empty());
+}
+
+// Would break: two coordinators commit to one store.
+TEST(SqliteStore, OneProcessHoldsIt) {
+  const TemporaryDirectory directory;
+  const std::unique_ptr<Store> store = Open(directory.path());
+  PosixFiles files;
+  const auto second = SqliteStore::Open(files, directory.path());
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(second.status().message(), HasSubstr("another process has it open"));
+}
+
+// Would break: a full disk looks like a broken store, and ends the run.
+TEST(SqliteStore, AFullDiskIsSaidAndHarmsNothing) {
+  const TemporaryDirectory directory;
+  std::unique_ptr<Store> store = Open(directory.path());
+  ASSERT_TRUE(store->Apply(Updates()[0]).ok());
+  store.reset();
+  PosixFiles files;
+  SqliteStore::Options options;
+  options.most_pages = 32;  // SQLite's own limit stands in for the disk's
+  auto opened = SqliteStore::Open(files, directory.path(), options);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  const std::unique_ptr<Store> limited = std::move(*opened);
+  RunUpdate large;
+  large.genesis.emplace().set_state_digest(std::string(1 << 20, 'x'));
+  const absl::Status status = limited->Apply(large);
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+  EXPECT_THAT(status.message(), HasSubstr("coordinator.db"));
+  EXPECT_EQ(Text(*limited->Load()),
+            "r epoch 3 next 0 t:t1,a,peer,1800000000, t:t2,b,aggregator,5,revoked,k c:c1,a "
+            "c:c2,b!,1700000000");
+  RunUpdate small;
+  small.epoch = 4;
+  EXPECT_TRUE(limited->Apply(small).ok());
+}
+
+// Would break: garbage, or a newer release's store, is overwritten.
+TEST(SqliteStore, RefusesWhatItDoesNotKnow) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.path() + "/coordinator.db";
+  std::ofstream(path) << std::string(5000, 'x');
+  PosixFiles files;
+  EXPECT_EQ(SqliteStore::Open(files, directory.path()).status().code(),
+            absl::StatusCode::kDataLoss);
+  const TemporaryDirectory newer;
+  Open(newer.path());
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((newer.path() + "/coordinator.db").c_str(), &database), SQLITE_OK);
+  sqlite3_exec(database, "PRAGMA user_version = 99", nullptr, nullptr, nullptr);
+  sqlite3_close(database);
+  const absl::Status status = SqliteStore::Open(files, newer.path()).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(status.message(), HasSubstr("newer release"));
+}
+
+// ------------------------------------------------------------------------------------------------
+
+RunOutput Output(const std::string& line, uint64_t epoch = 0) {
+  RunOutput output;
+  output.events.push_back({RunOutput::Severity::kInfo, line});
+  if (epoch != 0) output.update.epoch = epoch;
+  return output;
+}
+
+// Would break: something is said before it is durable, or out of order.
+TEST(Outbox, DeliversInOrderAndOnlyWhatIsDurable) {
+  SimWorld world(1);
+  SimProcess& process = world.AddProcess("p");
+  auto disk = std::make_shared<MemoryStore::Disk>();
+  std::string delivered;
+  Outbox outbox(process.env(), std::make_shared<MemoryStore>(disk), [&](const RunOutput& output) {
+    if (output.update.epoch) {
+      EXPECT_EQ(disk->run.epoch, *output.update.epoch);
+    }
+    delivered += output.events[0].line;
+  });
+  outbox.Push(Output("a"));
+  EXPECT_EQ(delivered, "a");  // nothing to wait for
+  outbox.Push(Output("b", 1));
+  outbox.Push(Output("c"));
+  outbox.Push(Output("d", 2));
+  EXPECT_EQ(delivered, "a");
+  world.RunFor(absl::Seconds(1));
+  EXPECT_EQ(delivered, "abcd");
+}
+
+// Would break: a full disk ends the run, or lets unstored promises out.
+TEST(Outbox, WaitsWhileTheDiskIsFull) {
+  SimWorld world(1);
+  SimProcess& process = world.AddProcess("p");
+  auto disk = std::make_shared<MemoryStore::Disk>();
+  std::string delivered;
+  Outbox outbox(process.env(), std::make_shared<MemoryStore>(disk),
+                [&](const RunOutput& output) { delivered += output.events[0].line; });
+  disk->fails = absl::ResourceExhaustedError("full");
+  outbox.Push(Output("a", 1));
+  outbox.Push(Output("b"));
+  world.RunFor(absl::Seconds(10));
+  EXPECT_EQ(delivered, "");
+  EXPECT_EQ(outbox.stalled(), "full");
+  disk->fails = absl::OkStatus();
+  world.RunFor(absl::Seconds(2));
+  EXPECT_EQ(delivered, "ab");
+  EXPECT_EQ(outbox.stalled(), "");
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,177 @@
+#include "daemon/peer/round_exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "tests/sim/sim_world.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint64_t kValues = 1000000;
+
+// self contributes to shards that a and b (or another) reduce; c, a contributor too, serves
+// nothing.
+ExchangePlan Plan(const char* second = "b") {
+  v1::Plan plan;
+  plan.set_version(1);
+  plan.set_epoch(1);
+  plan.set_revision(1);
+  plan.set_parameters(8);
+  for (const char* name : {"self", "a", "b", "c"}) {
+    v1::PlanMember* member = plan.add_contributors();
+    member->set_peer(name);
+    member->set_address(std::string(name) + ":1");
+    member->set_weight_bits(0x3f800000);
+  }
+  for (uint32_t i = 0; i < 2; ++i) {
+    v1::Shard* shard = plan.add_shards();
+    shard->set_first_chunk(2 * i);
+    shard->set_chunks(2);
+    shard->set_reducer(i == 0 ? "a" : second);
+    shard->set_attempt(1);
+  }
+  return ExchangePlan::Make(plan, ChunkGrid(8, 2)).value();
+}
+
+struct Scene {
+  Scene() : world(1), waker(world.AddProcess("self").env()) {
+    for (const std::string name : {"a", "b", "c"}) {
+      WakeCalls& wakes = *(others[name] = std::make_unique<WakeCalls>(world.AddProcess(name).env(),
+                                                                      absl::Seconds(10)));
+      auto listening = world.process(name).env().transport.Listen(
+          name + ":1", [this, name, &wakes](const std::string&, std::unique_ptr<Call> call) {
+            ++woken[name];
+            wakes.Accept(std::move(call));
+          });
+      listeners.push_back(std::move(listening).value());
+    }
+  }
+  // How often a, b and c were woken while so much time passed.
+  std::vector<int> During(absl::Duration time) {
+    woken = {{"a", 0}, {"b", 0}, {"c", 0}};
+    world.RunFor(time);
+    return {woken["a"], woken["b"], woken["c"]};
+  }
+  void Progress(uint32_t step) {
+    v1::WorkerProgress progress;
+    progress.set_step(step);
+    progress.set_steps(100);
+    waker.OnProgress(progress);
+  }
+
+  SimWorld world;
+  PartnerWaker waker;
+  std::map<std::string, std::unique_ptr<WakeCalls>> others;
+  std::vector<std::unique_ptr<Listener>> listeners;
+  std::map<std::string, int> woken;
+};
+
+using Times = std::vector<int>;
+
+// Would break: the connections would sleep when the exchange begins, or be woken so early that
+// what they learned is old by then.
+TEST(PartnerWaker, WakesThoseItDialsOnceAsTrainingEnds) {
+  Scene scene;
+  scene.waker.OnPlan(Plan(), kValues, "self", 2);
+  scene.waker.OnTraining();
+  scene.world.RunFor(absl::Seconds(9));
+  scene.Progress(0);
+  scene.Progress(90);
+  EXPECT_EQ(scene.During(absl::Milliseconds(600)), (Times{0, 0, 0}));
+  scene.Progress(96);
+  EXPECT_EQ(scene.During(absl::Milliseconds(100)), (Times{2, 2, 0}));  // on both lanes
+  scene.Progress(97);
+  scene.waker.OnWaiting();
+  EXPECT_EQ(scene.During(absl::Seconds(1)), (Times{0, 0, 0}));
+}
+
+// Would break: a peer that is ready long before the slowest would begin the exchange asleep; or a
+// run that is paused would cause traffic for ever; or an exchange would be disturbed by it.
+TEST(PartnerWaker, KeepsThemAwakeWhileAnUpdateWaitsForAMinute) {
+  Scene scene;
+  scene.waker.OnWaiting();  // no plan yet, so nobody is known
+  EXPECT_EQ(scene.During(absl::Seconds(5)), (Times{0, 0, 0}));
+  scene.waker.OnPlan(Plan(), kValues, "self", 1);
+  EXPECT_EQ(scene.During(absl::Seconds(5)), (Times{0, 0, 0}));
+  scene.waker.OnTraining();
+  scene.Progress(1);
+  scene.waker.OnWaiting();
+  EXPECT_EQ(scene.During(absl::Seconds(5)), (Times{3, 3, 0}));
+  scene.waker.OnWaiting();
+  EXPECT_EQ(scene.During(absl::Minutes(10)), (Times{27, 27, 0}));
+  scene.waker.OnPlan(Plan(), kValues, "self", 1);
+  scene.waker.OnTraining();
+  scene.waker.OnWaiting();
+  EXPECT_EQ(scene.During(absl::Seconds(1)), (Times{1, 1, 0}));
+  scene.waker.OnPlan(Plan(), kValues, "self", 1);
+  EXPECT_EQ(scene.During(absl::Seconds(10)), (Times{0, 0, 0}));
+  // Waiting again within two seconds goes on with one clock, not two.
+  scene.waker.OnTraining();
+  scene.waker.OnWaiting();
+  scene.waker.OnTraining();
+  scene.waker.OnWaiting();
+  EXPECT_EQ(scene.During(absl::Minutes(2)), (Times{30, 30, 0}));
+}
+
+// Would break: a peer that stands alone among the reducers would dial itself.
+TEST(PartnerWaker, AReducerDoesNotWakeItself) {
+  Scene scene;
+  scene.waker.OnPlan(Plan(), kValues, "a", 1);
+  scene.waker.OnWaiting();
+  EXPECT_EQ(scene.During(absl::Seconds(1)), (Times{0, 1, 0}));
+}
+
+// Would break: everybody who ever reduced would be woken in every round.
+TEST(PartnerWaker, FormerPartnersSleep) {
+  Scene scene;
+  scene.waker.OnPlan(Plan(), kValues, "self", 1);
+  scene.waker.OnPlan(Plan("c"), kValues, "self", 1);
+  scene.waker.OnWaiting();
+  EXPECT_EQ(scene.During(absl::Seconds(1)), (Times{1, 0, 1}));
+}
+
+// Would break: waking would take longer than the exchange of a small vector over a slow line.
+TEST(PartnerWaker, SendsLittleBesideWhatTheExchangeWill) {
+  const auto sent = [](uint64_t values, uint32_t lanes) {
+    Scene scene;
+    scene.waker.OnPlan(Plan(), values, "self", lanes);
+    scene.waker.OnWaiting();
+    scene.world.RunFor(absl::Seconds(1));
+    uint64_t bytes = 0;
+    for (const char* name : {"a", "b"}) bytes += scene.world.network().bytes_sent("self", name);
+    return bytes;
+  };
+  EXPECT_GT(sent(kValues, 1), 2 * kMostWakeBytes);
+  EXPECT_LT(sent(kValues, 1), 2 * kMostWakeBytes + 100);
+  EXPECT_GT(sent(64000, 1), 1000);
+  EXPECT_LT(sent(64000, 1), 1000 + 100);
+  EXPECT_LT(sent(64000, 4), 1000 + 200);
+}
+
+TEST(StopWatch, NoticesThatThisProcessWasStopped) {
+  // Broken: a laptop that wakes would report healthy reducers as unreachable, and have their shards
+  // redone.
+  StopWatch watch(absl::Seconds(5));
+  absl::Time now = absl::UnixEpoch() + absl::Hours(1);
+  EXPECT_FALSE(watch.JustStopped(now)) << "it has never ticked";
+  for (int i = 0; i < 10; ++i) {
+    watch.Tick(now);
+    now += absl::Seconds(1);
+    EXPECT_FALSE(watch.JustStopped(now));
+  }
+  now += absl::Seconds(20);  // stopped
+  EXPECT_TRUE(watch.JustStopped(now)) << "a stale timer runs before the tick";
+  watch.Tick(now);
+  EXPECT_TRUE(watch.JustStopped(now + absl::Seconds(1)));
+  for (int i = 0; i < 5; ++i) watch.Tick(now += absl::Seconds(1));
+  EXPECT_FALSE(watch.JustStopped(now)) << "it would never blame anybody again";
+}
+
+}  // namespace
+}  // namespace atolld

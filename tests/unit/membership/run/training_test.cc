@@ -1,0 +1,248 @@
+#include "membership/run/training.h"
+
+#include "gtest/gtest.h"
+
+namespace atolld {
+namespace {
+
+absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
+
+struct TrainingFixture {
+  TrainingFixture(uint32_t peers, uint32_t quorum, bool started = false)
+      : roster(absl::Seconds(1000), At(0), {}), round({peers, quorum}, started, 1) {}
+
+  void Join(const std::string& peer, const std::string& address = "") {
+    v1::Hello hello;
+    hello.set_peer(peer);
+    hello.set_address(address);
+    hello.set_has_state(true);
+    hello.set_version(round.version() - 1);
+    roster.Join(At(0), ++sessions, hello);
+    round.trainer(peer).worker_ready = true;
+  }
+  void TrainAll(double time) {
+    for (const std::string& peer : round.Idle(roster)) round.Assign(At(time), peer);
+  }
+  void Ready(const std::string& peer, double time) { round.SetReady(At(time), peer, v1::Ready()); }
+
+  SessionId sessions = 0;
+  Roster roster;
+  Round round;
+};
+
+// Would break: a run that begins before its peers are there, or never begins again after one has
+// gone for good.
+TEST(Round, TheFirstWaitsForAllAndLaterOnesForTheQuorum) {
+  TrainingFixture f(3, 2);
+  EXPECT_FALSE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_EQ(f.round.reason(), "0 of 3 peers are here; waiting for 3 more");
+  f.Join("a");
+  f.Join("b");
+  EXPECT_FALSE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_EQ(f.round.reason(), "2 of 3 peers are here; waiting for one more");
+  f.Join("c");
+  EXPECT_TRUE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_TRUE(f.round.started());
+
+  TrainingFixture later(3, 2, true);
+  later.Join("a");
+  EXPECT_FALSE(later.round.TryOpen(At(0), later.roster));
+  EXPECT_EQ(later.round.reason(), "1 of 2 peers is here; waiting for one more");
+  later.Join("b");
+  EXPECT_TRUE(later.round.TryOpen(At(0), later.roster));
+}
+
+// Would break: a run stands still since the only reducer that others reach is left out.
+TEST(Round, WhoIsLeftOutIsNotTheLastThatOthersCanDial) {
+  TrainingFixture f(4, 1, true);
+  f.Join("a", "a:1");
+  f.Join("b", "b:1");
+  f.Join("c");
+  f.Join("d");
+  const std::vector<std::string> all = {"a", "b", "c", "d"};
+  EXPECT_EQ(f.round.LeaveOut(f.roster, all, 1), (std::vector<std::string>{"a", "c", "d"}));
+  EXPECT_EQ(f.round.LeaveOut(f.roster, {"b", "c"}, 1), std::vector<std::string>{"b"});
+}
+
+// Would break: a peer trains from a state that it does not have yet.
+TEST(Round, OnlyThoseAtTheBaseAreGivenWork) {
+  TrainingFixture f(1, 1);
+  f.Join("a");
+  f.Join("b");
+  f.round.trainer("b").worker_ready = false;
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"a"});
+  f.TrainAll(0);
+  EXPECT_TRUE(f.round.Idle(f.roster).empty());
+  f.Ready("a", 5);
+  f.round.Next({"a"});
+  ASSERT_FALSE(f.round.TryOpen(At(6), f.roster));  // nobody is at version 1 yet
+  f.roster.SetState("a", 1);
+  ASSERT_TRUE(f.round.TryOpen(At(6), f.roster));
+  EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"a"});
+}
+
+// Would break: the first round closed without a slow peer, or a straggler that stops every later
+// one.
+TEST(Round, ClosesWhenAllAreReadyOrTheQuorumAtTheDeadline) {
+  TrainingFixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_EQ(f.round.CloseDeadline(),
+            absl::InfiniteFuture());  // no time is known: only death ends the wait
+  f.TrainAll(0);
+  EXPECT_FALSE(f.round.MayClose(At(9), f.roster));
+  f.Ready("a", 10);
+  EXPECT_FALSE(f.round.MayClose(At(1000), f.roster));  // no quorum
+  EXPECT_EQ(f.round.CloseDeadline(), At(13.5));
+  f.Ready("b", 10);
+  EXPECT_FALSE(f.round.MayClose(At(13.4), f.roster));
+  EXPECT_TRUE(f.round.MayClose(At(13.5), f.roster));
+  f.Ready("c", 12);
+  EXPECT_TRUE(f.round.MayClose(At(12), f.roster));
+  EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+// Would break: a round that closes without a peer whose session broke a moment ago, or one that
+// waits for the dead.
+TEST(Round, SuspectsAreAwaitedAndTheDeadAreNot) {
+  TrainingFixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  for (const char* peer : {"a", "b", "c"}) f.Ready(peer, 1);
+  f.roster.Break(At(1), 3);
+  EXPECT_FALSE(f.round.MayClose(At(1), f.roster));
+  f.roster.Refused(At(1000), "c");
+  EXPECT_TRUE(f.round.MayClose(At(1000), f.roster));
+  EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b"}));
+}
+
+// Would break: a round goes by without a peer whose worker is back at once, or waits for one that
+// cannot be ready with the others any more.
+TEST(Round, ALostWorkerIsAwaitedWhileItCanStillBeReadyWithTheOthers) {
+  for (const bool is_back : {false, true}) {
+    TrainingFixture f(3, 2);
+    for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+    ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+    f.TrainAll(0);
+    EXPECT_TRUE(f.round.LoseWorker("c"));
+    f.Ready("a", 10);
+    f.Ready("b", 10);
+    EXPECT_TRUE(f.round.MayClose(At(10), f.roster));
+    f.round.Next({"a", "b"});
+    for (const char* peer : {"a", "b", "c"}) f.roster.SetState(peer, 1);
+    f.round.trainer("c").worker_ready = true;
+    ASSERT_TRUE(f.round.TryOpen(At(20), f.roster));
+    f.TrainAll(20);
+    EXPECT_TRUE(f.round.LoseWorker("c"));
+    f.Ready("a", 21);
+    f.Ready("b", 21);
+    EXPECT_FALSE(f.round.MayClose(At(21), f.roster));  // a quarter of the median, 5.5: until 21.4
+    if (is_back) {
+      f.round.trainer("c").worker_ready = true;
+      EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"c"});
+      f.round.Assign(At(21.2), "c");
+      EXPECT_FALSE(f.round.MayClose(At(22.6), f.roster));
+      f.Ready("c", 31);
+      EXPECT_TRUE(f.round.MayClose(At(31), f.roster));
+    }
+    EXPECT_TRUE(f.round.MayClose(At(22.6), f.roster) || is_back);
+    f.round.Next({"a", "b"});
+    for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 2);
+    ASSERT_TRUE(f.round.TryOpen(At(40), f.roster));
+    if (is_back) continue;
+    f.TrainAll(40);
+    for (const char* peer : {"a", "b"}) f.Ready(peer, 41);
+    EXPECT_TRUE(f.round.MayClose(At(41), f.roster));  // lost in an earlier round: not awaited
+  }
+}
+
+// Would break: a joiner, or a peer that is back in mid-round, keeps all others waiting for its
+// whole training.
+TEST(Round, NobodyWaitsForWhoBeginsLate) {
+  TrainingFixture f(3, 2);
+  for (const char* peer : {"a", "b"}) f.Join(peer);
+  f.Join("c");
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  for (const char* peer : {"a", "b", "c"}) f.Ready(peer, 10);
+  f.round.Next({"a", "b", "c"});
+  for (const char* peer : {"a", "b", "c"}) f.roster.SetState(peer, 1);
+  ASSERT_TRUE(f.round.TryOpen(At(10), f.roster));
+  f.round.Assign(At(10), "a");
+  f.round.Assign(At(12), "b");  // its replica was a little late
+  f.round.Assign(At(13), "c");
+  f.Ready("a", 20);
+  EXPECT_FALSE(f.round.MayClose(At(20), f.roster));  // b began in time
+  f.Ready("b", 22);
+  EXPECT_TRUE(f.round.MayClose(At(22), f.roster));
+}
+
+// Would break: the first round hangs for a worker that never comes back: no deadline is known yet.
+TEST(Round, WithoutADeadlineALostWorkerIsNotAwaited) {
+  TrainingFixture f(2, 1);
+  for (const char* peer : {"a", "b"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  f.round.trainer("a").train_started.reset();  // as after a restart of the coordinator
+  f.round.LoseWorker("b");
+  f.Ready("a", 10);
+  EXPECT_EQ(f.round.CloseDeadline(), absl::InfiniteFuture());
+  EXPECT_TRUE(f.round.MayClose(At(10), f.roster));
+}
+
+// Would break: deadlines forget how slow the slow ones are, and leave them out for ever.
+TEST(Round, ALateReadyIsMeasuredOnceAndCountsInTheNextRound) {
+  TrainingFixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  for (const char* peer : {"a", "b"}) f.Ready(peer, 10);
+  EXPECT_EQ(f.round.CloseDeadline(), At(13.5));
+  f.Ready("c", 20);  // after the plan
+  f.round.Next({"a", "b"});
+  for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 1);
+  ASSERT_TRUE(f.round.TryOpen(At(21), f.roster));
+  EXPECT_EQ(f.round.CloseDeadline(), At(34.5));  // the median is 10 still; the deviation is 0
+  f.TrainAll(21);
+  f.roster.SetState("c", 1);
+  f.Ready("c", 22);  // says it again, for this round
+  EXPECT_EQ(f.round.CloseDeadline(), At(34.5));
+  for (const char* peer : {"a", "b"}) f.Ready(peer, 41);  // 20 s each
+  EXPECT_EQ(f.round.CloseDeadline(), At(47));             // of 10, 10, 20, 20, 20
+  EXPECT_TRUE(f.round.MayClose(At(41), f.roster));
+  EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+// Would break: a history that was adopted leaves the round at an old version, or drops updates.
+TEST(Round, SkipGoesOnWithTheUpdatesThatStand) {
+  TrainingFixture f(2, 2);
+  for (const char* peer : {"a", "b"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  f.Ready("a", 1);
+  f.round.Skip(7);
+  EXPECT_EQ(f.round.version(), 7u);
+  EXPECT_FALSE(f.round.open());
+  EXPECT_EQ(f.round.Find("a")->activity, Activity::kTraining);
+  EXPECT_TRUE(f.round.Ready(f.roster).empty());
+}
+
+// Would break: a straggler's training thrown away at a commit that it missed.
+TEST(Round, AStragglerKeepsItsActivityOverCommits) {
+  TrainingFixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  f.Ready("a", 1);
+  f.Ready("b", 1);
+  f.round.Next({"a", "b"});
+  for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 1);
+  ASSERT_TRUE(f.round.TryOpen(At(2), f.roster));
+  EXPECT_EQ(f.round.Idle(f.roster), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(f.round.Find("c")->activity, Activity::kTraining);
+}
+
+}  // namespace
+}  // namespace atolld

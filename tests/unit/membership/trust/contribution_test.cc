@@ -1,0 +1,114 @@
+#include "membership/trust/contribution.h"
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace atolld {
+namespace {
+
+// Would break: a root could be passed off as another peer's, or as of another entry or run; or an
+// honest one would be refused.
+TEST(ContributionProof, HoldsForOnePeerEntryRunAndRoot) {
+  const SigningKey key = SigningKey::FromSeed(std::string(32, 'k')).value();
+  v1::Ready ready;
+  ready.set_version(7);
+  ready.set_contribution_root(std::string(32, 'r'));
+  SignContribution(key, "run", "p1", &ready);
+  v1::PlanMember member = PlanMemberOf("p1", "p1:1", key.public_key(), ready);
+  EXPECT_TRUE(CheckContributionProof("run", 7, member).ok());
+  EXPECT_FALSE(CheckContributionProof("other", 7, member).ok());
+  EXPECT_FALSE(CheckContributionProof("run", 8, member).ok());
+  v1::PlanMember other = member;
+  other.set_peer("p2");
+  EXPECT_FALSE(CheckContributionProof("run", 7, other).ok());
+  other = member;
+  other.set_contribution_root(std::string(32, 'R'));
+  EXPECT_FALSE(CheckContributionProof("run", 7, other).ok());
+  other = member;
+  other.set_signing_key(SigningKey::FromSeed(std::string(32, 'K')).value().public_key());
+  EXPECT_FALSE(CheckContributionProof("run", 7, other).ok());
+
+  v1::Plan plan;
+  plan.set_version(7);
+  *plan.add_contributors() = member;
+  EXPECT_TRUE(CheckContributionProofs("run", plan).ok());
+  *plan.add_contributors() = other;
+  EXPECT_FALSE(CheckContributionProofs("run", plan).ok());
+}
+
+// -----------------------------------------------------------------------------------------------
+
+// Would break: stale updates count as much as fresh ones.
+TEST(ContributionWeight, FallsWithAge) {
+  EXPECT_EQ(ContributionWeight(1000, 0), 1000.0f);
+  EXPECT_EQ(ContributionWeight(1000, 1), 800.0f);
+  EXPECT_EQ(ContributionWeight(1000, 4), 500.0f);
+}
+
+std::vector<float> Capped(float cap, std::vector<float> weights) {
+  CapWeights(cap, &weights);
+  return weights;
+}
+
+// Would break: one peer that claims much is the mean.
+TEST(CapWeights, BoundsByTheMedian) {
+  EXPECT_EQ(Capped(4, {10, 1e30f, 12, 8, 11}), (std::vector<float>{10, 44, 12, 8, 11}));
+  EXPECT_EQ(Capped(4, {10, 40, 12}), (std::vector<float>{10, 40, 12}));
+}
+
+// Would break: of two peers the liar makes the bound.
+TEST(CapWeights, OfTwoMiddleOnesTheLowerCounts) {
+  EXPECT_EQ(Capped(4, {1e30f, 10}), (std::vector<float>{40, 10}));
+  EXPECT_EQ(Capped(2, {1e30f, 10, 30, 1e30f}), (std::vector<float>{60, 10, 30, 60}));
+}
+
+// Would break: a run without a bound has one; a bound of nobody.
+TEST(CapWeights, ZeroIsNoBound) {
+  EXPECT_EQ(Capped(0, {1, 1e30f}), (std::vector<float>{1, 1e30f}));
+  EXPECT_TRUE(Capped(4, {}).empty());
+}
+
+v1::RunSpec Spec(uint32_t batch, uint32_t context) {
+  v1::RunSpec spec;
+  spec.mutable_inner()->set_batch(batch);
+  spec.mutable_model()->set_context(context);
+  return spec;
+}
+
+absl::Status Claims(const v1::RunSpec& spec, uint32_t steps, uint64_t tokens, uint64_t samples) {
+  v1::Ready ready;
+  ready.set_steps(steps);
+  ready.set_tokens(tokens);
+  return CheckClaims(spec, ready, samples);
+}
+
+// Would break: an update counts for samples that nobody gave its peer.
+TEST(CheckClaims, StepsNeedSamples) {
+  const v1::RunSpec spec = Spec(4, 8);
+  EXPECT_TRUE(Claims(spec, 5, 5 * 4 * 8, 20).ok());
+  EXPECT_TRUE(Claims(spec, 3, 3 * 4 * 8, 20).ok());  // it stopped before their end
+  const absl::Status status = Claims(spec, 6, 5 * 4 * 8, 20);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(status.message(), "an update of 6 steps, 24 samples; it holds 20");
+}
+
+// Would break: tokens, and with them the weight, are whatever a peer says.
+TEST(CheckClaims, TokensNeedSteps) {
+  const v1::RunSpec spec = Spec(4, 8);
+  EXPECT_EQ(Claims(spec, 5, 6 * 4 * 8, 20).message(), "an update of 192 tokens; 5 steps have 160");
+  constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
+  EXPECT_FALSE(Claims(spec, 5, kMost, 20).ok());
+  EXPECT_FALSE(Claims(spec, std::numeric_limits<uint32_t>::max(), 1, 20).ok());
+}
+
+// Would break: stub models, which have no context, cannot train.
+TEST(CheckClaims, WhatTheSpecDoesNotNameIsNotChecked) {
+  EXPECT_TRUE(Claims(Spec(4, 0), 5, 1000000, 20).ok());
+  EXPECT_TRUE(Claims(Spec(0, 0), 5, 1000000, 0).ok());
+}
+
+}  // namespace
+}  // namespace atolld

@@ -1,0 +1,103 @@
+#include "worker/base/link.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/unit/worker/training/fixtures.h"
+#include "worker/base/file_io.h"
+
+namespace atolld {
+namespace {
+
+Event Train(uint64_t version) {
+  Event event;
+  event.message.mutable_train()->set_version(version);
+  return event;
+}
+
+// Broken: the worker would act on messages in another order than the daemon sent them.
+TEST(InboxTest, KeepsTheOrderAcrossThreads) {
+  Inbox inbox;
+  EXPECT_FALSE(inbox.TryTake().has_value());
+  std::thread reader([&] {
+    for (uint64_t i = 0; i < 100; ++i) inbox.Push(Train(i));
+  });
+  for (uint64_t i = 0; i < 100; ++i) EXPECT_EQ(inbox.Take().message.train().version(), i);
+  reader.join();
+  EXPECT_FALSE(inbox.TryTake().has_value());
+}
+
+// Broken: a stop that waits behind an evaluation would wait until it is done.
+TEST(InboxTest, EndingIsSeenBeforeItIsTaken) {
+  for (const int what : {0, 1, 2}) {
+    Inbox inbox;
+    inbox.Push(Train(1));
+    EXPECT_FALSE(inbox.Ending());
+    Event event;
+    if (what == 0) event.message.mutable_stop();
+    if (what == 1) event.kind = Event::Kind::kClosed;
+    if (what == 2) event.kind = Event::Kind::kTerminated;
+    inbox.Push(event);
+    EXPECT_TRUE(inbox.Ending());
+    EXPECT_EQ(inbox.Take().message.train().version(), 1u);
+  }
+}
+
+}  // namespace
+
+namespace {
+
+using ::testing::HasSubstr;
+
+class SlotsTest : public ::testing::Test {
+ protected:
+  SlotsTest() {
+    std::ofstream(folder_ / "memory", std::ios::binary) << std::string(2 * 4096, '\0');
+    request_.set_path(folder_ / "memory");
+    request_.set_elements(1024);
+    request_.set_theta_offset(0);
+    request_.set_update_offset(4096);
+  }
+
+  std::string Error() { return std::string(Slots::Map(request_, 1024).status().message()); }
+
+  const TemporaryFolder folder_;
+  v1::MapMemory request_;
+};
+
+// Broken: parameters would be read from or written to the wrong place of the shared memory.
+TEST_F(SlotsTest, MapsEachSlotAtItsOffset) {
+  const auto slots = Slots::Map(request_, 1024);
+  ASSERT_TRUE(slots.ok()) << slots.status();
+  (*slots)->update()[0] = 2.5f;
+  (*slots)->update()[1023] = 3.5f;
+  const auto values = ReadFloats(folder_ / "memory", 4096, 1024);
+  ASSERT_TRUE(values.ok());
+  EXPECT_EQ((*values)[0], 2.5f);
+  EXPECT_EQ((*values)[1023], 3.5f);
+  EXPECT_EQ((*slots)->theta().data(), (*slots)->update().data() - 1024);
+}
+
+// Broken: a wrong request would end in a bus error instead of a message.
+TEST_F(SlotsTest, RefusesWhatDoesNotFit) {
+  request_.set_elements(1000);
+  EXPECT_THAT(Error(), HasSubstr("slots of 1000 values; the model has 1024"));
+  request_.set_elements(1024);
+  request_.set_update_offset(4000);
+  EXPECT_THAT(Error(), HasSubstr("inside a page"));
+  request_.set_update_offset(12288);
+  EXPECT_THAT(Error(), HasSubstr("ends after the file's"));
+  request_.set_update_offset(0);
+  EXPECT_THAT(Error(), HasSubstr("overlap"));
+  request_.set_path(folder_ / "none");
+  EXPECT_THAT(Error(), HasSubstr("No such file"));
+}
+
+}  // namespace
+
+}  // namespace atolld

@@ -1,0 +1,377 @@
+#include "worker/model/architectures.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+#include "worker/base/manifest.h"
+#include "worker/hub/safetensors.h"
+#include "worker/model/layers.h"
+#include "worker/model/torch_edge.h"
+
+namespace atolld {
+namespace {
+
+// The GPTs: learned positions, pre-norm.
+//
+// Kind "gpt" is nanoGPT's without biases: exact GELU, the token embedding doubling as the output
+// head. Kind "gpt2" is GPT-2: biases everywhere, GELU by its tanh approximation, a head of its own
+// where the spec says so.
+class Gpt final : public Model {
+ public:
+  Gpt(const v1::ModelSpec& model, v1::Manifest manifest, bool checkpointing);
+
+  void Initialise(const at::Tensor& flat, uint64_t seed) const override;
+  std::unique_ptr<Model> CopyTo(const at::Device& device,
+                                const at::Generator& generator) const override;
+  at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
+                    double dropout) const override;
+
+ private:
+  struct Linear;
+  struct Block;
+
+  Linear Take(ModelParameters::const_iterator& next) const;
+  at::Tensor Norm(const Linear& norm, const at::Tensor& x) const;
+  at::Tensor RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
+                      double dropout) const;
+  at::Tensor Attention(const Block& block, const at::Tensor& x, int64_t batch,
+                       double dropout) const;
+
+  const v1::ModelSpec model_;
+  const bool biased_;
+};
+
+constexpr double kNormEpsilon = 1e-5;  // nn.LayerNorm's
+
+// Weight and bias of a norm or a matrix; undefined where the kind has no biases.
+struct Gpt::Linear {
+  at::Tensor weight, bias;
+
+  at::Tensor operator()(const at::Tensor& x) const {
+    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+  }
+};
+
+// The manifest's order of one block.
+struct Gpt::Block {
+  Linear attention_norm, attention_in, attention_out, mlp_norm, mlp_in, mlp_out;
+};
+
+Gpt::Gpt(const v1::ModelSpec& model, v1::Manifest manifest, bool checkpointing)
+    : Model(std::move(manifest), checkpointing), model_(model), biased_(model.kind() == "gpt2") {}
+
+void Gpt::Initialise(const at::Tensor& flat, uint64_t seed) const {
+  InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed);
+}
+
+// It holds nothing but its shape.
+std::unique_ptr<Model> Gpt::CopyTo(const at::Device&, const at::Generator& generator) const {
+  auto copy = std::make_unique<Gpt>(*this);
+  copy->DrawFrom(generator);
+  return copy;
+}
+
+Gpt::Linear Gpt::Take(ModelParameters::const_iterator& next) const {
+  Linear linear;
+  linear.weight = *next++;
+  if (biased_) linear.bias = *next++;
+  return linear;
+}
+
+at::Tensor Gpt::Norm(const Linear& norm, const at::Tensor& x) const {
+  return at::layer_norm(x, norm.weight.sizes(), norm.weight, norm.bias,
+                        biased_ ? model_.norm_epsilon() : kNormEpsilon);
+}
+
+at::Tensor Gpt::Attention(const Block& block, const at::Tensor& x, int64_t batch,
+                          double dropout) const {
+  const int64_t heads = model_.heads(), width = model_.width();
+  const int64_t tokens = x.size(0) / batch;
+  const at::Tensor qkv =
+      block.attention_in(x).view({batch, tokens, 3, heads, width / heads}).permute({2, 0, 3, 1, 4});
+  const at::Tensor y = CausalAttention(qkv[0], qkv[1], qkv[2], dropout, generator());
+  return block.attention_out(y.transpose(1, 2).reshape({batch * tokens, width}));
+}
+
+at::Tensor Gpt::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
+                         double dropout) const {
+  const at::Tensor x = in + Drop(Attention(block, Norm(block.attention_norm, in), batch, dropout),
+                                 dropout, generator());
+  const at::Tensor hidden =
+      at::gelu(block.mlp_in(Norm(block.mlp_norm, x)), biased_ ? "tanh" : "none");
+  return x + Drop(block.mlp_out(hidden), dropout, generator());
+}
+
+at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
+                       double dropout) const {
+  const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
+  auto next = parameters.begin();
+  const at::Tensor& token_embedding = *next++;
+  const at::Tensor& position_embedding = *next++;
+  at::Tensor x = at::embedding(token_embedding, tokens) + position_embedding.narrow(0, 0, length);
+  x = Drop(x.view({batch * length, width}), dropout, generator());
+  for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
+    const Block block{Take(next), Take(next), Take(next), Take(next), Take(next), Take(next)};
+    const auto run = [this, block, batch, dropout](const at::Tensor& in) {
+      return RunBlock(block, in, batch, dropout);
+    };
+    x = Run(run, x);
+  }
+  const at::Tensor last = Norm(Take(next), x);
+  return at::mm(last, (model_.untied() ? *next : token_embedding).t());
+}
+
+// Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases.
+//
+// Rotations pair value i of a head with value i + half, as Hugging Face's weights are laid out.
+class Llama final : public Model {
+ public:
+  Llama(const v1::ModelSpec& model, v1::Manifest manifest, bool checkpointing);
+
+  void Initialise(const at::Tensor& flat, uint64_t seed) const override;
+  std::unique_ptr<Model> CopyTo(const at::Device& device,
+                                const at::Generator& generator) const override;
+  at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
+                    double dropout) const override;
+
+ private:
+  struct Block;
+  struct Rotation;
+
+  at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
+  Rotation RotationOf(int64_t tokens, const at::Tensor& like) const;
+  at::Tensor RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
+                      const Rotation& rotation, double dropout) const;
+  at::Tensor Attention(const Block& block, const at::Tensor& x, int64_t batch,
+                       const Rotation& rotation, double dropout) const;
+
+  const v1::ModelSpec model_;
+};
+
+// The manifest's order of one block.
+struct Llama::Block {
+  at::Tensor attention_norm, q, k, v, attention_out, mlp_norm, gate, up, down;
+};
+
+// cos and sin of position x frequency, [tokens, head width / 2].
+struct Llama::Rotation {
+  at::Tensor cos, sin;
+
+  // `x` is [batch, heads, tokens, head width].
+  at::Tensor operator()(const at::Tensor& x) const {
+    const int64_t half = x.size(3) / 2;
+    const at::Tensor a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
+    return at::cat({a * cos - b * sin, b * cos + a * sin}, 3);
+  }
+};
+
+Llama::Llama(const v1::ModelSpec& model, v1::Manifest manifest, bool checkpointing)
+    : Model(std::move(manifest), checkpointing), model_(model) {}
+
+void Llama::Initialise(const at::Tensor& flat, uint64_t seed) const {
+  InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed);
+}
+
+// It holds nothing but its shape.
+std::unique_ptr<Model> Llama::CopyTo(const at::Device&, const at::Generator& generator) const {
+  auto copy = std::make_unique<Llama>(*this);
+  copy->DrawFrom(generator);
+  return copy;
+}
+
+at::Tensor Llama::Norm(const at::Tensor& x, const at::Tensor& weight) const {
+  return x * at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + model_.norm_epsilon()) * weight;
+}
+
+// Angles in fp64: far positions turn through many circles, of which fp32 would lose parts.
+Llama::Rotation Llama::RotationOf(int64_t tokens, const at::Tensor& like) const {
+  const int64_t width = model_.width() / model_.heads();
+  const auto exact = like.options().dtype(at::kDouble).requires_grad(false);
+  const at::Tensor powers = at::arange(0, width, 2, exact) * (-1.0 / static_cast<double>(width));
+  const at::Tensor angles =
+      at::outer(at::arange(tokens, exact), at::pow(at::Scalar(model_.rope_theta()), powers));
+  return {at::cos(angles).to(like.scalar_type()), at::sin(angles).to(like.scalar_type())};
+}
+
+at::Tensor Llama::Attention(const Block& block, const at::Tensor& x, int64_t batch,
+                            const Rotation& rotation, double dropout) const {
+  const int64_t heads = model_.heads(), groups = model_.kv_heads(), width = model_.width();
+  const int64_t tokens = x.size(0) / batch, head = width / heads;
+  const auto split = [&](const at::Tensor& weight, int64_t count) {
+    return at::mm(x, weight.t()).view({batch, tokens, count, head}).transpose(1, 2);
+  };
+  // Every key and value serves heads / groups queries that follow each other.
+  const auto share = [&](const at::Tensor& t) {
+    if (groups == heads) return t;
+    return t.unsqueeze(2)
+        .expand({batch, groups, heads / groups, tokens, head})
+        .reshape({batch, heads, tokens, head});
+  };
+  const at::Tensor y =
+      CausalAttention(rotation(split(block.q, heads)), share(rotation(split(block.k, groups))),
+                      share(split(block.v, groups)), dropout, generator());
+  return at::mm(y.transpose(1, 2).reshape({batch * tokens, width}), block.attention_out.t());
+}
+
+at::Tensor Llama::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
+                           const Rotation& rotation, double dropout) const {
+  const at::Tensor x =
+      in + Drop(Attention(block, Norm(in, block.attention_norm), batch, rotation, dropout), dropout,
+                generator());
+  const at::Tensor normed = Norm(x, block.mlp_norm);
+  const at::Tensor hidden = at::silu(at::mm(normed, block.gate.t())) * at::mm(normed, block.up.t());
+  return x + Drop(at::mm(hidden, block.down.t()), dropout, generator());
+}
+
+at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
+                         double dropout) const {
+  const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
+  auto next = parameters.begin();
+  const at::Tensor& embedding = *next++;
+  at::Tensor x =
+      Drop(at::embedding(embedding, tokens).view({batch * length, width}), dropout, generator());
+  const Rotation rotation = RotationOf(length, x);
+  for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
+    const Block block{*next++, *next++, *next++, *next++, *next++,
+                      *next++, *next++, *next++, *next++};
+    const auto run = [this, block, batch, rotation, dropout](const at::Tensor& in) {
+      return RunBlock(block, in, batch, rotation, dropout);
+    };
+    x = Run(run, x);
+  }
+  const at::Tensor last = Norm(x, *next++);
+  return at::mm(last, (model_.untied() ? *next : embedding).t());
+}
+
+// Adapters of low rank (Hu et al. 2021) beside the matrices of a frozen model of any kind.
+//
+//   W x  becomes  (W + alpha / rank B A) x,     A [rank, in], B [out, rank]
+//
+// Only A and B are parameters, so only they are trained, exchanged and logged. The base is read
+// once, from a file of this machine that the run knows by its SHA-256.
+class Lora final : public Model {
+ public:
+  // FAILED_PRECONDITION: the file at model.base_path() is not the run's base.
+  static absl::StatusOr<std::unique_ptr<Model>> Make(const v1::ModelSpec& model,
+                                                     std::unique_ptr<Model> base);
+
+  // A uniform within 1 / sqrt(in) as PEFT draws it, B 0: the adapted model begins as the base.
+  void Initialise(const at::Tensor& flat, uint64_t seed) const override;
+  std::unique_ptr<Model> CopyTo(const at::Device& device,
+                                const at::Generator& generator) const override;
+  at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
+                    double dropout) const override;
+
+ private:
+  Lora(v1::Manifest manifest, std::unique_ptr<Model> base, double scale);
+
+  const std::unique_ptr<Model> base_;
+  const double scale_;
+  // Since Make or CopyTo: the base's parameters, and by place in its manifest which of ours are its
+  // adapter's; -1: it has none.
+  at::Tensor flat_;
+  ModelParameters frozen_;
+  std::vector<int> adapter_of_;
+};
+
+absl::Status CheckBase(const v1::ModelSpec& model) {
+  if (model.base_path().empty()) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this run trains adapters of a base with SHA-256 ",
+                     absl::BytesToHexString(model.base_digest()),
+                     "; name the base's file on this machine as [model] base, or as --base"));
+  }
+  const std::string wanted =
+      absl::StrCat("; the run's adapters are of ", absl::BytesToHexString(model.base_digest()));
+  const absl::StatusOr<std::string> digest = FileDigest(model.base_path());
+  if (!digest.ok()) {
+    return absl::Status(digest.status().code(),
+                        absl::StrCat("base: ", digest.status().message(), wanted));
+  }
+  if (*digest == model.base_digest()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat("base: ", model.base_path(), " has SHA-256 ",
+                                                    absl::BytesToHexString(*digest), wanted));
+}
+
+Lora::Lora(v1::Manifest manifest, std::unique_ptr<Model> base, double scale)
+    : Model(std::move(manifest)), base_(std::move(base)), scale_(scale) {}
+
+absl::StatusOr<std::unique_ptr<Model>> Lora::Make(const v1::ModelSpec& model,
+                                                  std::unique_ptr<Model> base) {
+  ASSIGN_OR_RETURN(v1::Manifest manifest, MakeManifest(model));
+  RETURN_IF_ERROR(CheckBase(model));
+  std::unique_ptr<Lora> lora(
+      new Lora(std::move(manifest), std::move(base), model.lora_alpha() / model.lora_rank()));
+  const v1::Manifest& whole = lora->base_->manifest();
+  RETURN_IF_ERROR(CatchTorch(absl::StrCat("base of ", whole.elements(), " parameters"), [&] {
+    lora->flat_ = at::empty({static_cast<int64_t>(whole.elements())});
+    lora->frozen_ = lora->base_->Bind(lora->flat_);
+  }));
+  RETURN_IF_ERROR(LoadParameters(model.base_path(), whole,
+                                 absl::MakeSpan(lora->flat_.data_ptr<float>(), whole.elements())));
+  int next = 0;
+  for (const v1::Tensor& tensor : whole.tensors()) {
+    const bool adapted = IsAdapted(model, tensor);
+    lora->adapter_of_.push_back(adapted ? next : -1);
+    if (adapted) next += 2;
+  }
+  return std::unique_ptr<Model>(std::move(lora));
+}
+
+void Lora::Initialise(const at::Tensor& flat, uint64_t seed) const {
+  const at::NoGradGuard no_grad;
+  at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+  const ModelParameters parameters = Bind(flat);
+  for (size_t i = 0; i < parameters.size(); i += 2) {
+    const double bound = 1 / std::sqrt(static_cast<double>(parameters[i].size(1)));
+    parameters[i].uniform_(-bound, bound, generator);
+    parameters[i + 1].zero_();
+  }
+}
+
+// Dropout is the base's to draw.
+std::unique_ptr<Model> Lora::CopyTo(const at::Device& device,
+                                    const at::Generator& generator) const {
+  std::unique_ptr<Lora> copy(new Lora(manifest(), base_->CopyTo(device, generator), scale_));
+  copy->flat_ = flat_.to(device);
+  copy->frozen_ = copy->base_->Bind(copy->flat_);
+  copy->adapter_of_ = adapter_of_;
+  return copy;
+}
+
+at::Tensor Lora::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
+                        double dropout) const {
+  ModelParameters adapted = frozen_;
+  for (size_t i = 0; i < adapted.size(); ++i) {
+    if (adapter_of_[i] < 0) continue;
+    const auto a = static_cast<size_t>(adapter_of_[i]);
+    adapted[i] = at::addmm(adapted[i], parameters[a + 1], parameters[a], 1.0, scale_);
+  }
+  return base_->Logits(adapted, tokens, dropout);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Model>> MakeModel(const v1::ModelSpec& model, bool checkpointing) {
+  ASSIGN_OR_RETURN(v1::Manifest manifest, MakeManifest(model));
+  if (model.lora_rank() != 0) {
+    v1::ModelSpec beneath = model;
+    beneath.set_lora_rank(0);
+    ASSIGN_OR_RETURN(std::unique_ptr<Model> base, MakeModel(beneath));
+    return Lora::Make(model, std::move(base));
+  }
+  if (model.kind() == "llama") {
+    return std::make_unique<Llama>(model, std::move(manifest), checkpointing);
+  }
+  return std::make_unique<Gpt>(model, std::move(manifest), checkpointing);
+}
+
+}  // namespace atolld
