@@ -90,4 +90,44 @@ std::string Suggestion(absl::string_view name, absl::Span<const std::string> can
   return absl::StrCat("; valid are: ", absl::StrJoin(candidates, ", "));
 }
 
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+// How many bytes the character at the front has; 0: it is none (RFC 3629).
+size_t CharacterBytes(absl::string_view text) {
+  const auto at = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned char lead = at(0);
+  if (lead < 0x80) return 1;
+  const size_t bytes = lead >= 0xc2 && lead < 0xe0   ? 2
+                       : lead >= 0xe0 && lead < 0xf0 ? 3
+                       : lead >= 0xf0 && lead < 0xf5 ? 4
+                                                     : 0;
+  if (bytes == 0 || text.size() < bytes) return 0;
+  for (size_t i = 1; i < bytes; ++i) {
+    if ((at(i) & 0xc0) != 0x80) return 0;
+  }
+  const bool overlong = (lead == 0xe0 && at(1) < 0xa0) || (lead == 0xf0 && at(1) < 0x90);
+  const bool beyond = (lead == 0xed && at(1) >= 0xa0) || (lead == 0xf4 && at(1) >= 0x90);
+  return overlong || beyond ? 0 : bytes;
+}
+
+}  // namespace
+
+std::string OneLine(absl::string_view text, size_t most) {
+  std::string line;
+  while (!text.empty()) {
+    const size_t bytes = CharacterBytes(text);
+    const bool space = text[0] == '\n' || text[0] == '\r' || text[0] == '\t' || text[0] == ' ';
+    const auto first = static_cast<unsigned char>(text[0]);
+    const bool plain = bytes > 1 || (bytes == 1 && first >= 0x20 && first != 0x7f);
+    const absl::string_view next = space ? " " : plain ? text.substr(0, bytes) : "?";
+    if (line.size() + next.size() > most) break;
+    if (!space || (!line.empty() && line.back() != ' ')) line.append(next.data(), next.size());
+    text.remove_prefix(bytes == 0 ? 1 : bytes);
+  }
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  return line;
+}
+
 }  // namespace atolld

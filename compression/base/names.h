@@ -1,8 +1,10 @@
-// Names: the one grammar of ids, and what somebody who misspelt a name probably meant.
+// Names: the one grammar of ids, what somebody who misspelt a name probably meant, and words of
+// others as a line of ours.
 //
 // Pure functions, any thread.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 #include "absl/strings/string_view.h"
@@ -34,5 +36,10 @@ std::string LikelyName(absl::string_view name, absl::Span<const std::string> can
 // The end of a message about an unknown name: "; did you mean 'steps'?", or "; valid are: a, b, c"
 // when no candidate is near.
 std::string Suggestion(absl::string_view name, absl::Span<const std::string> candidates);
+
+// Text of another process or machine as a line of ours: line ends and tabs become spaces, other
+// control characters and bytes that are no UTF-8 become '?', and it is cut at a character so that
+// it has at most `most` bytes.
+std::string OneLine(absl::string_view text, size_t most);
 
 }  // namespace atolld

@@ -25,8 +25,10 @@
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/posix_folder_lock.h"
 #include "daemon/env/process_events.h"
 #include "daemon/env/process_log.h"
+#include "daemon/env/worker_socket.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/peer/peer.h"
 #include "daemon/peer/peer_credentials.h"
@@ -40,27 +42,19 @@ namespace {
 // Hashing, reducing and the outer step; the trainer beside the daemon needs the cores more.
 constexpr int kPoolThreads = 2;
 
-// A Unix socket's path has 107 characters at most; a run in a deep folder gets a private one in
-// /tmp.
-constexpr size_t kLongestSocketPath = 100;
-
 int Fail(const absl::Status& status) {
   std::cerr << "atolld: " << status.message() << std::endl;
-  return absl::IsInvalidArgument(status) ? kWrongCall : kFailed;
+  return ExitCodeOf(status);
 }
 
-absl::Status WritePid(Files& files, const std::string& dir) {
+// Makes this process the one of its folder, before it touches anything there. The pid is for
+// people and scripts; what counts is the lock.
+absl::StatusOr<FolderLock> TakeFolder(Files& files, const std::string& dir) {
   RETURN_IF_ERROR(files.MakeDirectories(dir));
+  ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(dir));
   const std::string text = absl::StrCat(getpid(), "\n");
-  return WriteFileDurably(files, dir + "/pid", BytesOf(text));
-}
-
-absl::StatusOr<std::string> WorkerSocket(const std::string& dir) {
-  const std::string path = dir + "/worker.sock";
-  if (path.size() <= kLongestSocketPath) return "unix:" + path;
-  char folder[] = "/tmp/atoll-XXXXXX";  // mode 0700
-  if (mkdtemp(folder) == nullptr) return absl::UnknownError("no folder for the worker's socket");
-  return absl::StrCat("unix:", folder, "/worker.sock");
+  RETURN_IF_ERROR(WriteFileDurably(files, dir + "/pid", BytesOf(text)));
+  return lock;
 }
 
 // What every process of Atoll has. Members are destroyed in reverse: the transport before the loop,
@@ -117,7 +111,7 @@ absl::Status RunPeer(const Config& config) {
   const std::string identity = absl::StrCat(config.peer.dir, "/", kIdentityFolder);
   RETURN_IF_ERROR(CheckIdentity(*machine, config, identity));
   machine->Connect(config, identity);
-  RETURN_IF_ERROR(WritePid(machine->files, config.peer.dir));
+  ASSIGN_OR_RETURN(const FolderLock lock, TakeFolder(machine->files, config.peer.dir));
   WorkerProcess::Settings settings;
   settings.program = config.worker.program;
   settings.program_folder = ProgramFolder();
@@ -128,7 +122,8 @@ absl::Status RunPeer(const Config& config) {
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;
   settings.device = config.worker.device;
-  ASSIGN_OR_RETURN(settings.socket, WorkerSocket(config.peer.dir));
+  ASSIGN_OR_RETURN(const std::unique_ptr<WorkerSocket> socket, WorkerSocket::Make(config.peer.dir));
+  settings.socket = socket->address();
 
   absl::Status result;
   WorkerProcess worker(machine->env(), settings);
@@ -140,8 +135,11 @@ absl::Status RunPeer(const Config& config) {
               result = status;
               machine->executor.Stop();
             });
-  SignalWatcher signals(machine->executor, {SIGTERM, SIGINT}, [&, times = 0](int) mutable {
-    if (++times == 1) return peer.Drain();
+  EndSignals ends;
+  SignalWatcher signals(machine->executor, SignalsThatEnd(), [&](int) {
+    const EndSignals::Meaning meaning = ends.Take(machine->executor.Now());
+    if (meaning == EndSignals::Meaning::kDrain) return peer.Drain();
+    if (meaning == EndSignals::Meaning::kNothing) return;
     result = absl::CancelledError("stopped by a second signal");
     machine->executor.Stop();
   });
@@ -166,6 +164,7 @@ void RenewFromTimeToTime(Machine& machine, const Config& config, Authority& auth
 
 absl::Status RunCoordinator(const Config& config) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
+  ASSIGN_OR_RETURN(const FolderLock lock, TakeFolder(machine->files, config.coordinator.dir));
   std::unique_ptr<Authority> authority;
   if (!config.network.plaintext) {
     ASSIGN_OR_RETURN(authority,
@@ -175,16 +174,16 @@ absl::Status RunCoordinator(const Config& config) {
     RenewFromTimeToTime(*machine, config, *authority);
   }
   machine->Connect(config, absl::StrCat(config.coordinator.dir, "/", kIdentityFolder));
-  RETURN_IF_ERROR(WritePid(machine->files, config.coordinator.dir));
   ASSIGN_OR_RETURN(auto store, SqliteStore::Open(machine->files, config.coordinator.dir));
   Coordinator coordinator(
       machine->env(), config, std::move(store), authority.get(),
       [&](bool make) { return OpenHistoryKey(machine->files, config.coordinator.dir, make); });
-  SignalWatcher signals(machine->executor, {SIGTERM, SIGINT},
+  SignalWatcher signals(machine->executor, SignalsThatEnd(),
                         [&](int) { machine->executor.Stop(); });
   RETURN_IF_ERROR(coordinator.Start());
-  AggregatorProcess aggregator(machine->env(), ProgramFolder() + "/atolld", config,
-                               authority.get());
+  AggregatorProcess aggregator(
+      machine->env(), ProgramFolder() + "/atolld", config, authority.get(),
+      [&](const std::string& why) { coordinator.SetAggregatorTrouble(why); });
   if (config.coordinator.aggregator == "always") aggregator.Start();
   if (config.coordinator.aggregator == "auto") {
     coordinator.OnUnreachable([&] { aggregator.Start(); });
@@ -201,8 +200,7 @@ absl::Status RunCoordinator(const Config& config) {
 void BlockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  sigaddset(&signals, SIGINT);
+  for (const int signal : SignalsThatEnd()) sigaddset(&signals, signal);
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);  // a log that nobody reads any more is no reason to die
 }

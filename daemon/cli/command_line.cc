@@ -150,6 +150,15 @@ int CommandLine::Run(int argc, char** argv) {
   return actions_.at(Deepest(app_.get()))();
 }
 
+int ExitCodeOf(const absl::Status& status) {
+  if (status.ok()) return kDone;
+  const bool wrong =
+      absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsAlreadyExists(status);
+  return wrong ? kWrongCall : kFailed;
+}
+
+int Report(const absl::Status& status) { return Report(status, ExitCodeOf(status)); }
+
 int Report(const absl::Status& status, int code) {
   std::string line(status.message());
   std::replace(line.begin(), line.end(), '\n', ' ');

@@ -88,7 +88,12 @@ class CommandLine {
   std::map<const CLI::App*, std::function<int()>> actions_;
 };
 
-// Says the error in one line on standard error; returns `code`.
+// One kind of error has one code, whatever verb meets it: kWrongCall where the call or the config
+// names what makes no sense, is not there, or must not be overwritten; else kFailed.
+int ExitCodeOf(const absl::Status& status);
+
+// Says the error in one line on standard error; returns `code`, or ExitCodeOf(status).
 int Report(const absl::Status& status, int code);
+int Report(const absl::Status& status);
 
 }  // namespace atolld

@@ -5,20 +5,25 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/format.h"
+#include "daemon/env/posix_folder_lock.h"
 #include "daemon/identity/credentials.h"
 
 namespace atolld {
@@ -85,7 +90,57 @@ absl::Status Fill(Files& files, const Config& config, const LocalLayout& layout,
   return config.network.plaintext ? absl::OkStatus() : MakeIdentities(files, config, layout);
 }
 
+// After a failure, before any process has run: what cannot be removed stays.
+void TakeAway(const LocalLayout& layout, bool made_dir) {
+  std::error_code error;
+  for (const LocalProcess& process : layout.processes) {
+    std::filesystem::remove_all(process.dir, error);
+  }
+  if (made_dir) std::filesystem::remove(layout.dir, error);  // only if it is empty now
+}
+
+// A line of a config without what is said of its key behind it.
+absl::string_view WithoutMeaning(absl::string_view line) {
+  return line.substr(0, line.find("  # "));
+}
+
+// The process's config in the folder against the one that it would be given today. Both as they are
+// printed, so that whatever a reader sees is compared.
+absl::Status CheckSameConfig(const Config& run, const LocalProcess& process,
+                             const std::string& address) {
+  const std::string path = absl::StrCat(process.dir, "/config.toml");
+  const bool peer = process.role == "peer";
+  ASSIGN_OR_RETURN(const Config there,
+                   LoadConfig(path, peer ? ConfigUse::kPeer : ConfigUse::kCoordinator));
+  Config wanted = ConfigOf(run, process, address);
+  wanted.run.id = there.run.id;
+  const std::vector<std::string> old_lines = absl::StrSplit(FormatConfig(there), '\n');
+  const std::vector<std::string> new_lines = absl::StrSplit(FormatConfig(wanted), '\n');
+  for (size_t i = 0; i < std::min(old_lines.size(), new_lines.size()); ++i) {
+    if (old_lines[i] == new_lines[i]) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        path, " has `", WithoutMeaning(old_lines[i]), "`, and this call `",
+        WithoutMeaning(new_lines[i]),
+        "`: to go on with the run, give what it has; for a new run, give another --dir"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
+
+absl::Status CheckNewFolder(Files& files, const std::string& dir) {
+  if (!files.Exists(dir)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+  for (const std::string& name : names) {
+    if (name == kPeersFile) {
+      return absl::AlreadyExistsError(absl::StrCat(dir, " holds another run; give another --dir"));
+    }
+    if (name == kLockFile) continue;
+    return absl::AlreadyExistsError(
+        absl::StrCat(dir, " is not empty: it holds ", name, "; give another --dir"));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<int> FreeLoopbackPort(int wanted) {
   const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -114,19 +169,10 @@ absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
                                             const std::string& dir, int port,
                                             const std::string& atolld_program,
                                             const AdjustConfig& adjust) {
+  RETURN_IF_ERROR(CheckNewFolder(files, dir));
   LocalLayout layout;
   layout.dir = dir;
-  layout.made_dir = !files.Exists(dir);
-  if (!layout.made_dir) {
-    if (files.Exists(absl::StrCat(dir, "/", kPeersFile))) {
-      return absl::AlreadyExistsError(
-          absl::StrCat(dir, " holds another run; give another --dir, or remove it"));
-    }
-    ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
-    if (!names.empty()) {
-      return absl::AlreadyExistsError(absl::StrCat(dir, " is not empty; give another --dir"));
-    }
-  }
+  const bool made_dir = !files.Exists(dir);
   const std::string address = absl::StrCat("127.0.0.1:", port);
   layout.processes.push_back(Process(dir, "coordinator", "coordinator", atolld_program));
   layout.processes.back().address = address;
@@ -135,19 +181,39 @@ absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
   }
   const absl::Status filled = Fill(files, config, layout, address, adjust);
   if (!filled.ok()) {
-    RemoveLocalLayout(layout);
+    TakeAway(layout, made_dir);
     return filled;
   }
   return layout;
 }
 
-void RemoveLocalLayout(const LocalLayout& layout) {
-  std::error_code error;  // what cannot be removed stays; the reason for removing it matters more
-  for (const LocalProcess& process : layout.processes) {
-    std::filesystem::remove_all(process.dir, error);
+absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
+                                            const std::string& dir,
+                                            const std::string& atolld_program) {
+  ASSIGN_OR_RETURN(const std::vector<LocalProcess> former, ReadPeersFile(files, dir));
+  LocalLayout layout;
+  layout.dir = dir;
+  for (const LocalProcess& process : former) {
+    layout.processes.push_back(Process(dir, process.id, process.role, atolld_program));
+    LocalProcess& own = layout.processes.back();
+    if (process.dir != own.dir) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(dir, " was moved: its configs name ", process.dir, "; move it back"));
+    }
+    if (process.role == "coordinator") own.address = process.address;
+    const std::optional<pid_t> holder = HolderOf(own.dir);
+    if (holder.has_value()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("the run in ", dir, " is under way: ", process.id, " is process ", *holder));
+    }
   }
-  std::filesystem::remove(absl::StrCat(layout.dir, "/", kPeersFile), error);
-  if (layout.made_dir) std::filesystem::remove(layout.dir, error);  // only if it is empty now
+  if (layout.processes.empty() || layout.coordinator().role != "coordinator") {
+    return absl::DataLossError(absl::StrCat(dir, "/", kPeersFile, " names no coordinator first"));
+  }
+  for (const LocalProcess& process : layout.processes) {
+    RETURN_IF_ERROR(CheckSameConfig(config, process, layout.coordinator().address));
+  }
+  return layout;
 }
 
 absl::Status WritePeersFile(Files& files, const LocalLayout& layout) {

@@ -5,8 +5,10 @@
 //   DIR/<name>/log.txt      DIR/<name>/identity/: its credentials
 //   DIR/coordinator/authority/, DIR/coordinator/admin/: what signed them, and the operator's own
 //
-// A folder that holds anything is never touched. What was made can be taken away again, and nothing
-// else is.
+//   DIR/lock        who works on the run (daemon/env/posix_folder_lock.h)
+//
+// A folder that holds anything else is never touched, and nothing that a process has written is
+// ever taken away: it may explain what happened, and the run may go on from it.
 #pragma once
 
 #include <sys/types.h>
@@ -36,7 +38,6 @@ struct LocalProcess {
 
 struct LocalLayout {
   std::string dir;
-  bool made_dir = false;                // it was not there before
   std::vector<LocalProcess> processes;  // the coordinator first
 
   const LocalProcess& coordinator() const { return processes.front(); }
@@ -45,6 +46,9 @@ struct LocalLayout {
 // A TCP port of the loopback that nobody listens on. FAILED_PRECONDITION if `wanted` is not 0 and
 // is taken.
 absl::StatusOr<int> FreeLoopbackPort(int wanted);
+
+// ALREADY_EXISTS: `dir` holds something that is no lock, and what.
+absl::Status CheckNewFolder(Files& files, const std::string& dir);
 
 // Makes `dir` (absolute) and everything in it for one coordinator at 127.0.0.1:`port` and
 // config.run.peers peers, which `atolld_program` will run. ALREADY_EXISTS if the folder is not
@@ -56,8 +60,12 @@ absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
                                             const std::string& atolld_program,
                                             const AdjustConfig& adjust = nullptr);
 
-// Takes away what MakeLocalLayout made and the processes wrote.
-void RemoveLocalLayout(const LocalLayout& layout);
+// The run that `dir` holds already, to go on with it. NOT_FOUND: none. FAILED_PRECONDITION: a
+// process of it runs, or `config` (its run id aside) is not what the run's processes have:
+// INVALID_ARGUMENT, with the first line that differs.
+absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
+                                            const std::string& dir,
+                                            const std::string& atolld_program);
 
 // The file is there whole or not at all.
 absl::Status WritePeersFile(Files& files, const LocalLayout& layout);

@@ -203,8 +203,11 @@ absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, 
   absl::string_view last = absl::StripTrailingAsciiWhitespace(err);
   const size_t line = last.rfind('\n');
   if (line != absl::string_view::npos) last = last.substr(line + 1);
-  return absl::UnknownError(
-      absl::StrCat(program, " ", Describe(exit), last.empty() ? "" : ": ", last));
+  const std::string why =
+      absl::StrCat(program, " ", Describe(exit), last.empty() ? "" : ": ", last);
+  // Of our programs, and of many others: the call is wrong.
+  return !exit.by_signal && exit.code == 2 ? absl::InvalidArgumentError(why)
+                                           : absl::UnknownError(why);
 }
 
 absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv) {

@@ -44,8 +44,8 @@ bool IsRunning(pid_t pid);
 std::optional<pid_t> RunningDaemon(const std::string& dir);
 
 // Runs to the end and returns what was written to standard output. UNKNOWN with the last line of
-// standard error when it does not exit with 0; DEADLINE_EXCEEDED (and killed) after `seconds`.
-// `on_output`, where given, sees standard output as it comes. Blocks.
+// standard error when it does not exit with 0, INVALID_ARGUMENT when with 2; DEADLINE_EXCEEDED (and
+// killed) after `seconds`. `on_output`, where given, sees standard output as it comes. Blocks.
 absl::StatusOr<std::string> RunAndCapture(
     const std::vector<std::string>& argv, int seconds,
     const std::function<void(absl::string_view)>& on_output = {});

@@ -14,6 +14,7 @@
 
 #include "absl/time/time.h"
 #include "compression/base/check.h"
+#include "daemon/env/process_events.h"
 
 namespace atolld {
 namespace {
@@ -21,7 +22,8 @@ namespace {
 sigset_t Watched() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&set, signal);
+  sigaddset(&set, SIGCHLD);
+  for (const int signal : SignalsThatEnd()) sigaddset(&set, signal);
   return set;
 }
 

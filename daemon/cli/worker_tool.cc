@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/local_layout.h"
@@ -66,7 +67,7 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                                        const std::string& dir, const std::string& mode,
                                        const std::vector<std::string>& more, int seconds,
                                        const OnText& on_text = {},
-                                       std::optional<uint64_t>* version = nullptr) {
+                                       std::optional<MaterializedSnapshot>* of = nullptr) {
   if (IsHubFolder(files, dir)) {
     std::vector<std::string> argv = {worker, mode, "--model", dir};
     argv.insert(argv.end(), more.begin(), more.end());
@@ -92,7 +93,7 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
   if (mode == "generate" && !named && files.Exists(tokenizer)) {
     argv.insert(argv.end(), {"--tokenizer", tokenizer});
   }
-  if (version != nullptr) *version = snapshot.version;
+  if (of != nullptr) *of = snapshot;
   return RunAndCapture(argv, seconds, on_text);
 }
 
@@ -231,8 +232,10 @@ absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& work
   more.insert(more.end(), {"--data", path});
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
   ModelQuality quality;
-  ASSIGN_OR_RETURN(const std::string answer, RunOnModel(files, worker, dir, "eval", more,
-                                                        kEvaluateSeconds, {}, &quality.version));
+  std::optional<MaterializedSnapshot> of;
+  ASSIGN_OR_RETURN(const std::string answer,
+                   RunOnModel(files, worker, dir, "eval", more, kEvaluateSeconds, {}, &of));
+  if (of.has_value()) quality.version = of->version;
   const nlohmann::json json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
   for (const char* key : {"tokens", "loss", "perplexity"}) {
     if (json.is_object() && json.contains(key) && json[key].is_number()) continue;
@@ -250,17 +253,29 @@ absl::Status ExportModel(Files& files, const std::string& worker, const std::str
   return RunOnModel(files, worker, dir, "export", {"--out", out}, kExportSeconds).status();
 }
 
-absl::Status ExportHubFolder(Files& files, const std::string& worker, const std::string& dir,
-                             const HubExport& request) {
+absl::StatusOr<Exported> ExportHubFolder(Files& files, const std::string& worker,
+                                         const std::string& dir, const HubExport& request) {
   std::vector<std::string> more = {"--output", request.output, "--dtype", request.dtype};
   if (!request.tokenizer.empty()) more.insert(more.end(), {"--tokenizer", request.tokenizer});
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
-  return RunOnModel(files, worker, dir, "export", more, kExportSeconds).status();
+  if (request.force) more.insert(more.end(), {"--force", "true"});
+  std::optional<MaterializedSnapshot> of;
+  ASSIGN_OR_RETURN(const std::string names,
+                   RunOnModel(files, worker, dir, "export", more, kExportSeconds, {}, &of));
+  Exported exported;
+  if (of.has_value()) {
+    exported.version = of->version;
+    exported.state_digest = of->state_digest;
+  }
+  exported.files = absl::StrSplit(names, '\n', absl::SkipEmpty());
+  return exported;
 }
 
 absl::StatusOr<std::string> ImportHubFolder(const std::string& worker, const std::string& input,
-                                            const std::string& output) {
-  return RunAndCapture({worker, "import", "--input", input, "--output", output}, kExportSeconds);
+                                            const std::string& output, bool force) {
+  return RunAndCapture(
+      {worker, "import", "--input", input, "--output", output, "--force", force ? "true" : "false"},
+      kExportSeconds);
 }
 
 }  // namespace atolld

@@ -15,6 +15,7 @@
 #include "absl/strings/string_view.h"
 #include "daemon/config/config.h"
 #include "daemon/env/env.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 
@@ -82,15 +83,23 @@ struct HubExport {
   std::string dtype = "fp32";
   std::string tokenizer;  // folder; empty: none
   std::string base;       // of adapters: what PEFT is told
+  bool force = false;     // write over a model that is there
 };
 
-// Writes the model to a folder as Hugging Face has it; adapters as PEFT has them.
-absl::Status ExportHubFolder(Files& files, const std::string& worker, const std::string& dir,
-                             const HubExport& request);
+struct Exported {
+  uint64_t version = 0;  // of the replica
+  Digest state_digest;
+  std::vector<std::string> files;  // names in the folder
+};
+
+// Writes the model to a folder as Hugging Face has it; adapters as PEFT has them. INVALID_ARGUMENT:
+// the folder holds a model already, or is an input.
+absl::StatusOr<Exported> ExportHubFolder(Files& files, const std::string& worker,
+                                         const std::string& dir, const HubExport& request);
 
 // The reverse: a file that a run can begin with, in `output`. Returns what the worker says of it.
 absl::StatusOr<std::string> ImportHubFolder(const std::string& worker, const std::string& input,
-                                            const std::string& output);
+                                            const std::string& output, bool force);
 
 // Writes the model as safetensors to `out`.
 absl::Status ExportModel(Files& files, const std::string& worker, const std::string& dir,

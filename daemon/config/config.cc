@@ -3,6 +3,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -185,11 +186,33 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
     return Broken(places, {{"data", key}},
                   absl::StrCat("data.", key, " '", path, "' does not exist"));
   };
+  if (use == ConfigUse::kPeer) {
+    const std::string dir = (std::filesystem::path(folder) / c.peer.dir).string();
+    const absl::Status apart = CheckDataApart(placed, dir);
+    if (!apart.ok()) return Broken(places, {{"peer", "dir"}}, apart.message());
+  }
   for (const DataSource& source : *sources) {
     RETURN_IF_ERROR(check(source.path, c.data.sources.empty() ? "path" : "sources"));
   }
   return bytes || c.data.tokenizer == kCharTokenizer ? absl::OkStatus()
                                                      : check(c.data.tokenizer, "tokenizer");
+}
+
+// The parameters that a worker begins with, or trains adapters of.
+absl::Status CheckModelFiles(const Config& c, ConfigUse use, const ConfigPlaces& places,
+                             const std::string& folder) {
+  if (!RunsWorker(c, use)) return absl::OkStatus();
+  const std::pair<const char*, const std::string&> files[] = {{"initial", c.model.initial},
+                                                              {"base", c.model.base}};
+  for (const auto& [key, path] : files) {
+    std::error_code error;
+    if (path.empty()) continue;
+    if (std::filesystem::is_regular_file(std::filesystem::path(folder) / path, error)) continue;
+    return Broken(places, {{"model", key}},
+                  absl::StrCat("model.", key, " '", path,
+                               "' is no file that exists; `atoll import` makes one"));
+  }
+  return absl::OkStatus();
 }
 
 // What is of other kinds.
@@ -440,6 +463,7 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckStub(config, places));
   RETURN_IF_ERROR(CheckModelKind(config, use, places, folder));
   RETURN_IF_ERROR(CheckModel(config, use, places));
+  RETURN_IF_ERROR(CheckModelFiles(config, use, places, folder));
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckDevices(config, use, places));
@@ -663,6 +687,45 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
   return ParseConfig(text, path, folder.string(), use, overrides);
+}
+
+absl::Status CheckDataApart(const DataConfig& data, const std::string& dir) {
+  ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(data));
+  std::error_code error;
+  const std::filesystem::path inner = std::filesystem::weakly_canonical(dir, error);
+  for (const DataSource& source : sources) {
+    if (!std::filesystem::is_directory(source.path, error)) continue;
+    const std::filesystem::path outer = std::filesystem::weakly_canonical(source.path, error);
+    const std::filesystem::path beneath = inner.lexically_relative(outer);
+    if (error || beneath.empty() || *beneath.begin() == "..") continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the data folder '", source.path, "' holds '", dir,
+                     "', where logs and checkpoints are written: they would be trained on. Name a "
+                     "folder outside of it, or the text alone"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckDataSize(const Config& config) {
+  if (config.model.kind == kStubKind || IsForeign(config.model.kind)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(config.data));
+  for (const DataSource& source : sources) {
+    std::error_code error;
+    if (!std::filesystem::is_regular_file(source.path, error)) continue;
+    const auto bytes = static_cast<double>(std::filesystem::file_size(source.path, error));
+    if (error) continue;
+    if (bytes == 0) {
+      return absl::InvalidArgumentError(absl::StrCat("data '", source.path, "' is empty"));
+    }
+    const bool plain = config.data.kind == "text" && config.data.tokenizer == kByteTokenizer;
+    const double trained = bytes * (1 - config.data.validation_fraction);
+    if (!plain || trained > config.model.context) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        "data '", source.path, "' has ", bytes, " bytes, of which ", std::floor(trained),
+        " are trained on: not one sequence of [model] context = ", config.model.context,
+        " and the token after it; a longer text or a smaller context is needed"));
+  }
+  return absl::OkStatus();
 }
 
 std::string MakeRunId(const std::string& path, absl::Time now) {

@@ -4,9 +4,12 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
 #include "daemon/identity/credentials.h"
 
@@ -19,6 +22,17 @@ constexpr absl::Duration kFirstPause = absl::Seconds(1);
 constexpr absl::Duration kLongestPause = absl::Minutes(1);
 // Whoever lived so long did not die of its settings.
 constexpr absl::Duration kGrownUp = absl::Minutes(1);
+// Whoever lived so long listens.
+constexpr absl::Duration kSettled = absl::Seconds(5);
+
+// Its last line says it; where that is an address that it cannot have, what to set.
+std::string WhyItEnded(absl::string_view last_line, const ExitStatus& status) {
+  absl::ConsumePrefix(&last_line, "atolld: ");
+  if (last_line.empty()) return status.Text();
+  const bool address = absl::StrContains(last_line, "cannot listen on");
+  return absl::StrCat(last_line,
+                      address ? "; give it another with [coordinator] aggregator_address" : "");
+}
 
 struct HostPort {
   std::string host;
@@ -74,8 +88,12 @@ absl::StatusOr<Config> AggregatorConfig(const Config& coordinator) {
 }
 
 AggregatorProcess::AggregatorProcess(Env env, std::string program, const Config& coordinator,
-                                     Authority* authority)
-    : env_(env), program_(std::move(program)), coordinator_(coordinator), authority_(authority) {}
+                                     Authority* authority, OnTrouble on_trouble)
+    : env_(env),
+      program_(std::move(program)),
+      coordinator_(coordinator),
+      authority_(authority),
+      on_trouble_(std::move(on_trouble)) {}
 
 AggregatorProcess::~AggregatorProcess() = default;
 
@@ -84,9 +102,7 @@ void AggregatorProcess::Start() {
   absl::Status status = config.status();
   if (status.ok()) status = WriteConfig(*config);
   if (status.ok()) status = WriteIdentity(*config);
-  if (!status.ok()) {
-    return env_.log.Error(absl::StrCat("no aggregator can be started: ", status.message()));
-  }
+  if (!status.ok()) return Trouble(std::string(status.message()));
   config_path_ = config->peer.dir + "/config.toml";
   env_.log.Info(absl::StrCat("starting an aggregator at ", config->peer.advertise));
   Launch();
@@ -112,7 +128,9 @@ void AggregatorProcess::Launch() {
   options.die_with_parent = true;
   options.own_process_group = true;
   ChildProcess::Events events;
+  last_line_.clear();
   const auto relay = [this](const std::string& line) {
+    if (!absl::StripAsciiWhitespace(line).empty()) last_line_ = line;
     env_.log.Info(absl::StrCat("aggregator: ", line));
   };
   events.on_output_line = guard_.Wrap(relay);
@@ -120,11 +138,16 @@ void AggregatorProcess::Launch() {
   events.on_exit = guard_.Wrap([this](ExitStatus status) { OnExit(status); });
   absl::StatusOr<std::unique_ptr<ChildProcess>> process =
       ChildProcess::Spawn(env_.executor, std::move(options), std::move(events));
-  if (!process.ok()) {
-    return env_.log.Error(
-        absl::StrCat("no aggregator can be started: ", process.status().message()));
-  }
+  if (!process.ok()) return Trouble(std::string(process.status().message()));
   process_ = *std::move(process);
+  env_.executor.RunAfter(kSettled, guard_.Wrap([this, launch = ++launches_] {
+    if (process_ != nullptr && launch == launches_ && on_trouble_) on_trouble_("");
+  }));
+}
+
+void AggregatorProcess::Trouble(const std::string& why) const {
+  env_.log.Error(absl::StrCat("no aggregator can be started: ", why));
+  if (on_trouble_) on_trouble_(why);
 }
 
 void AggregatorProcess::OnExit(ExitStatus status) {
@@ -133,6 +156,7 @@ void AggregatorProcess::OnExit(ExitStatus status) {
   young_deaths_ = env_.executor.Now() - launched_ < kGrownUp ? young_deaths_ + 1 : 0;
   const int doublings = std::min(std::max(young_deaths_ - 1, 0), 10);
   const absl::Duration pause = std::min(kFirstPause * (int64_t{1} << doublings), kLongestPause);
+  if (on_trouble_) on_trouble_(WhyItEnded(last_line_, status));
   env_.log.Warning(absl::StrCat("the aggregator is gone (", status.Text(),
                                 "); starting it again in ", absl::FormatDuration(pause)));
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Launch(); }));

@@ -1,11 +1,12 @@
 // AggregatorProcess: the aggregator that a coordinator starts beside itself, an `atolld peer` of
 // its own.
 //
-// One that dies is started again after a pause that doubles while it keeps dying young; one that
-// ends well (the run is sealed, it was drained) is not. It does not outlive this process. Loop
-// thread.
+// One that dies is started again after a pause that doubles while it keeps dying young, and its
+// last words are told, since they are what the run waits for; one that ends well (the run is
+// sealed, it was drained) is not. It does not outlive this process. Loop thread.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -25,12 +26,15 @@ absl::StatusOr<Config> AggregatorConfig(const Config& coordinator);
 
 class AggregatorProcess {
  public:
+  // Why it does not run, in one line; empty: it does.
+  using OnTrouble = std::function<void(const std::string& why)>;
+
   // `program`: atolld. `authority` signs its identity; null: plain text. Both outlive it.
   AggregatorProcess(Env env, std::string program, const Config& coordinator,
-                    Authority* authority = nullptr);
+                    Authority* authority = nullptr, OnTrouble on_trouble = nullptr);
   ~AggregatorProcess();
 
-  // Once. An error is logged: the run goes on waiting, and says for what.
+  // Once. An error is logged and told: the run goes on waiting, and says for what.
   void Start();
 
  private:
@@ -38,15 +42,19 @@ class AggregatorProcess {
   absl::Status WriteIdentity(const Config& config) const;
   void Launch();
   void OnExit(ExitStatus status);
+  void Trouble(const std::string& why) const;
 
   const Env env_;
   const std::string program_;
   const Config coordinator_;
   Authority* const authority_;
   std::string config_path_;
+  const OnTrouble on_trouble_;
   std::unique_ptr<ChildProcess> process_;
+  std::string last_line_;  // that it has written
   absl::Time launched_;
   int young_deaths_ = 0;  // in a row
+  int launches_ = 0;
   CallbackGuard guard_;
 };
 

@@ -43,6 +43,8 @@ constexpr char kSession[] = "/atolld.v1.Membership/Session";
 // nothing.
 constexpr char kProbe[] = "/atolld.v1.Replica/FetchEntries";
 
+constexpr size_t kLongestAggregatorTrouble = 500;
+
 constexpr absl::Duration kProbeDeadline = absl::Seconds(3);
 
 // "modified: rounds: 40 -> 80", or empty.
@@ -221,6 +223,7 @@ struct Coordinator::State {
   void Beat();
   void WatchReachable();
   void ArmWake();
+  std::string WaitingFor() const;
   v1::RunStatus Status() const;
   void Obey(const RunOrder& order, AdminService::Obeyed done);
   AdminService::Source AdminSource();
@@ -252,6 +255,7 @@ struct Coordinator::State {
   Task on_sealed;
   Task on_unreachable;
   bool lacked_reachable = false;  // at the last beat
+  std::string aggregator_trouble;
   bool over = false;
   bool ending = false;
   std::unique_ptr<Listener> listener;
@@ -440,8 +444,7 @@ void Coordinator::State::WatchReachable() {
 
 void Coordinator::State::Beat() {
   v1::CoordinatorMessage heartbeat;
-  heartbeat.mutable_heartbeat()->set_waiting_for(outbox->stalled().empty() ? run->WaitingFor()
-                                                                           : outbox->stalled());
+  heartbeat.mutable_heartbeat()->set_waiting_for(WaitingFor());
   // Straight to the streams: a heartbeat says nothing that would have to be durable first.
   for (const auto& [id, session] : sessions) {
     if (session->said_hello()) session->Send(heartbeat);
@@ -465,14 +468,20 @@ void Coordinator::State::ArmWake() {
   }));
 }
 
+std::string Coordinator::State::WaitingFor() const {
+  if (!outbox->stalled().empty()) return outbox->stalled();
+  const std::string reason = run->WaitingFor();
+  if (reason.empty() || aggregator_trouble.empty() || announced_seal) return reason;
+  return absl::StrCat(reason,
+                      "; the coordinator's own aggregator does not run: ", aggregator_trouble);
+}
+
 v1::RunStatus Coordinator::State::Status() const {
   v1::RunStatus status = run->Status(Now());
   status.set_version(announced_version);
   if (!announced_seal) status.clear_seal();
-  if (!outbox->stalled().empty()) {
-    status.set_phase("waiting");
-    status.set_reason(outbox->stalled());
-  }
+  status.set_reason(WaitingFor());
+  if (!outbox->stalled().empty()) status.set_phase("waiting");
   return status;
 }
 
@@ -556,6 +565,12 @@ void Coordinator::OnSealed(Task task) {
 
 void Coordinator::OnUnreachable(Task task) {
   if (state_) state_->on_unreachable = std::move(task);
+}
+
+void Coordinator::SetAggregatorTrouble(const std::string& trouble) {
+  if (!state_) return;
+  state_->aggregator_trouble = OneLine(trouble, kLongestAggregatorTrouble);
+  if (state_->admin) state_->admin->Changed();
 }
 
 void Coordinator::Stop() { state_.reset(); }

@@ -44,6 +44,10 @@ class Coordinator {
   // failure_timeout: an aggregator would help.
   void OnUnreachable(Task task);
 
+  // Why the aggregator beside it does not run; empty: it does, or none is wanted. It stands behind
+  // the reason of a run that waits.
+  void SetAggregatorTrouble(const std::string& trouble);
+
   // Stops listening and breaks all calls. Peers train on and come back.
   void Stop();
 

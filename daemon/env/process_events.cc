@@ -76,6 +76,23 @@ SignalWatcher::~SignalWatcher() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+std::vector<int> SignalsThatEnd() {
+  std::vector<int> signals = {SIGTERM, SIGINT};
+  struct sigaction hang_up = {};
+  const bool ignored = sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN;
+  if (!ignored) signals.push_back(SIGHUP);
+  return signals;
+}
+
+EndSignals::Meaning EndSignals::Take(absl::Time now) {
+  constexpr absl::Duration kTogether = absl::Seconds(1);
+  if (!first_) {
+    first_ = now;
+    return Meaning::kDrain;
+  }
+  return now < *first_ + kTogether ? Meaning::kNothing : Meaning::kStop;
+}
+
 // -----------------------------------------------------------------------------------------------
 
 namespace {

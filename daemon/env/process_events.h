@@ -11,12 +11,14 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "daemon/env/env.h"
 
 namespace atolld {
@@ -42,6 +44,23 @@ class SignalWatcher {
   int signal_fd_ = -1;
   int stop_fd_ = -1;
   std::thread thread_;
+};
+
+// SIGTERM, SIGINT, and SIGHUP unless it is ignored: whoever starts a process under nohup wants it
+// to outlive the terminal, and a blocked signal would reach it all the same.
+std::vector<int> SignalsThatEnd();
+
+// What the signals that ask a process to end mean, in their order. Pure.
+//
+// The first asks it to put things in order and go; one that comes later wants it gone now. Those of
+// the first second are one: `timeout` and some shells signal the process and then its group.
+class EndSignals {
+ public:
+  enum class Meaning { kDrain, kNothing, kStop };
+  Meaning Take(absl::Time now);
+
+ private:
+  std::optional<absl::Time> first_;
 };
 
 // -----------------------------------------------------------------------------------------------

@@ -22,8 +22,8 @@ class Worker {
     std::function<void(const v1::WorkerConfigured&)> on_configured;
     // Any later message of it.
     std::function<void(const v1::WorkerMessage&)> on_message;
-    // It is gone, with the reason; what was asked of it will not be answered. DATA_LOSS: Restart()
-    // has ended it.
+    // It is gone, configured or not, with the reason; what was asked of it will not be answered.
+    // DATA_LOSS: Restart() has ended it.
     std::function<void(absl::Status)> on_lost;
   };
 

@@ -43,7 +43,7 @@ void WorkerLink::Repeat() {
   if (configured_ && misfit.empty()) {
     SendReady();
   } else if (worker_.trains()) {
-    SendLost(absl::UnavailableError(misfit.empty() ? "it is being started" : misfit));
+    SendLost(misfit.empty() ? lost_ : absl::UnavailableError(misfit));
   }
 }
 
@@ -60,6 +60,7 @@ void WorkerLink::OnConfigured(const v1::WorkerConfigured& configured) {
   const absl::Status memory = keeper_.NeedMemory(configured.manifest().elements());
   if (!memory.ok()) return events_.on_broken(memory);
   configured_ = configured;
+  lost_ = absl::OkStatus();
   env_.log.Info(
       absl::StrFormat("worker on %s: %d parameters, %d training tokens; math: %s, %.0f GFLOP/s",
                       configured.device(), configured.manifest().elements(),
@@ -91,10 +92,12 @@ void WorkerLink::OnMessage(const v1::WorkerMessage& message) {
 }
 
 void WorkerLink::OnLost(const absl::Status& why) {
+  const bool was_configured = configured_.has_value();
   configured_.reset();
   making_initial_state_ = false;
+  lost_ = absl::UnavailableError(why.message());
   SendLost(why);
-  runner_.OnWorkerLost();
+  if (was_configured) runner_.OnWorkerLost();  // it knows of no other
 }
 
 void WorkerLink::MakeInitialState() {

@@ -60,6 +60,7 @@ class WorkerLink {
   v1::RunSpec spec_;
   bool genesis_recorded_ = false;  // by the coordinator, at its last Welcome
   std::optional<v1::WorkerConfigured> configured_;
+  absl::Status lost_;  // why the last worker ended; OK: one runs, or none has ended yet
   bool making_initial_state_ = false;
   CallbackGuard guard_;
 };

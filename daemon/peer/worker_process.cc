@@ -9,8 +9,9 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
 
 namespace atolld {
@@ -29,13 +30,6 @@ constexpr absl::Duration kSayAgain = absl::Minutes(10);
 constexpr int kUnclearDeaths = 3;
 
 constexpr size_t kLongestReason = 1000;
-
-// libtorch and others say much in many lines.
-std::string InOneLine(const std::string& text) {
-  const std::vector<absl::string_view> lines =
-      absl::StrSplit(text, absl::ByAnyChar("\r\n"), absl::SkipWhitespace());
-  return absl::StrJoin(lines, " ").substr(0, kLongestReason);
-}
 
 // Of two rounds the same trouble has other numbers.
 std::string WithoutNumbers(std::string text) {
@@ -56,26 +50,36 @@ void WorkerProcess::Start(const v1::RunSpec& spec, Events events) {
                  ? absl::StrCat(settings_.program_folder, "/", WorkerProgramOf(spec.model().kind()))
                  : settings_.program;
   events_ = std::move(events);
+  Launch();
+}
+
+// Whoever cleans up a folder of temporary files may take the socket away; each worker finds one.
+absl::Status WorkerProcess::Listen() {
+  const std::string path(absl::StripPrefix(settings_.socket, "unix:"));
+  if (listener_ != nullptr && env_.files.Exists(path)) return absl::OkStatus();
+  listener_.reset();
   absl::StatusOr<std::unique_ptr<Listener>> listener = env_.transport.Listen(
       settings_.socket, guard_.Wrap([this](const std::string& method, std::unique_ptr<Call> call) {
         OnCall(method, std::move(call));
       }));
-  if (!listener.ok()) {
-    env_.log.Error(absl::StrCat("the worker's socket: ", listener.status().message()));
-    return OnGone(std::string(listener.status().message()));
-  }
+  if (!listener.ok()) return Annotate(listener.status(), "the worker's socket");
   listener_ = *std::move(listener);
-  Launch();
+  return absl::OkStatus();
 }
 
 void WorkerProcess::Launch() {
   if (stopping_) return;
   failure_.clear();
+  last_line_.clear();
   restarting_ = false;
-  if (program_.empty()) {
-    env_.executor.Post(guard_.Wrap([this] {
-      OnGone("a model of kind 'external' needs [worker] program in this peer's config");
-    }));
+  absl::Status ready = Listen();
+  if (ready.ok() && program_.empty()) {
+    ready = absl::FailedPreconditionError(
+        "a model of kind 'external' needs [worker] program in this peer's config");
+  }
+  if (!ready.ok()) {
+    const std::string why(ready.message());
+    env_.executor.Post(guard_.Wrap([this, why] { OnGone(why); }));
     return;
   }
   ChildProcess::Options options;
@@ -89,7 +93,7 @@ void WorkerProcess::Launch() {
   ChildProcess::Events events;
   events.on_output_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
   events.on_error_line = guard_.Wrap([this](const std::string& line) { Relay(line); });
-  events.on_exit = guard_.Wrap([this](ExitStatus status) { OnGone(status.Text()); });
+  events.on_exit = guard_.Wrap([this](ExitStatus status) { OnGone(HowItEnded(status)); });
   absl::StatusOr<std::unique_ptr<ChildProcess>> process =
       ChildProcess::Spawn(env_.executor, std::move(options), std::move(events));
   if (!process.ok()) {
@@ -103,6 +107,7 @@ void WorkerProcess::Launch() {
 }
 
 void WorkerProcess::Relay(const std::string& line) {
+  if (!absl::StripAsciiWhitespace(line).empty()) last_line_ = line;
   if (!said_.empty() && !configured_) {  // what one says that is started again and again
     env_.log.Debug(line);
   } else if (absl::StrContains(line, "warning")) {
@@ -146,7 +151,7 @@ void WorkerProcess::OnFrame(const Frame& frame) {
       configured_ = true;
       return events_.on_configured(message.configured());
     case v1::WorkerMessage::kFailed:
-      failure_ = InOneLine(message.failed().what());
+      failure_ = OneLine(message.failed().what(), kLongestReason);
       return;
     default:
       break;
@@ -191,6 +196,14 @@ void WorkerProcess::Restart(const std::string& why) {
   process_->Kill(SIGKILL);
 }
 
+// One that could not even say it over its socket has written it, such as a library that is missing.
+std::string WorkerProcess::HowItEnded(const ExitStatus& status) const {
+  if (configured_ || status.ok() || status.signal == SIGKILL || last_line_.empty()) {
+    return status.Text();
+  }
+  return absl::StrCat(status.Text(), ": ", OneLine(last_line_, kLongestReason));
+}
+
 void WorkerProcess::OnGone(const std::string& how) {
   process_.reset();
   call_.reset();
@@ -203,9 +216,8 @@ void WorkerProcess::OnGone(const std::string& how) {
       std::min(kFirstRestartPause * (int64_t{1} << doublings), kLongestPause);
   const std::string why = failure_.empty() ? how : failure_;
   SayGone(why, pause);
-  if (std::exchange(configured_, false)) {
-    events_.on_lost(restarting_ ? absl::DataLossError(failure_) : absl::UnavailableError(why));
-  }
+  configured_ = false;
+  events_.on_lost(restarting_ ? absl::DataLossError(failure_) : absl::UnavailableError(why));
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Launch(); }));
 }
 

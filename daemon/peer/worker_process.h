@@ -44,9 +44,11 @@ class WorkerProcess : public Worker {
 
  private:
   void Launch();
+  absl::Status Listen();
   void Relay(const std::string& line);
   void OnCall(const std::string& method, std::unique_ptr<Call> call);
   void OnFrame(const Frame& frame);
+  std::string HowItEnded(const ExitStatus& status) const;
   void OnGone(const std::string& how);
   void SayGone(const std::string& why, absl::Duration pause);
   void Configure();
@@ -64,9 +66,10 @@ class WorkerProcess : public Worker {
   bool configured_ = false;
   bool stopping_ = false;
   bool restarting_ = false;
-  std::string failure_;   // what the worker said before it went
-  int young_deaths_ = 0;  // in a row, before anything was trained that could be used
-  std::string said_;      // why the last one went, without numbers; empty: all is well
+  std::string failure_;    // what the worker said before it went
+  std::string last_line_;  // that it has written
+  int young_deaths_ = 0;   // in a row, before anything was trained that could be used
+  std::string said_;       // why the last one went, without numbers; empty: all is well
   absl::Time said_at_;
   Task stopped_;
   CallbackGuard guard_;

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <system_error>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
@@ -147,6 +148,14 @@ bool UnixAddress(const std::string& address, sockaddr_un* out) {
   return true;
 }
 
+// gRPC reads "unix:" targets as URIs, and lists of them with commas between.
+bool IsPlainTarget(absl::string_view address) {
+  return std::all_of(address.begin(), address.end(), [](char c) {
+    return absl::ascii_isalnum(static_cast<unsigned char>(c)) ||
+           absl::string_view("._~+=:@-/").find(c) != absl::string_view::npos;
+  });
+}
+
 int BindOnce(int family, const sockaddr* address, socklen_t size) {
   const int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return errno;
@@ -173,6 +182,12 @@ absl::Status CheckListenAddress(const std::string& address) {
     if (colon != std::string::npos && colon + 1 < address.size()) return absl::OkStatus();
     return absl::InvalidArgumentError(
         absl::StrCat("cannot listen on ", address, ": it is not of the form host:port"));
+  }
+  if (!IsPlainTarget(address)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot listen on ", address,
+                     ": in the path of a socket only letters, digits and any of . _ ~ + = : @ - / "
+                     "may stand; nobody could dial another"));
   }
   sockaddr_un target;
   if (!UnixAddress(address, &target)) return WhyNotBound(address);

@@ -50,7 +50,8 @@ absl::StatusOr<TcpListeners> ListenTcp(const std::string& address);
 
 // -----------------------------------------------------------------------------------------------
 
-// FAILED_PRECONDITION if somebody answers on this "unix:/path"; OK for every other address. A
+// FAILED_PRECONDITION if somebody answers on this "unix:/path", INVALID_ARGUMENT if gRPC would read
+// it as another; OK for every other address. A
 // socket file that nobody listens on is left over from a killed process and no obstacle.
 absl::Status CheckListenAddress(const std::string& address);
 

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "compression/base/names.h"
 #include "membership/history/digest.h"
 #include "membership/run/admission.h"
 
@@ -15,6 +17,12 @@ constexpr size_t kMostMembers = 4096;
 
 // An epoch ends with a restart or a failed attempt; a peer that names a much later one lies.
 constexpr uint64_t kMostEpochsAhead = 1000000;
+
+// Of what a worker says of itself: paths and what is wrong with a file.
+constexpr size_t kLongestTrouble = 1000;
+
+// Peers, and reasons, that one line names.
+constexpr size_t kMostNamed = 4;
 
 }  // namespace
 
@@ -142,6 +150,24 @@ void Members::NoteSuspicion(const std::string& peer, const std::string& offence)
   PeerInfo& info = infos_[peer];
   ++info.suspicions;
   info.offence = offence;
+}
+
+void Members::NoteWorkerLost(const std::string& peer, const v1::WorkerLost& lost, bool was_ready,
+                             RunOutput* out) {
+  const std::string why = OneLine(lost.reason(), kLongestTrouble);
+  const bool news = NoteWorkerTrouble(peer, why);
+  if (!news && !was_ready) return;
+  const char* const how = lost.bad_update() ? "was ended" : was_ready ? "died" : "does not start";
+  out->Say(absl::StrCat("peer ", peer, ": its worker ", how, Because(why)),
+           RunOutput::Severity::kWarning);
+}
+
+bool Members::NoteWorkerTrouble(const std::string& peer, const std::string& trouble) {
+  PeerInfo& info = infos_[peer];
+  info.worker_failures = trouble.empty() ? 0 : info.worker_failures + 1;
+  if (info.worker_trouble == trouble) return false;
+  info.worker_trouble = trouble;
+  return !trouble.empty();
 }
 
 absl::Status Members::OnStateReport(const std::string& peer, const v1::StateReport& report,
@@ -327,6 +353,27 @@ uint64_t Members::TrainTokens() const {
   return 0;
 }
 
+std::string Members::WithTroubles(const std::string& reason) const {
+  if (reason.empty()) return reason;
+  std::map<std::string, std::vector<std::string>> peers_by_trouble;
+  for (const auto& [peer, member] : roster_.members()) {
+    const PeerInfo* const info = FindInfo(peer);
+    if (info == nullptr || info->worker_trouble.empty()) continue;
+    if (member.connected() && member.present())
+      peers_by_trouble[info->worker_trouble].push_back(peer);
+  }
+  std::vector<std::string> parts = {reason};
+  for (const auto& [trouble, peers] : peers_by_trouble) {
+    const size_t named = std::min(peers.size(), kMostNamed);
+    std::string part =
+        absl::StrJoin(peers.begin(), peers.begin() + static_cast<ptrdiff_t>(named), ", ");
+    if (named < peers.size()) absl::StrAppend(&part, " and ", peers.size() - named, " more");
+    parts.push_back(absl::StrCat(part, ": ", trouble));
+    if (parts.size() > kMostNamed) break;
+  }
+  return absl::StrJoin(parts, "; ");
+}
+
 bool Members::AnybodyConnected() const {
   return std::any_of(roster_.members().begin(), roster_.members().end(), [](const auto& entry) {
     return entry.second.connected() && entry.second.present();
@@ -350,6 +397,10 @@ v1::PeerStatus Members::StatusOf(const v1::Member& member) const {
   out.set_suspicions(info->suspicions);
   out.set_offence(info->offence);
   if (info->worker) out.set_device(info->worker->device());
+  out.set_worker_failures(info->worker_failures);
+  if (known.why.empty() && known.connected() && !info->worker_trouble.empty()) {
+    out.set_why(absl::StrCat("its worker does not train: ", info->worker_trouble));
+  }
   return out;
 }
 

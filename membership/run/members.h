@@ -30,6 +30,8 @@ namespace atolld {
 // What a run keeps of a peer beside its membership and its training.
 struct PeerInfo {
   std::optional<v1::WorkerReady> worker;
+  std::string worker_trouble;    // why no worker of it trains; empty: one does, or none has failed
+  uint32_t worker_failures = 0;  // workers in a row that ended before they were ready
   v1::PeerProgress progress;
   std::string signing_key;  // of its last Hello; empty: it has told none
   uint64_t suspicions = 0;  // accounts that differ from another's, with nothing to decide
@@ -82,6 +84,11 @@ class Members {
   void NoteEntry(const v1::EntryHeader& header);            // that is part of the history
   void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
   void NoteSuspicion(const std::string& peer, const std::string& offence);
+  // Its worker has ended, ready or not. What nobody knows yet is said.
+  void NoteWorkerLost(const std::string& peer, const v1::WorkerLost& lost, bool was_ready,
+                      RunOutput* out);
+  // Why its worker does not train; empty: it does, or is being started. True: it is news.
+  bool NoteWorkerTrouble(const std::string& peer, const std::string& trouble);
 
   absl::Status OnStateReport(const std::string& peer, const v1::StateReport& report,
                              const Ledger& ledger, RunOutput* out);
@@ -117,6 +124,9 @@ class Members {
   // Whether anybody but this one, whom others can dial, holds the state of this version.
   bool AnotherHolds(const std::string& peer, uint64_t version) const;
   uint64_t TrainTokens() const;  // of the workers' text; 0: no worker has told
+  // Why a run waits, and behind it why workers of peers that are here do not train; those that say
+  // the same stand together. Nothing is added to an empty reason.
+  std::string WithTroubles(const std::string& reason) const;
   bool AnybodyConnected() const;
   v1::PeerStatus StatusOf(const v1::Member& member) const;  // without what others know of it
 

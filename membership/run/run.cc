@@ -7,6 +7,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/names.h"
 #include "compression/base/planted_bug.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
@@ -104,6 +105,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
   if (!joined.same_process) {
     training_.round().trainer(peer).worker_ready = false;
     training_.round().trainer(peer).worker_lost_in = 0;
+    members_.NoteWorkerTrouble(peer, "");
   }
   if (genesis_maker_ == peer) genesis_maker_.clear();  // what it was asked may not have reached it
   ending_.TakeBack(peer);
@@ -277,6 +279,7 @@ absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& 
   }
   members_.info(peer).worker = worker;
   if (ledger_.genesis() && !Fits(peer, *ledger_.genesis())) return absl::OkStatus();
+  members_.NoteWorkerTrouble(peer, "");
   TrainingState& trainer = training_.round().trainer(peer);
   if (!trainer.worker_ready) {
     trainer.worker_ready = true;
@@ -291,18 +294,15 @@ bool Run::Fits(const std::string& peer, const v1::Genesis& genesis) {
   const absl::Status fits = CheckWorker(genesis, *members_.info(peer).worker);
   if (fits.ok()) return true;
   LoseWorker(peer);
+  members_.NoteWorkerTrouble(peer, std::string(fits.message()));
   out_.Say(absl::StrCat("peer ", peer, " cannot train: ", fits.message()), Severity::kWarning);
   return false;
 }
 
 void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
-  const std::string why = lost.reason().substr(0, kLongestReason);
+  const std::string why = OneLine(lost.reason(), kLongestReason);
   if (lost.bad_update()) exchanges_.judge().NoteRefused(peer, why);
-  if (training_.round().trainer(peer).worker_ready) {
-    out_.Say(absl::StrCat("peer ", peer, ": its worker ",
-                          lost.bad_update() ? "was ended: " : "died: ", why),
-             Severity::kWarning);
-  }
+  members_.NoteWorkerLost(peer, lost, training_.round().trainer(peer).worker_ready, &out_);
   LoseWorker(peer);
 }
 
@@ -760,7 +760,9 @@ std::string Run::WaitingFor() const {
   const bool paused = ledger_.control().paused() && !exchanges_.under_way();
   const bool rounds_go_on = ledger_.genesis() && !ledger_.seal() && !paused &&
                             version() < ledger_.LastVersion(exchanges_.under_way());
-  return !reason_.empty() || !rounds_go_on ? reason_ : training_.round().reason();
+  const std::string reason =
+      !reason_.empty() || !rounds_go_on ? reason_ : training_.round().reason();
+  return ledger_.seal() || paused ? reason : members_.WithTroubles(reason);
 }
 
 v1::RunStatus Run::Status(absl::Time now) const {

@@ -112,9 +112,9 @@ class Cluster:
     """`atoll local` on a temporary directory."""
 
     def __init__(self, rounds=30, peers=3, quorum=2, steps=5, layers=1, width=64,
-                 error_feedback=False, stub=None, extra="", text=None):
+                 error_feedback=False, stub=None, extra="", text=None, folder="run"):
         self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
-        self.dir = os.path.join(self.top, "run")
+        self.dir = os.path.join(self.top, folder)
         self.json_path = os.path.join(self.top, "out.json")
         self.output_path = os.path.join(self.top, "output.txt")
         self.config = os.path.join(self.top, "run.toml")
@@ -164,7 +164,8 @@ class Cluster:
         done = atoll("run", "show", "--dir", self.dir, "--json", timeout=30)
         if done.returncode != 0:
             return None
-        return json.loads(done.stdout)
+        status = json.loads(done.stdout)
+        return status if status["epoch"] else None  # 0: told from the folder alone
 
     def version(self):
         status = self.status()

@@ -63,7 +63,7 @@ class DataTest(TextCase):
 
     def test_wrong_calls_end_in_one_line(self):
         done = atoll("data", "prepare", "--input", self.at("none"), "--output", self.at("out"))
-        self.assertEqual(1, done.returncode)
+        self.assertEqual(2, done.returncode)
         self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
         self.assertIn("none: No such file", done.stderr)
         done = atoll("data", "prepare", "--input", self.text)

@@ -70,6 +70,10 @@ class HubTest(TextCase):
         report = self.run_and_folder_agree("llama")
         imported = atoll("import", "--input", self.at("model"), "--output", self.at("back"))
         self.assertEqual(0, imported.returncode, imported.stderr)
+        onto_itself = atoll("import", "--input", self.at("model"), "--output", self.at("model"),
+                            "--force")
+        self.assertEqual(2, onto_itself.returncode, onto_itself.stdout)
+        self.assertIn("would be overwritten while they are read", onto_itself.stderr)
         initial = self.at("back/model.safetensors")
         again = self.train_kind("again", "llama", more=f'initial = "{initial}"', rate=1e-9,
                                 rounds=1)
@@ -87,15 +91,21 @@ class HubTest(TextCase):
         for more, code, said in (
                 ([], 2, "--data must name the text"),
                 (["--data", self.text], 1, "name the file as --tokenizer"),
-                (["--data", self.text, "--tokenizer", self.at("none")], 1, "none"),
+                (["--data", self.text, "--tokenizer", self.at("none")], 2, "none"),
                 (["--data", self.text, "--tokenizer", "bytes"], 1, "has 256 tokens")):
             done = atoll("eval", "--dir", self.at("model"), *more)
             self.assertEqual(code, done.returncode, done.stderr)
             self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
             self.assertIn(said, done.stderr)
-        # With its tokenizer beside it nothing more need be said.
-        exported = atoll("export", "--dir", self.at("run"), "--output", self.at("model"),
-                         "--tokenizer", self.at("tokens"))
+        # With its tokenizer beside it nothing more need be said. Only --force writes over a model.
+        again = ("export", "--dir", self.at("run"), "--output", self.at("model"), "--tokenizer",
+                 self.at("tokens"))
+        refused = atoll(*again)
+        self.assertEqual(2, refused.returncode, refused.stdout)
+        self.assertIn("holds a model already (config.json, model.safetensors)", refused.stderr)
+        exported = atoll(*again, "--force")
+        self.assertIn("version       1\n", exported.stdout)
+        self.assertIn("config.json, model.safetensors", exported.stdout)
         self.assertEqual(0, exported.returncode, exported.stderr)
         of_run = self.answer("eval", "--dir", self.at("run"), "--json")
         of_folder = self.answer("eval", "--dir", self.at("model"), "--data", self.text, "--json")

@@ -214,23 +214,28 @@ class Preparation {
   // The folder, and nothing in it that is not of a preparation.
   absl::Status MakeFolder() {
     std::error_code error;
-    fs::create_directories(pieces_folder_, error);
-    if (error) {
-      return absl::UnavailableError(absl::StrCat(pieces_folder_, ": ", error.message()));
-    }
     const std::string own = TokenizerFileName(tokenizer_->kind());
+    // Others name their files so, too; what a preparation has made it has described, or it has
+    // pieces still.
+    const bool ours = fs::exists(PathOf(kDataFile), error) || fs::exists(pieces_folder_, error);
     for (const auto& entry : fs::directory_iterator(options_.output, error)) {
       std::string name = entry.path().filename().string();
-      if (absl::EndsWith(name, ".new")) name.resize(name.size() - 4);
-      if (name == "pieces" || name == kTrainFile || name == kValidationFile || name == kDataFile ||
-          name == own) {
+      const bool whole = !absl::EndsWith(name, ".new");
+      if (!whole) name.resize(name.size() - 4);
+      if ((ours || !whole) && (name == "pieces" || name == kTrainFile || name == kValidationFile ||
+                               name == kDataFile || name == own)) {
         continue;
       }
       return absl::FailedPreconditionError(absl::StrCat(options_.output, " holds ", name,
                                                         ", which is none of this preparation's; "
                                                         "name an empty folder or a new one"));
     }
-    return CheckIsSame();
+    RETURN_IF_ERROR(CheckIsSame());
+    fs::create_directories(pieces_folder_, error);
+    if (error) {
+      return absl::UnavailableError(absl::StrCat(pieces_folder_, ": ", error.message()));
+    }
+    return absl::OkStatus();
   }
 
   // What a whole folder was made of, before anything is done again.

@@ -43,6 +43,7 @@
 #include "worker/data/training_data.h"
 #include "worker/hub/hub_config.h"
 #include "worker/hub/hub_folder.h"
+#include "worker/hub/output_folder.h"
 #include "worker/hub/safetensors.h"
 #include "worker/program/generate.h"
 #include "worker/program/session.h"
@@ -416,11 +417,13 @@ std::string HelpText() {
 
   atoll-worker export --parameters FILE --spec FILE --output FOLDER [--dtype fp32|bf16]
                       [--tokenizer FOLDER] [--shard-bytes N] [--base NAME]
-                      [--offset BYTES] [--elements N]
+                      [--offset BYTES] [--elements N] [--force true]
       Writes the model as Hugging Face has it (GPT2LMHeadModel, LlamaForCausalLM), with the
-      tokenizer's files from another folder; adapters as PEFT has them, of the base --base.
+      tokenizer's files from another folder; adapters as PEFT has them, of the base --base. Prints
+      the names of the folder's files. A folder that holds a model already is written over only with
+      --force true.
 
-  atoll-worker import --input FOLDER --output FOLDER
+  atoll-worker import --input FOLDER --output FOLDER [--force true]
       Reads such a model; writes model.safetensors, which a run can begin with or train adapters
       of, model.toml, the [model] section that goes with it, and the tokenizer's files.
   atoll-worker data prepare --input PATH --output DIR [--tokenizer SPEC] [--field NAME]
@@ -526,7 +529,7 @@ absl::Status RunEval(const std::vector<std::string>& arguments) {
 absl::Status RunExport(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const Flags flags,
                    Flags::Parse(arguments, WithModelFlags({"out", "output", "dtype", "base",
-                                                           "tokenizer", "shard-bytes"})));
+                                                           "tokenizer", "shard-bytes", "force"})));
   ASSIGN_OR_RETURN(const std::string out, flags.Text("out", ""));
   if (!out.empty()) {
     ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
@@ -543,23 +546,32 @@ absl::Status RunExport(const std::vector<std::string>& arguments) {
         absl::StrCat("--dtype is \"", dtype, "\"; it must be fp32 or bf16"));
   }
   options.dtype = dtype == "fp32" ? DType::kF32 : DType::kBF16;
+  ASSIGN_OR_RETURN(const bool force, Truth(flags, "force"));
+  ASSIGN_OR_RETURN(const std::string read, flags.Text("model", ""));
+  RETURN_IF_ERROR(CheckOutputFolder(folder, {read, tokenizer}, force));
   ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
   const v1::ModelSpec& spec = model.spec.model();
   RETURN_IF_ERROR(spec.lora_rank() != 0
                       ? WriteAdapterFolder(folder, spec, model.parameters, base, options.dtype)
                       : WriteHubFolder(folder, spec, model.parameters, options));
-  return tokenizer.empty() ? absl::OkStatus() : CopyTokenizer(tokenizer, folder).status();
+  if (!tokenizer.empty()) RETURN_IF_ERROR(CopyTokenizer(tokenizer, folder).status());
+  RemoveOtherWeights(folder);
+  std::cout << absl::StrJoin(ModelFilesIn(folder), "\n") << "\n";
+  return absl::OkStatus();
 }
 
 absl::Status RunImport(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"input", "output"}));
+  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"input", "output", "force"}));
   ASSIGN_OR_RETURN(const std::string input, flags.Text("input"));
   ASSIGN_OR_RETURN(const std::string output, flags.Text("output"));
+  ASSIGN_OR_RETURN(const bool force, Truth(flags, "force"));
+  RETURN_IF_ERROR(CheckOutputFolder(output, {input}, force));
   ASSIGN_OR_RETURN(const HubModel model, ReadHubFolder(input));
   std::error_code error;
   std::filesystem::create_directories(output, error);
   const std::string path = absl::StrCat(output, "/model.safetensors");
   RETURN_IF_ERROR(WriteSafetensors(path, model.manifest, model.parameters));
+  RemoveOtherWeights(output);
   ASSIGN_OR_RETURN(const int copied, CopyTokenizer(input, output));
   ASSIGN_OR_RETURN(const std::string digest, FileDigest(path));
   const std::string section = FormatModelSection(model.spec);

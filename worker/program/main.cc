@@ -56,5 +56,8 @@ int main(int argc, char** argv) {
   const absl::Status status = Dispatch(arguments);
   if (status.ok()) return 0;
   if (!atolld::IsTold(status)) std::cerr << "atoll-worker: " << status.message() << "\n";
-  return absl::IsInvalidArgument(status) ? 2 : 1;
+  // As the command line has it: named what makes no sense, is not there, or is not overwritten.
+  const bool wrong_call =
+      absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsAlreadyExists(status);
+  return wrong_call ? 2 : 1;
 }

@@ -16,13 +16,17 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/command_line.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/local/local_processes.h"
 #include "daemon/cli/local/local_report.h"
+#include "daemon/cli/local/start_watch.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/run_watcher.h"
@@ -30,6 +34,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/posix_folder_lock.h"
 
 namespace atolld {
 namespace {
@@ -40,7 +45,8 @@ struct LocalPreparation {
   std::string dir;     // of the run, absolute
   std::string atolld;  // the programs
   std::string worker;
-  int port = 0;  // of the coordinator
+  int port = 0;          // of a new run's coordinator
+  bool goes_on = false;  // the folder holds a run already
 };
 
 struct LocalFailure {
@@ -93,6 +99,15 @@ std::optional<LocalFailure> PrepareLocalRun(const LocalOptions& options,
   const absl::Status counted =
       CountVocabulary(ProgramFolder() + "/atoll-worker", &prepared->config);
   if (!counted.ok()) return LocalFailure{2, counted};
+  absl::Status data = CheckDataApart(prepared->config.data, prepared->dir);
+  if (data.ok()) data = CheckDataSize(prepared->config);
+  if (!data.ok()) return LocalFailure{2, data};
+  prepared->goes_on = access(absl::StrCat(prepared->dir, "/", kPeersFile).c_str(), F_OK) == 0;
+  if (prepared->goes_on && options.port == 0) return std::nullopt;
+  if (prepared->goes_on) {
+    return LocalFailure{
+        2, absl::InvalidArgumentError("--port is for a new run; one that goes on keeps its own")};
+  }
   const absl::StatusOr<int> port = FreeLoopbackPort(options.port);
   if (!port.ok()) return LocalFailure{1, port.status()};
   prepared->port = *port;
@@ -121,7 +136,10 @@ std::string LastLines(const std::string& path, size_t count) {
   return text;
 }
 
-enum class Ending { kSealed, kInterrupted, kFailedToStart };
+// Signals that come together are one: `timeout` signals the process and then its group.
+constexpr double kSignalsTogetherSeconds = 1;
+
+enum class Ending { kSealed, kInterrupted, kFailedToStart, kNoWorkerStarts };
 
 // One run, from the start of its processes until they are gone.
 class LocalRun {
@@ -147,6 +165,7 @@ class LocalRun {
       TakeNews();
       if (!StartPeers() || !TakeChanges()) return End(Ending::kFailedToStart);
       AnnounceGone();
+      if (NoWorkerStarts()) return End(Ending::kNoWorkerStarts);
       Draw();
       if (history_.sealed() && SealedAndGone()) return End(Ending::kSealed);
     }
@@ -250,6 +269,14 @@ class LocalRun {
     return true;
   }
 
+  // True: it is said why, and waiting is of no use.
+  bool NoWorkerStarts() {
+    const std::optional<std::string> why =
+        start_watch_.Hopeless(history_, layout_.processes.size() - 1, MonotonicSeconds());
+    if (why.has_value()) Say(*why);
+    return why.has_value();
+  }
+
   // Of a peer that has just ended, from the coordinator.
   bool MayHearMore(size_t index) const {
     return is_peer(index) && MonotonicSeconds() - gone_[index].since < kNewsSeconds;
@@ -307,16 +334,26 @@ class LocalRun {
   }
 
   Ending End(Ending ending) {
-    watcher_.reset();
+    const double since = MonotonicSeconds();
     if (screen_ != nullptr && ending == Ending::kSealed) Draw();
     screen_.reset();
-    if (ending == Ending::kInterrupted) Say("stopping ...");
+    if (ending == Ending::kInterrupted) Say("stopping: each peer finishes its round ...");
     std::vector<size_t> peers;
     for (size_t i = 0; i < layout_.processes.size(); ++i) {
       if (is_peer(i)) peers.push_back(i);
     }
     processes_.Stop(peers, kPatience);
+    // The round that they have finished is part of what was reached.
+    for (int look = 0; ending == Ending::kInterrupted && look < 2 && processes_.running(0);
+         ++look) {
+      signals_->Wait(waker_, kTick);
+      TakeNews();
+    }
+    watcher_.reset();
     processes_.Stop({0}, kPatience);
+    while (ending == Ending::kInterrupted && MonotonicSeconds() - since < kSignalsTogetherSeconds) {
+      signals_->Wait(waker_, kTick);
+    }
     signals_.reset();  // nothing is left to put in order
     return ending;
   }
@@ -340,60 +377,53 @@ class LocalRun {
   std::map<std::string, std::string> notes_;  // what became of a process that does not run, by id
   std::vector<Gone> gone_;
   std::optional<double> sealed_since_;
+  StartWatch start_watch_;
   bool heard_ = false;  // of the coordinator
   bool peers_started_ = false;
   bool asked_to_end_ = false;
 };
 
-// What is said when a run ended before its time. Nothing of value: the folder goes.
-void SayWhatIsLeft(const LocalRun& run, FILE* out) {
+// What is said when a run ended before its time. Its folder stays: it holds the reason, and what
+// the run goes on from.
+std::vector<std::string> WhatIsLeft(const LocalRun& run, const LocalOptions& options) {
   const std::string& dir = run.layout().dir;
+  const std::string go_on =
+      absl::StrCat("Go on with: ",
+                   ShellCommand({"atoll", "local", "--config", options.config_path, "--dir", dir}));
   if (!run.begun()) {
-    RemoveLocalLayout(run.layout());
-    std::fputs(absl::StrCat("no round was committed; ", dir, " is removed\n").c_str(), out);
-    return;
+    return {absl::StrCat("no round was committed; ", dir, "/*/log.txt say what happened"), go_on};
   }
-  std::fputs(absl::StrCat("stopped at round ", run.history().newest().version(), " of ",
-                          run.history().newest().spec().rounds(), ". The run is in ", dir,
-                          "; look at it with: ",
-                          ShellCommand({"atoll", "log", "verify", "--dir", dir}), "\n")
-                 .c_str(),
-             out);
+  return {absl::StrCat("stopped at round ", run.history().newest().version(), " of ",
+                       run.history().newest().spec().rounds(), "; the run is in ", dir),
+          go_on};
 }
 
-}  // namespace
+// A new run, or the one that the folder holds. The lock comes first: whoever holds it makes the
+// layout, or has the processes.
+absl::StatusOr<LocalLayout> LayOut(Files& files, LocalPreparation* prepared,
+                                   std::optional<FolderLock>* lock) {
+  if (!prepared->goes_on) RETURN_IF_ERROR(CheckNewFolder(files, prepared->dir));
+  RETURN_IF_ERROR(files.MakeDirectories(prepared->dir));
+  ASSIGN_OR_RETURN(FolderLock taken, FolderLock::Take(prepared->dir));
+  lock->emplace(std::move(taken));
+  if (!prepared->goes_on) {
+    return MakeLocalLayout(files, prepared->config, prepared->dir, prepared->port,
+                           prepared->atolld);
+  }
+  ASSIGN_OR_RETURN(LocalLayout layout,
+                   OpenLocalLayout(files, prepared->config, prepared->dir, prepared->atolld));
+  const std::string& address = layout.coordinator().address;
+  int port = 0;
+  if (!absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) {
+    return absl::DataLossError(
+        absl::StrCat(prepared->dir, ": the coordinator's address '", address, "' has no port"));
+  }
+  RETURN_IF_ERROR(
+      Annotate(FreeLoopbackPort(port).status(), "the run's coordinator needs its port"));
+  return layout;
+}
 
-int RunLocal(const LocalOptions& options) {
-  PosixFiles files;
-  LocalPreparation prepared;
-  if (const std::optional<LocalFailure> failure = PrepareLocalRun(options, &prepared)) {
-    std::fprintf(stderr, "%s\n", std::string(failure->status.message()).c_str());
-    return failure->exit_code;
-  }
-  absl::StatusOr<LocalLayout> layout =
-      MakeLocalLayout(files, prepared.config, prepared.dir, prepared.port, prepared.atolld);
-  if (!layout.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(layout.status().message()).c_str());
-    return absl::IsAlreadyExists(layout.status()) ? 2 : 1;
-  }
-  // With "--json -" standard output is the report's alone.
-  FILE* const out = options.json == "-" ? stderr : stdout;
-  LocalRun run(files, *std::move(layout), out);
-  const absl::Status started = run.Start();
-  if (!started.ok()) {
-    std::fprintf(stderr, "%s\n", std::string(started.message()).c_str());
-    RemoveLocalLayout(run.layout());
-    return 1;
-  }
-  run.Say(absl::StrCat("run ", prepared.config.run.id, " in ", prepared.dir, ": coordinator at ",
-                       run.layout().coordinator().address, ", ", prepared.config.run.peers,
-                       " peers, logs in ", prepared.dir, "/*/log.txt"));
-  const Ending ending = run.Watch();
-  if (ending != Ending::kSealed) {
-    SayWhatIsLeft(run, ending == Ending::kFailedToStart ? stderr : out);
-    return 1;
-  }
-  const LocalReport report = MakeLocalReport(run.history(), run.PeerProcesses());
+LocalEpilogue EpilogueOf(const LocalOptions& options, const LocalPreparation& prepared, FILE* out) {
   LocalEpilogue epilogue;
   epilogue.dir = prepared.dir;
   epilogue.config = options.config_path;
@@ -405,7 +435,42 @@ int RunLocal(const LocalOptions& options) {
   epilogue.json = options.json;
   epilogue.columns = TerminalWidth(out);
   epilogue.out = out;
-  return FinishLocalRun(files, run.history(), report, epilogue) ? 0 : 1;
+  return epilogue;
+}
+
+}  // namespace
+
+int RunLocal(const LocalOptions& options) {
+  PosixFiles files;
+  LocalPreparation prepared;
+  if (const std::optional<LocalFailure> failure = PrepareLocalRun(options, &prepared)) {
+    return Report(failure->status, failure->exit_code);
+  }
+  std::optional<FolderLock> lock;
+  absl::StatusOr<LocalLayout> layout = LayOut(files, &prepared, &lock);
+  if (!layout.ok()) return Report(layout.status());
+  // With "--json -" standard output is the report's alone.
+  FILE* const out = options.json == "-" ? stderr : stdout;
+  LocalRun run(files, *std::move(layout), out);
+  const absl::Status started = run.Start();
+  if (!started.ok()) return Report(started, kFailed);
+  run.Say(absl::StrCat(prepared.goes_on ? "going on with the run" : "run ",
+                       prepared.goes_on ? "" : prepared.config.run.id, " in ", prepared.dir,
+                       ": coordinator at ", run.layout().coordinator().address, ", ",
+                       run.layout().processes.size() - 1, " peers, logs in ", prepared.dir,
+                       "/*/log.txt"));
+  const Ending ending = run.Watch();
+  bool good = true;
+  if (ending == Ending::kSealed || run.begun()) {
+    const LocalReport report = MakeLocalReport(run.history(), run.PeerProcesses());
+    good = FinishLocalRun(files, run.history(), report, EpilogueOf(options, prepared, out));
+  }
+  if (ending == Ending::kSealed) return good ? kDone : kFailed;
+  FILE* const where = ending == Ending::kInterrupted ? out : stderr;
+  for (const std::string& line : WhatIsLeft(run, options)) {
+    std::fputs((line + "\n").c_str(), where);
+  }
+  return kFailed;
 }
 
 }  // namespace atolld

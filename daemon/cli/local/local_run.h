@@ -1,8 +1,10 @@
 // `atoll local`: a whole run on this machine, from a config file to a trained model.
 //
-// Makes the run's folder, starts a coordinator and its peers, shows what they do, tells who died
-// and how to start it again, and ends when the run is sealed and every process is gone. It leaves
-// nothing running and, unless a round was committed, nothing lying about.
+// Makes the run's folder, or goes on with the run that it holds; starts a coordinator and its
+// peers, shows what they do, tells who died and how to start it again, and ends when the run is
+// sealed and every process is gone, when a signal asks for it, or when none of its workers can
+// start. However it ends, it leaves nothing running, says what was reached and how to go on, and
+// takes nothing away.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +18,7 @@ struct LocalOptions {
   std::optional<int64_t> peers;   // instead of the config's
   std::optional<int64_t> rounds;  // instead of the config's
   std::string data;               // instead of the config's; empty: as it says
-  std::string dir;                // empty: ./atoll-run-TIME
+  std::string dir;                // new, empty, or a run's to go on; empty: ./atoll-run-TIME
   std::string json;               // where the report goes; empty: nowhere, "-": standard output
   int port = 0;                   // of the coordinator; 0: a free one
 };

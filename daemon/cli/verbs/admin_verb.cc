@@ -74,13 +74,4 @@ void PrintLines(const std::vector<std::string>& lines) {
   std::fflush(stdout);
 }
 
-int ReportNoAccess(const absl::Status& status) {
-  return Report(status, absl::IsInvalidArgument(status) ? kWrongCall : kFailed);
-}
-
-int ReportRefusal(const absl::Status& status) {
-  const bool wrong = absl::IsNotFound(status) || absl::IsInvalidArgument(status);
-  return Report(status, wrong ? kWrongCall : kFailed);
-}
-
 }  // namespace atolld

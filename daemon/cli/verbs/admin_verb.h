@@ -49,13 +49,6 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
 
 void PrintLines(const std::vector<std::string>& lines);
 
-// Says what a coordinator answered instead: kWrongCall if the call named what is not there or makes
-// no sense, else kFailed.
-int ReportRefusal(const absl::Status& status);
-
-// The same where it could not even be asked.
-int ReportNoAccess(const absl::Status& status);
-
 // Asks, and prints the answer as the options want it. The exit code.
 template <typename Answer>
 int AskCoordinator(const AdminOptions& options,
@@ -63,10 +56,10 @@ int AskCoordinator(const AdminOptions& options,
                    const std::function<nlohmann::ordered_json(const Answer&)>& json,
                    const std::function<std::vector<std::string>(const Answer&)>& text) {
   const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
-  if (!access.ok()) return ReportNoAccess(access.status());
+  if (!access.ok()) return Report(access.status());
   AdminClient client(*access);
   const absl::StatusOr<Answer> answer = ask(client);
-  if (!answer.ok()) return ReportRefusal(answer.status());
+  if (!answer.ok()) return Report(answer.status());
   PrintLines(options.json ? std::vector<std::string>{JsonText(json(*answer))} : text(*answer));
   return kDone;
 }

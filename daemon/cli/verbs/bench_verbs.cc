@@ -209,9 +209,7 @@ absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(const LevelCodec
   return expected;
 }
 
-int Fail(const absl::Status& status) {
-  return Report(status, absl::IsInvalidArgument(status) ? kWrongCall : kFailed);
-}
+int Fail(const absl::Status& status) { return Report(status); }
 
 int BenchExchange(ExchangeVerbOptions options) {
   options.bench.launcher = absl::StrSplit(options.launcher, ' ', absl::SkipEmpty());
@@ -305,7 +303,7 @@ struct BenchOptions {
 
 int BenchCodec(const BenchOptions& options) {
   const absl::StatusOr<WireCodec> codec = ParseCodecName(options.codec);
-  if (!codec.ok()) return Report(codec.status(), kWrongCall);
+  if (!codec.ok()) return Report(codec.status());
   const absl::StatusOr<CodecBenchmark> result =
       MeasureCodec(*codec, options.elements, options.repeats, MonotonicSeconds);
   if (!result.ok()) return Report(result.status(), kFailed);

@@ -7,7 +7,9 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <system_error>
+#include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/config/config.h"
 
@@ -27,6 +29,21 @@ absl::StatusOr<Config> ReadConfig(const std::string& file, ConfigUse use) {
   return ParseConfig(text, "standard input", std::filesystem::current_path(error).string(), use);
 }
 
+// What any use of it needs and a config for no use in particular does not have to have: the file
+// that a run begins with. The data may be another machine's.
+absl::Status CheckNamedFiles(const Config& config) {
+  const std::pair<const char*, const std::string&> files[] = {{"initial", config.model.initial},
+                                                              {"base", config.model.base}};
+  for (const auto& [key, path] : files) {
+    std::error_code error;
+    if (path.empty() || std::filesystem::is_regular_file(path, error)) continue;
+    return absl::InvalidArgumentError(absl::StrCat("[model] ", key, " '", path,
+                                                   "' is no file that exists on this machine; "
+                                                   "`atoll import` makes one"));
+  }
+  return absl::OkStatus();
+}
+
 struct ValidateOptions {
   std::string file;
   std::string use = "any";
@@ -38,7 +55,10 @@ int Validate(const ValidateOptions& options) {
                                                  {"local", ConfigUse::kLocal},
                                                  {"coordinator", ConfigUse::kCoordinator},
                                                  {"peer", ConfigUse::kPeer}};
-  const absl::Status status = ReadConfig(options.file, uses.at(options.use)).status();
+  const absl::StatusOr<Config> config = ReadConfig(options.file, uses.at(options.use));
+  absl::Status status = config.status();
+  if (status.ok()) status = CheckNamedFiles(*config);
+  if (status.ok()) status = CheckDataSize(*config);
   const std::string file = options.file == "-" ? "standard input" : options.file;
   if (options.json) {
     nlohmann::ordered_json json = {{"file", file}, {"valid", status.ok()}};

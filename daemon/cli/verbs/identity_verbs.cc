@@ -57,7 +57,7 @@ absl::Status Issue(const IdentityOptions& options) {
 
 int IssueIdentity(const IdentityOptions& options) {
   const absl::Status status = Issue(options);
-  if (!status.ok()) return Report(status, absl::IsInvalidArgument(status) ? kWrongCall : kFailed);
+  if (!status.ok()) return Report(status);
   std::printf("%s\n", Absolute(options.out).c_str());
   return kDone;
 }

@@ -16,7 +16,7 @@ void AddLocalVerb(CommandLine& command_line) {
   verb.Add("--peers", options->peers, "How many peers, instead of the config's");
   verb.Add("--rounds", options->rounds, "How many rounds, instead of the config's");
   verb.Add("--data", options->data, "A text file or folder, instead of the config's");
-  verb.Add("--dir", options->dir, "The run's folder; must be new or empty [./atoll-run-TIME]");
+  verb.Add("--dir", options->dir, "New, empty, or a run's to go on with [./atoll-run-TIME]");
   verb.Add("--json", options->json, "Write the report there; - for standard output");
   verb.Add("--port", options->port, "The coordinator's port; 0 for a free one").Range(0, 65535);
 }

@@ -144,7 +144,7 @@ int Replay(const ReplayOptions& options) {
   progress.Clear();
   if (options.json) std::fputs(JsonText(entries).c_str(), stdout);
   std::fflush(stdout);
-  return status.ok() ? kDone : Report(status, kFailed);
+  return status.ok() ? kDone : Report(status);
 }
 
 void AddLogReplayVerb(CommandLine& command_line) {
@@ -219,7 +219,7 @@ absl::StatusOr<Json> VerifyFolder(Files& files, const std::string& dir) {
 int VerifyLog(const std::string& dir) {
   PosixFiles files;
   const absl::StatusOr<Json> json = VerifyFolder(files, AbsoluteFolder(dir));
-  if (!json.ok()) return Report(json.status(), kFailed);
+  if (!json.ok()) return Report(json.status());
   std::fputs(JsonText(*json).c_str(), stdout);
   return kDone;
 }
@@ -246,7 +246,7 @@ absl::StatusOr<std::vector<v1::EntryHeader>> Headers(const CoordinatorAddress& s
 
 int ListLog(const CoordinatorAddress& source, bool json) {
   const absl::StatusOr<std::vector<v1::EntryHeader>> headers = Headers(source);
-  if (!headers.ok()) return ReportNoAccess(headers.status());
+  if (!headers.ok()) return Report(headers.status());
   if (json) {
     Json list = Json::array();
     for (const v1::EntryHeader& header : *headers) list.push_back(HeaderJson(header));

@@ -6,12 +6,15 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
+#include "membership/history/digest.h"
 
 namespace atolld {
 namespace {
@@ -29,10 +32,7 @@ int Evaluate(const EvalOptions& options) {
   if (!worker.ok()) return Report(worker.status(), kFailed);
   const absl::StatusOr<ModelQuality> quality =
       EvaluateModel(files, *worker, AbsoluteFolder(options.dir), options.request);
-  if (!quality.ok()) {
-    return Report(quality.status(),
-                  absl::IsInvalidArgument(quality.status()) ? kWrongCall : kFailed);
-  }
+  if (!quality.ok()) return Report(quality.status());
   if (options.json) {
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     if (quality->version.has_value()) json["version"] = *quality->version;
@@ -110,7 +110,7 @@ int Generate(const GenerateOptions& options) {
       options.request, stream);
   if (!text.ok()) {
     if (begun) print("\n");
-    return Report(text.status(), kFailed);
+    return Report(text.status());
   }
   if (options.json) {
     const nlohmann::ordered_json json = {{"prompt", options.request.prompt}, {"text", *text}};
@@ -165,9 +165,17 @@ int Export(const ExportOptions& options) {
   if (!worker.ok()) return Report(worker.status(), kFailed);
   HubExport request = options.request;
   request.output = AbsoluteFolder(request.output);
-  const absl::Status status = ExportHubFolder(files, *worker, AbsoluteFolder(options.dir), request);
-  if (!status.ok()) return Report(status, kFailed);
-  std::printf("%s\n", request.output.c_str());
+  if (!request.tokenizer.empty()) request.tokenizer = AbsoluteFolder(request.tokenizer);
+  const absl::StatusOr<Exported> exported =
+      ExportHubFolder(files, *worker, AbsoluteFolder(options.dir), request);
+  if (!exported.ok()) return Report(exported.status());
+  for (const std::string& line : AlignColumns({{"folder", request.output},
+                                               {"version", absl::StrCat(exported->version)},
+                                               {"state digest", ToHex(exported->state_digest)},
+                                               {"files", absl::StrJoin(exported->files, ", ")}},
+                                              "<<")) {
+    std::printf("%s\n", line.c_str());
+  }
   return kDone;
 }
 
@@ -175,14 +183,15 @@ struct ImportOptions {
   std::string input;
   std::string output;
   std::string worker;
+  bool force = false;
 };
 
 int Import(const ImportOptions& options) {
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
   if (!worker.ok()) return Report(worker.status(), kFailed);
-  const absl::StatusOr<std::string> said =
-      ImportHubFolder(*worker, AbsoluteFolder(options.input), AbsoluteFolder(options.output));
-  if (!said.ok()) return Report(said.status(), kFailed);
+  const absl::StatusOr<std::string> said = ImportHubFolder(
+      *worker, AbsoluteFolder(options.input), AbsoluteFolder(options.output), options.force);
+  if (!said.ok()) return Report(said.status());
   std::fputs(said->c_str(), stdout);
   return kDone;
 }
@@ -201,6 +210,7 @@ void AddExportVerb(CommandLine& command_line) {
   verb.Add("--tokenizer", options->request.tokenizer,
            "A folder whose tokenizer's files are copied along");
   verb.Add("--base", options->request.base, "Of adapters: the model that PEFT puts them on");
+  verb.Flag("--force", options->request.force, "Write over a model that is there");
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
 }
 
@@ -211,6 +221,7 @@ void AddImportVerb(CommandLine& command_line) {
       "atoll import --input gpt2 --output gpt2-for-atoll", [options] { return Import(*options); });
   verb.Add("--input", options->input, "A folder with config.json and safetensors").Required();
   verb.Add("--output", options->output, "The folder to write").Required();
+  verb.Flag("--force", options->force, "Write over a model that is there");
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
 }
 

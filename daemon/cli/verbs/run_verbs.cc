@@ -11,10 +11,13 @@
 #include "compression/base/names.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/process.h"
+#include "daemon/cli/run_folder.h"
 #include "daemon/cli/run_watcher.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
+#include "daemon/cli/worker_tool.h"
+#include "daemon/env/posix_files.h"
 #include "daemon/transport/coordinator_client.h"
 
 namespace atolld {
@@ -26,9 +29,20 @@ constexpr absl::Duration kTick = absl::Milliseconds(250);
 // is away for longer has perhaps ended with its run, unheard.
 constexpr double kLongestAwaySeconds = 120;
 
+// The coordinator's word; of a local run whose coordinator is gone, what its folder says, with
+// epoch 0.
+absl::StatusOr<v1::RunStatus> HowItStands(const CoordinatorAddress& source, AdminClient& client) {
+  absl::StatusOr<v1::RunStatus> status = client.ShowRun();
+  if (source.dir.empty() || !absl::IsUnavailable(status.status())) return status;
+  PosixFiles files;
+  absl::StatusOr<v1::RunStatus> told = RunStatusOfFolder(files, AbsoluteFolder(source.dir));
+  return told.ok() ? told : status;
+}
+
 int ShowRun(const AdminOptions& options) {
   return AskCoordinator<v1::RunStatus>(
-      options, [](AdminClient& client) { return client.ShowRun(); }, RunStatusJson, RunStatusText);
+      options, [&](AdminClient& client) { return HowItStands(options.source, client); },
+      RunStatusJson, RunStatusText);
 }
 
 // One line about what is so now.
@@ -58,25 +72,52 @@ int Stop(const AdminOptions& options) {
   return Order(options, [&](AdminClient& client) { return client.StopRun(options.reason); });
 }
 
+// Beside what is watched, so that a script's lines stay the run's.
+void TellAway(LiveScreen* screen, const std::string& address, bool away) {
+  const std::string line =
+      away ? absl::StrCat("the coordinator at ", address,
+                          " does not answer; it is waited for up to ", kLongestAwaySeconds, " s")
+           : absl::StrCat("the coordinator at ", address, " answers again");
+  if (screen != nullptr) {
+    screen->PrintAbove(line);
+  } else {
+    std::fprintf(stderr, "%s\n", line.c_str());
+  }
+}
+
+// Of a run that is over there is nothing to follow.
+int ShowWhatIsOver(const v1::RunStatus& status, bool json) {
+  PrintLines(json ? std::vector<std::string>{JsonLine(RunStatusJson(status))}
+                  : RunStatusText(status));
+  return status.has_seal() ? kDone : kFailed;
+}
+
 // Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for, but
 // not for ever.
 int Watch(const AdminOptions& options) {
   const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
-  if (!access.ok()) return ReportNoAccess(access.status());
+  if (!access.ok()) return Report(access.status());
   // One question first: a wrong address is an error, not something to wait for.
-  const absl::StatusOr<v1::RunStatus> first = AdminClient(*access).ShowRun();
-  if (!first.ok()) return Report(first.status(), kFailed);
+  AdminClient client(*access);
+  const absl::StatusOr<v1::RunStatus> first = HowItStands(options.source, client);
+  if (!first.ok()) return Report(first.status());
+  if (first->epoch() == 0) return ShowWhatIsOver(*first, options.json);
   SignalWaiter signals;
   Waker waker;
   RunHistory history;
   PlainLines plain;
   RunWatcher watcher(*access, waker);
   double answered = MonotonicSeconds();  // the coordinator, last
+  bool told_away = false;
   std::unique_ptr<LiveScreen> screen;
   if (!options.json && isatty(STDOUT_FILENO) != 0) screen = std::make_unique<LiveScreen>(stdout);
   while (!history.sealed()) {
     if (signals.Wait(waker, kTick)) return kDone;
     if (!watcher.away()) answered = MonotonicSeconds();
+    if (watcher.away() != told_away) {
+      told_away = !told_away;
+      TellAway(screen.get(), access->address, told_away);
+    }
     if (MonotonicSeconds() - answered >= kLongestAwaySeconds) {
       screen.reset();
       const std::string why =
@@ -99,8 +140,9 @@ int Watch(const AdminOptions& options) {
       }
     }
     if (screen != nullptr) {
-      screen->Draw(RenderLiveView(history, {}, history.elapsed_seconds(MonotonicSeconds()),
-                                  TerminalWidth(stdout)));
+      // What happens meanwhile is not known, so nothing counts on.
+      screen->Draw(
+          RenderLiveView(history, {}, history.elapsed_seconds(answered), TerminalWidth(stdout)));
     }
   }
   return kDone;
@@ -129,11 +171,13 @@ namespace {
 
 int ListPeers(const AdminOptions& options) {
   return AskCoordinator<v1::RunStatus>(
-      options, [](AdminClient& client) { return client.ShowRun(); }, PeersJson, PeersText);
+      options, [&](AdminClient& client) { return HowItStands(options.source, client); }, PeersJson,
+      PeersText);
 }
 
-absl::StatusOr<v1::PeerStatus> FindPeer(AdminClient& client, const std::string& name) {
-  const absl::StatusOr<v1::RunStatus> run = client.ShowRun();
+absl::StatusOr<v1::PeerStatus> FindPeer(const CoordinatorAddress& source, AdminClient& client,
+                                        const std::string& name) {
+  const absl::StatusOr<v1::RunStatus> run = HowItStands(source, client);
   if (!run.ok()) return run.status();
   std::vector<std::string> names;
   for (const v1::PeerStatus& peer : run->peers()) {
@@ -145,8 +189,8 @@ absl::StatusOr<v1::PeerStatus> FindPeer(AdminClient& client, const std::string& 
 
 int ShowPeer(const AdminOptions& options) {
   return AskCoordinator<v1::PeerStatus>(
-      options, [&](AdminClient& client) { return FindPeer(client, options.peer); }, PeerJson,
-      PeerText);
+      options, [&](AdminClient& client) { return FindPeer(options.source, client, options.peer); },
+      PeerJson, PeerText);
 }
 
 // What was done, and what follows from it.

@@ -70,7 +70,7 @@ absl::StatusOr<std::vector<SnapshotFile>> Snapshots(Files& files, const std::str
 int ListSnapshots(const SnapshotOptions& options) {
   PosixFiles files;
   const absl::StatusOr<std::vector<SnapshotFile>> snapshots = Snapshots(files, options.dir);
-  if (!snapshots.ok()) return Report(snapshots.status(), kFailed);
+  if (!snapshots.ok()) return Report(snapshots.status());
   if (options.json) {
     Json list = Json::array();
     for (const SnapshotFile& file : *snapshots) list.push_back(FileJson(file));
@@ -105,7 +105,7 @@ absl::StatusOr<std::vector<SnapshotAudit>> Audit(Files& files, const SnapshotOpt
 int VerifySnapshots(const SnapshotOptions& options) {
   PosixFiles files;
   const absl::StatusOr<std::vector<SnapshotAudit>> audits = Audit(files, options);
-  if (!audits.ok()) return Report(audits.status(), kFailed);
+  if (!audits.ok()) return Report(audits.status());
   if (options.json) {
     Json list = Json::array();
     for (const SnapshotAudit& audit : *audits) {
@@ -129,8 +129,7 @@ absl::StatusOr<MaterializedSnapshot> SaveState(Files& files, const SnapshotOptio
   ASSIGN_OR_RETURN(const std::string folder, FurthestReplica(files, AbsoluteFolder(options.dir)));
   const std::string out = AbsoluteFolder(options.out);
   if (files.Exists(out)) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(out, " is there already; nothing is overwritten"));
+    return absl::AlreadyExistsError(absl::StrCat(out, " is there already; nothing is overwritten"));
   }
   return MaterializeSnapshot(files, folder, out, options.version);
 }
@@ -138,7 +137,7 @@ absl::StatusOr<MaterializedSnapshot> SaveState(Files& files, const SnapshotOptio
 int Save(const SnapshotOptions& options) {
   PosixFiles files;
   const absl::StatusOr<MaterializedSnapshot> saved = SaveState(files, options);
-  if (!saved.ok()) return Report(saved.status(), kFailed);
+  if (!saved.ok()) return Report(saved.status());
   if (options.json) {
     const Json json = {{"version", saved->version},
                        {"path", saved->path},

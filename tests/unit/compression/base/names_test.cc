@@ -62,6 +62,16 @@ TEST(SuggestionTest, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(Suggestion("x", {}), "");
 }
 
+TEST(OneLineTest, WhatAnotherProcessSaysBecomesAValidLine) {
+  // Broken: a message that carries it could not be parsed, and its sender would be lost.
+  EXPECT_EQ(OneLine("it\r\n  failed:\tat 3\n", 100), "it failed: at 3");
+  EXPECT_EQ(OneLine("caf\xc3\xa9 \xff\xc3(", 100), "caf\xc3\xa9 ?\?(");
+  EXPECT_EQ(OneLine("\x1b[31mred", 100), "?[31mred");
+  EXPECT_EQ(OneLine("\xed\xa0\x80\xc0\xaf", 100), "?????");  // a surrogate, an overlong form
+  EXPECT_EQ(OneLine("ab\xc3\xa9", 3), "ab");                 // never half a character
+  EXPECT_EQ(OneLine("", 3), "");
+}
+
 }  // namespace
 
 }  // namespace atolld

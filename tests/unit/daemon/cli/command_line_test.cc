@@ -127,7 +127,7 @@ TEST(CommandLineTest, FoldersThatHoldNothingAreNamed) {
                                              {"log", "list", "--dir", "/none/such"},
                                              {"run", "show", "--dir", "/none/such"}}) {
     const Outcome outcome = Call(words);
-    EXPECT_EQ(outcome.code, kFailed);
+    EXPECT_EQ(outcome.code, kWrongCall);
     EXPECT_THAT(outcome.err, HasSubstr("/none/such"));
   }
 }
@@ -142,6 +142,20 @@ TEST(CommandLineTest, BenchWritesItsNumbers) {
     EXPECT_THAT(outcome.out, HasSubstr(key));
   }
   EXPECT_EQ(Call({"bench", "codec", "--codec", "int9"}).code, kWrongCall);
+}
+
+TEST(ExitCodeTest, OneKindOfErrorHasOneCode) {
+  // Broken: a script could not tell a call that it must mend from a failure that it may try again.
+  EXPECT_EQ(ExitCodeOf(absl::OkStatus()), kDone);
+  for (const absl::Status& wrong :
+       {absl::InvalidArgumentError("x"), absl::NotFoundError("x"), absl::AlreadyExistsError("x")}) {
+    EXPECT_EQ(ExitCodeOf(wrong), kWrongCall) << wrong;
+  }
+  for (const absl::Status& failed :
+       {absl::UnavailableError("x"), absl::DataLossError("x"), absl::FailedPreconditionError("x"),
+        absl::PermissionDeniedError("x"), absl::UnknownError("x")}) {
+    EXPECT_EQ(ExitCodeOf(failed), kFailed) << failed;
+  }
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/posix_folder_lock.h"
 
 namespace atolld {
 namespace {
@@ -90,20 +91,38 @@ TEST_F(LocalLayoutTest, AFolderThatHoldsAnythingIsLeftAlone) {
   EXPECT_TRUE(std::filesystem::exists(absl::StrCat(dir_, "/thesis.txt")));
 }
 
-TEST_F(LocalLayoutTest, WhatWasMadeCanBeTakenAway) {
-  // Broken: a run that could not start would leave a folder that keeps the next one from starting.
+TEST_F(LocalLayoutTest, ARunGoesOnInItsFolderWithTheSettingsThatItHas) {
+  // Broken: after Ctrl-C a run could only be begun anew; or it would go on with other settings than
+  // the call asked for, without a word.
   absl::StatusOr<LocalLayout> layout = MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
-  ASSERT_TRUE(layout.ok());
+  ASSERT_TRUE(layout.ok()) << layout.status();
   ASSERT_TRUE(WritePeersFile(files_, *layout).ok());
-  RemoveLocalLayout(*layout);
-  EXPECT_FALSE(std::filesystem::exists(dir_));
+  const absl::StatusOr<LocalLayout> again = OpenLocalLayout(files_, config_, dir_, "/bin/atolld");
+  ASSERT_TRUE(again.ok()) << again.status();
+  ASSERT_EQ(again->processes.size(), 3u);
+  EXPECT_EQ(again->coordinator().address, "127.0.0.1:7171");
+  EXPECT_EQ(again->processes[2].command, layout->processes[2].command);
 
-  // A folder that was there before stays, empty as it was.
+  Config other = config_;
+  other.run.id = "named-by-the-time";
+  EXPECT_TRUE(OpenLocalLayout(files_, other, dir_, "/bin/atolld").ok());
+  other.run.rounds = 77;
+  const absl::Status refused = OpenLocalLayout(files_, other, dir_, "/bin/atolld").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("and this call `rounds = 77"));
+
+  const auto lock = FolderLock::Take(absl::StrCat(dir_, "/peer-1"));
+  ASSERT_TRUE(lock.ok());
+  EXPECT_THAT(std::string(OpenLocalLayout(files_, config_, dir_, "/bin/atolld").status().message()),
+              HasSubstr(absl::StrCat("is under way: peer-1 is process ", getpid())));
+}
+
+TEST_F(LocalLayoutTest, ALockAloneIsNoRun) {
+  // Broken: the lock that a new run takes on its folder would keep it from beginning there.
   std::filesystem::create_directories(dir_);
-  layout = MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
-  ASSERT_TRUE(layout.ok());
-  RemoveLocalLayout(*layout);
-  EXPECT_TRUE(std::filesystem::is_empty(dir_));
+  const auto lock = FolderLock::Take(dir_);
+  ASSERT_TRUE(lock.ok());
+  EXPECT_TRUE(MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld").ok());
 }
 
 TEST_F(LocalLayoutTest, PeersFileListsTheProcesses) {

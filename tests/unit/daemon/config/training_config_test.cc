@@ -60,6 +60,59 @@ TEST(ModelConfig, WhatIsUsualIsSpeltOut) {
   EXPECT_TRUE(SpecOf("initial = \"m.safetensors\"").from_file());
 }
 
+TEST(ModelConfig, TheFileToBeginWithMustBeThere) {
+  // Broken: `atoll local` would start everything, and every worker of it would fail for ever.
+  ConfigFile file;
+  file.Write("text.txt", "text");
+  file.Write("m.safetensors", "x");
+  const std::string text = "[data]\npath = \"text.txt\"\n[model]\ninitial = ";
+  EXPECT_EQ(file.ErrorOf(text + "\"m.safetensors\"\n", ConfigUse::kLocal), "");
+  EXPECT_THAT(file.ErrorOf(text + "\"n.safetensors\"\n", ConfigUse::kLocal),
+              HasSubstr("x.toml:4: model.initial 'n.safetensors' is no file that exists"));
+  // A coordinator only hands the name of the model on.
+  EXPECT_EQ(file.ErrorOf("[coordinator]\ndir = \"c\"\n" + text + "\"n.safetensors\"\n",
+                         ConfigUse::kCoordinator),
+            "");
+}
+
+TEST(DataConfig, ATextHasAWholeSequence) {
+  // Broken: everything would be started, and every worker fail for ever.
+  ConfigFile file;
+  Config config;
+  config.data.path = file.Write("text.txt", std::string(70, 'x'));
+  config.model.context = 64;
+  EXPECT_THAT(std::string(CheckDataSize(config).message()),
+              HasSubstr("has 70 bytes, of which 63 are trained on: not one sequence of [model] "
+                        "context = 64"));
+  config.data.path = file.Write("text.txt", std::string(80, 'x'));
+  EXPECT_TRUE(CheckDataSize(config).ok());
+  config.model.context = 512;
+  config.data.tokenizer = "tokenizer.json";  // how many tokens it has, only a worker can tell
+  EXPECT_TRUE(CheckDataSize(config).ok());
+  file.Write("text.txt", "");
+  EXPECT_THAT(std::string(CheckDataSize(config).message()), HasSubstr("' is empty"));
+}
+
+TEST(DataConfig, AFolderOfTextHoldsNoRun) {
+  // Broken: a run would train on its own logs, and its workers would disagree about the text.
+  ConfigFile file;
+  std::filesystem::create_directories(file.Path("text/runs"));
+  std::filesystem::create_directories(file.Path("text-2"));
+  std::filesystem::create_directory_symlink(file.Path("text"), file.Path("link"));
+  DataConfig data;
+  data.path = file.Path("text");
+  EXPECT_THAT(std::string(CheckDataApart(data, file.Path("text/runs/a")).message()),
+              HasSubstr("they would be trained on"));
+  EXPECT_FALSE(CheckDataApart(data, file.Path("text")).ok());
+  EXPECT_FALSE(CheckDataApart(data, file.Path("link/new")).ok());
+  EXPECT_TRUE(CheckDataApart(data, file.Path("text-2")).ok());
+  EXPECT_TRUE(CheckDataApart(data, file.Path("runs")).ok());
+  const std::string text =
+      "[data]\npath = \"text\"\n[coordinator]\naddress = "
+      "\"127.0.0.1:1\"\n[peer]\nid = \"a\"\ndir = \"text/a\"\n";
+  EXPECT_THAT(file.ErrorOf(text, ConfigUse::kPeer), HasSubstr("x.toml:7: the data folder"));
+}
+
 TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
   // Broken: `atoll plan` would plan for another number of bytes than the run sends.
   EXPECT_EQ(TrainedParameters(SpecOf("kind = \"gpt2\"\nlayers = 12\nheads = 12\nwidth = 768\n"

@@ -221,6 +221,20 @@ TEST(Orders, PeersAreDrainedEvictedAndLetBack) {
   EXPECT_TRUE(f.RunToVersion(version + 2)) << f.world.LogText();
 }
 
+// Would break: a run waits for its aggregator, and why that does not run is in a log alone.
+TEST(Orders, AWaitingRunNamesWhatKeepsItsAggregatorFromRunning) {
+  AdminWorld f(1);
+  f.world.Kill("a");
+  f.coordinator.lock()->SetAggregatorTrouble("cannot listen on h:2");
+  v1::RunStatus status;
+  ASSERT_TRUE(f.Ask("ShowRun", v1::ShowRunRequest(), &status).ok());
+  EXPECT_THAT(status.reason(),
+              HasSubstr("; the coordinator's own aggregator does not run: cannot"));
+  f.coordinator.lock()->SetAggregatorTrouble("");
+  ASSERT_TRUE(f.Ask("ShowRun", v1::ShowRunRequest(), &status).ok());
+  EXPECT_THAT(status.reason(), Not(HasSubstr("aggregator")));
+}
+
 // Would break: a coordinator that was restored from a copy of its store loses the run.
 TEST(Orders, ARestoredStoreAdoptsWhatItsPeersHold) {
   for (const bool empty : {false, true}) {

@@ -3,6 +3,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "daemon/env/posix_executor.h"
+#include "daemon/env/posix_files.h"
+#include "tests/sim/sim_world.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
+
 namespace atolld {
 namespace {
 
@@ -42,6 +52,33 @@ TEST(AggregatorProcess, SaysWhatToSetWhereThereIsNoAddressBeside) {
     const absl::Status status = AggregatorConfig(CoordinatorAt(address)).status();
     EXPECT_THAT(std::string(status.message()), HasSubstr("set [coordinator] aggregator_address"));
   }
+}
+
+// Would break: an aggregator that cannot listen is known to the coordinator's log alone, while the
+// run waits for it.
+TEST(AggregatorProcess, TellsWhyItDoesNotRun) {
+  const TemporaryDirectory dir;
+  PosixExecutor executor{PosixExecutor::Options()};
+  PosixFiles files;
+  SimWorld world(1);
+  world.AddProcess("coordinator");
+  const Env simulated = world.process("coordinator").env();
+  const std::string program = dir.File("program");
+  std::ofstream(program) << "#!/bin/sh\necho 'a line' >&2\n"
+                            "echo 'atolld: cannot listen on h:2: the address is in use' >&2\n"
+                            "exit 1\n";
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  Config config = CoordinatorAt("127.0.0.1:7070");
+  config.coordinator.dir = dir.path();
+  std::vector<std::string> told;
+  AggregatorProcess aggregator(Env{executor, files, simulated.transport, simulated.log}, program,
+                               config, nullptr,
+                               [&](const std::string& why) { told.push_back(why); });
+  aggregator.Start();
+  ASSERT_TRUE(executor.RunUntil([&] { return !told.empty(); }, absl::Seconds(30)));
+  EXPECT_EQ(told[0],
+            "cannot listen on h:2: the address is in use; give it another with [coordinator] "
+            "aggregator_address");
 }
 
 }  // namespace

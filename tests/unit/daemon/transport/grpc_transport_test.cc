@@ -301,6 +301,9 @@ TEST_F(GrpcTransportTest, SaysWhyItCannotListen) {
       {"192.0.2.1:0", absl::StatusCode::kFailedPrecondition},
       {absl::StrCat("unix:/", std::string(200, 'x')), absl::StatusCode::kInvalidArgument},
       {"unix:/no/such/folder/socket", absl::StatusCode::kFailedPrecondition},
+      {"unix:/tmp/a,b", absl::StatusCode::kInvalidArgument},  // gRPC would read two addresses
+      {"unix:/tmp/a#b", absl::StatusCode::kInvalidArgument},
+      {"unix:/tmp/a%41", absl::StatusCode::kInvalidArgument},
   };
   for (const auto& [address, code] : cases) {
     const auto listener = Listen(address);

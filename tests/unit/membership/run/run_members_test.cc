@@ -41,6 +41,43 @@ TEST(RunGenesis, OneWorkerMakesVersionZeroAndAllAreWelcomedToIt) {
   EXPECT_TRUE(welcome->welcome().has_genesis());
 }
 
+// Would break: a run whose workers all fail waits for ever, and nobody is told why.
+TEST(RunGenesis, TheReasonNamesWhatKeepsTheWorkersFromStarting) {
+  SimulatedPeers peers(2, 2);
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("text.txt is empty");
+  for (const char* peer : {"a", "b"}) {
+    peers.Join(peer);
+    peers.Say(peer, lost);
+    EXPECT_TRUE(
+        peers.Said(std::string("peer ") + peer + ": its worker does not start: text.txt is empty"));
+  }
+  EXPECT_THAT(peers.reason(), HasSubstr("no worker is ready"));
+  EXPECT_THAT(peers.reason(), HasSubstr("; a, b: text.txt is empty"));
+  peers.Clear();
+  peers.Say("a", lost);
+  EXPECT_FALSE(peers.Said("does not start"));  // said once
+  const v1::RunStatus status = peers.run->Status(peers.now);
+  EXPECT_EQ(status.peers(0).worker_failures(), 2u);
+  EXPECT_EQ(status.peers(0).why(), "its worker does not train: text.txt is empty");
+  EXPECT_EQ(status.peers(1).worker_failures(), 1u);
+  peers.WorkerReady("a");
+  EXPECT_EQ(peers.run->Status(peers.now).peers(0).why(), "");
+  EXPECT_EQ(peers.run->Status(peers.now).peers(0).worker_failures(), 0u);
+}
+
+// Would break: a run of which some workers fail says only that peers are missing.
+TEST(RunGenesis, ARoundThatWaitsNamesTheWorkerThatItLacks) {
+  SimulatedPeers peers(2, 2);
+  peers.JoinAndWork("a");
+  peers.InitialState("a");
+  peers.Join("b");
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("no CUDA device");
+  peers.Say("b", lost);
+  EXPECT_THAT(peers.reason(), HasSubstr("1 of 2 peers is here; waiting for one more; b: no CUDA"));
+}
+
 // Would break: a run that hangs because the one peer that was asked died.
 TEST(RunGenesis, AnotherIsAskedWhenTheMakerDies) {
   SimulatedPeers peers(2, 1);

@@ -158,6 +158,11 @@ TEST_F(PrepareTest, RefusesInOneLine) {
   options.validation_fraction = 0.1;
   options.output = folder_ / "text";
   EXPECT_THAT(Refused(options), HasSubstr("which is none of this preparation's"));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "text/pieces"));  // nothing is left there
+  std::filesystem::create_directories(folder_ / "others");
+  std::ofstream(folder_ / "others/train.bin") << "precious";  // nanoGPT's name for it
+  options.output = folder_ / "others";
+  EXPECT_THAT(Refused(options), HasSubstr("holds train.bin, which is none of this preparation's"));
   Prepare("done", 1);
   options.output = folder_ / "done";
   options.validation_fraction = 0.2;

@@ -118,12 +118,12 @@ TEST_F(ReplicaVerbsTest, AnyCoveredStateIsSavedAndNothingOverwritten) {
   const std::string before = FileBytes(files_, out);
   const VerbOutcome again =
       Call({"snapshot", "save", "--dir", dir_, "--version", "6", "--out", out});
-  EXPECT_EQ(again.code, kFailed);
+  EXPECT_EQ(again.code, kWrongCall);
   EXPECT_THAT(again.err, HasSubstr("nothing is overwritten"));
   EXPECT_EQ(FileBytes(files_, out), before);
   const VerbOutcome old = Call(
       {"snapshot", "save", "--dir", dir_, "--version", "2", "--out", directory_.File("other")});
-  EXPECT_EQ(old.code, kFailed);
+  EXPECT_EQ(old.code, kWrongCall);
   EXPECT_THAT(old.err, HasSubstr("cover versions 3 to 8"));
 }
 
@@ -158,10 +158,10 @@ TEST_F(ReplicaVerbsTest, WrongCallsAreCode2AndWrongRangesSayTheRightOnes) {
   EXPECT_EQ(Call({"log", "replay", "--dir", dir_, "--form", "4"}).code, kWrongCall);
   for (const char* from : {"3", "9"}) {
     const VerbOutcome outcome = Call({"log", "replay", "--dir", dir_, "--from", from});
-    EXPECT_EQ(outcome.code, kFailed);
+    EXPECT_EQ(outcome.code, kWrongCall);
     EXPECT_THAT(outcome.err, HasSubstr("4 to 8 can"));
   }
-  EXPECT_EQ(Call({"snapshot", "list", "--dir", directory_.File("none")}).code, kFailed);
+  EXPECT_EQ(Call({"snapshot", "list", "--dir", directory_.File("none")}).code, kWrongCall);
   for (const char* verb : {"list", "verify", "save"}) {
     const VerbOutcome help = Call({"snapshot", verb, "--help"});
     EXPECT_EQ(help.code, kDone);

@@ -1,0 +1,29 @@
+// StartWatch: whether a run can still begin, or none of its workers will ever start.
+//
+// A worker that fails is started again, and somebody may mend what keeps it from starting; so what
+// is wrong must be so at every peer, several times in a row, and for a while. Pure; one thread.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+#include "daemon/cli/run_watcher.h"
+
+namespace atolld {
+
+class StartWatch {
+ public:
+  // Long enough to mend a path that was mistyped, short enough to wait for.
+  static constexpr double kPatienceSeconds = 20;
+  static constexpr uint32_t kFailures = 3;  // of each worker, in a row
+
+  // Why none of the `peers` workers starts, in one line; nothing: there is hope, or the run has its
+  // version 0. `now_seconds`: of any monotonic clock.
+  std::optional<std::string> Hopeless(const RunHistory& history, size_t peers, double now_seconds);
+
+ private:
+  std::optional<double> since_;  // since when every worker fails
+};
+
+}  // namespace atolld

@@ -1,0 +1,116 @@
+#include "daemon/cli/run_folder.h"
+
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "atoll/v1/run.pb.h"
+#include "compression/base/status_macros.h"
+#include "daemon/cli/format.h"
+#include "daemon/cli/local_layout.h"
+#include "daemon/config/config.h"
+#include "daemon/env/posix_folder_lock.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/record.h"
+#include "daemon/replica/state/verify.h"
+
+namespace atolld {
+namespace {
+
+// What the furthest replica holds.
+struct Furthest {
+  bool found = false;
+  std::string dir;
+  std::vector<LogEntryInfo> entries;
+  uint64_t version() const { return entries.empty() ? 0 : entries.back().header.version(); }
+};
+
+struct PeerShare {
+  uint64_t rounds = 0;
+  uint64_t tokens = 0;
+};
+
+void AddPeer(const LocalProcess& process, uint64_t version, const PeerShare& share,
+             v1::RunStatus* status) {
+  const std::optional<pid_t> holder = HolderOf(process.dir);
+  v1::PeerStatus* const peer = status->add_peers();
+  peer->mutable_member()->set_peer(process.id);
+  peer->mutable_member()->set_address(process.address);
+  peer->mutable_member()->set_state(holder.has_value() ? "running" : "ended");
+  peer->mutable_member()->set_version(version);
+  peer->mutable_progress()->set_version(version);
+  peer->set_role(process.role);
+  peer->set_pid(static_cast<uint32_t>(holder.value_or(0)));
+  peer->set_rounds_contributed(share.rounds);
+  peer->set_tokens(share.tokens);
+}
+
+std::string WhatCanBeDone(const std::string& dir, const LocalProcess& coordinator) {
+  const std::optional<pid_t> holder = HolderOf(coordinator.dir);
+  if (holder.has_value()) {
+    return absl::StrCat("its coordinator is process ", *holder, " and does not answer at ",
+                        coordinator.address, "; its log is ", coordinator.dir, "/log.txt");
+  }
+  return absl::StrCat("no coordinator of it runs; go on with: ",
+                      ShellCommand({"atoll", "local", "--dir", dir, "--config"}),
+                      " and the config that it began with");
+}
+
+absl::Status FillFromReplica(Files& files, const Furthest& furthest, v1::RunStatus* status) {
+  v1::Genesis genesis;
+  RETURN_IF_ERROR(ReadMessageFile(files, GenesisPath(furthest.dir), &genesis));
+  *status->mutable_spec() = genesis.spec();
+  status->set_parameters(genesis.manifest().elements());
+  status->set_version(furthest.version());
+  if (files.Exists(SealPath(furthest.dir))) {
+    RETURN_IF_ERROR(ReadMessageFile(files, SealPath(furthest.dir), status->mutable_seal()));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::RunStatus> RunStatusOfFolder(Files& files, const std::string& dir) {
+  ASSIGN_OR_RETURN(std::vector<LocalProcess> processes, ReadPeersFile(files, dir));
+  // The whole run may have been moved since: what lies in `dir` counts.
+  for (LocalProcess& process : processes) process.dir = absl::StrCat(dir, "/", process.id);
+  ASSIGN_OR_RETURN(LocalProcess coordinator, FindCoordinator(files, dir));
+  coordinator.dir = absl::StrCat(dir, "/", coordinator.id);
+  Furthest furthest;
+  std::map<std::string, uint64_t> versions;
+  for (const LocalProcess& process : processes) {
+    if (process.role != "peer" || !files.Exists(GenesisPath(process.dir))) continue;
+    ASSIGN_OR_RETURN(std::vector<LogEntryInfo> entries, ListLog(files, process.dir));
+    const uint64_t version = entries.empty() ? 0 : entries.back().header.version();
+    versions[process.id] = version;
+    if (furthest.found && version <= furthest.version()) continue;
+    furthest = Furthest{true, process.dir, std::move(entries)};
+  }
+  v1::RunStatus status;
+  if (furthest.found) {
+    RETURN_IF_ERROR(FillFromReplica(files, furthest, &status));
+  } else {
+    ASSIGN_OR_RETURN(const Config config,
+                     LoadConfig(absl::StrCat(coordinator.dir, "/config.toml"), ConfigUse::kAny));
+    *status.mutable_spec() = MakeRunSpec(config);
+  }
+  std::map<std::string, PeerShare> shares;
+  for (const LogEntryInfo& entry : furthest.entries) {
+    for (const v1::Contributor& contributor : entry.header.contributors()) {
+      PeerShare& share = shares[contributor.peer()];
+      ++share.rounds;
+      share.tokens += contributor.tokens();
+      status.set_tokens(status.tokens() + contributor.tokens());
+    }
+  }
+  for (const LocalProcess& process : processes) {
+    if (process.role == "peer") AddPeer(process, versions[process.id], shares[process.id], &status);
+  }
+  status.set_phase(status.has_seal() ? "sealed" : "stopped");
+  if (!status.has_seal()) status.set_reason(WhatCanBeDone(dir, coordinator));
+  return status;
+}
+
+}  // namespace atolld

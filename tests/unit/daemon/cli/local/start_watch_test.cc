@@ -1,0 +1,80 @@
+#include "daemon/cli/local/start_watch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/daemon/cli/run_statuses.h"
+
+namespace atolld {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::RunStatus Failing(uint32_t first, uint32_t second) {
+  v1::RunStatus status = StatusAt(1, 0, 0);
+  status.clear_parameters();
+  uint32_t failures = first;
+  for (const char* id : {"peer-1", "peer-2"}) {
+    v1::PeerStatus* const peer = AddPeer(&status, id, 0, 0, 0);
+    peer->set_worker_failures(failures);
+    peer->set_why("its worker does not train: text.txt is empty");
+    failures = second;
+  }
+  return status;
+}
+
+TEST(StartWatchTest, EndsWhatNoWorkerCanBegin) {
+  // Broken: `atoll local` would wait for ever on an empty text.
+  RunHistory history;
+  StartWatch watch;
+  history.Take(Failing(3, 5), 0);
+  EXPECT_FALSE(watch.Hopeless(history, 2, 100).has_value());  // it has just become so
+  EXPECT_FALSE(watch.Hopeless(history, 2, 119.9).has_value());
+  const auto why = watch.Hopeless(history, 2, 120);
+  ASSERT_TRUE(why.has_value());
+  EXPECT_EQ(*why, "for 20 s no worker of this run has started: text.txt is empty");
+}
+
+TEST(StartWatchTest, WhileOneMayStartTheRunGoesOn) {
+  // Broken: a run would end because one of its workers starts slowly, or was just mended.
+  RunHistory history;
+  StartWatch watch;
+  history.Take(Failing(3, 2), 0);
+  EXPECT_FALSE(watch.Hopeless(history, 2, 0).has_value());
+  EXPECT_FALSE(watch.Hopeless(history, 2, 1000).has_value());
+  history.Take(Failing(3, 3), 0);
+  EXPECT_FALSE(watch.Hopeless(history, 3, 1000).has_value());  // one is not there yet
+  EXPECT_FALSE(watch.Hopeless(history, 2, 1000).has_value());
+  history.Take(Failing(0, 3), 0);  // mended
+  EXPECT_FALSE(watch.Hopeless(history, 2, 1019).has_value());
+  history.Take(Failing(3, 3), 0);
+  EXPECT_FALSE(watch.Hopeless(history, 2, 1021).has_value());
+}
+
+TEST(StartWatchTest, ARunThatHasItsVersionZeroIsNotGivenUp) {
+  // Broken: a run that only has to wait for its workers would be ended.
+  RunHistory history;
+  v1::RunStatus status = Failing(9, 9);
+  status.set_parameters(1000);
+  history.Take(status, 0);
+  StartWatch watch;
+  EXPECT_FALSE(watch.Hopeless(history, 2, 0).has_value());
+  EXPECT_FALSE(watch.Hopeless(history, 2, 1000).has_value());
+}
+
+TEST(StartWatchTest, DifferentReasonsAreAllNamed) {
+  // Broken: one would be mended and the other not known.
+  RunHistory history;
+  v1::RunStatus status = Failing(3, 3);
+  status.mutable_peers(1)->set_why("its worker does not train: no CUDA device");
+  history.Take(status, 0);
+  StartWatch watch;
+  watch.Hopeless(history, 2, 0);
+  const auto why = watch.Hopeless(history, 2, 20);
+  ASSERT_TRUE(why.has_value());
+  EXPECT_THAT(*why, HasSubstr("peer-1: text.txt is empty"));
+  EXPECT_THAT(*why, HasSubstr("peer-2: no CUDA device"));
+}
+
+}  // namespace
+}  // namespace atolld

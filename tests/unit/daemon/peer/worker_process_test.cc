@@ -1,0 +1,113 @@
+// A worker as a process: what is known of one that does not start, and the socket it finds.
+#include "daemon/peer/worker_process.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "daemon/env/posix_executor.h"
+#include "daemon/env/posix_files.h"
+#include "tests/unit/daemon/env/temporary_directory.h"
+
+namespace atolld {
+namespace {
+
+constexpr absl::Duration kWorkerLimit = absl::Seconds(30);
+
+class SilentLog final : public atolld::Log {
+ public:
+  void Write(atolld::Log::Level, absl::string_view) override {}
+};
+
+// Nobody calls; a file stands where the socket would.
+class FileTransport final : public Transport {
+ public:
+  class Place final : public Listener {
+   public:
+    explicit Place(std::string path) : path_(std::move(path)) { std::ofstream(path_) << ""; }
+    ~Place() override { std::filesystem::remove(path_); }
+    std::string address() const override { return "unix:" + path_; }
+
+   private:
+    const std::string path_;
+  };
+
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, Acceptor) override {
+    ++listens;
+    if (!refusal.ok()) return refusal;
+    return std::make_unique<Place>(address.substr(5));
+  }
+  std::unique_ptr<Call> Dial(const std::string&, const std::string&, absl::Duration) override {
+    return nullptr;
+  }
+
+  int listens = 0;
+  absl::Status refusal;
+};
+
+class WorkerProcessTest : public ::testing::Test {
+ protected:
+  void Start(const std::string& script) {
+    const std::string program = dir_.File("worker");
+    std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
+    std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+    WorkerProcess::Settings settings;
+    settings.program = program;
+    settings.socket = absl::StrCat("unix:", dir_.File("worker.sock"));
+    worker_ = std::make_unique<WorkerProcess>(Env{executor_, files_, transport_, log_}, settings);
+    worker_->Start(v1::RunSpec(), {nullptr, nullptr, [this](const absl::Status& why) {
+                                     lost_.emplace_back(why.message());
+                                   }});
+  }
+  bool RunToLoss(size_t count) {
+    return executor_.RunUntil([&] { return lost_.size() >= count; }, kWorkerLimit);
+  }
+
+  TemporaryDirectory dir_;
+  PosixExecutor executor_{PosixExecutor::Options()};
+  PosixFiles files_;
+  FileTransport transport_;
+  SilentLog log_;
+  std::unique_ptr<WorkerProcess> worker_;
+  std::vector<std::string> lost_;
+};
+
+TEST_F(WorkerProcessTest, OneThatNeverStartsIsToldWithItsLastLine) {
+  // Broken: the run would wait for ever, and why would stand in this peer's log alone.
+  Start("echo first >&2; echo libtorch_cpu.so is missing >&2; echo >&2; exit 127");
+  ASSERT_TRUE(RunToLoss(2));  // it is started again, and told again
+  EXPECT_EQ(lost_[0], "exit code 127: libtorch_cpu.so is missing");
+  EXPECT_EQ(lost_[1], lost_[0]);
+}
+
+TEST_F(WorkerProcessTest, ASocketThatWasTakenAwayIsBoundAgain) {
+  // Broken: after a clean-up of temporary files no worker would ever connect again.
+  Start(absl::StrCat("rm ", dir_.File("worker.sock"), "; exit 1"));
+  ASSERT_TRUE(RunToLoss(3));
+  EXPECT_GE(transport_.listens, 3);
+}
+
+TEST_F(WorkerProcessTest, ASocketThatStaysIsBoundOnce) {
+  // Broken: each start would break the call of a worker that is still there.
+  Start("exit 1");
+  ASSERT_TRUE(RunToLoss(3));
+  EXPECT_EQ(transport_.listens, 1);
+}
+
+TEST_F(WorkerProcessTest, ASocketThatCannotBeBoundIsTold) {
+  // Broken: the same silence.
+  transport_.refusal = absl::FailedPreconditionError("the address is in use");
+  Start("exit 0");
+  ASSERT_TRUE(RunToLoss(1));
+  EXPECT_EQ(lost_[0], "the worker's socket: the address is in use");
+}
+
+}  // namespace
+}  // namespace atolld
