@@ -149,7 +149,10 @@ double RunHistory::wall_seconds() const {
 std::string RunHistory::loss_unit() const {
   const v1::DataSpec& data = newest_.spec().data();
   if (data.kind() == "arrays" || data.kind() == "external" || data.kind() == "none") return "";
-  const bool bytes = data.kind() != "bin" && data.kind() != "npy" &&
+  // Token files do not say of what they are; bytes have ids below 256.
+  const uint32_t ids = newest_.spec().model().vocabulary();
+  const bool bytes = data.kind() != "bin" && data.kind() != "npy" && data.width() == 0 &&
+                     (ids == 0 || ids == 256) &&
                      (data.tokenizer().empty() || data.tokenizer() == "bytes") &&
                      data.tokenizer_digest().empty();
   return bytes ? "nats a byte" : "nats a token";

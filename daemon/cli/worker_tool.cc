@@ -177,11 +177,28 @@ absl::Status CountVocabulary(const std::string& worker, Config* config) {
   }
   ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(data));
   if (sources.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string answer,
-                   RunAndCapture({worker, "data", "inspect", "--path", sources[0].path, "--kind",
-                                  data.kind, "--tokenizer", data.tokenizer, "--field", data.field,
-                                  "--tokens", "0", "--json", "true"},
-                                 kEvaluateSeconds));
+  ASSIGN_OR_RETURN(const std::string answer, RunAndCapture({worker,
+                                                            "data",
+                                                            "inspect",
+                                                            "--path",
+                                                            sources[0].path,
+                                                            "--kind",
+                                                            data.kind,
+                                                            "--tokenizer",
+                                                            data.tokenizer,
+                                                            "--field",
+                                                            data.field,
+                                                            "--end-of-text",
+                                                            data.end_of_text,
+                                                            "--on-bad-line",
+                                                            data.on_bad_line,
+                                                            "--width",
+                                                            absl::StrCat(data.width),
+                                                            "--tokens",
+                                                            "0",
+                                                            "--json",
+                                                            "true"},
+                                                           kEvaluateSeconds));
   const nlohmann::json json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object() || !json.contains("vocabulary") ||
       !json["vocabulary"].is_number_unsigned()) {

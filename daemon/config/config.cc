@@ -160,6 +160,10 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
     return Broken(places, {{"data", "sources"}, {"data", "path"}},
                   "[data] sources is in place of path; leave one of them out");
   }
+  if (const uint32_t width = c.data.width; (width & (width - 1)) != 0) {
+    return Broken(places, {{"data", "width"}},
+                  absl::StrCat("[data] width is ", width, "; it must be 1, 2, 4 or 8, or 0"));
+  }
   DataConfig placed = c.data;
   PlaceData(folder, &placed);
   const bool bytes = c.data.tokenizer == kByteTokenizer;

@@ -107,6 +107,9 @@ void SetData(const RunConfig& config, v1::DataSpec* data) {
     data->set_tokenizer(config.data.tokenizer == kCharTokenizer ? kCharTokenizer : "file");
   }
   data->set_field(config.data.field);
+  data->set_width(config.data.width);
+  data->set_end_of_text(config.data.end_of_text);
+  if (config.data.on_bad_line != "stop") data->set_on_bad_line(config.data.on_bad_line);
   const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(config.data);
   if (!sources.ok() || sources->size() < 2) return;
   for (const DataSource& source : *sources) data->add_weights(source.weight);

@@ -1,9 +1,8 @@
 // Config: what a config file says, a struct a section, in three parts: what the run records, what a
 // peer has, and what a coordinator has. And the run's record, which is made of the first part.
 //
-// config_table.h says of every key what it is, what it may be and when to change it; docs/config.md
-// is made from that table. Plain data and pure functions, which read no more than the files that
-// they name; any thread.
+// config_table.h says what every key is and when to change it; docs/config.md is made from it.
+// Plain data and pure functions, which read no more than the files that they name; any thread.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +61,10 @@ struct DataConfig {  // [data]
   double validation_fraction = 0.1;
   std::string tokenizer = kByteTokenizer;  // or kCharTokenizer, or a file
   std::string field = "";                  // of lines of JSON; empty: "text"
-  std::string kind = "text";               // or "jsonl", "bin", "npy", "prepared"
+  std::string kind = "text";               // or "plain", "jsonl", "bin", "npy", "prepared"
+  uint32_t width = 0;                      // bytes of a bare token id; 0: as the files say
+  std::string end_of_text = "";            // empty: as the tokenizer's files say
+  std::string on_bad_line = "stop";        // or "skip"
   std::string sources = "";                // several in place of path: "books:0.7,code:0.3"
 };
 
@@ -220,8 +222,7 @@ std::vector<std::string> SplitNames(const std::string& names);
 // The modules of a kind that adapters may stand beside, as lora_targets names them.
 std::vector<std::string> AdapterTargets(const std::string& kind);
 
-// The parameters that a run of this model trains and exchanges: with adapters these alone.
-// `model` must be one that a worker takes.
+// How many a run of `model`, which is one that a worker takes, trains and exchanges.
 uint64_t TrainedParameters(const v1::ModelSpec& model);
 
 struct DataSource {

@@ -153,11 +153,24 @@ Fields DataFields(Config& c) {
        "Take a file to train a model with its own tokenizer, 'chars' for a small alphabet. "
        "The run records its kind, and later the file's digest."},
       {"field", Text{&c.data.field, TextForm::kPlain, true}, kYes,
-       "name of the text in lines of JSON; empty: text",
+       "name of the text in lines of JSON, 'a.b' of a nested one; empty: text",
        "Set it if your lines of JSON have their text under another name."},
-      {"kind", OneOf(&c.data.kind, {"text", "jsonl", "bin", "npy", "prepared"}), kYes,
+      {"kind", OneOf(&c.data.kind, {"text", "plain", "jsonl", "bin", "npy", "prepared"}), kYes,
        "form of the files; 'text': the files themselves say what they are",
-       "Name another form to refuse files that are of any other."},
+       "Name another form to refuse files that are of any other, or 'plain' to train on tables and "
+       "JSON as they are, with all their punctuation."},
+      {"width", WholeNumber{&c.data.width, 0, 8}, kYes,
+       "bytes of a token id in files that do not say it: 1, 2, 4 or 8; 0: 2, where that can be",
+       "Set it to 4 for bare files of 32-bit ids, as np.uint32 gives them. A vocabulary above "
+       "65,536 needs it."},
+      {"end_of_text", Text{&c.data.end_of_text, TextForm::kPlain, true}, kYes,
+       "the token that stands between two documents; empty: the one that the tokenizer's files "
+       "name",
+       "Set it if `atoll data inspect` says that another one, or a newline, stands there."},
+      {"on_bad_line", OneOf(&c.data.on_bad_line, {"stop", "skip"}), kYes,
+       "what to do at a line of JSON that holds no text: 'stop', or 'skip' and count it",
+       "Take 'skip' if some lines of a large corpus are known to be bad. The worker's log says how "
+       "many there were and shows the first three."},
       {"sources", Text{&c.data.sources, TextForm::kPlain, true}, kInPart,
        "several sources with weights in place of `path`, like 'books:0.7,code:0.3'",
        "Set it to mix several corpora. The run records the weights."},

@@ -292,6 +292,13 @@ void AddTokens(const v1::DataSpec& data, DigestBuilder& builder) {
 }
 
 // Each only where it says something: a run without it has the digest that it had.
+void AddYounger(const v1::DataSpec& data, DigestBuilder& builder) {
+  if (data.width() != 0) builder.Bytes("width").U64(data.width());
+  if (!data.end_of_text().empty()) builder.Bytes("end_of_text").Bytes(data.end_of_text());
+  if (!data.on_bad_line().empty()) builder.Bytes("on_bad_line").Bytes(data.on_bad_line());
+}
+
+// Each only where it says something: a run without it has the digest that it had.
 void AddYounger(const v1::InnerSpec& inner, DigestBuilder& builder) {
   if (!inner.schedule().empty()) builder.Bytes("schedule").Bytes(inner.schedule());
   if (inner.cooldown_steps() != 0) builder.Bytes("cooldown_steps").U64(inner.cooldown_steps());
@@ -325,6 +332,7 @@ void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
     builder.U64(spec.exchange().upper_zstd() ? 1 : 0);
   }
   AddYounger(spec.inner(), builder);
+  AddYounger(spec.data(), builder);
 }
 
 void AddSamples(const v1::EntryHeader& header, DigestBuilder& builder) {

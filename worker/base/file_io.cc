@@ -3,20 +3,25 @@
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
@@ -106,7 +111,13 @@ absl::StatusOr<std::vector<float>> ReadFloats(const std::string& path, uint64_t 
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
-  if (!file) return absl::NotFoundError(absl::StrCat("cannot read ", path));
+  if (!file) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, ": ", std::strerror(errno)));
+  }
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::NotFoundError(absl::StrCat("cannot read ", path, ": it is a folder"));
+  }
   return std::string(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
 }
 
@@ -155,6 +166,70 @@ std::string Sha256FromHex(const std::string& hex) {
 
 std::string Sha256Of(absl::Span<const uint8_t> bytes) { return Sha256Stream().Add(bytes).Finish(); }
 
+namespace {
+
+// A mapped file, in a list that a signal's handler can walk: a place is written before it is
+// published, is never freed, and is used again once its file is gone.
+struct MappedPlace {
+  std::atomic<const uint8_t*> begin{nullptr};  // null: free
+  std::atomic<size_t> size{0};
+  std::array<char, 512> path{};  // cut if it is longer
+  MappedPlace* next = nullptr;
+};
+
+// A handler has no other way to what it must read.
+std::atomic<MappedPlace*> first_place{nullptr};
+
+MappedPlace* NotePlace(const uint8_t* begin, size_t size, const std::string& path) {
+  // Only one thread at a time may take or add places; a handler takes none.
+  static absl::Mutex mutex;
+  const absl::MutexLock lock(&mutex);
+  MappedPlace* place = first_place.load();
+  while (place != nullptr && place->begin.load() != nullptr) place = place->next;
+  const bool made = place == nullptr;
+  if (made) {
+    place = new MappedPlace;
+    place->next = first_place.load();
+  }
+  const size_t length = std::min(path.size(), place->path.size() - 1);
+  std::memcpy(place->path.data(), path.data(), length);
+  place->path[length] = '\0';
+  place->size = size;
+  place->begin = begin;
+  if (made) first_place = place;
+  return place;
+}
+
+void WriteToStandardError(const char* text) {
+  const ssize_t ignored = ::write(STDERR_FILENO, text, std::strlen(text));
+  static_cast<void>(ignored);  // nobody is left to tell
+}
+
+// Only what a handler may call.
+void OnBusError(int signal, siginfo_t* info, void*) {
+  const auto* at = static_cast<const uint8_t*>(info->si_addr);
+  for (const MappedPlace* place = first_place.load(); place != nullptr; place = place->next) {
+    const uint8_t* begin = place->begin.load();
+    if (begin == nullptr || at < begin || at >= begin + place->size.load()) continue;
+    WriteToStandardError("atoll-worker: data: ");
+    WriteToStandardError(place->path.data());
+    WriteToStandardError(
+        " was cut short, or its disk failed, while it was read; put it back whole and start "
+        "again\n");
+    ::_exit(1);
+  }
+  ::signal(signal, SIG_DFL);  // not of a file: the kernel's own way
+}
+
+}  // namespace
+
+void NameTruncatedFiles() {
+  struct sigaction action = {};
+  action.sa_sigaction = &OnBusError;
+  action.sa_flags = SA_SIGINFO;
+  ::sigaction(SIGBUS, &action, nullptr);
+}
+
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) {
@@ -174,6 +249,7 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
           absl::UnavailableError(absl::StrCat("data: mmap ", path, ": ", std::strerror(errno)));
     } else {
       mapped.bytes_ = absl::MakeConstSpan(static_cast<const uint8_t*>(at), size);
+      mapped.place_ = NotePlace(mapped.bytes_.data(), size, path);
     }
   }
   ::close(file);
@@ -182,13 +258,17 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path) {
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+  if (bytes_.empty()) return;
+  static_cast<MappedPlace*>(place_)->begin = nullptr;
+  ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), place_(std::exchange(other.place_, nullptr)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(place_, other.place_);
   return *this;
 }
 

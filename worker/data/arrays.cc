@@ -1,12 +1,6 @@
 #include "worker/data/arrays.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <set>
@@ -99,6 +93,7 @@ absl::StatusOr<std::vector<std::string>> FilesOf(const std::string& path) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::directory_iterator(path, error)) {
     const std::filesystem::path extension = entry.path().extension();
+    if (entry.path().filename().string()[0] == '.') continue;  // hidden, as ".x.npy" is
     if (extension == ".npy" || extension == kTensors) files.push_back(entry.path().string());
   }
   if (error || files.empty()) {
@@ -203,25 +198,12 @@ absl::Status Arrays::CheckNames(const std::string& path) const {
 }
 
 absl::Status Arrays::AddNpy(const std::string& path) {
-  const auto failed = [&] {
-    return absl::NotFoundError(absl::StrCat("data: ", path, ": ", std::strerror(errno)));
-  };
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) return failed();
-  struct stat info;
-  if (::fstat(file, &info) != 0 || info.st_size == 0) {
-    ::close(file);
-    return WrongArrays(path, "is no .npy file");
-  }
-  const auto size = static_cast<size_t>(info.st_size);
-  void* mapping = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-  ::close(file);
-  if (mapping == MAP_FAILED) return failed();
-  mappings_.push_back({mapping, size});
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
+  if (file.bytes().empty()) return WrongArrays(path, "is no .npy file");
   Array array;
   array.name = std::filesystem::path(path).stem().string();
-  RETURN_IF_ERROR(
-      Parse(path, absl::MakeConstSpan(static_cast<const uint8_t*>(mapping), size), &array));
+  RETURN_IF_ERROR(Parse(path, file.bytes(), &array));
+  mappings_.push_back(std::move(file));
   arrays_.push_back(std::move(array));
   return absl::OkStatus();
 }
@@ -236,10 +218,6 @@ absl::Status Arrays::Digest() {
   }
   digest_ = sha.Finish();
   return absl::OkStatus();
-}
-
-Arrays::~Arrays() {
-  for (const Mapping& mapping : mappings_) ::munmap(mapping.at, mapping.size);
 }
 
 }  // namespace atolld

@@ -14,6 +14,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "worker/base/file_io.h"
 #include "worker/hub/safetensors.h"
 
 namespace atolld {
@@ -32,7 +33,6 @@ class Arrays {
   // differ. DATA_LOSS: what the header of a .safetensors says is not what the file holds.
   static absl::StatusOr<std::unique_ptr<Arrays>> Open(const std::string& path,
                                                       double validation_fraction);
-  ~Arrays();
   Arrays(const Arrays&) = delete;
   Arrays& operator=(const Arrays&) = delete;
 
@@ -44,18 +44,13 @@ class Arrays {
   const std::string& digest() const { return digest_; }
 
  private:
-  struct Mapping {
-    void* at;
-    size_t size;
-  };
-
   Arrays() = default;
   absl::Status AddNpy(const std::string& path);
   absl::Status AddTensors(const std::string& path);
   absl::Status CheckNames(const std::string& path) const;
   absl::Status Digest();
 
-  std::vector<Mapping> mappings_;
+  std::vector<MappedFile> mappings_;
   std::vector<std::unique_ptr<SafetensorsFile>> files_;
   std::vector<std::vector<uint64_t>> copies_;  // of tensors that do not lie at their type's bounds
   std::vector<Array> arrays_;

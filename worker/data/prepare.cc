@@ -12,7 +12,9 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/optional.h"
@@ -96,6 +98,15 @@ absl::StatusOr<PreparedInfo> ReadPreparedInfo(const std::string& folder) {
   }
   info.validation_fraction = fraction->get<double>();
   RETURN_IF_ERROR(Read(path, json, "field", &info.field));
+  // Younger keys: a folder of an older release has none of them.
+  if (json.contains("kind")) {
+    std::string on_bad_line;
+    RETURN_IF_ERROR(Read(path, json, "kind", &info.kind));
+    RETURN_IF_ERROR(Read(path, json, "end_of_text", &info.end_of_text));
+    RETURN_IF_ERROR(Read(path, json, "on_bad_line", &on_bad_line));
+    RETURN_IF_ERROR(Read(path, json, "bad_lines", &info.bad_lines));
+    info.skip_bad_lines = on_bad_line == "skip";
+  }
   RETURN_IF_ERROR(Read(path, json, "source_path", &info.source_path));
   RETURN_IF_ERROR(Read(path, json, "source_files", &info.source_files));
   RETURN_IF_ERROR(Read(path, json, "source_bytes", &info.source_bytes));
@@ -113,6 +124,10 @@ std::string FormatPreparedInfo(const PreparedInfo& info) {
                      {"content_digest", absl::BytesToHexString(info.content_digest)},
                      {"validation_fraction", info.validation_fraction},
                      {"field", info.field},
+                     {"kind", info.kind},
+                     {"end_of_text", info.end_of_text},
+                     {"on_bad_line", info.skip_bad_lines ? "skip" : "stop"},
+                     {"bad_lines", info.bad_lines},
                      {"source_path", info.source_path},
                      {"source_files", info.source_files},
                      {"source_bytes", info.source_bytes}};
@@ -121,6 +136,13 @@ std::string FormatPreparedInfo(const PreparedInfo& info) {
 
 uint32_t WidthFor(uint64_t vocabulary) {
   return vocabulary <= 256 ? 1 : vocabulary <= 65536 ? 2 : 4;
+}
+
+std::string ContentDigest(const TokenSpan& train, const TokenSpan& validation) {
+  Sha256Stream content;
+  for (const absl::Span<const uint8_t> part : train.parts()) content.Add(part);
+  for (const absl::Span<const uint8_t> part : validation.parts()) content.Add(part);
+  return content.Finish();
 }
 
 std::string DataDigest(const TokenSpan& train, const TokenSpan& validation,
@@ -143,30 +165,42 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kKeyBytes = 65;  // and a newline
+constexpr size_t kHeadBytes = 64 + 1 + 20 + 1;
 
-// What names the work of a piece: 64 hex digits.
-std::string PieceKey(absl::string_view settings, absl::Span<const uint8_t> text) {
-  const std::string head = absl::StrCat(settings.size(), "\n", settings);
-  return absl::BytesToHexString(Sha256Stream().Add(head).Add(text).Finish());
+// Pieces that lie one behind the other and are encoded into one file: small files come by the
+// hundred thousand, and each file of ours costs two syncs.
+struct Batch {
+  size_t first = 0, end = 0;  // pieces
+  uint64_t bytes = 0;
+};
+
+std::vector<Batch> BatchesOf(const std::vector<TextPiece>& pieces) {
+  std::vector<Batch> batches;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (batches.empty() || batches.back().bytes + pieces[i].size > kPieceBytes) {
+      batches.push_back({i, i, 0});
+    }
+    batches.back().end = i + 1;
+    batches.back().bytes += pieces[i].size;
+  }
+  return batches;
 }
 
-// Writes its tokens, behind a line that says of what they were made: they are there whole or not at
-// all.
-absl::Status WritePiece(const std::string& path, const std::string& key,
-                        const std::string& tokens) {
-  const std::string head = key + "\n";
-  return WriteFileDurably(path, {BytesOf(head), BytesOf(tokens)});
+// The first line of a batch's file: of what it was made, and how many bad lines were skipped there.
+std::string BatchHead(const std::string& key, uint64_t bad_lines) {
+  return absl::StrFormat("%s %020d\n", key, bad_lines);
 }
 
-// The file, if it is there and of this key; `tokens` is set to its bytes behind the key.
-absl::optional<MappedFile> OpenPiece(const std::string& path, const std::string& key,
-                                     absl::Span<const uint8_t>* tokens) {
+// The file, if it is there and of this key; `tokens` is set to its bytes behind the head.
+absl::optional<MappedFile> OpenBatch(const std::string& path, const std::string& key,
+                                     absl::Span<const uint8_t>* tokens, uint64_t* bad_lines) {
   auto file = MappedFile::Open(path);
-  if (!file.ok() || file->bytes().size() < kKeyBytes) return absl::nullopt;
-  const absl::string_view head(reinterpret_cast<const char*>(file->bytes().data()), kKeyBytes);
-  if (head != absl::StrCat(key, "\n")) return absl::nullopt;
-  *tokens = file->bytes().subspan(kKeyBytes);
+  if (!file.ok() || file->bytes().size() < kHeadBytes) return absl::nullopt;
+  const absl::string_view head(reinterpret_cast<const char*>(file->bytes().data()), kHeadBytes);
+  if (!absl::StartsWith(head, key) || !absl::SimpleAtoi(head.substr(key.size()), bad_lines)) {
+    return absl::nullopt;
+  }
+  *tokens = file->bytes().subspan(kHeadBytes);
   return *std::move(file);
 }
 
@@ -175,11 +209,12 @@ class Preparation {
   explicit Preparation(const PrepareOptions& options)
       : options_(options), pieces_folder_(absl::StrCat(options.output, "/pieces")) {}
 
-  absl::StatusOr<PreparedInfo> Run() {
+  absl::StatusOr<Prepared> Run() {
     RETURN_IF_ERROR(OpenText());
     RETURN_IF_ERROR(MakeFolder());
     RETURN_IF_ERROR(EncodeAll());
-    return PutTogether();
+    RETURN_IF_ERROR(PutTogether());
+    return Prepared{info_, notes_};
   }
 
  private:
@@ -188,27 +223,42 @@ class Preparation {
       return absl::InvalidArgumentError(absl::StrCat(
           "--validation-fraction is ", options_.validation_fraction, "; it must be 0-0.5"));
     }
-    ASSIGN_OR_RETURN(files_, OpenTextFiles(options_.input, options_.field, /*json=*/false));
+    text_options_ = {options_.kind, options_.field, options_.skip_bad_lines};
+    ASSIGN_OR_RETURN(text_, OpenTextFiles(options_.input, text_options_));
     if (options_.tokenizer == "chars") {
       ASSIGN_OR_RETURN(const std::vector<uint32_t> characters,
-                       CharactersOf(files_, options_.field));
+                       CharactersOf(text_.files, text_options_));
       ASSIGN_OR_RETURN(tokenizer_, MakeCharTokenizer(characters));
     } else {
-      ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options_.tokenizer));
+      ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options_.tokenizer, options_.end_of_text));
     }
-    pieces_ = CutText(files_, *tokenizer_);
+    ASSIGN_OR_RETURN(pieces_, CutText(text_.files, *tokenizer_));
+    batches_ = BatchesOf(pieces_);
+    bad_.resize(batches_.size());
+    notes_ = text_.notes;
+    if (!tokenizer_->note().empty()) notes_.push_back(tokenizer_->note());
+    notes_.push_back(
+        absl::StrCat("between two documents stands ", Describe(tokenizer_->separator())));
+    SetInfo();
+    return absl::OkStatus();
+  }
+
+  void SetInfo() {
     info_.tokenizer = tokenizer_->kind();
     info_.tokenizer_digest = tokenizer_->digest();
     info_.vocabulary = tokenizer_->vocabulary();
     info_.width = WidthFor(info_.vocabulary);
     info_.validation_fraction = options_.validation_fraction;
     info_.field = options_.field;
+    info_.kind = options_.kind;
+    info_.end_of_text = tokenizer_->separator().text;
+    info_.skip_bad_lines = options_.skip_bad_lines;
     info_.source_path = options_.input;
-    info_.source_files = files_.size();
-    for (const TextFile& file : files_) info_.source_bytes += file.text().size();
+    info_.source_files = text_.files.size();
+    info_.source_bytes = text_.bytes;
     settings_ = absl::StrCat(info_.tokenizer, "\n", absl::BytesToHexString(info_.tokenizer_digest),
-                             "\n", options_.field, "\n");
-    return absl::OkStatus();
+                             "\n", options_.field, "\n", info_.end_of_text, "\n", info_.kind, "\n",
+                             info_.skip_bad_lines ? "skip" : "stop", "\n");
   }
 
   // The folder, and nothing in it that is not of a preparation.
@@ -247,6 +297,12 @@ class Preparation {
     same.train_tokens = old->train_tokens;
     same.validation_tokens = old->validation_tokens;
     same.content_digest = old->content_digest;
+    same.bad_lines = old->bad_lines;
+    if (old->kind.empty()) {  // of an older release, which did not say it
+      same.kind = old->kind;
+      same.end_of_text = old->end_of_text;
+      same.skip_bad_lines = old->skip_bad_lines;
+    }
     return FormatPreparedInfo(same) == FormatPreparedInfo(*old) ? absl::OkStatus() : OtherWork();
   }
 
@@ -255,50 +311,64 @@ class Preparation {
         PathOf(kDataFile), " is of another preparation; name an empty folder or a new one"));
   }
 
-  std::string PiecePath(size_t index) const { return absl::StrCat(pieces_folder_, "/", index); }
+  std::string BatchPath(size_t index) const { return absl::StrCat(pieces_folder_, "/", index); }
 
-  std::string KeyOf(size_t index) const {
-    const TextPiece& piece = pieces_[index];
-    // Whether a document stands before it decides what the piece begins with.
-    const std::string place =
-        absl::StrCat(settings_, piece.file == 0 && piece.first == 0 ? "first" : "later", " ",
-                     piece.first == 0 ? "begins" : "goes on", " ",
-                     files_[piece.file].lines_of_json ? "lines" : "text");
-    return PieceKey(place, BytesOf(files_[piece.file].text().substr(piece.first, piece.size)));
+  // What names the work of a batch, 64 hex digits: its bytes, and all that decides what becomes of
+  // them.
+  absl::StatusOr<std::string> KeyOf(const Batch& batch) const {
+    Sha256Stream key;
+    key.Add(absl::StrCat(settings_.size(), "\n", settings_));
+    for (size_t i = batch.first; i < batch.end; ++i) {
+      const TextPiece& piece = pieces_[i];
+      const TextFile& file = text_.files[piece.file];
+      ASSIGN_OR_RETURN(const MappedFile mapped, MapText(file));
+      // Whether a document stands before it decides what the piece begins with.
+      key.Add(absl::StrCat(piece.size, piece.file == 0 && piece.first == 0 ? " first" : " later",
+                           piece.first == 0 ? " begins " : " goes on ", static_cast<int>(file.form),
+                           "\n"));
+      key.Add(mapped.bytes().subspan(piece.first, piece.size));
+    }
+    return absl::BytesToHexString(key.Finish());
   }
 
-  absl::Status EncodeOne(size_t index, Encoder& encoder, bool* found) const {
-    const std::string key = KeyOf(index);
+  absl::Status EncodeOne(size_t index, Encoder& encoder, bool* found) {
+    const Batch& batch = batches_[index];
+    ASSIGN_OR_RETURN(const std::string key, KeyOf(batch));
     absl::Span<const uint8_t> tokens;
-    *found = OpenPiece(PiecePath(index), key, &tokens).has_value();
+    *found = OpenBatch(BatchPath(index), key, &tokens, &bad_[index].count).has_value();
     if (*found) return absl::OkStatus();
-    std::vector<uint32_t> ids;
-    RETURN_IF_ERROR(
-        EncodePiece(files_, pieces_[index], options_.field, *tokenizer_, encoder, &ids));
+    bad_[index] = {};
     std::string bytes;
-    AppendTokens(ids, info_.width, &bytes);
-    return WritePiece(PiecePath(index), key, bytes);
+    std::vector<uint32_t> ids;
+    for (size_t i = batch.first; i < batch.end; ++i) {
+      ids.clear();
+      RETURN_IF_ERROR(EncodePiece(text_.files, pieces_[i], text_options_, *tokenizer_, encoder,
+                                  &bad_[index], &ids));
+      AppendTokens(ids, info_.width, &bytes);
+    }
+    const std::string head = BatchHead(key, bad_[index].count);
+    return WriteFileDurably(BatchPath(index), {BytesOf(head), BytesOf(bytes)});
   }
 
   absl::Status EncodeAll() {
     std::atomic<size_t> next{0};
     absl::Mutex mutex;
-    absl::Status first_error;  // of the first piece in the text's order
-    size_t failed = pieces_.size();
+    absl::Status first_error;  // of the first batch in the text's order
+    size_t failed = batches_.size();
     uint64_t done = 0, found_bytes = 0;
     const auto work = [&] {
       const std::unique_ptr<Encoder> encoder = tokenizer_->NewEncoder();
-      for (size_t i = next++; i < pieces_.size(); i = next++) {
+      for (size_t i = next++; i < batches_.size(); i = next++) {
         bool found = false;
         const absl::Status status = EncodeOne(i, *encoder, &found);
         const absl::MutexLock lock(&mutex);
         if (!status.ok() && i < failed) {
           failed = i;
           first_error = status;
-          next = pieces_.size();
+          next = batches_.size();
         }
-        done += pieces_[i].size;
-        found_bytes += found ? pieces_[i].size : 0;
+        done += batches_[i].bytes;
+        found_bytes += found ? batches_[i].bytes : 0;
         if (options_.progress) options_.progress(done, info_.source_bytes, found_bytes);
       }
     };
@@ -309,16 +379,26 @@ class Preparation {
     return first_error;
   }
 
-  // The pieces stay mapped: what lies there is what is counted, hashed and copied.
-  absl::StatusOr<PreparedInfo> PutTogether() {
+  void CountBadLines() {
+    BadLines all;
+    for (const BadLines& bad : bad_) all.Add(bad);
+    info_.bad_lines = all.count;
+    if (all.count > 0) notes_.push_back(all.Describe());
+  }
+
+  // The batches stay mapped: what lies there is what is counted, hashed and copied.
+  absl::Status PutTogether() {
+    CountBadLines();
     std::vector<MappedFile> mapped;
     std::vector<absl::Span<const uint8_t>> parts;
     uint64_t bytes = 0;
-    for (size_t i = 0; i < pieces_.size(); ++i) {
+    for (size_t i = 0; i < batches_.size(); ++i) {
       absl::Span<const uint8_t> tokens;
-      absl::optional<MappedFile> file = OpenPiece(PiecePath(i), KeyOf(i), &tokens);
+      uint64_t bad_lines = 0;
+      ASSIGN_OR_RETURN(const std::string key, KeyOf(batches_[i]));
+      absl::optional<MappedFile> file = OpenBatch(BatchPath(i), key, &tokens, &bad_lines);
       if (!file.has_value()) {
-        return absl::DataLossError(absl::StrCat(PiecePath(i), " changed meanwhile; begin again"));
+        return absl::DataLossError(absl::StrCat(BatchPath(i), " changed meanwhile; begin again"));
       }
       mapped.push_back(*std::move(file));
       parts.push_back(tokens);
@@ -326,8 +406,14 @@ class Preparation {
     }
     const uint64_t tokens = bytes / info_.width;
     if (tokens == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("data: ", options_.input, " holds no text"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("data: ", options_.input, " holds no text",
+                       info_.bad_lines > 0 ? absl::StrCat("; ", notes_.back()) : ""));
     }
+    return WriteFolder(parts, tokens);
+  }
+
+  absl::Status WriteFolder(const std::vector<absl::Span<const uint8_t>>& parts, uint64_t tokens) {
     info_.train_tokens = TrainTokens(tokens, options_.validation_fraction);
     info_.validation_tokens = tokens - info_.train_tokens;
     uint64_t left = info_.train_tokens * info_.width;
@@ -354,7 +440,7 @@ class Preparation {
     if (error) {
       return absl::UnavailableError(absl::StrCat(pieces_folder_, ": ", error.message()));
     }
-    return info_;
+    return absl::OkStatus();
   }
 
   std::string PathOf(absl::string_view name) const {
@@ -363,16 +449,20 @@ class Preparation {
 
   const PrepareOptions& options_;
   const std::string pieces_folder_;
-  std::vector<TextFile> files_;
+  TextOptions text_options_;
+  TextFiles text_;
   std::unique_ptr<Tokenizer> tokenizer_;
   std::vector<TextPiece> pieces_;
+  std::vector<Batch> batches_;
+  std::vector<BadLines> bad_;  // of each batch; a thread writes that of its own
+  std::vector<std::string> notes_;
   std::string settings_;
   PreparedInfo info_;
 };
 
 }  // namespace
 
-absl::StatusOr<PreparedInfo> PrepareData(const PrepareOptions& options) {
+absl::StatusOr<Prepared> PrepareData(const PrepareOptions& options) {
   return Preparation(options).Run();
 }
 

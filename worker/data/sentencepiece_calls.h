@@ -20,6 +20,8 @@ struct SentencePieceCalls {
                         void (*take)(void* context, const int* tokens, size_t count));
   const char* (*decode)(void* model, const int* tokens, size_t count, void* context,
                         void (*take)(void* context, const char* text, size_t size));
+
+  int64_t (*id_of)(void* model, const char* piece, size_t size);  // below 0: no such piece
 };
 
 inline constexpr char kSentencePieceModule[] = "atoll-sentencepiece.so";

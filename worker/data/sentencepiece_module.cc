@@ -59,10 +59,22 @@ const char* Decode(void* model, const int* tokens, size_t count, void* context,
   return error;
 }
 
+// The model answers for an unknown piece with that of the unknown.
+int64_t IdOf(void* model, const char* piece, size_t size) {
+  const std::string_view wanted(piece, size);
+  int id = -1;
+  const char* error = ErrorOf([&] {
+    id = Of(model).PieceToId(wanted);
+    return Status();
+  });
+  if (error != nullptr || id < 0 || Of(model).IdToPiece(id) != wanted) return -1;
+  return id;
+}
+
 }  // namespace
 }  // namespace atolld
 
 extern "C" __attribute__((visibility("default")))
-const atolld::SentencePieceCalls atoll_sentencepiece_calls = {atolld::Load,       atolld::Free,
-                                                              atolld::Vocabulary, atolld::EndOfText,
-                                                              atolld::Encode,     atolld::Decode};
+const atolld::SentencePieceCalls atoll_sentencepiece_calls = {
+    atolld::Load,   atolld::Free,   atolld::Vocabulary, atolld::EndOfText,
+    atolld::Encode, atolld::Decode, atolld::IdOf};

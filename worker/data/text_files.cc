@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <nlohmann/json.hpp>
-#include <system_error>
+#include <fstream>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
+#include "worker/data/folder_files.h"
+#include "worker/data/json_record.h"
 #include "worker/data/tokenizer.h"
 
 namespace atolld {
@@ -23,30 +25,105 @@ namespace {
 constexpr const char* kUsualField = "text";
 constexpr uint64_t kSearch = uint64_t{1} << 20;  // for a good place to cut
 constexpr uint32_t kMostCharacter = 0x110000;
+constexpr size_t kHead = 4096;  // of a file: what it is, it says there
+constexpr size_t kShownBadLines = 3;
+constexpr absl::string_view kMark = "\xef\xbb\xbf";  // a byte order mark in UTF-8
 
-absl::StatusOr<std::vector<std::string>> ListFolder(const std::string& path) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (auto it = std::filesystem::recursive_directory_iterator(path, error);
-       !error && it != std::filesystem::recursive_directory_iterator(); it.increment(error)) {
-    if (it->is_regular_file(error)) files.push_back(it->path());
-    if (error) break;
+absl::string_view TextOf(const MappedFile& file) {
+  return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
+}
+
+absl::Status WrongText(const std::string& path, absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("data: ", path, " ", what));
+}
+
+// How files begin that hold no text that could be read as it is.
+struct Signature {
+  absl::string_view begin;
+  const char* what;
+};
+constexpr Signature kSignatures[] = {
+    {"PAR1", "is a Parquet table; write its text as lines of JSON (.jsonl)"},
+    {"ARROW1", "is an Arrow table; write its text as lines of JSON (.jsonl)"},
+    {{"Obj\x01", 4}, "is an Avro table; write its text as lines of JSON (.jsonl)"},
+    {"SQLite format 3", "is an SQLite database; write its text as lines of JSON (.jsonl)"},
+    {"\x89HDF", "is an HDF5 file; write its text as lines of JSON (.jsonl)"},
+    {"%PDF-", "is a PDF; extract its text first"},
+    {"\x1f\x8b", "is compressed with gzip; unpack it with gunzip first"},
+    {{"\x28\xb5\x2f\xfd", 4}, "is compressed with zstd; unpack it with unzstd first"},
+    {{"\xfd\x37zXZ", 5}, "is compressed with xz; unpack it with unxz first"},
+    {"BZh9", "is compressed with bzip2; unpack it with bunzip2 first"},
+    {{"\x04\x22\x4d\x18", 4}, "is compressed with lz4; unpack it with unlz4 first"},
+    {{"PK\x03\x04", 4}, "is a zip archive; unpack it with unzip first"},
+    {{"7z\xbc\xaf", 4}, "is a 7z archive; unpack it with 7z first"},
+    {"\x93NUMPY", "is an array of NumPy's; name it .npy if it holds token ids"},
+    {"\xff\xfe", "is UTF-16; turn it into UTF-8 (iconv -f UTF-16 -t UTF-8)"},
+    {"\xfe\xff", "is UTF-16; turn it into UTF-8 (iconv -f UTF-16 -t UTF-8)"},
+};
+
+absl::string_view WithoutSpace(absl::string_view text) {
+  return absl::StripLeadingAsciiWhitespace(absl::StripPrefix(text, kMark));
+}
+
+// What the head of a file says that it is called .json.
+absl::StatusOr<TextForm> FormOfJson(const std::string& path, absl::string_view head) {
+  const absl::string_view text = WithoutSpace(head);
+  if (absl::StartsWith(text, "[")) return TextForm::kArray;
+  if (absl::StartsWith(text, "{")) {
+    // One line may be longer than what is looked at; a record that goes over lines is none.
+    const size_t end = text.find('\n');
+    if (end == absl::string_view::npos || IsJsonObject(text.substr(0, end))) {
+      return TextForm::kLines;
+    }
   }
-  if (error) {
-    return absl::UnavailableError(absl::StrCat("data: listing ", path, ": ", error.message()));
+  return WrongText(path,
+                   "is JSON, but neither a list of records nor a record a line; write it as one of "
+                   "them, or set [data] kind (--kind) to \"plain\" to train on it as it is");
+}
+
+// Prose is never what has the form of something else.
+absl::Status CheckIsProse(const std::string& path, absl::string_view head) {
+  for (const char* table : {".csv", ".tsv"}) {
+    if (!absl::EndsWithIgnoreCase(path, table)) continue;
+    return WrongText(path,
+                     "is a table, not prose; write its text as lines of JSON (.jsonl), or set "
+                     "[data] kind (--kind) to \"plain\" to train on it as it is");
   }
-  if (files.empty()) {
-    return absl::InvalidArgumentError(absl::StrCat("data: folder ", path, " holds no files"));
+  const absl::string_view text = WithoutSpace(head);
+  const absl::string_view record = absl::StripLeadingAsciiWhitespace(
+      absl::StartsWith(text, "[") ? text.substr(1) : absl::string_view());
+  const auto begins = [](absl::string_view object) {
+    if (!absl::ConsumePrefix(&object, "{")) return false;
+    return absl::StartsWith(absl::StripLeadingAsciiWhitespace(object), "\"") &&
+           absl::StrContains(object, "\":");
+  };
+  if (!begins(text) && !begins(record)) return absl::OkStatus();
+  return WrongText(path,
+                   "looks like records of JSON, not like prose; set [data] kind (--kind) to "
+                   "\"jsonl\" to train on their text, or to \"plain\" to train on it as it is");
+}
+
+absl::StatusOr<TextForm> FormOf(const std::string& path, const TextOptions& options) {
+  std::ifstream file(path, std::ios::binary);
+  std::string head(kHead, '\0');
+  file.read(head.data(), kHead);
+  head.resize(static_cast<size_t>(file.gcount()));
+  for (const Signature& one : kSignatures) {
+    if (absl::StartsWith(head, one.begin)) return WrongText(path, one.what);
   }
-  std::sort(files.begin(), files.end());
-  std::vector<std::string> names;
-  for (const std::filesystem::path& file : files) names.push_back(file.string());
-  return names;
+  if (options.kind == "plain" && options.field.empty()) return TextForm::kProse;
+  const bool named = absl::EndsWith(path, ".jsonl") || absl::EndsWith(path, ".ndjson");
+  if (named || options.kind == "jsonl" || !options.field.empty()) {
+    return absl::StartsWith(WithoutSpace(head), "[") ? TextForm::kArray : TextForm::kLines;
+  }
+  if (absl::EndsWith(path, ".json") && !head.empty()) return FormOfJson(path, head);
+  RETURN_IF_ERROR(CheckIsProse(path, head));
+  return TextForm::kProse;
 }
 
 bool IsLetter(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)); }
 
-// Where the piece that is to end at `wanted` or later ends.
+// Where the piece of prose or of lines that is to end at `wanted` or later ends.
 uint64_t CutAfter(absl::string_view text, uint64_t wanted, bool lines, bool spaces) {
   if (wanted >= text.size()) return text.size();
   const uint64_t end = lines ? text.size() : std::min<uint64_t>(text.size(), wanted + kSearch);
@@ -63,96 +140,208 @@ uint64_t CutAfter(absl::string_view text, uint64_t wanted, bool lines, bool spac
   return at;
 }
 
-absl::Status DocumentsOfLines(const TextFile& file, const TextPiece& piece,
-                              const std::string& field,
-                              const std::function<absl::Status(absl::string_view)>& take) {
-  const std::string& key = field.empty() ? kUsualField : field;
-  const absl::string_view text = file.text().substr(piece.first, piece.size);
-  for (size_t first = 0; first < text.size();) {
-    const size_t end = std::min(text.find('\n', first), text.size());
-    const absl::string_view line = text.substr(first, end - first);
-    const auto wrong = [&](absl::string_view what) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("data: ", file.path, ": the line at byte ", piece.first + first, " ", what));
-    };
-    if (!absl::StripAsciiWhitespace(line).empty()) {
-      const nlohmann::json json =
-          nlohmann::json::parse(line.begin(), line.end(), nullptr, /*allow_exceptions=*/false);
-      if (!json.is_object()) return wrong("is not a JSON object");
-      const auto found = json.find(key);
-      if (found == json.end() || !found->is_string()) {
-        return wrong(absl::StrCat("has no text under \"", key, "\""));
-      }
-      const auto& document = found->get_ref<const std::string&>();
-      RETURN_IF_ERROR(take(document));
-    }
-    first = end + 1;
+// Where an array's piece that begins at `first`, with an element or with the array, ends: behind
+// the comma of the last element that begins before `wanted`.
+uint64_t CutArray(absl::string_view text, uint64_t first, uint64_t wanted) {
+  size_t at = first == 0 ? text.find('[') + 1 : first;
+  while (at < wanted) {
+    const size_t end = EndOfElement(text, at);
+    if (end == absl::string_view::npos || text[end] == ']') return text.size();
+    at = end + 1;
   }
-  return absl::OkStatus();
+  return at;
+}
+
+// One piece of a file of records, read.
+class RecordReader {
+ public:
+  RecordReader(const TextFile& file, absl::string_view text, const TextOptions& options,
+               BadLines* bad, const std::function<absl::Status(absl::string_view)>& take)
+      : file_(file),
+        text_(text),
+        field_(options.field.empty() ? kUsualField : options.field),
+        skip_(options.skip_bad_lines),
+        bad_(*bad),
+        take_(take) {}
+
+  absl::Status Lines(uint64_t first, uint64_t size) {
+    for (const uint64_t end = first + size; first < end;) {
+      const uint64_t stop = std::min<uint64_t>(text_.find('\n', first), end);
+      RETURN_IF_ERROR(Take(first, stop));
+      first = stop + 1;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Array(uint64_t first, uint64_t size) {
+    const uint64_t end = first + size;
+    size_t at = first == 0 ? text_.find('[') + 1 : first;
+    while (at < end) {
+      const size_t stop = EndOfElement(text_, at);
+      if (stop == absl::string_view::npos) {
+        return WrongText(
+            file_.path, absl::StrCat("ends inside its array, in the element of line ", LineAt(at)));
+      }
+      RETURN_IF_ERROR(Take(at, stop));
+      at = stop + 1;
+      if (text_[stop] == ',') continue;
+      if (absl::StripAsciiWhitespace(text_.substr(at)).empty()) return absl::OkStatus();
+      return WrongText(file_.path, absl::StrCat("goes on behind its array at byte ", at));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  uint64_t LineAt(size_t at) const {
+    at = std::min(text_.find_first_not_of(" \t\r\n", at), text_.size());
+    const auto begin = text_.begin();
+    return 1 +
+           static_cast<uint64_t>(std::count(begin, begin + static_cast<std::ptrdiff_t>(at), '\n'));
+  }
+
+  absl::StatusOr<std::string> Read(absl::string_view record) const {
+    if (const size_t bad = FindInvalidUtf8(BytesOf(record)); bad != record.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("is not UTF-8 at its byte ", bad + 1));
+    }
+    return TextOfRecord(record, field_);
+  }
+
+  absl::Status Take(uint64_t first, uint64_t end) {
+    absl::string_view record = text_.substr(first, end - first);
+    if (first == 0) record = absl::StripPrefix(record, kMark);
+    if (absl::StripAsciiWhitespace(record).empty()) return absl::OkStatus();
+    const absl::StatusOr<std::string> text = Read(record);
+    if (text.ok()) return take_(*text);
+    if (skip_ && ++bad_.count > kShownBadLines) return absl::OkStatus();
+    const std::string line = absl::StrCat("line ", LineAt(first), " ", text.status().message());
+    if (!skip_) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("data: ", file_.path, ": ", line,
+                       " ([data] on_bad_line or --on-bad-line can skip such lines)"));
+    }
+    bad_.first.push_back(absl::StrCat(file_.path, ": ", line));
+    return absl::OkStatus();
+  }
+
+  const TextFile& file_;
+  const absl::string_view text_;  // of the whole file
+  const std::string field_;
+  const bool skip_;
+  BadLines& bad_;
+  const std::function<absl::Status(absl::string_view)>& take_;
+};
+
+absl::Status CheckProse(const TextFile& file, const TextPiece& piece, absl::string_view text) {
+  if (const size_t bad = FindInvalidUtf8(BytesOf(text)); bad != text.size()) {
+    return WrongText(file.path, absl::StrCat("is not UTF-8 at byte ", piece.first + bad,
+                                             "; if it is Latin-1, iconv -f LATIN1 -t UTF-8 turns "
+                                             "it into UTF-8"));
+  }
+  const size_t null = text.find('\0');
+  if (null == absl::string_view::npos) return absl::OkStatus();
+  return WrongText(file.path, absl::StrCat("has a zero byte at byte ", piece.first + null,
+                                           ", which no text has; it is binary, or UTF-16 without "
+                                           "its mark"));
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<TextFile>> OpenTextFiles(const std::string& path,
-                                                    const std::string& field, bool json) {
+void BadLines::Add(const BadLines& more) {
+  count += more.count;
+  for (const std::string& line : more.first) {
+    if (first.size() < kShownBadLines) first.push_back(line);
+  }
+}
+
+std::string BadLines::Describe() const {
+  return absl::StrCat(count, count == 1 ? " bad line was skipped" : " bad lines were skipped",
+                      first.empty() ? "" : ": ", absl::StrJoin(first, "; "),
+                      count > first.size() && !first.empty() ? "; ..." : "");
+}
+
+absl::StatusOr<TextFiles> OpenTextFiles(const std::string& path, const TextOptions& options) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) {
     return absl::NotFoundError(absl::StrCat("data: ", path, ": ", std::strerror(errno)));
   }
-  std::vector<std::string> names = {path};
+  FolderFiles found{{path}, {}};
   if (S_ISDIR(info.st_mode)) {
-    ASSIGN_OR_RETURN(names, ListFolder(path));
+    ASSIGN_OR_RETURN(found, ListDataFolder(path));
   }
-  std::vector<TextFile> files;
-  uint64_t bytes = 0;
-  for (std::string& name : names) {
+  TextFiles text;
+  text.notes = std::move(found.notes);
+  for (std::string& name : found.paths) {
     TextFile file;
-    ASSIGN_OR_RETURN(file.file, MappedFile::Open(name));
-    file.lines_of_json =
-        json || !field.empty() || absl::EndsWith(name, ".jsonl") || absl::EndsWith(name, ".ndjson");
+    if (::stat(name.c_str(), &info) != 0) {
+      return absl::NotFoundError(absl::StrCat("data: ", name, ": ", std::strerror(errno)));
+    }
+    if (!S_ISREG(info.st_mode)) return WrongText(name, "is not a regular file");
+    file.size = static_cast<uint64_t>(info.st_size);
+    ASSIGN_OR_RETURN(file.form, FormOf(name, options));
     file.path = std::move(name);
-    bytes += file.text().size();
-    files.push_back(std::move(file));
+    text.bytes += file.size;
+    text.files.push_back(std::move(file));
   }
-  if (bytes == 0) return absl::InvalidArgumentError(absl::StrCat("data: ", path, " is empty"));
-  return files;
+  if (text.bytes == 0) return absl::InvalidArgumentError(absl::StrCat("data: ", path, " is empty"));
+  return text;
 }
 
-std::vector<TextPiece> CutText(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
-                               uint64_t piece_bytes) {
+absl::StatusOr<MappedFile> MapText(const TextFile& file) {
+  ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(file.path));
+  if (mapped.bytes().size() == file.size) return mapped;
+  return absl::FailedPreconditionError(
+      absl::StrCat("data: ", file.path, " had ", file.size, " bytes and now has ",
+                   mapped.bytes().size(), "; it must not change while it is read: begin again"));
+}
+
+absl::StatusOr<std::vector<TextPiece>> CutText(const std::vector<TextFile>& files,
+                                               const Tokenizer& tokenizer, uint64_t piece_bytes) {
   std::vector<TextPiece> pieces;
   for (size_t i = 0; i < files.size(); ++i) {
-    const absl::string_view text = files[i].text();
-    uint64_t first = 0;
-    do {
+    const TextFile& file = files[i];
+    if (file.size <= piece_bytes) {
+      pieces.push_back({i, 0, file.size});
+      continue;
+    }
+    ASSIGN_OR_RETURN(const MappedFile mapped, MapText(file));
+    const absl::string_view text = TextOf(mapped);
+    for (uint64_t first = 0; first < text.size();) {
+      const uint64_t wanted = first + piece_bytes;
       const uint64_t end =
-          CutAfter(text, first + piece_bytes, files[i].lines_of_json, tokenizer.CutsAtSpaces());
+          file.form == TextForm::kArray
+              ? CutArray(text, first, wanted)
+              : CutAfter(text, wanted, file.form == TextForm::kLines, tokenizer.CutsAtSpaces());
       pieces.push_back({i, first, end - first});
       first = end;
-    } while (first < text.size());
+    }
   }
   return pieces;
 }
 
-absl::Status ForEachDocument(const TextFile& file, const TextPiece& piece, const std::string& field,
+absl::Status ForEachDocument(const TextFile& file, const TextPiece& piece,
+                             const TextOptions& options, BadLines* bad,
                              const std::function<absl::Status(absl::string_view)>& take) {
-  const absl::string_view text = file.text().substr(piece.first, piece.size);
-  if (const size_t bad = FindInvalidUtf8(BytesOf(text)); bad != text.size()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("data: ", file.path, " is not UTF-8 at byte ", piece.first + bad));
+  ASSIGN_OR_RETURN(const MappedFile mapped, MapText(file));
+  const absl::string_view text = TextOf(mapped);
+  if (file.form == TextForm::kProse) {
+    const absl::string_view part = text.substr(piece.first, piece.size);
+    RETURN_IF_ERROR(CheckProse(file, piece, part));
+    return take(part);
   }
-  return file.lines_of_json ? DocumentsOfLines(file, piece, field, take) : take(text);
+  RecordReader reader(file, text, options, bad, take);
+  return file.form == TextForm::kLines ? reader.Lines(piece.first, piece.size)
+                                       : reader.Array(piece.first, piece.size);
 }
 
 absl::Status EncodePiece(const std::vector<TextFile>& files, const TextPiece& piece,
-                         const std::string& field, const Tokenizer& tokenizer, Encoder& encoder,
-                         std::vector<uint32_t>* out) {
+                         const TextOptions& options, const Tokenizer& tokenizer, Encoder& encoder,
+                         BadLines* bad, std::vector<uint32_t>* out) {
   const TextFile& file = files[piece.file];
   bool first = piece.file == 0 && piece.first == 0;
-  return ForEachDocument(file, piece, field, [&](absl::string_view text) {
-    const bool begins = file.lines_of_json || piece.first == 0;
+  return ForEachDocument(file, piece, options, bad, [&](absl::string_view text) {
+    const bool begins = file.form != TextForm::kProse || piece.first == 0;
     if (begins && !std::exchange(first, false)) {
-      if (const auto end = tokenizer.end_of_text()) {
+      if (const auto end = tokenizer.separator().token) {
         out->push_back(*end);
       } else {
         RETURN_IF_ERROR(encoder.Encode("\n", out));
@@ -164,7 +353,7 @@ absl::Status EncodePiece(const std::vector<TextFile>& files, const TextPiece& pi
 }
 
 absl::StatusOr<std::vector<uint32_t>> CharactersOf(const std::vector<TextFile>& files,
-                                                   const std::string& field) {
+                                                   const TextOptions& options) {
   std::vector<bool> seen(kMostCharacter, false);
   uint64_t documents = 0;
   const auto note = [&](absl::string_view text) {
@@ -178,8 +367,8 @@ absl::StatusOr<std::vector<uint32_t>> CharactersOf(const std::vector<TextFile>& 
     return absl::OkStatus();
   };
   for (size_t i = 0; i < files.size(); ++i) {
-    const TextPiece whole = {i, 0, files[i].text().size()};
-    RETURN_IF_ERROR(ForEachDocument(files[i], whole, field, note));
+    BadLines bad;  // counted when the text is encoded
+    RETURN_IF_ERROR(ForEachDocument(files[i], {i, 0, files[i].size}, options, &bad, note));
   }
   std::vector<uint32_t> characters;
   for (uint32_t character = 0; character < kMostCharacter; ++character) {

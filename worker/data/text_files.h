@@ -1,9 +1,11 @@
 // The text that data is made of: files, cut into pieces that can be encoded on their own.
 //
-// A folder is all regular files under it, in the order of their paths. A file of lines of JSON
-// (.jsonl, .ndjson, or any where a field is named) has a document a line, in that field; any other
-// is one document. Where the pieces are cut depends on the text alone, so that any number of
-// threads gives the same tokens. Immutable; any thread.
+// A file is prose, one document; or lines of JSON, a document each; or a JSON array with a document
+// an element. Names and content say which (.jsonl, .ndjson and .json are JSON; so are all where a
+// field is named). What is neither, a table or compressed text, is refused by name rather than
+// taken for prose. Where the pieces are cut depends on the text alone, so that any number of
+// threads gives the same tokens. Files are opened when they are read, so that there may be any
+// number of them. Any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +21,32 @@
 
 namespace atolld {
 
-struct TextFile {
-  std::string path;  // for messages
-  MappedFile file;
-  bool lines_of_json = false;
+enum class TextForm { kProse, kLines, kArray };
 
-  absl::string_view text() const {
-    return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
-  }
+struct TextFile {
+  std::string path;
+  uint64_t size = 0;
+  TextForm form = TextForm::kProse;
 };
 
-// NOT_FOUND: no such path. INVALID_ARGUMENT: a folder without files, or nothing in any of them.
-// `field` as above; `json`: all are lines of JSON, whatever their names.
-absl::StatusOr<std::vector<TextFile>> OpenTextFiles(const std::string& path,
-                                                    const std::string& field, bool json);
+struct TextOptions {
+  std::string kind = "text";  // "jsonl": all is JSON; "plain": all is prose, whatever it is called
+  std::string field;          // of JSON; empty: "text"
+  bool skip_bad_lines = false;
+};
+
+struct TextFiles {
+  std::vector<TextFile> files;
+  uint64_t bytes = 0;              // of them all
+  std::vector<std::string> notes;  // what was left out, a sentence each
+};
+
+// NOT_FOUND: no such path. INVALID_ARGUMENT: a folder without files, nothing in any of them, or a
+// file that is no text of a form that is known here. Otherwise as ListDataFolder.
+absl::StatusOr<TextFiles> OpenTextFiles(const std::string& path, const TextOptions& options);
+
+// A file's bytes. FAILED_PRECONDITION: it has not the size any more that it had.
+absl::StatusOr<MappedFile> MapText(const TextFile& file);
 
 struct TextPiece {
   size_t file = 0;
@@ -43,23 +57,35 @@ struct TextPiece {
 inline constexpr uint64_t kPieceBytes = uint64_t{4} << 20;
 
 // Cuts every file into pieces of `piece_bytes` or a little more, where `tokenizer` lets it.
-std::vector<TextPiece> CutText(const std::vector<TextFile>& files, const Tokenizer& tokenizer,
-                               uint64_t piece_bytes = kPieceBytes);
+absl::StatusOr<std::vector<TextPiece>> CutText(const std::vector<TextFile>& files,
+                                               const Tokenizer& tokenizer,
+                                               uint64_t piece_bytes = kPieceBytes);
 
-// The characters of a piece's documents, each document whole or, of plain text, the piece's part.
-// INVALID_ARGUMENT, with file and byte: not UTF-8; a line that is no JSON object or lacks the
-// field.
-absl::Status ForEachDocument(const TextFile& file, const TextPiece& piece, const std::string& field,
+// Lines that hold no text, left out where the options say so.
+struct BadLines {
+  uint64_t count = 0;
+  std::vector<std::string> first;  // the first few, each with its place and what is wrong with it
+
+  void Add(const BadLines& more);
+  // "12 bad lines were skipped: ...".
+  std::string Describe() const;
+};
+
+// The characters of a piece's documents, each document whole or, of prose, the piece's part.
+// INVALID_ARGUMENT, with file and line or byte: not UTF-8; a record that is no JSON object or has
+// no text in the field. Where bad lines are skipped these are counted in `bad`.
+absl::Status ForEachDocument(const TextFile& file, const TextPiece& piece,
+                             const TextOptions& options, BadLines* bad,
                              const std::function<absl::Status(absl::string_view)>& take);
 
-// Appends a piece's tokens. Before a document, the run's first apart, stands end_of_text, or a
-// newline where the tokenizer has no such token.
+// Appends a piece's tokens. Before a document, the run's first apart, stands the tokenizer's
+// separator.
 absl::Status EncodePiece(const std::vector<TextFile>& files, const TextPiece& piece,
-                         const std::string& field, const Tokenizer& tokenizer, Encoder& encoder,
-                         std::vector<uint32_t>* out);
+                         const TextOptions& options, const Tokenizer& tokenizer, Encoder& encoder,
+                         BadLines* bad, std::vector<uint32_t>* out);
 
 // The distinct characters of all documents and of the newline between them, ascending.
 absl::StatusOr<std::vector<uint32_t>> CharactersOf(const std::vector<TextFile>& files,
-                                                   const std::string& field);
+                                                   const TextOptions& options);
 
 }  // namespace atolld

@@ -26,17 +26,57 @@ void Copy(const uint8_t* from, absl::Span<int64_t> out) {
 
 }  // namespace
 
+TokenSpan::TokenSpan(absl::Span<const uint8_t> bytes, uint32_t width) : width_(width) {
+  if (bytes.empty()) return;
+  size_ = bytes.size() / width;
+  parts_ = {bytes};
+  ends_ = {size_};
+}
+
+void TokenSpan::Append(const TokenSpan& more) {
+  if (size_ == 0) width_ = more.width_;
+  for (const absl::Span<const uint8_t> part : more.parts_) {
+    size_ += part.size() / width_;
+    parts_.push_back(part);
+    ends_.push_back(size_);
+  }
+}
+
+TokenSpan TokenSpan::Cut(uint64_t first, uint64_t count) const {
+  TokenSpan cut({}, width_);
+  for (size_t i = 0; i < parts_.size() && count > 0; ++i) {
+    const uint64_t held = parts_[i].size() / width_;
+    const uint64_t taken = std::min(held - std::min(first, held), count);
+    if (taken > 0) cut.Append({parts_[i].subspan(first * width_, taken * width_), width_});
+    first -= std::min(first, held);
+    count -= taken;
+  }
+  return cut;
+}
+
 void TokenSpan::Read(uint64_t first, absl::Span<int64_t> out) const {
-  const uint8_t* from = bytes_.subspan(first * width_, out.size() * width_).data();
-  switch (width_) {
-    case 1:
-      return Copy<uint8_t>(from, out);
-    case 2:
-      return Copy<uint16_t>(from, out);
-    case 4:
-      return Copy<uint32_t>(from, out);
-    default:
-      return Copy<uint64_t>(from, out);
+  auto part =
+      static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), first) - ends_.begin());
+  for (; !out.empty(); ++part) {
+    const uint64_t begin = part == 0 ? 0 : ends_[part - 1];
+    const auto count = std::min<uint64_t>(out.size(), ends_[part] - first);
+    const uint8_t* from = parts_[part].data() + (first - begin) * width_;
+    const absl::Span<int64_t> to = out.first(count);
+    switch (width_) {
+      case 1:
+        Copy<uint8_t>(from, to);
+        break;
+      case 2:
+        Copy<uint16_t>(from, to);
+        break;
+      case 4:
+        Copy<uint32_t>(from, to);
+        break;
+      default:
+        Copy<uint64_t>(from, to);
+    }
+    out.remove_prefix(count);
+    first += count;
   }
 }
 
@@ -92,6 +132,15 @@ absl::StatusOr<TokenFile> TokensFrom(const std::string& path, MappedFile file, s
   return out;
 }
 
+// A header that says another width than the user does.
+absl::Status CheckWidth(const std::string& path, uint32_t header, uint32_t said) {
+  if (said == 0 || said == header) return absl::OkStatus();
+  return WrongTokens(path, absl::StrCat(" has ids of ", header,
+                                        " bytes, as its header says, and "
+                                        "width is ",
+                                        said, "; leave width out"));
+}
+
 absl::StatusOr<TokenFile> OpenLlmc(const std::string& path, MappedFile file, uint32_t magic) {
   std::array<int32_t, 3> header;
   if (file.bytes().size() < kLlmcHeaderBytes) {
@@ -143,6 +192,11 @@ absl::StatusOr<TokenFile> OpenNpy(const std::string& path, MappedFile file) {
   for (const auto& [name, bytes] : kTypes) {
     if (absl::StartsWith(type, name)) width = bytes;
   }
+  if (absl::StartsWith(type, "'>")) {
+    return WrongTokens(
+        path, absl::StrCat(" is big-endian, type ", type.substr(0, type.find(',')), " at byte ",
+                           start, "; save it with the type '<", type.substr(2, 2), "'"));
+  }
   if (width == 0) {
     return WrongTokens(path, absl::StrCat(" has elements of type ", type.substr(0, type.find(',')),
                                           " at byte ", start, "; known: u1, u2, u4, i4, u8, i8"));
@@ -152,8 +206,9 @@ absl::StatusOr<TokenFile> OpenNpy(const std::string& path, MappedFile file) {
   const size_t comma = shape.find(','), close = shape.find(')');
   if (!absl::StartsWith(shape, "(") || comma + 1 != close ||
       !absl::SimpleAtoi(shape.substr(1, comma - 1), &count)) {
-    return WrongTokens(path, absl::StrCat(" has shape ", shape.substr(0, close + 1), " at byte ",
-                                          start, "; it must have one dimension"));
+    return WrongTokens(path,
+                       absl::StrCat(" has shape ", shape.substr(0, close + 1), " at byte ", start,
+                                    "; it must have one dimension: save array.reshape(-1)"));
   }
   ASSIGN_OR_RETURN(TokenFile out, TokensFrom(path, std::move(file), start + length, width));
   if (out.tokens.size() == count) return out;
@@ -163,20 +218,72 @@ absl::StatusOr<TokenFile> OpenNpy(const std::string& path, MappedFile file) {
 
 }  // namespace
 
-absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path) {
+namespace {
+
+constexpr char kNumpyMagic[] = "\x93NUMPY";
+constexpr uint64_t kMostOf16Bits = 65536;
+
+// What ids of 4 or 8 bytes look like when they are read as of 2: behind each stand its high parts,
+// which are 0 or, of vocabularies up to 2^21, nearly so. 0: they do not look so.
+uint32_t WidthByLook(const TokenSpan& ids) {
+  constexpr uint64_t kLook = 65536, kFewest = 16;
+  constexpr int64_t kHighest = 32, kLow = 256;
+  std::vector<int64_t> some(std::min(ids.size(), kLook) / 4 * 4);
+  if (some.size() < kFewest) return 0;
+  ids.Read(0, absl::MakeSpan(some));
+  std::array<int64_t, 4> most{};  // at each place of four
+  for (size_t i = 0; i < some.size(); ++i) most[i % 4] = std::max(most[i % 4], some[i]);
+  const int64_t high = std::max(most[1], most[3]), low = std::max(most[0], most[2]);
+  if (low == 0 || (high > 0 && (high >= kHighest || low < kLow))) return 0;
+  return most[2] == 0 && most[3] == 0 ? 8 : 4;
+}
+
+absl::StatusOr<TokenFile> OpenBare(const std::string& path, MappedFile file,
+                                   const TokenFileOptions& options) {
+  if (options.width != 0) return TokensFrom(path, std::move(file), 0, options.width);
+  if (options.vocabulary > kMostOf16Bits) {
+    return WrongTokens(
+        path, absl::StrCat(" is of bare ids, which do not say how wide they are, and a vocabulary "
+                           "of ",
+                           options.vocabulary,
+                           " needs more than 16 bits; set [data] width (--width) to 4 if they are "
+                           "of 32 bits, or to 2 if all of this file are below 65,536"));
+  }
+  ASSIGN_OR_RETURN(TokenFile out, TokensFrom(path, std::move(file), 0, sizeof(uint16_t)));
+  const uint32_t width = WidthByLook(out.tokens);
+  if (width == 0) return out;
+  return WrongTokens(
+      path, absl::StrCat(" read as ids of 16 bits has 0, or nearly so, as every second id: uint",
+                         8 * width, "? Set [data] width (--width) to ", width,
+                         ", or to 2 if 16 bits are right"));
+}
+
+}  // namespace
+
+absl::StatusOr<TokenFile> OpenTokenFile(const std::string& path, const TokenFileOptions& options) {
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::Open(path));
   if (file.bytes().empty()) return WrongTokens(path, " is empty");
+  const absl::string_view head(reinterpret_cast<const char*>(file.bytes().data()),
+                               std::min<size_t>(file.bytes().size(), sizeof kNumpyMagic - 1));
+  const bool numpy = head == kNumpyMagic;
   uint32_t magic = 0;
   if (file.bytes().size() >= sizeof magic) std::memcpy(&magic, file.bytes().data(), sizeof magic);
   absl::StatusOr<TokenFile> out;
-  if (absl::EndsWith(path, ".npy")) {
+  if (numpy) {
     out = OpenNpy(path, std::move(file));
   } else if (magic == kLlmcGpt2 || magic == kLlmcLlama3) {
     out = OpenLlmc(path, std::move(file), magic);
+  } else if (absl::EndsWith(path, ".npy") && options.width == 0) {
+    return WrongTokens(
+        path,
+        " does not begin with NumPy's magic number at byte 0; if it is of bare ids, "
+        "as np.memmap writes them, set [data] width (--width) to 2 for uint16 or to 4 "
+        "for uint32");
   } else {
-    out = TokensFrom(path, std::move(file), 0, sizeof(uint16_t));
+    out = OpenBare(path, std::move(file), options);
   }
   if (out.ok() && out->tokens.size() == 0) return WrongTokens(path, " holds no tokens");
+  if (out.ok()) RETURN_IF_ERROR(CheckWidth(path, out->tokens.width(), options.width));
   return out;
 }
 
@@ -188,7 +295,8 @@ absl::StatusOr<TokenFile> OpenBareTokens(const std::string& path, uint32_t width
 absl::Status CheckIds(const std::string& path, const TokenFile& file, uint64_t vocabulary) {
   const uint64_t bad = file.tokens.FindAtLeast(vocabulary);
   if (bad == file.tokens.size()) return absl::OkStatus();
-  const auto header = static_cast<uint64_t>(file.tokens.bytes().data() - file.file.bytes().data());
+  const auto header =
+      static_cast<uint64_t>(file.tokens.parts()[0].data() - file.file.bytes().data());
   const uint64_t id = file.tokens.at(bad);
   const bool negative = file.tokens.width() == 8 && id >> 63 != 0;
   return WrongTokens(

@@ -14,13 +14,12 @@
 #include "worker/data/prepare.h"
 #include "worker/data/text_files.h"
 #include "worker/data/token_file.h"
+#include "worker/data/token_shards.h"
 #include "worker/data/tokenizer.h"
 #include "worker/data/tokenizer_file.h"
 
 namespace atolld {
 namespace {
-
-constexpr char kNanoGptValidation[] = "val.bin";
 
 bool Exists(const std::string& path) {
   std::error_code error;
@@ -31,15 +30,17 @@ std::string In(const std::string& folder, absl::string_view name) {
   return absl::StrCat(folder, "/", name);
 }
 
-bool IsNanoGptFolder(const std::string& path) {
-  return Exists(In(path, kTrainFile)) && Exists(In(path, kNanoGptValidation));
+// What a path of kind "text" holds.
+absl::StatusOr<std::string> KindOf(const std::string& path) {
+  if (Exists(In(path, kDataFile)) && Exists(In(path, kTrainFile))) return std::string("prepared");
+  if (absl::EndsWith(path, ".bin")) return std::string("bin");
+  if (absl::EndsWith(path, ".npy")) return std::string("npy");
+  ASSIGN_OR_RETURN(const bool shards, HoldsTokenShards(path));
+  return std::string(shards ? "bin" : "text");
 }
 
-// What a path of kind "text" holds.
-std::string KindOf(const std::string& path) {
-  if (Exists(In(path, kDataFile)) && Exists(In(path, kTrainFile))) return "prepared";
-  if (IsNanoGptFolder(path) || absl::EndsWith(path, ".bin")) return "bin";
-  return absl::EndsWith(path, ".npy") ? "npy" : "text";
+TextOptions TextOf(const TokenSource::Options& options) {
+  return {options.kind, options.field, options.skip_bad_lines};
 }
 
 absl::Status CheckFraction(double fraction) {
@@ -64,16 +65,20 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const std::string
     return absl::NotFoundError(absl::StrCat("data: ", path, ": No such file or directory"));
   }
   std::unique_ptr<TokenSource> source(new TokenSource);
-  const std::string kind = options.kind == "text" ? KindOf(path) : options.kind;
+  std::string kind = options.kind;
+  if (kind == "text") {
+    ASSIGN_OR_RETURN(kind, KindOf(path));
+  }
   if (kind == "prepared") {
     RETURN_IF_ERROR(source->OpenPrepared(path, options));
   } else if (kind == "bin" || kind == "npy") {
     RETURN_IF_ERROR(source->OpenTokens(path, options));
-  } else if (kind == "text" || kind == "jsonl") {
+  } else if (kind == "text" || kind == "plain" || kind == "jsonl") {
     RETURN_IF_ERROR(source->OpenText(path, options));
   } else {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data.kind \"", options.kind, "\" is not known; known: text, jsonl, bin, npy, prepared"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("data.kind \"", options.kind,
+                     "\" is not known; known: text, plain, jsonl, bin, npy, prepared"));
   }
   if (source->digest_.empty()) source->Name(options);
   source->kind_ = kind;
@@ -107,61 +112,105 @@ absl::Status TokenSource::Split(const TokenSpan& all, const Options& options) {
 }
 
 void TokenSource::Name(const Options& options) {
-  const std::string content = Sha256Stream().Add(train_.bytes()).Add(validation_.bytes()).Finish();
+  const std::string content = ContentDigest(train_, validation_);
   digest_ = DataDigest(train_, validation_, content, tokenizer_ ? tokenizer_->digest() : "",
                        options.validation_fraction);
 }
 
 absl::Status TokenSource::OpenText(const std::string& path, const Options& options) {
-  ASSIGN_OR_RETURN(std::vector<TextFile> files,
-                   OpenTextFiles(path, options.field, options.kind == "jsonl"));
+  ASSIGN_OR_RETURN(TextFiles text, OpenTextFiles(path, TextOf(options)));
+  notes_ = std::move(text.notes);
   if (options.tokenizer == "chars") {
-    ASSIGN_OR_RETURN(const std::vector<uint32_t> characters, CharactersOf(files, options.field));
+    ASSIGN_OR_RETURN(const std::vector<uint32_t> characters,
+                     CharactersOf(text.files, TextOf(options)));
     auto tokenizer = MakeCharTokenizer(characters);
     RETURN_IF_ERROR(Annotate(tokenizer.status(), absl::StrCat("data: ", path)));
     tokenizer_ = *std::move(tokenizer);
   } else {
-    ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options.tokenizer));
+    ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options.tokenizer, options.end_of_text));
   }
+  if (!tokenizer_->note().empty()) notes_.push_back(tokenizer_->note());
   RETURN_IF_ERROR(CheckVocabulary(path, tokenizer_->vocabulary(), options.vocabulary));
-  const bool plain = files.size() == 1 && !files[0].lines_of_json && tokenizer_->kind() == "bytes";
-  if (plain) {  // the commonest: nothing is copied
-    const auto nothing = [](absl::string_view) { return absl::OkStatus(); };
-    RETURN_IF_ERROR(
-        ForEachDocument(files[0], {0, 0, files[0].text().size()}, options.field, nothing));
-    files_.push_back(std::move(files[0].file));
-    return Split(TokenSpan(files_[0].bytes(), 1), options);
+  const bool one = text.files.size() == 1 && text.files[0].form == TextForm::kProse;
+  if (!one) {
+    notes_.push_back(
+        absl::StrCat("between two documents stands ", Describe(tokenizer_->separator())));
   }
+  if (!one || tokenizer_->kind() != "bytes") return EncodeText(text.files, path, options);
+  // The commonest: nothing is copied.
+  BadLines none;
+  const auto nothing = [](absl::string_view) { return absl::OkStatus(); };
+  RETURN_IF_ERROR(
+      ForEachDocument(text.files[0], {0, 0, text.files[0].size}, TextOf(options), &none, nothing));
+  ASSIGN_OR_RETURN(MappedFile file, MapText(text.files[0]));
+  files_.push_back(std::move(file));
+  return Split(TokenSpan(files_[0].bytes(), 1), options);
+}
+
+absl::Status TokenSource::EncodeText(const std::vector<TextFile>& files, const std::string& path,
+                                     const Options& options) {
   const uint32_t width = WidthFor(tokenizer_->vocabulary());
   const std::unique_ptr<Encoder> encoder = tokenizer_->NewEncoder();
   std::vector<uint32_t> tokens;
-  for (const TextPiece& piece : CutText(files, *tokenizer_)) {
+  BadLines bad;
+  ASSIGN_OR_RETURN(const std::vector<TextPiece> pieces, CutText(files, *tokenizer_));
+  for (const TextPiece& piece : pieces) {
     tokens.clear();
-    RETURN_IF_ERROR(EncodePiece(files, piece, options.field, *tokenizer_, *encoder, &tokens));
+    RETURN_IF_ERROR(
+        EncodePiece(files, piece, TextOf(options), *tokenizer_, *encoder, &bad, &tokens));
     AppendTokens(tokens, width, &text_);
+  }
+  if (bad.count > 0) notes_.push_back(bad.Describe());
+  if (text_.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("data: ", path, " holds no text",
+                                                   bad.count > 0 ? ": " : "",
+                                                   bad.count > 0 ? bad.Describe() : ""));
   }
   return Split(TokenSpan(BytesOf(text_), width), options);
 }
 
+absl::Status TokenSource::AddTokens(const std::string& path, const Options& options,
+                                    TokenSpan* to) {
+  TokenFileOptions how;
+  how.width = options.width;
+  how.vocabulary = options.vocabulary == kAnyVocabulary ? 0 : options.vocabulary;
+  ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(path, how));
+  RETURN_IF_ERROR(CheckIds(path, file, options.vocabulary));
+  if (to->size() > 0 && to->width() != file.tokens.width()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("data: ", path, " has ids of ", file.tokens.width(),
+                     " bytes, and the files before it have ids of ", to->width(),
+                     "; all files of a folder must have the same"));
+  }
+  files_.push_back(std::move(file.file));
+  to->Append(file.tokens);
+  return absl::OkStatus();
+}
+
 absl::Status TokenSource::OpenTokens(const std::string& path, const Options& options) {
   if (options.tokenizer != "bytes" && options.tokenizer != "chars") {
-    ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options.tokenizer));
+    ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options.tokenizer, options.end_of_text));
+    if (!tokenizer_->note().empty()) notes_.push_back(tokenizer_->note());
     RETURN_IF_ERROR(
         CheckVocabulary(options.tokenizer, tokenizer_->vocabulary(), options.vocabulary));
   }
-  const auto open = [&](const std::string& name) -> absl::StatusOr<TokenSpan> {
-    ASSIGN_OR_RETURN(TokenFile file, OpenTokenFile(name));
-    RETURN_IF_ERROR(CheckIds(name, file, options.vocabulary));
-    files_.push_back(std::move(file.file));
-    return file.tokens;
-  };
-  if (!IsNanoGptFolder(path)) {
-    ASSIGN_OR_RETURN(const TokenSpan all, open(path));
-    return Split(all, options);
+  TokenShards shards{{path}, {}, {}};
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    ASSIGN_OR_RETURN(shards, FindTokenShards(path));
   }
-  ASSIGN_OR_RETURN(train_, open(In(path, kTrainFile)));
-  ASSIGN_OR_RETURN(validation_, open(In(path, kNanoGptValidation)));
-  return absl::OkStatus();
+  notes_.insert(notes_.end(), shards.notes.begin(), shards.notes.end());
+  for (const std::string& file : shards.train) {
+    RETURN_IF_ERROR(AddTokens(file, options, &train_));
+  }
+  if (shards.validation.empty()) return Split(TokenSpan(train_), options);
+  for (const std::string& file : shards.validation) {
+    RETURN_IF_ERROR(AddTokens(file, options, &validation_));
+  }
+  if (validation_.width() == train_.width()) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("data: ", path, ": the training files have ids of ", train_.width(),
+                   " bytes, the validation files of ", validation_.width()));
 }
 
 absl::Status TokenSource::OpenPrepared(const std::string& path, const Options& options) {
@@ -186,7 +235,7 @@ absl::Status TokenSource::OpenPrepared(const std::string& path, const Options& o
   };
   RETURN_IF_ERROR(open(kTrainFile, info.train_tokens, &train_));
   RETURN_IF_ERROR(open(kValidationFile, info.validation_tokens, &validation_));
-  const std::string content = Sha256Stream().Add(train_.bytes()).Add(validation_.bytes()).Finish();
+  const std::string content = ContentDigest(train_, validation_);
   if (content != info.content_digest) {
     return differs(kTrainFile, absl::StrCat("with ", kValidationFile, " its SHA-256 is ",
                                             absl::BytesToHexString(content)));

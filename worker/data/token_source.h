@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "worker/base/file_io.h"
+#include "worker/data/text_files.h"
 #include "worker/data/token_file.h"
 #include "worker/data/tokenizer.h"
 
@@ -20,14 +21,19 @@ namespace atolld {
 class TokenSource {
  public:
   struct Options {
-    // "text": what is there says what it is, plain text where nothing else does. "jsonl", "bin",
-    // "npy", "prepared": that and nothing else.
+    // "text": what is there says what it is, prose where nothing else does. "plain", "jsonl",
+    // "bin", "npy", "prepared": that and nothing else.
     std::string kind = "text";
     double validation_fraction = 0.1;  // the tail; where the files are not already split
     std::string tokenizer = "bytes";   // "bytes", "chars" or a file; of text
     std::string field;                 // of lines of JSON; empty: "text"
-    uint64_t vocabulary = 256;         // ids must be below
+    std::string end_of_text;           // a token of the tokenizer's; empty: what its files say
+    bool skip_bad_lines = false;       // of JSON
+    uint32_t width = 0;                // bytes of a bare id; 0: as OpenTokenFile
+    uint64_t vocabulary = 256;         // ids must be below; kAnyVocabulary: not known
   };
+
+  static constexpr uint64_t kAnyVocabulary = 0xffffffff;
 
   // NOT_FOUND: no such path. INVALID_ARGUMENT: empty, not of its format, an id that the vocabulary
   // has not: the message names the file and the byte. DATA_LOSS: a prepared folder's files are not
@@ -49,6 +55,10 @@ class TokenSource {
   // What was found: a kind of Options.
   const std::string& kind() const { return kind_; }
 
+  // What its owner should know: what was left out or skipped, what stands between two documents. A
+  // sentence each.
+  const std::vector<std::string>& notes() const { return notes_; }
+
   // Null: the tokens are of a tokenizer that is not known here.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
 
@@ -56,6 +66,9 @@ class TokenSource {
   TokenSource() = default;
   absl::Status OpenPrepared(const std::string& path, const Options& options);
   absl::Status OpenTokens(const std::string& path, const Options& options);
+  absl::Status AddTokens(const std::string& path, const Options& options, TokenSpan* to);
+  absl::Status EncodeText(const std::vector<TextFile>& files, const std::string& path,
+                          const Options& options);
   absl::Status OpenText(const std::string& path, const Options& options);
   absl::Status Split(const TokenSpan& all, const Options& options);
   void Name(const Options& options);
@@ -66,6 +79,7 @@ class TokenSource {
   std::unique_ptr<Tokenizer> tokenizer_;
   TokenSpan train_, validation_;
   std::string digest_;
+  std::vector<std::string> notes_;
 };
 
 }  // namespace atolld

@@ -46,6 +46,15 @@ class ByteTokenizer final : public Tokenizer {
 
 }  // namespace
 
+std::string Describe(const Separator& separator) {
+  if (!separator.token.has_value()) {
+    return "a newline, since the tokenizer has no end of text that is known (end_of_text names "
+           "one)";
+  }
+  return absl::StrCat("token ", *separator.token, ", \"", separator.text, "\", as ",
+                      separator.said_by, " says");
+}
+
 Tokenizer::Tokenizer(std::string file)
     : file_(std::move(file)), digest_(file_.empty() ? "" : Sha256Stream().Add(file_).Finish()) {}
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -27,6 +28,16 @@ class Encoder {
   virtual absl::Status Encode(absl::string_view text, std::vector<uint32_t>* out) = 0;
 };
 
+// What stands between two documents.
+struct Separator {
+  absl::optional<uint32_t> token;  // none: a newline
+  std::string text;                // the token, as the tokenizer's file writes it
+  std::string said_by;             // "tokenizer_config.json", "end_of_text"; empty: nobody
+};
+
+// "token 1, "[EOS]", as tokenizer_config.json says".
+std::string Describe(const Separator& separator);
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -37,8 +48,21 @@ class Tokenizer {
   // Token ids are below this.
   virtual uint32_t vocabulary() const = 0;
 
-  // What stands between two documents, where the tokenizer has such a token.
-  virtual absl::optional<uint32_t> end_of_text() const { return absl::nullopt; }
+  // The token that a model's own file makes the end of a text; most formats do not say it.
+  virtual absl::optional<uint32_t> OwnEndOfText() const { return absl::nullopt; }
+
+  // The token that is written like this; none: there is none, or the kind has no written tokens.
+  virtual absl::optional<uint32_t> IdOf(const std::string& /*token*/) const {
+    return absl::nullopt;
+  }
+
+  // LoadTokenizer says it, by what lies beside the file. Set before others see the tokenizer.
+  const Separator& separator() const { return separator_; }
+  void set_separator(Separator separator) { separator_ = std::move(separator); }
+
+  // What its user should know of how it was found; empty: nothing.
+  const std::string& note() const { return note_; }
+  void set_note(std::string note) { note_ = std::move(note); }
 
   virtual std::unique_ptr<Encoder> NewEncoder() const = 0;
 
@@ -61,6 +85,8 @@ class Tokenizer {
  private:
   const std::string file_;
   const std::string digest_;
+  Separator separator_;
+  std::string note_;
 };
 
 // A token a byte; ids 0-255.

@@ -20,6 +20,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
 
@@ -71,13 +72,67 @@ std::string WithUnicodeSpaces(const std::string& pattern) {
   return out;
 }
 
+// GPT-2's alphabet: printable Latin-1 characters are themselves, the other bytes the characters
+// from U+0100 on. The byte of each of its 512 first characters, -1: none.
+const std::array<int, 512>& ByteOfCharacter() {
+  static const auto table = [] {
+    std::array<int, 512> bytes;
+    bytes.fill(-1);
+    size_t next = 256;
+    for (size_t byte = 0; byte < 256; ++byte) {
+      const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
+      bytes[printable ? byte : next++] = static_cast<int>(byte);
+    }
+    return bytes;
+  }();
+  return table;
+}
+
+// The bytes that a token of the model stands for; false: it holds a character that is no byte's.
+bool BytesOfToken(absl::string_view token, std::string* bytes) {
+  const auto text =
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(token.data()), token.size());
+  bytes->clear();
+  for (size_t i = 0; i < text.size();) {
+    const size_t length = Utf8Length(text.subspan(i));
+    if (length == 0) return false;
+    const uint32_t character = ReadUtf8(text.subspan(i, length));
+    if (character >= 512 || ByteOfCharacter()[character] < 0) return false;
+    bytes->push_back(static_cast<char>(ByteOfCharacter()[character]));
+    i += length;
+  }
+  return true;
+}
+
+// The reverse: the characters by which the model's tokens write `bytes`.
+std::string TokenOfBytes(absl::string_view bytes) {
+  static const auto characters = [] {
+    std::array<uint32_t, 256> table{};
+    for (uint32_t character = 0; character < 512; ++character) {
+      const int byte = ByteOfCharacter()[character];
+      if (byte >= 0) table[static_cast<size_t>(byte)] = character;
+    }
+    return table;
+  }();
+  std::string token;
+  for (const char byte : bytes) AppendUtf8(characters[static_cast<uint8_t>(byte)], &token);
+  return token;
+}
+
+// One step of a pre-tokenizer: what it does to each piece that the step before has left.
+struct SplitStep {
+  std::string pattern;      // its matches are pieces, and so is what lies between; empty: none
+  bool byte_level = false;  // from here on, pieces are written in GPT-2's alphabet
+  bool prefix = false;      // a space goes before a piece that begins with none
+};
+
 // Cuts text into the words that byte-pair merges never cross, by the regular expressions of a
 // tokenizer's file. PCRE2, with UTF-8 and Unicode's properties. Immutable; any thread.
 class WordSplitter {
  public:
-  // Every pattern splits what the one before has left whole. INVALID_ARGUMENT quotes the pattern
-  // that is none.
-  static absl::StatusOr<WordSplitter> Make(const std::vector<std::string>& patterns);
+  // Every step splits the pieces of the one before. INVALID_ARGUMENT quotes the pattern that is
+  // none.
+  static absl::StatusOr<WordSplitter> Make(const std::vector<SplitStep>& steps);
 
   WordSplitter(WordSplitter&&) noexcept;
   WordSplitter& operator=(WordSplitter&&) noexcept;
@@ -93,55 +148,73 @@ class WordSplitter {
 
    private:
     friend class WordSplitter;
-    std::vector<void*> matches_;  // PCRE2's, one a pattern
+    std::vector<void*> matches_;  // PCRE2's, one a step; null where the step has no pattern
   };
 
-  // Calls `take` with each word, in order; together they are `text`, which must be UTF-8. Where a
-  // pattern does not match, what lies between its matches is a word too. INTERNAL: PCRE2 gave up.
+  // Calls `take` with each word, in order; together they are `text`, which must be UTF-8, and the
+  // spaces that were put before pieces. INTERNAL: PCRE2 gave up.
   absl::Status Split(absl::string_view text, Scratch& scratch,
                      const std::function<void(absl::string_view)>& take) const;
 
  private:
-  WordSplitter() = default;
-  absl::Status SplitBy(size_t pattern, absl::string_view text, Scratch& scratch,
-                       const std::function<void(absl::string_view)>& take) const;
+  struct Compiled {
+    void* code = nullptr;  // PCRE2's; null: no pattern
+    bool prefix = false;
+    bool writes_bytes = false;  // what follows works on GPT-2's alphabet
+  };
 
-  std::vector<void*> codes_;  // PCRE2's
+  WordSplitter() = default;
+  absl::Status SplitBy(size_t step, absl::string_view text, Scratch& scratch,
+                       const std::function<void(absl::string_view)>& take) const;
+  absl::Status PassOn(size_t step, absl::string_view piece, Scratch& scratch,
+                      const std::function<void(absl::string_view)>& take) const;
+
+  std::vector<Compiled> steps_;
+  bool written_ = false;  // words arrive in GPT-2's alphabet
 };
 
-absl::StatusOr<WordSplitter> WordSplitter::Make(const std::vector<std::string>& patterns) {
+absl::StatusOr<WordSplitter> WordSplitter::Make(const std::vector<SplitStep>& steps) {
   WordSplitter splitter;
-  for (const std::string& pattern : patterns) {
-    const std::string exact = WithUnicodeSpaces(pattern);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    // Behind the last step the alphabet would be read back at once.
+    Compiled& step = splitter.steps_.emplace_back();
+    step.prefix = steps[i].prefix;
+    step.writes_bytes = steps[i].byte_level && i + 1 < steps.size();
+    splitter.written_ = splitter.written_ || step.writes_bytes;
+    if (steps[i].pattern.empty()) continue;
+    const std::string exact = WithUnicodeSpaces(steps[i].pattern);
     int error = 0;
     PCRE2_SIZE at = 0;
     pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(exact.data()), exact.size(),
                                      PCRE2_UTF | PCRE2_UCP, &error, &at, nullptr);
     if (code == nullptr) {
       return absl::InvalidArgumentError(
-          absl::StrCat("the pattern ", pattern, " is not understood: ", Message(error)));
+          absl::StrCat("the pattern ", steps[i].pattern, " is not understood: ", Message(error)));
     }
     pcre2_jit_compile(code, PCRE2_JIT_COMPLETE);  // without it matching is slower, no more
-    splitter.codes_.push_back(code);
+    step.code = code;
   }
   return splitter;
 }
 
 WordSplitter::WordSplitter(WordSplitter&& other) noexcept
-    : codes_(std::exchange(other.codes_, {})) {}
+    : steps_(std::exchange(other.steps_, {})), written_(other.written_) {}
 
 WordSplitter& WordSplitter::operator=(WordSplitter&& other) noexcept {
-  std::swap(codes_, other.codes_);
+  std::swap(steps_, other.steps_);
+  std::swap(written_, other.written_);
   return *this;
 }
 
 WordSplitter::~WordSplitter() {
-  for (void* code : codes_) pcre2_code_free(Code(code));
+  for (const Compiled& step : steps_) pcre2_code_free(Code(step.code));
 }
 
 WordSplitter::Scratch::Scratch(const WordSplitter& splitter) {
-  for (void* code : splitter.codes_) {
-    matches_.push_back(pcre2_match_data_create_from_pattern(Code(code), nullptr));
+  for (const Compiled& step : splitter.steps_) {
+    matches_.push_back(step.code == nullptr
+                           ? nullptr
+                           : pcre2_match_data_create_from_pattern(Code(step.code), nullptr));
   }
 }
 
@@ -151,34 +224,47 @@ WordSplitter::Scratch::~Scratch() {
 
 absl::Status WordSplitter::Split(absl::string_view text, Scratch& scratch,
                                  const std::function<void(absl::string_view)>& take) const {
-  return SplitBy(0, text, scratch, take);
+  if (!written_) return SplitBy(0, text, scratch, take);
+  std::string bytes;
+  return SplitBy(0, text, scratch, [&](absl::string_view word) {
+    BytesOfToken(word, &bytes);
+    take(bytes);
+  });
 }
 
-absl::Status WordSplitter::SplitBy(size_t pattern, absl::string_view text, Scratch& scratch,
+absl::Status WordSplitter::PassOn(size_t step, absl::string_view piece, Scratch& scratch,
+                                  const std::function<void(absl::string_view)>& take) const {
+  if (!steps_[step].writes_bytes) return SplitBy(step + 1, piece, scratch, take);
+  return SplitBy(step + 1, TokenOfBytes(piece), scratch, take);
+}
+
+absl::Status WordSplitter::SplitBy(size_t step, absl::string_view text, Scratch& scratch,
                                    const std::function<void(absl::string_view)>& take) const {
   if (text.empty()) return absl::OkStatus();
-  if (pattern == codes_.size()) {
+  if (step == steps_.size()) {
     take(text);
     return absl::OkStatus();
   }
-  const auto pass_on = [&](size_t first, size_t end) {
-    return SplitBy(pattern + 1, text.substr(first, end - first), scratch, take);
-  };
-  pcre2_match_data* match = Match(scratch.matches_[pattern]);
+  std::string prefixed;
+  if (steps_[step].prefix && text[0] != ' ') {
+    prefixed = absl::StrCat(" ", text);
+    text = prefixed;
+  }
+  if (steps_[step].code == nullptr) return PassOn(step, text, scratch, take);
+  pcre2_match_data* match = Match(scratch.matches_[step]);
   size_t done = 0, from = 0;
   while (from < text.size()) {
-    const int found = pcre2_match(Code(codes_[pattern]), reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                  text.size(), from, PCRE2_NO_UTF_CHECK, match, nullptr);
+    const int found =
+        pcre2_match(Code(steps_[step].code), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(),
+                    from, PCRE2_NO_UTF_CHECK, match, nullptr);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) return absl::InternalError(absl::StrCat("PCRE2: ", Message(found)));
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match);
     const size_t first = bounds[0], end = bounds[1];
     if (first > done) {
-      const absl::Status between = pass_on(done, first);
-      if (!between.ok()) return between;
+      RETURN_IF_ERROR(PassOn(step, text.substr(done, first - done), scratch, take));
     }
-    const absl::Status word = pass_on(first, end);
-    if (!word.ok()) return word;
+    if (end > first) RETURN_IF_ERROR(PassOn(step, text.substr(first, end - first), scratch, take));
     done = end;
     from = end;
     if (first == end) {  // it matched nothing: go on behind the next character
@@ -187,15 +273,23 @@ absl::Status WordSplitter::SplitBy(size_t pattern, absl::string_view text, Scrat
       } while (from < text.size() && (text[from] & 0xc0) == 0x80);
     }
   }
-  return pass_on(done, text.size());
+  return done < text.size() ? PassOn(step, text.substr(done), scratch, take) : absl::OkStatus();
 }
+
+constexpr uint32_t kNone = 0xffffffff;
 
 // Byte-pair merges: a word's bytes become tokens by joining, again and again, the adjacent pair of
 // the lowest rank, the leftmost of equals (Sennrich et al. 2016). Immutable; any thread.
 class BytePairs {
  public:
-  // `of_byte`: the token of each byte.
-  explicit BytePairs(const std::array<uint32_t, 256>& of_byte) : of_byte_(of_byte) {}
+  // `of_byte`: the token of each byte; kNone: it has none.
+  explicit BytePairs(const std::array<uint32_t, 256>& of_byte)
+      : of_byte_(of_byte),
+        whole_(std::find(of_byte.begin(), of_byte.end(), kNone) == of_byte.end()) {}
+
+  // The place of the first byte that has no token; text.size(): all have one. Words with such a
+  // byte are not to be encoded.
+  size_t FindUnknown(absl::string_view text) const;
 
   // The next rank: `left` and `right` become `joined`. A pair that has a rank keeps it.
   void Add(uint32_t left, uint32_t right, uint32_t joined);
@@ -212,11 +306,10 @@ class BytePairs {
   const Merge* Find(uint32_t left, uint32_t right) const;
 
   std::array<uint32_t, 256> of_byte_;
+  bool whole_;                                   // every byte has a token
   absl::flat_hash_map<uint64_t, Merge> merges_;  // by left << 32 | right
   uint32_t ranks_ = 0;
 };
-
-constexpr uint32_t kNone = 0xffffffff;
 
 uint64_t Key(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
 
@@ -243,6 +336,14 @@ void BytePairs::Add(uint32_t left, uint32_t right, uint32_t joined) {
 const BytePairs::Merge* BytePairs::Find(uint32_t left, uint32_t right) const {
   const auto found = merges_.find(Key(left, right));
   return found == merges_.end() ? nullptr : &found->second;
+}
+
+size_t BytePairs::FindUnknown(absl::string_view text) const {
+  if (whole_) return text.size();
+  const auto found = std::find_if(text.begin(), text.end(), [this](char byte) {
+    return of_byte_[static_cast<uint8_t>(byte)] == kNone;
+  });
+  return static_cast<size_t>(found - text.begin());
 }
 
 void BytePairs::Encode(absl::string_view word, std::vector<uint32_t>* out) const {
@@ -286,18 +387,26 @@ void BytePairs::Encode(absl::string_view word, std::vector<uint32_t>* out) const
   }
 }
 
+// A form of Unicode's that text may have to be brought into, which is not known here: characters
+// below `changes_from` are in it already.
+struct Normalizer {
+  std::string name;
+  uint32_t changes_from = 0x110000;
+};
+
 // What a tokenizer.json with a byte-level BPE model says, checked.
 struct BpeFile {
   struct Added {
     std::string content;
     uint32_t id = 0;
+    std::string unknown;  // what is not known of how it is found; empty: nothing
   };
   struct Merge {
     uint32_t left, right, joined;
   };
 
-  std::vector<std::string> patterns;  // of the pre-tokenizer, in order
-  bool add_prefix_space = false;
+  std::vector<SplitStep> steps;  // of the pre-tokenizer, in order
+  Normalizer normalizer;
   bool ignore_merges = false;         // a word that is a token is never made by merges
   std::vector<std::string> bytes_of;  // by id; empty: no such token
   absl::flat_hash_map<std::string, uint32_t> id_of;  // of the model's tokens, by their bytes
@@ -326,41 +435,39 @@ bool Flag(const nlohmann::json& json, const char* key, bool otherwise) {
   return part.is_boolean() ? part.get<bool>() : otherwise;
 }
 
-// A number, list or object that is there and says something.
+// A part that is there and says something: not null, 0, false or empty.
 bool Says(const nlohmann::json& part) {
-  return !part.is_null() && !(part.is_string() && part.get_ref<const std::string&>().empty());
+  if (part.is_number()) return part.get<double>() != 0;
+  if (part.is_boolean()) return part.get<bool>();
+  if (part.is_string()) return !part.get_ref<const std::string&>().empty();
+  return !part.empty();
 }
 
-// GPT-2's alphabet: printable Latin-1 characters are themselves, the other bytes the characters
-// from U+0100 on. The byte of each of its 512 first characters, -1: none.
-const std::array<int, 512>& ByteOfCharacter() {
-  static const auto table = [] {
-    std::array<int, 512> bytes;
-    bytes.fill(-1);
-    size_t next = 256;
-    for (size_t byte = 0; byte < 256; ++byte) {
-      const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte != 173);
-      bytes[printable ? byte : next++] = static_cast<int>(byte);
+// Forms leave alone what lies below their first character that decomposes or joins (Unicode 15,
+// DerivedNormalizationProps.txt). What does nothing at all is no normaliser.
+absl::Status ReadNormalizer(const nlohmann::json& json, Normalizer* out) {
+  if (!Says(json)) return absl::OkStatus();
+  const std::string type = Text(json, "type");
+  if (type == "Sequence") {
+    for (const nlohmann::json& one : Part(json, "normalizers")) {
+      RETURN_IF_ERROR(ReadNormalizer(one, out));
     }
-    return bytes;
-  }();
-  return table;
-}
-
-// The bytes that a token of the model stands for; false: it holds a character that is no byte's.
-bool BytesOfToken(const std::string& token, std::string* bytes) {
-  const auto text =
-      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(token.data()), token.size());
-  bytes->clear();
-  for (size_t i = 0; i < text.size();) {
-    const size_t length = Utf8Length(text.subspan(i));
-    if (length == 0) return false;
-    const uint32_t character = ReadUtf8(text.subspan(i, length));
-    if (character >= 512 || ByteOfCharacter()[character] < 0) return false;
-    bytes->push_back(static_cast<char>(ByteOfCharacter()[character]));
-    i += length;
+    return absl::OkStatus();
   }
-  return true;
+  static constexpr std::pair<const char*, uint32_t> kForms[] = {
+      {"NFC", 0x300}, {"NFD", 0xc0}, {"NFKC", 0xa0}, {"NFKD", 0xa0}};
+  for (const auto& [form, first] : kForms) {
+    if (type != form) continue;
+    if (first < out->changes_from) *out = {form, first};
+    return absl::OkStatus();
+  }
+  const bool nothing =
+      (type == "Strip" && !Flag(json, "strip_left", true) && !Flag(json, "strip_right", true)) ||
+      (type == "Prepend" && Text(json, "prepend").empty());
+  return nothing ? absl::OkStatus()
+                 : WrongTokenizer(absl::StrCat("normalizer: \"", type,
+                                               "\" is not known; known: NFC, NFD, NFKC and NFKD of "
+                                               "text that they leave as it is"));
 }
 
 absl::Status ReadPreTokenizer(const nlohmann::json& json, BpeFile* out, bool* byte_level) {
@@ -372,19 +479,21 @@ absl::Status ReadPreTokenizer(const nlohmann::json& json, BpeFile* out, bool* by
     return absl::OkStatus();
   }
   if (type == "ByteLevel") {
-    *byte_level = true;
-    out->add_prefix_space = Flag(json, "add_prefix_space", true);
-    if (Flag(json, "use_regex", true)) out->patterns.push_back(kGpt2Pattern);
+    if (std::exchange(*byte_level, true)) {
+      return WrongTokenizer("pre_tokenizer has two ByteLevel; the text would be written twice");
+    }
+    out->steps.push_back({Flag(json, "use_regex", true) ? kGpt2Pattern : "", /*byte_level=*/true,
+                          Flag(json, "add_prefix_space", true)});
     return absl::OkStatus();
   }
   if (type == "Digits") {
-    out->patterns.push_back(Flag(json, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)");
+    out->steps.push_back({Flag(json, "individual_digits", false) ? R"(\p{N})" : R"(\p{N}+)"});
     return absl::OkStatus();
   }
   const std::string pattern = Text(Part(json, "pattern"), "Regex");
   if (type == "Split" && !pattern.empty() && Text(json, "behavior") == "Isolated" &&
       !Flag(json, "invert", false)) {
-    out->patterns.push_back(pattern);
+    out->steps.push_back({pattern});
     return absl::OkStatus();
   }
   return WrongTokenizer(
@@ -407,10 +516,6 @@ absl::Status ReadVocabulary(const nlohmann::json& model, BpeFile* out) {
     const bool of_bytes = BytesOfToken(token, &bytes);
     if (of_bytes) out->id_of.emplace(bytes, number);
     out->bytes_of[number] = of_bytes ? bytes : token;
-  }
-  for (int byte = 0; byte < 256; ++byte) {
-    if (out->id_of.contains(std::string(1, static_cast<char>(byte)))) continue;
-    return WrongTokenizer(absl::StrCat("model.vocab has no token for byte ", byte));
   }
   return absl::OkStatus();
 }
@@ -458,14 +563,14 @@ absl::Status ReadAdded(const nlohmann::json& json, BpeFile* out) {
     if (content.empty() || !id.is_number_unsigned() || id.get<uint64_t>() >= kMostIds) {
       return WrongTokenizer(absl::StrCat(name, " has no content or no id"));
     }
+    std::string unknown;  // matters where the text holds the token
     for (const char* flag : {"lstrip", "rstrip", "single_word"}) {
-      if (Flag(one, flag, false))
-        return WrongTokenizer(absl::StrCat(name, ": ", flag, " is not known"));
+      if (Flag(one, flag, false)) unknown = absl::StrCat(name, ": ", flag);
     }
     const auto number = id.get<uint32_t>();
     if (number >= out->bytes_of.size()) out->bytes_of.resize(size_t{number} + 1);
     out->bytes_of[number] = content;
-    out->added.push_back({content, number});
+    out->added.push_back({content, number, unknown});
   }
   return absl::OkStatus();
 }
@@ -473,17 +578,16 @@ absl::Status ReadAdded(const nlohmann::json& json, BpeFile* out) {
 // INVALID_ARGUMENT names the part that is missing, wrong or not known.
 absl::StatusOr<BpeFile> ReadBpeFile(const nlohmann::json& json) {
   const nlohmann::json& model = Part(json, "model");
-  if (Text(model, "type") != "BPE") {
-    return WrongTokenizer(absl::StrCat("model.type is \"", Text(model, "type"), "\"; known: BPE"));
-  }
-  if (Says(Part(json, "normalizer"))) {
-    return WrongTokenizer(absl::StrCat("normalizer \"", Text(Part(json, "normalizer"), "type"),
-                                       "\" is not known; text is taken as it is"));
+  const std::string type = Text(model, "type");
+  // The oldest files do not say it; merges are BPE's alone.
+  if (type != "BPE" && !(type.empty() && Part(model, "merges").is_array())) {
+    return WrongTokenizer(absl::StrCat("model.type is \"", type, "\"; known: BPE"));
   }
   for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
     if (Says(Part(model, key))) return WrongTokenizer(absl::StrCat("model.", key, " is not known"));
   }
   BpeFile out;
+  RETURN_IF_ERROR(ReadNormalizer(Part(json, "normalizer"), &out.normalizer));
   bool byte_level = false;
   RETURN_IF_ERROR(ReadPreTokenizer(Part(json, "pre_tokenizer"), &out, &byte_level));
   if (!byte_level) return WrongTokenizer("pre_tokenizer has no ByteLevel; known: byte-level BPE");
@@ -499,12 +603,11 @@ absl::StatusOr<BpeFile> ReadBpeFile(const nlohmann::json& json) {
 constexpr size_t kRememberedWords = size_t{1} << 18;
 constexpr size_t kLongestRemembered = 48;
 
-constexpr const char* kEndsOfText[] = {"<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>"};
-
 BytePairs MakePairs(const BpeFile& file) {
   std::array<uint32_t, 256> of_byte;
   for (size_t byte = 0; byte < of_byte.size(); ++byte) {
-    of_byte[byte] = file.id_of.at(std::string(1, static_cast<char>(byte)));
+    const auto found = file.id_of.find(std::string(1, static_cast<char>(byte)));
+    of_byte[byte] = found == file.id_of.end() ? kNone : found->second;
   }
   BytePairs pairs(of_byte);
   for (const BpeFile::Merge& merge : file.merges) pairs.Add(merge.left, merge.right, merge.joined);
@@ -525,17 +628,22 @@ class BpeTokenizer final : public Tokenizer {
     for (const BpeFile::Added& one : file_.added) {
       begins_added_[static_cast<uint8_t>(one.content[0])] = true;
       cuts_ = cuts_ && !absl::StrContains(one.content, ' ');
-      for (const char* end : kEndsOfText) {
-        if (one.content == end) end_of_text_ = one.id;
-      }
     }
   }
 
   std::string kind() const override { return "bpe"; }
   uint32_t vocabulary() const override { return static_cast<uint32_t>(file_.bytes_of.size()); }
-  absl::optional<uint32_t> end_of_text() const override { return end_of_text_; }
   bool CutsAtSpaces() const override { return cuts_; }
   std::unique_ptr<Encoder> NewEncoder() const override;
+
+  absl::optional<uint32_t> IdOf(const std::string& token) const override {
+    for (const BpeFile::Added& one : file_.added) {
+      if (one.content == token) return one.id;
+    }
+    const auto found = file_.id_of.find(token);
+    if (found == file_.id_of.end()) return absl::nullopt;
+    return found->second;
+  }
 
   absl::StatusOr<std::string> Decode(absl::Span<const uint32_t> tokens) const override {
     std::string text;
@@ -556,7 +664,6 @@ class BpeTokenizer final : public Tokenizer {
   const WordSplitter splitter_;
   const BytePairs pairs_;
   std::array<bool, 256> begins_added_;
-  absl::optional<uint32_t> end_of_text_;
   bool cuts_ = true;
 };
 
@@ -576,6 +683,11 @@ class BpeEncoder final : public Encoder {
         ++i;
         continue;
       }
+      if (!added->unknown.empty()) {
+        return absl::InvalidArgumentError(absl::StrCat("the text holds \"", added->content,
+                                                       "\" at byte ", i, ", and ", added->unknown,
+                                                       " is not known"));
+      }
       RETURN_IF_ERROR(EncodePlain(text.substr(plain, i - plain)));
       out_->push_back(added->id);
       i += added->content.size();
@@ -594,20 +706,38 @@ class BpeEncoder final : public Encoder {
 
   // Bytes that are no UTF-8 belong to no word: each is taken by itself.
   absl::Status EncodePlain(absl::string_view text) {
-    if (text.empty()) return absl::OkStatus();
-    std::string prefixed;
-    if (tokenizer_.file_.add_prefix_space && text[0] != ' ') {
-      prefixed = absl::StrCat(" ", text);
-      text = prefixed;
+    if (const size_t at = tokenizer_.pairs_.FindUnknown(text); at != text.size()) {
+      return absl::InvalidArgumentError(absl::StrCat("the text holds the byte ",
+                                                     static_cast<uint8_t>(text[at]),
+                                                     ", for which model.vocab has no token"));
     }
     while (!text.empty()) {
-      const size_t valid = FindInvalidUtf8(
-          absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size()));
+      const auto bytes =
+          absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
+      const size_t valid = FindInvalidUtf8(bytes);
+      RETURN_IF_ERROR(CheckNormalized(bytes.first(valid)));
       RETURN_IF_ERROR(tokenizer_.splitter_.Split(
           text.substr(0, valid), scratch_, [this](absl::string_view word) { EncodeWord(word); }));
       if (valid == text.size()) break;
       EncodeWord(text.substr(valid, 1));
       text.remove_prefix(valid + 1);
+    }
+    return absl::OkStatus();
+  }
+
+  // Below U+0080 no form changes anything.
+  absl::Status CheckNormalized(absl::Span<const uint8_t> text) const {
+    const Normalizer& normalizer = tokenizer_.file_.normalizer;
+    if (normalizer.name.empty()) return absl::OkStatus();
+    for (size_t i = 0; i < text.size();) {
+      const size_t length = Utf8Length(text.subspan(i));
+      const uint32_t character = ReadUtf8(text.subspan(i, length));
+      if (character >= normalizer.changes_from) {
+        return absl::InvalidArgumentError(absl::StrFormat(
+            "the tokenizer's normalizer %s is not known, and it may change U+%04X of the text",
+            normalizer.name, character));
+      }
+      i += length;
     }
     return absl::OkStatus();
   }
@@ -652,7 +782,7 @@ std::unique_ptr<Encoder> BpeTokenizer::NewEncoder() const {
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseBpeTokenizer(const nlohmann::json& json,
                                                              std::string file) {
   ASSIGN_OR_RETURN(BpeFile parsed, ReadBpeFile(json));
-  auto splitter = WordSplitter::Make(parsed.patterns);
+  auto splitter = WordSplitter::Make(parsed.steps);
   RETURN_IF_ERROR(Annotate(splitter.status(), "pre_tokenizer"));
   return std::unique_ptr<Tokenizer>(
       std::make_unique<BpeTokenizer>(std::move(file), std::move(parsed), *std::move(splitter)));

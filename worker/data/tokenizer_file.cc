@@ -1,8 +1,11 @@
 #include "worker/data/tokenizer_file.h"
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
@@ -11,17 +14,124 @@
 
 namespace atolld {
 
-absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& spec) {
-  if (spec.empty() || spec == "bytes") return MakeByteTokenizer();
+namespace {
+
+namespace fs = std::filesystem;
+
+// Where nothing names it: the first of these that the tokenizer has.
+constexpr const char* kEndsOfText[] = {"<|endoftext|>", "<|end_of_text|>", "</s>",    "<eos>",
+                                       "[EOS]",         "<EOS>",           "<|eos|>", "<|im_end|>",
+                                       "<end>",         "<|eot_id|>",      "<|end|>"};
+
+// The token that one of the files in `folder` says ends a text; none: it says nothing of this
+// tokenizer's.
+absl::optional<uint32_t> EndSaidBy(const std::string& path, const Tokenizer& tokenizer) {
+  std::error_code error;
+  if (!fs::is_regular_file(path, error)) return absl::nullopt;
+  const nlohmann::json json =
+      nlohmann::json::parse(ReadWholeFile(path).value_or(""), nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return absl::nullopt;
+  if (const auto named = json.find("eos_token"); named != json.end()) {
+    const nlohmann::json text =
+        named->is_object() ? named->value("content", nlohmann::json()) : *named;
+    if (text.is_string()) return tokenizer.IdOf(text.get<std::string>());
+  }
+  if (const auto numbered = json.find("eos_token_id"); numbered != json.end()) {
+    const nlohmann::json id =
+        numbered->is_array() && !numbered->empty() ? numbered->front() : *numbered;
+    if (id.is_number_unsigned() && id.get<uint64_t>() < tokenizer.vocabulary()) {
+      return id.get<uint32_t>();
+    }
+  }
+  return absl::nullopt;
+}
+
+Separator SeparatorOf(const std::string& spec, const Tokenizer& tokenizer) {
+  const auto made = [&](uint32_t token, std::string said_by) {
+    return Separator{token, tokenizer.Decode({token}).value_or(""), std::move(said_by)};
+  };
+  const fs::path folder = fs::path(spec).parent_path();
+  for (const char* name : {"tokenizer_config.json", "special_tokens_map.json",
+                           "generation_config.json", "config.json"}) {
+    if (const auto token = EndSaidBy((folder / name).string(), tokenizer)) {
+      return made(*token, name);
+    }
+  }
+  if (const auto token = tokenizer.OwnEndOfText()) return made(*token, "the tokenizer's file");
+  for (const char* name : kEndsOfText) {
+    if (const auto token = tokenizer.IdOf(name)) return made(*token, "its name");
+  }
+  return {};
+}
+
+absl::Status SetSeparator(const std::string& spec, const std::string& end_of_text,
+                          Tokenizer* tokenizer) {
+  Separator separator;
+  if (!end_of_text.empty()) {
+    separator = {tokenizer->IdOf(end_of_text), end_of_text, "end_of_text"};
+    if (!separator.token.has_value()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "end_of_text is \"", end_of_text, "\", and tokenizer ", spec,
+          " has no such token; name one as its file writes it, \"</s>\" for instance"));
+    }
+  } else if (tokenizer->kind() == "bpe" || tokenizer->kind() == "sentencepiece") {
+    separator = SeparatorOf(spec, *tokenizer);
+  }
+  tokenizer->set_separator(std::move(separator));
+  return absl::OkStatus();
+}
+
+// The file that is meant where a folder is named, as a model's is.
+absl::StatusOr<std::string> FileOf(const std::string& spec) {
+  std::error_code error;
+  if (!fs::is_directory(spec, error)) return spec;
+  for (const char* name : {"tokenizer.json", "tokenizer.model", "characters.json"}) {
+    const fs::path file = fs::path(spec) / name;
+    if (fs::is_regular_file(file, error)) return file.string();
+  }
+  return absl::NotFoundError(
+      absl::StrCat("tokenizer: the folder ", spec,
+                   " has no tokenizer.json, tokenizer.model or characters.json"));
+}
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> ReadTokenizer(const std::string& spec) {
   auto file = ReadWholeFile(spec);
   RETURN_IF_ERROR(Annotate(file.status(), "tokenizer"));
-  return ParseTokenizer(spec, *std::move(file));
+  auto tokenizer = ParseTokenizer(spec, *std::move(file));
+  const fs::path beside = fs::path(spec).parent_path() / "tokenizer.model";
+  std::error_code error;
+  if (!absl::IsInvalidArgument(tokenizer.status()) ||
+      fs::path(spec).filename() != "tokenizer.json" || !fs::is_regular_file(beside, error)) {
+    return tokenizer;
+  }
+  ASSIGN_OR_RETURN(std::string model, ReadWholeFile(beside.string()));
+  auto other = ParseTokenizer(beside.string(), std::move(model));
+  if (!other.ok()) return tokenizer.status();
+  (*other)->set_note(
+      absl::StrCat(tokenizer.status().message(), "; ", beside.string(), " is used in its place"));
+  return other;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& spec,
+                                                         const std::string& end_of_text) {
+  absl::StatusOr<std::unique_ptr<Tokenizer>> tokenizer = MakeByteTokenizer();
+  std::string file = spec;
+  if (!spec.empty() && spec != "bytes") {
+    ASSIGN_OR_RETURN(file, FileOf(spec));
+    tokenizer = ReadTokenizer(file);
+  }
+  RETURN_IF_ERROR(tokenizer.status());
+  RETURN_IF_ERROR(SetSeparator(file, end_of_text, tokenizer->get()));
+  return tokenizer;
 }
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(const std::string& name,
                                                           std::string file) {
   const std::string where = absl::StrCat("tokenizer ", name);
-  const auto first = file.find_first_not_of(" \t\r\n");
+  const size_t mark = absl::StartsWith(file, "\xef\xbb\xbf") ? 3 : 0;
+  const auto first = file.find_first_not_of(" \t\r\n", mark);
   if (first == std::string::npos) {
     return absl::InvalidArgumentError(absl::StrCat(where, ": the file is empty"));
   }

@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
@@ -20,8 +21,16 @@
 namespace atolld {
 namespace {
 
-absl::Status Failed(const char* error) {
-  return absl::InvalidArgumentError(absl::StrCat("SentencePiece: ", error));
+// Its errors quote lines of its source, "Internal: src/x.cc(73) [status.ok()] what", of which
+// `what` alone is for others.
+absl::Status Failed(absl::string_view error) {
+  const size_t line = error.rfind(".cc(");
+  const size_t end = line == absl::string_view::npos ? line : error.find(']', line);
+  if (line != absl::string_view::npos) {
+    error = end == absl::string_view::npos ? "" : absl::StripAsciiWhitespace(error.substr(end + 1));
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("SentencePiece refuses it", error.empty() ? "" : ": ", error));
 }
 
 // Beside the program, or, of the tests, in the folder of the programs.
@@ -58,6 +67,9 @@ class SentencePieceModel {
 
   uint32_t vocabulary() const { return calls_.vocabulary(model_); }
   int64_t end_of_text() const { return calls_.end_of_text(model_); }  // below 0: none
+  int64_t IdOf(const std::string& piece) const {                      // below 0: none
+    return calls_.id_of(model_, piece.data(), piece.size());
+  }
 
   absl::Status Encode(absl::string_view text, std::vector<uint32_t>* out) const;
   absl::StatusOr<std::string> Decode(const std::vector<int>& tokens) const;
@@ -108,9 +120,15 @@ class SentencePieceTokenizer final : public Tokenizer {
   std::string kind() const override { return "sentencepiece"; }
   uint32_t vocabulary() const override { return model_->vocabulary(); }
 
-  absl::optional<uint32_t> end_of_text() const override {
+  absl::optional<uint32_t> OwnEndOfText() const override {
     if (model_->end_of_text() < 0) return absl::nullopt;
     return static_cast<uint32_t>(model_->end_of_text());
+  }
+
+  absl::optional<uint32_t> IdOf(const std::string& token) const override {
+    const int64_t id = model_->IdOf(token);
+    if (id < 0) return absl::nullopt;
+    return static_cast<uint32_t>(id);
   }
 
   // A model may put a space before all that it is given.
@@ -152,7 +170,9 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> MakeSentencePieceTokenizer(std::strin
   auto model = SentencePieceModel::Load(file);
   if (absl::IsInvalidArgument(model.status())) {
     return absl::InvalidArgumentError(
-        absl::StrCat("it is neither JSON nor a model: ", model.status().message()));
+        "it is neither a tokenizer.json nor a SentencePiece model; take the file that came with "
+        "the "
+        "model, or \"bytes\" or \"chars\"");
   }
   RETURN_IF_ERROR(model.status());
   return std::unique_ptr<Tokenizer>(

@@ -1,5 +1,6 @@
 #include "worker/data/training_data.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
@@ -24,6 +25,9 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(const v1::DataS
   options.kind = spec.kind();
   options.validation_fraction = spec.validation_fraction();
   options.field = spec.field();
+  options.end_of_text = spec.end_of_text();
+  options.skip_bad_lines = spec.on_bad_line() == "skip";
+  options.width = spec.width();
   options.vocabulary = vocabulary;
   if (!spec.tokenizer().empty()) options.tokenizer = spec.tokenizer();
   std::unique_ptr<TrainingData> data(new TrainingData);
@@ -93,11 +97,23 @@ absl::Status TrainingData::CheckIsOf(const v1::DataSpec& spec) const {
                      "; the run's has ", hex(spec.tokenizer_digest())));
   }
   if (!spec.digest().empty() && spec.digest() != digest_) {
-    return absl::FailedPreconditionError(absl::StrCat("data: ", absl::StrJoin(paths_, ", "),
-                                                      " has SHA-256 ", hex(digest_),
-                                                      "; the run trains on ", hex(spec.digest())));
+    // What was left out here, or stands between documents, may be what differs.
+    const std::string notes = absl::StrJoin(this->notes(), "; ");
+    return absl::FailedPreconditionError(absl::StrCat(
+        "data: ", absl::StrJoin(paths_, ", "), " has SHA-256 ", hex(digest_),
+        "; the run trains on ", hex(spec.digest()), notes.empty() ? "" : "; here ", notes));
   }
   return absl::OkStatus();
+}
+
+std::vector<std::string> TrainingData::notes() const {
+  std::vector<std::string> all;
+  for (const auto& source : sources_) {
+    for (const std::string& note : source->notes()) {
+      if (std::find(all.begin(), all.end(), note) == all.end()) all.push_back(note);
+    }
+  }
+  return all;
 }
 
 std::vector<uint64_t> TrainingData::TrainTokens() const {

@@ -31,6 +31,9 @@ class TrainingData {
   const TokenSource& source(size_t index) const { return *sources_[index]; }
   absl::Span<const double> weights() const { return weights_; }
 
+  // What its owner should know, of all sources, each once: as TokenSource's.
+  std::vector<std::string> notes() const;
+
   // The number of training tokens of each source.
   std::vector<uint64_t> TrainTokens() const;
 

@@ -6,9 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/manifest.h"
 #include "worker/hub/json_text.h"
@@ -87,7 +91,10 @@ absl::Status CheckRope(const Json& config, const std::string& key) {
   if (!config[key].is_object()) return Refuse(key, config[key].dump(), "an object");
   ASSIGN_OR_RETURN(const std::string old_name, TextIn(config[key], "type", "default"));
   ASSIGN_OR_RETURN(const std::string type, TextIn(config[key], "rope_type", old_name));
-  return type == "default" ? absl::OkStatus() : Refuse(key, type, "default");
+  ASSIGN_OR_RETURN(const double factor, NumberIn(config[key], "factor", 0));
+  const bool by_factor = type == "linear" || type == "dynamic" || type == "llama3";
+  if (type == "default" || (by_factor && factor == 1)) return absl::OkStatus();
+  return Refuse(key, type, "default");
 }
 
 absl::StatusOr<v1::ModelSpec> ParseLlama(const Json& config) {
@@ -111,6 +118,8 @@ absl::StatusOr<v1::ModelSpec> ParseLlama(const Json& config) {
   RETURN_IF_ERROR(MustBe(config, "mlp_bias", false, false));
   ASSIGN_OR_RETURN(const std::string activation, TextIn(config, "hidden_act", "silu"));
   if (activation != "silu") return Refuse("hidden_act", activation, "silu");
+  ASSIGN_OR_RETURN(const double rotated, NumberIn(config, "partial_rotary_factor", 1));
+  if (rotated != 1) return Refuse("partial_rotary_factor", absl::StrCat(rotated), "1");
   RETURN_IF_ERROR(CheckRope(config, "rope_scaling"));
   RETURN_IF_ERROR(CheckRope(config, "rope_parameters"));
   SetShape(shape, &model);
@@ -130,9 +139,31 @@ absl::StatusOr<v1::ModelSpec> ParseLlama(const Json& config) {
 
 }  // namespace
 
+namespace {
+
+// Weights that are stored as codes and scales are no numbers that could be read.
+absl::Status CheckIsNotQuantized(const Json& config) {
+  const auto found = config.find("quantization_config");
+  if (found == config.end() || found->is_null() || found->empty()) return absl::OkStatus();
+  std::string method = "of an unnamed method";
+  if (found->is_object()) {
+    ASSIGN_OR_RETURN(const bool four, FlagIn(*found, "load_in_4bit", false));
+    ASSIGN_OR_RETURN(const bool eight, FlagIn(*found, "load_in_8bit", false));
+    if (found->contains("load_in_4bit") && found->contains("load_in_8bit") && !four && !eight) {
+      return absl::OkStatus();  // bitsandbytes that does nothing
+    }
+    ASSIGN_OR_RETURN(method, TextIn(*found, "quant_method", method));
+  }
+  return Refuse("quantization_config", method,
+                "a model of plain weights: take the one that this was quantised from");
+}
+
+}  // namespace
+
 absl::StatusOr<v1::ModelSpec> ParseHubConfig(absl::string_view text) {
   ASSIGN_OR_RETURN(const Json config, ParseJsonObject(text));
   ASSIGN_OR_RETURN(const std::string type, TextIn(config, "model_type", ""));
+  RETURN_IF_ERROR(CheckIsNotQuantized(config));
   if (type != "gpt2" && type != "llama") return Refuse("model_type", type, "gpt2 or llama");
   ASSIGN_OR_RETURN(v1::ModelSpec model, type == "gpt2" ? ParseGpt2(config) : ParseLlama(config));
   RETURN_IF_ERROR(CheckModelSpec(model));
@@ -195,6 +226,78 @@ std::string FormatModelSection(const v1::ModelSpec& model) {
   absl::StrAppendFormat(&text, "kv_heads = %d\nrope_theta = %.15g\n", model.kv_heads(),
                         model.rope_theta());
   return text;
+}
+
+namespace {
+
+using SetKey = bool (*)(absl::string_view, v1::ModelSpec*);
+
+template <void (v1::ModelSpec::*kSet)(uint32_t)>
+bool SetCount(absl::string_view value, v1::ModelSpec* model) {
+  uint32_t number = 0;
+  const bool good = absl::SimpleAtoi(value, &number);
+  (model->*kSet)(number);
+  return good;
+}
+
+template <void (v1::ModelSpec::*kSet)(double)>
+bool SetReal(absl::string_view value, v1::ModelSpec* model) {
+  double number = 0;
+  const bool good = absl::SimpleAtod(value, &number);
+  (model->*kSet)(number);
+  return good;
+}
+
+bool SetKind(absl::string_view value, v1::ModelSpec* model) {
+  if (!absl::ConsumePrefix(&value, "\"") || !absl::ConsumeSuffix(&value, "\"")) return false;
+  model->set_kind(std::string(value));
+  return true;
+}
+
+bool SetTied(absl::string_view value, v1::ModelSpec* model) {
+  model->set_untied(value == "false");
+  return value == "true" || value == "false";
+}
+
+constexpr std::pair<absl::string_view, SetKey> kSectionKeys[] = {
+    {"kind", &SetKind},
+    {"layers", &SetCount<&v1::ModelSpec::set_layers>},
+    {"heads", &SetCount<&v1::ModelSpec::set_heads>},
+    {"width", &SetCount<&v1::ModelSpec::set_width>},
+    {"context", &SetCount<&v1::ModelSpec::set_context>},
+    {"vocabulary", &SetCount<&v1::ModelSpec::set_vocabulary>},
+    {"hidden", &SetCount<&v1::ModelSpec::set_hidden>},
+    {"tied", &SetTied},
+    {"norm_epsilon", &SetReal<&v1::ModelSpec::set_norm_epsilon>},
+    {"kv_heads", &SetCount<&v1::ModelSpec::set_kv_heads>},
+    {"rope_theta", &SetReal<&v1::ModelSpec::set_rope_theta>}};
+
+bool SetSectionKey(absl::string_view line, v1::ModelSpec* model) {
+  const std::pair<absl::string_view, absl::string_view> parts =
+      absl::StrSplit(line, absl::MaxSplits('=', 1));
+  for (const auto& [key, set] : kSectionKeys) {
+    if (key == absl::StripAsciiWhitespace(parts.first)) {
+      return set(absl::StripAsciiWhitespace(parts.second), model);
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::ModelSpec> ParseModelSection(absl::string_view text) {
+  v1::ModelSpec model;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    line = absl::StripAsciiWhitespace(line);
+    if (line.empty() || line[0] == '#' || line == "[model]") continue;
+    if (SetSectionKey(line, &model)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("the line ", absl::CEscape(line),
+                     " is none of a [model] section that `atoll import` writes"));
+  }
+  if (model.kind() == "gpt2") model.set_kv_heads(model.heads());
+  RETURN_IF_ERROR(CheckModelSpec(model));
+  return model;
 }
 
 }  // namespace atolld

@@ -19,4 +19,7 @@ std::string FormatHubConfig(const v1::ModelSpec& model, const std::string& dtype
 // The [model] section that makes this model, as `atoll` reads it.
 std::string FormatModelSection(const v1::ModelSpec& model);
 
+// The reverse. INVALID_ARGUMENT names the line that is none of such a section.
+absl::StatusOr<v1::ModelSpec> ParseModelSection(absl::string_view text);
+
 }  // namespace atolld

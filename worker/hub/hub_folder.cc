@@ -74,19 +74,26 @@ std::vector<ZeroBias> ZeroBiases(const v1::ModelSpec& model, const v1::Manifest&
 const char kWhole[] = "model.safetensors";
 const char kIndex[] = "model.safetensors.index.json";
 
-// The files of a folder and where each tensor is.
+// The files of a folder and where each tensor is, by its name without what wrappers put into it.
 struct Shards {
+  struct Place {
+    const SafetensorsFile* file;
+    std::string stored_name;
+  };
   std::map<std::string, std::unique_ptr<SafetensorsFile>> files;
-  std::map<std::string, const SafetensorsFile*> places;
+  std::map<std::string, Place> places;
 };
 
 absl::Status OpenShard(const std::string& folder, const std::string& name, Shards* shards) {
   if (shards->files.count(name) > 0) return absl::OkStatus();
   ASSIGN_OR_RETURN(auto file, SafetensorsFile::Open(absl::StrCat(folder, "/", name)));
   for (const auto& [tensor, stored] : file->tensors()) {
-    if (!shards->places.emplace(tensor, file.get()).second) {
-      return absl::DataLossError(
-          absl::StrCat(folder, ": tensor ", absl::CEscape(tensor), " is in two files"));
+    const auto [at, fresh] =
+        shards->places.emplace(PlainTensorName(tensor), Shards::Place{file.get(), tensor});
+    if (!fresh) {
+      return absl::DataLossError(absl::StrCat(folder, ": tensor ", absl::CEscape(tensor),
+                                              " is there twice, in ", at->second.file->path(),
+                                              " and in ", file->path()));
     }
   }
   shards->files[name] = std::move(file);
@@ -98,6 +105,15 @@ absl::StatusOr<Shards> OpenShards(const std::string& folder) {
   std::error_code error;
   const std::string index = absl::StrCat(folder, "/", kIndex);
   if (!std::filesystem::exists(index, error)) {
+    const std::string pickled = absl::StrCat(folder, "/pytorch_model.bin");
+    if (!std::filesystem::exists(absl::StrCat(folder, "/", kWhole), error) &&
+        (std::filesystem::exists(pickled, error) ||
+         std::filesystem::exists(pickled + ".index.json", error))) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(folder,
+                       " has its weights as pytorch_model.bin, which is not read: save the "
+                       "model with safe_serialization=True, as safetensors"));
+    }
     RETURN_IF_ERROR(OpenShard(folder, kWhole, &shards));
     return shards;
   }
@@ -114,7 +130,7 @@ absl::StatusOr<Shards> OpenShards(const std::string& folder) {
                                               " must be a name within the folder"));
     }
     RETURN_IF_ERROR(OpenShard(folder, file.get<std::string>(), &shards));
-    if (shards.places.count(tensor) == 0) {
+    if (shards.places.count(PlainTensorName(tensor)) == 0) {
       return absl::DataLossError(
           absl::StrCat(index, ": tensor ", absl::CEscape(tensor), " is not in its file"));
     }
@@ -143,14 +159,53 @@ absl::Status ReadTensor(const Shards& shards, const std::string& folder, const s
   if (place == shards.places.end()) {
     return absl::InvalidArgumentError(absl::StrCat(folder, ": tensor ", name, " is missing"));
   }
-  return place->second->Read(name, shape, out);
+  return place->second.file->Read(place->second.stored_name, shape, out);
+}
+
+constexpr char kHead[] = "lm_head.weight";
+
+bool IsEmbedding(const std::string& name) {
+  return name == "transformer.wte.weight" || name == "model.embed_tokens.weight";
+}
+
+// The name under which a tensor of `model` is there. A tied embedding may be stored as the head
+// that it is too, and as that alone.
+std::string PlaceOf(const v1::ModelSpec& model, const std::string& name, const Shards& shards) {
+  const std::string there = NameThere(name, shards);
+  const bool missing = shards.places.count(there) == 0;
+  return missing && !model.untied() && IsEmbedding(name) && shards.places.count(kHead) > 0 ? kHead
+                                                                                           : there;
+}
+
+// A head that is stored beside the embedding that it is tied to must be the same.
+absl::Status CheckTiedHead(const Shards& shards, const HubModel& model, const std::string& folder) {
+  const auto place = shards.places.find(kHead);
+  if (model.spec.untied() || place == shards.places.end()) return absl::OkStatus();
+  for (const v1::Tensor& tensor : model.manifest.tensors()) {
+    if (!IsEmbedding(tensor.name())) continue;
+    const auto embedding =
+        absl::MakeConstSpan(model.parameters).subspan(tensor.offset(), TensorElements(tensor));
+    const std::vector<uint64_t> shape(tensor.shape().begin(), tensor.shape().end());
+    const auto& stored = place->second.file->tensors().at(place->second.stored_name);
+    std::vector<float> head(embedding.size());
+    if (stored.shape == shape) {
+      RETURN_IF_ERROR(ReadTensor(shards, folder, kHead, shape, absl::MakeSpan(head)));
+    }
+    if (stored.shape == shape && std::equal(head.begin(), head.end(), embedding.begin())) continue;
+    return absl::InvalidArgumentError(absl::StrCat(
+        place->second.file->path(), ": tensor ", kHead, " differs from ", tensor.name(),
+        ", and config.json ties the two; set \"tie_word_embeddings\": false there to keep both, or "
+        "take ",
+        kHead, " out of the file"));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ReadTensors(const Shards& shards, const std::string& folder, HubModel* model,
                          std::set<std::string>* read) {
   std::vector<float> stored;
   for (const v1::Tensor& tensor : model->manifest.tensors()) {
-    const std::string name = NameThere(tensor.name(), shards);
+    const std::string name = PlaceOf(model->spec, tensor.name(), shards);
     read->insert(name);
     const absl::Span<float> out =
         absl::MakeSpan(model->parameters).subspan(tensor.offset(), TensorElements(tensor));
@@ -253,14 +308,42 @@ absl::StatusOr<HubModel> ReadHubFolder(const std::string& folder) {
   model.parameters.resize(model.manifest.elements());
   std::set<std::string> read;
   RETURN_IF_ERROR(ReadTensors(shards, folder, &model, &read));
-  for (const auto& [name, file] : shards.places) {
-    // A tied head may be stored beside the embedding that it is.
+  RETURN_IF_ERROR(CheckTiedHead(shards, model, folder));
+  for (const auto& [name, place] : shards.places) {
     if (read.count(name) > 0 || IsBuffer(name)) continue;
-    if (name == "lm_head.weight" && !model.spec.untied()) continue;
-    return absl::InvalidArgumentError(absl::StrCat(file->path(), ": tensor ", absl::CEscape(name),
+    if (name == kHead && !model.spec.untied()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(place.file->path(), ": tensor ",
+                                                   absl::CEscape(place.stored_name),
                                                    " has no place in the model of config.json"));
   }
   return model;
+}
+
+absl::StatusOr<HubModel> ReadImportedFolder(const std::string& folder) {
+  HubModel model;
+  const std::string section_path = absl::StrCat(folder, "/", kModelSection);
+  ASSIGN_OR_RETURN(const std::string section, ReadWholeFile(section_path));
+  absl::StatusOr<v1::ModelSpec> spec = ParseModelSection(section);
+  RETURN_IF_ERROR(Annotate(spec.status(), section_path));
+  model.spec = *std::move(spec);
+  ASSIGN_OR_RETURN(model.manifest, MakeManifest(model.spec));
+  const std::string path = absl::StrCat(folder, "/", kWhole);
+  ASSIGN_OR_RETURN(const auto file, SafetensorsFile::Open(path));
+  // Checked before memory is taken: the section can say any size.
+  if (model.manifest.elements() > file->bytes().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " has ", file->bytes().size(),
+                                                   " bytes; the model of ", kModelSection, " has ",
+                                                   model.manifest.elements(), " parameters"));
+  }
+  model.parameters.resize(model.manifest.elements());
+  RETURN_IF_ERROR(LoadParameters(path, model.manifest, absl::MakeSpan(model.parameters)));
+  return model;
+}
+
+bool IsImportedFolder(const std::string& folder) {
+  std::error_code error;
+  return std::filesystem::exists(absl::StrCat(folder, "/", kModelSection), error) &&
+         !std::filesystem::exists(absl::StrCat(folder, "/config.json"), error);
 }
 
 absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& model,

@@ -21,9 +21,16 @@ struct HubModel {
   std::vector<float> parameters;
 };
 
-// Every tensor must be there and of the shape that config.json says; none may be left over. The
-// error names file and tensor.
+// Every tensor must be there and of the shape that config.json says; none may be left over, and a
+// head that config.json ties to the embedding must be the same where it is stored too. The error
+// names file and tensor.
 absl::StatusOr<HubModel> ReadHubFolder(const std::string& folder);
+
+// What `atoll import` makes: model.toml, a [model] section, beside model.safetensors with the
+// parameters under our names, as a run begins with them.
+inline constexpr char kModelSection[] = "model.toml";
+bool IsImportedFolder(const std::string& folder);
+absl::StatusOr<HubModel> ReadImportedFolder(const std::string& folder);
 
 struct HubWriteOptions {
   DType dtype = DType::kF32;

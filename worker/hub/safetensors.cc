@@ -1,10 +1,6 @@
 #include "worker/hub/safetensors.h"
 
-#include <fcntl.h>
 #include <openssl/evp.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,6 +15,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
@@ -192,27 +189,22 @@ absl::StatusOr<SafetensorsHeader> ParseSafetensorsHeader(absl::Span<const uint8_
 }
 
 absl::StatusOr<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  struct stat info;
-  if (descriptor < 0 || ::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    if (descriptor >= 0) ::close(descriptor);
-    return absl::NotFoundError(absl::StrCat(path, " is no file that can be read"));
-  }
-  const auto size = static_cast<size_t>(info.st_size);
-  void* const at =
-      size == 0 ? nullptr : ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  ::close(descriptor);
-  if (at == MAP_FAILED) return absl::NotFoundError(absl::StrCat(path, " cannot be mapped"));
-  std::unique_ptr<SafetensorsFile> file(new SafetensorsFile(
-      path, absl::MakeConstSpan(static_cast<const uint8_t*>(at), at == nullptr ? 0 : size)));
-  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(file->bytes_);
+  absl::StatusOr<MappedFile> mapped = MappedFile::Open(path);
+  if (!mapped.ok()) return absl::NotFoundError(absl::StrCat(path, " is no file that can be read"));
+  std::unique_ptr<SafetensorsFile> file(new SafetensorsFile(path, *std::move(mapped)));
+  absl::StatusOr<SafetensorsHeader> header = ParseSafetensorsHeader(file->bytes());
   RETURN_IF_ERROR(Annotate(header.status(), path));
   file->header_ = *std::move(header);
   return file;
 }
 
-SafetensorsFile::~SafetensorsFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+std::string PlainTensorName(absl::string_view stored) {
+  std::vector<absl::string_view> parts;
+  for (const absl::string_view part : absl::StrSplit(stored, '.')) {
+    if (part == "_orig_mod" || (part == "module" && parts.empty())) continue;
+    parts.push_back(part);
+  }
+  return absl::StrJoin(parts, ".");
 }
 
 absl::Status SafetensorsFile::Read(const std::string& name, const std::vector<uint64_t>& shape,
@@ -310,10 +302,13 @@ absl::StatusOr<std::string> FileDigest(const std::string& path) {
 absl::Status LoadParameters(const std::string& path, const v1::Manifest& manifest,
                             absl::Span<float> out) {
   ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsFile> file, SafetensorsFile::Open(path));
+  std::map<std::string, std::string> stored;  // names by what they are without wrappers' parts
+  for (const auto& [name, tensor] : file->tensors()) stored[PlainTensorName(name)] = name;
   for (const v1::Tensor& tensor : manifest.tensors()) {
     const std::vector<uint64_t> shape(tensor.shape().begin(), tensor.shape().end());
-    RETURN_IF_ERROR(
-        file->Read(tensor.name(), shape, out.subspan(tensor.offset(), TensorElements(tensor))));
+    const auto found = stored.find(tensor.name());
+    const std::string& name = found == stored.end() ? tensor.name() : found->second;
+    RETURN_IF_ERROR(file->Read(name, shape, out.subspan(tensor.offset(), TensorElements(tensor))));
   }
   if (file->tensors().size() == static_cast<size_t>(manifest.tensors_size())) {
     return absl::OkStatus();

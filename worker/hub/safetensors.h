@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "atoll/v1/run.pb.h"
+#include "worker/base/file_io.h"
 
 namespace atolld {
 
@@ -54,15 +55,14 @@ class SafetensorsFile {
  public:
   // NOT_FOUND: it cannot be opened. DATA_LOSS as above, with the path.
   static absl::StatusOr<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
-  ~SafetensorsFile();
 
   const std::string& path() const { return path_; }
   const std::map<std::string, StoredTensor>& tensors() const { return header_.tensors; }
-  absl::Span<const uint8_t> bytes() const { return bytes_; }
+  absl::Span<const uint8_t> bytes() const { return file_.bytes(); }
 
   // Of one of tensors(): as the file has them, at no particular alignment.
   absl::Span<const uint8_t> bytes(const StoredTensor& tensor) const {
-    return bytes_.subspan(header_.data_begin + tensor.begin, tensor.end - tensor.begin);
+    return bytes().subspan(header_.data_begin + tensor.begin, tensor.end - tensor.begin);
   }
 
   // The values of tensors().at(name). INVALID_ARGUMENT: there is none of this name, its shape is
@@ -71,13 +71,17 @@ class SafetensorsFile {
                     absl::Span<float> out) const;
 
  private:
-  SafetensorsFile(std::string path, absl::Span<const uint8_t> bytes)
-      : path_(std::move(path)), bytes_(bytes) {}
+  SafetensorsFile(std::string path, MappedFile file)
+      : path_(std::move(path)), file_(std::move(file)) {}
 
   const std::string path_;
-  const absl::Span<const uint8_t> bytes_;  // the mapping
+  const MappedFile file_;
   SafetensorsHeader header_;
 };
+
+// The name of a parameter without what wrappers put into it: torch.compile an "_orig_mod.", data
+// parallel training a "module." in front.
+std::string PlainTensorName(absl::string_view stored);
 
 struct TensorToWrite {
   std::string name;  // nothing in it to escape

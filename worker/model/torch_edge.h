@@ -26,6 +26,17 @@ inline absl::Status OutOfMemory(absl::string_view context) {
                    "accumulation or checkpointing needs less"));
 }
 
+// What an error of libtorch's says, without the lines of its source that it begins and ends with:
+// "[enforce fail at x.cc:197] . what" and "Exception raised from".
+inline absl::string_view WithoutTorchSource(absl::string_view what) {
+  what = what.substr(0, what.find("\nException raised from"));
+  if (!absl::StartsWith(what, "[enforce fail at ")) return what;
+  const size_t end = what.find(']');
+  if (end == absl::string_view::npos) return what;
+  const size_t begin = what.find_first_not_of(". ", end + 1);
+  return begin == absl::string_view::npos ? "libtorch refuses it" : what.substr(begin);
+}
+
 // Runs `call`; what it throws comes back with `context`, which names the tensors at hand and their
 // shapes.
 template <typename Call>
@@ -36,11 +47,11 @@ absl::Status CatchTorch(absl::string_view context, Call&& call) {
   } catch (const c10::Error& error) {
     const absl::string_view what = error.what_without_backtrace();
     if (IsOutOfMemory(what)) return OutOfMemory(context);
-    return absl::InternalError(absl::StrCat(context, ": ", what));
+    return absl::InternalError(absl::StrCat(context, ": ", WithoutTorchSource(what)));
   } catch (const std::bad_alloc&) {
     return OutOfMemory(context);
   } catch (const std::exception& error) {
-    return absl::InternalError(absl::StrCat(context, ": ", error.what()));
+    return absl::InternalError(absl::StrCat(context, ": ", WithoutTorchSource(error.what())));
   }
 }
 

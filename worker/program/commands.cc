@@ -10,7 +10,6 @@
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
-#include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -69,7 +68,8 @@ struct LoadedModel {
 constexpr uint32_t kByteTokens = 256;
 
 absl::StatusOr<LoadedModel> LoadFolder(const std::string& folder) {
-  ASSIGN_OR_RETURN(HubModel read, ReadHubFolder(folder));
+  ASSIGN_OR_RETURN(HubModel read,
+                   IsImportedFolder(folder) ? ReadImportedFolder(folder) : ReadHubFolder(folder));
   LoadedModel model;
   *model.spec.mutable_model() = std::move(read.spec);
   model.spec.mutable_inner()->set_batch(1);
@@ -144,6 +144,13 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const Flags& flags,
                                                       model.folder, " has ", vocabulary));
   }
   const std::string& digest = model.spec.data().tokenizer_digest();
+  // Token files do not say of which tokenizer they are; then the user does.
+  if (digest.empty() && vocabulary != kByteTokens) {
+    if (tokenizer->vocabulary() <= vocabulary) return tokenizer;
+    return absl::FailedPreconditionError(absl::StrCat(
+        "the run trains on ", vocabulary, " token ids and does not know their tokenizer, and ",
+        name, " has ", tokenizer->vocabulary(), " tokens; name the right file as --tokenizer"));
+  }
   if (tokenizer->digest() != digest) {
     return absl::FailedPreconditionError(
         absl::StrCat("--tokenizer ", name, " is not the run's, which has SHA-256 ",
@@ -165,24 +172,44 @@ class TextPrinter {
       : tokenizer_(tokenizer), stops_(stops) {}
 
   bool Take(uint32_t token) {
-    if (token >= tokenizer_.vocabulary()) return true;  // of the padding that no text has
+    if (token >= tokenizer_.vocabulary()) {  // of the padding that no text has, if they are few
+      ++unknown_;
+      return true;
+    }
+    ++known_;
     tokens_.push_back(token);
-    const std::string text = tokenizer_.Decode(tokens_).value_or("");
+    const std::string text = Decode();
     if (absl::EndsWith(text, "\xef\xbf\xbd")) return true;
     if (!Print(text)) return false;
     if (tokens_.size() >= size_t{2 * kTogether}) {  // what lies that far back changes nothing
       tokens_.erase(tokens_.begin(), tokens_.end() - kTogether);
-      printed_ = tokenizer_.Decode(tokens_).value_or("").size();
+      printed_ = Decode().size();
     }
-    return true;
+    return status_.ok();
   }
 
-  void Finish() {
-    if (!stops_.done()) Print(tokenizer_.Decode(tokens_).value_or(""));
+  // FAILED_PRECONDITION: what was sampled are not tokens of this tokenizer.
+  absl::Status Finish() {
+    if (!stops_.done()) Print(Decode());
     Show(stops_.Rest());
+    if (!status_.ok() || unknown_ == 0) return status_;
+    const std::string what = absl::StrCat(
+        unknown_, " of ", unknown_ + known_, " sampled tokens are none of the tokenizer's ",
+        tokenizer_.vocabulary(), " (", tokenizer_.kind(),
+        "); if the model was trained with another tokenizer, name its file as --tokenizer");
+    if (known_ == 0) return absl::FailedPreconditionError(what);
+    LogLine(what);
+    return absl::OkStatus();
   }
 
  private:
+  std::string Decode() {
+    absl::StatusOr<std::string> text = tokenizer_.Decode(tokens_);
+    if (text.ok()) return *std::move(text);
+    status_.Update(text.status());
+    return "";
+  }
+
   // False: nothing more is to be shown, or can be.
   bool Print(const std::string& text) {
     std::string clear;
@@ -203,6 +230,8 @@ class TextPrinter {
   StopStrings stops_;
   std::vector<uint32_t> tokens_;
   size_t printed_ = 0;
+  uint64_t known_ = 0, unknown_ = 0;
+  absl::Status status_;
 };
 
 // What a run's spec says of its data, for a model of no run.
@@ -283,34 +312,56 @@ class Progress {
   absl::Time next_ = began_;
 };
 
-absl::Status RunPrepare(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"input", "output", "tokenizer", "field",
-                                            "validation-fraction", "threads", "json"}));
+absl::StatusOr<bool> SkipsBadLines(const Flags& flags) {
+  ASSIGN_OR_RETURN(const std::string text, flags.Text("on-bad-line", "stop"));
+  if (text == "stop" || text == "skip") return text == "skip";
+  return absl::InvalidArgumentError(
+      absl::StrCat("--on-bad-line is \"", text, "\"; it must be stop or skip"));
+}
+
+absl::StatusOr<PrepareOptions> PrepareOptionsOf(const Flags& flags) {
   PrepareOptions options;
   ASSIGN_OR_RETURN(options.input, flags.Text("input"));
   ASSIGN_OR_RETURN(options.output, flags.Text("output"));
+  ASSIGN_OR_RETURN(options.kind, flags.Text("kind", options.kind));
+  if (options.kind != "text" && options.kind != "plain" && options.kind != "jsonl") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--kind is \"", options.kind, "\"; it must be text, plain or jsonl"));
+  }
   ASSIGN_OR_RETURN(options.tokenizer, flags.Text("tokenizer", "bytes"));
   ASSIGN_OR_RETURN(options.field, flags.Text("field", ""));
+  ASSIGN_OR_RETURN(options.end_of_text, flags.Text("end-of-text", ""));
+  ASSIGN_OR_RETURN(options.skip_bad_lines, SkipsBadLines(flags));
   ASSIGN_OR_RETURN(options.validation_fraction,
                    flags.Number("validation-fraction", options.validation_fraction));
   ASSIGN_OR_RETURN(const uint64_t threads, flags.Count("threads", 1));
-  ASSIGN_OR_RETURN(const bool json, Truth(flags, "json"));
   if (threads == 0 || threads > kMostThreads) {
     return absl::InvalidArgumentError(
         absl::StrCat("--threads is ", threads, "; it must be 1 to ", kMostThreads));
   }
   options.threads = static_cast<uint32_t>(threads);
+  return options;
+}
+
+absl::Status RunPrepare(const std::vector<std::string>& arguments) {
+  ASSIGN_OR_RETURN(
+      const Flags flags,
+      Flags::Parse(arguments, {"input", "output", "kind", "tokenizer", "field", "end-of-text",
+                               "on-bad-line", "validation-fraction", "threads", "json"}));
+  ASSIGN_OR_RETURN(PrepareOptions options, PrepareOptionsOf(flags));
+  ASSIGN_OR_RETURN(const bool json, Truth(flags, "json"));
   Progress progress;
   options.progress = [&](uint64_t done, uint64_t all, uint64_t found) {
     progress.Show(done, all, found);
   };
   const absl::Time began = absl::Now();
-  ASSIGN_OR_RETURN(const PreparedInfo info, PrepareData(options));
+  ASSIGN_OR_RETURN(const Prepared prepared, PrepareData(options));
+  const PreparedInfo& info = prepared.info;
   const double seconds = absl::ToDoubleSeconds(absl::Now() - began);
   if (json) {
     Json out = Json::parse(FormatPreparedInfo(info));
     out["seconds"] = seconds;
+    out["notes"] = prepared.notes;
     Print(out);
     return absl::OkStatus();
   }
@@ -322,6 +373,7 @@ absl::Status RunPrepare(const std::vector<std::string>& arguments) {
       static_cast<double>(info.source_bytes) /
           static_cast<double>(info.train_tokens + info.validation_tokens),
       static_cast<double>(info.source_bytes) / 1e6 / std::max(seconds, 1e-9));
+  for (const std::string& note : prepared.notes) std::cout << note << "\n";
   return absl::OkStatus();
 }
 
@@ -348,23 +400,33 @@ Json Describe(const std::string& path, const TokenSource& source, uint64_t count
       {"digest", absl::BytesToHexString(source.digest())},
       {"first_tokens", first},
       {"first_text", text},
+      {"notes", source.notes()},
       {"errors", Json::array()}};
 }
 
 absl::Status RunInspect(const std::vector<std::string>& arguments) {
-  ASSIGN_OR_RETURN(const Flags flags,
-                   Flags::Parse(arguments, {"path", "kind", "tokenizer", "field",
-                                            "validation-fraction", "tokens", "json"}));
+  ASSIGN_OR_RETURN(
+      const Flags flags,
+      Flags::Parse(arguments, {"path", "kind", "tokenizer", "field", "end-of-text", "on-bad-line",
+                               "width", "validation-fraction", "tokens", "json"}));
   TokenSource::Options options;
   ASSIGN_OR_RETURN(const std::string path, flags.Text("path"));
   ASSIGN_OR_RETURN(options.kind, flags.Text("kind", options.kind));
   ASSIGN_OR_RETURN(options.tokenizer, flags.Text("tokenizer", options.tokenizer));
   ASSIGN_OR_RETURN(options.field, flags.Text("field", ""));
+  ASSIGN_OR_RETURN(options.end_of_text, flags.Text("end-of-text", ""));
+  ASSIGN_OR_RETURN(options.skip_bad_lines, SkipsBadLines(flags));
+  ASSIGN_OR_RETURN(const uint64_t width, flags.Count("width", 0));
+  if (width > 8 || (width & (width - 1)) != 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--width is ", width, "; it must be 1, 2, 4 or 8, or 0"));
+  }
+  options.width = static_cast<uint32_t>(width);
   ASSIGN_OR_RETURN(options.validation_fraction,
                    flags.Number("validation-fraction", options.validation_fraction));
   ASSIGN_OR_RETURN(const uint64_t count, flags.Count("tokens", 32));
   ASSIGN_OR_RETURN(const bool json, Truth(flags, "json"));
-  options.vocabulary = std::numeric_limits<uint32_t>::max();
+  options.vocabulary = TokenSource::kAnyVocabulary;
   const auto source = TokenSource::Open(path, options);
   if (!source.ok()) {
     const std::string error(source.status().message());
@@ -408,8 +470,8 @@ std::string HelpText() {
 
   atoll-worker generate --model FOLDER ...
   atoll-worker eval --model FOLDER --data PATH [--validation-fraction F] [--tokenizer FILE] ...
-      The same for a model's folder as Hugging Face has it, with the folder's own tokenizer if it
-      has one and nothing else is named. F is 0.1 where nothing is said.
+      The same for a model's folder as Hugging Face has it, or as `import` makes it, with the
+      folder's own tokenizer if it has one and nothing else is named. F: 0.1 if nothing is said.
 
   atoll-worker export --parameters FILE --spec FILE --out FILE.safetensors
                       [--offset BYTES] [--elements N]
@@ -426,11 +488,16 @@ std::string HelpText() {
   atoll-worker import --input FOLDER --output FOLDER [--force true]
       Reads such a model; writes model.safetensors, which a run can begin with or train adapters
       of, model.toml, the [model] section that goes with it, and the tokenizer's files.
-  atoll-worker data prepare --input PATH --output DIR [--tokenizer SPEC] [--field NAME]
-                            [--validation-fraction F] [--threads N] [--json true]
-      Makes a folder of tokens out of text. SPEC: bytes, chars, or a tokenizer's file.
 
-  atoll-worker data inspect --path PATH [--kind KIND] [--tokenizer SPEC] [--field NAME]
+  atoll-worker data prepare --input PATH --output DIR [--kind text|plain|jsonl]
+                            [--tokenizer SPEC] [--field NAME] [--end-of-text TOKEN]
+                            [--on-bad-line stop|skip] [--validation-fraction F] [--threads N]
+                            [--json true]
+      Makes a folder of tokens out of text. SPEC: bytes, chars, or a tokenizer's file. TOKEN stands
+      between two documents.
+
+  atoll-worker data inspect --path PATH [--kind KIND] [--width BYTES] [--tokenizer SPEC]
+                            [--field NAME] [--end-of-text TOKEN] [--on-bad-line stop|skip]
                             [--validation-fraction F] [--tokens N] [--json true]
       Says what lies there, and whether it is sound.
 
@@ -485,12 +552,12 @@ absl::Status RunGenerate(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const std::string base, flags.Text("base", ""));
   model.spec.mutable_model()->set_base_path(base);
   ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, TokenizerOf(flags, model));
+  if (!tokenizer->note().empty()) LogLine(tokenizer->note());
   SetMathThreads(static_cast<int>(threads));
   TextPrinter printer(*tokenizer, absl::StrSplit(stops, kStopSeparator));
   RETURN_IF_ERROR(Generate(model.spec.model(), model.parameters, *tokenizer, options,
                            [&](uint32_t token) { return printer.Take(token); }));
-  printer.Finish();
-  return absl::OkStatus();
+  return printer.Finish();
 }
 
 absl::Status RunEval(const std::vector<std::string>& arguments) {
@@ -509,6 +576,7 @@ absl::Status RunEval(const std::vector<std::string>& arguments) {
   spec.mutable_inner()->set_optimizer("sgd");  // nothing is trained; this one needs no memory
   ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
                    TrainingData::Open(spec.data(), path, spec.model().vocabulary()));
+  for (const std::string& note : data->notes()) LogLine(absl::StrCat("data: ", note));
   ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer, Trainer::Make(spec, *data));
   ASSIGN_OR_RETURN(const EvaluationSum sum, trainer->Evaluate(model.parameters, 0, 1, {}));
   if (sum.tokens == 0) {
@@ -577,7 +645,7 @@ absl::Status RunImport(const std::vector<std::string>& arguments) {
   const std::string section = FormatModelSection(model.spec);
   const absl::Span<const uint8_t> parts[] = {
       AsBytes(absl::MakeConstSpan(section.data(), section.size()))};
-  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(output, "/model.toml"), parts));
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(output, "/", kModelSection), parts));
   std::cout << absl::StrCat(
       path, ": ", model.manifest.elements(), " parameters in ", model.manifest.tensors_size(),
       " tensors, ", copied, " files of a tokenizer\n\n", section,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "compression/base/names.h"
+#include "worker/base/file_io.h"
 #include "worker/base/flags.h"
 #include "worker/program/commands.h"
 #include "worker/training/math_library.h"
@@ -52,6 +53,7 @@ int main(int argc, char** argv) {
     }
   }
   KeepFreedMemory();
+  atolld::NameTruncatedFiles();
   atolld::ChooseMathKernel(argv);
   const absl::Status status = Dispatch(arguments);
   if (status.ok()) return 0;

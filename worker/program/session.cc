@@ -36,6 +36,7 @@ absl::StatusOr<Workload> OpenTokens(const v1::Configure& configure,
   load.train_tokens = data->train_tokens();
   load.validation_tokens = data->validation_tokens();
   load.tokenizer = data->tokenizer();
+  load.notes = data->notes();
   load.data = std::move(data);
   return load;
 }
@@ -215,6 +216,7 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   ASSIGN_OR_RETURN(const std::vector<std::string> devices,
                    ResolveDevices(options_.device, ProbeGpus()));
   ASSIGN_OR_RETURN(load_, OpenWorkload(configure, devices));
+  for (const std::string& note : load_.notes) Log(absl::StrCat("data: ", note));
   trainer_ = std::move(load_.trainer);
   LoadOptimizer();
   KeepTokenizer();

@@ -31,6 +31,7 @@ struct Workload {
   uint64_t train_tokens = 0;
   uint64_t validation_tokens = 0;
   const Tokenizer* tokenizer = nullptr;  // of `data`; null: it has none
+  std::vector<std::string> notes;        // what the data's owner should know
 };
 
 // What Configure asks for, of text on `devices`. INVALID_ARGUMENT: a kind that is not known, or one

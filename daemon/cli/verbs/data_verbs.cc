@@ -22,6 +22,9 @@ struct DataOptions {
   std::string tokenizer = "bytes";
   std::string field;
   std::string kind = "text";
+  std::string end_of_text;
+  std::string on_bad_line = "stop";
+  uint32_t width = 0;
   double validation_fraction = 0.1;
   uint32_t threads = 0;
   uint32_t tokens = 32;
@@ -34,10 +37,11 @@ int RunDataCommand(const DataOptions& options, std::vector<std::string> argument
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
   if (!worker.ok()) return Report(worker.status(), kFailed);
   arguments.insert(arguments.begin(), {*worker, "data"});
-  arguments.insert(
-      arguments.end(),
-      {"--tokenizer", options.tokenizer, "--field", options.field, "--validation-fraction",
-       absl::StrCat(options.validation_fraction), "--json", options.json ? "true" : "false"});
+  arguments.insert(arguments.end(), {"--kind", options.kind, "--tokenizer", options.tokenizer,
+                                     "--field", options.field, "--end-of-text", options.end_of_text,
+                                     "--on-bad-line", options.on_bad_line, "--validation-fraction",
+                                     absl::StrCat(options.validation_fraction), "--json",
+                                     options.json ? "true" : "false"});
   const absl::StatusOr<ProcessExit> exit = RunAttached(arguments);
   if (!exit.ok()) return Report(exit.status(), kFailed);
   if (!exit->by_signal) return exit->code;
@@ -52,14 +56,20 @@ int Prepare(const DataOptions& options) {
 }
 
 int Inspect(const DataOptions& options) {
-  return RunDataCommand(options, {"inspect", "--path", options.path, "--kind", options.kind,
-                                  "--tokens", absl::StrCat(options.tokens)});
+  return RunDataCommand(options,
+                        {"inspect", "--path", options.path, "--width", absl::StrCat(options.width),
+                         "--tokens", absl::StrCat(options.tokens)});
 }
 
 void AddShared(const Verb& verb, DataOptions* options) {
   verb.Add("--tokenizer", options->tokenizer,
            "bytes, chars, or a file: Hugging Face's tokenizer.json, a SentencePiece model");
-  verb.Add("--field", options->field, "Of lines of JSON: where the text stands [text]");
+  verb.Add("--field", options->field,
+           "Of lines of JSON: where the text stands, a.b of a nested one [text]");
+  verb.Add("--end-of-text", options->end_of_text,
+           "The token between two documents [what the tokenizer's files name]");
+  verb.Add("--on-bad-line", options->on_bad_line, "A line of JSON that holds no text")
+      .OneOf({"stop", "skip"});
   verb.Add("--validation-fraction", options->validation_fraction, "The tail held out")
       .Range(0.0, 0.5);
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
@@ -77,6 +87,8 @@ void AddDataVerbs(CommandLine& command_line) {
   prepare_verb.Add("--input", prepare->path, "Text or lines of JSON, a file or a folder")
       .Required();
   prepare_verb.Add("--output", prepare->output, "The folder to make").Required();
+  prepare_verb.Add("--kind", prepare->kind, "What it is; text: found out by what is there")
+      .OneOf({"text", "plain", "jsonl"});
   prepare_verb.Add("--threads", prepare->threads, "0: one a core")
       .Range(uint32_t{0}, uint32_t{256});
   AddShared(prepare_verb, prepare.get());
@@ -87,7 +99,9 @@ void AddDataVerbs(CommandLine& command_line) {
       "atoll data inspect books-tokens", [inspect] { return Inspect(*inspect); });
   inspect_verb.Add("path", inspect->path, "A file or a folder").Required();
   inspect_verb.Add("--kind", inspect->kind, "What it is; text: found out by what is there")
-      .OneOf({"text", "jsonl", "bin", "npy", "prepared"});
+      .OneOf({"text", "plain", "jsonl", "bin", "npy", "prepared"});
+  inspect_verb.Add("--width", inspect->width, "Bytes of a bare token id; 0: as the files say")
+      .Range(uint32_t{0}, uint32_t{8});
   inspect_verb.Add("--tokens", inspect->tokens, "How many of the first to show");
   AddShared(inspect_verb, inspect.get());
 }

@@ -341,6 +341,23 @@ TEST_F(DataConfigTest, AMissingVocabularyIsAskedFor) {
   EXPECT_EQ(MakeRunSpec(*said).data().tokenizer(), "chars");
 }
 
+// Broken: peers would read the same files as other tokens, or a run without the keys would have
+// another digest than it had.
+TEST_F(DataConfigTest, WhatDecidesTheTokensIsRecorded) {
+  const auto config = LoadTraining(
+      "[data]\npath = \"a.txt\"\nwidth = 4\nend_of_text = \"</s>\"\non_bad_line = \"skip\"\n");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const v1::DataSpec data = MakeRunSpec(*config).data();
+  EXPECT_EQ(data.width(), 4u);
+  EXPECT_EQ(data.end_of_text(), "</s>");
+  EXPECT_EQ(data.on_bad_line(), "skip");
+  const v1::DataSpec usual = MakeRunSpec(*LoadTraining("[data]\npath = \"a.txt\"\n")).data();
+  EXPECT_EQ(usual.on_bad_line(), "");
+  EXPECT_EQ(usual.width(), 0u);
+  EXPECT_THAT(ErrorOf("[data]\npath = \"a.txt\"\nwidth = 3\n"),
+              HasSubstr("x.toml:3: [data] width is 3; it must be 1, 2, 4 or 8"));
+}
+
 // Broken: a worker would look for its data in its own folder, or not be told of the tokenizer.
 TEST_F(DataConfigTest, PlacesAreAbsoluteAndSourcesKeepTheirOrder) {
   const auto config = LoadTraining(

@@ -98,12 +98,94 @@ TEST_F(TokenFileTest, NamesWhatIsWrongAndWhere) {
   EXPECT_THAT(Wrong("id.bin", Llmc(20240520, 1, 2, two), 2), HasSubstr("token 2 at byte 1026"));
   EXPECT_THAT(Wrong("magic.npy", two, 9), HasSubstr("magic number at byte 0"));
   EXPECT_THAT(Wrong("float.npy", Npy("<f4", "(2,)", two + two), 9), HasSubstr("type '<f4'"));
+  EXPECT_THAT(Wrong("swapped.npy", Npy(">u2", "(2,)", two), 9),
+              HasSubstr("is big-endian, type '>u2'"));
   EXPECT_THAT(Wrong("wide.npy", Npy("<u2", "(1, 2)", two), 9), HasSubstr("shape (1, 2)"));
   EXPECT_THAT(Wrong("short.npy", Npy("<u2", "(3,)", two), 9), HasSubstr("says 3"));
   EXPECT_THAT(Wrong("header.npy", Npy("<u2", "(2,)", "").substr(0, 60), 9),
               HasSubstr("broken NumPy header at byte 6"));
   EXPECT_THAT(Wrong("minus.npy", Npy("<i8", "(2,)", Raw<int64_t>({5, -1})), 9),
               HasSubstr("has token -1 at byte 136"));
+}
+
+// Broken: ids of 32 bits would be read as twice as many of 16, every second one 0.
+TEST_F(TokenFileTest, BareIdsAreOfTheWidthThatIsSaid) {
+  std::vector<uint32_t> wide;
+  std::vector<uint64_t> wider;
+  std::vector<uint16_t> narrow;
+  for (uint32_t i = 0; i < 40; ++i) {
+    wide.push_back(i * 37 % 60);
+    wider.push_back(i * 37 % 60);
+    narrow.push_back(static_cast<uint16_t>(i * 37 % 60));
+  }
+  const auto opened = [&](const std::string& bytes, TokenFileOptions options) {
+    const auto file = OpenTokenFile(Write("x.bin", bytes), options);
+    if (!file.ok()) return std::string(file.status().message());
+    return absl::StrCat(file->tokens.size(), " of ", file->tokens.width());
+  };
+  EXPECT_EQ(opened(Raw(narrow), {}), "40 of 2");
+  EXPECT_EQ(opened(Raw(wide), {4, 0}), "40 of 4");
+  EXPECT_EQ(opened(Raw(wide), {2, 0}), "80 of 2");
+  EXPECT_THAT(opened(Raw(wide), {}), HasSubstr("as every second id: uint32? Set [data] width"));
+  EXPECT_THAT(opened(Raw(wider), {}), HasSubstr("as every second id: uint64?"));
+  // Of a vocabulary above 65,536 the high halves are not all 0.
+  for (size_t i = 0; i < wide.size(); ++i) wide[i] = static_cast<uint32_t>(i * 3119 % 128000);
+  EXPECT_THAT(opened(Raw(wide), {}), HasSubstr("as every second id: uint32?"));
+  EXPECT_THAT(opened(Raw(narrow), {0, 128000}),
+              HasSubstr("a vocabulary of 128000 needs more than 16 bits; set [data] width"));
+  EXPECT_EQ(opened(Raw(narrow), {2, 128000}), "40 of 2");
+  EXPECT_THAT(opened(Npy("<u2", "(40,)", Raw(narrow)), {4, 0}),
+              HasSubstr("has ids of 2 bytes, as its header says, and width is 4"));
+  const auto memmap = OpenTokenFile(Write("memmap.npy", Raw(narrow)));
+  EXPECT_THAT(std::string(memmap.status().message()), HasSubstr("as np.memmap writes them"));
+  EXPECT_EQ(OpenTokenFile(Write("memmap.npy", Raw(narrow)), {2, 0})->tokens.size(), 40u);
+}
+
+// Broken: a folder of shards would be refused as text, or be trained on in part.
+TEST_F(TokenFileTest, AFolderOfShardsIsOneRow) {
+  Write("fineweb_train_000002.bin", Llmc(20240520, 1, 2, Raw<uint16_t>({4, 5})));
+  Write("fineweb_train_000001.bin", Llmc(20240520, 1, 3, Raw<uint16_t>({1, 2, 3})));
+  Write("fineweb_val_000000.bin", Llmc(20240520, 1, 2, Raw<uint16_t>({6, 7})));
+  Write("fineweb_test_000000.bin", Llmc(20240520, 1, 1, Raw<uint16_t>({9})));
+  Write("meta.pkl", "x");
+  Write("input.txt", "the text itself");
+  TokenSource::Options options;
+  options.vocabulary = 10;
+  const auto source = TokenSource::Open(folder_.path(), options);
+  ASSERT_TRUE(source.ok()) << source.status();
+  std::vector<int64_t> train((*source)->train().size());
+  (*source)->train().Read(0, absl::MakeSpan(train));
+  EXPECT_EQ(train, (std::vector<int64_t>{1, 2, 3, 4, 5}));
+  std::vector<int64_t> middle(3);
+  (*source)->train().Read(2, absl::MakeSpan(middle));
+  EXPECT_EQ(middle, (std::vector<int64_t>{3, 4, 5}));
+  EXPECT_EQ((*source)->train().FindAtLeast(5), 4u);
+  EXPECT_EQ((*source)->train().From(1).First(3).Largest(), 4u);
+  EXPECT_EQ((*source)->validation().at(0), 6u);
+  EXPECT_EQ((*source)->notes().size(), 2u);
+}
+
+// Broken: shards without a split in their names would not be split, or text beside them be trained
+// on in their place.
+TEST_F(TokenFileTest, ShardsWithoutNamesOfASplitAreOneRowWhoseTailValidates) {
+  Write("a.bin", Raw<uint16_t>({1, 2, 3, 4, 5, 6}));
+  Write("b.bin", Raw<uint16_t>({7, 8, 9, 10}));
+  TokenSource::Options options;
+  options.vocabulary = 11;
+  options.validation_fraction = 0.5;
+  const auto source = TokenSource::Open(folder_.path(), options);
+  ASSERT_TRUE(source.ok()) << source.status();
+  EXPECT_EQ((*source)->train().size(), 5u);
+  EXPECT_EQ((*source)->validation().at(0), 6u);
+  EXPECT_EQ((*source)->validation().at(4), 10u);
+  Write("c.txt", "text");
+  EXPECT_THAT(std::string(TokenSource::Open(folder_.path(), options).status().message()),
+              HasSubstr("c.txt); keep them in folders of their own, or set [data] kind"));
+  options.kind = "bin";
+  EXPECT_TRUE(TokenSource::Open(folder_.path(), options).ok());
+  Write("c.bin", Npy("<u4", "(1,)", Raw<uint32_t>({1})));
+  EXPECT_THAT(std::string(TokenSource::Open(folder_.path(), options).status().message()),
+              HasSubstr("c.bin has ids of 4 bytes, and the files before it have ids of 2"));
 }
 
 // Broken: nanoGPT's own folder would be split anew, so that validation text is trained on.

@@ -15,6 +15,7 @@
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/manifest.h"
 #include "worker/model/architectures.h"
+#include "worker/model/torch_edge.h"
 
 namespace atolld {
 namespace {
@@ -141,6 +142,16 @@ TEST(ModelTest, InitialParametersAreNeutral) {
     const double loss = (*model)->Loss(parameters, tokens, targets, 0).item<double>();
     EXPECT_NEAR(loss, std::log(256.0), 0.1) << spec.kind();
   }
+}
+
+// Broken: a user would read where in libtorch's source it gave up, and not what is wrong.
+TEST(TorchEdgeTest, ErrorsQuoteNoSource) {
+  EXPECT_EQ(
+      WithoutTorchSource("[enforce fail at inline_container.cc:197] . the archive ends early"),
+      "the archive ends early");
+  EXPECT_EQ(WithoutTorchSource("shape [2]\nException raised from x at ../a.cpp:3"), "shape [2]");
+  EXPECT_EQ(WithoutTorchSource("[enforce fail at x.cc:1] . "), "libtorch refuses it");
+  EXPECT_EQ(WithoutTorchSource("plain"), "plain");
 }
 
 }  // namespace

@@ -5,10 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "atoll/v1/worker.grpc.pb.h"
@@ -54,7 +56,7 @@ class ProcessTest : public ::testing::Test {
     return Run({"--socket", address});
   }
 
-  // Runs the program; what it writes to standard output goes to the file `out`.
+  // Runs the program; what it writes goes to the files `out` and `errors`.
   int Run(const std::vector<std::string>& arguments) {
     std::vector<char*> argv = {const_cast<char*>(ATOLL_WORKER_PROGRAM)};
     for (const std::string& argument : arguments)
@@ -63,7 +65,11 @@ class ProcessTest : public ::testing::Test {
     const std::string out = folder_ / "out";
     const pid_t child = ::fork();
     if (child == 0) {
-      if (::freopen(out.c_str(), "w", stdout) == nullptr) ::_exit(126);
+      const std::string errors = folder_ / "errors";
+      if (::freopen(out.c_str(), "w", stdout) == nullptr ||
+          ::freopen(errors.c_str(), "w", stderr) == nullptr) {
+        ::_exit(126);
+      }
       ::execv(argv[0], argv.data());
       ::_exit(127);
     }
@@ -179,6 +185,72 @@ TEST_F(ProcessTest, GeneratesAndExportsFromAFile) {
 
   EXPECT_EQ(WEXITSTATUS(Run({"generate", "--token=1"})), 2);
   EXPECT_EQ(WEXITSTATUS(Run({"export", "--out=x", "--spec=none", "--parameters=none"})), 1);
+}
+
+// A model of `vocabulary` ids as `atoll import` leaves it, all of whose parameters are 0.
+void WriteImported(const std::string& folder, int vocabulary) {
+  std::filesystem::create_directories(folder);
+  std::ofstream(folder + "/model.toml")
+      << "[model]\nkind = \"gpt\"\nlayers = 1\nheads = 1\nwidth = 4\ncontext = 16\nvocabulary = "
+      << vocabulary << "\n";
+  const std::pair<const char*, std::pair<int, int>> tensors[] = {
+      {"transformer.wte.weight", {vocabulary, 4}},
+      {"transformer.wpe.weight", {16, 4}},
+      {"transformer.h.0.ln_1.weight", {4, 0}},
+      {"transformer.h.0.attn.c_attn.weight", {12, 4}},
+      {"transformer.h.0.attn.c_proj.weight", {4, 4}},
+      {"transformer.h.0.ln_2.weight", {4, 0}},
+      {"transformer.h.0.mlp.c_fc.weight", {16, 4}},
+      {"transformer.h.0.mlp.c_proj.weight", {4, 16}},
+      {"transformer.ln_f.weight", {4, 0}}};
+  std::string header = "{";
+  uint64_t offset = 0;
+  for (const auto& [name, shape] : tensors) {
+    const uint64_t bytes = 4u * static_cast<uint64_t>(shape.first) *
+                           static_cast<uint64_t>(shape.second == 0 ? 1 : shape.second);
+    header += (offset == 0 ? "\"" : ",\"") + std::string(name) +
+              "\":{\"dtype\":\"F32\",\"shape\":[" + std::to_string(shape.first) +
+              (shape.second == 0 ? "" : "," + std::to_string(shape.second)) +
+              "],\"data_offsets\":[" + std::to_string(offset) + "," +
+              std::to_string(offset + bytes) + "]}";
+    offset += bytes;
+  }
+  header += "}";
+  const uint64_t length = header.size();
+  std::ofstream(folder + "/model.safetensors", std::ios::binary)
+      << std::string(reinterpret_cast<const char*>(&length), 8) << header
+      << std::string(offset, '\0');
+}
+
+// Broken: what `atoll import` has written could not be tried out or judged.
+TEST_F(ProcessTest, GeneratesFromAndEvaluatesAnImportedFolder) {
+  WriteImported(folder_ / "imported", 256);
+  EXPECT_EQ(Run({"generate", "--model", folder_ / "imported", "--tokens=20", "--prompt=sea"}), 0)
+      << Read("errors");
+  EXPECT_EQ(Read("out").size(), 20u);
+  std::ofstream(folder_ / "text.txt") << SomeText(5000);
+  EXPECT_EQ(Run({"eval", "--model", folder_ / "imported", "--data", folder_ / "text.txt"}), 0)
+      << Read("errors");
+  EXPECT_NE(Read("out").find("\"perplexity\": 256"), std::string::npos) << Read("out");
+}
+
+// Broken: a model whose tokenizer nobody knows would give no text, no reason and the exit code of
+// success.
+TEST_F(ProcessTest, TokensOfAnUnknownTokenizerAreNoEmptyText) {
+  v1::RunSpec spec = TinySpec();
+  spec.mutable_model()->set_vocabulary(300000);
+  spec.mutable_model()->set_layers(1);
+  spec.mutable_data()->set_kind("bin");
+  std::ofstream(folder_ / "spec") << spec.SerializeAsString();
+  constexpr size_t kElements = 300000 * 16 + 16 * 16 + (2 * 16 + 12 * 16 * 16) + 16;
+  std::ofstream(folder_ / "theta") << std::string(kElements * sizeof(float), '\0');
+  const int status = Run({"generate", "--parameters", folder_ / "theta", "--spec", folder_ / "spec",
+                          "--tokens=5", "--prompt=sea", "--temperature=1"});
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+  EXPECT_EQ(Read("out"), "");
+  EXPECT_NE(Read("errors").find("5 of 5 sampled tokens are none of the tokenizer's 256 (bytes)"),
+            std::string::npos)
+      << Read("errors");
 }
 
 }  // namespace

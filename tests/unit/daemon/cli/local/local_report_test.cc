@@ -115,8 +115,10 @@ TEST(LocalReportTest, TableComparesWithDataParallel) {
 
 TEST(LocalReportTest, ALossIsInWhatTheDataIsIn) {
   // Broken: nats a token of 4 bytes would be read as four times as bad as they are.
-  const auto unit_of = [](const char* kind, const char* tokenizer, const char* digest) {
+  const auto unit_of = [](const char* kind, const char* tokenizer, const char* digest,
+                          uint32_t vocabulary = 256) {
     v1::RunStatus status = StatusAt(1, 10, 100);
+    status.mutable_spec()->mutable_model()->set_vocabulary(vocabulary);
     v1::DataSpec& data = *status.mutable_spec()->mutable_data();
     data.set_kind(kind);
     data.set_tokenizer(tokenizer);
@@ -130,6 +132,8 @@ TEST(LocalReportTest, ALossIsInWhatTheDataIsIn) {
   EXPECT_EQ(unit_of("text", "chars", ""), "nats a token");
   EXPECT_EQ(unit_of("prepared", "bytes", "a table's"), "nats a token");
   EXPECT_EQ(unit_of("npy", "bytes", ""), "nats a token");
+  // A folder of nanoGPT's ids is of kind "text" too, and nobody knows their tokenizer.
+  EXPECT_EQ(unit_of("text", "", "", 50257), "nats a token");
   EXPECT_EQ(unit_of("arrays", "", ""), "");
 }
 
