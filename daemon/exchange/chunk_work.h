@@ -106,8 +106,8 @@ struct Reduced {
 //   mean = (sum over pieces of (W_p * s_p) * Decode(piece_p)) * (1 / sum of W_p)
 //
 // in the order of `pieces` (ascending by lowest contributor) and the arithmetic of
-// optimizer/weighted_mean.h; W_p and s_p are the contributor's weight and scale, of a partial mean
-// the fp32 sum of its contributors' weights in roster order, and 1: who made it has scaled.
+// optimizer/aggregation_rule.h; W_p and s_p are the contributor's weight and scale, of a partial
+// mean the fp32 sum of its contributors' weights in roster order, and 1: who made it has scaled.
 //
 // The other rules are carried out on one chunk, by the values of those whose chunk is here, and
 // nothing else of their updates. A rule by coordinates needs no more. Krum and the geometric median

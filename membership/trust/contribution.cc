@@ -21,7 +21,7 @@ std::string Statement(const std::string& run_id, uint64_t version, const std::st
   return absl::StrCat(U64(run_id.size()), run_id, U64(version), U64(peer.size()), peer, root);
 }
 
-// Weight lost per missed commit (ALGORITHMS.md: lambda of stale updates).
+// Weight lost per missed commit (docs/protocol.md: a contributor that is left out).
 constexpr double kStaleness = 0.25;
 
 }  // namespace

@@ -160,6 +160,8 @@ PLANTED = [
     # Pages name what is there.
     ("paths", "docs/p.md", "`daemon/env/known.h`, tests, [a](../daemon/env/known.h), daemon/env\n"
      f"`daemon/env/gone.h`{MARK}\n[a](../daemon/gone/b.h) {MARK}\nbuild/daemon/x, daemon/*.cc\n"),
+    ("paths", "daemon/peer/p.cc", "// as daemon/env/known.h says, in daemon/env, or run/vote\n"
+     f"// as daemon/env/gone.h says{MARK}\n"),
     # Words.
     ("words", "docs/a.md",
      f"a frame/work/day, see ../work/x\nlies in {WORK} {MARK}\nbuilt in {TREE} {MARK}\n"
