@@ -162,7 +162,7 @@ TEST_F(ProcessTest, SaysWhyItFails) {
     if (message.has_failed()) what = message.failed().what();
     return true;
   });
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2);
   EXPECT_NE(what.find("no such file: No such file or directory"), std::string::npos) << what;
 }
 
@@ -184,7 +184,7 @@ TEST_F(ProcessTest, GeneratesAndExportsFromAFile) {
   EXPECT_GT(Read("model.safetensors").size(), kElements * sizeof(float));
 
   EXPECT_EQ(WEXITSTATUS(Run({"generate", "--token=1"})), 2);
-  EXPECT_EQ(WEXITSTATUS(Run({"export", "--out=x", "--spec=none", "--parameters=none"})), 1);
+  EXPECT_EQ(WEXITSTATUS(Run({"export", "--out=x", "--spec=none", "--parameters=none"})), 2);
 }
 
 // A model of `vocabulary` ids as `atoll import` leaves it, all of whose parameters are 0.
