@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
+#include "daemon/env/posix_files.h"
 
 namespace atolld {
 namespace {
@@ -147,6 +148,10 @@ SqliteStore::~SqliteStore() { sqlite3_close(database_); }
 absl::Status SqliteStore::Error(int code) const {
   if (code == SQLITE_OK || code == SQLITE_DONE) return absl::OkStatus();
   const std::string text = absl::StrCat(path_, ": ", sqlite3_errmsg(database_));
+  if ((code & 0xff) == SQLITE_IOERR) {
+    const int error = sqlite3_system_errno(database_);
+    if (error != 0) return ErrnoStatus(error, path_, sqlite3_errmsg(database_));
+  }
   switch (code & 0xff) {
     case SQLITE_FULL:
       return absl::ResourceExhaustedError(text);
@@ -189,7 +194,7 @@ absl::Status SqliteStore::Prepare(const Options& options) {
   // Exclusive: the lock is kept between transactions, so a second process finds it taken. It must
   // be set before the first access in WAL mode.
   RETURN_IF_ERROR(Execute("PRAGMA locking_mode = EXCLUSIVE"));
-  RETURN_IF_ERROR(Execute("PRAGMA journal_mode = WAL"));
+  RETURN_IF_ERROR(KeepWriteAheadLog());
   RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
   if (options.most_pages != 0) {
     RETURN_IF_ERROR(Execute(absl::StrCat("PRAGMA max_page_count = ", options.most_pages).c_str()));
@@ -213,6 +218,21 @@ absl::Status SqliteStore::Prepare(const Options& options) {
   if (status.ok()) status = Execute("COMMIT");
   if (!status.ok()) Execute("ROLLBACK").IgnoreError();
   return status;
+}
+
+// Without one, a commit is neither durable nor atomic as synchronous = FULL has it here. Some file
+// systems have no locks or no shared memory for it, and SQLite then keeps the mode that it had.
+absl::Status SqliteStore::KeepWriteAheadLog() {
+  SqliteStatement set(database_, "PRAGMA journal_mode = WAL");
+  const std::string mode = set.Step() ? set.Bytes(0) : std::string();
+  const absl::Status status = Error(set.code());
+  if (absl::IsFailedPrecondition(status)) return status;  // another process has it
+  if (status.ok() && mode == "wal") return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      status.ok() ? absl::StrCat(path_, ": its journal mode stays \"", mode, "\"")
+                  : std::string(status.message()),
+      "; a coordinator's folder must be on a file system that takes SQLite's write-ahead log, such "
+      "as that of a local disk"));
 }
 
 absl::Status SqliteStore::Execute(const char* sql) {

@@ -40,6 +40,7 @@ class SqliteStore final : public Store {
   SqliteStore(std::string path, sqlite3* database);
 
   absl::Status Prepare(const Options& options);  // pragmas and schema
+  absl::Status KeepWriteAheadLog();
   absl::Status Execute(const char* sql);
   absl::Status Write(const RunUpdate& update);
   absl::Status WriteRun(const RunUpdate& update);

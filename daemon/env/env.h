@@ -103,6 +103,7 @@ class Files {
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   virtual absl::Status Remove(const std::string& path) = 0;  // file or empty folder, if any
   virtual absl::Status Truncate(const std::string& path, uint64_t size) = 0;
+  // Those that are missing; each is durable, with its name in its parent.
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // Makes creations, renames and removals in `directory` durable.
   virtual absl::Status SyncDirectory(const std::string& directory) = 0;

@@ -192,12 +192,26 @@ absl::Status PosixFiles::Truncate(const std::string& path, uint64_t size) {
   return ErrnoStatus(errno, path, absl::StrCat("cannot cut to ", size, " bytes"));
 }
 
+// The name of a directory that was just made, in its parent.
+absl::Status PosixFiles::SyncParent(const std::string& directory) {
+  const size_t slash = directory.rfind('/');
+  const std::string parent = slash == std::string::npos ? "."
+                             : slash == 0               ? "/"
+                                                        : directory.substr(0, slash);
+  const absl::Status synced = SyncDirectory(parent);
+  // One that may be written but not read cannot be opened, and so not synced.
+  return absl::IsPermissionDenied(synced) ? absl::OkStatus() : synced;
+}
+
 absl::Status PosixFiles::MakeDirectories(const std::string& path) {
   size_t end = 0;
   while (end != std::string::npos) {
     end = path.find('/', end + 1);
     const std::string part = path.substr(0, end);
-    if (mkdir(part.c_str(), kDirectoryMode) == 0) continue;
+    if (mkdir(part.c_str(), kDirectoryMode) == 0) {
+      RETURN_IF_ERROR(SyncParent(part));
+      continue;
+    }
     if (errno == EEXIST) continue;
     // A read-only or forbidden parent is no obstacle where the directory is there already.
     const int error = errno;

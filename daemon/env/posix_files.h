@@ -26,6 +26,9 @@ class PosixFiles final : public Files {
   absl::Status SyncDirectory(const std::string& directory) override;
   absl::StatusOr<std::vector<std::string>> List(const std::string& directory) override;
   bool Exists(const std::string& path) override;
+
+ private:
+  absl::Status SyncParent(const std::string& directory);
 };
 
 // The status for a failed system call: `what` says the attempt, `error` is errno.

@@ -188,6 +188,17 @@ TEST(SqliteStore, OneProcessHoldsIt) {
   EXPECT_THAT(second.status().message(), HasSubstr("another process has it open"));
 }
 
+// Would break: a commit on a file system without a write-ahead log is lost with the power, or the
+// error says nothing of what is wrong.
+TEST(SqliteStore, WithoutAWriteAheadLogItDoesNotBegin) {
+  const TemporaryDirectory directory;
+  PosixFiles files;
+  ASSERT_TRUE(files.MakeDirectories(directory.File("coordinator.db-wal")).ok());  // no file can be
+  const auto opened = SqliteStore::Open(files, directory.path());
+  EXPECT_EQ(opened.status().code(), absl::StatusCode::kFailedPrecondition) << opened.status();
+  EXPECT_THAT(opened.status().message(), HasSubstr("write-ahead log"));
+}
+
 // Would break: a full disk looks like a broken store, and ends the run.
 TEST(SqliteStore, AFullDiskIsSaidAndHarmsNothing) {
   const TemporaryDirectory directory;
