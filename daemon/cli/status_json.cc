@@ -1,6 +1,7 @@
 #include "daemon/cli/status_json.h"
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "absl/base/casts.h"
@@ -149,6 +150,7 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"noise", NoiseJson(status.noise())},
                {"spec", SpecJson(status.spec())},
                {"peers", PeersJson(status)}};
+  json["rounds_recorded"] = status.rounds_recorded();
   json["rounds"] = Json::array();
   for (const v1::RoundRecord& round : status.rounds()) {
     json["rounds"].push_back({{"version", round.version()},
@@ -259,6 +261,23 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   lines.emplace_back();
   for (std::string& line : PeersText(status)) lines.push_back(std::move(line));
   return lines;
+}
+
+std::vector<std::string> RoundsText(const v1::RunStatus& status) {
+  std::vector<std::vector<std::string>> rows = {
+      {"round", "training loss", "validation loss", "tokens", "peers", "trained", "exchange"}};
+  std::map<uint64_t, double> evaluated;
+  for (const v1::EvaluationRecord& evaluation : status.evaluations())
+    evaluated[evaluation.version()] = evaluation.loss();
+  for (int i = status.rounds_size() - 1; i >= 0; --i) {
+    const v1::RoundRecord& round = status.rounds(i);
+    const auto loss = evaluated.find(round.version());
+    rows.push_back({absl::StrCat(round.version()), FormatMeasured(round.train_loss(), 4),
+                    loss == evaluated.end() ? "" : absl::StrFormat("%.4f", loss->second),
+                    WithThousands(round.tokens()), absl::StrCat(round.contributors()),
+                    FormatSeconds(round.train_seconds()), ExchangeTime(round)});
+  }
+  return AlignColumns(rows, ">>>>>><");
 }
 
 std::vector<std::string> PeersText(const v1::RunStatus& status) {

@@ -18,6 +18,7 @@ nlohmann::ordered_json PeerJson(const v1::PeerStatus& peer);
 nlohmann::ordered_json HeaderJson(const v1::EntryHeader& header);
 
 std::vector<std::string> RunStatusText(const v1::RunStatus& status);
+std::vector<std::string> RoundsText(const v1::RunStatus& status);  // the newest first
 std::vector<std::string> PeersText(const v1::RunStatus& status);
 std::vector<std::string> PeerText(const v1::PeerStatus& peer);
 // "pass 1, 34.2 % (spent 12,345; held 900; returned 0)"

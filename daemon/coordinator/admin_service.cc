@@ -29,8 +29,14 @@ constexpr size_t kMostAdminCalls = 64;
 constexpr uint32_t kMostHeaders = 1000;
 constexpr size_t kLargestAnswer = size_t{3} << 20;  // below the 4 MiB limit of a message
 
+// In one answer; each has some 150 bytes.
+constexpr size_t kMostRounds = 1000;
+constexpr size_t kMostEvaluations = 1000;
+
 // A watcher that does not read is dropped above this.
 constexpr size_t kMostUnsentStatus = size_t{16} << 20;
+// One that has the history still to come gets no more of it above this.
+constexpr size_t kMostUnsentHistory = size_t{1} << 20;
 
 constexpr absl::Duration kDefaultInterval = absl::Milliseconds(500);
 
@@ -48,6 +54,7 @@ struct AdminService::AdminCall {
   absl::Time last_sent = absl::InfinitePast();
   size_t rounds_sent = 0;
   size_t evaluations_sent = 0;
+  bool behind = false;       // of a watch: more of the history is to come at once
   uint64_t events_sent = 0;  // number of the first event that it has not seen
 
   void Finish(const absl::Status& status) {
@@ -102,7 +109,7 @@ void AdminService::OnRequest(uint64_t id, const Frame& frame) {
   if (call->method == kShowRun) {
     v1::ShowRunRequest request;
     parsed = Unpack(frame, &request);
-    if (parsed.ok()) Show(*call);
+    if (parsed.ok()) Show(*call, request);
   } else if (call->method == kWatchRun) {
     v1::WatchRunRequest request;
     parsed = Unpack(frame, &request);
@@ -167,8 +174,46 @@ void AdminService::Answer(uint64_t id, const std::string& peer, const absl::Stat
   call->Finish(absl::OkStatus());
 }
 
-void AdminService::Show(AdminCall& call) {
-  SendStatus(call);
+v1::RunStatus AdminService::Status() const {
+  v1::RunStatus status = source_.status();
+  uint64_t tokens = 0;
+  uint64_t recorded = 0;
+  for (const v1::RoundRecord& round : source_.rounds()) {
+    if (round.version() > status.version()) break;  // not durable yet
+    tokens += round.tokens();
+    ++recorded;
+  }
+  status.set_tokens(tokens);
+  status.set_rounds_recorded(recorded);
+  return status;
+}
+
+void AdminService::Show(AdminCall& call, const v1::ShowRunRequest& request) {
+  v1::RunStatus status = Status();
+  const std::vector<v1::RoundRecord>& rounds = source_.rounds();
+  const size_t limit =
+      request.limit() == 0 ? kMostRounds : std::min<size_t>(request.limit(), kMostRounds);
+  size_t end = status.rounds_recorded();
+  size_t begin = end - std::min(end, limit);
+  if (request.first_version() != 0) {
+    begin = 0;
+    while (begin < end && rounds[begin].version() < request.first_version()) ++begin;
+    end = std::min(end, begin + limit);
+  }
+  for (size_t i = begin; i < end; ++i) *status.add_rounds() = rounds[i];
+  // Version 0 is of no round: it belongs to the first.
+  const bool from_the_start = begin == 0 && request.first_version() <= 1;
+  const bool to_the_end = end == status.rounds_recorded();
+  for (const v1::EvaluationRecord& evaluation : source_.evaluations()) {
+    const bool begun =
+        from_the_start || (begin < end ? evaluation.version() >= rounds[begin].version()
+                                       : evaluation.version() >= request.first_version());
+    const bool ended =
+        !to_the_end && (begin == end || evaluation.version() > rounds[end - 1].version());
+    if (begun && !ended) *status.add_evaluations() = evaluation;
+  }
+  for (const std::string& event : events_) status.add_events(event);
+  call.call->Write(Pack(status));
   call.Finish(absl::OkStatus());
 }
 
@@ -205,19 +250,18 @@ void AdminService::List(uint64_t id, const v1::ListHeadersRequest& request) {
 }
 
 void AdminService::SendStatus(AdminCall& call) {
-  v1::RunStatus status = source_.status();
+  v1::RunStatus status = Status();
   const std::vector<v1::RoundRecord>& rounds = source_.rounds();
-  uint64_t tokens = 0;
-  for (size_t i = 0; i < rounds.size() && rounds[i].version() <= status.version(); ++i) {
-    tokens += rounds[i].tokens();
-    if (i < call.rounds_sent) continue;
-    *status.add_rounds() = rounds[i];
-    call.rounds_sent = i + 1;
-  }
-  status.set_tokens(tokens);
+  const size_t round_end =
+      std::min<size_t>(status.rounds_recorded(), call.rounds_sent + kMostRounds);
+  for (size_t& i = call.rounds_sent; i < round_end; ++i) *status.add_rounds() = rounds[i];
   const std::vector<v1::EvaluationRecord>& evaluations = source_.evaluations();
-  for (size_t& i = call.evaluations_sent; i < evaluations.size(); ++i)
+  const size_t evaluation_end =
+      std::min(evaluations.size(), call.evaluations_sent + kMostEvaluations);
+  for (size_t& i = call.evaluations_sent; i < evaluation_end; ++i)
     *status.add_evaluations() = evaluations[i];
+  call.behind = round_end < status.rounds_recorded() || evaluation_end < evaluations.size();
+  if (call.behind) status.clear_seal();
   for (uint64_t i = std::max(call.events_sent, first_event_); i < first_event_ + events_.size();
        ++i) {
     status.add_events(events_[i - first_event_]);
@@ -225,6 +269,7 @@ void AdminService::SendStatus(AdminCall& call) {
   call.events_sent = first_event_ + events_.size();
   call.last_sent = env_.executor.Now();
   call.call->Write(Pack(status));
+  if (call.behind && call.watching && !call.scheduled) Schedule(call.id);
 }
 
 void AdminService::AddEvent(const std::string& line) {
@@ -243,7 +288,10 @@ void AdminService::Changed() {
 void AdminService::EndWatches(absl::Duration patience, Task done) {
   for (const auto& [id, call] : calls_) {
     if (!call->watching) continue;
-    SendStatus(*call);
+    call->watching = false;
+    do {
+      SendStatus(*call);
+    } while (call->behind);
     call->ending = true;
     call->Finish(absl::OkStatus());
   }
@@ -263,12 +311,19 @@ void AdminService::TellWhenWatchesHaveEnded() {
 void AdminService::Schedule(uint64_t id) {
   AdminCall* call = Find(id);
   call->scheduled = true;
+  const bool at_once = call->behind && call->call->unsent_bytes() <= kMostUnsentHistory;
   const absl::Duration wait =
-      std::max(absl::ZeroDuration(), call->last_sent + call->interval - env_.executor.Now());
+      at_once
+          ? absl::ZeroDuration()
+          : std::max(absl::ZeroDuration(), call->last_sent + call->interval - env_.executor.Now());
   env_.executor.RunAfter(wait, guard_.Wrap([this, id] {
     AdminCall* due = Find(id);
     if (due == nullptr || !due->watching) return;
     due->scheduled = false;
+    if (due->behind && due->call->unsent_bytes() > kMostUnsentHistory) {
+      due->last_sent = env_.executor.Now();
+      return Schedule(id);
+    }
     if (due->call->unsent_bytes() > kMostUnsentStatus) {
       due->Finish(absl::ResourceExhaustedError("the watcher does not read"));
       return;

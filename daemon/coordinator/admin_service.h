@@ -53,13 +53,14 @@ class AdminService {
   struct AdminCall;
 
   void OnRequest(uint64_t id, const Frame& frame);
-  void Show(AdminCall& call);
+  void Show(AdminCall& call, const v1::ShowRunRequest& request);
   void Watch(AdminCall& call, const v1::WatchRunRequest& request);
   void List(uint64_t id, const v1::ListHeadersRequest& request);
   absl::Status Order(uint64_t id, const std::string& method, const Frame& frame);
   void Answer(uint64_t id, const std::string& peer, const absl::Status& status,
               const std::string& notice);
   void Schedule(uint64_t id);
+  v1::RunStatus Status() const;  // without lists
   void SendStatus(AdminCall& call);
   void Remove(uint64_t id);
   void TellWhenWatchesHaveEnded();

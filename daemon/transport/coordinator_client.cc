@@ -74,9 +74,11 @@ AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
 
 AdminClient::~AdminClient() = default;
 
-absl::StatusOr<v1::RunStatus> AdminClient::ShowRun() {
-  return Ask(*connection_->stub, address_, patience_, v1::ShowRunRequest(),
-             &v1::Admin::Stub::ShowRun);
+absl::StatusOr<v1::RunStatus> AdminClient::ShowRun(uint64_t first_version, uint32_t limit) {
+  v1::ShowRunRequest request;
+  request.set_first_version(first_version);
+  request.set_limit(limit);
+  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::ShowRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::PauseRun(const std::string& reason) {
@@ -117,7 +119,7 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
                                    const std::function<bool(const v1::RunStatus&)>& on_status) {
   // A call with a deadline would end the watch; asking once before it shows whether anybody is
   // there.
-  const absl::StatusOr<v1::RunStatus> first = ShowRun();
+  const absl::StatusOr<v1::RunStatus> first = ShowRun(0, 1);
   if (!first.ok()) return first.status();
 
   v1::WatchRunRequest request;

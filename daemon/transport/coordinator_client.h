@@ -28,7 +28,8 @@ class AdminClient {
   AdminClient(const AdminClient&) = delete;
   AdminClient& operator=(const AdminClient&) = delete;
 
-  absl::StatusOr<v1::RunStatus> ShowRun();
+  // With at most `limit` rounds (1000 at a time) from `first_version` on; 0: the newest.
+  absl::StatusOr<v1::RunStatus> ShowRun(uint64_t first_version, uint32_t limit);
 
   // Calls `on_status` for each status until it returns false (then OK), the coordinator ends the
   // stream (OK) or the link breaks (UNAVAILABLE). Lasts as long as the run does. The first status

@@ -64,6 +64,11 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
   if (takes.count(AdminOption::kUndo) != 0) {
     verb.Flag("--undo", options->undo, "Let it come back");
   }
+  if (takes.count(AdminOption::kRounds) != 0) {
+    verb.Add("--from", options->from,
+             "List the rounds from this version on, else the newest; 1000 at a time");
+    verb.Add("--limit", options->limit, "List this many rounds");
+  }
   verb.Flag("--json", options->json, "Print as JSON");
 }
 

@@ -2,6 +2,7 @@
 // folder of a local run), their options, the question, how the answer and its errors are printed.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
 #include <set>
@@ -38,10 +39,12 @@ struct AdminOptions {
   std::string peer;    // with kPeer
   std::string reason;  // with kReason
   bool undo = false;   // with kUndo
+  uint64_t from = 0;   // with kRounds: a version; 0: not given
+  uint32_t limit = 0;  // with kRounds: how many; 0: not given
 };
 
 // What a verb takes beside --coordinator, --dir and --json.
-enum class AdminOption { kPeer, kReason, kUndo };
+enum class AdminOption { kPeer, kReason, kUndo, kRounds };
 
 void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
                   const std::string& example, const std::set<AdminOption>& takes,

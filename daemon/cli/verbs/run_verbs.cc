@@ -30,9 +30,10 @@ constexpr absl::Duration kTick = absl::Milliseconds(250);
 constexpr double kLongestAwaySeconds = 120;
 
 // The coordinator's word; of a local run whose coordinator is gone, what its folder says, with
-// epoch 0.
-absl::StatusOr<v1::RunStatus> HowItStands(const CoordinatorAddress& source, AdminClient& client) {
-  absl::StatusOr<v1::RunStatus> status = client.ShowRun();
+// epoch 0. The rounds are a coordinator's by `from` and `limit` (AdminClient), a folder's all.
+absl::StatusOr<v1::RunStatus> HowItStands(const CoordinatorAddress& source, AdminClient& client,
+                                          uint64_t from, uint32_t limit) {
+  absl::StatusOr<v1::RunStatus> status = client.ShowRun(from, limit);
   if (source.dir.empty() || !absl::IsUnavailable(status.status())) return status;
   PosixFiles files;
   absl::StatusOr<v1::RunStatus> told = RunStatusOfFolder(files, AbsoluteFolder(source.dir));
@@ -40,9 +41,20 @@ absl::StatusOr<v1::RunStatus> HowItStands(const CoordinatorAddress& source, Admi
 }
 
 int ShowRun(const AdminOptions& options) {
+  const bool listed = options.from != 0 || options.limit != 0;
   return AskCoordinator<v1::RunStatus>(
-      options, [&](AdminClient& client) { return HowItStands(options.source, client); },
-      RunStatusJson, RunStatusText);
+      options,
+      [&](AdminClient& client) {
+        return HowItStands(options.source, client, options.from, options.limit);
+      },
+      RunStatusJson,
+      [listed](const v1::RunStatus& status) {
+        std::vector<std::string> lines = RunStatusText(status);
+        if (!listed) return lines;
+        lines.emplace_back();
+        for (std::string& line : RoundsText(status)) lines.push_back(std::move(line));
+        return lines;
+      });
 }
 
 // One line about what is so now.
@@ -99,7 +111,7 @@ int Watch(const AdminOptions& options) {
   if (!access.ok()) return Report(access.status());
   // One question first: a wrong address is an error, not something to wait for.
   AdminClient client(*access);
-  const absl::StatusOr<v1::RunStatus> first = HowItStands(options.source, client);
+  const absl::StatusOr<v1::RunStatus> first = HowItStands(options.source, client, 0, 1);
   if (!first.ok()) return Report(first.status());
   if (first->epoch() == 0) return ShowWhatIsOver(*first, options.json);
   SignalWaiter signals;
@@ -152,7 +164,8 @@ int Watch(const AdminOptions& options) {
 
 void AddRunVerbs(CommandLine& command_line) {
   AddAdminVerb(command_line, "run show", "How a run stands",
-               "atoll run show --coordinator 127.0.0.1:7070 --json", {}, ShowRun);
+               "atoll run show --coordinator 127.0.0.1:7070 --from 1 --json",
+               {AdminOption::kRounds}, ShowRun);
   AddAdminVerb(command_line, "run watch", "Follow a run until it is sealed",
                "atoll run watch --dir atoll-run-20250131-142501", {}, Watch);
   AddAdminVerb(command_line, "run pause",
@@ -171,13 +184,13 @@ namespace {
 
 int ListPeers(const AdminOptions& options) {
   return AskCoordinator<v1::RunStatus>(
-      options, [&](AdminClient& client) { return HowItStands(options.source, client); }, PeersJson,
-      PeersText);
+      options, [&](AdminClient& client) { return HowItStands(options.source, client, 0, 1); },
+      PeersJson, PeersText);
 }
 
 absl::StatusOr<v1::PeerStatus> FindPeer(const CoordinatorAddress& source, AdminClient& client,
                                         const std::string& name) {
-  const absl::StatusOr<v1::RunStatus> run = HowItStands(source, client);
+  const absl::StatusOr<v1::RunStatus> run = HowItStands(source, client, 0, 1);
   if (!run.ok()) return run.status();
   std::vector<std::string> names;
   for (const v1::PeerStatus& peer : run->peers()) {

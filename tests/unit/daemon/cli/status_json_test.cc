@@ -29,6 +29,26 @@ TEST(StatusJsonTest, ThePlaceInTheDataIsCountedByPasses) {
   EXPECT_EQ(DataText(data), "pass 3, 0.0 % (spent 20,000; held 900; returned 7)");
 }
 
+// Broken: `run show --from` would show the oldest round first, or another round's loss.
+TEST(StatusJsonTest, ListsRoundsTheNewestFirst) {
+  v1::RunStatus status;
+  for (const uint64_t version : {8, 9}) {
+    v1::RoundRecord* round = status.add_rounds();
+    round->set_version(version);
+    round->set_train_loss(static_cast<double>(version) / 4);
+    round->set_tokens(1000 * version);
+    round->set_contributors(3);
+  }
+  status.add_evaluations()->set_version(8);
+  status.mutable_evaluations(0)->set_loss(1.75);
+  status.set_rounds_recorded(9);
+  const std::vector<std::string> lines = RoundsText(status);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_THAT(lines[1], HasSubstr("9         2.2500                     9,000"));
+  EXPECT_THAT(lines[2], HasSubstr("8         2.0000           1.7500   8,000"));
+  EXPECT_EQ(RunStatusJson(status)["rounds_recorded"], 9);
+}
+
 // Broken: nobody would see that a run is paused or stopping, for how long its coordinator runs, or
 // why a peer is not there.
 TEST(StatusJsonTest, ShowsWhatOperatorsAskedFor) {

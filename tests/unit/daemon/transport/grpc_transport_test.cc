@@ -172,7 +172,7 @@ TEST(AdminClient, ShowsTheRun) {
   AdminServer server;
   AdminClient client({server.address(), ""});
   for (int i = 0; i < 20; ++i) {
-    const auto status = client.ShowRun();
+    const auto status = client.ShowRun(0, 1);
     ASSERT_TRUE(status.ok()) << status.status();
     EXPECT_EQ(status->version(), 42u);
   }
@@ -220,7 +220,7 @@ TEST(AdminClient, SaysThatNobodyAnswers) {
     EXPECT_EQ(client.ListHeaders(0, 1).status().code(), absl::StatusCode::kUnimplemented);
   }
   AdminClient client({address, ""});
-  const auto status = client.ShowRun();
+  const auto status = client.ShowRun(0, 1);
   EXPECT_EQ(status.status().code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(std::string(status.status().message()),
             absl::StrCat("no coordinator answers at ", address));

@@ -245,8 +245,8 @@ TEST_F(TlsTest, OnlyAdministratorsGiveOrders) {
   AdminClient peer({listener_->address(), certificates_.Folder("p", Role::kPeer)});
   AdminClient nobody({listener_->address(), ""}, absl::Seconds(5));
   // Refused on gRPC's threads: the loop, which does not run here, has no part in it.
-  EXPECT_TRUE(absl::IsPermissionDenied(peer.ShowRun().status()));
-  EXPECT_TRUE(absl::IsUnavailable(nobody.ShowRun().status()));
+  EXPECT_TRUE(absl::IsPermissionDenied(peer.ShowRun(0, 1).status()));
+  EXPECT_TRUE(absl::IsUnavailable(nobody.ShowRun(0, 1).status()));
 }
 
 // The worker's socket carries no certificates: its mode is its guard.
