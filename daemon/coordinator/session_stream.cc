@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "membership/run/admission.h"
+#include "membership/run/door.h"
 
 namespace atolld {
 namespace {
@@ -57,7 +58,8 @@ void SessionStream::OnFrame(const Frame& frame) {
     return;
   }
   v1::PeerMessage message;
-  const absl::Status parsed = Unpack(frame, &message);
+  absl::Status parsed = Unpack(frame, &message);
+  if (parsed.ok()) parsed = TidyAtTheDoor(&message);
   if (!parsed.ok()) {
     End(parsed);
     return;

@@ -9,6 +9,7 @@
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
 #include "membership/history/signing_key.h"
+#include "membership/run/door.h"
 #include "membership/trust/contribution.h"
 
 namespace atolld {
@@ -30,8 +31,11 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
   if (!IsValidId(hello.peer())) {
     return absl::InvalidArgumentError(absl::StrCat("a peer's id has ", kIdGrammar));
   }
-  if (hello.address().size() > 256)
-    return absl::InvalidArgumentError("address is longer than 256 bytes");
+  if (!hello.address().empty() && !IsDialableAddress(hello.address())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("peer ", hello.peer(), " gives the address \"", OneLine(hello.address(), 80),
+                     "\"; it must be HOST:PORT or [IPV6]:PORT ([peer] advertise)"));
+  }
   if (!hello.region().empty() && !IsValidId(hello.region())) {
     return absl::InvalidArgumentError(absl::StrCat("a region's name has ", kIdGrammar));
   }

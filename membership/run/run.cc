@@ -585,7 +585,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   }
   members_.roster().SetState(peer, ready.base_version());
   members_.NoteState(peer, ready.base_version(), ready.state_digest());
-  round.SetReady(now, peer, ready);
+  training_.SetReady(now, peer, ready);
   return absl::OkStatus();
 }
 

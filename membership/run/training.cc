@@ -331,6 +331,13 @@ bool Training::Adopt(const std::string& peer, absl::Span<const v1::SampleRange> 
   return leases_.Adopt(peer, samples);
 }
 
+void Training::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
+  v1::Ready checked = ready;
+  const LeaseBook::Ranges held = leases_.Held(peer);
+  *checked.mutable_samples() = {held.begin(), held.end()};
+  round_.SetReady(now, peer, checked);
+}
+
 uint64_t Training::Held(const std::string& peer) const {
   uint64_t held = 0;
   for (const v1::SampleRange& range : leases_.Held(peer)) held += range.count();

@@ -151,6 +151,9 @@ class Training {
   bool Adopt(const std::string& peer, absl::Span<const v1::SampleRange> samples);
   void NoteChange() { changed_ = true; }
   uint64_t Held(const std::string& peer) const;  // number of samples
+  // Its update counts. What it was trained on is what it holds, in as few ranges as that makes:
+  // they stand in the header.
+  void SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
 
   // The entry is committed: who is named in it has spent its samples. Returns those, in the
   // header's order.
