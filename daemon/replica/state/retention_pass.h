@@ -33,7 +33,7 @@ struct RetentionPolicy {
   uint64_t keep_bytes = 0;       // LeastKeepBytes if that is more; 0: no limit
   // Of headers whose payloads are gone. They are the chain's history, which a coordinator that lost
   // its own can adopt: a megabyte holds thousands.
-  uint64_t keep_header_bytes = uint64_t{1} << 20;
+  uint64_t keep_header_bytes = uint64_t{64} << 20;
 };
 
 // What log and snapshots of a directory take.

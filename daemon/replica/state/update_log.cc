@@ -289,7 +289,11 @@ absl::Status UpdateLog::DropHeadersBefore(uint64_t first, uint64_t allowance) {
   RETURN_IF_ERROR(ReadReplaced());
   if (reader_.empty() || first <= reader_.first_version()) return absl::OkStatus();
   first = std::min(first, last_version_ + 1);
-  if (reader_.BytesBefore(first) <= allowance) return absl::OkStatus();
+  const uint64_t end = reader_.BytesBefore(first);
+  if (end <= allowance) return absl::OkStatus();
+  while (first > reader_.first_version() && end - reader_.BytesBefore(first - 1) <= allowance / 2) {
+    --first;
+  }
   std::string kept;
   for (uint64_t version = first; version <= last_version_; ++version) {
     ASSIGN_OR_RETURN(const v1::EntryHeader header, reader_.ReadHeader(version));

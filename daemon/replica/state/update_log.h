@@ -115,9 +115,10 @@ class UpdateLog {
   absl::Status AppendHeader(const v1::EntryHeader& header);
 
   // Writes the file of headers anew, from entry `first` on, if the records before it take more than
-  // `allowance` bytes. Durable when it returns; after a crash or an error the file is the old one
-  // or the new one. Readers may run beside it. DATA_LOSS: a record that has to stay cannot be read;
-  // the file is left as it is.
+  // `allowance` bytes; the newest of those stay that take half of it, so that this is seldom and a
+  // coordinator's store that was restored from a copy finds what it lacks. Durable when it returns;
+  // after a crash or an error the file is the old one or the new one. Readers may run beside it.
+  // DATA_LOSS: a record that has to stay cannot be read; the file is left as it is.
   absl::Status DropHeadersBefore(uint64_t first, uint64_t allowance);
 
  private:

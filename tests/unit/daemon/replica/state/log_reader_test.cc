@@ -127,6 +127,26 @@ TEST_F(LogReaderTest, AFullDiskLeavesTheLogAsItWas) {
   EXPECT_EQ(VerifyLog(files_, "/r")->version, 8u);
 }
 
+TEST(UpdateLogTest, OfOldHeadersTheNewestStay) {
+  // Broken: a copy of the coordinator's store of an hour ago could not be restored, since nobody
+  // had the headers since then.
+  SimDisk disk;
+  SimFiles files(disk);
+  std::unique_ptr<UpdateLog> log = *UpdateLog::Open(files, "/r", 0);
+  for (uint64_t version = 1; version <= 100; ++version) {
+    v1::EntryHeader header;
+    header.set_version(version);
+    ASSERT_TRUE(log->AppendHeader(header).ok());
+  }
+  const uint64_t bytes = FileBytes(files, HeadersPath("/r")).size() / 100;  // of a record
+  ASSERT_TRUE(log->DropHeadersBefore(91, 90 * bytes).ok());
+  EXPECT_EQ(LogReader::Open(files, "/r", 1)->first_version(), 1u);
+  ASSERT_TRUE(log->DropHeadersBefore(91, 40 * bytes).ok());
+  EXPECT_EQ(LogReader::Open(files, "/r", 1)->first_version(), 71u);
+  ASSERT_TRUE(log->DropHeadersBefore(91, 0).ok());
+  EXPECT_EQ(LogReader::Open(files, "/r", 1)->first_version(), 91u);
+}
+
 TEST(LogUnderFaults, NothingCommittedIsLostWhenReadsLie) {
   // Broken: a fault on reading back a file of headers that was just cut would be taken for its end:
   // the next append would destroy what follows, or end the process.
