@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/words.h"
 #include "compression/codec.h"
 #include "compression/float_codecs.h"
 #include "compression/int2_codec.h"
@@ -256,7 +257,8 @@ absl::Status ForBlocks(absl::Span<const uint8_t> bytes, size_t elements, const F
     f(block, i);
   }
   if (bytes.empty()) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(bytes.size(), " bytes follow the last block"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(Counted(bytes.size(), "byte follows", "bytes follow"), " the last block"));
 }
 
 }  // namespace

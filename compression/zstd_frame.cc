@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "compression/base/words.h"
 
 namespace atolld {
 namespace {
@@ -49,7 +50,8 @@ absl::StatusOr<size_t> CheckFrame(absl::Span<const uint8_t> frame, size_t max_by
   const size_t length = ZSTD_findFrameCompressedSize(frame.data(), frame.size());
   if (ZSTD_isError(length) != 0) return Refuse(ZSTD_getErrorName(length));
   if (length != frame.size()) {
-    return Refuse(absl::StrCat(frame.size() - length, " bytes follow the frame"));
+    return Refuse(
+        absl::StrCat(Counted(frame.size() - length, "byte follows", "bytes follow"), " the frame"));
   }
   return static_cast<size_t>(content);
 }

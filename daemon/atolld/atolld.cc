@@ -234,26 +234,30 @@ int JoinAndRun(JoinOptions options) {
 int Main(int argc, char** argv) {
   BlockSignals();
   RaiseDescriptorLimit();
-  CommandLine command_line("atolld", "Atoll's daemon: leads a run, or takes part in one.");
+  CommandLine command_line("atolld", "Leads a run, or takes part in one");
   std::string file;
   command_line
       .AddVerb("coordinator", "Lead a run",
-               "atolld coordinator --config configs/docker/coordinator.toml",
+               "atolld coordinator --config build/quickstart/coordinator/config.toml",
                [&] { return RunAs(ConfigUse::kCoordinator, file); })
       .Add("--config", file, "The TOML file")
+      .File()
       .Required();
   command_line
-      .AddVerb("peer", "Take part in a run", "atolld peer --config configs/docker/peer-1.toml",
+      .AddVerb("peer", "Take part in a run",
+               "atolld peer --config build/quickstart/peer-1/config.toml",
                [&] { return RunAs(ConfigUse::kPeer, file); })
       .Add("--config", file, "The TOML file")
+      .File()
       .Required();
   JoinOptions options;
-  const Verb join = command_line.AddVerb("join", "Enrol with a token, then take part in its run",
-                                         "atolld join TOKEN --dir ~/atoll --data ~/books",
-                                         [&] { return JoinAndRun(options); });
+  const Verb join = command_line.AddVerb(
+      "join", "Enrol with a token, then take part in its run",
+      "atolld join \"$(atoll token create --dir build/quickstart)\" --dir ~/late --data docs",
+      [&] { return JoinAndRun(options); });
   join.Add("TOKEN", options.token, "What `atoll token create` has printed").Required();
-  join.Add("--dir", options.dir, "Where all of it lives; without, ./atoll-ID");
-  join.Add("--data", options.data, "The text to train on, a file or a folder");
+  join.Add("--dir", options.dir, "Where all of it lives [./atoll-ID]").Folder();
+  join.Add("--data", options.data, "The text to train on, a file or a folder").Path();
   join.Add("--advertise", options.advertise,
            "HOST:PORT where others reach this machine; without, it dials out only");
   join.Add("--listen", options.listen,

@@ -16,6 +16,7 @@
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "daemon/bench/churn_faults.h"
 #include "daemon/bench/churn_run.h"
 #include "daemon/cli/command_line.h"
@@ -46,9 +47,9 @@ absl::StatusOr<Config> ConfigOf(const ChurnOptions& options) {
   }
   if (config.run.quorum == 0) config.run.quorum = config.run.peers / 2 + 1;
   if (config.run.peers < 2 || config.run.quorum >= config.run.peers) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a quorum of ", config.run.quorum, " of ", config.run.peers,
-                     " peers leaves nobody who may fail; take more peers"));
+    return absl::InvalidArgumentError(absl::StrCat("a quorum of ", config.run.quorum, " of ",
+                                                   Counted(config.run.peers, "peer"),
+                                                   " leaves nobody who may fail; take more peers"));
   }
   return config;
 }

@@ -17,6 +17,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "daemon/bench/churn_cluster.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/local_layout.h"
@@ -225,8 +226,8 @@ absl::Status ChurnDriver::StepStarting(absl::Time now) {
   if (!history_.rounds().empty() && AllLive()) {
     stage_ = Stage::kMeasuring;
     began_ = now;
-    Say(absl::StrCat(cluster_->peers(), " peers have committed the first round; logs in ",
-                     settings_.dir, "/*/log.txt"));
+    Say(absl::StrCat(Counted(cluster_->peers(), "peer"),
+                     " have committed the first round; logs in ", settings_.dir, "/*/log.txt"));
   } else if (now - started_ > kStartPatience) {
     return absl::DeadlineExceededError(absl::StrCat("no round was committed within ",
                                                     absl::FormatDuration(kStartPatience),
@@ -243,9 +244,9 @@ absl::Status ChurnDriver::StepMeasuring(absl::Time now) {
   if (!memory_noted_ && now - began_ >= warm_up) NoteMemory();
   if (now - said_ >= kSayEvery) {
     said_ = now;
-    Say(absl::StrFormat("version %d, %s tokens, %d of %d peers live", history_.newest().version(),
+    Say(absl::StrFormat("version %d, %s tokens, %d of %s live", history_.newest().version(),
                         WithThousands(history_.newest().tokens()), cluster_->CountLive(),
-                        cluster_->peers()));
+                        Counted(cluster_->peers(), "peer")));
   }
   const bool over = sealed_run() ? history_.sealed() : now - began_ >= settings_.length.value();
   if (!over) return StepFault(now);

@@ -22,6 +22,7 @@
 #include "absl/strings/strip.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "compression/wire_codec.h"
 #include "daemon/bench/exchange_bench_peer.h"
 #include "daemon/env/posix_executor.h"
@@ -354,8 +355,8 @@ ExchangeBenchResult ExchangeBench::Result() const {
 absl::StatusOr<ExchangeBenchResult> MeasureExchange(const ExchangeBenchOptions& options) {
   RETURN_IF_ERROR(ParseLevels(options.codec, options.upper_codec).status());
   if (!options.hosts.empty() && options.hosts.size() != static_cast<size_t>(options.peers)) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(options.hosts.size(), " hosts for ", options.peers, " peers"));
+    return absl::InvalidArgumentError(absl::StrCat(Counted(options.hosts.size(), "host"), " for ",
+                                                   Counted(options.peers, "peer")));
   }
   for (const size_t told : {options.reachable.size(), options.names.size()}) {
     CHECK(told == 0 || told == static_cast<size_t>(options.peers));

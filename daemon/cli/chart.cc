@@ -62,19 +62,40 @@ Range YRange(const Chart& chart, int ticks, std::vector<double>* values) {
 
 std::string TickText(double value) { return absl::StrFormat("%.6g", value); }
 
-// A grid of braille characters, each 2 dots wide and 4 high.
+// What charts are drawn with.
+struct Glyphs {
+  int dots_wide;  // of a character
+  int dots_high;
+  const char* mark;
+  const char* line;  // in the legend
+  const char* side;
+  const char* tick;
+  const char* corner;
+  const char* bottom;
+};
+
+const Glyphs& GlyphsOf(Charset charset) {
+  static constexpr Glyphs kBraille = {2, 4, "●", "⠤⠤", "│", "┤", "└", "─"};
+  static constexpr Glyphs kPlain = {1, 2, "o", "..", "|", "+", "+", "-"};
+  return charset == Charset::kUnicode ? kBraille : kPlain;
+}
+
+// A grid of characters, each with some dots.
 class Canvas {
  public:
-  Canvas(int columns, int rows)
-      : columns_(columns), rows_(rows), cells_(static_cast<size_t>(columns * rows), 0) {}
+  Canvas(int columns, int rows, const Glyphs& glyphs)
+      : columns_(columns),
+        rows_(rows),
+        glyphs_(glyphs),
+        cells_(static_cast<size_t>(columns * rows), 0) {}
 
-  int width() const { return columns_ * 2; }
-  int height() const { return rows_ * 4; }
+  int width() const { return columns_ * glyphs_.dots_wide; }
+  int height() const { return rows_ * glyphs_.dots_high; }
 
   void Dot(int x, int y) {  // from the top left
-    static constexpr uint8_t kBits[4][2] = {{0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
     if (x < 0 || y < 0 || x >= width() || y >= height()) return;
-    cells_[Index(x / 2, y / 4)] |= kBits[y % 4][x % 2];
+    const int across = x % glyphs_.dots_wide, down = y % glyphs_.dots_high;
+    cells_[Index(x, y)] |= glyphs_.dots_wide == 1 ? 1 << down : kBraille[down][across];
   }
 
   void Line(int x0, int y0, int x1, int y1) {
@@ -85,16 +106,18 @@ class Canvas {
     }
   }
 
-  void Mark(int x, int y) { cells_[Index(x / 2, y / 4)] = kMark; }
+  void Mark(int x, int y) { cells_[Index(x, y)] = kMark; }
 
   std::string Row(int row) const {
     std::string text;
     for (int column = 0; column < columns_; ++column) {
-      const uint16_t cell = cells_[Index(column, row)];
+      const uint16_t cell = cells_[static_cast<size_t>(row * columns_ + column)];
       if (cell == kMark) {
-        text += "●";
+        text += glyphs_.mark;
       } else if (cell == 0) {
         text += ' ';
+      } else if (glyphs_.dots_wide == 1) {
+        text += cell == 1 ? '\'' : cell == 2 ? '.' : ':';
       } else {  // U+2800 + cell, as UTF-8
         text += '\xe2';
         text += static_cast<char>(0xa0 + (cell >> 6));
@@ -106,10 +129,15 @@ class Canvas {
 
  private:
   static constexpr uint16_t kMark = 0x100;
-  size_t Index(int column, int row) const { return static_cast<size_t>(row * columns_ + column); }
+  static constexpr uint16_t kBraille[4][2] = {
+      {0x01, 0x08}, {0x02, 0x10}, {0x04, 0x20}, {0x40, 0x80}};
+  size_t Index(int x, int y) const {
+    return static_cast<size_t>(y / glyphs_.dots_high * columns_ + x / glyphs_.dots_wide);
+  }
 
   int columns_;
   int rows_;
+  const Glyphs& glyphs_;
   std::vector<uint16_t> cells_;
 };
 
@@ -134,10 +162,11 @@ void Plot(const Series& series, const Range& x_range, const Range& y_range, Canv
   }
 }
 
-std::string Legend(const Chart& chart) {
+std::string Legend(const Chart& chart, const Glyphs& glyphs) {
   std::string legend;
   for (const Series& series : chart.series) {
-    absl::StrAppend(&legend, legend.empty() ? "" : "   ", series.dots ? "● " : "⠤⠤ ", series.name);
+    absl::StrAppend(&legend, legend.empty() ? "" : "   ", series.dots ? glyphs.mark : glyphs.line,
+                    " ", series.name);
   }
   return legend;
 }
@@ -161,7 +190,8 @@ std::vector<double> NiceTicks(double low, double high, int count) {
   return ticks;
 }
 
-std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows) {
+std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows, Charset charset) {
+  const Glyphs& glyphs = GlyphsOf(charset);
   columns = std::max(columns, 24);
   rows = std::max(rows, 6);
   const int plot_rows = rows - 3;  // title, axis, numbers below it
@@ -172,7 +202,7 @@ std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows) {
   size_t margin = 0;
   for (const double tick : ticks) margin = std::max(margin, TickText(tick).size());
   const int plot_columns = std::max(columns - static_cast<int>(margin) - 2, 4);
-  Canvas canvas(plot_columns, plot_rows);
+  Canvas canvas(plot_columns, plot_rows, glyphs);
   for (const Series& series : chart.series) {
     if (!series.dots) Plot(series, x_range, y_range, &canvas);
   }
@@ -181,7 +211,8 @@ std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows) {
   }
 
   std::vector<std::string> lines = {
-      CutToWidth(absl::StrCat(chart.title, "   ", Legend(chart)), static_cast<size_t>(columns))};
+      CutToWidth(absl::StrCat(chart.title, "   ", Legend(chart, glyphs)),
+                 static_cast<size_t>(columns), charset)};
   std::vector<std::string> labels(static_cast<size_t>(plot_rows));
   for (const double tick : ticks) {
     const auto row = static_cast<size_t>(std::lround((1 - y_range.At(tick)) * (plot_rows - 1)));
@@ -189,11 +220,11 @@ std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows) {
   }
   for (int row = 0; row < plot_rows; ++row) {
     const std::string& label = labels[static_cast<size_t>(row)];
-    lines.emplace_back(absl::StripTrailingAsciiWhitespace(
-        absl::StrCat(PadLeft(label, margin), label.empty() ? " │" : " ┤", canvas.Row(row))));
+    lines.emplace_back(absl::StripTrailingAsciiWhitespace(absl::StrCat(
+        PadLeft(label, margin), " ", label.empty() ? glyphs.side : glyphs.tick, canvas.Row(row))));
   }
-  std::string axis = absl::StrCat(std::string(margin, ' '), " └");
-  for (int i = 0; i < plot_columns; ++i) axis += "─";
+  std::string axis = absl::StrCat(std::string(margin, ' '), " ", glyphs.corner);
+  for (int i = 0; i < plot_columns; ++i) axis += glyphs.bottom;
   lines.push_back(axis);
 
   const std::string left = TickText(x_range.low);

@@ -8,6 +8,8 @@
 #include <utility>
 #include <vector>
 
+#include "compression/base/terminal.h"
+
 namespace atolld {
 
 struct Series {
@@ -23,9 +25,9 @@ struct Chart {
   std::vector<Series> series;
 };
 
-// `columns` x `rows` characters in all, at least 24 x 6: braille dots for lines, "●" for marked
-// points, numbers on both axes.
-std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows);
+// `columns` x `rows` characters in all, at least 24 x 6: dots for lines (braille; of ASCII ', . and
+// :), "●" or "o" for marked points, numbers on both axes.
+std::vector<std::string> DrawChart(const Chart& chart, int columns, int rows, Charset charset);
 
 // A whole SVG document, 720 x 420.
 std::string ChartSvg(const Chart& chart);

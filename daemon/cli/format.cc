@@ -63,16 +63,18 @@ size_t TextWidth(absl::string_view utf8) {
   return static_cast<size_t>(std::count_if(utf8.begin(), utf8.end(), BeginsCharacter));
 }
 
-std::string CutToWidth(absl::string_view utf8, size_t width) {
+std::string CutToWidth(absl::string_view utf8, size_t width, Charset charset) {
   if (TextWidth(utf8) <= width) return std::string(utf8);
-  if (width == 0) return "";
+  absl::string_view mark = charset == Charset::kUnicode ? "…" : "...";
+  if (TextWidth(mark) > width) mark = "";
+  const size_t most = width - TextWidth(mark);
   size_t end = 0;
   size_t kept = 0;
   while (end < utf8.size()) {
-    if (BeginsCharacter(utf8[end]) && kept++ == width - 1) break;
+    if (BeginsCharacter(utf8[end]) && kept++ == most) break;
     ++end;
   }
-  return absl::StrCat(utf8.substr(0, end), "…");
+  return absl::StrCat(utf8.substr(0, end), mark);
 }
 
 std::string PadRight(absl::string_view utf8, size_t width) {

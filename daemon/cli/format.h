@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "compression/base/terminal.h"
 
 namespace atolld {
 
@@ -25,8 +26,8 @@ std::string FormatRatio(double ratio);       // "4.0x", "101x"
 std::string FormatMeasured(double value, int decimals, absl::string_view unit = "");
 
 size_t TextWidth(absl::string_view utf8);
-// Cut to `width` columns, the last one "…" if something was cut.
-std::string CutToWidth(absl::string_view utf8, size_t width);
+// Cut to `width` columns, the end "…" (of ASCII "...", where it has room) if something was cut.
+std::string CutToWidth(absl::string_view utf8, size_t width, Charset charset);
 std::string PadRight(absl::string_view utf8, size_t width);
 std::string PadLeft(absl::string_view utf8, size_t width);
 

@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/words.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
 #include "membership/run/ledger.h"
@@ -20,22 +21,26 @@ constexpr size_t kBarColumns = 24;
 constexpr size_t kUsualWidth = 80;
 constexpr size_t kUsualHeight = 24;
 
-std::string Bar(double share) {
+std::string Bar(double share, Charset charset) {
+  const bool blocks = charset == Charset::kUnicode;
   const auto full = static_cast<size_t>(
       std::lround(std::clamp(share, 0.0, 1.0) * static_cast<double>(kBarColumns)));
   std::string bar;
-  for (size_t i = 0; i < kBarColumns; ++i) bar += i < full ? "█" : "░";
+  for (size_t i = 0; i < kBarColumns; ++i) {
+    bar += i < full ? (blocks ? "█" : "#") : (blocks ? "░" : ".");
+  }
   return bar;
 }
 
 std::string Loss(double loss) { return loss > 0 ? absl::StrFormat("%.3f", loss) : "-"; }
 
-std::string RoundLine(const RunHistory& history, double elapsed_seconds) {
+std::string RoundLine(const RunHistory& history, double elapsed_seconds, Charset charset) {
   const v1::RunStatus& status = history.newest();
   const uint64_t rounds = status.spec().rounds();
   std::string line = absl::StrCat(
       "round ", status.version(), " of ", rounds, "  ",
-      Bar(rounds == 0 ? 0 : static_cast<double>(status.version()) / static_cast<double>(rounds)),
+      Bar(rounds == 0 ? 0 : static_cast<double>(status.version()) / static_cast<double>(rounds),
+          charset),
       "  ", status.phase().empty() ? "starting" : status.phase(), "  ",
       FormatSeconds(elapsed_seconds));
   const double left = history.seconds_left();
@@ -91,9 +96,10 @@ std::vector<std::string> PeerRow(const std::string& id, const PeerHistory& peer,
 
 std::vector<std::string> RenderLiveView(const RunHistory& history,
                                         const std::map<std::string, std::string>& notes,
-                                        double elapsed_seconds, size_t width) {
+                                        double elapsed_seconds, size_t width, Charset charset) {
   const v1::RunStatus& status = history.newest();
-  std::vector<std::string> lines = {RoundLine(history, elapsed_seconds), LossLine(history)};
+  std::vector<std::string> lines = {RoundLine(history, elapsed_seconds, charset),
+                                    LossLine(history)};
   if (status.noise().tokens() > 0) {
     lines.push_back(absl::StrCat("noise scale ", FormatRate(status.noise().tokens()),
                                  " tokens; peers make ",
@@ -109,7 +115,7 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
   for (const auto& [id, peer] : history.peers()) rows.push_back(PeerRow(id, peer, notes));
   lines.emplace_back();
   for (std::string& line : AlignColumns(rows, "<<>>>>>>")) lines.push_back(std::move(line));
-  for (std::string& line : lines) line = CutToWidth(line, width);
+  for (std::string& line : lines) line = CutToWidth(line, width, charset);
   return lines;
 }
 
@@ -137,18 +143,19 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
   const auto tell_evaluations = [&](uint64_t below) {
     for (const auto& [version, evaluation] : history.evaluations()) {
       if (version >= below || !told_evaluations_.emplace(version, true).second) continue;
-      lines.push_back(absl::StrFormat("version %d: validation loss %.4f%s over %s tokens", version,
-                                      evaluation.loss(), unit, WithThousands(evaluation.tokens())));
+      lines.push_back(absl::StrFormat("version %d: validation loss %.4f%s over %s %s", version,
+                                      evaluation.loss(), unit, WithThousands(evaluation.tokens()),
+                                      Noun(evaluation.tokens(), "token")));
     }
   };
   for (auto it = history.rounds().upper_bound(told_round_); it != history.rounds().end(); ++it) {
     const v1::RoundRecord& round = it->second;
     tell_evaluations(it->first);
     lines.push_back(absl::StrFormat(
-        "round %d of %d: training loss %s, %d contributors, %s tokens, trained %s, exchanged %s",
-        it->first, rounds, FormatMeasured(round.train_loss(), 4), round.contributors(),
-        WithThousands(round.tokens()), FormatMeasured(round.train_seconds(), 2, " s"),
-        ExchangeTime(round)));
+        "round %d of %d: training loss %s, %s, %s %s, trained %s, exchanged %s", it->first, rounds,
+        FormatMeasured(round.train_loss(), 4), Counted(round.contributors(), "contributor"),
+        WithThousands(round.tokens()), Noun(round.tokens(), "token"),
+        FormatMeasured(round.train_seconds(), 2, " s"), ExchangeTime(round)));
     if (round.noise_scale() > 0) {
       absl::StrAppend(&lines.back(), ", noise scale ", AboutTokens(round.noise_scale()), " tokens");
     }
@@ -167,6 +174,8 @@ LiveScreen::~LiveScreen() {
   std::fputs("\x1b[?25h", out_);
   std::fflush(out_);
 }
+
+Terminal TerminalOf(FILE* out) { return TerminalFor(isatty(fileno(out)) != 0); }
 
 size_t TerminalWidth(FILE* out) {
   winsize size{};

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/terminal.h"
 #include "daemon/cli/run_watcher.h"
 
 namespace atolld {
@@ -19,7 +20,7 @@ namespace atolld {
 // signal 9"), by id; it replaces the phase. `elapsed_seconds`: since the first Train.
 std::vector<std::string> RenderLiveView(const RunHistory& history,
                                         const std::map<std::string, std::string>& notes,
-                                        double elapsed_seconds, size_t width);
+                                        double elapsed_seconds, size_t width, Charset charset);
 
 // The events of a status that its records do not tell as well: without "round 3: committed by ..."
 // and "version 3: validation loss ...".
@@ -37,10 +38,13 @@ class PlainLines {
   std::string told_reason_;
 };
 
+// What may be written to `out` (terminal.h).
+Terminal TerminalOf(FILE* out);
+
 // Columns of the terminal behind `out`; 80 if it is none.
 size_t TerminalWidth(FILE* out);
 
-// Redraws lines in place at the end of `out`, which must be a terminal.
+// Redraws lines in place at the end of `out`, which must be a terminal that redraws.
 class LiveScreen {
  public:
   explicit LiveScreen(FILE* out);

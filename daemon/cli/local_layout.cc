@@ -160,7 +160,7 @@ absl::StatusOr<int> FreeLoopbackPort(int wanted) {
   if (bound) return ntohs(address.sin_port);
   if (error == EADDRINUSE) {
     return absl::FailedPreconditionError(absl::StrCat(
-        "port ", wanted, " of 127.0.0.1 is in use; without --port a free one is taken"));
+        "port ", wanted, " of 127.0.0.1 is in use; leave out --port to get a free one"));
   }
   return absl::UnknownError(absl::StrCat("127.0.0.1:", wanted, ": ", std::strerror(error)));
 }

@@ -22,6 +22,7 @@
 #include "compression/base/check.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "compression/wire_codec.h"
 #include "daemon/cli/format.h"
 #include "daemon/env/env.h"
@@ -544,8 +545,9 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
                                   const std::vector<PlanCandidate>& candidates) {
   const bool known = question.train_seconds > 0;
   std::vector<std::string> lines = {absl::StrCat(
-      WithThousands(question.parameters), " parameters, ",
-      WithThousands(question.links.contributors()), " peers: ", question.network,
+      WithThousands(question.parameters), " ", Noun(question.parameters, "parameter"), ", ",
+      WithThousands(question.links.contributors()), " ",
+      Noun(question.links.contributors(), "peer"), ": ", question.network,
       known ? absl::StrCat("; training ", Rounded(question.train_seconds), " a round") : "")};
   lines.push_back("");
   std::vector<std::vector<std::string>> rows = {{"plan", "codec", "round", "exchange",

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "compression/base/check.h"
 #include "daemon/env/process_events.h"
+#include "membership/run/ending.h"
 
 namespace atolld {
 namespace {
@@ -146,17 +147,7 @@ double RunHistory::wall_seconds() const {
   return rounds_.empty() ? 0 : rounds_.rbegin()->second.elapsed_seconds();
 }
 
-std::string RunHistory::loss_unit() const {
-  const v1::DataSpec& data = newest_.spec().data();
-  if (data.kind() == "arrays" || data.kind() == "external" || data.kind() == "none") return "";
-  // Token files do not say of what they are; bytes have ids below 256.
-  const uint32_t ids = newest_.spec().model().vocabulary();
-  const bool bytes = data.kind() != "bin" && data.kind() != "npy" && data.width() == 0 &&
-                     (ids == 0 || ids == 256) &&
-                     (data.tokenizer().empty() || data.tokenizer() == "bytes") &&
-                     data.tokenizer_digest().empty();
-  return bytes ? "nats a byte" : "nats a token";
-}
+std::string RunHistory::loss_unit() const { return LossUnit(newest_.spec()); }
 
 double RunHistory::seconds_left() const {
   if (rounds_.empty() || newest_.spec().rounds() < newest_.version()) return -1;

@@ -17,10 +17,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/check.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "compression/wire_codec.h"
 #include "daemon/env/network.h"
 #include "optimizer/aggregation_rule.h"
@@ -31,6 +33,7 @@ namespace {
 constexpr size_t kLongestStem = 40;  // keeps made ids within a run id's 64 characters
 constexpr uint64_t kLargestVocabulary = uint64_t{1} << 24;  // as config_table.cc says
 // No config comes near this; what does is another kind of file given by mistake.
+constexpr size_t kMostOfLine = 64;  // of a wrong one that a message shows
 constexpr size_t kLargestFile = 1 << 20;
 
 // Where each value was said, so that a broken rule is shown where it can be mended.
@@ -552,7 +555,9 @@ class Loader {
       std::string reason(error.description());
       std::replace_if(
           reason.begin(), reason.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
-      return At(error.source().begin.line, reason);
+      const uint32_t line = error.source().begin.line;
+      const std::string wanted = WantedAt(text, line, reason);
+      return At(line, wanted.empty() ? reason : wanted);
     }
     for (const auto& [name, node] : document) {
       RETURN_IF_ERROR(ReadSection(std::string(name.str()), node));
@@ -577,6 +582,30 @@ class Loader {
 
   absl::Status At(uint32_t line, absl::string_view what) const {
     return absl::InvalidArgumentError(absl::StrCat(Place(line), ": ", what));
+  }
+
+  // What the key of a line must be whose value is none that TOML knows ("steps = ten"); empty if
+  // the line gives no key of ours a value.
+  std::string WantedAt(absl::string_view text, uint32_t number, const std::string& reason) const {
+    const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+    if (number == 0 || number > lines.size()) return "";
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(lines[number - 1], absl::MaxSplits('=', 1));
+    const std::string key(absl::StripAsciiWhitespace(parts.first));
+    for (size_t i = number - 1; i-- > 0;) {
+      absl::string_view heading = absl::StripAsciiWhitespace(lines[i]);
+      if (!absl::ConsumePrefix(&heading, "[")) continue;
+      const std::string section(absl::StripAsciiWhitespace(heading.substr(0, heading.find(']'))));
+      const ConfigField* const field = Find(section, key);
+      if (field == nullptr) return "";
+      const std::string value = OneLine(absl::StripAsciiWhitespace(parts.second), kMostOfLine);
+      const bool quoted = absl::StartsWith(value, "\"") || absl::StartsWith(value, "'");
+      const bool bare = !quoted && FormatValue(field->value)[0] == '"';
+      return absl::StrCat(field->Name(), " must be ", MustBe(field->value), ", not ",
+                          value.empty() ? "empty" : value, quoted ? absl::StrCat(": ", reason) : "",
+                          bare && !value.empty() ? " without quotes" : "");
+    }
+    return "";
   }
 
   absl::Status ReadSection(const std::string& section, const toml::node& node) {
@@ -725,7 +754,8 @@ absl::Status CheckDataSize(const Config& config) {
     const double trained = bytes * (1 - config.data.validation_fraction);
     if (!plain || trained > config.model.context) continue;
     return absl::InvalidArgumentError(absl::StrCat(
-        "data '", source.path, "' has ", bytes, " bytes, of which ", std::floor(trained),
+        "data '", source.path, "' has ", Counted(static_cast<uint64_t>(bytes), "byte"),
+        ", of which ", std::floor(trained),
         " are trained on: not one sequence of [model] context = ", config.model.context,
         " and the token after it; a longer text or a smaller context is needed"));
   }

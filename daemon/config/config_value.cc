@@ -32,13 +32,17 @@ std::string ShortestNumber(double value) {
   return std::string(buffer, end.ptr);
 }
 
-// The value as a message shows it; its kind alone where the kind is what is wrong.
+constexpr size_t kMostShown = 64;  // of a wrong text
+
+// The value as a message shows it; only its kind if it is no single value.
 std::string KindOf(const RawValue& raw) {
   struct Visitor {
     std::string operator()(bool value) const { return value ? "true" : "false"; }
     std::string operator()(int64_t value) const { return absl::StrCat(value); }
     std::string operator()(double value) const { return ShortestNumber(value); }
-    std::string operator()(const std::string&) const { return "a string"; }
+    std::string operator()(const std::string& text) const {
+      return absl::StrCat("\"", OneLine(text, kMostShown), "\"");
+    }
     std::string operator()(const OtherValue& other) const { return other.description; }
   };
   return std::visit(Visitor(), raw);

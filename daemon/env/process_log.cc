@@ -1,11 +1,14 @@
 #include "daemon/env/process_log.h"
 
+#include <unistd.h>
+
 #include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/terminal.h"
 #include "spdlog/logger.h"
 #include "spdlog/pattern_formatter.h"
 #include "spdlog/sinks/basic_file_sink.h"
@@ -75,7 +78,9 @@ absl::StatusOr<Log::Level> ParseLogLevel(absl::string_view text) {
 absl::StatusOr<std::unique_ptr<ProcessLog>> ProcessLog::Open(const Options& options) {
   std::vector<spdlog::sink_ptr> sinks;
   if (options.to_standard_error) {
-    sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>());
+    const bool colours = TerminalFor(isatty(STDERR_FILENO) != 0).colours;
+    sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
+        colours ? spdlog::color_mode::automatic : spdlog::color_mode::never));
   }
   if (!options.file.empty()) {
     try {

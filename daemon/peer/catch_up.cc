@@ -7,6 +7,7 @@
 #include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
 #include "optimizer/outer_rule.h"
@@ -308,7 +309,7 @@ void CatchUp::FetchEntries(std::vector<v1::EntryHeader> headers) {
   const Log::Level level = first == last ? Log::Level::kDebug : Log::Level::kInfo;
   env_.log.Write(level,
                  absl::StrCat("round ", first, ": fetching entries ", first, " to ", last, ", ",
-                              FormatBytes(bytes), ", from ", donors_.size(), " peers"));
+                              FormatBytes(bytes), ", from ", Counted(donors_.size(), "peer")));
   EntryFetch::Events events;
   events.on_entry = guard_.Wrap([this](Entry entry, Task next) {
     failing_.reset();
@@ -322,10 +323,10 @@ void CatchUp::FetchEntries(std::vector<v1::EntryHeader> headers) {
     const size_t used = entries_->donors_used();
     EndEntries();
     if (status.ok()) {
-      env_.log.Write(level,
-                     absl::StrCat("fetched entries ", first, " to ", last, " from ", used,
-                                  " peers: ", FormatBytes(received), " instead of a snapshot of ",
-                                  FormatBytes(SnapshotBytes(replica_.genesis))));
+      env_.log.Write(level, absl::StrCat("fetched entries ", first, " to ", last, " from ",
+                                         Counted(used, "peer"), ": ", FormatBytes(received),
+                                         " instead of a snapshot of ",
+                                         FormatBytes(SnapshotBytes(replica_.genesis))));
       return events_.on_change();
     }
     lacking_ = absl::IsNotFound(status) ? lacking_ + 1 : 0;
@@ -341,7 +342,7 @@ void CatchUp::FetchSnapshot() {
   env_.log.Info(absl::StrCat(
       "fetching ",
       wanted.empty() ? "the newest snapshot" : absl::StrCat("the snapshot of version ", wanted[0]),
-      " from ", donors_.size(), " peers"));
+      " from ", Counted(donors_.size(), "peer")));
   SnapshotFetch::Events events;
   events.confirm =
       guard_.Wrap([this](const v1::SnapshotInfo& info, std::function<void(absl::Status)> verdict) {
@@ -366,9 +367,10 @@ void CatchUp::OnSnapshot(const absl::StatusOr<FetchedSnapshot>& fetched) {
     return RetryLater(fetched.status());
   }
   env_.log.Info(absl::StrCat("fetched the snapshot of version ", fetched->version, " from ",
-                             fetched->donors, " peers: ", FormatBytes(fetched->received_bytes),
-                             " of ", FormatBytes(fetched->bytes), ", ", fetched->blocks_fetched,
-                             " of ", fetched->blocks, " blocks; the others were here"));
+                             Counted(fetched->donors, "peer"), ": ",
+                             FormatBytes(fetched->received_bytes), " of ",
+                             FormatBytes(fetched->bytes), ", ", fetched->blocks_fetched, " of ",
+                             Counted(fetched->blocks, "block"), "; the others were here"));
   lacking_ = 0;
   snapshot_bytes_ = 0;
   failing_.reset();

@@ -8,6 +8,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "daemon/peer/peer_credentials.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
@@ -291,8 +292,8 @@ void Peer::OnRoster(const v1::Roster& roster) {
   const size_t cut_from = gate_.SetRoster(roster);
   const size_t cut_to = dialler_.SetRoster(roster);
   if (cut_from + cut_to > 0) {
-    env_.log.Info(
-        absl::StrCat("cut ", cut_from, " calls from evicted peers and ", cut_to, " to them"));
+    env_.log.Info(absl::StrCat("cut ", Counted(cut_from, "call"), " from evicted peers and ",
+                               cut_to, " to them"));
   }
   UpdateDonors();
   UpdateGiver();

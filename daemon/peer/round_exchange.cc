@@ -4,6 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "membership/history/run_codecs.h"
 
 namespace atolld {
@@ -186,8 +187,8 @@ void RoundExchange::Start(const v1::Plan& plan) {
   began_ = env_.executor.Now();
   const ExchangeSettings settings = Settings();
   env_.log.Debug(absl::StrCat("round ", plan.version(), ": exchange begins, ",
-                              plan.contributors_size(), " contributors, ", plan.shards_size(),
-                              " shards"));
+                              Counted(plan.contributors_size(), "contributor"), ", ",
+                              Counted(plan.shards_size(), "shard")));
   server_->SetCurrent(nullptr);
   arrivals_.Begin(began_);
   exchange_ = std::make_unique<Exchange>(env_, settings, plan, std::move(contribution), Hears());

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "compression/base/words.h"
 #include "membership/run/admission.h"
 
 namespace atolld {
@@ -61,10 +62,10 @@ void WorkerLink::OnConfigured(const v1::WorkerConfigured& configured) {
   if (!memory.ok()) return events_.on_broken(memory);
   configured_ = configured;
   lost_ = absl::OkStatus();
-  env_.log.Info(
-      absl::StrFormat("worker on %s: %d parameters, %d training tokens; math: %s, %.0f GFLOP/s",
-                      configured.device(), configured.manifest().elements(),
-                      configured.train_tokens(), configured.math_kernel(), configured.gflops()));
+  env_.log.Info(absl::StrFormat("worker on %s: %d parameters, %s; math: %s, %.0f GFLOP/s",
+                                configured.device(), configured.manifest().elements(),
+                                Counted(configured.train_tokens(), "training token"),
+                                configured.math_kernel(), configured.gflops()));
   v1::DaemonMessage message;
   v1::MapMemory* map = message.mutable_map_memory();
   map->set_path(keeper_.memory()->path());

@@ -15,6 +15,7 @@
 #include "compression/base/names.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "membership/history/bitmap.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
@@ -203,8 +204,8 @@ absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& 
       header.clipping_steps() > (rule.has_centre() ? 1 : 0)) {
     return absl::InvalidArgumentError(absl::StrCat(
         "its updates were made one by ", header.aggregation(), " with faulty = ", header.faulty(),
-        " in ", header.clipping_steps(), " steps, the run's by ", spec.exchange().aggregation(),
-        " with ", spec.exchange().faulty()));
+        " in ", Counted(header.clipping_steps(), "step"), ", the run's by ",
+        spec.exchange().aggregation(), " with ", spec.exchange().faulty()));
   }
   if (header.chunk_elements() != spec.exchange().chunk_elements()) {
     return absl::InvalidArgumentError(absl::StrCat("its chunks have ", header.chunk_elements(),

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/words.h"
 #include "membership/history/bitmap.h"
 
 namespace atolld {
@@ -25,10 +26,6 @@ bool HasAddress(const ExchangeContributor& contributor) {
 bool IsAlone(const ExchangeTerms& terms, const std::vector<ExchangeContributor>& contributors) {
   return contributors.size() == 1 &&
          (HasAddress(contributors.front()) || terms.aggregators.empty());
-}
-
-std::string Numbered(absl::string_view what, size_t count) {
-  return absl::StrCat(count, " ", what, count == 1 ? "" : "s");
 }
 
 }  // namespace
@@ -313,7 +310,7 @@ bool ReductionPlan::MoveFrom(const std::set<std::string>& peers, std::vector<std
         absl::StrCat("the shards of ", whose, " go to ", absl::StrJoin(reducers, ", ")));
   }
   if (relays > 0) {
-    events->push_back(absl::StrCat(Numbered("shard", relays), " no longer relayed by ", whose));
+    events->push_back(absl::StrCat(Counted(relays, "shard"), " no longer relayed by ", whose));
   }
   return true;
 }

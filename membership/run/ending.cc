@@ -71,6 +71,18 @@ v1::EvaluationRecord Evaluation::Record() const {
   return record;
 }
 
+std::string LossUnit(const v1::RunSpec& spec) {
+  const v1::DataSpec& data = spec.data();
+  if (data.kind() == "arrays" || data.kind() == "external" || data.kind() == "none") return "";
+  // Token files do not say of what they are; bytes have ids below 256.
+  const uint32_t ids = spec.model().vocabulary();
+  const bool bytes = data.kind() != "bin" && data.kind() != "npy" && data.width() == 0 &&
+                     (ids == 0 || ids == 256) &&
+                     (data.tokenizer().empty() || data.tokenizer() == "bytes") &&
+                     data.tokenizer_digest().empty();
+  return bytes ? "nats a byte" : "nats a token";
+}
+
 bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last) {
   if (version == 0 || version == last) return true;
   const uint32_t every = spec.evaluation().every_rounds();
@@ -115,8 +127,9 @@ void Ending::OnEvaluated(const v1::Evaluated& evaluated, Ledger* ledger, RunOutp
   const v1::EvaluationRecord record = evaluation_->Record();
   evaluation_.reset();
   ledger->AddEvaluation(record, &out->update);
-  out->Say(absl::StrFormat("version %d: validation loss %.4f nats a token", record.version(),
-                           record.loss()),
+  const std::string unit = LossUnit(ledger->spec());
+  out->Say(absl::StrFormat("version %d: validation loss %.4f%s%s", record.version(), record.loss(),
+                           unit.empty() ? "" : " ", unit),
            RunOutput::Severity::kRecord);
 }
 

@@ -51,6 +51,10 @@ class Evaluation {
   std::vector<Share> shares_;
 };
 
+// What a run's losses are in: "nats a byte" only where its tokens are bytes, else "nats a token";
+// empty: what the run's own model gives.
+std::string LossUnit(const v1::RunSpec& spec);
+
 // Version 0, the `last` one, and every `every_rounds` between.
 bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last);
 

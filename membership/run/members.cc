@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/names.h"
+#include "compression/base/words.h"
 #include "membership/history/digest.h"
 #include "membership/run/admission.h"
 
@@ -268,7 +269,7 @@ void Members::NoteQuorum(const std::string& said, bool sealed, RunOutput* out) c
   const uint32_t quorum = settings_.round.quorum;
   const bool enough = stay >= quorum || sealed;
   if (!enough) {
-    out->notice = absl::StrCat(stay, stay == 1 ? " peer stays" : " peers stay",
+    out->notice = absl::StrCat(Counted(stay, "peer"), stay == 1 ? " stays" : " stay",
                                ", fewer than the quorum of ", quorum, ": the run will wait");
   }
   out->Say(absl::StrCat(said, enough ? "" : "; ", out->notice),

@@ -8,6 +8,7 @@
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/words.h"
 #include "optimizer/past_updates.h"
 #include "optimizer/robust_shares.h"
 
@@ -160,10 +161,10 @@ std::vector<std::string> UpdateJudge::EndRound(bool committed) {
     if (offended)
       lines.push_back(absl::StrCat("offence of peer ", it->first, ": ", judged.offence));
     if (is_out && !was_out) {
-      lines.push_back(absl::StrCat("peer ", it->first, " has offended in ",
-                                   Offences(settings_.offenders, judged.offences), " of the last ",
-                                   settings_.offenders.rounds, " rounds and is left out for ",
-                                   RoundsUntilLetIn(settings_.offenders, judged.offences)));
+      lines.push_back(absl::StrCat(
+          "peer ", it->first, " has offended in ", Offences(settings_.offenders, judged.offences),
+          " of the last ", Counted(settings_.offenders.rounds, "round"), " and is left out for ",
+          RoundsUntilLetIn(settings_.offenders, judged.offences)));
     }
     if (was_out && !is_out) lines.push_back(absl::StrCat("peer ", it->first, " is let in again"));
     const bool nothing = judged.offences == 0 && judged.refused == 0 && judged.clipped == 0;
@@ -217,7 +218,8 @@ void UpdateJudge::Show(const std::string& peer, v1::PeerStatus* status) const {
   status->set_offence(judged.offence);
   const uint32_t rounds = RoundsUntilLetIn(settings_.offenders, judged.offences);
   if (rounds == 0) return;
-  status->set_offence(absl::StrCat("left out for ", rounds, " rounds: ", judged.offence));
+  status->set_offence(
+      absl::StrCat("left out for ", Counted(rounds, "round"), ": ", judged.offence));
 }
 
 }  // namespace atolld

@@ -9,6 +9,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 
 namespace atolld {
 namespace {
@@ -53,8 +54,9 @@ absl::Status CheckAdapters(const v1::ModelSpec& model) {
         absl::StrCat("model.lora_alpha is ", model.lora_alpha(), "; it must be above 0"));
   }
   if (model.base_digest().size() != kDigestBytes) {
-    return WrongModel(absl::StrCat("model.base_digest has ", model.base_digest().size(),
-                                   " bytes; it must have ", kDigestBytes));
+    return WrongModel(absl::StrCat("model.base_digest has ",
+                                   Counted(model.base_digest().size(), "byte"), "; it must have ",
+                                   kDigestBytes));
   }
   return absl::OkStatus();
 }

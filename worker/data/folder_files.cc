@@ -14,15 +14,12 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 
 namespace atolld {
 namespace {
 
 using FolderId = std::pair<dev_t, ino_t>;
-
-std::string Counted(uint64_t count, absl::string_view one, absl::string_view many) {
-  return absl::StrCat(count, " ", count == 1 ? one : many);
-}
 
 class Listing {
  public:

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 
 namespace atolld {
 namespace {
@@ -36,8 +37,9 @@ SampleOrder::SampleOrder(uint64_t seed, uint64_t tokens, uint32_t context)
 
 absl::StatusOr<SampleOrder> SampleOrder::Make(uint64_t seed, uint64_t tokens, uint32_t context) {
   if (context == 0 || tokens < uint64_t{context} + 1) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "the training split has ", tokens, " tokens; one sequence needs ", uint64_t{context} + 1));
+    return absl::InvalidArgumentError(absl::StrCat("the training split has ",
+                                                   Counted(tokens, "token"),
+                                                   "; one sequence needs ", uint64_t{context} + 1));
   }
   return SampleOrder(seed, tokens, context);
 }

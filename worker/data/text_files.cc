@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "worker/data/folder_files.h"
 #include "worker/data/json_record.h"
 #include "worker/data/tokenizer.h"
@@ -254,7 +255,7 @@ void BadLines::Add(const BadLines& more) {
 }
 
 std::string BadLines::Describe() const {
-  return absl::StrCat(count, count == 1 ? " bad line was skipped" : " bad lines were skipped",
+  return absl::StrCat(Counted(count, "bad line was skipped", "bad lines were skipped"),
                       first.empty() ? "" : ": ", absl::StrJoin(first, "; "),
                       count > first.size() && !first.empty() ? "; ..." : "");
 }
@@ -290,7 +291,7 @@ absl::StatusOr<MappedFile> MapText(const TextFile& file) {
   ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(file.path));
   if (mapped.bytes().size() == file.size) return mapped;
   return absl::FailedPreconditionError(
-      absl::StrCat("data: ", file.path, " had ", file.size, " bytes and now has ",
+      absl::StrCat("data: ", file.path, " had ", Counted(file.size, "byte"), " and now has ",
                    mapped.bytes().size(), "; it must not change while it is read: begin again"));
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 
 namespace atolld {
 namespace {
@@ -124,8 +125,9 @@ absl::StatusOr<TokenFile> TokensFrom(const std::string& path, MappedFile file, s
   TokenFile out;
   const absl::Span<const uint8_t> bytes = file.bytes().subspan(first);
   if (bytes.size() % width != 0) {
-    return WrongTokens(path, absl::StrCat(" ends in the middle of a token: ", bytes.size(),
-                                          " bytes from byte ", first, " on, ", width, " a token"));
+    return WrongTokens(
+        path, absl::StrCat(" ends in the middle of a token: ", Counted(bytes.size(), "byte"),
+                           " from byte ", first, " on, ", width, " a token"));
   }
   out.tokens = TokenSpan(bytes, width);
   out.file = std::move(file);
@@ -135,8 +137,8 @@ absl::StatusOr<TokenFile> TokensFrom(const std::string& path, MappedFile file, s
 // A header that says another width than the user does.
 absl::Status CheckWidth(const std::string& path, uint32_t header, uint32_t said) {
   if (said == 0 || said == header) return absl::OkStatus();
-  return WrongTokens(path, absl::StrCat(" has ids of ", header,
-                                        " bytes, as its header says, and "
+  return WrongTokens(path, absl::StrCat(" has ids of ", Counted(header, "byte"),
+                                        ", as its header says, and "
                                         "width is ",
                                         said, "; leave width out"));
 }
@@ -156,8 +158,8 @@ absl::StatusOr<TokenFile> OpenLlmc(const std::string& path, MappedFile file, uin
   ASSIGN_OR_RETURN(TokenFile out,
                    TokensFrom(path, std::move(file), kLlmcHeaderBytes, magic == kLlmcGpt2 ? 2 : 4));
   if (header[2] < 0 || out.tokens.size() != static_cast<uint64_t>(header[2])) {
-    return WrongTokens(path, absl::StrCat(" has ", out.tokens.size(), " tokens; the header says ",
-                                          header[2], " at byte 8"));
+    return WrongTokens(path, absl::StrCat(" has ", Counted(out.tokens.size(), "token"),
+                                          "; the header says ", header[2], " at byte 8"));
   }
   return out;
 }
@@ -212,8 +214,8 @@ absl::StatusOr<TokenFile> OpenNpy(const std::string& path, MappedFile file) {
   }
   ASSIGN_OR_RETURN(TokenFile out, TokensFrom(path, std::move(file), start + length, width));
   if (out.tokens.size() == count) return out;
-  return WrongTokens(path, absl::StrCat(" has ", out.tokens.size(), " tokens; the header at byte ",
-                                        start, " says ", count));
+  return WrongTokens(path, absl::StrCat(" has ", Counted(out.tokens.size(), "token"),
+                                        "; the header at byte ", start, " says ", count));
 }
 
 }  // namespace

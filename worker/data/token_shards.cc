@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 
 namespace atolld {
 namespace {
@@ -108,12 +109,11 @@ absl::StatusOr<TokenShards> FindTokenShards(const std::string& folder) {
   }
   if (shards.train.empty()) shards.train = content.tokens;
   if (left_out > 0 && shards.train.size() < content.tokens.size()) {
-    shards.notes.push_back(
-        absl::StrCat(left_out, left_out == 1 ? " token file in " : " token files in ", folder,
-                     " was left out: its name says neither train nor val"));
+    shards.notes.push_back(absl::StrCat(Counted(left_out, "token file"), " in ", folder,
+                                        " was left out: its name says neither train nor val"));
   }
   if (const uint64_t others = content.others + content.texts.size(); others > 0) {
-    shards.notes.push_back(absl::StrCat(others, others == 1 ? " file in " : " files in ", folder,
+    shards.notes.push_back(absl::StrCat(Counted(others, "file"), " in ", folder,
                                         others == 1 ? " is" : " are",
                                         " not of tokens and left out"));
   }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "worker/base/file_io.h"
 #include "worker/data/prepare.h"
 #include "worker/data/text_files.h"
@@ -51,9 +52,9 @@ absl::Status CheckFraction(double fraction) {
 
 absl::Status CheckVocabulary(const std::string& path, uint64_t tokenizer, uint64_t model) {
   if (tokenizer <= model) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("data: ", path, " has a vocabulary of ", tokenizer,
-                                                 " tokens; the model's has ", model,
-                                                 ": say [model] vocabulary where the run is made"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("data: ", path, " has a vocabulary of ", Counted(tokenizer, "token"),
+                   "; the model's has ", model, ": say [model] vocabulary where the run is made"));
 }
 
 }  // namespace
@@ -178,8 +179,8 @@ absl::Status TokenSource::AddTokens(const std::string& path, const Options& opti
   RETURN_IF_ERROR(CheckIds(path, file, options.vocabulary));
   if (to->size() > 0 && to->width() != file.tokens.width()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("data: ", path, " has ids of ", file.tokens.width(),
-                     " bytes, and the files before it have ids of ", to->width(),
+        absl::StrCat("data: ", path, " has ids of ", Counted(file.tokens.width(), "byte"),
+                     ", and the files before it have ids of ", to->width(),
                      "; all files of a folder must have the same"));
   }
   files_.push_back(std::move(file.file));
@@ -208,9 +209,9 @@ absl::Status TokenSource::OpenTokens(const std::string& path, const Options& opt
     RETURN_IF_ERROR(AddTokens(file, options, &validation_));
   }
   if (validation_.width() == train_.width()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("data: ", path, ": the training files have ids of ", train_.width(),
-                   " bytes, the validation files of ", validation_.width()));
+  return absl::InvalidArgumentError(absl::StrCat(
+      "data: ", path, ": the training files have ids of ", Counted(train_.width(), "byte"),
+      ", the validation files of ", validation_.width()));
 }
 
 absl::Status TokenSource::OpenPrepared(const std::string& path, const Options& options) {
@@ -226,7 +227,8 @@ absl::Status TokenSource::OpenPrepared(const std::string& path, const Options& o
   const auto open = [&](const char* file, uint64_t tokens, TokenSpan* out) -> absl::Status {
     ASSIGN_OR_RETURN(TokenFile bare, OpenBareTokens(In(path, file), info.width));
     if (bare.tokens.size() != tokens) {
-      return differs(file, absl::StrCat("it has ", bare.tokens.size(), " tokens, not ", tokens));
+      return differs(
+          file, absl::StrCat("it has ", Counted(bare.tokens.size(), "token"), ", not ", tokens));
     }
     RETURN_IF_ERROR(CheckIds(In(path, file), bare, info.vocabulary));
     files_.push_back(std::move(bare.file));

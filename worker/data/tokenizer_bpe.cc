@@ -464,10 +464,11 @@ absl::Status ReadNormalizer(const nlohmann::json& json, Normalizer* out) {
   const bool nothing =
       (type == "Strip" && !Flag(json, "strip_left", true) && !Flag(json, "strip_right", true)) ||
       (type == "Prepend" && Text(json, "prepend").empty());
-  return nothing ? absl::OkStatus()
-                 : WrongTokenizer(absl::StrCat("normalizer: \"", type,
-                                               "\" is not known; known: NFC, NFD, NFKC and NFKD of "
-                                               "text that they leave as it is"));
+  return nothing
+             ? absl::OkStatus()
+             : WrongTokenizer(absl::StrCat("normalizer: \"", type,
+                                           "\" is not known; NFC, NFD, NFKC and NFKD are, where "
+                                           "they change nothing in the text"));
 }
 
 absl::Status ReadPreTokenizer(const nlohmann::json& json, BpeFile* out, bool* byte_level) {

@@ -30,6 +30,8 @@
 #include "atoll/v1/run.pb.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
+#include "compression/base/words.h"
 #include "worker/base/file_io.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
@@ -123,8 +125,8 @@ absl::StatusOr<std::string> TokenizerNameOf(const Flags& flags, const LoadedMode
   if (model.spec.model().vocabulary() == kByteTokens) return std::string("bytes");
   return absl::FailedPreconditionError(
       absl::StrCat(model.folder, " has no tokenizer.json, tokenizer.model or characters.json, and ",
-                   model.spec.model().vocabulary(),
-                   " tokens are no bytes; name the file as "
+                   Counted(model.spec.model().vocabulary(), "token"),
+                   " are no bytes; name the file as "
                    "--tokenizer"));
 }
 
@@ -138,8 +140,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const Flags& flags,
   if (!model.folder.empty()) {
     if (tokenizer->vocabulary() <= vocabulary) return tokenizer;
     return absl::FailedPreconditionError(absl::StrCat("tokenizer ", name, " has ",
-                                                      tokenizer->vocabulary(),
-                                                      " tokens; the model "
+                                                      Counted(tokenizer->vocabulary(), "token"),
+                                                      "; the model "
                                                       "of ",
                                                       model.folder, " has ", vocabulary));
   }
@@ -149,7 +151,8 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const Flags& flags,
     if (tokenizer->vocabulary() <= vocabulary) return tokenizer;
     return absl::FailedPreconditionError(absl::StrCat(
         "the run trains on ", vocabulary, " token ids and does not know their tokenizer, and ",
-        name, " has ", tokenizer->vocabulary(), " tokens; name the right file as --tokenizer"));
+        name, " has ", Counted(tokenizer->vocabulary(), "token"),
+        "; name the right file as --tokenizer"));
   }
   if (tokenizer->digest() != digest) {
     return absl::FailedPreconditionError(
@@ -307,7 +310,7 @@ class Progress {
   }
 
  private:
-  const bool terminal_ = ::isatty(STDERR_FILENO) != 0;
+  const bool terminal_ = TerminalFor(::isatty(STDERR_FILENO) != 0).redraws;
   const absl::Time began_ = absl::Now();
   absl::Time next_ = began_;
 };
@@ -366,10 +369,10 @@ absl::Status RunPrepare(const std::vector<std::string>& arguments) {
     return absl::OkStatus();
   }
   std::cout << absl::StrFormat(
-      "%s: %d training and %d validation tokens of %d bytes each, vocabulary %d (%s), "
+      "%s: %d training and %s of %s each, vocabulary %d (%s), "
       "%.2f bytes of text a token, %.1f MB/s\n",
-      options.output, info.train_tokens, info.validation_tokens, info.width, info.vocabulary,
-      info.tokenizer,
+      options.output, info.train_tokens, Counted(info.validation_tokens, "validation token"),
+      Counted(info.width, "byte"), info.vocabulary, info.tokenizer,
       static_cast<double>(info.source_bytes) /
           static_cast<double>(info.train_tokens + info.validation_tokens),
       static_cast<double>(info.source_bytes) / 1e6 / std::max(seconds, 1e-9));
@@ -647,9 +650,9 @@ absl::Status RunImport(const std::vector<std::string>& arguments) {
       AsBytes(absl::MakeConstSpan(section.data(), section.size()))};
   RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(output, "/", kModelSection), parts));
   std::cout << absl::StrCat(
-      path, ": ", model.manifest.elements(), " parameters in ", model.manifest.tensors_size(),
-      " tensors, ", copied, " files of a tokenizer\n\n", section,
-      "# To begin with it:\n#   initial = \"", path,
+      path, ": ", Counted(model.manifest.elements(), "parameter"), " in ",
+      Counted(model.manifest.tensors_size(), "tensor"), ", ", Counted(copied, "file"),
+      " of a tokenizer\n\n", section, "# To begin with it:\n#   initial = \"", path,
       "\"\n# To train adapters of it:\n#   lora_rank = 8\n#   base = \"", path,
       "\"\n#   base_digest = \"", absl::BytesToHexString(digest), "\"\n");
   return absl::OkStatus();

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "compression/base/names.h"
 #include "worker/base/file_io.h"
 #include "worker/base/flags.h"
@@ -23,6 +25,16 @@ void KeepFreedMemory() {
   ::mallopt(M_TOP_PAD, 2 * kLargestFromHeap);
 }
 
+// The help as a man page, as it stands.
+std::string ManPage() {
+  const std::string help = absl::StrReplaceAll(
+      atolld::HelpText(), {{"\\", "\\e"}, {"-", "\\-"}, {"'", "\\(aq"}, {"`", "\\(ga"}});
+  return absl::StrCat(".TH ATOLL\\-WORKER 1 \"\" \"atoll\\-worker\" \"User Commands\"\n.SH NAME\n",
+                      "atoll\\-worker \\- the inner loop of an Atoll peer\n.SH DESCRIPTION\n",
+                      "People type atoll; the daemon and atoll start this program.\n.PP\n.nf\n",
+                      help, ".fi\n.SH SEE ALSO\n.BR atoll (1),\n.BR atolld (1)\n");
+}
+
 absl::Status Dispatch(const std::vector<std::string>& arguments) {
   const std::string mode = arguments.empty() ? "" : arguments[0];
   if (mode.rfind("--socket", 0) == 0) return atolld::RunServe(arguments);
@@ -34,7 +46,7 @@ absl::Status Dispatch(const std::vector<std::string>& arguments) {
   if (mode == "import") return atolld::RunImport(rest);
   if (mode == "data") return atolld::RunData(rest);
   if (mode == "probe") return atolld::RunProbe(rest);
-  if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker --help");
+  if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker help");
   return absl::InvalidArgumentError(
       "\"" + mode + "\" is not known; did you mean " +
       atolld::NearestName(
@@ -46,9 +58,17 @@ absl::Status Dispatch(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments[0] == "help") {
+    std::cout << atolld::HelpText();
+    return 0;
+  }
   for (const std::string& argument : arguments) {
     if (argument == "--help" || argument == "-h") {
       std::cout << atolld::HelpText();
+      return 0;
+    }
+    if (argument == "--man") {
+      std::cout << ManPage();
       return 0;
     }
   }

@@ -11,6 +11,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "worker/base/file_io.h"
 #include "worker/base/schedule.h"
 #include "worker/data/arrays.h"
@@ -110,9 +111,9 @@ absl::StatusOr<std::vector<uint64_t>> SamplesOf(const v1::TrainSteps& train, uin
     skip = 0;
     if (samples.size() == batch) return samples;
   }
-  return absl::InvalidArgumentError(absl::StrCat("the lease has ", leased, " samples; ",
-                                                 train.steps(), " steps of ", batch, " need ",
-                                                 uint64_t{train.steps()} * batch));
+  return absl::InvalidArgumentError(absl::StrCat("the lease has ", Counted(leased, "sample"), "; ",
+                                                 Counted(train.steps(), "step"), " of ", batch,
+                                                 " need ", uint64_t{train.steps()} * batch));
 }
 
 }  // namespace
@@ -235,9 +236,9 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   configured.set_math_kernel(options_.math.kernel);
   configured.set_gflops(options_.math.gflops);
   outbox_.Send(message);
-  Log(absl::StrFormat("run %s: %d parameters, %d training tokens, on %s, %d thread%s",
-                      spec_.run_id(), trainer_->manifest().elements(), load_.train_tokens,
-                      load_.device, threads, threads == 1 ? "" : "s"));
+  Log(absl::StrFormat(
+      "run %s: %d parameters, %s, on %s, %s", spec_.run_id(), trainer_->manifest().elements(),
+      Counted(load_.train_tokens, "training token"), load_.device, Counted(threads, "thread")));
   return absl::OkStatus();
 }
 
@@ -397,7 +398,8 @@ void Session::LoadOptimizer() {
   absl::Status status = LoadState(state_path_, spec_.run_id(), state);
   if (status.ok()) status = trainer_->PushState();
   if (status.ok()) {
-    Log(absl::StrCat("optimiser's state of ", *state.steps, " steps taken from ", state_path_));
+    Log(absl::StrCat("optimiser's state of ", Counted(*state.steps, "step"), " taken from ",
+                     state_path_));
   } else if (!absl::IsNotFound(status)) {
     Log(absl::StrCat("warning: optimiser's state not used: ", status.message()));
   }

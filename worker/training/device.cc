@@ -10,6 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "worker/model/torch_version.h"
 
 namespace atolld {
@@ -37,9 +38,9 @@ absl::StatusOr<int> GpuNumber(absl::string_view name, const std::string& names,
                      " finds no GPU here; \"auto\" and \"cpu\" train without"));
   }
   if (number >= gpus.count) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "[worker] device is \"", names, "\", and this machine has ", gpus.count,
-        gpus.count == 1 ? " GPU" : " GPUs", ", the last of them cuda:", gpus.count - 1));
+    return absl::FailedPreconditionError(
+        absl::StrCat("[worker] device is \"", names, "\", and this machine has ",
+                     Counted(gpus.count, "GPU"), ", the last of them cuda:", gpus.count - 1));
   }
   return number;
 }

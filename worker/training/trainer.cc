@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "worker/base/schedule.h"
 #include "worker/data/sample_order.h"
 #include "worker/hub/safetensors.h"
@@ -33,8 +34,8 @@ class ModelTrainer final : public Trainer {
         manifest_(manifest),
         data_(data),
         order_(std::move(order)),
-        shape_(absl::StrCat(manifest_.elements(), " parameters in ", manifest_.tensors_size(),
-                            " tensors")),
+        shape_(absl::StrCat(Counted(manifest_.elements(), "parameter"), " in ",
+                            Counted(manifest_.tensors_size(), "tensor"))),
         copies_(devices) {}
 
   absl::Status Allocate(const Model& model) {
@@ -88,8 +89,8 @@ class ModelTrainer final : public Trainer {
   absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) override {
     if (samples.size() < copies_.size()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("step ", step, ": ", samples.size(), " samples; each of ", copies_.size(),
-                       copies_.size() == 1 ? " device" : " devices", " needs one"));
+          absl::StrCat("step ", step, ": ", Counted(samples.size(), "sample"), "; each of ",
+                       Counted(copies_.size(), "device"), " needs one"));
     }
     const std::string context = StepContext(step, samples.size());
     ASSIGN_OR_RETURN(const double loss, LossAndGradient(step, samples, context));
@@ -114,8 +115,8 @@ class ModelTrainer final : public Trainer {
                                          const std::function<bool()>& stop) override {
     if (shares == 0 || share >= shares || theta.size() != manifest_.elements()) {
       return absl::InvalidArgumentError(absl::StrCat("evaluate share ", share, " of ", shares,
-                                                     " on ", theta.size(),
-                                                     " parameters; the model has ", shape_));
+                                                     " on ", Counted(theta.size(), "parameter"),
+                                                     "; the model has ", shape_));
     }
     const uint64_t context = spec_.model().context();
     const uint64_t windows = EvaluationWindows();
@@ -305,8 +306,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
   }
   const uint64_t validation = data.validation_tokens(), context = spec.model().context();
   if (spec.data().validation_fraction() > 0 && validation < context + 1) {
-    return absl::InvalidArgumentError(absl::StrCat("data: the validation split has ", validation,
-                                                   " tokens; one sequence needs ", context + 1));
+    return absl::InvalidArgumentError(absl::StrCat("data: the validation split has ",
+                                                   Counted(validation, "token"),
+                                                   "; one sequence needs ", context + 1));
   }
   auto order =
       SampleMixture::Make(spec.seed(), data.TrainTokens(), data.weights(), spec.model().context());

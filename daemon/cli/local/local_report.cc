@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
+#include "compression/base/words.h"
 #include "daemon/cli/chart.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
@@ -38,7 +39,7 @@ std::string DigestText(const LocalReport& report) {
     if (peer.version == report.rounds && !peer.state_digest.empty()) ++holders;
   }
   return absl::StrCat(report.state_digest.substr(0, 16), ", the same at ", holders, " of ",
-                      report.peers.size(), " peers");
+                      Counted(report.peers.size(), "peer"));
 }
 
 }  // namespace
@@ -137,8 +138,8 @@ std::vector<std::string> ReportTable(const LocalReport& report) {
   const double ours = report.bytes_sent_per_peer_per_round;
   std::vector<std::vector<std::string>> rows = {
       {"run", report.run_id},
-      {"rounds", absl::StrCat(report.rounds, " of ", report.inner_steps, " steps, ",
-                              report.peers_started, " peers")},
+      {"rounds", absl::StrCat(report.rounds, " of ", Counted(report.inner_steps, "step"), ", ",
+                              Counted(report.peers_started, "peer"))},
       {"parameters", WithThousands(report.parameters)},
       {"validation loss before", LossText(report.initial_val_loss, report.loss_unit)},
       {"validation loss after", LossText(report.final_val_loss, report.loss_unit)},
@@ -208,7 +209,7 @@ std::vector<std::string> Printable(const std::string& text, size_t columns) {
   std::vector<std::string> lines;
   for (const absl::string_view line : absl::StrSplit(clean, '\n', absl::SkipWhitespace())) {
     if (lines.size() == kSampleLines) break;
-    lines.push_back(absl::StrCat("  ", CutToWidth(line, columns - 2)));
+    lines.push_back(absl::StrCat("  ", CutToWidth(line, columns - 2, Charset::kAscii)));
   }
   return lines;
 }
@@ -251,11 +252,13 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
 
   Print(out, "");
   for (const std::string& line : ReportTable(report))
-    Print(out, CutToWidth(line, epilogue.columns));
+    Print(out, CutToWidth(line, epilogue.columns, epilogue.charset));
   Print(out, "");
   const Chart chart = LossChart(history);
   const int columns = std::min(static_cast<int>(epilogue.columns), kChartColumns);
-  for (const std::string& line : DrawChart(chart, columns, kChartRows)) Print(out, line);
+  for (const std::string& line : DrawChart(chart, columns, kChartRows, epilogue.charset)) {
+    Print(out, line);
+  }
   Print(out, "");
   const std::string picture = absl::StrCat(epilogue.dir, "/loss.svg");
   const absl::Status drawn = WriteFileDurably(files, picture, BytesOf(ChartSvg(chart)));

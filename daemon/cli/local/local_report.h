@@ -81,6 +81,7 @@ struct LocalEpilogue {
   std::string base;     // of a run of adapters: the file beneath them; else empty
   std::string json;     // where the report goes; empty: nowhere, "-": standard output
   size_t columns = 80;  // of what is shown
+  Charset charset = Charset::kAscii;
   FILE* out = nullptr;  // where it is shown
 };
 

@@ -1,7 +1,5 @@
 #include "daemon/cli/local/local_run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,6 +19,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/live_view.h"
@@ -145,9 +144,13 @@ enum class Ending { kSealed, kInterrupted, kFailedToStart, kNoWorkerStarts };
 class LocalRun {
  public:
   LocalRun(Files& files, LocalLayout layout, FILE* out)
-      : files_(files), layout_(std::move(layout)), processes_(layout_), out_(out) {
+      : files_(files),
+        layout_(std::move(layout)),
+        processes_(layout_),
+        out_(out),
+        terminal_(TerminalOf(out)) {
     gone_.resize(layout_.processes.size());
-    if (isatty(fileno(out_)) != 0) screen_ = std::make_unique<LiveScreen>(out_);
+    if (terminal_.redraws) screen_ = std::make_unique<LiveScreen>(out_);
   }
 
   // The coordinator alone: the peers follow when it answers, so that none of them can be given the
@@ -309,7 +312,7 @@ class LocalRun {
   void Draw() {
     if (screen_ == nullptr) return;
     screen_->Draw(RenderLiveView(history_, notes_, history_.elapsed_seconds(MonotonicSeconds()),
-                                 TerminalWidth(out_)));
+                                 TerminalWidth(out_), terminal_.charset));
   }
 
   // Every peer has gone and all that will be told of their last states is known.
@@ -370,6 +373,7 @@ class LocalRun {
   Waker waker_;
   LocalProcesses processes_;
   FILE* const out_;
+  const Terminal terminal_;  // behind out_
   std::unique_ptr<LiveScreen> screen_;
   std::unique_ptr<RunWatcher> watcher_;
   RunHistory history_;
@@ -434,6 +438,7 @@ LocalEpilogue EpilogueOf(const LocalOptions& options, const LocalPreparation& pr
   if (prepared.config.model.lora_rank != 0) epilogue.base = prepared.config.model.base;
   epilogue.json = options.json;
   epilogue.columns = TerminalWidth(out);
+  epilogue.charset = TerminalOf(out).charset;
   epilogue.out = out;
   return epilogue;
 }
@@ -457,8 +462,8 @@ int RunLocal(const LocalOptions& options) {
   run.Say(absl::StrCat(prepared.goes_on ? "going on with the run" : "run ",
                        prepared.goes_on ? "" : prepared.config.run.id, " in ", prepared.dir,
                        ": coordinator at ", run.layout().coordinator().address, ", ",
-                       run.layout().processes.size() - 1, " peers, logs in ", prepared.dir,
-                       "/*/log.txt"));
+                       Counted(run.layout().processes.size() - 1, "peer"), ", logs in ",
+                       prepared.dir, "/*/log.txt"));
   const Ending ending = run.Watch();
   bool good = true;
   if (ending == Ending::kSealed || run.begun()) {

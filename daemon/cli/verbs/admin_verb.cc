@@ -16,11 +16,12 @@ namespace atolld {
 void AddCoordinatorOptions(const Verb& verb, CoordinatorAddress& address,
                            const std::string& dir_meaning) {
   const Option option = verb.Add("--coordinator", address.address, "The coordinator's address");
-  verb.Add("--dir", address.dir, dir_meaning).Excludes(option);
+  verb.Add("--dir", address.dir, dir_meaning).Folder().Excludes(option);
   const Option identity =
       verb.Add("--identity", address.identity,
                "The folder of the administrator's credentials: the coordinator makes it, "
-               "\"admin\" in its own folder");
+               "\"admin\" in its own folder")
+          .Folder();
   verb.Flag("--plaintext", address.plaintext, "The coordinator runs without certificates")
       .Excludes(identity);
 }

@@ -18,6 +18,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "compression/codec_benchmark.h"
 #include "compression/wire_codec.h"
 #include "daemon/bench/churn_bench.h"
@@ -153,9 +154,10 @@ void Print(const Exchanged& done) {
   const ExchangeBenchResult& result = done.result;
   const bool lab = !done.options.topology.empty();
   Rows rows = {
-      {"peers", absl::StrCat(bench.peers, lab ? absl::StrCat(", ", done.options.topology) : "",
-                             bench.plaintext ? ", plain text" : "",
-                             bench.lanes > 1 ? absl::StrCat(", ", bench.lanes, " lanes") : "")},
+      {"peers",
+       absl::StrCat(bench.peers, lab ? absl::StrCat(", ", done.options.topology) : "",
+                    bench.plaintext ? ", plain text" : "",
+                    bench.lanes > 1 ? absl::StrCat(", ", Counted(bench.lanes, "lane")) : "")},
       {"values", absl::StrCat(WithThousands(bench.elements), ", ", done.codecs.name(), ", ",
                               WithThousands(bench.chunk_elements), " a message")},
       {"seconds",
@@ -256,7 +258,7 @@ void AddExchangeVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ExchangeVerbOptions>();
   ExchangeBenchOptions& bench = options->bench;
   const Verb verb = command_line.AddVerb(
-      "bench exchange", "How long peers take from their values to the mean of all of them",
+      "bench exchange", "Measure how long peers take from values to their mean",
       "atoll bench exchange --peers 4 --elements 16777216 --plaintext --json exchange.json",
       [options] { return BenchExchange(*options); });
   const Option peers = verb.Add("--peers", bench.peers, "Processes on this machine").Range(2, 64);
@@ -281,10 +283,11 @@ void AddExchangeVerb(CommandLine& command_line) {
                "Before each peer's command, {peer} is its number: \"ip netns exec lab{peer}\"");
   verb.Add("--topology", options->topology,
            "Over the lines of this TOML file (tests/wan/README.md), in the lab; needs root")
+      .File()
       .Excludes(peers)
       .Excludes(hosts)
       .Excludes(launcher);
-  verb.Add("--json", options->json, "Write the result there; - for standard output");
+  verb.Add("--json", options->json, "Write the result there; - for standard output").File();
   AddExchangePeerVerb(command_line);
 }
 
@@ -333,10 +336,12 @@ int BenchCodec(const BenchOptions& options) {
 
 void AddChurnVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ChurnOptions>();
-  const Verb verb = command_line.AddVerb(
-      "bench churn", "How a run fares when its processes die, freeze, are cut off and come back",
-      "atoll bench churn --peers 6 --minutes 5 --seed 1 --json churn.json",
-      [options] { return BenchChurn(*options); });
+  const Verb verb =
+      command_line.AddVerb("bench churn",
+                           "See how a run fares when its processes die and come back\n"
+                           "They also freeze and are cut off.",
+                           "atoll bench churn --peers 6 --minutes 5 --seed 1 --json churn.json",
+                           [options] { return BenchChurn(*options); });
   verb.Add("--peers", options->peers, "How many peers, instead of the config's [6]").Range(3, 64);
   verb.Add("--minutes", options->minutes,
            "Of each of the two runs; a real model's last until they are sealed")
@@ -346,26 +351,27 @@ void AddChurnVerb(CommandLine& command_line) {
       .Range(1.0, 3600.0);
   verb.Add("--seed", options->seed, "Of the faults: what, whom and when");
   verb.Add("--config", options->config_path,
-           "The run, a TOML file [as configs/churn.toml: steps that only take time]");
-  verb.Add("--data", options->data, "A text file or folder, instead of the config's");
-  verb.Add("--dir", options->dir, "A new or empty folder for both runs [a temporary one]");
-  verb.Add("--json", options->json, "Write the result there; - for standard output");
+           "The run, a TOML file [as configs/churn.toml: steps that only take time]")
+      .File();
+  verb.Add("--data", options->data, "A text file or folder, instead of the config's").Path();
+  verb.Add("--dir", options->dir, "A new or empty folder for both runs [a temporary one]").Folder();
+  verb.Add("--json", options->json, "Write the result there; - for standard output").File();
 }
 
 }  // namespace
 
 void AddBenchVerbs(CommandLine& command_line) {
   const auto options = std::make_shared<BenchOptions>();
-  const Verb verb = command_line.AddVerb(
-      "bench codec", "How fast and how exact a codec is, beside memcpy, one thread",
-      "atoll bench codec --codec int8 --elements 16777216 --json codec.json",
-      [options] { return BenchCodec(*options); });
+  const Verb verb =
+      command_line.AddVerb("bench codec", "Measure how fast and how exact a codec is, one thread",
+                           "atoll bench codec --codec int8 --elements 16777216 --json codec.json",
+                           [options] { return BenchCodec(*options); });
   verb.Add("--codec", options->codec,
            absl::StrCat("As in a config: ", absl::StrJoin(WireCodecNames(), ", ")));
   verb.Add("--elements", options->elements, "How many fp32 values")
       .Range(uint64_t{1}, uint64_t{1} << 32);
   verb.Add("--repeats", options->repeats, "The median of so many is told").Range(1, 1000);
-  verb.Add("--json", options->json, "Write the result there; - for standard output");
+  verb.Add("--json", options->json, "Write the result there; - for standard output").File();
   AddExchangeVerb(command_line);
   AddChurnVerb(command_line);
 }

@@ -132,13 +132,15 @@ int Check(const CheckOptions& options) {
 void AddCheckVerb(CommandLine& command_line) {
   const auto options = std::make_shared<CheckOptions>();
   const Verb verb = command_line.AddVerb(
-      "check", "Whether this machine can take part in a run: disk, memory, GPUs, clock, addresses",
-      "atoll check TOKEN --dir ~/atoll", [options] { return Check(*options); });
+      "check",
+      "Say whether this machine can take part in a run\n"
+      "Disk, memory, GPUs, clock, addresses. A token tells where its coordinator is.",
+      "atoll check --dir ~/atoll", [options] { return Check(*options); });
   const Option token =
       verb.Add("TOKEN", options->token, "Of the run to join; it is read, not used up");
   const Option config =
-      verb.Add("--config", options->config, "The config of a peer that has joined");
-  const Option dir = verb.Add("--dir", options->dir, "Where all of it would live");
+      verb.Add("--config", options->config, "The config of a peer that has joined").File();
+  const Option dir = verb.Add("--dir", options->dir, "Where all of it would live").Folder();
   const Option advertise =
       verb.Add("--advertise", options->advertise,
                "HOST:PORT where others would reach this machine; without, it dials out");

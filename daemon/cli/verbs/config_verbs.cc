@@ -101,17 +101,22 @@ void AddConfigVerbs(CommandLine& command_line) {
       command_line.AddVerb("config validate", "Check a config file, without running anything",
                            "atoll config validate configs/quickstart.toml --for local",
                            [options] { return Validate(*options); });
-  verb.Add("file", options->file, "The TOML file; - for standard input").Required();
+  verb.Add("FILE", options->file, "The TOML file; - for standard input").File().Required();
   verb.Add("--for", options->use, "What it will be used for: keys that this needs must be there")
       .OneOf({"any", "local", "coordinator", "peer"});
   verb.Flag("--json", options->json, "Print the result as JSON");
 
   const auto print = std::make_shared<PrintOptions>();
-  const Verb print_verb = command_line.AddVerb(
-      "config print", "Print a complete config, with what each key is and when to change it",
-      "atoll config print --defaults >my-run.toml", [print] { return PrintTable(*print); });
-  const Option file = print_verb.Add(
-      "file", print->file, "The TOML file to print, complete; - for standard input [the defaults]");
+  const Verb print_verb = command_line.AddVerb("config print",
+                                               "Print a complete config, with what each key means\n"
+                                               "And when to change it.",
+                                               "atoll config print --defaults >my-run.toml",
+                                               [print] { return PrintTable(*print); });
+  const Option file =
+      print_verb
+          .Add("FILE", print->file,
+               "The TOML file to print, complete; - for standard input [the defaults]")
+          .File();
   const Option defaults =
       print_verb.Flag("--defaults", print->defaults, "Print every key with its default");
   const Option markdown = print_verb.Flag("--markdown", print->markdown,

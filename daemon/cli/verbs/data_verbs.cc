@@ -63,7 +63,8 @@ int Inspect(const DataOptions& options) {
 
 void AddShared(const Verb& verb, DataOptions* options) {
   verb.Add("--tokenizer", options->tokenizer,
-           "bytes, chars, or a file: Hugging Face's tokenizer.json, a SentencePiece model");
+           "bytes, chars, or a file: Hugging Face's tokenizer.json, a SentencePiece model")
+      .File();
   verb.Add("--field", options->field,
            "Of lines of JSON: where the text stands, a.b of a nested one [text]");
   verb.Add("--end-of-text", options->end_of_text,
@@ -72,7 +73,7 @@ void AddShared(const Verb& verb, DataOptions* options) {
       .OneOf({"stop", "skip"});
   verb.Add("--validation-fraction", options->validation_fraction, "The tail held out")
       .Range(0.0, 0.5);
-  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
   verb.Flag("--json", options->json, "Print as JSON");
 }
 
@@ -80,13 +81,16 @@ void AddShared(const Verb& verb, DataOptions* options) {
 
 void AddDataVerbs(CommandLine& command_line) {
   const auto prepare = std::make_shared<DataOptions>();
-  const Verb prepare_verb = command_line.AddVerb(
-      "data prepare", "Turn text into tokens, ready to train on; goes on where it was stopped",
-      "atoll data prepare --input books/ --tokenizer tokenizer.json --output books-tokens",
-      [prepare] { return Prepare(*prepare); });
+  const Verb prepare_verb =
+      command_line.AddVerb("data prepare",
+                           "Turn text into tokens, ready to train on\n"
+                           "It goes on where it was stopped.",
+                           "atoll data prepare --input docs --tokenizer chars --output docs-tokens",
+                           [prepare] { return Prepare(*prepare); });
   prepare_verb.Add("--input", prepare->path, "Text or lines of JSON, a file or a folder")
+      .Path()
       .Required();
-  prepare_verb.Add("--output", prepare->output, "The folder to make").Required();
+  prepare_verb.Add("--output", prepare->output, "The folder to make").Folder().Required();
   prepare_verb.Add("--kind", prepare->kind, "What it is; text: found out by what is there")
       .OneOf({"text", "plain", "jsonl"});
   prepare_verb.Add("--threads", prepare->threads, "0: one a core")
@@ -95,9 +99,9 @@ void AddDataVerbs(CommandLine& command_line) {
 
   const auto inspect = std::make_shared<DataOptions>();
   const Verb inspect_verb = command_line.AddVerb(
-      "data inspect", "Say what data is, and whether it is sound",
-      "atoll data inspect books-tokens", [inspect] { return Inspect(*inspect); });
-  inspect_verb.Add("path", inspect->path, "A file or a folder").Required();
+      "data inspect", "Say what data is, and whether it is sound", "atoll data inspect docs-tokens",
+      [inspect] { return Inspect(*inspect); });
+  inspect_verb.Add("PATH", inspect->path, "A file or a folder").Path().Required();
   inspect_verb.Add("--kind", inspect->kind, "What it is; text: found out by what is there")
       .OneOf({"text", "plain", "jsonl", "bin", "npy", "prepared"});
   inspect_verb.Add("--width", inspect->width, "Bytes of a bare token id; 0: as the files say")

@@ -68,15 +68,17 @@ void AddIdentityVerbs(CommandLine& command_line) {
   const auto options = std::make_shared<IdentityOptions>();
   const Verb verb = command_line.AddVerb(
       "identity issue",
-      "Credentials for a process of your own, signed with the authority in the coordinator's "
-      "folder (made there if it has none); those that are there and valid stay",
+      "Sign credentials for a process of your own\n"
+      "With the authority in the coordinator's folder, which is made there if it has none. "
+      "Credentials that are there and valid stay.",
       "atoll identity issue --dir coordinator --id peer-1 --out peer-1/identity",
       [options] { return IssueIdentity(*options); });
-  verb.Add("--dir", options->dir, "The coordinator's folder").Required();
+  verb.Add("--dir", options->dir, "The coordinator's folder").Folder().Required();
   verb.Add("--id", options->id, "The process's [peer] id").Required();
   verb.Add("--role", options->role, "peer, aggregator or admin");
   verb.Add("--run", options->run, "The name of an authority that has to be made");
   verb.Add("--out", options->out, "Where to put them: identity in the process's [peer] dir")
+      .Folder()
       .Required();
 }
 
@@ -181,17 +183,21 @@ Verb Add(CommandLine& command_line, const std::shared_ptr<TokenOptions>& options
 
 void AddTokenVerbs(CommandLine& command_line) {
   const auto create = std::make_shared<TokenOptions>();
-  const Verb verb = Add(command_line, create, "token create",
-                        "A string with which one machine may join: `atolld join TOKEN`",
-                        "atoll token create --peer lab-3 --valid 2h", Create);
+  const Verb verb =
+      Add(command_line, create, "token create",
+          "Make a string with which one machine may join\n"
+          "On that machine: `atolld join TOKEN`.",
+          "atoll token create --dir build/quickstart --peer lab-3 --valid 2h", Create);
   verb.Add("--peer", create->peer, "The id that it will have; without, one is drawn");
   verb.Add("--role", create->role, "peer (the default) or aggregator");
   verb.Add("--valid", create->valid, "For how long, at most 720h (default 24h)");
-  Add(command_line, std::make_shared<TokenOptions>(), "token list", "The tokens that were made",
-      "atoll token list --dir atoll-run-20250131-142501", ListTokens);
+  Add(command_line, std::make_shared<TokenOptions>(), "token list",
+      "List the tokens that were made", "atoll token list --dir build/quickstart", ListTokens);
   const auto revoke = std::make_shared<TokenOptions>();
   Add(command_line, revoke, "token revoke", "Let nobody join with a token any more",
-      "atoll token revoke 4a1f0c...", Revoke)
+      "atoll token revoke --dir build/quickstart "
+      "$(atoll token list --dir build/quickstart | tail -n 1 | cut -d ' ' -f 1)",
+      Revoke)
       .Add("SERIAL", revoke->serial, "As `token list` has it")
       .Required();
 }

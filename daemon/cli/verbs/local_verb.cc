@@ -8,16 +8,17 @@ namespace atolld {
 
 void AddLocalVerb(CommandLine& command_line) {
   const auto options = std::make_shared<LocalOptions>();
-  const Verb verb = command_line.AddVerb(
-      "local", "Train on this machine: a coordinator and its peers, from start to model",
-      "atoll local --config configs/quickstart.toml --data my-text.txt --rounds 20",
-      [options] { return RunLocal(*options); });
-  verb.Add("--config", options->config_path, "The run, a TOML file").Required();
+  const Verb verb =
+      command_line.AddVerb("local", "Train on this machine: a coordinator and peers, to the model",
+                           "atoll local --config configs/quickstart.toml --data docs --rounds 5",
+                           [options] { return RunLocal(*options); });
+  verb.Add("--config", options->config_path, "The run, a TOML file").File().Required();
   verb.Add("--peers", options->peers, "How many peers, instead of the config's");
   verb.Add("--rounds", options->rounds, "How many rounds, instead of the config's");
-  verb.Add("--data", options->data, "A text file or folder, instead of the config's");
-  verb.Add("--dir", options->dir, "New, empty, or a run's to go on with [./atoll-run-TIME]");
-  verb.Add("--json", options->json, "Write the report there; - for standard output");
+  verb.Add("--data", options->data, "A text file or folder, instead of the config's").Path();
+  verb.Add("--dir", options->dir, "New, empty, or a run's to go on with [./atoll-run-TIME]")
+      .Folder();
+  verb.Add("--json", options->json, "Write the report there; - for standard output").File();
   verb.Add("--port", options->port, "The coordinator's port; 0 for a free one").Range(0, 65535);
 }
 

@@ -1,6 +1,4 @@
 // `atoll log list|verify|replay`.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <functional>
@@ -13,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/live_view.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
@@ -38,7 +37,7 @@ struct ReplayOptions {
 // Says on a terminal how far it has come; elsewhere nothing.
 class Progress {
  public:
-  Progress() : terminal_(isatty(STDERR_FILENO) != 0) {}
+  Progress() : terminal_(TerminalOf(stderr).redraws) {}
   ~Progress() { Clear(); }
   void Tell(uint64_t version, uint64_t last) {
     if (!terminal_) return;
@@ -150,12 +149,11 @@ int Replay(const ReplayOptions& options) {
 void AddLogReplayVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ReplayOptions>();
   const Verb verb = command_line.AddVerb(
-      "log replay",
-      "Replay a log entry by entry, each state beside what the next header says of it",
-      "atoll log replay --dir atoll-run/peer-1 --from 21 --to 30",
-      [options] { return Replay(*options); });
+      "log replay", "Replay a log, each state beside what the next header says",
+      "atoll log replay --dir build/quickstart/peer-1", [options] { return Replay(*options); });
   verb.Add("--dir", options->dir,
            "A peer's folder, or a local run's: then the peer that is furthest")
+      .Folder()
       .Required();
   verb.Add("--from", options->from, "First entry [the oldest that can be replayed]").Positive();
   verb.Add("--to", options->to, "Last entry [the newest]").Positive();
@@ -267,8 +265,8 @@ void AddLogVerbs(CommandLine& command_line) {
   };
   const auto list = std::make_shared<Options>();
   const Verb list_verb =
-      command_line.AddVerb("log list", "The headers of all committed updates",
-                           "atoll log list --dir atoll-run-20250131-142501/peer-1",
+      command_line.AddVerb("log list", "List the headers of all committed updates",
+                           "atoll log list --dir build/quickstart/peer-1",
                            [list] { return ListLog(list->source, list->json); });
   AddCoordinatorOptions(list_verb, list->source,
                         "A peer's folder or a local run's: read the disk, ask nobody");
@@ -276,10 +274,10 @@ void AddLogVerbs(CommandLine& command_line) {
 
   const auto verify = std::make_shared<Options>();
   const Verb verify_verb = command_line.AddVerb(
-      "log verify", "Replay a log from its oldest snapshot and check every digest",
-      "atoll log verify --dir atoll-run-20250131-142501",
-      [verify] { return VerifyLog(verify->dir); });
+      "log verify", "Replay a log from its oldest snapshot, check every digest",
+      "atoll log verify --dir build/quickstart", [verify] { return VerifyLog(verify->dir); });
   verify_verb.Add("--dir", verify->dir, "A peer's folder, or a local run's: then every peer's")
+      .Folder()
       .Required();
   verify_verb.Flag("--json", verify->json, "Print as JSON; it always does");
 

@@ -59,21 +59,23 @@ int Evaluate(const EvalOptions& options) {
 
 void AddEvalVerb(CommandLine& command_line) {
   const auto options = std::make_shared<EvalOptions>();
-  const Verb verb = command_line.AddVerb(
-      "eval", "How good a run's newest model is, over the whole validation split",
-      "atoll eval --dir atoll-run-20250131-142501 --json",
-      [options] { return Evaluate(*options); });
+  const Verb verb = command_line.AddVerb("eval",
+                                         "Say how good a run's newest model is\n"
+                                         "Over the whole validation split.",
+                                         "atoll eval --dir build/quickstart --json",
+                                         [options] { return Evaluate(*options); });
   verb.Add("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
+      .Folder()
       .Required();
   EvaluationRequest& request = options->request;
-  verb.Add("--data", request.data, "The run's text [as the peer's config says]");
-  verb.Add("--tokenizer", request.tokenizer, "Of an exported model: a file [its own]");
+  verb.Add("--data", request.data, "The run's text [as the peer's config says]").Path();
+  verb.Add("--tokenizer", request.tokenizer, "Of an exported model: a file [its own]").File();
   verb.Add("--validation-fraction", request.validation_fraction,
            "Of an exported model: the tail of the text that it is evaluated on")
       .Range(1e-6, 0.5);
-  verb.Add("--base", request.base, "Of adapters: the file of their base");
+  verb.Add("--base", request.base, "Of adapters: the file of their base").File();
   verb.Add("--threads", request.threads, "CPU threads").Range(1, 1024);
-  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
   verb.Flag("--json", options->json, "Print as JSON");
 }
 
@@ -127,10 +129,11 @@ int Generate(const GenerateOptions& options) {
 void AddGenerateVerb(CommandLine& command_line) {
   const auto options = std::make_shared<GenerateOptions>();
   const Verb verb = command_line.AddVerb(
-      "generate", "Text from a run's newest model",
-      "atoll generate --dir atoll-run-20250131-142501 --prompt \"The sea\" --tokens 300",
+      "generate", "Write text with a run's newest model",
+      "atoll generate --dir build/quickstart --prompt \"The sea\" --tokens 300",
       [options] { return Generate(*options); });
   verb.Add("--dir", options->dir, "A peer's folder, a local run's, or an exported model's")
+      .Folder()
       .Required();
   verb.Add("--prompt", options->request.prompt, "What the text begins with").Required();
   verb.Add("--tokens", options->request.tokens, "How many more tokens")
@@ -143,9 +146,9 @@ void AddGenerateVerb(CommandLine& command_line) {
       .Range(0.0, 1.0);
   verb.Add("--stop", options->request.stops, "End before this text; may be given again");
   verb.Add("--seed", options->request.seed, "The same seed gives the same text");
-  verb.Add("--tokenizer", options->request.tokenizer, "A file [the run's, the folder's]");
-  verb.Add("--base", options->request.base, "Of adapters: the file of their base");
-  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Add("--tokenizer", options->request.tokenizer, "A file [the run's, the folder's]").File();
+  verb.Add("--base", options->request.base, "Of adapters: the file of their base").File();
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
   verb.Flag("--json", options->json, "Print as JSON");
 }
 
@@ -200,29 +203,35 @@ int Import(const ImportOptions& options) {
 
 void AddExportVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ExportOptions>();
-  const Verb verb = command_line.AddVerb(
-      "export", "A run's newest model as a folder that Hugging Face's libraries load",
-      "atoll export --dir atoll-run-20250131-142501 --output my-model --dtype bf16",
-      [options] { return Export(*options); });
-  verb.Add("--dir", options->dir, "A peer's folder, or a local run's").Required();
-  verb.Add("--output", options->request.output, "The folder to write").Required();
+  const Verb verb =
+      command_line.AddVerb("export", "Write a run's newest model for Hugging Face's libraries",
+                           "atoll export --dir build/quickstart --output my-model --dtype bf16",
+                           [options] { return Export(*options); });
+  verb.Add("--dir", options->dir, "A peer's folder, or a local run's").Folder().Required();
+  verb.Add("--output", options->request.output, "The folder to write").Folder().Required();
   verb.Add("--dtype", options->request.dtype, "Of the weights").OneOf({"fp32", "bf16"});
   verb.Add("--tokenizer", options->request.tokenizer,
-           "A folder whose tokenizer's files are copied along");
+           "A folder whose tokenizer's files are copied along")
+      .Folder();
   verb.Add("--base", options->request.base, "Of adapters: the model that PEFT puts them on");
   verb.Flag("--force", options->request.force, "Write over a model that is there");
-  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
 }
 
 void AddImportVerb(CommandLine& command_line) {
   const auto options = std::make_shared<ImportOptions>();
-  const Verb verb = command_line.AddVerb(
-      "import", "A model of Hugging Face's, for a run to begin with or to train adapters of",
-      "atoll import --input gpt2 --output gpt2-for-atoll", [options] { return Import(*options); });
-  verb.Add("--input", options->input, "A folder with config.json and safetensors").Required();
-  verb.Add("--output", options->output, "The folder to write").Required();
+  const Verb verb =
+      command_line.AddVerb("import",
+                           "Take in a model of Hugging Face's\n"
+                           "For a run to begin with, or to train adapters of.",
+                           "atoll import --input my-model --output my-model-for-atoll",
+                           [options] { return Import(*options); });
+  verb.Add("--input", options->input, "A folder with config.json and safetensors")
+      .Folder()
+      .Required();
+  verb.Add("--output", options->output, "The folder to write").Folder().Required();
   verb.Flag("--force", options->force, "Write over a model that is there");
-  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]");
+  verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
 }
 
 }  // namespace atolld

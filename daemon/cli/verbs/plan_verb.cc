@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "compression/wire_codec.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/plan_report.h"
@@ -56,7 +57,8 @@ absl::Status WaitsForReducer(const PlanOptions& options, const std::vector<PeerL
   for (const PeerLink& peer : peers) names.push_back(peer.name);
   std::string rest;
   if (names.size() > kNamed) {
-    rest = absl::StrCat(" and ", WithThousands(names.size() - kNamed), " others");
+    rest = absl::StrCat(" and ", WithThousands(names.size() - kNamed), " ",
+                        Noun(names.size() - kNamed, "other"));
     names.resize(kNamed);
   }
   return absl::InvalidArgumentError(absl::StrCat(
@@ -143,12 +145,15 @@ int Plan(const PlanOptions& options) {
 void AddPlanVerb(CommandLine& command_line) {
   const auto options = std::make_shared<PlanOptions>();
   const Verb verb = command_line.AddVerb(
-      "plan", "Predict a round on a network, for each plan and codec, without running anything",
+      "plan",
+      "Predict a round on a network, without running anything\n"
+      "For each plan and codec.",
       "atoll plan --config configs/wan.toml --topology tests/wan/topologies/three-regions.toml",
       [options] { return Plan(*options); });
-  verb.Add("--config", options->config, "The run, a TOML file").Required();
+  verb.Add("--config", options->config, "The run, a TOML file").File().Required();
   verb.Add("--topology", options->topology,
-           "The network, a TOML file (tests/wan/README.md) [equal peers]");
+           "The network, a TOML file (tests/wan/README.md) [equal peers]")
+      .File();
   verb.Add("--peers", options->peers, "Without a topology: so many [the config's]")
       .Range(1, 1000000);
   verb.Add("--rate", options->rate, "Without a topology: of each peer's line, both ways");
@@ -161,7 +166,7 @@ void AddPlanVerb(CommandLine& command_line) {
   verb.Add("--encode", options->encode, "One thread, GB of fp32 a second").Positive();
   verb.Add("--decode", options->decode, "One thread, GB of fp32 a second").Positive();
   verb.Add("--hash", options->hash, "One thread, GB a second").Positive();
-  verb.Add("--json", options->json, "Write the result there; - for standard output");
+  verb.Add("--json", options->json, "Write the result there; - for standard output").File();
 }
 
 }  // namespace atolld

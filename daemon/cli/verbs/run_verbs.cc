@@ -1,7 +1,5 @@
 // `atoll run show|watch|pause|resume|stop`, `atoll peer list|show|drain|evict`: asked of a
 // coordinator.
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <memory>
@@ -122,7 +120,8 @@ int Watch(const AdminOptions& options) {
   double answered = MonotonicSeconds();  // the coordinator, last
   bool told_away = false;
   std::unique_ptr<LiveScreen> screen;
-  if (!options.json && isatty(STDOUT_FILENO) != 0) screen = std::make_unique<LiveScreen>(stdout);
+  const Terminal terminal = TerminalOf(stdout);
+  if (!options.json && terminal.redraws) screen = std::make_unique<LiveScreen>(stdout);
   while (!history.sealed()) {
     if (signals.Wait(waker, kTick)) return kDone;
     if (!watcher.away()) answered = MonotonicSeconds();
@@ -153,8 +152,8 @@ int Watch(const AdminOptions& options) {
     }
     if (screen != nullptr) {
       // What happens meanwhile is not known, so nothing counts on.
-      screen->Draw(
-          RenderLiveView(history, {}, history.elapsed_seconds(answered), TerminalWidth(stdout)));
+      screen->Draw(RenderLiveView(history, {}, history.elapsed_seconds(answered),
+                                  TerminalWidth(stdout), terminal.charset));
     }
   }
   return kDone;
@@ -163,19 +162,21 @@ int Watch(const AdminOptions& options) {
 }  // namespace
 
 void AddRunVerbs(CommandLine& command_line) {
-  AddAdminVerb(command_line, "run show", "How a run stands",
-               "atoll run show --coordinator 127.0.0.1:7070 --from 1 --json",
-               {AdminOption::kRounds}, ShowRun);
+  AddAdminVerb(command_line, "run show", "Show how a run stands",
+               "atoll run show --dir build/quickstart --from 1 --json", {AdminOption::kRounds},
+               ShowRun);
   AddAdminVerb(command_line, "run watch", "Follow a run until it is sealed",
-               "atoll run watch --dir atoll-run-20250131-142501", {}, Watch);
+               "atoll run watch --dir build/quickstart", {}, Watch);
   AddAdminVerb(command_line, "run pause",
-               "Finish the exchange under way, then begin no round until `run resume`",
-               "atoll run pause --reason 'moving the machines'", {AdminOption::kReason}, Pause);
+               "Finish the exchange under way, then begin no round\n"
+               "`atoll run resume` goes on.",
+               "atoll run pause --dir build/quickstart --reason 'new disks'",
+               {AdminOption::kReason}, Pause);
   AddAdminVerb(command_line, "run resume", "Go on with a paused run",
-               "atoll run resume --coordinator 127.0.0.1:7070", {}, Resume);
-  AddAdminVerb(command_line, "run stop",
-               "End a run at its newest version: it is evaluated and sealed",
-               "atoll run stop --reason 'good enough'", {AdminOption::kReason}, Stop);
+               "atoll run resume --dir build/quickstart", {}, Resume);
+  AddAdminVerb(
+      command_line, "run stop", "End a run at its newest version: it is evaluated and sealed",
+      "atoll run stop --dir build/quickstart --reason 'good enough'", {AdminOption::kReason}, Stop);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -238,18 +239,19 @@ int Evict(const AdminOptions& options) {
 }  // namespace
 
 void AddPeerVerbs(CommandLine& command_line) {
-  AddAdminVerb(command_line, "peer list", "The peers of a run",
-               "atoll peer list --coordinator 127.0.0.1:7070", {}, ListPeers);
-  AddAdminVerb(command_line, "peer show", "One peer of a run",
-               "atoll peer show peer-2 --coordinator 127.0.0.1:7070", {AdminOption::kPeer},
-               ShowPeer);
+  AddAdminVerb(command_line, "peer list", "List the peers of a run",
+               "atoll peer list --dir build/quickstart", {}, ListPeers);
+  AddAdminVerb(command_line, "peer show", "Show one peer of a run",
+               "atoll peer show peer-2 --dir build/quickstart", {AdminOption::kPeer}, ShowPeer);
   AddAdminVerb(command_line, "peer drain",
-               "Ask a peer to finish its round, hand over and end; the run goes on without it",
-               "atoll peer drain peer-2 --reason 'a new disk'",
+               "Ask a peer to finish its round, hand over and end\n"
+               "The run goes on without it.",
+               "atoll peer drain peer-2 --dir build/quickstart --reason 'a new disk'",
                {AdminOption::kPeer, AdminOption::kReason}, Drain);
   AddAdminVerb(command_line, "peer evict",
-               "Put a peer out at once and refuse it from then on; its own state stays with it",
-               "atoll peer evict peer-2 --reason 'it sends nonsense'",
+               "Put a peer out at once and refuse it from then on\n"
+               "Its own state stays with it.",
+               "atoll peer evict peer-3 --dir build/quickstart --reason 'it sends nonsense'",
                {AdminOption::kPeer, AdminOption::kReason, AdminOption::kUndo}, Evict);
 }
 

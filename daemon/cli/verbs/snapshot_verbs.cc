@@ -117,8 +117,9 @@ int VerifySnapshots(const SnapshotOptions& options) {
     return kDone;
   }
   for (const SnapshotAudit& audit : *audits) {
-    std::printf("version %s: %s blocks are sound; state %s, by the chain %s\n",
+    std::printf("version %s: %s %s sound; state %s, by the chain %s\n",
                 absl::StrCat(audit.file.version).c_str(), WithThousands(audit.blocks).c_str(),
+                audit.blocks == 1 ? "block is" : "blocks are",
                 ToHex(audit.file.state_digest).substr(0, kShortDigest).c_str(),
                 ChainText(audit.file.chain).c_str());
   }
@@ -157,6 +158,7 @@ int Save(const SnapshotOptions& options) {
 void AddFolderOption(const Verb& verb, SnapshotOptions& options) {
   verb.Add("--dir", options.dir,
            "A peer's folder, or a local run's: then the peer that is furthest")
+      .Folder()
       .Required();
   verb.Flag("--json", options.json, "Print as JSON");
 }
@@ -165,27 +167,29 @@ void AddFolderOption(const Verb& verb, SnapshotOptions& options) {
 
 void AddSnapshotVerbs(CommandLine& command_line) {
   const auto list = std::make_shared<SnapshotOptions>();
-  AddFolderOption(command_line.AddVerb("snapshot list", "The snapshots of a replica",
-                                       "atoll snapshot list --dir atoll-run/peer-1",
+  AddFolderOption(command_line.AddVerb("snapshot list", "List the snapshots of a replica",
+                                       "atoll snapshot list --dir build/quickstart/peer-1",
                                        [list] { return ListSnapshots(*list); }),
                   *list);
 
   const auto verify = std::make_shared<SnapshotOptions>();
   const Verb verify_verb = command_line.AddVerb(
-      "snapshot verify", "Check every block of the snapshots, and their states against the log",
-      "atoll snapshot verify --dir atoll-run/peer-1 --version 40",
+      "snapshot verify", "Check every block of the snapshots, and states by the log",
+      "atoll snapshot verify --dir build/quickstart/peer-1",
       [verify] { return VerifySnapshots(*verify); });
   AddFolderOption(verify_verb, *verify);
   verify_verb.Add("--version", verify->version, "Of this version alone");
 
   const auto save = std::make_shared<SnapshotOptions>();
   const Verb save_verb = command_line.AddVerb(
-      "snapshot save", "Write the state of any version that snapshots and log cover to a file",
-      "atoll snapshot save --dir atoll-run/peer-1 --version 37 --out state-37",
+      "snapshot save",
+      "Write the state of a version to a file\n"
+      "Of any version that snapshots and log cover.",
+      "atoll snapshot save --dir build/quickstart/peer-1 --version 30 --out state-of-30",
       [save] { return Save(*save); });
   AddFolderOption(save_verb, *save);
   save_verb.Add("--version", save->version, "Which one").Required();
-  save_verb.Add("--out", save->out, "A file that does not exist yet").Required();
+  save_verb.Add("--out", save->out, "A file that does not exist yet").File().Required();
 }
 
 }  // namespace atolld

@@ -6,6 +6,9 @@
 
 namespace atolld {
 
+// All of them.
+void AddAllVerbs(CommandLine& command_line);
+
 void AddIdentityVerbs(CommandLine& command_line);  // identity issue
 void AddLocalVerb(CommandLine& command_line);
 void AddRunVerbs(CommandLine& command_line);       // run show, watch, pause, resume, stop

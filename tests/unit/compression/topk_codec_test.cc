@@ -241,7 +241,7 @@ TEST(TopkCodec, RefusesWhatNoEncoderWrites) {
   ExpectTopkRefused(update, 4096 + 130, "block 1: its header is missing");
   std::vector<uint8_t> bytes = update;
   bytes.push_back(0);
-  ExpectTopkRefused(bytes, 130, "1 bytes follow the last block");
+  ExpectTopkRefused(bytes, 130, "1 byte follows the last block");
   for (size_t size = 0; size < update.size(); ++size) {
     ExpectTopkRefused(absl::MakeSpan(update).first(size), 130, "block 0");
   }

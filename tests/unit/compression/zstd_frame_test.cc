@@ -83,7 +83,7 @@ TEST(ZstdFrame, RefusesAllButOneWholeFrame) {
   const std::string frame = *ZstdCompress(Bytes(content));
   for (size_t size = 0; size < frame.size(); ++size)
     ExpectFrameRefused(frame.substr(0, size), 1000, "zstd frame: ");
-  ExpectFrameRefused(frame + std::string(1, '\0'), 1000, "1 bytes follow");
+  ExpectFrameRefused(frame + std::string(1, '\0'), 1000, "1 byte follows");
   ExpectFrameRefused(frame + frame, 2000, "bytes follow");
   ExpectFrameRefused(std::string("\x50\x2a\x4d\x18\x00\x00\x00\x00", 8), 1000, "wrong magic");
   ExpectFrameRefused("not a frame at all", 1000, "wrong magic");

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/strings/str_join.h"
@@ -37,7 +38,7 @@ TEST(ChartTest, TicksAreRoundAndCoverTheRange) {
 TEST(ChartTest, DrawsWithinItsSize) {
   // Broken: the curve would wrap and be unreadable on a narrow terminal.
   for (const auto& [columns, rows] : std::vector<std::pair<int, int>>{{80, 16}, {24, 6}, {1, 1}}) {
-    const std::vector<std::string> lines = DrawChart(Falling(), columns, rows);
+    const std::vector<std::string> lines = DrawChart(Falling(), columns, rows, Charset::kUnicode);
     EXPECT_EQ(lines.size(), static_cast<size_t>(std::max(rows, 6)));
     for (const std::string& line : lines) {
       EXPECT_LE(TextWidth(line), static_cast<size_t>(std::max(columns, 24))) << line;
@@ -47,7 +48,7 @@ TEST(ChartTest, DrawsWithinItsSize) {
 
 TEST(ChartTest, ShowsBothEndsOfTheCurve) {
   // Broken: a picture that does not show where the loss began and ended.
-  const std::vector<std::string> lines = DrawChart(Falling(), 60, 12);
+  const std::vector<std::string> lines = DrawChart(Falling(), 60, 12, Charset::kUnicode);
   const std::string all = absl::StrJoin(lines, "\n");
   EXPECT_THAT(lines.front(), HasSubstr("● validation"));
   EXPECT_THAT(all, HasSubstr("4 ┤"));
@@ -64,13 +65,34 @@ TEST(ChartTest, ShowsBothEndsOfTheCurve) {
   EXPECT_GT(last_row, 6u);
 }
 
+TEST(ChartTest, OfAsciiIsAllAsciiAndHasBothEnds) {
+  // Broken: the curve in a file or in a C locale would be rubbish, or not a curve.
+  const std::vector<std::string> lines = DrawChart(Falling(), 60, 12, Charset::kAscii);
+  EXPECT_EQ(lines.size(), 12u);
+  for (const std::string& line : lines) {
+    EXPECT_LE(line.size(), 60u);
+    for (const char c : line) EXPECT_EQ(c & 0x80, 0) << line;
+  }
+  EXPECT_THAT(lines.front(), HasSubstr(".. training   o validation"));
+  EXPECT_THAT(absl::StrJoin(lines, "\n"), HasSubstr("4 +"));
+  size_t marks = 0, dots = 0;
+  for (size_t row = 1; row + 2 < lines.size(); ++row) {
+    marks += static_cast<size_t>(std::count(lines[row].begin(), lines[row].end(), 'o'));
+    for (const char c : {'.', ':', '\''}) {
+      dots += static_cast<size_t>(std::count(lines[row].begin(), lines[row].end(), c));
+    }
+  }
+  EXPECT_EQ(marks, 2u);
+  EXPECT_GT(dots, 30u);
+}
+
 TEST(ChartTest, AnyPointsMakeAChart) {
   // Broken: a run that ended before its first round, or diverged, would end the program at its last
   // line.
-  EXPECT_EQ(DrawChart(Chart{}, 40, 8).size(), 8u);
+  EXPECT_EQ(DrawChart(Chart{}, 40, 8, Charset::kUnicode).size(), 8u);
   EXPECT_THAT(ChartSvg(Chart{}), HasSubstr("</svg>"));
   const Chart odd{"t", "x", "y", {Series{"s", {{0, NAN}, {1, INFINITY}, {2, 3}}, false}}};
-  EXPECT_EQ(DrawChart(odd, 40, 8).size(), 8u);
+  EXPECT_EQ(DrawChart(odd, 40, 8, Charset::kUnicode).size(), 8u);
   EXPECT_THAT(ChartSvg(odd), ::testing::Not(HasSubstr("nan")));
 }
 

@@ -39,10 +39,12 @@ TEST(FormatTest, NumbersReadAsPeopleWriteThem) {
 TEST(FormatTest, WidthsCountCharactersNotBytes) {
   // Broken: tables with a bar or a dash in them would stand askew, cuts would split a character.
   EXPECT_EQ(TextWidth("a█b"), 3u);
-  EXPECT_EQ(CutToWidth("abcdef", 6), "abcdef");
-  EXPECT_EQ(CutToWidth("abcdef", 4), "abc…");
-  EXPECT_EQ(CutToWidth("████", 3), "██…");
-  EXPECT_EQ(CutToWidth("abc", 0), "");
+  EXPECT_EQ(CutToWidth("abcdef", 6, Charset::kUnicode), "abcdef");
+  EXPECT_EQ(CutToWidth("abcdef", 4, Charset::kUnicode), "abc…");
+  EXPECT_EQ(CutToWidth("████", 3, Charset::kUnicode), "██…");
+  EXPECT_EQ(CutToWidth("abc", 0, Charset::kUnicode), "");
+  EXPECT_EQ(CutToWidth("abcdef", 5, Charset::kAscii), "ab...");
+  EXPECT_EQ(CutToWidth("abcdef", 2, Charset::kAscii), "ab");
   EXPECT_EQ(PadLeft("█", 3), "  █");
   EXPECT_THAT(AlignColumns({{"a", "1"}, {"█bc", "22"}}, "<>"), ElementsAre("a     1", "█bc  22"));
   EXPECT_THAT(AlignColumns({{"a", ""}, {"b", "x"}}, "<<"), ElementsAre("a", "b  x"));

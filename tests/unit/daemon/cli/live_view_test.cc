@@ -37,7 +37,8 @@ v1::RunStatus Training() {
 
 TEST(LiveViewTest, HasARowForEachPeerAndTheRound) {
   // Broken: the live view would not say what each peer does or how far the run is.
-  const std::vector<std::string> lines = RenderLiveView(RunOf(Training()), {}, 52, 120);
+  const std::vector<std::string> lines =
+      RenderLiveView(RunOf(Training()), {}, 52, 120, Charset::kUnicode);
   const std::string all = absl::StrJoin(lines, "\n");
   EXPECT_THAT(all, HasSubstr("round 5 of 10"));
   EXPECT_THAT(all, HasSubstr("████████████░░░░░░░░░░░░"));
@@ -52,7 +53,9 @@ TEST(LiveViewTest, HasARowForEachPeerAndTheRound) {
 TEST(LiveViewTest, TellsTheNoiseScaleOnceItIsKnown) {
   // Broken: who watches would not see that more peers no more help, or see a figure of nothing.
   v1::RunStatus status = Training();
-  const auto view = [&] { return absl::StrJoin(RenderLiveView(RunOf(status), {}, 52, 120), "\n"); };
+  const auto view = [&] {
+    return absl::StrJoin(RenderLiveView(RunOf(status), {}, 52, 120, Charset::kUnicode), "\n");
+  };
 
   EXPECT_THAT(view(), Not(HasSubstr("noise")));
   status.mutable_noise()->set_tokens(21000);
@@ -67,10 +70,24 @@ TEST(LiveViewTest, TellsTheNoiseScaleOnceItIsKnown) {
 TEST(LiveViewTest, FitsTheTerminal) {
   // Broken: lines would wrap, and redrawing in place would smear the screen.
   for (const size_t width : {10u, 40u, 79u, 200u}) {
-    for (const std::string& line : RenderLiveView(RunOf(Training()), {}, 52, width)) {
+    for (const std::string& line :
+         RenderLiveView(RunOf(Training()), {}, 52, width, Charset::kUnicode)) {
       EXPECT_LE(TextWidth(line), width);
     }
   }
+}
+
+TEST(LiveViewTest, OfAsciiIsAllAscii) {
+  // Broken: a C locale's terminal would show rubbish, also at the end of a line that was cut.
+  for (const size_t width : {20u, 40u, 120u}) {
+    for (const std::string& line :
+         RenderLiveView(RunOf(Training()), {}, 52, width, Charset::kAscii)) {
+      EXPECT_LE(TextWidth(line), width);
+      for (const char c : line) EXPECT_EQ(c & 0x80, 0) << line;
+    }
+  }
+  EXPECT_THAT(RenderLiveView(RunOf(Training()), {}, 52, 120, Charset::kAscii).front(),
+              HasSubstr("############............"));
 }
 
 TEST(LiveViewTest, SaysWhatBecameOfADeadProcess) {
@@ -78,7 +95,7 @@ TEST(LiveViewTest, SaysWhatBecameOfADeadProcess) {
   const std::string all = absl::StrJoin(
       RenderLiveView(RunOf(Training()),
                      {{"peer-1", "was killed by signal 9"}, {"coordinator", "exited with 1"}}, 52,
-                     120),
+                     120, Charset::kUnicode),
       "\n");
   EXPECT_THAT(all, HasSubstr("was killed by signal 9"));
   EXPECT_THAT(all, HasSubstr("coordinator: exited with 1"));
@@ -87,11 +104,12 @@ TEST(LiveViewTest, SaysWhatBecameOfADeadProcess) {
 
 TEST(LiveViewTest, RendersBeforeAnythingIsKnown) {
   // Broken: the first second of a run, or a run that waits, would show nothing or end the program.
-  EXPECT_THAT(RenderLiveView(RunHistory(), {}, 0, 80).front(), HasSubstr("starting"));
+  EXPECT_THAT(RenderLiveView(RunHistory(), {}, 0, 80, Charset::kUnicode).front(),
+              HasSubstr("starting"));
   v1::RunStatus waiting = StatusAt(1, 0, 0);
   waiting.set_phase("waiting");
   waiting.set_reason("2 of 3 peers are here");
-  EXPECT_THAT(absl::StrJoin(RenderLiveView(RunOf(waiting), {}, 0, 80), "\n"),
+  EXPECT_THAT(absl::StrJoin(RenderLiveView(RunOf(waiting), {}, 0, 80, Charset::kUnicode), "\n"),
               HasSubstr("waiting: 2 of 3 peers are here"));
 }
 
@@ -125,6 +143,17 @@ TEST(PlainLinesTest, TellsEachThingOnce) {
   history.Take(waiting, 1031);
   EXPECT_THAT(plain.Tell(history, waiting), ElementsAre("waiting: no quorum"));
   EXPECT_THAT(plain.Tell(history, waiting), IsEmpty());
+}
+
+TEST(PlainLinesTest, OneContributorIsOne) {
+  // Broken: a run of one peer would tell of "1 contributors".
+  RunHistory history;
+  v1::RunStatus status = StatusAt(1, 1, 10);
+  AddRound(&status, 1, 10, 3.0);
+  status.mutable_rounds(0)->set_contributors(1);
+  status.mutable_rounds(0)->set_tokens(1);
+  history.Take(status, 10);
+  EXPECT_THAT(PlainLines().Tell(history, status).back(), HasSubstr(" 1 contributor, 1 token, "));
 }
 
 TEST(PlainLinesTest, WhatIsNotKnownOfAnAdoptedRoundIsADash) {

@@ -55,7 +55,12 @@ constexpr BadFile kBadFiles[] = {
     {"inner = 5\n", "x.toml:1: 'inner' must be a section: [inner]"},
     {"zzz = 5\n", "x.toml:1: 'zzz' stands outside any section"},
     {"[inner]\nsteps = \"ten\"\n",
-     "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not a string"},
+     "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not \"ten\""},
+    {"[run]\nid = \"a\"\n\n[ inner ] # comment\n  steps = ten\n",
+     "x.toml:5: [inner] steps must be a whole number from 1 to 1000000, not ten"},
+    {"[membership]\nfailure_timeout = 3s\n",
+     "x.toml:2: [membership] failure_timeout must be a time from \"100ms\" to \"1h\", with its "
+     "unit, not 3s without quotes"},
     {"[inner]\nsteps = 0\n",
      "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not 0"},
     {"[inner]\nsteps = -3\n",

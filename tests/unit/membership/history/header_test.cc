@@ -321,7 +321,7 @@ TEST_F(CheckHeaderTest, RefusesScalesAndRulesThatAreNotTheRuns) {
   header_.set_faulty(1);
   ExpectInvalid("faulty = 1");
   header_.set_clipping_steps(1);
-  ExpectInvalid("1 steps");
+  ExpectInvalid(" in 1 step, ");
 }
 
 // -----------------------------------------------------------------------------------------------

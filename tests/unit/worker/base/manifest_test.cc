@@ -73,7 +73,7 @@ TEST(ManifestTest, NamesWhatIsWrongWithYoungerKinds) {
   EXPECT_THAT(error(WithAdapters(TinyGpt2(), {"q_proj"}), [](Spec) {}),
               HasSubstr("\"q_proj\" name no matrix of a model of kind \"gpt2\""));
   EXPECT_THAT(error(WithAdapters(TinyGpt2(), {"c_fc"}), [](Spec m) { m.set_base_digest("x"); }),
-              HasSubstr("model.base_digest has 1 bytes; it must have 32"));
+              HasSubstr("model.base_digest has 1 byte; it must have 32"));
 }
 
 }  // namespace

@@ -113,6 +113,14 @@ TEST(LocalReportTest, TableComparesWithDataParallel) {
   EXPECT_THAT(table, HasSubstr("the same at 2 of 2 peers"));
 }
 
+TEST(LocalReportTest, OnePeerIsOne) {
+  // Broken: a run of one peer would end with "1 peers".
+  LocalReport report = MakeLocalReport(FinishedRun(), {{"peer-1", 11, 0}});
+  report.inner_steps = 1;
+  report.peers_started = 1;
+  EXPECT_THAT(absl::StrJoin(ReportTable(report), "\n"), HasSubstr(" of 1 step, 1 peer\n"));
+}
+
 TEST(LocalReportTest, ALossIsInWhatTheDataIsIn) {
   // Broken: nats a token of 4 bytes would be read as four times as bad as they are.
   const auto unit_of = [](const char* kind, const char* tokenizer, const char* digest,

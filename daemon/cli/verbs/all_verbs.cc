@@ -1,0 +1,45 @@
+// The verbs of `atoll` in the order and under the headings of its help.
+#include "daemon/cli/verbs/verbs.h"
+
+namespace atolld {
+
+void AddAllVerbs(CommandLine& command_line) {
+  command_line.BeginHeading("Train, look on, give orders");
+  AddLocalVerb(command_line);
+  command_line.DescribeGroup("run", "Look at a run, pause it, end it");
+  AddRunVerbs(command_line);
+  command_line.DescribeGroup("peer", "Look at the peers of a run, ask them to leave");
+  AddPeerVerbs(command_line);
+
+  command_line.BeginHeading("Let others join");
+  command_line.DescribeGroup("token", "Let other machines join");
+  AddTokenVerbs(command_line);
+  command_line.DescribeGroup("identity", "Certificates for processes of your own");
+  AddIdentityVerbs(command_line);
+  AddCheckVerb(command_line);
+
+  command_line.BeginHeading("Use a model");
+  AddEvalVerb(command_line);
+  AddGenerateVerb(command_line);
+  AddExportVerb(command_line);
+  AddImportVerb(command_line);
+
+  command_line.BeginHeading("Prepare a run");
+  command_line.DescribeGroup("config", "Check config files, print them and their defaults");
+  AddConfigVerbs(command_line);
+  command_line.DescribeGroup("data", "Make and look at data to train on");
+  AddDataVerbs(command_line);
+  AddPlanVerb(command_line);
+
+  command_line.BeginHeading("Look into a run's folder");
+  command_line.DescribeGroup("log", "Look at a run's log of updates, and check it");
+  AddLogVerbs(command_line);
+  command_line.DescribeGroup("snapshot", "Look at a replica's snapshots, check and save them");
+  AddSnapshotVerbs(command_line);
+
+  command_line.BeginHeading("Measure");
+  command_line.DescribeGroup("bench", "Measure parts on this machine");
+  AddBenchVerbs(command_line);
+}
+
+}  // namespace atolld
