@@ -7,7 +7,7 @@ set(pages)
 function(atoll_written_by program file destination)
   set(path ${PROJECT_BINARY_DIR}/share/${file})
   add_custom_command(OUTPUT ${path}
-    COMMAND ${program} ${ARGN} >${path}
+    COMMAND ${program} ${ARGN} > ${path}
     DEPENDS ${program} VERBATIM)
   set(pages ${pages} ${path} PARENT_SCOPE)
   install(FILES ${path} DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/${destination})

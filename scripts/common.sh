@@ -38,8 +38,13 @@ as_root() {
 
 # How many compilers may run at once: one a core, but a file that includes libtorch takes over 1 GB.
 build_jobs() {
-  local cores memory_kb limit
+  local cores memory_kb limit quota period
   cores=$(nproc)
+  if read -r quota period 2> /dev/null < /sys/fs/cgroup/cpu.max && [ "$quota" != max ]; then
+    quota=$((quota / period)) # a container's own share of the processors
+    [ "$quota" -lt 1 ] && quota=1
+    [ "$quota" -lt "$cores" ] && cores=$quota
+  fi
   memory_kb=$(awk '/^MemAvailable:/ { print $2 }' /proc/meminfo)
   limit=$(cat /sys/fs/cgroup/memory.max 2> /dev/null || true)  # a container's own limit, in bytes
   case "$limit" in

@@ -30,6 +30,12 @@ enum class PlantedBug {
   kSignatureNotChecked,      // whoever can send a header can write the history
   kAuditorsTooKind,          // whatever they recompute, they call right
   kAccuserBelieved,          // one account is enough to evict
+  kAccusedReducerDropped,    // one account is enough to take a reducer's part from it
+  kThinEntryTaken,           // of fewer contributors than the quorum
+  kAddressTaken,             // whoever names another's address has it
+  kEpochBelieved,            // whatever a Hello says, an exchange is given up for it
+  kVersionBelieved,          // whatever a Hello says, its history is waited for
+  kLossOfAnybody,            // whoever answers for a share is believed, also without a number
 };
 
 #ifdef ATOLL_PLANTED_BUGS

@@ -17,8 +17,10 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "daemon/atolld/join.h"
+#include "daemon/cli/addresses.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/process.h"
+#include "daemon/cli/process_folder.h"
 #include "daemon/config/config.h"
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/coordinator.h"
@@ -49,11 +51,11 @@ int Fail(const absl::Status& status) {
 
 // Makes this process the one of its folder, before it touches anything there. The pid is for
 // people and scripts; what counts is the lock.
-absl::StatusOr<FolderLock> TakeFolder(Files& files, const std::string& dir) {
-  RETURN_IF_ERROR(files.MakeDirectories(dir));
-  ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(dir));
+absl::StatusOr<FolderLock> TakeFolder(Files& files, const ProcessFolder& folder) {
+  RETURN_IF_ERROR(EnsureProcessFolder(files, folder));
+  ASSIGN_OR_RETURN(FolderLock lock, FolderLock::Take(folder.dir));
   const std::string text = absl::StrCat(getpid(), "\n");
-  RETURN_IF_ERROR(WriteFileDurably(files, dir + "/pid", BytesOf(text)));
+  RETURN_IF_ERROR(WriteFileDurably(files, folder.dir + "/pid", BytesOf(text)));
   return lock;
 }
 
@@ -87,6 +89,11 @@ absl::StatusOr<std::unique_ptr<Machine>> MakeMachine(const Config& config) {
   return std::make_unique<Machine>(std::move(log));
 }
 
+// What is valid, and hands out an address that may lead nowhere.
+void WarnOfAddresses(Machine& machine, const Config& config, ConfigUse use) {
+  for (const std::string& warning : AddressWarnings(config, use)) machine.log->Warning(warning);
+}
+
 // The peer's own, as its config names it.
 absl::Status CheckIdentity(Machine& machine, const Config& config, const std::string& folder) {
   if (config.network.plaintext) return absl::OkStatus();
@@ -106,12 +113,14 @@ absl::Status CheckIdentity(Machine& machine, const Config& config, const std::st
                    ", and the config's [peer] is ", config.peer.role, " ", config.peer.id));
 }
 
-absl::Status RunPeer(const Config& config) {
+absl::Status RunPeer(const Config& config, const ProcessFolder& folder) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
+  RETURN_IF_ERROR(CheckProcessFolder(machine->files, folder));
   const std::string identity = absl::StrCat(config.peer.dir, "/", kIdentityFolder);
   RETURN_IF_ERROR(CheckIdentity(*machine, config, identity));
   machine->Connect(config, identity);
-  ASSIGN_OR_RETURN(const FolderLock lock, TakeFolder(machine->files, config.peer.dir));
+  WarnOfAddresses(*machine, config, ConfigUse::kPeer);
+  ASSIGN_OR_RETURN(const FolderLock lock, TakeFolder(machine->files, folder));
   WorkerProcess::Settings settings;
   settings.program = config.worker.program;
   settings.program_folder = ProgramFolder();
@@ -147,7 +156,8 @@ absl::Status RunPeer(const Config& config) {
   if (!config.network.plaintext) peer.OnWelcomed([&renewal] { renewal.Check(); });
   RETURN_IF_ERROR(peer.Start());
   machine->executor.Run();
-  return result;
+  // What became of the run is no fault of the call, whatever it is called inside.
+  return result.ok() ? result : absl::UnavailableError(result.message());
 }
 
 // Certificates are good for months; a coordinator may live longer.
@@ -162,9 +172,9 @@ void RenewFromTimeToTime(Machine& machine, const Config& config, Authority& auth
   });
 }
 
-absl::Status RunCoordinator(const Config& config) {
+absl::Status RunCoordinator(const Config& config, const ProcessFolder& folder) {
   ASSIGN_OR_RETURN(const std::unique_ptr<Machine> machine, MakeMachine(config));
-  ASSIGN_OR_RETURN(const FolderLock lock, TakeFolder(machine->files, config.coordinator.dir));
+  ASSIGN_OR_RETURN(const FolderLock lock, TakeFolder(machine->files, folder));
   std::unique_ptr<Authority> authority;
   if (!config.network.plaintext) {
     ASSIGN_OR_RETURN(authority,
@@ -174,6 +184,7 @@ absl::Status RunCoordinator(const Config& config) {
     RenewFromTimeToTime(*machine, config, *authority);
   }
   machine->Connect(config, absl::StrCat(config.coordinator.dir, "/", kIdentityFolder));
+  WarnOfAddresses(*machine, config, ConfigUse::kCoordinator);
   ASSIGN_OR_RETURN(auto store, SqliteStore::Open(machine->files, config.coordinator.dir));
   Coordinator coordinator(
       machine->env(), config, std::move(store), authority.get(),
@@ -213,11 +224,14 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-int RunAs(ConfigUse use, const std::string& file) {
+// `fresh`: a first start, by whoever called.
+int RunAs(ConfigUse use, const std::string& file, bool fresh) {
   const absl::StatusOr<Config> config = LoadConfig(file, use);
-  if (!config.ok()) return Report(config.status(), kWrongCall);
-  const absl::Status status =
-      use == ConfigUse::kCoordinator ? RunCoordinator(*config) : RunPeer(*config);
+  if (!config.ok()) return Report(config.status());
+  const bool leads = use == ConfigUse::kCoordinator;
+  const ProcessFolder folder{leads ? config->coordinator.dir : config->peer.dir,
+                             leads ? "[coordinator] dir" : "[peer] dir", file, fresh};
+  const absl::Status status = leads ? RunCoordinator(*config, folder) : RunPeer(*config, folder);
   return status.ok() ? kDone : Fail(status);
 }
 
@@ -228,28 +242,27 @@ int JoinAndRun(JoinOptions options) {
   options.worker = ProgramFolder() + "/atoll-worker";
   options.say = [](const std::string& line) { std::cerr << line << std::endl; };
   const absl::StatusOr<std::string> joined = Join(files, options);
-  return joined.ok() ? RunAs(ConfigUse::kPeer, *joined) : Fail(joined.status());
+  return joined.ok() ? RunAs(ConfigUse::kPeer, *joined, false) : Fail(joined.status());
 }
 
 int Main(int argc, char** argv) {
+  OpenStandardStreams();
   BlockSignals();
   RaiseDescriptorLimit();
   CommandLine command_line("atolld", "Leads a run, or takes part in one");
   std::string file;
-  command_line
-      .AddVerb("coordinator", "Lead a run",
-               "atolld coordinator --config build/quickstart/coordinator/config.toml",
-               [&] { return RunAs(ConfigUse::kCoordinator, file); })
-      .Add("--config", file, "The TOML file")
-      .File()
-      .Required();
-  command_line
-      .AddVerb("peer", "Take part in a run",
-               "atolld peer --config build/quickstart/peer-1/config.toml",
-               [&] { return RunAs(ConfigUse::kPeer, file); })
-      .Add("--config", file, "The TOML file")
-      .File()
-      .Required();
+  bool fresh = false;
+  const Verb coordinator =
+      command_line.AddVerb("coordinator", "Lead a run",
+                           "atolld coordinator --config build/quickstart/coordinator/config.toml",
+                           [&] { return RunAs(ConfigUse::kCoordinator, file, fresh); });
+  const Verb peer = command_line.AddVerb("peer", "Take part in a run",
+                                         "atolld peer --config build/quickstart/peer-1/config.toml",
+                                         [&] { return RunAs(ConfigUse::kPeer, file, fresh); });
+  for (const Verb& verb : {coordinator, peer}) {
+    verb.Add("--config", file, "The TOML file").File().Required();
+    verb.Flag("--new", fresh, "A first start: make the config's dir, also where one was before");
+  }
   JoinOptions options;
   const Verb join = command_line.AddVerb(
       "join", "Enrol with a token, then take part in its run",
@@ -257,7 +270,16 @@ int Main(int argc, char** argv) {
       [&] { return JoinAndRun(options); });
   join.Add("TOKEN", options.token, "What `atoll token create` has printed").Required();
   join.Add("--dir", options.dir, "Where all of it lives [./atoll-ID]").Folder();
-  join.Add("--data", options.data, "The text to train on, a file or a folder").Path();
+  join.Add("--data", options.brought.data, "What to train on, a file or a folder").Path();
+  join.Add("--tokenizer", options.brought.tokenizer,
+           "Its tokenizer's file; without, the run's peers give it")
+      .File();
+  join.Add("--base", options.brought.base,
+           "The model beneath the run's adapters, a file of `atoll import`")
+      .File();
+  join.Add("--program", options.brought.program,
+           "The worker of an external model, or the TorchScript file; without, peers give that")
+      .File();
   join.Add("--advertise", options.advertise,
            "HOST:PORT where others reach this machine; without, it dials out only");
   join.Add("--listen", options.listen,

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/preflight.h"
 #include "daemon/config/config.h"
@@ -49,33 +50,73 @@ absl::StatusOr<v1::EnrolResponse> EnrolWith(Files& files, const v1::JoinToken& t
   return answer;
 }
 
-// Where the text is, seen from anywhere: the config that names it lies in another folder.
-absl::StatusOr<std::string> FindText(const std::string& data) {
-  std::error_code error;
-  if (data.empty()) return data;
-  if (std::filesystem::exists(data, error)) return std::filesystem::absolute(data).string();
-  return absl::InvalidArgumentError(absl::StrCat("--data '", data, "': no such file or folder"));
+// Seen from anywhere: the config that names it lies in another folder.
+std::string Absolute(const std::string& path) {
+  return path.empty() ? path : std::filesystem::absolute(path).lexically_normal().string();
 }
 
-absl::StatusOr<Config> ConfigFor(const JoinOptions& options, const v1::JoinToken& token,
-                                 const v1::EnrolResponse& answer, const std::string& text,
-                                 const std::string& dir) {
+void NameFiles(const Brought& brought, const v1::RunSpec& spec, Config* config) {
+  const std::vector<std::string> sources = SourcesIn(spec, brought.data);
+  if (sources.size() == 1) config->data.path = Absolute(sources[0]);
+  for (size_t i = 0; i < sources.size() && sources.size() > 1; ++i) {
+    absl::StrAppend(&config->data.sources, i == 0 ? "" : ",", Absolute(sources[i]), ":",
+                    spec.data().weights(static_cast<int>(i)));
+  }
+  if (!brought.tokenizer.empty() && spec.data().tokenizer() == "file") {
+    config->data.tokenizer = Absolute(brought.tokenizer);
+  }
+  if (!spec.model().base_digest().empty()) config->model.base = Absolute(brought.base);
+  if (spec.model().kind() == kTorchScriptKind) config->model.file = Absolute(brought.program);
+  if (spec.model().kind() == kExternalKind) config->worker.program = Absolute(brought.program);
+}
+
+// The text of the config; INVALID_ARGUMENT: no peer could start with it.
+absl::StatusOr<std::string> ConfigFor(const JoinOptions& options, const v1::JoinToken& token,
+                                      const v1::RunDescription& run, const std::string& id,
+                                      const std::string& dir) {
   Config config;
   config.run.id = "";
-  config.model.kind = answer.model_kind();
-  if (answer.model_kind() == kStubKind) config.model.parameters = 1;  // the coordinator tells it
+  config.model.kind = run.spec().model().kind();
+  if (config.model.kind == kStubKind) config.model.parameters = 1;  // the coordinator tells it
   config.coordinator.address = token.address();
-  config.peer.id = answer.peer();
-  config.peer.role = answer.role();
-  config.peer.dir = dir;
+  config.peer.id = id;
+  config.peer.role = run.role();
+  config.peer.dir = ".";  // the config lies in it, and moves with it
   config.peer.advertise = options.advertise.empty() ? kDialsOutOnly : options.advertise;
-  config.data.path = text;
+  if (run.role() != kAggregatorRoleName) NameFiles(options.brought, run.spec(), &config);
   if (!options.listen.empty()) {
     config.peer.listen = options.listen;
   } else if (!options.advertise.empty()) {
     config.peer.listen = ListenAddressFor(options.advertise);
   }
-  return config;
+  const std::string text = FormatConfig(config);
+  RETURN_IF_ERROR(ParseConfig(text, "the joining peer's config", dir, ConfigUse::kPeer).status());
+  return text;
+}
+
+// Says all of them; the error is the first one that is in vain.
+absl::Status SayAll(const JoinOptions& options, const std::vector<Finding>& findings) {
+  std::vector<std::string> fatal;
+  for (const Finding& finding : findings) {
+    options.say(finding.line);
+    if (finding.weight == Finding::Weight::kFatal) fatal.push_back(finding.line);
+  }
+  return fatal.empty() ? absl::OkStatus()
+                       : absl::FailedPreconditionError(absl::StrJoin(fatal, "; "));
+}
+
+// What the run is and needs, and whether this machine has it.
+absl::StatusOr<v1::RunDescription> LookAtRun(Files& files, const JoinOptions& options,
+                                             const v1::JoinToken& token, const std::string& dir) {
+  ASSIGN_OR_RETURN(v1::RunDescription run,
+                   AskAboutRun(files, token, absl::StrCat(dir, "/token"), options.patience));
+  const std::vector<Finding> findings = CheckNeeds(files, run, options.brought);
+  const absl::Status fits = SayAll(options, findings);
+  if (fits.ok()) return run;
+  // The run itself is not for this machine's user to mend.
+  if (findings[0].weight == Finding::Weight::kFatal) return fits;
+  return absl::InvalidArgumentError(
+      absl::StrCat(fits.message(), ". The token is not spent: join again with it"));
 }
 
 absl::Status LookAtMachine(const JoinOptions& options, const v1::JoinToken& token,
@@ -83,19 +124,13 @@ absl::Status LookAtMachine(const JoinOptions& options, const v1::JoinToken& toke
   PreflightOptions looked;
   looked.dir = dir;
   looked.coordinator = token.address();
+  looked.credentials = Credentials{token.authority(), token.certificate(), token.key()};
   looked.listen = options.listen;
   looked.advertise = options.advertise;
   looked.now = options.clock();
   looked.worker = options.worker;
   looked.no_earlier_than = bootstrap.not_before + kLateClocks;
-  absl::Status status;
-  for (const Finding& finding : Preflight(looked)) {
-    options.say(finding.line);
-    if (finding.weight == Finding::Weight::kFatal && status.ok()) {
-      status = absl::FailedPreconditionError(finding.line);
-    }
-  }
-  return status;
+  return SayAll(options, Preflight(looked));
 }
 
 }  // namespace
@@ -114,7 +149,14 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options) {
   const std::string identity = absl::StrCat(dir, "/", kIdentityFolder);
   const absl::StatusOr<CertificateInfo> had = LoadCredentials(files, identity, now);
   if (had.ok() && files.Exists(config_path)) {
-    if (had->identity.id == id) return config_path;
+    if (had->identity.id == id) {
+      const Brought& named = options.brought;
+      if (!absl::StrCat(named.data, named.tokenizer, named.base, named.program).empty()) {
+        options.say(absl::StrCat(dir, " has joined already, and ", config_path,
+                                 " stands: what the options name is not read; change it there"));
+      }
+      return config_path;
+    }
     return absl::InvalidArgumentError(absl::StrCat(dir, " is that of ", Describe(had->identity),
                                                    ", and the token is for peer ", id,
                                                    "; give another --dir"));
@@ -123,8 +165,16 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options) {
   if (!options.advertise.empty() && options.advertise.rfind(':') == std::string::npos) {
     return absl::InvalidArgumentError("--advertise is of the form HOST:PORT");
   }
-  ASSIGN_OR_RETURN(const std::string text, FindText(options.data));
   RETURN_IF_ERROR(LookAtMachine(options, token, *bootstrap, dir));
+  const bool fresh = !files.Exists(dir);
+  const absl::StatusOr<v1::RunDescription> run = LookAtRun(files, options, token, dir);
+  const absl::StatusOr<std::string> config =
+      run.ok() ? ConfigFor(options, token, *run, id, dir) : run.status();
+  if (!config.ok()) {
+    std::error_code ignored;
+    if (fresh) std::filesystem::remove(dir, ignored);  // it is empty
+    return config.status();
+  }
   ASSIGN_OR_RETURN(const PrivateKey key, KeyIn(files, identity));
   ASSIGN_OR_RETURN(const v1::EnrolResponse answer,
                    EnrolWith(files, token, key, absl::StrCat(dir, "/token"), options.patience));
@@ -137,15 +187,8 @@ absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options) {
   }
   const absl::StatusOr<CertificateInfo> sound = CheckCredentials(credentials, options.clock());
   if (!sound.ok()) return Annotate(sound.status(), "what the coordinator has signed");
-  ASSIGN_OR_RETURN(const Config config, ConfigFor(options, token, answer, text, dir));
-  const bool needs_data = config.model.kind != kStubKind && config.model.kind != kExternalKind;
-  if (needs_data && config.data.path.empty() && answer.role() == "peer") {
-    return absl::InvalidArgumentError(
-        "this run trains on data, which this machine needs too: name it with --data, and join "
-        "again with the same token");
-  }
   RETURN_IF_ERROR(WriteFileDurably(files, AuthorityFile(identity), BytesOf(credentials.authority)));
-  RETURN_IF_ERROR(WriteFileDurably(files, config_path, BytesOf(FormatConfig(config))));
+  RETURN_IF_ERROR(WriteFileDurably(files, config_path, BytesOf(*config)));
   // Last: with it everything is there.
   RETURN_IF_ERROR(SaveCertificate(files, identity, credentials.certificate));
   return config_path;

@@ -12,6 +12,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "daemon/cli/run_needs.h"
 #include "daemon/env/env.h"
 
 namespace atolld {
@@ -19,7 +20,7 @@ namespace atolld {
 struct JoinOptions {
   std::string token;
   std::string dir;        // empty: "atoll-" and the peer's id, here
-  std::string data;       // the text to train on; needed where the run has any
+  Brought brought;        // what the run needs and this machine has
   std::string advertise;  // what others dial; empty: nobody can, this peer dials out
   std::string listen;     // empty: every address of this machine, the port of `advertise`
   std::string worker;     // as PreflightOptions
@@ -29,8 +30,10 @@ struct JoinOptions {
 };
 
 // The path of the config. Whoever has joined into this folder before gets what is there; else the
-// machine is looked at first (preflight.h). INVALID_ARGUMENT: the token, the folder or an option is
-// wrong. FAILED_PRECONDITION: this machine could not take part. Else as Enrol.
+// machine is looked at first (preflight.h), and then what the run needs (run_needs.h): whatever is
+// wrong with either leaves the token unspent. INVALID_ARGUMENT: the token, the folder or an option
+// is wrong, or one is missing. FAILED_PRECONDITION: this machine could not take part, or the run is
+// over. Else as Enrol.
 absl::StatusOr<std::string> Join(Files& files, const JoinOptions& options);
 
 }  // namespace atolld

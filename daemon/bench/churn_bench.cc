@@ -19,6 +19,7 @@
 #include "compression/base/words.h"
 #include "daemon/bench/churn_faults.h"
 #include "daemon/bench/churn_run.h"
+#include "daemon/cli/beforehand.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/process.h"
@@ -142,13 +143,11 @@ Config DefaultChurnConfig() {
 int BenchChurn(const ChurnOptions& options) {
   PosixFiles files;
   absl::StatusOr<Config> config = ConfigOf(options);
-  if (!config.ok()) return Report(config.status(), kWrongCall);
+  if (!config.ok()) return Report(config.status());
   const absl::StatusOr<std::string> worker = FindWorker(config->worker.program, config->model.kind);
-  if (!worker.ok()) return Report(worker.status(), kFailed);
+  if (!worker.ok()) return Report(worker.status());
   const absl::StatusOr<std::string> dir = MakeFolder(files, options.dir);
-  if (!dir.ok()) {
-    return Report(dir.status(), absl::IsAlreadyExists(dir.status()) ? kWrongCall : kFailed);
-  }
+  if (!dir.ok()) return Report(dir.status());
   Benchmark benchmark;
   benchmark.terms = {options.seed, *config, 0};
   benchmark.dir = *dir;
@@ -162,13 +161,13 @@ int BenchChurn(const ChurnOptions& options) {
   } else {
     std::fprintf(benchmark.out, "logs and replicas are in %s\n", dir->c_str());
   }
-  if (!report.ok()) return Report(report.status(), kFailed);
+  if (!report.ok()) return Report(report.status());
   std::fputs("\n", benchmark.out);
   for (const std::string& line : ChurnTable(*report)) {
     std::fprintf(benchmark.out, "%s\n", line.c_str());
   }
   const absl::Status written = WriteReport(files, options.json, ChurnJson(*report));
-  if (!written.ok()) return Report(written, kFailed);
+  if (!written.ok()) return Report(written);
   return good ? kDone : kFailed;
 }
 

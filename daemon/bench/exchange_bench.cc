@@ -13,7 +13,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -21,6 +20,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "compression/base/check.h"
+#include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "compression/wire_codec.h"
@@ -141,7 +141,7 @@ class ExchangeBench {
     return options_.hosts.empty() ? "127.0.0.1" : options_.hosts[index];
   }
   int Threads() const {
-    const int cores = static_cast<int>(std::thread::hardware_concurrency());
+    const int cores = static_cast<int>(ReadProcessLimits().cores.threads());
     return options_.threads > 0 ? options_.threads : std::max(1, cores / options_.peers);
   }
   std::string IdentityOf(size_t index) const;  // the folder of its credentials

@@ -101,6 +101,11 @@ Option Option::Positive() const {
   return Option(option_->check(check, "above 0"));
 }
 
+Option Option::NotEmpty() const {
+  return Option(option_->check(
+      CLI::Validator([](std::string& text) { return text.empty() ? "it is empty" : ""; }, "")));
+}
+
 Option Option::OneOf(std::vector<std::string> names) const {
   const std::string choices = absl::StrCat("{", absl::StrJoin(names, ","), "}");
   const auto check = [names = std::move(names)](const std::string& text) {
@@ -360,20 +365,11 @@ int CommandLine::Run(int argc, char** argv) {
   return leaf == leaves_.end() ? PrintPage({}, HelpText) : leaf->second.action();
 }
 
-int ExitCodeOf(const absl::Status& status) {
-  if (status.ok()) return kDone;
-  const bool wrong =
-      absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsAlreadyExists(status);
-  return wrong ? kWrongCall : kFailed;
-}
-
-int Report(const absl::Status& status) { return Report(status, ExitCodeOf(status)); }
-
-int Report(const absl::Status& status, int code) {
+int Report(const absl::Status& status) {
   std::string line(status.message());
   std::replace(line.begin(), line.end(), '\n', ' ');
   std::fprintf(stderr, "%s\n", line.c_str());
-  return code;
+  return ExitCodeOf(status);
 }
 
 }  // namespace atolld

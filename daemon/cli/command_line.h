@@ -6,9 +6,9 @@
 // words that say what is wanted.
 //
 // CLI11 parses; of `atoll` only command_line.cc sees it, because its templates cost each file that
-// includes it seconds to compile. Exit codes are one rule for all verbs: 0 done, 1 failed, 2 the
-// call or the config is wrong, said in one line on standard error. What an option is bound to must
-// live until the verb has run. One thread, once a process.
+// includes it seconds to compile. Exit codes are one rule for all verbs (exit_code.h); an error is
+// said in one line on standard error. What an option is bound to must live until the verb has run.
+// One thread, once a process.
 #pragma once
 
 #include <functional>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "compression/base/exit_code.h"
 #include "daemon/cli/manual.h"
 
 namespace CLI {
@@ -38,6 +39,7 @@ class Option {
   template <typename T>
   Option Range(T least, T most) const;
   Option Positive() const;
+  Option NotEmpty() const;  // as what a script gives whose variable is not set
   Option OneOf(std::vector<std::string> names) const;
   // What it takes is a file, a folder, or either of them: help says so, and shells complete it.
   Option File() const;
@@ -67,10 +69,6 @@ class Verb {
 };
 
 // -----------------------------------------------------------------------------------------------
-
-inline constexpr int kDone = 0;
-inline constexpr int kFailed = 1;
-inline constexpr int kWrongCall = 2;
 
 class CommandLine {
  public:
@@ -121,12 +119,7 @@ class CommandLine {
   std::string shell_;
 };
 
-// One kind of error has one code, whatever verb meets it: kWrongCall where the call or the config
-// names what makes no sense, is not there, or must not be overwritten; else kFailed.
-int ExitCodeOf(const absl::Status& status);
-
-// Says the error in one line on standard error; returns `code`, or ExitCodeOf(status).
-int Report(const absl::Status& status, int code);
+// Says the error in one line on standard error; returns ExitCodeOf(status).
 int Report(const absl::Status& status);
 
 }  // namespace atolld

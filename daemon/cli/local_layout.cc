@@ -15,13 +15,18 @@
 #include <optional>
 #include <random>
 #include <system_error>
+#include <variant>
 
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
 #include "absl/time/clock.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/addresses.h"
 #include "daemon/cli/format.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/identity/credentials.h"
@@ -41,11 +46,17 @@ LocalProcess Process(const std::string& dir, const std::string& id, const std::s
   return process;
 }
 
+// From 1, of "peer-1".
+int NumberOf(const LocalProcess& peer) {
+  int number = 0;
+  return absl::SimpleAtoi(peer.id.substr(peer.id.rfind('-') + 1), &number) ? number : 1;
+}
+
 // The config of one process of the run: the run's own, with what is this process's alone.
-Config ConfigOf(const Config& run, const LocalProcess& process, const std::string& address) {
+Config ConfigOf(const Config& run, const LocalProcess& process) {
   Config config = run;
   config.coordinator = Config::Coordinator();
-  config.coordinator.address = address;
+  config.coordinator.address = DialledHere(run.coordinator);
   config.coordinator.aggregator = run.coordinator.aggregator;
   config.coordinator.aggregator_address = run.coordinator.aggregator_address;
   const Config::Peer defaults;
@@ -54,12 +65,28 @@ Config ConfigOf(const Config& run, const LocalProcess& process, const std::strin
   config.peer.listen = defaults.listen;
   config.peer.advertise = defaults.advertise;
   if (process.role == "peer") {
+    const Config::Peer addresses = LocalPeerAddresses(run.peer, NumberOf(process));
+    config.peer.listen = addresses.listen;
+    config.peer.advertise = addresses.advertise;
     config.peer.id = process.id;
     config.peer.dir = process.dir;
   } else {
     config.coordinator.dir = process.dir;
+    config.coordinator.address = run.coordinator.address;
+    config.coordinator.listen = run.coordinator.listen;
   }
   return config;
+}
+
+// What lies within the run's folder, seen from the folder that the config lies in: both are moved
+// together.
+void MakeMovable(const std::string& run_dir, const std::string& config_dir, Config* config) {
+  for (const ConfigField& field : ConfigFields(*config)) {
+    const Text* text = std::get_if<Text>(&field.value);
+    if (text == nullptr || text->form != TextForm::kPath) continue;
+    if (!absl::StartsWith(*text->at, absl::StrCat(run_dir, "/"))) continue;
+    *text->at = std::filesystem::path(*text->at).lexically_relative(config_dir).string();
+  }
 }
 
 // Everybody's, so that no process has to ask another for its own.
@@ -79,11 +106,12 @@ absl::Status MakeIdentities(Files& files, const Config& config, const LocalLayou
 }
 
 absl::Status Fill(Files& files, const Config& config, const LocalLayout& layout,
-                  const std::string& address, const AdjustConfig& adjust) {
+                  const AdjustConfig& adjust) {
   for (const LocalProcess& process : layout.processes) {
     RETURN_IF_ERROR(files.MakeDirectories(process.dir));
-    Config own = ConfigOf(config, process, address);
+    Config own = ConfigOf(config, process);
     if (adjust) adjust(process, &own);
+    MakeMovable(layout.dir, process.dir, &own);
     RETURN_IF_ERROR(WriteFileDurably(files, absl::StrCat(process.dir, "/config.toml"),
                                      BytesOf(FormatConfig(own))));
   }
@@ -105,14 +133,26 @@ absl::string_view WithoutMeaning(absl::string_view line) {
 }
 
 // The process's config in the folder against the one that it would be given today. Both as they are
-// printed, so that whatever a reader sees is compared.
-absl::Status CheckSameConfig(const Config& run, const LocalProcess& process,
-                             const std::string& address) {
+// printed, so that whatever a reader sees is compared. `takes_peers`: where they listen is theirs.
+absl::Status CheckSameConfig(const Config& run, const LocalProcess& process, bool takes_peers) {
   const std::string path = absl::StrCat(process.dir, "/config.toml");
   const bool peer = process.role == "peer";
   ASSIGN_OR_RETURN(const Config there,
                    LoadConfig(path, peer ? ConfigUse::kPeer : ConfigUse::kCoordinator));
-  Config wanted = ConfigOf(run, process, address);
+  Config wanted = ConfigOf(run, process);
+  if (takes_peers) {
+    wanted.peer.listen = there.peer.listen;
+    wanted.peer.advertise = there.peer.advertise;
+  }
+  const std::string& own_dir = peer ? there.peer.dir : there.coordinator.dir;
+  std::error_code error;
+  if (own_dir != process.dir && !std::filesystem::equivalent(own_dir, process.dir, error)) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        path, " names [", process.role, "] dir ", own_dir, " and lies in ", process.dir,
+        ": the run was moved. Set dir = \".\" there and in the configs beside it, or move it "
+        "back"));
+  }
+  (peer ? wanted.peer.dir : wanted.coordinator.dir) = own_dir;
   wanted.run.id = there.run.id;
   const std::vector<std::string> old_lines = absl::StrSplit(FormatConfig(there), '\n');
   const std::vector<std::string> new_lines = absl::StrSplit(FormatConfig(wanted), '\n');
@@ -124,6 +164,21 @@ absl::Status CheckSameConfig(const Config& run, const LocalProcess& process,
         "`: to go on with the run, give what it has; for a new run, give another --dir"));
   }
   return absl::OkStatus();
+}
+
+std::string ListenedOn(const Config::Coordinator& coordinator) {
+  return coordinator.listen.empty() ? coordinator.address : coordinator.listen;
+}
+
+// The run's config with the coordinator's addresses that its folder has, where it names none.
+absl::StatusOr<Config> SettledAsBefore(const Config& run, const LocalProcess& coordinator) {
+  Config settled = run;
+  if (NamesCoordinator(run)) return settled;
+  ASSIGN_OR_RETURN(const Config there, LoadConfig(absl::StrCat(coordinator.dir, "/config.toml"),
+                                                  ConfigUse::kCoordinator));
+  settled.coordinator.address = there.coordinator.address;
+  settled.coordinator.listen = there.coordinator.listen;
+  return settled;
 }
 
 }  // namespace
@@ -173,13 +228,19 @@ absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
   LocalLayout layout;
   layout.dir = dir;
   const bool made_dir = !files.Exists(dir);
-  const std::string address = absl::StrCat("127.0.0.1:", port);
+  Config settled = config;
+  if (port != 0) {
+    settled.coordinator.address = absl::StrCat("127.0.0.1:", port);
+    settled.coordinator.listen.clear();
+  }
   layout.processes.push_back(Process(dir, "coordinator", "coordinator", atolld_program));
-  layout.processes.back().address = address;
+  layout.processes.back().address = DialledHere(settled.coordinator);
+  layout.advertised = settled.coordinator.address;
+  layout.listened = ListenedOn(settled.coordinator);
   for (uint32_t i = 1; i <= config.run.peers; ++i) {
     layout.processes.push_back(Process(dir, absl::StrCat("peer-", i), "peer", atolld_program));
   }
-  const absl::Status filled = Fill(files, config, layout, address, adjust);
+  const absl::Status filled = Fill(files, settled, layout, adjust);
   if (!filled.ok()) {
     TakeAway(layout, made_dir);
     return filled;
@@ -196,35 +257,43 @@ absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
   for (const LocalProcess& process : former) {
     layout.processes.push_back(Process(dir, process.id, process.role, atolld_program));
     LocalProcess& own = layout.processes.back();
-    if (process.dir != own.dir) {
-      return absl::FailedPreconditionError(
-          absl::StrCat(dir, " was moved: its configs name ", process.dir, "; move it back"));
-    }
     if (process.role == "coordinator") own.address = process.address;
     const std::optional<pid_t> holder = HolderOf(own.dir);
     if (holder.has_value()) {
-      return absl::FailedPreconditionError(
+      return absl::UnavailableError(
           absl::StrCat("the run in ", dir, " is under way: ", process.id, " is process ", *holder));
     }
   }
   if (layout.processes.empty() || layout.coordinator().role != "coordinator") {
     return absl::DataLossError(absl::StrCat(dir, "/", kPeersFile, " names no coordinator first"));
   }
+  ASSIGN_OR_RETURN(const Config settled, SettledAsBefore(config, layout.coordinator()));
+  layout.advertised = settled.coordinator.address;
+  layout.listened = ListenedOn(settled.coordinator);
+  const Config::Peer defaults;
+  const bool takes_peers =
+      config.peer.listen == defaults.listen && config.peer.advertise == defaults.advertise;
   for (const LocalProcess& process : layout.processes) {
-    RETURN_IF_ERROR(CheckSameConfig(config, process, layout.coordinator().address));
+    RETURN_IF_ERROR(CheckSameConfig(settled, process, takes_peers));
   }
   return layout;
 }
 
 absl::Status WritePeersFile(Files& files, const LocalLayout& layout) {
+  const auto in_dir = [prefix = absl::StrCat(layout.dir, "/")](absl::string_view path) {
+    absl::ConsumePrefix(&path, prefix);
+    return std::string(path);
+  };
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const LocalProcess& process : layout.processes) {
+    std::vector<std::string> command;
+    for (const std::string& word : process.command) command.push_back(in_dir(word));
     json.push_back({{"id", process.id},
                     {"role", process.role},
                     {"pid", process.pid},
-                    {"dir", process.dir},
+                    {"dir", in_dir(process.dir)},
                     {"address", process.address},
-                    {"command", ShellCommand(process.command)}});
+                    {"command", ShellCommand(command)}});
   }
   const std::string text =
       json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -250,7 +319,9 @@ absl::StatusOr<std::vector<LocalProcess>> ReadPeersFile(Files& files, const std:
     LocalProcess process;
     process.id = one["id"].get<std::string>();
     process.role = one["role"].get<std::string>();
-    process.dir = one["dir"].get<std::string>();
+    // Earlier releases wrote absolute paths; what lies in `dir` counts, not what they remember.
+    const std::filesystem::path folder = one["dir"].get<std::string>();
+    process.dir = absl::StrCat(dir, "/", folder.is_absolute() ? process.id : folder.string());
     process.address = one["address"].get<std::string>();
     process.pid = one["pid"].get<pid_t>();
     processes.push_back(std::move(process));

@@ -7,6 +7,10 @@
 //
 //   DIR/lock        who works on the run (daemon/env/posix_folder_lock.h)
 //
+// All that names something within DIR is relative on disk: in a config to the config's own folder,
+// in peers.json to DIR. So the run goes on wherever DIR is moved to, and the commands in peers.json
+// are typed in DIR. In memory every path is absolute.
+//
 // A folder that holds anything else is never touched, and nothing that a process has written is
 // ever taken away: it may explain what happened, and the run may go on from it.
 #pragma once
@@ -38,6 +42,9 @@ struct LocalProcess {
 
 struct LocalLayout {
   std::string dir;
+  // The coordinator's: what tokens hand out, and what it listens on. Its process's address is what
+  // this machine dials.
+  std::string advertised, listened;
   std::vector<LocalProcess> processes;  // the coordinator first
 
   const LocalProcess& coordinator() const { return processes.front(); }
@@ -50,19 +57,20 @@ absl::StatusOr<int> FreeLoopbackPort(int wanted);
 // ALREADY_EXISTS: `dir` holds something that is no lock, and what.
 absl::Status CheckNewFolder(Files& files, const std::string& dir);
 
-// Makes `dir` (absolute) and everything in it for one coordinator at 127.0.0.1:`port` and
-// config.run.peers peers, which `atolld_program` will run. ALREADY_EXISTS if the folder is not
-// empty. On an error nothing is left behind.
-// `adjust` may change a process's config before it is written.
+// Makes `dir` (absolute) and everything in it for one coordinator at 127.0.0.1:`port` (0: where the
+// config's [coordinator] says) and config.run.peers peers, which `atolld_program` will run.
+// ALREADY_EXISTS if the folder is not empty. On an error nothing is left behind. `adjust` may
+// change a process's config before it is written.
 using AdjustConfig = std::function<void(const LocalProcess& process, Config* config)>;
 absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
                                             const std::string& dir, int port,
                                             const std::string& atolld_program,
                                             const AdjustConfig& adjust = nullptr);
 
-// The run that `dir` holds already, to go on with it. NOT_FOUND: none. FAILED_PRECONDITION: a
-// process of it runs, or `config` (its run id aside) is not what the run's processes have:
-// INVALID_ARGUMENT, with the first line that differs.
+// The run that `dir` holds already, to go on with it. NOT_FOUND: none. UNAVAILABLE: a process of it
+// runs. INVALID_ARGUMENT, with the first line that differs: `config` (its run id aside) is not what
+// the run's processes have. FAILED_PRECONDITION: a config of an earlier release, with absolute
+// paths, and `dir` was moved since.
 absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
                                             const std::string& dir,
                                             const std::string& atolld_program);
@@ -70,7 +78,8 @@ absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
 // The file is there whole or not at all.
 absl::Status WritePeersFile(Files& files, const LocalLayout& layout);
 
-// NOT_FOUND: `dir` holds no local run. DATA_LOSS: the file is damaged.
+// Every folder as it lies in `dir` now. NOT_FOUND: `dir` holds no local run. DATA_LOSS: the file is
+// damaged.
 absl::StatusOr<std::vector<LocalProcess>> ReadPeersFile(Files& files, const std::string& dir);
 absl::StatusOr<LocalProcess> FindCoordinator(Files& files, const std::string& dir);
 

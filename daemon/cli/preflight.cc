@@ -1,17 +1,24 @@
 #include "daemon/cli/preflight.h"
 
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
-#include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/addresses.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/process.h"
 #include "daemon/identity/certificate.h"
+#include "daemon/transport/server_probe.h"
 #include "daemon/transport/sockets.h"
 
 namespace atolld {
@@ -23,6 +30,7 @@ using Weight = Finding::Weight;
 constexpr uint64_t kLeastDisk = uint64_t{64} << 20;
 constexpr uint64_t kLittleDisk = uint64_t{4} << 30;
 constexpr uint64_t kLittleMemory = uint64_t{1} << 30;
+constexpr uint64_t kFewDescriptors = 1024;  // what systems give where nobody has thought about it
 
 // Certificates bear an hour; what is off by more than this is set wrong, and may drift on.
 constexpr absl::Duration kSmallOffset = absl::Minutes(1);
@@ -46,29 +54,54 @@ Finding CheckDisk(const std::string& dir) {
   while (!std::filesystem::exists(place, error) && place.has_relative_path()) {
     place = place.parent_path();
   }
-  const std::filesystem::space_info space = std::filesystem::space(place, error);
-  if (error) return {Weight::kFatal, absl::StrCat("disk: ", dir, ": ", error.message())};
+  const auto fatal = [&](absl::string_view why) {
+    return Finding{Weight::kFatal, absl::StrCat("disk: ", place.string(), why)};
+  };
+  if (!std::filesystem::is_directory(place, error)) return fatal(" is no folder");
+  if (access(place.c_str(), W_OK | X_OK) != 0) {
+    return fatal(absl::StrCat(" cannot be written: ", std::strerror(errno)));
+  }
+  struct statvfs about = {};
+  if (statvfs(place.c_str(), &about) != 0) return fatal(absl::StrCat(": ", std::strerror(errno)));
+  if (about.f_files > 0 && about.f_favail == 0) {
+    return fatal(" is on a file system that can hold no more files (its inodes are used up)");
+  }
+  const auto available = static_cast<uint64_t>(about.f_bavail) * about.f_frsize;
   const std::string line =
-      absl::StrCat("disk: ", FormatBytes(static_cast<double>(space.available)), " free in ", dir);
-  if (space.available < kLeastDisk) return {Weight::kFatal, line + ", too little for any run"};
-  if (space.available < kLittleDisk) {
+      absl::StrCat("disk: ", FormatBytes(static_cast<double>(available)), " free in ", dir);
+  if (available < kLeastDisk) return {Weight::kFatal, line + ", too little for any run"};
+  if (available < kLittleDisk) {
     return {Weight::kDoubtful, line + "; a replica takes 20 bytes a parameter and its log"};
   }
   return {Weight::kGood, line};
 }
 
-// Lines of "MemAvailable:  1234 kB".
-Finding CheckMemory() {
-  std::ifstream about("/proc/meminfo");
-  std::string name, unit;
-  uint64_t value = 0, available = 0;
-  while (about >> name >> value) {
-    if (name == "MemAvailable:") available = value << 10;
-    std::getline(about, unit);
+Finding CheckMemory(const MemoryLimit& limit) {
+  const auto bytes = [](uint64_t count) { return FormatBytes(static_cast<double>(count)); };
+  const std::string line =
+      absl::StrCat("memory: ", bytes(limit.free_bytes), " free of ", bytes(limit.bytes),
+                   limit.source.empty() ? "" : ": ", limit.source);
+  return {limit.free_bytes < kLittleMemory ? Weight::kDoubtful : Weight::kGood, line};
+}
+
+Finding CheckCores(const CoreLimit& limit, uint32_t threads) {
+  const std::string line = absl::StrCat("processors: ", Describe(limit));
+  if (threads <= limit.threads()) return {Weight::kGood, line};
+  return {Weight::kDoubtful, absl::StrCat(line, "; [worker] threads = ", threads,
+                                          " is more, and slower than ", limit.threads())};
+}
+
+Finding CheckOpenFiles(const ProcessLimits& limits) {
+  if (limits.file_bytes != kNoLimit) {
+    return {Weight::kDoubtful,
+            absl::StrCat("open files: none may be larger than ",
+                         FormatBytes(static_cast<double>(limits.file_bytes)),
+                         " (ulimit -f); a snapshot is one file of 8 bytes a parameter and more")};
   }
-  const std::string line = absl::StrCat("memory: ", FormatBytes(static_cast<double>(available)),
-                                        " free; processors: ", std::thread::hardware_concurrency());
-  return {available < kLittleMemory ? Weight::kDoubtful : Weight::kGood, line};
+  if (limits.descriptors == kNoLimit) return {Weight::kGood, "open files: any number"};
+  const std::string line = absl::StrCat("open files: ", limits.descriptors, " at a time");
+  if (limits.descriptors >= kFewDescriptors) return {Weight::kGood, line};
+  return {Weight::kDoubtful, line + " (ulimit -Hn); each connection is one"};
 }
 
 // What the worker says of itself: {"gflops", "kernel", "threads", "torch", "gpus"}.
@@ -111,20 +144,46 @@ absl::Status ProbeReach(const PreflightOptions& options) {
 }
 
 Finding CheckCoordinator(const PreflightOptions& options) {
-  const auto took = ProbeConnect(options.coordinator, options.patience);
+  const auto took = ProbeServer({options.coordinator, Role::kCoordinator, "", options.credentials},
+                                options.patience);
   if (took.ok()) {
     return {Weight::kGood,
             absl::StrCat("coordinator: ", options.coordinator, " answers in ",
                          FormatMeasured(absl::ToDoubleMilliseconds(*took), 1, " ms"))};
   }
-  // It may be on its way up.
-  return {Weight::kDoubtful, absl::StrCat("coordinator: ", took.status().message())};
+  std::string line =
+      absl::StrCat("coordinator: ", options.coordinator, ": ", took.status().message());
+  // Another's certificate stays another's. Else it may be on its way up.
+  if (absl::IsFailedPrecondition(took.status())) return {Weight::kFatal, line};
+  if (ReachOf(options.coordinator) == AddressReach::kThisMachine) {
+    absl::StrAppend(&line,
+                    "; that is this machine itself: if the run is on another, its [coordinator] "
+                    "address (`atoll local --listen`) must be one that other machines reach");
+  }
+  return {Weight::kDoubtful, line};
+}
+
+// An address that nobody else could dial, before anybody tries. On loopback it is right where the
+// coordinator is there too; where nobody has named one, it may be.
+std::optional<Finding> CheckAdvertised(const PreflightOptions& options) {
+  const std::string why = WhyNotForOthers(options.advertise);
+  if (why.empty()) return std::nullopt;
+  const bool loopback = ReachOf(options.advertise) == AddressReach::kThisMachine;
+  const bool alone = loopback && options.coordinator.empty();
+  if (loopback && !alone && ReachOf(options.coordinator) == AddressReach::kThisMachine) {
+    return std::nullopt;
+  }
+  return Finding{alone ? Weight::kDoubtful : Weight::kFatal,
+                 absl::StrCat("others: ", options.advertise, " ", why,
+                              "; give a HOST:PORT that other machines reach, or leave --advertise "
+                              "out: then it dials out only, which always works")};
 }
 
 Finding CheckReach(const PreflightOptions& options) {
   if (options.advertise.empty()) {
     return {Weight::kGood, "others: cannot dial this machine, which dials out only"};
   }
+  if (std::optional<Finding> wrong = CheckAdvertised(options)) return *std::move(wrong);
   const absl::Status reached = ProbeReach(options);
   if (reached.ok()) {
     return {Weight::kGood,
@@ -132,11 +191,16 @@ Finding CheckReach(const PreflightOptions& options) {
   }
   // Some routers lead everybody there but the machine itself.
   return {Weight::kDoubtful,
-          absl::StrCat("others: may not reach this machine: ", reached.message(),
+          absl::StrCat("others: may not reach this machine: ", options.advertise, ": ",
+                       reached.message(),
                        "; without --advertise it dials out only, which always works")};
 }
 
 }  // namespace
+
+std::vector<Finding> CheckLimits(const ProcessLimits& limits, uint32_t threads) {
+  return {CheckMemory(limits.memory), CheckCores(limits.cores, threads), CheckOpenFiles(limits)};
+}
 
 std::string ListenAddressFor(const std::string& advertise) {
   return absl::StrCat("0.0.0.0", advertise.substr(advertise.rfind(':')));
@@ -146,7 +210,9 @@ std::vector<Finding> Preflight(const PreflightOptions& options) {
   std::vector<Finding> findings;
   if (options.no_earlier_than != absl::InfinitePast()) findings.push_back(CheckClock(options));
   findings.push_back(CheckDisk(options.dir));
-  findings.push_back(CheckMemory());
+  for (Finding& finding : CheckLimits(ReadProcessLimits(), options.threads)) {
+    findings.push_back(std::move(finding));
+  }
   if (!options.worker.empty()) findings.push_back(CheckTraining(options.worker));
   if (!options.coordinator.empty()) findings.push_back(CheckCoordinator(options));
   findings.push_back(CheckReach(options));

@@ -4,18 +4,25 @@
 // run would not work before it does not. Blocking.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/time/time.h"
+#include "compression/base/process_limits.h"
+#include "daemon/identity/credentials.h"
 
 namespace atolld {
 
 struct PreflightOptions {
-  std::string dir;                // where all of it would live; need not exist
-  std::string coordinator;        // its address; empty: nobody has named one
+  std::string dir;          // where all of it would live; need not exist
+  std::string coordinator;  // its address; empty: nobody has named one
+  // What this machine shows the coordinator, and knows it by; none: only its port is tried.
+  std::optional<Credentials> credentials;
   std::string listen, advertise;  // as JoinOptions; an empty `advertise`: it dials out only
   std::string worker;             // the program that would train; empty: none would
+  uint32_t threads = 1;           // of it
   bool runs = false;              // the daemon of `dir` does, and listens already
   absl::Time now;
   // The coordinator's clock was at or past this when it made the token; InfinitePast: no token.
@@ -31,6 +38,9 @@ struct Finding {
 
 // "good", "doubtful" or "fatal"
 std::string NameOf(Finding::Weight weight);
+
+// What `limits` leave a peer whose worker has so many threads: memory, processors, open files.
+std::vector<Finding> CheckLimits(const ProcessLimits& limits, uint32_t threads);
 
 // The address to listen on for what others dial, where nobody has named one.
 std::string ListenAddressFor(const std::string& advertise);

@@ -11,10 +11,12 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -23,6 +25,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "daemon/cli/command_line.h"
 
 namespace atolld {
 namespace {
@@ -65,7 +68,8 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
 }
 
 // Between fork and exec: async-signal-safe calls alone.
-[[noreturn]] void BecomeProgram(char* const* argv, int out, int err, int failure, pid_t starter) {
+[[noreturn]] void BecomeProgram(char* const* argv, int in, int out, int err, int failure,
+                                pid_t starter) {
   setpgid(0, 0);
   prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (getppid() != starter) _exit(127);  // it died before the line above
@@ -73,8 +77,8 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   sigemptyset(&none);
   sigprocmask(SIG_SETMASK, &none, nullptr);
   signal(SIGPIPE, SIG_DFL);
-  const int null_input = open("/dev/null", O_RDONLY);
-  if (null_input >= 0) dup2(null_input, STDIN_FILENO);
+  const int input = in >= 0 ? in : open("/dev/null", O_RDONLY);
+  if (input >= 0) dup2(input, STDIN_FILENO);
   dup2(out, STDOUT_FILENO);
   dup2(err, STDERR_FILENO);
   execv(argv[0], argv);
@@ -83,7 +87,8 @@ absl::Status MakePipe(Descriptor* read_end, Descriptor* write_end) {
   _exit(written == static_cast<ssize_t>(sizeof error) ? 127 : 126);
 }
 
-absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int out, int err) {
+// `in` below 0: standard input is empty.
+absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int in, int out, int err) {
   std::vector<char*> arguments;
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
@@ -93,7 +98,7 @@ absl::StatusOr<pid_t> Spawn(const std::vector<std::string>& argv, int out, int e
   const pid_t starter = getpid();
   const pid_t pid = fork();
   if (pid < 0) return SystemError("fork");
-  if (pid == 0) BecomeProgram(arguments.data(), out, err, failure_write.get(), starter);
+  if (pid == 0) BecomeProgram(arguments.data(), in, out, err, failure_write.get(), starter);
   failure_write.Close();
   int error = 0;
   ssize_t got;
@@ -149,7 +154,7 @@ absl::StatusOr<pid_t> StartProcess(const std::vector<std::string>& argv,
                                    const std::string& log_path) {
   const Descriptor log(open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
   if (log.get() < 0) return SystemError(log_path);
-  return Spawn(argv, log.get(), log.get());
+  return Spawn(argv, -1, log.get(), log.get());
 }
 
 std::optional<ProcessExit> ReapProcess(pid_t child) {
@@ -178,22 +183,71 @@ std::optional<pid_t> RunningDaemon(const std::string& dir) {
   return pid;
 }
 
+namespace {
+
+// Runs a feed into the pipe `input` until it is done or nobody reads any more.
+class FeedThread {
+ public:
+  FeedThread(const Feed& feed, Descriptor& input)
+      : thread_([this, &feed, &input] {
+          // Of this thread alone: a pipe that nobody reads is an error to return, no signal.
+          sigset_t broken;
+          sigemptyset(&broken);
+          sigaddset(&broken, SIGPIPE);
+          pthread_sigmask(SIG_BLOCK, &broken, nullptr);
+          status_ = feed(
+              [&input](absl::Span<const uint8_t> bytes) { return WriteAll(input.get(), bytes); });
+          input.Close();
+        }) {}
+  ~FeedThread() { Join().IgnoreError(); }
+
+  // OK too when the process has stopped to read: it says why itself.
+  absl::Status Join() {
+    if (thread_.joinable()) thread_.join();
+    return absl::IsCancelled(status_) ? absl::OkStatus() : status_;
+  }
+
+ private:
+  static absl::Status WriteAll(int fd, absl::Span<const uint8_t> bytes) {
+    while (!bytes.empty()) {
+      const ssize_t done = write(fd, bytes.data(), bytes.size());
+      if (done < 0 && errno == EINTR) continue;
+      if (done < 0 && errno == EPIPE) return absl::CancelledError("it reads no more");
+      if (done < 0) return SystemError("a pipe");
+      bytes.remove_prefix(static_cast<size_t>(done));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status status_;
+  std::thread thread_;  // last: it writes what is above
+};
+
+}  // namespace
+
 absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, int seconds,
-                                          const std::function<void(absl::string_view)>& on_output) {
-  Descriptor out_read, out_write, err_read, err_write;
+                                          const std::function<void(absl::string_view)>& on_output,
+                                          const Feed& feed) {
+  Descriptor in_read, in_write, out_read, out_write, err_read, err_write;
   absl::Status piped = MakePipe(&out_read, &out_write);
   if (piped.ok()) piped = MakePipe(&err_read, &err_write);
+  if (piped.ok() && feed) piped = MakePipe(&in_read, &in_write);
   if (!piped.ok()) return piped;
-  const absl::StatusOr<pid_t> pid = Spawn(argv, out_write.get(), err_write.get());
+  const absl::StatusOr<pid_t> pid = Spawn(argv, in_read.get(), out_write.get(), err_write.get());
   if (!pid.ok()) return pid.status();
+  in_read.Close();
   out_write.Close();
   err_write.Close();
+  std::optional<FeedThread> fed;
+  if (feed) fed.emplace(feed, in_write);
   std::string out, err;
   const bool ended = Drain(out_read.get(), err_read.get(), seconds, on_output, &out, &err);
   if (!ended) kill(*pid, SIGKILL);
   int status = 0;
   while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
   }
+  const absl::Status input = fed.has_value() ? fed->Join() : absl::OkStatus();
+  if (!input.ok()) return input;
   const std::string program = std::filesystem::path(argv[0]).filename().string();
   if (!ended) {
     return absl::DeadlineExceededError(absl::StrCat(program, " took longer than ", seconds, " s"));
@@ -211,12 +265,18 @@ absl::StatusOr<std::string> RunAndCapture(const std::vector<std::string>& argv, 
 }
 
 absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv) {
-  const absl::StatusOr<pid_t> pid = Spawn(argv, STDOUT_FILENO, STDERR_FILENO);
+  const absl::StatusOr<pid_t> pid = Spawn(argv, -1, STDOUT_FILENO, STDERR_FILENO);
   if (!pid.ok()) return pid.status();
   int status = 0;
   while (waitpid(*pid, &status, 0) < 0 && errno == EINTR) {
   }
   return ExitOf(status);
+}
+
+int FinishOutput(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  std::fprintf(stderr, "standard output could not be written: what was printed is not whole\n");
+  return code == kDone ? kFailed : code;
 }
 
 std::string ProgramFolder() {

@@ -15,8 +15,10 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 
 namespace atolld {
 
@@ -43,12 +45,22 @@ bool IsRunning(pid_t pid);
 // again.
 std::optional<pid_t> RunningDaemon(const std::string& dir);
 
+// Gives a process its standard input by calling `write`, on a thread of its own. CANCELLED from
+// `write`: the process reads no more, which is no error of the feed's.
+using WriteInput = std::function<absl::Status(absl::Span<const uint8_t> bytes)>;
+using Feed = std::function<absl::Status(const WriteInput& write)>;
+
 // Runs to the end and returns what was written to standard output. UNKNOWN with the last line of
 // standard error when it does not exit with 0, INVALID_ARGUMENT when with 2; DEADLINE_EXCEEDED (and
-// killed) after `seconds`. `on_output`, where given, sees standard output as it comes. Blocks.
+// killed) after `seconds`. `on_output`, where given, sees standard output as it comes. Standard
+// input is what `feed` writes, whose error comes first; empty without one. Blocks.
 absl::StatusOr<std::string> RunAndCapture(
     const std::vector<std::string>& argv, int seconds,
-    const std::function<void(absl::string_view)>& on_output = {});
+    const std::function<void(absl::string_view)>& on_output = {}, const Feed& feed = {});
+
+// The exit code of a command that ends with `code`: what it has printed may not have reached its
+// place, as on a full disk. That is said, and is a failure.
+int FinishOutput(int code);
 
 // Runs to the end with our own outputs: what it writes is read where we are. Blocks.
 absl::StatusOr<ProcessExit> RunAttached(const std::vector<std::string>& argv);

@@ -73,11 +73,8 @@ absl::Status FillFromReplica(Files& files, const Furthest& furthest, v1::RunStat
 }  // namespace
 
 absl::StatusOr<v1::RunStatus> RunStatusOfFolder(Files& files, const std::string& dir) {
-  ASSIGN_OR_RETURN(std::vector<LocalProcess> processes, ReadPeersFile(files, dir));
-  // The whole run may have been moved since: what lies in `dir` counts.
-  for (LocalProcess& process : processes) process.dir = absl::StrCat(dir, "/", process.id);
-  ASSIGN_OR_RETURN(LocalProcess coordinator, FindCoordinator(files, dir));
-  coordinator.dir = absl::StrCat(dir, "/", coordinator.id);
+  ASSIGN_OR_RETURN(const std::vector<LocalProcess> processes, ReadPeersFile(files, dir));
+  ASSIGN_OR_RETURN(const LocalProcess coordinator, FindCoordinator(files, dir));
   Furthest furthest;
   std::map<std::string, uint64_t> versions;
   for (const LocalProcess& process : processes) {

@@ -12,6 +12,7 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/time/time.h"
 #include "compression/base/check.h"
 #include "daemon/env/process_events.h"
@@ -191,6 +192,38 @@ double RunHistory::compute_utilization() const {
     by_rounds += round.train_seconds() * round.contributors();
   }
   return std::min(std::max(by_heartbeats, by_rounds) / peers / wall_seconds(), 1.0);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+std::string ClockTime(absl::Time time) {
+  return absl::FormatTime("%H:%M:%S", time, absl::LocalTimeZone());
+}
+
+}  // namespace
+
+AbsenceRule::AbsenceRule(std::string address, double now_seconds, absl::Time wall)
+    : address_(std::move(address)), last_seconds_(now_seconds), last_wall_(ClockTime(wall)) {}
+
+std::string AbsenceRule::Take(bool away, double now_seconds, absl::Time wall) {
+  if (!away) {
+    last_seconds_ = now_seconds;
+    last_wall_ = ClockTime(wall);
+  }
+  if (away == away_) return "";
+  away_ = away;
+  if (!away) return absl::StrCat("the coordinator at ", address_, " answers again");
+  return absl::StrCat("the coordinator at ", address_, " has not answered since ", last_wall_,
+                      "; it is waited for up to ", kLongestSeconds, " s");
+}
+
+absl::Status AbsenceRule::GiveUp(double now_seconds) const {
+  if (!away_ || now_seconds - last_seconds_ < kLongestSeconds) return absl::OkStatus();
+  return absl::UnavailableError(
+      absl::StrCat("the coordinator at ", address_, " has not answered for ", kLongestSeconds,
+                   " s, since ", last_wall_, "; the run was not sealed when last heard of"));
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "atoll/v1/admin.pb.h"
 #include "daemon/transport/coordinator_client.h"
@@ -109,6 +110,36 @@ class RunHistory {
   bool has_origin_ = false;
   double origin_seconds_ = 0;          // of the first Train, on the caller's clock
   std::map<uint64_t, double> shifts_;  // by epoch
+};
+
+// -----------------------------------------------------------------------------------------------
+
+// What is to be said of a coordinator that does not answer, and how long it is waited for.
+//
+// One that is started again, on another machine if need be, is back within kLongestSeconds; one
+// that is away for longer has perhaps ended with its run, unheard. Times in seconds are of any
+// monotonic clock, since the wall clock, which is only shown, may jump. Pure; one thread.
+class AbsenceRule {
+ public:
+  static constexpr double kLongestSeconds = 120;
+
+  // It answers now. `address`: its own.
+  AbsenceRule(std::string address, double now_seconds, absl::Time wall);
+
+  // Whether it is away now. A line, where that has changed; else nothing.
+  std::string Take(bool away, double now_seconds, absl::Time wall);
+
+  bool away() const { return away_; }
+  double last_answer_seconds() const { return last_seconds_; }
+
+  // UNAVAILABLE: it has been away for too long.
+  absl::Status GiveUp(double now_seconds) const;
+
+ private:
+  const std::string address_;
+  double last_seconds_;  // when it answered last
+  std::string last_wall_;
+  bool away_ = false;
 };
 
 // -----------------------------------------------------------------------------------------------

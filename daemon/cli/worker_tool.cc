@@ -1,14 +1,13 @@
 #include "daemon/cli/worker_tool.h"
 
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <system_error>
-#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -20,6 +19,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/state_stream.h"
 #include "daemon/replica/state/verify.h"
 
 namespace atolld {
@@ -30,35 +30,31 @@ constexpr int kGenerateSeconds = 3600;
 constexpr int kExportSeconds = 3600;
 constexpr int kEvaluateSeconds = 86400;  // a large split on a small machine
 
-// A folder that is gone with its owner.
-class TemporaryFolder {
- public:
-  static absl::StatusOr<TemporaryFolder> Make() {
-    std::error_code error;
-    std::string path = (std::filesystem::temp_directory_path(error) / "atoll-XXXXXX").string();
-    if (mkdtemp(path.data()) == nullptr) {
-      return absl::UnknownError(absl::StrCat("no temporary folder can be made as ", path));
-    }
-    return TemporaryFolder(std::move(path));
-  }
-  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
-  ~TemporaryFolder() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit TemporaryFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
 using OnText = std::function<void(absl::string_view)>;
 
-// What `transformers` writes, and `atoll export`.
-bool IsHubFolder(Files& files, const std::string& dir) {
-  return files.Exists(absl::StrCat(dir, "/config.json")) && !files.Exists(GenesisPath(dir));
+// What `transformers` writes, and `atoll export`; or `atoll import`.
+bool IsModelFolder(Files& files, const std::string& dir) {
+  if (files.Exists(GenesisPath(dir))) return false;
+  return files.Exists(absl::StrCat(dir, "/config.json")) ||
+         files.Exists(absl::StrCat(dir, "/model.toml"));
+}
+
+// Of which state of a run something was made.
+struct StateOfRun {
+  uint64_t version = 0;
+  Digest digest{};
+};
+
+// What the worker takes as --state: the spec, then theta as it is made. Nothing is written to disk.
+absl::StatusOr<Digest> FeedState(StateStream& state, const WriteInput& write) {
+  const auto number = [&](uint64_t value) {
+    return write(absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(&value), sizeof value));
+  };
+  const std::string spec = state.genesis().spec().SerializeAsString();
+  RETURN_IF_ERROR(number(spec.size()));
+  RETURN_IF_ERROR(write(BytesOf(spec)));
+  RETURN_IF_ERROR(number(state.elements()));
+  return state.Run(write);
 }
 
 // Runs the worker in `mode` on the newest state under `dir`, or on the model that is there, with
@@ -67,34 +63,32 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                                        const std::string& dir, const std::string& mode,
                                        const std::vector<std::string>& more, int seconds,
                                        const OnText& on_text = {},
-                                       std::optional<MaterializedSnapshot>* of = nullptr) {
-  if (IsHubFolder(files, dir)) {
+                                       std::optional<StateOfRun>* of = nullptr) {
+  if (IsModelFolder(files, dir)) {
     std::vector<std::string> argv = {worker, mode, "--model", dir};
     argv.insert(argv.end(), more.begin(), more.end());
     return RunAndCapture(argv, seconds, on_text);
   }
   ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, dir));
-  ASSIGN_OR_RETURN(const TemporaryFolder folder, TemporaryFolder::Make());
-  ASSIGN_OR_RETURN(
-      const MaterializedSnapshot snapshot,
-      MaterializeSnapshot(files, replica, absl::StrCat(folder.path(), "/state"), std::nullopt));
-  const std::string spec_path = absl::StrCat(folder.path(), "/spec");
-  const std::string spec = snapshot.genesis.spec().SerializeAsString();
-  RETURN_IF_ERROR(WriteFileDurably(files, spec_path, BytesOf(spec)));
-  std::vector<std::string> argv = {worker,         mode,
-                                   "--parameters", snapshot.path,
-                                   "--offset",     absl::StrCat(snapshot.theta_offset),
-                                   "--elements",   absl::StrCat(snapshot.elements),
-                                   "--spec",       spec_path};
+  ASSIGN_OR_RETURN(const std::unique_ptr<StateStream> state,
+                   StateStream::Open(files, replica, std::nullopt));
+  std::vector<std::string> argv = {worker, mode, "--state", "-"};
   argv.insert(argv.end(), more.begin(), more.end());
   // Where the run's text is no bytes, its worker has left the tokenizer there.
-  const std::string tokenizer = absl::StrCat(replica, "/worker-state.tokenizer");
+  const std::string tokenizer = absl::StrCat(replica, "/", kRunTokenizer);
   const bool named = std::find(more.begin(), more.end(), "--tokenizer") != more.end();
   if (mode == "generate" && !named && files.Exists(tokenizer)) {
     argv.insert(argv.end(), {"--tokenizer", tokenizer});
   }
-  if (of != nullptr) *of = snapshot;
-  return RunAndCapture(argv, seconds, on_text);
+  StateOfRun made_of{state->version(), {}};
+  const auto feed = [&](const WriteInput& write) {
+    const absl::StatusOr<Digest> digest = FeedState(*state, write);
+    if (digest.ok()) made_of.digest = *digest;
+    return digest.status();
+  };
+  absl::StatusOr<std::string> output = RunAndCapture(argv, seconds, on_text, feed);
+  if (output.ok() && of != nullptr) *of = made_of;
+  return output;
 }
 
 // The text that a peer of this run trains on.
@@ -129,10 +123,9 @@ absl::StatusOr<std::vector<std::string>> ReplicaFolders(Files& files, const std:
   RETURN_IF_ERROR(processes.status());
   std::vector<std::string> folders;
   for (const LocalProcess& process : *processes) {
-    // The whole run may have been moved since: what lies in `dir` counts, not what the file
-    // remembers.
-    const std::string folder = absl::StrCat(dir, "/", process.id);
-    if (process.role == "peer" && files.Exists(GenesisPath(folder))) folders.push_back(folder);
+    if (process.role == "peer" && files.Exists(GenesisPath(process.dir))) {
+      folders.push_back(process.dir);
+    }
   }
   if (folders.empty()) {
     return absl::NotFoundError(absl::StrCat(dir, " holds no peer that has a state yet"));
@@ -169,45 +162,6 @@ absl::StatusOr<std::string> FindWorker(const std::string& program, const std::st
       absl::StrCat(path, " is missing or cannot be executed; the target ", name, " builds it"));
 }
 
-absl::Status CountVocabulary(const std::string& worker, Config* config) {
-  const DataConfig& data = config->data;
-  if (config->model.vocabulary != 0 || config->model.kind == kStubKind ||
-      IsForeign(config->model.kind) || !NeedsCounting(data)) {
-    return absl::OkStatus();
-  }
-  ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(data));
-  if (sources.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string answer, RunAndCapture({worker,
-                                                            "data",
-                                                            "inspect",
-                                                            "--path",
-                                                            sources[0].path,
-                                                            "--kind",
-                                                            data.kind,
-                                                            "--tokenizer",
-                                                            data.tokenizer,
-                                                            "--field",
-                                                            data.field,
-                                                            "--end-of-text",
-                                                            data.end_of_text,
-                                                            "--on-bad-line",
-                                                            data.on_bad_line,
-                                                            "--width",
-                                                            absl::StrCat(data.width),
-                                                            "--tokens",
-                                                            "0",
-                                                            "--json",
-                                                            "true"},
-                                                           kEvaluateSeconds));
-  const nlohmann::json json = nlohmann::json::parse(answer, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("vocabulary") ||
-      !json["vocabulary"].is_number_unsigned()) {
-    return absl::InternalError(absl::StrCat(worker, " data inspect gave no vocabulary: ", answer));
-  }
-  config->model.vocabulary = json["vocabulary"].get<uint32_t>();
-  return absl::OkStatus();
-}
-
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
                                          const std::string& dir, const GenerateRequest& request,
                                          const OnText& on_text) {
@@ -232,7 +186,7 @@ absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& work
                                            const EvaluationRequest& request) {
   std::string path = request.data.empty() ? request.data : AbsoluteFolder(request.data);
   std::vector<std::string> more = {"--threads", absl::StrCat(request.threads)};
-  if (IsHubFolder(files, dir)) {
+  if (IsModelFolder(files, dir)) {
     if (path.empty()) {
       return absl::InvalidArgumentError(
           absl::StrCat(dir, " is a model of no run; --data must name the text to evaluate it on"));
@@ -249,7 +203,7 @@ absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& work
   more.insert(more.end(), {"--data", path});
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
   ModelQuality quality;
-  std::optional<MaterializedSnapshot> of;
+  std::optional<StateOfRun> of;
   ASSIGN_OR_RETURN(const std::string answer,
                    RunOnModel(files, worker, dir, "eval", more, kEvaluateSeconds, {}, &of));
   if (of.has_value()) quality.version = of->version;
@@ -276,13 +230,13 @@ absl::StatusOr<Exported> ExportHubFolder(Files& files, const std::string& worker
   if (!request.tokenizer.empty()) more.insert(more.end(), {"--tokenizer", request.tokenizer});
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
   if (request.force) more.insert(more.end(), {"--force", "true"});
-  std::optional<MaterializedSnapshot> of;
+  std::optional<StateOfRun> of;
   ASSIGN_OR_RETURN(const std::string names,
                    RunOnModel(files, worker, dir, "export", more, kExportSeconds, {}, &of));
   Exported exported;
   if (of.has_value()) {
     exported.version = of->version;
-    exported.state_digest = of->state_digest;
+    exported.state_digest = of->digest;
   }
   exported.files = absl::StrSplit(names, '\n', absl::SkipEmpty());
   return exported;

@@ -1,7 +1,8 @@
 // What the command line has atoll-worker do with a model: text, its quality, safetensors.
 //
-// A folder is a peer's, or a local run's (then the peer that is furthest is taken). Text and
-// quality are had of a model's folder as Hugging Face has it, too. Blocking.
+// A folder is a peer's, a saved state's, or a local run's (then the peer that is furthest is
+// taken). Text and quality are had of a model's folder as Hugging Face has it, too. Parameters go
+// to the worker through a pipe, so that no disk but that of the output needs room. Blocking.
 #pragma once
 
 #include <cstdint>
@@ -47,6 +48,9 @@ struct ModelQuality {
   double bits_per_byte = 0;  // 0: nobody knows what the run's tokens mean
 };
 
+// What a worker leaves in its peer's folder where the run's text is no bytes.
+inline constexpr char kRunTokenizer[] = "worker-state.tokenizer";
+
 // A path as it was typed, "DIR/" or relative, as the files below take it.
 std::string AbsoluteFolder(const std::string& path);
 
@@ -60,12 +64,6 @@ absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir
 // The worker's path: `program`, or if that is empty the one for a model of `kind`, beside this
 // program. NOT_FOUND if it is not there.
 absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind = "gpt");
-
-// Gives a local run whose [model] vocabulary is 0 the number of tokens of its text under its
-// tokenizer, where only the worker can tell. Every later worker makes the same table of the same
-// text; one of other text is refused by the run's digest of it. Errors say what of the text is
-// wrong.
-absl::Status CountVocabulary(const std::string& worker, Config* config);
 
 // The prompt and what the model makes of it. `on_text`, where given, sees the latter as it is made.
 absl::StatusOr<std::string> GenerateText(

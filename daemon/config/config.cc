@@ -3,11 +3,9 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -22,9 +20,11 @@
 #include "compression/base/check.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
-#include "compression/base/words.h"
 #include "compression/wire_codec.h"
+#include "daemon/config/config_places.h"
+#include "daemon/config/data_on_disk.h"
 #include "daemon/env/network.h"
+#include "membership/history/run_files.h"
 #include "optimizer/aggregation_rule.h"
 
 namespace atolld {
@@ -35,33 +35,6 @@ constexpr uint64_t kLargestVocabulary = uint64_t{1} << 24;  // as config_table.c
 // No config comes near this; what does is another kind of file given by mistake.
 constexpr size_t kMostOfLine = 64;  // of a wrong one that a message shows
 constexpr size_t kLargestFile = 1 << 20;
-
-// Where each value was said, so that a broken rule is shown where it can be mended.
-class ConfigPlaces {
- public:
-  // `start` is the place for what was said nowhere: the file's first line.
-  explicit ConfigPlaces(std::string start) : start_(std::move(start)) {}
-
-  // An empty key: the section's heading.
-  void Set(const std::string& section, const std::string& key, std::string place) {
-    places_[{section, key}] = std::move(place);
-  }
-
-  bool Has(const std::string& section, const std::string& key) const {
-    return places_.count({section, key}) > 0;
-  }
-
-  // Where the key was said, else its section's heading, else the start.
-  const std::string& Of(const std::string& section, const std::string& key) const {
-    auto found = places_.find({section, key});
-    if (found == places_.end()) found = places_.find({section, ""});
-    return found == places_.end() ? start_ : found->second;
-  }
-
- private:
-  const std::string start_;
-  std::map<std::pair<std::string, std::string>, std::string> places_;
-};
 
 using KeyName = std::pair<std::string, std::string>;
 
@@ -126,6 +99,14 @@ bool RunsWorker(const Config& c, ConfigUse use) {
          (use == ConfigUse::kPeer && c.peer.role != kAggregatorRoleName);
 }
 
+// Whether a peer has a copy of what its run needs in this role: then it does without its own.
+bool KeepsRunFile(const Config& c, ConfigUse use, const std::string& folder, const char* role) {
+  std::error_code error;
+  return use == ConfigUse::kPeer &&
+         std::filesystem::is_directory(
+             std::filesystem::path(folder) / c.peer.dir / kRunFilesFolder / role, error);
+}
+
 absl::Status CheckModelKind(const Config& c, ConfigUse use, const ConfigPlaces& places,
                             const std::string& folder) {
   const std::string& kind = c.model.kind;
@@ -142,12 +123,13 @@ absl::Status CheckModelKind(const Config& c, ConfigUse use, const ConfigPlaces& 
                   "[worker] program is missing: with [model] kind 'external' it is what trains");
   }
   if (kind != kTorchScriptKind) return absl::OkStatus();
-  if (c.model.file.empty() && (RunsWorker(c, use) || use == ConfigUse::kCoordinator)) {
+  // A peer that names none gets the run's from the others.
+  if (c.model.file.empty() && (use == ConfigUse::kLocal || use == ConfigUse::kCoordinator)) {
     return Broken(places, {{"model", "file"}},
                   "[model] file is missing: a model of kind 'torchscript' is that file");
   }
   std::error_code error;
-  if (!c.model.file.empty() &&
+  if (!c.model.file.empty() && !KeepsRunFile(c, use, folder, kProgramRole) &&
       !std::filesystem::is_regular_file(std::filesystem::path(folder) / c.model.file, error)) {
     return Broken(places, {{"model", "file"}},
                   absl::StrCat("model.file '", c.model.file, "' is no file that exists"));
@@ -191,7 +173,10 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
       return absl::OkStatus();
     }
     return Broken(places, {{"data", key}},
-                  absl::StrCat("data.", key, " '", path, "' does not exist"));
+                  absl::StrCat("data.", key, " '", path, "' does not exist",
+                               path[0] == '~' || absl::StrContains(path, '$')
+                                   ? "; a config does not expand '~' and '$', so write the path out"
+                                   : ""));
   };
   if (use == ConfigUse::kPeer) {
     const std::string dir = (std::filesystem::path(folder) / c.peer.dir).string();
@@ -201,8 +186,10 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
   for (const DataSource& source : *sources) {
     RETURN_IF_ERROR(check(source.path, c.data.sources.empty() ? "path" : "sources"));
   }
-  return bytes || c.data.tokenizer == kCharTokenizer ? absl::OkStatus()
-                                                     : check(c.data.tokenizer, "tokenizer");
+  if (!IsTokenizerFile(c.data.tokenizer) || KeepsRunFile(c, use, folder, kTokenizerRole)) {
+    return absl::OkStatus();
+  }
+  return check(c.data.tokenizer, "tokenizer");
 }
 
 // The parameters that a worker begins with, or trains adapters of.
@@ -436,14 +423,59 @@ absl::Status CheckExchange(const Config& c, const ConfigPlaces& places) {
                              "', which has no other, not '", c.exchange.rounding, "'"));
 }
 
-absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
+// What a peer hands out to others: every other peer, on whatever machine, dials it.
+absl::Status CheckHandedOut(const Config& c, ConfigUse use, const ConfigPlaces& places) {
+  if (c.peer.advertise == kDialsOutOnly) return absl::OkStatus();
+  const bool listened = c.peer.advertise.empty();
+  const std::string& address = listened ? c.peer.listen : c.peer.advertise;
+  if (listened && IsWildcard(address)) {
+    return Broken(places, {{"peer", "listen"}, {"peer", "advertise"}},
+                  absl::StrCat("[peer] listen '", address,
+                               "' says where this peer listens, and not where others dial it: set "
+                               "[peer] advertise to a HOST:PORT that they reach, or to 'none' "
+                               "where nobody can dial in"));
+  }
+  if (use != ConfigUse::kPeer || IsLoopback(c.coordinator.address) || !IsLoopback(address)) {
+    return absl::OkStatus();
+  }
+  return Broken(
+      places, {{"peer", listened ? "listen" : "advertise"}, {"coordinator", "address"}},
+      absl::StrCat("[peer] ", listened ? "listen" : "advertise", " '", address,
+                   "' can be dialled from this machine alone, and the coordinator is at '",
+                   c.coordinator.address,
+                   "': set [peer] listen to '0.0.0.0:PORT' and [peer] advertise to a HOST:PORT "
+                   "that others reach, or advertise to 'none' where nobody can dial in"));
+}
+
+absl::Status CheckDialled(const Config& c, ConfigUse use, const ConfigPlaces& places) {
+  const struct {
+    const char* section;
+    const char* key;
+    const std::string& address;
+    const char* instead;
+  } dialled[] = {{"coordinator", "address", c.coordinator.address, "[coordinator] listen"},
+                 {"coordinator", "aggregator_address", c.coordinator.aggregator_address,
+                  "[coordinator] listen"},
+                 {"peer", "advertise", c.peer.advertise, "[peer] listen"}};
+  for (const auto& one : dialled) {
+    if (one.address.empty() || one.address == kDialsOutOnly || !IsWildcard(one.address)) continue;
+    return Broken(places, {{one.section, one.key}},
+                  absl::StrCat("[", one.section, "] ", one.key, " '", one.address,
+                               "' is every address of a machine, and nobody can dial it: set it "
+                               "to a HOST:PORT that others reach; what is listened on is ",
+                               one.instead));
+  }
+  return CheckHandedOut(c, use, places);
+}
+
+absl::Status CheckAddresses(const Config& c, ConfigUse use, const ConfigPlaces& places) {
   if (c.peer.role == kAggregatorRoleName && c.peer.advertise == kDialsOutOnly) {
     return Broken(
         places, {{"peer", "advertise"}, {"peer", "role"}},
         "[peer] advertise must not be 'none' with role 'aggregator', which is there to be "
         "dialled");
   }
-  if (!c.network.plaintext) return absl::OkStatus();
+  if (!c.network.plaintext) return CheckDialled(c, use, places);
   const struct {
     const char* section;
     const char* key;
@@ -460,7 +492,7 @@ absl::Status CheckAddresses(const Config& c, const ConfigPlaces& places) {
                                "' is beyond this machine, where [network] plaintext = true would "
                                "let anybody in; leave it out"));
   }
-  return absl::OkStatus();
+  return CheckDialled(c, use, places);
 }
 
 // Relative paths in `config` are still as written; they start at `folder`.
@@ -475,7 +507,7 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckDevices(config, use, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
-  RETURN_IF_ERROR(CheckAddresses(config, places));
+  RETURN_IF_ERROR(CheckAddresses(config, use, places));
   return CheckData(config, use, places, folder);
 }
 
@@ -483,7 +515,9 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    return absl::InvalidArgumentError(absl::StrCat(path, ": there is no such file"));
+    const bool absent = !error || error == std::errc::no_such_file_or_directory;
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, ": ", absent ? "there is no such file" : error.message()));
   }
   if (std::filesystem::is_directory(status)) {
     return absl::InvalidArgumentError(absl::StrCat(path, ": is a folder, not a config file"));
@@ -699,9 +733,13 @@ absl::StatusOr<Config> ParseConfig(absl::string_view text, const std::string& or
   for (const ConfigField& field : fields) {
     const Text* value = std::get_if<Text>(&field.value);
     if (value == nullptr || value->form != TextForm::kPath || value->at->empty()) continue;
-    *value->at = (std::filesystem::path(folder) / *value->at).lexically_normal().string();
+    std::filesystem::path path = (std::filesystem::path(folder) / *value->at).lexically_normal();
+    if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();  // of "."
+    *value->at = path.string();
   }
-  if (!config.model.file.empty()) {
+  std::error_code error;
+  const bool there = std::filesystem::exists(config.model.file, error);
+  if (!config.model.file.empty() && (there || !KeepsRunFile(config, use, folder, kProgramRole))) {
     ASSIGN_OR_RETURN(config.model.file_digest, DigestOfFile(config.model.file));
   }
   PlaceData(folder, &config.data);
@@ -720,46 +758,6 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
   return ParseConfig(text, path, folder.string(), use, overrides);
-}
-
-absl::Status CheckDataApart(const DataConfig& data, const std::string& dir) {
-  ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(data));
-  std::error_code error;
-  const std::filesystem::path inner = std::filesystem::weakly_canonical(dir, error);
-  for (const DataSource& source : sources) {
-    if (!std::filesystem::is_directory(source.path, error)) continue;
-    const std::filesystem::path outer = std::filesystem::weakly_canonical(source.path, error);
-    const std::filesystem::path beneath = inner.lexically_relative(outer);
-    if (error || beneath.empty() || *beneath.begin() == "..") continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("the data folder '", source.path, "' holds '", dir,
-                     "', where logs and checkpoints are written: they would be trained on. Name a "
-                     "folder outside of it, or the text alone"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckDataSize(const Config& config) {
-  if (config.model.kind == kStubKind || IsForeign(config.model.kind)) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(config.data));
-  for (const DataSource& source : sources) {
-    std::error_code error;
-    if (!std::filesystem::is_regular_file(source.path, error)) continue;
-    const auto bytes = static_cast<double>(std::filesystem::file_size(source.path, error));
-    if (error) continue;
-    if (bytes == 0) {
-      return absl::InvalidArgumentError(absl::StrCat("data '", source.path, "' is empty"));
-    }
-    const bool plain = config.data.kind == "text" && config.data.tokenizer == kByteTokenizer;
-    const double trained = bytes * (1 - config.data.validation_fraction);
-    if (!plain || trained > config.model.context) continue;
-    return absl::InvalidArgumentError(absl::StrCat(
-        "data '", source.path, "' has ", Counted(static_cast<uint64_t>(bytes), "byte"),
-        ", of which ", std::floor(trained),
-        " are trained on: not one sequence of [model] context = ", config.model.context,
-        " and the token after it; a longer text or a smaller context is needed"));
-  }
-  return absl::OkStatus();
 }
 
 std::string MakeRunId(const std::string& path, absl::Time now) {

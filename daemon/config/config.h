@@ -36,14 +36,6 @@ absl::StatusOr<Config> ParseConfig(absl::string_view text, const std::string& or
                                    const std::string& folder, ConfigUse use,
                                    const std::vector<ConfigOverride>& overrides = {});
 
-// INVALID_ARGUMENT: a folder of the data (absolute, as LoadConfig gives it) holds `dir`, where
-// processes write.
-absl::Status CheckDataApart(const DataConfig& data, const std::string& dir);
-
-// INVALID_ARGUMENT: a file of plain text that is here is empty or, as bytes, has no whole sequence
-// to train on. Whatever needs more than a file's size is for the worker to find.
-absl::Status CheckDataSize(const Config& config);
-
 // A run id for a file without one: its name and the time, "quickstart-20250131-142501".
 std::string MakeRunId(const std::string& path, absl::Time now);
 

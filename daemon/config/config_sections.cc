@@ -131,11 +131,14 @@ void SetYoungerFields(const InnerConfig& config, v1::InnerSpec* inner) {
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 
+// As Configure.data_path has it.
+constexpr char kTokenizerLine[] = "\ntokenizer ";
+
+}  // namespace
+
 bool IsTokenizerFile(const std::string& tokenizer) {
   return tokenizer != kByteTokenizer && tokenizer != kCharTokenizer;
 }
-
-}  // namespace
 
 bool IsForeign(absl::string_view model_kind) {
   return model_kind == kExternalKind || model_kind == kTorchScriptKind;
@@ -342,13 +345,16 @@ void PlaceData(const std::string& folder, DataConfig* data) {
   });
 }
 
+std::string WithTokenizer(const std::string& places, const std::string& tokenizer) {
+  return absl::StrCat(places.substr(0, places.find(kTokenizerLine)), kTokenizerLine, tokenizer);
+}
+
 std::string WorkerPlaces(const DataConfig& data) {
   const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(data);
   if (!sources.ok()) return data.path;
-  std::string places = absl::StrJoin(
+  const std::string places = absl::StrJoin(
       *sources, "\n", [](std::string* out, const DataSource& one) { out->append(one.path); });
-  if (IsTokenizerFile(data.tokenizer)) absl::StrAppend(&places, "\ntokenizer ", data.tokenizer);
-  return places;
+  return IsTokenizerFile(data.tokenizer) ? WithTokenizer(places, data.tokenizer) : places;
 }
 
 bool NeedsCounting(const DataConfig& data) {

@@ -193,8 +193,8 @@ struct Config : RunConfig, PeerConfig, CoordinatorConfig {
 // What a file is read for: decides which sections and keys must be there.
 enum class ConfigUse { kAny, kLocal, kCoordinator, kPeer };
 
-// What the coordinator records: the run's record. The run id must be set. decay_steps 0 becomes
-// rounds x steps, or one step past the warm-up if that is later.
+// What the coordinator records. The run id must be set. decay_steps 0 becomes rounds x steps, or
+// one step past the warm-up if that is later.
 v1::RunSpec MakeRunSpec(const RunConfig& config);
 
 // [model] of it, with everything that is usual spelt out.
@@ -207,8 +207,7 @@ double DefaultOutsized(const Config& config);
 // The program that trains a model of this kind: a file's name, beside our other binaries.
 std::string WorkerProgramOf(const std::string& model_kind);
 
-// Of kind "torchscript" or "external": no architecture of ours.
-bool IsForeign(absl::string_view model_kind);
+bool IsForeign(absl::string_view model_kind);  // "torchscript", "external": none of ours
 
 // False: a model of this kind has no such key in [model], so it is neither taken nor written.
 bool TakesModelKey(absl::string_view kind, absl::string_view key);
@@ -216,14 +215,12 @@ bool TakesModelKey(absl::string_view kind, absl::string_view key);
 // 32 bytes: the SHA-256 of a whole file. INVALID_ARGUMENT: it cannot be read.
 absl::StatusOr<std::string> DigestOfFile(const std::string& path);
 
-// "a, b" as {"a", "b"}.
-std::vector<std::string> SplitNames(const std::string& names);
+std::vector<std::string> SplitNames(const std::string& names);  // "a, b" as {"a", "b"}
 
 // The modules of a kind that adapters may stand beside, as lora_targets names them.
 std::vector<std::string> AdapterTargets(const std::string& kind);
 
-// How many a run of `model`, which is one that a worker takes, trains and exchanges.
-uint64_t TrainedParameters(const v1::ModelSpec& model);
+uint64_t TrainedParameters(const v1::ModelSpec& model);  // and exchanged; the model is a sound one
 
 struct DataSource {
   std::string path;
@@ -237,8 +234,11 @@ absl::StatusOr<std::vector<DataSource>> SourcesOf(const DataConfig& data);
 // Makes every path of the section absolute; relative ones start at `folder`.
 void PlaceData(const std::string& folder, DataConfig* data);
 
-// What the worker is told (Configure.data_path of worker.proto).
+// What the worker is told (Configure.data_path of worker.proto), and the same with another
+// tokenizer's file.
 std::string WorkerPlaces(const DataConfig& data);
+std::string WithTokenizer(const std::string& places, const std::string& tokenizer);
+bool IsTokenizerFile(const std::string& tokenizer);  // [data] tokenizer names one
 
 // Whether only who reads the text can say how many tokens it comes to: [model] vocabulary 0 stands
 // for no fixed number.

@@ -134,7 +134,8 @@ Fields ModelStartFields(Config& c) {
        "Set it with lora_rank: peers whose base is another file are refused."},
       {"file", Text{&c.model.file, TextForm::kPath, true}, kInPart,
        "the TorchScript file of kind 'torchscript', whose forward gives the loss",
-       "Set it with kind 'torchscript' alone. The run records its SHA-256."},
+       "Set it with kind 'torchscript' alone. The run records its SHA-256. A peer that names none "
+       "gets a file of at most 64 MiB from the others."},
   };
 }
 
@@ -151,7 +152,8 @@ Fields DataFields(Config& c) {
       {"tokenizer", Text{&c.data.tokenizer, TextForm::kPlain}, kInPart,
        "how text becomes tokens: 'bytes', 'chars', or a file (tokenizer.json, SentencePiece)",
        "Take a file to train a model with its own tokenizer, 'chars' for a small alphabet. "
-       "The run records its kind, and later the file's digest."},
+       "The run records its kind, and later the file's digest. A peer that names none gets a file "
+       "of at most 64 MiB from the others."},
       {"field", Text{&c.data.field, TextForm::kPlain, true}, kYes,
        "name of the text in lines of JSON, 'a.b' of a nested one; empty: text",
        "Set it if your lines of JSON have their text under another name."},
@@ -332,8 +334,9 @@ Fields PeerFields(Config& c) {
        "or a region."},
       {"listen", Text{&c.peer.listen, TextForm::kListenAddress}, kNo,
        "where others reach this peer; port 0: the system chooses",
-       "Set it to an address of your network, '0.0.0.0:7071' for example, unless all peers "
-       "are on this machine."},
+       "Set it to an address of your network, or to '0.0.0.0:7071' and `advertise` to what others "
+       "dial, unless all peers are on this machine. The peers of `atoll local` count up from its "
+       "port."},
       {"advertise", Text{&c.peer.advertise, TextForm::kAdvertised, true}, kNo,
        "address that others dial; empty: the one listened on; \"none\": nobody can dial it",
        "Set it where others see another address than the one listened on, or to 'none' behind "
@@ -408,9 +411,10 @@ Fields MembershipFields(Config& c) {
 Fields CoordinatorFields(Config& c) {
   return {
       {"address", Text{&c.coordinator.address, TextForm::kDialAddress}, kNo,
-       "where peers and `atoll` find the coordinator",
+       "where peers and `atoll` find the coordinator; tokens hand it out",
        "Set it to a name or address that all peers can dial, in their configs too, unless all "
-       "are on this machine."},
+       "are on this machine. `atoll local` takes a free port of 127.0.0.1 while this is the "
+       "default."},
       {"listen", Text{&c.coordinator.listen, TextForm::kListenAddress, true}, kNo,
        "where it listens; empty: address",
        "Set it where the machine does not itself have the address that peers dial, "

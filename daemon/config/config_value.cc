@@ -133,7 +133,11 @@ absl::Status AssignValue(absl::string_view name, const WholeNumber& number, cons
   const uint64_t value = found == nullptr ? 0 : static_cast<uint64_t>(*found);
   if (found == nullptr || *found < 0 || value < number.minimum || value > number.maximum ||
       value % number.multiple_of != 0) {
-    return Refuse(name, MustBeOf(number), KindOf(raw));
+    std::string shown = KindOf(raw);
+    const bool point = std::holds_alternative<double>(raw) &&
+                       shown.find_first_not_of("-0123456789") == std::string::npos;
+    if (point) shown += ".0";  // what is wrong is the point
+    return Refuse(name, MustBeOf(number), shown);
   }
   std::visit([value](auto* at) { *at = static_cast<std::decay_t<decltype(*at)>>(value); },
              number.at);

@@ -28,6 +28,8 @@ constexpr absl::Duration kSettled = absl::Seconds(5);
 // Its last line says it; where that is an address that it cannot have, what to set.
 std::string WhyItEnded(absl::string_view last_line, const ExitStatus& status) {
   absl::ConsumePrefix(&last_line, "atolld: ");
+  // Its config is the coordinator's to write, and that key is not the one to set.
+  absl::ConsumePrefix(&last_line, "[peer] listen: ");
   if (last_line.empty()) return status.Text();
   const bool address = absl::StrContains(last_line, "cannot listen on");
   return absl::StrCat(last_line,

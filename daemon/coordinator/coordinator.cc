@@ -47,11 +47,27 @@ constexpr size_t kLongestAggregatorTrouble = 500;
 
 constexpr absl::Duration kProbeDeadline = absl::Seconds(3);
 
+v1::RunDescription DescribeRun(const v1::RunStatus& status) {
+  v1::RunDescription description;
+  *description.mutable_spec() = status.spec();
+  description.set_begun(status.parameters() > 0);
+  description.set_version(status.version());
+  if (status.has_seal()) *description.mutable_seal() = status.seal();
+  for (const v1::PeerStatus& peer : status.peers()) {
+    const v1::Member& member = peer.member();
+    if (!member.has_state() || member.version() < status.version()) continue;
+    const bool here = member.state() == "joining" || member.state() == "live";
+    *(here ? description.add_holders() : description.add_past_holders()) = member.peer();
+  }
+  return description;
+}
+
 // "modified: rounds: 40 -> 80", or empty.
 std::string Differences(const v1::RunSpec& stored, v1::RunSpec wanted) {
   // The data is known by its digest only once a worker has read it.
   wanted.mutable_data()->set_digest(stored.data().digest());
   wanted.mutable_data()->set_tokenizer_digest(stored.data().tokenizer_digest());
+  *wanted.mutable_files() = stored.files();
   wanted.set_history_key(stored.history_key());
   google::protobuf::util::MessageDifferencer differencer;
   std::string text;
@@ -193,6 +209,15 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
     return SignHeader(key, header);
   };
   settings.sign_seal = [key = *key](const v1::Seal& seal) { return SignSeal(key, seal); };
+  settings.check_signed = [spec](const v1::EntryHeader& header) {
+    return CheckSigned(spec, header);
+  };
+  settings.sign_epoch = [key = *key](const EpochClaim& claim) {
+    return SignEpoch(key, claim.epoch, claim.life);
+  };
+  settings.check_epoch = [spec](const EpochClaim& claim, const std::string& signature) {
+    return CheckEpochSigned(spec, claim.epoch, claim.life, signature);
+  };
   return settings;
 }
 
@@ -279,6 +304,7 @@ absl::Status Coordinator::State::Open() {
   if (!spec.ok()) return Annotate(spec.status(), store->where());
   ASSIGN_OR_RETURN(RunSettings settings, MakeRunSettings(config, *spec, *key));
   settings.draw_nonce = [this] { return RandomBytes(env.executor); };
+  settings.life = RandomBytes(env.executor).substr(0, kLifeBytes);
   RunUpdate update;
   if (!stored.spec) update.spec = *spec;
   update.epoch = Planted(PlantedBug::kEpochResetAtRestart) ? 1 : stored.epoch + 1;
@@ -302,13 +328,17 @@ absl::Status Coordinator::State::Open() {
 }
 
 absl::Status Coordinator::State::Listen() {
-  const std::string& address =
-      config.coordinator.listen.empty() ? config.coordinator.address : config.coordinator.listen;
-  ASSIGN_OR_RETURN(listener,
-                   env.transport.Listen(address, guard.Wrap([this](const std::string& method,
-                                                                   std::unique_ptr<Call> call) {
-                     Accept(method, std::move(call));
-                   })));
+  const bool as_dialled = config.coordinator.listen.empty();
+  absl::StatusOr<std::unique_ptr<Listener>> made = env.transport.Listen(
+      as_dialled ? config.coordinator.address : config.coordinator.listen,
+      guard.Wrap([this](const std::string& method, std::unique_ptr<Call> call) {
+        Accept(method, std::move(call));
+      }));
+  if (!made.ok()) {
+    return Annotate(made.status(), as_dialled ? "[coordinator] listen (not set, so `address`)"
+                                              : "[coordinator] listen");
+  }
+  listener = *std::move(made);
   return absl::OkStatus();
 }
 
@@ -421,16 +451,20 @@ void Coordinator::State::End() {
 
 void Coordinator::State::Probe(const RunOutput::Probe& probe) {
   const uint64_t id = ++last_call;
-  Call& call =
-      *(calls[id] = env.transport.Dial(
-            probe.address, kProbe, std::min(kProbeDeadline, config.membership.failure_timeout)));
-  call.Start(
-      {nullptr, nullptr, guard.Wrap([this, id, peer = probe.peer](const absl::Status& status) {
-         env.executor.Post(guard.Wrap([this, id, peer, status] {
-           calls.erase(id);
-           if (absl::IsUnavailable(status)) Push(run->OnRefused(Now(), peer));
-         }));
-       })});
+  // Whoever else is there does not answer for it.
+  Call& call = *(
+      calls[id] = env.transport.Dial(FormatPeerAddress(probe.peer, probe.address), kProbe,
+                                     std::min(kProbeDeadline, config.membership.failure_timeout)));
+  call.Start({nullptr, nullptr, guard.Wrap([this, id, probe](const absl::Status& status) {
+                const ProbeResult result = absl::IsUnavailable(status) ? ProbeResult::kRefused
+                                           : absl::IsDeadlineExceeded(status)
+                                               ? ProbeResult::kSilent
+                                               : ProbeResult::kAnswered;
+                env.executor.Post(guard.Wrap([this, id, probe, result] {
+                  calls.erase(id);
+                  Push(run->OnProbed(Now(), probe, result));
+                }));
+              })});
   call.Finish(absl::OkStatus());
 }
 
@@ -533,6 +567,13 @@ Enrolment::Source Coordinator::State::EnrolmentSource() {
   };
   source.evicted = [this](const std::string& peer) { return run->Evicted(peer); };
   source.run_id = [this] { return run->Status(Now()).spec().run_id(); };
+  source.describe = [this] {
+    v1::RunDescription description = DescribeRun(run->Status(Now()));
+    if (!announced_evaluations.empty()) {
+      description.set_validation_loss(announced_evaluations.back().loss());
+    }
+    return description;
+  };
   return source;
 }
 

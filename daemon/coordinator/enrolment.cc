@@ -15,12 +15,13 @@ namespace atolld {
 namespace {
 
 constexpr char kEnrol[] = "/atolld.v1.Membership/Enrol";
+constexpr char kDescribe[] = "/atolld.v1.Membership/Describe";
 constexpr char kRenew[] = "/atolld.v1.Membership/Renew";
 constexpr char kCreateToken[] = "/atolld.v1.Admin/CreateToken";
 constexpr char kListTokens[] = "/atolld.v1.Admin/ListTokens";
 constexpr char kRevokeToken[] = "/atolld.v1.Admin/RevokeToken";
-constexpr absl::string_view kEnrolMethods[] = {kEnrol, kRenew, kCreateToken, kListTokens,
-                                               kRevokeToken};
+constexpr absl::string_view kEnrolMethods[] = {kEnrol,       kDescribe,   kRenew,
+                                               kCreateToken, kListTokens, kRevokeToken};
 
 // A crowd that joins at once comes again.
 constexpr size_t kMostEnrolCalls = 64;
@@ -88,12 +89,15 @@ bool Enrolment::Accept(const std::string& method, std::unique_ptr<Call>* call) {
 // The caller's own pace first: one that floods takes nothing of what is left for the others.
 absl::Status Enrolment::CheckPace(const std::string& method,
                                   const std::optional<Identity>& caller) {
-  if (!caller || (method != kEnrol && method != kRenew)) return absl::OkStatus();
+  if (!caller || (method != kEnrol && method != kRenew && method != kDescribe)) {
+    return absl::OkStatus();
+  }
   const absl::Time now = env_.executor.Now();
   if (!pace_of_one_.Allow(now, caller->id)) {
     return absl::ResourceExhaustedError(absl::StrCat(
         Describe(*caller), " asks for certificates more than once a second; try again later"));
   }
+  if (method == kDescribe) return absl::OkStatus();  // it signs nothing
   if (pace_.Allow(now)) return absl::OkStatus();
   return absl::ResourceExhaustedError(absl::StrCat(
       "more ask for certificates than [limits] enrolments = ", source_.signatures_per_second,
@@ -125,6 +129,8 @@ void Enrolment::Handle(const std::string& method, const Frame& frame,
   };
   if (method == kEnrol) {
     parsed(v1::EnrolRequest(), [&](const auto& request) { Enrol(request, *caller, answer); });
+  } else if (method == kDescribe) {
+    parsed(v1::DescribeRequest(), [&](const auto&) { DescribeRun(*caller, answer); });
   } else if (method == kRenew) {
     parsed(v1::EnrolRequest(), [&](const auto& request) { Renew(request, *caller, answer); });
   } else if (method == kCreateToken) {
@@ -134,6 +140,17 @@ void Enrolment::Handle(const std::string& method, const Frame& frame,
   } else {
     parsed(v1::ListTokensRequest(), [&](const auto&) { ListTokens(answer); });
   }
+}
+
+void Enrolment::DescribeRun(const Identity& caller, const Answer& answer) const {
+  if (source_.evicted(caller.id)) {
+    return answer(absl::PermissionDeniedError(absl::StrCat("peer ", caller.id, " was evicted")));
+  }
+  const absl::StatusOr<TokenRecord> token = book_.Look(env_.executor.WallTime(), caller.serial);
+  if (!token.ok()) return answer(token.status());
+  v1::RunDescription description = source_.describe();
+  description.set_role(token->role);
+  answer(Pack(description));
 }
 
 void Enrolment::Enrol(const v1::EnrolRequest& request, const Identity& caller,

@@ -1,5 +1,5 @@
-// Enrolment: the coordinator's calls that are about certificates - Enrol, Renew, and the tokens
-// that operators hand out.
+// Enrolment: the coordinator's calls that are about certificates - Enrol, Renew, what a token leads
+// to (Describe), and the tokens that operators hand out.
 //
 // Whatever a call changes is durable before it is answered. Loop thread; signing takes well below a
 // millisecond.
@@ -33,6 +33,7 @@ class Enrolment {
     std::function<void(RunUpdate, Task)> store;
     std::function<bool(const std::string& peer)> evicted;
     std::function<std::string()> run_id;
+    std::function<v1::RunDescription()> describe;  // all but the role
   };
 
   // `authority` may be null: then every call is FAILED_PRECONDITION. It and `book` outlive this.
@@ -51,6 +52,7 @@ class Enrolment {
   void OnRequest(uint64_t id, const std::string& method, const Frame& frame);
   void Handle(const std::string& method, const Frame& frame, const std::optional<Identity>& caller,
               const Answer& answer);
+  void DescribeRun(const Identity& caller, const Answer& answer) const;
   void Enrol(const v1::EnrolRequest& request, const Identity& caller, const Answer& answer);
   void Renew(const v1::EnrolRequest& request, const Identity& caller, const Answer& answer);
   void Sign(const v1::EnrolRequest& request, Role role, const std::string& peer, RunUpdate update,

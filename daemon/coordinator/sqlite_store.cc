@@ -89,6 +89,8 @@ std::string SqliteStatement::Bytes(int column) const {
 
 // Each step makes the tables of one schema version from those of the version before it, an empty
 // file first. A step that was released never changes.
+constexpr size_t kLongestPath = 500;  // SQLite's 512, less what it adds for its journal
+
 constexpr const char* kSchemaSteps[] = {
     R"(
   CREATE TABLE run (
@@ -157,7 +159,7 @@ absl::Status SqliteStore::Error(int code) const {
       return absl::ResourceExhaustedError(text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return absl::FailedPreconditionError(absl::StrCat(path_, ": another process has it open"));
+      return absl::UnavailableError(absl::StrCat(path_, ": another process has it open"));
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return absl::DataLossError(text);
@@ -183,6 +185,11 @@ absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files, const std
   const int opened =
       sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
   std::unique_ptr<SqliteStore> store(new SqliteStore(path, database));
+  if (opened == SQLITE_CANTOPEN && path.size() > kLongestPath) {
+    return absl::InvalidArgumentError(absl::StrCat(path, ": the path has ", path.size(),
+                                                   " bytes, and SQLite takes at most ",
+                                                   kLongestPath, "; choose a shorter folder"));
+  }
   RETURN_IF_ERROR(store->Error(opened));
   RETURN_IF_ERROR(store->Prepare(options));
   // The file's own name must survive a power cut too.
@@ -226,7 +233,11 @@ absl::Status SqliteStore::KeepWriteAheadLog() {
   SqliteStatement set(database_, "PRAGMA journal_mode = WAL");
   const std::string mode = set.Step() ? set.Bytes(0) : std::string();
   const absl::Status status = Error(set.code());
-  if (absl::IsFailedPrecondition(status)) return status;  // another process has it
+  // Another process has it, it is no database, or the disk is full.
+  if (absl::IsUnavailable(status) || absl::IsDataLoss(status) ||
+      absl::IsResourceExhausted(status)) {
+    return status;
+  }
   if (status.ok() && mode == "wal") return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       status.ok() ? absl::StrCat(path_, ": its journal mode stays \"", mode, "\"")

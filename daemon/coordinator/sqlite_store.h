@@ -20,8 +20,8 @@ class SqliteStore final : public Store {
     uint32_t most_pages = 0;  // of the database, 4 KiB each; 0: as many as the disk holds
   };
 
-  // Opens or makes `directory`/coordinator.db. Errors name the file. FAILED_PRECONDITION: another
-  // process has it open, or a newer release wrote it. DATA_LOSS: it is no such database.
+  // Opens or makes `directory`/coordinator.db. Errors name the file. UNAVAILABLE: another process
+  // has it open. FAILED_PRECONDITION: a newer release wrote it. DATA_LOSS: it is no such database.
   // RESOURCE_EXHAUSTED: no space.
   static absl::StatusOr<std::unique_ptr<Store>> Open(Files& files, const std::string& directory);
   static absl::StatusOr<std::unique_ptr<Store>> Open(Files& files, const std::string& directory,

@@ -1,17 +1,66 @@
 #include "daemon/env/network.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
 #include <algorithm>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
 
 namespace atolld {
 
+namespace {
+
+// The host of "host:port" as a number: of IPv4, or of IPv6 where it is no IPv4 address within it.
+struct HostNumber {
+  bool v4 = false, v6 = false;
+  uint32_t v4_number = 0;
+  in6_addr v6_number = {};
+};
+
+std::string HostOf(absl::string_view address) {
+  absl::string_view host = address.substr(0, address.rfind(':'));
+  if (absl::ConsumePrefix(&host, "[")) absl::ConsumeSuffix(&host, "]");
+  return std::string(host);
+}
+
+HostNumber NumberOf(const std::string& host) {
+  HostNumber number;
+  in_addr v4 = {};
+  // As the resolver reads it: "0" and "127.1" are addresses too.
+  if (!host.empty() && inet_aton(host.c_str(), &v4) != 0) {
+    number.v4 = true;
+    number.v4_number = ntohl(v4.s_addr);
+  } else if (inet_pton(AF_INET6, host.c_str(), &number.v6_number) == 1) {
+    number.v4 = IN6_IS_ADDR_V4MAPPED(&number.v6_number) != 0;
+    number.v6 = !number.v4;
+    for (int i = 12; i < 16; ++i) {
+      number.v4_number = number.v4_number << 8 | number.v6_number.s6_addr[i];
+    }
+  }
+  return number;
+}
+
+}  // namespace
+
 bool IsLoopback(absl::string_view address) {
-  return absl::StartsWith(address, "unix:") || absl::StartsWith(address, "127.") ||
-         absl::StartsWith(address, "localhost:") || absl::StartsWith(address, "[::1]:");
+  if (absl::StartsWith(address, "unix:")) return true;
+  const std::string host = HostOf(address);
+  const HostNumber number = NumberOf(host);
+  return host == "localhost" || (number.v4 && number.v4_number >> 24 == IN_LOOPBACKNET) ||
+         (number.v6 && IN6_IS_ADDR_LOOPBACK(&number.v6_number));
+}
+
+bool IsWildcard(absl::string_view address) {
+  if (absl::StartsWith(address, "unix:")) return false;
+  const std::string host = HostOf(address);
+  const HostNumber number = NumberOf(host);
+  return host.empty() || host == "*" || (number.v4 && number.v4_number == INADDR_ANY) ||
+         (number.v6 && IN6_IS_ADDR_UNSPECIFIED(&number.v6_number));
 }
 
 std::string FormatPeerAddress(absl::string_view peer, absl::string_view address) {

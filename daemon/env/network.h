@@ -27,8 +27,13 @@
 
 namespace atolld {
 
-// Whether only processes of this machine can dial it: a loopback or Unix-domain address.
+// Whether only processes of this machine can dial it: a loopback or Unix-domain address. A name but
+// "localhost" is not looked up.
 bool IsLoopback(absl::string_view address);
+
+// Whether it is every address of a machine ("0.0.0.0:7070", "[::]:7070", "*:7070"): to listen on,
+// and not to dial.
+bool IsWildcard(absl::string_view address);
 
 struct PeerAddress {
   std::string peer;  // empty: whoever is there

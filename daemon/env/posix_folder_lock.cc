@@ -65,7 +65,7 @@ absl::StatusOr<FolderLock> FolderLock::Take(const std::string& dir, absl::Durati
     const pid_t holder = PidIn(fd);
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
     if (left.count() <= 0) {
-      return absl::FailedPreconditionError(absl::StrCat(
+      return absl::UnavailableError(absl::StrCat(
           dir, " is in use by ",
           holder == 0 ? std::string("another process") : absl::StrCat("process ", holder),
           ", which holds ", path,

@@ -20,8 +20,8 @@ inline constexpr char kLockFile[] = "lock";
 class FolderLock {
  public:
   // `dir` exists. Waits for a holder that is ending (one that was just killed needs a moment to
-  // give its memory back), but no longer than `patience`. FAILED_PRECONDITION: another process
-  // works there; the message names folder and process. Blocks.
+  // give its memory back), but no longer than `patience`. UNAVAILABLE: another process works
+  // there; the message names folder and process. Blocks.
   static absl::StatusOr<FolderLock> Take(const std::string& dir,
                                          absl::Duration patience = absl::Seconds(2));
 

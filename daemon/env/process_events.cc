@@ -76,6 +76,13 @@ SignalWatcher::~SignalWatcher() {
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
+void OpenStandardStreams() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    // The lowest free number is the one that is given.
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", O_RDWR) < 0) return;
+  }
+}
+
 std::vector<int> SignalsThatEnd() {
   std::vector<int> signals = {SIGTERM, SIGINT};
   struct sigaction hang_up = {};

@@ -23,6 +23,11 @@
 
 namespace atolld {
 
+// Gives a process that was started without standard input, output or error /dev/null in their
+// place: a file or a connection that took such a number would be written into by messages. Before
+// anything else is opened.
+void OpenStandardStreams();
+
 // SIGTERM and SIGINT run a callback instead of ending the process.
 class SignalWatcher {
  public:

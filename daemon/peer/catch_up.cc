@@ -90,7 +90,11 @@ absl::Status ForkedError(uint64_t version, const std::string& told, const std::s
 }
 
 CatchUp::CatchUp(Env env, std::string dir, const ReplicaMirror& replica, Events events)
-    : env_(env), dir_(std::move(dir)), replica_(replica), events_(std::move(events)) {}
+    : env_(env),
+      dir_(std::move(dir)),
+      replica_(replica),
+      events_(std::move(events)),
+      lines_(std::make_shared<RepeatedLines>(env.executor, env.log)) {}
 
 CatchUp::~CatchUp() = default;
 
@@ -146,6 +150,16 @@ void CatchUp::NoteFailing(const std::string& why) {
   failing_->why = why;
 }
 
+// What is begun; of what is tried again and again only now and then.
+void CatchUp::SayBegun(Log::Level level, const std::string& line) {
+  if (!failing_) return env_.log.Write(level, line);
+  lines_->Write(level, WithoutNumbers(line), line);
+}
+
+void CatchUp::SayAgain(Log::Level level, const std::string& line) {
+  lines_->Write(level, WithoutNumbers(line), absl::StrCat(line, "; asking again"));
+}
+
 void CatchUp::RetryLater(const absl::Status& why) {
   NoteFailing(std::string(why.message()));
   if (std::exchange(retry_pending_, true)) return;
@@ -198,6 +212,7 @@ FetchSource CatchUp::Source() const {
   source.donors = AddressesOf(donors_);
   source.failure_timeout = failure_timeout_;
   source.spec = replica_.genesis.spec();
+  source.lines = lines_;
   const absl::StatusOr<LevelCodecs> codecs = CodecsOf(replica_.genesis.spec().exchange());
   const ChunkGrid grid(replica_.genesis.manifest().elements(),
                        replica_.genesis.spec().exchange().chunk_elements());
@@ -229,7 +244,7 @@ void CatchUp::Fetch() {
     if (status.ok()) return FetchGap();
     // Donors may be a moment behind; only entries that stay away are gone for good.
     lacking_ = absl::IsNotFound(status) ? lacking_ + 1 : 0;
-    env_.log.Info(absl::StrCat(status.message(), "; asking again"));
+    SayAgain(Log::Level::kInfo, std::string(status.message()));
     RetryLater(status);
   });
 }
@@ -307,9 +322,8 @@ void CatchUp::FetchEntries(std::vector<v1::EntryHeader> headers) {
   for (const v1::EntryHeader& header : headers) bytes += EntryBytes(header.version());
   // One that trains nothing follows so, entry by entry: that is no news.
   const Log::Level level = first == last ? Log::Level::kDebug : Log::Level::kInfo;
-  env_.log.Write(level,
-                 absl::StrCat("round ", first, ": fetching entries ", first, " to ", last, ", ",
-                              FormatBytes(bytes), ", from ", Counted(donors_.size(), "peer")));
+  SayBegun(level, absl::StrCat("round ", first, ": fetching entries ", first, " to ", last, ", ",
+                               FormatBytes(bytes), ", from ", Counted(donors_.size(), "peer")));
   EntryFetch::Events events;
   events.on_entry = guard_.Wrap([this](Entry entry, Task next) {
     failing_.reset();
@@ -330,7 +344,7 @@ void CatchUp::FetchEntries(std::vector<v1::EntryHeader> headers) {
       return events_.on_change();
     }
     lacking_ = absl::IsNotFound(status) ? lacking_ + 1 : 0;
-    env_.log.Warning(absl::StrCat("entries: ", status.message(), "; asking again"));
+    SayAgain(Log::Level::kWarning, absl::StrCat("entries: ", status.message()));
     RetryLater(status);
   });
   entries_ = std::make_unique<EntryFetch>(env_, Source(), std::move(headers), std::move(events));
@@ -339,10 +353,11 @@ void CatchUp::FetchEntries(std::vector<v1::EntryHeader> headers) {
 void CatchUp::FetchSnapshot() {
   const uint64_t oldest = replica_.present && !replica_.repair ? replica_.version + 1 : 0;
   std::vector<uint64_t> wanted = SnapshotsOffered(donors_, oldest, newest_);
-  env_.log.Info(absl::StrCat(
-      "fetching ",
-      wanted.empty() ? "the newest snapshot" : absl::StrCat("the snapshot of version ", wanted[0]),
-      " from ", Counted(donors_.size(), "peer")));
+  SayBegun(Log::Level::kInfo,
+           absl::StrCat("fetching ",
+                        wanted.empty() ? "the newest snapshot"
+                                       : absl::StrCat("the snapshot of version ", wanted[0]),
+                        " from ", Counted(donors_.size(), "peer")));
   SnapshotFetch::Events events;
   events.confirm =
       guard_.Wrap([this](const v1::SnapshotInfo& info, std::function<void(absl::Status)> verdict) {
@@ -363,7 +378,7 @@ void CatchUp::OnSnapshot(const absl::StatusOr<FetchedSnapshot>& fetched) {
   snapshot_.reset();
   chain_.reset();
   if (!fetched.ok()) {
-    env_.log.Warning(absl::StrCat(fetched.status().message(), "; asking again"));
+    SayAgain(Log::Level::kWarning, std::string(fetched.status().message()));
     return RetryLater(fetched.status());
   }
   env_.log.Info(absl::StrCat("fetched the snapshot of version ", fetched->version, " from ",

@@ -122,6 +122,8 @@ class CatchUp {
   void Confirm(const v1::SnapshotInfo& info, std::function<void(absl::Status)> verdict);
   absl::Status CompareState(const v1::SnapshotInfo& info) const;
   void NoteFailing(const std::string& why);
+  void SayBegun(Log::Level level, const std::string& line);
+  void SayAgain(Log::Level level, const std::string& line);
   void RetryLater(const absl::Status& why);
 
   const Env env_;
@@ -143,6 +145,7 @@ class CatchUp {
   std::unique_ptr<ChainFetch> chain_;
   std::unique_ptr<EntryFetch> entries_;
   std::unique_ptr<SnapshotFetch> snapshot_;
+  const std::shared_ptr<RepeatedLines> lines_;
   CallbackGuard guard_;
 };
 

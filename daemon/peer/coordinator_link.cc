@@ -349,7 +349,8 @@ void CoordinatorLink::Beat() {
   if (leaving_) return;
   if (call_ != nullptr && env_.executor.Now() - last_heard_ >= failure_timeout_) {
     OnClosed(absl::DeadlineExceededError(
-        absl::StrCat("nothing heard for ", absl::FormatDuration(failure_timeout_))));
+        absl::StrCat(welcomed_ ? "nothing heard for " : "timed out: no answer in ",
+                     absl::FormatDuration(failure_timeout_))));
   }
   SendProgress();
   if (welcomed_ && refused_ && !refusing_ && env_.executor.Now() >= welcomed_at_ + kSound) {

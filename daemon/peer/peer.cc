@@ -17,6 +17,18 @@
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
+namespace {
+
+RunFiles::Own OwnFilesOf(const Config& config) {
+  RunFiles::Own own;
+  if (config.peer.role == kAggregatorRoleName) return own;
+  if (IsTokenizerFile(config.data.tokenizer)) own.tokenizer = config.data.tokenizer;
+  own.program = config.model.file;
+  own.prepared = PreparedVocabulary(config.data) > 0;
+  return own;
+}
+
+}  // namespace
 
 Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
            std::function<void(absl::Status)> on_finished)
@@ -37,12 +49,15 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
       link_(env_, config.coordinator.address, config.membership.failure_timeout, LinkEvents()),
       worker_(env_, trainer, keeper_, runner_,
               WorkerLink::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
-                                 [this](absl::Status status) { Break(status); }}),
+                                 [this](absl::Status status) { Break(status); },
+                                 [this](v1::RunSpec* spec) { files_.List(spec); }}),
       end_(env_, config.peer.id, keeper_,
            RunEnd::Events{[this] { return link_.up(); },
                           [this](const absl::Status& status, const std::string& farewell) {
                             Finish(status, farewell);
                           }}),
+      files_(Env{env.executor, env.files, offered_, env.log}, config.peer.dir, OwnFilesOf(config),
+             [this] { StartWorker(); }),
       gate_(env.executor, config.membership.failure_timeout,
             RosterGate::Limits{config.limits.calls_per_peer},
             [this](const std::string& method, std::unique_ptr<Call> call) {
@@ -112,6 +127,7 @@ absl::Status Peer::Start() {
   RETURN_IF_ERROR(env_.files.MakeDirectories(config_.peer.dir));
   ASSIGN_OR_RETURN(signing_key_, OwnSigningKey(env_, config_.peer.dir));
   RETURN_IF_ERROR(keeper_.Load());
+  files_.Load();
   if (keeper_.has_state()) {
     const std::string& run_id = keeper_.genesis().spec().run_id();
     env_.log.Info(absl::StrCat("replica of run ", run_id, " at version ", keeper_.version(),
@@ -129,11 +145,13 @@ absl::Status Peer::Start() {
 }
 
 absl::Status Peer::Listen() {
-  ASSIGN_OR_RETURN(listener_, env_.transport.Listen(config_.peer.listen,
-                                                    guard_.Wrap([this](const std::string& method,
-                                                                       std::unique_ptr<Call> call) {
-                                                      gate_.Accept(method, std::move(call));
-                                                    })));
+  absl::StatusOr<std::unique_ptr<Listener>> made = env_.transport.Listen(
+      config_.peer.listen,
+      guard_.Wrap([this](const std::string& method, std::unique_ptr<Call> call) {
+        gate_.Accept(method, std::move(call));
+      }));
+  if (!made.ok()) return Annotate(made.status(), "[peer] listen");
+  listener_ = *std::move(made);
   return absl::OkStatus();
 }
 
@@ -168,12 +186,14 @@ v1::Hello Peer::Hello() const {
   hello.set_up_rate(config_.peer.up_rate);
   hello.set_down_rate(config_.peer.down_rate);
   hello.set_epoch(epoch_);
+  hello.set_epoch_proof(epoch_proof_);
   hello.set_signing_key(signing_key_->public_key());
   if (keeper_.holds_state()) {
     hello.set_run_id(keeper_.genesis().spec().run_id());
     hello.set_has_state(true);
     hello.set_version(keeper_.version());
     hello.set_header_digest(ToBytes(keeper_.header_digest()));
+    if (keeper_.header()) *hello.mutable_header() = *keeper_.header();
     if (keeper_.offer()) *hello.mutable_offer() = *keeper_.offer();
   }
   for (const v1::SampleRange& range : runner_.samples()) *hello.add_samples() = range;
@@ -202,6 +222,7 @@ absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
       RETURN_IF_ERROR(CheckPlanTold(*spec_, epoch_, roster_, message.plan()));
       return runner_.OnPlan(message.plan());
     case v1::CoordinatorMessage::kCommit:
+      told_version_ = std::max(told_version_, message.commit().header().version());
       keeper_.Announce(message.commit().header());
       break;
     case v1::CoordinatorMessage::kEvaluate:
@@ -267,6 +288,8 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   const bool first = !spec_;
   spec_ = welcome.spec();
   epoch_ = welcome.epoch();
+  epoch_proof_ = welcome.epoch_proof();
+  told_version_ = welcome.version();
   if (welcome.failure_timeout_milliseconds() > 0) {
     failure_timeout_ =
         absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds()));
@@ -275,13 +298,24 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   if (donor_ == nullptr) StartDonor(spec_->run_id());
   end_.Follow(welcome.header(), failure_timeout_);
   if (welcome.has_genesis()) keeper_.Follow(welcome);
+  files_.Follow(welcome.has_genesis() ? welcome.genesis().spec() : *spec_, welcome.has_genesis());
   worker_.Follow(welcome.spec(), welcome.has_genesis());
   if (on_welcomed_) on_welcomed_();
   SendSynced();
   if (!first) worker_.Repeat();
   if (welcome.has_seal()) return end_.OnSealed(welcome.seal());
-  if (first) worker_.Start();
+  StartWorker();
   return absl::OkStatus();
+}
+
+// Once what it reads beside its data is here.
+void Peer::StartWorker() {
+  if (worker_started_ || finishing_ || end_.sealed()) return;
+  const std::string waits_for = trainer_.trains() ? files_.WaitsFor() : "";
+  if (!waits_for.empty()) return worker_.Hold(waits_for);
+  worker_started_ = true;
+  trainer_.SetPlaces(files_.places());
+  worker_.Start();
 }
 
 void Peer::OnRoster(const v1::Roster& roster) {
@@ -323,13 +357,19 @@ void Peer::UpdateDonors() {
     donors.push_back({address.empty() ? OfferedAddress(member->peer()) : address, std::nullopt});
     if (member->has_offer()) donors.back().offer = member->offer();
   }
+  files_.SetDonors(AddressesOf(donors), failure_timeout_);
   keeper_.SetDonors(std::move(donors), failure_timeout_);
 }
 
+// Nor does anybody dial one whose address is another's.
 void Peer::UpdateGiver() {
-  if (listener_ != nullptr || donor_ == nullptr) return;
+  const bool dialled = std::any_of(
+      roster_.members().begin(), roster_.members().end(), [this](const v1::Member& member) {
+        return member.peer() == config_.peer.id && !member.address().empty();
+      });
+  if (donor_ == nullptr || (dialled && giver_ == nullptr)) return;
   if (giver_ == nullptr) giver_ = std::make_unique<Giver>(env_, config_.peer.id, *donor_);
-  giver_->SetTargets(GivesTo(roster_, config_.peer.id));
+  giver_->SetTargets(dialled ? std::vector<std::string>() : GivesTo(roster_, config_.peer.id));
 }
 
 void Peer::SendSynced() {
@@ -338,6 +378,9 @@ void Peer::SendSynced() {
   message.mutable_synced()->set_version(keeper_.version());
   message.mutable_synced()->set_header_digest(ToBytes(keeper_.header_digest()));
   if (keeper_.offer()) *message.mutable_synced()->mutable_offer() = *keeper_.offer();
+  if (keeper_.version() > told_version_ && keeper_.header()) {
+    *message.mutable_synced()->mutable_header() = *keeper_.header();
+  }
   link_.Send(message);
 }
 

@@ -2,8 +2,9 @@
 // and a worker to train. An aggregator has all but the worker.
 //
 // This class only ties the parts together: CoordinatorLink (the Session), ReplicaKeeper (the
-// state), RoundRunner (the round), WorkerLink (the worker), RunEnd (from the seal on), Donor (what
-// others fetch), OfferedCalls and Giver (how those give that nobody can dial). It begins by
+// state), RoundRunner (the round), WorkerLink (the worker), RunFiles (what it reads beside its
+// data), RunEnd (from the seal on), Donor (what others fetch), OfferedCalls and Giver (how those
+// give that nobody can dial). It begins by
 // listening and dialling, follows the coordinator's word, and ends when the run is sealed, when it
 // is drained, or when it cannot go on.
 // Loop thread.
@@ -26,6 +27,7 @@
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/round_runner.h"
 #include "daemon/peer/run_end.h"
+#include "daemon/peer/run_files.h"
 #include "daemon/peer/worker.h"
 #include "daemon/peer/worker_link.h"
 #include "daemon/replica/transfer/transfer.h"
@@ -73,6 +75,7 @@ class Peer {
   void OnSendHeaders(const v1::SendHeaders& asked);
   void OnCheckState(const v1::CheckState& asked);
   void OnDigest(uint64_t version, const Digest& state);
+  void StartWorker();
   void SendSynced();
   void SendStateReport(uint64_t version, const Digest& state, const Digest* expected);
   void StartDonor(const std::string& run_id);
@@ -97,6 +100,7 @@ class Peer {
   CoordinatorLink link_;
   WorkerLink worker_;
   RunEnd end_;
+  RunFiles files_;
   RosterGate gate_;
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<Donor> donor_;
@@ -106,7 +110,10 @@ class Peer {
   v1::Roster roster_;
   std::optional<SigningKey> signing_key_;  // of what it contributes
   uint64_t epoch_ = 0;                     // of the last Welcome
+  std::string epoch_proof_;                // ... and what shows it
+  uint64_t told_version_ = 0;              // newest, by the coordinator since then
   Task on_welcomed_;
+  bool worker_started_ = false;
   bool draining_ = false;
   bool finishing_ = false;
   CallbackGuard guard_;

@@ -65,6 +65,8 @@ void ReplicaKeeper::Adopt() {
   mirror_.grid = replica_->grid();
   mirror_.version = replica_->version();
   mirror_.header_digest = replica_->header_digest();
+  mirror_.header.reset();
+  if (replica_->header() != nullptr) mirror_.header = *replica_->header();
   catch_up_.OnMoved();
 }
 

@@ -63,6 +63,7 @@ class ReplicaKeeper {
   bool holds_state() const { return has_state() || reopens_; }
   uint64_t version() const { return mirror_.version; }
   const Digest& header_digest() const { return mirror_.header_digest; }
+  const std::optional<v1::EntryHeader>& header() const { return mirror_.header; }
   const v1::Genesis& genesis() const { return mirror_.genesis; }
   const ChunkGrid& grid() const { return mirror_.grid; }
   std::optional<Digest> StateDigestOf(uint64_t version) const {

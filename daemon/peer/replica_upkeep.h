@@ -65,6 +65,7 @@ struct ReplicaMirror {
   ChunkGrid grid;
   uint64_t version = 0;
   Digest header_digest{};
+  std::optional<v1::EntryHeader> header;     // of `version`; none of version 0
   std::map<uint64_t, Digest> state_digests;  // of the newest versions
   std::optional<ReplicaRepair> repair;
 

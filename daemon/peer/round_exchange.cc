@@ -183,6 +183,7 @@ void RoundExchange::Start(const v1::Plan& plan) {
   }
   revision_ = plan.revision();
   vote_.reset();
+  outcome_.reset();
   held_.clear();
   began_ = env_.executor.Now();
   const ExchangeSettings settings = Settings();
@@ -248,7 +249,10 @@ void RoundExchange::OnOutcome(ExchangeOutcome outcome) {
   if (exchange_ == nullptr || outcome.revision != revision_) return;
   const uint64_t version = exchange_->version();
   const std::optional<Digest> state = keeper_.StateDigestOf(version - 1);
-  if (!state) return;  // it is being repaired: this attempt goes on without its vote
+  if (!state) {  // it is computed, or being repaired: the vote follows it
+    outcome_ = std::move(outcome);
+    return;
+  }
   v1::Vote vote;
   vote.set_version(version);
   vote.set_epoch(exchange_->epoch());
@@ -272,6 +276,13 @@ void RoundExchange::OnOutcome(ExchangeOutcome outcome) {
     vote_ = vote;
     SendVote();
   }));
+}
+
+void RoundExchange::OnDigest() {
+  if (!outcome_) return;
+  ExchangeOutcome outcome = *std::move(outcome_);
+  outcome_.reset();
+  OnOutcome(std::move(outcome));
 }
 
 void RoundExchange::SendVote() {

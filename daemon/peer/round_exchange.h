@@ -127,7 +127,8 @@ class RoundExchange {
   // revision. An error: no honest coordinator sends it.
   absl::Status OnPlan(const v1::Plan& plan);
   void OnAudit(const v1::Audit& order);
-  void End();  // if the replica has reached its version
+  void OnDigest();  // of the newest state: a vote may have waited for it
+  void End();       // if the replica has reached its version
   bool under_way() const { return exchange_ != nullptr; }
 
   bool Accept(const std::string& method, std::unique_ptr<Call>* call);  // false: of no method here
@@ -163,8 +164,10 @@ class RoundExchange {
   ExchangePlan plan_;      // newest of the exchange, and
   uint32_t revision_ = 0;  // its revision
   absl::Time began_;
-  std::vector<v1::PeerMessage> held_;  // shards told as held in this exchange
-  std::optional<v1::Vote> vote_;       // cast for what is prepared
+  std::vector<v1::PeerMessage> held_;       // shards told as held in this exchange
+  std::optional<ExchangeOutcome> outcome_;  // complete, and to be voted for once the state's digest
+                                            // is there
+  std::optional<v1::Vote> vote_;            // cast for what is prepared
   TrafficCount traffic_;
   ArrivalLog arrivals_;  // of exchange_
   StopWatch stop_watch_{absl::Seconds(10)};

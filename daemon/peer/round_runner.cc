@@ -243,6 +243,7 @@ void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
 }
 
 void RoundRunner::OnDigest() {
+  exchange_.OnDigest();
   if (own_.held() && !exchange_.under_way()) SendReady();
 }
 

@@ -35,12 +35,13 @@ std::string StrandedLine(const v1::Seal& seal, const std::optional<uint64_t>& he
       if (contributor.peer() != self) holders.push_back(contributor.peer());
     }
   }
-  return absl::StrCat("run ", seal.run_id(), " is sealed at version ", seal.version(),
-                      ", this replica ", Lacks(seal.version(), held), ", and nobody gives it (",
+  return absl::StrCat("run ", seal.run_id(), " is over, sealed at version ", seal.version(),
+                      "; this replica ", Lacks(seal.version(), held), ", and nobody gives it (",
                       why, "). ",
                       holders.empty() ? "Nobody is known to have had it"
                                       : absl::StrCat("It was at ", absl::StrJoin(holders, ", ")),
-                      ": start one that has it, then this peer again");
+                      ": start one that has it, then this peer again, or take the model from there "
+                      "with `atoll export`");
 }
 
 RunEnd::RunEnd(Env env, std::string self, ReplicaKeeper& keeper, Events events)
@@ -146,11 +147,15 @@ void RunEnd::CheckStranded() {
   const std::optional<FetchFailure>& failing = keeper_.failing();
   if (!failing) return;
   const absl::Duration patience = 2 * failure_timeout_ + CoordinatorLink::kLongestPause;
-  if (env_.executor.Now() < std::max(failing->since, told_) + patience) return;
   std::optional<uint64_t> held;
   if (keeper_.has_state()) held = keeper_.version();
   const std::string line = StrandedLine(*seal_, held, roster_, newest_, self_, failing->why);
-  events_.finish(absl::NotFoundError(line), line);
+  if (env_.executor.Now() >= std::max(failing->since, told_) + patience) {
+    return events_.finish(absl::NotFoundError(line), line);
+  }
+  if (!roster_told_ || std::exchange(stranded_told_, true)) return;
+  env_.log.Warning(absl::StrCat(line, ". Whoever has it is waited for ",
+                                absl::FormatDuration(patience), " at most"));
 }
 
 std::string RunEnd::WaitsFor() const {

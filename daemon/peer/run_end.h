@@ -70,10 +70,11 @@ class RunEnd {
   v1::Roster roster_;
   absl::Time coordinator_lost_ = absl::InfinitePast();
   std::optional<v1::Seal> seal_;
-  absl::Time told_;           // in this Session
-  bool roster_told_ = false;  // after it: who is waited for is known
-  bool sealing_ = false;      // the seal is on its way to the disk, or there
-  bool written_ = false;      // it is durable
+  absl::Time told_;             // in this Session
+  bool stranded_told_ = false;  // that nobody gives the rest
+  bool roster_told_ = false;    // after it: who is waited for is known
+  bool sealing_ = false;        // the seal is on its way to the disk, or there
+  bool written_ = false;        // it is durable
   bool mending_ = false;
   std::string told_awaited_;  // in the log
   bool over_ = false;

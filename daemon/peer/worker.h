@@ -15,6 +15,12 @@
 
 namespace atolld {
 
+// Where the run's small files are that this machine has no own of; empty: its config says.
+struct RunFilePlaces {
+  std::string tokenizer;
+  std::string program;
+};
+
 class Worker {
  public:
   struct Events {
@@ -28,6 +34,9 @@ class Worker {
   };
 
   virtual ~Worker() = default;
+
+  // Before Start.
+  virtual void SetPlaces(const RunFilePlaces&) {}
 
   // Starts the worker and keeps it running. Once.
   virtual void Start(const v1::RunSpec& spec, Events events) = 0;

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/base/words.h"
 #include "membership/run/admission.h"
@@ -30,7 +31,15 @@ void WorkerLink::Follow(const v1::RunSpec& spec, bool genesis_recorded) {
   genesis_recorded_ = genesis_recorded;
 }
 
+void WorkerLink::Hold(const std::string& why) {
+  if (lost_.message() == why) return;
+  env_.log.Info(absl::StrCat("no worker is started yet: ", why));
+  lost_ = absl::UnavailableError(why);
+  SendLost(lost_);
+}
+
 void WorkerLink::Start() {
+  lost_ = absl::OkStatus();
   worker_.Start(
       spec_, Worker::Events{guard_.Wrap([this](const v1::WorkerConfigured& c) { OnConfigured(c); }),
                             guard_.Wrap([this](const v1::WorkerMessage& m) { OnMessage(m); }),
@@ -62,8 +71,8 @@ void WorkerLink::OnConfigured(const v1::WorkerConfigured& configured) {
   if (!memory.ok()) return events_.on_broken(memory);
   configured_ = configured;
   lost_ = absl::OkStatus();
-  env_.log.Info(absl::StrFormat("worker on %s: %d parameters, %s; math: %s, %.0f GFLOP/s",
-                                configured.device(), configured.manifest().elements(),
+  env_.log.Info(absl::StrFormat("worker on %s: %s, %s; math: %s, %.0f GFLOP/s", configured.device(),
+                                Counted(configured.manifest().elements(), "parameter"),
                                 Counted(configured.train_tokens(), "training token"),
                                 configured.math_kernel(), configured.gflops()));
   v1::DaemonMessage message;
@@ -122,6 +131,7 @@ void WorkerLink::CreateState() {
   v1::DataSpec* data = genesis.mutable_spec()->mutable_data();
   data->set_digest(configured_->data_digest());
   data->set_tokenizer_digest(configured_->tokenizer_digest());
+  events_.list_files(genesis.mutable_spec());
   *genesis.mutable_manifest() = configured_->manifest();
   keeper_.Create(std::move(genesis));
 }

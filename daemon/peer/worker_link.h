@@ -25,6 +25,7 @@ class WorkerLink {
   struct Events {
     std::function<void(const v1::PeerMessage&)> send;  // to the coordinator, if there is one now
     std::function<void(absl::Status)> on_broken;       // no worker can be of use here
+    std::function<void(v1::RunSpec*)> list_files;      // of this machine, into a run's first record
   };
 
   WorkerLink(Env env, Worker& worker, ReplicaKeeper& keeper, RoundRunner& runner, Events events);
@@ -33,6 +34,8 @@ class WorkerLink {
 
   // At each Welcome: the run as it is known by now, and whether the coordinator has its version 0.
   void Follow(const v1::RunSpec& spec, bool genesis_recorded);
+  // Why the worker is not started yet; the coordinator is told.
+  void Hold(const std::string& why);
   void Start();  // the worker; once, after the first of them
   // After a later one: tells both what they may have missed.
   void Repeat();

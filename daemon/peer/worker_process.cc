@@ -13,6 +13,7 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
+#include "daemon/env/repeated_lines.h"
 
 namespace atolld {
 namespace {
@@ -30,12 +31,6 @@ constexpr absl::Duration kSayAgain = absl::Minutes(10);
 constexpr int kUnclearDeaths = 3;
 
 constexpr size_t kLongestReason = 1000;
-
-// Of two rounds the same trouble has other numbers.
-std::string WithoutNumbers(std::string text) {
-  text.erase(std::remove_if(text.begin(), text.end(), absl::ascii_isdigit), text.end());
-  return text;
-}
 
 }  // namespace
 
@@ -165,8 +160,11 @@ void WorkerProcess::Configure() {
   *configure->mutable_spec() = spec_;
   configure->mutable_spec()->mutable_model()->set_initial_path(settings_.initial_path);
   configure->mutable_spec()->mutable_model()->set_base_path(settings_.base_path);
-  configure->mutable_spec()->mutable_model()->set_file(settings_.model_file);
-  configure->set_data_path(settings_.data_path);
+  configure->mutable_spec()->mutable_model()->set_file(
+      places_.program.empty() ? settings_.model_file : places_.program);
+  configure->set_data_path(places_.tokenizer.empty()
+                               ? settings_.data_path
+                               : WithTokenizer(settings_.data_path, places_.tokenizer));
   configure->set_state_path(settings_.state_path);
   configure->set_threads(settings_.threads);
   Send(message);

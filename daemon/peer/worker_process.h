@@ -35,6 +35,7 @@ class WorkerProcess : public Worker {
   WorkerProcess(Env env, Settings settings);
   ~WorkerProcess() override;
 
+  void SetPlaces(const RunFilePlaces& places) override { places_ = places; }
   void Start(const v1::RunSpec& spec, Events events) override;
   void Renew(const v1::RunSpec& spec, const std::string& misfit) override;
   void Send(const v1::DaemonMessage& message) override;
@@ -57,6 +58,7 @@ class WorkerProcess : public Worker {
   const Settings settings_;
 
   // Loop thread.
+  RunFilePlaces places_;
   v1::RunSpec spec_;
   std::string program_;
   Events events_;

@@ -10,11 +10,14 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/membership.grpc.pb.h"
 #include "daemon/transport/channels.h"
+#include "daemon/transport/connection_failure.h"
 #include "daemon/transport/grpc_values.h"
+#include "daemon/transport/server_probe.h"
 #include "daemon/transport/tls.h"
 
 namespace atolld {
@@ -29,16 +32,38 @@ struct AdminClient::Connection {
 
 namespace {
 
-absl::Status ForPeople(const std::string& address, const grpc::Status& status) {
+// A look at what kept a question from being answered; nothing is waited for that long again.
+constexpr absl::Duration kLookPatience = absl::Seconds(2);
+
+// "no coordinator answers at ADDRESS: connection refused: nothing listens there"
+absl::Status NobodyAnswers(const CoordinatorAccess& access, const grpc::Status& status) {
+  const std::string line = absl::StrCat("no coordinator answers at ", access.address);
+  const ProbedServer server{access.address, Role::kCoordinator, "", std::nullopt};
+  const absl::Status why = ProbeServerWith(server, access.identity, kLookPatience);
+  if (!why.ok()) return absl::UnavailableError(absl::StrCat(line, ": ", why.message()));
+  if (access.identity.empty() && MayBeHandshake(status.error_message())) {
+    return absl::UnavailableError(absl::StrCat(
+        line, " in plain text: wrong protocol: what listens there wants credentials (--identity)"));
+  }
+  return absl::UnavailableError(absl::StrCat(line, ": ", status.error_message()));
+}
+
+absl::Status ForPeople(const CoordinatorAccess& access, const grpc::Status& status) {
+  const std::string& address = access.address;
   switch (status.error_code()) {
     case grpc::StatusCode::OK:
       return absl::OkStatus();
     case grpc::StatusCode::UNAVAILABLE:
     case grpc::StatusCode::CANCELLED:  // it shut down in between
-      return absl::UnavailableError(absl::StrCat("no coordinator answers at ", address));
-    case grpc::StatusCode::DEADLINE_EXCEEDED:
+      return NobodyAnswers(access, status);
+    case grpc::StatusCode::DEADLINE_EXCEEDED: {
+      const ProbedServer server{address, Role::kCoordinator, "", std::nullopt};
+      const absl::Status why = ProbeServerWith(server, access.identity, kLookPatience);
       return absl::DeadlineExceededError(
-          absl::StrCat("the coordinator at ", address, " did not answer in time"));
+          absl::StrCat("the coordinator at ", address, " did not answer in time: ",
+                       why.ok() ? absl::string_view("timed out: it is there, and busy or stopped")
+                                : why.message()));
+    }
     case grpc::StatusCode::UNIMPLEMENTED:
       return absl::UnimplementedError(
           absl::StrCat("what answers at ", address, " is not a coordinator of this release"));
@@ -50,7 +75,7 @@ absl::Status ForPeople(const std::string& address, const grpc::Status& status) {
 
 // One question and its answer, within `patience`.
 template <typename Response, typename Request>
-absl::StatusOr<Response> Ask(v1::Admin::Stub& stub, const std::string& address,
+absl::StatusOr<Response> Ask(v1::Admin::Stub& stub, const CoordinatorAccess& access,
                              absl::Duration patience, const Request& request,
                              grpc::Status (v1::Admin::Stub::*method)(grpc::ClientContext*,
                                                                      const Request&, Response*)) {
@@ -58,17 +83,19 @@ absl::StatusOr<Response> Ask(v1::Admin::Stub& stub, const std::string& address,
   context.set_deadline(DeadlineIn(patience));
   Response answer;
   const grpc::Status status = (stub.*method)(&context, request, &answer);
-  if (!status.ok()) return ForPeople(address, status);
+  if (!status.ok()) return ForPeople(access, status);
   return answer;
 }
 
 }  // namespace
 
 AdminClient::AdminClient(CoordinatorAccess access, absl::Duration patience)
-    : address_(access.address), patience_(patience), connection_(std::make_unique<Connection>()) {
+    : access_(std::move(access)), patience_(patience), connection_(std::make_unique<Connection>()) {
   QuietGrpcLog();
-  const auto tls = access.identity.empty() ? nullptr : MakeTlsCredentials(access.identity).channel;
-  connection_->channel = MakeChannel(address_, Role::kCoordinator, tls, ClientArguments(patience_));
+  const auto tls =
+      access_.identity.empty() ? nullptr : MakeTlsCredentials(access_.identity).channel;
+  connection_->channel =
+      MakeChannel(access_.address, Role::kCoordinator, tls, ClientArguments(patience_));
   connection_->stub = v1::Admin::NewStub(connection_->channel);
 }
 
@@ -78,24 +105,24 @@ absl::StatusOr<v1::RunStatus> AdminClient::ShowRun(uint64_t first_version, uint3
   v1::ShowRunRequest request;
   request.set_first_version(first_version);
   request.set_limit(limit);
-  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::ShowRun);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::ShowRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::PauseRun(const std::string& reason) {
   v1::PauseRunRequest request;
   request.set_reason(reason);
-  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::PauseRun);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::PauseRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::ResumeRun() {
-  return Ask(*connection_->stub, address_, patience_, v1::ResumeRunRequest(),
+  return Ask(*connection_->stub, access_, patience_, v1::ResumeRunRequest(),
              &v1::Admin::Stub::ResumeRun);
 }
 
 absl::StatusOr<v1::RunStatus> AdminClient::StopRun(const std::string& reason) {
   v1::StopRunRequest request;
   request.set_reason(reason);
-  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::StopRun);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::StopRun);
 }
 
 absl::StatusOr<v1::PeerStatus> AdminClient::DrainPeer(const std::string& peer,
@@ -103,7 +130,7 @@ absl::StatusOr<v1::PeerStatus> AdminClient::DrainPeer(const std::string& peer,
   v1::DrainPeerRequest request;
   request.set_peer(peer);
   request.set_reason(reason);
-  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::DrainPeer);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::DrainPeer);
 }
 
 absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
@@ -112,7 +139,7 @@ absl::StatusOr<v1::PeerStatus> AdminClient::EvictPeer(const std::string& peer,
   request.set_peer(peer);
   request.set_reason(reason);
   request.set_undo(undo);
-  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::EvictPeer);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::EvictPeer);
 }
 
 absl::Status AdminClient::WatchRun(absl::Duration interval,
@@ -140,23 +167,23 @@ absl::Status AdminClient::WatchRun(absl::Duration interval,
   connection_->watching = nullptr;
   if (!wanted) return absl::OkStatus();
   if (connection_->cancelled) return absl::CancelledError("the watch was cancelled");
-  return ForPeople(address_, end);
+  return ForPeople(access_, end);
 }
 
 absl::StatusOr<v1::CreateTokenResponse> AdminClient::CreateToken(
     const v1::CreateTokenRequest& request) {
-  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::CreateToken);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::CreateToken);
 }
 
 absl::StatusOr<v1::ListTokensResponse> AdminClient::ListTokens() {
-  return Ask(*connection_->stub, address_, patience_, v1::ListTokensRequest(),
+  return Ask(*connection_->stub, access_, patience_, v1::ListTokensRequest(),
              &v1::Admin::Stub::ListTokens);
 }
 
 absl::StatusOr<v1::TokenStatus> AdminClient::RevokeToken(const std::string& serial) {
   v1::RevokeTokenRequest request;
   request.set_serial(serial);
-  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::RevokeToken);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::RevokeToken);
 }
 
 void AdminClient::Cancel() {
@@ -170,7 +197,7 @@ absl::StatusOr<v1::ListHeadersResponse> AdminClient::ListHeaders(uint64_t first_
   v1::ListHeadersRequest request;
   request.set_first_version(first_version);
   request.set_limit(limit);
-  return Ask(*connection_->stub, address_, patience_, request, &v1::Admin::Stub::ListHeaders);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::ListHeaders);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -185,37 +212,58 @@ bool MayPass(grpc::StatusCode code) {
          code == grpc::StatusCode::RESOURCE_EXHAUSTED || code == grpc::StatusCode::CANCELLED;
 }
 
-}  // namespace
-
-absl::StatusOr<v1::EnrolResponse> Enrol(const CoordinatorAccess& access,
-                                        const std::string& signing_request,
-                                        absl::Duration patience) {
+// Asks with the token's credentials until somebody answers.
+template <typename Response, typename Request>
+absl::StatusOr<Response> AskUntilAnswered(
+    const CoordinatorAccess& access, const Request& request,
+    grpc::Status (v1::Membership::Stub::*method)(grpc::ClientContext*, const Request&, Response*),
+    absl::Duration patience) {
   QuietGrpcLog();
   const auto tls = MakeTlsCredentials(access.identity).channel;
   const auto channel =
       MakeChannel(access.address, Role::kCoordinator, tls, ClientArguments(kOneTry));
   const auto stub = v1::Membership::NewStub(channel);
-  v1::EnrolRequest request;
-  request.set_signing_request(signing_request);
   const absl::Time end = absl::Now() + patience;
   while (true) {
     grpc::ClientContext context;
     context.set_deadline(DeadlineIn(std::min(kOneTry, patience)));
     context.set_wait_for_ready(true);  // an address that refuses may listen in a moment
-    v1::EnrolResponse response;
-    const grpc::Status status = stub->Enrol(&context, request, &response);
+    Response response;
+    const grpc::Status status = (stub.get()->*method)(&context, request, &response);
     if (status.ok()) return response;
     if (!MayPass(status.error_code())) {
       return absl::Status(
           FromGrpc(status).code(),
           absl::StrCat("the coordinator at ", access.address, ": ", status.error_message()));
     }
-    if (absl::Now() >= end) {
-      return absl::UnavailableError(absl::StrCat("no coordinator answers at ", access.address, " (",
-                                                 status.error_message(), ")"));
+    const ProbedServer server{access.address, Role::kCoordinator, "", std::nullopt};
+    const absl::Status why = ProbeServerWith(server, access.identity, kLookPatience);
+    if (absl::IsFailedPrecondition(why) || absl::Now() >= end) {
+      const std::string line =
+          absl::StrCat("no coordinator answers at ", access.address, ": ",
+                       why.ok() ? absl::string_view(status.error_message()) : why.message());
+      return absl::IsFailedPrecondition(why) ? absl::FailedPreconditionError(line)
+                                             : absl::UnavailableError(line);
     }
     absl::SleepFor(kPause);
   }
+}
+
+}  // namespace
+
+absl::StatusOr<v1::EnrolResponse> Enrol(const CoordinatorAccess& access,
+                                        const std::string& signing_request,
+                                        absl::Duration patience) {
+  v1::EnrolRequest request;
+  request.set_signing_request(signing_request);
+  return AskUntilAnswered<v1::EnrolResponse>(access, request, &v1::Membership::Stub::Enrol,
+                                             patience);
+}
+
+absl::StatusOr<v1::RunDescription> DescribeRun(const CoordinatorAccess& access,
+                                               absl::Duration patience) {
+  return AskUntilAnswered<v1::RunDescription>(access, v1::DescribeRequest(),
+                                              &v1::Membership::Stub::Describe, patience);
 }
 
 }  // namespace atolld

@@ -1,7 +1,8 @@
 // What the command line, and a machine that joins, ask of a coordinator. Blocking.
 //
-// Every error is one line for people: UNAVAILABLE "no coordinator answers at ADDRESS", or what the
-// coordinator said. An AdminClient is one thread's at a time, but for Cancel.
+// Every error is one line for people: UNAVAILABLE "no coordinator answers at ADDRESS: WHY", where
+// WHY is as connection_failure.h has it, or what the coordinator said. An AdminClient is one
+// thread's at a time, but for Cancel.
 #pragma once
 
 #include <functional>
@@ -58,7 +59,7 @@ class AdminClient {
  private:
   struct Connection;
 
-  const std::string address_;
+  const CoordinatorAccess access_;
   const absl::Duration patience_;
   const std::unique_ptr<Connection> connection_;
 };
@@ -68,9 +69,14 @@ class AdminClient {
 // Enrols with the token's credentials (access.identity, role join): the answer holds the
 // certificate for the key of `signing_request` (DER). A coordinator that is away, or whose answer
 // was lost, is asked again for `patience`: the same key may always ask again. UNAVAILABLE: none
-// answered. PERMISSION_DENIED: what the coordinator says is wrong with the token.
+// answered. FAILED_PRECONDITION, at once: what answers is not this run's coordinator.
+// PERMISSION_DENIED: what the coordinator says is wrong with the token.
 absl::StatusOr<v1::EnrolResponse> Enrol(const CoordinatorAccess& access,
                                         const std::string& signing_request,
                                         absl::Duration patience);
+
+// What the token leads to, which stays as it is. Errors as Enrol.
+absl::StatusOr<v1::RunDescription> DescribeRun(const CoordinatorAccess& access,
+                                               absl::Duration patience);
 
 }  // namespace atolld

@@ -3,6 +3,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <atomic>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "compression/base/check.h"
+#include "daemon/transport/connection_failure.h"
 #include "daemon/transport/grpc_values.h"
 
 namespace atolld {
@@ -28,6 +30,22 @@ absl::Status BrokenByClient() {
 std::string PlainPeer(absl::string_view peer) {
   if (!absl::ConsumePrefix(&peer, "ipv4:")) absl::ConsumePrefix(&peer, "ipv6:");
   return absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
+}
+
+// Tells the owner that the call is over as soon as it is known why its connection was not made;
+// `status` where the look finds nothing wrong.
+void LookWhy(Executor& executor, const std::shared_ptr<LoopEnd>& end, const Dialled& dialled,
+             const absl::Status& status) {
+  // From the loop: the pool may be used from there alone.
+  executor.Post([&executor, end, probe = dialled.probe, address = dialled.address, status] {
+    const auto found = std::make_shared<absl::Status>();
+    executor.Offload([probe, found] { *found = probe(); },
+                     [end, found, address, status] {
+                       end->PostClosed(found->ok() ? status
+                                                   : absl::UnavailableError(absl::StrCat(
+                                                         address, ": ", found->message())));
+                     });
+  });
 }
 
 // What the reactors of both ends do alike; GrpcReactor is gRPC's class of one end.
@@ -63,8 +81,10 @@ class Reactor : public Wire, public GrpcReactor {
 class ClientReactor final
     : public Reactor<grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
  public:
-  ClientReactor(std::shared_ptr<LoopEnd> end, std::shared_ptr<LiveCalls> live, Dialled dialled)
+  ClientReactor(Executor& executor, std::shared_ptr<LoopEnd> end, std::shared_ptr<LiveCalls> live,
+                Dialled dialled)
       : Reactor(std::move(end), std::move(live)),
+        executor_(executor),
         dialled_(std::move(dialled)),
         stub_(dialled_.channel) {}
 
@@ -78,10 +98,15 @@ class ClientReactor final
   void OnReadDone(bool ok) override;
   void OnDone(const grpc::Status& status) override;
   absl::Status Translate(const grpc::Status& status);
+  bool broken_here();
 
+  // Constant after construction.
+  Executor& executor_;
   const Dialled dialled_;
+
   grpc::GenericStub stub_;
   grpc::ClientContext context_;
+  std::atomic<bool> heard_{false};  // a frame came: the connection was made
 };
 
 class ServerReactor final : public Reactor<grpc::ServerGenericBidiReactor> {
@@ -145,6 +170,7 @@ void ClientReactor::WriteBrokeLocked() {}
 
 void ClientReactor::OnReadDone(bool ok) {
   if (ok) {
+    heard_ = true;
     grpc::ByteBuffer buffer;
     buffer.Swap(&incoming_);
     {
@@ -164,9 +190,20 @@ void ClientReactor::OnReadDone(bool ok) {
 }
 
 void ClientReactor::OnDone(const grpc::Status& status) {
-  if (status.error_code() == grpc::StatusCode::UNAVAILABLE) dialled_.on_unavailable();
-  end_->PostClosed(Translate(status));
+  const bool unavailable = status.error_code() == grpc::StatusCode::UNAVAILABLE;
+  if (unavailable) dialled_.on_unavailable();
+  if (unavailable && !heard_ && !broken_here() && !ConnectionErrorOf(status.error_message()) &&
+      MayBeHandshake(status.error_message())) {
+    LookWhy(executor_, end_, dialled_, Translate(status));
+  } else {
+    end_->PostClosed(Translate(status));
+  }
   Retire();
+}
+
+bool ClientReactor::broken_here() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return !break_status_.ok();
 }
 
 absl::Status ClientReactor::Translate(const grpc::Status& status) {
@@ -179,6 +216,10 @@ absl::Status ClientReactor::Translate(const grpc::Status& status) {
   const absl::StatusCode code = status.error_code() == grpc::StatusCode::CANCELLED
                                     ? absl::StatusCode::kUnavailable
                                     : FromGrpc(status).code();
+  if (code == absl::StatusCode::kUnavailable && !heard_) {
+    const std::optional<absl::Status> why = ConnectionErrorOf(status.error_message());
+    if (why) return absl::Status(code, absl::StrCat(dialled_.address, ": ", why->message()));
+  }
   return absl::Status(code, absl::StrCat(dialled_.address, ": ", status.error_message()));
 }
 
@@ -364,7 +405,7 @@ std::unique_ptr<Call> MakeClientCall(Executor& executor, std::shared_ptr<LiveCal
                                      Dialled dialled) {
   auto end = std::make_shared<LoopEnd>(executor, /*reads_ahead=*/true);
   std::string address = dialled.address;
-  auto reactor = std::make_shared<ClientReactor>(end, live, std::move(dialled));
+  auto reactor = std::make_shared<ClientReactor>(executor, end, live, std::move(dialled));
   return std::make_unique<ClientCall>(std::move(live), std::move(end), std::move(reactor),
                                       std::move(address));
 }

@@ -49,6 +49,8 @@ struct Dialled {
   std::string method;
   absl::Duration deadline;
   std::function<void()> on_unavailable;  // on a gRPC thread: the link broke or could not be made
+  // Why it could not be made, where gRPC does not say: a look at the other end. On the pool.
+  std::function<absl::Status()> probe;
 };
 
 // A call of a client; gRPC hears of it when it is started. Loop thread.

@@ -36,6 +36,7 @@
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_call.h"
 #include "daemon/transport/grpc_values.h"
+#include "daemon/transport/server_probe.h"
 #include "daemon/transport/sockets.h"
 #include "daemon/transport/tls.h"
 #include "membership/trust/identity.h"
@@ -146,6 +147,9 @@ bool FrontDoor::AcceptAll(int listener) {
 }
 
 // -----------------------------------------------------------------------------------------------
+
+// A look at why a handshake failed: the other end has just answered.
+constexpr absl::Duration kLook = absl::Seconds(2);
 
 // Streams that one connection may have open: an exchange needs one a pair of peers, a joiner a few.
 constexpr int kMaxStreams = 256;
@@ -337,6 +341,10 @@ std::unique_ptr<Call> GrpcTransport::Dial(const std::string& address, const std:
   dialled.on_unavailable = [channels = channels_, at = to.address,
                             weak = std::weak_ptr<grpc::Channel>(dialled.channel)] {
     channels->Drop(at, weak);
+  };
+  dialled.probe = [server = ProbedServer{to.address, ServedBy(method), to.peer, std::nullopt},
+                   folder = options_.tls ? options_.tls->folder : ""] {
+    return ProbeServerWith(server, folder, kLook);
   };
   return MakeClientCall(executor_, dialled_, std::move(dialled));
 }

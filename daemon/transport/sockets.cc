@@ -1,5 +1,7 @@
 #include "daemon/transport/sockets.h"
 
+#include <ifaddrs.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -18,6 +20,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
+#include "daemon/transport/connection_failure.h"
 
 namespace atolld {
 namespace {
@@ -81,7 +84,7 @@ Socket::~Socket() {
 absl::StatusOr<TcpAddresses> ResolveTcp(const std::string& address, bool to_listen) {
   const size_t colon = address.rfind(':');
   if (colon == std::string::npos || colon + 1 == address.size()) {
-    return absl::InvalidArgumentError(absl::StrCat(address, ": it is not of the form host:port"));
+    return absl::InvalidArgumentError("it is not of the form host:port");
   }
   std::string host = address.substr(0, colon);
   if (absl::StartsWith(host, "[") && absl::EndsWith(host, "]")) {
@@ -94,7 +97,9 @@ absl::StatusOr<TcpAddresses> ResolveTcp(const std::string& address, bool to_list
   addrinfo* found = nullptr;
   const int failure =
       getaddrinfo(any ? nullptr : host.c_str(), address.c_str() + colon + 1, &hints, &found);
-  if (failure != 0) return absl::NotFoundError(absl::StrCat(address, ": ", gai_strerror(failure)));
+  if (failure != 0) {
+    return ConnectionError(ConnectionFailure::kNameNotFound, gai_strerror(failure));
+  }
   return TcpAddresses(found, &freeaddrinfo);
 }
 
@@ -102,7 +107,7 @@ absl::StatusOr<TcpListeners> ListenTcp(const std::string& address) {
   absl::StatusOr<TcpAddresses> addresses = ResolveTcp(address, /*to_listen=*/true);
   if (!addresses.ok()) {
     return absl::InvalidArgumentError(
-        absl::StrCat("cannot listen on ", addresses.status().message()));
+        absl::StrCat("cannot listen on ", address, ": ", addresses.status().message()));
   }
   TcpListeners listeners;
   for (const addrinfo* one = addresses->get(); one != nullptr; one = one->ai_next) {
@@ -170,6 +175,11 @@ int BindOnce(int family, const sockaddr* address, socklen_t size) {
 
 absl::Status CannotListen(const std::string& address, int error) {
   if (error == EADDRINUSE) return InUse(address);
+  if (error == EADDRNOTAVAIL) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("cannot listen on ", address,
+                     ": it is no address of this machine; 0.0.0.0 is all that it has"));
+  }
   const std::string text =
       absl::StrCat("cannot listen on ", address, ": ", std::generic_category().message(error));
   if (error == EACCES || error == EPERM) return absl::PermissionDeniedError(text);
@@ -221,16 +231,67 @@ absl::Status WhyNotBound(const std::string& address) {
 
 namespace {
 
-// Until the socket is ready for `events`. False: the time is over.
-bool Await(int fd, short events, absl::Time end) {
+// Of ReachOf: every address of a machine, and those that lead back to it.
+bool IsWildcardAddress(const addrinfo& one) {
+  if (one.ai_family == AF_INET) return IsAnyV4(one);
+  if (one.ai_family != AF_INET6) return false;
+  return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(one.ai_addr)->sin6_addr);
+}
+
+bool IsLoopbackAddress(const addrinfo& one) {
+  constexpr uint32_t kLoopbackNet = 127;
+  if (one.ai_family == AF_INET) {
+    const auto* const v4 = reinterpret_cast<const sockaddr_in*>(one.ai_addr);
+    return ntohl(v4->sin_addr.s_addr) >> 24 == kLoopbackNet;
+  }
+  if (one.ai_family != AF_INET6) return false;
+  const in6_addr& v6 = reinterpret_cast<const sockaddr_in6*>(one.ai_addr)->sin6_addr;
+  return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == kLoopbackNet);
+}
+
+}  // namespace
+
+AddressReach ReachOf(const std::string& address) {
+  if (absl::StartsWith(address, "unix:")) return AddressReach::kThisMachine;
+  const absl::StatusOr<TcpAddresses> addresses = ResolveTcp(address, /*to_listen=*/true);
+  if (!addresses.ok()) return AddressReach::kUnknown;
+  for (const addrinfo* one = addresses->get(); one != nullptr; one = one->ai_next) {
+    if (IsWildcardAddress(*one)) return AddressReach::kWildcard;
+    if (IsLoopbackAddress(*one)) return AddressReach::kThisMachine;
+  }
+  return AddressReach::kBeyond;
+}
+
+std::vector<std::string> OwnHosts() {
+  std::vector<std::string> hosts;
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0) return hosts;
+  for (const ifaddrs* one = all; one != nullptr; one = one->ifa_next) {
+    const bool up = (one->ifa_flags & IFF_RUNNING) != 0 && (one->ifa_flags & IFF_LOOPBACK) == 0;
+    char text[NI_MAXHOST];
+    if (!up || one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET ||
+        getnameinfo(one->ifa_addr, sizeof(sockaddr_in), text, sizeof text, nullptr, 0,
+                    NI_NUMERICHOST) != 0) {
+      continue;
+    }
+    hosts.emplace_back(text);
+  }
+  freeifaddrs(all);
+  return hosts;
+}
+
+// -----------------------------------------------------------------------------------------------
+
+bool AwaitSocket(int fd, short events, absl::Time end) {
   pollfd polled{fd, events, 0};
   const absl::Duration left = std::max(end - absl::Now(), absl::ZeroDuration());
   return poll(&polled, 1, static_cast<int>(absl::ToInt64Milliseconds(left))) == 1;
 }
 
-absl::StatusOr<Socket> Connect(const std::string& address, absl::Time end) {
+absl::StatusOr<Socket> ConnectTcp(const std::string& address, absl::Time end) {
+  const absl::Duration patience = end - absl::Now();
   ASSIGN_OR_RETURN(const TcpAddresses addresses, ResolveTcp(address, /*to_listen=*/false));
-  std::string why = "nobody answers";
+  absl::Status why = ConnectionTimedOut(patience);
   for (const addrinfo* one = addresses.get(); one != nullptr; one = one->ai_next) {
     Socket made(socket(one->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (made.get() < 0) continue;
@@ -238,20 +299,18 @@ absl::StatusOr<Socket> Connect(const std::string& address, absl::Time end) {
     if (connect(made.get(), one->ai_addr, one->ai_addrlen) != 0) error = errno;
     if (error == EINPROGRESS) {
       socklen_t length = sizeof error;
-      if (!Await(made.get(), POLLOUT, end)) continue;
+      if (!AwaitSocket(made.get(), POLLOUT, end)) continue;
       if (getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
     }
     if (error == 0) return made;
-    why = std::strerror(error);
+    why = ConnectionErrorOf(error);
   }
-  return absl::UnavailableError(absl::StrCat(address, ": ", why));
+  return why;
 }
-
-}  // namespace
 
 absl::StatusOr<absl::Duration> ProbeConnect(const std::string& address, absl::Duration patience) {
   const absl::Time begun = absl::Now();
-  RETURN_IF_ERROR(Connect(address, begun + patience).status());
+  RETURN_IF_ERROR(ConnectTcp(address, begun + patience).status());
   return absl::Now() - begun;
 }
 
@@ -260,17 +319,17 @@ absl::Status ProbeOwnAddress(const std::string& listen, const std::string& adver
   ASSIGN_OR_RETURN(const TcpListeners listeners, ListenTcp(listen));
   const int listener = listeners.sockets.front().get();
   const absl::Time end = absl::Now() + patience;
-  ASSIGN_OR_RETURN(const Socket sender, Connect(advertise, end));
+  ASSIGN_OR_RETURN(const Socket sender, ConnectTcp(advertise, end));
   if (send(sender.get(), nonce.data(), nonce.size(), MSG_NOSIGNAL) !=
       static_cast<ssize_t>(nonce.size())) {
-    return absl::UnavailableError(absl::StrCat(advertise, ": ", std::strerror(errno)));
+    return ConnectionErrorOf(errno);
   }
   // Others may knock meanwhile; who says something else is passed over.
-  while (Await(listener, POLLIN, end)) {
+  while (AwaitSocket(listener, POLLIN, end)) {
     const Socket accepted(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
     std::string heard;
     char part[256];
-    while (heard.size() < nonce.size() && Await(accepted.get(), POLLIN, end)) {
+    while (heard.size() < nonce.size() && AwaitSocket(accepted.get(), POLLIN, end)) {
       const ssize_t got = recv(accepted.get(), part, sizeof part, 0);
       if (got <= 0) break;
       heard.append(part, static_cast<size_t>(got));

@@ -36,7 +36,7 @@ class Socket {
 using TcpAddresses = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
 // Of "host:port", "[v6]:port"; `to_listen`: "*" and an empty host are every address of this
-// machine. INVALID_ARGUMENT: no such form. NOT_FOUND: the name is unknown.
+// machine. INVALID_ARGUMENT: no such form. NOT_FOUND: the name is unknown. Neither names it.
 absl::StatusOr<TcpAddresses> ResolveTcp(const std::string& address, bool to_listen);
 
 struct TcpListeners {
@@ -68,8 +68,28 @@ absl::Status CannotListen(const std::string& address, int error);
 
 // -----------------------------------------------------------------------------------------------
 
-// Connects to "host:port" and hangs up. How long the connection took to make. INVALID_ARGUMENT: no
-// such form; NOT_FOUND: the name is unknown; UNAVAILABLE: refused, or nobody answered in time.
+// Who can dial an address, as far as this machine sees; a name is looked up.
+enum class AddressReach {
+  kWildcard,     // nobody: it is every address of a machine, which can only be listened on
+  kThisMachine,  // its own processes alone: loopback, or a Unix-domain socket
+  kBeyond,
+  kUnknown,  // the name is unknown here, or it is no address
+};
+AddressReach ReachOf(const std::string& address);
+
+// This machine's own addresses (IPv4, numbers) where others may reach it: not loopback's.
+std::vector<std::string> OwnHosts();
+
+// -----------------------------------------------------------------------------------------------
+
+// Until the socket is ready for `events` (of poll). False: the time is over.
+bool AwaitSocket(int fd, short events, absl::Time end);
+
+// A connection that does not block. INVALID_ARGUMENT: no such form; else as ConnectionError, with
+// no address in it.
+absl::StatusOr<Socket> ConnectTcp(const std::string& address, absl::Time end);
+
+// Connects to "host:port" and hangs up. How long the connection took to make. Errors as ConnectTcp.
 absl::StatusOr<absl::Duration> ProbeConnect(const std::string& address, absl::Duration patience);
 
 // Listens on `listen` for a moment, connects to `advertise`, and sees whether it has come back to

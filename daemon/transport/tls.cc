@@ -79,8 +79,8 @@ TlsCredentials MakeTlsCredentials(const std::string& folder) {
   const auto channel_to = [provider](const std::string& peer) {
     return ChannelWith(provider, PeerVerifier::Create<PeerVerifier>(peer));
   };
-  return {ChannelWith(provider, std::make_shared<tls::HostNameCertificateVerifier>()), channel_to,
-          tls::TlsServerCredentials(listening)};
+  return {folder, ChannelWith(provider, std::make_shared<tls::HostNameCertificateVerifier>()),
+          channel_to, tls::TlsServerCredentials(listening)};
 }
 
 absl::StatusOr<Identity> IdentityReader::Read(const grpc::AuthContext& context) {

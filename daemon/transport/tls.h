@@ -24,6 +24,7 @@ class ServerCredentials;
 namespace atolld {
 
 struct TlsCredentials {
+  std::string folder;
   std::shared_ptr<grpc::ChannelCredentials> channel;
   // Of channels to this peer or aggregator alone: whoever else answers fails the handshake.
   std::function<std::shared_ptr<grpc::ChannelCredentials>(const std::string& peer)> channel_to;

@@ -56,6 +56,12 @@ inline bool Contains(absl::string_view whole, absl::string_view part) {
   return true;
 }
 
+inline size_t CountBits(absl::string_view bitmap) {
+  size_t count = 0;
+  for (size_t i = 0; i < bitmap.size() * 8; ++i) count += BitAt(bitmap, i) ? 1 : 0;
+  return count;
+}
+
 // Position of the lowest bit that is set; the number of bits if none is.
 inline size_t LowestBit(absl::string_view bitmap) {
   size_t i = 0;

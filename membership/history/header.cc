@@ -19,6 +19,7 @@
 #include "membership/history/bitmap.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
+#include "membership/history/run_files.h"
 
 namespace atolld {
 namespace {
@@ -292,6 +293,14 @@ void AddTokens(const v1::DataSpec& data, DigestBuilder& builder) {
   for (const double weight : data.weights()) builder.U64(absl::bit_cast<uint64_t>(weight));
 }
 
+void AddFiles(const v1::RunSpec& spec, DigestBuilder& builder) {
+  if (spec.files().empty()) return;
+  builder.Bytes("files").U64(static_cast<uint64_t>(spec.files_size()));
+  for (const v1::RunFile& file : spec.files()) {
+    builder.Bytes(file.role()).Bytes(file.name()).U64(file.bytes()).Bytes(file.digest());
+  }
+}
+
 // Each only where it says something: a run without it has the digest that it had.
 void AddYounger(const v1::DataSpec& data, DigestBuilder& builder) {
   if (data.width() != 0) builder.Bytes("width").U64(data.width());
@@ -398,6 +407,15 @@ void AddJudgement(const v1::ExchangeSpec& exchange, DigestBuilder& builder) {
 
 constexpr char kHeaderDomain[] = "atoll.header";
 constexpr char kSealDomain[] = "atoll.seal";
+constexpr char kEpochDomain[] = "atoll.epoch";
+
+std::string EpochMessage(uint64_t epoch, absl::string_view life) {
+  std::string message;
+  for (int shift = 0; shift < 64; shift += 8) {
+    message.push_back(static_cast<char>(epoch >> shift & 0xff));
+  }
+  return message.append(life.data(), life.size());
+}
 
 absl::Status Check(const v1::RunSpec& spec, const char* domain, const Digest& digest,
                    const std::string& signature, const std::string& what) {
@@ -454,7 +472,7 @@ absl::Status CheckGenesis(const v1::Genesis& genesis) {
   if (!genesis.state_digest().empty()) {
     RETURN_IF_ERROR(Annotate(DigestFromBytes(genesis.state_digest()).status(), "state digest"));
   }
-  return absl::OkStatus();
+  return CheckRunFiles(spec);
 }
 
 OuterScalars ScalarsOf(const v1::EntryHeader& header) {
@@ -609,6 +627,7 @@ Digest GenesisDigest(const v1::Genesis& genesis) {
   }
   AddJudgement(spec.exchange(), builder);
   if (!spec.history_key().empty()) builder.Bytes("history_key").Bytes(spec.history_key());
+  AddFiles(spec, builder);
   return builder.Finish();
 }
 
@@ -624,6 +643,15 @@ std::string SignHeader(const SigningKey& key, const v1::EntryHeader& header) {
 
 std::string SignSeal(const SigningKey& key, const v1::Seal& seal) {
   return key.Sign(kSealDomain, ToBytes(SealDigest(seal)));
+}
+
+std::string SignEpoch(const SigningKey& key, uint64_t epoch, absl::string_view life) {
+  return key.Sign(kEpochDomain, EpochMessage(epoch, life));
+}
+
+bool CheckEpochSigned(const v1::RunSpec& spec, uint64_t epoch, absl::string_view life,
+                      absl::string_view signature) {
+  return VerifySignature(spec.history_key(), kEpochDomain, EpochMessage(epoch, life), signature);
 }
 
 absl::Status CheckSigned(const v1::RunSpec& spec, const v1::EntryHeader& header) {

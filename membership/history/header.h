@@ -2,9 +2,11 @@
 // their digests and signatures, and what makes a header a valid successor.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/history/digest.h"
 #include "membership/history/signing_key.h"
@@ -17,8 +19,8 @@ namespace atolld {
 // A digest is taken over our own layout of every field in the order of run.proto (repeated fields
 // preceded by their count as u64 LE, strings and bytes by their length), the signature excluded.
 // What came later (samples, partial means, the stub worker's numbers, how updates are judged, the
-// history key) is counted after all others, behind a word of its own, and only where it is set.
-// Pure functions, any thread.
+// history key, the run's files) is counted after all others, behind a word of its own, and only
+// where it is set. Pure functions, any thread.
 
 // The rules of arithmetic that this release speaks, and the highest that it knows.
 inline constexpr uint32_t kNumerics = 1;
@@ -67,6 +69,12 @@ Digest SealDigest(const v1::Seal& seal);
 
 std::string SignHeader(const SigningKey& key, const v1::EntryHeader& header);
 std::string SignSeal(const SigningKey& key, const v1::Seal& seal);
+
+// That a coordinator of this run, the one of this `life`, has begun an epoch; so that a later one
+// with an older store can tell a true epoch from one that somebody has made up.
+std::string SignEpoch(const SigningKey& key, uint64_t epoch, absl::string_view life);
+bool CheckEpochSigned(const v1::RunSpec& spec, uint64_t epoch, absl::string_view life,
+                      absl::string_view signature);
 
 // PERMISSION_DENIED: it is not signed by the run's history key, or it carries a signature in a run
 // that has no key. The message names the entry.

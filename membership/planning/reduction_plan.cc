@@ -197,14 +197,30 @@ std::vector<std::string> ReductionPlan::Reducers() const {
   // It needs nobody to reach it; but of what it committed nobody else could ever get hold, were it
   // one that dials out only.
   if (present.size() == 1 && Dialable(present.front())) return present;
+  std::vector<std::string> reducers = AbleOnes(false);
+  if (reducers.empty()) reducers = AbleOnes(true);
+  return reducers;
+}
+
+// Contributors, or, where none can, aggregators.
+std::vector<std::string> ReductionPlan::AbleOnes(bool shunned) const {
+  const auto able = [&](const std::string& peer) {
+    return Able(peer) && (shunned_.count(peer) > 0) == shunned;
+  };
   std::vector<std::string> reducers;
-  std::copy_if(present.begin(), present.end(), std::back_inserter(reducers),
-               [this](const std::string& peer) { return Able(peer); });
+  const std::vector<std::string> present = Present();
+  std::copy_if(present.begin(), present.end(), std::back_inserter(reducers), able);
   if (!reducers.empty()) return reducers;
   for (const auto& [peer, aggregator] : aggregators_) {
-    if (Able(peer)) reducers.push_back(peer);
+    if (able(peer)) reducers.push_back(peer);
   }
   return reducers;
+}
+
+bool ReductionPlan::OthersCanReduce(const std::set<std::string>& than) const {
+  const std::vector<std::string> able = AbleOnes(false);
+  return std::any_of(able.begin(), able.end(),
+                     [&](const std::string& peer) { return than.count(peer) == 0; });
 }
 
 bool ReductionPlan::Serves(const std::string& peer) const {
@@ -399,7 +415,9 @@ void ReductionPlan::AssignRelays(int shard) {
   const std::string& at_reducer = RegionOf(changed->reducer());
   std::map<std::string, v1::Relay> kept;  // by region
   for (const v1::Relay& relay : changed->relays()) {
-    if (Able(relay.peer())) kept[contributors_.at(relay.peer()).region] = relay;
+    if (Able(relay.peer()) && shunned_.count(relay.peer()) == 0) {
+      kept[contributors_.at(relay.peer()).region] = relay;
+    }
   }
   std::map<std::string, std::vector<std::string>> regions;
   for (const std::string& peer : Present()) {
@@ -413,8 +431,9 @@ void ReductionPlan::AssignRelays(int shard) {
       continue;
     }
     std::vector<std::string> able;
-    std::copy_if(members.begin(), members.end(), std::back_inserter(able),
-                 [this](const std::string& peer) { return Able(peer); });
+    std::copy_if(
+        members.begin(), members.end(), std::back_inserter(able),
+        [this](const std::string& peer) { return Able(peer) && shunned_.count(peer) == 0; });
     if (members.size() < 2 || able.empty()) continue;
     v1::Relay* relay = changed->add_relays();
     // Another one for each shard, so that all of a region share the work.

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -78,6 +79,8 @@ struct ExchangeTerms {
   float audit_share = 0;
   std::string previous_header_digest;
   std::function<std::string()> draw_nonce;
+  // Who said lately that it cannot reach whom, and nobody else did: accused, by accuser.
+  std::map<std::string, std::set<std::string>> accused;
   // In roster order. They reduce only where no contributor can that was reachable lately.
   std::vector<ExchangeAggregator> aggregators;
 };
@@ -119,6 +122,11 @@ class ReductionPlan {
 
   void Lose(const std::string& peer) { lost_.insert(peer); }
   bool MarkUnreachable(const std::string& peer) { return unreachable_.insert(peer).second; }
+  // These take nothing over while anybody else can: there is a word against them that nobody has
+  // confirmed, or they have spoken one. What they do now they go on with.
+  void SetShunned(std::set<std::string> peers) { shunned_ = std::move(peers); }
+  // Whether somebody who is not shunned can take over from these.
+  bool OthersCanReduce(const std::set<std::string>& than) const;
 
   // Takes everything from these peers. False: nobody can take a shard over; the plan is then half
   // changed and must not be sent. `events` gets what happened, for people.
@@ -128,7 +136,7 @@ class ReductionPlan {
   // All begins anew at these, without relays, and nobody else reduces from now on. False: none of
   // them can; nothing has changed then.
   bool RedoAllAt(const std::vector<std::string>& reducers);
-  // Of the peers that are there, those that may reduce now.
+  // Of the peers that are there, those that may reduce now; the shunned only if nobody else can.
   std::vector<std::string> Reducers() const;
   // Every shard that one of these reduces or relays, or that a lost peer serves, goes to another
   // reducer under its next attempt. False: nobody else can reduce; nothing has changed then.
@@ -150,7 +158,8 @@ class ReductionPlan {
                       uint32_t chunks);
   void SetReducer(const std::string& peer, v1::Shard* shard) const;
   const std::string& RegionOf(const std::string& peer) const;
-  bool Able(const std::string& peer) const;              // to serve others
+  bool Able(const std::string& peer) const;  // to serve others
+  std::vector<std::string> AbleOnes(bool shunned) const;
   using ChunksServed = std::map<std::string, uint64_t>;  // by peer
   ChunksServed Load(const std::set<std::string>& without) const;
   std::string FirstDone(const ChunksServed& load, uint64_t more) const;
@@ -166,6 +175,7 @@ class ReductionPlan {
   std::map<std::string, ExchangeAggregator> aggregators_;
   std::set<std::string> lost_;
   std::set<std::string> unreachable_;
+  std::set<std::string> shunned_;
   std::set<std::string> only_;                                // reduce; empty: whoever can
   std::map<std::string, std::map<uint32_t, uint32_t>> held_;  // attempt, by peer and shard
 };

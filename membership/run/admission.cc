@@ -8,6 +8,7 @@
 #include "compression/base/names.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
+#include "membership/history/run_files.h"
 #include "membership/history/signing_key.h"
 #include "membership/run/door.h"
 #include "membership/trust/contribution.h"
@@ -19,9 +20,11 @@ std::string ShortHex(const std::string& digest) {
   return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
 }
 
-v1::RunSpec WithoutDataDigest(v1::RunSpec spec) {
+// Without what the first worker alone can tell.
+v1::RunSpec WithoutFirstWorkers(v1::RunSpec spec) {
   spec.mutable_data()->clear_digest();
   spec.mutable_data()->clear_tokenizer_digest();
+  spec.clear_files();
   return spec;
 }
 
@@ -106,9 +109,12 @@ absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* w
   if (genesis.spec().data().digest().size() != kDigestBytes) {
     return absl::InvalidArgumentError("initial state: the data's digest is not 32 bytes");
   }
+  if (const absl::Status files = CheckRunFiles(genesis.spec()); !files.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("initial state: ", files.message()));
+  }
   // Compared within this process alone: both were parsed and are written by the same code.
-  if (WithoutDataDigest(genesis.spec()).SerializeAsString() !=
-      WithoutDataDigest(spec).SerializeAsString()) {
+  if (WithoutFirstWorkers(genesis.spec()).SerializeAsString() !=
+      WithoutFirstWorkers(spec).SerializeAsString()) {
     return absl::InvalidArgumentError("initial state: it was made for another run");
   }
   if (worker != nullptr) {

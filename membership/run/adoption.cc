@@ -5,6 +5,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
 #include "membership/run/admission.h"
 
 namespace atolld {
@@ -12,9 +13,11 @@ namespace {
 
 constexpr int kMostHeaders = 256;  // membership.proto
 
-// Times that a peer may leave the question unanswered, failure_timeout each: the run stands still
-// meanwhile.
-constexpr int kMostSilences = 3;
+// The run stands still while a peer is asked: it may leave the question unanswered three times, for
+// failure_timeout each, or lose its session over it eight times.
+constexpr int kUnanswered = 8;
+constexpr int kBroken = 3;
+constexpr int kMostSilences = 24;
 
 }  // namespace
 
@@ -31,15 +34,22 @@ void Adoption::SetSamples(const std::string& peer, std::vector<v1::SampleRange> 
 
 void Adoption::Remove(const std::string& peer) {
   claims_.erase(peer);
-  silences_.erase(peer);
-  Answered(peer);
+  Broke(peer);
+}
+
+void Adoption::Drop(int weight) {
+  silences_[asked_] += weight;
+  asked_.clear();
+}
+
+void Adoption::Broke(const std::string& peer) {
+  if (asked_ == peer) Drop(kBroken);
 }
 
 std::string Adoption::Choose(absl::Time now, absl::Duration patience, const Roster& roster) {
   if (!asked_.empty()) {
     if (now < asked_at_ + patience) return "";
-    ++silences_[asked_];
-    asked_.clear();
+    Drop(kUnanswered);
   }
   std::string chosen;
   for (const auto& [peer, claim] : claims_) {
@@ -58,6 +68,15 @@ std::string Adoption::Choose(absl::Time now, absl::Duration patience, const Rost
 
 void Adoption::Answered(const std::string& peer) {
   if (asked_ == peer) asked_.clear();
+  silences_.erase(peer);
+}
+
+absl::Status Adoption::MayClaim(const std::string& peer) const {
+  if (Silences(peer) < kMostSilences || Planted(PlantedBug::kVersionBelieved)) {
+    return absl::OkStatus();
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat("peer ", peer, " does not tell the history that it holds"));
 }
 
 int Adoption::Silences(const std::string& peer) const {
@@ -94,9 +113,8 @@ std::vector<Adoption::Refusal> Adoption::Advance(absl::Time now, absl::Duration 
   if (hopeless) return RefuseAll(version);
   const std::string donor = Choose(now, patience, members.roster());
   if (donor.empty()) return {};
-  if (Silences(donor) >= kMostSilences) {
-    return {{donor, absl::FailedPreconditionError("it does not tell the history that it holds")}};
-  }
+  const absl::Status may = MayClaim(donor);
+  if (!may.ok()) return {{donor, may}};
   asked_ = donor;
   asked_at_ = now;
   v1::CoordinatorMessage message;
@@ -123,7 +141,7 @@ absl::StatusOr<bool> Adoption::OnHeaders(const std::string& peer, const v1::Head
              RunOutput::Severity::kWarning);
     const auto it = claims_.find(peer);
     if (it != claims_.end()) it->second.helpless = true;
-    Answered(peer);
+    Drop(kUnanswered);
     return false;
   }
   if (headers.headers_size() > kMostHeaders) {

@@ -3,8 +3,10 @@
 //
 // A store that was restored from a copy, or lost, is behind its peers. Whoever says that it holds a
 // later version makes a claim; the one with the longest is asked for the headers, batch by batch,
-// until the history reaches every claim or nobody can help. A claim of a peer whose session broke
-// stands until the peer is dead: to go on without it would fork the history. Pure; one thread.
+// until the history reaches every claim or nobody can help. Whoever is asked and does not answer,
+// or comes and goes instead, is believed so often and no more. A claim of a peer whose session
+// broke stands until the peer is dead: to go on without it would fork the history. Pure; one
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +53,8 @@ class Adoption {
   void SetSamples(const std::string& peer, std::vector<v1::SampleRange> samples);
   void Remove(const std::string& peer);
 
+  // FAILED_PRECONDITION: it was asked in vain too often.
+  absl::Status MayClaim(const std::string& peer) const;
   bool empty() const { return claims_.empty(); }
 
   // Goes on as far as it can by now: asks the next peer for headers, and says in `reason` what is
@@ -66,8 +70,8 @@ class Adoption {
                                  const Ledger& ledger, LeaseBook* leases, RunOutput* out);
   // Removes those claims that the ledger has come to.
   std::vector<Reached> TakeReached(const Ledger& ledger);
-  // What was asked is answered, or will not be: the peer's session broke.
-  void Answered(const std::string& peer);
+  // The peer's session broke: what it was asked will not be answered.
+  void Broke(const std::string& peer);
   // Headers that it told were recorded since this was asked last: the peers are to be told.
   bool TakeAdopted() { return std::exchange(adopted_, false); }
 
@@ -75,12 +79,14 @@ class Adoption {
 
  private:
   std::string Choose(absl::Time now, absl::Duration patience, const Roster& roster);
-  int Silences(const std::string& peer) const;  // how often it was asked in vain
+  int Silences(const std::string& peer) const;
+  void Answered(const std::string& peer);
+  void Drop(int weight);  // what was asked will not be answered
   std::vector<Refusal> RefuseAll(uint64_t version) const;
 
   std::map<std::string, Claim> claims_;
-  std::map<std::string, int> silences_;
-  std::string asked_;  // and has not answered; "": nobody
+  std::map<std::string, int> silences_;  // of all lives; what each time in vain weighs
+  std::string asked_;                    // and has not answered; "": nobody
   absl::Time asked_at_;
   bool adopted_ = false;
 };

@@ -60,7 +60,7 @@ absl::Status TidyField(const FieldDescriptor& field, Message* message) {
   switch (field.type()) {
     case FieldDescriptor::TYPE_STRING:
       return ForEachString(field, message, [&](std::string* value) {
-        *value = OneLine(*value, IsReason(field) ? kLongestReason : kLongestName);
+        *value = OneLine(*value, IsReason(field) ? kLongestWords : kLongestName);
         return absl::OkStatus();
       });
     case FieldDescriptor::TYPE_BYTES:

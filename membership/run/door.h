@@ -17,10 +17,10 @@ namespace atolld {
 
 // Bytes of a string that a peer says: a name, an address, a device; of a `reason` and its kin.
 inline constexpr size_t kLongestName = 256;
-inline constexpr size_t kLongestReason = 1024;
+inline constexpr size_t kLongestWords = 1024;
 
-// A digest, a key, a signature or a nonce; a bitmap over contributors.
-inline constexpr size_t kLongestDigest = 64;
+// A digest, a key, a signature, a nonce or two of them together; a bitmap over contributors.
+inline constexpr size_t kLongestDigest = 128;
 inline constexpr size_t kLongestBitmap = 8192;
 
 // INVALID_ARGUMENT: a field of bytes is longer than any that the protocol has; names it.

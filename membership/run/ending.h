@@ -3,7 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,7 +23,8 @@ namespace atolld {
 // Evaluation: the validation loss of one version, computed in shares by several trainers.
 //
 // A share that nobody holds (its peer died, or nobody has it yet) is given to somebody else; the
-// loss counts once every share is in. Pure.
+// loss counts once every share is in. Only whoever was given a share answers for it, and only with
+// a finite loss: one that is not counts where nobody finds another. Pure.
 class Evaluation {
  public:
   Evaluation(uint64_t version, uint32_t shares, double elapsed_seconds);
@@ -30,12 +33,17 @@ class Evaluation {
   bool complete() const;
 
   std::optional<uint32_t> FirstFree() const;  // a share that is neither in nor given to anybody
+  // Has found no finite loss for it: somebody else is to be asked, or the share to be closed.
+  bool FoundNone(uint32_t share, const std::string& peer) const {
+    return shares_[share].found_none.count(peer) > 0;
+  }
+  size_t FoundNone(uint32_t share) const { return shares_[share].found_none.size(); }
+  void Close(uint32_t share);  // nobody finds a finite loss: the run has diverged, and shows it
   v1::Evaluate Give(uint32_t share, const std::string& peer);
   size_t Open(const std::string& peer) const;  // shares given to it that are not in
   void TakeBack(const std::string& peer);      // what it was given and has not answered
-  // Stale and repeated answers do nothing. A loss that is not finite counts: a run that diverged
-  // must show it.
-  void OnEvaluated(const v1::Evaluated& evaluated);
+  // Stale, repeated and unasked answers do nothing.
+  void OnEvaluated(const std::string& peer, const v1::Evaluated& evaluated);
 
   v1::EvaluationRecord Record() const;  // complete()
 
@@ -45,6 +53,8 @@ class Evaluation {
     bool in = false;
     double loss_sum = 0;
     uint64_t tokens = 0;
+    std::set<std::string> found_none;
+    uint64_t none_tokens = 0;  // of the last of them
   };
   uint64_t version_;
   double elapsed_seconds_;
@@ -63,6 +73,9 @@ bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last);
 //
 //   last version --evaluated, and all digests of its state are in--> sealed --> finished
 //
+// What is sealed is the digest that a quorum of the last version's contributors hold, who voted for
+// it: nobody else's counts. Where they do not agree they are asked to look again.
+//
 // The seal is recorded and told once; whoever lacks the last state is waited for after it. Called
 // at each event (Evaluate, Advance, AdvanceSealed), it does what can be done by now and says in
 // `reason` what it waits for. Pure; one thread.
@@ -73,9 +86,10 @@ class Ending {
 
   // Gives shares of the newest version's evaluation to trainers, where one is due. `last`: the
   // version that will be sealed.
-  void Evaluate(absl::Time now, uint64_t last, const Ledger& ledger, const Members& members,
+  void Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Members& members,
                 const Round& round, RunOutput* out);
-  void OnEvaluated(const v1::Evaluated& evaluated, Ledger* ledger, RunOutput* out);
+  void OnEvaluated(const std::string& peer, const v1::Evaluated& evaluated, Ledger* ledger,
+                   RunOutput* out);
   void TakeBack(const std::string& peer);  // what it was to evaluate
   bool evaluating() const { return evaluation_.has_value(); }
   bool evaluating(uint64_t version) const {
@@ -94,11 +108,23 @@ class Ending {
   absl::Time sealed_at() const { return sealed_at_; }  // InfiniteFuture: it is not
 
  private:
-  void Seal(absl::Time now, Ledger* ledger, Members* members, RunOutput* out);
+  using Holders = std::map<std::string, std::vector<std::string>>;  // of the last state, by digest
+  void GiveShares(const std::vector<std::string>& evaluators, const Members& members,
+                  const Round& round, RunOutput* out);
+  void Complete(Ledger* ledger, RunOutput* out);
+  size_t VotersNeeded(const Ledger& ledger, const Members& members) const;
+  std::string Agreed(const Ledger& ledger, const Holders& voters, size_t needed) const;
+  void AskAgain(absl::Time now, uint64_t version, const Holders& voters, const Members& members,
+                RunOutput* out);
+  std::string WhatIsMissing(const Ledger& ledger, const Holders& voters, size_t needed,
+                            const std::vector<std::string>& missing) const;
+  void Seal(absl::Time now, const std::string& agreed, const Holders& holders, Ledger* ledger,
+            Members* members, RunOutput* out);
 
   const RunSettings& settings_;
   std::optional<Evaluation> evaluation_;
   absl::Time last_reached_ = absl::InfiniteFuture();  // the last version, in this epoch
+  absl::Time asked_again_ = absl::InfinitePast();     // those whose digests differ
   absl::Time sealed_at_ = absl::InfiniteFuture();
   bool seen_since_seal_ = false;  // somebody was connected
   bool finished_ = false;

@@ -4,8 +4,10 @@
 // votes, and tells when the entry is agreed on. Laws: a vote counts only under the revision that it
 // names and only if it is the current one; an entry needs equal votes of the quorum of contributors
 // (an aggregator's is none of them, but tells that it has the payload), and somebody who has its
-// payload, is still there and can be dialled by those who lack it. Who averages what is
-// ReductionPlan's. Pure; nothing here waits or sends.
+// payload, is still there and can be dialled by those who lack it; each of its chunks counts at
+// least a quorum of contributors. That a reducer cannot be reached is believed of two who say so,
+// or of one whom the coordinator's own dial confirms: nobody gains by one word alone. Who averages
+// what is ReductionPlan's. Pure; nothing here waits or sends.
 #pragma once
 
 #include <cstdint>
@@ -44,6 +46,7 @@ class ExchangeRound {
     // Whose account differs from another's with nothing to decide between them, and why.
     std::map<std::string, std::string> suspects;
     std::map<std::string, std::string> liars;  // to be evicted, with the evidence; lost already
+    std::set<std::string> probes;  // who is to be dialled; OnProbed hears what came of it
   };
 
   // FAILED_PRECONDITION: "no reachable reducer: ...". `may_be_alone`: a single contributor that
@@ -65,6 +68,10 @@ class ExchangeRound {
   bool Votes(const std::string& peer) const;
   bool Lost(const std::string& peer) const { return plan_.Lost(peer); }
   const std::set<std::string>& unreachable() const { return plan_.unreachable(); }
+  // Who said that it cannot reach whom, with nobody to confirm it: accuser and accused.
+  std::vector<std::pair<std::string, std::string>> Unconfirmed() const;
+  // Whose shards came to fewer contributors than the quorum.
+  const std::set<std::string>& thin() const { return thin_; }
 
   // Stale or senseless ones do nothing.
   void OnShardsHeld(const std::string& peer, const v1::ShardsHeld& held);
@@ -76,7 +83,12 @@ class ExchangeRound {
   Outcome OnLost(absl::Span<const std::string> peers);
   // A peer that names itself lacks a mean of a shard that it is to hold: that shard goes elsewhere,
   // and the peer stays a reducer. If it holds none, its report is senseless and does nothing.
+  // Of one whom nobody else accuses the shards go to a third peer, and the reporter takes none of
+  // them; where there is no third, or the reporter accuses many, the exchange does without the
+  // reporter, if the quorum does.
   Outcome OnUnreachable(const std::string& reporter, const v1::ReducerUnreachable& report);
+  // The coordinator has dialled it: in vain, or not.
+  Outcome OnProbed(const std::string& peer, bool answered);
   // A reducer's word against a contributor's: the bytes that would decide are not kept.
   Outcome OnRefused(const std::string& reporter, const v1::UpdateRefused& refused);
   Outcome OnAuditReport(const std::string& peer, const v1::AuditReport& report);
@@ -116,6 +128,12 @@ class ExchangeRound {
   void Decide(bool deadline_passed, Outcome* outcome);
   void Agree(std::vector<std::string> peers, Outcome* outcome);
   void OnConflict(const std::string& sides, Outcome* outcome);
+  std::set<std::string> ThinServers(const v1::Vote& vote) const;
+  void OnThin(const std::set<std::string>& servers, Outcome* outcome);
+  void Shun();
+  size_t AccusedBy(const std::string& reporter) const;
+  void MoveUnreachable(const std::string& reducer, Outcome* outcome);
+  void DoWithout(const std::string& reporter, const std::string& reducer, Outcome* outcome);
   bool RedoBySome();
 
   void Revise(Outcome* outcome);
@@ -126,7 +144,11 @@ class ExchangeRound {
   std::map<std::string, v1::Vote> votes_;                  // of the current revision
   std::set<std::pair<std::string, std::string>> refused_;  // by whom, whose update
   std::set<std::string> odd_;                              // voters already named for another state
-  int conflicts_ = 0;  // revisions in which two payloads were voted for
+  std::map<std::string, std::set<std::string>> accusers_;  // of reducers: who cannot reach them
+  std::set<std::string> thin_;       // reduced or relayed what counted too few
+  std::set<std::string> took_over_;  // what they could not reach, since nobody else could
+  int thin_results_ = 0;             // that were voted for
+  int conflicts_ = 0;                // revisions in which two payloads were voted for
   // Who averages alone, to find out under whom all come to the same.
   std::vector<std::string> group_;               // now; empty: everybody does
   std::deque<std::vector<std::string>> groups_;  // and next

@@ -1,7 +1,9 @@
 #include "membership/run/exchanges.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "absl/base/casts.h"
@@ -168,6 +170,11 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
   }
   terms.version = round.version();
   terms.epoch = ledger.epoch();
+  for (const auto& [accuser, accused] : accused_) {
+    for (const auto& [peer, until] : accused) {
+      if (until >= round.version()) terms.accused[accuser].insert(peer);
+    }
+  }
   terms.parameters = ledger.genesis()->manifest().elements();
   terms.chunk_elements = ledger.spec().exchange().chunk_elements();
   terms.quorum = settings_.round.quorum;
@@ -221,6 +228,20 @@ void Exchanges::NoteAudit(absl::Time now) {
   deadline_ = now + current_->AuditPatience();
 }
 
+void Exchanges::NoteRefused(const std::string& peer) {
+  const auto found = contributions_.find(peer);
+  if (found != contributions_.end()) refused_[peer] = found->second.contribution_root();
+}
+
+absl::Status Exchanges::CheckReady(const std::string& peer, const v1::Ready& ready,
+                                   uint64_t elements) const {
+  const auto found = refused_.find(peer);
+  if (found != refused_.end() && found->second == ready.contribution_root()) {
+    return absl::InvalidArgumentError("it was refused where it was averaged");
+  }
+  return judge_.Check(ready, elements);
+}
+
 void Exchanges::NoteVote(absl::Time now, const std::string& peer, const v1::Vote& vote) {
   planner_.NoteVote(*current_, peer, vote, now - began_);
 }
@@ -245,9 +266,7 @@ v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& hea
   times_.Add(exchanged);
   given_up_ = 0;
   planner_.NoteEnd(std::as_const(*members).roster(), *last_, exchanged);
-  for (const std::string& peer : last_->unreachable()) {
-    members->info(peer).spared_until = header.version() + kSparedRounds;
-  }
+  NoteReach(header.version(), *last_, members);
   SayOffences(header.version(), judge_.NoteCommit(header), out);
   out->update.judged = judge_.Record();
   for (const v1::Contributor& contributor : header.contributors()) {
@@ -257,6 +276,7 @@ v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& hea
         .step_times.Add(absl::Seconds(ready.train_seconds() / ready.steps()));
   }
   contributions_.clear();
+  refused_.clear();
   return record;
 }
 
@@ -287,6 +307,26 @@ v1::RoundRecord Exchanges::RecordRound(absl::Time now, const v1::EntryHeader& he
   return record;
 }
 
+// Whoever was not reachable, or came to too little, does not reduce for a while. Nor do two of whom
+// one says, alone, that it cannot reach the other: it gains nothing, and nobody waits for it again.
+void Exchanges::NoteReach(uint64_t version, const ExchangeRound& exchange, Members* members) {
+  const uint64_t until = version + kSparedRounds;
+  for (auto& [accuser, accused] : accused_) {
+    for (auto it = accused.begin(); it != accused.end();) {
+      it = it->second < version ? accused.erase(it) : std::next(it);
+    }
+  }
+  for (const std::string& peer : exchange.unreachable()) members->info(peer).spared_until = until;
+  for (const std::string& peer : exchange.thin()) members->info(peer).spared_until = until;
+  for (const auto& [accuser, accused] : exchange.Unconfirmed()) {
+    members->info(accuser).spared_until = until;
+    members->info(accused).spared_until = until;
+    accused_[accuser][accused] = until;
+    members->NoteSuspicion(accuser,
+                           absl::StrCat("round ", version, ": it alone could not reach ", accused));
+  }
+}
+
 void Exchanges::SendDoubts(uint64_t committed, const Members& members, RunOutput* out) const {
   for (const auto& [peer, digest] : current_->Doubted()) {
     v1::CoordinatorMessage message;
@@ -299,14 +339,19 @@ void Exchanges::SendDoubts(uint64_t committed, const Members& members, RunOutput
 std::vector<std::string> Exchanges::GiveUp(absl::Time now, uint64_t committed, Members* members,
                                            RunOutput* out) {
   const uint64_t version = committed + 1;
-  if (current_ != nullptr) {
-    ++given_up_;
+  // One whose header was not valid was decided, and came to nothing like any other.
+  const bool decided = current_ == nullptr;
+  if (decided) {
+    current_ = std::move(last_);
+  } else {
     SendDoubts(committed, *members, out);
-    for (const std::string& peer : current_->unreachable()) {
-      PeerInfo& info = members->info(peer);
-      info.spared_until = version + kSparedRounds;
-      info.dialled_in_vain_until = now + settings_.failure_timeout;
-    }
+  }
+  ++given_up_;
+  NoteReach(version, *current_, members);
+  std::set<std::string> in_vain = current_->unreachable();
+  for (const auto& [accuser, accused] : current_->Unconfirmed()) in_vain.insert(accused);
+  for (const std::string& peer : in_vain) {
+    members->info(peer).dialled_in_vain_until = now + settings_.failure_timeout;
   }
   current_.reset();
   SayOffences(version, judge_.NoteGivenUp(), out);
@@ -320,6 +365,7 @@ std::vector<std::string> Exchanges::GiveUp(absl::Time now, uint64_t committed, M
 void Exchanges::Forget(const std::string& peer) {
   planner_.Forget(peer);
   judge_.Forget(peer);
+  accused_.erase(peer);
 }
 
 }  // namespace atolld

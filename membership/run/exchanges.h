@@ -116,6 +116,10 @@ class Exchanges {
   // The header that Decide made is committed: what the round came to. `elapsed` as Ledger's.
   v1::RoundRecord NoteCommit(absl::Time now, const v1::EntryHeader& header, double elapsed,
                              Members* members, RunOutput* out);
+  // An update of this contributor to the attempt under way cannot be averaged, as is known by now.
+  void NoteRefused(const std::string& peer);
+  // As UpdateJudge::Check; and INVALID_ARGUMENT: it was refused in an attempt at this entry.
+  absl::Status CheckReady(const std::string& peer, const v1::Ready& ready, uint64_t elements) const;
   // Of an attempt that is still under way, those are told whose replicas may have drifted: without
   // them there would be no next header from which they could see it. Returns who had contributed.
   std::vector<std::string> GiveUp(absl::Time now, uint64_t committed, Members* members,
@@ -126,6 +130,7 @@ class Exchanges {
   v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header, double elapsed) const;
   void SendPlan(const std::string& peer, const Members& members, RunOutput* out) const;
   void SendDoubts(uint64_t committed, const Members& members, RunOutput* out) const;
+  void NoteReach(uint64_t version, const ExchangeRound& exchange, Members* members);
 
   const RunSettings& settings_;
   std::unique_ptr<ExchangeRound> current_, last_;
@@ -133,6 +138,9 @@ class Exchanges {
   absl::Time began_, agreed_at_ = absl::InfiniteFuture(), deadline_ = agreed_at_;
   RecentTimes times_;
   uint64_t given_up_ = 0;  // attempts since the last commit
+  // Who said, alone, that it cannot reach whom: accuser, accused, and the last version that counts.
+  std::map<std::string, std::map<std::string, uint64_t>> accused_;
+  std::map<std::string, std::string> refused_;  // roots of updates that cannot be averaged
   ExchangePlanner planner_;
   UpdateJudge judge_;
   GradientNoise noise_;

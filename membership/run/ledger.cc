@@ -5,8 +5,13 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/planted_bug.h"
 
 namespace atolld {
+
+std::string Because(const std::string& reason) {
+  return reason.empty() ? "" : absl::StrCat(": ", reason);
+}
 
 Ledger::Ledger(const RunSettings& settings, const StoredRun& stored, absl::Time now)
     : settings_(settings),
@@ -58,6 +63,7 @@ v1::CoordinatorMessage Ledger::Welcome() const {
   v1::CoordinatorMessage message;
   v1::Welcome* welcome = message.mutable_welcome();
   welcome->set_epoch(epoch_);
+  welcome->set_epoch_proof(EpochProof());
   *welcome->mutable_spec() = spec_;
   if (genesis_) *welcome->mutable_genesis() = *genesis_;
   welcome->set_version(version());
@@ -96,6 +102,49 @@ absl::Status Ledger::CheckChain(uint64_t version, const std::string& digest) con
   return absl::OkStatus();
 }
 
+absl::Status Ledger::CheckClaim(uint64_t version, const std::string& digest,
+                                const v1::EntryHeader& header) const {
+  if (!Ahead(version) || !settings_.check_signed || Planted(PlantedBug::kVersionBelieved)) {
+    return absl::OkStatus();
+  }
+  absl::Status stands = settings_.check_signed(header);
+  if (stands.ok() && (header.version() != version || settings_.header_digest(header) != digest)) {
+    stands = absl::InvalidArgumentError("its header is another one");
+  }
+  if (stands.ok()) return stands;
+  return absl::InvalidArgumentError(absl::StrCat("it does not show that it holds version ", version,
+                                                 ", where the run's newest is ", this->version(),
+                                                 ": ", stands.message()));
+}
+
+std::string Ledger::EpochProof() const {
+  const EpochClaim claim{epoch_, settings_.life};
+  return settings_.sign_epoch ? settings_.life + settings_.sign_epoch(claim) : settings_.life;
+}
+
+absl::Status Ledger::CheckEpoch(const v1::Hello& hello) const {
+  if (hello.epoch() < epoch_ || !settings_.check_epoch || Planted(PlantedBug::kEpochBelieved)) {
+    return absl::OkStatus();
+  }
+  const std::string& proof = hello.epoch_proof();
+  const EpochClaim claim{hello.epoch(), proof.substr(0, kLifeBytes)};
+  if (proof.size() > kLifeBytes && settings_.check_epoch(claim, proof.substr(kLifeBytes))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("peer ", hello.peer(), " names epoch ", hello.epoch(), ", this is epoch ",
+                   epoch_, ", and it does not show that a coordinator of this run told it so"));
+}
+
+bool Ledger::Outgrown(const v1::Hello& hello, bool first_word) const {
+  if (hello.epoch() < epoch_ || Planted(PlantedBug::kEpochResetAtRestart)) return false;
+  if (Planted(PlantedBug::kEpochBelieved)) return hello.epoch() > epoch_ || first_word;
+  const std::string life = hello.epoch_proof().substr(0, kLifeBytes);
+  if (life.empty() || settings_.life.empty()) return hello.epoch() > epoch_ || first_word;
+  // What this life has told is no news, whoever repeats it.
+  return life != settings_.life;
+}
+
 absl::Status Ledger::CheckNext(const v1::Genesis& genesis, const v1::Headers& headers,
                                LeaseBook* leases) const {
   std::string previous = genesis_ ? digests_.back() : settings_.genesis_digest(genesis);
@@ -124,14 +173,14 @@ void Ledger::BeginEpoch(absl::Time now, RunUpdate* update) {
   epoch_began_ = now;
 }
 
-absl::StatusOr<bool> Ledger::Control(RunControl::State wanted, const std::string& reason,
-                                     RunUpdate* update) {
+absl::Status Ledger::Control(RunControl::State wanted, const std::string& reason, bool exchanging,
+                             RunOutput* out) {
   if (wanted == RunControl::State::kStopping) {
     if (!genesis_) {
       return absl::FailedPreconditionError(
           "the run has no version 0 yet, so there is nothing to seal; end its processes instead");
     }
-    if (seal_ || control_.stopping()) return false;
+    if (seal_ || control_.stopping()) return absl::OkStatus();
   } else {
     if (seal_) return absl::FailedPreconditionError("the run is sealed");
     if (control_.stopping()) {
@@ -140,11 +189,26 @@ absl::StatusOr<bool> Ledger::Control(RunControl::State wanted, const std::string
               ? "the run is being stopped"
               : "the run is being stopped, and that cannot be undone");
     }
-    if (control_.state == wanted) return false;
+    if (control_.state == wanted) return absl::OkStatus();
   }
   control_ = {wanted, reason};
-  update->control = control_;
-  return true;
+  out->update.control = control_;
+  SayControl(exchanging, out);
+  return absl::OkStatus();
+}
+
+void Ledger::SayControl(bool exchanging, RunOutput* out) const {
+  const std::string because = Because(control_.reason);
+  switch (control_.state) {
+    case RunControl::State::kPaused:
+      return out->Say(absl::StrCat("an operator has paused the run", because,
+                                   exchanging ? "; the exchange under way is finished first" : ""));
+    case RunControl::State::kGoing:
+      return out->Say("an operator has resumed the run");
+    case RunControl::State::kStopping:
+      return out->Say(absl::StrCat("an operator has stopped the run", because,
+                                   "; its last version is ", LastVersion(exchanging)));
+  }
 }
 
 void Ledger::AcceptGenesis(const v1::Genesis& genesis, RunUpdate* update) {

@@ -32,6 +32,7 @@ class Ledger {
   absl::Time epoch_began() const { return epoch_began_; }
   const RunControl& control() const { return control_; }
   const std::optional<v1::Genesis>& genesis() const { return genesis_; }
+  const std::optional<v1::EntryHeader>& header() const { return header_; }  // of version()
   const std::optional<v1::Seal>& seal() const { return seal_; }
   const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
   const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }
@@ -56,6 +57,15 @@ class Ledger {
   // adopted. FAILED_PRECONDITION: it is of another history.
   absl::Status CheckChain(uint64_t version, const std::string& digest) const;
   bool Ahead(uint64_t version) const;  // beyond what is known here
+  // Whether what somebody says of itself stands on more than its word: that it holds a version that
+  // is ahead of what is known here, with `header`, its own; and the epoch that its Hello names.
+  // INVALID_ARGUMENT: it does not. A history that nobody signs is believed.
+  absl::Status CheckClaim(uint64_t version, const std::string& digest,
+                          const v1::EntryHeader& header) const;
+  absl::Status CheckEpoch(const v1::Hello& hello) const;
+  // The Hello's epoch, which stands, is of another life of the coordinator, and this one has come
+  // no further: the store is older than the run. `first_word`: as Members::Joined's.
+  bool Outgrown(const v1::Hello& hello, bool first_word) const;
   // The same of the next headers, all of them or nothing: `genesis` is the run's own, or the one
   // that they come with. `leases`, of the ledger's version, is brought to the last of them.
   absl::Status CheckNext(const v1::Genesis& genesis, const v1::Headers& headers,
@@ -63,10 +73,10 @@ class Ledger {
 
   void BeginEpoch(absl::Time now, RunUpdate* update);
   void OutgrowEpoch(uint64_t heard) { epoch_ = heard; }  // a BeginEpoch follows
-  // What an operator asks of the whole run. False: it is so already. FAILED_PRECONDITION: too late,
-  // or there is nothing to seal yet.
-  absl::StatusOr<bool> Control(RunControl::State wanted, const std::string& reason,
-                               RunUpdate* update);
+  // What an operator asks of the whole run; nothing where it is so already. FAILED_PRECONDITION:
+  // too late, or there is nothing to seal yet. `exchanging`: an exchange is under way.
+  absl::Status Control(RunControl::State wanted, const std::string& reason, bool exchanging,
+                       RunOutput* out);
 
   void AcceptGenesis(const v1::Genesis& genesis, RunUpdate* update);
   // The next header. Committed here, or adopted from a peer, of which less is known.
@@ -78,6 +88,8 @@ class Ledger {
 
  private:
   absl::Status MayAdopt(uint64_t version, const std::string& digest) const;
+  std::string EpochProof() const;
+  void SayControl(bool exchanging, RunOutput* out) const;
 
   const RunSettings& settings_;
   v1::RunSpec spec_;
@@ -94,6 +106,9 @@ class Ledger {
   std::optional<absl::Time> first_train_;  // of this epoch
   double earlier_seconds_ = 0;             // of the run, before this process
 };
+
+// ": reason", after what was done; nothing without one.
+std::string Because(const std::string& reason);
 
 // A round in words, for logs and views: "1.23 s (predicted 1.10 s), audit 0.20 s"; without what was
 // not predicted or not audited; "-": it was not measured.

@@ -27,10 +27,6 @@ constexpr size_t kMostNamed = 4;
 
 }  // namespace
 
-std::string Because(const std::string& reason) {
-  return reason.empty() ? "" : absl::StrCat(": ", reason);
-}
-
 Members::Members(const RunSettings& settings, const StoredRun& stored, absl::Time now)
     : settings_(settings), roster_(settings.failure_timeout, now, stored.members) {
   for (const v1::EntryHeader& header : stored.headers) NoteEntry(header);
@@ -60,6 +56,8 @@ absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const 
     return absl::InvalidArgumentError(absl::StrCat(
         "peer ", hello.peer(), " names epoch ", hello.epoch(), ", this is epoch ", ledger.epoch()));
   }
+  status = ledger.CheckEpoch(hello);
+  if (!status.ok()) return status;
   if (former == nullptr && roster_.members().size() >= kMostMembers) {
     return absl::ResourceExhaustedError(
         absl::StrCat("the run has ", kMostMembers, " members already"));
@@ -73,7 +71,9 @@ absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const 
     return absl::FailedPreconditionError(
         absl::StrCat("peer ", hello.peer(), ": ", status.message()));
   }
-  return absl::OkStatus();
+  status = ledger.CheckClaim(hello.version(), hello.header_digest(), hello.header());
+  if (status.ok()) return status;
+  return absl::InvalidArgumentError(absl::StrCat("peer ", hello.peer(), ": ", status.message()));
 }
 
 Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello& hello,
@@ -83,7 +83,7 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
   const bool known = former != nullptr && former->present() && !former->restored;
   Joined joined;
   joined.same_process = former != nullptr && !former->restored && former->pid == hello.pid() &&
-                        former->instance == hello.instance() && former->address == hello.address();
+                        former->instance == hello.instance() && former->claimed == hello.address();
   joined.first_word = former == nullptr || former->restored || former->instance != hello.instance();
   const SessionId replaced = roster_.Join(now, session, hello);
   if (replaced != 0 && replaced != session) {
@@ -107,7 +107,38 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
       roster_.Find(peer)->aggregator ? " as aggregator" : "", " (",
       hello.address().empty() ? "dials out only" : hello.address(),
       hello.has_state() ? absl::StrCat(", holds version ", hello.version()) : "", ")"));
+  SayTaken(*roster_.Find(peer), out);
+  // Whether it is there matters before anybody depends on it.
+  const bool dialable = !roster_.Find(peer)->address.empty();
+  if (dialable && !joined.same_process) out->probes.push_back({peer, hello.address()});
   return joined;
+}
+
+// Whoever answers there tells whose it is.
+void Members::SayTaken(const RosterMember& member, RunOutput* out) const {
+  if (member.address == member.claimed) return;
+  std::string holder;
+  for (const auto& [other, one] : roster_.members()) {
+    if (one.present() && one.address == member.claimed) holder = other;
+  }
+  out->Say(absl::StrCat("peer ", member.peer, " advertises ", member.claimed,
+                        ", which is the address of peer ", holder,
+                        ": nobody dials it there until it has shown to be its own; give each peer "
+                        "an address of its own"),
+           RunOutput::Severity::kWarning);
+  out->probes.push_back({member.peer, member.claimed});
+}
+
+void Members::NoteProbe(const RunOutput::Probe& probe, ProbeResult result, RunOutput* out) {
+  const auto& [peer, address] = probe;
+  const RosterMember* const member = roster_.Find(peer);
+  if (member == nullptr || member->claimed != address) return;
+  roster_.NoteDialled(peer, result == ProbeResult::kRefused);
+  if (result != ProbeResult::kAnswered || !roster_.GrantAddress(peer)) return;
+  Record(peer, &out->update);
+  out->Say(absl::StrCat("peer ", peer, " is the one that answers at ", address,
+                        ": whoever else advertises it is not dialled there"),
+           RunOutput::Severity::kWarning);
 }
 
 std::string Members::PeerOf(SessionId session) const {
@@ -135,6 +166,7 @@ void Members::NoteEntry(const v1::EntryHeader& header) {
   for (const v1::Contributor& contributor : header.contributors()) {
     PeerInfo& info = infos_[contributor.peer()];
     ++info.rounds;
+    info.worker_failures = 0;
     info.tokens += contributor.tokens();
   }
 }
@@ -165,10 +197,15 @@ void Members::NoteWorkerLost(const std::string& peer, const v1::WorkerLost& lost
 
 bool Members::NoteWorkerTrouble(const std::string& peer, const std::string& trouble) {
   PeerInfo& info = infos_[peer];
-  info.worker_failures = trouble.empty() ? 0 : info.worker_failures + 1;
+  if (!trouble.empty()) ++info.worker_failures;
   if (info.worker_trouble == trouble) return false;
   info.worker_trouble = trouble;
   return !trouble.empty();
+}
+
+void Members::ForgetWorkerTrouble(const std::string& peer) {
+  NoteWorkerTrouble(peer, "");
+  infos_[peer].worker_failures = 0;
 }
 
 absl::Status Members::OnStateReport(const std::string& peer, const v1::StateReport& report,
@@ -326,6 +363,10 @@ std::vector<ExchangeAggregator> Members::Aggregators(absl::Time now, uint64_t ve
   std::vector<ExchangeAggregator> aggregators;
   for (const auto& [peer, member] : roster_.members()) {
     if (!member.aggregator || !member.connected() || !member.present() || member.draining) continue;
+    if (member.address.empty()) {
+      absl::StrAppend(lacking, "; aggregator ", peer, " advertises another peer's address");
+      continue;
+    }
     if (!member.has_state || member.version + 1 != version) {
       absl::StrAppend(lacking, "; aggregator ", peer, " does not hold version ", version - 1,
                       " yet");

@@ -31,7 +31,7 @@ namespace atolld {
 struct PeerInfo {
   std::optional<v1::WorkerReady> worker;
   std::string worker_trouble;    // why no worker of it trains; empty: one does, or none has failed
-  uint32_t worker_failures = 0;  // workers in a row that ended before they were ready
+  uint32_t worker_failures = 0;  // workers in a row that ended without a contribution
   v1::PeerProgress progress;
   std::string signing_key;  // of its last Hello; empty: it has told none
   uint64_t suspicions = 0;  // accounts that differ from another's, with nothing to decide
@@ -50,9 +50,6 @@ struct PeerInfo {
     return !state_digest.empty() && state_version == version;
   }
 };
-
-// ": reason", after what was done; nothing without one.
-std::string Because(const std::string& reason);
 
 class Members {
  public:
@@ -76,6 +73,8 @@ class Members {
   absl::Status Admit(const Ledger& ledger, const v1::Hello& hello) const;
   // It said Hello on this session, and is admitted. Ends a session that this one replaces.
   Joined Join(absl::Time now, SessionId session, const v1::Hello& hello, RunOutput* out);
+  // What came of dialling it at this address. If it has claimed that, and answered, it is its own.
+  void NoteProbe(const RunOutput::Probe& probe, ProbeResult result, RunOutput* out);
   std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
   void Forget(const std::string& peer, RunUpdate* update);
 
@@ -89,6 +88,7 @@ class Members {
                       RunOutput* out);
   // Why its worker does not train; empty: it does, or is being started. True: it is news.
   bool NoteWorkerTrouble(const std::string& peer, const std::string& trouble);
+  void ForgetWorkerTrouble(const std::string& peer);  // it has a new process
 
   absl::Status OnStateReport(const std::string& peer, const v1::StateReport& report,
                              const Ledger& ledger, RunOutput* out);
@@ -131,6 +131,7 @@ class Members {
   v1::PeerStatus StatusOf(const v1::Member& member) const;  // without what others know of it
 
  private:
+  void SayTaken(const RosterMember& member, RunOutput* out) const;
   void NoteQuorum(const std::string& said, bool sealed, RunOutput* out) const;
 
   const RunSettings& settings_;

@@ -1,8 +1,10 @@
 #include "membership/run/roster.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
 #include "membership/run/admission.h"
 
 namespace atolld {
@@ -20,14 +22,6 @@ constexpr size_t kMostGone = 256;
 
 bool Gone(const RosterMember& member) {
   return member.state == MemberState::kDead || member.state == MemberState::kLeft;
-}
-
-void SetGone(absl::Time now, MemberState state, const std::string& why, RosterMember* member) {
-  member->state = state;
-  member->why = why;
-  member->gone_since = now;
-  member->restored = false;
-  member->draining = false;
 }
 
 MemberState FormerState(const std::string& name) {
@@ -63,12 +57,14 @@ Roster::Roster(absl::Duration failure_timeout, absl::Time now,
   for (const MemberRecord& record : former) {
     RosterMember& member = members_[record.peer];
     member.peer = record.peer;
-    member.address = record.address;
+    member.claimed = record.address;
     member.last_heard = now;
     member.suspect_since = now;
     member.gone_since = now;
     member.state = FormerState(record.state);
     member.restored = member.present();
+    // A store may name one address twice: what a member has lost meanwhile was not its own change.
+    if (!member.present() || !Taken(record.address, record.peer)) member.address = record.address;
     member.draining = record.draining && member.present();
     member.why = member.restored && !member.draining
                      ? "not back yet after the coordinator's restart"
@@ -80,7 +76,13 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   RosterMember& member = members_[hello.peer()];
   const SessionId replaced = member.session;
   member.peer = hello.peer();
-  member.address = hello.address();
+  if (member.claimed != hello.address() || member.instance != hello.instance()) {
+    member.in_vain = false;
+  }
+  const std::string former = std::exchange(member.address, "");
+  member.claimed = hello.address();
+  if (former != hello.address()) PassOn(former);
+  if (!Taken(hello.address(), hello.peer())) member.address = hello.address();
   member.region = hello.region();
   member.up_rate = hello.up_rate();
   member.down_rate = hello.down_rate();
@@ -97,6 +99,49 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.offer.reset();
   if (hello.has_offer()) member.offer = hello.offer();
   return replaced;
+}
+
+bool Roster::Taken(const std::string& address, const std::string& but) const {
+  if (Planted(PlantedBug::kAddressTaken)) return false;
+  return std::any_of(members_.begin(), members_.end(), [&](const auto& entry) {
+    return entry.first != but && entry.second.present() && entry.second.address == address;
+  });
+}
+
+// Its holder has left it.
+void Roster::PassOn(const std::string& address) {
+  if (address.empty() || Taken(address, "")) return;
+  for (auto& [peer, member] : members_) {
+    if (!member.present() || member.claimed != address || !member.address.empty()) continue;
+    member.address = address;
+    return;
+  }
+}
+
+bool Roster::GrantAddress(const std::string& peer) {
+  RosterMember* const claimant = Mutable(peer);
+  if (claimant == nullptr || !claimant->present() || claimant->address == claimant->claimed) {
+    return false;
+  }
+  for (auto& [other, member] : members_) {
+    if (member.address == claimant->claimed) member.address.clear();
+  }
+  claimant->address = claimant->claimed;
+  return true;
+}
+
+void Roster::NoteDialled(const std::string& peer, bool in_vain) {
+  if (RosterMember* member = Mutable(peer); member != nullptr) member->in_vain = in_vain;
+}
+
+void Roster::SetGone(absl::Time now, MemberState state, const std::string& why,
+                     RosterMember* member) {
+  member->state = state;
+  member->why = why;
+  member->gone_since = now;
+  member->restored = false;
+  member->draining = false;
+  PassOn(member->address);
 }
 
 void Roster::Heard(absl::Time now, const std::string& peer) {

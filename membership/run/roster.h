@@ -7,7 +7,9 @@
 //
 // After a restart those that were members are suspects in grace: nobody dies before all of them are
 // back or failure_timeout has passed. A coordinator that was itself stopped for a while blames
-// nobody for its own silence. The dead and those that left are forgotten after a day, or earlier
+// nobody for its own silence. No two members that are here have one address: it is the first one's
+// until that one is gone, or until another proves to be the one that answers there; whoever claims
+// it meanwhile has none. The dead and those that left are forgotten after a day, or earlier
 // where there are very many; the evicted never. Pure: time comes in as an argument. Sorted by peer
 // id: that is roster order.
 #pragma once
@@ -41,8 +43,10 @@ absl::string_view MemberStateName(MemberState state);  // as in v1::Member
 
 struct RosterMember {
   std::string peer;
-  std::string address;  // empty: cannot be dialled
-  std::string region;   // empty: one of its own
+  std::string address;   // empty: cannot be dialled
+  std::string claimed;   // by its Hello; another than `address`: a member that is here has that one
+  std::string region;    // empty: one of its own
+  bool in_vain = false;  // the coordinator has dialled it there, and it was not there
   // It trains nothing, so it is never counted among those that a round needs.
   bool aggregator = false;
   MemberState state = MemberState::kJoining;
@@ -89,6 +93,11 @@ class Roster {
   // The session ended. Returns the peer that is now suspect, or "" if the session was nobody's
   // current one.
   std::string Break(absl::Time now, SessionId session);
+  // It has shown that it is the one at the address that it claims: whoever else had that has none
+  // from now on. False: nothing has changed.
+  bool GrantAddress(const std::string& peer);
+  // The coordinator has dialled it where it claims to be.
+  void NoteDialled(const std::string& peer, bool in_vain);
   // A redial of a suspect's address was refused. True if it is dead now.
   bool Refused(absl::Time now, const std::string& peer);
   void Leave(absl::Time now, const std::string& peer, const std::string& why);
@@ -116,6 +125,9 @@ class Roster {
 
  private:
   absl::Time DeadlineOf(const RosterMember& member) const;
+  void SetGone(absl::Time now, MemberState state, const std::string& why, RosterMember* member);
+  bool Taken(const std::string& address, const std::string& but) const;
+  void PassOn(const std::string& address);
   RosterMember* Mutable(const std::string& peer);  // nullptr: never seen
 
   absl::Duration failure_timeout_;

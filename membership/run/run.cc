@@ -9,6 +9,8 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/names.h"
 #include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
 #include "membership/run/admission.h"
@@ -95,7 +97,8 @@ absl::Time Run::NextWake() const {
 
 RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello) {
   const std::string& peer = hello.peer();
-  const absl::Status admitted = members_.Admit(ledger_, hello);
+  absl::Status admitted = members_.Admit(ledger_, hello);
+  if (admitted.ok() && ledger_.Ahead(hello.version())) admitted = adoption_.MayClaim(peer);
   if (!admitted.ok()) {
     out_.ends.push_back({session, admitted});
     out_.Say(absl::StrCat("a peer was refused: ", admitted.message()), Severity::kWarning);
@@ -105,13 +108,11 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
   if (!joined.same_process) {
     training_.round().trainer(peer).worker_ready = false;
     training_.round().trainer(peer).worker_lost_in = 0;
-    members_.NoteWorkerTrouble(peer, "");
+    members_.ForgetWorkerTrouble(peer);
   }
   if (genesis_maker_ == peer) genesis_maker_.clear();  // what it was asked may not have reached it
   ending_.TakeBack(peer);
-  const bool outgrown =
-      hello.epoch() > ledger_.epoch() || (joined.first_word && hello.epoch() == ledger_.epoch());
-  if (outgrown && !Planted(PlantedBug::kEpochResetAtRestart)) {
+  if (ledger_.Outgrown(hello, joined.first_word)) {
     OutgrowEpoch(now, hello.epoch());  // welcomes everybody
   } else {
     members_.SendTo(peer, ledger_.Welcome(), &out_);
@@ -168,7 +169,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       if (exchange) exchange->OnShardsHeld(peer, message.shards_held());
       break;
     case v1::PeerMessage::kEvaluated:
-      ending_.OnEvaluated(message.evaluated(), &ledger_, &out_);
+      ending_.OnEvaluated(peer, message.evaluated(), &ledger_, &out_);
       break;
     case v1::PeerMessage::kStateReport:
       return members_.OnStateReport(peer, message.state_report(), ledger_, &out_);
@@ -199,7 +200,7 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
   const std::string peer = members_.roster().Break(now, session);
   if (peer.empty()) return Finish(now);
   members_.NoteChange();
-  adoption_.Answered(peer);
+  adoption_.Broke(peer);
   const std::vector<std::string> awaited = members_.Awaited(ledger_.seal());
   const bool complete = std::find(awaited.begin(), awaited.end(), peer) == awaited.end();
   if (ledger_.seal() && complete) {  // the run is over, and it has what it came for
@@ -209,18 +210,26 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
     return Finish(now);
   }
   out_.Say(absl::StrCat("peer ", peer, ": its session broke"), Severity::kWarning);
-  const std::string& address = members_.roster().Find(peer)->address;
-  if (!address.empty()) out_.probes.push_back({peer, address});
+  Probe(peer);
   return Finish(now);
 }
 
-RunOutput Run::OnRefused(absl::Time now, const std::string& peer) {
-  if (members_.roster().Refused(now, peer)) {
+void Run::Probe(const std::string& peer) {
+  const std::string& address = members_.roster().Find(peer)->address;
+  if (!address.empty()) out_.probes.push_back({peer, address});
+}
+
+RunOutput Run::OnProbed(absl::Time now, const RunOutput::Probe& probe, ProbeResult result) {
+  const std::string& peer = probe.peer;
+  const bool answered = result == ProbeResult::kAnswered;
+  members_.NoteProbe(probe, result, &out_);
+  if (result == ProbeResult::kRefused && members_.roster().Refused(now, peer)) {
     out_.Say(
         absl::StrCat("peer ", peer, " died: its session broke and its address refuses connections"),
         Severity::kWarning);
     Gone(now, peer);
   }
+  if (exchanges_.under_way()) Act(now, exchanges_.current()->OnProbed(peer, answered));
   return Finish(now);
 }
 
@@ -318,6 +327,9 @@ absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
   if (!ledger_.genesis() && synced.version() == 0) return absl::OkStatus();
   const absl::Status chain = ledger_.CheckChain(synced.version(), synced.header_digest());
   if (!chain.ok()) return chain;
+  const absl::Status stands =
+      ledger_.CheckClaim(synced.version(), synced.header_digest(), synced.header());
+  if (!stands.ok()) return stands;
   if (ledger_.Ahead(synced.version()))
     adoption_.Add(peer, synced.version(), synced.header_digest());
   members_.roster().SetState(peer, synced.version());
@@ -334,16 +346,17 @@ absl::StatusOr<RunOutput> Run::OnOrder(absl::Time now, const RunOrder& order) {
   }
   // It goes into logs, a line each.
   const std::string reason = absl::Utf8SafeCEscape(order.reason);
+  const bool exchanging = exchanges_.under_way();
   absl::Status status;
   switch (order.verb) {
     case RunOrder::Verb::kPause:
-      status = Control(RunControl::State::kPaused, reason);
+      status = ledger_.Control(RunControl::State::kPaused, reason, exchanging, &out_);
       break;
     case RunOrder::Verb::kResume:
-      status = Control(RunControl::State::kGoing, "");
+      status = ledger_.Control(RunControl::State::kGoing, "", exchanging, &out_);
       break;
     case RunOrder::Verb::kStop:
-      status = Control(RunControl::State::kStopping, reason);
+      status = ledger_.Control(RunControl::State::kStopping, reason, exchanging, &out_);
       break;
     case RunOrder::Verb::kDrain:
       status = members_.Drain(order.peer, reason, ledger_.seal().has_value(), &out_);
@@ -357,27 +370,6 @@ absl::StatusOr<RunOutput> Run::OnOrder(absl::Time now, const RunOrder& order) {
   }
   if (!status.ok()) return status;  // and nothing has changed
   return Finish(now);
-}
-
-absl::Status Run::Control(RunControl::State wanted, const std::string& reason) {
-  const absl::StatusOr<bool> changed = ledger_.Control(wanted, reason, &out_.update);
-  if (!changed.ok()) return changed.status();
-  if (!*changed) return absl::OkStatus();
-  switch (wanted) {
-    case RunControl::State::kPaused:
-      out_.Say(
-          absl::StrCat("an operator has paused the run", Because(reason),
-                       exchanges_.under_way() ? "; the exchange under way is finished first" : ""));
-      break;
-    case RunControl::State::kGoing:
-      out_.Say("an operator has resumed the run");
-      break;
-    case RunControl::State::kStopping:
-      out_.Say(absl::StrCat("an operator has stopped the run", Because(reason),
-                            "; its last version is ", ledger_.LastVersion(exchanges_.under_way())));
-      break;
-  }
-  return absl::OkStatus();
 }
 
 absl::Status Run::Evict(absl::Time now, const std::string& peer, const std::string& reason) {
@@ -423,13 +415,11 @@ absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState
   }
   const v1::Genesis& genesis = initial.genesis();
   const std::optional<v1::WorkerReady>& worker = members_.info(peer).worker;
-  const absl::Status valid =
-      CheckInitialState(ledger_.spec(), worker ? &*worker : nullptr, genesis);
-  if (!valid.ok()) return valid;
+  RETURN_IF_ERROR(CheckInitialState(ledger_.spec(), worker ? &*worker : nullptr, genesis));
   members_.roster().SetState(peer, 0);
   members_.NoteChange();
-  out_.Say(absl::StrCat("version 0 was made by peer ", peer, ": ", genesis.manifest().elements(),
-                        " parameters"));
+  out_.Say(absl::StrCat("version 0 was made by peer ", peer, ": ",
+                        Counted(genesis.manifest().elements(), "parameter")));
   AcceptGenesis(genesis);
   members_.SendToAll(ledger_.Welcome(), &out_);
   return absl::OkStatus();
@@ -546,7 +536,7 @@ void Run::AdvanceTraining(absl::Time now) {
 }
 
 void Run::Evaluate(absl::Time now) {
-  ending_.Evaluate(now, ledger_.LastVersion(exchanges_.under_way()), ledger_, members_,
+  ending_.Evaluate(now, ledger_.LastVersion(exchanges_.under_way()), &ledger_, members_,
                    training_.round(), &out_);
 }
 
@@ -578,7 +568,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   if (!claims.ok()) return claims;
   if (!samples.empty()) training_.NoteChange();
   const absl::Status possible =
-      exchanges_.judge().Check(ready, ledger_.genesis()->manifest().elements());
+      exchanges_.CheckReady(peer, ready, ledger_.genesis()->manifest().elements());
   if (!possible.ok()) {
     DropUpdate(peer, std::string(possible.message()));
     return absl::OkStatus();
@@ -634,6 +624,7 @@ void Run::OnUpdateRefused(absl::Time now, const std::string& peer,
   const bool counts = exchanges_.judge().NoteReport(exchange->plan(), peer, refused);
   Act(now, exchange->OnRefused(peer, refused));
   if (!counts) return;
+  exchanges_.NoteRefused(refused.contributor());
   out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ",
                         refused.contributor(), " was refused where it was averaged: chunk ",
                         refused.chunk(), ": ", refused.reason().substr(0, 200)),
@@ -662,6 +653,7 @@ void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
   for (const std::string& event : outcome.events) out_.Say(prefix + event, Severity::kWarning);
   for (const auto& [peer, why] : outcome.suspects) members_.NoteSuspicion(peer, prefix + why);
   Follow(now, outcome);
+  for (const std::string& peer : outcome.probes) Probe(peer);
   for (const auto& [peer, evidence] : outcome.liars) EvictLiar(now, peer, prefix + evidence);
   if (exchanges_.under_way()) exchanges_.SendAudits(members_, &out_);
 }

@@ -45,7 +45,7 @@ class Run {
   RunOutput OnHello(absl::Time now, SessionId session, const v1::Hello& hello);  // comes first
   RunOutput OnMessage(absl::Time now, SessionId session, const v1::PeerMessage& message);
   RunOutput OnBroken(absl::Time now, SessionId session);
-  RunOutput OnRefused(absl::Time now, const std::string& peer);
+  RunOutput OnProbed(absl::Time now, const RunOutput::Probe& probe, ProbeResult result);
   RunOutput OnTick(absl::Time now);
   absl::Time NextWake() const;
 
@@ -88,9 +88,9 @@ class Run {
   bool Fits(const std::string& peer, const v1::Genesis& genesis);
   void LoseWorker(const std::string& peer);
   absl::Status OnSynced(const std::string& peer, const v1::Synced& synced);
+  void Probe(const std::string& peer);
 
   // What operators ask.
-  absl::Status Control(RunControl::State wanted, const std::string& reason);
   absl::Status Evict(absl::Time now, const std::string& peer, const std::string& reason);
   void EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence);
 

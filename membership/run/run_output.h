@@ -4,6 +4,7 @@
 // A RunUpdate is one durable transaction: all of it or nothing.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -78,6 +79,13 @@ struct RunUpdate {
   }
 };
 
+// That a life of the coordinator, kLifeBytes drawn at its start, has begun this epoch.
+struct EpochClaim {
+  uint64_t epoch = 0;
+  std::string life;
+};
+inline constexpr size_t kLifeBytes = 16;
+
 struct RunSettings {
   RoundSettings round;
   absl::Duration failure_timeout;
@@ -104,7 +112,17 @@ struct RunSettings {
   // By the run's history key; null: its history is unsigned.
   std::function<std::string(const v1::EntryHeader&)> sign_header;
   std::function<std::string(const v1::Seal&)> sign_seal;
+  // Whether the run's history key has signed it; null as those above.
+  std::function<absl::Status(const v1::EntryHeader&)> check_signed;
+  // That an epoch was begun by the holder of that key; null as those above.
+  std::function<std::string(const EpochClaim&)> sign_epoch;
+  std::function<bool(const EpochClaim&, const std::string& signature)> check_epoch;
+  // Of this process of the coordinator: 16 random bytes.
+  std::string life;
 };
+
+// What came of dialling a peer: it answered; nobody is there, or somebody else; or nothing came.
+enum class ProbeResult { kAnswered, kRefused, kSilent };
 
 struct RunOrder {
   enum class Verb { kPause, kResume, kStop, kDrain, kEvict, kReadmit };
@@ -129,9 +147,9 @@ struct RunOutput {
     SessionId session;
     absl::Status status;
   };
-  struct Probe {  // dial it; tell OnRefused if it refuses
+  struct Probe {  // dial it; tell OnProbed what came of it
     std::string peer;
-    std::string address;
+    std::string address;  // where nobody else may answer for it
   };
   struct Event {
     Severity severity;

@@ -1,6 +1,7 @@
 #include "membership/run/training.h"
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -215,16 +216,22 @@ void Round::Again(absl::Time now) {
 }
 
 std::vector<std::string> Round::Evaluators(const Roster& roster, uint64_t version) const {
-  std::vector<std::string> idle;
   std::vector<std::string> busy;
+  std::vector<std::string> idle = Evaluators(roster, version, &busy);
+  return idle.empty() ? busy : idle;
+}
+
+std::vector<std::string> Round::Evaluators(const Roster& roster, uint64_t version,
+                                           std::vector<std::string>* busy) const {
+  std::vector<std::string> idle;
   for (const auto& [peer, member] : roster.members()) {
     const TrainingState* trainer = Find(peer);
     if (!member.connected() || !member.present() || trainer == nullptr || !trainer->worker_ready)
       continue;
     if (!member.has_state || member.version != version) continue;
-    (trainer->activity == Activity::kIdle ? idle : busy).push_back(peer);
+    (trainer->activity == Activity::kIdle ? idle : *busy).push_back(peer);
   }
-  return idle.empty() ? busy : idle;
+  return idle;
 }
 
 std::string Round::GenesisMaker(const Roster& roster, std::string* reason,
@@ -237,17 +244,26 @@ std::string Round::GenesisMaker(const Roster& roster, std::string* reason,
         return entry.second.aggregator && entry.second.connected() && entry.second.present();
       });
   const auto rank = [](const RosterMember& member) {
-    return std::make_pair(member.has_state, !member.address.empty());
+    return std::make_tuple(member.has_state, !member.in_vain, !member.address.empty());
   };
+  size_t ready = 0;
   for (const auto& [peer, member] : roster.members()) {
     const TrainingState* trainer = Find(peer);
     if (!member.connected() || !member.present() || trainer == nullptr || !trainer->worker_ready)
       continue;
+    ++ready;
     if (member.address.empty() && !alone() && !aggregator) {
       dial_out.push_back(peer);  // nobody could fetch it from there
     } else if (maker == nullptr || rank(member) > rank(*maker)) {
       maker = &member;
     }
+  }
+  // One that does not answer at its address may be dialled by others all the same; but rather one
+  // that does, while somebody is still to come.
+  if (maker != nullptr && maker->in_vain && ready < settings_.peers) {
+    *reason = absl::StrCat("peer ", maker->peer, " does not answer at ", maker->claimed,
+                           ", so another one is to make version 0");
+    return "";
   }
   if (maker != nullptr) return maker->peer;
   *lacks_reachable = !dial_out.empty();

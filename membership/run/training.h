@@ -88,6 +88,9 @@ class Round {
   // Trainers that hold the state of this version: those that are idle, or, if all are busy, all: a
   // busy worker answers when its steps are done.
   std::vector<std::string> Evaluators(const Roster& roster, uint64_t version) const;
+  // Those that are idle; the others to `busy`.
+  std::vector<std::string> Evaluators(const Roster& roster, uint64_t version,
+                                      std::vector<std::string>* busy) const;
   // Who is to make version 0; "": nobody can yet, and why. `lacks_reachable`: those that could,
   // have no address from which others could fetch it.
   std::string GenesisMaker(const Roster& roster, std::string* reason, bool* lacks_reachable) const;

@@ -46,6 +46,7 @@ constexpr Rule kRules[] = {
     {"/atolld.v1.Exchange/Exchange", kMember},
     {"/atolld.v1.Exchange/Inputs", kMember},
     {"/atolld.v1.Exchange/Wake", kMember},
+    {"/atolld.v1.Membership/Describe", kJoiner},
     {"/atolld.v1.Membership/Enrol", kJoiner},
     {"/atolld.v1.Membership/Renew", kMember},
     {"/atolld.v1.Membership/Session", kMember},

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 
 namespace atolld {
 namespace {
@@ -72,15 +73,21 @@ absl::StatusOr<TokenRecord> EnrolmentBook::Create(absl::Time now, const std::str
   return token;
 }
 
-absl::StatusOr<TokenRecord> EnrolmentBook::Spend(absl::Time now, absl::string_view serial,
-                                                 const std::string& key) {
+absl::StatusOr<TokenRecord> EnrolmentBook::Look(absl::Time now, absl::string_view serial) const {
   const auto found = tokens_.find(std::string(serial));
   if (found == tokens_.end()) {
     return absl::PermissionDeniedError("the token is not one of this coordinator's");
   }
-  TokenRecord& token = found->second;
+  const TokenRecord& token = found->second;
   if (token.revoked) return absl::PermissionDeniedError("the token was revoked");
   if (now > ExpiryOf(token)) return absl::PermissionDeniedError("the token has expired");
+  return token;
+}
+
+absl::StatusOr<TokenRecord> EnrolmentBook::Spend(absl::Time now, absl::string_view serial,
+                                                 const std::string& key) {
+  RETURN_IF_ERROR(Look(now, serial).status());
+  TokenRecord& token = tokens_.at(std::string(serial));
   if (!token.key.empty() && token.key != key) {
     return absl::PermissionDeniedError("the token is spent: another key has joined with it");
   }

@@ -54,8 +54,11 @@ class EnrolmentBook {
   absl::StatusOr<TokenRecord> Create(absl::Time now, const std::string& serial,
                                      const std::string& peer, Role role, absl::Duration valid);
 
-  // `key` (the digest of a public key) comes with the token. PERMISSION_DENIED: unknown, revoked,
-  // expired, or spent by another key.
+  // The token, as it is. PERMISSION_DENIED: unknown, revoked or expired.
+  absl::StatusOr<TokenRecord> Look(absl::Time now, absl::string_view serial) const;
+
+  // `key` (the digest of a public key) comes with the token. PERMISSION_DENIED: as Look, or spent
+  // by another key.
   absl::StatusOr<TokenRecord> Spend(absl::Time now, absl::string_view serial,
                                     const std::string& key);
 

@@ -1,10 +1,12 @@
 """Would fail if an operator could not pause, stop or thin out a run, or if that lost anything."""
 
 import json
+import os
+import subprocess
 import time
 import unittest
 
-from cluster import Cluster, atoll, wait_for
+from cluster import BIN, Cluster, atoll, wait_for
 
 
 def order(cluster, *words):
@@ -26,7 +28,23 @@ def wait_state(cluster, name, state):
     return wait_for(f"{name} is {state}", is_so)
 
 
+def read(path):
+    with open(path, encoding="utf-8") as source:
+        return source.read()
+
+
 class AdminTest(unittest.TestCase):
+
+    def watch(self, cluster):
+        """`run watch`, and the file of what it says."""
+        told = os.path.join(cluster.top, "watch.txt")
+        with open(told, "w", encoding="utf-8") as out:
+            process = subprocess.Popen(
+                [os.path.join(BIN, "atoll"), "run", "watch", "--dir", cluster.dir],
+                stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        wait_for("it has heard of the run", lambda: read(told))
+        return process, told
 
     def test_pause_resume_and_stop(self):
         with Cluster(rounds=5000, steps=20) as cluster:
@@ -50,7 +68,10 @@ class AdminTest(unittest.TestCase):
             wait_for("the peers say why they wait",
                      lambda: "the run waits: an operator has paused it" in cluster.log("peer-1"))
             # A coordinator that is killed in the pause is paused when it is back.
+            watch, told = self.watch(cluster)
             cluster.kill("coordinator")
+            wait_for("run watch says that nobody answers",
+                     lambda: "has not answered since" in read(told))
             cluster.restart("coordinator")
             status = wait_for("the coordinator is back", cluster.status)
             self.assertTrue(status["paused"])
@@ -71,6 +92,13 @@ class AdminTest(unittest.TestCase):
             for peer in report["peers"]:
                 self.assertEqual(report["rounds"], peer["version"], report)
                 self.assertEqual(report["state_digest"], peer["state_digest"])
+            self.assertEqual(0, watch.wait(timeout=30))
+            self.assertIn(" answers again", read(told))
+            # Its folder tells of a run that is over.
+            for words in (("run", "show"), ("run", "watch"), ("peer", "list")):
+                said = atoll(*words, "--dir", cluster.dir)
+                self.assertEqual(0, said.returncode, said.stderr)
+                self.assertIn("ended" if words[0] == "peer" else "sealed", said.stdout)
             verified = atoll("log", "verify", "--dir", cluster.process_of("peer-1")["dir"],
                              "--json")
             self.assertEqual(0, verified.returncode, verified.stderr)

@@ -7,6 +7,7 @@ import tempfile
 import unittest
 
 from cluster import BIN, CONFIG, atoll, write_corpus
+from lone_coordinator import LoneCoordinator
 
 
 def config_text(data, **changes):
@@ -94,6 +95,48 @@ class BadInputTest(unittest.TestCase):
             out.write(config_text(self.data))
         self.assertEqual(0, atoll("config", "validate", config).returncode)
 
+    def test_what_no_worker_could_start_with_is_found_beforehand(self):
+        """Broken: processes are started, and wait for workers that fail for ever."""
+        folder = os.path.join(self.top.name, "texts")
+        empty = os.path.join(self.top.name, "nothing")
+        for path in (folder, empty):
+            os.mkdir(path)
+        latin = os.path.join(self.top.name, "latin.txt")
+        with open(latin, "wb") as out:
+            out.write("Stra\u00dfe ".encode("latin-1") * 400)
+        with open(os.path.join(folder, "short.txt"), "w", encoding="utf-8") as out:
+            out.write("a word " * 40)
+        gpu = config_text(self.data) + '[worker]\ndevice = "cuda:99"\n'
+        for text, *parts in (
+                (gpu, "device", "cuda:99"),
+                (config_text(latin), latin, "UTF-8"),
+                (config_text(empty), empty),
+                (config_text(folder), "the validation split has 28 tokens", "needs 33"),
+                (config_text(self.data).replace("[data]", '[data]\ntokenizer = "chars"')
+                 .replace("[model]", "[model]\nvocabulary = 3"), "[model] vocabulary = 3")):
+            done, directory, config = self.local(text)
+            self.check_refused(done, *parts)
+            self.assertFalse(os.path.exists(directory))
+            self.check_refused(atoll("config", "validate", config, "--for", "local"), *parts)
+        done = atoll("data", "inspect", os.path.join(folder, "short.txt"))
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("context can be at most 27", done.stdout)
+
+    def test_output_that_is_lost_is_a_failure(self):
+        """Broken: text on a full disk is cut off, and a script goes on."""
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run([os.path.join(BIN, "atoll"), "config", "print", "--defaults"],
+                                  stdout=full, stderr=subprocess.PIPE, text=True, timeout=30,
+                                  check=False)
+        self.assertEqual(1, done.returncode)
+        self.assertIn("standard output could not be written", done.stderr)
+
+    def test_a_program_that_is_not_there(self):
+        text = config_text(self.data) + '[worker]\nprogram = "/none/such"\n'
+        done, directory, _ = self.local(text)
+        self.check_refused(done, "/none/such is missing")
+        self.assertFalse(os.path.exists(directory))
+
     def test_daemon_refuses_config(self):
         config = os.path.join(self.top.name, "empty.toml")
         with open(config, "w", encoding="utf-8") as out:
@@ -101,6 +144,28 @@ class BadInputTest(unittest.TestCase):
         done = subprocess.run([os.path.join(BIN, "atolld"), "peer", "--config", config],
                               capture_output=True, text=True, timeout=30, check=False)
         self.check_refused(done, f"{config}:2")
+
+
+class MovedCoordinatorTest(LoneCoordinator):
+
+    def test_a_folder_that_was_moved_is_not_made_anew(self):
+        self.start_coordinator().kill()
+        moved = os.path.join(self.top, "moved")
+        os.rename(self.dir, moved)
+        again = self.start(self.log_path, "coordinator", "--config", self.config)
+        self.assertEqual(2, again.wait(timeout=60))
+        self.assertIn(f"{self.dir} does not exist, and a run was in it before", self.log())
+        self.assertFalse(os.path.exists(self.dir))
+        # Neither does anybody else make an authority there.
+        done = atoll("identity", "issue", "--dir", self.dir, "--id", "p", "--out",
+                     os.path.join(self.top, "p"))
+        self.assertEqual(2, done.returncode, done.stderr)
+        self.assertFalse(os.path.exists(self.dir))
+        with open(self.config, encoding="utf-8") as source:
+            text = source.read()
+        with open(self.config, "w", encoding="utf-8") as out:
+            out.write(text.replace(f'dir = "{self.dir}"', 'dir = "moved"'))
+        self.start_coordinator().kill()
 
 
 if __name__ == "__main__":

@@ -145,7 +145,10 @@ class Cluster:
     def peers_json(self):
         try:
             with open(os.path.join(self.dir, "peers.json"), encoding="utf-8") as source:
-                return json.load(source)
+                entries = json.load(source)
+            for entry in entries:  # the file has folders as seen from its own
+                entry["dir"] = os.path.join(self.dir, entry["dir"])
+            return entries
         except (FileNotFoundError, json.JSONDecodeError):
             return []
 
@@ -271,8 +274,9 @@ class Cluster:
         """With the command that peers.json names, as a user would."""
         command = self.process_of(name)["command"]
         with open(os.path.join(self.top, name + ".restart.txt"), "a", encoding="utf-8") as log:
-            process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], stdout=log,
-                                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+            process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], cwd=self.dir,
+                                       stdout=log, stderr=subprocess.STDOUT,
+                                       stdin=subprocess.DEVNULL)
         self.restarted.append(process)
         return process
 
@@ -329,10 +333,10 @@ class Cluster:
         return False
 
 
-def atoll(*arguments, timeout=60):
+def atoll(*arguments, timeout=60, env=None):
     """Runs `atoll` and returns the finished process."""
     return subprocess.run([os.path.join(BIN, "atoll"), *arguments], capture_output=True, text=True,
-                          timeout=timeout, check=False)
+                          timeout=timeout, check=False, env=env)
 
 
 def equal_digests(report):

@@ -4,9 +4,11 @@ line, or if a worker with other data were let into a run."""
 import json
 import math
 import os
+import shutil
+import subprocess
 import unittest
 
-from cluster import atoll
+from cluster import BIN, Cluster, atoll, equal_digests, wait_for
 from text_case import TextCase
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,6 +30,30 @@ steps = 3
 batch = 4
 [evaluation]
 tokens = 2048
+"""
+
+
+# It goes on until it is stopped.
+JOINED = """
+[run]
+rounds = 5000
+quorum = 2
+[model]
+layers = 1
+heads = 2
+width = 32
+context = 32
+[data]
+path = "{books}"
+tokenizer = "{tokenizer}"
+[inner]
+steps = 3
+batch = 4
+[evaluation]
+tokens = 2048
+every_rounds = 0
+[membership]
+failure_timeout = "3s"
 """
 
 
@@ -58,7 +84,7 @@ class DataTest(TextCase):
         with open(self.at("chars/train.bin"), "r+b") as file:
             file.write(b"\xff")
         code, seen = self.inspect(self.at("chars"))
-        self.assertEqual(1, code)
+        self.assertEqual(2, code)
         self.assertIn("chars/train.bin has token 255 at byte 0", seen["errors"][0])
 
     def test_wrong_calls_end_in_one_line(self):
@@ -85,7 +111,7 @@ class DataTest(TextCase):
         for peer in ("peer-1", "peer-2"):
             os.remove(self.at(f"run/{peer}/worker-state.tokenizer"))
         said = self.generate()
-        self.assertEqual(1, said.returncode)
+        self.assertEqual(2, said.returncode)
         self.assertIn("--tokenizer bytes is not the run's, which has SHA-256", said.stderr)
 
     def test_the_vocabulary_of_characters_is_counted(self):
@@ -126,6 +152,46 @@ class DataTest(TextCase):
         self.assertEqual(1, len(planned.stderr.splitlines()), planned.stderr)
         self.assertIn("text.txt", planned.stderr)
         self.assertIn("--parameters", planned.stderr)
+
+    def test_a_joiner_brings_its_data_and_nothing_else(self):
+        """The tokenizer, and what says where a text ends, comes from the run's peers; what does not
+        come is asked for before the token is spent."""
+        for name in ("tokenizer.json", "books/one.txt", "books/two.txt"):
+            os.makedirs(os.path.dirname(self.at(name)), exist_ok=True)
+            shutil.copy(TOKENIZER if name.endswith("json") else self.text, self.at(name))
+        self.write("tokenizer_config.json", '{"eos_token": "<|end|>"}')
+        shutil.copytree(self.at("books"), self.at("copy"))
+        text = JOINED.format(books=self.at("books"), tokenizer=self.at("tokenizer.json"))
+        with Cluster(text=text, peers=2) as cluster:
+            cluster.wait_version(1)
+            made = atoll("token", "create", "--dir", cluster.dir, "--peer", "late", "--json")
+            token = json.loads(made.stdout)["token"]
+            call = [os.path.join(BIN, "atolld"), "join", token, "--dir", self.at("late")]
+            for more, lacks in (([], "name it with --data"),
+                                (["--data", self.at("copy"), "--tokenizer", self.text],
+                                 "is another than the run's tokenizer.json")):
+                done = subprocess.run([*call, *more], capture_output=True, text=True, timeout=60,
+                                      check=False)
+                self.assertEqual(2, done.returncode, done.stderr)
+                self.assertIn(lacks, done.stderr.splitlines()[-1])
+            self.assertIn("The token is not spent", done.stderr)
+            tokens = json.loads(atoll("token", "list", "--dir", cluster.dir, "--json").stdout)
+            self.assertIn("open", json.dumps(tokens))
+            checked = atoll("check", token, "--dir", self.at("late"))
+            self.assertEqual(0, checked.returncode, checked.stdout)
+            self.assertIn("comes from the run's peers", checked.stdout)
+            with open(self.at("late.log"), "w", encoding="utf-8") as log:
+                cluster.restarted.append(subprocess.Popen(
+                    [*call, "--data", self.at("copy")], stdout=log, stderr=subprocess.STDOUT))
+            wait_for("the joiner trains",
+                     lambda: (cluster.peer("late") or {}).get("rounds_contributed", 0) > 0)
+            with open(self.at("late/files/tokenizer/tokenizer_config.json"),
+                      encoding="utf-8") as file:
+                self.assertIn("<|end|>", file.read())
+            with open(self.at("late.log"), encoding="utf-8") as log:
+                self.assertNotIn(cluster.dir, log.read())
+            self.assertEqual(0, atoll("run", "stop", "--dir", cluster.dir).returncode)
+            self.assertTrue(equal_digests(cluster.finish()))
 
     def generate(self):
         return atoll("generate", "--dir", self.at("run"), "--prompt", "the island", "--tokens",

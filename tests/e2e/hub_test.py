@@ -70,6 +70,9 @@ class HubTest(TextCase):
         report = self.run_and_folder_agree("llama")
         imported = atoll("import", "--input", self.at("model"), "--output", self.at("back"))
         self.assertEqual(0, imported.returncode, imported.stderr)
+        said = [self.answer("generate", "--dir", self.at(place), "--prompt", "the", "--tokens",
+                            "5", "--json")["text"] for place in ("model", "back")]
+        self.assertEqual(said[0], said[1])
         onto_itself = atoll("import", "--input", self.at("model"), "--output", self.at("model"),
                             "--force")
         self.assertEqual(2, onto_itself.returncode, onto_itself.stdout)
@@ -90,9 +93,9 @@ class HubTest(TextCase):
         atoll("export", "--dir", self.at("run"), "--output", self.at("model"))
         for more, code, said in (
                 ([], 2, "--data must name the text"),
-                (["--data", self.text], 1, "name the file as --tokenizer"),
+                (["--data", self.text], 2, "name the file as --tokenizer"),
                 (["--data", self.text, "--tokenizer", self.at("none")], 2, "none"),
-                (["--data", self.text, "--tokenizer", "bytes"], 1, "has 256 tokens")):
+                (["--data", self.text, "--tokenizer", "bytes"], 2, "has 256 tokens")):
             done = atoll("eval", "--dir", self.at("model"), *more)
             self.assertEqual(code, done.returncode, done.stderr)
             self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)

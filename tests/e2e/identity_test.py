@@ -136,7 +136,7 @@ class IdentityTest(unittest.TestCase):
             cluster.kill("peer-3")
             key = cluster.process_of("peer-3")["dir"] + "/identity/key.pem"
             os.chmod(key, 0o644)
-            self.assertEqual(1, cluster.restart("peer-3").wait(timeout=60))
+            self.assertEqual(2, cluster.restart("peer-3").wait(timeout=60))
             self.assertIn("others may read this key", cluster.all_logs("peer-3"))
             os.chmod(key, 0o600)
             cluster.restart("peer-3")
@@ -189,14 +189,16 @@ class IdentityTest(unittest.TestCase):
             states = {one["peer"]: one["state"] for one in order(cluster, "token", "list")}
             self.assertEqual({"late": "spent"}, states)
             self.assertFalse(os.path.exists(os.path.join(cluster.top, winner, "token")))
-            # Again, with the same token and folder: an ordinary start.
+            # Again, with the same token and folder, wherever that is by now: an ordinary start.
             racers[winner].send_signal(signal.SIGKILL)
             racers[winner].wait()
+            os.rename(os.path.join(cluster.top, winner), os.path.join(cluster.top, "moved"))
             before = cluster.peer("late")["rounds_contributed"]
-            self.join(cluster, token, winner)
+            self.join(cluster, token, "moved")
             wait_for("it contributes again",
                      lambda: (cluster.peer("late") or {}).get("rounds_contributed", 0) > before)
-            late = self.check("--config", os.path.join(cluster.top, winner, "config.toml"))
+            late = self.check("--config", os.path.join(cluster.top, "moved", "config.toml"))
+            self.assertFalse(os.path.exists(os.path.join(cluster.top, winner)))
             self.assertRegex(late["daemon"], "^runs as process [0-9]+$")
             self.assertIn("peer late, good until 20", late["identity"])
             # A call that cannot work spends nothing, and a look spends nothing either.
@@ -242,7 +244,7 @@ class IdentityTest(unittest.TestCase):
             self.assertRegex(cluster.all_logs("peer-3"), "was revoked|was evicted")
             # Neither does another certificate in its name help.
             done = atoll("token", "create", "--dir", cluster.dir, "--peer", "peer-3")
-            self.assertEqual(1, done.returncode)
+            self.assertEqual(2, done.returncode)
             self.assertIn("was evicted", done.stderr)
             cluster.wait_version(cluster.version() + 2)
             order(cluster, "peer", "evict", "peer-3", "--undo")

@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import BIN, Cluster, atoll, wait_for
+from cluster import BIN, Cluster, atoll, wait_for, write_corpus
 
-CUT = """
+OWN_WORKER = """
 [run]
 rounds = 3
 peers = 2
@@ -20,10 +20,11 @@ kind = "gpt"
 layers = 1
 heads = 2
 width = 32
-vocabulary = 100
+context = 32
 [data]
-kind = "bin"
 path = "{path}"
+[worker]
+program = "{program}"
 """
 
 
@@ -33,9 +34,9 @@ class LifeTest(unittest.TestCase):
         self.top = tempfile.TemporaryDirectory(prefix="atoll-e2e-")
         self.addCleanup(self.top.cleanup)
 
-    def start(self, cluster):
+    def start(self, cluster, peers=2):
         return subprocess.Popen(
-            [os.path.join(BIN, "atoll"), "local", "--config", cluster.config, "--peers", "2",
+            [os.path.join(BIN, "atoll"), "local", "--config", cluster.config, "--peers", str(peers),
              "--dir", cluster.dir, "--json", cluster.json_path], stdout=cluster.output,
             stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
 
@@ -64,24 +65,84 @@ class LifeTest(unittest.TestCase):
             self.assertEqual("stopped", json.loads(shown.stdout)["phase"])
             reached = json.loads(shown.stdout)["version"]
             self.assertEqual(report["rounds"], reached)
-            # The command that was named goes on from there.
+            listed = atoll("peer", "list", "--dir", cluster.dir)
+            self.assertEqual(0, listed.returncode, listed.stderr)
+            self.assertEqual(2, listed.stdout.count(" ended "), listed.stdout)
+            watched = atoll("run", "watch", "--dir", cluster.dir)
+            self.assertEqual(1, watched.returncode, watched.stdout)
+            self.assertIn("no coordinator of it runs; go on with: ", watched.stdout)
+            # The command that was named goes on from there, wherever the folder is by now.
+            old = cluster.dir
+            cluster.dir = os.path.join(cluster.top, "elsewhere", "run")
+            os.mkdir(os.path.dirname(cluster.dir))
+            os.rename(old, cluster.dir)
+            self.what_a_moved_run_gives(cluster, reached)
             cluster.process = self.start(cluster)
             cluster.wait_version(reached + 1)
             self.assertEqual(1, self.start(cluster).wait(timeout=60))  # not twice
             self.assertIn(" is in use by process ", cluster.text())
+            cluster.kill("peer-1")
+            cluster.restart("peer-1")
+            wait_for("it is back", lambda: "peer-1 is back" in cluster.text())
             self.stop(cluster, signal.SIGHUP)
+            self.assertFalse(os.path.exists(old))
+
+    def what_a_moved_run_gives(self, cluster, reached):
+        """Also with nowhere to put a temporary file: models go through a pipe."""
+        def told(*words):
+            done = atoll(*words, env={**os.environ, "TMPDIR": "/nowhere"})
+            self.assertEqual(0, done.returncode, (words, done.stderr))
+            return done.stdout
+        shown = json.loads(told("run", "show", "--dir", cluster.dir, "--json"))
+        self.assertEqual(reached, shown["version"])
+        saved = os.path.join(cluster.top, "saved")
+        told("snapshot", "save", "--dir", cluster.dir, "--version", str(reached), "--out", saved)
+        text = os.path.join(cluster.top, "text.txt")
+        for place in (cluster.dir, saved):
+            verified = json.loads(told("log", "verify", "--dir", place))
+            self.assertEqual(reached, verified["versions"])
+            told("generate", "--dir", place, "--prompt", "the", "--tokens", "4", "--json")
+            told("eval", "--dir", place, "--data", text, "--json")
+            exported = told("export", "--dir", place, "--output", place + "-exported")
+            self.assertIn(verified["state_digest"], exported)
+            # A folder has one model at a time, and nothing else stays there.
+            self.assertEqual(["config.json", "model.safetensors"],
+                             sorted(os.listdir(place + "-exported")))
+        done = atoll("eval", "--dir", saved)
+        self.assertEqual(2, done.returncode)
+        self.assertIn("--data must name the run's text", done.stderr)
+
+    def test_a_run_whose_output_nobody_reads_any_more_ends_in_order(self):
+        with Cluster(rounds=100000, peers=1, quorum=1, stub={"parameters": 1000}) as cluster:
+            cluster.wait_version(1)
+            self.stop(cluster, signal.SIGINT)
+            read, write = os.pipe()
+            cluster.output, before = os.fdopen(write, "w"), cluster.output
+            before.close()
+            cluster.process = self.start(cluster, peers=1)
+            cluster.output.close()
+            os.read(read, 1)  # as `head` does
+            os.close(read)
+            self.assertEqual(1, cluster.process.wait(timeout=100))
+            with open(cluster.json_path, encoding="utf-8") as source:
+                self.assertGreaterEqual(json.load(source)["rounds"], 1)
+            listed = atoll("peer", "list", "--dir", cluster.dir)
+            self.assertIn(" ended ", listed.stdout)
 
     def test_a_run_none_of_whose_workers_starts_ends_with_the_reason(self):
-        cut = os.path.join(self.top.name, "cut.bin")
-        with open(cut, "wb") as out:
-            out.write(bytes(20001))
-        text = CUT.format(path=cut)
+        text_file = os.path.join(self.top.name, "text.txt")
+        write_corpus(text_file, 200)
+        program = os.path.join(self.top.name, "worker")
+        with open(program, "w", encoding="utf-8") as out:
+            out.write("#!/bin/sh\necho 'no luck on this machine' >&2\nexit 1\n")
+        os.chmod(program, 0o755)
+        text = OWN_WORKER.format(path=text_file, program=program)
         with Cluster(peers=2, text=text) as cluster:
             self.assertEqual(1, cluster.process.wait(timeout=100), cluster.text())
             said = cluster.text()
             self.assertIn("its worker does not start: ", said)
             self.assertIn("for 20 s no worker of this run has started: ", said)
-            self.assertIn(f"{cut} ends in the middle of a token", said)
+            self.assertIn("no luck on this machine", said)
             self.assertTrue(os.path.exists(os.path.join(cluster.dir, "peer-1", "log.txt")))
 
     def test_a_folder_with_an_odd_name_trains(self):

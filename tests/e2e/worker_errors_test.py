@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import Cluster, atoll, equal_digests, wait_for, write_corpus
+from cluster import BIN, Cluster, atoll, equal_digests, wait_for, write_corpus
 from safetensors import gpt_tensors, npy_bytes, replace, safetensors_bytes, sha256
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -216,7 +216,7 @@ class WorkerErrorsTest(unittest.TestCase):
         self.assertGreater(len(json.loads(done.stdout)["text"]), 3)
         for verb in (("eval",), ("generate", "--prompt", "the")):
             done = atoll(*verb, "--dir", cluster.dir, "--json")
-            self.assertEqual(1, done.returncode)
+            self.assertEqual(2, done.returncode)
             self.assertIn("as --base", done.stderr)
 
     def test_data_and_a_tokenizer_of_another_kind(self):
@@ -343,6 +343,17 @@ class WorkerErrorsTest(unittest.TestCase):
                                          f"{digests[1]})")
             shutil.copy(self.at("model.pt"), own)
             self.comes_back(cluster)
+            # With the copy that it keeps, and one that joins with what the others give it.
+            os.remove(own)
+            self.restart_with(cluster, {})
+            self.comes_back(cluster)
+            made = atoll("token", "create", "--dir", cluster.dir, "--peer", "late", "--json")
+            with open(self.at("late.log"), "w", encoding="utf-8") as log:
+                cluster.restarted.append(subprocess.Popen(
+                    [os.path.join(BIN, "atolld"), "join", json.loads(made.stdout)["token"],
+                     "--dir", self.at("late"), "--data", self.at("arrays")],
+                    stdout=log, stderr=subprocess.STDOUT))
+            wait_for("the joiner trains", lambda: self.contributed(cluster, "late") > 0)
             self.end(cluster)
 
     def test_broken_arrays(self):

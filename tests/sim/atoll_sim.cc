@@ -6,12 +6,12 @@
 #include <fstream>
 #include <iostream>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "compression/base/process_limits.h"
 #include "tests/sim/planted_bugs.h"
 #include "tests/sim/seed_runner.h"
 
@@ -74,7 +74,7 @@ bool ReadRegressions(const std::string& path, std::vector<uint64_t>* seeds) {
 
 int Main(const std::vector<std::string>& arguments) {
   SeedOptions options;
-  options.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  options.jobs = static_cast<int>(ReadProcessLimits().cores.threads());
   uint64_t first = 1;
   uint64_t count = 1;
   uint64_t twice = 0;

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <functional>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -27,8 +28,10 @@ SharedBytes Changed(const SharedBytes& chunk) {
 }  // namespace
 
 absl::string_view HostilityName(Hostility hostility) {
-  constexpr std::array<absl::string_view, 5> kNames = {"none", "lying-reducer", "equivocator",
-                                                       "false-accuser", "hiding-reducer"};
+  constexpr std::array<absl::string_view, 10> kNames = {
+      "none",           "lying-reducer",   "equivocator",   "false-accuser",
+      "hiding-reducer", "reducer-accuser", "address-thief", "epoch-liar",
+      "version-liar",   "end-liar"};
   return kNames[static_cast<size_t>(hostility)];
 }
 
@@ -47,6 +50,90 @@ struct HostileTransport::State {
       const bool own = shard.reducer() == self && shard.holder().empty() && shard.chunks() > 0;
       if (own && target < 0) target = static_cast<int64_t>(shard.first_chunk());
     }
+  }
+
+  // What it makes of what it hears, what it answers at once, and whether it ends its session.
+  struct Heard {
+    Frame frame;
+    std::vector<Frame> answers;
+    bool ends = false;
+  };
+
+  Heard FromCoordinator(const Frame& frame) {
+    Heard heard = {frame, {}, false};
+    v1::CoordinatorMessage message;
+    if (!Unpack(frame, &message).ok()) return heard;
+    if (message.has_welcome()) last_version = message.welcome().spec().rounds();
+    if (message.has_evaluate() && hostility == Hostility::kEndLiar) {
+      heard.answers = NoLosses(message.evaluate());
+    }
+    if (!message.has_plan()) return heard;
+    OnPlan(message.plan());
+    if (hostility == Hostility::kEpochLiar) {
+      heard.ends = true;
+    } else if (hostility == Hostility::kReducerAccuser) {
+      heard.answers = Accusations();
+      for (const v1::PlanMember& member : plan.contributors()) {
+        if (member.peer() != self) message.mutable_plan()->add_lost(member.peer());
+      }
+      heard.frame = Pack(message);
+    }
+    return heard;
+  }
+
+  std::vector<Frame> NoLosses(const v1::Evaluate& asked) {
+    std::vector<Frame> frames;
+    for (uint32_t share = 0; share < asked.shares(); ++share) {
+      v1::PeerMessage message;
+      v1::Evaluated* const evaluated = message.mutable_evaluated();
+      evaluated->set_version(asked.version());
+      evaluated->set_share(share);
+      evaluated->set_shares(asked.shares());
+      evaluated->set_loss_sum(std::numeric_limits<double>::quiet_NaN());
+      evaluated->set_tokens(1);
+      frames.push_back(Pack(message));
+      ++acts;
+    }
+    return frames;
+  }
+
+  std::vector<Frame> Accusations() {
+    std::set<std::string> servers;
+    for (const v1::Shard& shard : plan.shards()) {
+      servers.insert(shard.holder().empty() ? shard.reducer() : shard.holder());
+      for (const v1::Relay& relay : shard.relays()) servers.insert(relay.peer());
+    }
+    servers.erase(self);
+    std::vector<Frame> frames;
+    for (const std::string& server : servers) {
+      v1::PeerMessage message;
+      v1::ReducerUnreachable* const report = message.mutable_reducer_unreachable();
+      report->set_version(plan.version());
+      report->set_epoch(plan.epoch());
+      report->set_revision(plan.revision());
+      report->set_reducer(server);
+      report->set_reason("a lie");
+      frames.push_back(Pack(message));
+      ++accusations;
+      ++acts;
+    }
+    return frames;
+  }
+
+  // False: it says nothing of the kind.
+  bool Claim(v1::Hello* hello) {
+    if (hostility == Hostility::kAddressThief) {
+      hello->set_address(steals);
+    } else if (hostility == Hostility::kEpochLiar && hello->epoch() > 0) {
+      hello->set_epoch(hello->epoch() + 1);
+    } else if (hostility == Hostility::kVersionLiar && hello->version() < last_version) {
+      hello->set_version(last_version);
+      hello->set_header_digest(std::string(32, 'v'));
+    } else {
+      return false;
+    }
+    ++acts;
+    return true;
   }
 
   // A mean that passes by, up or down, under the newest attempt.
@@ -72,6 +159,17 @@ struct HostileTransport::State {
   Frame ToCoordinator(const Frame& frame) {
     v1::PeerMessage message;
     if (!Unpack(frame, &message).ok()) return frame;
+    if (message.has_hello() && Claim(message.mutable_hello())) return Pack(message);
+    if (message.has_state_report() && hostility == Hostility::kEndLiar) {
+      message.mutable_state_report()->set_state_digest(std::string(32, '\x01'));
+      ++acts;
+      return Pack(message);
+    }
+    if (message.has_headers() && hostility == Hostility::kVersionLiar) {
+      v1::PeerMessage nothing;
+      nothing.mutable_heartbeat();
+      return Pack(nothing);
+    }
     if (message.has_vote() && Lies() && target >= 0 && means.size() == chunks) {
       std::vector<SharedBytes> payload;
       for (const auto& [chunk, mean] : means) {
@@ -104,6 +202,8 @@ struct HostileTransport::State {
   uint32_t chunks = 0;
   std::map<uint32_t, std::pair<uint32_t, SharedBytes>> means;  // attempt and bytes
   std::string fooled;
+  std::string steals;
+  uint64_t last_version = 0;  // of the run, as it was told; 0: not yet
   std::set<std::string> lies;
   uint64_t accusations = 0;
   uint64_t acts = 0;
@@ -113,34 +213,46 @@ namespace {
 
 using State = HostileTransport::State;
 
-// What the peer says on an accepted call goes through `said`.
+// What the peer says on a call goes through `say`, and what it hears through `hear`.
 class SaidCall final : public ForwardingCall {
  public:
   using Say = std::function<Frame(const Frame&)>;
-  using Hear = std::function<void(const Frame&)>;
+  using Hear = std::function<State::Heard(const Frame&)>;
   SaidCall(std::unique_ptr<Call> under, Say say, Hear hear)
       : ForwardingCall(std::move(under)), say_(std::move(say)), hear_(std::move(hear)) {}
 
   void Start(Events events) override {
     if (hear_) {
-      events.on_frame = [hear = hear_, on_frame = std::move(events.on_frame)](Frame frame) {
-        hear(frame);
-        if (on_frame) on_frame(std::move(frame));
+      events.on_frame = [this, on_frame = std::move(events.on_frame)](Frame frame) {
+        State::Heard heard = hear_(frame);
+        if (!ended_) {
+          for (Frame& answer : heard.answers) ForwardingCall::Write(std::move(answer));
+        }
+        if (heard.ends) Finish(absl::OkStatus());
+        if (on_frame) on_frame(std::move(heard.frame));
       };
     }
     ForwardingCall::Start(std::move(events));
   }
-  void Write(Frame frame) override { ForwardingCall::Write(say_ ? say_(frame) : frame); }
+  void Write(Frame frame) override {
+    if (!ended_) ForwardingCall::Write(say_ ? say_(frame) : frame);
+  }
+  void Finish(absl::Status status) override {
+    if (!std::exchange(ended_, true)) ForwardingCall::Finish(std::move(status));
+  }
 
  private:
   const Say say_;
   const Hear hear_;
+  bool ended_ = false;
 };
 
 }  // namespace
 
-HostileTransport::HostileTransport(Transport& under, std::string self, Hostility hostility)
+HostileTransport::HostileTransport(Transport& under, std::string self, Hostility hostility,
+                                   std::string steals)
     : under_(under), state_(std::make_shared<State>()) {
+  state_->steals = std::move(steals);
   state_->self = std::move(self);
   state_->hostility = hostility;
 }
@@ -177,18 +289,16 @@ std::unique_ptr<Call> HostileTransport::Dial(const std::string& address, const s
     return std::make_unique<SaidCall>(
         std::move(call),
         [state = state_](const Frame& frame) { return state->ToCoordinator(frame); },
-        [state = state_](const Frame& frame) {
-          v1::CoordinatorMessage message;
-          if (Unpack(frame, &message).ok() && message.has_plan()) state->OnPlan(message.plan());
-        });
+        [state = state_](const Frame& frame) { return state->FromCoordinator(frame); });
   }
   if (method == kExchange) {
     return std::make_unique<SaidCall>(std::move(call), nullptr,
                                       [state = state_](const Frame& frame) {
                                         v1::FromReducer message;
-                                        if (!Unpack(frame, &message).ok()) return;
-                                        if (!message.has_chunk()) return;
-                                        state->Note(message.chunk(), frame.payload.Joined());
+                                        if (Unpack(frame, &message).ok() && message.has_chunk()) {
+                                          state->Note(message.chunk(), frame.payload.Joined());
+                                        }
+                                        return State::Heard{frame, {}, false};
                                       });
   }
   return call;

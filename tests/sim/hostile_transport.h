@@ -6,6 +6,14 @@
 // changes it for one peer alone. A false accuser calls every mean wrong that it audits. A hiding
 // reducer lies, and gives its inputs to nobody. For codecs whose last byte is any code, without
 // zstd.
+//
+// Others lie about themselves or about who can be reached. An accuser of reducers says of every
+// plan that it can reach none of the others that serve, and averages as if all others were lost:
+// its own update alone. A thief names another's address as its own. One that lies about epochs ends
+// its session at every plan, and comes back with a later epoch than it was told. One that lies
+// about versions says that it holds the run's last one, and tells no header of it. One that lies
+// about the end tells a digest of no state, and answers for everybody's share of an evaluation with
+// what is no loss.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +28,27 @@
 
 namespace atolld {
 
-enum class Hostility { kNone, kLyingReducer, kEquivocator, kFalseAccuser, kHidingReducer };
+enum class Hostility {
+  kNone,
+  kLyingReducer,
+  kEquivocator,
+  kFalseAccuser,
+  kHidingReducer,
+  kReducerAccuser,
+  kAddressThief,
+  kEpochLiar,
+  kVersionLiar,
+  kEndLiar
+};
+// It lies about what is, not about what it averages or audits.
+inline bool ClaimsFalsely(Hostility hostility) { return hostility >= Hostility::kReducerAccuser; }
 absl::string_view HostilityName(Hostility hostility);
 
 class HostileTransport final : public Transport {
  public:
-  // `under` outlives this.
-  HostileTransport(Transport& under, std::string self, Hostility hostility);
+  // `under` outlives this. `steals`: the address that a thief names.
+  HostileTransport(Transport& under, std::string self, Hostility hostility,
+                   std::string steals = "");
   ~HostileTransport() override;
 
   absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
@@ -37,7 +59,7 @@ class HostileTransport final : public Transport {
   // Digests of the payloads that it has changed and voted for; what it has called wrong.
   const std::set<std::string>& lies() const;
   uint64_t accusations() const;
-  // Means that it changed, votes that it gave for them, and accusations.
+  // Means that it changed, votes that it gave for them, accusations and false claims.
   uint64_t acts() const;
   // From now on it passes everything on as it is.
   void Reform();

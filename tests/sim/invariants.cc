@@ -1,11 +1,13 @@
 #include "tests/sim/invariants.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/snapshot.h"
+#include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "tests/sim/sim_cluster.h"
 
@@ -225,6 +227,8 @@ void Invariants::OnCoordinatorFrame(const Frame& frame) {
       return OnPlan(message.plan());
     case v1::CoordinatorMessage::kCommit:
       return OnCommit(message.commit().header());
+    case v1::CoordinatorMessage::kRoster:
+      return CheckAddresses(message.roster());
     case v1::CoordinatorMessage::kSealed:
       sealed_ = true;
       return history_.OnSeal(message.sealed().seal());
@@ -339,6 +343,12 @@ void Invariants::OnDurable(const RunUpdate& update) {
             absl::StrCat("the exchange of version ", round.version(), " is said to have taken ",
                          round.exchange_seconds(), " s: bounds go by a clock that only goes on"));
   }
+  for (const v1::EvaluationRecord& evaluation : update.evaluations) {
+    // Every state of these runs has a loss.
+    if (std::isfinite(evaluation.loss())) continue;
+    Violate(15,
+            absl::StrCat("the loss of version ", evaluation.version(), " is said to be no number"));
+  }
   for (const MemberRecord& member : update.members) {
     CheckRemoval(member);
     peers_[member.peer].state = member.state;
@@ -354,11 +364,40 @@ void Invariants::CheckQuorum(const v1::EntryHeader& header) {
     most = std::max(most, static_cast<size_t>(
                               std::count_if(equal->second.begin(), equal->second.end(), counts)));
   }
+  CheckThin(header);
   if (most < terms_.quorum) {
     Violate(7, absl::StrCat("version ", header.version(), " was committed with ", most,
                             " equal votes, and the quorum is ", terms_.quorum));
   }
   ballots_.erase(ballots_.begin(), ballots_.upper_bound(header.version()));
+}
+
+// Votes are not all: what is averaged is of a quorum as well.
+void Invariants::CheckThin(const v1::EntryHeader& header) {
+  for (const v1::ShardRecord& shard : header.shards()) {
+    size_t least = CountBits(shard.contributors());
+    for (const v1::ChunkRecord& chunk : shard.exceptions()) {
+      least = std::min(least, CountBits(chunk.contributors()));
+    }
+    if (least >= terms_.quorum) continue;
+    Violate(7, absl::StrCat("version ", header.version(), " counts ", least,
+                            " contributors in chunks of ", shard.reducer(), ", and the quorum is ",
+                            terms_.quorum));
+  }
+}
+
+// Of two at one address others can dial one alone.
+void Invariants::CheckAddresses(const v1::Roster& roster) {
+  std::map<std::string, std::string> holders;
+  for (const v1::Member& member : roster.members()) {
+    const bool here =
+        member.state() == "live" || member.state() == "joining" || member.state() == "suspect";
+    if (!here || member.address().empty()) continue;
+    const auto [holder, first] = holders.emplace(member.address(), member.peer());
+    if (first) continue;
+    Violate(8, absl::StrCat(holder->second, " and ", member.peer(), " are both to be dialled at ",
+                            member.address()));
+  }
 }
 
 void Invariants::CheckRemoval(const MemberRecord& member) {

@@ -99,6 +99,8 @@ class Invariants {
   void Say(const std::string& name, uint64_t version);
   void CheckRemoval(const MemberRecord& member);
   void CheckQuorum(const v1::EntryHeader& header);
+  void CheckThin(const v1::EntryHeader& header);
+  void CheckAddresses(const v1::Roster& roster);
   absl::Duration DisturbedUntil(const std::string& name) const;
   absl::Duration Settled() const;  // how long a disturbance is felt
 

@@ -15,7 +15,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array<Name, 20> kNames = {{
+constexpr std::array<Name, 26> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
@@ -36,6 +36,12 @@ constexpr std::array<Name, 20> kNames = {{
     {PlantedBug::kSignatureNotChecked, "signature-not-checked"},
     {PlantedBug::kAuditorsTooKind, "auditors-too-kind"},
     {PlantedBug::kAccuserBelieved, "accuser-believed"},
+    {PlantedBug::kAccusedReducerDropped, "accused-reducer-dropped"},
+    {PlantedBug::kThinEntryTaken, "thin-entry-taken"},
+    {PlantedBug::kAddressTaken, "address-taken"},
+    {PlantedBug::kEpochBelieved, "epoch-believed"},
+    {PlantedBug::kVersionBelieved, "version-believed"},
+    {PlantedBug::kLossOfAnybody, "loss-of-anybody"},
 }};
 
 }  // namespace

@@ -317,7 +317,8 @@ void Swarm::CheckJudged() {
   for (const JudgedPeer& peer : cluster_.stored().judged.peers) {
     const auto machine = std::find_if(plan_.peers.begin(), plan_.peers.end(),
                                       [&](const auto& one) { return one.name == peer.peer; });
-    const bool honest = plan_.faults.empty() && machine->habit == SimWorker::Habit::kNone;
+    const bool honest = plan_.faults.empty() && machine->habit == SimWorker::Habit::kNone &&
+                        machine->hostility == Hostility::kNone;
     if (!honest || (peer.refused == 0 && !IsLeftOut(OffenderRule(), peer.offences))) continue;
     cluster_.invariants().Violate(
         8, absl::StrCat(peer.peer, " never lied, and is named for its updates: ", peer.offence));

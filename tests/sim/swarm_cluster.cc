@@ -64,8 +64,8 @@ struct SwarmCluster::Node {
   SwarmCluster& cluster;
   const std::string name;
   std::unique_ptr<ForgingTransport> forging;  // of a forger
+  std::unique_ptr<HostileTransport> hostile;  // above the tap, or below it
   std::unique_ptr<TapTransport> tap;
-  std::unique_ptr<HostileTransport> hostile;
   std::unique_ptr<Worker> trainer;
   SimWorker* stub = nullptr;  // it; an aggregator has none
   std::unique_ptr<Peer> peer;
@@ -173,20 +173,28 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   began_[name] = world_.now();
   auto node = std::make_shared<Node>(*this, name);
   if (MachineOf(name).forges) node->forging = std::make_unique<ForgingTransport>(env.transport);
-  Transport& under = node->forging ? *node->forging : env.transport;
+  Transport* under = node->forging ? node->forging.get() : &env.transport;
+  // What it says is heard as it says it; but where it lies about itself, as it is.
+  const bool claims = MayLie(name) && ClaimsFalsely(hostility_[name]);
+  if (claims) {
+    const std::string& victim = MachineOf(name).steals;
+    node->hostile =
+        std::make_unique<HostileTransport>(*under, name, hostility_[name], victim + ":1");
+    under = node->hostile.get();
+  }
   node->tap = std::make_unique<TapTransport>(
-      under,
+      *under,
       [this, name](const Frame& frame) {
         if (Alive(name)) invariants_.OnPeerFrame(name, frame);
       },
       [this, name](const std::string& method) {
         if (method == kFetchSnapshotMethod) invariants_.history().OnSnapshotFetch(name);
       });
-  // What it says is heard as it says it.
-  if (MayLie(name)) {
+  if (MayLie(name) && !claims) {
     node->hostile = std::make_unique<HostileTransport>(*node->tap, name, hostility_[name]);
   }
-  Transport& transport = node->hostile ? static_cast<Transport&>(*node->hostile) : *node->tap;
+  Transport& transport =
+      node->hostile && !claims ? static_cast<Transport&>(*node->hostile) : *node->tap;
   const Env tapped{env.executor, env.files, transport, env.log};
   SimWorkerSettings settings;
   settings.elements = plan_.elements;
@@ -299,6 +307,8 @@ void SwarmCluster::OnFinished(const std::string& name, const absl::Status& statu
   } else if (absl::IsNotFound(status) && sealed()) {
     Note(absl::StrCat(name, " is stranded: ", status.ToString()));
     OnStranded(name);
+  } else if (!status.ok() && MayLie(name) && ClaimsFalsely(MachineOf(name).hostility)) {
+    Note(absl::StrCat(name, " is found out: ", status.ToString()));
   } else if (absl::IsPermissionDenied(status) && (evicted_.count(name) > 0 || MayLie(name))) {
     Note(absl::StrCat(name, " is refused"));
   } else if (!status.ok()) {

@@ -297,6 +297,44 @@ PlannedFault DrawFault(SimRandom& random, FaultKind kind, const SwarmPlan& plan)
   return fault;
 }
 
+// Who may be the one that lies: the others are enough, and the plan's quorum is made such that they
+// are. Whoever is needed can always stop the run, and whoever is enough alone can commit what it
+// likes; then there is nobody.
+std::vector<SwarmPlan::Machine*> MayBeHostile(SwarmPlan* plan) {
+  std::vector<SwarmPlan::Machine*> able;
+  size_t founders = 0;
+  size_t core = 0;
+  for (SwarmPlan::Machine& peer : plan->peers) {
+    if (peer.aggregator) continue;
+    const bool honest = peer.habit == SimWorker::Habit::kNone;
+    founders += honest && peer.joins_at == 0 ? 1 : 0;
+    core += peer.core ? 1 : 0;
+    if (honest && !peer.dial_out) able.push_back(&peer);
+  }
+  if (plan->aggregation == "mean" && founders >= 3) {
+    plan->quorum = std::min(plan->quorum, static_cast<uint32_t>(founders - 1));
+  }
+  able.erase(std::remove_if(able.begin(), able.end(),
+                            [&](const auto* peer) {
+                              const size_t others = founders - (peer->joins_at == 0 ? 1 : 0);
+                              return others < plan->quorum || (peer->core && core <= plan->quorum);
+                            }),
+             able.end());
+  if (plan->quorum < 2) able.clear();
+  return able;
+}
+
+// What a peer says that it holds matters after a restart of the coordinator.
+void AddRestarts(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x72657374).Next());
+  PlannedFault fault;
+  fault.kind = FaultKind::kKillCoordinator;
+  fault.after_commits = 2;
+  fault.after = plan->peers.front().step * plan->inner_steps * own.Unit();
+  fault.lasts = Milliseconds(own, 0, 500);
+  plan->faults.push_back(fault);
+}
+
 }  // namespace
 
 absl::string_view FaultName(FaultKind kind) { return kNames[static_cast<size_t>(kind)]; }
@@ -315,6 +353,7 @@ SwarmPlan DrawPlan(uint64_t seed) {
   constexpr std::array<double, 4> kShares = {0, 0.0625, 0.5, 1};
   plan.audit_share = kShares[SimMix(seed, 0x6175646974) % kShares.size()];
   DrawHostile(&plan);
+  DrawClaims(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kFaultKinds; ++kind) {
     if (!Half(random)) continue;
@@ -327,6 +366,9 @@ SwarmPlan DrawPlan(uint64_t seed) {
   const uint64_t count = 1 + random.Below(room / 2);
   for (uint64_t i = 0; i < count; ++i) {
     plan.faults.push_back(DrawFault(random, kinds[random.Below(kinds.size())], plan));
+  }
+  for (const SwarmPlan::Machine& peer : plan.peers) {
+    if (peer.hostility == Hostility::kVersionLiar) AddRestarts(&plan);
   }
   return plan;
 }
@@ -415,34 +457,44 @@ void DrawHostile(SwarmPlan* plan) {
   const std::string& codec = plan->upper_codec.empty() ? plan->codec : plan->upper_codec;
   const std::set<std::string> plain = {"fp32", "bf16", "fp16", "int8"};
   if (plain.count(codec) == 0 && kind != Hostility::kFalseAccuser) return;
-  // The quorum must be there without it: whoever is needed can always stop the run. And whoever is
-  // enough alone can commit what it likes.
-  std::vector<SwarmPlan::Machine*> able;
-  size_t founders = 0;
-  size_t core = 0;
-  for (SwarmPlan::Machine& peer : plan->peers) {
-    if (peer.aggregator) continue;
-    const bool honest = peer.habit == SimWorker::Habit::kNone;
-    founders += honest && peer.joins_at == 0 ? 1 : 0;
-    core += peer.core ? 1 : 0;
-    if (honest && !peer.dial_out) able.push_back(&peer);
-  }
-  if (plan->aggregation == "mean" && founders >= 3) {
-    plan->quorum = std::min(plan->quorum, static_cast<uint32_t>(founders - 1));
-  }
-  able.erase(std::remove_if(able.begin(), able.end(),
-                            [&](const auto* peer) {
-                              const size_t others = founders - (peer->joins_at == 0 ? 1 : 0);
-                              return others < plan->quorum || (peer->core && core <= plan->quorum);
-                            }),
-             able.end());
-  if (able.empty() || plan->quorum < 2) return;
+  const std::vector<SwarmPlan::Machine*> able = MayBeHostile(plan);
+  if (able.empty()) return;
   SwarmPlan::Machine* const hostile = able[own.Below(able.size())];
   hostile->hostility = kind;
   hostile->core = false;
   if (own.Below(4) != 0) plan->audit_share = 1;
   // Behind relays nobody is named.
   if (own.Below(2) == 0) plan->plan = "flat";
+}
+
+// In a third of the seeds without such a one, a peer lies about itself or about who can be reached.
+void DrawClaims(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x636c61696d).Next());
+  const bool taken = std::any_of(plan->peers.begin(), plan->peers.end(), [](const auto& peer) {
+    return peer.hostility != Hostility::kNone;
+  });
+  if (taken || own.Below(3) != 0) return;
+  constexpr std::array<Hostility, 6> kKinds = {
+      Hostility::kReducerAccuser, Hostility::kReducerAccuser, Hostility::kAddressThief,
+      Hostility::kEpochLiar,      Hostility::kVersionLiar,    Hostility::kEndLiar};
+  const Hostility kind = kKinds[own.Below(kKinds.size())];
+  const std::vector<SwarmPlan::Machine*> able = MayBeHostile(plan);
+  if (able.empty()) return;
+  SwarmPlan::Machine* const hostile = able[own.Below(able.size())];
+  // Somebody who can be dialled is needed.
+  const bool others = std::any_of(plan->peers.begin(), plan->peers.end(), [&](const auto& peer) {
+    const bool there = peer.core && peer.joins_at == 0 && peer.habit == SimWorker::Habit::kNone;
+    return &peer != hostile && (peer.aggregator || (there && !peer.dial_out));
+  });
+  if (!others) return;
+  std::vector<std::string> victims;
+  for (const SwarmPlan::Machine& peer : plan->peers) {
+    if (&peer != hostile && !peer.dial_out) victims.push_back(peer.name);
+  }
+  if (victims.empty()) return;
+  hostile->hostility = kind;
+  hostile->core = false;
+  if (kind == Hostility::kAddressThief) hostile->steals = victims[own.Below(victims.size())];
 }
 
 }  // namespace atolld

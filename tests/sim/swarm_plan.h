@@ -120,6 +120,7 @@ struct SwarmPlan {
     SimWorker::Habit habit = SimWorker::Habit::kNone;  // other: it lies, round by round
     bool forges = false;                               // as ForgingTransport
     Hostility hostility = Hostility::kNone;            // until it is caught, or all are healed
+    std::string steals;                                // of a thief: whose address
   };
   std::vector<Machine> peers;
   size_t liars = 0;           // of them
@@ -142,6 +143,7 @@ SwarmPlan DrawPlan(uint64_t seed);
 void DrawAggregation(SwarmPlan* plan);
 void DrawLiars(SwarmPlan* plan);
 void DrawHostile(SwarmPlan* plan);
+void DrawClaims(SwarmPlan* plan);
 
 // "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
 std::string Describe(const SwarmPlan& plan);

@@ -49,7 +49,19 @@ class File {
 absl::Status SystemError(const std::string& path, absl::string_view call) {
   const int error = errno;
   const std::string message = absl::StrCat(path, ": ", call, ": ", std::strerror(error));
-  return error == ENOENT ? absl::NotFoundError(message) : absl::UnavailableError(message);
+  switch (error) {
+    case ENOENT:
+      return absl::NotFoundError(message);
+    case ENOSPC:
+    case EDQUOT:
+      return absl::ResourceExhaustedError(message);
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return absl::PermissionDeniedError(message);
+    default:
+      return absl::UnavailableError(message);
+  }
 }
 
 absl::Status WriteAll(const File& file, const std::string& path, absl::Span<const uint8_t> bytes) {
@@ -68,16 +80,26 @@ absl::Status WriteAll(const File& file, const std::string& path, absl::Span<cons
 absl::Status WriteFileDurably(const std::string& path,
                               absl::Span<const absl::Span<const uint8_t>> parts) {
   const std::string temporary = path + ".new";
-  {
+  const auto write = [&]() -> absl::Status {
     const File file(temporary, O_WRONLY | O_CREAT | O_TRUNC);
     if (!file.ok()) return SystemError(temporary, "open");
     for (const absl::Span<const uint8_t> part : parts) {
       RETURN_IF_ERROR(WriteAll(file, temporary, part));
     }
-    if (::fsync(file.descriptor()) != 0) return SystemError(temporary, "fsync");
+    return ::fsync(file.descriptor()) == 0 ? absl::OkStatus() : SystemError(temporary, "fsync");
+  };
+  absl::Status written = write();
+  if (written.ok() && ::rename(temporary.c_str(), path.c_str()) != 0) {
+    written = SystemError(path, "rename");
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return SystemError(path, "rename");
-  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (!written.ok()) {
+    ::unlink(temporary.c_str());
+    return written;
+  }
+  return SyncFolder(std::filesystem::path(path).parent_path().string());
+}
+
+absl::Status SyncFolder(const std::string& folder) {
   const File directory(folder.empty() ? "." : folder, O_RDONLY | O_DIRECTORY);
   if (!directory.ok() || ::fsync(directory.descriptor()) != 0) return SystemError(folder, "fsync");
   return absl::OkStatus();
@@ -107,6 +129,21 @@ absl::StatusOr<std::vector<float>> ReadFloats(const std::string& path, uint64_t 
     left -= static_cast<size_t>(done);
   }
   return values;
+}
+
+absl::Status ReadExactly(int descriptor, const std::string& origin, absl::Span<uint8_t> out) {
+  const size_t wanted = out.size();
+  while (!out.empty()) {
+    const ssize_t done = ::read(descriptor, out.data(), std::min(out.size(), kLargestCall));
+    if (done < 0 && errno == EINTR) continue;
+    if (done < 0) return SystemError(origin, "read");
+    if (done == 0) {
+      return absl::DataLossError(
+          absl::StrCat(origin, " ends after ", wanted - out.size(), " of ", wanted, " bytes"));
+    }
+    out.remove_prefix(static_cast<size_t>(done));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path) {

@@ -14,14 +14,26 @@
 namespace atolld {
 
 // Replaces `path` by the concatenation of `parts`: after a crash it holds either the old bytes or
-// all the new ones.
+// all the new ones. Nothing is left behind by an error. RESOURCE_EXHAUSTED: the disk is full.
 absl::Status WriteFileDurably(const std::string& path,
                               absl::Span<const absl::Span<const uint8_t>> parts);
+
+// Makes renames and removals in `folder` durable; empty is the working folder.
+absl::Status SyncFolder(const std::string& folder);
 
 // `elements` little-endian fp32 values from byte `offset` of a file. NOT_FOUND: no such file;
 // INVALID_ARGUMENT: it ends before.
 absl::StatusOr<std::vector<float>> ReadFloats(const std::string& path, uint64_t offset,
                                               uint64_t elements);
+
+// Fills `out` from an open file or pipe, called `origin` in messages. DATA_LOSS: it ends before.
+absl::Status ReadExactly(int descriptor, const std::string& origin, absl::Span<uint8_t> out);
+template <typename T>
+absl::Status ReadExactly(int descriptor, const std::string& origin, absl::Span<T> out) {
+  return ReadExactly(
+      descriptor, origin,
+      absl::MakeSpan(reinterpret_cast<uint8_t*>(out.data()), out.size() * sizeof(T)));
+}
 
 // A whole file. NOT_FOUND: it cannot be read.
 absl::StatusOr<std::string> ReadWholeFile(const std::string& path);

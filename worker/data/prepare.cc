@@ -264,6 +264,15 @@ class Preparation {
   // The folder, and nothing in it that is not of a preparation.
   absl::Status MakeFolder() {
     std::error_code error;
+    const fs::path input = fs::weakly_canonical(options_.input, error);
+    const fs::path beneath = fs::weakly_canonical(options_.output, error).lexically_relative(input);
+    if (!error && fs::is_directory(input, error) && !beneath.empty() && beneath != "." &&
+        *beneath.begin() != "..") {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--output ", options_.output, " lies in --input ", options_.input,
+                       ": what is made would be taken for text by the next call; name a folder "
+                       "outside of it"));
+    }
     const std::string own = TokenizerFileName(tokenizer_->kind());
     // Others name their files so, too; what a preparation has made it has described, or it has
     // pieces still.

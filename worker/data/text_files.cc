@@ -104,11 +104,16 @@ absl::Status CheckIsProse(const std::string& path, absl::string_view head) {
                    "\"jsonl\" to train on their text, or to \"plain\" to train on it as it is");
 }
 
-absl::StatusOr<TextForm> FormOf(const std::string& path, const TextOptions& options) {
+std::string HeadOf(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   std::string head(kHead, '\0');
   file.read(head.data(), kHead);
   head.resize(static_cast<size_t>(file.gcount()));
+  return head;
+}
+
+absl::StatusOr<TextForm> FormOf(const std::string& path, absl::string_view head,
+                                const TextOptions& options) {
   for (const Signature& one : kSignatures) {
     if (absl::StartsWith(head, one.begin)) return WrongText(path, one.what);
   }
@@ -121,6 +126,44 @@ absl::StatusOr<TextForm> FormOf(const std::string& path, const TextOptions& opti
   RETURN_IF_ERROR(CheckIsProse(path, head));
   return TextForm::kProse;
 }
+
+// Prose that is trained on as it is and has what its owner may not want there.
+class OddProse {
+ public:
+  void Look(const std::string& path, absl::string_view head) {
+    if (absl::StartsWith(head, kMark)) Count(path, &marked_);
+    if (absl::StrContains(head, "\r\n")) Count(path, &carriage_returns_);
+  }
+
+  void AddNotes(std::vector<std::string>* notes) const {
+    if (marked_.files > 0) {
+      notes->push_back(absl::StrCat(marked_.Begin("begins", "begin"),
+                                    " with a byte order mark, which is trained on; "
+                                    "sed -i '1s/^\\xEF\\xBB\\xBF//' takes it out"));
+    }
+    if (carriage_returns_.files > 0) {
+      notes->push_back(absl::StrCat(carriage_returns_.Begin("has", "have"),
+                                    " lines that end in CR LF, which are trained on so; "
+                                    "sed -i 's/\\r$//' makes them end in LF"));
+    }
+  }
+
+ private:
+  struct Kind {
+    uint64_t files = 0;
+    std::string first;
+    std::string Begin(absl::string_view one, absl::string_view more) const {
+      return files == 1 ? absl::StrCat(first, " ", one)
+                        : absl::StrCat(files, " files (", first, ", ...) ", more);
+    }
+  };
+
+  static void Count(const std::string& path, Kind* kind) {
+    if (kind->files++ == 0) kind->first = path;
+  }
+
+  Kind marked_, carriage_returns_;
+};
 
 bool IsLetter(char c) { return absl::ascii_isalpha(static_cast<unsigned char>(c)); }
 
@@ -249,6 +292,7 @@ absl::Status CheckProse(const TextFile& file, const TextPiece& piece, absl::stri
 
 void BadLines::Add(const BadLines& more) {
   count += more.count;
+  text_seen = text_seen || more.text_seen;
   for (const std::string& line : more.first) {
     if (first.size() < kShownBadLines) first.push_back(line);
   }
@@ -270,6 +314,7 @@ absl::StatusOr<TextFiles> OpenTextFiles(const std::string& path, const TextOptio
     ASSIGN_OR_RETURN(found, ListDataFolder(path));
   }
   TextFiles text;
+  OddProse odd;
   text.notes = std::move(found.notes);
   for (std::string& name : found.paths) {
     TextFile file;
@@ -278,11 +323,14 @@ absl::StatusOr<TextFiles> OpenTextFiles(const std::string& path, const TextOptio
     }
     if (!S_ISREG(info.st_mode)) return WrongText(name, "is not a regular file");
     file.size = static_cast<uint64_t>(info.st_size);
-    ASSIGN_OR_RETURN(file.form, FormOf(name, options));
+    const std::string head = HeadOf(name);
+    ASSIGN_OR_RETURN(file.form, FormOf(name, head, options));
+    if (file.form == TextForm::kProse) odd.Look(name, head);
     file.path = std::move(name);
     text.bytes += file.size;
     text.files.push_back(std::move(file));
   }
+  odd.AddNotes(&text.notes);
   if (text.bytes == 0) return absl::InvalidArgumentError(absl::StrCat("data: ", path, " is empty"));
   return text;
 }
@@ -340,6 +388,7 @@ absl::Status EncodePiece(const std::vector<TextFile>& files, const TextPiece& pi
   const TextFile& file = files[piece.file];
   bool first = piece.file == 0 && piece.first == 0;
   return ForEachDocument(file, piece, options, bad, [&](absl::string_view text) {
+    bad->text_seen = bad->text_seen || !text.empty();
     const bool begins = file.form != TextForm::kProse || piece.first == 0;
     if (begins && !std::exchange(first, false)) {
       if (const auto end = tokenizer.separator().token) {

@@ -65,6 +65,7 @@ absl::StatusOr<std::vector<TextPiece>> CutText(const std::vector<TextFile>& file
 struct BadLines {
   uint64_t count = 0;
   std::vector<std::string> first;  // the first few, each with its place and what is wrong with it
+  bool text_seen = false;          // a document that is not empty
 
   void Add(const BadLines& more);
   // "12 bad lines were skipped: ...".

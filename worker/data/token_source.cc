@@ -44,6 +44,20 @@ TextOptions TextOf(const TokenSource::Options& options) {
   return {options.kind, options.field, options.skip_bad_lines};
 }
 
+// Of data that is one token again and again; empty: it is not.
+std::string NoteOfOneToken(const TokenSpan& train) {
+  constexpr uint64_t kTogether = 4096;
+  int64_t token = 0;
+  if (train.size() < 2) return "";
+  train.Read(0, absl::MakeSpan(&token, 1));
+  for (uint64_t first = 0; first < train.size(); first += kTogether) {
+    std::vector<int64_t> ids(std::min(kTogether, train.size() - first));
+    train.Read(first, absl::MakeSpan(ids));
+    if (std::any_of(ids.begin(), ids.end(), [&](int64_t id) { return id != token; })) return "";
+  }
+  return absl::StrCat("every training token is ", token, ": is this the data?");
+}
+
 absl::Status CheckFraction(double fraction) {
   if (fraction >= 0 && fraction <= 0.5) return absl::OkStatus();
   return absl::InvalidArgumentError(
@@ -83,6 +97,9 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const std::string
   }
   if (source->digest_.empty()) source->Name(options);
   source->kind_ = kind;
+  if (const std::string same = NoteOfOneToken(source->train_); !same.empty()) {
+    source->notes_.push_back(same);
+  }
   return source;
 }
 
@@ -162,7 +179,7 @@ absl::Status TokenSource::EncodeText(const std::vector<TextFile>& files, const s
     AppendTokens(tokens, width, &text_);
   }
   if (bad.count > 0) notes_.push_back(bad.Describe());
-  if (text_.empty()) {
+  if (!bad.text_seen) {
     return absl::InvalidArgumentError(absl::StrCat("data: ", path, " holds no text",
                                                    bad.count > 0 ? ": " : "",
                                                    bad.count > 0 ? bad.Describe() : ""));

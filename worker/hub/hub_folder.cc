@@ -25,6 +25,16 @@
 namespace atolld {
 namespace {
 
+constexpr const char* kTokenizerFiles[] = {"tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "tokenizer.model",
+                                           "characters.json",
+                                           "vocab.json",
+                                           "merges.txt",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "generation_config.json"};
+
 // GPT-2's matrices are Conv1D's there, [in, out]; ours are [out, in].
 bool IsTransposed(const v1::ModelSpec& model, const std::string& name) {
   return model.kind() != "llama" &&
@@ -382,9 +392,7 @@ absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& mode
 
 absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to) {
   int copied = 0;
-  for (const char* name : {"tokenizer.json", "tokenizer_config.json", "tokenizer.model",
-                           "characters.json", "vocab.json", "merges.txt", "special_tokens_map.json",
-                           "added_tokens.json", "generation_config.json"}) {
+  for (const char* name : kTokenizerFiles) {
     std::error_code error;
     const std::string source = absl::StrCat(from, "/", name);
     if (!std::filesystem::exists(source, error)) continue;
@@ -393,12 +401,23 @@ absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to
     std::filesystem::copy_file(source, target, std::filesystem::copy_options::overwrite_existing,
                                error);
     if (error) {
-      return absl::UnknownError(
+      return absl::Status(
+          absl::ErrnoToStatusCode(error.value()),
           absl::StrCat(source, " cannot be copied to ", target, ": ", error.message()));
     }
     ++copied;
   }
   return copied;
+}
+
+uint64_t BytesOfTokenizer(const std::string& from) {
+  uint64_t bytes = 0;
+  for (const char* name : kTokenizerFiles) {
+    std::error_code error;
+    const uint64_t size = std::filesystem::file_size(absl::StrCat(from, "/", name), error);
+    if (!from.empty() && !error) bytes += size;
+  }
+  return bytes;
 }
 
 absl::Status WriteAdapterFolder(const std::string& folder, const v1::ModelSpec& model,

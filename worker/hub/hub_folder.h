@@ -44,6 +44,9 @@ absl::Status WriteHubFolder(const std::string& folder, const v1::ModelSpec& mode
 // Copies what a tokenizer consists of, where it is there. Returns how many files.
 absl::StatusOr<int> CopyTokenizer(const std::string& from, const std::string& to);
 
+// Of what CopyTokenizer copies; `from` may be empty.
+uint64_t BytesOfTokenizer(const std::string& from);
+
 // Makes `folder` where it is missing. `parameters` are of `model`'s manifest, which must be one of
 // adapters. `base` is what PEFT's base_model_name_or_path says.
 absl::Status WriteAdapterFolder(const std::string& folder, const v1::ModelSpec& model,

@@ -4,10 +4,12 @@
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "worker/base/file_io.h"
 
 namespace atolld {
 namespace {
@@ -38,6 +40,21 @@ bool IsModelFile(const std::string& name) {
                                            "added_tokens.json",
                                            "generation_config.json"};
   return IsShard(name) || std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+constexpr char kPlace[] = ".atoll-partial";
+// What makes a folder a model's.
+constexpr const char* kDescriptions[] = {"config.json", "adapter_config.json", "model.toml"};
+
+bool IsDescription(const std::string& name) {
+  return std::find(std::begin(kDescriptions), std::end(kDescriptions), name) !=
+         std::end(kDescriptions);
+}
+
+absl::Status Failed(const std::error_code& error, const std::string& path,
+                    const std::string& what) {
+  return absl::Status(absl::ErrnoToStatusCode(error.value()),
+                      absl::StrCat(path, " ", what, ": ", error.message()));
 }
 
 // The same file or folder, by whatever name.
@@ -103,13 +120,69 @@ absl::Status CheckOutputFolder(const std::string& output, const std::vector<std:
                                                "it"));
 }
 
-void RemoveOtherWeights(const std::string& output) {
-  const std::vector<std::string> names = ModelFilesIn(output);
-  const bool sharded = std::find(names.begin(), names.end(), kIndexFile) != names.end();
-  for (const std::string& name : names) {
-    std::error_code error;
-    if (sharded ? name == kWholeFile : IsShard(name)) fs::remove(fs::path(output) / name, error);
+absl::Status CheckRoom(const std::string& folder, uint64_t bytes) {
+  std::error_code error;
+  fs::path there = fs::absolute(folder, error);
+  while (!fs::exists(there, error) && there.has_relative_path()) there = there.parent_path();
+  const fs::space_info space = fs::space(there, error);
+  if (error || space.available >= bytes) return absl::OkStatus();  // then the writing tells
+  return absl::ResourceExhaustedError(absl::StrCat(
+      folder, " needs ", bytes, " bytes, and its disk has ", space.available, " free"));
+}
+
+absl::StatusOr<OutputFolder> OutputFolder::Make(const std::string& output, uint64_t bytes) {
+  std::error_code error;
+  const bool made = !fs::exists(output, error);
+  OutputFolder folder(output, made);
+  fs::remove_all(folder.place_, error);  // of one that was killed
+  const absl::Status room = CheckRoom(output, bytes);
+  if (!room.ok()) return room;
+  fs::create_directories(folder.place_, error);
+  if (error) return Failed(error, output, "cannot be written to");
+  return folder;
+}
+
+OutputFolder::OutputFolder(std::string output, bool made)
+    : output_(std::move(output)), place_(absl::StrCat(output_, "/", kPlace)), made_(made) {}
+
+OutputFolder::OutputFolder(OutputFolder&& other) noexcept
+    : output_(other.output_), place_(std::exchange(other.place_, "")), made_(other.made_) {}
+
+OutputFolder::~OutputFolder() {
+  if (place_.empty()) return;
+  std::error_code error;
+  fs::remove_all(place_, error);
+  if (made_) fs::remove(output_, error);  // only if it is empty
+}
+
+absl::Status OutputFolder::Finish() {
+  std::error_code error;
+  std::vector<std::string> names;
+  for (fs::directory_iterator it(place_, error), end; !error && it != end; it.increment(error)) {
+    names.push_back(it->path().filename().string());
   }
+  if (error) return Failed(error, place_, "cannot be listed");
+  for (const char* name : kDescriptions) fs::remove(fs::path(output_) / name, error);
+  std::stable_partition(names.begin(), names.end(),
+                        [](const std::string& name) { return !IsDescription(name); });
+  bool whole = false, sharded = false;
+  for (const std::string& name : names) {
+    whole = whole || name == kWholeFile;
+    sharded = sharded || name == kIndexFile;
+  }
+  for (const std::string& name : ModelFilesIn(output_)) {
+    const bool of_shards = IsShard(name) || name == kIndexFile;
+    if ((whole && of_shards) || (sharded && (name == kWholeFile || of_shards))) {
+      fs::remove(fs::path(output_) / name, error);
+    }
+  }
+  for (const std::string& name : names) {
+    fs::rename(fs::path(place_) / name, fs::path(output_) / name, error);
+    if (error) return Failed(error, absl::StrCat(output_, "/", name), "cannot be put there");
+  }
+  fs::remove(place_, error);
+  place_.clear();
+  return SyncFolder(output_);
 }
 
 }  // namespace atolld

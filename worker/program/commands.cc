@@ -83,15 +83,51 @@ absl::StatusOr<LoadedModel> LoadFolder(const std::string& folder) {
 
 // The flags that LoadModel takes, for Flags::Parse.
 std::vector<std::string> WithModelFlags(std::vector<std::string> more) {
-  more.insert(more.end(), {"model", "spec", "parameters", "offset", "elements"});
+  more.insert(more.end(), {"model", "state", "spec", "parameters", "offset", "elements"});
   return more;
 }
 
-// --model FOLDER, or --spec and --parameters with --offset and --elements. INVALID_ARGUMENT: a flag
-// is missing; FAILED_PRECONDITION, DATA_LOSS, NOT_FOUND: what is wrong with a file, by name.
+absl::Status CheckElements(uint64_t said, const LoadedModel& model, const std::string& origin) {
+  if (said == model.manifest.elements()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      origin, " tells of ", said, " parameters, and its model has ", model.manifest.elements()));
+}
+
+// --state -: everything comes through standard input, as the command line makes it.
+absl::StatusOr<LoadedModel> LoadStream() {
+  constexpr uint64_t kLargestSpec = 64 << 20;
+  const std::string origin = "standard input";
+  const auto number = [&origin]() -> absl::StatusOr<uint64_t> {
+    uint64_t value = 0;
+    RETURN_IF_ERROR(ReadExactly(STDIN_FILENO, origin, absl::MakeSpan(&value, 1)));
+    return value;
+  };
+  LoadedModel model;
+  ASSIGN_OR_RETURN(const uint64_t spec_bytes, number());
+  if (spec_bytes > kLargestSpec) return absl::DataLossError(origin + " is not a state");
+  std::string spec(spec_bytes, '\0');
+  RETURN_IF_ERROR(ReadExactly(STDIN_FILENO, origin, absl::MakeSpan(&spec[0], spec.size())));
+  if (!model.spec.ParseFromString(spec)) return absl::DataLossError(origin + " is not a state");
+  ASSIGN_OR_RETURN(model.manifest, MakeManifest(model.spec.model()));
+  ASSIGN_OR_RETURN(const uint64_t elements, number());
+  RETURN_IF_ERROR(CheckElements(elements, model, origin));
+  model.parameters.resize(elements);
+  RETURN_IF_ERROR(ReadExactly(STDIN_FILENO, origin, absl::MakeSpan(model.parameters)));
+  return model;
+}
+
+// --model FOLDER, or --state -, or --spec and --parameters with --offset and --elements.
+// INVALID_ARGUMENT: a flag is missing; FAILED_PRECONDITION, DATA_LOSS, NOT_FOUND: what is wrong
+// with a file, by name.
 absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string folder, flags.Text("model", ""));
   if (!folder.empty()) return LoadFolder(folder);
+  ASSIGN_OR_RETURN(const std::string state, flags.Text("state", ""));
+  if (state == "-") return LoadStream();
+  if (!state.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--state is \"", state, "\"; it must be -, for standard input"));
+  }
   LoadedModel model;
   ASSIGN_OR_RETURN(const std::string spec_path, flags.Text("spec"));
   ASSIGN_OR_RETURN(const std::string path, flags.Text("parameters"));
@@ -102,11 +138,7 @@ absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
   }
   ASSIGN_OR_RETURN(model.manifest, MakeManifest(model.spec.model()));
   ASSIGN_OR_RETURN(const uint64_t elements, flags.Count("elements", model.manifest.elements()));
-  if (elements != model.manifest.elements()) {
-    return absl::FailedPreconditionError(absl::StrCat("--elements is ", elements, "; the model of ",
-                                                      spec_path, " has ",
-                                                      model.manifest.elements()));
-  }
+  RETURN_IF_ERROR(CheckElements(elements, model, "--elements"));
   ASSIGN_OR_RETURN(model.parameters, ReadFloats(path, offset, elements));
   return model;
 }
@@ -380,8 +412,21 @@ absl::Status RunPrepare(const std::vector<std::string>& arguments) {
   return absl::OkStatus();
 }
 
+// Of a text that many a model's sequences do not fit into; empty: it is longer.
+std::string NoteOfLength(const TokenSource& source) {
+  constexpr uint64_t kUsualContext = 1024;
+  const uint64_t train = source.train().size(), validation = source.validation().size();
+  const uint64_t least = validation == 0 ? train : std::min(train, validation);
+  if (least > kUsualContext) return "";
+  const std::string splits =
+      absl::StrCat(train, " training and ", validation, " validation tokens");
+  if (least < 2) return absl::StrCat(splits, ": too few for any sequence");
+  return absl::StrCat(splits, ": a sequence is [model] context tokens and the one after them, so ",
+                      "context can be at most ", least - 1);
+}
+
 // What a sound source is.
-Json Describe(const std::string& path, const TokenSource& source, uint64_t count) {
+Json DescribeSource(const std::string& path, const TokenSource& source, uint64_t count) {
   const Tokenizer* tokenizer = source.tokenizer();
   const uint64_t largest = std::max(source.train().Largest(), source.validation().Largest());
   std::vector<int64_t> first(std::min(count, source.train().size()));
@@ -390,6 +435,8 @@ Json Describe(const std::string& path, const TokenSource& source, uint64_t count
   if (tokenizer != nullptr) {
     text = tokenizer->Decode(std::vector<uint32_t>(first.begin(), first.end())).value_or("");
   }
+  std::vector<std::string> notes = source.notes();
+  if (const std::string note = NoteOfLength(source); !note.empty()) notes.push_back(note);
   return Json{
       {"path", path},
       {"kind", source.kind()},
@@ -403,7 +450,7 @@ Json Describe(const std::string& path, const TokenSource& source, uint64_t count
       {"digest", absl::BytesToHexString(source.digest())},
       {"first_tokens", first},
       {"first_text", text},
-      {"notes", source.notes()},
+      {"notes", notes},
       {"errors", Json::array()}};
 }
 
@@ -434,9 +481,9 @@ absl::Status RunInspect(const std::vector<std::string>& arguments) {
   if (!source.ok()) {
     const std::string error(source.status().message());
     if (json) Print({{"path", path}, {"errors", Json::array({error})}});
-    return absl::DataLossError(error);
+    return source.status();
   }
-  const Json described = Describe(path, **source, count);
+  const Json described = DescribeSource(path, **source, count);
   if (json) {
     Print(described);
     return absl::OkStatus();
@@ -504,12 +551,14 @@ std::string HelpText() {
                             [--validation-fraction F] [--tokens N] [--json true]
       Says what lies there, and whether it is sound.
 
-  atoll-worker probe
-      Measures a matrix product on one thread, counts GPUs, and prints JSON.
+  atoll-worker probe [--device auto|cpu|cuda|cuda:N|cuda:all|LIST]
+      Measures a matrix product on one thread, counts GPUs, and prints JSON. Fails where a device
+      is not there.
 
 --parameters is a file that holds the flat parameter vector as little-endian fp32 from byte
 --offset on (default 0); --elements, where given, must be what the model has. --spec is a
-serialised RunSpec.
+serialised RunSpec. In place of all of these, --state - takes them from standard input: a length
+(64 bits, little-endian), the RunSpec of so many bytes, the number of parameters, the parameters.
 Exit codes: 0 done, 1 failed, 2 the call is wrong.
 )";
 }
@@ -604,6 +653,7 @@ absl::Status RunExport(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const std::string out, flags.Text("out", ""));
   if (!out.empty()) {
     ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
+    RETURN_IF_ERROR(CheckRoom(out, model.manifest.elements() * sizeof(float)));
     return WriteSafetensors(out, model.manifest, model.parameters);
   }
   HubWriteOptions options;
@@ -622,11 +672,15 @@ absl::Status RunExport(const std::vector<std::string>& arguments) {
   RETURN_IF_ERROR(CheckOutputFolder(folder, {read, tokenizer}, force));
   ASSIGN_OR_RETURN(const LoadedModel model, LoadModel(flags));
   const v1::ModelSpec& spec = model.spec.model();
-  RETURN_IF_ERROR(spec.lora_rank() != 0
-                      ? WriteAdapterFolder(folder, spec, model.parameters, base, options.dtype)
-                      : WriteHubFolder(folder, spec, model.parameters, options));
-  if (!tokenizer.empty()) RETURN_IF_ERROR(CopyTokenizer(tokenizer, folder).status());
-  RemoveOtherWeights(folder);
+  ASSIGN_OR_RETURN(OutputFolder made, OutputFolder::Make(folder, model.manifest.elements() *
+                                                                         DTypeBytes(options.dtype) +
+                                                                     BytesOfTokenizer(tokenizer)));
+  RETURN_IF_ERROR(
+      spec.lora_rank() != 0
+          ? WriteAdapterFolder(made.place(), spec, model.parameters, base, options.dtype)
+          : WriteHubFolder(made.place(), spec, model.parameters, options));
+  if (!tokenizer.empty()) RETURN_IF_ERROR(CopyTokenizer(tokenizer, made.place()).status());
+  RETURN_IF_ERROR(made.Finish());
   std::cout << absl::StrJoin(ModelFilesIn(folder), "\n") << "\n";
   return absl::OkStatus();
 }
@@ -638,17 +692,19 @@ absl::Status RunImport(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const bool force, Truth(flags, "force"));
   RETURN_IF_ERROR(CheckOutputFolder(output, {input}, force));
   ASSIGN_OR_RETURN(const HubModel model, ReadHubFolder(input));
-  std::error_code error;
-  std::filesystem::create_directories(output, error);
-  const std::string path = absl::StrCat(output, "/model.safetensors");
-  RETURN_IF_ERROR(WriteSafetensors(path, model.manifest, model.parameters));
-  RemoveOtherWeights(output);
-  ASSIGN_OR_RETURN(const int copied, CopyTokenizer(input, output));
-  ASSIGN_OR_RETURN(const std::string digest, FileDigest(path));
+  ASSIGN_OR_RETURN(OutputFolder made,
+                   OutputFolder::Make(output, model.manifest.elements() * sizeof(float) +
+                                                  BytesOfTokenizer(input)));
+  const std::string written = absl::StrCat(made.place(), "/model.safetensors");
+  RETURN_IF_ERROR(WriteSafetensors(written, model.manifest, model.parameters));
+  ASSIGN_OR_RETURN(const int copied, CopyTokenizer(input, made.place()));
+  ASSIGN_OR_RETURN(const std::string digest, FileDigest(written));
   const std::string section = FormatModelSection(model.spec);
   const absl::Span<const uint8_t> parts[] = {
       AsBytes(absl::MakeConstSpan(section.data(), section.size()))};
-  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(output, "/", kModelSection), parts));
+  RETURN_IF_ERROR(WriteFileDurably(absl::StrCat(made.place(), "/", kModelSection), parts));
+  RETURN_IF_ERROR(made.Finish());
+  const std::string path = absl::StrCat(output, "/model.safetensors");
   std::cout << absl::StrCat(
       path, ": ", Counted(model.manifest.elements(), "parameter"), " in ",
       Counted(model.manifest.tensors_size(), "tensor"), ", ", Counted(copied, "file"),
@@ -659,7 +715,9 @@ absl::Status RunImport(const std::vector<std::string>& arguments) {
 }
 
 absl::Status RunProbe(const std::vector<std::string>& arguments) {
-  RETURN_IF_ERROR(Flags::Parse(arguments, {"help"}).status());
+  ASSIGN_OR_RETURN(const Flags flags, Flags::Parse(arguments, {"device"}));
+  ASSIGN_OR_RETURN(const std::string device, flags.Text("device", "auto"));
+  RETURN_IF_ERROR(ResolveDevices(device, ProbeGpus()).status());
   const MathProbe probe = ProbeMath();
   std::cout << absl::StrFormat(
       "{\"gflops\": %.1f, \"peak_gflops\": %.1f, \"kernel\": \"%s\", \"threads\": %d, "

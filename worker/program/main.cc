@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "compression/base/exit_code.h"
 #include "compression/base/names.h"
 #include "worker/base/file_io.h"
 #include "worker/base/flags.h"
@@ -78,8 +79,5 @@ int main(int argc, char** argv) {
   const absl::Status status = Dispatch(arguments);
   if (status.ok()) return 0;
   if (!atolld::IsTold(status)) std::cerr << "atoll-worker: " << status.message() << "\n";
-  // As the command line has it: named what makes no sense, is not there, or is not overwritten.
-  const bool wrong_call =
-      absl::IsInvalidArgument(status) || absl::IsNotFound(status) || absl::IsAlreadyExists(status);
-  return wrong_call ? 2 : 1;
+  return atolld::ExitCodeOf(status);
 }

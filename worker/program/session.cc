@@ -236,9 +236,10 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   configured.set_math_kernel(options_.math.kernel);
   configured.set_gflops(options_.math.gflops);
   outbox_.Send(message);
-  Log(absl::StrFormat(
-      "run %s: %d parameters, %s, on %s, %s", spec_.run_id(), trainer_->manifest().elements(),
-      Counted(load_.train_tokens, "training token"), load_.device, Counted(threads, "thread")));
+  Log(absl::StrFormat("run %s: %s, %s, on %s, %s", spec_.run_id(),
+                      Counted(trainer_->manifest().elements(), "parameter"),
+                      Counted(load_.train_tokens, "training token"), load_.device,
+                      Counted(threads, "thread")));
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "compression/base/exit_code.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
@@ -60,5 +61,5 @@ int main(int argc, char** argv) {
   const absl::Status status = Serve(arguments);
   if (status.ok()) return 0;
   LogLine(std::string(status.message()));
-  return absl::IsInvalidArgument(status) ? 2 : 1;
+  return atolld::ExitCodeOf(status);
 }

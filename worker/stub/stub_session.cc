@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 
 namespace atolld {
 namespace {
@@ -186,8 +187,8 @@ absl::Status StubSession::Configure(const v1::Configure& configure) {
   configured.set_math_kernel("none");
   outbox_.Send(message);
   if (options_.log) {
-    options_.log(absl::StrCat("run ", spec.run_id(), ": ", elements, " parameters, a step takes ",
-                              absl::FormatDuration(step_)));
+    options_.log(absl::StrCat("run ", spec.run_id(), ": ", Counted(elements, "parameter"),
+                              ", a step takes ", absl::FormatDuration(step_)));
   }
   return absl::OkStatus();
 }

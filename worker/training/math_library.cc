@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <dlfcn.h>
-#include <sched.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "compression/base/process_limits.h"
 
 namespace atolld {
 namespace {
@@ -101,10 +101,7 @@ void ChooseMathKernel(char** argv) {
 }
 
 int SetMathThreads(int threads) {
-  if (threads <= 0) {
-    cpu_set_t allowed;
-    threads = ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 ? CPU_COUNT(&allowed) : 1;
-  }
+  if (threads <= 0) threads = static_cast<int>(ReadProcessLimits().cores.threads());
   at::set_num_threads(threads);
   // OpenBLAS on plain threads does not follow libtorch's number.
   if (const auto set = Symbol<void(int)>("openblas_set_num_threads"); set != nullptr) set(threads);

@@ -1,5 +1,9 @@
 #include "daemon/cli/local/local_run.h"
 
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -15,11 +19,13 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "daemon/cli/addresses.h"
+#include "daemon/cli/beforehand.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/live_view.h"
@@ -32,8 +38,11 @@
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/config/data_on_disk.h"
+#include "daemon/env/network.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
+#include "daemon/transport/sockets.h"
 
 namespace atolld {
 namespace {
@@ -44,19 +53,26 @@ struct LocalPreparation {
   std::string dir;     // of the run, absolute
   std::string atolld;  // the programs
   std::string worker;
-  int port = 0;          // of a new run's coordinator
+  int port = 0;          // of a new run's coordinator on loopback; 0: it is where the config says
   bool goes_on = false;  // the folder holds a run already
 };
 
-struct LocalFailure {
-  int exit_code;  // of `atoll`
-  absl::Status status;
-};
+absl::Status PrepareAddresses(const LocalOptions& options, LocalPreparation* prepared) {
+  RETURN_IF_ERROR(TakeLocalAddresses({options.listen, options.port}, &prepared->config));
+  if (prepared->goes_on && options.port == 0) return absl::OkStatus();
+  if (prepared->goes_on) {
+    return absl::InvalidArgumentError("--port is for a new run; one that goes on keeps its own");
+  }
+  if (!options.listen.empty() || NamesCoordinator(prepared->config)) {
+    return OpenLocalAddresses(&prepared->config);
+  }
+  ASSIGN_OR_RETURN(prepared->port, FreeLoopbackPort(options.port));
+  return absl::OkStatus();
+}
 
-// Everything that can be wrong with the call, its config and this installation; nothing: all is
-// well, and `prepared` is whole.
-std::optional<LocalFailure> PrepareLocalRun(const LocalOptions& options,
-                                            LocalPreparation* prepared) {
+// Everything that can be wrong with the call, its config and this installation. OK: `prepared` is
+// whole.
+absl::Status PrepareLocalRun(const LocalOptions& options, LocalPreparation* prepared) {
   std::error_code error;
   std::vector<ConfigOverride> overrides;
   if (options.peers) overrides.push_back({"--peers", "run", "peers", *options.peers});
@@ -65,9 +81,7 @@ std::optional<LocalFailure> PrepareLocalRun(const LocalOptions& options,
     overrides.push_back(
         {"--data", "data", "path", std::filesystem::absolute(options.data, error).string()});
   }
-  absl::StatusOr<Config> config = LoadConfig(options.config_path, ConfigUse::kLocal, overrides);
-  if (!config.ok()) return LocalFailure{2, config.status()};
-  prepared->config = *std::move(config);
+  ASSIGN_OR_RETURN(prepared->config, LoadConfig(options.config_path, ConfigUse::kLocal, overrides));
   const absl::Time now = absl::Now();
   if (prepared->config.run.id.empty()) {
     prepared->config.run.id = MakeRunId(options.config_path, now);
@@ -82,35 +96,25 @@ std::optional<LocalFailure> PrepareLocalRun(const LocalOptions& options,
   prepared->dir = path.string();
   if (!options.json.empty() && options.json != "-" && json_folder.lexically_normal() != path &&
       access(json_folder.c_str(), W_OK) != 0) {
-    return LocalFailure{
-        2, absl::InvalidArgumentError(absl::StrCat(
-               "--json ", options.json, ": the folder is not there or cannot be written"))};
+    return absl::InvalidArgumentError(
+        absl::StrCat("--json ", options.json, ": the folder is not there or cannot be written"));
   }
   prepared->atolld = absl::StrCat(ProgramFolder(), "/atolld");
   if (access(prepared->atolld.c_str(), X_OK) != 0) {
-    return LocalFailure{1, absl::NotFoundError(absl::StrCat(
-                               prepared->atolld, " is missing; the target atolld builds it"))};
+    return absl::NotFoundError(
+        absl::StrCat(prepared->atolld, " is missing; the target atolld builds it"));
   }
-  const absl::StatusOr<std::string> worker =
-      FindWorker(prepared->config.worker.program, prepared->config.model.kind);
-  if (!worker.ok()) return LocalFailure{1, worker.status()};
-  prepared->worker = *worker;
-  const absl::Status counted =
-      CountVocabulary(ProgramFolder() + "/atoll-worker", &prepared->config);
-  if (!counted.ok()) return LocalFailure{2, counted};
-  absl::Status data = CheckDataApart(prepared->config.data, prepared->dir);
-  if (data.ok()) data = CheckDataSize(prepared->config);
-  if (!data.ok()) return LocalFailure{2, data};
+  ASSIGN_OR_RETURN(prepared->worker,
+                   FindWorker(prepared->config.worker.program, prepared->config.model.kind));
+  const std::string atoll_worker = ProgramFolder() + "/atoll-worker";
+  RETURN_IF_ERROR(CheckDataApart(prepared->config.data, prepared->dir));
+  RETURN_IF_ERROR(CheckDataSize(prepared->config));
+  RETURN_IF_ERROR(InspectData(atoll_worker, &prepared->config).status());
+  RETURN_IF_ERROR(CheckDevices(atoll_worker, prepared->config));
+  RETURN_IF_ERROR(
+      CheckFits(prepared->config, prepared->config.run.peers, ReadProcessLimits().memory));
   prepared->goes_on = access(absl::StrCat(prepared->dir, "/", kPeersFile).c_str(), F_OK) == 0;
-  if (prepared->goes_on && options.port == 0) return std::nullopt;
-  if (prepared->goes_on) {
-    return LocalFailure{
-        2, absl::InvalidArgumentError("--port is for a new run; one that goes on keeps its own")};
-  }
-  const absl::StatusOr<int> port = FreeLoopbackPort(options.port);
-  if (!port.ok()) return LocalFailure{1, port.status()};
-  prepared->port = *port;
-  return std::nullopt;
+  return PrepareAddresses(options, prepared);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -164,7 +168,7 @@ class LocalRun {
   Ending Watch() {
     while (true) {
       const bool interrupted = signals_->Wait(waker_, kTick);
-      if (interrupted) return End(Ending::kInterrupted);
+      if (interrupted || NobodyReads()) return End(Ending::kInterrupted);
       TakeNews();
       if (!StartPeers() || !TakeChanges()) return End(Ending::kFailedToStart);
       AnnounceGone();
@@ -205,6 +209,12 @@ class LocalRun {
   };
 
   bool is_peer(size_t index) const { return layout_.processes[index].role == "peer"; }
+
+  // As in `atoll local | head`, once head has ended.
+  bool NobodyReads() const {
+    pollfd output = {fileno(out_), 0, 0};
+    return poll(&output, 1, 0) > 0 && (output.revents & POLLERR) != 0;
+  }
 
   // Once, at the coordinator's first word. False: they cannot be started.
   bool StartPeers() {
@@ -416,14 +426,8 @@ absl::StatusOr<LocalLayout> LayOut(Files& files, LocalPreparation* prepared,
   }
   ASSIGN_OR_RETURN(LocalLayout layout,
                    OpenLocalLayout(files, prepared->config, prepared->dir, prepared->atolld));
-  const std::string& address = layout.coordinator().address;
-  int port = 0;
-  if (!absl::SimpleAtoi(address.substr(address.rfind(':') + 1), &port)) {
-    return absl::DataLossError(
-        absl::StrCat(prepared->dir, ": the coordinator's address '", address, "' has no port"));
-  }
   RETURN_IF_ERROR(
-      Annotate(FreeLoopbackPort(port).status(), "the run's coordinator needs its port"));
+      Annotate(ListenTcp(layout.listened).status(), "the run's coordinator needs its address"));
   return layout;
 }
 
@@ -448,22 +452,33 @@ LocalEpilogue EpilogueOf(const LocalOptions& options, const LocalPreparation& pr
 int RunLocal(const LocalOptions& options) {
   PosixFiles files;
   LocalPreparation prepared;
-  if (const std::optional<LocalFailure> failure = PrepareLocalRun(options, &prepared)) {
-    return Report(failure->status, failure->exit_code);
-  }
+  const absl::Status ready = PrepareLocalRun(options, &prepared);
+  if (!ready.ok()) return Report(ready);
   std::optional<FolderLock> lock;
   absl::StatusOr<LocalLayout> layout = LayOut(files, &prepared, &lock);
   if (!layout.ok()) return Report(layout.status());
+  signal(SIGPIPE, SIG_IGN);  // a reader that has gone ends the run in order
   // With "--json -" standard output is the report's alone.
   FILE* const out = options.json == "-" ? stderr : stdout;
   LocalRun run(files, *std::move(layout), out);
   const absl::Status started = run.Start();
-  if (!started.ok()) return Report(started, kFailed);
+  if (!started.ok()) return Report(started);
   run.Say(absl::StrCat(prepared.goes_on ? "going on with the run" : "run ",
                        prepared.goes_on ? "" : prepared.config.run.id, " in ", prepared.dir,
-                       ": coordinator at ", run.layout().coordinator().address, ", ",
+                       ": coordinator at ", run.layout().advertised, ", ",
                        Counted(run.layout().processes.size() - 1, "peer"), ", logs in ",
                        prepared.dir, "/*/log.txt"));
+  if (!IsLoopback(run.layout().advertised)) {
+    run.Say(absl::StrCat("others can join: ",
+                         ShellCommand({"atoll", "token", "create", "--dir", prepared.dir})));
+  }
+  const CoreLimit cores = ReadProcessLimits().cores;
+  const size_t workers = run.layout().processes.size() - 1;
+  const uint64_t threads = prepared.config.worker.threads;
+  if (threads > 1 && workers * threads > cores.threads()) {
+    run.Say(absl::StrCat("note: ", Counted(workers, "worker"), " of [worker] threads = ", threads,
+                         " share ", Describe(cores), "; fewer threads are faster"));
+  }
   const Ending ending = run.Watch();
   bool good = true;
   if (ending == Ending::kSealed || run.begun()) {

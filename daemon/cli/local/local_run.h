@@ -20,7 +20,8 @@ struct LocalOptions {
   std::string data;               // instead of the config's; empty: as it says
   std::string dir;                // new, empty, or a run's to go on; empty: ./atoll-run-TIME
   std::string json;               // where the report goes; empty: nowhere, "-": standard output
-  int port = 0;                   // of the coordinator; 0: a free one
+  std::string listen;  // HOST:PORT where others find the coordinator; empty: the config's
+  int port = 0;        // of the coordinator; 0: a free one
 };
 
 // Returns the exit code: 0 the run is sealed, 1 it is not, 2 the call or the config is wrong. One

@@ -1,6 +1,6 @@
-// StartWatch: whether a run can still begin, or none of its workers will ever start.
+// StartWatch: whether a run can still begin or go on, or none of its workers will ever train.
 //
-// A worker that fails is started again, and somebody may mend what keeps it from starting; so what
+// A worker that fails is started again, and somebody may mend what keeps it from training; so what
 // is wrong must be so at every peer, several times in a row, and for a while. Pure; one thread.
 #pragma once
 
@@ -16,10 +16,10 @@ class StartWatch {
  public:
   // Long enough to mend a path that was mistyped, short enough to wait for.
   static constexpr double kPatienceSeconds = 20;
-  static constexpr uint32_t kFailures = 3;  // of each worker, in a row
+  static constexpr uint32_t kFailures = 3;  // of each worker, in a row, without a contribution
 
-  // Why none of the `peers` workers starts, in one line; nothing: there is hope, or the run has its
-  // version 0. `now_seconds`: of any monotonic clock.
+  // Why none of the `peers` workers trains, in one line; nothing: there is hope. `now_seconds`: of
+  // any monotonic clock.
   std::optional<std::string> Hopeless(const RunHistory& history, size_t peers, double now_seconds);
 
  private:

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -17,6 +16,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
+#include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "compression/codec_benchmark.h"
@@ -135,7 +135,7 @@ void AddExpectationRows(const Exchanged& done, Rows* rows) {
 
 void AddMachineRows(const Exchanged& done, Rows* rows) {
   const ExchangeBenchResult& result = done.result;
-  const unsigned cores = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned cores = ReadProcessLimits().cores.threads();
   std::string each;
   for (size_t i = 0; i < result.cpu_seconds.size(); ++i) {
     absl::StrAppendFormat(&each, "%s%s %.3f", i == 0 ? "" : ", ", done.options.bench.names[i],
@@ -230,7 +230,7 @@ int BenchExchange(ExchangeVerbOptions options) {
   if (!result.ok()) return Fail(result.status());
   done.result = *std::move(result);
   const absl::StatusOr<bool> told = WriteResult(ExchangeJson(done), options.json);
-  if (!told.ok()) return Report(told.status(), kFailed);
+  if (!told.ok()) return Report(told.status());
   if (!*told) Print(done);
   return done.result.identical ? kDone : kFailed;
 }
@@ -309,7 +309,7 @@ int BenchCodec(const BenchOptions& options) {
   if (!codec.ok()) return Report(codec.status());
   const absl::StatusOr<CodecBenchmark> result =
       MeasureCodec(*codec, options.elements, options.repeats, MonotonicSeconds);
-  if (!result.ok()) return Report(result.status(), kFailed);
+  if (!result.ok()) return Report(result.status());
   const nlohmann::ordered_json json = {{"codec", result->codec},
                                        {"elements", result->elements},
                                        {"encode_gb_per_s", result->encode_gb_per_s},
@@ -318,7 +318,7 @@ int BenchCodec(const BenchOptions& options) {
                                        {"bytes", result->bytes},
                                        {"relative_error", result->relative_error}};
   const absl::StatusOr<bool> told = WriteResult(json, options.json);
-  if (!told.ok()) return Report(told.status(), kFailed);
+  if (!told.ok()) return Report(told.status());
   if (*told) return kDone;
   const std::vector<std::vector<std::string>> rows = {
       {"codec", result->codec},

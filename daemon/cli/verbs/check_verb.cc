@@ -1,5 +1,8 @@
 // `atoll check`: whether this machine can take part in a run, before it does or when it does not.
+#include <stdlib.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,11 +14,14 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/beforehand.h"
 #include "daemon/cli/preflight.h"
 #include "daemon/cli/process.h"
+#include "daemon/cli/run_needs.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
+#include "daemon/config/data_on_disk.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
@@ -32,6 +38,7 @@ struct CheckOptions {
   std::string dir = ".";
   std::string advertise;
   std::string listen;
+  Brought brought;
   bool json = false;
 };
 
@@ -46,15 +53,47 @@ Finding ValidityOf(absl::string_view subject, const CertificateInfo& certificate
 }
 
 // Of an enrolled peer; one that is not may join later.
-Finding CheckIdentity(const std::string& dir, absl::Time now) {
+Finding CheckIdentity(const std::string& dir, absl::Time now,
+                      std::optional<Credentials>* credentials) {
   PosixFiles files;
+  Credentials own;
   const absl::StatusOr<CertificateInfo> info =
-      LoadCredentials(files, absl::StrCat(dir, "/", kIdentityFolder), now);
-  if (info.ok()) return ValidityOf("identity", *info, now);
+      LoadCredentials(files, absl::StrCat(dir, "/", kIdentityFolder), now, &own);
+  if (info.ok()) {
+    *credentials = std::move(own);
+    return ValidityOf("identity", *info, now);
+  }
   const bool none = absl::IsNotFound(info.status());
   return {none ? Weight::kDoubtful : Weight::kFatal,
           absl::StrCat("identity: ", info.status().message(),
                        none ? "; `atolld join TOKEN` gets one" : "")};
+}
+
+// What the run is and needs, if its coordinator says it.
+void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
+               std::vector<Finding>* findings) {
+  std::error_code error;
+  std::string folder =
+      (std::filesystem::temp_directory_path(error) / "atoll-check-XXXXXX").string();
+  if (error || mkdtemp(folder.data()) == nullptr) {
+    return findings->push_back(
+        {Weight::kDoubtful, "run: not asked about: TMPDIR names no folder that can be written to"});
+  }
+  PosixFiles files;
+  const absl::StatusOr<v1::RunDescription> run =
+      AskAboutRun(files, token, folder, absl::Seconds(5));
+  if (!run.ok()) {
+    return findings->push_back({Weight::kDoubtful, absl::StrCat("run: ", run.status().message())});
+  }
+  const Brought& brought = options.brought;
+  const bool named =
+      !absl::StrCat(brought.data, brought.tokenizer, brought.base, brought.program).empty();
+  std::vector<Finding> needs = CheckNeeds(files, *run, brought);
+  for (size_t i = 0; i < needs.size(); ++i) {
+    // Who names nothing asks what to bring, and lacks none of it for that.
+    if (i > 0 && !named) needs[i].weight = std::min(needs[i].weight, Weight::kDoubtful);
+    findings->push_back(std::move(needs[i]));
+  }
 }
 
 absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
@@ -63,29 +102,54 @@ absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
   const absl::StatusOr<CertificateInfo> bootstrap = ParseCertificate(token.certificate());
   if (!bootstrap.ok()) return Annotate(bootstrap.status(), "the token");
   looked->coordinator = token.address();
+  looked->credentials = Credentials{token.authority(), token.certificate(), token.key()};
   looked->no_earlier_than = bootstrap->not_before + kLateClocks;
   findings->push_back(ValidityOf("token", *bootstrap, looked->now));
+  if (findings->back().weight == Weight::kGood) TakeNeeds(options, token, findings);
   return absl::OkStatus();
+}
+
+// The devices and the data of a worker that would train, as it would find them.
+void CheckTrainer(Config* config, std::vector<Finding>* findings) {
+  const absl::StatusOr<std::string> worker = FindWorker("", "gpt");
+  if (!worker.ok()) return;  // there is no worker of ours, as `training` says
+  const absl::Status devices = CheckDevices(*worker, *config);
+  if (!devices.ok()) {
+    findings->push_back({Weight::kFatal, absl::StrCat("device: ", devices.message())});
+  }
+  const absl::Status size = CheckDataSize(*config);
+  const absl::StatusOr<DataFound> found = size.ok() ? InspectData(*worker, config) : size;
+  if (!found.ok()) {
+    findings->push_back({Weight::kFatal, absl::StrCat("data: ", found.status().message())});
+  } else if (found->read) {
+    findings->push_back(
+        {Weight::kGood, absl::StrCat("data: ", found->train_tokens, " training and ",
+                                     found->validation_tokens, " validation tokens")});
+  }
 }
 
 absl::Status TakeConfig(const CheckOptions& options, PreflightOptions* looked,
                         std::vector<Finding>* findings) {
-  ASSIGN_OR_RETURN(const Config config, LoadConfig(options.config, ConfigUse::kPeer));
+  ASSIGN_OR_RETURN(Config config, LoadConfig(options.config, ConfigUse::kPeer));
   looked->dir = config.peer.dir;
   looked->coordinator = config.coordinator.address;
   if (config.peer.advertise != kDialsOutOnly) looked->advertise = config.peer.advertise;
   looked->listen = config.peer.listen;
+  looked->threads = config.worker.threads;
   const std::string& kind = config.model.kind;
   if (config.peer.role == kAggregatorRoleName || kind == kStubKind || kind == kExternalKind) {
     looked->worker.clear();
   } else if (!config.worker.program.empty()) {
     looked->worker = config.worker.program;
   }
+  if (!looked->worker.empty()) CheckTrainer(&config, findings);
   const std::optional<pid_t> running = RunningDaemon(looked->dir);
   looked->runs = running.has_value();
   findings->push_back({Weight::kGood, running ? absl::StrCat("daemon: runs as process ", *running)
                                               : std::string("daemon: does not run")});
-  if (!config.network.plaintext) findings->push_back(CheckIdentity(looked->dir, looked->now));
+  if (!config.network.plaintext) {
+    findings->push_back(CheckIdentity(looked->dir, looked->now, &looked->credentials));
+  }
   return absl::OkStatus();
 }
 
@@ -111,7 +175,7 @@ absl::StatusOr<std::vector<Finding>> Look(const CheckOptions& options) {
 
 int Check(const CheckOptions& options) {
   const absl::StatusOr<std::vector<Finding>> findings = Look(options);
-  if (!findings.ok()) return Report(findings.status(), kWrongCall);
+  if (!findings.ok()) return Report(findings.status());
   const bool fit = std::none_of(findings->begin(), findings->end(), [](const Finding& finding) {
     return finding.weight == Weight::kFatal;
   });
@@ -134,7 +198,7 @@ void AddCheckVerb(CommandLine& command_line) {
   const Verb verb = command_line.AddVerb(
       "check",
       "Say whether this machine can take part in a run\n"
-      "Disk, memory, GPUs, clock, addresses. A token tells where its coordinator is.",
+      "Disk, memory, cores, GPUs, clock, addresses. A token tells where its coordinator is.",
       "atoll check --dir ~/atoll", [options] { return Check(*options); });
   const Option token =
       verb.Add("TOKEN", options->token, "Of the run to join; it is read, not used up");
@@ -147,7 +211,19 @@ void AddCheckVerb(CommandLine& command_line) {
   const Option listen =
       verb.Add("--listen", options->listen,
                "Where it would listen; without, all addresses at the port of --advertise");
-  for (const Option other : {token, dir, advertise, listen}) config.Excludes(other);
+  const Option data = verb.Add("--data", options->brought.data,
+                               "What it would train on, as for `atolld join`; the next three too")
+                          .Path();
+  const Option tokenizer =
+      verb.Add("--tokenizer", options->brought.tokenizer, "The tokenizer's file").File();
+  const Option base =
+      verb.Add("--base", options->brought.base, "The model beneath the run's adapters").File();
+  const Option program = verb.Add("--program", options->brought.program,
+                                  "The worker of an external model, or the TorchScript file")
+                             .File();
+  for (const Option other : {token, dir, advertise, listen, data, tokenizer, base, program}) {
+    config.Excludes(other);
+  }
   verb.Flag("--json", options->json, "Print as JSON");
 }
 

@@ -8,10 +8,17 @@
 #include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/process_limits.h"
+#include "compression/base/status_macros.h"
+#include "daemon/cli/addresses.h"
+#include "daemon/cli/beforehand.h"
 #include "daemon/cli/verbs/verbs.h"
+#include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
+#include "daemon/config/data_on_disk.h"
 
 namespace atolld {
 namespace {
@@ -44,6 +51,43 @@ absl::Status CheckNamedFiles(const Config& config) {
   return absl::OkStatus();
 }
 
+// The rest of what keeps a worker from its start and shows on this machine. `notes`: what may, and
+// what could not be looked at.
+absl::Status CheckWorkersPart(Config config, ConfigUse use, std::vector<std::string>* notes) {
+  if (use == ConfigUse::kCoordinator || config.peer.role == kAggregatorRoleName) {
+    return absl::OkStatus();
+  }
+  ASSIGN_OR_RETURN(const std::vector<DataSource> sources, SourcesOf(config.data));
+  std::error_code error;
+  for (const DataSource& source : sources) {
+    if (std::filesystem::exists(source.path, error)) continue;
+    notes->push_back(absl::StrCat("data '", source.path, "' is not on this machine"));
+    return absl::OkStatus();
+  }
+  for (const std::string& dir : {config.peer.dir, config.coordinator.dir}) {
+    if (!dir.empty()) RETURN_IF_ERROR(CheckDataApart(config.data, dir));
+  }
+  // Where `atoll local` makes a run's folder if nobody says where.
+  const std::string here = std::filesystem::current_path(error).string() + "/atoll-run";
+  const absl::Status apart = CheckDataApart(config.data, here);
+  if (use == ConfigUse::kLocal && !apart.ok()) {
+    notes->push_back(absl::StrCat(apart.message(), "; or say another --dir"));
+  }
+  RETURN_IF_ERROR(CheckDataSize(config));
+  const uint32_t workers = use == ConfigUse::kLocal ? config.run.peers : 1;
+  const absl::Status fits = CheckFits(config, workers, ReadProcessLimits().memory);
+  if (use == ConfigUse::kLocal || use == ConfigUse::kPeer) RETURN_IF_ERROR(fits);
+  if (!fits.ok()) notes->push_back(std::string(fits.message()));
+  const absl::StatusOr<std::string> worker = FindWorker("");
+  if (!worker.ok()) {
+    notes->push_back(
+        absl::StrCat("data and devices were not looked at: ", worker.status().message()));
+    return absl::OkStatus();
+  }
+  RETURN_IF_ERROR(CheckDevices(*worker, config));
+  return InspectData(*worker, &config).status();
+}
+
 struct ValidateOptions {
   std::string file;
   std::string use = "any";
@@ -58,18 +102,27 @@ int Validate(const ValidateOptions& options) {
   const absl::StatusOr<Config> config = ReadConfig(options.file, uses.at(options.use));
   absl::Status status = config.status();
   if (status.ok()) status = CheckNamedFiles(*config);
-  if (status.ok()) status = CheckDataSize(*config);
+  std::vector<std::string> notes;
+  if (status.ok()) status = CheckWorkersPart(*config, uses.at(options.use), &notes);
   const std::string file = options.file == "-" ? "standard input" : options.file;
+  const std::vector<std::string> warnings =
+      status.ok() ? AddressWarnings(*config, uses.at(options.use)) : std::vector<std::string>();
   if (options.json) {
-    nlohmann::ordered_json json = {{"file", file}, {"valid", status.ok()}};
+    nlohmann::ordered_json json = {{"file", file}, {"valid", status.ok()}, {"warnings", warnings}};
     if (!status.ok()) json["error"] = std::string(status.message());
+    if (!notes.empty()) json["notes"] = notes;
     std::printf("%s\n",
                 json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
   } else if (status.ok()) {
     std::printf("%s is valid\n", file.c_str());
+    for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+    std::fflush(stdout);
+    for (const std::string& warning : warnings) {
+      std::fprintf(stderr, "%s: warning: %s\n", file.c_str(), warning.c_str());
+    }
   }
   if (status.ok()) return kDone;
-  return options.json ? kWrongCall : Report(status, kWrongCall);
+  return options.json ? kWrongCall : Report(status);
 }
 
 struct PrintOptions {
@@ -86,7 +139,7 @@ int PrintTable(const PrintOptions& options) {
     text = PrintDefaultConfig();
   } else {
     const absl::StatusOr<Config> config = ReadConfig(options.file, ConfigUse::kAny);
-    if (!config.ok()) return Report(config.status(), kWrongCall);
+    if (!config.ok()) return Report(config.status());
     text = PrintConfig(*config);
   }
   std::fputs(text.c_str(), stdout);

@@ -5,16 +5,18 @@
 #include <algorithm>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/process_limits.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 
 namespace atolld {
 namespace {
+
+constexpr uint32_t kMostThreads = 256;
 
 struct DataOptions {
   std::string path;
@@ -35,7 +37,7 @@ struct DataOptions {
 // The worker writes to the terminal itself: its lines are the verb's.
 int RunDataCommand(const DataOptions& options, std::vector<std::string> arguments) {
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status(), kFailed);
+  if (!worker.ok()) return Report(worker.status());
   arguments.insert(arguments.begin(), {*worker, "data"});
   arguments.insert(arguments.end(), {"--kind", options.kind, "--tokenizer", options.tokenizer,
                                      "--field", options.field, "--end-of-text", options.end_of_text,
@@ -43,14 +45,15 @@ int RunDataCommand(const DataOptions& options, std::vector<std::string> argument
                                      absl::StrCat(options.validation_fraction), "--json",
                                      options.json ? "true" : "false"});
   const absl::StatusOr<ProcessExit> exit = RunAttached(arguments);
-  if (!exit.ok()) return Report(exit.status(), kFailed);
+  if (!exit.ok()) return Report(exit.status());
   if (!exit->by_signal) return exit->code;
-  return Report(absl::UnknownError(absl::StrCat(*worker, " ", Describe(*exit))), kFailed);
+  return Report(absl::UnknownError(absl::StrCat(*worker, " ", Describe(*exit))));
 }
 
 int Prepare(const DataOptions& options) {
-  const uint32_t threads =
-      options.threads != 0 ? options.threads : std::max(1u, std::thread::hardware_concurrency());
+  const uint32_t threads = options.threads != 0
+                               ? options.threads
+                               : std::min(kMostThreads, ReadProcessLimits().cores.threads());
   return RunDataCommand(options, {"prepare", "--input", options.path, "--output", options.output,
                                   "--threads", absl::StrCat(threads)});
 }
@@ -93,8 +96,8 @@ void AddDataVerbs(CommandLine& command_line) {
   prepare_verb.Add("--output", prepare->output, "The folder to make").Folder().Required();
   prepare_verb.Add("--kind", prepare->kind, "What it is; text: found out by what is there")
       .OneOf({"text", "plain", "jsonl"});
-  prepare_verb.Add("--threads", prepare->threads, "0: one a core")
-      .Range(uint32_t{0}, uint32_t{256});
+  prepare_verb.Add("--threads", prepare->threads, "0: one for each core that this process may have")
+      .Range(uint32_t{0}, kMostThreads);
   AddShared(prepare_verb, prepare.get());
 
   const auto inspect = std::make_shared<DataOptions>();

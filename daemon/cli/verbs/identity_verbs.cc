@@ -14,10 +14,13 @@
 #include "absl/time/time.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "daemon/cli/addresses.h"
+#include "daemon/cli/process_folder.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/credentials.h"
+#include "membership/trust/tokens.h"
 
 namespace atolld {
 namespace {
@@ -28,6 +31,7 @@ struct IdentityOptions {
   std::string role = "peer";
   std::string run;
   std::string out;
+  bool fresh = false;
 };
 
 std::string Absolute(const std::string& path) { return std::filesystem::absolute(path).string(); }
@@ -50,6 +54,8 @@ absl::Status Issue(const IdentityOptions& options) {
   std::random_device device;
   const auto random = [&device] { return uint64_t{device()} << 32 | device(); };
   const absl::Time now = absl::Now();
+  RETURN_IF_ERROR(
+      EnsureProcessFolder(files, {Absolute(options.dir), "--dir", /*config=*/"", options.fresh}));
   ASSIGN_OR_RETURN(const std::unique_ptr<Authority> authority,
                    OpenCluster(files, Absolute(options.dir), options.run, now, random));
   return EnsureCredentials(files, *authority, Absolute(options.out), *role, options.id, now);
@@ -80,6 +86,7 @@ void AddIdentityVerbs(CommandLine& command_line) {
   verb.Add("--out", options->out, "Where to put them: identity in the process's [peer] dir")
       .Folder()
       .Required();
+  verb.Flag("--new", options->fresh, "Make the coordinator's folder, also where one was before");
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -114,12 +121,24 @@ std::string TokenLine(const v1::TokenStatus& token) {
                          token.state(), Expiry(token));
 }
 
+// On standard error, whatever the answer's form: the token works, and may lead nowhere.
+void WarnOfAddress(const std::string& text) {
+  const absl::StatusOr<v1::JoinToken> token = ParseJoinToken(text);
+  if (!token.ok()) return;
+  const std::string why = WhyNotForOthers(token->address());
+  if (why.empty()) return;
+  std::fprintf(stderr,
+               "warning: the token leads to %s, which %s: for another machine start the run with "
+               "`atoll local --listen HOST:PORT`, or set [coordinator] address to a HOST:PORT that "
+               "other machines reach and start the coordinator again; then make a new token\n",
+               token->address().c_str(), why.c_str());
+}
+
 int Create(const TokenOptions& options) {
   absl::Duration valid;
   if (!absl::ParseDuration(options.valid, &valid) || valid < absl::Seconds(1)) {
-    return Report(absl::InvalidArgumentError(absl::StrCat(
-                      "--valid '", options.valid, "': a time with its unit, as in 24h or 30m")),
-                  kWrongCall);
+    return Report(absl::InvalidArgumentError(
+        absl::StrCat("--valid '", options.valid, "': a time with its unit, as in 24h or 30m")));
   }
   v1::CreateTokenRequest request;
   request.set_peer(options.peer);
@@ -128,11 +147,13 @@ int Create(const TokenOptions& options) {
   return AskCoordinator<v1::CreateTokenResponse>(
       options.admin, [&](AdminClient& client) { return client.CreateToken(request); },
       [](const v1::CreateTokenResponse& made) {
+        WarnOfAddress(made.token());
         Json json = TokenJson(made.status());
         json["token"] = made.token();
         return json;
       },
       [](const v1::CreateTokenResponse& made) {
+        WarnOfAddress(made.token());
         // The token alone on standard output, so that it can be piped on.
         std::fprintf(stderr, "For %s %s, once, until %s. On its machine: atolld join TOKEN\n",
                      made.status().role().c_str(), made.status().peer().c_str(),

@@ -15,11 +15,21 @@ void AddLocalVerb(CommandLine& command_line) {
   verb.Add("--config", options->config_path, "The run, a TOML file").File().Required();
   verb.Add("--peers", options->peers, "How many peers, instead of the config's");
   verb.Add("--rounds", options->rounds, "How many rounds, instead of the config's");
-  verb.Add("--data", options->data, "A text file or folder, instead of the config's").Path();
+  verb.Add("--data", options->data, "A text file or folder, instead of the config's")
+      .Path()
+      .NotEmpty();
   verb.Add("--dir", options->dir, "New, empty, or a run's to go on with [./atoll-run-TIME]")
-      .Folder();
-  verb.Add("--json", options->json, "Write the report there; - for standard output").File();
-  verb.Add("--port", options->port, "The coordinator's port; 0 for a free one").Range(0, 65535);
+      .Folder()
+      .NotEmpty();
+  verb.Add("--json", options->json, "Write the report there; - for standard output")
+      .File()
+      .NotEmpty();
+  const Option listen = verb.Add("--listen", options->listen,
+                                 "HOST:PORT where machines that join find the coordinator; "
+                                 "without, only this machine does");
+  verb.Add("--port", options->port, "The coordinator's port; 0 for a free one")
+      .Range(0, 65535)
+      .Excludes(listen);
 }
 
 }  // namespace atolld

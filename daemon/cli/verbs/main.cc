@@ -1,9 +1,12 @@
 // `atoll`: what people type.
 #include "daemon/cli/command_line.h"
+#include "daemon/cli/process.h"
 #include "daemon/cli/verbs/verbs.h"
+#include "daemon/env/process_events.h"
 
 int main(int argc, char** argv) {
+  atolld::OpenStandardStreams();
   atolld::CommandLine command_line;
   atolld::AddAllVerbs(command_line);
-  return command_line.Run(argc, argv);
+  return atolld::FinishOutput(command_line.Run(argc, argv));
 }

@@ -29,7 +29,7 @@ struct EvalOptions {
 int Evaluate(const EvalOptions& options) {
   PosixFiles files;
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status(), kFailed);
+  if (!worker.ok()) return Report(worker.status());
   const absl::StatusOr<ModelQuality> quality =
       EvaluateModel(files, *worker, AbsoluteFolder(options.dir), options.request);
   if (!quality.ok()) return Report(quality.status());
@@ -93,7 +93,7 @@ struct GenerateOptions {
 int Generate(const GenerateOptions& options) {
   PosixFiles files;
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status(), kFailed);
+  if (!worker.ok()) return Report(worker.status());
   const auto print = [](absl::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
@@ -165,7 +165,7 @@ struct ExportOptions {
 int Export(const ExportOptions& options) {
   PosixFiles files;
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status(), kFailed);
+  if (!worker.ok()) return Report(worker.status());
   HubExport request = options.request;
   request.output = AbsoluteFolder(request.output);
   if (!request.tokenizer.empty()) request.tokenizer = AbsoluteFolder(request.tokenizer);
@@ -191,7 +191,7 @@ struct ImportOptions {
 
 int Import(const ImportOptions& options) {
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
-  if (!worker.ok()) return Report(worker.status(), kFailed);
+  if (!worker.ok()) return Report(worker.status());
   const absl::StatusOr<std::string> said = ImportHubFolder(
       *worker, AbsoluteFolder(options.input), AbsoluteFolder(options.output), options.force);
   if (!said.ok()) return Report(said.status());

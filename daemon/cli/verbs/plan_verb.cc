@@ -16,6 +16,7 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "compression/wire_codec.h"
+#include "daemon/cli/beforehand.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/process.h"
@@ -123,7 +124,7 @@ absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
 
 int Plan(const PlanOptions& options) {
   const absl::StatusOr<PlanQuestion> question = QuestionOf(options);
-  if (!question.ok()) return Report(question.status(), kWrongCall);
+  if (!question.ok()) return Report(question.status());
   const std::vector<PlanCandidate> candidates = PlanCandidates(*question);
   const std::string json = PlanJson(*question, candidates).dump(2) + "\n";
   if (options.json == "-") {
@@ -134,7 +135,7 @@ int Plan(const PlanOptions& options) {
     PosixFiles files;
     const absl::Status written =
         WriteFileDurably(files, std::filesystem::absolute(options.json).string(), BytesOf(json));
-    if (!written.ok()) return Report(written, kFailed);
+    if (!written.ok()) return Report(written);
   }
   for (const std::string& line : PlanText(*question, candidates)) std::printf("%s\n", line.c_str());
   return kDone;

@@ -1,11 +1,15 @@
 // `atoll run show|watch|pause|resume|stop`, `atoll peer list|show|drain|evict`: asked of a
 // coordinator.
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "compression/base/names.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/process.h"
@@ -23,9 +27,8 @@ namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
 
-// A coordinator that is started again, on another machine if need be, is back within this; one that
-// is away for longer has perhaps ended with its run, unheard.
-constexpr double kLongestAwaySeconds = 120;
+// How often the folder of a run is asked while its coordinator does not answer.
+constexpr double kFolderLookSeconds = 2;
 
 // The coordinator's word; of a local run whose coordinator is gone, what its folder says, with
 // epoch 0. The rounds are a coordinator's by `from` and `limit` (AdminClient), a folder's all.
@@ -82,19 +85,6 @@ int Stop(const AdminOptions& options) {
   return Order(options, [&](AdminClient& client) { return client.StopRun(options.reason); });
 }
 
-// Beside what is watched, so that a script's lines stay the run's.
-void TellAway(LiveScreen* screen, const std::string& address, bool away) {
-  const std::string line =
-      away ? absl::StrCat("the coordinator at ", address,
-                          " does not answer; it is waited for up to ", kLongestAwaySeconds, " s")
-           : absl::StrCat("the coordinator at ", address, " answers again");
-  if (screen != nullptr) {
-    screen->PrintAbove(line);
-  } else {
-    std::fprintf(stderr, "%s\n", line.c_str());
-  }
-}
-
 // Of a run that is over there is nothing to follow.
 int ShowWhatIsOver(const v1::RunStatus& status, bool json) {
   PrintLines(json ? std::vector<std::string>{JsonLine(RunStatusJson(status))}
@@ -102,8 +92,92 @@ int ShowWhatIsOver(const v1::RunStatus& status, bool json) {
   return status.has_seal() ? kDone : kFailed;
 }
 
-// Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for, but
-// not for ever.
+// One `run watch`, until it ends.
+class Watching {
+ public:
+  Watching(const AdminOptions& options, const CoordinatorAccess& access)
+      : options_(options),
+        absence_(access.address, MonotonicSeconds(), absl::Now()),
+        watcher_(access, waker_) {
+    if (!options.json && terminal_.redraws) screen_ = std::make_unique<LiveScreen>(stdout);
+  }
+
+  // Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for,
+  // but not for ever.
+  int Watch() {
+    while (!history_.sealed()) {
+      if (signals_.Wait(waker_, kTick)) return kDone;
+      const double now = MonotonicSeconds();
+      const std::string line = absence_.Take(watcher_.away(), now, absl::Now());
+      if (!line.empty()) Tell(line);
+      for (const v1::RunStatus& status : watcher_.Take()) Show(status);
+      if (const std::optional<v1::RunStatus> over = Over(now)) {
+        screen_.reset();
+        return ShowWhatIsOver(*over, options_.json);
+      }
+      if (const absl::Status away = absence_.GiveUp(now); !away.ok()) {
+        screen_.reset();
+        return Report(away);
+      }
+      if (screen_ != nullptr) Draw();
+    }
+    return kDone;
+  }
+
+ private:
+  // Beside what is watched, so that a script's lines stay the run's.
+  void Tell(const std::string& line) {
+    if (screen_ != nullptr) {
+      screen_->PrintAbove(line);
+    } else {
+      std::fprintf(stderr, "%s\n", line.c_str());
+    }
+  }
+
+  void Show(const v1::RunStatus& status) {
+    history_.Take(status, MonotonicSeconds());
+    if (options_.json) {
+      std::fputs(JsonLine(RunStatusJson(status)).c_str(), stdout);
+      std::fflush(stdout);
+      return;
+    }
+    const std::vector<std::string> lines = plain_.Tell(history_, status);
+    if (screen_ == nullptr) {
+      PrintLines(lines);
+    } else {
+      for (const std::string& event : NotableEvents(status)) screen_->PrintAbove(event);
+    }
+  }
+
+  // What a local run's folder says of a run that was sealed unheard.
+  std::optional<v1::RunStatus> Over(double now) {
+    if (options_.source.dir.empty() || !absence_.away() || now < next_look_) return std::nullopt;
+    next_look_ = now + kFolderLookSeconds;
+    PosixFiles files;
+    absl::StatusOr<v1::RunStatus> told =
+        RunStatusOfFolder(files, AbsoluteFolder(options_.source.dir));
+    if (!told.ok() || !told->has_seal()) return std::nullopt;
+    return *std::move(told);
+  }
+
+  void Draw() {
+    // What happens meanwhile is not known, so nothing counts on.
+    const double elapsed = history_.elapsed_seconds(absence_.last_answer_seconds());
+    screen_->Draw(RenderLiveView(history_, {}, elapsed, TerminalWidth(stdout), terminal_.charset));
+  }
+
+  const AdminOptions& options_;
+  const Terminal terminal_ = TerminalOf(stdout);
+  SignalWaiter signals_;  // before anything that makes threads
+  Waker waker_;
+  RunHistory history_;
+  PlainLines plain_;
+  AbsenceRule absence_;
+  double next_look_ = 0;
+  std::unique_ptr<LiveScreen> screen_;
+  RunWatcher watcher_;
+};
+
 int Watch(const AdminOptions& options) {
   const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
   if (!access.ok()) return Report(access.status());
@@ -112,51 +186,7 @@ int Watch(const AdminOptions& options) {
   const absl::StatusOr<v1::RunStatus> first = HowItStands(options.source, client, 0, 1);
   if (!first.ok()) return Report(first.status());
   if (first->epoch() == 0) return ShowWhatIsOver(*first, options.json);
-  SignalWaiter signals;
-  Waker waker;
-  RunHistory history;
-  PlainLines plain;
-  RunWatcher watcher(*access, waker);
-  double answered = MonotonicSeconds();  // the coordinator, last
-  bool told_away = false;
-  std::unique_ptr<LiveScreen> screen;
-  const Terminal terminal = TerminalOf(stdout);
-  if (!options.json && terminal.redraws) screen = std::make_unique<LiveScreen>(stdout);
-  while (!history.sealed()) {
-    if (signals.Wait(waker, kTick)) return kDone;
-    if (!watcher.away()) answered = MonotonicSeconds();
-    if (watcher.away() != told_away) {
-      told_away = !told_away;
-      TellAway(screen.get(), access->address, told_away);
-    }
-    if (MonotonicSeconds() - answered >= kLongestAwaySeconds) {
-      screen.reset();
-      const std::string why =
-          absl::StrCat("the coordinator at ", access->address, " has not answered for ",
-                       kLongestAwaySeconds, " s; the run was not sealed when last heard of");
-      return Report(absl::UnavailableError(why), kFailed);
-    }
-    for (const v1::RunStatus& status : watcher.Take()) {
-      history.Take(status, MonotonicSeconds());
-      if (options.json) {
-        std::fputs(JsonLine(RunStatusJson(status)).c_str(), stdout);
-        std::fflush(stdout);
-        continue;
-      }
-      const std::vector<std::string> lines = plain.Tell(history, status);
-      if (screen == nullptr) {
-        PrintLines(lines);
-      } else {
-        for (const std::string& event : NotableEvents(status)) screen->PrintAbove(event);
-      }
-    }
-    if (screen != nullptr) {
-      // What happens meanwhile is not known, so nothing counts on.
-      screen->Draw(RenderLiveView(history, {}, history.elapsed_seconds(answered),
-                                  TerminalWidth(stdout), terminal.charset));
-    }
-  }
-  return kDone;
+  return Watching(options, *access).Watch();
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // `atoll snapshot list`, `atoll snapshot verify` and `atoll snapshot save`.
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <system_error>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
@@ -11,12 +13,16 @@
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/saved_state.h"
 #include "daemon/replica/state/verify.h"
 
 namespace atolld {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr uint64_t kLargestTokenizer = uint64_t{1} << 30;
 
 struct SnapshotOptions {
   std::string dir;
@@ -126,21 +132,61 @@ int VerifySnapshots(const SnapshotOptions& options) {
   return kDone;
 }
 
-absl::StatusOr<MaterializedSnapshot> SaveState(Files& files, const SnapshotOptions& options) {
-  ASSIGN_OR_RETURN(const std::string folder, FurthestReplica(files, AbsoluteFolder(options.dir)));
+// Before anything is written: how much it will be, and whether there is room.
+absl::Status CheckRoomFor(const std::string& out, uint64_t bytes) {
+  std::error_code error;
+  const std::string parent = DirectoryOf(out);
+  const std::filesystem::space_info space = std::filesystem::space(parent, error);
+  if (error || space.available >= bytes) return absl::OkStatus();  // then the writing tells
+  return absl::ResourceExhaustedError(absl::StrCat(out, " needs ", bytes,
+                                                   " bytes, and the disk of ", parent, " has ",
+                                                   space.available, " free"));
+}
+
+// The state, and the run's tokenizer where it has one: all that text is made of.
+absl::StatusOr<MaterializedSnapshot> SaveTo(Files& files, const std::string& replica,
+                                            const std::string& out, uint64_t version) {
+  ASSIGN_OR_RETURN(MaterializedSnapshot saved, SaveState(files, replica, out, version));
+  const std::string tokenizer = absl::StrCat(replica, "/", kRunTokenizer);
+  if (files.Exists(tokenizer)) {
+    ASSIGN_OR_RETURN(const std::string text, ReadFile(files, tokenizer, kLargestTokenizer));
+    RETURN_IF_ERROR(WriteFileDurably(files, absl::StrCat(out, "/", kRunTokenizer), BytesOf(text)));
+  }
+  return saved;
+}
+
+// Beside, then renamed: the folder is there whole or not at all.
+absl::StatusOr<MaterializedSnapshot> SaveFolder(Files& files, const SnapshotOptions& options) {
+  ASSIGN_OR_RETURN(const std::string replica, FurthestReplica(files, AbsoluteFolder(options.dir)));
   const std::string out = AbsoluteFolder(options.out);
   if (files.Exists(out)) {
     return absl::AlreadyExistsError(absl::StrCat(out, " is there already; nothing is overwritten"));
   }
-  return MaterializeSnapshot(files, folder, out, options.version);
+  const uint64_t version = *options.version;
+  ASSIGN_OR_RETURN(const uint64_t bytes, BytesToSave(files, replica, version));
+  RETURN_IF_ERROR(CheckRoomFor(out, bytes));
+  const std::string partial = absl::StrCat(out, ".partial");
+  std::error_code error;
+  std::filesystem::remove_all(partial, error);  // of one that was killed
+  absl::StatusOr<MaterializedSnapshot> saved = SaveTo(files, replica, partial, version);
+  absl::Status status = saved.status();
+  if (status.ok()) status = files.Rename(partial, out);
+  if (status.ok()) status = files.SyncDirectory(DirectoryOf(out));
+  if (!status.ok()) {
+    std::filesystem::remove_all(partial, error);
+    return status;
+  }
+  saved->path = SnapshotPath(out, version);
+  return saved;
 }
 
 int Save(const SnapshotOptions& options) {
   PosixFiles files;
-  const absl::StatusOr<MaterializedSnapshot> saved = SaveState(files, options);
+  const absl::StatusOr<MaterializedSnapshot> saved = SaveFolder(files, options);
   if (!saved.ok()) return Report(saved.status());
   if (options.json) {
     const Json json = {{"version", saved->version},
+                       {"dir", AbsoluteFolder(options.out)},
                        {"path", saved->path},
                        {"state_digest", ToHex(saved->state_digest)},
                        {"theta_offset", saved->theta_offset},
@@ -148,10 +194,11 @@ int Save(const SnapshotOptions& options) {
     std::fputs(JsonText(json).c_str(), stdout);
     return kDone;
   }
-  std::printf("version %s saved to %s; state %s; theta: %s fp32 values from byte %s on\n",
-              absl::StrCat(saved->version).c_str(), saved->path.c_str(),
+  std::printf("version %s saved to %s; state %s; theta: %s fp32 values from byte %s of %s on\n",
+              absl::StrCat(saved->version).c_str(), AbsoluteFolder(options.out).c_str(),
               ToHex(saved->state_digest).substr(0, kShortDigest).c_str(),
-              WithThousands(saved->elements).c_str(), absl::StrCat(saved->theta_offset).c_str());
+              WithThousands(saved->elements).c_str(), absl::StrCat(saved->theta_offset).c_str(),
+              saved->path.c_str());
   return kDone;
 }
 
@@ -183,13 +230,14 @@ void AddSnapshotVerbs(CommandLine& command_line) {
   const auto save = std::make_shared<SnapshotOptions>();
   const Verb save_verb = command_line.AddVerb(
       "snapshot save",
-      "Write the state of a version to a file\n"
-      "Of any version that snapshots and log cover.",
+      "Write the state of a version to a folder\n"
+      "Of any version that snapshots and log cover. generate, eval, export and log verify take the "
+      "folder as --dir.",
       "atoll snapshot save --dir build/quickstart/peer-1 --version 30 --out state-of-30",
       [save] { return Save(*save); });
   AddFolderOption(save_verb, *save);
   save_verb.Add("--version", save->version, "Which one").Required();
-  save_verb.Add("--out", save->out, "A file that does not exist yet").File().Required();
+  save_verb.Add("--out", save->out, "A folder that does not exist yet").Folder().Required();
 }
 
 }  // namespace atolld

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
+#include "membership/history/run_files.h"
 
 namespace atolld {
 namespace {
@@ -63,6 +64,9 @@ std::string DamagedSnapshotPath(const std::string& dir, uint64_t version) {
   return absl::StrCat(SnapshotPath(dir, version), kDamagedSuffix);
 }
 std::string FetchDirectory(const std::string& dir) { return absl::StrCat(dir, "/fetch"); }
+std::string RunFilePath(const std::string& dir, const v1::RunFile& file) {
+  return absl::StrCat(dir, "/", kRunFilesFolder, "/", file.role(), "/", file.name());
+}
 
 std::string DirectoryOf(const std::string& path) {
   const size_t slash = path.rfind('/');

@@ -7,6 +7,8 @@
 //   snapshots/NNNNNNNNNNNN           the whole state of version N
 //   snapshots/NNNNNNNNNNNN.corrupt   one that could not be read, put aside
 //   fetch/                           a snapshot that is on its way here
+//   files/ROLE/NAME                  the run's small files (RunSpec.files), for its worker and for
+//                                    peers that lack them
 //
 // Any thread. Paths are pure functions; what lists, removes or renames files blocks.
 #pragma once
@@ -19,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "atoll/v1/run.pb.h"
 #include "daemon/env/env.h"
 
 namespace atolld {
@@ -32,6 +35,7 @@ std::string SnapshotsDirectory(const std::string& dir);
 std::string SnapshotPath(const std::string& dir, uint64_t version);
 std::string DamagedSnapshotPath(const std::string& dir, uint64_t version);
 std::string FetchDirectory(const std::string& dir);
+std::string RunFilePath(const std::string& dir, const v1::RunFile& file);  // it is checked
 
 // The directory that a path's name stands in.
 std::string DirectoryOf(const std::string& path);

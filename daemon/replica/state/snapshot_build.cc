@@ -44,6 +44,17 @@ SnapshotBuild::SnapshotBuild(Files& files, std::string dir, std::unique_ptr<Snap
   CHECK(version_ >= base_->info().version());
 }
 
+SnapshotBuild::SnapshotBuild(Files& files, std::string dir, std::unique_ptr<SnapshotReader> base,
+                             uint64_t version, OnBlock on_block)
+    : files_(files),
+      dir_(std::move(dir)),
+      base_(std::move(base)),
+      version_(version),
+      on_block_(std::move(on_block)),
+      info_(base_->info()) {
+  CHECK(version_ >= base_->info().version());
+}
+
 SnapshotBuild::~SnapshotBuild() {
   // Best effort: what stays ends in ".tmp" and is removed when the replica is next opened.
   for (const std::string& stage : stage_paths_) files_.Remove(stage).IgnoreError();
@@ -198,18 +209,19 @@ absl::Status SnapshotBuild::StepBlock(const TailEntry& entry, uint64_t begin, ui
   return absl::OkStatus();
 }
 
-// Notes the digests of the stepped values of one block and puts them by.
+// Notes the digests of the stepped values of one block and puts them by, or hands them over.
 absl::Status SnapshotBuild::Stage(uint64_t block) {
   for (size_t i = 0; i < values_.size(); ++i) {
+    const absl::Span<const uint8_t> bytes = BytesOf(absl::MakeConstSpan(values_[i]));
+    info_.mutable_buffers(static_cast<int>(i))->add_leaves(ToBytes(Sha256(bytes)));
+    if (on_block_) continue;
     if (block % kStageBlocks == 0) {
       stage_paths_.push_back(StagePath(i, block));
       ASSIGN_OR_RETURN(stages_[i], files_.Create(stage_paths_.back()));
     }
-    const absl::Span<const uint8_t> bytes = BytesOf(absl::MakeConstSpan(values_[i]));
-    info_.mutable_buffers(static_cast<int>(i))->add_leaves(ToBytes(Sha256(bytes)));
     RETURN_IF_ERROR(stages_[i]->Append(bytes));
   }
-  return absl::OkStatus();
+  return on_block_ ? on_block_(values_) : absl::OkStatus();
 }
 
 absl::Status SnapshotBuild::Describe() {
@@ -223,6 +235,10 @@ absl::Status SnapshotBuild::Describe() {
                                          NameOf(digest), ", it should have ", NameOf(expected_))));
   }
   info_.set_state_digest(digest);
+  if (on_block_) {
+    phase_ = Phase::kFinished;
+    return absl::OkStatus();
+  }
   const std::string temporary = absl::StrCat(path_, ".tmp");
   stage_paths_.push_back(temporary);  // gone under this name once it is finished
   ASSIGN_OR_RETURN(writer_, SnapshotWriter::Create(files_, temporary, info_));

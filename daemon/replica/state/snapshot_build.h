@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,6 +44,12 @@ class SnapshotBuild {
   // digest, known from elsewhere (the live replica).
   SnapshotBuild(Files& files, std::string dir, std::unique_ptr<SnapshotReader> base,
                 uint64_t version, std::string path, std::optional<Digest> expected);
+
+  // The same state without a file: `on_block` gets the values of each buffer, theta's first, of one
+  // block after another. They are confirmed when Step returns true, and not before.
+  using OnBlock = std::function<absl::Status(const std::vector<std::vector<float>>& values)>;
+  SnapshotBuild(Files& files, std::string dir, std::unique_ptr<SnapshotReader> base,
+                uint64_t version, OnBlock on_block);
   ~SnapshotBuild();  // removes what is not finished
 
   // Does a bounded piece of the work. True: the snapshot is durable at its path. After an error,
@@ -51,6 +58,10 @@ class SnapshotBuild {
 
   uint64_t version() const { return version_; }
   uint64_t base_version() const;
+  // Everything is open and every payload was checked: what is dropped beside cannot be missed.
+  bool opened() const { return phase_ != Phase::kTail; }
+  // As it is known: the base's, and when Step has returned true the new state's.
+  const v1::SnapshotInfo& info() const { return info_; }
   BuildFault fault() const { return fault_; }
 
  private:
@@ -72,7 +83,8 @@ class SnapshotBuild {
   const std::unique_ptr<SnapshotReader> base_;
   const uint64_t version_;
   const std::string path_;
-  std::string expected_;  // bytes of the new state's digest; empty: nobody has said
+  const OnBlock on_block_;  // null: a file at path_ is made
+  std::string expected_;    // bytes of the new state's digest; empty: nobody has said
 
   Phase phase_ = Phase::kTail;
   BuildFault fault_ = BuildFault::kNone;

@@ -13,49 +13,12 @@
 #include "daemon/replica/state/replay.h"
 #include "daemon/replica/state/snapshot.h"
 #include "daemon/replica/state/snapshot_build.h"
+#include "daemon/replica/state/steadily.h"
 #include "daemon/replica/state/update_log.h"
 #include "membership/history/header.h"
 
 namespace atolld {
 namespace {
-
-// How often an audit begins anew because the replica beside it has moved on.
-constexpr int kAttempts = 16;
-
-// What changes whenever a live replica drops or adds something that an audit may have missed. The
-// headers alone do not tell: one that is cut off and one that is added leave them as long as
-// before.
-struct Footprint {
-  std::vector<uint64_t> snapshots;
-  std::vector<uint64_t> payloads;
-  uint64_t header_bytes = 0;
-  bool operator==(const Footprint& other) const {
-    return snapshots == other.snapshots && payloads == other.payloads &&
-           header_bytes == other.header_bytes;
-  }
-};
-
-absl::StatusOr<Footprint> FootprintOf(Files& files, const std::string& dir) {
-  Footprint footprint;
-  ASSIGN_OR_RETURN(footprint.snapshots, ListSnapshots(files, dir));
-  ASSIGN_OR_RETURN(footprint.payloads, ListPayloads(files, dir));
-  const absl::StatusOr<std::unique_ptr<ReadableFile>> headers = files.OpenToRead(HeadersPath(dir));
-  if (headers.ok()) footprint.header_bytes = (*headers)->size();
-  return footprint;
-}
-
-// Runs `look` again while it fails and what it looked at has changed meanwhile.
-template <typename Look>
-auto Steadily(Files& files, const std::string& dir, Look look) -> decltype(look()) {
-  for (int attempt = 1;; ++attempt) {
-    ASSIGN_OR_RETURN(const Footprint before, FootprintOf(files, dir));
-    auto result = look();
-    const bool moved = absl::IsDataLoss(result.status()) || absl::IsNotFound(result.status());
-    if (!moved || attempt == kAttempts) return result;
-    ASSIGN_OR_RETURN(const Footprint after, FootprintOf(files, dir));
-    if (after == before) return result;
-  }
-}
 
 class Verification {
  public:
@@ -180,13 +143,7 @@ absl::StatusOr<MaterializedSnapshot> Materialize(Files& files, const std::string
                                                  std::optional<uint64_t> wanted) {
   MaterializedSnapshot result;
   ASSIGN_OR_RETURN(result.genesis, ReadGenesis(files, dir));
-  ASSIGN_OR_RETURN(const VersionRange range, CoveredVersions(files, dir));
-  result.version = wanted.value_or(range.last);
-  if (result.version < range.first || result.version > range.last) {
-    return absl::NotFoundError(absl::StrCat("version ", result.version, " cannot be made from ",
-                                            dir, ": its snapshots and its log cover versions ",
-                                            range.first, " to ", range.last));
-  }
+  ASSIGN_OR_RETURN(result.version, CoveredVersion(files, dir, wanted));
   ASSIGN_OR_RETURN(std::unique_ptr<SnapshotReader> base, FindSnapshot(files, dir, result.version));
   RETURN_IF_ERROR(BuildSnapshot(files, dir, std::move(base), result.version, out_path));
   ASSIGN_OR_RETURN(const std::unique_ptr<SnapshotReader> made,
@@ -264,6 +221,16 @@ absl::StatusOr<VersionRange> CoveredVersions(Files& files, const std::string& di
   VersionRange range{snapshots.front(), snapshots.back()};
   if (!log.empty()) range.last = std::max(range.last, log.last_version());
   return range;
+}
+
+absl::StatusOr<uint64_t> CoveredVersion(Files& files, const std::string& dir,
+                                        std::optional<uint64_t> wanted) {
+  ASSIGN_OR_RETURN(const VersionRange range, CoveredVersions(files, dir));
+  const uint64_t version = wanted.value_or(range.last);
+  if (version >= range.first && version <= range.last) return version;
+  return absl::NotFoundError(absl::StrCat("version ", version, " cannot be made from ", dir,
+                                          ": its snapshots and its log cover versions ",
+                                          range.first, " to ", range.last));
 }
 
 absl::StatusOr<std::vector<LogEntryInfo>> ListLog(Files& files, const std::string& dir) {

@@ -49,6 +49,11 @@ struct VersionRange {
 };
 absl::StatusOr<VersionRange> CoveredVersions(Files& files, const std::string& dir);
 
+// `wanted`, or the newest of them where nothing is. NOT_FOUND names those that are covered:
+// `wanted` is not.
+absl::StatusOr<uint64_t> CoveredVersion(Files& files, const std::string& dir,
+                                        std::optional<uint64_t> wanted);
+
 // What a replica that stands at `committed` can give to others at this moment: an entry whose
 // header and payload are both here, a snapshot whose description can be read. oldest_entry: all
 // from it to `committed` are here; 0: the newest is not. The snapshot is the newest at or before

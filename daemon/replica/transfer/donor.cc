@@ -16,7 +16,10 @@
 #include "atoll/v1/replica.pb.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/env.h"
+#include "daemon/env/repeated_lines.h"
 #include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/record.h"
+#include "daemon/replica/state/run_file_copy.h"
 #include "daemon/replica/state/snapshot_build.h"
 #include "daemon/replica/state/update_log.h"
 #include "daemon/replica/transfer/donor_pace.h"
@@ -54,17 +57,35 @@ absl::Status CheckRun(const std::string& asked, const std::string& run_id) {
       absl::StrCat("asked for run ", asked, ", this is a replica of ", run_id));
 }
 
+// What a donor reads from, and where it says what it could not read: whoever asks is told that in
+// words that name no path of this machine.
+struct DonorFiles {
+  Files& files;
+  std::string dir;
+  std::string run_id;
+  std::shared_ptr<RepeatedLines> lines;
+
+  absl::Status Tell(const absl::Status& status, const std::string& what) const {
+    if (status.ok()) return status;
+    const bool lacks = absl::IsNotFound(status);
+    lines->Write(lacks ? Log::Level::kDebug : Log::Level::kWarning,
+                 WithoutNumbers(absl::StrCat(what, status.message())),
+                 absl::StrCat("donor: ", what, ": ", status.message()));
+    return absl::Status(status.code(),
+                        absl::StrCat(what, lacks ? " is not here" : " cannot be read here"));
+  }
+};
+
 class EntrySource final : public AnswerSource {
  public:
-  EntrySource(Files& files, std::string dir, std::string run_id)
-      : files_(files), dir_(std::move(dir)), run_id_(std::move(run_id)) {}
+  explicit EntrySource(DonorFiles from) : from_(std::move(from)) {}
 
   absl::Status Begin(const Frame& request) override {
     v1::EntriesRequest asked;
     RETURN_IF_ERROR(Unpack(request, &asked));
-    RETURN_IF_ERROR(CheckRun(asked.run_id(), run_id_));
-    ASSIGN_OR_RETURN(header_, FindHeader(asked.version()));
-    ASSIGN_OR_RETURN(file_, files_.OpenToRead(PayloadPath(dir_, asked.version())));
+    RETURN_IF_ERROR(CheckRun(asked.run_id(), from_.run_id));
+    what_ = absl::StrCat("entry ", asked.version());
+    RETURN_IF_ERROR(from_.Tell(Open(asked.version()), what_));
     offset_ = 0;
     header_only_ = asked.header_only();
     return absl::OkStatus();
@@ -84,26 +105,31 @@ class EntrySource final : public AnswerSource {
     block.set_offset(offset_);
     block.set_total(file_->size());
     std::vector<uint8_t> bytes(std::min<uint64_t>(kBlockBytes, file_->size() - offset_));
-    RETURN_IF_ERROR(file_->ReadAt(offset_, absl::MakeSpan(bytes)));
+    RETURN_IF_ERROR(from_.Tell(file_->ReadAt(offset_, absl::MakeSpan(bytes)), what_));
     offset_ += bytes.size();
     if (offset_ == file_->size()) file_ = nullptr;
     return Pack(block, SharedBytes(std::move(bytes)));
   }
 
  private:
+  absl::Status Open(uint64_t version) {
+    ASSIGN_OR_RETURN(header_, FindHeader(version));
+    ASSIGN_OR_RETURN(file_, from_.files.OpenToRead(PayloadPath(from_.dir, version)));
+    return absl::OkStatus();
+  }
+
   absl::StatusOr<v1::EntryHeader> FindHeader(uint64_t version) {
     if (log_.has_value() && log_->Refresh().ok()) {
       absl::StatusOr<v1::EntryHeader> header = log_->ReadHeader(version);
       if (header.ok()) return header;
     }
     // The first request, or a log that was begun anew since: read it from its start.
-    ASSIGN_OR_RETURN(log_, LogReader::Open(files_, dir_, 1));
+    ASSIGN_OR_RETURN(log_, LogReader::Open(from_.files, from_.dir, 1));
     return log_->ReadHeader(version);
   }
 
-  Files& files_;
-  const std::string dir_;
-  const std::string run_id_;
+  const DonorFiles from_;
+  std::string what_;  // was asked for
   std::optional<LogReader> log_;
   v1::EntryHeader header_;
   std::unique_ptr<ReadableFile> file_;  // of the entry being sent; null: none
@@ -111,50 +137,91 @@ class EntrySource final : public AnswerSource {
   bool header_only_ = false;
 };
 
-class SnapshotSource final : public AnswerSource {
+// Blocks of a snapshot, or of one of the run's files.
+class BlockSource final : public AnswerSource {
  public:
-  SnapshotSource(Files& files, std::string dir, std::string run_id)
-      : files_(files), dir_(std::move(dir)), run_id_(std::move(run_id)) {}
+  explicit BlockSource(DonorFiles from) : from_(std::move(from)) {}
 
   absl::Status Begin(const Frame& request) override {
     RETURN_IF_ERROR(Unpack(request, &asked_));
-    RETURN_IF_ERROR(CheckRun(asked_.run_id(), run_id_));
-    if (asked_.want_block()) {
-      if (snapshot_ == nullptr) {
-        return absl::FailedPreconditionError("a block was asked for before its snapshot");
-      }
-      if (asked_.block() < snapshot_->map().blocks()) return absl::OkStatus();
-      return absl::InvalidArgumentError(absl::StrCat("block ", asked_.block(), " of ",
-                                                     snapshot_->map().blocks(), " was asked for"));
+    RETURN_IF_ERROR(CheckRun(asked_.run_id(), from_.run_id));
+    if (!asked_.want_block()) {
+      what_ = asked_.file() > 0 ? absl::StrCat("file ", asked_.file(), " of the run")
+              : asked_.newest() ? std::string("a snapshot")
+                                : absl::StrCat("the snapshot of version ", asked_.version());
+      snapshot_ = nullptr;
+      file_ = nullptr;
+      return from_.Tell(asked_.file() > 0 ? OpenFile() : OpenSnapshot(), what_);
     }
-    if (asked_.newest()) {
-      ASSIGN_OR_RETURN(snapshot_, FindSnapshot(files_, dir_, std::numeric_limits<uint64_t>::max()));
-      return absl::OkStatus();
+    if (snapshot_ == nullptr && file_ == nullptr) {
+      return absl::FailedPreconditionError("a block was asked for before its snapshot or file");
     }
-    ASSIGN_OR_RETURN(snapshot_, SnapshotReader::Open(files_, SnapshotPath(dir_, asked_.version())));
-    return absl::OkStatus();
+    const uint64_t blocks = file_ != nullptr ? leaves_.size() : snapshot_->map().blocks();
+    if (asked_.block() < blocks) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat("block ", asked_.block(), " of ", blocks, " was asked for"));
   }
 
   bool complete() const override { return true; }  // one frame a request
 
   absl::StatusOr<Frame> NextFrame() override {
     v1::SnapshotBlock answer;
-    if (!asked_.want_block()) {
+    if (asked_.want_block()) {
+      answer.set_block(asked_.block());
+      std::vector<uint8_t> bytes;
+      RETURN_IF_ERROR(from_.Tell(ReadBlock(&bytes), what_));
+      return Pack(answer, SharedBytes(std::move(bytes)));
+    }
+    if (file_ == nullptr) {
       *answer.mutable_info() = snapshot_->info();
       return Pack(answer);
     }
-    answer.set_block(asked_.block());
-    std::vector<uint8_t> bytes(snapshot_->map().Bytes(asked_.block()));
-    RETURN_IF_ERROR(snapshot_->ReadBlock(asked_.block(), absl::MakeSpan(bytes)));
-    return Pack(answer, SharedBytes(std::move(bytes)));
+    for (const Digest& leaf : leaves_) answer.mutable_file_info()->add_leaves(ToBytes(leaf));
+    return Pack(answer);
   }
 
  private:
-  Files& files_;
-  const std::string dir_;
-  const std::string run_id_;
+  absl::Status OpenSnapshot() {
+    ASSIGN_OR_RETURN(
+        snapshot_,
+        asked_.newest()
+            ? FindSnapshot(from_.files, from_.dir, std::numeric_limits<uint64_t>::max())
+            : SnapshotReader::Open(from_.files, SnapshotPath(from_.dir, asked_.version())));
+    return absl::OkStatus();
+  }
+
+  // Only what the run lists can be asked for, and only as it lists it.
+  absl::Status OpenFile() {
+    v1::Genesis genesis;
+    RETURN_IF_ERROR(ReadMessageFile(from_.files, GenesisPath(from_.dir), &genesis));
+    if (asked_.file() > static_cast<uint32_t>(genesis.spec().files_size())) {
+      return absl::NotFoundError(
+          absl::StrCat("the run lists ", genesis.spec().files_size(), " files"));
+    }
+    const v1::RunFile& listed = genesis.spec().files(static_cast<int>(asked_.file() - 1));
+    const std::string path = RunFilePath(from_.dir, listed);
+    ASSIGN_OR_RETURN(leaves_, CheckCopy(from_.files, path, listed));
+    ASSIGN_OR_RETURN(file_, from_.files.OpenToRead(path));
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadBlock(std::vector<uint8_t>* bytes) {
+    const uint64_t block = asked_.block();
+    if (file_ == nullptr) {
+      bytes->resize(snapshot_->map().Bytes(block));
+      return snapshot_->ReadBlock(block, absl::MakeSpan(*bytes));
+    }
+    const uint64_t offset = block * kBlockBytes;
+    bytes->resize(std::min<uint64_t>(kBlockBytes, file_->size() - offset));
+    return file_->ReadAt(offset, absl::MakeSpan(*bytes));
+  }
+
+  const DonorFiles from_;
   v1::SnapshotRequest asked_;
+  std::string what_;  // the snapshot or file that was asked for
   std::unique_ptr<SnapshotReader> snapshot_;
+  std::unique_ptr<ReadableFile> file_;  // of the run's; null: the stream is about a snapshot
+  std::vector<Digest> leaves_;          // of file_
 };
 
 // For a method that no donor serves.
@@ -167,12 +234,10 @@ class NoSource final : public AnswerSource {
   bool complete() const override { return true; }
 };
 
-// Of the replica of that run under `dir`; one for a method that no donor serves refuses every
-// request.
-std::unique_ptr<AnswerSource> MakeAnswerSource(const std::string& method, Files& files,
-                                               const std::string& dir, const std::string& run_id) {
-  if (method == kFetchEntriesMethod) return std::make_unique<EntrySource>(files, dir, run_id);
-  if (method == kFetchSnapshotMethod) return std::make_unique<SnapshotSource>(files, dir, run_id);
+// One for a method that no donor serves refuses every request.
+std::unique_ptr<AnswerSource> MakeAnswerSource(const std::string& method, DonorFiles from) {
+  if (method == kFetchEntriesMethod) return std::make_unique<EntrySource>(std::move(from));
+  if (method == kFetchSnapshotMethod) return std::make_unique<BlockSource>(std::move(from));
   return std::make_unique<NoSource>();
 }
 
@@ -295,6 +360,7 @@ struct Donor::State : std::enable_shared_from_this<Donor::State> {
         dir(std::move(dir_in)),
         run_id(std::move(run_id_in)),
         settings(settings_in),
+        lines(std::make_shared<RepeatedLines>(env.executor, env.log)),
         pace(settings.bytes_per_second) {}
 
   void GrantAll();
@@ -307,6 +373,7 @@ struct Donor::State : std::enable_shared_from_this<Donor::State> {
   const std::string dir;
   const std::string run_id;
   const DonorSettings settings;
+  const std::shared_ptr<RepeatedLines> lines;
   DonorPace pace;
   uint64_t next_stream = 0;
   std::map<uint64_t, std::shared_ptr<DonorStream>> streams;
@@ -395,7 +462,7 @@ void Donor::SetBusy(bool busy) {
 void Donor::Accept(const std::string& method, std::unique_ptr<Call> call, bool dialled_here) {
   if (state_->streams.size() >= kMaxStreams) return state_->Refuse(std::move(call));
   std::unique_ptr<AnswerSource> source =
-      MakeAnswerSource(method, state_->env.files, state_->dir, state_->run_id);
+      MakeAnswerSource(method, {state_->env.files, state_->dir, state_->run_id, state_->lines});
   const uint64_t id = state_->next_stream++;
   const std::weak_ptr<State> weak = state_;
   DonorStream::Events events;

@@ -203,8 +203,15 @@ void FetchStreams::State::OnClosed(int id, const absl::Status& status) {
 
 void FetchStreams::State::Leave(int id, Why why, const absl::Status& reason) {
   const std::string donor = streams.at(id).donor;
-  env.log.Write(why == Why::kLied ? Log::Level::kWarning : Log::Level::kInfo,
-                absl::StrCat(settings.what, ": leaving donor ", donor, ": ", reason.message()));
+  const Log::Level level = why == Why::kLied ? Log::Level::kWarning : Log::Level::kInfo;
+  const std::string subject = absl::StrCat(settings.what, ": leaving donor ", donor, ": ");
+  if (settings.lines == nullptr) {
+    env.log.Write(level, absl::StrCat(subject, reason.message()));
+  } else {
+    settings.lines->Write(level,
+                          absl::StrCat(subject, WithoutNumbers(std::string(reason.message()))),
+                          absl::StrCat(subject, reason.message()));
+  }
   donors.Leave(donor, why, reason);
   Drop(id);
   Pump();

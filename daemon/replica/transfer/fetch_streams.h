@@ -16,6 +16,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/env/env.h"
+#include "daemon/env/repeated_lines.h"
 #include "daemon/replica/transfer/fetch_schedule.h"
 
 namespace atolld {
@@ -48,6 +49,8 @@ class FetchStreams {
     std::vector<std::string> donors;  // best first
     absl::Duration failure_timeout;
     size_t streams = 1;  // at once
+    // Where it says that it leaves a donor, over many fetches; null: in the log, every time.
+    std::shared_ptr<RepeatedLines> lines{};
   };
 
   FetchStreams(Env env, Settings settings, Hooks hooks);

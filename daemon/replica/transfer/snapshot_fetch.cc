@@ -353,7 +353,7 @@ void SnapshotFetch::State::Dial() {
   streams = std::make_unique<FetchStreams>(
       env,
       FetchStreams::Settings{"snapshot", kFetchSnapshotMethod, source.donors,
-                             source.failure_timeout, 1},
+                             source.failure_timeout, 1, source.lines},
       std::move(hooks));
 }
 
@@ -506,8 +506,13 @@ void SnapshotFetch::State::Complete() {
 void SnapshotFetch::State::Exhausted(const absl::Status& status) {
   const bool lacked = absl::IsNotFound(status) || !info.has_value();
   if (wanted.empty() || !lacked) return Finish(status);
-  env.log.Info(
-      absl::StrCat("snapshot: nobody gives version ", wanted.front(), "; looking for another"));
+  const std::string line =
+      absl::StrCat("snapshot: nobody gives version ", wanted.front(), "; looking for another");
+  if (source.lines == nullptr) {
+    env.log.Info(line);
+  } else {
+    source.lines->Write(Log::Level::kInfo, WithoutNumbers(line), line);
+  }
   wanted.pop_front();
   OnPool(
       [](Download& file) {

@@ -1,10 +1,11 @@
 // Transfer: how a replica that lacks something gets it from others, and how it gives.
 //
-// Donor serves a directory's committed entries and snapshots, block by block; reading runs on the
-// pool. ChainFetch, EntryFetch and SnapshotFetch are the receiving ends: each takes from several
-// donors at once, checks every piece against a digest that does not come from the donor's word
-// alone, leaves a donor that fails or lies for the next one, and fetches nothing twice that was
-// verified. The trust begins at a header that the coordinator told. Loop thread.
+// Donor serves a directory's committed entries, snapshots and run files, block by block; reading
+// runs on the pool. ChainFetch, EntryFetch, SnapshotFetch and FileFetch are the receiving ends:
+// each takes from several donors at once, checks every piece against a digest that does not come
+// from the donor's word alone, leaves a donor that fails or lies for the next one, and fetches
+// nothing twice that was verified. The trust begins at a header that the coordinator told. Loop
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "daemon/env/env.h"
+#include "daemon/env/repeated_lines.h"
 #include "daemon/replica/state/replica.h"
 
 namespace atolld {
@@ -32,7 +34,8 @@ struct DonorSettings {
 
 // Serves FetchEntries and FetchSnapshot from the files under `dir`. All joiners together get no
 // more than the rate, and each as much as the others; a call beyond 16 is refused with
-// RESOURCE_EXHAUSTED: try another donor.
+// RESOURCE_EXHAUSTED: try another donor. What it refuses it names without a path of this machine,
+// whose log has the whole reason.
 class Donor {
  public:
   Donor(Env env, std::string dir, std::string run_id, DonorSettings settings = {});
@@ -54,7 +57,8 @@ struct FetchSource {
   // Longest payload that an entry can have (MaxPayloadBytes of the run); a donor that sends more
   // lies.
   uint64_t payload_limit = uint64_t{1} << 40;
-  v1::RunSpec spec{};  // whose history key signs the headers
+  v1::RunSpec spec{};  // whose history key signs the headers, and which lists the files
+  std::shared_ptr<RepeatedLines> lines{};  // as FetchStreams::Settings
 };
 
 // One header of the run's chain, with the bytes that its payload takes as a donor says.
@@ -129,6 +133,22 @@ class SnapshotFetch {
   SnapshotFetch(Env env, FetchSource source, std::string dir, v1::Genesis genesis,
                 std::vector<uint64_t> wanted, Events events);
   ~SnapshotFetch();  // cancels
+  void SetDonors(const std::vector<std::string>& donors);
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// Fetches one file of the run's spec to its place under `dir` (RunFilePath), durably. It is checked
+// block by block against the digest that the spec lists, and held in memory until all of it is
+// here: only what Travels() may be asked for. `done`: OK; NOT_FOUND: every donor lacks it;
+// UNAVAILABLE: every donor failed; else this machine's error.
+class FileFetch {
+ public:
+  using Done = std::function<void(absl::Status)>;
+  FileFetch(Env env, FetchSource source, std::string dir, int file, Done done);
+  ~FileFetch();  // cancels
   void SetDonors(const std::vector<std::string>& donors);
 
  private:

@@ -46,6 +46,7 @@ TEST(CommandLineTest, WrongCallsAreOneLineAndCode2) {
       {{"local", "--confg=x.toml"},
        "atoll local: unknown option '--confg'; did you mean '--config'?\n"},
       {{"local"}, "atoll local: --config is required\n"},
+      {{"local", "--config=x.toml", "--data", ""}, "atoll local: --data: it is empty\n"},
       {{"config", "validate", "a.toml", "b.toml"},
        "atoll config validate: 'b.toml' is one argument too many\n"},
   };
@@ -222,13 +223,31 @@ TEST(ExitCodeTest, OneKindOfErrorHasOneCode) {
   // Broken: a script could not tell a call that it must mend from a failure that it may try again.
   EXPECT_EQ(ExitCodeOf(absl::OkStatus()), kDone);
   for (const absl::Status& wrong :
-       {absl::InvalidArgumentError("x"), absl::NotFoundError("x"), absl::AlreadyExistsError("x")}) {
+       {absl::InvalidArgumentError("x"), absl::NotFoundError("x"), absl::AlreadyExistsError("x"),
+        absl::FailedPreconditionError("x"), absl::OutOfRangeError("x")}) {
     EXPECT_EQ(ExitCodeOf(wrong), kWrongCall) << wrong;
   }
   for (const absl::Status& failed :
-       {absl::UnavailableError("x"), absl::DataLossError("x"), absl::FailedPreconditionError("x"),
-        absl::PermissionDeniedError("x"), absl::UnknownError("x")}) {
+       {absl::UnavailableError("x"), absl::DataLossError("x"), absl::ResourceExhaustedError("x"),
+        absl::DeadlineExceededError("x"), absl::PermissionDeniedError("x"),
+        absl::UnknownError("x")}) {
     EXPECT_EQ(ExitCodeOf(failed), kFailed) << failed;
+  }
+}
+
+TEST(ExitCodeTest, AProgramThatIsNotThereIsAWrongCallOfEveryVerb) {
+  // Broken: the same mistake would have another code from verb to verb.
+  for (std::vector<std::string> words : std::vector<std::vector<std::string>>{
+           {"eval", "--dir", "/none/such"},
+           {"generate", "--dir", "/none/such", "--prompt", "a"},
+           {"export", "--dir", "/none/such", "--output", "/none"},
+           {"import", "--input", "/none/such", "--output", "/none"},
+           {"data", "inspect", "/none/such"},
+           {"data", "prepare", "--input", "/n", "--output", "/n"}}) {
+    words.insert(words.end(), {"--worker", "/none/such/worker"});
+    const Outcome outcome = Call(words);
+    EXPECT_EQ(outcome.code, kWrongCall) << words[0];
+    EXPECT_THAT(outcome.err, HasSubstr("/none/such/worker is missing"));
   }
 }
 

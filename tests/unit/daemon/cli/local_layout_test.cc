@@ -29,7 +29,6 @@ class LocalLayoutTest : public ::testing::Test {
     config_.run.id = "r";
     config_.run.peers = 2;
     config_.data.path = (root_ / "text.txt").string();
-    config_.coordinator.listen = "127.0.0.1:1";
     config_.peer.id = "of-the-file";
   }
   ~LocalLayoutTest() override { std::filesystem::remove_all(root_); }
@@ -117,6 +116,41 @@ TEST_F(LocalLayoutTest, ARunGoesOnInItsFolderWithTheSettingsThatItHas) {
               HasSubstr(absl::StrCat("is under way: peer-1 is process ", getpid())));
 }
 
+TEST_F(LocalLayoutTest, ARunThatOthersJoinIsWhereItsConfigSays) {
+  // Broken: tokens would lead to loopback, or a run that goes on would be somewhere else.
+  Config open = config_;
+  open.coordinator.address = "192.0.2.1:7070";
+  open.coordinator.listen = "0.0.0.0:7171";
+  open.peer.listen = "0.0.0.0:7200";
+  open.peer.advertise = "192.0.2.1:7200";
+  const absl::StatusOr<LocalLayout> layout = MakeLocalLayout(files_, open, dir_, 0, "/bin/atolld");
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_TRUE(WritePeersFile(files_, *layout).ok());
+  EXPECT_EQ(layout->advertised, "192.0.2.1:7070");
+  EXPECT_EQ(layout->listened, "0.0.0.0:7171");
+  EXPECT_EQ(layout->coordinator().address, "127.0.0.1:7171");
+  const auto coordinator =
+      LoadConfig(absl::StrCat(dir_, "/coordinator/config.toml"), ConfigUse::kCoordinator);
+  ASSERT_TRUE(coordinator.ok()) << coordinator.status();
+  EXPECT_EQ(coordinator->coordinator.address, "192.0.2.1:7070");
+  EXPECT_EQ(coordinator->coordinator.listen, "0.0.0.0:7171");
+  const auto peer = LoadConfig(absl::StrCat(dir_, "/peer-2/config.toml"), ConfigUse::kPeer);
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_EQ(peer->coordinator.address, "127.0.0.1:7171");
+  EXPECT_EQ(peer->peer.listen, "0.0.0.0:7201");
+  EXPECT_EQ(peer->peer.advertise, "192.0.2.1:7201");
+  // Named again or not, it is the same run.
+  for (const Config& again : {open, config_}) {
+    const auto opened = OpenLocalLayout(files_, again, dir_, "/bin/atolld");
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_EQ(opened->advertised, "192.0.2.1:7070");
+    EXPECT_EQ(opened->listened, "0.0.0.0:7171");
+  }
+  open.coordinator.address = "192.0.2.2:7070";
+  EXPECT_THAT(std::string(OpenLocalLayout(files_, open, dir_, "/bin/atolld").status().message()),
+              HasSubstr("and this call `address = \"192.0.2.2:7070\""));
+}
+
 TEST_F(LocalLayoutTest, ALockAloneIsNoRun) {
   // Broken: the lock that a new run takes on its folder would keep it from beginning there.
   std::filesystem::create_directories(dir_);
@@ -136,12 +170,49 @@ TEST_F(LocalLayoutTest, PeersFileListsTheProcesses) {
   EXPECT_EQ(json[0]["address"], "127.0.0.1:7171");
   EXPECT_EQ(json[1]["id"], "peer-1");
   EXPECT_EQ(json[1]["pid"], 4711);
-  EXPECT_EQ(json[1]["dir"], absl::StrCat(dir_, "/peer-1"));
-  EXPECT_EQ(json[1]["command"],
-            absl::StrCat("/bin/atolld peer --config ", dir_, "/peer-1/config.toml"));
+  EXPECT_EQ(json[1]["dir"], "peer-1");
+  EXPECT_EQ(json[1]["command"], "/bin/atolld peer --config peer-1/config.toml");
   const auto read = ReadPeersFile(files_, dir_);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->at(1).pid, 4711);
+  EXPECT_EQ(read->at(1).dir, absl::StrCat(dir_, "/peer-1"));
+}
+
+TEST_F(LocalLayoutTest, AMovedRunGoesOnWhereItIsNow) {
+  // Broken: the daemons of a run that was moved would work in its old folder, or refuse to start.
+  const absl::StatusOr<LocalLayout> layout =
+      MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_TRUE(WritePeersFile(files_, *layout).ok());
+  const std::string moved = (root_ / "elsewhere").string();
+  std::filesystem::rename(dir_, moved);
+  const absl::StatusOr<LocalLayout> again = OpenLocalLayout(files_, config_, moved, "/bin/atolld");
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->processes[2].dir, absl::StrCat(moved, "/peer-2"));
+  EXPECT_EQ(ReadPeersFile(files_, moved)->at(2).dir, absl::StrCat(moved, "/peer-2"));
+  const auto peer = LoadConfig(absl::StrCat(moved, "/peer-2/config.toml"), ConfigUse::kPeer);
+  ASSERT_TRUE(peer.ok()) << peer.status();
+  EXPECT_EQ(peer->peer.dir, absl::StrCat(moved, "/peer-2"));
+  EXPECT_EQ(peer->data.path, config_.data.path);  // the user's, which did not move
+  const auto coordinator =
+      LoadConfig(absl::StrCat(moved, "/coordinator/config.toml"), ConfigUse::kCoordinator);
+  EXPECT_EQ(coordinator->coordinator.dir, absl::StrCat(moved, "/coordinator"));
+}
+
+TEST_F(LocalLayoutTest, AMovedRunOfAnEarlierReleaseSaysWhatToChange) {
+  // Broken: its configs name the old folder, where its daemons would begin an empty run.
+  const auto layout = MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_TRUE(WritePeersFile(files_, *layout).ok());
+  const std::string path = absl::StrCat(dir_, "/peer-1/config.toml");
+  const auto config = LoadConfig(path, ConfigUse::kPeer);
+  std::ofstream(path) << FormatConfig(*config);  // with absolute paths
+  EXPECT_TRUE(OpenLocalLayout(files_, config_, dir_, "/bin/atolld").ok());
+  const std::string moved = (root_ / "elsewhere").string();
+  std::filesystem::rename(dir_, moved);
+  const absl::Status refused = OpenLocalLayout(files_, config_, moved, "/bin/atolld").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("the run was moved. Set dir = \".\""));
 }
 
 TEST_F(LocalLayoutTest, DamagedPeersFilesAreRefused) {

@@ -43,11 +43,11 @@ TEST(Preflight, SaysWhatItFound) {
   const TemporaryDirectory directory;
   PreflightOptions options = Options(directory);
   const auto findings = Preflight(options);
-  EXPECT_EQ(5u, findings.size());
+  EXPECT_EQ(7u, findings.size());
   EXPECT_EQ(Weight::kGood, Of(findings, "clock").weight);
   EXPECT_NE(Weight::kFatal, Of(findings, "disk").weight) << Of(findings, "disk").line;
   EXPECT_THAT(Of(findings, "disk").line, HasSubstr("B free in "));
-  EXPECT_THAT(Of(findings, "memory").line, HasSubstr("B free; processors: "));
+  EXPECT_THAT(Of(findings, "memory").line, HasSubstr("B free of "));
   EXPECT_THAT(Of(findings, "memory").line, ::testing::Not(HasSubstr("memory: 0 B")));
   // Nobody listens there; it may be on its way up.
   EXPECT_EQ(Weight::kDoubtful, Of(findings, "coordinator").weight);
@@ -66,7 +66,43 @@ TEST(Preflight, LooksAtTheMachineAlone) {
   for (const Finding& finding : Preflight(options)) {
     subjects.push_back(finding.line.substr(0, finding.line.find(": ")));
   }
-  EXPECT_THAT(subjects, ::testing::ElementsAre("disk", "memory", "others"));
+  EXPECT_THAT(subjects,
+              ::testing::ElementsAre("disk", "memory", "processors", "open files", "others"));
+}
+
+// Broken: a container is told that it has the machine, and its workers fight for two cores.
+TEST(Preflight, GoesByWhatTheProcessMayHave) {
+  ProcessLimits limits;
+  limits.cores = {2, 16, "cgroup cpu.max"};
+  limits.memory = {uint64_t{3} << 30, uint64_t{4} << 30, "cgroup memory.max"};
+  limits.descriptors = 4096;
+  const auto good = CheckLimits(limits, 2);
+  EXPECT_EQ("processors: 2 of 16 cores: cgroup cpu.max", Of(good, "processors").line);
+  EXPECT_THAT(Of(good, "memory").line, testing::EndsWith(": cgroup memory.max"));
+  EXPECT_EQ("open files: 4096 at a time", Of(good, "open files").line);
+  for (const Finding& finding : good) EXPECT_EQ(Weight::kGood, finding.weight) << finding.line;
+  limits.memory.free_bytes = uint64_t{100} << 20;
+  limits.descriptors = 256;
+  const auto doubtful = CheckLimits(limits, 3);
+  for (const Finding& finding : doubtful) {
+    EXPECT_EQ(Weight::kDoubtful, finding.weight) << finding.line;
+  }
+  EXPECT_THAT(Of(doubtful, "processors").line, HasSubstr("[worker] threads = 3 is more"));
+  limits.descriptors = 4096;
+  limits.file_bytes = 1 << 20;
+  EXPECT_EQ(Weight::kDoubtful, Of(CheckLimits(limits, 1), "open files").weight);
+}
+
+TEST(Preflight, WhereNothingCanBeWrittenNothingCanLive) {
+  const TemporaryDirectory directory;
+  PreflightOptions options = Options(directory);
+  std::ofstream(directory.File("file")) << "x";
+  options.dir = directory.File("file/atoll");
+  const Finding file = Of(Preflight(options), "disk");
+  EXPECT_EQ(Weight::kFatal, file.weight);
+  EXPECT_THAT(file.line, HasSubstr("/file is no folder"));
+  options.dir = "/proc/sys/atoll";  // nobody may write there, whoever asks
+  EXPECT_EQ(Weight::kFatal, Of(Preflight(options), "disk").weight);
 }
 
 TEST(Preflight, AsksTheWorkerWhatItWouldTrainOn) {
@@ -121,6 +157,39 @@ TEST(Preflight, AnAddressThatLeadsElsewhereIsSaid) {
   EXPECT_THAT(refused.line, HasSubstr("may not reach this machine"));
   options.advertise = "no-such-host.invalid:1";
   EXPECT_EQ(Weight::kDoubtful, Of(Preflight(options), "others").weight);
+  EXPECT_THAT(Of(Preflight(options), "others").line, HasSubstr("name not found"));
+}
+
+// The machine itself reaches them all; nobody else does.
+TEST(Preflight, AnAddressThatOthersCannotDialIsFatal) {
+  const TemporaryDirectory directory;
+  PreflightOptions options = Options(directory);
+  options.patience = absl::Milliseconds(300);
+  options.listen = FreeAddress();
+  const std::string port = options.listen.substr(options.listen.rfind(':'));
+  for (const std::string host : {"0.0.0.0", "[::]"}) {
+    options.advertise = host + port;
+    const Finding wildcard = Of(Preflight(options), "others");
+    EXPECT_EQ(Weight::kFatal, wildcard.weight) << wildcard.line;
+    EXPECT_THAT(wildcard.line, HasSubstr("nobody can dial it; give a HOST:PORT"));
+  }
+  options.advertise = options.listen;
+  EXPECT_EQ(Weight::kGood, Of(Preflight(options), "others").weight) << "all on this machine";
+  options.coordinator.clear();
+  EXPECT_EQ(Weight::kDoubtful, Of(Preflight(options), "others").weight) << "nobody says where";
+  options.coordinator = "192.0.2.77:1";
+  const Finding loopback = Of(Preflight(options), "others");
+  EXPECT_EQ(Weight::kFatal, loopback.weight) << loopback.line;
+  EXPECT_THAT(loopback.line, HasSubstr("from this machine alone"));
+}
+
+// What the token of another machine's run says, where nobody has set an address.
+TEST(Preflight, ACoordinatorOnLoopbackThatIsNotThereIsExplained) {
+  const TemporaryDirectory directory;
+  const Finding finding = Of(Preflight(Options(directory)), "coordinator");
+  EXPECT_THAT(finding.line, HasSubstr("connection refused: nothing listens there; that is this "
+                                      "machine itself"));
+  EXPECT_THAT(finding.line, HasSubstr("`atoll local --listen`"));
 }
 
 // Its port is its own then: nobody else can listen there to see whether the address leads here.

@@ -1,11 +1,35 @@
 #include "daemon/cli/run_watcher.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/unit/daemon/cli/run_statuses.h"
 
 namespace atolld {
 namespace {
+
+TEST(AbsenceRuleTest, SaysSinceWhenAndGivesUp) {
+  // Broken: `run watch` would count on, or wait for ever, when nobody answers.
+  const absl::Time wall =
+      absl::FromCivil(absl::CivilSecond(2025, 1, 31, 14, 25, 1), absl::LocalTimeZone());
+  AbsenceRule rule("lab:7070", 1000, wall);
+  EXPECT_EQ(rule.Take(false, 1010, wall + absl::Seconds(10)), "");
+  EXPECT_TRUE(rule.GiveUp(9999).ok());
+  EXPECT_EQ(rule.Take(true, 1011, wall + absl::Seconds(11)),
+            "the coordinator at lab:7070 has not answered since 14:25:11; it is waited for up to "
+            "120 s");
+  EXPECT_EQ(rule.last_answer_seconds(), 1010);
+  // A wall clock that jumps ends nothing.
+  EXPECT_EQ(rule.Take(true, 1100, wall + absl::Hours(5)), "");
+  EXPECT_TRUE(rule.GiveUp(1100).ok());
+  EXPECT_EQ(rule.Take(false, 1101, wall), "the coordinator at lab:7070 answers again");
+  EXPECT_NE(rule.Take(true, 1102, wall), "");
+  EXPECT_TRUE(rule.GiveUp(1220.9).ok());
+  const absl::Status away = rule.GiveUp(1221);
+  EXPECT_TRUE(absl::IsUnavailable(away));
+  EXPECT_THAT(std::string(away.message()),
+              testing::HasSubstr("has not answered for 120 s, since 14:25:01; the run was not"));
+}
 
 TEST(RunHistoryTest, KeepsOneTimelineOverRestartsOfTheCoordinator) {
   // Broken: a coordinator that was killed and started again would make the run look minutes long

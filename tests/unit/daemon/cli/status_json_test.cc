@@ -44,7 +44,7 @@ TEST(StatusJsonTest, ListsRoundsTheNewestFirst) {
   status.set_rounds_recorded(9);
   const std::vector<std::string> lines = RoundsText(status);
   ASSERT_EQ(lines.size(), 3u);
-  EXPECT_THAT(lines[1], HasSubstr("9         2.2500                     9,000"));
+  EXPECT_THAT(lines[1], HasSubstr("9         2.2500                    9,000"));
   EXPECT_THAT(lines[2], HasSubstr("8         2.0000           1.7500   8,000"));
   EXPECT_EQ(RunStatusJson(status)["rounds_recorded"], 9);
 }

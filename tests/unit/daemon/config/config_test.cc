@@ -67,6 +67,8 @@ constexpr BadFile kBadFiles[] = {
      "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not -3"},
     {"[inner]\nsteps = 2.5\n",
      "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not 2.5"},
+    {"[inner]\nsteps = 2.0\n",
+     "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not 2.0"},
     {"[inner]\nsteps = [1, 2]\n",
      "x.toml:2: [inner] steps must be a whole number from 1 to 1000000, not a list"},
     {"[inner]\nsteps = 1979-05-27\n",
@@ -137,6 +139,27 @@ constexpr BadFile kBadFiles[] = {
     {"[peer]\nlisten = \"0.0.0.0:7071\"\n[network]\nplaintext = true\n",
      "x.toml:2: [peer] listen '0.0.0.0:7071' is beyond this machine, where [network] plaintext "
      "= true would let anybody in; leave it out"},
+    {"[coordinator]\naddress = \"0.0.0.0:7070\"\n",
+     "x.toml:2: [coordinator] address '0.0.0.0:7070' is every address of a machine, and nobody can "
+     "dial it: set it to a HOST:PORT that others reach; what is listened on is [coordinator] "
+     "listen"},
+    {"[coordinator]\naggregator_address = \"*:7071\"\n",
+     "x.toml:2: [coordinator] aggregator_address '*:7071' is every address of a machine, and "
+     "nobody can dial it: set it to a HOST:PORT that others reach; what is listened on is "
+     "[coordinator] listen"},
+    {"[peer]\nlisten = \"10.0.0.1:7071\"\nadvertise = \"[::]:7071\"\n",
+     "x.toml:3: [peer] advertise '[::]:7071' is every address of a machine, and nobody can dial "
+     "it: set it to a HOST:PORT that others reach; what is listened on is [peer] listen"},
+    {"[peer]\nlisten = \"0.0.0.0:7071\"\n",
+     "x.toml:2: [peer] listen '0.0.0.0:7071' says where this peer listens, and not where others "
+     "dial it: set [peer] advertise to a HOST:PORT that they reach, or to 'none' where nobody can "
+     "dial in"},
+    {"[peer]\nid = \"a\"\ndir = \"/d\"\n[model]\nkind = \"stub\"\nparameters = 1\n"
+     "[coordinator]\naddress = \"10.0.0.1:7070\"\n",
+     "x.toml:8: [peer] listen '127.0.0.1:0' can be dialled from this machine alone, and the "
+     "coordinator is at '10.0.0.1:7070': set [peer] listen to '0.0.0.0:PORT' and [peer] advertise "
+     "to a HOST:PORT that others reach, or advertise to 'none' where nobody can dial in",
+     ConfigUse::kPeer},
     {"[peer]\nadvertise = \"nobody\"\n",
      "x.toml:2: [peer] advertise must be an address like '127.0.0.1:7070', or 'none' where "
      "nobody "
@@ -153,6 +176,10 @@ constexpr BadFile kBadFiles[] = {
      "x.toml:2: [data] path is missing: the text to train on, a file or a folder",
      ConfigUse::kLocal},
     {"[data]\npath = \"foo.txt\"\n", "x.toml:2: data.path 'foo.txt' does not exist",
+     ConfigUse::kLocal},
+    {"[data]\npath = \"~/foo.txt\"\n",
+     "x.toml:2: data.path '~/foo.txt' does not exist; a config does not expand '~' and '$', so "
+     "write the path out",
      ConfigUse::kLocal},
     {"[data]\npath = \"text.txt\"\n", "x.toml:1: [peer] id is missing: this peer's name in the run",
      ConfigUse::kPeer},
@@ -203,6 +230,9 @@ TEST_F(ConfigTest, FilesThatCannotBeReadAreNamed) {
   // Broken: a wrong path on the command line would be an empty config with all defaults.
   EXPECT_THAT(LoadConfig(file_.Path("none.toml"), ConfigUse::kAny).status().message(),
               HasSubstr("none.toml: there is no such file"));
+  std::filesystem::create_symlink("loop.toml", file_.Path("loop.toml"));
+  EXPECT_THAT(LoadConfig(file_.Path("loop.toml"), ConfigUse::kAny).status().message(),
+              HasSubstr("loop.toml: Too many levels of symbolic links"));
   EXPECT_THAT(LoadConfig(file_.Path("."), ConfigUse::kAny).status().message(),
               HasSubstr(": is a folder, not a config file"));
 }

@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/config/data_on_disk.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {
@@ -84,7 +85,10 @@ TEST(DataConfig, ATextHasAWholeSequence) {
   EXPECT_THAT(std::string(CheckDataSize(config).message()),
               HasSubstr("has 70 bytes, of which 63 are trained on: not one sequence of [model] "
                         "context = 64"));
-  config.data.path = file.Write("text.txt", std::string(80, 'x'));
+  config.data.path = file.Write("text.txt", std::string(640, 'x'));
+  EXPECT_THAT(std::string(CheckDataSize(config).message()),
+              HasSubstr("has 640 bytes, of which 64 validate: not one sequence"));
+  config.data.path = file.Write("text.txt", std::string(650, 'x'));
   EXPECT_TRUE(CheckDataSize(config).ok());
   config.model.context = 512;
   config.data.tokenizer = "tokenizer.json";  // how many tokens it has, only a worker can tell

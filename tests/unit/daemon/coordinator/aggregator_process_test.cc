@@ -65,7 +65,8 @@ TEST(AggregatorProcess, TellsWhyItDoesNotRun) {
   const Env simulated = world.process("coordinator").env();
   const std::string program = dir.File("program");
   std::ofstream(program) << "#!/bin/sh\necho 'a line' >&2\n"
-                            "echo 'atolld: cannot listen on h:2: the address is in use' >&2\n"
+                            "echo 'atolld: [peer] listen: cannot listen on h:2: the address is in "
+                            "use' >&2\n"
                             "exit 1\n";
   std::filesystem::permissions(program, std::filesystem::perms::owner_all);
   Config config = CoordinatorAt("127.0.0.1:7070");

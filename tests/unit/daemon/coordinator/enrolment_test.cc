@@ -138,6 +138,24 @@ TEST_F(EnrolmentTest, ATokenLeadsToACertificateOfOnesOwn) {
   EXPECT_EQ("spent", list->tokens(0).state());
 }
 
+// Broken: whoever joins would learn what it lacks only when its token is spent.
+TEST_F(EnrolmentTest, ATokenDescribesItsRunAndStaysOpen) {
+  const Identity joiner = Joiner(Create("p1"));
+  const auto described = [&](const Identity& who) {
+    return Ask<v1::RunDescription>(who, "/atolld.v1.Membership/Describe", v1::DescribeRequest());
+  };
+  const auto run = described(joiner);
+  ASSERT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ("r1", run->spec().run_id());
+  EXPECT_EQ("peer", run->role());
+  EXPECT_FALSE(run->begun());
+  EXPECT_FALSE(run->has_seal());
+  EXPECT_TRUE(w_.disk->run.tokens[0].key.empty()) << "it was spent";
+  EXPECT_TRUE(Enrol(joiner, key_).ok());
+  const Identity stranger{"r1", Role::kJoin, "p2", "77"};
+  EXPECT_TRUE(absl::IsPermissionDenied(described(stranger).status()));
+}
+
 // The race: two keys, one token, and the coordinator killed at any time after the first has asked.
 TEST_F(EnrolmentTest, OneKeyWinsAcrossACrashAndMayAskAgain) {
   const Identity joiner = Joiner(Create("p1"));

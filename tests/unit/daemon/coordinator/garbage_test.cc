@@ -65,6 +65,7 @@ std::map<std::string, std::unique_ptr<google::protobuf::MessageLite>> Requests()
   v1::WatchRunRequest watch;
   watch.set_interval_milliseconds(300);
   add("Admin/WatchRun", watch);
+  add("Membership/Describe", v1::DescribeRequest());
   v1::EnrolRequest enrol;
   enrol.set_signing_request("zz");
   add("Membership/Enrol", enrol);

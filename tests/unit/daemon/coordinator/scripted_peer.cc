@@ -62,11 +62,13 @@ void ScriptedPeer::Dial() {
   hello->set_numerics(1);
   hello->set_pid(1);
   hello->set_epoch(epoch_);
+  hello->set_epoch_proof(epoch_proof_);
   if (holds_state) {
     hello->set_run_id(genesis_->spec().run_id());
     hello->set_has_state(true);
     hello->set_version(version);
     hello->set_header_digest(header_digest_);
+    if (!headers.empty()) *hello->mutable_header() = headers.back();
   }
   for (const v1::SampleRange& range : samples_) *hello->add_samples() = range;
   Say(message);
@@ -160,6 +162,7 @@ void ScriptedPeer::OnMessage(const v1::CoordinatorMessage& message) {
 
 void ScriptedPeer::OnWelcome(const v1::Welcome& welcome) {
   epoch_ = welcome.epoch();
+  epoch_proof_ = welcome.epoch_proof();
   v1::PeerMessage worker;
   *worker.mutable_worker_ready()->mutable_manifest() = MakeManifest();
   worker.mutable_worker_ready()->set_data_digest(std::string(32, 'd'));
@@ -192,6 +195,7 @@ void ScriptedPeer::SaySynced() {
   v1::PeerMessage message;
   message.mutable_synced()->set_version(version);
   message.mutable_synced()->set_header_digest(header_digest_);
+  if (!headers.empty()) *message.mutable_synced()->mutable_header() = headers.back();
   Say(message);
 }
 

@@ -52,6 +52,7 @@ class ScriptedPeer {
   std::optional<v1::Genesis> genesis_;
   std::string header_digest_;
   uint64_t epoch_ = 0;
+  std::string epoch_proof_;
   std::vector<v1::SampleRange> samples_;
   bool ready_ = false;
   CallbackGuard guard_;

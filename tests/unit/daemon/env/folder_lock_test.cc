@@ -62,7 +62,7 @@ TEST(FolderLockTest, ASecondProcessIsRefusedAndToldByWhom) {
     const OtherHolder holder(dir.path());
     named = absl::StrCat(dir.path(), " is in use by process ", holder.pid());
     const auto refused = FolderLock::Take(dir.path(), absl::ZeroDuration());
-    EXPECT_EQ(refused.status().code(), absl::StatusCode::kFailedPrecondition);
+    EXPECT_EQ(refused.status().code(), absl::StatusCode::kUnavailable);
     EXPECT_THAT(std::string(refused.status().message()), StartsWith(named));
     EXPECT_EQ(HolderOf(dir.path()), holder.pid());
   }

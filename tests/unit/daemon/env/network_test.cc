@@ -38,6 +38,26 @@ Frame SampleFrame(size_t payload_bytes) {
   return Pack(message, SharedBytes(std::move(payload)));
 }
 
+// Would break: "127.example.org" lets plain text out of this machine, or a wildcard in another
+// spelling is handed out as an address.
+TEST(Address, SaysWhoCanDialIt) {
+  for (const char* text : {"127.0.0.1:1", "127.1:1", "localhost:1", "[::1]:1", "unix:/a",
+                           "[::ffff:127.0.0.1]:1", "[0:0:0:0:0:0:0:1]:1"}) {
+    EXPECT_TRUE(IsLoopback(text)) << text;
+    EXPECT_FALSE(IsWildcard(text)) << text;
+  }
+  for (const char* text :
+       {"0.0.0.0:1", "0:1", "[::]:1", "[0::0]:1", "*:1", ":1", "[::ffff:0.0.0.0]:1"}) {
+    EXPECT_TRUE(IsWildcard(text)) << text;
+    EXPECT_FALSE(IsLoopback(text)) << text;
+  }
+  for (const char* text : {"127.example.org:1", "10.0.0.1:1", "localhost.example:1", "[fe80::1]:1",
+                           "coordinator:1", "1270.0.0.1:1"}) {
+    EXPECT_FALSE(IsLoopback(text)) << text;
+    EXPECT_FALSE(IsWildcard(text)) << text;
+  }
+}
+
 // A worker in another language must read our frames as plain protobuf, and we its messages.
 TEST(Frame, IsTheProtobufWireFormat) {
   for (const size_t size : {size_t{0}, size_t{1}, size_t{127}, size_t{128}, size_t{300000}}) {

@@ -1,3 +1,4 @@
+#include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -26,6 +27,18 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
 constexpr absl::Duration kProcessLimit = absl::Seconds(30);
+
+// Broken: the first file that is opened would be standard output, and messages go into it.
+TEST(StandardStreamsTest, AreThereWhateverAProcessWasStartedWith) {
+  EXPECT_EXIT(
+      {
+        for (const int fd : {0, 1, 2}) close(fd);
+        OpenStandardStreams();
+        const int next = open("/dev/null", O_RDONLY);
+        _exit(next > 2 && write(1, "x", 1) == 1 && write(2, "x", 1) == 1 ? 7 : 1);
+      },
+      ::testing::ExitedWithCode(7), "");
+}
 
 class ChildProcessTest : public ::testing::Test {
  protected:

@@ -9,6 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "tests/sim/sim_world.h"
+#include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {
 namespace {
@@ -171,6 +172,71 @@ TEST(StopWatch, NoticesThatThisProcessWasStopped) {
   EXPECT_TRUE(watch.JustStopped(now + absl::Seconds(1)));
   for (int i = 0; i < 5; ++i) watch.Tick(now += absl::Seconds(1));
   EXPECT_FALSE(watch.JustStopped(now)) << "it would never blame anybody again";
+}
+
+// A peer that is alone in its run, at version 0, with an update to be averaged.
+struct LoneVoter {
+  LoneVoter() : world(1), env(world.AddProcess("self").env()) {
+    EXPECT_TRUE(CreateReplica(env.files, "/r", TestRun()).ok());
+    ReplicaKeeper::Events events;
+    events.on_offer = [] {};
+    events.on_digest = [this](uint64_t, const Digest&) { exchange->OnDigest(); };
+    keeper = std::make_unique<ReplicaKeeper>(env, "/r", RetentionPolicy(), std::move(events));
+    EXPECT_TRUE(keeper->Load().ok());
+    own = std::make_unique<OwnUpdate>(env, "self", "/r", *keeper);
+    own->Follow(keeper->genesis().spec());
+    OwnUpdate::Encoded encoded;
+    const std::vector<float> values(keeper->grid().elements(), 0.5f);
+    encoded.contribution = std::make_shared<const Contribution>(
+        *EncodeContribution(keeper->grid(), **FindCodec("int8"), Rounding(), values));
+    own->Hold(encoded, v1::Ready());
+    exchange = std::make_unique<RoundExchange>(
+        env, "self", *keeper, *own,
+        RoundExchange::Events{[this](const v1::PeerMessage& message) {
+                                if (message.has_vote()) votes.push_back(message.vote());
+                              },
+                              [](bool) {}});
+    exchange->Follow(keeper->genesis().spec(), 1, absl::Seconds(2));
+  }
+
+  v1::Plan PlanOfItsOwn() const {
+    v1::Plan plan;
+    plan.set_version(1);
+    plan.set_epoch(1);
+    plan.set_revision(1);
+    plan.set_parameters(keeper->grid().elements());
+    v1::PlanMember* member = plan.add_contributors();
+    member->set_peer("self");
+    member->set_weight_bits(0x3f800000);
+    member->set_contribution_root(ToBytes(own->contribution()->root));
+    v1::Shard* shard = plan.add_shards();
+    shard->set_chunks(keeper->grid().chunks());
+    shard->set_reducer("self");
+    shard->set_attempt(1);
+    return plan;
+  }
+
+  SimWorld world;
+  const Env env;
+  std::unique_ptr<ReplicaKeeper> keeper;
+  std::unique_ptr<OwnUpdate> own;
+  std::unique_ptr<RoundExchange> exchange;
+  std::vector<v1::Vote> votes;
+};
+
+// Would break: one whose state's digest takes longer than the exchange (an aggregator's of a large
+// model, a replica that is being repaired) never votes, and the round waits for its deadline.
+TEST(RoundExchangeTest, AVoteWaitsForTheDigestOfTheState) {
+  LoneVoter peer;
+  ASSERT_TRUE(peer.exchange->OnPlan(peer.PlanOfItsOwn()).ok());
+  peer.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(peer.votes.empty()) << "its state has no digest yet";
+  v1::Welcome welcome;
+  *welcome.mutable_genesis() = peer.keeper->genesis();
+  peer.keeper->Follow(welcome);
+  peer.world.RunFor(absl::Seconds(1));
+  ASSERT_EQ(peer.votes.size(), 1u);
+  EXPECT_EQ(peer.votes[0].state_digest(), ToBytes(*peer.keeper->StateDigestOf(0)));
 }
 
 }  // namespace

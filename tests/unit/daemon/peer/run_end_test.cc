@@ -34,10 +34,11 @@ TEST(StrandedTest, ItNamesWhatIsMissingAndWhoHadIt) {
   told.Add("b", "dead", 10);
   told.Add("c", "live", 9);
   told.Add("self", "live", 10);
-  EXPECT_EQ(told.Line(7),
-            "run r1 is sealed at version 10, this replica holds version 7 and lacks entries 8 to "
-            "10, and nobody gives it (nobody can be asked). It was at a (left), b (dead): start "
-            "one that has it, then this peer again");
+  EXPECT_EQ(
+      told.Line(7),
+      "run r1 is over, sealed at version 10; this replica holds version 7 and lacks entries 8 to "
+      "10, and nobody gives it (nobody can be asked). It was at a (left), b (dead): start "
+      "one that has it, then this peer again, or take the model from there with `atoll export`");
 }
 
 // Broken: after a restart the coordinator knows nothing of peers that it has not met.

@@ -16,10 +16,10 @@ namespace atolld {
 
 class TestAuthority {
  public:
-  TestAuthority()
+  explicit TestAuthority(const std::string& cluster = "contract")
       : directory_(std::make_unique<TemporaryDirectory>()),
         authority_(Authority::Make(
-                       "contract", absl::Now() - absl::Hours(24 * 365),
+                       cluster, absl::Now() - absl::Hours(24 * 365),
                        [drawn = uint64_t{0}]() mutable { return ++drawn * 0x9e3779b97f4a7c15u; })
                        .value()) {}
 

@@ -85,7 +85,9 @@ TEST_F(TlsTest, OnlyValidCertificatesOfThisClusterAreHeard) {
   const absl::Duration day = absl::Hours(24);
   EXPECT_TRUE(Try(certificates_.Folder("good", Role::kPeer), kExchange).ok());
   EXPECT_TRUE(absl::IsUnavailable(Try("", kExchange))) << "plain text";
-  EXPECT_TRUE(absl::IsUnavailable(Try(foreign_.Folder("good", Role::kPeer), kExchange)));
+  const absl::Status foreign = Try(foreign_.Folder("good", Role::kPeer), kExchange);
+  EXPECT_TRUE(absl::IsUnavailable(foreign));
+  EXPECT_THAT(std::string(foreign.message()), ::testing::HasSubstr(": wrong run: "));
   EXPECT_TRUE(absl::IsUnavailable(
       Try(certificates_.Folder("expired", Role::kPeer, 100 * day, 90 * day), kExchange)));
   EXPECT_TRUE(absl::IsUnavailable(
@@ -200,11 +202,15 @@ TEST_F(TlsTest, WhoeverIsDialledMustShowAValidCertificateOfThisCluster) {
                         {certificates_.authority().certificate(), foreign.certificate, foreign.key})
             .ok());
     Serve(folder);
-    EXPECT_TRUE(absl::IsUnavailable(Try(caller, one.method, one.peer))) << "another authority's";
+    const absl::Status other = Try(caller, one.method, one.peer);
+    EXPECT_TRUE(absl::IsUnavailable(other)) << "another authority's";
+    EXPECT_THAT(std::string(other.message()), ::testing::HasSubstr(": wrong run: "));
     listener_.reset();
 
     Serve(certificates_.Folder("server", one.role, 100 * day, 90 * day));
-    EXPECT_TRUE(absl::IsUnavailable(Try(caller, one.method, one.peer))) << "expired";
+    const absl::Status expired = Try(caller, one.method, one.peer);
+    EXPECT_TRUE(absl::IsUnavailable(expired)) << "expired";
+    EXPECT_THAT(std::string(expired.message()), ::testing::HasSubstr("has expired"));
     listener_.reset();
     EXPECT_TRUE(accepted_.empty());
   }

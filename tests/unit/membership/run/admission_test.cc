@@ -110,6 +110,16 @@ TEST(CheckInitialState, IsOfThisRunAndOfThatWorker) {
   worker.set_data_digest(std::string(32, 'd'));
   EXPECT_TRUE(CheckInitialState(spec, &worker, good).ok());
   EXPECT_TRUE(CheckInitialState(spec, nullptr, good).ok());
+  // Only whoever makes version 0 has read the tokenizer.
+  v1::Genesis listing = good;
+  v1::RunFile* file = listing.mutable_spec()->add_files();
+  file->set_role("tokenizer");
+  file->set_name("tokenizer.json");
+  file->set_bytes(5);
+  file->set_digest(std::string(32, 'f'));
+  EXPECT_TRUE(CheckInitialState(spec, &worker, listing).ok());
+  file->set_name("../tokenizer.json");
+  EXPECT_THAT(CheckInitialState(spec, &worker, listing).message(), HasSubstr("a name has"));
   const auto refusal = [&](const std::function<void(v1::Genesis*)>& change) {
     v1::Genesis genesis = good;
     change(&genesis);

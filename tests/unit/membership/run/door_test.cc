@@ -34,7 +34,7 @@ TEST(Door, WordsBecomeLinesOfBoundedLength) {
   message.Clear();
   message.mutable_leaving()->set_reason(std::string(4096, 'r'));
   ASSERT_TRUE(TidyAtTheDoor(&message).ok());
-  EXPECT_EQ(message.leaving().reason().size(), kLongestReason);
+  EXPECT_EQ(message.leaving().reason().size(), kLongestWords);
 
   message.Clear();
   v1::ChunkVerdict* verdict = message.mutable_audit_report()->add_verdicts();
@@ -67,7 +67,7 @@ TEST(Door, CommittedHistoryIsLeftAsItIs) {
   v1::PeerMessage message;
   v1::EntryHeader* header = message.mutable_headers()->add_headers();
   header->set_codec(std::string(300, 'c'));
-  header->set_payload_digest(std::string(100, 'd'));
+  header->set_payload_digest(std::string(200, 'd'));
   AddUnknown(header, 100);
   AddUnknown(message.mutable_headers()->mutable_genesis(), 100);
   const std::string before = message.SerializeAsString();
@@ -83,7 +83,7 @@ TEST(Door, ADigestIsNoLargerThanADigest) {
   message.mutable_ready()->set_signature(std::string(kLongestDigest + 1, 's'));
   const absl::Status refused = TidyAtTheDoor(&message);
   EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(refused.message(), HasSubstr("Ready.signature has 65 bytes, above 64"));
+  EXPECT_THAT(refused.message(), HasSubstr("Ready.signature has 129 bytes, above 128"));
 
   message.Clear();  // a bitmap over a thousand contributors, and partial means of them
   v1::ShardRecord* shard = message.mutable_vote()->add_shards();

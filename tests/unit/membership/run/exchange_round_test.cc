@@ -260,13 +260,73 @@ TEST(ExchangeRound, AnUnreachableReducerLosesItsShardsAndStaysAContributor) {
   Fixture f({"a", "b", "c"}, 2);
   EXPECT_EQ(f.Unreachable("a", "a"), Verdict::kWait);
   EXPECT_EQ(f.Unreachable("a", "c"), Verdict::kRevised);
-  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:b/1 8+4:a/2 ");
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:b/1 8+4:b/2 ");
   EXPECT_EQ(f.round.plan().lost_size(), 0);
-  EXPECT_EQ(f.Unreachable("b", "c"), Verdict::kWait);  // said again
+  EXPECT_TRUE(f.round.unreachable().empty()) << "one word is not enough";
+  EXPECT_EQ(f.Unreachable("b", "c"), Verdict::kWait) << "c serves nothing any more";
+  EXPECT_THAT(f.round.unreachable(), ElementsAre("c"));
   EXPECT_EQ(f.Unreachable("c", "b"), Verdict::kRevised);
-  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:a/2 8+4:a/2 ");
-  EXPECT_EQ(f.Unreachable("b", "a"), Verdict::kWait);  // nobody is left to take over
-  EXPECT_THAT(f.round.unreachable(), ElementsAre("a", "b", "c"));
+  EXPECT_EQ(f.Shards(), "0+4:a/1 4+4:a/2 8+4:a/3 ");
+}
+
+// Would break: a peer that accuses the others one after another ends as the sole reducer, and
+// averages what it likes.
+TEST(ExchangeRound, AnAccuserGainsNothingByIt) {
+  Fixture f({"a", "b", "c", "d"}, 3);
+  EXPECT_EQ(f.Unreachable("d", "a"), Verdict::kRevised);
+  for (const v1::Shard& shard : f.round.plan().shards()) EXPECT_NE(shard.reducer(), "a");
+  EXPECT_EQ(f.Shards().find("d/2"), std::string::npos) << f.Shards();
+  EXPECT_THAT(f.last.probes, ElementsAre("a"));
+  // A second one is one too many: what it cannot reach is the others' exchange.
+  EXPECT_EQ(f.Unreachable("d", "b"), Verdict::kRevised);
+  EXPECT_THAT(f.round.plan().lost(), ElementsAre("d"));
+  for (const v1::Shard& shard : f.round.plan().shards()) EXPECT_NE(shard.reducer(), "d");
+  EXPECT_TRUE(f.round.unreachable().empty());
+  for (const char* peer : {"a", "b"}) EXPECT_EQ(f.Vote(peer), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c"), Verdict::kCommit);
+}
+
+// Would break: an accusation that is true is taken for a lie, and its maker pays for it.
+TEST(ExchangeRound, WhatTheCoordinatorFindsTooIsBelieved) {
+  Fixture f({"a", "b", "c", "d"}, 3);
+  ASSERT_EQ(f.Unreachable("d", "a"), Verdict::kRevised);
+  EXPECT_EQ(f.round.Unconfirmed().size(), 1u);
+  f.last = f.round.OnProbed("a", true);
+  EXPECT_TRUE(f.round.unreachable().empty()) << "it answered";
+  f.last = f.round.OnProbed("a", false);
+  EXPECT_THAT(f.round.unreachable(), ElementsAre("a"));
+  EXPECT_TRUE(f.round.Unconfirmed().empty());
+  EXPECT_EQ(f.round.OnProbed("b", false).verdict, Verdict::kWait);
+  EXPECT_THAT(f.round.unreachable(), ElementsAre("a")) << "nobody has accused b";
+}
+
+// Would break: one that is needed, and truly reaches nobody, stops the run.
+TEST(ExchangeRound, OneThatTheQuorumNeedsReducesForItself) {
+  Fixture f({"a", "b"}, 2);
+  EXPECT_EQ(f.Unreachable("a", "b"), Verdict::kRevised);
+  EXPECT_EQ(f.Shards(), "0+6:a/1 6+6:a/2 ");
+  EXPECT_EQ(f.round.plan().lost_size(), 0);
+  EXPECT_EQ(f.Unreachable("b", "a"), Verdict::kWait) << "they would take turns for ever";
+}
+
+// Would break: a reducer that leaves the others out has its own update committed as the mean of
+// all, for rounds on end.
+TEST(ExchangeRound, NothingIsCommittedThatCountsFewerThanTheQuorum) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::Vote thin = f.MakeVote();
+  v1::ChunkRecord* const chunk = thin.mutable_shards(1)->add_exceptions();
+  chunk->set_chunk(5);
+  chunk->set_contributors("\x02");
+  for (const char* peer : {"a", "b"}) EXPECT_EQ(f.Vote(peer, thin), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c", thin), Verdict::kRevised);
+  EXPECT_THAT(f.last.errors, ElementsAre(HasSubstr("fewer contributors than the quorum of 2")));
+  EXPECT_EQ(f.Shards().find("4+4:b"), std::string::npos) << "another redoes it: " << f.Shards();
+  EXPECT_THAT(f.round.thin(), ElementsAre("b"));
+  // Of the same again nothing can be made.
+  thin = f.MakeVote();
+  thin.mutable_shards(0)->set_contributors("\x01");
+  for (const char* peer : {"a", "b"}) f.Vote(peer, thin);
+  EXPECT_EQ(f.Vote("c", thin), Verdict::kGiveUp);
 }
 
 // Would break: a holder that lacks a mean and is asked by nobody waits for itself until the

@@ -190,5 +190,35 @@ TEST(Roster, ItsOwnSilenceIsNobodysDeath) {
   EXPECT_EQ(Ticks(&roster, 72, 74), "a@72 ");
 }
 
+// Would break: whoever names another's address takes it away: nobody can dial its owner any more.
+TEST(Roster, AnAddressIsItsFirstHoldersWhileThatOneIsHere) {
+  Roster roster(absl::Seconds(10), absl::UnixEpoch(), {});
+  const absl::Time now = absl::UnixEpoch();
+  const auto join = [&](const std::string& peer, const std::string& address, SessionId session) {
+    v1::Hello hello;
+    hello.set_peer(peer);
+    hello.set_address(address);
+    roster.Join(now, session, hello);
+  };
+  join("m", "m:1", 1);
+  join("z", "m:1", 2);
+  EXPECT_EQ(roster.Find("m")->address, "m:1");
+  EXPECT_EQ(roster.Find("z")->address, "");
+  EXPECT_EQ(roster.Find("z")->claimed, "m:1");
+  join("m", "m:1", 3);  // it comes back, and keeps it
+  EXPECT_EQ(roster.Find("m")->address, "m:1");
+  roster.Leave(now, "m", "done");
+  EXPECT_EQ(roster.Find("z")->address, "m:1") << "it is free";
+  join("m", "m:1", 4);
+  EXPECT_EQ(roster.Find("m")->address, "");
+  // Its owner shows that it is the one that answers there.
+  EXPECT_TRUE(roster.GrantAddress("m"));
+  EXPECT_EQ(roster.Find("m")->address, "m:1");
+  EXPECT_EQ(roster.Find("z")->address, "");
+  join("m", "n:1", 5);  // it has moved
+  EXPECT_EQ(roster.Find("m")->address, "n:1");
+  EXPECT_EQ(roster.Find("z")->address, "m:1");
+}
+
 }  // namespace
 }  // namespace atolld

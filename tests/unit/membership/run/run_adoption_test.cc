@@ -1,4 +1,7 @@
 // A coordinator whose store is behind its peers adopts their history.
+#include <string>
+#include <vector>
+
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/membership/run/simulated_peers.h"
@@ -371,6 +374,103 @@ TEST(RunAdoption, HeadersThatWereNotAskedForDoNothing) {
   r.peers.Say("a", message);
   EXPECT_EQ(r.peers.run->version(), 3u);
   EXPECT_EQ(r.peers.StateOf("a"), "live");
+}
+
+// A run whose history is signed: in this test, by the word "signed".
+Restored Signed(uint64_t versions) {
+  Restored r(versions);
+  for (v1::EntryHeader& header : r.history) header.set_signature("signed");
+  r.peers.settings.check_signed = [](const v1::EntryHeader& header) {
+    return header.signature() == "signed" ? absl::OkStatus()
+                                          : absl::PermissionDeniedError("it is not signed");
+  };
+  r.peers.settings.sign_epoch = [](const EpochClaim& claim) {
+    return std::to_string(claim.epoch) + claim.life;
+  };
+  r.peers.settings.check_epoch = [](const EpochClaim& claim, const std::string& signature) {
+    return signature == std::to_string(claim.epoch) + claim.life;
+  };
+  r.peers.settings.life = std::string(kLifeBytes, '2');
+  r.peers.Restart();
+  return r;
+}
+
+// Would break: whoever says, after a restart, that it holds a later version stops the training of
+// all.
+TEST(RunAdoption, AVersionIsBelievedOfWhoShowsItsSignedHeader) {
+  Restored r = Signed(3);
+  for (const char* lie : {"no header", "another header", "unsigned"}) {
+    v1::Hello hello = r.peers.Returning("c", &r.history[2]);
+    if (lie[0] == 'a') *hello.mutable_header() = r.history[1];
+    if (lie[0] == 'u') {
+      *hello.mutable_header() = r.history[2];
+      hello.mutable_header()->clear_signature();
+    }
+    r.peers.Join("c", &hello);
+    EXPECT_EQ(r.EndOf("c").code(), absl::StatusCode::kInvalidArgument) << lie;
+    EXPECT_THAT(r.EndOf("c").message(), HasSubstr("does not show that it holds version 3"));
+  }
+  for (const char* peer : {"a", "b"}) r.ComeBack(peer, nullptr);
+  EXPECT_EQ(r.peers.phase(), "training");
+  // What has moved since its Hello is shown as well.
+  v1::PeerMessage synced;
+  synced.mutable_synced()->set_version(3);
+  synced.mutable_synced()->set_header_digest(r.peers.settings.header_digest(r.history[2]));
+  r.peers.Say("a", synced);
+  EXPECT_EQ(r.EndOf("a").code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(r.peers.Asked("a"), nullptr);
+  v1::Hello hello = r.peers.Returning("d", &r.history[2]);
+  *hello.mutable_header() = r.history[2];
+  r.peers.Join("d", &hello);
+  ASSERT_NE(r.peers.Asked("d"), nullptr);
+  r.peers.TellHeaders("d", r.history);
+  EXPECT_EQ(r.peers.run->version(), 3u);
+}
+
+// Would break: one that holds a late version, is asked for it, and hangs up instead, again and
+// again, keeps the others from training.
+TEST(RunAdoption, WhoComesAndGoesInsteadOfAnsweringIsRefused) {
+  Restored r(3);
+  for (const char* peer : {"a", "b"}) r.ComeBack(peer, nullptr);
+  int times = 0;
+  for (; times < 20 && r.peers.ended.empty(); ++times) {
+    r.ComeBack("c", &r.history[2]);
+    if (r.peers.ended.empty()) r.peers.Break("c");
+  }
+  EXPECT_EQ(times, 9);
+  EXPECT_THAT(r.EndOf("c").message(), HasSubstr("does not tell the history that it holds"));
+  r.peers.Tick(absl::Seconds(10));
+  for (const char* peer : {"a", "b"}) EXPECT_NE(r.peers.Train(peer), nullptr);
+}
+
+// Would break: a peer that names a later epoch each time it comes gives up every exchange.
+TEST(RunAdoption, AnEpochIsBelievedOfWhoShowsThatItWasTold) {
+  Restored r = Signed(0);
+  for (const char* peer : {"a", "b"}) r.ComeBack(peer, nullptr);
+  for (const char* peer : {"a", "b"}) r.peers.Ready(peer);
+  ASSERT_EQ(r.peers.phase(), "exchanging");
+  const uint64_t epoch = r.peers.stored.epoch;
+  v1::Hello hello = r.peers.Returning("c", nullptr);
+  hello.set_epoch(epoch + 1);
+  hello.set_epoch_proof(
+      r.peers.Last("a", &v1::CoordinatorMessage::has_welcome)->welcome().epoch_proof());
+  r.peers.Join("c", &hello);
+  EXPECT_EQ(r.EndOf("c").code(), absl::StatusCode::kInvalidArgument);
+  // What this coordinator has told itself is no news, whichever process repeats it.
+  for (uint64_t instance : {7u, 8u}) {
+    hello.set_epoch(epoch);
+    hello.set_instance(instance);
+    r.peers.Join("c", &hello);
+  }
+  EXPECT_EQ(r.peers.stored.epoch, epoch);
+  EXPECT_EQ(r.peers.phase(), "exchanging");
+  // Of an earlier life, which this store has forgotten.
+  const std::string life(kLifeBytes, '1');
+  hello.set_epoch(epoch);
+  hello.set_epoch_proof(life + std::to_string(epoch) + life);
+  hello.set_peer("d");
+  r.peers.Join("d", &hello);
+  EXPECT_EQ(r.peers.stored.epoch, epoch + 1);
 }
 
 }  // namespace

@@ -1,4 +1,7 @@
 // Evaluations and the seal.
+#include <cmath>
+#include <limits>
+
 #include "absl/strings/str_join.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -47,6 +50,66 @@ TEST(RunEvaluation, AShareWhosePeerDiedIsAskedOfAnother) {
   EXPECT_EQ(peers.stored.evaluations.size(), 1u);
 }
 
+void SayLoss(SimulatedPeers* peers, const std::string& peer, uint32_t share, double loss) {
+  v1::PeerMessage message;
+  message.mutable_evaluated()->set_version(0);
+  message.mutable_evaluated()->set_share(share);
+  message.mutable_evaluated()->set_shares(2);
+  message.mutable_evaluated()->set_loss_sum(loss);
+  message.mutable_evaluated()->set_tokens(10);
+  peers->Say(peer, message);
+}
+
+// Would break: any peer answers for the others, and says what the run's loss is.
+TEST(RunEvaluation, OnlyWhoWasAskedForAShareAnswersForIt) {
+  SimulatedPeers peers(2, 2);
+  for (const char* peer : {"a", "b"}) peers.JoinAndWork(peer);
+  peers.InitialState("a");
+  peers.Synced("b", 0);
+  SayLoss(&peers, "b", 0, 7000);  // a's
+  SayLoss(&peers, "b", 1, 30);
+  EXPECT_TRUE(peers.stored.evaluations.empty());
+  peers.Evaluate("a");
+  ASSERT_EQ(peers.stored.evaluations.size(), 1u);
+  EXPECT_EQ(peers.stored.evaluations[0].loss(), 3.0);
+}
+
+// Would break: one NaN of one peer spoils the run's loss; or a run that has diverged hides it, and
+// waits for ever for a loss.
+TEST(RunEvaluation, ALossThatIsNotFiniteCountsWhereNobodyFindsAnother) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  SimulatedPeers peers(2, 2);
+  for (const char* peer : {"a", "b"}) peers.JoinAndWork(peer);
+  peers.InitialState("a");
+  peers.Synced("b", 0);
+  SayLoss(&peers, "a", 0, nan);
+  SayLoss(&peers, "b", 1, 30);
+  EXPECT_TRUE(peers.stored.evaluations.empty());
+  const auto* asked = peers.Last("b", &v1::CoordinatorMessage::has_evaluate);
+  ASSERT_NE(asked, nullptr);
+  EXPECT_EQ(asked->evaluate().share(), 0u);
+  SayLoss(&peers, "b", 0, nan);
+  ASSERT_EQ(peers.stored.evaluations.size(), 1u);
+  EXPECT_TRUE(std::isnan(peers.stored.evaluations[0].loss()));
+}
+
+// Would break: whoever happens to be alone for a moment says that there is no loss.
+TEST(RunEvaluation, OneAloneIsNotBelievedWhileAnotherMayFindALoss) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  SimulatedPeers peers(2, 2);
+  for (const char* peer : {"a", "b"}) peers.JoinAndWork(peer);
+  peers.InitialState("a");
+  peers.Synced("b", 0);
+  peers.Break("b");
+  SayLoss(&peers, "a", 0, nan);
+  peers.JoinAndWork("b");
+  peers.Synced("b", 0);
+  SayLoss(&peers, "b", 0, 30);
+  SayLoss(&peers, "b", 1, 30);
+  ASSERT_EQ(peers.stored.evaluations.size(), 1u);
+  EXPECT_EQ(peers.stored.evaluations[0].loss(), 3);
+}
+
 // Would break: evaluations at the wrong versions.
 TEST(RunEvaluation, IsDueAtTheStartEverySoManyRoundsAndAtTheEnd) {
   v1::RunSpec spec;
@@ -88,8 +151,9 @@ TEST(RunSeal, WaitsForTheLossAndEveryDigestThenSeals) {
   EXPECT_TRUE(peers.finished);
 }
 
-// Would break: one hung peer keeps a finished run open, or nobody vouches for its state.
-TEST(RunSeal, ASilentPeerIsLeftOutAfterTheFailureTimeoutButOneMustReport) {
+// Would break: one hung peer keeps a finished run open, or fewer than the quorum vouch for its
+// state.
+TEST(RunSeal, ASilentPeerIsLeftOutAfterTheFailureTimeoutButAQuorumMustReport) {
   SimulatedPeers peers(3, 2, 1);
   peers.Begin({"a", "b", "c"});
   peers.Clear();
@@ -99,6 +163,66 @@ TEST(RunSeal, ASilentPeerIsLeftOutAfterTheFailureTimeoutButOneMustReport) {
   peers.Tick(absl::Seconds(30));
   EXPECT_FALSE(peers.stored.seal.has_value());
   peers.Report("b");
+  EXPECT_FALSE(peers.stored.seal.has_value());
+  EXPECT_THAT(peers.reason(), ::testing::HasSubstr("from a, c"));
+  peers.Report("c");
+  EXPECT_TRUE(peers.stored.seal.has_value());
+}
+
+// Would break: an operator stops a run that its peers have left, and it is never sealed.
+TEST(RunSeal, WhoLeftBeforeItSaidWhatItHoldsIsNotWaitedFor) {
+  SimulatedPeers peers(3, 3, 1);
+  peers.Begin({"a", "b", "c"});
+  peers.Clear();
+  peers.Commit({"a", "b", "c"});
+  for (const char* peer : {"a", "b", "c"}) peers.Evaluate(peer);
+  peers.Leave("a");
+  EXPECT_FALSE(peers.stored.seal.has_value());
+  peers.Report("b", 'y');
+  peers.Report("c");
+  peers.Tick(absl::Seconds(30));
+  EXPECT_FALSE(peers.stored.seal.has_value());  // one of two is wrong, and nobody knows which
+  peers.Report("b");
+  EXPECT_TRUE(peers.stored.seal.has_value());
+}
+
+// Would break: whoever joins last, and as often as it likes, says what the run has come to.
+TEST(RunSeal, WhoHadNoPartInTheLastVersionDoesNotSayWhatIsSealed) {
+  SimulatedPeers peers(2, 2, 1);
+  peers.Begin({"a", "b"});
+  peers.Clear();
+  peers.Commit({"a", "b"});
+  for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
+  for (const char* peer : {"x", "y", "z"}) {
+    const v1::Hello hello = peers.Returning(peer, &peers.stored.headers.back());
+    peers.Join(peer, &hello);
+    peers.Report(peer, 'x');
+  }
+  peers.Report("a");
+  peers.Tick(absl::Seconds(30));
+  EXPECT_FALSE(peers.stored.seal.has_value());
+  peers.Report("b");
+  ASSERT_TRUE(peers.stored.seal.has_value());
+  EXPECT_EQ(peers.stored.seal->state_digest(), std::string(32, 'z'));
+}
+
+// Would break: of two that hold different states the one with the smaller digest is believed.
+TEST(RunSeal, ATieSealsNothingAndBothLookAgain) {
+  SimulatedPeers peers(2, 2, 1);
+  peers.Begin({"a", "b"});
+  peers.Clear();
+  peers.Commit({"a", "b"});
+  for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
+  peers.Report("a", 'y');
+  peers.Report("b");
+  EXPECT_FALSE(peers.stored.seal.has_value());
+  EXPECT_THAT(peers.reason(), ::testing::HasSubstr("hold different states"));
+  for (const char* peer : {"a", "b"}) {
+    const auto* asked = peers.Last(peer, &v1::CoordinatorMessage::has_check_state);
+    ASSERT_NE(asked, nullptr) << peer;
+    EXPECT_EQ(asked->check_state().version(), 1u);
+  }
+  peers.Report("a");  // its memory was at fault
   EXPECT_TRUE(peers.stored.seal.has_value());
 }
 

@@ -316,13 +316,46 @@ TEST(RunExchange, AnUnreachableReducerIsSparedForSomeRounds) {
   report->set_epoch(1);
   report->set_revision(1);
   report->set_reducer("b");
+  peers.probes.clear();
   peers.Say("a", message);
+  EXPECT_THAT(peers.probes, ElementsAre("b"));
+  peers.Probed("b", ProbeResult::kSilent);  // the coordinator finds the same
   ASSERT_EQ(peers.Plan("a")->revision(), 2u);
   peers.Vote("a");
   peers.Vote("b");
   for (const char* peer : {"a", "b"}) peers.Ready(peer);
   ASSERT_EQ(peers.Plan("a")->version(), 2u);
   ASSERT_EQ(peers.Plan("a")->shards_size(), 1);
+  EXPECT_EQ(peers.Plan("a")->shards(0).reducer(), "a");
+}
+
+// Would break: what an attempt has shown is forgotten if its header was not valid, and the next one
+// goes the same way.
+TEST(RunExchange, AnAttemptWhoseHeaderIsNotValidIsOneThatWasGivenUp) {
+  SimulatedPeers peers(2, 2);
+  bool valid = true;
+  peers.settings.check_header = [&valid](const v1::Genesis&, uint64_t, const std::string&,
+                                         const v1::EntryHeader&) {
+    return valid ? absl::OkStatus() : absl::InvalidArgumentError("not valid");
+  };
+  peers.Restart();
+  peers.Begin({"a", "b"});
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  v1::PeerMessage message;
+  v1::ReducerUnreachable* report = message.mutable_reducer_unreachable();
+  report->set_version(1);
+  report->set_epoch(peers.stored.epoch);
+  report->set_revision(1);
+  report->set_reducer("b");
+  peers.Say("a", message);
+  peers.Probed("b", ProbeResult::kSilent);
+  valid = false;
+  for (const char* peer : {"a", "b"}) peers.Vote(peer);
+  EXPECT_TRUE(peers.Said("the voters agreed on what is no valid entry"));
+  EXPECT_EQ(peers.run->version(), 0u);
+  for (const char* peer : {"a", "b"}) peers.Ready(peer);
+  ASSERT_EQ(peers.Plan("a")->revision(), 1u);
+  ASSERT_EQ(peers.Plan("a")->shards_size(), 1) << "b is spared";
   EXPECT_EQ(peers.Plan("a")->shards(0).reducer(), "a");
 }
 

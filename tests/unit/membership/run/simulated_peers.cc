@@ -185,7 +185,12 @@ void SimulatedPeers::Break(const std::string& peer) {
   Take(run->OnBroken(now, session));
 }
 
-void SimulatedPeers::Refused(const std::string& peer) { Take(run->OnRefused(now, peer)); }
+void SimulatedPeers::Refused(const std::string& peer) { Probed(peer, ProbeResult::kRefused); }
+
+void SimulatedPeers::Probed(const std::string& peer, ProbeResult result,
+                            const std::string& address) {
+  Take(run->OnProbed(now, {peer, address}, result));
+}
 
 void SimulatedPeers::Die(const std::string& peer) {
   Break(peer);

@@ -37,6 +37,8 @@ class SimulatedPeers {
   void Leave(const std::string& peer);
   void Break(const std::string& peer);
   void Refused(const std::string& peer);
+  // What came of dialling it, at this address.
+  void Probed(const std::string& peer, ProbeResult result, const std::string& address = "");
   // heartbeats from all, in steps of a second
   void Tick(absl::Duration passed = absl::ZeroDuration());
   void Die(const std::string& peer);     // its session breaks and its address refuses

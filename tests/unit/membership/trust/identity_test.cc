@@ -60,6 +60,7 @@ TEST(Access, RolesDoWhatTheyAreFor) {
     }
     std::set<Role> expected = {Role::kPeer, Role::kAggregator};
     if (method.find(".Admin/") != std::string::npos) expected = {Role::kAdmin};
+    if (method == "/atolld.v1.Membership/Describe") expected = {Role::kJoin};
     if (method == "/atolld.v1.Membership/Enrol") expected = {Role::kJoin};
     if (method.find(".Worker/") != std::string::npos) expected = {};
     if (method == "/atolld.v1.Replica/FetchEntries") expected.insert(Role::kCoordinator);

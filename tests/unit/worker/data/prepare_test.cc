@@ -161,6 +161,9 @@ TEST_F(PrepareTest, RefusesInOneLine) {
   options.output = folder_ / "text";
   EXPECT_THAT(Refused(options), HasSubstr("which is none of this preparation's"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "text/pieces"));  // nothing is left there
+  options.output = folder_ / "text/tokens";
+  EXPECT_THAT(Refused(options), HasSubstr("what is made would be taken for text"));
+  EXPECT_FALSE(std::filesystem::exists(options.output));
   std::filesystem::create_directories(folder_ / "others");
   std::ofstream(folder_ / "others/train.bin") << "precious";  // nanoGPT's name for it
   options.output = folder_ / "others";

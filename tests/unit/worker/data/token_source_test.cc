@@ -71,6 +71,31 @@ TEST(TokenSourceTest, AFolderIsItsFilesInOrderOfPath) {
   EXPECT_EQ((*corpus)->digest(), (*same)->digest());
 }
 
+// Broken: a run would train on a byte order mark, on CR LF or on zeros, and nobody would know.
+TEST(TokenSourceTest, SaysWhatIsOddInData) {
+  const TemporaryFolder folder;
+  const auto notes = [&](const std::string& name, const std::string& text) {
+    Write(folder / name, text);
+    const auto source = Open(folder / name, 0);
+    EXPECT_TRUE(source.ok()) << source.status();
+    std::string all;
+    for (const std::string& note : (*source)->notes()) all += note + "\n";
+    return all;
+  };
+  EXPECT_EQ(notes("plain.txt", "two lines\nof text\n"), "");
+  EXPECT_THAT(notes("mark.txt", "\xef\xbb\xbftext"),
+              HasSubstr("mark.txt begins with a byte order mark, which is trained on"));
+  EXPECT_THAT(notes("dos.txt", "two\r\nlines\r\n"),
+              HasSubstr("dos.txt has lines that end in CR LF"));
+  EXPECT_EQ(notes("zero.bin", std::string(9000, '\0')),
+            "every training token is 0: is this the data?\n");
+  EXPECT_EQ(notes("late.bin", std::string(9000, '\0') + std::string("\1\0", 2)), "");
+  EXPECT_THAT(notes("empty.jsonl", "{\"text\": \"\"}\n{\"text\": \"a\"}\n"),
+              Not(HasSubstr("every")));
+  Write(folder / "none.jsonl", "{\"text\": \"\"}\n{\"text\": \"\"}\n");
+  EXPECT_THAT(Message(Open(folder / "none.jsonl", 0).status()), HasSubstr("holds no text"));
+}
+
 // Broken: a volunteer would not learn what is wrong with the data.
 TEST(TokenSourceTest, NamesWhatIsWrong) {
   const TemporaryFolder folder;

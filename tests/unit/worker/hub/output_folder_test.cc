@@ -6,7 +6,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <string>
+#include <vector>
 
 namespace atolld {
 namespace {
@@ -29,6 +31,17 @@ class OutputFolderTest : public ::testing::Test {
   void Write(const std::string& name) const {
     fs::create_directories((top_ / name).parent_path());
     std::ofstream(At(name)) << name;
+  }
+  std::string Text(const std::string& name) const {
+    std::ifstream file(At(name));
+    return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  }
+  // A new model of these files.
+  void Finish(const std::string& output, const std::vector<std::string>& names) const {
+    absl::StatusOr<OutputFolder> folder = OutputFolder::Make(At(output), 0);
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    for (const std::string& name : names) std::ofstream(folder->place() + "/" + name) << "new";
+    ASSERT_TRUE(folder->Finish().ok());
   }
   static std::string Refusal(const absl::Status& status) {
     return status.ok() ? "" : std::string(status.message());
@@ -69,23 +82,57 @@ TEST_F(OutputFolderTest, AnothersModelIsWrittenOverOnlyOnRequest) {
   Write("only-notes/notes.txt");
   EXPECT_TRUE(CheckOutputFolder(At("only-notes"), {}, false).ok());
   EXPECT_FALSE(CheckOutputFolder(At("other/notes.txt"), {}, true).ok());
+  EXPECT_THAT(Refusal(OutputFolder::Make(At("other/notes.txt/x"), 0).status()),
+              HasSubstr("other/notes.txt/x cannot be written to: Not a directory"));
 }
 
 TEST_F(OutputFolderTest, WeightsOfTheModelBeforeDoNotStay) {
   // Broken: readers would take the old weights, which lie beside the new ones.
-  Write("a/model.safetensors");
   Write("a/model-00001-of-00002.safetensors");
+  Write("a/model-00002-of-00002.safetensors");
+  Write("a/model.safetensors.index.json");
+  Write("a/adapter_config.json");
   Write("a/notes.txt");
-  RemoveOtherWeights(At("a"));
-  EXPECT_THAT(ModelFilesIn(At("a")), ElementsAre("model.safetensors"));
+  Finish("a", {"model.safetensors", "config.json"});
+  EXPECT_THAT(ModelFilesIn(At("a")), ElementsAre("config.json", "model.safetensors"));
   EXPECT_TRUE(fs::exists(At("a/notes.txt")));
   Write("b/model.safetensors");
-  Write("b/model-00001-of-00002.safetensors");
-  Write("b/model.safetensors.index.json");
-  RemoveOtherWeights(At("b"));
+  Write("b/model-00001-of-00003.safetensors");
+  Finish("b", {"model-00001-of-00002.safetensors", "model.safetensors.index.json"});
   EXPECT_THAT(ModelFilesIn(At("b")),
               ElementsAre("model-00001-of-00002.safetensors", "model.safetensors.index.json"));
   EXPECT_THAT(ModelFilesIn(At("none")), IsEmpty());
+}
+
+TEST_F(OutputFolderTest, AModelComesWholeOrNotAtAll) {
+  // Broken: a tokenizer that could not be copied would leave new weights beside an old tokenizer,
+  // or half a model that passes for one.
+  Write("old/config.json");
+  Write("old/tokenizer.json");
+  for (const char* output : {"old", "new/deep"}) {
+    absl::StatusOr<OutputFolder> folder = OutputFolder::Make(At(output), 10);
+    ASSERT_TRUE(folder.ok()) << folder.status();
+    std::ofstream(folder->place() + "/model.safetensors") << "new";
+    std::ofstream(folder->place() + "/config.json") << "new";
+  }
+  EXPECT_EQ(Text("old/config.json"), "old/config.json");
+  EXPECT_THAT(ModelFilesIn(At("old")), ElementsAre("config.json", "tokenizer.json"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(At("old")), fs::directory_iterator()), 2);
+  EXPECT_FALSE(fs::exists(At("new/deep")));
+  Finish("old", {"model.safetensors", "config.json"});
+  EXPECT_EQ(Text("old/config.json"), "new");
+  EXPECT_EQ(std::distance(fs::directory_iterator(At("old")), fs::directory_iterator()), 3);
+}
+
+TEST_F(OutputFolderTest, ADiskThatIsTooSmallIsNamedBeforeAnythingIsWritten) {
+  // Broken: an export would fill the disk, and say so only at its end.
+  const uint64_t much = uint64_t{1} << 60;
+  const absl::Status status = OutputFolder::Make(At("big"), much).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Refusal(status), HasSubstr(At("big") + " needs 1152921504606846976 bytes, and its "
+                                                     "disk has "));
+  EXPECT_FALSE(fs::exists(At("big")));
+  EXPECT_TRUE(CheckRoom(At("none/such"), 1).ok());
 }
 
 }  // namespace

@@ -246,7 +246,7 @@ TEST_F(ProcessTest, TokensOfAnUnknownTokenizerAreNoEmptyText) {
   std::ofstream(folder_ / "theta") << std::string(kElements * sizeof(float), '\0');
   const int status = Run({"generate", "--parameters", folder_ / "theta", "--spec", folder_ / "spec",
                           "--tokens=5", "--prompt=sea", "--temperature=1"});
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 1) << status;
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 2) << status;
   EXPECT_EQ(Read("out"), "");
   EXPECT_NE(Read("errors").find("5 of 5 sampled tokens are none of the tokenizer's 256 (bytes)"),
             std::string::npos)

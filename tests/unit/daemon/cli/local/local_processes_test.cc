@@ -125,6 +125,26 @@ TEST(RunAndCaptureTest, CapturesWhatAProgramSays) {
             300000u);
 }
 
+TEST(RunAndCaptureTest, InputIsFedWhileOutputIsRead) {
+  // Broken: a model that is larger than a pipe would never reach its worker.
+  const std::string megabyte(1 << 20, 'x');
+  const auto feed = [&](const WriteInput& write) {
+    absl::Status status;
+    for (int i = 0; i < 3 && status.ok(); ++i) status = write(BytesOf(megabyte));
+    return status;
+  };
+  EXPECT_EQ(RunAndCapture({"/bin/sh", "-c", "cat"}, 60, {}, feed)->size(), 3u << 20);
+  // One that reads nothing tells itself what is wrong.
+  EXPECT_EQ(RunAndCapture({"/bin/sh", "-c", "echo no >&2; exit 2"}, 60, {}, feed).status(),
+            absl::InvalidArgumentError("sh exited with 2: no"));
+  // What the feed could not make is the reason, whatever the program makes of its end.
+  const auto broken = [](const WriteInput& write) {
+    return write(BytesOf("x")).ok() ? absl::DataLossError("spoilt") : absl::OkStatus();
+  };
+  EXPECT_EQ(RunAndCapture({"/bin/sh", "-c", "cat; exit 1"}, 60, {}, broken).status(),
+            absl::DataLossError("spoilt"));
+}
+
 TEST(RunAndCaptureTest, OutputIsSeenAsItComes) {
   // Broken: a long text would be on the screen only when all of it is made.
   const std::string fifo = absl::StrCat(testing::TempDir(), "/atoll-goes-on-", getpid());

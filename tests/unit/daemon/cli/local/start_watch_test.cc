@@ -51,15 +51,24 @@ TEST(StartWatchTest, WhileOneMayStartTheRunGoesOn) {
   EXPECT_FALSE(watch.Hopeless(history, 2, 1021).has_value());
 }
 
-TEST(StartWatchTest, ARunThatHasItsVersionZeroIsNotGivenUp) {
-  // Broken: a run that only has to wait for its workers would be ended.
+TEST(StartWatchTest, AlsoEndsWhatFailsInTraining) {
+  // Broken: a run whose loss is NaN at its first step starts its workers again for ever.
   RunHistory history;
   v1::RunStatus status = Failing(9, 9);
   status.set_parameters(1000);
   history.Take(status, 0);
   StartWatch watch;
   EXPECT_FALSE(watch.Hopeless(history, 2, 0).has_value());
-  EXPECT_FALSE(watch.Hopeless(history, 2, 1000).has_value());
+  // Started again, and perhaps mended: it is not ended while it trains.
+  status.mutable_peers(0)->clear_why();
+  history.Take(status, 0);
+  EXPECT_FALSE(watch.Hopeless(history, 2, 500).has_value());
+  *status.mutable_peers(0) = status.peers(1);
+  status.mutable_peers(0)->mutable_member()->set_peer("peer-1");
+  history.Take(status, 0);
+  const auto why = watch.Hopeless(history, 2, 501);
+  ASSERT_TRUE(why.has_value());
+  EXPECT_EQ(*why, "for 20 s no worker of this run has trained: text.txt is empty");
 }
 
 TEST(StartWatchTest, DifferentReasonsAreAllNamed) {

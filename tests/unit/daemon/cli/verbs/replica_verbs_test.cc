@@ -109,22 +109,31 @@ TEST_F(ReplicaVerbsTest, ASpoiledBlockIsFoundAndNamed) {
 TEST_F(ReplicaVerbsTest, AnyCoveredStateIsSavedAndNothingOverwritten) {
   // Broken: a saved state would be another version's, or take the place of a file of the user's.
   const std::string out = directory_.File("state");
+  std::ofstream(dir_ + "/worker-state.tokenizer") << "{}";
   const VerbOutcome saved =
       Call({"snapshot", "save", "--dir", dir_, "--version", "5", "--out", out, "--json"});
   ASSERT_EQ(saved.code, kDone) << saved.err;
   EXPECT_EQ(Json::parse(saved.out)["state_digest"], digests_[4]);
-  EXPECT_EQ((*SnapshotReader::Open(files_, out))->info().version(), 5u);
+  const std::string path = Json::parse(saved.out)["path"];
+  EXPECT_EQ((*SnapshotReader::Open(files_, path))->info().version(), 5u);
   EXPECT_THAT(*files_.List(DirectoryOf(out)), ElementsAre("peer-1", "state"));
-  const std::string before = FileBytes(files_, out);
+  const VerbOutcome verified = Call({"log", "verify", "--dir", out});
+  ASSERT_EQ(verified.code, kDone) << verified.err;
+  EXPECT_EQ(Json::parse(verified.out)["state_digest"], digests_[4]);
+  EXPECT_EQ(Json::parse(verified.out)["versions"], 5);
+  // The run's tokenizer comes along.
+  EXPECT_EQ(FileBytes(files_, out + "/worker-state.tokenizer"), "{}");
+  const std::string before = FileBytes(files_, path);
   const VerbOutcome again =
       Call({"snapshot", "save", "--dir", dir_, "--version", "6", "--out", out});
   EXPECT_EQ(again.code, kWrongCall);
   EXPECT_THAT(again.err, HasSubstr("nothing is overwritten"));
-  EXPECT_EQ(FileBytes(files_, out), before);
+  EXPECT_EQ(FileBytes(files_, path), before);
   const VerbOutcome old = Call(
       {"snapshot", "save", "--dir", dir_, "--version", "2", "--out", directory_.File("other")});
   EXPECT_EQ(old.code, kWrongCall);
   EXPECT_THAT(old.err, HasSubstr("cover versions 3 to 8"));
+  EXPECT_THAT(*files_.List(DirectoryOf(out)), ElementsAre("peer-1", "state"));
 }
 
 TEST_F(ReplicaVerbsTest, AReplayShowsEachStateAndEndsAtTheFirstDifference) {

@@ -36,6 +36,7 @@ v1::Genesis TestRun::Genesis() const {
   if (!update_codec.empty()) spec.mutable_exchange()->set_upper_codec(codec);
   spec.mutable_exchange()->set_chunk_elements(chunk_elements);
   if (history_key) spec.set_history_key(history_key->public_key());
+  for (const v1::RunFile& file : files) *spec.add_files() = file;
   v1::Manifest& manifest = *genesis.mutable_manifest();
   v1::Tensor& first = *manifest.add_tensors();
   first.set_name("wte.weight");

@@ -24,6 +24,7 @@ struct TestRun {
   std::string update_codec;    // empty: codec
   std::string rule = "nesterov";
   std::optional<SigningKey> history_key{};  // none: an unsigned history
+  std::vector<v1::RunFile> files{};         // that the run lists
 
   v1::Genesis Genesis() const;  // without its state digest
   std::vector<float> Theta() const;

@@ -1,0 +1,242 @@
+#include "daemon/peer/run_files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+#include "daemon/config/config_sections.h"
+#include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/run_file_copy.h"
+#include "membership/history/run_files.h"
+
+namespace atolld {
+namespace {
+
+// A folder may stand for the first of these in it, as the worker takes it.
+constexpr const char* kTokenizerNames[] = {"tokenizer.json", "tokenizer.model", "characters.json"};
+
+// What the worker reads beside a tokenizer's file: what ends a text, and what is used in place of a
+// tokenizer.json that it cannot read.
+constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json", "special_tokens_map.json",
+                                            "generation_config.json", "config.json",
+                                            "tokenizer.model"};
+
+// Between two rounds of asking for what nobody could give: those who have it may be on their way
+// up.
+constexpr absl::Duration kBetweenAsking = absl::Seconds(1);
+
+constexpr const char* kRoles[] = {kTokenizerRole, kProgramRole};
+
+std::string OptionOf(absl::string_view role) {
+  return role == kTokenizerRole ? "[data] tokenizer (`atolld join --tokenizer`)"
+                                : "[model] file (`atolld join --program`)";
+}
+
+}  // namespace
+
+RunFiles::RunFiles(Env env, std::string dir, Own own, Task on_change)
+    : env_(env),
+      dir_(std::move(dir)),
+      own_(std::move(own)),
+      on_change_(std::move(on_change)),
+      lines_(std::make_shared<RepeatedLines>(env.executor, env.log)) {}
+
+RunFiles::~RunFiles() = default;
+
+void RunFiles::Load() {
+  if (!own_.tokenizer.empty()) LoadTokenizer();
+  if (own_.program.empty()) return;
+  const absl::StatusOr<v1::RunFile> program = ListFile(env_.files, own_.program, kProgramRole);
+  if (program.ok()) {
+    own_files_.push_back({own_.program, *program});
+  } else {
+    env_.log.Warning(absl::StrCat("[model] file: ", program.status().message()));
+  }
+}
+
+void RunFiles::LoadTokenizer() {
+  std::string path = own_.tokenizer;
+  for (const char* name : kTokenizerNames) {
+    const std::string within = absl::StrCat(own_.tokenizer, "/", name);
+    if (!env_.files.Exists(within)) continue;
+    path = within;
+    break;
+  }
+  const absl::StatusOr<v1::RunFile> main = ListFile(env_.files, path, kTokenizerRole);
+  if (!main.ok()) {
+    return env_.log.Warning(absl::StrCat("[data] tokenizer: ", main.status().message()));
+  }
+  own_files_.push_back({path, *main});
+  for (const char* name : kBesideTokenizer) {
+    const std::string beside = absl::StrCat(DirectoryOf(path), "/", name);
+    if (beside == path || !env_.files.Exists(beside)) continue;
+    const absl::StatusOr<v1::RunFile> file = ListFile(env_.files, beside, kTokenizerRole);
+    if (file.ok()) own_files_.push_back({beside, *file});
+  }
+}
+
+std::vector<RunFiles::OwnFile> RunFiles::OwnOf(absl::string_view role) const {
+  std::vector<OwnFile> files;
+  for (const OwnFile& own : own_files_) {
+    if (own.file.role() == role) files.push_back(own);
+  }
+  return files;
+}
+
+void RunFiles::List(v1::RunSpec* spec) const {
+  for (const OwnFile& own : own_files_) {
+    const bool needed = own.file.role() == kTokenizerRole
+                            ? spec->data().tokenizer() == "file"
+                            : spec->model().kind() == kTorchScriptKind;
+    if (needed) *spec->add_files() = own.file;
+  }
+}
+
+bool RunFiles::Needs(absl::string_view role) const {
+  return role == kTokenizerRole ? spec_.data().tokenizer() == "file" && !own_.prepared
+                                : spec_.model().kind() == kTorchScriptKind;
+}
+
+// One that is another than the run's is the worker's to refuse, which names both. What lies beside
+// it is not: nobody chose it.
+bool RunFiles::UsesOwn(absl::string_view role) const {
+  const std::vector<OwnFile> own = OwnOf(role);
+  if (own.empty()) return false;
+  const v1::RunFile* const main = FindRunFile(spec_, role);
+  if (main == nullptr || main->digest() != own.front().file.digest()) return true;
+  std::set<std::string> here, listed;
+  for (size_t i = 1; i < own.size(); ++i) {
+    here.insert(absl::StrCat(own[i].file.name(), " ", own[i].file.digest()));
+  }
+  for (const v1::RunFile& file : spec_.files()) {
+    if (file.role() != role) continue;
+    if (!Travels(file)) return true;
+    if (&file != main) listed.insert(absl::StrCat(file.name(), " ", file.digest()));
+  }
+  return here == listed;
+}
+
+// What of a role is not here, of what the worker would take from the folder; empty: nothing.
+std::string RunFiles::Lacks(absl::string_view role) const {
+  for (int i = 0; i < spec_.files_size(); ++i) {
+    const v1::RunFile& file = spec_.files(i);
+    if (file.role() != role || kept_.count(i) > 0) continue;
+    if (surveying_) return absl::StrCat("it looks for the run's ", Describe(file), " here");
+    if (Travels(file)) {
+      return absl::StrCat("it fetches the run's ", Describe(file), " from other peers");
+    }
+    return absl::StrCat("the run's ", Describe(file), " is larger than the ", kLargestRunFile >> 20,
+                        " MiB that peers give to each other; name it with ", OptionOf(role));
+  }
+  return "";
+}
+
+std::string RunFiles::WaitsFor() const {
+  for (const absl::string_view role : kRoles) {
+    if (!Needs(role) || UsesOwn(role)) continue;
+    if (!recorded_) {
+      return absl::StrCat("it has no ", role, " of its own, and the run's comes with version 0, ",
+                          "which another peer has to make; or name one with ", OptionOf(role));
+    }
+    const std::string lacks = Lacks(role);
+    if (!lacks.empty()) return lacks;
+  }
+  return "";
+}
+
+std::string RunFiles::PlaceOf(absl::string_view role) const {
+  const v1::RunFile* const main = FindRunFile(spec_, role);
+  return main == nullptr || UsesOwn(role) ? "" : RunFilePath(dir_, *main);
+}
+
+RunFilePlaces RunFiles::places() const {
+  return {Needs(kTokenizerRole) ? PlaceOf(kTokenizerRole) : "", PlaceOf(kProgramRole)};
+}
+
+void RunFiles::Follow(const v1::RunSpec& spec, bool recorded) {
+  if (recorded_) return;
+  spec_ = spec;
+  recorded_ = recorded;
+  if (!recorded_ || spec_.files().empty()) return;
+  for (const absl::string_view role : kRoles) {
+    if (OwnOf(role).empty() || UsesOwn(role)) continue;
+    env_.log.Info(absl::StrCat("what lies beside ", OwnOf(role).front().path,
+                               " differs from the run's; the worker takes ", PlaceOf(role)));
+  }
+  Survey();
+}
+
+// Which copies are here; own files that are the listed ones are copied first.
+void RunFiles::Survey() {
+  surveying_ = true;
+  auto kept = std::make_shared<std::set<int>>();
+  env_.executor.Offload(
+      [files = &env_.files, dir = dir_, own = own_files_, spec = spec_, kept] {
+        for (int i = 0; i < spec.files_size(); ++i) {
+          const v1::RunFile& listed = spec.files(i);
+          if (!Travels(listed)) continue;
+          bool here = CheckCopy(*files, RunFilePath(dir, listed), listed).ok();
+          for (const OwnFile& one : own) {
+            if (here || one.file.role() != listed.role()) continue;
+            here = one.file.digest() == listed.digest() &&
+                   KeepCopy(*files, one.path, dir, listed).ok();
+          }
+          if (here) kept->insert(i);
+        }
+      },
+      guard_.Wrap([this, kept] { OnSurveyed(*kept); }));
+}
+
+void RunFiles::OnSurveyed(const std::set<int>& kept) {
+  surveying_ = false;
+  kept_ = kept;
+  for (int i = 0; i < spec_.files_size(); ++i) {
+    if (kept_.count(i) == 0 && Travels(spec_.files(i))) missing_.push_back(i);
+  }
+  on_change_();
+  FetchNext();
+}
+
+void RunFiles::SetDonors(std::vector<std::string> donors, absl::Duration failure_timeout) {
+  donors_ = std::move(donors);
+  failure_timeout_ = failure_timeout;
+  if (fetch_ != nullptr) fetch_->SetDonors(donors_);
+  FetchNext();
+}
+
+void RunFiles::FetchNext() {
+  if (fetch_ != nullptr || pausing_ || missing_.empty() || donors_.empty()) return;
+  FetchSource source;
+  source.run_id = spec_.run_id();
+  source.donors = donors_;
+  source.failure_timeout = failure_timeout_;
+  source.spec = spec_;
+  source.lines = lines_;
+  const int file = missing_.front();
+  fetch_ = std::make_unique<FileFetch>(
+      env_, std::move(source), dir_, file,
+      guard_.Wrap([this, file](const absl::Status& status) { OnFetched(file, status); }));
+}
+
+void RunFiles::OnFetched(int file, const absl::Status& status) {
+  fetch_.reset();
+  missing_.pop_front();
+  if (status.ok()) {
+    env_.log.Info(absl::StrCat("fetched the run's ", Describe(spec_.files(file)), " into ",
+                               RunFilePath(dir_, spec_.files(file))));
+    kept_.insert(file);
+    on_change_();
+    return FetchNext();
+  }
+  missing_.push_back(file);
+  lines_->Write(Log::Level::kWarning, WithoutNumbers(std::string(status.message())),
+                absl::StrCat("the run's files: ", status.message(), "; asking again"));
+  pausing_ = true;
+  env_.executor.RunAfter(kBetweenAsking, guard_.Wrap([this] {
+    pausing_ = false;
+    FetchNext();
+  }));
+}
+
+}  // namespace atolld

@@ -1,0 +1,243 @@
+#include "daemon/transport/server_probe.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509v3.h>
+#include <poll.h>
+#include <signal.h>
+
+#include <memory>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/clock.h"
+#include "compression/base/status_macros.h"
+#include "daemon/env/posix_files.h"
+#include "daemon/identity/certificate.h"
+#include "daemon/transport/connection_failure.h"
+#include "daemon/transport/sockets.h"
+
+namespace atolld {
+namespace {
+
+using Kind = ConnectionFailure;
+
+// gRPC's servers take nothing else.
+constexpr unsigned char kHttp2[] = {2, 'h', '2'};
+
+struct SslFree {
+  void operator()(SSL_CTX* context) const { SSL_CTX_free(context); }
+  void operator()(SSL* session) const { SSL_free(session); }
+  void operator()(BIO* memory) const { BIO_free(memory); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+template <typename T>
+using SslOwned = std::unique_ptr<T, SslFree>;
+
+SslOwned<BIO> Reading(const std::string& pem) {
+  return SslOwned<BIO>(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+}
+
+// What this side shows and checks by; null: OpenSSL does not take it.
+SslOwned<SSL_CTX> ContextOf(const Credentials& credentials) {
+  SslOwned<SSL_CTX> context(SSL_CTX_new(TLS_client_method()));
+  const SslOwned<X509> authority(
+      PEM_read_bio_X509(Reading(credentials.authority).get(), nullptr, nullptr, nullptr));
+  const SslOwned<X509> own(
+      PEM_read_bio_X509(Reading(credentials.certificate).get(), nullptr, nullptr, nullptr));
+  const SslOwned<EVP_PKEY> key(
+      PEM_read_bio_PrivateKey(Reading(credentials.key).get(), nullptr, nullptr, nullptr));
+  if (context == nullptr || authority == nullptr || own == nullptr || key == nullptr ||
+      X509_STORE_add_cert(SSL_CTX_get_cert_store(context.get()), authority.get()) != 1 ||
+      SSL_CTX_use_certificate(context.get(), own.get()) != 1 ||
+      SSL_CTX_use_PrivateKey(context.get(), key.get()) != 1 ||
+      SSL_CTX_set_alpn_protos(context.get(), kHttp2, sizeof kHttp2) != 0) {
+    return nullptr;
+  }
+  // The handshake goes on whatever is shown: what it was is read afterwards.
+  SSL_CTX_set_verify(context.get(), SSL_VERIFY_NONE, nullptr);
+  return context;
+}
+
+std::string PemOf(X509* certificate) {
+  const SslOwned<BIO> memory(BIO_new(BIO_s_mem()));
+  if (memory == nullptr || PEM_write_bio_X509(memory.get(), certificate) != 1) return "";
+  char* text = nullptr;
+  const auto size = BIO_get_mem_data(memory.get(), &text);
+  return std::string(text, static_cast<size_t>(size));
+}
+
+// OpenSSL writes to a connection that the other end may have closed: no reason to die.
+class QuietPipe {
+ public:
+  QuietPipe() {
+    sigemptyset(&pipe_);
+    sigaddset(&pipe_, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe_, &before_);
+  }
+  ~QuietPipe() {
+    const timespec now = {};
+    sigtimedwait(&pipe_, nullptr, &now);
+    pthread_sigmask(SIG_SETMASK, &before_, nullptr);
+  }
+  QuietPipe(const QuietPipe&) = delete;
+  QuietPipe& operator=(const QuietPipe&) = delete;
+
+ private:
+  sigset_t pipe_;
+  sigset_t before_;
+};
+
+// One connection in TLS.
+class Handshake {
+ public:
+  Handshake(const ProbedServer& server, SSL* session, absl::Time end, absl::Duration patience)
+      : server_(server), session_(session), end_(end), patience_(patience) {}
+
+  absl::Status Run() {
+    RETURN_IF_ERROR(Until([this] { return SSL_connect(session_); }));
+    RETURN_IF_ERROR(CheckShown());
+    // A server that does not take this side's certificate says so after the handshake; one that
+    // does begins with HTTP/2's settings.
+    char first = 0;
+    return Until([this, &first] { return SSL_read(session_, &first, 1); });
+  }
+
+ private:
+  template <typename Step>
+  absl::Status Until(const Step& step) {
+    while (true) {
+      ERR_clear_error();
+      const int result = step();
+      if (result > 0) return absl::OkStatus();
+      const int wants = SSL_get_error(session_, result);
+      const bool reads = wants == SSL_ERROR_WANT_READ;
+      if (!reads && wants != SSL_ERROR_WANT_WRITE) return Broken();
+      if (!AwaitSocket(SSL_get_fd(session_), reads ? POLLIN : POLLOUT, end_)) {
+        return ConnectionTimedOut(patience_);
+      }
+    }
+  }
+
+  // What the other end has said, or that it has hung up.
+  absl::Status Broken() {
+    const unsigned long error = ERR_peek_error();
+    const char* const reason = error == 0 ? nullptr : ERR_reason_error_string(error);
+    const absl::string_view words = reason == nullptr ? "" : reason;
+    ERR_clear_error();
+    if (absl::StrContains(words, "wrong version") || absl::StrContains(words, "http request")) {
+      return ConnectionError(Kind::kWrongProtocol, "what answers there speaks no TLS");
+    }
+    const bool hung_up = error == 0 || absl::StrContains(words, "unexpected eof");
+    if (hung_up && !SSL_is_init_finished(session_)) {
+      // As a process does that is killed in between: whoever is started there next may answer.
+      return ConnectionError(Kind::kUnreachable, "what answers there hung up during the handshake");
+    }
+    if (!absl::StrContains(words, "alert") && !SSL_is_init_finished(session_)) {
+      return ConnectionError(Kind::kWrongProtocol,
+                             "what answers there does not answer a TLS handshake as Atoll does");
+    }
+    const absl::StatusOr<CertificateInfo> own = ParseCertificate(server_.credentials->certificate);
+    if (own.ok()) {
+      const absl::Status valid = CheckValidAt(*own, absl::Now());
+      if (!valid.ok()) return ConnectionError(Kind::kWrongCertificate, valid.message());
+    }
+    return ConnectionError(
+        Kind::kWrongCertificate,
+        absl::StrCat("what answers there does not take this side's certificate",
+                     words.empty() ? "" : " (", words, words.empty() ? "" : ")"));
+  }
+
+  absl::Status CheckShown() const {
+    const SslOwned<X509> shown(SSL_get1_peer_certificate(session_));
+    if (shown == nullptr) {
+      return ConnectionError(Kind::kWrongCertificate, "what answers there shows no certificate");
+    }
+    const absl::StatusOr<CertificateInfo> info = ParseCertificate(PemOf(shown.get()));
+    if (!info.ok()) {
+      return ConnectionError(
+          Kind::kWrongProtocol,
+          absl::StrCat("what answers there is not of Atoll: ", info.status().message()));
+    }
+    const long verified = SSL_get_verify_result(session_);
+    if (verified == X509_V_ERR_CERT_HAS_EXPIRED || verified == X509_V_ERR_CERT_NOT_YET_VALID) {
+      const absl::Status valid = CheckValidAt(*info, absl::Now());
+      return ConnectionError(Kind::kWrongCertificate, valid.ok()
+                                                          ? X509_verify_cert_error_string(verified)
+                                                          : valid.message());
+    }
+    if (verified != X509_V_OK) return OtherRun(info->identity);
+    return CheckIdentity(shown.get(), info->identity);
+  }
+
+  absl::Status OtherRun(const Identity& shown) const {
+    const absl::StatusOr<CertificateInfo> own = ParseCertificate(server_.credentials->certificate);
+    const std::string wanted = own.ok() ? own->identity.cluster : "another";
+    return ConnectionError(
+        Kind::kWrongRun,
+        wanted == shown.cluster
+            ? absl::StrCat(Describe(shown), " answers there, of a run ", wanted,
+                           " with another authority: one that was begun anew?")
+            : absl::StrCat(Describe(shown), " of run ", shown.cluster,
+                           " answers there, and this side's certificate is of run ", wanted));
+  }
+
+  absl::Status CheckIdentity(X509* certificate, const Identity& shown) const {
+    const std::string name = ServerName(server_.role);
+    if (X509_check_host(certificate, name.data(), name.size(), 0, nullptr) != 1) {
+      return ConnectionError(
+          Kind::kWrongCertificate,
+          absl::StrCat(server_.role == Role::kCoordinator ? "the coordinator" : "a peer",
+                       " should be there, and it is ", Describe(shown)));
+    }
+    if (server_.peer.empty() || shown.id == server_.peer) return absl::OkStatus();
+    return ConnectionError(
+        Kind::kWrongCertificate,
+        absl::StrCat("peer ", server_.peer, " should be there, and it is ", Describe(shown)));
+  }
+
+  const ProbedServer& server_;
+  SSL* const session_;
+  const absl::Time end_;
+  const absl::Duration patience_;
+};
+
+}  // namespace
+
+absl::StatusOr<absl::Duration> ProbeServer(const ProbedServer& server, absl::Duration patience) {
+  if (absl::StartsWith(server.address, "unix:")) return absl::ZeroDuration();
+  const absl::Time begun = absl::Now();
+  ASSIGN_OR_RETURN(const Socket made, ConnectTcp(server.address, begun + patience));
+  const absl::Duration took = absl::Now() - begun;
+  if (!server.credentials) return took;
+  const SslOwned<SSL_CTX> context = ContextOf(*server.credentials);
+  const SslOwned<SSL> session(context == nullptr ? nullptr : SSL_new(context.get()));
+  if (session == nullptr || SSL_set_fd(session.get(), made.get()) != 1) {
+    ERR_clear_error();
+    return ConnectionError(Kind::kWrongCertificate, "this side's cannot be read");
+  }
+  const QuietPipe quiet;
+  RETURN_IF_ERROR(Handshake(server, session.get(), begun + patience, patience).Run());
+  return took;
+}
+
+absl::Status ProbeServerWith(ProbedServer server, const std::string& folder,
+                             absl::Duration patience) {
+  if (!folder.empty()) {
+    PosixFiles files;
+    Credentials credentials;
+    const absl::StatusOr<CertificateInfo> loaded =
+        LoadCredentials(files, folder, absl::Now(), &credentials);
+    if (!loaded.ok()) {
+      return ConnectionError(Kind::kWrongCertificate, loaded.status().message());
+    }
+    server.credentials = std::move(credentials);
+  }
+  return ProbeServer(server, patience).status();
+}
+
+}  // namespace atolld
