@@ -201,7 +201,7 @@ Json HeaderJson(const v1::EntryHeader& header) {
           {"outer_rule", header.outer_rule()},
           {"scalars", scalars},
           {"codec", header.codec()},
-          {"shards", header.shards_size()},
+          {"shards", header.records().shards_size()},
           {"contributors", contributors}};
 }
 

@@ -25,6 +25,7 @@
 #include "daemon/config/data_on_disk.h"
 #include "daemon/env/network.h"
 #include "membership/history/run_files.h"
+#include "membership/planning/message_sizes.h"
 #include "optimizer/aggregation_rule.h"
 
 namespace atolld {
@@ -496,6 +497,19 @@ absl::Status CheckAddresses(const Config& c, ConfigUse use, const ConfigPlaces& 
 }
 
 // Relative paths in `config` are still as written; they start at `folder`.
+// What no message could carry is refused before anything is begun.
+absl::Status CheckSizes(const Config& c, const ConfigPlaces& places) {
+  if (IsForeign(c.model.kind)) return absl::OkStatus();  // how large it is, its worker says
+  SizeTerms terms;
+  terms.parameters = TrainedParameters(MakeModelSpec(c.model));
+  terms.chunk_elements = c.exchange.chunk_elements;
+  terms.peers = c.run.peers;
+  const absl::Status passes = CheckMessageSizes(terms);
+  if (passes.ok()) return passes;
+  return Broken(places, {{"exchange", "chunk_elements"}, {"model", "layers"}, {"run", "peers"}},
+                passes.message());
+}
+
 absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fields, ConfigUse use,
                         const ConfigPlaces& places, const std::string& folder) {
   RETURN_IF_ERROR(CheckNeeded(config, fields, use, places));
@@ -749,6 +763,7 @@ absl::StatusOr<Config> ParseConfig(absl::string_view text, const std::string& or
     config.model.vocabulary = static_cast<uint32_t>(
         std::min<uint64_t>(PreparedVocabulary(config.data), kLargestVocabulary));
   }
+  RETURN_IF_ERROR(CheckSizes(config, loader.places()));
   return config;
 }
 

@@ -3,13 +3,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "membership/planning/message_sizes.h"
 #include "membership/run/admission.h"
 #include "membership/run/door.h"
 
 namespace atolld {
 namespace {
-
-constexpr size_t kLargestMessage = size_t{1} << 20;  // membership.proto
 
 // What a peer that does not read may make the coordinator hold for it. Above this it is dropped,
 // and learns what it missed from the next Welcome.
@@ -52,7 +51,7 @@ void SessionStream::End(const absl::Status& status) {
 
 void SessionStream::OnFrame(const Frame& frame) {
   if (ended_ || closed_) return;
-  if (frame.message.size() > kLargestMessage) {
+  if (frame.message.size() > kMostSessionBytes) {
     End(absl::ResourceExhaustedError(
         absl::StrCat("a message of ", frame.message.size(), " bytes; 1 MiB is the limit")));
     return;

@@ -1,8 +1,10 @@
 #include "daemon/exchange/contribution.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/base/casts.h"
@@ -12,7 +14,16 @@
 namespace atolld {
 namespace {
 
-constexpr absl::string_view kRootDomain = "atoll.contribution.1";
+constexpr absl::string_view kRootDomain = "atoll.contribution.2";
+
+constexpr size_t kPageBytes = kLeavesAPage * kLeafBytes;
+
+// Of leaves in a message: a whole number of them, well below what a message takes.
+constexpr size_t kMostLeavesBytes = kLeafBytes << 14;
+
+Digest RootOf(uint64_t leaves, const Digest& top) {
+  return DigestBuilder(kRootDomain).U64(leaves).Bytes(ToBytes(top)).Finish();
+}
 
 void AppendBits(double value, std::string* bytes) {
   const auto bits = absl::bit_cast<uint64_t>(value);
@@ -48,8 +59,45 @@ std::string ContributionLeaves(absl::Span<const Digest> digests,
   return leaves;
 }
 
+std::vector<v1::ContributionLeaves> LeavesInPages(absl::string_view leaves) {
+  std::vector<v1::ContributionLeaves> pages;
+  for (size_t at = 0; at < leaves.size(); at += kMostLeavesBytes) {
+    pages.emplace_back().set_leaves(std::string(leaves.substr(at, kMostLeavesBytes)));
+  }
+  return pages;
+}
+
+MerkleTree PagesOf(absl::string_view leaves) {
+  std::vector<Digest> pages;
+  pages.reserve(leaves.size() / kPageBytes + 1);
+  for (size_t at = 0; at < leaves.size(); at += kPageBytes) {
+    pages.push_back(HashedItem(leaves.substr(at, kPageBytes)));
+  }
+  return MerkleTree(std::move(pages));
+}
+
 Digest ContributionRoot(absl::string_view leaves) {
-  return DigestBuilder(kRootDomain).Bytes(leaves).Finish();
+  return ContributionRoot(leaves, PagesOf(leaves));
+}
+
+Digest ContributionRoot(absl::string_view leaves, const MerkleTree& pages) {
+  return RootOf(leaves.size() / kLeafBytes, pages.items() == 0 ? Digest() : pages.top());
+}
+
+absl::string_view PageOf(absl::string_view leaves, uint32_t chunk) {
+  return leaves.substr(chunk / kLeavesAPage * kPageBytes, kPageBytes);
+}
+
+absl::StatusOr<Leaf> ProvenLeaf(absl::string_view root, uint32_t chunks, uint32_t chunk,
+                                absl::string_view page, absl::string_view path) {
+  const uint32_t number = chunk / kLeavesAPage;
+  const uint32_t pages = (chunks + kLeavesAPage - 1) / kLeavesAPage;
+  const uint32_t in_page = std::min(kLeavesAPage, chunks - number * kLeavesAPage);
+  if (chunk < chunks && page.size() == in_page * kLeafBytes) {
+    const std::optional<Digest> top = MerkleTop(HashedItem(page), number, pages, path);
+    if (top && ToBytes(RootOf(chunks, *top)) == root) return LeafOf(page, chunk % kLeavesAPage);
+  }
+  return absl::InvalidArgumentError("its leaf is not one of those of the signed root");
 }
 
 Leaf LeafOf(absl::string_view leaves, uint32_t chunk) {
@@ -72,7 +120,8 @@ double SquaredNormOf(absl::string_view leaves) {
 void SetNorms(std::vector<ChunkNorms> norms, Contribution* contribution) {
   contribution->norms = std::move(norms);
   contribution->leaves = ContributionLeaves(contribution->digests, contribution->norms);
-  contribution->root = ContributionRoot(contribution->leaves);
+  contribution->pages = PagesOf(contribution->leaves);
+  contribution->root = ContributionRoot(contribution->leaves, contribution->pages);
 }
 
 uint64_t PeerPart(absl::string_view peer) {

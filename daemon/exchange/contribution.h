@@ -14,10 +14,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "atoll/v1/exchange.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "compression/base/bytes.h"
 #include "compression/codec.h"
 #include "membership/history/digest.h"
+#include "membership/history/merkle_tree.h"
 #include "membership/history/payload.h"
 
 namespace atolld {
@@ -33,6 +35,7 @@ struct Contribution {
   std::vector<Digest> digests;      // SHA-256 of each
   std::vector<ChunkNorms> norms;    // as many
   std::string leaves;               // ContributionLeaves(digests, norms)
+  MerkleTree pages;                 // PagesOf(leaves)
   Digest root;                      // ContributionRoot(leaves)
 };
 
@@ -47,8 +50,23 @@ struct Leaf {
 // One a chunk, in grid order.
 std::string ContributionLeaves(absl::Span<const Digest> digests,
                                absl::Span<const ChunkNorms> norms);
-// What a contributor signs: SHA-256 over the leaves in their domain.
+// As they travel, in order: messages of 16384 leaves, whatever the size of the grid.
+std::vector<v1::ContributionLeaves> LeavesInPages(absl::string_view leaves);
+// What a contributor signs: a hash over the number of leaves and the top of the tree of their
+// pages.
 Digest ContributionRoot(absl::string_view leaves);
+Digest ContributionRoot(absl::string_view leaves, const MerkleTree& pages);
+
+// Leaves go into the tree by pages, of which the last may be short: a tree over single leaves would
+// take three times as long to hash, and a page is short beside the chunk that it proves.
+inline constexpr uint32_t kLeavesAPage = 16;
+MerkleTree PagesOf(absl::string_view leaves);
+// That of the chunk's leaf. There are leaves for it.
+absl::string_view PageOf(absl::string_view leaves, uint32_t chunk);
+// The chunk's leaf, if this page and this path (MerkleTree::Path) make the root of a contribution
+// of so many chunks. INVALID_ARGUMENT: they do not.
+absl::StatusOr<Leaf> ProvenLeaf(absl::string_view root, uint32_t chunks, uint32_t chunk,
+                                absl::string_view page, absl::string_view path);
 // That of one chunk. There are leaves for it.
 Leaf LeafOf(absl::string_view leaves, uint32_t chunk);
 // The whole contribution's, in the order of WholeNorms.

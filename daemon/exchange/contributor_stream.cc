@@ -17,9 +17,6 @@ namespace {
 constexpr absl::Duration kFirstBackoff = absl::Milliseconds(100);
 constexpr absl::Duration kLastBackoff = absl::Seconds(1);
 
-// A message is at most 4 MiB; these are a whole number of leaves.
-constexpr size_t kMostLeavesBytes = kLeafBytes << 14;
-
 // Of the network's memory, what a stream's results take at once: with a hundred streams they stay
 // below what a transport may hold. Larger ones are copied as they come.
 constexpr size_t kMostPartsBytes = size_t{4} << 20;
@@ -194,13 +191,11 @@ void ContributorStream::PlanSends() {
   }
 }
 
-// In messages that no transport refuses, whatever the size of the grid.
 void ContributorStream::SendLeaves() {
   leaves_sent_ = true;
-  const absl::string_view leaves = owner_.Leaves();
-  for (size_t at = 0; at < leaves.size(); at += kMostLeavesBytes) {
+  for (v1::ContributionLeaves& page : LeavesInPages(owner_.Leaves())) {
     v1::ToReducer message;
-    message.mutable_leaves()->set_leaves(std::string(leaves.substr(at, kMostLeavesBytes)));
+    *message.mutable_leaves() = std::move(page);
     call_->Write(Pack(message));
   }
 }

@@ -388,9 +388,10 @@ absl::StatusOr<std::vector<Frame>> Exchange::State::Inputs(const v1::InputsReque
   }
   // No stream brings this peer's own.
   return kept.Answer(request, plan, form, [this](uint32_t contributor) {
-    const std::string* const leaves = intake.LeavesOf(contributor);
-    if (leaves != nullptr) return *leaves;
-    return contribution != nullptr ? contribution->leaves : std::string();
+    const PieceIntake::Leaves* const leaves = intake.LeavesOf(contributor);
+    if (leaves != nullptr) return KeptInputs::Proof{leaves->bytes, &leaves->pages};
+    if (contribution == nullptr) return KeptInputs::Proof();
+    return KeptInputs::Proof{contribution->leaves, &contribution->pages};
   });
 }
 

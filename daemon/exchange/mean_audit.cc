@@ -1,6 +1,8 @@
 #include "daemon/exchange/mean_audit.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +10,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/exchange/stream_flow.h"
 #include "membership/history/bitmap.h"
+#include "membership/trust/audit.h"
 
 namespace atolld {
 namespace {
@@ -15,6 +18,8 @@ namespace {
 constexpr size_t kMostAnswers = 8;
 // An auditor asks one thing after the other; an older call of it may not have ended here yet.
 constexpr int kMostQuestionsOfOne = 2;
+// So that a question fits its message, whatever the size of the grid.
+constexpr size_t kMostChunksAsked = 65536;
 
 // One that is asked nothing, or does not read its answer, ends here.
 constexpr absl::Duration kLongestAnswer = absl::Minutes(2);
@@ -116,9 +121,8 @@ void KeptInputs::Drop(uint32_t chunk) {
 absl::StatusOr<std::vector<Frame>> KeptInputs::Answer(const v1::InputsRequest& request,
                                                       const ExchangePlan& plan,
                                                       const ChunkForm& updates,
-                                                      LeavesOf leaves_of) const {
+                                                      ProofOf proof_of) const {
   std::vector<Frame> frames;
-  std::set<uint32_t> told;  // contributors whose leaves are among the frames
   uint64_t from = 0;
   for (const uint32_t chunk : request.chunks()) {
     if (chunk < from || chunk >= plan.chunks()) {
@@ -128,22 +132,22 @@ absl::StatusOr<std::vector<Frame>> KeptInputs::Answer(const v1::InputsRequest& r
     if (Of(chunk, plan.ShardOf(chunk).attempt) == nullptr) {
       return absl::NotFoundError(absl::StrCat("no inputs of chunk ", chunk, " are kept here"));
     }
-    Append(chunk, plan, updates, leaves_of, &told, &frames);
+    Append(chunk, plan, updates, proof_of, &frames);
   }
   return frames;
 }
 
 void KeptInputs::Append(uint32_t chunk, const ExchangePlan& plan, const ChunkForm& updates,
-                        LeavesOf leaves_of, std::set<uint32_t>* told,
-                        std::vector<Frame>* frames) const {
+                        ProofOf proof_of, std::vector<Frame>* frames) const {
   for (const Piece& piece : *Of(chunk, plan.ShardOf(chunk).attempt)) {
     v1::InputsPart part;
     part.set_chunk(chunk);
     part.set_contributor(plan.contributors()[piece.sender].peer);
     if (piece.partial) {
       part.set_members(piece.contributors);
-    } else if (told->insert(piece.sender).second) {
-      part.set_leaves(leaves_of(piece.sender));
+    } else if (const Proof proof = proof_of(piece.sender); proof.pages != nullptr) {
+      part.set_leaves(std::string(PageOf(proof.leaves, chunk)));
+      part.set_path(proof.pages->Path(chunk / kLeavesAPage));
     }
     frames->push_back(Pack(part, piece.on_wire ? piece.bytes : updates.ToWire(piece.bytes)));
   }
@@ -242,13 +246,24 @@ void Auditor::Take(const v1::Audit& order, std::map<uint32_t, ChunkMean> means) 
 // One call a server at a time: whoever gives inputs takes few calls of one caller.
 void Auditor::Ask(const std::string& server, const std::set<uint32_t>& chunks) {
   for (const uint32_t chunk : chunks) questions_[chunk].inputs[server];
+  queued_[server].insert(chunks.begin(), chunks.end());
   const bool busy = std::any_of(fetches_.begin(), fetches_.end(),
                                 [&](const auto& fetch) { return fetch.second.server == server; });
-  if (busy) {
-    queued_[server].insert(chunks.begin(), chunks.end());
-  } else {
-    Dial(server, {chunks.begin(), chunks.end()});
-  }
+  if (!busy) AskNext(server);
+}
+
+// What waits for this server, as much as a question may hold.
+void Auditor::AskNext(const std::string& server) {
+  const auto queued = queued_.find(server);
+  if (queued == queued_.end()) return;
+  std::set<uint32_t>& waiting = queued->second;
+  const auto end = waiting.size() > kMostChunksAsked
+                       ? std::next(waiting.begin(), std::ptrdiff_t{kMostChunksAsked})
+                       : waiting.end();
+  std::vector<uint32_t> chunks(waiting.begin(), end);
+  waiting.erase(waiting.begin(), end);
+  if (waiting.empty()) queued_.erase(queued);
+  Dial(server, std::move(chunks));
 }
 
 void Auditor::Dial(const std::string& server, std::vector<uint32_t> chunks) {
@@ -281,19 +296,6 @@ void Auditor::OnPart(uint64_t number, Frame frame) {
   found->second.call->Read();
 }
 
-absl::Status Auditor::TakeLeaves(uint32_t contributor, const std::string& leaves) {
-  const std::string& root = basis_->plan.contributors()[contributor].root;
-  if (leaves.empty() || leaves_.count(contributor) > 0) return absl::OkStatus();
-  if (leaves.size() != settings_.grid.chunks() * kLeafBytes ||
-      ToBytes(ContributionRoot(leaves)) != root) {
-    return absl::InvalidArgumentError(absl::StrCat("its leaves of ",
-                                                   basis_->plan.contributors()[contributor].peer,
-                                                   " are not those of the signed root"));
-  }
-  leaves_[contributor] = leaves;
-  return absl::OkStatus();
-}
-
 absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
   v1::InputsPart part;
   RETURN_IF_ERROR(Unpack(frame, &part));
@@ -311,16 +313,20 @@ absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
   if (frame.payload.size() > form.MaxWireBytes(settings_.grid.Elements(part.chunk()))) {
     return absl::InvalidArgumentError("an input is longer than any can be");
   }
-  RETURN_IF_ERROR(TakeLeaves(*sender, part.leaves()));
+  std::optional<Digest> digest;
+  if (!partial && !part.leaves().empty()) {
+    const absl::StatusOr<Leaf> leaf =
+        ProvenLeaf(basis_->plan.contributors()[*sender].root, settings_.grid.chunks(), part.chunk(),
+                   part.leaves(), part.path());
+    if (!leaf.ok()) return Annotate(leaf.status(), part.contributor());
+    digest = leaf->digest;
+  }
   Given& given = questions_.at(part.chunk()).inputs.at(fetch.server);
   if (given.whole) return absl::OkStatus();  // judged without it
   if (given.pieces.size() >= contributors) return absl::InvalidArgumentError("too many inputs");
-  Piece piece{*sender, partial ? part.members() : SingleBit(contributors, *sender), partial,
-              frame.payload.Joined(), true};
-  const auto leaves = leaves_.find(*sender);
-  if (!partial && leaves != leaves_.end()) {
-    piece.digest = LeafOf(leaves->second, part.chunk()).digest;
-  }
+  Piece piece{*sender, partial ? part.members() : SingleBit(contributors, *sender),
+              partial, frame.payload.Joined(),
+              true,    digest};
   given.pieces.push_back(std::move(piece));
   return absl::OkStatus();
 }
@@ -359,8 +365,7 @@ void Auditor::EndFetch(std::map<uint64_t, Fetch>::iterator fetch) {
   const std::string server = fetch->second.server;
   DestroyLater(env_.executor, std::move(fetch->second.call));
   fetches_.erase(fetch);
-  const auto queued = queued_.extract(server);
-  if (!queued.empty()) Dial(server, {queued.mapped().begin(), queued.mapped().end()});
+  AskNext(server);
 }
 
 void Auditor::OnDeadline(const std::vector<uint32_t>& chunks) {
@@ -443,7 +448,7 @@ void Auditor::Tell(const std::vector<v1::ChunkVerdict>& verdicts) {
   report.set_revision(basis_->plan.revision());
   for (const v1::ChunkVerdict& verdict : verdicts) *report.add_verdicts() = verdict;
   const auto tell = tell_;  // it may destroy this
-  tell(std::move(report));
+  for (v1::AuditReport& page : InPages(report)) tell(std::move(page));
 }
 
 }  // namespace atolld

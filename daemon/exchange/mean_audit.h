@@ -16,6 +16,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/types/span.h"
 #include "atoll/v1/exchange.pb.h"
 #include "atoll/v1/membership.pb.h"
@@ -26,6 +27,7 @@
 #include "daemon/exchange/outcome.h"
 #include "daemon/exchange/reducer.h"
 #include "daemon/exchange/started_call.h"
+#include "membership/history/merkle_tree.h"
 
 namespace atolld {
 
@@ -39,17 +41,22 @@ class KeptInputs {
   // nullptr: nothing was averaged here under that attempt.
   const std::vector<Piece>* Of(uint32_t chunk, uint32_t attempt) const;
   void Drop(uint32_t chunk);
-  // The pieces of the chunks that are asked for, each contributor's leaves with its first.
+  // What a contributor has signed; `pages` is null where that is not here.
+  struct Proof {
+    absl::string_view leaves;
+    const MerkleTree* pages = nullptr;
+  };
+  using ProofOf = absl::FunctionRef<Proof(uint32_t contributor)>;
+  // The pieces of the chunks that are asked for, each contributor's own chunk with what proves it.
   // INVALID_ARGUMENT: chunks that are not ascending; NOT_FOUND: of one of them nothing is kept.
-  using LeavesOf = absl::FunctionRef<std::string(uint32_t contributor)>;
   absl::StatusOr<std::vector<Frame>> Answer(const v1::InputsRequest& request,
                                             const ExchangePlan& plan, const ChunkForm& updates,
-                                            LeavesOf leaves_of) const;
+                                            ProofOf proof_of) const;
   uint64_t bytes() const { return bytes_; }
 
  private:
-  void Append(uint32_t chunk, const ExchangePlan& plan, const ChunkForm& updates,
-              LeavesOf leaves_of, std::set<uint32_t>* told, std::vector<Frame>* frames) const;
+  void Append(uint32_t chunk, const ExchangePlan& plan, const ChunkForm& updates, ProofOf proof_of,
+              std::vector<Frame>* frames) const;
 
   struct Entry {
     uint32_t attempt;
@@ -94,7 +101,7 @@ class InputsServer {
 // Recomputes means of others from the inputs that their reducers keep.
 //
 // It fetches a chunk's inputs from its reducer, and behind a relay's partial mean the relay's,
-// holds each contributor's chunk against its leaf and the leaves against the root that the plan
+// holds each contributor's chunk against its leaf and the leaf against the root that the plan
 // names, averages them as the reducer should have, and compares with the mean that was voted for.
 // What it is given it never believes: a partial mean is recomputed too. Of one revision it takes
 // any number of orders; each chunk is judged as soon as nobody is waited for who was asked for it.
@@ -139,10 +146,10 @@ class Auditor {
   using Questions = std::map<uint32_t, Question>;  // by chunk
 
   void Ask(const std::string& server, const std::set<uint32_t>& chunks);
+  void AskNext(const std::string& server);
   void Dial(const std::string& server, std::vector<uint32_t> chunks);
   void OnPart(uint64_t number, Frame frame);
   absl::Status TakePart(const Fetch& fetch, const Frame& frame);
-  absl::Status TakeLeaves(uint32_t contributor, const std::string& leaves);
   void OnClosed(uint64_t number, const absl::Status& why);
   void OnDeadline(const std::vector<uint32_t>& chunks);
   void AskRelays(const Fetch& fetch);
@@ -161,7 +168,6 @@ class Auditor {
   uint64_t fetches_begun_ = 0;
   std::map<uint64_t, Fetch> fetches_;                 // one a server
   std::map<std::string, std::set<uint32_t>> queued_;  // by server: chunks for its next call
-  std::map<uint32_t, std::string> leaves_;            // by contributor
   CallbackGuard guard_;
 };
 

@@ -10,49 +10,9 @@
 #include "compression/base/planted_bug.h"
 #include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
+#include "membership/history/mean_records.h"
 
 namespace atolld {
-namespace {
-
-using Sets = std::pair<std::string, std::vector<std::string>>;  // contributors, partials
-
-template <typename Record>
-void Name(const Sets& sets, Record* record) {
-  record->set_contributors(sets.first);
-  for (const std::string& partial : sets.second) record->add_partials(partial);
-}
-
-v1::ShardRecord RecordOf(const ExchangePlan::Shard& shard, size_t contributors,
-                         const std::vector<ChunkMean>& means) {
-  v1::ShardRecord record;
-  record.set_first_chunk(shard.first_chunk);
-  record.set_chunks(shard.chunks);
-  record.set_reducer(shard.reducer);
-  const auto sets_of = [&](uint32_t chunk) {
-    return Sets(means[chunk].contributors, means[chunk].partials);
-  };
-  std::map<Sets, uint32_t> counts;
-  for (uint32_t i = 0; i < shard.chunks; ++i) ++counts[sets_of(shard.first_chunk + i)];
-  Sets most(std::string(BitmapBytes(contributors), '\0'), {});
-  uint32_t best = 0;
-  for (const auto& [sets, count] : counts) {
-    if (count <= best) continue;
-    most = sets;
-    best = count;
-  }
-  Name(most, &record);
-  for (uint32_t i = 0; i < shard.chunks; ++i) {
-    const Sets sets = sets_of(shard.first_chunk + i);
-    if (sets == most) continue;
-    v1::ChunkRecord* exception = record.add_exceptions();
-    exception->set_chunk(shard.first_chunk + i);
-    Name(sets, exception);
-  }
-  return record;
-}
-
-}  // namespace
-
 void MeanTable::Adopt(const ExchangePlan& plan, std::vector<uint32_t>* dropped) {
   plan_ = plan;
   means_.resize(plan.chunks());
@@ -115,19 +75,21 @@ void MeanTable::LeanOn(const SharedBytes& payload) {
   held_bytes_ = 0;
 }
 
-std::vector<v1::ShardRecord> Records(const ExchangePlan& plan,
-                                     const std::vector<ChunkMean>& means) {
-  std::vector<v1::ShardRecord> records;
+v1::MeanRecords Records(const ExchangePlan& plan, const std::vector<ChunkMean>& means) {
+  MeanRecordsBuilder builder;
   for (const ExchangePlan::Shard& shard : plan.shards()) {
-    records.push_back(RecordOf(shard, plan.contributors().size(), means));
+    builder.BeginShard(shard.first_chunk, shard.reducer);
+    for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
+      builder.Add(means[c].contributors, means[c].partials);
+    }
   }
-  return records;
+  return builder.Take();
 }
 
 ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>& means) {
   ExchangeOutcome outcome;
   outcome.revision = plan.revision();
-  outcome.shards = Records(plan, means);
+  outcome.records = Records(plan, means);
   std::vector<SharedBytes> chunks;
   chunks.reserve(means.size());
   for (const ChunkMean& mean : means) chunks.push_back(mean.encoded);
@@ -332,8 +294,8 @@ void OutcomeBuild::TellOutcome() {
     if (stopped_ || revision != table_.plan().revision()) return;
     ExchangeOutcome told = *outcome_;
     told.revision = revision;
-    told.shards = Records(table_.plan(), table_.means());  // an empty shard may have changed hands
-    const auto tell = events_.on_complete;                 // it may destroy this
+    told.records = Records(table_.plan(), table_.means());  // an empty shard may have changed hands
+    const auto tell = events_.on_complete;                  // it may destroy this
     if (tell) tell(std::move(told));
   }));
 }

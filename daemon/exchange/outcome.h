@@ -29,8 +29,8 @@ struct ExchangeOutcome {
   uint32_t revision = 0;
   SharedBytes payload;
   Digest payload_digest;
-  double squared_mean = 0;              // of what the payload decodes to, as in Vote
-  std::vector<v1::ShardRecord> shards;  // with the exceptions of single chunks
+  double squared_mean = 0;  // of what the payload decodes to, as in Vote
+  v1::MeanRecords records;
 };
 
 // The mean of one chunk, as everybody takes it.
@@ -38,7 +38,7 @@ struct ChunkMean {
   uint32_t attempt = 0;  // 0: not here
   SharedBytes encoded;
   std::string contributors;           // bitmap
-  std::vector<std::string> partials;  // as in ShardRecord
+  std::vector<std::string> partials;  // as in ContributorSet
   double squared_norm = 0;            // of what it decodes to
 };
 
@@ -85,10 +85,9 @@ class MeanTable {
   std::set<uint32_t> became_whole_;  // shards
 };
 
-// `means` has one for each chunk of the grid, all here. A shard's record names the sets
-// (contributors and partials) of most of its chunks (of several, those that come first), its
-// exceptions the rest; and the reducer, whoever gave the means out.
-std::vector<v1::ShardRecord> Records(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
+// `means` has one for each chunk of the grid, all here. A shard's record names its reducer, whoever
+// gave the means out.
+v1::MeanRecords Records(const ExchangePlan& plan, const std::vector<ChunkMean>& means);
 // What a peer votes for, all but squared_mean: a pure function, so peers that hold the same means
 // make the same. Blocking (it copies and hashes the whole payload): run it on the pool.
 ExchangeOutcome Assemble(const ExchangePlan& plan, const std::vector<ChunkMean>& means);

@@ -15,17 +15,18 @@ absl::Status PieceIntake::TakeLeaves(const ExchangePlan& plan, uint32_t sender,
   if (leaves_.count(sender) != 0) return absl::OkStatus();
   const ExchangePlan::Contributor& contributor = plan.contributors()[sender];
   if (contributor.root.empty()) return absl::OkStatus();
-  if (ToBytes(ContributionRoot(leaves)) != contributor.root) {
+  MerkleTree pages = PagesOf(leaves);
+  if (ToBytes(ContributionRoot(leaves, pages)) != contributor.root) {
     return absl::InvalidArgumentError("its leaves are not those of the root that it has signed");
   }
   if (SquaredNormOf(leaves) != contributor.squared_norm) {
     return absl::InvalidArgumentError("it told another length of its update than its leaves say");
   }
-  leaves_[sender] = std::move(leaves);
+  leaves_[sender] = {std::move(leaves), std::move(pages)};
   return absl::OkStatus();
 }
 
-const std::string* PieceIntake::LeavesOf(uint32_t sender) const {
+const PieceIntake::Leaves* PieceIntake::LeavesOf(uint32_t sender) const {
   const auto found = leaves_.find(sender);
   return found != leaves_.end() ? &found->second : nullptr;
 }
@@ -49,9 +50,9 @@ absl::StatusOr<Piece> PieceIntake::MakePiece(const ExchangePlan& plan, uint32_t 
   Piece piece{sender, partial ? chunk.contributors() : SingleBit(contributors, sender), partial,
               payload, true};
   if (!partial && !plan.contributors()[sender].root.empty()) {
-    const std::string* const leaves = LeavesOf(sender);
+    const Leaves* const leaves = LeavesOf(sender);
     if (leaves == nullptr) return absl::InvalidArgumentError("its leaves have not come before it");
-    const Leaf leaf = LeafOf(*leaves, chunk.chunk());
+    const Leaf leaf = LeafOf(leaves->bytes, chunk.chunk());
     piece.digest = leaf.digest;
     piece.squared_norm = leaf.norms.squared_norm;
   }

@@ -34,7 +34,11 @@ class PieceIntake {
   // The leaves of one contributor, all of them; those that come again are passed over.
   // INVALID_ARGUMENT: they are not those that it has signed.
   absl::Status TakeLeaves(const ExchangePlan& plan, uint32_t sender, std::string leaves);
-  const std::string* LeavesOf(uint32_t sender) const;  // nullptr: they have not come
+  struct Leaves {
+    std::string bytes;
+    MerkleTree pages;  // PagesOf(bytes)
+  };
+  const Leaves* LeavesOf(uint32_t sender) const;  // nullptr: they have not come
 
   // INVALID_ARGUMENT says what no honest contributor sends; the caller names the chunk.
   absl::StatusOr<Piece> MakePiece(const ExchangePlan& plan, uint32_t sender,
@@ -46,7 +50,7 @@ class PieceIntake {
   const ChunkForm updates_;
   const ChunkForm means_;
 
-  std::map<uint32_t, std::string> leaves_;  // by contributor; those that make its root
+  std::map<uint32_t, Leaves> leaves_;  // by contributor; those that make its root
 };
 
 // The books of one peer that averages: which piece of which contributor is here, and what can be

@@ -14,6 +14,7 @@
 #include "daemon/replica/state/update_log.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
+#include "membership/history/mean_records.h"
 
 namespace atolld {
 namespace {
@@ -84,18 +85,16 @@ absl::Status SubtractIncluded(const v1::EntryHeader& header, int position, const
                               const Codec& codec, const Contribution& contribution,
                               absl::Span<float> residual) {
   absl::Status first_error;
-  for (const v1::ShardRecord& shard : header.shards()) {
-    int exception = 0;
-    for (uint32_t i = 0; i < shard.chunks(); ++i) {
-      const uint32_t chunk = shard.first_chunk() + i;
-      bool included = Bit(shard.contributors(), position);
-      if (exception < shard.exceptions_size() && shard.exceptions(exception).chunk() == chunk) {
-        included = Bit(shard.exceptions(exception++).contributors(), position);
-      }
-      if (!included || chunk >= contribution.chunks.size()) continue;
+  const auto subtract = [&](uint32_t first, uint32_t chunks, const v1::ContributorSet& set) {
+    if (!Bit(set.contributors(), position)) return;
+    for (uint32_t i = 0; i < chunks && first + i < contribution.chunks.size(); ++i) {
+      const uint32_t chunk = first + i;
       const absl::Span<float> part = residual.subspan(grid.Offset(chunk), grid.Elements(chunk));
       first_error.Update(SubtractSent(codec, contribution.chunks[chunk].span(), part));
     }
+  };
+  for (const v1::ShardRecord& shard : header.records().shards()) {
+    ForEachRun(header.records(), shard, subtract);
   }
   return first_error;
 }

@@ -5,6 +5,7 @@
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "membership/history/mean_records.h"
 #include "membership/history/run_codecs.h"
 
 namespace atolld {
@@ -258,7 +259,7 @@ void RoundExchange::OnOutcome(ExchangeOutcome outcome) {
   vote.set_epoch(exchange_->epoch());
   vote.set_revision(outcome.revision);
   vote.set_payload_digest(ToBytes(outcome.payload_digest));
-  for (const v1::ShardRecord& shard : outcome.shards) *vote.add_shards() = shard;
+  if (FitAVote(outcome.records)) *vote.mutable_records() = std::move(outcome.records);
   vote.set_state_digest(ToBytes(*state));
   vote.set_squared_mean_bits(absl::bit_cast<uint64_t>(outcome.squared_mean));
   vote.set_exchange_seconds(absl::ToDoubleSeconds(env_.executor.Now() - began_));

@@ -20,11 +20,6 @@ std::string Compact(const std::string& bitmap, const std::vector<bool>& stays) {
   return out;
 }
 
-template <typename Record>
-void CompactPartials(const Record& from, const std::vector<bool>& stays, Record* to) {
-  for (const std::string& partial : from.partials()) to->add_partials(Compact(partial, stays));
-}
-
 }  // namespace
 
 bool FromCentre(const v1::Plan& plan) {
@@ -37,11 +32,7 @@ std::vector<bool> Included(const v1::Plan& plan, const v1::Vote& agreement) {
   const auto add = [&](const std::string& bitmap) {
     for (size_t i = 0; i < included.size(); ++i) included[i] = included[i] || BitAt(bitmap, i);
   };
-  for (const v1::ShardRecord& shard : agreement.shards()) {
-    // A shard whose every chunk is an exception says nothing by its own bitmap.
-    if (static_cast<uint32_t>(shard.exceptions_size()) < shard.chunks()) add(shard.contributors());
-    for (const v1::ChunkRecord& exception : shard.exceptions()) add(exception.contributors());
-  }
+  for (const v1::ContributorSet& set : agreement.records().sets()) add(set.contributors());
   return included;
 }
 
@@ -68,20 +59,12 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
       *contributor->add_samples() = range;
     }
   }
-  for (const v1::ShardRecord& shard : agreement.shards()) {
-    v1::ShardRecord* record = header.add_shards();
-    record->set_first_chunk(shard.first_chunk());
-    record->set_chunks(shard.chunks());
-    record->set_reducer(shard.reducer());
-    record->set_contributors(Compact(shard.contributors(), included));
-    if (static_cast<uint32_t>(shard.exceptions_size()) < shard.chunks()) {
-      CompactPartials(shard, included, record);  // else its sets say nothing
-    }
-    for (const v1::ChunkRecord& exception : shard.exceptions()) {
-      v1::ChunkRecord* out = record->add_exceptions();
-      out->set_chunk(exception.chunk());
-      out->set_contributors(Compact(exception.contributors(), included));
-      CompactPartials(exception, included, out);
+  *header.mutable_records()->mutable_shards() = agreement.records().shards();
+  for (const v1::ContributorSet& set : agreement.records().sets()) {
+    v1::ContributorSet* const compact = header.mutable_records()->add_sets();
+    compact->set_contributors(Compact(set.contributors(), included));
+    for (const std::string& partial : set.partials()) {
+      compact->add_partials(Compact(partial, included));
     }
   }
   for (const v1::Scalar& scalar : terms.scalars) *header.add_scalars() = scalar;

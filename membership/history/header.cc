@@ -16,7 +16,7 @@
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
-#include "membership/history/bitmap.h"
+#include "membership/history/mean_records.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
 #include "membership/history/run_files.h"
@@ -27,24 +27,6 @@ namespace {
 constexpr size_t kMaxNameBytes = 256;
 constexpr int kMaxContributors = 65536;
 constexpr uint32_t kMaxChunkElements = 524288;
-
-// A set of contributors: one bit each, none beyond the last contributor, and at least one of them
-// set unless it may be empty.
-absl::Status CheckBitmap(absl::string_view bitmap, int contributors, bool may_be_empty = false) {
-  if (bitmap.size() != static_cast<size_t>(contributors + 7) / 8) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a bitmap of ", bitmap.size(), " bytes for ", contributors, " contributors"));
-  }
-  unsigned any = 0;
-  for (const char c : bitmap) any |= static_cast<unsigned char>(c);
-  if (any == 0 && !may_be_empty)
-    return absl::InvalidArgumentError("its set of contributors is empty");
-  if (contributors % 8 != 0 &&
-      (static_cast<unsigned char>(bitmap.back()) >> (contributors % 8)) != 0) {
-    return absl::InvalidArgumentError("its bitmap names a contributor that the header lacks");
-  }
-  return absl::OkStatus();
-}
 
 // Every sample is named once in the whole entry, each contributor's ranges in ascending order.
 absl::Status CheckSamples(const v1::EntryHeader& header) {
@@ -102,62 +84,6 @@ absl::Status CheckContributors(const v1::EntryHeader& header) {
     }
   }
   return CheckSamples(header);
-}
-
-// `record` is a shard's or a chunk's, its own bitmap checked.
-template <typename Record>
-absl::Status CheckPartials(const Record& record, int contributors) {
-  if (ValidParts(record.partials(), record.contributors(), static_cast<size_t>(contributors))) {
-    return absl::OkStatus();
-  }
-  return absl::InvalidArgumentError(
-      "its partial means overlap, are out of order or name others than its contributors");
-}
-
-absl::Status CheckShard(const v1::ShardRecord& shard, uint64_t first_chunk, uint64_t chunks,
-                        int contributors) {
-  if (shard.first_chunk() != first_chunk) {
-    return absl::InvalidArgumentError(absl::StrCat("it begins at chunk ", shard.first_chunk(),
-                                                   ", the one before it ends at ", first_chunk));
-  }
-  if (shard.chunks() == 0 || shard.chunks() > chunks - first_chunk) {
-    return absl::InvalidArgumentError(absl::StrCat("it has ", shard.chunks(), " chunks, ",
-                                                   chunks - first_chunk, " are left of the grid"));
-  }
-  if (shard.reducer().empty() || shard.reducer().size() > kMaxNameBytes) {
-    return absl::InvalidArgumentError("a reducer's name has 1 to 256 bytes");
-  }
-  // The set of a shard whose every chunk is an exception says nothing.
-  const bool all_differ = static_cast<uint32_t>(shard.exceptions_size()) == shard.chunks();
-  RETURN_IF_ERROR(CheckBitmap(shard.contributors(), contributors, all_differ));
-  RETURN_IF_ERROR(CheckPartials(shard, contributors));
-  uint64_t next = first_chunk;
-  for (const v1::ChunkRecord& exception : shard.exceptions()) {
-    if (exception.chunk() < next || exception.chunk() >= first_chunk + shard.chunks()) {
-      return absl::InvalidArgumentError(absl::StrCat("the record of chunk ", exception.chunk(),
-                                                     " is out of order or outside the shard"));
-    }
-    next = uint64_t{exception.chunk()} + 1;
-    const std::string context = absl::StrCat("chunk ", exception.chunk());
-    RETURN_IF_ERROR(Annotate(CheckBitmap(exception.contributors(), contributors), context));
-    RETURN_IF_ERROR(Annotate(CheckPartials(exception, contributors), context));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status CheckShards(const ChunkGrid& grid, const v1::EntryHeader& header) {
-  uint64_t chunk = 0;
-  for (int i = 0; i < header.shards_size(); ++i) {
-    RETURN_IF_ERROR(
-        Annotate(CheckShard(header.shards(i), chunk, grid.chunks(), header.contributors_size()),
-                 absl::StrCat("shard ", i)));
-    chunk += header.shards(i).chunks();
-  }
-  if (chunk != grid.chunks()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("the shards hold ", chunk, " chunks, the run's grid has ", grid.chunks()));
-  }
-  return absl::OkStatus();
 }
 
 absl::Status CheckScalars(const v1::EntryHeader& header) {
@@ -220,7 +146,8 @@ absl::Status CheckContents(const v1::Genesis& genesis, const v1::EntryHeader& he
   RETURN_IF_ERROR(CheckAgainstRun(genesis, header));
   RETURN_IF_ERROR(CheckContributors(header));
   const ChunkGrid grid(header.range_elements(), header.chunk_elements());
-  RETURN_IF_ERROR(CheckShards(grid, header));
+  RETURN_IF_ERROR(CheckMeanRecords(header.records(), grid.chunks(),
+                                   static_cast<size_t>(header.contributors_size())));
   RETURN_IF_ERROR(CheckScalars(header));
   RETURN_IF_ERROR(
       Annotate(DigestFromBytes(header.payload_digest()).status(), "the payload's digest"));
@@ -358,25 +285,17 @@ void AddSamples(const v1::EntryHeader& header, DigestBuilder& builder) {
   }
 }
 
-template <typename Record>
-void AddPartialsOf(const Record& record, DigestBuilder& builder) {
-  builder.U64(static_cast<uint64_t>(record.partials_size()));
-  for (const std::string& partial : record.partials()) builder.Bytes(partial);
-}
-
-void AddPartials(const v1::EntryHeader& header, DigestBuilder& builder) {
-  bool any = false;
-  for (const v1::ShardRecord& shard : header.shards()) {
-    any = any || shard.partials_size() > 0;
-    for (const v1::ChunkRecord& exception : shard.exceptions()) {
-      any = any || exception.partials_size() > 0;
-    }
+void AddRecords(const v1::MeanRecords& records, DigestBuilder& builder) {
+  builder.U64(static_cast<uint64_t>(records.sets_size()));
+  for (const v1::ContributorSet& set : records.sets()) {
+    builder.Bytes(set.contributors()).U64(static_cast<uint64_t>(set.partials_size()));
+    for (const std::string& partial : set.partials()) builder.Bytes(partial);
   }
-  if (!any) return;
-  builder.Bytes("partials");
-  for (const v1::ShardRecord& shard : header.shards()) {
-    AddPartialsOf(shard, builder);
-    for (const v1::ChunkRecord& exception : shard.exceptions()) AddPartialsOf(exception, builder);
+  builder.U64(static_cast<uint64_t>(records.shards_size()));
+  for (const v1::ShardRecord& shard : records.shards()) {
+    builder.U64(shard.first_chunk()).U64(shard.chunks()).Bytes(shard.reducer());
+    builder.U64(static_cast<uint64_t>(shard.runs_size()));
+    for (const v1::ChunkRun& run : shard.runs()) builder.U64(run.chunks()).U64(run.set());
   }
 }
 
@@ -576,7 +495,7 @@ absl::Status CheckManifest(const v1::Manifest& manifest) {
 }
 
 Digest HeaderDigest(const v1::EntryHeader& header) {
-  DigestBuilder builder("atoll.header.1");
+  DigestBuilder builder("atoll.header.2");
   builder.Bytes(header.run_id()).U64(header.version());
   builder.U64(header.range_offset()).U64(header.range_elements());
   builder.U64(header.base_version()).U64(header.apply_step());
@@ -585,15 +504,7 @@ Digest HeaderDigest(const v1::EntryHeader& header) {
     builder.Bytes(contributor.peer()).U64(contributor.weight_bits());
     builder.U64(contributor.steps()).U64(contributor.tokens());
   }
-  builder.U64(static_cast<uint64_t>(header.shards_size()));
-  for (const v1::ShardRecord& shard : header.shards()) {
-    builder.U64(shard.first_chunk()).U64(shard.chunks());
-    builder.Bytes(shard.reducer()).Bytes(shard.contributors());
-    builder.U64(static_cast<uint64_t>(shard.exceptions_size()));
-    for (const v1::ChunkRecord& exception : shard.exceptions()) {
-      builder.U64(exception.chunk()).Bytes(exception.contributors());
-    }
-  }
+  AddRecords(header.records(), builder);
   builder.U64(static_cast<uint64_t>(header.scalars_size()));
   for (const v1::Scalar& scalar : header.scalars()) {
     builder.Bytes(scalar.name()).U64(scalar.bits());
@@ -602,7 +513,6 @@ Digest HeaderDigest(const v1::EntryHeader& header) {
   builder.Bytes(header.payload_digest()).Bytes(header.previous_state_digest());
   builder.Bytes(header.previous_header_digest());
   AddSamples(header, builder);
-  AddPartials(header, builder);
   AddJudgement(header, builder);
   return builder.Finish();
 }

@@ -18,7 +18,7 @@ namespace atolld {
 //
 // A digest is taken over our own layout of every field in the order of run.proto (repeated fields
 // preceded by their count as u64 LE, strings and bytes by their length), the signature excluded.
-// What came later (samples, partial means, the stub worker's numbers, how updates are judged, the
+// What came later (samples, the stub worker's numbers, how updates are judged, the
 // history key, the run's files) is counted after all others, behind a word of its own, and only
 // where it is set. Pure functions, any thread.
 

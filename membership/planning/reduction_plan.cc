@@ -10,6 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/words.h"
 #include "membership/history/bitmap.h"
+#include "membership/planning/message_sizes.h"
 
 namespace atolld {
 namespace {
@@ -20,6 +21,12 @@ const std::string& ServerOf(const v1::Shard& shard) {
 
 bool HasAddress(const ExchangeContributor& contributor) {
   return !contributor.member.address().empty();
+}
+
+// What later revisions can add: a holder for each shard, each contributor's loss, the commitment.
+uint64_t Growth(const v1::Plan& plan) {
+  constexpr uint64_t kName = 2 + 64;
+  return kName * static_cast<uint64_t>(plan.shards_size() + plan.contributors_size() + 2);
 }
 
 // Nobody else's bytes are needed, so nobody has to dial.
@@ -140,6 +147,11 @@ ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
   }
   const uint64_t chunks = (terms.parameters + terms.chunk_elements - 1) / terms.chunk_elements;
   CutByBandwidth(bandwidths, names, static_cast<uint32_t>(chunks));
+  // Each shard names every region's relay with its members.
+  if (by_region_ && plan_.ByteSizeLong() + Growth(plan_) > kMostMessageBytes) {
+    by_region_ = false;
+    for (v1::Shard& shard : *plan_.mutable_shards()) shard.clear_relays();
+  }
 }
 
 void ReductionPlan::CutByBandwidth(const std::vector<double>& bandwidths,

@@ -6,12 +6,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
 #include "membership/history/run_files.h"
 #include "membership/history/signing_key.h"
 #include "membership/run/door.h"
 #include "membership/trust/contribution.h"
+#include "optimizer/outer_rule.h"
 
 namespace atolld {
 namespace {
@@ -123,6 +125,21 @@ absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* w
       return absl::InvalidArgumentError(absl::StrCat("initial state: ", fits.message()));
   }
   return absl::OkStatus();
+}
+
+SizeTerms SizeTermsOf(const v1::Genesis& genesis, uint64_t peers) {
+  SizeTerms terms;
+  terms.parameters = genesis.manifest().elements();
+  terms.chunk_elements = genesis.spec().exchange().chunk_elements();
+  terms.peers = peers;
+  terms.manifest_bytes = genesis.manifest().ByteSizeLong();
+  const absl::StatusOr<const OuterRule*> rule = FindOuterRule(genesis.spec().outer().rule());
+  if (rule.ok()) terms.buffers = 1 + (*rule)->buffers().size();
+  return terms;
+}
+
+absl::Status CheckFits(const v1::Genesis& genesis, uint32_t peers) {
+  return Annotate(CheckMessageSizes(SizeTermsOf(genesis, peers)), "initial state");
 }
 
 absl::Status CheckReady(const v1::RunSpec& spec, const std::string& peer,

@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/planning/message_sizes.h"
 
 namespace atolld {
 
@@ -23,6 +24,11 @@ absl::Status CheckWorker(const v1::Genesis& genesis, const v1::WorkerReady& work
 // INVALID_ARGUMENT: not a version 0 of this run as that worker would make it.
 absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* worker,
                                const v1::Genesis& genesis);
+
+// INVALID_ARGUMENT: a message of the run that this state begins would not pass, with so many peers.
+absl::Status CheckFits(const v1::Genesis& genesis, uint32_t peers);
+// What its messages' lengths depend on, with so many peers.
+SizeTerms SizeTermsOf(const v1::Genesis& genesis, uint64_t peers);
 
 // INVALID_ARGUMENT: no update that an honest peer offers: of nothing, without its digests, or not
 // signed by the peer's `signing_key` where it has one, or where the run audits.

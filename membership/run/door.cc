@@ -31,8 +31,7 @@ bool IsHistory(const FieldDescriptor& field) {
 bool IsReason(const FieldDescriptor& field) { return field.name() == "reason"; }
 
 bool IsBitmap(const FieldDescriptor& field) {
-  return field.containing_type() == v1::ShardRecord::descriptor() ||
-         field.containing_type() == v1::ChunkRecord::descriptor();
+  return field.containing_type() == v1::ContributorSet::descriptor();
 }
 
 // Calls `tidy(value)` for each value of a string field and keeps what it returns.

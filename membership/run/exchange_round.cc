@@ -8,6 +8,7 @@
 #include "compression/base/planted_bug.h"
 #include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
+#include "membership/history/mean_records.h"
 
 namespace atolld {
 namespace {
@@ -67,43 +68,26 @@ absl::Status ExchangeRound::CheckVote(const std::string& peer, const v1::Vote& v
   if (vote.payload_digest().size() != kDigestBytes)
     return bad("the payload's digest is not 32 bytes");
   if (vote.state_digest().size() != kDigestBytes) return bad("the state's digest is not 32 bytes");
-  if (vote.shards_size() != plan().shards_size())
+  if (!vote.has_records()) return absl::OkStatus();
+  const v1::MeanRecords& records = vote.records();
+  if (!FitAVote(records)) return bad("its records are longer than 640 KiB");
+  if (records.shards_size() != plan().shards_size())
     return bad("another number of shards than the plan's");
-  const size_t contributors = static_cast<size_t>(plan().contributors_size());
-  for (int i = 0; i < vote.shards_size(); ++i) {
-    const v1::ShardRecord& record = vote.shards(i);
-    if (!SameBounds(plan().shards(i), record))
+  uint64_t chunks = 0;
+  for (int i = 0; i < records.shards_size(); ++i) {
+    if (!SameBounds(plan().shards(i), records.shards(i)))
       return bad(absl::StrCat("shard ", i, " is not the plan's"));
-    if (!ValidBitmap(record.contributors(), contributors)) {
-      return bad(
-          absl::StrCat("shard ", i, ": its bitmap does not fit ", contributors, " contributors"));
-    }
-    if (!ValidParts(record.partials(), record.contributors(), contributors)) {
-      return bad(absl::StrCat("shard ", i, ": its partial means do not fit"));
-    }
-    uint64_t after = record.first_chunk();
-    for (const v1::ChunkRecord& exception : record.exceptions()) {
-      if (exception.chunk() < after ||
-          exception.chunk() - record.first_chunk() >= record.chunks()) {
-        return bad(
-            absl::StrCat("shard ", i, ": chunk ", exception.chunk(), " is not in its place"));
-      }
-      if (!ValidBitmap(exception.contributors(), contributors)) {
-        return bad(absl::StrCat("chunk ", exception.chunk(), ": its bitmap does not fit"));
-      }
-      if (!ValidParts(exception.partials(), exception.contributors(), contributors)) {
-        return bad(absl::StrCat("chunk ", exception.chunk(), ": its partial means do not fit"));
-      }
-      after = uint64_t{exception.chunk()} + 1;
-    }
+    chunks += plan().shards(i).chunks();
   }
-  return absl::OkStatus();
+  const absl::Status sound =
+      CheckMeanRecords(records, chunks, static_cast<size_t>(plan().contributors_size()));
+  return sound.ok() ? sound : bad(sound.message());
 }
 
 ExchangeRound::Key ExchangeRound::KeyOf(const v1::Vote& vote) {
   v1::Vote same;
   same.set_payload_digest(vote.payload_digest());
-  *same.mutable_shards() = vote.shards();
+  *same.mutable_records() = vote.records();
   return same.SerializeAsString();  // compared within this process alone
 }
 
@@ -242,12 +226,11 @@ bool ExchangeRound::RedoBySome() {
 // Who reduced or relayed what counts fewer contributors than the quorum.
 std::set<std::string> ExchangeRound::ThinServers(const v1::Vote& vote) const {
   std::set<std::string> servers;
-  for (int i = 0; i < vote.shards_size(); ++i) {
-    const v1::ShardRecord& record = vote.shards(i);
-    bool thin = CountBits(record.contributors()) < terms_.quorum;
-    for (const v1::ChunkRecord& exception : record.exceptions()) {
-      thin = thin || CountBits(exception.contributors()) < terms_.quorum;
-    }
+  for (int i = 0; i < vote.records().shards_size(); ++i) {
+    const v1::ShardRecord& record = vote.records().shards(i);
+    const bool thin = std::any_of(record.runs().begin(), record.runs().end(), [&](const auto& run) {
+      return CountBits(SetOf(vote.records(), run).contributors()) < terms_.quorum;
+    });
     if (!thin) continue;
     servers.insert(plan().shards(i).reducer());
     for (const v1::Relay& relay : plan().shards(i).relays()) servers.insert(relay.peer());
@@ -271,6 +254,16 @@ void ExchangeRound::OnThin(const std::set<std::string>& servers, Outcome* outcom
   outcome->verdict = Verdict::kGiveUp;
 }
 
+// Whoever brought that about is lost and has delivered nothing under the next attempt.
+void ExchangeRound::OnLongRecords(Outcome* outcome) {
+  const bool redone = !std::exchange(long_records_, true) && plan_.RotateAll();
+  outcome->errors.push_back(
+      absl::StrCat("whose chunks are in which mean takes more than a vote may say",
+                   redone ? "; all shards are redone elsewhere" : ""));
+  if (redone) return Revise(outcome);
+  outcome->verdict = Verdict::kGiveUp;
+}
+
 void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
   const auto counted = CountedVotes(outcome);
   std::vector<std::string> best;
@@ -289,6 +282,7 @@ void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
       Contributing(best) > 0 && Fetchable(votes_.at(best.front()));
   const bool conflict = counted.size() > 1;
   if (enough && (all_voted || deadline_passed) && (!conflict || conflicts_ > 0)) {
+    if (!votes_.at(best.front()).has_records()) return OnLongRecords(outcome);
     if (conflict) {
       outcome->errors.push_back(absl::StrCat("two results again (", absl::StrJoin(sides, " | "),
                                              "); taking that of ", absl::StrJoin(best, ", ")));

@@ -130,6 +130,7 @@ class ExchangeRound {
   void OnConflict(const std::string& sides, Outcome* outcome);
   std::set<std::string> ThinServers(const v1::Vote& vote) const;
   void OnThin(const std::set<std::string>& servers, Outcome* outcome);
+  void OnLongRecords(Outcome* outcome);
   void Shun();
   size_t AccusedBy(const std::string& reporter) const;
   void MoveUnreachable(const std::string& reducer, Outcome* outcome);
@@ -148,6 +149,7 @@ class ExchangeRound {
   std::set<std::string> thin_;       // reduced or relayed what counted too few
   std::set<std::string> took_over_;  // what they could not reach, since nobody else could
   int thin_results_ = 0;             // that were voted for
+  bool long_records_ = false;        // were voted for
   int conflicts_ = 0;                // revisions in which two payloads were voted for
   // Who averages alone, to find out under whom all come to the same.
   std::vector<std::string> group_;               // now; empty: everybody does

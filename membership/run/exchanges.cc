@@ -8,12 +8,40 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/words.h"
 #include "membership/history/agreement.h"
 #include "membership/planning/arrival_log.h"
+#include "membership/planning/message_sizes.h"
+#include "membership/run/admission.h"
+#include "membership/trust/audit.h"
 #include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
+
+// Those that an entry has room for.
+void KeepWhoFit(const v1::Genesis& genesis, const Round& round,
+                std::vector<ExchangeContributor>* contributors) {
+  std::vector<uint32_t> ages;
+  for (const ExchangeContributor& one : *contributors) {
+    ages.push_back(round.Find(one.member.peer())->ready.age());
+  }
+  std::vector<ExchangeContributor> kept;
+  const uint64_t most = std::max<uint64_t>(1, MostPeers(SizeTermsOf(genesis, 0)));
+  for (const size_t i : WhoFits(ages, most)) {
+    kept.push_back(std::move((*contributors)[i]));
+  }
+  *contributors = std::move(kept);
+}
+
+void SendAuditOrder(const std::string& peer, const v1::Audit& order, const Members& members,
+                    RunOutput* out) {
+  for (v1::Audit& page : InPages(order)) {
+    v1::CoordinatorMessage message;
+    *message.mutable_audit() = std::move(page);
+    members.SendTo(peer, std::move(message), out);
+  }
+}
 
 // A window that shows a rate carries so much of the vector, and some chunks at least: frames come
 // whole, so a shorter one would show the luck of where it begins.
@@ -154,6 +182,12 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
                               const Round& round, const Ledger& ledger, Members* members,
                               RunOutput* out) {
   contributions_.clear();
+  const size_t offered = contributors.size();
+  KeepWhoFit(*ledger.genesis(), round, &contributors);
+  if (contributors.size() < offered) {
+    out->Say(absl::StrCat("round ", round.version(), ": ", Counted(contributors.size(), "update"),
+                          " of ", offered, " fit its messages; the others count in the next"));
+  }
   for (const ExchangeContributor& contributor : contributors) {
     const std::string& peer = contributor.member.peer();
     contributions_[peer] = round.Find(peer)->ready;
@@ -206,21 +240,15 @@ void Exchanges::SendPlans(absl::Time now, const Members& members, RunOutput* out
 }
 
 void Exchanges::SendAudits(const Members& members, RunOutput* out) {
-  for (const auto& [peer, order] : current_->TakeAuditOrders()) {
-    v1::CoordinatorMessage message;
-    *message.mutable_audit() = order;
-    members.SendTo(peer, std::move(message), out);
-  }
+  for (const auto& [peer, order] : current_->TakeAuditOrders())
+    SendAuditOrder(peer, order, members, out);
 }
 
 void Exchanges::Resend(const std::string& peer, const Members& members, RunOutput* out) const {
   if (!current_->Votes(peer)) return;
   SendPlan(peer, members, out);
   const std::optional<v1::Audit> order = current_->AuditOrderOf(peer);
-  if (!order) return;
-  v1::CoordinatorMessage message;
-  *message.mutable_audit() = *order;
-  members.SendTo(peer, std::move(message), out);
+  if (order) SendAuditOrder(peer, *order, members, out);
 }
 
 void Exchanges::NoteAudit(absl::Time now) {

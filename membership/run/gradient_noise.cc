@@ -36,13 +36,9 @@ bool Whole(const v1::Vote& agreement, const std::vector<bool>& included) {
     }
     return true;
   };
-  return std::all_of(
-      agreement.shards().begin(), agreement.shards().end(), [&](const v1::ShardRecord& shard) {
-        const bool usual = static_cast<uint32_t>(shard.exceptions_size()) < shard.chunks();
-        return (!usual || all(shard.contributors())) &&
-               std::all_of(shard.exceptions().begin(), shard.exceptions().end(),
-                           [&](const auto& chunk) { return all(chunk.contributors()); });
-      });
+  const auto& sets = agreement.records().sets();
+  return std::all_of(sets.begin(), sets.end(),
+                     [&](const v1::ContributorSet& set) { return all(set.contributors()); });
 }
 
 // 0: nobody tells it.

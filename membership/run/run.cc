@@ -416,6 +416,7 @@ absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState
   const v1::Genesis& genesis = initial.genesis();
   const std::optional<v1::WorkerReady>& worker = members_.info(peer).worker;
   RETURN_IF_ERROR(CheckInitialState(ledger_.spec(), worker ? &*worker : nullptr, genesis));
+  RETURN_IF_ERROR(CheckFits(genesis, settings_.round.peers));
   members_.roster().SetState(peer, 0);
   members_.NoteChange();
   out_.Say(absl::StrCat("version 0 was made by peer ", peer, ": ",

@@ -7,8 +7,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/names.h"
 #include "compression/base/planted_bug.h"
 #include "membership/history/digest.h"
+#include "membership/history/mean_records.h"
 
 namespace atolld {
 namespace {
@@ -36,14 +38,6 @@ std::string Hex(const std::string& digest) {
   return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
 }
 
-// Whether a relay had a part in this chunk.
-bool Relayed(const v1::ShardRecord& record, uint32_t chunk) {
-  for (const v1::ChunkRecord& exception : record.exceptions()) {
-    if (exception.chunk() == chunk) return exception.partials_size() > 0;
-  }
-  return record.partials_size() > 0;
-}
-
 // Of those who may audit: the chunks that they average, as reducers and as relays.
 std::map<std::string, uint64_t> Strengths(const v1::Plan& plan,
                                           const std::set<std::string>& auditors) {
@@ -66,6 +60,34 @@ std::map<std::string, uint64_t> Strengths(const v1::Plan& plan,
 }
 
 }  // namespace
+
+std::vector<v1::Audit> InPages(const v1::Audit& order) {
+  std::vector<v1::Audit> pages;
+  v1::Audit terms = order;
+  terms.clear_chunks();
+  for (const uint32_t chunk : order.chunks()) {
+    if (pages.empty() || pages.back().chunks_size() == kMostChunksAnOrder) pages.push_back(terms);
+    pages.back().add_chunks(chunk);
+  }
+  return pages;
+}
+
+std::vector<v1::AuditReport> InPages(const v1::AuditReport& report) {
+  std::vector<v1::AuditReport> pages;
+  v1::AuditReport terms;
+  terms.set_version(report.version());
+  terms.set_epoch(report.epoch());
+  terms.set_revision(report.revision());
+  for (const v1::ChunkVerdict& verdict : report.verdicts()) {
+    if (pages.empty() || pages.back().verdicts_size() == kMostVerdictsAReport) {
+      pages.push_back(terms);
+    }
+    v1::ChunkVerdict* const told = pages.back().add_verdicts();
+    *told = verdict;
+    told->set_reason(OneLine(verdict.reason(), kLongestReason));
+  }
+  return pages;
+}
 
 std::string AuditCommitment(absl::string_view nonce) { return Sha256Bytes(nonce); }
 
@@ -128,7 +150,7 @@ AuditJudge::AuditJudge(Terms terms, const v1::Plan& plan, const v1::Vote& agreem
     while (plan.shards(shard).first_chunk() + plan.shards(shard).chunks() <= number) ++shard;
     Chunk& chunk = chunks_[number];
     chunk.reducer = plan.shards(shard).reducer();
-    if (Relayed(agreement.shards(shard), number)) {
+    if (SetOfChunk(agreement.records(), number).partials_size() > 0) {
       for (const v1::Relay& relay : plan.shards(shard).relays()) chunk.relays.insert(relay.peer());
     }
     // Beside a holder the reducer is gone, and its inputs with it.

@@ -17,6 +17,14 @@ namespace atolld {
 // Of a peer's or an operator's words in the log.
 inline constexpr size_t kLongestReason = 256;
 
+// As they travel: in messages that a Session takes, however many chunks were drawn. One order may
+// follow another, and so may reports. A verdict's reason is cut to kLongestReason. None for no
+// chunks, no verdicts.
+inline constexpr int kMostChunksAnOrder = 65536;
+inline constexpr int kMostVerdictsAReport = 1024;
+std::vector<v1::Audit> InPages(const v1::Audit& order);
+std::vector<v1::AuditReport> InPages(const v1::AuditReport& report);
+
 // AuditDraw: which chunks of an entry are recomputed before it is committed, and by whom.
 //
 // The draw depends on the header before, the payload that was voted for, and a nonce that the plan

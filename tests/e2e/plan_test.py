@@ -118,6 +118,8 @@ class PlanTest(unittest.TestCase):
         self.assertIn("--peers", self.refused("--peers", "0"))
         self.assertIn("--peers", self.refused("--peers", "3", "--topology", TOPOLOGY))
         self.assertIn("/nowhere.toml", self.refused("--topology", "/nowhere.toml"))
+        # Its snapshots could be described in no file.
+        self.assertIn("a smaller model", self.refused("--parameters", "300000000000"))
         done = atoll("plan", "--config", "/nowhere.toml")
         self.assertEqual(2, done.returncode)
         self.assertIn("/nowhere.toml", done.stdout + done.stderr)

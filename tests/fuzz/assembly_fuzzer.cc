@@ -15,6 +15,7 @@
 #include "daemon/exchange/reducer.h"
 #include "google/protobuf/stubs/logging.h"
 #include "membership/history/bitmap.h"
+#include "membership/history/mean_records.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {
@@ -176,11 +177,7 @@ class Assembly {
   }
 
   void CheckRecord(const ExchangeOutcome& outcome, uint32_t chunk) const {
-    const v1::ShardRecord& shard = outcome.shards[plan_.ShardIndexOf(chunk)];
-    std::string contributors = shard.contributors();
-    for (const v1::ChunkRecord& exception : shard.exceptions()) {
-      if (exception.chunk() == chunk) contributors = exception.contributors();
-    }
+    const std::string& contributors = SetOfChunk(outcome.records, chunk).contributors();
     Require(contributors == table_.at(chunk).contributors, "the record names who is in a mean");
   }
 

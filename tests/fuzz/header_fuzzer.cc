@@ -8,6 +8,7 @@
 #include "atoll/v1/run.pb.h"
 #include "google/protobuf/stubs/logging.h"
 #include "membership/history/header.h"
+#include "membership/history/mean_records.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace atolld {
@@ -55,14 +56,13 @@ v1::EntryHeader MakeHeader(const v1::Genesis& genesis, FuzzInput* input) {
   const auto chunks =
       static_cast<uint32_t>((genesis.manifest().elements() + kChunkElements - 1) / kChunkElements);
   const uint32_t first = chunks > 1 ? 1 + input->Below(chunks - 1) : chunks;
+  MeanRecordsBuilder records;
   for (const auto& [begin, count] : {std::pair(0u, first), std::pair(first, chunks - first)}) {
     if (count == 0) continue;
-    v1::ShardRecord* const shard = header.add_shards();
-    shard->set_first_chunk(begin);
-    shard->set_chunks(count);
-    shard->set_reducer("a");
-    shard->set_contributors(std::string(1, static_cast<char>((1 << contributors) - 1)));
+    records.BeginShard(begin, "a");
+    records.Add(std::string(1, static_cast<char>((1 << contributors) - 1)), {}, count);
   }
+  *header.mutable_records() = records.Take();
   return header;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -9,6 +10,7 @@
 #include "daemon/replica/state/snapshot.h"
 #include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
+#include "membership/history/mean_records.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace atolld {
@@ -374,10 +376,10 @@ void Invariants::CheckQuorum(const v1::EntryHeader& header) {
 
 // Votes are not all: what is averaged is of a quorum as well.
 void Invariants::CheckThin(const v1::EntryHeader& header) {
-  for (const v1::ShardRecord& shard : header.shards()) {
-    size_t least = CountBits(shard.contributors());
-    for (const v1::ChunkRecord& chunk : shard.exceptions()) {
-      least = std::min(least, CountBits(chunk.contributors()));
+  for (const v1::ShardRecord& shard : header.records().shards()) {
+    size_t least = std::numeric_limits<size_t>::max();
+    for (const v1::ChunkRun& run : shard.runs()) {
+      least = std::min(least, CountBits(SetOf(header.records(), run).contributors()));
     }
     if (least >= terms_.quorum) continue;
     Violate(7, absl::StrCat("version ", header.version(), " counts ", least,

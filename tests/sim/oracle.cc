@@ -56,14 +56,14 @@ float FloatOf(uint32_t bits) {
 }
 
 ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk) {
-  for (const v1::ShardRecord& shard : header.shards()) {
-    if (chunk < shard.first_chunk() || chunk >= size_t{shard.first_chunk()} + shard.chunks())
-      continue;
-    for (const v1::ChunkRecord& one : shard.exceptions()) {
-      if (one.chunk() != chunk) continue;
-      return {one.contributors(), {one.partials().begin(), one.partials().end()}};
+  for (const v1::ShardRecord& shard : header.records().shards()) {
+    size_t end = shard.first_chunk();
+    for (const v1::ChunkRun& run : shard.runs()) {
+      end += run.chunks();
+      if (chunk < shard.first_chunk() || chunk >= end) continue;
+      const v1::ContributorSet& set = header.records().sets(static_cast<int>(run.set()));
+      return {set.contributors(), {set.partials().begin(), set.partials().end()}};
     }
-    return {shard.contributors(), {shard.partials().begin(), shard.partials().end()}};
   }
   return {};
 }

@@ -8,6 +8,7 @@
 
 #include "compression/codec.h"
 #include "tests/sim/sim_events.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -76,13 +77,7 @@ TEST(OracleTest, MeanByWeightsBitmapsAndPartials) {
   for (const float weight : {1.0f, 3.0f, 4.0f}) {
     header.add_contributors()->set_weight_bits(Bits(weight));
   }
-  v1::ShardRecord* shard = header.add_shards();
-  shard->set_chunks(2);
-  shard->set_contributors("\x07");
-  shard->add_partials("\x03");
-  v1::ChunkRecord* exception = shard->add_exceptions();
-  exception->set_chunk(1);
-  exception->set_contributors("\x03");
+  *header.mutable_records() = RecordsOf({{"p1", {{1, "\x07", {"\x03"}}, {1, "\x03"}}}});
   AddScalar("learning_rate", 1, &header);
   const Oracle::Chunks first = oracle.Encode("p1", 0, std::vector<float>{8, 8});
   const Oracle::Chunks second = oracle.Encode("p2", 0, std::vector<float>{4, 4});
@@ -101,10 +96,7 @@ TEST(OracleTest, EachLevelHasItsCodec) {
   const float fine = 1 + std::ldexp(1.0f, -10);
   v1::EntryHeader header;
   for (int i = 0; i < 3; ++i) header.add_contributors()->set_weight_bits(Bits(1));
-  v1::ShardRecord* shard = header.add_shards();
-  shard->set_chunks(1);
-  shard->set_contributors("\x07");
-  shard->add_partials("\x03");
+  *header.mutable_records() = RecordsOf({{"p1", {{1, "\x07", {"\x03"}}}}});
   AddScalar("learning_rate", 1, &header);
   // The lower level's codec, the upper's, what two fine values and one of 4 come to.
   const struct {
@@ -133,8 +125,7 @@ TEST(OracleTest, NesterovStepsAsWritten) {
   Oracle oracle(SpecOf("fp32", "nesterov", 1), start);
   v1::EntryHeader header;
   header.add_contributors()->set_weight_bits(Bits(1));
-  header.add_shards()->set_chunks(1);
-  header.mutable_shards(0)->set_contributors("\x01");
+  *header.mutable_records() = RecordsOf({{"p1", {{1, "\x01"}}}});
   AddScalar("learning_rate", 0.5f, &header);
   AddScalar("momentum", 0.5f, &header);
   const Oracle::Chunks two = oracle.Encode("p1", 0, std::vector<float>{2});

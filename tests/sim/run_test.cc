@@ -55,7 +55,7 @@ TEST(SimRunTest, PeersThatNobodyCanDialContributeInEveryRound) {
   ExpectSealedEqual(cluster, 3, 10);
   for (const v1::EntryHeader& header : cluster.stored().headers) {
     EXPECT_EQ(header.contributors_size(), 3);
-    for (const v1::ShardRecord& shard : header.shards()) EXPECT_EQ(shard.reducer(), "p2");
+    for (const v1::ShardRecord& shard : header.records().shards()) EXPECT_EQ(shard.reducer(), "p2");
   }
   EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
 }
@@ -74,7 +74,7 @@ TEST(SimRunTest, AnAggregatorReducesForACrowdThatNobodyCanDial) {
   EXPECT_EQ(held->state_digest, cluster.Verify("p1")->state_digest);
   for (const v1::EntryHeader& header : cluster.stored().headers) {
     EXPECT_EQ(header.contributors_size(), 3);
-    for (const v1::ShardRecord& shard : header.shards()) EXPECT_EQ(shard.reducer(), "x1");
+    for (const v1::ShardRecord& shard : header.records().shards()) EXPECT_EQ(shard.reducer(), "x1");
   }
   EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
 }

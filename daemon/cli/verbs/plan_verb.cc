@@ -24,6 +24,7 @@
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
 #include "daemon/env/posix_files.h"
+#include "membership/planning/message_sizes.h"
 
 namespace atolld {
 namespace {
@@ -110,6 +111,11 @@ absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
   if (question.parameters / question.chunk_elements >= std::numeric_limits<uint32_t>::max()) {
     return absl::InvalidArgumentError("--parameters: more chunks than a run can have");
   }
+  SizeTerms sizes;
+  sizes.parameters = question.parameters;
+  sizes.chunk_elements = question.chunk_elements;
+  sizes.peers = question.links.peers().size();
+  RETURN_IF_ERROR(CheckMessageSizes(sizes));
   question.train_seconds = TrainSeconds(options, config);
   question.plan = config.exchange.plan;
   ASSIGN_OR_RETURN(const LevelCodecs codecs,

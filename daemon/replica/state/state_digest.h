@@ -39,6 +39,8 @@ Digest StateDigestOf(const v1::SnapshotInfo& info);
 // the header is that of `version`, and the state digest is that of the leaves (and the genesis' own
 // at version 0).
 absl::Status CheckSnapshotInfo(const v1::SnapshotInfo& info);
+// The same before its leaves are here: everything but them and the digest that they make.
+absl::Status CheckSnapshotShape(const v1::SnapshotInfo& info);
 
 // The bytes of fp32 values, as they are hashed and lie in files.
 absl::Span<const uint8_t> BytesOf(absl::Span<const float> values);

@@ -140,7 +140,8 @@ class EntrySource final : public AnswerSource {
 // Blocks of a snapshot, or of one of the run's files.
 class BlockSource final : public AnswerSource {
  public:
-  explicit BlockSource(DonorFiles from) : from_(std::move(from)) {}
+  BlockSource(DonorFiles from, uint64_t leaves_a_page)
+      : from_(std::move(from)), leaves_a_page_(leaves_a_page) {}
 
   absl::Status Begin(const Frame& request) override {
     RETURN_IF_ERROR(Unpack(request, &asked_));
@@ -151,6 +152,8 @@ class BlockSource final : public AnswerSource {
                                 : absl::StrCat("the snapshot of version ", asked_.version());
       snapshot_ = nullptr;
       file_ = nullptr;
+      described_ = false;
+      next_leaf_ = 0;
       return from_.Tell(asked_.file() > 0 ? OpenFile() : OpenSnapshot(), what_);
     }
     if (snapshot_ == nullptr && file_ == nullptr) {
@@ -162,7 +165,11 @@ class BlockSource final : public AnswerSource {
         absl::StrCat("block ", asked_.block(), " of ", blocks, " was asked for"));
   }
 
-  bool complete() const override { return true; }  // one frame a request
+  // A snapshot's leaves follow its description; all else is one frame.
+  bool complete() const override {
+    return asked_.want_block() || asked_.without_leaves() || snapshot_ == nullptr ||
+           next_leaf_ == snapshot_->map().blocks();
+  }
 
   absl::StatusOr<Frame> NextFrame() override {
     v1::SnapshotBlock answer;
@@ -173,7 +180,12 @@ class BlockSource final : public AnswerSource {
       return Pack(answer, SharedBytes(std::move(bytes)));
     }
     if (file_ == nullptr) {
-      *answer.mutable_info() = snapshot_->info();
+      if (!std::exchange(described_, true)) {
+        *answer.mutable_info() = WithoutLeaves(snapshot_->info());
+      } else {
+        *answer.mutable_leaves() = LeavesFrom(snapshot_->info(), next_leaf_, leaves_a_page_);
+        next_leaf_ += answer.leaves().leaves().size() / kDigestBytes;
+      }
       return Pack(answer);
     }
     for (const Digest& leaf : leaves_) answer.mutable_file_info()->add_leaves(ToBytes(leaf));
@@ -217,9 +229,12 @@ class BlockSource final : public AnswerSource {
   }
 
   const DonorFiles from_;
+  const uint64_t leaves_a_page_;
   v1::SnapshotRequest asked_;
   std::string what_;  // the snapshot or file that was asked for
   std::unique_ptr<SnapshotReader> snapshot_;
+  bool described_ = false;              // the snapshot; its leaves follow
+  uint64_t next_leaf_ = 0;              // to be told
   std::unique_ptr<ReadableFile> file_;  // of the run's; null: the stream is about a snapshot
   std::vector<Digest> leaves_;          // of file_
 };
@@ -235,9 +250,12 @@ class NoSource final : public AnswerSource {
 };
 
 // One for a method that no donor serves refuses every request.
-std::unique_ptr<AnswerSource> MakeAnswerSource(const std::string& method, DonorFiles from) {
+std::unique_ptr<AnswerSource> MakeAnswerSource(const std::string& method, DonorFiles from,
+                                               const DonorSettings& settings) {
   if (method == kFetchEntriesMethod) return std::make_unique<EntrySource>(std::move(from));
-  if (method == kFetchSnapshotMethod) return std::make_unique<BlockSource>(std::move(from));
+  if (method == kFetchSnapshotMethod) {
+    return std::make_unique<BlockSource>(std::move(from), settings.snapshot_leaves_a_page);
+  }
   return std::make_unique<NoSource>();
 }
 
@@ -461,8 +479,8 @@ void Donor::SetBusy(bool busy) {
 
 void Donor::Accept(const std::string& method, std::unique_ptr<Call> call, bool dialled_here) {
   if (state_->streams.size() >= kMaxStreams) return state_->Refuse(std::move(call));
-  std::unique_ptr<AnswerSource> source =
-      MakeAnswerSource(method, {state_->env.files, state_->dir, state_->run_id, state_->lines});
+  std::unique_ptr<AnswerSource> source = MakeAnswerSource(
+      method, {state_->env.files, state_->dir, state_->run_id, state_->lines}, state_->settings);
   const uint64_t id = state_->next_stream++;
   const std::weak_ptr<State> weak = state_;
   DonorStream::Events events;

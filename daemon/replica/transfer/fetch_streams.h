@@ -31,7 +31,8 @@ class FetchStreams {
   using Judge = std::function<void(absl::StatusOr<Judgement>)>;
 
   struct Hooks {
-    // A stream's first request, answered by one frame. Not set, or nothing: none is needed.
+    // A stream's first request, answered by as many frames as its judge says. Not set, or nothing:
+    // none is needed.
     std::function<std::optional<Frame>()> greeting;
     std::function<Frame(uint64_t item)> request;
     // One frame of a stream: of the answer to the greeting (no item) or of an item.

@@ -71,7 +71,9 @@ class Download {
   bool complete() const { return next_block() == map().blocks(); }
   uint64_t bytes() const;  // of the prefix
 
-  // INVALID_ARGUMENT: none of this run, or its parts disagree. Changes nothing.
+  // INVALID_ARGUMENT: none of this run, or its parts disagree; before its leaves are here, those
+  // but for them. Changes nothing.
+  absl::Status CheckShape(const v1::SnapshotInfo& info) const;
   absl::Status Check(const v1::SnapshotInfo& info) const;
   // Begins this one, which must have passed Check. What was begun before is kept as a place where
   // blocks may be found. Errors of this and what follows are this machine's, where not said
@@ -136,10 +138,15 @@ absl::Status Download::Begin() {
   return absl::OkStatus();
 }
 
-absl::Status Download::Check(const v1::SnapshotInfo& info) const {
+absl::Status Download::CheckShape(const v1::SnapshotInfo& info) const {
   if (GenesisDigest(info.genesis()) != GenesisDigest(genesis_)) {
     return absl::InvalidArgumentError("its snapshot has another genesis");
   }
+  return CheckSnapshotShape(info);
+}
+
+absl::Status Download::Check(const v1::SnapshotInfo& info) const {
+  RETURN_IF_ERROR(CheckShape(info));
   return CheckSnapshotInfo(info);
 }
 
@@ -260,7 +267,9 @@ struct SnapshotFetch::State : std::enable_shared_from_this<SnapshotFetch::State>
   void Dial();
   Frame Greeting() const;
   Frame Request(uint64_t block) const;
-  void TakeInfo(Frame frame, Judge judge);
+  void TakeInfo(int stream, const Frame& frame, const Judge& judge);
+  void TakeDescription(int stream, const v1::SnapshotInfo& told, const Judge& judge);
+  void TakeLeaves(const v1::SnapshotLeaves& page, const Judge& judge);
   void Confirmed(const v1::SnapshotInfo& info, const absl::Status& verdict, const Judge& judge);
   void StartBlocks(const Judge& judge);
   void TakeBlock(uint64_t block, const Frame& frame, Judge judge);
@@ -288,7 +297,13 @@ struct SnapshotFetch::State : std::enable_shared_from_this<SnapshotFetch::State>
   const std::shared_ptr<Download> download;  // the queue's
 
   bool over = false;
-  bool taking_info = false;
+  // What the donor of this stream describes, until all leaves are here. One donor is asked at a
+  // time.
+  struct Describing {
+    int stream;
+    std::shared_ptr<SnapshotPages> pages;
+  };
+  std::optional<Describing> describing;
   bool appending = false;
   bool completing = false;
   // The one that is fetched: confirmed. The loop's own copy of what the download was begun with.
@@ -329,6 +344,7 @@ void SnapshotFetch::State::Look() {
   if (streams != nullptr) received_before += streams->received_bytes();
   streams = nullptr;
   info.reset();
+  describing.reset();
   schedule = nullptr;
   blocks_fetched = 0;
   Dial();
@@ -339,10 +355,11 @@ void SnapshotFetch::State::Dial() {
   const std::weak_ptr<State> weak = weak_from_this();
   hooks.greeting = [this] { return Greeting(); };
   hooks.request = [this](uint64_t block) { return Request(block); };
-  hooks.on_frame = [weak](int, std::optional<uint64_t> block, Frame frame, Judge judge) {
+  hooks.on_frame = [weak](int stream, std::optional<uint64_t> block, const Frame& frame,
+                          Judge judge) {
     const auto self = weak.lock();
     if (self == nullptr || self->over) return;
-    if (!block) return self->TakeInfo(std::move(frame), std::move(judge));
+    if (!block) return self->TakeInfo(stream, frame, judge);
     self->TakeBlock(*block, frame, std::move(judge));
   };
   hooks.on_exhausted = [weak](const absl::Status& status) {
@@ -362,6 +379,7 @@ Frame SnapshotFetch::State::Greeting() const {
   request.set_run_id(source.run_id);
   request.set_newest(wanted.empty());
   if (!wanted.empty()) request.set_version(wanted.front());
+  request.set_without_leaves(info.has_value());
   return Pack(request);
 }
 
@@ -373,11 +391,11 @@ Frame SnapshotFetch::State::Request(uint64_t block) const {
   return Pack(request);
 }
 
-void SnapshotFetch::State::TakeInfo(Frame frame, Judge judge) {
-  auto answer = std::make_shared<v1::SnapshotBlock>();
-  const absl::Status parsed = Unpack(frame, answer.get());
+void SnapshotFetch::State::TakeInfo(int stream, const Frame& frame, const Judge& judge) {
+  v1::SnapshotBlock answer;
+  const absl::Status parsed = Unpack(frame, &answer);
   if (!parsed.ok()) return judge(parsed);
-  const v1::SnapshotInfo& told = answer->info();
+  const v1::SnapshotInfo& told = answer.info();
   if (info.has_value()) {
     if (told.version() == info->version() && told.state_digest() == info->state_digest() &&
         HeaderDigest(told.header()) == HeaderDigest(info->header())) {
@@ -386,18 +404,44 @@ void SnapshotFetch::State::TakeInfo(Frame frame, Judge judge) {
     return judge(absl::InvalidArgumentError(absl::StrCat("its snapshot of version ", told.version(),
                                                          " is not the one that others gave")));
   }
+  if (describing && describing->stream == stream) return TakeLeaves(answer.leaves(), judge);
   if (!wanted.empty() && told.version() != wanted.front()) {
     return judge(absl::InvalidArgumentError(absl::StrCat(
         "version ", wanted.front(), " was asked for, its snapshot is of ", told.version())));
   }
-  OnPool([answer](Download& file) { return file.Check(answer->info()); },
-         [this, answer, judge](const absl::Status& status) {
+  TakeDescription(stream, told, judge);
+}
+
+// Without its leaves, of which no more are taken than a state of this run has.
+void SnapshotFetch::State::TakeDescription(int stream, const v1::SnapshotInfo& told,
+                                           const Judge& judge) {
+  auto pages = std::make_shared<SnapshotPages>();
+  OnPool(
+      [told, pages](Download& file) {
+        RETURN_IF_ERROR(file.CheckShape(told));
+        return pages->Begin(told);
+      },
+      [this, stream, pages, judge](const absl::Status& status) {
+        if (!status.ok()) return judge(status);
+        describing = {stream, pages};
+        judge(FetchStreams::Judgement::kMore);
+      });
+}
+
+void SnapshotFetch::State::TakeLeaves(const v1::SnapshotLeaves& page, const Judge& judge) {
+  const std::shared_ptr<SnapshotPages> pages = describing->pages;
+  const absl::Status taken = pages->Take(page);
+  if (!taken.ok()) return judge(taken);
+  if (!pages->complete()) return judge(FetchStreams::Judgement::kMore);
+  describing.reset();
+  OnPool([pages](Download& file) { return file.Check(pages->info()); },
+         [this, pages, judge](const absl::Status& status) {
            if (!status.ok()) return judge(status);
-           events.confirm(answer->info(),
-                          [weak = weak_from_this(), answer, judge](const absl::Status& verdict) {
+           events.confirm(pages->info(),
+                          [weak = weak_from_this(), pages, judge](const absl::Status& verdict) {
                             const auto self = weak.lock();
                             if (self == nullptr || self->over) return;
-                            self->Confirmed(answer->info(), verdict, judge);
+                            self->Confirmed(pages->info(), verdict, judge);
                           });
          });
 }

@@ -20,6 +20,7 @@
 #include "daemon/env/env.h"
 #include "daemon/env/repeated_lines.h"
 #include "daemon/replica/state/replica.h"
+#include "daemon/replica/transfer/snapshot_pages.h"
 
 namespace atolld {
 
@@ -30,6 +31,7 @@ struct DonorSettings {
   uint64_t bytes_per_second = 0;  // to all joiners together; 0: no limit
   // A call whose joiner asks for nothing for so long is ended.
   absl::Duration idle_timeout = absl::Seconds(10);
+  uint64_t snapshot_leaves_a_page = kSnapshotLeavesAPage;  // of a description, at most
 };
 
 // Serves FetchEntries and FetchSnapshot from the files under `dir`. All joiners together get no

@@ -161,6 +161,16 @@ TEST(ModelConfig, EveryMistakeIsNamed) {
   }
 }
 
+TEST(ModelConfig, AModelThatNoMessageCarriesIsRefused) {
+  // Broken: hundreds of machines would begin a run whose state nobody can ever join.
+  const std::string lines =
+      "kind = \"llama\"\nheads = 128\nwidth = 16384\nvocabulary = 32000\nlayers = ";
+  EXPECT_TRUE(LoadModel(lines + "70\n").status().ok()) << LoadModel(lines + "70\n").status();
+  const std::string refused(LoadModel(lines + "96\n").status().message());
+  EXPECT_THAT(refused, HasSubstr("a snapshot's leaves on disk of 3"));
+  EXPECT_THAT(refused, HasSubstr("and 67108864 is the limit; what helps is a smaller model"));
+}
+
 TEST(ModelConfig, AdaptersAreOfOneBase) {
   // Broken: peers with other bases would be let in, and their adapters averaged.
   const std::string lines = absl::StrCat("lora_rank = 4\nbase_digest = \"", kDigest, "\"\n");

@@ -2,6 +2,7 @@
 
 #include "compression/base/check.h"
 #include "membership/history/header.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -239,13 +240,7 @@ void ScriptedPeer::OnPlan(const v1::Plan& plan) {
     for (const std::string& peer : plan.lost()) lost = lost || peer == plan.contributors(i).peer();
     if (!lost) bits |= 1u << i;
   }
-  for (const v1::Shard& shard : plan.shards()) {
-    v1::ShardRecord* record = vote->add_shards();
-    record->set_first_chunk(shard.first_chunk());
-    record->set_chunks(shard.chunks());
-    record->set_reducer(shard.reducer());
-    record->set_contributors(std::string(1, static_cast<char>(bits)));
-  }
+  *vote->mutable_records() = RecordsOf(plan, std::string(1, static_cast<char>(bits)));
   Say(message);
 }
 

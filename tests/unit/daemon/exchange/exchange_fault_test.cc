@@ -70,11 +70,8 @@ TEST(ExchangeFault, LeavesOutWhatALostContributorHadNotSent) {
   three.swarm.Give("p2", next);
   ASSERT_TRUE(three.Finish({"p1", "p2"}, 2)) << three.swarm.world.LogText();
   three.swarm.CheckOutcomes({"p1", "p2"}, next, {"p1", "p2"});
-  size_t exceptions = 0;
-  for (const auto& shard : three.swarm.peer("p1").outcomes.at(2).shards) {
-    exceptions += static_cast<size_t>(shard.exceptions_size());
-  }
-  EXPECT_GT(exceptions, 0u);
+  // In some chunks p3's were there already.
+  EXPECT_EQ(three.swarm.peer("p1").outcomes.at(2).records.sets_size(), 2);
 }
 
 // Would break: a reducer's death would cost the round; its shard would be a mix of two attempts.

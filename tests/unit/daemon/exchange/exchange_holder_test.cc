@@ -71,7 +71,7 @@ TEST(ExchangeHolder, GivesOutTheShardOfADeadReducer) {
       swarm.Give("p4", next);
       ASSERT_TRUE(scene.Finish({"p2", "p3", "p4"}, 2)) << swarm.world.LogText();
       swarm.CheckOutcomes({"p2", "p3", "p4"}, next, scene.names);
-      EXPECT_EQ(swarm.peer("p2").outcomes.at(2).shards[0].reducer(), "p1");
+      EXPECT_EQ(swarm.peer("p2").outcomes.at(2).records.shards(0).reducer(), "p1");
       if (!expected.empty()) {
         EXPECT_EQ(swarm.peer("p2").outcomes.at(2).payload.str(), expected);
       }

@@ -258,7 +258,7 @@ TEST(ExchangeLiar, AttemptsNeverMix) {
       },
       absl::Seconds(5)));
   scene.swarm.CheckOutcomes({"p1", "p2"}, next, {"p1", "p2"});
-  const std::string set = scene.swarm.peer("p1").outcomes.at(2).shards[0].contributors();
+  const std::string set = scene.swarm.peer("p1").outcomes.at(2).records.sets(0).contributors();
   EXPECT_EQ(set[0], 7);  // p3's true chunks counted
 }
 

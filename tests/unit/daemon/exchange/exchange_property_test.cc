@@ -207,8 +207,8 @@ Told RunSeed(uint64_t seed) {
   }
   told.digest = swarm.world.digest();
   told.held = story.held();
-  for (const v1::ShardRecord& shard : swarm.peer(names[0]).outcomes.at(revision).shards) {
-    told.partials += shard.partials_size();
+  for (const v1::ContributorSet& set : swarm.peer(names[0]).outcomes.at(revision).records.sets()) {
+    told.partials += set.partials_size();
   }
   return told;
 }

@@ -5,6 +5,7 @@
 
 #include "compression/wire_codec.h"
 #include "gtest/gtest.h"
+#include "membership/history/mean_records.h"
 #include "tests/unit/daemon/exchange/liar.h"
 #include "tests/unit/daemon/exchange/regions.h"
 #include "tests/unit/daemon/exchange/swarm.h"
@@ -24,12 +25,13 @@ TEST(ExchangeRelay, GivesEverybodyTheMeanOfMeans) {
       regions.GiveAll(regions.plan);
       ASSERT_TRUE(regions.Finish(regions.names, 1)) << swarm.world.LogText();
       swarm.CheckOutcomes(regions.names, regions.plan, regions.names);
-      const auto& shards = swarm.peer("p5").outcomes.at(1).shards;
-      ASSERT_EQ(shards[0].partials_size(), 1);
-      EXPECT_EQ(shards[0].partials(0), Swarm::Bitmap(regions.plan, regions.east));
-      ASSERT_EQ(shards[1].partials_size(), 1);
-      EXPECT_EQ(shards[1].partials(0), Swarm::Bitmap(regions.plan, regions.west));
-      for (const auto& shard : shards) EXPECT_EQ(shard.exceptions_size(), 0);
+      const v1::MeanRecords& records = swarm.peer("p5").outcomes.at(1).records;
+      ASSERT_EQ(records.sets_size(), 2);
+      ASSERT_EQ(records.sets(0).partials_size(), 1);
+      EXPECT_EQ(records.sets(0).partials(0), Swarm::Bitmap(regions.plan, regions.east));
+      ASSERT_EQ(records.sets(1).partials_size(), 1);
+      EXPECT_EQ(records.sets(1).partials(0), Swarm::Bitmap(regions.plan, regions.west));
+      for (const auto& shard : records.shards()) EXPECT_EQ(shard.runs_size(), 1);
       // Each chunk once at a relay, once at its reducer.
       EXPECT_EQ(swarm.Averaged(), 2u * swarm.grid.chunks());
       for (const std::string& name : regions.names) {
@@ -117,7 +119,7 @@ TEST(ExchangeRelay, TakesItsReducersOwnChunkToo) {
   regions.GiveAll(plan);
   ASSERT_TRUE(regions.Finish(regions.names, 1)) << swarm.world.LogText();
   swarm.CheckOutcomes(regions.names, plan, regions.names);
-  EXPECT_EQ(swarm.peer("p1").outcomes.at(1).shards[0].partials_size(), 2);
+  EXPECT_EQ(swarm.peer("p1").outcomes.at(1).records.sets(0).partials_size(), 2);
 }
 
 // Would break: a peer that contributes nothing would ask a relay that does not know it.
@@ -163,7 +165,7 @@ TEST(ExchangeRelay, MayDieAtAnyInstant) {
     }
     ASSERT_TRUE(regions.Finish(rest, 2)) << swarm.world.LogText();
     swarm.CheckOutcomes(rest, next, rest);
-    mixed += swarm.peer("p1").outcomes.at(2).shards[1].exceptions_size() > 0 ? 1 : 0;
+    mixed += swarm.peer("p1").outcomes.at(2).records.shards(1).runs_size() > 1 ? 1 : 0;
     for (const std::string& name : rest) EXPECT_TRUE(swarm.peer(name).failed.empty());
   }
   EXPECT_GT(mixed, 5);  // shards in which some of the dead relay's means stand, others do not
@@ -306,9 +308,11 @@ TEST(ExchangeRelay, AMemberThatItsRelayRefusesIsLeftOut) {
     swarm.CheckOutcomes(honest, plan, honest);
     ASSERT_EQ(liar.closed.size(), 1u);
     EXPECT_TRUE(absl::IsInvalidArgument(liar.closed[0]));
-    const v1::ShardRecord& shard = swarm.peer("p1").outcomes.at(1).shards[0];
-    EXPECT_EQ(shard.partials(0), Swarm::Bitmap(plan, {"p4"}));
-    EXPECT_EQ(shard.exceptions_size(), zstd ? 0 : 1);
+    const v1::MeanRecords& records = swarm.peer("p1").outcomes.at(1).records;
+    const int most = records.shards(0).runs_size() - 1;  // the first chunk may have another set
+    EXPECT_EQ(SetOf(records, records.shards(0).runs(most)).partials(0),
+              Swarm::Bitmap(plan, {"p4"}));
+    EXPECT_EQ(most, zstd ? 0 : 1);
     // It may still have the results, from its relay.
     liar.results = 0;
     Liar again(swarm);

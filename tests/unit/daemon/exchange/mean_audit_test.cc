@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "membership/trust/audit.h"
 #include "tests/sim/sim_ends.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
@@ -108,7 +109,10 @@ TEST(Auditor, TakesNothingButWhatIsSigned) {
       if (i != 1) return;
       const Contribution& others = *scene.swarm.peer("p3").contribution;
       if (lie == 0) *payload = others.chunks[0];
-      if (lie == 1) part->set_leaves(others.leaves);
+      if (lie == 1) {
+        part->set_leaves(std::string(PageOf(others.leaves, 0)));
+        part->set_path(others.pages.Path(0));
+      }
       if (lie == 2) part->clear_leaves();
       if (lie == 3) part->set_contributor("p1");
       if (lie == 4) part->set_members(Swarm::Bitmap(scene.plan, {"p2"}));
@@ -118,6 +122,76 @@ TEST(Auditor, TakesNothingButWhatIsSigned) {
     EXPECT_EQ(report.verdicts(0).outcome(), "unknown") << report.DebugString();
     EXPECT_FALSE(report.verdicts(0).reason().empty());
   }
+}
+
+// Would break: in a run with more chunks than one page has leaves, audits would find nobody out, or
+// call the honest liars; a proof that was made for another place would be taken.
+TEST(Auditor, ProvesALeafOfAnyPage) {
+  for (int lie = 0; lie < 5; ++lie) {
+    SCOPED_TRACE(lie);
+    SwarmSettings settings;
+    settings.elements = settings.chunk_elements * (2 * kLeavesAPage + 3);  // three pages
+    AuditScene scene(settings);
+    const uint32_t last = scene.plan.shards(0).chunks() - 1;  // of p1's; in another page than 0
+    ASSERT_GE(last, kLeavesAPage);
+    // Of chunk 0 are parts 0 to 3, by contributor; part 5 is p2's of the last.
+    Forger forger(scene, [&](size_t i, v1::InputsPart* part, SharedBytes* payload) {
+      const Contribution& own = *scene.swarm.peer("p2").contribution;
+      EXPECT_LE(part->leaves().size(), kLeavesAPage * kLeafBytes);
+      if (i != 5) return;
+      if (lie == 1) *payload = own.chunks[0];
+      if (lie == 2) part->set_leaves(std::string(PageOf(own.leaves, 0)));
+      if (lie == 3) part->set_path(own.pages.Path(0));
+      if (lie == 4) {  // a chunk that it has signed for another place
+        *payload = own.chunks[0];
+        part->set_leaves(std::string(PageOf(own.leaves, 0)));
+        part->set_path(own.pages.Path(0));
+      }
+    });
+    v1::AuditReport report;
+    scene.swarm.peer("p2").node->exchange->Audit(
+        scene.Order({0, last}), [&report](v1::AuditReport told) { report.MergeFrom(told); });
+    ASSERT_TRUE(
+        scene.swarm.world.RunUntil([&] { return report.verdicts_size() >= 2; }, absl::Seconds(5)));
+    EXPECT_EQ(report.verdicts(1).chunk(), last);
+    EXPECT_EQ(report.verdicts(1).outcome(), lie == 0 ? "right" : "unknown") << lie;
+  }
+}
+
+// Would break: an auditor with much to say would be cut off, for its words are longer than a
+// Session takes.
+TEST(Auditor, ReportsAndIsOrderedInMessagesOfBoundedLength) {
+  v1::AuditReport all;
+  all.set_version(7);
+  for (uint32_t chunk = 0; chunk < 3000; ++chunk) {
+    v1::ChunkVerdict* const verdict = all.add_verdicts();
+    verdict->set_chunk(chunk);
+    verdict->set_outcome("unknown");
+    verdict->set_reason(std::string(2000, 'x'));
+    verdict->set_computed_digest(std::string(32, 'c'));
+    verdict->set_found_digest(std::string(32, 'f'));
+  }
+  const std::vector<v1::AuditReport> pages = InPages(all);
+  ASSERT_EQ(pages.size(), 3u);
+  uint32_t next = 0;
+  for (const v1::AuditReport& page : pages) {
+    EXPECT_EQ(page.version(), 7u);
+    EXPECT_LE(page.ByteSizeLong(), size_t{1} << 20);
+    for (const v1::ChunkVerdict& verdict : page.verdicts()) EXPECT_EQ(verdict.chunk(), next++);
+  }
+  EXPECT_EQ(next, 3000u);
+  v1::Audit order;
+  order.set_revision(3);
+  order.set_deadline_milliseconds(5000);
+  for (uint32_t chunk = 0; chunk < 150000; ++chunk) order.add_chunks((1u << 31) - 150000 + chunk);
+  std::vector<uint32_t> chunks;
+  for (const v1::Audit& page : InPages(order)) {
+    EXPECT_EQ(page.revision(), 3u);
+    EXPECT_EQ(page.deadline_milliseconds(), 5000u);
+    EXPECT_LE(page.ByteSizeLong(), size_t{1} << 20);
+    chunks.insert(chunks.end(), page.chunks().begin(), page.chunks().end());
+  }
+  EXPECT_EQ(chunks, std::vector<uint32_t>(order.chunks().begin(), order.chunks().end()));
 }
 
 // Would break: a mean that does not follow from its inputs would be committed.

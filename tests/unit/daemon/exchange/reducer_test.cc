@@ -295,7 +295,7 @@ TEST(PieceIntake, TakesWhatFitsThePlanAndTheSignedRoot) {
   EXPECT_EQ(intake.LeavesOf(2), nullptr);
   ASSERT_TRUE(intake.TakeLeaves(made, 2, given->leaves).ok());
   EXPECT_TRUE(intake.TakeLeaves(made, 2, forged).ok()) << "passed over";
-  EXPECT_EQ(*intake.LeavesOf(2), given->leaves);
+  EXPECT_EQ(intake.LeavesOf(2)->bytes, given->leaves);
 
   const absl::StatusOr<Piece> piece = intake.MakePiece(made, 2, chunk, given->chunks[1]);
   ASSERT_TRUE(piece.ok()) << piece.status();

@@ -7,6 +7,7 @@
 #include "compression/base/check.h"
 #include "daemon/exchange/chunk_work.h"
 #include "gtest/gtest.h"
+#include "membership/history/mean_records.h"
 
 namespace atolld {
 namespace {
@@ -20,18 +21,16 @@ struct Sets {
   std::vector<std::string> partials;
 };
 
-template <typename Record>
-Sets SetsIn(const Record& record) {
-  return {record.contributors(), {record.partials().begin(), record.partials().end()}};
-}
-
+// By its own reading of the records.
 Sets SetsOf(const ExchangeOutcome& outcome, uint32_t chunk) {
-  for (const v1::ShardRecord& shard : outcome.shards) {
-    if (chunk < shard.first_chunk() || chunk >= shard.first_chunk() + shard.chunks()) continue;
-    for (const v1::ChunkRecord& exception : shard.exceptions()) {
-      if (exception.chunk() == chunk) return SetsIn(exception);
+  for (const v1::ShardRecord& shard : outcome.records.shards()) {
+    uint32_t end = shard.first_chunk();
+    for (const v1::ChunkRun& run : shard.runs()) {
+      end += run.chunks();
+      if (chunk < shard.first_chunk() || chunk >= end) continue;
+      const v1::ContributorSet& set = outcome.records.sets(static_cast<int>(run.set()));
+      return {set.contributors(), {set.partials().begin(), set.partials().end()}};
     }
-    return SetsIn(shard);
   }
   return {};
 }
@@ -270,10 +269,7 @@ void Swarm::CheckOutcomes(const std::vector<std::string>& names, const v1::Plan&
     ASSERT_EQ(other.payload.str(), first.payload.str()) << name;
     ASSERT_EQ(other.payload_digest, TreeDigest(first.payload.span())) << name;
     ASSERT_EQ(other.squared_mean, first.squared_mean) << name;
-    ASSERT_EQ(other.shards.size(), first.shards.size()) << name;
-    for (size_t i = 0; i < first.shards.size(); ++i) {
-      ASSERT_EQ(other.shards[i].DebugString(), first.shards[i].DebugString()) << name;
-    }
+    ASSERT_EQ(other.records.DebugString(), first.records.DebugString()) << name;
   }
   const std::vector<SharedBytes> chunks = SplitPayload(grid, *means.codec, first.payload).value();
   double squared_mean = 0;
@@ -286,8 +282,10 @@ void Swarm::CheckOutcomes(const std::vector<std::string>& names, const v1::Plan&
   // Taken from codes, it lacks the rounding of each value to fp32.
   const double apart = means.codec->has_squared_norm() ? 0x1p-23 : 1e-12;
   ASSERT_NEAR(first.squared_mean, squared_mean, apart * squared_mean);
-  for (size_t i = 0; i < first.shards.size(); ++i) {
-    ASSERT_EQ(first.shards[i].reducer(), plan.shards(static_cast<int>(i)).reducer());
+  const size_t contributors = static_cast<size_t>(plan.contributors_size());
+  ASSERT_TRUE(CheckMeanRecords(first.records, grid.chunks(), contributors).ok());
+  for (int i = 0; i < first.records.shards_size(); ++i) {
+    ASSERT_EQ(first.records.shards(i).reducer(), plan.shards(i).reducer());
   }
 }
 

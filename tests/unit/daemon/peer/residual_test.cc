@@ -9,6 +9,7 @@
 #include "daemon/replica/state/layout.h"
 #include "tests/sim/sim_disk.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -21,16 +22,9 @@ class ResidualTest : public ::testing::Test {
     }
     contribution_ = *EncodeContribution(grid_, codec_, Rounding(), values_);
     for (const char* peer : {"a", "b"}) header_.add_contributors()->set_peer(peer);
-    v1::ShardRecord* first = header_.add_shards();
-    first->set_chunks(2);
-    first->set_contributors(std::string(1, 3));
-    v1::ChunkRecord* exception = first->add_exceptions();
-    exception->set_chunk(1);
-    exception->set_contributors(std::string(1, 1));  // chunk 1: a alone
-    v1::ShardRecord* second = header_.add_shards();
-    second->set_first_chunk(2);
-    second->set_chunks(1);
-    second->set_contributors(std::string(1, 3));
+    // Chunk 1: a alone.
+    *header_.mutable_records() =
+        RecordsOf({{"a", {{1, "\x03"}, {1, "\x01"}}}, {"b", {{1, "\x03"}}}});
   }
 
   std::vector<float> Sent(uint32_t chunk) {

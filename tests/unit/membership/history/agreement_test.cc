@@ -5,6 +5,7 @@
 
 #include "gtest/gtest.h"
 #include "membership/history/bitmap.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -31,13 +32,7 @@ TEST(MakeHeader, NamesOnlyThoseWhoseChunksWereAveraged) {
   v1::Vote vote;
   vote.set_payload_digest("payload");
   vote.set_state_digest("state");
-  v1::ShardRecord* shard = vote.add_shards();
-  shard->set_chunks(2);
-  shard->set_reducer("a");
-  shard->set_contributors("\x05");  // a and c
-  v1::ChunkRecord* exception = shard->add_exceptions();
-  exception->set_chunk(1);
-  exception->set_contributors("\x04");  // c
+  *vote.mutable_records() = RecordsOf({{"a", {{1, "\x05"}, {1, "\x04"}}}});  // a and c, then c
   v1::RunSpec spec;
   spec.set_run_id("r");
   spec.mutable_exchange()->set_codec("int8");
@@ -46,8 +41,8 @@ TEST(MakeHeader, NamesOnlyThoseWhoseChunksWereAveraged) {
   ASSERT_EQ(header.contributors_size(), 2);
   EXPECT_EQ(header.contributors(0).peer(), "a");
   EXPECT_EQ(header.contributors(1).peer(), "c");
-  EXPECT_EQ(header.shards(0).contributors(), "\x03");
-  EXPECT_EQ(header.shards(0).exceptions(0).contributors(), "\x02");
+  EXPECT_EQ(SetOfChunk(header.records(), 0).contributors(), "\x03");
+  EXPECT_EQ(SetOfChunk(header.records(), 1).contributors(), "\x02");
   EXPECT_EQ(header.codec(), "int8");
   EXPECT_EQ(header.base_version(), 2u);
   EXPECT_EQ(header.range_elements(), 100u);
@@ -73,18 +68,12 @@ TEST(MakeHeader, NamesPartialMeansByTheContributorsThatStay) {
   v1::Plan plan;
   for (const char* peer : {"a", "b", "c", "d"}) plan.add_contributors()->set_peer(peer);
   v1::Vote vote;
-  v1::ShardRecord* shard = vote.add_shards();
-  shard->set_chunks(2);
-  shard->set_contributors("\x0d");  // a, c, d
-  shard->add_partials("\x0c");      // c and d
-  v1::ChunkRecord* exception = shard->add_exceptions();
-  exception->set_chunk(0);
-  exception->set_contributors("\x0c");
-  exception->add_partials("\x04");
+  // c alone in a partial mean; then a, c, d, the last two in one.
+  *vote.mutable_records() = RecordsOf({{"a", {{1, "\x0c", {"\x04"}}, {1, "\x0d", {"\x0c"}}}}});
   const v1::EntryHeader header = MakeHeader({v1::RunSpec(), {}, "", SamplesOf}, plan, vote);
   ASSERT_EQ(header.contributors_size(), 3);
-  EXPECT_EQ(header.shards(0).partials(0), "\x06");
-  EXPECT_EQ(header.shards(0).exceptions(0).partials(0), "\x02");
+  EXPECT_EQ(SetOfChunk(header.records(), 0).partials(0), "\x02");
+  EXPECT_EQ(SetOfChunk(header.records(), 1).partials(0), "\x06");
 }
 
 // Would break: bitmaps of nine and more contributors.

@@ -11,6 +11,7 @@
 
 #include "absl/base/casts.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -154,7 +155,8 @@ class CheckHeaderTest : public ::testing::Test {
     header_ = run_.Header(1, previous_, state_, run_.Payload(1));
   }
 
-  v1::ShardRecord* shard() { return header_.mutable_shards(0); }
+  v1::ShardRecord* shard() { return header_.mutable_records()->mutable_shards(0); }
+  v1::ContributorSet* set(int number) { return header_.mutable_records()->mutable_sets(number); }
 
   TestRun run_;
   Digest state_ = Sha256({});
@@ -223,31 +225,49 @@ TEST_F(CheckHeaderTest, RefusesContributorsThatNobodyIs) {
 
 TEST_F(CheckHeaderTest, RefusesShardsThatDoNotTileTheGrid) {
   // Broken: an independent program could not tell whose chunks a mean was taken over.
-  header_.clear_shards();
+  header_.mutable_records()->clear_shards();
   ExpectInvalid("shards hold 0");
   shard()->set_first_chunk(1);
   ExpectInvalid("begins at chunk 1");
   shard()->set_chunks(5);
   ExpectInvalid("5 chunks");
   shard()->set_chunks(3);
-  shard()->clear_exceptions();
+  ExpectInvalid("its runs have 4 chunks");
+  shard()->set_chunks(3);
+  shard()->mutable_runs(0)->set_chunks(2);
   ExpectInvalid("shards hold 3");
   shard()->set_chunks(0);
   ExpectInvalid("0 chunks");
   shard()->set_reducer("");
   ExpectInvalid("reducer");
-  shard()->set_contributors("");
-  ExpectInvalid("bitmap of 0 bytes");
-  shard()->set_contributors(std::string(1, '\0'));
+  set(0)->set_contributors("");
+  ExpectInvalid("set 0: a bitmap of 0 bytes");
+  set(0)->set_contributors(std::string(1, '\0'));
   ExpectInvalid("empty");
-  shard()->set_contributors(std::string(1, '\x08'));
-  ExpectInvalid("lacks");
-  shard()->mutable_exceptions(0)->set_chunk(4);
-  ExpectInvalid("outside the shard");
-  *shard()->add_exceptions() = shard()->exceptions(0);
-  ExpectInvalid("out of order");
-  shard()->mutable_exceptions(0)->set_contributors(std::string(2, '\1'));
-  ExpectInvalid("chunk 3: a bitmap of 2 bytes");
+  set(0)->set_contributors(std::string(1, '\x08'));
+  ExpectInvalid("beyond the last");
+  set(1)->set_contributors(std::string(2, '\1'));
+  ExpectInvalid("set 1: a bitmap of 2 bytes");
+}
+
+TEST_F(CheckHeaderTest, RefusesRecordsThatAreWrittenInAnotherWay) {
+  // Broken: equal votes would count as different ones, and one entry could have two digests; a
+  // header could be made as long as one likes by sets that no chunk has.
+  set(1)->set_contributors(set(0)->contributors());
+  ExpectInvalid("set 1 is there twice");
+  *header_.mutable_records()->add_sets() = *set(0);
+  ExpectInvalid("3 sets, of which runs name 2");
+  shard()->mutable_runs(0)->set_set(1);
+  ExpectInvalid("it names set 1, and the next one is 0");
+  shard()->mutable_runs(1)->set_set(2);
+  ExpectInvalid("it names set 2, and the next one is 1");
+  shard()->mutable_runs(1)->set_set(0);
+  ExpectInvalid("are of one set");
+  shard()->mutable_runs(0)->set_chunks(4);
+  shard()->mutable_runs(1)->set_chunks(0);
+  ExpectInvalid("a run of 0 chunks");
+  shard()->mutable_runs(1)->set_chunks(0xffffffff);
+  ExpectInvalid("its runs have 4294967298 chunks");
 }
 
 // Would break: an entry counts a range of the data for two of its contributors.
@@ -273,29 +293,22 @@ TEST_F(CheckHeaderTest, RefusesSamplesThatTwoContributorsSpend) {
 TEST_F(CheckHeaderTest, RefusesPartialMeansThatOverlap) {
   v1::EntryHeader& header = header_;
   ASSERT_EQ(header.contributors_size(), 3);
-  v1::ShardRecord* shard = header.mutable_shards(0);
-  shard->set_contributors("\x03");
-  shard->clear_exceptions();
-  shard->add_partials("\x03");
+  *header.mutable_records() = RecordsOf({{"p2", {{4, "\x03", {"\x03"}}}}});
   EXPECT_TRUE(Check().ok()) << Check();
-  shard->add_partials("\x02");
+  set(0)->add_partials("\x02");
   EXPECT_THAT(Check().message(), HasSubstr("its partial means overlap"));
-  shard->mutable_partials()->RemoveLast();
-  shard->set_partials(0, "\x04");  // no contributor of this shard
+  set(0)->mutable_partials()->RemoveLast();
+  set(0)->set_partials(0, "\x04");  // no contributor of this shard
   EXPECT_THAT(Check().message(), HasSubstr("its partial means overlap"));
 }
 
-TEST_F(CheckHeaderTest, TakesAShardWhoseEveryChunkIsAnException) {
+TEST_F(CheckHeaderTest, TakesAShardWhoseEveryChunkHasASetOfItsOwn) {
   // Broken: the header of a round in which every chunk lost another contributor would be refused by
   // all.
-  shard()->clear_exceptions();
-  for (uint32_t chunk = 0; chunk < 4; ++chunk) {
-    v1::ChunkRecord& exception = *shard()->add_exceptions();
-    exception.set_chunk(chunk);
-    exception.set_contributors(std::string(1, '\x03'));
-  }
-  shard()->set_contributors(std::string(1, '\0'));
+  *header_.mutable_records() =
+      RecordsOf({{"p2", {{1, "\x07"}, {1, "\x03"}, {1, "\x05"}, {1, "\x06"}}}});
   EXPECT_TRUE(Check().ok()) << Check();
+  EXPECT_EQ(SetOfChunk(header_.records(), 2).contributors(), "\x05");
 }
 
 TEST_F(CheckHeaderTest, RefusesScalarsOutOfOrderOrNotFinite) {

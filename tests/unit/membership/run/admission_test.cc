@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "membership/history/header.h"
+#include "membership/planning/message_sizes.h"
 
 namespace atolld {
 namespace {
@@ -54,6 +55,26 @@ v1::Manifest OfTensors(int count) {
   }
   manifest.set_elements(static_cast<uint64_t>(count));
   return manifest;
+}
+
+// Would break: a run would begin with a state that no message can describe, or with more peers than
+// a header has room for, and stand still later.
+TEST(CheckFits, RefusesAStateOfWhichSomeMessageWouldNotPass) {
+  v1::Genesis genesis;
+  *genesis.mutable_manifest() = OneTensorManifest();
+  genesis.mutable_spec()->mutable_exchange()->set_chunk_elements(65536);
+  genesis.mutable_spec()->mutable_outer()->set_rule("nesterov");
+  EXPECT_TRUE(CheckFits(genesis, 1024).ok()) << CheckFits(genesis, 1024);
+  EXPECT_THAT(CheckFits(genesis, 2000).message(), HasSubstr("fewer peers ([run] peers)"));
+  genesis.mutable_manifest()->mutable_tensors(0)->set_name(std::string(kMostSessionBytes, 'w'));
+  EXPECT_THAT(CheckFits(genesis, 3).message(), HasSubstr("WorkerReady"));
+  *genesis.mutable_manifest() = OneTensorManifest();
+  genesis.mutable_manifest()->set_elements(uint64_t{1} << 38);
+  EXPECT_THAT(CheckFits(genesis, 3).message(), HasSubstr("a snapshot's leaves"));
+  genesis.mutable_spec()->mutable_outer()->set_rule("average");  // no momentum: half as many
+  EXPECT_TRUE(CheckFits(genesis, 3).ok()) << CheckFits(genesis, 3);
+  genesis.mutable_spec()->mutable_exchange()->set_chunk_elements(4096);
+  EXPECT_THAT(CheckFits(genesis, 3).message(), HasSubstr("[exchange] chunk_elements"));
 }
 
 // Would break: a manifest within one limit and beyond another's makes a run that some cannot join.

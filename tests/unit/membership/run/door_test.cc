@@ -86,12 +86,11 @@ TEST(Door, ADigestIsNoLargerThanADigest) {
   EXPECT_THAT(refused.message(), HasSubstr("Ready.signature has 129 bytes, above 128"));
 
   message.Clear();  // a bitmap over a thousand contributors, and partial means of them
-  v1::ShardRecord* shard = message.mutable_vote()->add_shards();
-  shard->set_contributors(std::string(125, '\xff'));
-  shard->add_partials(std::string(125, '\x0f'));
-  shard->add_exceptions()->set_contributors(std::string(125, '\x01'));
+  v1::ContributorSet* set = message.mutable_vote()->mutable_records()->add_sets();
+  set->set_contributors(std::string(125, '\xff'));
+  set->add_partials(std::string(125, '\x0f'));
   EXPECT_TRUE(TidyAtTheDoor(&message).ok());
-  shard->add_partials(std::string(kLongestBitmap + 1, '\x0f'));
+  set->add_partials(std::string(kLongestBitmap + 1, '\x0f'));
   EXPECT_FALSE(TidyAtTheDoor(&message).ok());
 }
 

@@ -6,6 +6,7 @@
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -53,14 +54,8 @@ struct ExchangeRoundFixture {
     vote.set_revision(plan.revision());
     vote.set_payload_digest(std::string(32, payload));
     vote.set_state_digest(state);
-    for (const v1::Shard& shard : plan.shards()) {
-      v1::ShardRecord* record = vote.add_shards();
-      record->set_first_chunk(shard.first_chunk());
-      record->set_chunks(shard.chunks());
-      record->set_reducer(shard.reducer());
-      record->set_contributors(
-          std::string(1, static_cast<char>((1 << plan.contributors_size()) - 1)));
-    }
+    *vote.mutable_records() =
+        RecordsOf(plan, std::string(1, static_cast<char>((1 << plan.contributors_size()) - 1)));
     return vote;
   }
   Verdict Vote(const std::string& peer, const v1::Vote& vote) {
@@ -314,9 +309,8 @@ TEST(ExchangeRound, OneThatTheQuorumNeedsReducesForItself) {
 TEST(ExchangeRound, NothingIsCommittedThatCountsFewerThanTheQuorum) {
   Fixture f({"a", "b", "c"}, 2);
   v1::Vote thin = f.MakeVote();
-  v1::ChunkRecord* const chunk = thin.mutable_shards(1)->add_exceptions();
-  chunk->set_chunk(5);
-  chunk->set_contributors("\x02");
+  *thin.mutable_records() = RecordsOf(
+      {{"a", {{4, "\x07"}}}, {"b", {{1, "\x07"}, {1, "\x02"}, {2, "\x07"}}}, {"c", {{4, "\x07"}}}});
   for (const char* peer : {"a", "b"}) EXPECT_EQ(f.Vote(peer, thin), Verdict::kWait);
   EXPECT_EQ(f.Vote("c", thin), Verdict::kRevised);
   EXPECT_THAT(f.last.errors, ElementsAre(HasSubstr("fewer contributors than the quorum of 2")));
@@ -324,7 +318,7 @@ TEST(ExchangeRound, NothingIsCommittedThatCountsFewerThanTheQuorum) {
   EXPECT_THAT(f.round.thin(), ElementsAre("b"));
   // Of the same again nothing can be made.
   thin = f.MakeVote();
-  thin.mutable_shards(0)->set_contributors("\x01");
+  *thin.mutable_records() = RecordsOf(f.round.plan(), "\x01");
   for (const char* peer : {"a", "b"}) f.Vote(peer, thin);
   EXPECT_EQ(f.Vote("c", thin), Verdict::kGiveUp);
 }
@@ -403,6 +397,31 @@ TEST(ExchangeRound, SaysWhoseStateIsInDoubt) {
   EXPECT_EQ(two.round.Doubted(), (std::map<std::string, std::string>{{"a", ""}, {"b", ""}}));
 }
 
+// Would break: whoever delivers every second chunk and dies makes records that fit no message, and
+// with them the sessions of all that vote.
+TEST(ExchangeRound, RecordsThatFitNoVoteAreRedoneOnce) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::Vote without = f.MakeVote();
+  without.clear_records();
+  for (const char* peer : {"a", "b"}) EXPECT_EQ(f.Vote(peer, without), Verdict::kWait);
+  EXPECT_EQ(f.Vote("c", without), Verdict::kRevised);
+  EXPECT_THAT(f.last.errors, ElementsAre(HasSubstr("more than a vote may say")));
+  EXPECT_EQ(f.Shards(), "0+4:b/2 4+4:c/2 8+4:a/2 ");
+  without = f.MakeVote();
+  without.clear_records();
+  for (const char* peer : {"a", "b"}) f.Vote(peer, without);
+  EXPECT_EQ(f.Vote("c", without), Verdict::kGiveUp);
+}
+
+// One peer alone does not bring that about.
+TEST(ExchangeRound, OneVoteWithoutRecordsIsNoneOfTheOthers) {
+  Fixture f({"a", "b", "c"}, 2);
+  v1::Vote without = f.MakeVote();
+  without.clear_records();
+  f.Vote("a", without);
+  EXPECT_EQ(f.Vote("b"), Verdict::kRevised) << "two results, as any others";
+}
+
 TEST(ExchangeRound, RefusesVotesThatDoNotFitThePlan) {
   Fixture f({"a", "b", "c"}, 2);
   const auto refused = [&](auto change) {
@@ -413,23 +432,28 @@ TEST(ExchangeRound, RefusesVotesThatDoNotFitThePlan) {
   };
   EXPECT_TRUE(refused([](v1::Vote* vote) { vote->set_payload_digest("short"); }));
   EXPECT_TRUE(refused([](v1::Vote* vote) { vote->clear_state_digest(); }));
-  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards()->RemoveLast(); }));
-  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(1)->set_reducer("a"); }));
-  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(1)->set_chunks(5); }));
-  EXPECT_TRUE(refused([](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors("\x0f"); }));
-  EXPECT_TRUE(refused(
-      [](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors(std::string(1, '\0')); }));
   EXPECT_TRUE(
-      refused([](v1::Vote* vote) { vote->mutable_shards(0)->set_contributors("\x07\x01"); }));
-  const auto exception = [](v1::Vote* vote, uint32_t chunk) {
-    v1::ChunkRecord* record = vote->mutable_shards(1)->add_exceptions();
-    record->set_chunk(chunk);
-    record->set_contributors("\x01");
+      refused([](v1::Vote* vote) { vote->mutable_records()->mutable_shards()->RemoveLast(); }));
+  const auto shard = [](v1::Vote* vote) { return vote->mutable_records()->mutable_shards(1); };
+  const auto set = [](v1::Vote* vote) { return vote->mutable_records()->mutable_sets(0); };
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { shard(vote)->set_reducer("a"); }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) {
+    vote->mutable_records()->add_sets()->set_contributors(std::string(kMostMeanRecordsBytes, 'x'));
+  }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { shard(vote)->set_chunks(5); }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { set(vote)->set_contributors("\x0f"); }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { set(vote)->set_contributors(std::string(1, '\0')); }));
+  EXPECT_TRUE(refused([&](v1::Vote* vote) { set(vote)->set_contributors("\x07\x01"); }));
+  const auto split = [&](uint32_t before, uint32_t after) {
+    return refused([&](v1::Vote* vote) {
+      *vote->mutable_records() = RecordsOf({{"a", {{4, "\x07"}}},
+                                            {"b", {{before, "\x07"}, {1, "\x01"}, {after, "\x07"}}},
+                                            {"c", {{4, "\x07"}}}});
+    });
   };
-  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 3); }));
-  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 8); }));
-  EXPECT_TRUE(refused([&](v1::Vote* vote) { exception(vote, 5), exception(vote, 5); }));
-  EXPECT_FALSE(refused([&](v1::Vote* vote) { exception(vote, 5), exception(vote, 6); }));
+  EXPECT_TRUE(split(1, 1));
+  EXPECT_TRUE(split(2, 2));
+  EXPECT_FALSE(split(1, 2));
 }
 
 // -----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@
 #include "absl/base/casts.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
+#include "tests/unit/membership/history/records_text.h"
 #include "tests/unit/membership/run/simulated_peers.h"
 
 namespace atolld {
@@ -117,11 +118,9 @@ v1::Vote VoteOf(const std::vector<std::string>& shards) {
   v1::Vote vote;
   vote.set_payload_digest("p");
   vote.set_squared_mean_bits(absl::bit_cast<uint64_t>(2.5));
-  for (const std::string& bitmap : shards) {
-    v1::ShardRecord* record = vote.add_shards();
-    record->set_chunks(2);
-    record->set_contributors(bitmap);
-  }
+  std::vector<std::pair<std::string, std::vector<RunText>>> records;
+  for (const std::string& bitmap : shards) records.push_back({"r", {{2, bitmap}}});
+  *vote.mutable_records() = RecordsOf(records);
   return vote;
 }
 
@@ -151,7 +150,8 @@ TEST(GradientNoise, AnUpdateThatIsAveragedInPartAllowsNoEstimate) {
   EXPECT_NEAR(Noted(VoteOf({"\x07", "\x07"})).gradient_noise(), kNoise, 1e-9);
   EXPECT_EQ(Noted(VoteOf({"\x07", "\x03"})).gradient_noise(), 0);
   v1::Vote exception = VoteOf({"\x07", "\x07"});
-  exception.mutable_shards(1)->add_exceptions()->set_contributors("\x05");
+  *exception.mutable_records() =
+      RecordsOf({{"r", {{2, "\x07"}}}, {"s", {{1, "\x07"}, {1, "\x05"}}}});
   EXPECT_EQ(Noted(exception).gradient_noise(), 0);
   // Who is in no chunk at all is no part of the round: two peers of 100 tokens are left.
   EXPECT_NEAR(Noted(VoteOf({"\x03", "\x03"})).gradient_noise(), 1.5 / (1.0 / 100 - 1.0 / 200),

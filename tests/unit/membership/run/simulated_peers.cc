@@ -4,6 +4,7 @@
 
 #include "absl/base/casts.h"
 #include "membership/trust/contribution.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -140,13 +141,7 @@ void SimulatedPeers::Vote(const std::string& peer, char payload) {
     for (const std::string& lost : plan.lost())
       bits &= plan.contributors(i).peer() == lost ? ~(1 << i) : ~0;
   }
-  for (const v1::Shard& shard : plan.shards()) {
-    v1::ShardRecord* record = vote->add_shards();
-    record->set_first_chunk(shard.first_chunk());
-    record->set_chunks(shard.chunks());
-    record->set_reducer(shard.reducer());
-    record->set_contributors(std::string(1, static_cast<char>(bits)));
-  }
+  *vote->mutable_records() = RecordsOf(plan, std::string(1, static_cast<char>(bits)));
   if (arrivals) *vote->mutable_arrivals() = *arrivals;
   vote->set_squared_mean_bits(absl::bit_cast<uint64_t>(squared_means[peer]));
   Say(peer, message);

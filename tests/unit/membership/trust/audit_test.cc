@@ -7,6 +7,7 @@
 
 #include "absl/strings/escaping.h"
 #include "gtest/gtest.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -29,12 +30,12 @@ TEST(AuditDraw, IsAFunctionOfHeaderPayloadAndNonce) {
 // Would break: a lie would survive with another probability than the documented one; or some chunks
 // were safer to lie about than others.
 TEST(AuditDraw, TakesEachChunkWithTheShareAlone) {
-  constexpr int kRounds = 20000;
+  constexpr int kDraws = 20000;
   constexpr uint32_t kChunks = 8;
   for (const float share : {1.0f / 16, 0.25f, 0.5f}) {
     int taken[kChunks] = {};
     int pairs = 0;  // both of the first two
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kDraws; ++round) {
       bool first = false;
       AuditDraw draw(Filled('h'), Filled('p'), std::to_string(round));
       for (const uint32_t chunk : draw.Chunks(kChunks, share)) {
@@ -43,10 +44,10 @@ TEST(AuditDraw, TakesEachChunkWithTheShareAlone) {
         pairs += chunk == 1 && first ? 1 : 0;
       }
     }
-    const double deviation = std::sqrt(kRounds * share * (1 - share));
-    for (const int count : taken) EXPECT_NEAR(count, kRounds * share, 5 * deviation) << share;
+    const double deviation = std::sqrt(kDraws * share * (1 - share));
+    for (const int count : taken) EXPECT_NEAR(count, kDraws * share, 5 * deviation) << share;
     const double both = share * share;
-    EXPECT_NEAR(pairs, kRounds * both, 5 * std::sqrt(kRounds * both * (1 - both))) << share;
+    EXPECT_NEAR(pairs, kDraws * both, 5 * std::sqrt(kDraws * both * (1 - both))) << share;
   }
   AuditDraw draw(Filled('h'), Filled('p'), Filled('n'));
   EXPECT_TRUE(draw.Chunks(1000, 0).empty());
@@ -93,13 +94,10 @@ struct AuditScene {
       shard->set_first_chunk(i);
       shard->set_chunks(1);
       shard->set_reducer(i == 0 ? "p1" : "p2");
-      v1::ShardRecord* record = vote.add_shards();
-      record->set_first_chunk(i);
-      record->set_chunks(1);
-      if (!relayed || i != 0) continue;
-      shard->add_relays()->set_peer("p3");
-      record->add_partials("\x0c");
+      if (relayed && i == 0) shard->add_relays()->set_peer("p3");
     }
+    const std::vector<std::string> partials(relayed ? 1 : 0, "\x0c");
+    *vote.mutable_records() = RecordsOf({{"p1", {{1, "\x0f", partials}}}, {"p2", {{1, "\x0f"}}}});
     vote.set_payload_digest(std::string(32, 'd'));
     terms.previous_header_digest = std::string(32, 'h');
     terms.nonce = std::string(32, 'n');
@@ -144,9 +142,7 @@ TEST(Audit, WhoAveragesLittleAuditsLittle) {
   scene.plan.mutable_shards(0)->set_chunks(400);
   scene.plan.mutable_shards(1)->set_first_chunk(400);
   scene.plan.mutable_shards(1)->set_chunks(400);
-  scene.vote.mutable_shards(0)->set_chunks(400);
-  scene.vote.mutable_shards(1)->set_first_chunk(400);
-  scene.vote.mutable_shards(1)->set_chunks(400);
+  *scene.vote.mutable_records() = RecordsOf({{"p1", {{400, "\x0f"}}}, {"p2", {{400, "\x0f"}}}});
   std::map<std::string, int> asked;
   for (const auto& [peer, order] : scene.Make().TakeOrders()) asked[peer] = order.chunks_size();
   EXPECT_EQ(asked["p1"] + asked["p2"] + asked["p3"] + asked["p4"], 800);

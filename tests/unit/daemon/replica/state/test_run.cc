@@ -8,6 +8,7 @@
 #include "compression/base/status_macros.h"
 #include "compression/codec.h"
 #include "membership/history/header.h"
+#include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
 namespace {
@@ -89,13 +90,7 @@ v1::EntryHeader TestRun::Header(uint64_t version, const Digest& previous, const 
     contributor.set_tokens(1000);
   }
   const ChunkGrid grid(elements, chunk_elements);
-  v1::ShardRecord& shard = *header.add_shards();
-  shard.set_chunks(grid.chunks());
-  shard.set_reducer("p2");
-  shard.set_contributors(std::string(1, '\x07'));
-  v1::ChunkRecord& exception = *shard.add_exceptions();
-  exception.set_chunk(grid.chunks() - 1);
-  exception.set_contributors(std::string(1, '\x05'));
+  *header.mutable_records() = RecordsOf({{"p2", {{grid.chunks() - 1, "\x07"}, {1, "\x05"}}}});
   const OuterRule& outer = **FindOuterRule(rule);
   SetScalars(*outer.Scalars(0.7f, 0.9f), &header);
   header.set_outer_rule(rule);

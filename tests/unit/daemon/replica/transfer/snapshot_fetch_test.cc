@@ -91,9 +91,7 @@ TEST_F(TransferTest, ASnapshotOfAnotherGenesisOrWithALyingInfoIsRefused) {
   AddDonor("liar", 4, {4, 1}, [&](Frame frame) {
     v1::SnapshotBlock block;
     CHECK_OK(Unpack(frame, &block));
-    if (block.has_info()) {
-      (*block.mutable_info()->mutable_buffers(0)->mutable_leaves(0))[3] ^= 1;
-    }
+    if (block.has_leaves()) (*block.mutable_leaves()->mutable_leaves())[3] ^= 1;
     return Pack(block, frame.payload);
   });
   const absl::Status lied = FetchSnapshot({"liar"});

@@ -1,0 +1,47 @@
+// Records of means for tests, written as a list of shards.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "atoll/v1/plan.pb.h"
+#include "membership/history/mean_records.h"
+
+namespace atolld {
+
+// Chunks that follow each other, the bitmap of their contributors and those of partial means.
+struct RunText {
+  uint32_t chunks;
+  std::string contributors;
+  std::vector<std::string> partials{};
+};
+
+// The shards follow each other from chunk 0 on.
+inline v1::MeanRecords RecordsOf(
+    const std::vector<std::pair<std::string, std::vector<RunText>>>& shards) {
+  MeanRecordsBuilder builder;
+  uint32_t chunk = 0;
+  for (const auto& [reducer, runs] : shards) {
+    builder.BeginShard(chunk, reducer);
+    for (const RunText& run : runs) {
+      builder.Add(run.contributors, run.partials, run.chunks);
+      chunk += run.chunks;
+    }
+  }
+  return builder.Take();
+}
+
+// The records of a plan whose every chunk has this one set.
+inline v1::MeanRecords RecordsOf(const v1::Plan& plan, const std::string& contributors) {
+  MeanRecordsBuilder builder;
+  for (const v1::Shard& shard : plan.shards()) {
+    builder.BeginShard(shard.first_chunk(), shard.reducer());
+    builder.Add(contributors, {}, shard.chunks());
+  }
+  return builder.Take();
+}
+
+}  // namespace atolld
