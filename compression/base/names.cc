@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 
 namespace atolld {
@@ -112,22 +114,84 @@ size_t CharacterBytes(absl::string_view text) {
   return overlong || beyond ? 0 : bytes;
 }
 
+struct Character {
+  size_t bytes = 1;
+  uint32_t code = 0;  // its own byte if it is not valid
+  bool shown = false;
+};
+
+bool IsShown(uint32_t code) {
+  const auto within = [code](uint32_t first, uint32_t last) {
+    return code >= first && code <= last;
+  };
+  if (code < 0x80) return within(0x20, 0x7e);
+  return !within(0x80, 0x9f)  // C1
+         && code != 0x061c    // marks and overrides of direction, and isolates
+         && !within(0x200e, 0x200f) && !within(0x2028, 0x202e) && !within(0x2066, 0x2069);
+}
+
+// Of a text that is not empty.
+Character FrontOf(absl::string_view text) {
+  Character front;
+  const size_t bytes = CharacterBytes(text);
+  front.code = static_cast<unsigned char>(text[0]);
+  if (bytes == 0) return front;
+  front.bytes = bytes;
+  if (bytes > 1) front.code &= 0xffu >> (bytes + 1);
+  for (size_t i = 1; i < bytes; ++i) {
+    front.code = front.code << 6 | (static_cast<unsigned char>(text[i]) & 0x3fu);
+  }
+  front.shown = IsShown(front.code);
+  return front;
+}
+
+// `kept`: of what is not for showing.
+std::string Escaped(absl::string_view text, absl::string_view kept) {
+  std::string out;
+  out.reserve(text.size() + 16);
+  while (!text.empty()) {
+    const Character front = FrontOf(text);
+    if (front.shown || (front.bytes == 1 && kept.find(text[0]) != absl::string_view::npos)) {
+      out.append(text.data(), front.bytes);
+    } else if (front.code == '\n') {
+      out += "\\n";
+    } else if (front.bytes == 1) {
+      absl::StrAppendFormat(&out, "\\x%02x", front.code);
+    } else {
+      absl::StrAppendFormat(&out, "\\u%04x", front.code);
+    }
+    text.remove_prefix(front.bytes);
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string OneLine(absl::string_view text, size_t most) {
   std::string line;
   while (!text.empty()) {
-    const size_t bytes = CharacterBytes(text);
+    const Character front = FrontOf(text);
     const bool space = text[0] == '\n' || text[0] == '\r' || text[0] == '\t' || text[0] == ' ';
-    const auto first = static_cast<unsigned char>(text[0]);
-    const bool plain = bytes > 1 || (bytes == 1 && first >= 0x20 && first != 0x7f);
-    const absl::string_view next = space ? " " : plain ? text.substr(0, bytes) : "?";
+    const absl::string_view next = space ? " " : front.shown ? text.substr(0, front.bytes) : "?";
     if (line.size() + next.size() > most) break;
     if (!space || (!line.empty() && line.back() != ' ')) line.append(next.data(), next.size());
-    text.remove_prefix(bytes == 0 ? 1 : bytes);
+    text.remove_prefix(front.bytes);
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
   return line;
 }
+
+bool IsPrintable(absl::string_view text) {
+  while (!text.empty()) {
+    const Character front = FrontOf(text);
+    if (!front.shown) return false;
+    text.remove_prefix(front.bytes);
+  }
+  return true;
+}
+
+std::string Printable(absl::string_view text) { return Escaped(text, ""); }
+
+std::string PrintableText(absl::string_view text) { return Escaped(text, "\n\t"); }
 
 }  // namespace atolld

@@ -37,9 +37,21 @@ std::string LikelyName(absl::string_view name, absl::Span<const std::string> can
 // when no candidate is near.
 std::string Suggestion(absl::string_view name, absl::Span<const std::string> candidates);
 
-// Text of another process or machine as a line of ours: line ends and tabs become spaces, other
-// control characters and bytes that are no UTF-8 become '?', and it is cut at a character so that
-// it has at most `most` bytes.
+// What is not for showing: control characters (C0, DEL and C1: a terminal obeys them), what turns
+// the direction of text or ends a line in Unicode (a reader sees another text than is there), and
+// bytes that are no UTF-8. The three functions below are the one place that knows.
+
+// Text of another process or machine as a line of ours: line ends and tabs become spaces, what else
+// is not for showing becomes '?', and it is cut at a character so that it has at most `most` bytes.
 std::string OneLine(absl::string_view text, size_t most);
+
+// The same for where it is written, to a log, a terminal or a table: nothing is lost, and what is
+// not for showing stands there escaped: "\n", "\x1b", "\u202e". What is printable stays as it is,
+// so doing it twice does no harm.
+std::string Printable(absl::string_view text);
+bool IsPrintable(absl::string_view text);
+
+// The same for a text of several lines: line ends and tabs stay.
+std::string PrintableText(absl::string_view text);
 
 }  // namespace atolld

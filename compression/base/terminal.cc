@@ -6,6 +6,8 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/string_view.h"
+#include "absl/strings/strip.h"
+#include "compression/base/names.h"
 
 namespace atolld {
 namespace {
@@ -32,6 +34,12 @@ Terminal TerminalFor(bool is_terminal, const Environment& environment) {
   const bool dumb = kind == nullptr || *kind == '\0' || absl::string_view(kind) == "dumb";
   if (!is_terminal || dumb || (no_colour != nullptr && *no_colour != '\0')) return Terminal();
   return {SpeaksUtf8(environment) ? Charset::kUnicode : Charset::kAscii, true, true};
+}
+
+void PrintLine(FILE* out, absl::string_view line) {
+  absl::ConsumeSuffix(&line, "\n");
+  const std::string text = Printable(line) + "\n";
+  std::fwrite(text.data(), 1, text.size(), out);
 }
 
 }  // namespace atolld

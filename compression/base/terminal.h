@@ -1,10 +1,13 @@
 // What may be written to a terminal beyond plain lines of ASCII. This is the one place that decides
-// it, for views, charts, progress and logs of all programs.
+// it, for views, charts, progress and logs of all programs. PrintLine is how a program says a line.
 //
 // Reads the environment; any thread, while nobody changes the environment.
 #pragma once
 
+#include <cstdio>
 #include <functional>
+
+#include "absl/strings/string_view.h"
 
 namespace atolld {
 
@@ -24,5 +27,9 @@ using Environment = std::function<const char*(const char* name)>;
 // ASCII need a locale with UTF-8, by the first of LC_ALL, LC_CTYPE and LANG that is set.
 Terminal TerminalFor(bool is_terminal);
 Terminal TerminalFor(bool is_terminal, const Environment& environment);
+
+// Writes one line, whatever it quotes: what is not for showing is escaped (Printable in names.h).
+// A line end at its end is one, and not doubled.
+void PrintLine(FILE* out, absl::string_view line);
 
 }  // namespace atolld

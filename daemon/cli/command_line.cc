@@ -16,6 +16,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "compression/base/names.h"
+#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/completion.h"
 
@@ -358,7 +359,7 @@ int CommandLine::Run(int argc, char** argv) {
   } catch (const CLI::Success& wanted) {  // the version
     return app_->exit(wanted);
   } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "%s\n", Explain(error).c_str());
+    PrintLine(stderr, Explain(error));
     return kWrongCall;
   }
   const auto leaf = leaves_.find(Deepest(app_.get()));
@@ -368,7 +369,7 @@ int CommandLine::Run(int argc, char** argv) {
 int Report(const absl::Status& status) {
   std::string line(status.message());
   std::replace(line.begin(), line.end(), '\n', ' ');
-  std::fprintf(stderr, "%s\n", line.c_str());
+  PrintLine(stderr, line);
   return ExitCodeOf(status);
 }
 

@@ -7,6 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/names.h"
 
 namespace atolld {
 namespace {
@@ -87,8 +88,11 @@ std::string PadLeft(absl::string_view utf8, size_t width) {
   return absl::StrCat(std::string(width > present ? width - present : 0, ' '), utf8);
 }
 
-std::vector<std::string> AlignColumns(const std::vector<std::vector<std::string>>& rows,
+std::vector<std::string> AlignColumns(std::vector<std::vector<std::string>> rows,
                                       absl::string_view alignment) {
+  for (auto& row : rows) {
+    for (std::string& cell : row) cell = Printable(cell);
+  }
   std::vector<size_t> widths(alignment.size(), 0);
   for (const auto& row : rows) {
     for (size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], TextWidth(row[i]));

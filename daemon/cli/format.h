@@ -32,8 +32,9 @@ std::string PadRight(absl::string_view utf8, size_t width);
 std::string PadLeft(absl::string_view utf8, size_t width);
 
 // Lines of aligned columns, two spaces between. A column whose alignment is '>' stands right, else
-// left; trailing spaces are left out. Every row has as many cells as `alignment` has characters.
-std::vector<std::string> AlignColumns(const std::vector<std::vector<std::string>>& rows,
+// left; trailing spaces are left out. Every row has as many cells as `alignment` has characters. A
+// cell is shown as Printable has it, so none is wider, or has more lines, than it seems.
+std::vector<std::string> AlignColumns(std::vector<std::vector<std::string>> rows,
                                       absl::string_view alignment);
 
 // A command as a shell takes it: arguments with odd characters quoted.

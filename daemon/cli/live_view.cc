@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/names.h"
 #include "compression/base/words.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
@@ -115,7 +116,7 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
   for (const auto& [id, peer] : history.peers()) rows.push_back(PeerRow(id, peer, notes));
   lines.emplace_back();
   for (std::string& line : AlignColumns(rows, "<<>>>>>>")) lines.push_back(std::move(line));
-  for (std::string& line : lines) line = CutToWidth(line, width, charset);
+  for (std::string& line : lines) line = CutToWidth(Printable(line), width, charset);
   return lines;
 }
 
@@ -192,7 +193,9 @@ void LiveScreen::Draw(const std::vector<std::string>& lines) {
   if (!shown_.empty()) text += absl::StrCat("\x1b[", shown_.size(), "A\r");
   shown_.assign(lines.begin(),
                 lines.begin() + static_cast<ptrdiff_t>(std::min(lines.size(), fitting)));
-  for (const std::string& line : shown_) absl::StrAppend(&text, "\x1b[2K", line, "\n");
+  for (const std::string& line : shown_) {
+    absl::StrAppend(&text, "\x1b[2K", Printable(line), "\n");
+  }
   text += "\x1b[J";
   std::fputs(text.c_str(), out_);
   std::fflush(out_);
@@ -201,7 +204,7 @@ void LiveScreen::Draw(const std::vector<std::string>& lines) {
 void LiveScreen::PrintAbove(const std::string& line) {
   const std::vector<std::string> view = shown_;
   Clear();
-  std::fputs((line + "\n").c_str(), out_);
+  PrintLine(out_, line);
   Draw(view);
 }
 

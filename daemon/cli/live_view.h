@@ -44,7 +44,8 @@ Terminal TerminalOf(FILE* out);
 // Columns of the terminal behind `out`; 80 if it is none.
 size_t TerminalWidth(FILE* out);
 
-// Redraws lines in place at the end of `out`, which must be a terminal that redraws.
+// Redraws lines in place at the end of `out`, which must be a terminal that redraws. Lines are
+// written as Printable has them.
 class LiveScreen {
  public:
   explicit LiveScreen(FILE* out);

@@ -353,7 +353,7 @@ std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers
   return AlignColumns(rows, ">>><<<");
 }
 
-std::string JsonText(const Json& json) { return json.dump(2, ' ', false, kReplace) + "\n"; }
-std::string JsonLine(const Json& json) { return json.dump(-1, ' ', false, kReplace) + "\n"; }
+std::string JsonText(const Json& json) { return json.dump(2, ' ', true, kReplace) + "\n"; }
+std::string JsonLine(const Json& json) { return json.dump(-1, ' ', true, kReplace) + "\n"; }
 
 }  // namespace atolld

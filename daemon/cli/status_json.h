@@ -32,7 +32,8 @@ std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers
 nlohmann::ordered_json OrNull(const std::optional<double>& value);
 nlohmann::ordered_json OrNull(const std::optional<int>& value);
 
-// One object or list, indented, whatever bytes its strings hold.
+// One object or list, indented, in ASCII, whatever bytes its strings hold: what is beyond it, and
+// what a terminal would obey, is escaped, and what is no UTF-8 becomes U+FFFD.
 std::string JsonText(const nlohmann::ordered_json& json);
 // The same on one line.
 std::string JsonLine(const nlohmann::ordered_json& json);

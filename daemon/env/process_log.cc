@@ -5,9 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
+#include "compression/base/names.h"
 #include "compression/base/terminal.h"
 #include "spdlog/logger.h"
 #include "spdlog/pattern_formatter.h"
@@ -31,31 +30,6 @@ spdlog::level::level_enum ToSpdlog(Log::Level level) {
       return spdlog::level::err;
   }
   return spdlog::level::err;
-}
-
-bool IsPlain(char c) { return !absl::ascii_iscntrl(static_cast<unsigned char>(c)); }
-
-// Bytes of UTF-8 beyond ASCII stay as they are.
-std::string Escaped(absl::string_view line) {
-  std::string out;
-  out.reserve(line.size() + 16);
-  for (const char c : line) {
-    if (IsPlain(c)) {
-      out.push_back(c);
-    } else if (c == '\n') {
-      out += "\\n";
-    } else {
-      absl::StrAppendFormat(&out, "\\x%02x", static_cast<unsigned char>(c));
-    }
-  }
-  return out;
-}
-
-bool AllPlain(absl::string_view line) {
-  for (const char c : line) {
-    if (!IsPlain(c)) return false;
-  }
-  return true;
 }
 
 }  // namespace
@@ -105,10 +79,10 @@ ProcessLog::~ProcessLog() { sink_->logger.flush(); }
 void ProcessLog::Write(Level level, absl::string_view line) {
   const spdlog::level::level_enum as = ToSpdlog(level);
   if (!sink_->logger.should_log(as)) return;
-  if (AllPlain(line)) {
+  if (IsPrintable(line)) {
     sink_->logger.log(as, spdlog::string_view_t(line.data(), line.size()));
   } else {
-    sink_->logger.log(as, spdlog::string_view_t(Escaped(line)));
+    sink_->logger.log(as, spdlog::string_view_t(Printable(line)));
   }
 }
 

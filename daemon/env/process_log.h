@@ -1,9 +1,9 @@
 // Where a process of Atoll writes what happened: standard error and, if asked for, a file that
 // grows.
 //
-// One line an event: "2026-03-01T12:00:00.123Z info round 12: ...", UTC. Control characters are
-// escaped: a line may quote a stranger. Any thread. The only file of the code base that knows the
-// logging library.
+// One line an event: "2026-03-01T12:00:00.123Z info round 12: ...", UTC. What is not for
+// showing is escaped (Printable): a line may quote a stranger. Any thread. The only file of the
+// code base that knows the logging library.
 #pragma once
 
 #include <memory>

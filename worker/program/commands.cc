@@ -195,9 +195,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> TokenizerOf(const Flags& flags,
 }
 
 // A plain line a message: the daemon relays it with the run and the round.
-void LogLine(const std::string& line) {
-  std::cerr << absl::StrCat("atoll-worker: ", line, "\n") << std::flush;
-}
+void LogLine(const std::string& line) { PrintLine(stderr, absl::StrCat("atoll-worker: ", line)); }
 
 // Prints text as its tokens come. What a token means may hang on those before and, of a character
 // in several tokens, behind it: all are decoded together, and a broken end waits.
@@ -408,7 +406,7 @@ absl::Status RunPrepare(const std::vector<std::string>& arguments) {
       static_cast<double>(info.source_bytes) /
           static_cast<double>(info.train_tokens + info.validation_tokens),
       static_cast<double>(info.source_bytes) / 1e6 / std::max(seconds, 1e-9));
-  for (const std::string& note : prepared.notes) std::cout << note << "\n";
+  for (const std::string& note : prepared.notes) std::cout << Printable(note) << "\n";
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_replace.h"
 #include "compression/base/exit_code.h"
 #include "compression/base/names.h"
+#include "compression/base/terminal.h"
 #include "worker/base/file_io.h"
 #include "worker/base/flags.h"
 #include "worker/program/commands.h"
@@ -78,6 +79,8 @@ int main(int argc, char** argv) {
   atolld::ChooseMathKernel(argv);
   const absl::Status status = Dispatch(arguments);
   if (status.ok()) return 0;
-  if (!atolld::IsTold(status)) std::cerr << "atoll-worker: " << status.message() << "\n";
+  if (!atolld::IsTold(status)) {
+    atolld::PrintLine(stderr, absl::StrCat("atoll-worker: ", status.message()));
+  }
   return atolld::ExitCodeOf(status);
 }

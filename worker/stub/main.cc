@@ -9,6 +9,7 @@
 
 #include "compression/base/exit_code.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "worker/base/flags.h"
 #include "worker/base/grpc_link.h"
 #include "worker/base/link.h"
@@ -27,9 +28,7 @@ constexpr char kHelp[] =
 Exit codes: 0 done, 1 failed, 2 the call is wrong.
 )";
 
-void LogLine(const std::string& line) {
-  std::cerr << "atoll-stub-worker: " + line + "\n" << std::flush;
-}
+void LogLine(const std::string& line) { atolld::PrintLine(stderr, "atoll-stub-worker: " + line); }
 
 absl::Status Serve(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const atolld::Flags flags,

@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
+#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/chart.h"
 #include "daemon/cli/format.h"
@@ -192,15 +193,13 @@ constexpr int kSampleLines = 6;
 // Any text has it, and a model of any English text goes on from it.
 constexpr char kPrompt[] = "The ";
 
-void Print(FILE* out, const std::string& line) { std::fputs((line + "\n").c_str(), out); }
-
 void Complain(FILE* out, const absl::Status& status, const std::string& what) {
-  if (!status.ok()) Print(out, absl::StrCat(what, ": ", status.message()));
+  if (!status.ok()) PrintLine(out, absl::StrCat(what, ": ", status.message()));
 }
 
 // The model's bytes as a terminal can take them: what is not printable becomes '.', long lines are
 // cut.
-std::vector<std::string> Printable(const std::string& text, size_t columns) {
+std::vector<std::string> SampleLines(const std::string& text, size_t columns) {
   std::string clean;
   for (const char c : text) {
     const auto byte = static_cast<unsigned char>(c);
@@ -221,18 +220,19 @@ void ShowSample(Files& files, const LocalEpilogue& epilogue) {
                    GenerateRequest{kPrompt, 300, 0.8, 40, 1337, epilogue.base});
   Complain(out, text.status(), "no text was generated");
   if (!text.ok()) return;
-  Print(out, absl::StrCat("The model goes on from \"", kPrompt, "\":"));
-  for (const std::string& line : Printable(*text, epilogue.columns)) Print(out, line);
-  Print(out, "");
+  PrintLine(out, absl::StrCat("The model goes on from \"", kPrompt, "\":"));
+  for (const std::string& line : SampleLines(*text, epilogue.columns)) PrintLine(out, line);
+  PrintLine(out, "");
 }
 
 void SayWhatIsNext(const LocalEpilogue& epilogue) {
   FILE* const out = epilogue.out;
-  Print(out, "Try next:");
-  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "generate", "--dir", epilogue.dir,
-                                              "--prompt", "A house is", "--temperature", "0.6"})));
-  Print(out, absl::StrCat("  ", ShellCommand({"atoll", "local", "--config", epilogue.config,
-                                              "--data", "YOUR-TEXT-FILE"})));
+  PrintLine(out, "Try next:");
+  PrintLine(out,
+            absl::StrCat("  ", ShellCommand({"atoll", "generate", "--dir", epilogue.dir, "--prompt",
+                                             "A house is", "--temperature", "0.6"})));
+  PrintLine(out, absl::StrCat("  ", ShellCommand({"atoll", "local", "--config", epilogue.config,
+                                                  "--data", "YOUR-TEXT-FILE"})));
 }
 
 }  // namespace
@@ -250,16 +250,16 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
     good = written.ok();
   }
 
-  Print(out, "");
+  PrintLine(out, "");
   for (const std::string& line : ReportTable(report))
-    Print(out, CutToWidth(line, epilogue.columns, epilogue.charset));
-  Print(out, "");
+    PrintLine(out, CutToWidth(line, epilogue.columns, epilogue.charset));
+  PrintLine(out, "");
   const Chart chart = LossChart(history);
   const int columns = std::min(static_cast<int>(epilogue.columns), kChartColumns);
   for (const std::string& line : DrawChart(chart, columns, kChartRows, epilogue.charset)) {
-    Print(out, line);
+    PrintLine(out, line);
   }
-  Print(out, "");
+  PrintLine(out, "");
   const std::string picture = absl::StrCat(epilogue.dir, "/loss.svg");
   const absl::Status drawn = WriteFileDurably(files, picture, BytesOf(ChartSvg(chart)));
   Complain(out, drawn, "the loss curve was not saved");
@@ -276,10 +276,10 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
   if (!model.empty()) places.push_back({"model", model});
   if (drawn.ok()) places.push_back({"loss curve", picture});
   places.push_back({"everything else", epilogue.dir});
-  for (const std::string& line : AlignColumns(places, "<<")) Print(out, line);
+  for (const std::string& line : AlignColumns(places, "<<")) PrintLine(out, line);
   if (!epilogue.worker.empty()) SayWhatIsNext(epilogue);
   if (!report.digests_agree()) {
-    Print(out, "the peers' states differ: compare them with `atoll log verify`");
+    PrintLine(out, "the peers' states differ: compare them with `atoll log verify`");
     good = false;
   }
   return good;

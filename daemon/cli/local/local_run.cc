@@ -20,9 +20,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "daemon/cli/addresses.h"
 #include "daemon/cli/beforehand.h"
@@ -191,13 +193,16 @@ class LocalRun {
     return peers;
   }
 
-  void Say(const std::string& line) {
-    if (screen_ != nullptr) {
-      screen_->PrintAbove(line);
-    } else {
-      std::fputs((line + "\n").c_str(), out_);
-      std::fflush(out_);
+  // One line or several.
+  void Say(const std::string& text) {
+    for (const absl::string_view line : absl::StrSplit(text, '\n')) {
+      if (screen_ != nullptr) {
+        screen_->PrintAbove(std::string(line));
+      } else {
+        PrintLine(out_, line);
+      }
     }
+    std::fflush(out_);
   }
 
  private:
@@ -488,7 +493,7 @@ int RunLocal(const LocalOptions& options) {
   if (ending == Ending::kSealed) return good ? kDone : kFailed;
   FILE* const where = ending == Ending::kInterrupted ? out : stderr;
   for (const std::string& line : WhatIsLeft(run, options)) {
-    std::fputs((line + "\n").c_str(), where);
+    PrintLine(where, line);
   }
   return kFailed;
 }

@@ -3,10 +3,11 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <nlohmann/json.hpp>
 
-#include "absl/strings/match.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/credentials.h"
@@ -75,8 +76,13 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
 
 void PrintLines(const std::vector<std::string>& lines) {
   for (const std::string& line : lines) {
-    std::printf("%s%s", line.c_str(), absl::EndsWith(line, "\n") ? "" : "\n");
+    PrintLine(stdout, line);
   }
+  std::fflush(stdout);
+}
+
+void PrintJson(const nlohmann::ordered_json& json) {
+  std::fputs(JsonText(json).c_str(), stdout);
   std::fflush(stdout);
 }
 

@@ -51,6 +51,7 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
                   int (*action)(const AdminOptions&));
 
 void PrintLines(const std::vector<std::string>& lines);
+void PrintJson(const nlohmann::ordered_json& json);
 
 // Asks, and prints the answer as the options want it. The exit code.
 template <typename Answer>
@@ -63,7 +64,11 @@ int AskCoordinator(const AdminOptions& options,
   AdminClient client(*access);
   const absl::StatusOr<Answer> answer = ask(client);
   if (!answer.ok()) return Report(answer.status());
-  PrintLines(options.json ? std::vector<std::string>{JsonText(json(*answer))} : text(*answer));
+  if (options.json) {
+    PrintJson(json(*answer));
+  } else {
+    PrintLines(text(*answer));
+  }
   return kDone;
 }
 

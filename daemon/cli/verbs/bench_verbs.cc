@@ -18,6 +18,7 @@
 #include "absl/types/span.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "compression/codec_benchmark.h"
 #include "compression/wire_codec.h"
@@ -28,6 +29,7 @@
 #include "daemon/cli/format.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/process.h"
+#include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/env/posix_files.h"
 
@@ -37,7 +39,7 @@ namespace {
 // To the file `path`, to standard output if that is "-", nowhere if it is empty. True: to standard
 // output, and nothing else belongs there. Errors as WriteFileDurably's.
 absl::StatusOr<bool> WriteResult(const nlohmann::ordered_json& json, const std::string& path) {
-  const std::string text = json.dump(2) + "\n";
+  const std::string text = JsonText(json);
   if (path == "-") {
     std::fputs(text.c_str(), stdout);
     return true;
@@ -173,7 +175,7 @@ void Print(const Exchanged& done) {
   if (lab) AddMachineRows(done, &rows);
   rows.push_back({"relative error", absl::StrFormat("%.3g", result.relative_error)});
   rows.push_back({"means", result.identical ? "the same bits everywhere" : "PEERS DIFFER"});
-  for (const std::string& line : AlignColumns(rows, "<<")) std::printf("%s\n", line.c_str());
+  for (const std::string& line : AlignColumns(rows, "<<")) PrintLine(stdout, line);
 }
 
 void ChooseMessage(double slowest_bytes_per_second, const LevelCodecs& codecs,
@@ -330,7 +332,7 @@ int BenchCodec(const BenchOptions& options) {
        absl::StrFormat("%s (%.3f a value)", WithThousands(result->bytes),
                        static_cast<double>(result->bytes) / static_cast<double>(result->elements))},
       {"relative error", absl::StrFormat("%.3g", result->relative_error)}};
-  for (const std::string& line : AlignColumns(rows, "<<")) std::printf("%s\n", line.c_str());
+  for (const std::string& line : AlignColumns(rows, "<<")) PrintLine(stdout, line);
   return kDone;
 }
 

@@ -13,8 +13,10 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/process_limits.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "daemon/cli/addresses.h"
 #include "daemon/cli/beforehand.h"
+#include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
@@ -111,14 +113,13 @@ int Validate(const ValidateOptions& options) {
     nlohmann::ordered_json json = {{"file", file}, {"valid", status.ok()}, {"warnings", warnings}};
     if (!status.ok()) json["error"] = std::string(status.message());
     if (!notes.empty()) json["notes"] = notes;
-    std::printf("%s\n",
-                json.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace).c_str());
+    std::fputs(JsonText(json).c_str(), stdout);
   } else if (status.ok()) {
-    std::printf("%s is valid\n", file.c_str());
-    for (const std::string& note : notes) std::fprintf(stderr, "note: %s\n", note.c_str());
+    PrintLine(stdout, absl::StrCat(file, " is valid"));
+    for (const std::string& note : notes) PrintLine(stderr, absl::StrCat("note: ", note));
     std::fflush(stdout);
     for (const std::string& warning : warnings) {
-      std::fprintf(stderr, "%s: warning: %s\n", file.c_str(), warning.c_str());
+      PrintLine(stderr, absl::StrCat(file, ": warning: ", warning));
     }
   }
   if (status.ok()) return kDone;

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/status_json.h"
@@ -138,7 +139,7 @@ int Replay(const ReplayOptions& options) {
           return;
         }
         progress.Clear();
-        std::printf("%s\n", EntryText(entry).c_str());
+        PrintLine(stdout, EntryText(entry));
       });
   progress.Clear();
   if (options.json) std::fputs(JsonText(entries).c_str(), stdout);
@@ -251,7 +252,7 @@ int ListLog(const CoordinatorAddress& source, bool json) {
     std::fputs(JsonText(list).c_str(), stdout);
     return kDone;
   }
-  for (const std::string& line : HeadersText(*headers)) std::printf("%s\n", line.c_str());
+  for (const std::string& line : HeadersText(*headers)) PrintLine(stdout, line);
   return kDone;
 }
 

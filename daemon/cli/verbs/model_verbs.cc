@@ -1,14 +1,19 @@
 // `atoll eval`, `generate`, `export` and `import`: what can be done with a model.
+#include <unistd.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/names.h"
+#include "compression/base/terminal.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
@@ -40,7 +45,7 @@ int Evaluate(const EvalOptions& options) {
     json["loss"] = quality->loss;
     json["perplexity"] = quality->perplexity;
     if (quality->bits_per_byte > 0) json["bits_per_byte"] = quality->bits_per_byte;
-    std::printf("%s\n", json.dump(2).c_str());
+    std::fputs(JsonText(json).c_str(), stdout);
     return kDone;
   }
   std::vector<std::vector<std::string>> rows;
@@ -51,7 +56,7 @@ int Evaluate(const EvalOptions& options) {
   if (quality->bits_per_byte > 0) {
     rows.push_back({"bits per byte", absl::StrFormat("%.4f", quality->bits_per_byte)});
   }
-  for (const std::string& line : AlignColumns(rows, "<<")) std::printf("%s\n", line.c_str());
+  for (const std::string& line : AlignColumns(rows, "<<")) PrintLine(stdout, line);
   return kDone;
 }
 
@@ -90,13 +95,43 @@ struct GenerateOptions {
   bool json = false;
 };
 
+// What a model says, on its way to a terminal: whoever trained it must not command that. It comes
+// in pieces, cut anywhere.
+class ShownText {
+ public:
+  std::string Take(absl::string_view more) {
+    held_.append(more.data(), more.size());
+    // The last character may not be whole: at most three bytes of it are here.
+    size_t end = held_.size();
+    for (size_t back = 1; back <= 3 && back <= held_.size(); ++back) {
+      const auto byte = static_cast<unsigned char>(held_[held_.size() - back]);
+      if ((byte & 0xc0) == 0x80) continue;
+      const size_t whole = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+      if (whole > back) end = held_.size() - back;
+      break;
+    }
+    const std::string shown = PrintableText(absl::string_view(held_).substr(0, end));
+    held_.erase(0, end);
+    return shown;
+  }
+  std::string End() { return PrintableText(std::exchange(held_, "")); }
+
+ private:
+  std::string held_;
+};
+
 int Generate(const GenerateOptions& options) {
   PosixFiles files;
   const absl::StatusOr<std::string> worker = FindWorker(options.worker);
   if (!worker.ok()) return Report(worker.status());
-  const auto print = [](absl::string_view text) {
+  const bool terminal = isatty(STDOUT_FILENO) != 0;
+  ShownText shown;
+  const auto write = [](absl::string_view text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     std::fflush(stdout);
+  };
+  const auto print = [&](absl::string_view text) {
+    terminal ? write(shown.Take(text)) : write(text);
   };
   bool begun = false;
   std::function<void(absl::string_view)> stream;
@@ -111,7 +146,7 @@ int Generate(const GenerateOptions& options) {
       files, *worker, std::filesystem::absolute(options.dir).lexically_normal().string(),
       options.request, stream);
   if (!text.ok()) {
-    if (begun) print("\n");
+    if (begun) write(shown.End() + "\n");
     return Report(text.status());
   }
   if (options.json) {
@@ -119,7 +154,7 @@ int Generate(const GenerateOptions& options) {
     std::fputs(JsonText(json).c_str(), stdout);
   } else {
     if (!begun) print(options.request.prompt);
-    print("\n");
+    write(shown.End() + "\n");
   }
   return kDone;
 }
@@ -177,7 +212,7 @@ int Export(const ExportOptions& options) {
                                                {"state digest", ToHex(exported->state_digest)},
                                                {"files", absl::StrJoin(exported->files, ", ")}},
                                               "<<")) {
-    std::printf("%s\n", line.c_str());
+    PrintLine(stdout, line);
   }
   return kDone;
 }
@@ -195,7 +230,7 @@ int Import(const ImportOptions& options) {
   const absl::StatusOr<std::string> said = ImportHubFolder(
       *worker, AbsoluteFolder(options.input), AbsoluteFolder(options.output), options.force);
   if (!said.ok()) return Report(said.status());
-  std::fputs(said->c_str(), stdout);
+  std::fputs(PrintableText(*said).c_str(), stdout);
   return kDone;
 }
 

@@ -14,12 +14,14 @@
 #include "absl/strings/str_join.h"
 #include "absl/types/span.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "compression/base/words.h"
 #include "compression/wire_codec.h"
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/process.h"
+#include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
@@ -132,7 +134,7 @@ int Plan(const PlanOptions& options) {
   const absl::StatusOr<PlanQuestion> question = QuestionOf(options);
   if (!question.ok()) return Report(question.status());
   const std::vector<PlanCandidate> candidates = PlanCandidates(*question);
-  const std::string json = PlanJson(*question, candidates).dump(2) + "\n";
+  const std::string json = JsonText(PlanJson(*question, candidates));
   if (options.json == "-") {
     std::fputs(json.c_str(), stdout);
     return kDone;
@@ -143,7 +145,7 @@ int Plan(const PlanOptions& options) {
         WriteFileDurably(files, std::filesystem::absolute(options.json).string(), BytesOf(json));
     if (!written.ok()) return Report(written);
   }
-  for (const std::string& line : PlanText(*question, candidates)) std::printf("%s\n", line.c_str());
+  for (const std::string& line : PlanText(*question, candidates)) PrintLine(stdout, line);
   return kDone;
 }
 

@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "compression/base/names.h"
+#include "compression/base/terminal.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/run_folder.h"
@@ -130,7 +131,7 @@ class Watching {
     if (screen_ != nullptr) {
       screen_->PrintAbove(line);
     } else {
-      std::fprintf(stderr, "%s\n", line.c_str());
+      PrintLine(stderr, line);
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/verbs.h"
@@ -83,7 +84,7 @@ int ListSnapshots(const SnapshotOptions& options) {
     std::fputs(JsonText(list).c_str(), stdout);
     return kDone;
   }
-  for (const std::string& line : FilesText(*snapshots)) std::printf("%s\n", line.c_str());
+  for (const std::string& line : FilesText(*snapshots)) PrintLine(stdout, line);
   return kDone;
 }
 

@@ -70,6 +70,55 @@ TEST(OneLineTest, WhatAnotherProcessSaysBecomesAValidLine) {
   EXPECT_EQ(OneLine("\xed\xa0\x80\xc0\xaf", 100), "?????");  // a surrogate, an overlong form
   EXPECT_EQ(OneLine("ab\xc3\xa9", 3), "ab");                 // never half a character
   EXPECT_EQ(OneLine("", 3), "");
+  EXPECT_EQ(OneLine("a\xc2\x9b"
+                    "31m\xe2\x80\xae"
+                    "b",
+                    100),
+            "a?31m?b");  // CSI as C1, an override
+}
+
+// Broken: what a stranger says moves a terminal's cursor, forges a line of a log or a table, or
+// reads otherwise than it is.
+TEST(PrintableTest, WhatIsNotForShowingIsEscaped) {
+  const struct {
+    std::string text;
+    std::string shown;
+  } cases[] = {
+      {"plain, caf\xc3\xa9, \xe2\x96\x88, \xf0\x9f\x8f\x9d",
+       "plain, caf\xc3\xa9, \xe2\x96\x88, \xf0\x9f\x8f\x9d"},
+      {"\x1b[2J\x1b]0;title\x07", "\\x1b[2J\\x1b]0;title\\x07"},
+      {"a\nb\rc\td", "a\\nb\\x0dc\\x09d"},
+      {std::string("\0\x7f", 2), "\\x00\\x7f"},
+      {"\xc2\x9b"
+       "31m",
+       "\\u009b31m"},  // C1: CSI in one character
+      {"\xe2\x80\xae"
+       "txt.exe",
+       "\\u202etxt.exe"},  // right to left
+      {"\xe2\x81\xa6"
+       "a\xe2\x81\xa9",
+       "\\u2066a\\u2069"},  // isolates
+      {"a\xe2\x80\xa8"
+       "b",
+       "a\\u2028b"},  // a line end in Unicode
+      {"\xd8\x9c\xe2\x80\x8e\xe2\x80\x8f", "\\u061c\\u200e\\u200f"},
+      {"\xff\xc3(\x9b", "\\xff\\xc3(\\x9b"},  // no UTF-8; C1 as a bare byte
+      {"\xed\xa0\x80\xc0\xaf\xf5", "\\xed\\xa0\\x80\\xc0\\xaf\\xf5"},
+      {"cut \xe2\x80", "cut \\xe2\\x80"},
+      {"", ""},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(one.shown, Printable(one.text));
+    EXPECT_EQ(one.shown, Printable(one.shown)) << "doing it twice does harm";
+    EXPECT_EQ(one.text == one.shown, IsPrintable(one.text)) << one.shown;
+  }
+  EXPECT_EQ(PrintableText("a\n\tb\x1b\r"), "a\n\tb\\x1b\\x0d");
+  // Of any two bytes comes a printable line.
+  for (int i = 0; i < 65536; ++i) {
+    const std::string text = {static_cast<char>(i >> 8), static_cast<char>(i & 0xff)};
+    ASSERT_TRUE(IsPrintable(Printable(text))) << i;
+    ASSERT_TRUE(IsPrintable(OneLine(text, 9))) << i;
+  }
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
 
 namespace atolld {
@@ -30,6 +31,21 @@ Outcome Call(std::vector<std::string> words) {
   testing::internal::CaptureStderr();
   const int code = command_line.Run(static_cast<int>(argv.size()), argv.data());
   return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+// Broken: an error that quotes a file's name, or a coordinator, commands the terminal.
+TEST(CommandLineTest, AnErrorIsALineWhateverItQuotes) {
+  const auto told = [](const absl::Status& status) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(kWrongCall, atolld::Report(status));
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ("a b: \\x1b[2J \\xff\\u202e\n",
+            told(absl::InvalidArgumentError("a\nb: \x1b[2J \xff\xe2\x80\xae")));
+  EXPECT_THAT(Call({"x\x1b[2Jy"}).err, ::testing::StartsWith("atoll: unknown verb 'x\\x1b[2Jy'; "));
+  testing::internal::CaptureStdout();
+  PrintLines({"run \x1b]0;owned\x07", "ends\n"});
+  EXPECT_EQ("run \\x1b]0;owned\\x07\nends\n", testing::internal::GetCapturedStdout());
 }
 
 TEST(CommandLineTest, WrongCallsAreOneLineAndCode2) {

@@ -48,6 +48,9 @@ TEST(FormatTest, WidthsCountCharactersNotBytes) {
   EXPECT_EQ(PadLeft("█", 3), "  █");
   EXPECT_THAT(AlignColumns({{"a", "1"}, {"█bc", "22"}}, "<>"), ElementsAre("a     1", "█bc  22"));
   EXPECT_THAT(AlignColumns({{"a", ""}, {"b", "x"}}, "<<"), ElementsAre("a", "b  x"));
+  // A cell of a stranger's is no row of its own, and as wide as it seems.
+  EXPECT_THAT(AlignColumns({{"a\nb", "1"}, {"\x1b[9D", "22"}}, "<>"),
+              ElementsAre("a\\nb      1", "\\x1b[9D  22"));
 }
 
 TEST(FormatTest, CommandsCanBePasted) {

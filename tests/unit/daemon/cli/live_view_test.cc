@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdio>
+
 #include "absl/strings/str_join.h"
+#include "compression/base/names.h"
 #include "daemon/cli/format.h"
 #include "tests/unit/daemon/cli/run_statuses.h"
 
@@ -88,6 +91,35 @@ TEST(LiveViewTest, OfAsciiIsAllAscii) {
   }
   EXPECT_THAT(RenderLiveView(RunOf(Training()), {}, 52, 120, Charset::kAscii).front(),
               HasSubstr("############............"));
+}
+
+// Broken: what a coordinator or a worker says moves the cursor of whoever looks on.
+TEST(LiveViewTest, NothingThatItQuotesCommandsATerminal) {
+  v1::RunStatus status = Training();
+  status.set_reason("peer \x1b[2J asks\nround 9 of 9  sealed");
+  status.mutable_peers(0)->mutable_progress()->set_phase(
+      "\xc2\x9b"
+      "31m\xe2\x80\xae"
+      "eye");
+  const std::string view = absl::StrJoin(
+      RenderLiveView(RunOf(status), {{"peer-2", "killed\x07"}}, 50, 200, Charset::kUnicode), "");
+  EXPECT_TRUE(IsPrintable(view)) << Printable(view);
+  EXPECT_THAT(view, HasSubstr("waiting: peer \\x1b[2J asks\\nround 9"));
+  EXPECT_THAT(view, HasSubstr("\\u009b31m\\u202eeye"));
+  // The screen itself as well, whoever made the lines.
+  FILE* const out = std::tmpfile();
+  {
+    LiveScreen screen(out);
+    screen.Draw({"one \x1b[9A two"});
+    screen.PrintAbove("three\x1b]0;x\x07");
+  }
+  std::string written(static_cast<size_t>(std::ftell(out)), '\0');
+  std::rewind(out);
+  EXPECT_EQ(written.size(), std::fread(written.data(), 1, written.size(), out));
+  std::fclose(out);
+  EXPECT_THAT(written, HasSubstr("one \\x1b[9A two"));
+  EXPECT_THAT(written, HasSubstr("three\\x1b]0;x\\x07\n"));
+  EXPECT_THAT(written, Not(HasSubstr("\x1b[9A")));
 }
 
 TEST(LiveViewTest, SaysWhatBecameOfADeadProcess) {

@@ -29,6 +29,20 @@ TEST(StatusJsonTest, ThePlaceInTheDataIsCountedByPasses) {
   EXPECT_EQ(DataText(data), "pass 3, 0.0 % (spent 20,000; held 900; returned 7)");
 }
 
+// Broken: a script cannot parse what a stranger has said, or a terminal obeys it.
+TEST(StatusJsonTest, IsValidAndPlainWhateverBytesAStringHolds) {
+  for (int i = 0; i < 65536; i += 7) {
+    const std::string bytes = {'a', static_cast<char>(i >> 8), static_cast<char>(i & 0xff), 'z'};
+    const nlohmann::ordered_json json = {{"name", bytes}, {bytes, 1}};
+    for (const std::string& text : {JsonText(json), JsonLine(json)}) {
+      const nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
+      ASSERT_FALSE(parsed.is_discarded()) << i;
+      for (const char c : text) ASSERT_TRUE(c == '\n' || (c >= 0x20 && c < 0x7f)) << i;
+    }
+  }
+  EXPECT_EQ("caf\xc3\xa9", nlohmann::json::parse(JsonText("caf\xc3\xa9")).get<std::string>());
+}
+
 // Broken: `run show --from` would show the oldest round first, or another round's loss.
 TEST(StatusJsonTest, ListsRoundsTheNewestFirst) {
   v1::RunStatus status;

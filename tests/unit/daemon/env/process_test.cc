@@ -195,7 +195,7 @@ TEST(ProcessLog, AppendsWholeEscapedLines) {
   ProcessLog::Options options;
   options.to_standard_error = false;
   options.file = directory.File("log");
-  for (const char* line : {"round 12: first", "peer said \"a\nb\x1b\""}) {
+  for (const char* line : {"round 12: first", "peer said \"a\nb\x1b\xff\xe2\x80\xae\""}) {
     auto log = ProcessLog::Open(options);
     ASSERT_TRUE(log.ok()) << log.status();
     (*log)->Debug("not shown");
@@ -209,7 +209,7 @@ TEST(ProcessLog, AppendsWholeEscapedLines) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_THAT(lines[0], MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{3}Z warning "
                                      "round 12: first"));
-  EXPECT_THAT(lines[1], HasSubstr("peer said \"a\\nb\\x1b\""));
+  EXPECT_THAT(lines[1], HasSubstr("peer said \"a\\nb\\x1b\\xff\\u202e\""));
 }
 
 // A log that cannot be opened must stop the start with the file's name.
