@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -16,11 +17,13 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "daemon/atolld/join.h"
 #include "daemon/cli/addresses.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/process_folder.h"
+#include "daemon/cli/token_argument.h"
 #include "daemon/config/config.h"
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/coordinator.h"
@@ -45,7 +48,7 @@ namespace {
 constexpr int kPoolThreads = 2;
 
 int Fail(const absl::Status& status) {
-  std::cerr << "atolld: " << status.message() << std::endl;
+  PrintLine(stderr, absl::StrCat("atolld: ", status.message()));
   return ExitCodeOf(status);
 }
 
@@ -102,7 +105,7 @@ absl::Status CheckIdentity(Machine& machine, const Config& config, const std::st
   if (absl::IsNotFound(info.status())) {
     return absl::FailedPreconditionError(
         absl::StrCat("this peer has no identity: ", info.status().message(),
-                     "; `atolld join TOKEN` gets one, or `atoll identity issue` on the "
+                     "; `atolld join --token-file FILE` gets one, or `atoll identity issue` on the "
                      "coordinator's machine"));
   }
   RETURN_IF_ERROR(info.status());
@@ -235,12 +238,15 @@ int RunAs(ConfigUse use, const std::string& file, bool fresh) {
   return status.ok() ? kDone : Fail(status);
 }
 
-int JoinAndRun(JoinOptions options) {
+int JoinAndRun(JoinOptions options, const TokenArgument& token) {
   PosixFiles files;
+  absl::StatusOr<std::string> text = ReadToken(files, token, stdin, stderr);
+  if (!text.ok()) return Fail(text.status());
+  options.token = *std::move(text);
   const PosixExecutor executor({1, 0});
   options.clock = [&executor] { return executor.WallTime(); };
   options.worker = ProgramFolder() + "/atoll-worker";
-  options.say = [](const std::string& line) { std::cerr << line << std::endl; };
+  options.say = [](const std::string& line) { PrintLine(stderr, line); };
   const absl::StatusOr<std::string> joined = Join(files, options);
   return joined.ok() ? RunAs(ConfigUse::kPeer, *joined, false) : Fail(joined.status());
 }
@@ -264,11 +270,12 @@ int Main(int argc, char** argv) {
     verb.Flag("--new", fresh, "A first start: make the config's dir, also where one was before");
   }
   JoinOptions options;
-  const Verb join = command_line.AddVerb(
-      "join", "Enrol with a token, then take part in its run",
-      "atolld join \"$(atoll token create --dir build/quickstart)\" --dir ~/late --data docs",
-      [&] { return JoinAndRun(options); });
-  join.Add("TOKEN", options.token, "What `atoll token create` has printed").Required();
+  TokenArgument token;
+  const Verb join = command_line.AddVerb("join", "Enrol with a token, then take part in its run",
+                                         "atolld join --token-file <(atoll token create --dir "
+                                         "build/quickstart) --dir ~/late --data docs",
+                                         [&] { return JoinAndRun(options, token); });
+  AddTokenArgument(join, token, "What `atoll token create` has printed; - is standard input");
   join.Add("--dir", options.dir, "Where all of it lives [./atoll-ID]").Folder();
   join.Add("--data", options.brought.data, "What to train on, a file or a folder").Path();
   join.Add("--tokenizer", options.brought.tokenizer,

@@ -339,6 +339,14 @@ def atoll(*arguments, timeout=60, env=None):
                           timeout=timeout, check=False, env=env)
 
 
+def token_file(path, token):
+    """A file that is its owner's alone, as --token-file wants it."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w",
+              encoding="utf-8") as out:
+        out.write(token + "\n")
+    return path
+
+
 def equal_digests(report):
     digests = {peer["state_digest"] for peer in report["peers"]}
     return digests == {report["state_digest"]} and len(report["state_digest"]) == 64

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import unittest
 
-from cluster import BIN, Cluster, atoll, equal_digests, wait_for
+from cluster import BIN, Cluster, atoll, equal_digests, token_file, wait_for
 from text_case import TextCase
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -166,7 +166,8 @@ class DataTest(TextCase):
             cluster.wait_version(1)
             made = atoll("token", "create", "--dir", cluster.dir, "--peer", "late", "--json")
             token = json.loads(made.stdout)["token"]
-            call = [os.path.join(BIN, "atolld"), "join", token, "--dir", self.at("late")]
+            handed = ["--token-file", token_file(self.at("late.token"), token)]
+            call = [os.path.join(BIN, "atolld"), "join", *handed, "--dir", self.at("late")]
             for more, lacks in (([], "name it with --data"),
                                 (["--data", self.at("copy"), "--tokenizer", self.text],
                                  "is another than the run's tokenizer.json")):
@@ -177,7 +178,7 @@ class DataTest(TextCase):
             self.assertIn("The token is not spent", done.stderr)
             tokens = json.loads(atoll("token", "list", "--dir", cluster.dir, "--json").stdout)
             self.assertIn("open", json.dumps(tokens))
-            checked = atoll("check", token, "--dir", self.at("late"))
+            checked = atoll("check", *handed, "--dir", self.at("late"))
             self.assertEqual(0, checked.returncode, checked.stdout)
             self.assertIn("comes from the run's peers", checked.stdout)
             with open(self.at("late.log"), "w", encoding="utf-8") as log:

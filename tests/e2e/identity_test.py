@@ -11,7 +11,7 @@ import stat
 import subprocess
 import unittest
 
-from cluster import BIN, Cluster, atoll, wait_for
+from cluster import BIN, Cluster, atoll, token_file, wait_for
 
 STUB = {"parameters": 60000, "step_time": "20ms"}
 
@@ -147,7 +147,8 @@ class IdentityTest(unittest.TestCase):
     def join(self, cluster, token, folder):
         log = open(os.path.join(cluster.top, f"{folder}.log"), "w", encoding="utf-8")
         process = subprocess.Popen(
-            [os.path.join(BIN, "atolld"), "join", token, "--dir",
+            [os.path.join(BIN, "atolld"), "join", "--token-file",
+             token_file(os.path.join(cluster.top, f"{folder}.token"), token), "--dir",
              os.path.join(cluster.top, folder)],
             stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         log.close()
@@ -203,12 +204,14 @@ class IdentityTest(unittest.TestCase):
             self.assertIn("peer late, good until 20", late["identity"])
             # A call that cannot work spends nothing, and a look spends nothing either.
             made = order(cluster, "token", "create")
-            looked = self.check(made["token"])
+            handed = token_file(os.path.join(cluster.top, "made.token"), made["token"])
+            looked = self.check("--token-file", handed)
             self.assertIn("good until 20", looked["token"])
             self.assertIn("answers in", looked["coordinator"])
             self.assertIn("GFLOP/s", looked["training"])
             done = subprocess.run(
-                [os.path.join(BIN, "atolld"), "join", made["token"], "--data", "no-such-text"],
+                [os.path.join(BIN, "atolld"), "join", "--token-file", handed, "--data",
+                 "no-such-text"],
                 capture_output=True, text=True, timeout=60, check=False, cwd=cluster.top)
             self.assertEqual(2, done.returncode, done.stderr)
             self.assertIn("'no-such-text': no such file or folder", done.stderr)
@@ -219,13 +222,21 @@ class IdentityTest(unittest.TestCase):
             refused = self.join(cluster, made["token"], "third")
             self.assertEqual(1, refused.wait(timeout=60))
             self.assertIn("the token was revoked", self.log_of(cluster, "third"))
-            done = subprocess.run([os.path.join(BIN, "atolld"), "join", made["token"][:-5]],
-                                  capture_output=True, text=True, timeout=60, check=False)
+            done = subprocess.run([os.path.join(BIN, "atolld"), "join", "-"],
+                                  input=made["token"][:-5], capture_output=True, text=True,
+                                  timeout=60, check=False)
             self.assertEqual(2, done.returncode)
             self.assertIn("damaged", done.stderr)
             self.assertEqual(1, done.stderr.count("\n"), done.stderr)
-            for wrong in ([made["token"][:-5]], ["--config", "no-such.toml"],
-                          [made["token"], "--advertise", "no-port"]):
+            # An argument works, and whoever gives one is told who sees it.
+            done = subprocess.run([os.path.join(BIN, "atolld"), "join", made["token"][:-5]],
+                                  capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(2, done.returncode)
+            self.assertIn("other users of this machine can see", done.stderr.splitlines()[0])
+            self.assertIn("damaged", done.stderr.splitlines()[1])
+            damaged = token_file(os.path.join(cluster.top, "damaged.token"), made["token"][:-5])
+            for wrong in (["--token-file", damaged], ["--config", "no-such.toml"],
+                          ["--token-file", handed, "--advertise", "no-port"]):
                 done = atoll("check", *wrong)
                 self.assertEqual(2, done.returncode, done.stdout)
                 self.assertEqual(1, done.stderr.count("\n"), done.stderr)

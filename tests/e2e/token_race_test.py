@@ -6,7 +6,7 @@ import signal
 import time
 import unittest
 
-from cluster import wait_for
+from cluster import token_file, wait_for
 from lone_coordinator import LoneCoordinator
 
 
@@ -18,7 +18,8 @@ class RaceTest(LoneCoordinator):
         peer = f"late-{number}"
         token = wait_for("a token", lambda: self.order("token", "create", "--peer", peer))["token"]
         folders = [os.path.join(self.top, f"{peer}-{name}") for name in "ab"]
-        racers = {folder: self.start(folder + ".log", "join", token, "--dir", folder)
+        racers = {folder: self.start(folder + ".log", "join", "--token-file",
+                                     token_file(folder + ".token", token), "--dir", folder)
                   for folder in folders}
 
         def joined(folder):

@@ -12,7 +12,8 @@ import subprocess
 import tempfile
 import unittest
 
-from cluster import BIN, Cluster, atoll, equal_digests, wait_for, write_corpus
+from cluster import (BIN, Cluster, atoll, equal_digests, token_file, wait_for,
+                     write_corpus)
 from safetensors import gpt_tensors, npy_bytes, replace, safetensors_bytes, sha256
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -350,7 +351,8 @@ class WorkerErrorsTest(unittest.TestCase):
             made = atoll("token", "create", "--dir", cluster.dir, "--peer", "late", "--json")
             with open(self.at("late.log"), "w", encoding="utf-8") as log:
                 cluster.restarted.append(subprocess.Popen(
-                    [os.path.join(BIN, "atolld"), "join", json.loads(made.stdout)["token"],
+                    [os.path.join(BIN, "atolld"), "join", "--token-file",
+                     token_file(self.at("late.token"), json.loads(made.stdout)["token"]),
                      "--dir", self.at("late"), "--data", self.at("arrays")],
                     stdout=log, stderr=subprocess.STDOUT))
             wait_for("the joiner trains", lambda: self.contributed(cluster, "late") > 0)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,10 +15,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/preflight.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/run_needs.h"
+#include "daemon/cli/status_json.h"
+#include "daemon/cli/token_argument.h"
 #include "daemon/cli/verbs/verbs.h"
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
@@ -33,7 +37,7 @@ namespace {
 using Weight = Finding::Weight;
 
 struct CheckOptions {
-  std::string token;
+  TokenArgument token;
   std::string config;
   std::string dir = ".";
   std::string advertise;
@@ -66,7 +70,7 @@ Finding CheckIdentity(const std::string& dir, absl::Time now,
   const bool none = absl::IsNotFound(info.status());
   return {none ? Weight::kDoubtful : Weight::kFatal,
           absl::StrCat("identity: ", info.status().message(),
-                       none ? "; `atolld join TOKEN` gets one" : "")};
+                       none ? "; `atolld join --token-file FILE` gets one" : "")};
 }
 
 // What the run is and needs, if its coordinator says it.
@@ -98,7 +102,9 @@ void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
 
 absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
                        std::vector<Finding>* findings) {
-  ASSIGN_OR_RETURN(const v1::JoinToken token, ParseJoinToken(options.token));
+  PosixFiles files;
+  ASSIGN_OR_RETURN(const std::string text, ReadToken(files, options.token, stdin, stderr));
+  ASSIGN_OR_RETURN(const v1::JoinToken token, ParseJoinToken(text));
   const absl::StatusOr<CertificateInfo> bootstrap = ParseCertificate(token.certificate());
   if (!bootstrap.ok()) return Annotate(bootstrap.status(), "the token");
   looked->coordinator = token.address();
@@ -163,7 +169,7 @@ absl::StatusOr<std::vector<Finding>> Look(const CheckOptions& options) {
   std::vector<Finding> findings;
   if (!options.config.empty()) {
     RETURN_IF_ERROR(TakeConfig(options, &looked, &findings));
-  } else if (!options.token.empty()) {
+  } else if (options.token.given()) {
     RETURN_IF_ERROR(TakeToken(options, &looked, &findings));
   }
   if (!looked.advertise.empty() && looked.advertise.rfind(':') == std::string::npos) {
@@ -185,9 +191,11 @@ int Check(const CheckOptions& options) {
     json["findings"].push_back({{"subject", finding.line.substr(0, colon)},
                                 {"weight", NameOf(finding.weight)},
                                 {"text", finding.line.substr(colon + 2)}});
-    if (!options.json) absl::PrintF("%-8s  %s\n", NameOf(finding.weight), finding.line);
+    if (!options.json) {
+      PrintLine(stdout, absl::StrFormat("%-8s  %s", NameOf(finding.weight), finding.line));
+    }
   }
-  if (options.json) absl::PrintF("%s\n", json.dump(2));
+  if (options.json) std::fputs(JsonText(json).c_str(), stdout);
   return fit ? kDone : kFailed;
 }
 
@@ -200,8 +208,8 @@ void AddCheckVerb(CommandLine& command_line) {
       "Say whether this machine can take part in a run\n"
       "Disk, memory, cores, GPUs, clock, addresses. A token tells where its coordinator is.",
       "atoll check --dir ~/atoll", [options] { return Check(*options); });
-  const Option token =
-      verb.Add("TOKEN", options->token, "Of the run to join; it is read, not used up");
+  const auto [token, token_file] =
+      AddTokenArgument(verb, options->token, "Of the run to join; it is read, not used up");
   const Option config =
       verb.Add("--config", options->config, "The config of a peer that has joined").File();
   const Option dir = verb.Add("--dir", options->dir, "Where all of it would live").Folder();
@@ -221,7 +229,8 @@ void AddCheckVerb(CommandLine& command_line) {
   const Option program = verb.Add("--program", options->brought.program,
                                   "The worker of an external model, or the TorchScript file")
                              .File();
-  for (const Option other : {token, dir, advertise, listen, data, tokenizer, base, program}) {
+  for (const Option other :
+       {token, token_file, dir, advertise, listen, data, tokenizer, base, program}) {
     config.Excludes(other);
   }
   verb.Flag("--json", options->json, "Print as JSON");
