@@ -272,6 +272,13 @@ void AdminService::SendStatus(AdminCall& call) {
   if (call.behind && call.watching && !call.scheduled) Schedule(call.id);
 }
 
+void AdminService::Cut(const std::function<bool(const Identity&)>& who, const absl::Status& why) {
+  for (const auto& [id, call] : calls_) {
+    const std::optional<Identity> caller = call->call->identity();
+    if (caller && who(*caller)) call->Finish(why);
+  }
+}
+
 void AdminService::AddEvent(const std::string& line) {
   events_.push_back(line);
   if (events_.size() <= kEventsKept) return;

@@ -42,6 +42,9 @@ class AdminService {
   // True if the method is one of Admin's; then the call is taken.
   bool Accept(const std::string& method, std::unique_ptr<Call>* call);
 
+  // Ends the calls of callers of whom it holds, with this.
+  void Cut(const std::function<bool(const Identity&)>& who, const absl::Status& why);
+
   void AddEvent(const std::string& line);
   void Changed();  // something that a watcher would show
 

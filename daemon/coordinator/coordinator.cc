@@ -62,6 +62,13 @@ v1::RunDescription DescribeRun(const v1::RunStatus& status) {
   return description;
 }
 
+absl::Status RevokedError(const Identity& caller) {
+  return absl::PermissionDeniedError(
+      absl::StrCat("the certificate of ", Describe(caller),
+                   " was revoked: with a new token, and a key of its "
+                   "own, a machine may join in that name again, unless it was evicted"));
+}
+
 // "modified: rounds: 40 -> 80", or empty.
 std::string Differences(const v1::RunSpec& stored, v1::RunSpec wanted) {
   // The data is known by its digest only once a worker has read it.
@@ -254,6 +261,8 @@ struct Coordinator::State {
   AdminService::Source AdminSource();
   Enrolment::Source EnrolmentSource();
   void OnHello(SessionId id, const std::optional<Identity>& caller, const v1::Hello& hello);
+  RunOutput Seen(const Identity& caller);
+  void Revoke(RunUpdate update, const std::string& said, Task done);
   absl::Duration interval() const { return config.membership.failure_timeout / 4; }
 
   Env env;
@@ -319,6 +328,8 @@ absl::Status Coordinator::State::Open() {
       std::make_unique<Outbox>(env, store, [this](const RunOutput& output) { Deliver(output); });
   admin = std::make_unique<AdminService>(env, AdminSource());
   book = std::make_unique<EnrolmentBook>(stored.tokens, stored.certificates);
+  const std::vector<KeyRecord> revoked = book->RevokedKeys();
+  if (!revoked.empty()) Push(run->OnRevoked(Now(), revoked));
   enrolment = std::make_unique<Enrolment>(env, authority, *book, EnrolmentSource());
   RETURN_IF_ERROR(Listen());
   env.log.Info(absl::StrCat("run ", spec->run_id(), ": epoch ", stored.epoch, ", version ",
@@ -344,10 +355,12 @@ absl::Status Coordinator::State::Listen() {
 
 void Coordinator::State::Accept(const std::string& method, std::unique_ptr<Call> call) {
   const std::optional<Identity> caller = call->identity();
-  if (caller && book->Revoked(caller->serial)) {
-    Reject(std::move(call), absl::PermissionDeniedError(absl::StrCat(
-                                "the certificate of ", Describe(*caller), " was revoked")));
-  } else if (method == kSession) {
+  if (caller && book->Revoked(caller->serial, caller->key)) {
+    Reject(std::move(call), RevokedError(*caller));
+    return;
+  }
+  if (caller && caller->role == Role::kAdmin) Push(Seen(*caller));
+  if (method == kSession) {
     AcceptSession(std::move(call));
   } else if (enrolment->Accept(method, &call)) {
     return;
@@ -378,13 +391,44 @@ void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
 }
 
 // A certificate that is seen for the first time is remembered, so that it can be revoked.
+RunOutput Coordinator::State::Seen(const Identity& caller) {
+  RunOutput output;
+  if (caller.serial.empty()) return output;
+  std::optional<CertificateRecord> seen =
+      book->See(env.executor.WallTime(), caller, kCertificateLife);
+  if (seen) output.update.certificates.push_back(*std::move(seen));
+  return output;
+}
+
+// The keys in `update` are revoked in the book. The others are told when that is durable, and then
+// their Sessions end.
+void Coordinator::State::Revoke(RunUpdate update, const std::string& said, Task done) {
+  RunOutput output = run->OnRevoked(Now(), book->RevokedKeys());
+  for (CertificateRecord& revoked : update.certificates) {
+    output.update.certificates.push_back(std::move(revoked));
+  }
+  for (const auto& [id, session] : sessions) {
+    const std::optional<Identity> caller = session->identity();
+    if (caller && book->Revoked(caller->serial, caller->key)) {
+      output.ends.push_back({id, RevokedError(*caller)});
+    }
+  }
+  output.Say(said, RunOutput::Severity::kWarning);
+  Push(std::move(output), [this, done = std::move(done)] {
+    admin->Cut([this](const Identity& one) { return book->Revoked(one.serial, one.key); },
+               absl::PermissionDeniedError("your key was revoked"));
+    done();
+  });
+}
+
 void Coordinator::State::OnHello(SessionId id, const std::optional<Identity>& caller,
                                  const v1::Hello& hello) {
   RunOutput output = run->OnHello(Now(), id, hello);
-  if (caller && !caller->serial.empty()) {
-    const auto latest_end = absl::ToUnixSeconds(env.executor.WallTime() + kCertificateLife);
-    const CertificateRecord seen{caller->serial, caller->id, false, latest_end};
-    if (book->Note(seen)) output.update.certificates.push_back(seen);
+  if (caller) {
+    RunOutput seen = Seen(*caller);
+    for (CertificateRecord& record : seen.update.certificates) {
+      output.update.certificates.push_back(std::move(record));
+    }
   }
   Push(std::move(output));
 }
@@ -399,7 +443,12 @@ void Coordinator::State::Reject(std::unique_ptr<Call> call, const absl::Status& 
 }
 
 void Coordinator::State::OnSessionClosed(SessionId id) {
+  const auto found = sessions.find(id);
+  const std::optional<Identity> caller = found != sessions.end() && found->second->said_hello()
+                                             ? found->second->identity()
+                                             : std::nullopt;
   sessions.erase(id);
+  if (caller) Push(Seen(*caller));  // the last time
   Push(run->OnBroken(Now(), id));
 }
 
@@ -564,6 +613,17 @@ Enrolment::Source Coordinator::State::EnrolmentSource() {
     RunOutput output;
     output.update = std::move(update);
     Push(std::move(output), std::move(done));
+  };
+  source.revoke = [this](RunUpdate update, const std::string& said, Task done) {
+    Revoke(std::move(update), said, std::move(done));
+  };
+  source.here = [this] {
+    std::vector<Identity> here;
+    for (const auto& [id, session] : sessions) {
+      const std::optional<Identity> caller = session->identity();
+      if (caller && session->said_hello()) here.push_back(*caller);
+    }
+    return here;
   };
   source.evicted = [this](const std::string& peer) { return run->Evicted(peer); };
   source.run_id = [this] { return run->Status(Now()).spec().run_id(); };

@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/check.h"
+#include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
+#include "membership/trust/audit.h"
 #include "membership/trust/tokens.h"
 
 namespace atolld {
@@ -20,8 +24,11 @@ constexpr char kRenew[] = "/atolld.v1.Membership/Renew";
 constexpr char kCreateToken[] = "/atolld.v1.Admin/CreateToken";
 constexpr char kListTokens[] = "/atolld.v1.Admin/ListTokens";
 constexpr char kRevokeToken[] = "/atolld.v1.Admin/RevokeToken";
-constexpr absl::string_view kEnrolMethods[] = {kEnrol,       kDescribe,   kRenew,
-                                               kCreateToken, kListTokens, kRevokeToken};
+constexpr char kListIdentities[] = "/atolld.v1.Admin/ListIdentities";
+constexpr char kRevokeIdentity[] = "/atolld.v1.Admin/RevokeIdentity";
+constexpr absl::string_view kEnrolMethods[] = {kEnrol,          kDescribe,      kRenew,
+                                               kCreateToken,    kListTokens,    kRevokeToken,
+                                               kListIdentities, kRevokeIdentity};
 
 // A crowd that joins at once comes again.
 constexpr size_t kMostEnrolCalls = 64;
@@ -35,6 +42,25 @@ constexpr double kOneAsksAtOnce = 5;
 constexpr absl::Duration kBetweenPurges = absl::Hours(6);
 
 constexpr absl::Duration kDefaultValid = absl::Hours(24);
+
+// In one answer; each has some 200 bytes.
+constexpr size_t kMostIdentities = 1000;
+
+CertificateRecord RecordOf(const CertificateInfo& info) {
+  CertificateRecord record;
+  record.serial = info.identity.serial;
+  record.peer = info.identity.id;
+  record.expires = absl::ToUnixSeconds(info.not_after);
+  record.role = std::string(RoleName(info.identity.role));
+  record.key = info.key_digest;
+  record.issued = absl::ToUnixSeconds(info.not_before + kLateClocks);
+  return record;
+}
+
+// Where a page ended, as one string that a page begins after.
+std::string PlaceOf(const KeyRecord& key) {
+  return absl::StrCat(key.peer, "/", key.role, "/", key.key);
+}
 
 }  // namespace
 
@@ -57,6 +83,11 @@ void Enrolment::Purge() {
   update.certificates = std::move(purged.changed);
   update.purged = std::move(purged.forgotten);
   if (!update.empty()) source_.store(std::move(update), nullptr);
+  if (authority_ != nullptr && !authority_->folder().empty()) {
+    env_.executor.Offload([&files = env_.files, folder = authority_->folder(),
+                           now = env_.executor.WallTime()] { ForgetIssued(files, folder, now); },
+                          [] {});
+  }
   env_.executor.RunAfter(kBetweenPurges, guard_.Wrap([this] { Purge(); }));
 }
 
@@ -122,6 +153,9 @@ void Enrolment::Handle(const std::string& method, const Frame& frame,
     return answer(absl::FailedPreconditionError(
         "this coordinator runs in plain text: there are no tokens and no certificates"));
   }
+  if (book_.Revoked(caller->serial, caller->key)) {  // since the call came
+    return answer(absl::PermissionDeniedError("the certificate that this call shows was revoked"));
+  }
   const auto parsed = [&](auto request, auto handle) {
     const absl::Status status = Unpack(frame, &request);
     if (!status.ok()) return answer(status);
@@ -137,6 +171,12 @@ void Enrolment::Handle(const std::string& method, const Frame& frame,
     parsed(v1::CreateTokenRequest(), [&](const auto& request) { CreateToken(request, answer); });
   } else if (method == kRevokeToken) {
     parsed(v1::RevokeTokenRequest(), [&](const auto& request) { RevokeToken(request, answer); });
+  } else if (method == kListIdentities) {
+    parsed(v1::ListIdentitiesRequest(),
+           [&](const auto& request) { ListIdentities(request, answer); });
+  } else if (method == kRevokeIdentity) {
+    parsed(v1::RevokeIdentityRequest(),
+           [&](const auto& request) { RevokeIdentity(request, *caller, answer); });
   } else {
     parsed(v1::ListTokensRequest(), [&](const auto&) { ListTokens(answer); });
   }
@@ -160,6 +200,12 @@ void Enrolment::Enrol(const v1::EnrolRequest& request, const Identity& caller,
   if (source_.evicted(caller.id)) {
     return answer(absl::PermissionDeniedError(absl::StrCat("peer ", caller.id, " was evicted")));
   }
+  if (book_.Revoked("", *key)) {  // and the token stays as it is
+    return answer(absl::PermissionDeniedError(
+        absl::StrCat("the key that peer ", caller.id,
+                     " comes with was revoked: remove its folder `identity`, so that it makes "
+                     "another one, and join again; the token is not spent")));
+  }
   const absl::StatusOr<TokenRecord> token =
       book_.Spend(env_.executor.WallTime(), caller.serial, *key);
   if (!token.ok()) {
@@ -175,11 +221,20 @@ void Enrolment::Enrol(const v1::EnrolRequest& request, const Identity& caller,
   Sign(request, *role, token->peer, std::move(update), answer);
 }
 
-// The identity stays; the key may be another.
+// Identity and key stay. Whoever has stolen a key could otherwise put a key of its own in its
+// place, and go on for ever after the theft was noticed and mended.
 void Enrolment::Renew(const v1::EnrolRequest& request, const Identity& caller,
                       const Answer& answer) {
   if (source_.evicted(caller.id)) {
     return answer(absl::PermissionDeniedError(absl::StrCat("peer ", caller.id, " was evicted")));
+  }
+  const absl::StatusOr<std::string> key = SigningRequestKey(request.signing_request());
+  if (!key.ok()) return answer(key.status());
+  if (*key != caller.key) {
+    env_.log.Warning(absl::StrCat(Describe(caller), " asks for a certificate of another key"));
+    return answer(
+        absl::PermissionDeniedError("renewal keeps the key; a new key needs a token (`atoll token "
+                                    "create --peer` with its id)"));
   }
   env_.log.Info(absl::StrCat(Describe(caller), " renews its certificate"));
   Sign(request, caller.role, caller.id, RunUpdate(), answer);
@@ -192,10 +247,9 @@ void Enrolment::Sign(const v1::EnrolRequest& request, Role role, const std::stri
   if (!certificate.ok()) return answer(certificate.status());
   const absl::StatusOr<CertificateInfo> info = ParseCertificate(*certificate);
   CHECK(info.ok());
-  const CertificateRecord record{info->identity.serial, peer, false,
-                                 absl::ToUnixSeconds(info->not_after)};
-  book_.Note(record);
-  update.certificates.push_back(record);
+  std::optional<CertificateRecord> noted = book_.Note(RecordOf(*info));
+  CHECK(noted.has_value());  // no two certificates have one serial
+  update.certificates.push_back(*std::move(noted));
   v1::EnrolResponse response;
   response.set_certificate(*certificate);
   response.set_peer(peer);
@@ -273,6 +327,111 @@ void Enrolment::RevokeToken(const v1::RevokeTokenRequest& request, const Answer&
   RunUpdate update;
   update.tokens.push_back(*token);
   source_.store(std::move(update), [answer, frame = Pack(StatusOf(*token))] { answer(frame); });
+}
+
+// What was signed beside this process, by `atoll identity issue` and the like, is in the
+// authority's folder. Then `then`, on the loop.
+void Enrolment::TakeIssued(Task then) {
+  if (authority_->folder().empty()) return then();
+  auto issued = std::make_shared<std::vector<CertificateInfo>>();
+  env_.executor.Offload([&files = env_.files, folder = authority_->folder(),
+                         issued] { *issued = ReadIssued(files, folder); },
+                        guard_.Wrap([this, issued, then = std::move(then)] {
+                          RunUpdate update;
+                          const absl::Time now = env_.executor.WallTime();
+                          for (const CertificateInfo& info : *issued) {
+                            if (!CheckValidAt(info, now).ok()) continue;
+                            std::optional<CertificateRecord> noted = book_.Note(RecordOf(info));
+                            if (noted) update.certificates.push_back(*std::move(noted));
+                          }
+                          if (!update.empty()) source_.store(std::move(update), nullptr);
+                          then();
+                        }));
+}
+
+v1::IdentityStatus Enrolment::StatusOf(const KeyRecord& key) const {
+  v1::IdentityStatus status;
+  status.set_name(key.peer);
+  status.set_role(key.role);
+  status.set_key(key.key);
+  status.set_issued_unix_seconds(key.issued);
+  status.set_expires_unix_seconds(key.expires);
+  status.set_seen_unix_seconds(key.last_seen);
+  status.set_state(EnrolmentBook::StateOf(key, env_.executor.WallTime()));
+  if (key.revoked) status.set_why(key.for_good ? "its key was revoked" : "its name is evicted");
+  return status;
+}
+
+void Enrolment::ListIdentities(const v1::ListIdentitiesRequest& request, const Answer& answer) {
+  TakeIssued([this, request, answer] {
+    RunUpdate update;
+    for (const Identity& one : source_.here()) {
+      if (one.serial.empty()) continue;
+      std::optional<CertificateRecord> seen =
+          book_.See(env_.executor.WallTime(), one, kCertificateLife);
+      if (seen) update.certificates.push_back(*std::move(seen));
+    }
+    if (!update.empty()) source_.store(std::move(update), nullptr);
+    const size_t limit =
+        request.limit() == 0 ? kMostIdentities : std::min<size_t>(request.limit(), kMostIdentities);
+    v1::ListIdentitiesResponse response;
+    bool begun = request.after().empty();
+    std::string last;
+    for (const KeyRecord& key : book_.keys()) {
+      const std::string place = PlaceOf(key);
+      if (begun && static_cast<size_t>(response.identities_size()) >= limit) {
+        response.set_next(last);
+        break;
+      }
+      if (begun) *response.add_identities() = StatusOf(key);
+      begun = begun || place == request.after();
+      last = place;
+    }
+    answer(Pack(response));
+  });
+}
+
+void Enrolment::RevokeIdentity(const v1::RevokeIdentityRequest& request, const Identity& caller,
+                               const Answer& answer) {
+  if (request.reason().size() > kLongestReason) {
+    return answer(absl::InvalidArgumentError("the reason is longer than 256 bytes"));
+  }
+  TakeIssued([this, request, caller, answer] {
+    const absl::StatusOr<std::vector<KeyRecord>> found = book_.Find(request.identity());
+    if (!found.ok()) return answer(found.status());
+    RunUpdate update;
+    std::set<std::string> keys;
+    std::vector<std::string> names;
+    for (const KeyRecord& one : *found) {
+      if (one.key == caller.key) {
+        return answer(absl::FailedPreconditionError(
+            "it is the key that this call itself is made with; revoke it by another one"));
+      }
+      if (one.role == RoleName(Role::kCoordinator)) {
+        return answer(absl::FailedPreconditionError(
+            "a coordinator cannot revoke its own key: whoever may have read that has read its "
+            "folder, and can sign others; begin a new cluster"));
+      }
+      keys.insert(one.key);
+      const std::string name = one.peer.empty() ? "nobody yet" : one.peer;
+      names.push_back(absl::StrCat(one.key.substr(0, 16), " of ", one.role, " ", name));
+    }
+    for (const KeyRecord& one : *found) {
+      absl::StatusOr<std::vector<CertificateRecord>> revoked =
+          book_.RevokeKey(env_.executor.WallTime(), one, kCertificateLife);
+      if (!revoked.ok()) return answer(revoked.status());
+      for (CertificateRecord& row : *revoked) update.certificates.push_back(std::move(row));
+    }
+    v1::RevokeIdentityResponse response;
+    for (const KeyRecord& now : book_.keys()) {
+      if (keys.count(now.key) != 0) *response.add_identities() = StatusOf(now);
+    }
+    const std::string reason = OneLine(request.reason(), kLongestReason);
+    source_.revoke(std::move(update),
+                   absl::StrCat("an operator has revoked ", names.size() == 1 ? "key " : "keys ",
+                                absl::StrJoin(names, ", "), reason.empty() ? "" : ": ", reason),
+                   [answer, frame = Pack(response)] { answer(frame); });
+  });
 }
 
 }  // namespace atolld

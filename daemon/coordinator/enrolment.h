@@ -1,5 +1,5 @@
 // Enrolment: the coordinator's calls that are about certificates - Enrol, Renew, what a token leads
-// to (Describe), and the tokens that operators hand out.
+// to (Describe), the tokens that operators hand out, and the keys that they see and revoke.
 //
 // Whatever a call changes is durable before it is answered. Loop thread; signing takes well below a
 // millisecond.
@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "atoll/v1/admin.pb.h"
@@ -31,6 +32,9 @@ class Enrolment {
     double signatures_per_second = 50;  // for all that join or renew together
     // Makes the update durable, then calls back on the loop; in the order of the calls.
     std::function<void(RunUpdate, Task)> store;
+    // The same with keys revoked in the book: whoever shows one is told, cut and refused.
+    std::function<void(RunUpdate, const std::string& said, Task)> revoke;
+    std::function<std::vector<Identity>()> here;  // of the Sessions that go on
     std::function<bool(const std::string& peer)> evicted;
     std::function<std::string()> run_id;
     std::function<v1::RunDescription()> describe;  // all but the role
@@ -62,6 +66,11 @@ class Enrolment {
                                                     RunUpdate* update);
   void ListTokens(const Answer& answer) const;
   void RevokeToken(const v1::RevokeTokenRequest& request, const Answer& answer);
+  void ListIdentities(const v1::ListIdentitiesRequest& request, const Answer& answer);
+  void RevokeIdentity(const v1::RevokeIdentityRequest& request, const Identity& caller,
+                      const Answer& answer);
+  void TakeIssued(Task then);
+  v1::IdentityStatus StatusOf(const KeyRecord& key) const;
   v1::TokenStatus StatusOf(const TokenRecord& token) const;
 
   Env env_;

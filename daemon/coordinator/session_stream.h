@@ -36,6 +36,7 @@ class SessionStream {
   // Nothing is sent or heard after it.
   void End(const absl::Status& status);
   bool said_hello() const { return said_hello_; }
+  std::optional<Identity> identity() const { return call_->identity(); }
 
  private:
   void OnFrame(const Frame& frame);

@@ -131,8 +131,18 @@ constexpr const char* kSchemaSteps[] = {
     R"(
   ALTER TABLE certificates ADD COLUMN expires INTEGER NOT NULL DEFAULT 0;
   PRAGMA user_version = 5;
+)",
+    // `revoked` has a third value from here on: 2, for good.
+    R"(
+  ALTER TABLE certificates ADD COLUMN role BLOB NOT NULL DEFAULT x'';
+  ALTER TABLE certificates ADD COLUMN key BLOB NOT NULL DEFAULT x'';
+  ALTER TABLE certificates ADD COLUMN issued INTEGER NOT NULL DEFAULT 0;
+  ALTER TABLE certificates ADD COLUMN last_seen INTEGER NOT NULL DEFAULT 0;
+  PRAGMA user_version = 6;
 )"};
 constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
+
+constexpr uint64_t kRevokedForGood = 2;
 
 template <typename Message>
 absl::Status Parse(const std::string& bytes, absl::string_view what, Message* message) {
@@ -337,9 +347,13 @@ absl::Status SqliteStore::WriteEnrolment(const RunUpdate& update) {
     RETURN_IF_ERROR(Error(insert.Run()));
   }
   for (const CertificateRecord& certificate : update.certificates) {
-    SqliteStatement insert(database_, "INSERT OR REPLACE INTO certificates VALUES (?, ?, ?, ?)");
-    insert.Bind(certificate.serial).Bind(certificate.peer).Bind(uint64_t{certificate.revoked});
-    insert.Bind(static_cast<uint64_t>(certificate.expires));
+    SqliteStatement insert(database_,
+                           "INSERT OR REPLACE INTO certificates VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+    insert.Bind(certificate.serial).Bind(certificate.peer);
+    insert.Bind(certificate.for_good ? kRevokedForGood : uint64_t{certificate.revoked});
+    insert.Bind(static_cast<uint64_t>(certificate.expires)).Bind(certificate.role);
+    insert.Bind(certificate.key).Bind(static_cast<uint64_t>(certificate.issued));
+    insert.Bind(static_cast<uint64_t>(certificate.last_seen));
     RETURN_IF_ERROR(Error(insert.Run()));
   }
   for (const std::string& serial : update.purged) {
@@ -363,11 +377,15 @@ absl::Status SqliteStore::LoadEnrolment(StoredRun* run) {
   }
   RETURN_IF_ERROR(Error(tokens.code()));
   SqliteStatement certificates(
-      database_, "SELECT serial, peer, revoked, expires FROM certificates ORDER BY serial");
+      database_,
+      "SELECT serial, peer, revoked, expires, role, key, issued, last_seen FROM certificates "
+      "ORDER BY serial");
   while (certificates.Step()) {
-    run->certificates.push_back(CertificateRecord{certificates.Bytes(0), certificates.Bytes(1),
-                                                  certificates.Integer(2) != 0,
-                                                  static_cast<int64_t>(certificates.Integer(3))});
+    run->certificates.push_back(CertificateRecord{
+        certificates.Bytes(0), certificates.Bytes(1), certificates.Integer(2) != 0,
+        static_cast<int64_t>(certificates.Integer(3)), certificates.Integer(2) == kRevokedForGood,
+        certificates.Bytes(4), certificates.Bytes(5), static_cast<int64_t>(certificates.Integer(6)),
+        static_cast<int64_t>(certificates.Integer(7))});
   }
   return Error(certificates.code());
 }

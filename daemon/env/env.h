@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -217,6 +218,10 @@ class Transport {
   // absl::InfiniteDuration() and relies on keepalive and its own liveness rule.
   virtual std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                                      absl::Duration deadline) = 0;
+
+  // Whoever answers with one of these keys (Identity::key) is nobody that an address names, from
+  // the next dial on. They replace the former. A transport without certificates has no keys.
+  virtual void RefuseKeys(const std::set<std::string>& /*keys*/) {}
 };
 
 // -----------------------------------------------------------------------------------------------

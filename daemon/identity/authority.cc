@@ -19,6 +19,7 @@ constexpr absl::Duration kAuthorityLife = absl::Hours(24 * 3653);
 constexpr size_t kLargestRequest = 4096;
 constexpr char kCertificateFile[] = "/certificate.pem";
 constexpr char kKeyFile[] = "/key.pem";
+constexpr char kIssuedFolder[] = "/issued";
 
 absl::Status AddExtension(X509* certificate, X509* issuer, int kind, const std::string& value) {
   X509V3_CTX context;
@@ -98,6 +99,20 @@ absl::StatusOr<SslRequest> ParseRequest(absl::string_view der) {
   return request;
 }
 
+template <typename Take>
+void ForEachIssued(Files& files, const std::string& authority, const Take& take) {
+  const std::string folder = authority + kIssuedFolder;
+  const absl::StatusOr<std::vector<std::string>> names = files.List(folder);
+  if (!names.ok()) return;  // nothing was ever noted
+  for (const std::string& name : *names) {
+    const std::string path = absl::StrCat(folder, "/", name);
+    const absl::StatusOr<std::string> pem = ReadFile(files, path, kLargestPemFile);
+    if (!pem.ok()) continue;
+    absl::StatusOr<CertificateInfo> info = ParseCertificate(*pem);
+    if (info.ok()) take(path, *std::move(info));
+  }
+}
+
 // With all that is in it; it holds no folders.
 absl::Status RemoveFolder(Files& files, const std::string& folder) {
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(folder));
@@ -114,11 +129,13 @@ absl::StatusOr<std::string> SigningRequestKey(absl::string_view request) {
   return DigestOfKey(X509_REQ_get0_pubkey(parsed.get()));
 }
 
-Authority::Authority(std::string cluster, std::string certificate, PrivateKey key, Random random)
+Authority::Authority(std::string cluster, std::string certificate, PrivateKey key, Random random,
+                     std::string folder)
     : cluster_(std::move(cluster)),
       certificate_(std::move(certificate)),
       key_(std::move(key)),
-      random_(std::move(random)) {}
+      random_(std::move(random)),
+      folder_(std::move(folder)) {}
 
 absl::StatusOr<std::unique_ptr<Authority>> Authority::Make(const std::string& cluster,
                                                            absl::Time now, Random random) {
@@ -136,7 +153,7 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Make(const std::string& cl
   ASSIGN_OR_RETURN(std::string certificate,
                    MakeCertificate(key.get(), contents, nullptr, key.get(), random));
   return std::unique_ptr<Authority>(
-      new Authority(cluster, std::move(certificate), std::move(key), std::move(random)));
+      new Authority(cluster, std::move(certificate), std::move(key), std::move(random), ""));
 }
 
 absl::StatusOr<std::unique_ptr<Authority>> Authority::Open(Files& files, const std::string& folder,
@@ -149,7 +166,8 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Open(Files& files, const s
     const auto fill = [&](const std::string& staging) { return made->Save(files, staging); };
     ASSIGN_OR_RETURN(const bool first,
                      PlaceFolder(files, folder, certificate_path, random(), fill));
-    if (first) return made;
+    // As everybody later finds it: it is in a folder now.
+    if (first) return Open(files, folder, cluster, now, std::move(random));
   }
   ASSIGN_OR_RETURN(std::string certificate, ReadFile(files, certificate_path, kLargestPemFile));
   absl::StatusOr<CertificateInfo> info = ParseCertificate(certificate);
@@ -169,7 +187,7 @@ absl::StatusOr<std::unique_ptr<Authority>> Authority::Open(Files& files, const s
         absl::StrCat(key_path, ": is not the key of ", certificate_path));
   }
   return std::unique_ptr<Authority>(new Authority(info->identity.cluster, std::move(certificate),
-                                                  *std::move(key), std::move(random)));
+                                                  *std::move(key), std::move(random), folder));
 }
 
 absl::Status Authority::Save(Files& files, const std::string& folder) const {
@@ -197,6 +215,29 @@ absl::StatusOr<std::string> Authority::Issue(absl::string_view request, Role rol
        {NID_subject_alt_name, names}}};
   return MakeCertificate(X509_REQ_get0_pubkey(parsed.get()), contents, issuer.get(), key_.get(),
                          random_);
+}
+
+absl::Status NoteIssued(Files& files, const Authority& authority, const std::string& certificate) {
+  if (authority.folder().empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const CertificateInfo info, ParseCertificate(certificate));
+  const std::string folder = authority.folder() + kIssuedFolder;
+  RETURN_IF_ERROR(files.MakeDirectories(folder));
+  return WriteFileDurably(files, absl::StrCat(folder, "/", info.identity.serial, ".pem"),
+                          BytesOf(certificate));
+}
+
+std::vector<CertificateInfo> ReadIssued(Files& files, const std::string& folder) {
+  std::vector<CertificateInfo> issued;
+  ForEachIssued(files, folder, [&](const std::string&, CertificateInfo info) {
+    issued.push_back(std::move(info));
+  });
+  return issued;
+}
+
+void ForgetIssued(Files& files, const std::string& folder, absl::Time now) {
+  ForEachIssued(files, folder, [&](const std::string& path, const CertificateInfo& info) {
+    if (now > info.not_after) files.Remove(path).IgnoreError();
+  });
 }
 
 absl::StatusOr<bool> PlaceFolder(Files& files, const std::string& folder,

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -58,18 +59,33 @@ class Authority {
   absl::StatusOr<std::string> Issue(absl::string_view request, Role role, const std::string& id,
                                     absl::Time now, absl::Duration life = kCertificateLife);
 
+  // Where Open found it; empty: it is nowhere.
+  const std::string& folder() const { return folder_; }
   const std::string& cluster() const { return cluster_; }
   const std::string& certificate() const { return certificate_; }  // PEM
 
  private:
-  Authority(std::string cluster, std::string certificate, PrivateKey key, Random random);
+  Authority(std::string cluster, std::string certificate, PrivateKey key, Random random,
+            std::string folder);
   absl::Status Save(Files& files, const std::string& folder) const;
 
   const std::string cluster_;
   const std::string certificate_;
   const PrivateKey key_;
   const Random random_;
+  const std::string folder_;
 };
+
+// What an authority's folder says of certificates that were signed without a coordinator: a copy of
+// each, FOLDER/issued/SERIAL.pem, so that a coordinator can list and revoke them.
+//
+// Law: the copy is durable before its owner has the certificate. Nothing is noted of an authority
+// that is in no folder.
+absl::Status NoteIssued(Files& files, const Authority& authority, const std::string& certificate);
+// Those that can be read; what cannot names nobody.
+std::vector<CertificateInfo> ReadIssued(Files& files, const std::string& folder);
+// Removes those that have expired.
+void ForgetIssued(Files& files, const std::string& folder, absl::Time now);
 
 // Puts a folder of secrets in place: whole, and once. Two processes may begin in one folder at the
 // same time. Each makes what it needs under a name of its own beside it; the first rename wins, and

@@ -115,6 +115,7 @@ absl::StatusOr<CertificateInfo> ParseCertificate(absl::string_view pem) {
   EVP_PKEY* const key = X509_get0_pubkey(certificate.get());
   if (key == nullptr) return absl::InvalidArgumentError("the certificate's key cannot be read");
   ASSIGN_OR_RETURN(info.key_digest, DigestOfKey(key));
+  info.identity.key = info.key_digest;
   return info;
 }
 

@@ -46,7 +46,7 @@ class PrivateKey {
 };
 
 struct CertificateInfo {
-  Identity identity;  // with its serial
+  Identity identity;  // with its serial and key
   absl::Time not_before;
   absl::Time not_after;
   std::string key_digest;  // SHA-256 of its public key, hexadecimal

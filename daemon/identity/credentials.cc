@@ -84,6 +84,7 @@ absl::Status EnsureCredentials(Files& files, Authority& authority, const std::st
                       !RenewalDue(*info, now);
   if (stands) return absl::OkStatus();
   ASSIGN_OR_RETURN(const Credentials fresh, MakeCredentials(authority, role, id, now));
+  RETURN_IF_ERROR(NoteIssued(files, authority, fresh.certificate));
   if (first) {
     const auto fill = [&](const std::string& staging) {
       return SaveCredentials(files, staging, fresh);

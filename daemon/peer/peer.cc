@@ -326,7 +326,7 @@ void Peer::OnRoster(const v1::Roster& roster) {
   const size_t cut_from = gate_.SetRoster(roster);
   const size_t cut_to = dialler_.SetRoster(roster);
   if (cut_from + cut_to > 0) {
-    env_.log.Info(absl::StrCat("cut ", Counted(cut_from, "call"), " from evicted peers and ",
+    env_.log.Info(absl::StrCat("cut ", Counted(cut_from, "call"), " from those put out and ",
                                cut_to, " to them"));
   }
   UpdateDonors();

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "daemon/env/network.h"
 #include "membership/trust/identity.h"
@@ -107,6 +108,25 @@ size_t CutCalls::Cut(const std::string& peer, const absl::Status& why) {
   return cut;
 }
 
+size_t CutCalls::CutKeys(const std::map<std::string, std::string>& revoked) {
+  size_t cut = 0;
+  if (revoked.empty()) return cut;
+  for (const auto& [peer, call] : *live_) {
+    const std::optional<Identity> caller = call->identity();
+    if (!caller || revoked.count(caller->key) == 0) continue;
+    cut += call->Cut(RevokedKeyError(peer)) ? 1 : 0;
+  }
+  return cut;
+}
+
+std::map<std::string, std::string> RevokedKeysOf(const v1::Roster& roster) {
+  std::map<std::string, std::string> revoked;
+  for (const v1::RevokedKey& one : roster.revoked()) {
+    revoked[absl::BytesToHexString(one.key())] = one.peer();
+  }
+  return revoked;
+}
+
 std::vector<RosterChange> RosterChanges(const v1::Roster& before, const v1::Roster& after,
                                         const std::string& self) {
   std::map<std::string, std::string> states;
@@ -137,6 +157,16 @@ size_t RosterDialler::SetRoster(const v1::Roster& roster) {
   }
   size_t cut = 0;
   for (const std::string& peer : evicted_) cut += live_.Cut(peer, EvictedError(peer));
+  std::map<std::string, std::string> revoked = RevokedKeysOf(roster);
+  if (revoked == revoked_) return cut;
+  std::set<std::string> keys;
+  for (const auto& [key, peer] : revoked) {
+    keys.insert(key);
+    // Whether it is that key which answers there is not known; another's call is made again.
+    if (revoked_.count(key) == 0) cut += live_.Cut(peer, RevokedKeyError(peer));
+  }
+  revoked_ = std::move(revoked);
+  under_.RefuseKeys(keys);
   return cut;
 }
 
@@ -181,8 +211,10 @@ void RosterGate::Accept(const std::string& method, std::unique_ptr<Call> call) {
   }
   if (evicted_.count(caller->id) != 0)
     return refusals_.Refuse(std::move(call), EvictedError(caller->id));
+  if (revoked_.count(caller->key) != 0)
+    return refusals_.Refuse(std::move(call), RevokedKeyError(caller->id));
   if (members_.count(caller->id) != 0) return Admit(method, caller->id, std::move(call));
-  Wait(method, caller->id, std::move(call));
+  Wait(method, *caller, std::move(call));
 }
 
 void RosterGate::Admit(const std::string& method, const std::string& caller,
@@ -195,8 +227,9 @@ void RosterGate::Admit(const std::string& method, const std::string& caller,
   admit_(method, live_.Wrap(caller, std::move(call)));
 }
 
-void RosterGate::Wait(const std::string& method, const std::string& caller,
+void RosterGate::Wait(const std::string& method, const Identity& identity,
                       std::unique_ptr<Call> call) {
+  const std::string& caller = identity.id;
   const auto of_one = std::count_if(waiting_.begin(), waiting_.end(), [&](const auto& entry) {
     return entry.second.caller == caller;
   });
@@ -209,7 +242,7 @@ void RosterGate::Wait(const std::string& method, const std::string& caller,
   held->Start({nullptr, nullptr, guard_.Wrap([this, number](const absl::Status&) {
                  executor_.Post(guard_.Wrap([this, number] { waiting_.erase(number); }));
                })});
-  waiting_[number] = {method, caller, std::move(held)};
+  waiting_[number] = {method, caller, identity.key, std::move(held)};
   executor_.RunAfter(patience_, guard_.Wrap([this, number, caller] {
     LetGo(number, absl::UnavailableError(absl::StrCat("peer ", caller, " is not on the roster")));
   }));
@@ -229,9 +262,13 @@ size_t RosterGate::SetRoster(const v1::Roster& roster) {
   // The owners are told later, from the loop, so none of them changes what is gone through here.
   size_t cut = 0;
   for (const std::string& caller : evicted_) cut += live_.Cut(caller, EvictedError(caller));
+  revoked_ = RevokedKeysOf(roster);
+  cut += live_.CutKeys(revoked_);
   std::vector<uint64_t> known;
   for (const auto& [number, waiting] : waiting_) {
-    if (members_.count(waiting.caller) + evicted_.count(waiting.caller) != 0) {
+    if (members_.count(waiting.caller) + evicted_.count(waiting.caller) +
+            revoked_.count(waiting.key) !=
+        0) {
       known.push_back(number);
     }
   }
@@ -241,6 +278,10 @@ size_t RosterGate::SetRoster(const v1::Roster& roster) {
     const std::string caller = found->second.caller;
     if (evicted_.count(caller) != 0) {
       LetGo(number, EvictedError(caller));
+      continue;
+    }
+    if (revoked_.count(found->second.key) != 0) {
+      LetGo(number, RevokedKeyError(caller));
       continue;
     }
     auto node = waiting_.extract(found);

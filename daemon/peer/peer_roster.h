@@ -1,7 +1,8 @@
 // What the roster means for a peer's calls: whom it takes calls from (RosterGate), whom it dials
 // (RosterDialler), and what a new roster adds to its log (RosterChanges).
 //
-// An evicted peer loses its calls in both directions as soon as the roster says so. Loop thread.
+// An evicted peer, or one whose key is revoked, loses its calls in both directions as soon as the
+// roster says so. Loop thread.
 #pragma once
 
 #include <cstddef>
@@ -51,6 +52,14 @@ inline absl::Status EvictedError(const std::string& peer) {
   return absl::PermissionDeniedError(absl::StrCat("peer ", peer, " was evicted"));
 }
 
+// What a call of whoever shows a revoked key ends with.
+inline absl::Status RevokedKeyError(const std::string& peer) {
+  return absl::PermissionDeniedError(absl::StrCat("a key of peer ", peer, " was revoked"));
+}
+
+// The keys that a roster revokes, as Identity::key has them, and whose each was.
+std::map<std::string, std::string> RevokedKeysOf(const v1::Roster& roster);
+
 // Calls that can be taken from whoever owns them, by the peer at their other end. The owner of one
 // that is cut hears on_closed, and nothing that comes over it any more.
 class CutCalls {
@@ -62,6 +71,8 @@ class CutCalls {
 
   // Those of the peer that are there; returns how many. Their owners are told later, from the loop.
   size_t Cut(const std::string& peer, const absl::Status& why);
+  // Those of callers who have shown one of these keys.
+  size_t CutKeys(const std::map<std::string, std::string>& revoked);
   size_t Count(const std::string& peer) const { return live_->count(peer); }
 
  private:
@@ -91,7 +102,9 @@ std::vector<RosterChange> RosterChanges(const v1::Roster& before, const v1::Rost
 //
 // Whoever answers at an address must be the member that the roster has there. One that is evicted
 // is not dialled, and calls to it that go on are cut the moment the roster says so: RosterGate does
-// the same to the calls that come. The coordinator's methods go to the transport below untouched.
+// the same to the calls that come. Whoever answers with a revoked key is nobody: when a key of a
+// member's is revoked, the calls to that member are cut as well, and the next shakes hands anew.
+// The coordinator's methods go to the transport below untouched.
 class RosterDialler final : public Transport {
  public:
   // `under` outlives it.
@@ -111,15 +124,16 @@ class RosterDialler final : public Transport {
   Transport& under_;
   std::map<std::string, std::string> members_;  // by address
   std::set<std::string> evicted_;
+  std::map<std::string, std::string> revoked_;  // by key
   CutCalls live_;
 };
 
 // Whom a peer takes calls from: the coordinator, and members of the roster.
 //
-// A caller that an operator has evicted is refused, and its calls that go on are cut the moment the
-// roster says so. One that the roster does not know yet may have joined a moment ago: its call
-// waits for the next roster, unread. No caller may have more calls open, or waiting, than a member
-// has use for. Calls without an identity (plain text) all pass.
+// A caller that an operator has evicted, or whose key is revoked, is refused, and its calls that go
+// on are cut the moment the roster says so. One that the roster does not know yet may have joined a
+// moment ago: its call waits for the next roster, unread. No caller may have more calls open, or
+// waiting, than a member has use for. Calls without an identity (plain text) all pass.
 class RosterGate {
  public:
   // Beyond these a call is RESOURCE_EXHAUSTED.
@@ -142,11 +156,12 @@ class RosterGate {
   struct Waiting {
     std::string method;
     std::string caller;
+    std::string key;
     std::unique_ptr<Call> call;
   };
 
   void Admit(const std::string& method, const std::string& caller, std::unique_ptr<Call> call);
-  void Wait(const std::string& method, const std::string& caller, std::unique_ptr<Call> call);
+  void Wait(const std::string& method, const Identity& caller, std::unique_ptr<Call> call);
   void LetGo(uint64_t number, const absl::Status& why);
 
   Executor& executor_;
@@ -156,6 +171,7 @@ class RosterGate {
 
   std::set<std::string> members_;
   std::set<std::string> evicted_;
+  std::map<std::string, std::string> revoked_;  // by key
   CutCalls live_;
   uint64_t waited_ = 0;
   std::map<uint64_t, Waiting> waiting_;  // in the order of arrival

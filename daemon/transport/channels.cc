@@ -105,6 +105,19 @@ std::shared_ptr<grpc::Channel> ChannelCache::Get(const std::string& address, con
   return channel;
 }
 
+void ChannelCache::DropPeers() {
+  std::vector<std::shared_ptr<grpc::Channel>> dropped;  // destroyed without the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (auto& [address, servers] : addresses_) {
+    for (auto& [server, lanes] : servers) {
+      if (server.peer.empty()) continue;
+      for (std::shared_ptr<grpc::Channel>& lane : lanes.channels) {
+        dropped.push_back(std::exchange(lane, nullptr));
+      }
+    }
+  }
+}
+
 void ChannelCache::Drop(const std::string& address, const std::weak_ptr<grpc::Channel>& channel) {
   const std::shared_ptr<grpc::Channel> dropped = channel.lock();  // destroyed without the lock
   const std::lock_guard<std::mutex> lock(mutex_);

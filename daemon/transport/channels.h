@@ -60,6 +60,10 @@ class ChannelCache {
   // To this server at the address; with TLS nobody else is spoken to. The lanes take turns.
   std::shared_ptr<grpc::Channel> Get(const std::string& address, const Server& server);
 
+  // Forgets the channels to named peers: the next call to one shakes hands anew. Calls on them go
+  // on.
+  void DropPeers();
+
   // Forgets this channel, if it is still the address's; calls on it go on.
   void Drop(const std::string& address, const std::weak_ptr<grpc::Channel>& channel);
 

@@ -14,6 +14,7 @@
 #include "absl/time/clock.h"
 #include "atoll/v1/admin.grpc.pb.h"
 #include "atoll/v1/membership.grpc.pb.h"
+#include "compression/base/status_macros.h"
 #include "daemon/transport/channels.h"
 #include "daemon/transport/connection_failure.h"
 #include "daemon/transport/grpc_values.h"
@@ -184,6 +185,29 @@ absl::StatusOr<v1::TokenStatus> AdminClient::RevokeToken(const std::string& seri
   v1::RevokeTokenRequest request;
   request.set_serial(serial);
   return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::RevokeToken);
+}
+
+absl::StatusOr<std::vector<v1::IdentityStatus>> AdminClient::ListIdentities() {
+  std::vector<v1::IdentityStatus> identities;
+  v1::ListIdentitiesRequest request;
+  do {
+    ASSIGN_OR_RETURN(
+        v1::ListIdentitiesResponse page,
+        Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::ListIdentities));
+    for (v1::IdentityStatus& one : *page.mutable_identities()) {
+      identities.push_back(std::move(one));
+    }
+    request.set_after(page.next());
+  } while (!request.after().empty());
+  return identities;
+}
+
+absl::StatusOr<v1::RevokeIdentityResponse> AdminClient::RevokeIdentity(const std::string& identity,
+                                                                       const std::string& reason) {
+  v1::RevokeIdentityRequest request;
+  request.set_identity(identity);
+  request.set_reason(reason);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::RevokeIdentity);
 }
 
 void AdminClient::Cancel() {

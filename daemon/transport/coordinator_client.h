@@ -8,6 +8,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -52,6 +53,11 @@ class AdminClient {
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
   absl::StatusOr<v1::ListTokensResponse> ListTokens();
   absl::StatusOr<v1::TokenStatus> RevokeToken(const std::string& serial);
+
+  // All of them, page by page.
+  absl::StatusOr<std::vector<v1::IdentityStatus>> ListIdentities();
+  absl::StatusOr<v1::RevokeIdentityResponse> RevokeIdentity(const std::string& identity,
+                                                            const std::string& reason);
 
   // At most `limit` headers (1000 at a time) from `first_version` on; 0: from the oldest.
   absl::StatusOr<v1::ListHeadersResponse> ListHeaders(uint64_t first_version, uint32_t limit);

@@ -349,4 +349,10 @@ std::unique_ptr<Call> GrpcTransport::Dial(const std::string& address, const std:
   return MakeClientCall(executor_, dialled_, std::move(dialled));
 }
 
+void GrpcTransport::RefuseKeys(const std::set<std::string>& keys) {
+  if (!options_.tls) return;
+  options_.tls->refused->Set(keys);
+  channels_->DropPeers();  // one may be open to whoever has such a key
+}
+
 }  // namespace atolld

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "daemon/env/env.h"
@@ -52,6 +53,8 @@ class GrpcTransport final : public Transport {
   // only one.
   std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                              absl::Duration deadline) override;
+
+  void RefuseKeys(const std::set<std::string>& keys) override;
 
  private:
   Executor& executor_;

@@ -32,11 +32,15 @@ namespace tls = grpc::experimental;
 // the role's name was checked beside it.
 class PeerVerifier final : public tls::ExternalCertificateVerifier {
  public:
-  explicit PeerVerifier(std::string peer) : peer_(std::move(peer)) {}
+  PeerVerifier(std::string peer, std::shared_ptr<RefusedKeys> refused)
+      : peer_(std::move(peer)), refused_(std::move(refused)) {}
 
   bool Verify(tls::TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
               grpc::Status* status) override {
-    *status = ToGrpc(Check(request->uri_names()));
+    absl::Status checked = Check(request->uri_names());
+    if (checked.ok())
+      checked = CheckKey(std::string(request->peer_cert().data(), request->peer_cert().size()));
+    *status = ToGrpc(checked);
     return true;
   }
   void Cancel(tls::TlsCustomVerificationCheckRequest*) override {}
@@ -53,7 +57,16 @@ class PeerVerifier final : public tls::ExternalCertificateVerifier {
         absl::StrCat("peer ", peer_, " should be there, and it is ", Describe(*shown)));
   }
 
+  absl::Status CheckKey(const std::string& pem) const {
+    const absl::StatusOr<CertificateInfo> info = ParseCertificate(pem);
+    if (!info.ok()) return absl::UnauthenticatedError(info.status().message());
+    if (!refused_->Has(info->key_digest)) return absl::OkStatus();
+    return absl::UnauthenticatedError(
+        absl::StrCat("whoever answers for peer ", peer_, " has a key that was revoked"));
+  }
+
   const std::string peer_;
+  const std::shared_ptr<RefusedKeys> refused_;
 };
 
 std::shared_ptr<grpc::ChannelCredentials> ChannelWith(
@@ -76,11 +89,22 @@ TlsCredentials MakeTlsCredentials(const std::string& folder) {
   listening.watch_root_certs();
   listening.watch_identity_key_cert_pairs();
   listening.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
-  const auto channel_to = [provider](const std::string& peer) {
-    return ChannelWith(provider, PeerVerifier::Create<PeerVerifier>(peer));
+  const auto refused = std::make_shared<RefusedKeys>();
+  const auto channel_to = [provider, refused](const std::string& peer) {
+    return ChannelWith(provider, PeerVerifier::Create<PeerVerifier>(peer, refused));
   };
   return {folder, ChannelWith(provider, std::make_shared<tls::HostNameCertificateVerifier>()),
-          channel_to, tls::TlsServerCredentials(listening)};
+          channel_to, tls::TlsServerCredentials(listening), refused};
+}
+
+void RefusedKeys::Set(std::set<std::string> keys) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  keys_ = std::move(keys);
+}
+
+bool RefusedKeys::Has(const std::string& key) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return keys_.count(key) != 0;
 }
 
 absl::StatusOr<Identity> IdentityReader::Read(const grpc::AuthContext& context) {

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -23,12 +24,24 @@ class ServerCredentials;
 
 namespace atolld {
 
+// Keys that a dialler refuses whatever their certificates say. Own synchronisation: any thread.
+class RefusedKeys {
+ public:
+  void Set(std::set<std::string> keys);
+  bool Has(const std::string& key) const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::string> keys_;  // guarded by mutex_
+};
+
 struct TlsCredentials {
   std::string folder;
   std::shared_ptr<grpc::ChannelCredentials> channel;
   // Of channels to this peer or aggregator alone: whoever else answers fails the handshake.
   std::function<std::shared_ptr<grpc::ChannelCredentials>(const std::string& peer)> channel_to;
   std::shared_ptr<grpc::ServerCredentials> server;
+  std::shared_ptr<RefusedKeys> refused;  // by the channels to peers
 };
 
 // `folder` was loaded by LoadCredentials, which says what is wrong with it: here gRPC would only

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/names.h"
@@ -324,12 +325,23 @@ void Members::SendToAll(const v1::CoordinatorMessage& message, RunOutput* out) c
   for (const auto& [peer, member] : roster_.members()) SendTo(peer, message, out);
 }
 
+void Members::SetRevoked(const std::vector<KeyRecord>& keys) {
+  revoked_.clear();
+  for (const KeyRecord& key : keys) {
+    v1::RevokedKey& revoked = revoked_.emplace_back();
+    revoked.set_peer(key.peer);
+    revoked.set_key(absl::HexStringToBytes(key.key));
+  }
+  NoteChange();
+}
+
 void Members::SendRosterIfChanged(const std::optional<v1::Seal>& seal, RunOutput* out) {
   if (!changed_) return;
   changed_ = false;
   v1::CoordinatorMessage message;
   *message.mutable_roster() = roster_.ToProto();
   for (const std::string& peer : Awaited(seal)) message.mutable_roster()->add_awaited(peer);
+  for (const v1::RevokedKey& key : revoked_) *message.mutable_roster()->add_revoked() = key;
   SendToAll(message, out);
 }
 

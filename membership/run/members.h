@@ -79,6 +79,8 @@ class Members {
   void Forget(const std::string& peer, RunUpdate* update);
 
   void NoteChange() { changed_ = true; }
+  // The keys that are refused whatever their names; all others are told.
+  void SetRevoked(const std::vector<KeyRecord>& keys);
   void Record(const std::string& peer, RunUpdate* update);  // it is stored as it is, and told
   void NoteEntry(const v1::EntryHeader& header);            // that is part of the history
   void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
@@ -137,6 +139,7 @@ class Members {
   const RunSettings& settings_;
   Roster roster_;
   std::map<std::string, PeerInfo> infos_;
+  std::vector<v1::RevokedKey> revoked_;
   bool changed_ = false;  // since the last roster was sent
 };
 

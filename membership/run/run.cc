@@ -244,6 +244,11 @@ RunOutput Run::OnTick(absl::Time now) {
   return Finish(now);
 }
 
+RunOutput Run::OnRevoked(absl::Time now, const std::vector<KeyRecord>& keys) {
+  members_.SetRevoked(keys);
+  return Finish(now);
+}
+
 void Run::Refuse(absl::Time now, const std::string& peer, const absl::Status& why) {
   out_.ends.push_back({members_.roster().Find(peer)->session, why});
   members_.roster().Leave(now, peer, absl::StrCat("refused: ", why.message()));

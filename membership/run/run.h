@@ -47,6 +47,8 @@ class Run {
   RunOutput OnBroken(absl::Time now, SessionId session);
   RunOutput OnProbed(absl::Time now, const RunOutput::Probe& probe, ProbeResult result);
   RunOutput OnTick(absl::Time now);
+  // These keys, all of them, are refused from now on. Whose Sessions end is the caller's to see to.
+  RunOutput OnRevoked(absl::Time now, const std::vector<KeyRecord>& keys);
   absl::Time NextWake() const;
 
   // What an operator asks; see admin.proto. Asked twice it does nothing. NOT_FOUND: no such peer.

@@ -32,10 +32,12 @@ struct Identity {
   std::string id;
   // Of the certificate: lower-case hexadecimal. No part of the URI; empty where there is none.
   std::string serial;
+  // SHA-256 of its public key, likewise: the fingerprint that operators see.
+  std::string key{};
 };
 
 std::string IdentityUri(const Identity& identity);
-// INVALID_ARGUMENT: it is no such URI. The serial stays empty.
+// INVALID_ARGUMENT: it is no such URI. Serial and key stay empty.
 absl::StatusOr<Identity> ParseIdentityUri(absl::string_view uri);
 
 // "peer peer-3", "admin operator": for logs and refusals.

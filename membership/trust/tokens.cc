@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <tuple>
+#include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "compression/base/names.h"
@@ -18,6 +21,25 @@ namespace {
 constexpr absl::Duration kTokensListed = absl::Hours(24 * 30);
 constexpr absl::Duration kCertificatesKept = absl::Hours(24);  // clocks differ
 constexpr absl::Duration kLongestValid = absl::Hours(24 * 30);
+
+// A sight of a certificate is stored this often: a row an hour, whatever is called.
+constexpr absl::Duration kSeenStored = absl::Hours(1);
+
+constexpr size_t kFingerprintLength = 2 * SHA256_DIGEST_LENGTH;
+constexpr size_t kShortestFingerprint = 8;
+
+bool IsFingerprint(absl::string_view text) {
+  return text.size() >= kShortestFingerprint && text.size() <= kFingerprintLength &&
+         std::all_of(text.begin(), text.end(), [](char c) {
+           return absl::ascii_isdigit(static_cast<unsigned char>(c)) || (c >= 'a' && c <= 'f');
+         });
+}
+
+// Of a peer or aggregator; an older release noted no others.
+bool IsMember(const CertificateRecord& certificate) {
+  return certificate.role.empty() || certificate.role == RoleName(Role::kPeer) ||
+         certificate.role == RoleName(Role::kAggregator);
+}
 
 absl::Time ExpiryOf(const TokenRecord& token) { return absl::FromUnixSeconds(token.expires); }
 
@@ -42,6 +64,8 @@ EnrolmentBook::EnrolmentBook(const std::vector<TokenRecord>& tokens,
   for (const TokenRecord& token : tokens) tokens_[token.serial] = token;
   for (const CertificateRecord& certificate : certificates) {
     certificates_[certificate.serial] = certificate;
+    stored_sights_[certificate.serial] = certificate.last_seen;
+    if (certificate.for_good && !certificate.key.empty()) revoked_keys_.insert(certificate.key);
   }
 }
 
@@ -117,23 +141,155 @@ std::vector<TokenRecord> EnrolmentBook::tokens() const {
   return tokens;
 }
 
-bool EnrolmentBook::Note(const CertificateRecord& certificate) {
-  return certificates_.emplace(certificate.serial, certificate).second;
+std::optional<CertificateRecord> EnrolmentBook::Note(CertificateRecord certificate) {
+  if (revoked_keys_.count(certificate.key) != 0) {
+    certificate.revoked = certificate.for_good = true;
+  }
+  const auto [place, fresh] = certificates_.emplace(certificate.serial, certificate);
+  CertificateRecord& known = place->second;
+  if (fresh) return known;
+  const bool adds = known.key.empty() || (known.issued == 0 && certificate.issued != 0);
+  if (!adds || certificate.key.empty()) return std::nullopt;
+  // All that was not known; when it was seen stays.
+  known.revoked = known.revoked || certificate.revoked;
+  known.for_good = known.for_good || certificate.for_good;
+  known.role = certificate.role;
+  known.key = certificate.key;
+  known.expires = certificate.expires;
+  known.issued = certificate.issued;
+  return known;
+}
+
+std::optional<CertificateRecord> EnrolmentBook::See(absl::Time now, const Identity& identity,
+                                                    absl::Duration longest_life) {
+  const int64_t seconds = absl::ToUnixSeconds(now);
+  CertificateRecord shown;
+  shown.serial = identity.serial;
+  shown.peer = identity.id;
+  shown.expires = absl::ToUnixSeconds(now + longest_life);
+  shown.role = std::string(RoleName(identity.role));
+  shown.key = identity.key;
+  const auto known = certificates_.find(identity.serial);
+  if (known != certificates_.end() && known->second.expires != 0) {
+    shown.expires = std::min(shown.expires, known->second.expires);
+  }
+  const bool fresh = Note(shown).has_value();
+  CertificateRecord& record = certificates_.at(identity.serial);
+  record.last_seen = seconds;
+  int64_t& stored = stored_sights_[identity.serial];
+  if (!fresh && seconds - stored < absl::ToInt64Seconds(kSeenStored)) return std::nullopt;
+  stored = seconds;
+  return record;
 }
 
 std::vector<CertificateRecord> EnrolmentBook::SetRevoked(const std::string& peer, bool revoked) {
   std::vector<CertificateRecord> changed;
   for (auto& [serial, certificate] : certificates_) {
-    if (certificate.peer != peer || certificate.revoked == revoked) continue;
+    const bool of_the_name = certificate.peer == peer && IsMember(certificate);
+    if (!of_the_name || certificate.revoked == revoked || certificate.for_good) continue;
     certificate.revoked = revoked;
     changed.push_back(certificate);
   }
   return changed;
 }
 
-bool EnrolmentBook::Revoked(const std::string& serial) const {
+absl::StatusOr<std::vector<KeyRecord>> EnrolmentBook::Find(const std::string& what) const {
+  if (what.empty()) {
+    return absl::InvalidArgumentError("name a key, by the beginning of its fingerprint, or a name");
+  }
+  std::vector<KeyRecord> of_name, of_key;
+  std::vector<std::string> names;
+  std::set<std::string> fingerprints;
+  const std::string lower = absl::AsciiStrToLower(what);
+  const bool fingerprint = IsFingerprint(lower);
+  for (KeyRecord& one : keys()) {
+    if (one.key.empty()) continue;
+    if (names.empty() || names.back() != one.peer) names.push_back(one.peer);
+    if (fingerprint && absl::StartsWith(one.key, lower)) {
+      fingerprints.insert(one.key);
+      of_key.push_back(one);
+    }
+    if (one.peer == what) of_name.push_back(std::move(one));
+  }
+  if (!of_name.empty()) return of_name;
+  if (fingerprints.size() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("the fingerprints of ", fingerprints.size(),
+                                                   " keys begin with ", lower,
+                                                   "; give more of it"));
+  }
+  if (!of_key.empty()) return of_key;
+  if (fingerprint && lower.size() == kFingerprintLength) {
+    KeyRecord unseen;
+    unseen.key = lower;
+    return std::vector<KeyRecord>{unseen};
+  }
+  return absl::NotFoundError(UnknownNameMessage("identity", what, names));
+}
+
+absl::StatusOr<std::vector<CertificateRecord>> EnrolmentBook::RevokeKey(
+    absl::Time now, const KeyRecord& key, absl::Duration longest_life) {
+  std::vector<CertificateRecord> changed;
+  if (revoked_keys_.count(key.key) != 0) return changed;
+  if (revoked_keys_.size() >= kMostRevokedKeys) {
+    return absl::ResourceExhaustedError(
+        absl::StrCat(revoked_keys_.size(), " keys are revoked already; evict the peers instead"));
+  }
+  revoked_keys_.insert(key.key);
+  for (auto& [serial, certificate] : certificates_) {
+    if (certificate.key != key.key) continue;
+    certificate.revoked = certificate.for_good = true;
+    changed.push_back(certificate);
+  }
+  if (!changed.empty()) return changed;
+  CertificateRecord unseen;  // the key alone: no certificate has this serial
+  unseen.serial = key.key;
+  unseen.revoked = unseen.for_good = true;
+  unseen.expires = absl::ToUnixSeconds(now + longest_life);
+  unseen.key = key.key;
+  certificates_[unseen.serial] = unseen;
+  changed.push_back(unseen);
+  return changed;
+}
+
+bool EnrolmentBook::Revoked(const std::string& serial, const std::string& key) const {
   const auto found = certificates_.find(serial);
-  return found != certificates_.end() && found->second.revoked;
+  if (found != certificates_.end() && found->second.revoked) return true;
+  return revoked_keys_.count(key) != 0;
+}
+
+std::vector<KeyRecord> EnrolmentBook::RevokedKeys() const {
+  std::vector<KeyRecord> revoked;
+  for (KeyRecord& key : keys()) {
+    if (key.for_good) revoked.push_back(std::move(key));
+  }
+  return revoked;
+}
+
+std::vector<KeyRecord> EnrolmentBook::keys() const {
+  std::map<std::tuple<std::string, std::string, std::string, std::string>, KeyRecord> keys;
+  for (const auto& [serial, certificate] : certificates_) {
+    // Where the key is not known, each certificate stands for itself.
+    const std::string& which = certificate.key.empty() ? serial : certificate.key;
+    const auto [place, first] =
+        keys.try_emplace({certificate.peer, certificate.role, certificate.key, which}, KeyRecord());
+    KeyRecord& key = place->second;
+    key.peer = certificate.peer;
+    key.role = certificate.role;
+    key.key = certificate.key;
+    key.revoked = key.revoked || certificate.revoked;
+    key.for_good = key.for_good || certificate.for_good;
+    key.issued = first ? certificate.issued : std::min(key.issued, certificate.issued);
+    key.expires = std::max(key.expires, certificate.expires);
+    key.last_seen = std::max(key.last_seen, certificate.last_seen);
+  }
+  std::vector<KeyRecord> sorted;
+  for (auto& [name, key] : keys) sorted.push_back(std::move(key));
+  return sorted;
+}
+
+std::string EnrolmentBook::StateOf(const KeyRecord& key, absl::Time now) {
+  if (key.revoked) return "revoked";
+  return key.expires != 0 && now > absl::FromUnixSeconds(key.expires) ? "expired" : "valid";
 }
 
 EnrolmentBook::Purged EnrolmentBook::Purge(absl::Time now, absl::Duration longest_life) {
@@ -150,8 +306,15 @@ EnrolmentBook::Purged EnrolmentBook::Purge(absl::Time now, absl::Duration longes
       purged.changed.push_back(certificate);
     }
     const bool past = now > absl::FromUnixSeconds(certificate.expires) + kCertificatesKept;
-    if (past) purged.forgotten.push_back(it->first);
+    if (past) {
+      purged.forgotten.push_back(it->first);
+      stored_sights_.erase(it->first);
+    }
     it = past ? certificates_.erase(it) : std::next(it);
+  }
+  revoked_keys_.clear();
+  for (const auto& [serial, one] : certificates_) {
+    if (one.for_good) revoked_keys_.insert(one.key);
   }
   return purged;
 }

@@ -81,8 +81,6 @@ STANDS_FOR = (
     ("README.md", "--peers 4 --rounds 100", "--peers 4 --rounds 3"),
     ("README.md", "--rounds 1000", "--rounds 1000000"),  # it must not end meanwhile
     ("README.md", "$MY_ADDRESS:7070", lambda reader: f"{own_address()}:{free_port()}"),
-    ("README.md", "atoll check atoll1-...", lambda reader: "atoll check " + reader.found["token"]),
-    ("README.md", "atolld join atoll1-...", lambda reader: "atolld join " + reader.found["token"]),
     ("*", "--elements 16777216", "--elements 65536"),
     ("docs/benchmarks.md", "--seeds=10000", "--seeds=2"),
     ("docs/benchmarks.md", "--seeds=1500", "--seeds=2"),
@@ -99,7 +97,7 @@ STANDS_FOR = (
 )
 
 # What commands print that later ones need.
-KEPT = {"token": re.compile(r"\b(atoll1-\S+)"), "digest": re.compile(r"\b([0-9a-f]{64})\b")}
+KEPT = {"digest": re.compile(r"\b([0-9a-f]{64})\b")}
 
 # Commands that go on until Ctrl-C. Each is typed in a terminal of its own, and the next command
 # follows when this text is in the output.

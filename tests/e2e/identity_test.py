@@ -264,6 +264,45 @@ class IdentityTest(unittest.TestCase):
             wait_for("peer-3 contributes again",
                      lambda: (cluster.peer("peer-3") or {}).get("rounds_contributed", 0) > before)
             self.assertTrue(os.path.exists(identity))
+            self.a_stolen_key_is_out_at_once(cluster)
+
+    def a_stolen_key_is_out_at_once(self, cluster):
+        def keys():
+            return {(one["name"], one["key"]): one for one in order(cluster, "identity", "list")}
+        listed = keys()
+        self.assertLessEqual({"coordinator", "operator", "peer-1", "peer-2", "peer-3"},
+                             {name for name, _ in listed})
+        self.assertEqual({"valid"}, {one["state"] for one in listed.values()})
+        key = next(key for name, key in listed if name == "peer-2")
+        self.assertIsNotNone(listed["peer-2", key]["last_seen"])
+        done = atoll("identity", "revoke", "operator", "--dir", cluster.dir)
+        self.assertEqual(2, done.returncode, done.stdout)
+        self.assertIn("the key that this call itself is made with", done.stderr)
+        order(cluster, "identity", "revoke", key[:16], "--reason", "a laptop was stolen")
+        wait_for("peer-2 is told", lambda: "was revoked" in cluster.log("peer-2"), 1)
+        self.assertEqual(1, cluster.restart("peer-2").wait(timeout=60))
+        cluster.kill("coordinator")
+        cluster.restart("coordinator")
+        wait_for("the coordinator is back", lambda: cluster.status())
+        self.assertEqual("revoked", keys()["peer-2", key]["state"])
+        self.assertEqual(1, cluster.restart("peer-2").wait(timeout=60))
+        # Its machine comes back in its name with another key.
+        handed = os.path.join(cluster.top, "peer-2.token")
+        made = order(cluster, "token", "create", "--peer", "peer-2", "--out", handed)
+        self.assertEqual(handed, made["file"])
+        self.assertNotIn("token", made)
+        self.assertEqual(0o600, stat.S_IMODE(os.stat(handed).st_mode))
+        done = atoll("token", "create", "--dir", cluster.dir, "--out", handed)
+        self.assertEqual(2, done.returncode, done.stdout)
+        with open(handed, encoding="utf-8") as source:
+            token = source.read().strip()
+        before = cluster.peer("peer-2")["rounds_contributed"]
+        joined = self.join(cluster, token, "back")
+        wait_for("peer-2 contributes again",
+                 lambda: (cluster.peer("peer-2") or {}).get("rounds_contributed", 0) > before)
+        self.assertIsNone(joined.poll())
+        self.assertEqual({"revoked", "valid"},
+                         {one["state"] for (name, _), one in keys().items() if name == "peer-2"})
 
 
 if __name__ == "__main__":

@@ -73,18 +73,19 @@ class OthersJoinTest(unittest.TestCase):
         for peer in ("peer-1", "peer-2"):
             self.assertTrue(self.peer(peer)["member"]["address"].startswith(f"{HERE}:"))
 
-        made = atoll("token", "create", "--dir", self.folder, "--peer", "anna")
+        handed = os.path.join(top, "anna.token")
+        made = atoll("token", "create", "--dir", self.folder, "--peer", "anna", "--out", handed)
         self.assertEqual(0, made.returncode, made.stderr)
         self.assertNotIn("warning", made.stderr)
-        token = made.stdout.strip()
+        self.assertEqual(handed, made.stdout.strip())
 
         theirs = os.path.join(top, "theirs")
-        checked = far(os.path.join(BIN, "atoll"), "check", token, "--dir", theirs)
+        checked = far(os.path.join(BIN, "atoll"), "check", "--token-file", handed, "--dir", theirs)
         self.assertEqual(0, checked.returncode, checked.stdout + checked.stderr)
         self.assertIn(f"coordinator: {HERE}:{PORT} answers", checked.stdout)
         anna = subprocess.Popen(
-            ["ip", "netns", "exec", "far", os.path.join(BIN, "atolld"), "join", token, "--dir",
-             theirs], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            ["ip", "netns", "exec", "far", os.path.join(BIN, "atolld"), "join", "--token-file",
+             handed, "--dir", theirs], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
             stdin=subprocess.DEVNULL)
         self.addCleanup(anna.kill)
         wait_for("a round with anna", lambda: int(

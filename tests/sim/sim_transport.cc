@@ -129,6 +129,12 @@ std::shared_ptr<SimConnection> SimNetwork::Connect(const std::string& process,
                                    Describe(shown->second)));
     return connection;
   }
+  if (!peer.empty() && shown != identities_.end() &&
+      refused_[process].count(shown->second.key) != 0) {
+    connection->Break(
+        absl::StrCat(address, ": whoever answers for peer ", peer, " has a key that was revoked"));
+    return connection;
+  }
   if (link.silent_since != absl::InfiniteDuration()) {
     events_.Schedule(settings_.keepalive, SimEventQueue::kWorld,
                      [this, &link] { BreakSilent(link); });

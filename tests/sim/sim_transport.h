@@ -79,6 +79,9 @@ class SimNetwork : private SimConnection::Network {
   void SetPaused(const std::string& process, bool paused);  // it does not answer probes
 
   void SetIdentity(const std::string& process, Identity identity);  // without one: plain text
+  void RefuseKeys(const std::string& process, const std::set<std::string>& keys) {
+    refused_[process] = keys;
+  }
   uint64_t bytes_sent(const std::string& from, const std::string& to);
   size_t open_calls() const;
   uint64_t replayed_calls() const { return replays_; }
@@ -120,9 +123,10 @@ class SimNetwork : private SimConnection::Network {
   SimLinks links_;
   int next_port_ = 40000;
   uint64_t max_unsent_ = 0;
-  Listeners listeners_;                         // by address
-  std::map<std::string, std::string> homes_;    // of an address: who listened there last
-  std::map<std::string, Identity> identities_;  // by process
+  Listeners listeners_;                                   // by address
+  std::map<std::string, std::string> homes_;              // of an address: who listened there last
+  std::map<std::string, Identity> identities_;            // by process
+  std::map<std::string, std::set<std::string>> refused_;  // keys, by the process that dials
   std::set<SimEventQueue::Owner> silenced_;
   std::vector<std::shared_ptr<ListenerState>> doomed_;  // of the silenced, until they are dropped
   uint64_t serials_ = 0;
@@ -143,6 +147,9 @@ class SimTransport final : public Transport {
                                                    Acceptor acceptor) override;
   std::unique_ptr<Call> Dial(const std::string& address, const std::string& method,
                              absl::Duration deadline) override;
+  void RefuseKeys(const std::set<std::string>& keys) override {
+    network_.RefuseKeys(process_, keys);
+  }
 
  private:
   SimNetwork& network_;

@@ -14,7 +14,7 @@ void AddAllVerbs(CommandLine& command_line) {
   command_line.BeginHeading("Let others join");
   command_line.DescribeGroup("token", "Let other machines join");
   AddTokenVerbs(command_line);
-  command_line.DescribeGroup("identity", "Certificates for processes of your own");
+  command_line.DescribeGroup("identity", "The keys in a run: issue one, see all, revoke one");
   AddIdentityVerbs(command_line);
   AddCheckVerb(command_line);
 

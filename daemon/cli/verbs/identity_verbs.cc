@@ -1,11 +1,14 @@
 // `atoll identity issue`: credentials for a process, signed on the coordinator's machine, for
 // machines that are all their operator's: who has the coordinator's folder needs no tokens. `atoll
-// token create|list|revoke`, for everybody else's, are asked of a coordinator.
+// token create|list|revoke`, for everybody else's, are asked of a coordinator, and so is which keys
+// have a name and which of them are no good any more: `atoll identity list|revoke`.
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -14,7 +17,9 @@
 #include "absl/time/time.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
 #include "daemon/cli/addresses.h"
+#include "daemon/cli/format.h"
 #include "daemon/cli/process_folder.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
@@ -24,6 +29,13 @@
 
 namespace atolld {
 namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string DayAndTime(int64_t unix_seconds) {
+  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC", absl::FromUnixSeconds(unix_seconds),
+                          absl::UTCTimeZone());
+}
 
 struct IdentityOptions {
   std::string dir;
@@ -64,8 +76,95 @@ absl::Status Issue(const IdentityOptions& options) {
 int IssueIdentity(const IdentityOptions& options) {
   const absl::Status status = Issue(options);
   if (!status.ok()) return Report(status);
-  std::printf("%s\n", Absolute(options.out).c_str());
+  PrintLine(stdout, Absolute(options.out));
   return kDone;
+}
+
+struct KeyOptions {
+  AdminOptions admin;
+  std::string identity;
+};
+
+Json TimeJson(int64_t seconds) { return seconds == 0 ? Json() : Json(DayAndTime(seconds)); }
+std::string TimeText(int64_t seconds) { return seconds == 0 ? "-" : DayAndTime(seconds); }
+
+Json KeyJson(const v1::IdentityStatus& key) {
+  Json json = {{"name", key.name()},
+               {"role", key.role()},
+               {"key", key.key()},
+               {"issued", TimeJson(key.issued_unix_seconds())},
+               {"ends", TimeJson(key.expires_unix_seconds())},
+               {"last_seen", TimeJson(key.seen_unix_seconds())},
+               {"state", key.state()}};
+  if (!key.why().empty()) json["why"] = key.why();
+  return json;
+}
+
+int ListKeys(const KeyOptions& options) {
+  using Keys = std::vector<v1::IdentityStatus>;
+  return AskCoordinator<Keys>(
+      options.admin, [](AdminClient& client) { return client.ListIdentities(); },
+      [](const Keys& keys) {
+        Json json = Json::array();
+        for (const v1::IdentityStatus& key : keys) json.push_back(KeyJson(key));
+        return json;
+      },
+      [](const Keys& keys) {
+        std::vector<std::vector<std::string>> rows = {
+            {"name", "role", "key", "issued", "ends", "last seen", "state"}};
+        const auto or_dash = [](const std::string& text) { return text.empty() ? "-" : text; };
+        for (const v1::IdentityStatus& key : keys) {
+          rows.push_back(
+              {or_dash(key.name()), or_dash(key.role()), or_dash(key.key().substr(0, kShortDigest)),
+               TimeText(key.issued_unix_seconds()), TimeText(key.expires_unix_seconds()),
+               TimeText(key.seen_unix_seconds()),
+               key.why().empty() ? key.state() : absl::StrCat(key.state(), ": ", key.why())});
+        }
+        return AlignColumns(rows, "<<<<<<<");
+      });
+}
+
+int RevokeKeys(const KeyOptions& options) {
+  return AskCoordinator<v1::RevokeIdentityResponse>(
+      options.admin,
+      [&](AdminClient& client) {
+        return client.RevokeIdentity(options.identity, options.admin.reason);
+      },
+      [](const v1::RevokeIdentityResponse& answer) {
+        Json json = Json::array();
+        for (const v1::IdentityStatus& key : answer.identities()) json.push_back(KeyJson(key));
+        return json;
+      },
+      [](const v1::RevokeIdentityResponse& answer) {
+        std::vector<std::string> lines;
+        for (const v1::IdentityStatus& key : answer.identities()) {
+          if (key.name().empty()) {
+            lines.push_back(absl::StrCat("key ", key.key(), " will be nobody's"));
+            continue;
+          }
+          lines.push_back(absl::StrCat(
+              "key ", key.key().substr(0, kShortDigest), " of ", key.role(), " ", key.name(),
+              " is no good any more; the name may come back with another"));
+        }
+        return lines;
+      });
+}
+
+void AddKeyVerb(CommandLine& command_line, const std::shared_ptr<KeyOptions>& options,
+                const std::string& path, const std::string& summary, const std::string& example,
+                int (*action)(const KeyOptions&), bool revokes) {
+  const Verb verb =
+      command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
+  if (revokes) {
+    verb.Add("KEY", options->identity,
+             "The first 8 or more characters of it, as `identity list` has it; or a name: all its "
+             "keys")
+        .Required();
+  }
+  AddCoordinatorOptions(verb, options->admin.source,
+                        "The folder of a local run: its coordinator is asked");
+  if (revokes) verb.Add("--reason", options->admin.reason, "Why, for the log");
+  verb.Flag("--json", options->admin.json, "Print as JSON");
 }
 
 }  // namespace
@@ -87,13 +186,20 @@ void AddIdentityVerbs(CommandLine& command_line) {
       .Folder()
       .Required();
   verb.Flag("--new", options->fresh, "Make the coordinator's folder, also where one was before");
+  AddKeyVerb(command_line, std::make_shared<KeyOptions>(), "identity list",
+             "List the keys that have a name in a run, and their state",
+             "atoll identity list --dir build/quickstart", ListKeys, false);
+  AddKeyVerb(command_line, std::make_shared<KeyOptions>(), "identity revoke",
+             "Refuse a key from now on, as when it was stolen\n"
+             "Its process is cut off at once, and nothing pardons the key. Its name may come back "
+             "with another key: by a new token, or by `identity issue`.",
+             "atoll identity revoke peer-3 --dir build/quickstart --reason \"stolen laptop\"",
+             RevokeKeys, true);
 }
 
 // -----------------------------------------------------------------------------------------------
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct TokenOptions {
   AdminOptions admin;
@@ -101,11 +207,11 @@ struct TokenOptions {
   std::string role;
   std::string valid = "24h";
   std::string serial;
+  std::string out;
 };
 
 std::string Expiry(const v1::TokenStatus& token) {
-  return absl::FormatTime("%Y-%m-%d %H:%M:%S UTC",
-                          absl::FromUnixSeconds(token.expires_unix_seconds()), absl::UTCTimeZone());
+  return DayAndTime(token.expires_unix_seconds());
 }
 
 Json TokenJson(const v1::TokenStatus& token) {
@@ -127,11 +233,34 @@ void WarnOfAddress(const std::string& text) {
   if (!token.ok()) return;
   const std::string why = WhyNotForOthers(token->address());
   if (why.empty()) return;
-  std::fprintf(stderr,
-               "warning: the token leads to %s, which %s: for another machine start the run with "
-               "`atoll local --listen HOST:PORT`, or set [coordinator] address to a HOST:PORT that "
-               "other machines reach and start the coordinator again; then make a new token\n",
-               token->address().c_str(), why.c_str());
+  PrintLine(stderr,
+            absl::StrCat("warning: the token leads to ", token->address(), ", which ", why,
+                         ": for another machine start the run with `atoll local --listen "
+                         "HOST:PORT`, or set [coordinator] address to a HOST:PORT that other "
+                         "machines reach and start the coordinator again; then make a new token"));
+}
+
+// Before it is made: a token that could not be written would be one that nobody has.
+absl::Status CheckPlace(Files& files, const std::string& path) {
+  if (files.Exists(path)) {
+    return absl::AlreadyExistsError(absl::StrCat("--out ", path, ": is there already"));
+  }
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  if (files.Exists(folder)) return absl::OkStatus();
+  return absl::NotFoundError(absl::StrCat("--out ", path, ": there is no folder ", folder));
+}
+
+// Into the file of --out, where it is for its owner alone, or nowhere.
+absl::Status Keep(const TokenOptions& options, const v1::CreateTokenResponse& made) {
+  WarnOfAddress(made.token());
+  if (options.out.empty()) return absl::OkStatus();
+  PosixFiles files;
+  const absl::Status written =
+      WriteSecretDurably(files, Absolute(options.out), BytesOf(made.token() + "\n"));
+  if (written.ok()) return written;
+  return absl::Status(written.code(), absl::StrCat(written.message(),
+                                                   ". Nobody has the token: `atoll token revoke ",
+                                                   made.status().serial(), "`, and make another"));
 }
 
 int Create(const TokenOptions& options) {
@@ -140,25 +269,34 @@ int Create(const TokenOptions& options) {
     return Report(absl::InvalidArgumentError(
         absl::StrCat("--valid '", options.valid, "': a time with its unit, as in 24h or 30m")));
   }
+  if (!options.out.empty()) {
+    PosixFiles files;
+    const absl::Status place = CheckPlace(files, Absolute(options.out));
+    if (!place.ok()) return Report(place);
+  }
   v1::CreateTokenRequest request;
   request.set_peer(options.peer);
   request.set_role(options.role);
   request.set_valid_seconds(static_cast<uint64_t>(absl::ToInt64Seconds(valid)));
+  const std::string& out = options.out;
   return AskCoordinator<v1::CreateTokenResponse>(
-      options.admin, [&](AdminClient& client) { return client.CreateToken(request); },
-      [](const v1::CreateTokenResponse& made) {
-        WarnOfAddress(made.token());
+      options.admin,
+      [&](AdminClient& client) -> absl::StatusOr<v1::CreateTokenResponse> {
+        ASSIGN_OR_RETURN(v1::CreateTokenResponse made, client.CreateToken(request));
+        RETURN_IF_ERROR(Keep(options, made));
+        return made;
+      },
+      [&](const v1::CreateTokenResponse& made) {
         Json json = TokenJson(made.status());
-        json["token"] = made.token();
+        json[out.empty() ? "token" : "file"] = out.empty() ? made.token() : Absolute(out);
         return json;
       },
-      [](const v1::CreateTokenResponse& made) {
-        WarnOfAddress(made.token());
+      [&](const v1::CreateTokenResponse& made) {
         // The token alone on standard output, so that it can be piped on.
-        std::fprintf(stderr, "For %s %s, once, until %s. On its machine: atolld join TOKEN\n",
-                     made.status().role().c_str(), made.status().peer().c_str(),
-                     Expiry(made.status()).c_str());
-        return std::vector<std::string>{made.token()};
+        PrintLine(stderr, absl::StrCat("For ", made.status().role(), " ", made.status().peer(),
+                                       ", once, until ", Expiry(made.status()),
+                                       ". On its machine: atolld join --token-file FILE"));
+        return std::vector<std::string>{out.empty() ? made.token() : Absolute(out)};
       });
 }
 
@@ -183,9 +321,10 @@ int Revoke(const TokenOptions& options) {
       options.admin, [&](AdminClient& client) { return client.RevokeToken(options.serial); },
       TokenJson,
       [](const v1::TokenStatus& token) {
-        return std::vector<std::string>{
-            absl::StrCat("nobody joins with token ", token.serial(), " any more; whoever has, ",
-                         "stays: `atoll peer evict ", token.peer(), "` puts it out")};
+        return std::vector<std::string>{absl::StrCat(
+            "nobody joins with token ", token.serial(), " any more; whoever has, ",
+            "stays: `atoll peer evict ", token.peer(), "` puts it out, `atoll identity ", "revoke ",
+            token.peer(), "` only its key")};
       });
 }
 
@@ -204,14 +343,19 @@ Verb Add(CommandLine& command_line, const std::shared_ptr<TokenOptions>& options
 
 void AddTokenVerbs(CommandLine& command_line) {
   const auto create = std::make_shared<TokenOptions>();
-  const Verb verb =
-      Add(command_line, create, "token create",
-          "Make a string with which one machine may join\n"
-          "On that machine: `atolld join TOKEN`.",
-          "atoll token create --dir build/quickstart --peer lab-3 --valid 2h", Create);
+  const Verb verb = Add(
+      command_line, create, "token create",
+      "Make a string with which one machine may join\n"
+      "On that machine: `atolld join --token-file FILE`. Whoever reads the string first may join "
+      "with it; with --out no screen shows it.",
+      "atoll token create --dir build/quickstart --peer lab-3 --valid 2h "
+      "--out build/quickstart/lab-3.token",
+      Create);
   verb.Add("--peer", create->peer, "The id that it will have; without, one is drawn");
   verb.Add("--role", create->role, "peer (the default) or aggregator");
   verb.Add("--valid", create->valid, "For how long, at most 720h (default 24h)");
+  verb.Add("--out", create->out, "Write it to this new file, its owner's alone, not to the screen")
+      .File();
   Add(command_line, std::make_shared<TokenOptions>(), "token list",
       "List the tokens that were made", "atoll token list --dir build/quickstart", ListTokens);
   const auto revoke = std::make_shared<TokenOptions>();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "compression/base/check.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
@@ -283,10 +284,12 @@ TEST_F(EnrolmentTest, SilentCallsAreBoundedAndMakeRoom) {
 // Rows of certificates that have expired are of no use any more, and would fill the store.
 TEST_F(EnrolmentTest, WhatHasExpiredLeavesTheStore) {
   ASSERT_TRUE(Enrol(Joiner(Create("p1")), key_).ok());
-  ASSERT_EQ(1u, w_.disk->run.certificates.size());
-  EXPECT_NEAR(
-      static_cast<double>(absl::ToUnixSeconds(operator_->executor().WallTime() + kCertificateLife)),
-      static_cast<double>(w_.disk->run.certificates[0].expires), 60);
+  ASSERT_EQ(2u, w_.disk->run.certificates.size()) << "its own, and the operator's";
+  for (const CertificateRecord& one : w_.disk->run.certificates) {
+    EXPECT_NEAR(static_cast<double>(
+                    absl::ToUnixSeconds(operator_->executor().WallTime() + kCertificateLife)),
+                static_cast<double>(one.expires), 60);
+  }
   CertificateRecord past = w_.disk->run.certificates[0];
   past.serial = "past";
   past.expires = absl::ToUnixSeconds(operator_->executor().WallTime() - absl::Hours(30));
@@ -295,8 +298,8 @@ TEST_F(EnrolmentTest, WhatHasExpiredLeavesTheStore) {
   w_.world.RunFor(absl::Seconds(1));
   w_.world.Restart("coordinator");
   w_.world.RunFor(absl::Seconds(1));
-  ASSERT_EQ(1u, w_.disk->run.certificates.size()) << "at its start";
-  EXPECT_NE("past", w_.disk->run.certificates[0].serial);
+  ASSERT_EQ(2u, w_.disk->run.certificates.size()) << "at its start";
+  for (const CertificateRecord& one : w_.disk->run.certificates) EXPECT_NE("past", one.serial);
 }
 
 // Nothing is answered that the store does not hold.
@@ -388,6 +391,137 @@ TEST_F(EnrolmentTest, AnEvictedPeersCertificatesAreRevokedAndPardoned) {
       Ask<v1::CreateTokenResponse>(admin_, "/atolld.v1.Admin/CreateToken", request).status()));
   ASSERT_TRUE(Evict("a", true).ok());
   EXPECT_TRUE(Enrol(own, key_, kRenew).ok());
+}
+
+// Whoever has stolen a key asks for a certificate of a key of its own: it would be a member for
+// ever.
+TEST_F(EnrolmentTest, RenewalKeepsTheKey) {
+  const auto enrolled = Enrol(Joiner(Create("a")), key_);
+  const Identity own = ParseCertificate(enrolled->certificate())->identity;
+  const auto renewed = Enrol(own, key_, kRenew);
+  ASSERT_TRUE(renewed.ok()) << renewed.status();
+  EXPECT_EQ(*key_.Digest(), ParseCertificate(renewed->certificate())->key_digest);
+  const size_t known = w_.disk->run.certificates.size();
+  const auto stolen = Enrol(own, other_, kRenew);
+  EXPECT_TRUE(absl::IsPermissionDenied(stolen.status()));
+  EXPECT_THAT(std::string(stolen.status().message()),
+              HasSubstr("renewal keeps the key; a new key needs a token"));
+  EXPECT_EQ(known, w_.disk->run.certificates.size()) << "one was signed";
+  Identity of_no_key = own;
+  of_no_key.key.clear();
+  EXPECT_TRUE(absl::IsPermissionDenied(Enrol(of_no_key, key_, kRenew).status()));
+  // The operator's token is what gives the name another key.
+  const auto again = Enrol(Joiner(Create("a")), other_);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(*other_.Digest(), ParseCertificate(again->certificate())->key_digest);
+}
+
+TEST_F(EnrolmentTest, ARevokedKeyIsRefusedAndItsNameMayComeBackWithAnother) {
+  const Identity joiner = Joiner(Create("a"));
+  const Identity own = ParseCertificate(Enrol(joiner, key_)->certificate())->identity;
+  w_.world.network().SetIdentity("a", own);
+  auto session = std::make_shared<ScriptedPeer>(w_.world.process("a").env(), "a",
+                                                w_.config.coordinator.address);
+  const Identity other =
+      ParseCertificate(Enrol(Joiner(Create("b")), other_)->certificate())->identity;
+  w_.world.network().SetIdentity("b", other);
+  auto witness = std::make_shared<ScriptedPeer>(w_.world.process("b").env(), "b",
+                                                w_.config.coordinator.address);
+  w_.world.RunFor(absl::Seconds(2));
+  ASSERT_FALSE(session->heard.empty());
+  // Nothing is answered before it is durable.
+  w_.disk->fails = absl::ResourceExhaustedError("the disk is full");
+  v1::RevokeIdentityRequest request;
+  request.set_identity(own.key.substr(0, 12));
+  request.set_reason("a laptop\nwas stolen");
+  bool answered = false;
+  const auto early = operator_->env().transport.Dial(
+      w_.config.coordinator.address, "/atolld.v1.Admin/RevokeIdentity", absl::Minutes(1));
+  early->Start({[&](const Frame&) { answered = true; }, nullptr, nullptr});
+  early->Read();
+  early->Write(Pack(request));
+  w_.world.RunFor(absl::Seconds(3));
+  EXPECT_FALSE(answered);
+  w_.disk->fails = absl::OkStatus();
+  ASSERT_TRUE(w_.world.RunUntil([&] { return answered; }, absl::Seconds(5)));
+  w_.world.RunFor(absl::Seconds(1));
+  ASSERT_FALSE(session->closed.empty());
+  EXPECT_TRUE(absl::IsPermissionDenied(session->closed[0])) << session->closed[0];
+  EXPECT_THAT(w_.world.LogText(), HasSubstr("of peer a: a laptop was stolen"));
+  // The others are told which key it is.
+  ASSERT_EQ(1, witness->roster.revoked_size());
+  EXPECT_EQ("a", witness->roster.revoked(0).peer());
+  EXPECT_EQ(own.key, absl::BytesToHexString(witness->roster.revoked(0).key()));
+  EXPECT_TRUE(witness->closed.empty());
+  for (const bool restarted : {false, true}) {
+    if (restarted) {
+      w_.world.Kill("coordinator");
+      w_.world.RunFor(absl::Seconds(1));
+      w_.world.Restart("coordinator");
+      w_.world.RunFor(absl::Seconds(1));
+    }
+    EXPECT_TRUE(absl::IsPermissionDenied(Enrol(own, key_, kRenew).status())) << restarted;
+    Identity unknown = own;  // the same key in a certificate that is not in the store
+    unknown.serial = "4711";
+    EXPECT_TRUE(absl::IsPermissionDenied(Enrol(unknown, key_, kRenew).status())) << restarted;
+  }
+  // An eviction that is undone does not pardon the key; a token spends nothing on it.
+  ASSERT_TRUE(Evict("a", false).ok());
+  ASSERT_TRUE(Evict("a", true).ok());
+  const Identity back = Joiner(Create("a"));
+  const auto revoked = Enrol(back, key_);
+  EXPECT_THAT(std::string(revoked.status().message()), HasSubstr("the token is not spent"));
+  const PrivateKey fresh = PrivateKey::Generate().value();
+  const auto welcome = Enrol(back, fresh);
+  ASSERT_TRUE(welcome.ok()) << welcome.status();
+  const Identity again = ParseCertificate(welcome->certificate())->identity;
+  EXPECT_TRUE(Enrol(again, fresh, kRenew).ok());
+}
+
+TEST_F(EnrolmentTest, AnOperatorSeesEveryKeyInPages) {
+  for (const char* peer : {"a", "b", "c"}) ASSERT_TRUE(Enrol(Joiner(Create(peer)), key_).ok());
+  std::vector<std::string> names;
+  v1::ListIdentitiesRequest request;
+  request.set_limit(2);
+  for (int page = 0; page < 4; ++page) {
+    const auto list =
+        Ask<v1::ListIdentitiesResponse>(admin_, "/atolld.v1.Admin/ListIdentities", request);
+    ASSERT_TRUE(list.ok()) << list.status();
+    EXPECT_LE(list->identities_size(), 2);
+    for (const v1::IdentityStatus& one : list->identities()) {
+      names.push_back(one.name());
+      EXPECT_EQ("valid", one.state());
+      if (one.name() == "operator") continue;
+      EXPECT_EQ(*key_.Digest(), one.key());
+      EXPECT_NEAR(static_cast<double>(absl::ToUnixSeconds(operator_->executor().WallTime())),
+                  static_cast<double>(one.issued_unix_seconds()), 60);
+    }
+    request.set_after(list->next());
+    if (list->next().empty()) break;
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("a", "b", "c", "operator"));
+  // Neither its own key nor the coordinator's: nobody could take that back.
+  v1::RevokeIdentityRequest revoke;
+  revoke.set_identity("operator");
+  EXPECT_TRUE(absl::IsNotFound(
+      Ask<v1::RevokeIdentityResponse>(admin_, "/atolld.v1.Admin/RevokeIdentity", revoke).status()))
+      << "a certificate of no key has no name";
+  Identity admin = admin_;
+  admin.serial = "2";
+  admin.key = std::string(64, 'a');
+  const auto own =
+      Ask<v1::RevokeIdentityResponse>(admin, "/atolld.v1.Admin/RevokeIdentity", revoke);
+  EXPECT_TRUE(absl::IsFailedPrecondition(own.status())) << own.status();
+  revoke.set_identity("nobody-at-all");
+  EXPECT_TRUE(absl::IsNotFound(
+      Ask<v1::RevokeIdentityResponse>(admin, "/atolld.v1.Admin/RevokeIdentity", revoke).status()));
+  // All keys of a name; here one that three names have is one key.
+  revoke.set_identity("b");
+  const auto all =
+      Ask<v1::RevokeIdentityResponse>(admin, "/atolld.v1.Admin/RevokeIdentity", revoke);
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_EQ(3, all->identities_size());
+  for (const v1::IdentityStatus& one : all->identities()) EXPECT_EQ("revoked", one.state());
 }
 
 // A Hello in somebody else's name must not replace them.

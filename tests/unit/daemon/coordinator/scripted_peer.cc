@@ -103,6 +103,7 @@ void ScriptedPeer::Forge(const SigningKey& key) {
 void ScriptedPeer::Say(const v1::PeerMessage& message) { call_->Write(Pack(message)); }
 
 void ScriptedPeer::OnMessage(const v1::CoordinatorMessage& message) {
+  if (message.has_roster()) roster = message.roster();
   if (!message.has_heartbeat() && !message.has_roster()) heard.push_back(message);
   v1::PeerMessage answer;
   switch (message.message_case()) {

@@ -19,6 +19,7 @@ class ScriptedPeer {
 
   // What it heard, over all its sessions.
   std::vector<v1::CoordinatorMessage> heard;
+  v1::Roster roster;  // the newest; it is not in `heard`
   std::vector<absl::Status> closed;
   uint64_t version = 0;
   bool holds_state = false;

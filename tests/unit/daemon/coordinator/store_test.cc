@@ -52,7 +52,10 @@ std::vector<RunUpdate> Updates() {
   begin.tokens = {{"t1", "a", "peer", 1800000000}, {"t2", "b", "aggregator", 5, true, "k"}};
   begin.certificates = {{"c1", "a", false}, {"c2", "b", true, 1700000000}};
   later.tokens = {{"t1", "a", "peer", 1800000000, false, std::string("\0k", 2)}};
-  later.certificates = {{"c1", "a", true}, {"c3", "c", false}};
+  later.certificates = {
+      {"c1", "a", true},
+      {"c3", "c", false},
+      {"c3x", "c", true, 1700000001, true, "admin", "f00d", 1600000000, 1650000000}};
   commit.judged = JudgeRecord{{1.5, 0x1p-70}, {{"a", 1, 1, 0, "it lies"}}};
   later.judged = JudgeRecord{{0x1p-70, 0x1.8p90, 0.1},
                              {{"a", 2, 1, 1, "it lies"}, {"b", ~uint64_t{0}, 0, 3, ""}}};
@@ -85,7 +88,10 @@ std::string Text(const StoredRun& run) {
   }
   for (const auto& certificate : run.certificates) {
     text += " c:" + certificate.serial + "," + certificate.peer + (certificate.revoked ? "!" : "") +
-            (certificate.expires == 0 ? "" : "," + std::to_string(certificate.expires));
+            (certificate.expires == 0 ? "" : "," + std::to_string(certificate.expires)) +
+            (certificate.for_good ? "!!" : "") + certificate.role + certificate.key +
+            (certificate.issued == 0 ? "" : ",i" + std::to_string(certificate.issued)) +
+            (certificate.last_seen == 0 ? "" : ",s" + std::to_string(certificate.last_seen));
   }
   for (const auto& round : run.rounds) text += " r" + std::to_string(round.version());
   for (const auto& evaluation : run.evaluations) text += " e" + std::to_string(evaluation.loss());
@@ -132,7 +138,8 @@ TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
             "r epoch 3 started stopping genesis g h1 h2 [b 10+1] next 9223372036854775808 "
             "b@b:2=evicted(it lies) c@=live(asked)- t:t1,a,peer,1800000000," +
                 std::string("\0k", 2) +
-                " t:t2,b,aggregator,5,revoked,k c:c1,a! c:c2,b!,1700000000 c:c3,c c:c5,d,8 r1 r2 "
+                " t:t2,b,aggregator,5,revoked,k c:c1,a! c:c2,b!,1700000000 c:c3,c "
+                "c:c3x,c!,1700000001!!adminf00d,i1600000000,s1650000000 c:c5,d,8 r1 r2 "
                 "e2.500000 m0x1p-70 m0x1.8p+90 m0x1.999999999999ap-4 "
                 "j:a,2,1,1,it lies j:b,ffffffffffffffff,0,3, sealed 2");
   EXPECT_EQ(run.headers[0].SerializeAsString(), Header(1).SerializeAsString());

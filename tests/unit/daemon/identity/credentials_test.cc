@@ -58,6 +58,34 @@ TEST_F(CredentialsTest, AreMadeOnceAndLoaded) {
   EXPECT_EQ(other->certificate(), again.authority);
 }
 
+// Broken: a key that was signed by hand can be neither seen nor revoked until it is used.
+TEST_F(CredentialsTest, WhatIsSignedByHandIsNotedWithTheAuthority) {
+  const std::string place = directory_.File("authority");
+  const auto opened = Authority::Open(files_, place, "run-1", kToday,
+                                      [this] { return ++drawn_ * 0x9e3779b97f4a7c15u; });
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_EQ(place, (*opened)->folder());
+  EXPECT_TRUE(ReadIssued(files_, place).empty());
+  for (int again = 0; again < 2; ++again) {  // the second time nothing is signed
+    ASSERT_TRUE(EnsureCredentials(files_, **opened, folder_, Role::kAdmin, "anna", kToday).ok());
+  }
+  const CertificateInfo made = *LoadCredentials(files_, folder_, kToday);
+  std::vector<CertificateInfo> issued = ReadIssued(files_, place);
+  ASSERT_EQ(1u, issued.size());
+  EXPECT_EQ(made.identity.serial, issued[0].identity.serial);
+  EXPECT_EQ(made.key_digest, issued[0].key_digest);
+  EXPECT_EQ(Role::kAdmin, issued[0].identity.role);
+  // What is no certificate names nobody.
+  ASSERT_TRUE(WriteFileDurably(files_, place + "/issued/x.pem", BytesOf("nonsense")).ok());
+  EXPECT_EQ(1u, ReadIssued(files_, place).size());
+  ForgetIssued(files_, place, made.not_after - absl::Seconds(1));
+  EXPECT_EQ(1u, ReadIssued(files_, place).size());
+  ForgetIssued(files_, place, made.not_after + absl::Seconds(1));
+  EXPECT_TRUE(ReadIssued(files_, place).empty());
+  // An authority without a folder notes nothing.
+  EXPECT_TRUE(NoteIssued(files_, *authority_, made.identity.serial).ok());
+}
+
 TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
   EXPECT_TRUE(absl::IsNotFound(LoadCredentials(files_, folder_, kToday).status()));
   const Credentials mine = MakeCredentials(*authority_, Role::kPeer, "p1", kToday).value();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/escaping.h"
 #include "daemon/env/network.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -66,6 +67,17 @@ using ::testing::HasSubstr;
 constexpr char kExchange[] = "/atolld.v1.Exchange/Exchange";
 constexpr char kEntries[] = "/atolld.v1.Replica/FetchEntries";
 
+// Of peers' keys, in hexadecimal.
+v1::Roster Revoking(const std::vector<std::pair<std::string, std::string>>& revoked) {
+  v1::Roster roster;
+  for (const auto& [peer, key] : revoked) {
+    v1::RevokedKey& one = *roster.add_revoked();
+    one.set_peer(peer);
+    one.set_key(absl::HexStringToBytes(key));
+  }
+  return roster;
+}
+
 struct Dialler {
   Dialler() : world(1) {
     SimProcess& self = world.AddProcess("self");
@@ -90,8 +102,9 @@ struct Dialler {
   struct Row {
     std::string peer, address, state = "live";
   };
-  size_t SetRoster(const std::vector<Row>& rows) {
-    v1::Roster roster;
+  size_t SetRoster(const std::vector<Row>& rows,
+                   const std::vector<std::pair<std::string, std::string>>& revoked = {}) {
+    v1::Roster roster = Revoking(revoked);
     for (const Row& row : rows) {
       v1::Member* const member = roster.add_members();
       member->set_peer(row.peer);
@@ -162,6 +175,31 @@ TEST(RosterDialler, CallsToAnEvictedPeerAreCutAndNoneIsMade) {
   EXPECT_EQ(1u, d.Dial("a:1")->frames.size()) << "readmitted";
 }
 
+// Would break: whoever has stolen a member's key is spoken to in its name after the key was
+// revoked.
+TEST(RosterDialler, WhoeverAnswersWithARevokedKeyIsNobody) {
+  Dialler d;
+  d.world.network().SetIdentity("a", {"sim", Role::kPeer, "a", "1", "0a0a"});
+  d.world.network().SetIdentity("b", {"sim", Role::kPeer, "b", "2", "0b0b"});
+  d.SetRoster({{"a", "a:1"}, {"b", "b:1"}});
+  const auto exchange = d.Dial("a:1");
+  const auto other = d.Dial("b:1");
+  ASSERT_EQ(2u, d.served.size());
+  EXPECT_EQ(1u, d.SetRoster({{"a", "a:1"}, {"b", "b:1"}}, {{"a", "0a0a"}}));
+  d.world.RunFor(absl::Milliseconds(500));
+  ASSERT_EQ(1u, exchange->closed.size());
+  EXPECT_TRUE(absl::IsPermissionDenied(exchange->closed[0])) << exchange->closed[0];
+  EXPECT_TRUE(other->closed.empty());
+  const auto again = d.Dial("a:1");
+  ASSERT_EQ(1u, again->closed.size());
+  EXPECT_THAT(std::string(again->closed[0].message()), HasSubstr("has a key that was revoked"));
+  EXPECT_EQ(2u, d.served.size()) << "it was spoken to";
+  EXPECT_EQ(0u, d.SetRoster({{"a", "a:1"}, {"b", "b:1"}}, {{"a", "0a0a"}})) << "once";
+  // The name's new key is another matter.
+  d.world.network().SetIdentity("a", {"sim", Role::kPeer, "a", "3", "0c0c"});
+  EXPECT_EQ(1u, d.Dial("a:1")->frames.size());
+}
+
 TEST(RosterDialler, TheCoordinatorIsNoMemberOfTheRoster) {
   Dialler d;
   EXPECT_EQ(1u, d.Dial("coordinator:1", "/atolld.v1.Membership/Session")->frames.size());
@@ -225,8 +263,9 @@ struct Gate {
     reader->call->Write(Frame{"first", SharedBytes()});
     return reader;
   }
-  size_t SetRoster(const std::vector<std::pair<std::string, std::string>>& members) {
-    v1::Roster roster;
+  size_t SetRoster(const std::vector<std::pair<std::string, std::string>>& members,
+                   const std::vector<std::pair<std::string, std::string>>& revoked = {}) {
+    v1::Roster roster = Revoking(revoked);
     for (const auto& [peer, state] : members) {
       v1::Member* const member = roster.add_members();
       member->set_peer(peer);
@@ -311,6 +350,35 @@ TEST(RosterGate, AnEvictedCallerIsCutAtOnceAndRefused) {
   const auto back = g.DialAs("a");
   g.Run();
   EXPECT_EQ(4u, g.admitted.size());
+}
+
+TEST(RosterGate, ACallerWithARevokedKeyIsCutAtOnceAndRefused) {
+  Gate g;
+  const auto as = [&](const std::string& process, const std::string& peer, const std::string& key) {
+    if (g.added.insert(process).second) g.world.AddProcess(process);
+    g.world.network().SetIdentity(process, {"sim", Role::kPeer, peer, "1", key});
+    return g.DialAs(process);
+  };
+  g.SetRoster({{"a", "live"}, {"b", "live"}});
+  // One name, two keys: the thief's is the one that it has stolen.
+  const auto thief = as("thief", "a", "0a0a");
+  const auto owner = as("owner", "a", "0c0c");
+  const auto early = as("early", "late", "0d0d");
+  g.Run();
+  ASSERT_EQ(2u, g.admitted.size());
+  EXPECT_EQ(1u, g.SetRoster({{"a", "live"}, {"b", "live"}}, {{"a", "0a0a"}, {"late", "0d0d"}}));
+  g.Run();
+  EXPECT_EQ(1u, thief->closed.size());
+  ASSERT_EQ(1u, g.admitted[0]->closed.size());
+  EXPECT_TRUE(absl::IsPermissionDenied(g.admitted[0]->closed[0])) << g.admitted[0]->closed[0];
+  EXPECT_TRUE(owner->closed.empty());
+  ASSERT_EQ(1u, early->closed.size()) << "it had waited for a roster";
+  EXPECT_TRUE(absl::IsPermissionDenied(early->closed[0])) << early->closed[0];
+  const auto again = as("thief", "b", "0a0a");
+  g.Run();
+  ASSERT_EQ(1u, again->closed.size());
+  EXPECT_TRUE(absl::IsPermissionDenied(again->closed[0])) << "with another name";
+  EXPECT_EQ(2u, g.admitted.size());
 }
 
 TEST(RosterGate, TheCoordinatorAndPlainTextPass) {

@@ -144,6 +144,33 @@ TEST_F(TlsTest, WhoeverIsDialledMustServeInThatRole) {
   }
 }
 
+// Whoever has a stolen key answers where its owner is dialled: nothing is said to it once the key
+// is revoked, not even over a connection that is open already.
+TEST_F(TlsTest, WhoeverAnswersWithARefusedKeyIsNotSpokenTo) {
+  Listen(Role::kPeer);
+  GrpcTransport client(executor_, OptionsOf(certificates_.Folder("caller", Role::kPeer)));
+  const auto dial = [&] {
+    Endpoint end;
+    end.Take(client.Dial(FormatPeerAddress("server", listener_->address()), kExchange,
+                         absl::Seconds(20)));
+    end.Start(true);
+    end.call().Write(MakeFrame("hello"));
+    const size_t before = accepted_.size();
+    CHECK(executor_.RunUntil([&] { return end.closed || accepted_.size() > before; }, kTlsLimit));
+    return end.closed ? end.status : absl::OkStatus();
+  };
+  EXPECT_TRUE(dial().ok());
+  client.RefuseKeys({"another key"});
+  EXPECT_TRUE(dial().ok());
+  accepted_.clear();
+  client.RefuseKeys({certificates_.IdentityOf("server").key});
+  const absl::Status refused = dial();
+  EXPECT_TRUE(absl::IsUnavailable(refused)) << refused;
+  EXPECT_TRUE(accepted_.empty()) << "it was spoken to";
+  client.RefuseKeys({});
+  EXPECT_TRUE(dial().ok());
+}
+
 // A member that has taken another's address must not be told what is meant for that one.
 TEST_F(TlsTest, APeerThatIsNamedMustBeTheOneThatAnswers) {
   const std::string caller = certificates_.Folder("caller", Role::kPeer);

@@ -12,6 +12,9 @@ namespace {
 using ::testing::HasSubstr;
 
 const absl::Time kNow = absl::FromUnixSeconds(1800000000);
+constexpr absl::Duration kLife = absl::Hours(24 * 90);
+const std::string kKeyA = std::string("aaaa0000") + std::string(56, '1');
+const std::string kKeyB = std::string("bbbb0000") + std::string(56, '2');
 
 TEST(EnrolmentBook, TheFirstKeyWinsAndMayComeAgain) {
   EnrolmentBook book({}, {});
@@ -66,9 +69,9 @@ TEST(EnrolmentBook, ChecksWhatIsCreated) {
 
 TEST(EnrolmentBook, AnEvictionRevokesAllOfAPeersCertificates) {
   EnrolmentBook book({}, {{"old", "p1", false}});
-  EXPECT_FALSE(book.Note({"old", "p1", false}));
-  EXPECT_TRUE(book.Note({"new", "p1", false}));
-  EXPECT_TRUE(book.Note({"other", "p2", false}));
+  EXPECT_FALSE(book.Note({"old", "p1", false}).has_value());
+  EXPECT_TRUE(book.Note({"new", "p1", false}).has_value());
+  EXPECT_TRUE(book.Note({"other", "p2", false}).has_value());
   EXPECT_EQ(2u, book.SetRevoked("p1", true).size());
   EXPECT_TRUE(book.SetRevoked("p1", true).empty());
   EXPECT_TRUE(book.Revoked("old"));
@@ -77,6 +80,116 @@ TEST(EnrolmentBook, AnEvictionRevokesAllOfAPeersCertificates) {
   EXPECT_FALSE(book.Revoked("never seen"));
   EXPECT_EQ(2u, book.SetRevoked("p1", false).size());
   EXPECT_FALSE(book.Revoked("old"));
+}
+
+CertificateRecord Signed(const std::string& serial, const std::string& peer, const std::string& key,
+                         absl::Duration since = absl::ZeroDuration()) {
+  CertificateRecord record;
+  record.serial = serial;
+  record.peer = peer;
+  record.role = "peer";
+  record.key = key;
+  record.issued = absl::ToUnixSeconds(kNow + since);
+  record.expires = absl::ToUnixSeconds(kNow + since + kLife);
+  return record;
+}
+
+// Broken: an operator looks for a stolen key and does not find it, or revokes another.
+TEST(EnrolmentBook, ListsAKeyWithAllItsCertificates) {
+  EnrolmentBook book({}, {Signed("s3", "p2", kKeyB)});
+  EXPECT_TRUE(book.Note(Signed("s1", "p1", kKeyA)).has_value());
+  EXPECT_TRUE(book.Note(Signed("s2", "p1", kKeyA, absl::Hours(100))).has_value());
+  EXPECT_FALSE(book.Note(Signed("s2", "p1", kKeyA, absl::Hours(100))).has_value());
+  const std::vector<KeyRecord> keys = book.keys();
+  ASSERT_EQ(2u, keys.size());
+  EXPECT_EQ("p1", keys[0].peer);
+  EXPECT_EQ(absl::ToUnixSeconds(kNow), keys[0].issued);
+  EXPECT_EQ(absl::ToUnixSeconds(kNow + absl::Hours(100) + kLife), keys[0].expires);
+  EXPECT_EQ("valid", EnrolmentBook::StateOf(keys[0], kNow + kLife + absl::Hours(99)));
+  EXPECT_EQ("expired", EnrolmentBook::StateOf(keys[0], kNow + kLife + absl::Hours(101)));
+  EXPECT_EQ(kKeyA, book.Find("p1")->at(0).key);
+  EXPECT_EQ("p2", book.Find("BBBB0000")->at(0).peer) << "the beginning of a fingerprint";
+  EXPECT_TRUE(absl::IsNotFound(book.Find("bbbb000").status())) << "too little of it";
+  EXPECT_THAT(std::string(book.Find("p3").status().message()), HasSubstr("did you mean"));
+  EXPECT_EQ("", book.Find(std::string(64, 'c'))->at(0).peer) << "nobody has come with it yet";
+  book.Note(Signed("s4", "p4", std::string("aaaa0000") + std::string(56, 'f')));
+  EXPECT_TRUE(absl::IsInvalidArgument(book.Find("aaaa0000").status())) << "of two";
+}
+
+// Broken: a revoked key is heard with a certificate that was not known, or pardoned with its name.
+TEST(EnrolmentBook, ARevokedKeyStaysSoWithWhateverCertificate) {
+  EnrolmentBook book({}, {Signed("s1", "p1", kKeyA), Signed("s2", "p1", kKeyB)});
+  const auto revoked = book.RevokeKey(kNow, book.Find(kKeyA)->at(0), kLife);
+  ASSERT_EQ(1u, revoked->size());
+  EXPECT_TRUE(revoked->at(0).for_good);
+  EXPECT_TRUE(book.Revoked("s1"));
+  EXPECT_TRUE(book.Revoked("never seen", kKeyA));
+  EXPECT_FALSE(book.Revoked("s2", kKeyB));
+  EXPECT_TRUE(book.Note(Signed("s3", "p9", kKeyA))->revoked) << "a copy of it with another name";
+  EXPECT_TRUE(book.RevokeKey(kNow, book.Find(kKeyA)->at(0), kLife)->empty()) << "once";
+  // The name is evicted and pardoned: the key is not.
+  EXPECT_EQ(1u, book.SetRevoked("p1", true).size());
+  EXPECT_EQ(1u, book.SetRevoked("p1", false).size());
+  EXPECT_FALSE(book.Revoked("s2", kKeyB));
+  EXPECT_TRUE(book.Revoked("s1", kKeyA));
+  // What was stored is enough to go on from.
+  EnrolmentBook again({}, {revoked->at(0)});
+  EXPECT_TRUE(again.Revoked("never seen", kKeyA));
+  ASSERT_EQ(1u, again.RevokedKeys().size());
+  // A key that nobody has come with: refused beforehand, until no certificate of it can be valid.
+  const std::string unseen(64, 'd');
+  ASSERT_TRUE(book.RevokeKey(kNow, book.Find(unseen)->at(0), kLife).ok());
+  EXPECT_TRUE(book.Revoked("s", unseen));
+  book.Purge(kNow + kLife, kLife);
+  EXPECT_TRUE(book.Revoked("s", unseen));
+  book.Purge(kNow + kLife + absl::Hours(25), kLife);
+  EXPECT_FALSE(book.Revoked("s", unseen));
+}
+
+TEST(EnrolmentBook, AnEvictionTouchesNoAdministratorOfThatName) {
+  CertificateRecord admin = Signed("s1", "anna", kKeyA);
+  admin.role = "admin";
+  EnrolmentBook book({}, {admin, Signed("s2", "anna", kKeyB)});
+  EXPECT_EQ(1u, book.SetRevoked("anna", true).size());
+  EXPECT_FALSE(book.Revoked("s1", kKeyA));
+  EXPECT_TRUE(book.Revoked("s2", kKeyB));
+}
+
+TEST(EnrolmentBook, RevokedKeysAreBounded) {
+  EnrolmentBook book({}, {});
+  KeyRecord key;
+  for (size_t i = 0; i < EnrolmentBook::kMostRevokedKeys; ++i) {
+    key.key = "key-" + std::to_string(i);
+    ASSERT_TRUE(book.RevokeKey(kNow, key, kLife).ok());
+  }
+  key.key = "one more";
+  EXPECT_TRUE(absl::IsResourceExhausted(book.RevokeKey(kNow, key, kLife).status()));
+  EXPECT_FALSE(book.Revoked("", "one more"));
+}
+
+// Broken: each call costs a write, or nobody knows when a key was used last.
+TEST(EnrolmentBook, ASightIsStoredOnceAnHour) {
+  EnrolmentBook book({}, {Signed("s1", "p1", kKeyA)});
+  const Identity known{"r1", Role::kPeer, "p1", "s1", kKeyA};
+  const auto last_seen = [&] { return book.Find("p1")->at(0).last_seen; };
+  EXPECT_EQ(0, last_seen());
+  EXPECT_TRUE(book.See(kNow, known, kLife).has_value());
+  EXPECT_FALSE(book.See(kNow + absl::Minutes(59), known, kLife).has_value());
+  EXPECT_EQ(absl::ToUnixSeconds(kNow + absl::Minutes(59)), last_seen()) << "and is known";
+  EXPECT_TRUE(book.See(kNow + absl::Minutes(60), known, kLife).has_value());
+  EXPECT_EQ(absl::ToUnixSeconds(kNow + kLife), book.Find("p1")->at(0).expires);
+  // From elsewhere: it can be listed and revoked from the first sight on.
+  const Identity stranger{"r1", Role::kAdmin, "p2", "s2", kKeyB};
+  const auto seen = book.See(kNow, stranger, kLife);
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_EQ("admin", seen->role);
+  EXPECT_EQ(absl::ToUnixSeconds(kNow + kLife), seen->expires);
+  // What an older release stored without its key is completed.
+  EnrolmentBook old({}, {{"s1", "p1", true, absl::ToUnixSeconds(kNow + absl::Hours(1))}});
+  const auto completed = old.See(kNow, known, kLife);
+  EXPECT_EQ(kKeyA, completed->key);
+  EXPECT_TRUE(completed->revoked);
+  EXPECT_EQ(absl::ToUnixSeconds(kNow + absl::Hours(1)), completed->expires);
 }
 
 // The book would grow for ever, and what is forgotten too early would let somebody back in.
