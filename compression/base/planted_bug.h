@@ -36,6 +36,7 @@ enum class PlantedBug {
   kEpochBelieved,            // whatever a Hello says, an exchange is given up for it
   kVersionBelieved,          // whatever a Hello says, its history is waited for
   kLossOfAnybody,            // whoever answers for a share is believed, also without a number
+  kEvaluationWaitedFor,      // whoever was given a share is waited for as long as it is here
 };
 
 #ifdef ATOLL_PLANTED_BUGS

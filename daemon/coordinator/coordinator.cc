@@ -156,6 +156,22 @@ absl::Status CheckStoredRun(const StoredRun& stored) {
   return absl::OkStatus();
 }
 
+// What the holder of the history key of a run that has one signs and checks.
+void SignWith(const SigningKey& key, const v1::RunSpec& spec, RunSettings* settings) {
+  settings->sign_header = [key](const v1::EntryHeader& header) { return SignHeader(key, header); };
+  settings->sign_seal = [key](const v1::Seal& seal) { return SignSeal(key, seal); };
+  settings->sign_genesis = [key](const v1::Genesis& genesis) { return SignGenesis(key, genesis); };
+  settings->check_signed = [spec](const v1::EntryHeader& header) {
+    return CheckSigned(spec, header);
+  };
+  settings->sign_epoch = [key](const EpochClaim& claim) {
+    return SignEpoch(key, claim.epoch, claim.life);
+  };
+  settings->check_epoch = [spec](const EpochClaim& claim, const std::string& signature) {
+    return CheckEpochSigned(spec, claim.epoch, claim.life, signature);
+  };
+}
+
 // How the run decides. `key`: that of a spec that names one. INVALID_ARGUMENT: the outer rule or
 // the codec is unknown, or its numbers make no sense.
 absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunSpec& spec,
@@ -212,19 +228,7 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
   };
   if (spec.history_key().empty()) return settings;
   CHECK(key && key->public_key() == spec.history_key());
-  settings.sign_header = [key = *key](const v1::EntryHeader& header) {
-    return SignHeader(key, header);
-  };
-  settings.sign_seal = [key = *key](const v1::Seal& seal) { return SignSeal(key, seal); };
-  settings.check_signed = [spec](const v1::EntryHeader& header) {
-    return CheckSigned(spec, header);
-  };
-  settings.sign_epoch = [key = *key](const EpochClaim& claim) {
-    return SignEpoch(key, claim.epoch, claim.life);
-  };
-  settings.check_epoch = [spec](const EpochClaim& claim, const std::string& signature) {
-    return CheckEpochSigned(spec, claim.epoch, claim.life, signature);
-  };
+  SignWith(*key, spec, &settings);
   return settings;
 }
 

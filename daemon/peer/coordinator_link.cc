@@ -63,6 +63,11 @@ absl::Status CheckNewest(const HeldHistory& held, const v1::Welcome& welcome) {
                                                     ", here it is ", ToHex(held.header_digest)));
 }
 
+bool IsRunsGenesis(const v1::Welcome& welcome) {
+  return welcome.genesis().spec().history_key().empty() ||
+         CheckGenesisSigned(welcome.genesis(), welcome.genesis_proof());
+}
+
 absl::Status CheckTrain(const v1::RunSpec& spec, const v1::Train& train) {
   if (train.version() == 0 || train.version() > spec.rounds()) {
     return absl::InvalidArgumentError(absl::StrCat("it asks to train for version ", train.version(),
@@ -167,8 +172,11 @@ absl::Status CheckWelcome(const HeldHistory& held, const v1::Welcome& welcome) {
     HeldHistory said = held;
     said.spec = &welcome.spec();
     RETURN_IF_ERROR(CheckSameRun(said, welcome.genesis().spec()));
-    if (held.genesis != nullptr &&
-        GenesisDigest(*held.genesis) != GenesisDigest(welcome.genesis())) {
+    const bool other =
+        held.genesis != nullptr && GenesisDigest(*held.genesis) != GenesisDigest(welcome.genesis());
+    // Before the first entry another one may have become the run's; whoever writes the history
+    // says.
+    if (other && !(held.version == 0 && IsRunsGenesis(welcome))) {
       return absl::FailedPreconditionError(absl::StrCat(
           "its run ", welcome.spec().run_id(), " has another version 0 than the one that is here"));
     }

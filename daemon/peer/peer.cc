@@ -38,16 +38,16 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
       pid_(pid),
       instance_(env.executor.Random()),
       on_finished_(std::move(on_finished)),
-      trainer_(trainer),
+      trainer_(env_, trainer, config.membership.failure_timeout),
       offered_(env_, [this] { UpdateDonors(); }),
       keeper_(Env{env.executor, env.files, offered_, env.log}, config.peer.dir,
               RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots,
                               config.peer.keep_bytes},
               KeeperEvents()),
-      runner_(env_, config.peer.id, config.peer.dir, keeper_, trainer, RunnerEvents()),
+      runner_(env_, config.peer.id, config.peer.dir, keeper_, trainer_, RunnerEvents()),
       failure_timeout_(config.membership.failure_timeout),
       link_(env_, config.coordinator.address, config.membership.failure_timeout, LinkEvents()),
-      worker_(env_, trainer, keeper_, runner_,
+      worker_(env_, trainer_, keeper_, runner_,
               WorkerLink::Events{[this](const v1::PeerMessage& message) { link_.Send(message); },
                                  [this](absl::Status status) { Break(status); },
                                  [this](v1::RunSpec* spec) { files_.List(spec); }}),
@@ -81,6 +81,10 @@ ReplicaKeeper::Events Peer::KeeperEvents() {
   events.on_digest = [this](uint64_t version, const Digest& state) { OnDigest(version, state); };
   events.on_drift = [this](uint64_t version, const Digest& state, const Digest& expected) {
     SendStateReport(version, state, &expected);
+  };
+  events.on_dropped = [this] {
+    worker_.OnDropped();
+    runner_.OnDropped();
   };
   events.on_offer = [this] { SendSynced(); };
   events.on_broken = [this](absl::Status status) { Break(status); };
@@ -294,10 +298,15 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
     failure_timeout_ =
         absl::Milliseconds(static_cast<int64_t>(welcome.failure_timeout_milliseconds()));
   }
+  trainer_.SetFailureTimeout(failure_timeout_);
   runner_.Follow(welcome.spec(), welcome.epoch(), failure_timeout_);
   if (donor_ == nullptr) StartDonor(spec_->run_id());
   end_.Follow(welcome.header(), failure_timeout_);
-  if (welcome.has_genesis()) keeper_.Follow(welcome);
+  if (welcome.has_genesis()) {
+    keeper_.Follow(welcome);
+  } else {
+    keeper_.FollowNone();
+  }
   files_.Follow(welcome.has_genesis() ? welcome.genesis().spec() : *spec_, welcome.has_genesis());
   worker_.Follow(welcome.spec(), welcome.has_genesis());
   if (on_welcomed_) on_welcomed_();

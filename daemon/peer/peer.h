@@ -2,11 +2,10 @@
 // and a worker to train. An aggregator has all but the worker.
 //
 // This class only ties the parts together: CoordinatorLink (the Session), ReplicaKeeper (the
-// state), RoundRunner (the round), WorkerLink (the worker), RunFiles (what it reads beside its
-// data), RunEnd (from the seal on), Donor (what others fetch), OfferedCalls and Giver (how those
-// give that nobody can dial). It begins by
-// listening and dialling, follows the coordinator's word, and ends when the run is sealed, when it
-// is drained, or when it cannot go on.
+// state), RoundRunner (the round), WorkerLink and WorkerWatch (the worker), RunFiles (what it reads
+// beside its data), RunEnd (from the seal on), Donor (what others fetch), OfferedCalls and Giver
+// (how those give that nobody can dial). It begins by listening and dialling, follows the
+// coordinator's word, and ends when the run is sealed, when it is drained, or when it cannot go on.
 // Loop thread.
 #pragma once
 
@@ -30,6 +29,7 @@
 #include "daemon/peer/run_files.h"
 #include "daemon/peer/worker.h"
 #include "daemon/peer/worker_link.h"
+#include "daemon/peer/worker_watch.h"
 #include "daemon/replica/transfer/transfer.h"
 #include "membership/history/signing_key.h"
 
@@ -92,7 +92,7 @@ class Peer {
   const std::function<void(absl::Status)> on_finished_;
 
   // Loop thread.
-  Worker& trainer_;
+  WorkerWatch trainer_;
   OfferedCalls offered_;
   ReplicaKeeper keeper_;
   RoundRunner runner_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "daemon/replica/state/layout.h"
 #include "membership/history/header.h"
 
 namespace atolld {
@@ -98,11 +99,26 @@ void ReplicaKeeper::SetDonors(std::vector<FetchDonor> donors, absl::Duration fai
 // What the coordinator tells
 
 void ReplicaKeeper::Follow(const v1::Welcome& welcome) {
-  if (!mirror_.present) mirror_.genesis = welcome.genesis();
+  const bool another =
+      told_.has_value() && GenesisDigest(*told_) != GenesisDigest(welcome.genesis());
+  told_ = welcome.genesis();
+  if (!mirror_.present) {
+    if (another) catch_up_.Forget();  // what comes is of the one before
+    mirror_.genesis = welcome.genesis();
+  }
+  if (IsAnotherRuns()) Drop();
   if (welcome.has_header() && !Announce(welcome.header())) return;
   catch_up_.OnNewest(welcome.version());
   if (has_state()) ComputeDigest();
   Advance();
+}
+
+void ReplicaKeeper::FollowNone() {
+  if (!told_) return;
+  told_.reset();
+  if (mirror_.present || mirror_.opening) return;
+  catch_up_.Forget();
+  mirror_.genesis.Clear();
 }
 
 bool ReplicaKeeper::Announce(const v1::EntryHeader& header) {
@@ -136,6 +152,43 @@ void ReplicaKeeper::CompareWithLog(const v1::EntryHeader& header) {
 void ReplicaKeeper::RefuseHistory(const absl::Status& why) {
   catch_up_.Forget();
   events_.on_refused(why);
+}
+
+// Before the first entry another version 0 may have become the run's than the one that was made or
+// fetched here. Checked when it is told: the history key's holder says so.
+bool ReplicaKeeper::IsAnotherRuns() const {
+  return told_.has_value() && has_state() && version() == 0 && !mirror_.committing &&
+         mirror_.header_digest != GenesisDigest(*told_);
+}
+
+void ReplicaKeeper::Drop() {
+  env_.log.Warning(absl::StrCat("version 0 of this replica, ", ToHex(mirror_.header_digest),
+                                ", is not the one that became the run's, ",
+                                ToHex(GenesisDigest(*told_)),
+                                "; nothing was trained from it: it is dropped"));
+  catch_up_.Forget();
+  upkeep_.DropSave();
+  mirror_.opening = drops_ = true;
+  if (upkeep_.FreeToOpen()) Remove();
+}
+
+void ReplicaKeeper::Remove() {
+  auto removed = std::make_shared<absl::Status>();
+  queue_.Run(
+      [this, removed] {
+        replica_.reset();
+        *removed = RemoveReplica(env_.files, dir_);
+      },
+      guard_.Wrap([this, removed] {
+        mirror_.opening = drops_ = mirror_.present = false;
+        if (!removed->ok()) return Broken(Annotate(*removed, "dropping version 0"));
+        mirror_.genesis = *told_;
+        mirror_.header_digest = Digest{};
+        mirror_.state_digests.clear();
+        upkeep_.OnDropped();
+        events_.on_dropped();
+        Advance();
+      }));
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -313,6 +366,7 @@ void ReplicaKeeper::Reopen() {
 }
 
 void ReplicaKeeper::OpenFromDisk() {
+  if (drops_) return Remove();
   auto opened = std::make_shared<absl::StatusOr<std::unique_ptr<Replica>>>(absl::UnknownError(""));
   queue_.Run(
       [this, opened, repair = mirror_.repair] {
@@ -352,6 +406,7 @@ void ReplicaKeeper::OnReopened(absl::StatusOr<std::unique_ptr<Replica>> replica)
 }
 
 void ReplicaKeeper::Opened() {
+  if (IsAnotherRuns()) return Drop();
   upkeep_.ReadOffer();
   events_.on_opened();
   ComputeDigest();

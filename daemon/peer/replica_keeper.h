@@ -43,6 +43,9 @@ class ReplicaKeeper {
     std::function<void(uint64_t version, const Digest& state)> on_digest;
     // The state of `version` is not the one of the history; it is being repaired.
     std::function<void(uint64_t version, const Digest& state, const Digest& expected)> on_drift;
+    // The version 0 that was here is not the run's, and is gone. on_opened follows when the run's
+    // has come.
+    std::function<void()> on_dropped;
     // What offer() says has changed.
     std::function<void()> on_offer;
     // It cannot go on: a full disk, corrupt files. The state on disk is kept.
@@ -88,6 +91,7 @@ class ReplicaKeeper {
 
   // The coordinator's word with the run's genesis: the newest version. Fetches what lies between.
   void Follow(const v1::Welcome& welcome);
+  void FollowNone();  // the run has no version 0 now: what one was told is none
   // A committed header, applied when its turn comes. False: refused, it is another history's.
   bool Announce(const v1::EntryHeader& header);
 
@@ -106,6 +110,9 @@ class ReplicaKeeper {
 
  private:
   void Adopt();
+  bool IsAnotherRuns() const;
+  void Drop();
+  void Remove();
   void Advance();
   void CommitNext(const v1::EntryHeader& header, std::optional<SharedBytes> payload, Task done);
   void OnCommitted(const v1::EntryHeader& header);
@@ -136,7 +143,9 @@ class ReplicaKeeper {
   // Loop thread.
   SerialQueue queue_;
   ReplicaMirror mirror_;
-  bool reopens_ = false;  // what was held before
+  bool reopens_ = false;             // what was held before
+  bool drops_ = false;               // what was held before
+  std::optional<v1::Genesis> told_;  // by the coordinator, last
   SharedBytes prepared_;  // what was made durable last, so that a commit need not read it back
   uint64_t prepared_version_ = 0;
   ReplicaUpkeep upkeep_;

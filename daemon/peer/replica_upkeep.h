@@ -95,8 +95,9 @@ class ReplicaUpkeep {
 
   // What others may fetch from here; nothing without a state.
   const std::optional<v1::Offer>& offer() const { return offer_; }
-  void LoadOffer();  // from the folder. Blocking: before the loop runs
-  void ReadOffer();  // the same on the pool
+  void OnDropped() { offer_.reset(); }  // the replica is gone
+  void LoadOffer();                     // from the folder. Blocking: before the loop runs
+  void ReadOffer();                     // the same on the pool
 
   void SetBusy(bool busy) { retention_.SetBusy(busy); }  // with the peer's own exchange
 

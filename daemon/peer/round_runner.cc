@@ -84,6 +84,10 @@ void RoundRunner::OnWorkerLost() {
 }
 
 void RoundRunner::OnProgress(const v1::WorkerProgress& progress) {
+  if (progress.evaluated() > 0) {  // of an evaluation, which may come in the middle of the steps
+    evaluated_ = progress.evaluated();
+    return;
+  }
   newest_progress_ = progress;
   exchange_.waker().OnProgress(progress);
 }
@@ -105,8 +109,8 @@ void RoundRunner::OnEncoded(const v1::Boundary& boundary, const absl::Status& st
                             OwnUpdate::Encoded encoded) {
   if (!status.ok()) {
     // On the same samples by the same worker it would come to the same.
-    return trainer_.Restart(
-        absl::StrCat("round ", boundary.version(), ": its update is none: ", status.message()));
+    return trainer_.Restart(absl::DataLossError(
+        absl::StrCat("round ", boundary.version(), ": its update is none: ", status.message())));
   }
   trainer_.Accept();
   v1::Ready ready;
@@ -230,6 +234,16 @@ void RoundRunner::OnOpened() {
   CheckIdle();
 }
 
+void RoundRunner::OnDropped() {
+  exchange_.End();
+  own_.Drop();
+  assigned_.reset();
+  training_ = false;
+  ++training_id_;
+  if (!evaluates_.empty()) GiveUpEvaluations();
+  CheckIdle();
+}
+
 void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
   exchange_.End();
   own_.OnCommitted(header);
@@ -322,6 +336,7 @@ v1::PeerProgress RoundRunner::progress() const {
   progress.set_tokens_per_second(newest_progress_.tokens_per_second());
   progress.set_exchange_bytes_sent(exchange_.sent_bytes());
   progress.set_train_seconds(train_seconds_);
+  progress.set_evaluated(evaluates_.empty() ? 0 : evaluated_);
   return progress;
 }
 

@@ -59,6 +59,7 @@ class RoundRunner {
 
   void OnSkipped(const v1::EntryHeader& header);  // by a snapshot; OnOpened follows
   void OnOpened();
+  void OnDropped();  // the replica: nothing that was trained from it counts
   void OnCommitted(const v1::EntryHeader& header);
   void OnDigest();
 
@@ -117,6 +118,7 @@ class RoundRunner {
   std::vector<v1::Evaluate> next_evaluates_;
 
   v1::WorkerProgress newest_progress_;
+  uint64_t evaluated_ = 0;  // as the worker counts what it has done of a share
   double train_seconds_ = 0;
   CallbackGuard guard_;
 };

@@ -33,6 +33,14 @@ std::string OptionOf(absl::string_view role) {
                                 : "[model] file (`atolld join --program`)";
 }
 
+bool SameFiles(const v1::RunSpec& a, const v1::RunSpec& b) {
+  return std::equal(a.files().begin(), a.files().end(), b.files().begin(), b.files().end(),
+                    [](const v1::RunFile& one, const v1::RunFile& other) {
+                      return one.role() == other.role() && one.name() == other.name() &&
+                             one.digest() == other.digest();
+                    });
+}
+
 }  // namespace
 
 RunFiles::RunFiles(Env env, std::string dir, Own own, Task on_change)
@@ -155,9 +163,14 @@ RunFilePlaces RunFiles::places() const {
 }
 
 void RunFiles::Follow(const v1::RunSpec& spec, bool recorded) {
-  if (recorded_) return;
+  // Another version 0 than the first may become the run's, with another list.
+  if (recorded_ && (!recorded || SameFiles(spec_, spec))) return;
   spec_ = spec;
   recorded_ = recorded;
+  ++list_;
+  fetch_.reset();
+  kept_.clear();
+  missing_.clear();
   if (!recorded_ || spec_.files().empty()) return;
   for (const absl::string_view role : kRoles) {
     if (OwnOf(role).empty() || UsesOwn(role)) continue;
@@ -185,7 +198,9 @@ void RunFiles::Survey() {
           if (here) kept->insert(i);
         }
       },
-      guard_.Wrap([this, kept] { OnSurveyed(*kept); }));
+      guard_.Wrap([this, kept, list = list_] {
+        if (list == list_) OnSurveyed(*kept);
+      }));
 }
 
 void RunFiles::OnSurveyed(const std::set<int>& kept) {

@@ -75,6 +75,7 @@ class RunFiles {
   std::vector<OwnFile> own_files_;  // after Load
   v1::RunSpec spec_;
   bool recorded_ = false;
+  uint64_t list_ = 0;        // number of it
   bool surveying_ = false;   // what is in the folder
   std::set<int> kept_;       // positions in the list: their copies are in the folder
   std::deque<int> missing_;  // those that other peers may give

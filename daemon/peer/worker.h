@@ -29,7 +29,7 @@ class Worker {
     // Any later message of it.
     std::function<void(const v1::WorkerMessage&)> on_message;
     // It is gone, configured or not, with the reason; what was asked of it will not be answered.
-    // DATA_LOSS: Restart() has ended it.
+    // What Restart() was given, where that has ended it; else UNAVAILABLE.
     std::function<void(absl::Status)> on_lost;
   };
 
@@ -51,9 +51,9 @@ class Worker {
   // What the running worker has handed over can be used: all is well.
   virtual void Accept() {}
 
-  // Ends a worker that has handed over what nobody can use, and with it the state that this came
-  // of; another one is started. `why` is told by on_lost.
-  virtual void Restart(const std::string& why) = 0;
+  // Ends a worker that has handed over what nobody can use (DATA_LOSS), and with it the state that
+  // this came of, or that hangs (DEADLINE_EXCEEDED); another one is started. on_lost tells `why`.
+  virtual void Restart(const absl::Status& why) = 0;
 
   // Lets it end; `done` runs when it is gone. No event comes after.
   virtual void Stop(Task done) = 0;
@@ -69,7 +69,7 @@ class NoWorker final : public Worker {
   void Start(const v1::RunSpec&, Events) override {}
   void Renew(const v1::RunSpec&, const std::string&) override {}
   void Send(const v1::DaemonMessage&) override {}
-  void Restart(const std::string&) override {}
+  void Restart(const absl::Status&) override {}
   void Stop(Task done) override { executor_.Post(std::move(done)); }
   bool trains() const override { return false; }
 

@@ -126,6 +126,10 @@ void WorkerLink::MakeInitialState() {
 // From what the worker has put into the update slot.
 void WorkerLink::CreateState() {
   if (!making_initial_state_ || !configured_) return;
+  if (genesis_recorded_) {  // another's came first
+    making_initial_state_ = false;
+    return;
+  }
   v1::Genesis genesis;
   *genesis.mutable_spec() = spec_;
   v1::DataSpec* data = genesis.mutable_spec()->mutable_data();

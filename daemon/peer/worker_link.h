@@ -43,6 +43,7 @@ class WorkerLink {
   // The run has no version 0 yet: has the worker make it, or tells the one that is here.
   void MakeInitialState();
   void OnOpened();  // the replica
+  void OnDropped() { making_initial_state_ = false; }
 
  private:
   void OnConfigured(const v1::WorkerConfigured& configured);

@@ -66,7 +66,7 @@ void WorkerProcess::Launch() {
   if (stopping_) return;
   failure_.clear();
   last_line_.clear();
-  restarting_ = false;
+  restarted_ = absl::OkStatus();
   absl::Status ready = Listen();
   if (ready.ok() && program_.empty()) {
     ready = absl::FailedPreconditionError(
@@ -187,10 +187,10 @@ void WorkerProcess::Accept() {
 }
 
 // Killed: one that may stop writes its state for the next.
-void WorkerProcess::Restart(const std::string& why) {
+void WorkerProcess::Restart(const absl::Status& why) {
   if (process_ == nullptr || stopping_) return;
-  restarting_ = true;
-  failure_ = why;
+  restarted_ = why;
+  failure_ = std::string(why.message());
   process_->Kill(SIGKILL);
 }
 
@@ -215,7 +215,7 @@ void WorkerProcess::OnGone(const std::string& how) {
   const std::string why = failure_.empty() ? how : failure_;
   SayGone(why, pause);
   configured_ = false;
-  events_.on_lost(restarting_ ? absl::DataLossError(failure_) : absl::UnavailableError(why));
+  events_.on_lost(restarted_.ok() ? absl::UnavailableError(why) : restarted_);
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Launch(); }));
 }
 

@@ -40,7 +40,7 @@ class WorkerProcess : public Worker {
   void Renew(const v1::RunSpec& spec, const std::string& misfit) override;
   void Send(const v1::DaemonMessage& message) override;
   void Accept() override;
-  void Restart(const std::string& why) override;
+  void Restart(const absl::Status& why) override;
   void Stop(Task done) override;
 
  private:
@@ -67,11 +67,11 @@ class WorkerProcess : public Worker {
   std::unique_ptr<Call> call_;
   bool configured_ = false;
   bool stopping_ = false;
-  bool restarting_ = false;
-  std::string failure_;    // what the worker said before it went
-  std::string last_line_;  // that it has written
-  int young_deaths_ = 0;   // in a row, before anything was trained that could be used
-  std::string said_;       // why the last one went, without numbers; empty: all is well
+  absl::Status restarted_;  // why Restart has ended it; OK: it has not
+  std::string failure_;     // what the worker said before it went
+  std::string last_line_;   // that it has written
+  int young_deaths_ = 0;    // in a row, before anything was trained that could be used
+  std::string said_;        // why the last one went, without numbers; empty: all is well
   absl::Time said_at_;
   Task stopped_;
   CallbackGuard guard_;

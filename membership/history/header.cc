@@ -327,6 +327,7 @@ void AddJudgement(const v1::ExchangeSpec& exchange, DigestBuilder& builder) {
 constexpr char kHeaderDomain[] = "atoll.header";
 constexpr char kSealDomain[] = "atoll.seal";
 constexpr char kEpochDomain[] = "atoll.epoch";
+constexpr char kGenesisDomain[] = "atoll.genesis";
 
 std::string EpochMessage(uint64_t epoch, absl::string_view life) {
   std::string message;
@@ -562,6 +563,15 @@ std::string SignEpoch(const SigningKey& key, uint64_t epoch, absl::string_view l
 bool CheckEpochSigned(const v1::RunSpec& spec, uint64_t epoch, absl::string_view life,
                       absl::string_view signature) {
   return VerifySignature(spec.history_key(), kEpochDomain, EpochMessage(epoch, life), signature);
+}
+
+std::string SignGenesis(const SigningKey& key, const v1::Genesis& genesis) {
+  return key.Sign(kGenesisDomain, ToBytes(GenesisDigest(genesis)));
+}
+
+bool CheckGenesisSigned(const v1::Genesis& genesis, absl::string_view signature) {
+  return VerifySignature(genesis.spec().history_key(), kGenesisDomain,
+                         ToBytes(GenesisDigest(genesis)), signature);
 }
 
 absl::Status CheckSigned(const v1::RunSpec& spec, const v1::EntryHeader& header) {

@@ -76,6 +76,11 @@ std::string SignEpoch(const SigningKey& key, uint64_t epoch, absl::string_view l
 bool CheckEpochSigned(const v1::RunSpec& spec, uint64_t epoch, absl::string_view life,
                       absl::string_view signature);
 
+// That this is the run's version 0: on this word a peer that holds another one, and no entry, drops
+// that.
+std::string SignGenesis(const SigningKey& key, const v1::Genesis& genesis);
+bool CheckGenesisSigned(const v1::Genesis& genesis, absl::string_view signature);
+
 // PERMISSION_DENIED: it is not signed by the run's history key, or it carries a signature in a run
 // that has no key. The message names the entry.
 absl::Status CheckSigned(const v1::RunSpec& spec, const v1::EntryHeader& header);

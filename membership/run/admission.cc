@@ -22,15 +22,14 @@ std::string ShortHex(const std::string& digest) {
   return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
 }
 
-// Without what the first worker alone can tell.
+}  // namespace
+
 v1::RunSpec WithoutFirstWorkers(v1::RunSpec spec) {
   spec.mutable_data()->clear_digest();
   spec.mutable_data()->clear_tokenizer_digest();
   spec.clear_files();
   return spec;
 }
-
-}  // namespace
 
 absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
   if (!IsValidId(hello.peer())) {

@@ -14,6 +14,9 @@ namespace atolld {
 // Hello.role of a peer that has no worker: it reduces for others and gives them what they lack.
 inline constexpr char kAggregatorRole[] = "aggregator";
 
+// Without what the worker alone can tell that makes version 0: the data's digests, the files.
+v1::RunSpec WithoutFirstWorkers(v1::RunSpec spec);
+
 // INVALID_ARGUMENT: a bad id, an unknown role, an aggregator that nobody can dial.
 // FAILED_PRECONDITION: another run, rules of numerics that it does not speak.
 absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello);

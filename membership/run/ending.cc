@@ -22,10 +22,15 @@ bool VotedFor(const Ledger& ledger, const std::string& peer) {
                      [&](const v1::Contributor& voter) { return voter.peer() == peer; });
 }
 
+// Workers of one peer that may end over one share: the first may have been killed by somebody.
+constexpr int kMostEnds = 2;
+
+constexpr size_t kShareTimes = 16;  // remembered
+
 }  // namespace
 
-Evaluation::Evaluation(uint64_t version, uint32_t shares, double elapsed_seconds)
-    : version_(version), elapsed_seconds_(elapsed_seconds), shares_(shares) {}
+Evaluation::Evaluation(absl::Time now, uint64_t version, uint32_t shares, double elapsed_seconds)
+    : version_(version), elapsed_seconds_(elapsed_seconds), last_life_(now), shares_(shares) {}
 
 bool Evaluation::complete() const {
   return std::all_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.in; });
@@ -38,8 +43,18 @@ std::optional<uint32_t> Evaluation::FirstFree() const {
   return std::nullopt;
 }
 
-v1::Evaluate Evaluation::Give(uint32_t share, const std::string& peer) {
-  shares_[share].peer = peer;
+bool Evaluation::Spent(uint32_t share, const std::string& peer) const {
+  const Share& one = shares_[share];
+  const auto asked = one.asked.find(peer);
+  return overdue_.count(peer) > 0 || (asked != one.asked.end() && asked->second >= kMostEnds);
+}
+
+v1::Evaluate Evaluation::Give(absl::Time now, uint32_t share, const std::string& peer) {
+  Share& given = shares_[share];
+  given.peer = peer;
+  given.given = given.life = last_life_ = now;
+  given.done = 0;
+  given.asked.emplace(peer, 0);
   v1::Evaluate evaluate;
   evaluate.set_version(version_);
   evaluate.set_share(share);
@@ -59,23 +74,83 @@ void Evaluation::TakeBack(const std::string& peer) {
   }
 }
 
-void Evaluation::OnEvaluated(const std::string& peer, const v1::Evaluated& evaluated) {
+void Evaluation::LoseWorker(const std::string& peer) {
+  for (Share& share : shares_) {
+    if (!share.in && share.peer == peer) ++share.asked[peer];
+  }
+  TakeBack(peer);
+}
+
+// Its worker does one share after the other, so one that comes nearer speaks for all of them.
+void Evaluation::OnProgress(absl::Time now, const std::string& peer, uint64_t done) {
+  bool lives = false;
+  for (Share& share : shares_) {
+    if (share.in || share.peer != peer) continue;
+    lives = lives || (done > 0 && done != share.done);
+    share.done = done;
+  }
+  if (!lives) return;
+  last_life_ = now;
+  for (Share& share : shares_) {
+    if (!share.in && share.peer == peer) share.life = now;
+  }
+}
+
+std::set<std::string> Evaluation::TakeOverdue(absl::Time now, absl::Duration patience) {
+  std::set<std::string> late;
+  for (Share& share : shares_) {
+    if (share.in || share.peer.empty()) continue;
+    if (now < std::min(share.life + patience, share.given + kMostPatience * patience)) continue;
+    late.insert(share.peer);
+    share.peer.clear();
+  }
+  overdue_.insert(late.begin(), late.end());
+  return late;
+}
+
+absl::Time Evaluation::Deadline(absl::Duration patience) const {
+  absl::Time deadline = absl::InfiniteFuture();
+  for (const Share& share : shares_) {
+    if (share.in || share.peer.empty()) continue;
+    deadline = std::min({deadline, share.life + patience, share.given + kMostPatience * patience});
+  }
+  return deadline;
+}
+
+std::set<std::string> Evaluation::Holders() const {
+  std::set<std::string> holders;
+  for (const Share& share : shares_) {
+    if (!share.in && !share.peer.empty()) holders.insert(share.peer);
+  }
+  return holders;
+}
+
+std::optional<absl::Duration> Evaluation::OnEvaluated(absl::Time now, const std::string& peer,
+                                                      const v1::Evaluated& evaluated) {
   if (evaluated.version() != version_ || evaluated.shares() != shares_.size() ||
       evaluated.share() >= shares_.size()) {
-    return;
+    return std::nullopt;
   }
   Share& share = shares_[evaluated.share()];
   const bool anybody = Planted(PlantedBug::kLossOfAnybody);
-  if (share.in || (share.peer != peer && !anybody)) return;
+  if (share.in || (share.asked.count(peer) == 0 && !anybody)) return std::nullopt;
+  last_life_ = now;
+  overdue_.erase(peer);
+  for (Share& other : shares_) {  // the next of its shares begins now
+    if (!other.in && other.peer == peer) other.life = now;
+  }
   if (!std::isfinite(evaluated.loss_sum()) && !anybody) {
     share.found_none.insert(peer);
     share.none_tokens = evaluated.tokens();
-    share.peer.clear();
-    return;
+    if (share.peer == peer) share.peer.clear();
+    return std::nullopt;
   }
   share.in = true;
   share.loss_sum = evaluated.loss_sum();
   share.tokens = evaluated.tokens();
+  // Of a share that is somebody else's by now it is not known when this one began.
+  if (share.peer != peer && !share.peer.empty()) return std::nullopt;
+  return now - share.given;
 }
 
 void Evaluation::Close(uint32_t share) {
@@ -120,7 +195,8 @@ bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last) {
 
 // -----------------------------------------------------------------------------------------------
 
-Ending::Ending(const RunSettings& settings, bool sealed, absl::Time now) : settings_(settings) {
+Ending::Ending(const RunSettings& settings, bool sealed, absl::Time now)
+    : settings_(settings), share_times_(kShareTimes) {
   if (sealed) sealed_at_ = now;
 }
 
@@ -134,19 +210,43 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
     evaluation_.reset();
   }
   const std::vector<std::string> evaluators = round.Evaluators(members.roster(), version);
-  const bool due = EvaluationDue(ledger->spec(), version, last) && !ledger->Evaluated(version);
+  const bool due = EvaluationDue(ledger->spec(), version, last) && !ledger->Evaluated(version) &&
+                   unjudged_ != version;
   if (due && !evaluators.empty() && !evaluating(version)) {
-    evaluation_.emplace(version, static_cast<uint32_t>(evaluators.size()), ledger->Elapsed(now));
+    late_.clear();
+    evaluation_.emplace(now, version, static_cast<uint32_t>(evaluators.size()),
+                        ledger->Elapsed(now));
   }
-  if (!evaluating(version) || evaluators.empty()) return;
-  GiveShares(evaluators, members, round, out);
+  if (!evaluating(version)) return;
+  const absl::Duration patience = Patience(round);
+  if (!Planted(PlantedBug::kEvaluationWaitedFor)) {
+    for (const std::string& peer : evaluation_->TakeOverdue(now, patience)) {
+      late_.insert(peer);
+      out->Say(absl::StrCat("version ", version, ": peer ", peer, " was to evaluate a share of it ",
+                            "and has shown no end of it in time (", absl::FormatDuration(patience),
+                            " without a sign of life); another is asked"),
+               RunOutput::Severity::kWarning);
+    }
+  }
+  if (evaluators.empty()) return;
+  GiveShares(now, evaluators, members, round, out);
   Complete(ledger, out);
 }
 
-void Ending::GiveShares(const std::vector<std::string>& evaluators, const Members& members,
-                        const Round& round, RunOutput* out) {
+absl::Duration Ending::Patience(const Round& round) const {
+  return EvaluationPatience(share_times_, round.ready_times(), settings_.failure_timeout);
+}
+
+absl::Time Ending::NextDeadline(uint64_t version, const Round& round) const {
+  return evaluating(version) ? evaluation_->Deadline(Patience(round)) : absl::InfiniteFuture();
+}
+
+void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluators,
+                        const Members& members, const Round& round, RunOutput* out) {
   for (auto share = evaluation_->FirstFree(); share; share = evaluation_->FirstFree()) {
-    const auto may_find = [&](const auto& peer) { return !evaluation_->FoundNone(*share, peer); };
+    const auto may_find = [&](const auto& peer) {
+      return !evaluation_->FoundNone(*share, peer) && !evaluation_->Spent(*share, peer);
+    };
     std::vector<std::string> able;
     std::copy_if(evaluators.begin(), evaluators.end(), std::back_inserter(able), may_find);
     if (able.empty()) {
@@ -155,10 +255,12 @@ void Ending::GiveShares(const std::vector<std::string>& evaluators, const Member
       std::copy_if(busy.begin(), busy.end(), std::back_inserter(able), may_find);
     }
     if (able.empty()) {
+      if (evaluation_->FoundNone(*share) == 0) return;  // nobody has answered who could
       // One alone is not believed while somebody else is here who may yet find a loss.
       const auto& all = members.roster().members();
       const bool others = std::any_of(all.begin(), all.end(), [&](const auto& entry) {
-        return entry.second.present() && !entry.second.aggregator && may_find(entry.first);
+        return entry.second.present() && !entry.second.aggregator &&
+               !evaluation_->FoundNone(*share, entry.first);
       });
       if (others && evaluation_->FoundNone(*share) < 2) return;
       evaluation_->Close(*share);
@@ -168,15 +270,16 @@ void Ending::GiveShares(const std::vector<std::string>& evaluators, const Member
         able.begin(), able.end(),
         [&](const auto& a, const auto& b) { return evaluation_->Open(a) < evaluation_->Open(b); });
     v1::CoordinatorMessage message;
-    *message.mutable_evaluate() = evaluation_->Give(*share, peer);
+    *message.mutable_evaluate() = evaluation_->Give(now, *share, peer);
     members.SendTo(peer, std::move(message), out);
   }
 }
 
-void Ending::OnEvaluated(const std::string& peer, const v1::Evaluated& evaluated, Ledger* ledger,
-                         RunOutput* out) {
+void Ending::OnEvaluated(absl::Time now, const std::string& peer, const v1::Evaluated& evaluated,
+                         Ledger* ledger, RunOutput* out) {
   if (!evaluation_) return;
-  evaluation_->OnEvaluated(peer, evaluated);
+  const std::optional<absl::Duration> took = evaluation_->OnEvaluated(now, peer, evaluated);
+  if (took) share_times_.Add(*took);
   Complete(ledger, out);
 }
 
@@ -195,15 +298,57 @@ void Ending::TakeBack(const std::string& peer) {
   if (evaluation_) evaluation_->TakeBack(peer);
 }
 
+void Ending::LoseWorker(const std::string& peer) {
+  if (evaluation_) evaluation_->LoseWorker(peer);
+}
+
+// A trainer that is here may have a worker again and find it; where none is, the run waits anyway.
+bool Ending::Judged(absl::Time now, Ledger* ledger, const Members& members, const Round& round,
+                    RunOutput* out, std::string* reason) {
+  const uint64_t version = ledger->version();
+  if (ledger->Evaluated(version) || unjudged_ == version) return true;
+  const auto& all = members.roster().members();
+  const bool somebody = std::any_of(all.begin(), all.end(), [](const auto& entry) {
+    return entry.second.connected() && entry.second.present() && !entry.second.aggregator;
+  });
+  const std::set<std::string> holders =
+      evaluation_ ? evaluation_->Holders() : std::set<std::string>();
+  if (!somebody || members.roster().in_grace(now)) {
+    hopeful_ = now;
+  } else if (evaluation_) {
+    hopeful_ = std::max(hopeful_, evaluation_->last_life());
+  }
+  hopeful_ = std::max(hopeful_, last_reached_);
+  const absl::Duration patience = Patience(round);
+  if (!holders.empty()) {
+    *reason = absl::StrCat("waiting for ", absl::StrJoin(holders, ", "),
+                           " to evaluate the last version; whoever shows no sign of life for ",
+                           absl::FormatDuration(patience), " is not waited for");
+  } else {
+    *reason = absl::StrCat(
+        "no peer is here to evaluate the last version",
+        late_.empty() ? "" : absl::StrCat("; ", absl::StrJoin(late_, ", "), " did not in time"));
+  }
+  const bool hopeless = holders.empty() && now >= hopeful_ + patience;
+  if (!hopeless || Planted(PlantedBug::kEvaluationWaitedFor)) return false;
+  unjudged_ = version;
+  evaluation_.reset();
+  out->Say(absl::StrCat("version ", version, ": nobody evaluates it",
+                        late_.empty() ? ""
+                                      : absl::StrCat(" (", absl::StrJoin(late_, ", "),
+                                                     " let the time for it pass)"),
+                        "; the run is sealed without its loss"),
+           RunOutput::Severity::kWarning);
+  reason->clear();
+  return true;
+}
+
 void Ending::Advance(absl::Time now, Ledger* ledger, Members* members, const Round& round,
                      RunOutput* out, std::string* reason) {
   const uint64_t version = ledger->version();
   if (last_reached_ == absl::InfiniteFuture()) last_reached_ = now;
   Evaluate(now, version, ledger, *members, round, out);
-  if (!ledger->Evaluated(version)) {
-    if (!evaluation_) *reason = "no peer is here to evaluate the last version";
-    return;
-  }
+  if (!Judged(now, ledger, *members, round, out, reason)) return;
   const Roster& roster = members->roster();
   if (roster.in_grace(now)) return;
   Holders all;
@@ -228,7 +373,7 @@ void Ending::Advance(absl::Time now, Ledger* ledger, Members* members, const Rou
     return;
   }
   Seal(now, agreed, all, ledger, members, out);
-  AdvanceSealed(now, *ledger->seal(), *members, out, reason);
+  AdvanceSealed(now, *ledger, members, out, reason);
 }
 
 // How many of those that voted for the last version must hold the same: a quorum, without those
@@ -329,15 +474,25 @@ void Ending::Seal(absl::Time now, const std::string& agreed, const Holders& hold
   out->Say(absl::StrCat("the run is sealed at version ", version));
 }
 
-void Ending::AdvanceSealed(absl::Time now, const v1::Seal& seal, const Members& members,
-                           RunOutput* out, std::string* reason) {
-  const bool somebody = members.AnybodyConnected();
+void Ending::AdvanceSealed(absl::Time now, const Ledger& ledger, Members* members, RunOutput* out,
+                           std::string* reason) {
+  const v1::Seal& seal = *ledger.seal();
+  const bool somebody = members->AnybodyConnected();
   seen_since_seal_ = seen_since_seal_ || somebody;
-  const std::vector<std::string> awaited = members.Awaited(seal);
+  const absl::Duration patience =
+      StateDeadline(ledger.genesis()->manifest().elements(), 0, settings_.failure_timeout);
+  for (const std::string& peer : members->StopAwaiting(now, seal, patience)) {
+    out->Say(absl::StrCat("peer ", peer, " has not come to version ", seal.version(), " in ",
+                          absl::FormatDuration(patience),
+                          " since the run was sealed: nobody stays for it any more"),
+             RunOutput::Severity::kWarning);
+  }
+  const std::vector<std::string> awaited = members->Awaited(seal);
   if (!awaited.empty()) {
-    *reason = absl::StrCat("the run is sealed, but ", absl::StrJoin(awaited, ", "),
-                           awaited.size() == 1 ? " does" : " do", " not hold version ",
-                           seal.version(), " yet");
+    *reason =
+        absl::StrCat("the run is sealed, but ", absl::StrJoin(awaited, ", "),
+                     awaited.size() == 1 ? " does" : " do", " not hold version ", seal.version(),
+                     " yet; each is waited for ", absl::FormatDuration(patience), " at most");
   }
   const bool over = awaited.empty() && ((seen_since_seal_ && !somebody) ||
                                         now >= sealed_at_ + settings_.failure_timeout);
@@ -349,6 +504,7 @@ void Ending::AdvanceSealed(absl::Time now, const v1::Seal& seal, const Members& 
 void Ending::OnHistoryAdopted(uint64_t version) {
   if (evaluation_ && evaluation_->version() != version) evaluation_.reset();
   last_reached_ = absl::InfiniteFuture();
+  unjudged_.reset();
 }
 
 }  // namespace atolld

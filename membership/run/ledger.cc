@@ -5,7 +5,9 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
+#include "membership/run/admission.h"
 
 namespace atolld {
 
@@ -65,7 +67,10 @@ v1::CoordinatorMessage Ledger::Welcome() const {
   welcome->set_epoch(epoch_);
   welcome->set_epoch_proof(EpochProof());
   *welcome->mutable_spec() = spec_;
-  if (genesis_) *welcome->mutable_genesis() = *genesis_;
+  if (genesis_) {
+    *welcome->mutable_genesis() = *genesis_;
+    if (settings_.sign_genesis) welcome->set_genesis_proof(settings_.sign_genesis(*genesis_));
+  }
   welcome->set_version(version());
   if (header_) *welcome->mutable_header() = *header_;
   if (seal_) *welcome->mutable_seal() = *seal_;
@@ -217,6 +222,14 @@ void Ledger::AcceptGenesis(const v1::Genesis& genesis, RunUpdate* update) {
   digests_.push_back(settings_.genesis_digest(genesis));
   update->genesis = genesis;
   update->spec = spec_;
+}
+
+void Ledger::DropGenesis() {
+  CHECK(genesis_ && version() == 0 && !header_);
+  spec_ = WithoutFirstWorkers(spec_);
+  genesis_.reset();
+  digests_.clear();
+  evaluations_.clear();
 }
 
 absl::Status Ledger::CheckCommit(const v1::EntryHeader& header) const {

@@ -57,6 +57,10 @@ class Ledger {
   // adopted. FAILED_PRECONDITION: it is of another history.
   absl::Status CheckChain(uint64_t version, const std::string& digest) const;
   bool Ahead(uint64_t version) const;  // beyond what is known here
+  // A version 0 that is not the run's: it was made as well, and is dropped for the run's.
+  bool OtherVersionZero(uint64_t version, const std::string& digest) const {
+    return genesis_ && version == 0 && digests_.front() != digest;
+  }
   // Whether what somebody says of itself stands on more than its word: that it holds a version that
   // is ahead of what is known here, with `header`, its own; and the epoch that its Hello names.
   // INVALID_ARGUMENT: it does not. A history that nobody signs is believed.
@@ -79,6 +83,9 @@ class Ledger {
                        RunOutput* out);
 
   void AcceptGenesis(const v1::Genesis& genesis, RunUpdate* update);
+  // Nobody gives version 0, and another is to take its place. The store has it until that one is
+  // accepted. version() is 0.
+  void DropGenesis();
   // The next header. Committed here, or adopted from a peer, of which less is known.
   absl::Status CheckCommit(const v1::EntryHeader& header) const;
   void Commit(const v1::EntryHeader& header, const v1::RoundRecord& record, RunUpdate* update);

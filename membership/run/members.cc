@@ -67,6 +67,7 @@ absl::Status Members::Admit(const Ledger& ledger, const v1::Hello& hello) const 
   // It made version 0, and the coordinator went down before it could record it: it will be asked
   // for it again.
   if (!ledger.genesis() && hello.version() == 0) return absl::OkStatus();
+  if (ledger.OtherVersionZero(hello.version(), hello.header_digest())) return absl::OkStatus();
   status = ledger.CheckChain(hello.version(), hello.header_digest());
   if (!status.ok()) {
     return absl::FailedPreconditionError(
@@ -349,13 +350,24 @@ std::vector<std::string> Members::Awaited(const std::optional<v1::Seal>& seal) c
   std::vector<std::string> awaited;
   if (!seal) return awaited;
   for (const auto& [peer, member] : roster_.members()) {
-    if (!member.present()) continue;
+    if (!member.present() || given_up_.count(peer) > 0) continue;
     const PeerInfo* info = FindInfo(peer);
     const bool drifted = info != nullptr && info->Reported(seal->version()) &&
                          info->state_digest != seal->state_digest();
     if (drifted || !member.has_state || member.version < seal->version()) awaited.push_back(peer);
   }
   return awaited;
+}
+
+std::vector<std::string> Members::StopAwaiting(absl::Time now, const v1::Seal& seal,
+                                               absl::Duration patience) {
+  std::vector<std::string> late;
+  for (const std::string& peer : Awaited(seal)) {
+    if (now >= awaited_since_.emplace(peer, now).first->second + patience) late.push_back(peer);
+  }
+  given_up_.insert(late.begin(), late.end());
+  if (!late.empty()) changed_ = true;
+  return late;
 }
 
 uint32_t Members::StepsOf(const std::string& peer, const PaceSettings& pace, uint32_t fixed) const {

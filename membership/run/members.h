@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,10 @@ class Members {
   void NoteChange() { changed_ = true; }
   // The keys that are refused whatever their names; all others are told.
   void SetRevoked(const std::vector<KeyRecord>& keys);
+  void ForgetStates() {  // version 0 is to be made anew
+    roster_.ForgetStates();
+    changed_ = true;
+  }
   void Record(const std::string& peer, RunUpdate* update);  // it is stored as it is, and told
   void NoteEntry(const v1::EntryHeader& header);            // that is part of the history
   void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
@@ -118,6 +123,10 @@ class Members {
   // last state may need what the others have. Whoever comes back with less, or without a state, is
   // waited for as well.
   std::vector<std::string> Awaited(const std::optional<v1::Seal>& seal) const;
+  // Those of them that have been waited for since the seal, or since they came, for `patience`:
+  // nobody waits for them any more, and they are named.
+  std::vector<std::string> StopAwaiting(absl::Time now, const v1::Seal& seal,
+                                        absl::Duration patience);
   uint32_t StepsOf(const std::string& peer, const PaceSettings& pace, uint32_t fixed) const;
   // Those that can reduce for the entry of this version now. `lacking`: of the others that are here
   // what they wait for, in words.
@@ -140,7 +149,9 @@ class Members {
   Roster roster_;
   std::map<std::string, PeerInfo> infos_;
   std::vector<v1::RevokedKey> revoked_;
-  bool changed_ = false;  // since the last roster was sent
+  std::map<std::string, absl::Time> awaited_since_;  // after the seal; none is begun anew
+  std::set<std::string> given_up_;                   // were waited for long enough
+  bool changed_ = false;                             // since the last roster was sent
 };
 
 }  // namespace atolld

@@ -17,6 +17,18 @@ absl::Duration Median(std::vector<absl::Duration> times) {
 
 constexpr uint64_t kMostDoublings = 5;
 
+// Of a line of which nothing was measured, bytes a second.
+constexpr double kAssumedRate = 1e6;
+
+// A peer that has lost its coordinator or its donors may need two dials to find them again.
+constexpr absl::Duration kRedials = absl::Seconds(10);
+
+// In failure_timeouts: far longer than what is done between two words of a worker.
+constexpr int64_t kUnmeasured = 60;
+
+// As people are told it.
+absl::Duration Told(absl::Duration time) { return absl::Ceil(time, absl::Milliseconds(100)); }
+
 absl::Duration MedianOf(std::vector<absl::Duration> times) {
   if (times.empty()) return absl::ZeroDuration();
   std::sort(times.begin(), times.end());
@@ -67,11 +79,25 @@ std::optional<absl::Duration> TrainDeadline(const RecentTimes& ready_times) {
 
 absl::Duration ExchangeDeadline(const RecentTimes& exchange_times, uint64_t parameters,
                                 uint64_t given_up, absl::Duration failure_timeout) {
-  const absl::Duration predicted = exchange_times.empty()
-                                       ? absl::Seconds(static_cast<double>(parameters) * 4 / 1e6)
-                                       : exchange_times.Median();
+  const absl::Duration predicted =
+      exchange_times.empty() ? absl::Seconds(static_cast<double>(parameters) * 4 / kAssumedRate)
+                             : exchange_times.Median();
   const int64_t times = int64_t{1} << std::min(given_up, kMostDoublings);
   return 2 * times * predicted + failure_timeout;
+}
+
+absl::Duration EvaluationPatience(const RecentTimes& share_times, const RecentTimes& ready_times,
+                                  absl::Duration failure_timeout) {
+  if (share_times.empty() && ready_times.empty()) return kUnmeasured * failure_timeout;
+  return Told(4 * (share_times.Median() + ready_times.Median() + failure_timeout));
+}
+
+absl::Duration StateDeadline(uint64_t parameters, uint64_t in_vain,
+                             absl::Duration failure_timeout) {
+  const absl::Duration predicted =
+      absl::Seconds(static_cast<double>(parameters) * 2 * sizeof(float) / kAssumedRate);
+  const int64_t times = int64_t{1} << std::min(in_vain, kMostDoublings);
+  return Told(times * (2 * predicted + 4 * failure_timeout + kRedials));
 }
 
 }  // namespace atolld

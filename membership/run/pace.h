@@ -1,5 +1,5 @@
-// The pace of a run, from what was measured: how many inner steps a peer does in a round, when a
-// round stops waiting for stragglers, and how long an exchange may take.
+// The pace of a run, from what was measured: how many inner steps a peer does in a round, and how
+// long each of a run's waits may take.
 #pragma once
 
 #include <cstdint>
@@ -34,10 +34,11 @@ uint32_t StepsFor(const PaceSettings& pace, uint32_t fixed_steps, absl::Duration
                   absl::Span<const absl::Duration> all);
 
 // -----------------------------------------------------------------------------------------------
-// Deadlines that follow what was measured: when a round stops waiting for stragglers, and how long
-// an exchange may take.
+// Deadlines that follow what was measured: when a round stops waiting for stragglers, how long an
+// exchange may take, how long a share of an evaluation, and how long a whole state.
 //
-// Both come from the times of the last rounds, medians of them, so that one outlier moves nothing.
+// They come from the times of the last rounds, medians of them, so that one outlier moves nothing.
+// Those of which people are told are rounded up to tenths of a second.
 // Pure functions.
 
 // The last few measured times, oldest dropped first.
@@ -66,5 +67,18 @@ std::optional<absl::Duration> TrainDeadline(const RecentTimes& ready_times);
 // the last commit doubles what is predicted, up to 32 times.
 absl::Duration ExchangeDeadline(const RecentTimes& exchange_times, uint64_t parameters,
                                 uint64_t given_up, absl::Duration failure_timeout);
+
+// How long a trainer may go without a sign that its share of an evaluation comes nearer:
+//   4 x (median share + median training) + 4 x failure_timeout
+// A busy worker ends its inner steps first, and the shares of two versions are alike. Where neither
+// was measured, 60 x failure_timeout.
+absl::Duration EvaluationPatience(const RecentTimes& share_times, const RecentTimes& ready_times,
+                                  absl::Duration failure_timeout);
+
+// How long a peer may take to make a whole state, to give it to another, or to fetch it:
+//   2 x predicted + 4 x failure_timeout + 10 s
+// Predicted are the parameters and one buffer as fp32 at 1 MB/s; 10 s are twice the longest pause
+// between two dials. Each time that it was waited for in vain doubles that, up to 32 times.
+absl::Duration StateDeadline(uint64_t parameters, uint64_t in_vain, absl::Duration failure_timeout);
 
 }  // namespace atolld

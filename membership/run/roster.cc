@@ -158,6 +158,15 @@ void Roster::SetState(const std::string& peer, uint64_t version) {
   if (member.state == MemberState::kJoining) member.state = MemberState::kLive;
 }
 
+void Roster::ForgetStates() {
+  for (auto& [peer, member] : members_) {
+    member.has_state = false;
+    member.version = 0;
+    member.offer.reset();
+    if (member.state == MemberState::kLive) member.state = MemberState::kJoining;
+  }
+}
+
 void Roster::SetOffer(const std::string& peer, const v1::Offer& offer) {
   if (RosterMember* member = Mutable(peer); member != nullptr) member->offer = offer;
 }

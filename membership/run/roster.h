@@ -88,6 +88,7 @@ class Roster {
   void Heard(absl::Time now, const std::string& peer);
   void SetState(const std::string& peer,
                 uint64_t version);  // it holds a state, at least of this version
+  void ForgetStates();              // what they hold is no state of the run any more
   void SetOffer(const std::string& peer, const v1::Offer& offer);
 
   // The session ended. Returns the peer that is now suspect, or "" if the session was nobody's

@@ -30,10 +30,14 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       members_(settings_, stored, now),
       training_(settings_.round, stored.started, stored.headers.size() + 1, stored.leases),
       exchanges_(settings_, ledger_, stored.judged),
-      ending_(settings_, stored.seal.has_value(), now) {
+      ending_(settings_, stored.seal.has_value(), now),
+      beginning_(settings_) {
   // Of those who died in an exchange that the former coordinator did not live to end.
   for (const auto& [peer, member] : members_.roster().members()) {
     if (!member.present()) training_.TakeBack(peer);
+  }
+  for (const v1::RoundRecord& round : stored.rounds) {
+    if (round.train_seconds() > 0) training_.round().Remember(absl::Seconds(round.train_seconds()));
   }
 }
 
@@ -58,11 +62,12 @@ void Run::Advance(absl::Time now) {
   if (exchanging && now >= exchanges_.deadline()) Act(now, exchanges_.current()->OnDeadline());
   switch (PhaseNow()) {
     case Phase::kSealed:
-      return ending_.AdvanceSealed(now, *ledger_.seal(), members_, &out_, &reason_);
+      return ending_.AdvanceSealed(now, ledger_, &members_, &out_, &reason_);
     case Phase::kAdopting:
       return;
     case Phase::kNoGenesis:
-      return AskForGenesis(now);
+      return beginning_.Advance(now, members_, training_.round(), &out_, &reason_,
+                                &lacks_reachable_);
     case Phase::kEnding:
       return ending_.Advance(now, &ledger_, &members_, training_.round(), &out_, &reason_);
     case Phase::kExchanging:
@@ -88,14 +93,18 @@ RunOutput Run::Finish(absl::Time now) {
 absl::Time Run::NextWake() const {
   const absl::Time round =
       exchanges_.under_way() ? exchanges_.deadline() : training_.round().CloseDeadline();
-  return std::min(
-      {round, members_.roster().NextDeadline(), adoption_.Deadline(settings_.failure_timeout)});
+  return std::min({round, members_.roster().NextDeadline(),
+                   training_.round().started() ? ending_.NextDeadline(version(), training_.round())
+                                               : beginning_.Deadline(),
+                   adoption_.Deadline(settings_.failure_timeout)});
 }
 
 // -----------------------------------------------------------------------------------------------
 // Sessions and members
 
-RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello) {
+RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told) {
+  v1::Hello hello = told;
+  if (ledger_.OtherVersionZero(hello.version(), hello.header_digest())) hello.clear_has_state();
   const std::string& peer = hello.peer();
   absl::Status admitted = members_.Admit(ledger_, hello);
   if (admitted.ok() && ledger_.Ahead(hello.version())) admitted = adoption_.MayClaim(peer);
@@ -110,7 +119,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& hello
     training_.round().trainer(peer).worker_lost_in = 0;
     members_.ForgetWorkerTrouble(peer);
   }
-  if (genesis_maker_ == peer) genesis_maker_.clear();  // what it was asked may not have reached it
+  beginning_.Forget(peer);  // what it was asked may not have reached it
   ending_.TakeBack(peer);
   if (ledger_.Outgrown(hello, joined.first_word)) {
     OutgrowEpoch(now, hello.epoch());  // welcomes everybody
@@ -138,6 +147,7 @@ RunOutput Run::OnMessage(absl::Time now, SessionId session, const v1::PeerMessag
   members_.roster().Heard(now, peer);
   if (message.has_heartbeat()) {  // frequent, and decides nothing
     members_.info(peer).progress = message.heartbeat().progress();
+    ending_.OnProgress(now, peer, message.heartbeat().progress().evaluated());
     return RunOutput();
   }
   const absl::Status status = Dispatch(now, peer, message);
@@ -169,7 +179,7 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       if (exchange) exchange->OnShardsHeld(peer, message.shards_held());
       break;
     case v1::PeerMessage::kEvaluated:
-      ending_.OnEvaluated(peer, message.evaluated(), &ledger_, &out_);
+      ending_.OnEvaluated(now, peer, message.evaluated(), &ledger_, &out_);
       break;
     case v1::PeerMessage::kStateReport:
       return members_.OnStateReport(peer, message.state_report(), ledger_, &out_);
@@ -258,7 +268,7 @@ void Run::Refuse(absl::Time now, const std::string& peer, const absl::Status& wh
 
 void Run::Gone(absl::Time now, const std::string& peer) {
   members_.Record(peer, &out_.update);
-  if (genesis_maker_ == peer) genesis_maker_.clear();
+  beginning_.Forget(peer);
   ending_.TakeBack(peer);
   adoption_.Remove(peer);
   training_.Stop(peer);
@@ -321,8 +331,8 @@ void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
 }
 
 void Run::LoseWorker(const std::string& peer) {
-  if (genesis_maker_ == peer) genesis_maker_.clear();
-  ending_.TakeBack(peer);
+  beginning_.Forget(peer);
+  ending_.LoseWorker(peer);
   training_.LoseWorker(peer);
 }
 
@@ -330,6 +340,7 @@ absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
   // It made version 0, which was never recorded here: it is asked for it when its worker is ready.
   if (synced.has_offer()) members_.roster().SetOffer(peer, synced.offer());
   if (!ledger_.genesis() && synced.version() == 0) return absl::OkStatus();
+  if (ledger_.OtherVersionZero(synced.version(), synced.header_digest())) return absl::OkStatus();
   const absl::Status chain = ledger_.CheckChain(synced.version(), synced.header_digest());
   if (!chain.ok()) return chain;
   const absl::Status stands =
@@ -393,29 +404,23 @@ void Run::EvictLiar(absl::Time now, const std::string& peer, const std::string& 
 // -----------------------------------------------------------------------------------------------
 // Version 0, and a store that is behind its peers: restored from a copy, or lost
 
-void Run::AskForGenesis(absl::Time now) {
-  if (!genesis_maker_.empty()) return;
-  // One of those that were members may hold a version 0 that the store has not seen.
-  if (members_.roster().in_grace(now)) {
-    reason_ = "waiting for the peers that were members before the coordinator's restart";
-    return;
-  }
-  const std::string maker =
-      training_.round().GenesisMaker(members_.roster(), &reason_, &lacks_reachable_);
-  if (maker.empty()) return;
-  genesis_maker_ = maker;
-  v1::CoordinatorMessage message;
-  message.mutable_make_initial_state();
-  members_.SendTo(genesis_maker_, std::move(message), &out_);
-  out_.Say(absl::StrCat("peer ", genesis_maker_, " makes the initial state"));
+// Until a round has begun, version 0 may be made anew: see Beginning.
+bool Run::GivesVersionZero(absl::Time now) {
+  if (version() > 0 || training_.round().started() || exchanges_.under_way()) return true;
+  if (!beginning_.Hoarded(now, ledger_, members_, training_.round(), &out_, &reason_)) return true;
+  ledger_.DropGenesis();
+  ending_.OnHistoryAdopted(0);
+  members_.ForgetStates();
+  members_.SendToAll(ledger_.Welcome(), &out_);
+  return false;
 }
 
 absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState& initial) {
   // Somebody else's stands; the Welcome has told it.
   if (ledger_.genesis()) return absl::OkStatus();
-  if (!adoption_.empty()) {
-    // One stands elsewhere; should nobody tell it, this peer is asked again.
-    genesis_maker_.clear();
+  if (!adoption_.empty() || !beginning_.Takes(peer)) {
+    // One stands elsewhere; should nobody tell it, this peer is asked again. Or another is asked.
+    beginning_.Forget(peer);
     return absl::OkStatus();
   }
   const v1::Genesis& genesis = initial.genesis();
@@ -433,7 +438,7 @@ absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState
 
 void Run::AcceptGenesis(const v1::Genesis& genesis) {
   ledger_.AcceptGenesis(genesis, &out_.update);
-  genesis_maker_.clear();
+  beginning_.OnRecorded();
   for (const auto& [other, info] : members_.infos()) {
     const RosterMember* member = members_.roster().Find(other);
     if (!info.worker || member == nullptr || !member->connected() || !member->present()) continue;
@@ -528,7 +533,10 @@ void Run::AdvanceTraining(absl::Time now) {
              Severity::kWarning);
   }
   const bool was_started = round.started();
-  if (!round.TryOpen(now, roster)) return;
+  if (!round.TryOpen(now, roster)) {
+    if (!GivesVersionZero(now)) Advance(now);
+    return;
+  }
   if (!was_started) out_.update.started = true;
   Evaluate(now);
   for (const std::string& peer : round.Idle(roster)) {
@@ -739,9 +747,9 @@ std::string Run::PhaseText() const {
     case Phase::kAdopting:
       return "waiting";
     case Phase::kNoGenesis:
-      return genesis_maker_.empty() ? "waiting" : "initializing";
+      return beginning_.asked() ? "initializing" : "waiting";
     case Phase::kEnding:
-      if (ledger_.Evaluated(version())) return "sealing";
+      if (ledger_.Evaluated(version()) || ending_.unjudged(version())) return "sealing";
       return ending_.evaluating() ? "evaluating" : "waiting";
     case Phase::kExchanging:
       return "exchanging";

@@ -8,11 +8,11 @@
 // is adopted from the peers. Pure: no clock, no I/O, one thread. The owner calls OnTick every
 // failure_timeout / 4 and at NextWake().
 //
-// Its state is that of six machines, each with a file of its own: what is recorded (Ledger), who is
-// there (Members), who trains on what (Training), the attempt at an entry (Exchanges), evaluations
-// and the seal (Ending), and a store behind its peers (Adoption). Run hands an event to those that
-// it concerns, and others' state with it where they need that, then lets the phase go on (Advance).
-// All append to the one output of the call.
+// Its state is that of seven machines, each with a file of its own: what is recorded (Ledger), who
+// is there (Members), version 0 (Beginning), who trains on what (Training), the attempt at an entry
+// (Exchanges), evaluations and the seal (Ending), and a store behind its peers (Adoption). Run
+// hands an event to those that it concerns, and others' state with it where they need that, then
+// lets the phase go on (Advance). All append to the one output of the call.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +25,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "membership/run/adoption.h"
+#include "membership/run/beginning.h"
 #include "membership/run/ending.h"
 #include "membership/run/exchange_round.h"
 #include "membership/run/exchanges.h"
@@ -97,7 +98,7 @@ class Run {
   void EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence);
 
   // Version 0, and a store that is behind its peers.
-  void AskForGenesis(absl::Time now);
+  bool GivesVersionZero(absl::Time now);  // somebody does, or may still
   absl::Status OnInitialState(const std::string& peer, const v1::InitialState& initial);
   void AcceptGenesis(const v1::Genesis& genesis);
   void OutgrowEpoch(absl::Time now, uint64_t heard);
@@ -131,7 +132,7 @@ class Run {
   Exchanges exchanges_;
   Ending ending_;
   Adoption adoption_;
-  std::string genesis_maker_;     // was asked for version 0; empty: nobody
+  Beginning beginning_;
   std::string reason_;            // why it waits, where the round does not know
   bool lacks_reachable_ = false;  // ... for a peer that others can dial
   RunOutput out_;                 // of the call that runs

@@ -18,6 +18,9 @@ constexpr size_t kReadyTimes = 64;
 // the deadline's 1.25 x median, without its second of slack.
 constexpr double kUsefulStart = 0.25;
 
+// Of what a peer tells of its own training: whoever tells more does not hold the others up for it.
+constexpr absl::Duration kLongestTold = absl::Hours(24);
+
 // What a lost lease book may have granted beyond the newest entry: far above any run's, far below
 // what overflows.
 constexpr uint64_t kMostSamplesAhead = uint64_t{1} << 40;
@@ -107,6 +110,7 @@ void Round::Assign(absl::Time now, const std::string& peer) {
   TrainingState& trainer = trainers_[peer];
   trainer.activity = Activity::kTraining;
   trainer.train_started = now;
+  trainer.resumed = false;
   trainer.ready.Clear();
 }
 
@@ -125,7 +129,10 @@ void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& r
   if (trainer.activity == Activity::kTraining && trainer.train_started) {
     ready_times_.Add(now - *trainer.train_started);
     trainer.train_started.reset();  // said again, it is not a new measurement
+  } else if (trainer.resumed && ready.train_seconds() > 0) {
+    ready_times_.Add(std::min(absl::Seconds(ready.train_seconds()), kLongestTold));
   }
+  trainer.resumed = false;
   trainer.activity = Activity::kReady;
   trainer.ready = ready;
 }
@@ -234,7 +241,8 @@ std::vector<std::string> Round::Evaluators(const Roster& roster, uint64_t versio
   return idle;
 }
 
-std::string Round::GenesisMaker(const Roster& roster, std::string* reason,
+std::string Round::GenesisMaker(const Roster& roster,
+                                const std::map<std::string, uint64_t>& in_vain, std::string* reason,
                                 bool* lacks_reachable) const {
   std::vector<std::string> dial_out;
   const RosterMember* maker = nullptr;
@@ -243,8 +251,10 @@ std::string Round::GenesisMaker(const Roster& roster, std::string* reason,
       std::any_of(roster.members().begin(), roster.members().end(), [](const auto& entry) {
         return entry.second.aggregator && entry.second.connected() && entry.second.present();
       });
-  const auto rank = [](const RosterMember& member) {
-    return std::make_tuple(member.has_state, !member.in_vain, !member.address.empty());
+  const auto rank = [&](const RosterMember& member) {
+    const auto asked = in_vain.find(member.peer);
+    return std::make_tuple(asked == in_vain.end() ? 0 : -static_cast<int64_t>(asked->second),
+                           member.has_state, !member.in_vain, !member.address.empty());
   };
   size_t ready = 0;
   for (const auto& [peer, member] : roster.members()) {
@@ -316,6 +326,7 @@ bool Training::Resume(const std::string& peer, absl::Span<const v1::SampleRange>
   if (trainer.activity == Activity::kIdle) {
     trainer.activity = Activity::kTraining;
     trainer.train_started.reset();
+    trainer.resumed = true;
   }
   return true;
 }

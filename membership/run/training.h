@@ -26,10 +26,10 @@ struct TrainingState {
   // Its worker was lost in the round for this version, and may be back within it; 0: in none.
   uint64_t worker_lost_in = 0;
   Activity activity = Activity::kIdle;
-  // Its Train was sent then; nothing: it was training before this process knew of it, so its time
-  // is not measured.
+  // Its Train was sent then; nothing: it was training before this process knew of it.
   std::optional<absl::Time> train_started;
-  v1::Ready ready;  // while kReady
+  bool resumed = false;  // so that its time is what its Ready tells, not what was measured here
+  v1::Ready ready;       // while kReady
 };
 
 struct RoundSettings {
@@ -49,6 +49,11 @@ class Round {
  public:
   // `started`: some round of the run has begun before. `version`: the entry of the round.
   Round(const RoundSettings& settings, bool started, uint64_t version);
+
+  // How long the training of an earlier round has taken, as the store tells after a restart: until
+  // something is measured anew, stragglers have as long as they had before.
+  void Remember(absl::Duration ready_time) { ready_times_.Add(ready_time); }
+  const RecentTimes& ready_times() const { return ready_times_; }
 
   uint64_t version() const { return version_; }
   bool started() const { return started_; }
@@ -75,7 +80,8 @@ class Round {
   // Its worker died. Its inner steps are lost, an update that stands is not. True if it was
   // training. It is awaited while a new worker could still be ready with the others.
   bool LoseWorker(const std::string& peer);
-  // Its contribution stands. Measures the time since its Train, however late it is.
+  // Its contribution stands. Measures the time since its Train, however late it is; of one that
+  // trained before this process knew of it, its own word counts.
   void SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
 
   // May the exchange begin? Nobody waits for a joiner: who was given its Train later than a quarter
@@ -91,9 +97,11 @@ class Round {
   // Those that are idle; the others to `busy`.
   std::vector<std::string> Evaluators(const Roster& roster, uint64_t version,
                                       std::vector<std::string>* busy) const;
-  // Who is to make version 0; "": nobody can yet, and why. `lacks_reachable`: those that could,
-  // have no address from which others could fetch it.
-  std::string GenesisMaker(const Roster& roster, std::string* reason, bool* lacks_reachable) const;
+  // Who is to make version 0: of those that were asked in vain least often (`in_vain`: times) the
+  // best; "": nobody can yet, and why. `lacks_reachable`: those that could, have no address from
+  // which others could fetch it.
+  std::string GenesisMaker(const Roster& roster, const std::map<std::string, uint64_t>& in_vain,
+                           std::string* reason, bool* lacks_reachable) const;
 
   // The entry is committed. `contributors` are free again; whoever else trained or was ready goes
   // on.

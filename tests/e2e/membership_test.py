@@ -1,13 +1,15 @@
-"""Would fail if deaths at the worst moments, joins or pauses lost a round or split the replicas.
+"""Would fail if deaths at the worst moments, joins, pauses or workers that hang lost a round, held
+the end up or split the replicas.
 
 The workers only let time pass (model "stub"); everything else is what users run.
 """
 
+import os
 import re
 import signal
 import unittest
 
-from cluster import Cluster, equal_digests, wait_for
+from cluster import Cluster, atoll, equal_digests, wait_for
 
 # A vector for whose exchange two cores need some tenths of a second: long enough to be hit.
 LARGE = {"parameters": 8_000_000, "chunk_elements": 65536}
@@ -162,6 +164,35 @@ class PausesTest(unittest.TestCase):
             self.assertTrue(equal_digests(report), report)
             # Waking up it blames nobody.
             self.assertNotIn("cannot be reached", cluster.all_logs("peer-2"))
+
+
+class HungWorkersTest(unittest.TestCase):
+
+    def test_a_worker_that_hangs_holds_neither_a_round_nor_the_end(self):
+        # Of three peers all three are the quorum: no round goes on without the one that hangs.
+        stub = {"failure_timeout": "2s"}
+        with Cluster(rounds=100000, peers=3, quorum=3, steps=20, stub=stub) as cluster:
+            cluster.wait_mid_round(2)
+            before = cluster.version()
+            self.hang_worker(cluster, "peer-2")
+            # 3 s until its connection is dead, and as long again for whatever is slow here.
+            cluster.wait_version(before + 3, 30)
+            self.assertEqual(0, atoll("run", "pause", "--dir", cluster.dir).returncode)
+            wait_for("all are idle", lambda: (cluster.status() or {}).get("phase") == "paused" and
+                     all(one["progress"]["phase"] == "waiting" for one in cluster.status()["peers"]
+                         if one["role"] == "peer"))
+            # It is asked for its share of the last evaluation, and answers nothing.
+            self.hang_worker(cluster, "peer-3")
+            self.assertEqual(0, atoll("run", "stop", "--dir", cluster.dir).returncode)
+            report = cluster.finish(60)
+            self.assertTrue(equal_digests(report), report)
+            self.assertIsNotNone(report["final_val_loss"])
+            for name in ("peer-2", "peer-3"):
+                self.assertNotIn(f"peer {name} died", cluster.log("coordinator"))
+                self.assertIn("the worker is gone", cluster.log(name))
+
+    def hang_worker(self, cluster, name):
+        os.kill(wait_for("a worker", lambda: cluster.worker_pid(name)), signal.SIGSTOP)
 
 
 if __name__ == "__main__":

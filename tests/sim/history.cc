@@ -90,6 +90,7 @@ std::vector<size_t> EndsOf(const std::string& payload) {
 
 void History::OnInitial(absl::Span<const float> initial) {
   initial_.assign(initial.begin(), initial.end());
+  initials_.push_back(initial_);
 }
 
 void History::OnLife(const std::string& peer) {
@@ -153,17 +154,27 @@ void History::PushState() {
 void History::OnGenesis(const v1::Genesis& genesis) {
   const std::string digest = ToBytes(GenesisDigest(genesis));
   if (oracle_ != nullptr) {
-    if (digest != header_digests_.front()) violate_(2, "a second genesis was announced");
-    return;
+    if (digest == header_digests_.front()) return;
+    if (!may_begin_anew_ || header_digests_.size() > 1) {
+      return violate_(2, "a second genesis was announced");
+    }
+    thetas_.clear();
+    digests_.clear();
+    header_digests_.clear();
+    signatures_.clear();
   }
   spec_ = genesis.spec();
-  oracle_ = std::make_unique<Oracle>(spec_, initial_);
   header_digests_.push_back(digest);
   signatures_.emplace_back();
-  PushState();
-  if (digests_.front() != genesis.state_digest()) {
-    violate_(1, "the genesis names another state than the initial parameters'");
+  for (const std::vector<float>& initial : initials_) {
+    thetas_.clear();
+    digests_.clear();
+    initial_ = initial;
+    oracle_ = std::make_unique<Oracle>(spec_, initial_);
+    PushState();
+    if (digests_.front() == genesis.state_digest()) return;
   }
+  violate_(1, "the genesis names another state than the initial parameters'");
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -221,12 +232,14 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
 void History::OnStateDigest(const std::string& peer, uint64_t version, const std::string& digest) {
   // A version that is not announced yet is judged when somebody speaks of it later.
   if (version >= digests_.size() || digests_[version] == digest) return;
+  if (version == 0 && may_begin_anew_) return;  // one that was dropped, or is to be
   if (trainers_[peer].distrusted || version <= trainers_[peer].flipped_until) return;
   violate_(1, absl::StrCat(peer, " holds another state ", version, " than the oracle"));
 }
 
 void History::OnSynced(const std::string& peer, uint64_t version,
                        const std::string& header_digest) {
+  if (version == 0 && may_begin_anew_) return;
   if (version >= header_digests_.size()) {
     if (oracle_ != nullptr) {
       violate_(2, absl::StrCat(peer, " holds version ", version, ", which nobody has announced"));

@@ -32,6 +32,10 @@ class History {
 
   // A trainer's side. `peer` took `theta` for a Train; hands over an update; a process began.
   void OnInitial(absl::Span<const float> initial);
+  // Whoever makes version 0 may keep it to itself: until the first entry another may take its
+  // place.
+  void ExpectAnotherGenesis() { may_begin_anew_ = true; }
+  bool may_begin_anew() const { return may_begin_anew_; }
   void OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta);
   void OnUpdate(const std::string& peer, absl::Span<const float> update,
                 absl::Span<const float> base);
@@ -102,7 +106,9 @@ class History {
 
   const Violate violate_;
   v1::RunSpec spec_;
-  std::vector<float> initial_;
+  std::vector<float> initial_;                // of the version 0 that is the run's
+  std::vector<std::vector<float>> initials_;  // all that were made
+  bool may_begin_anew_ = false;
   std::unique_ptr<Oracle> oracle_;
   std::vector<std::string> digests_;               // of the states, by version
   std::vector<std::string> header_digests_;        // by version; of the genesis at 0

@@ -9,6 +9,7 @@
 #include "atoll/v1/exchange.pb.h"
 #include "daemon/env/network.h"
 #include "daemon/exchange/mean_audit.h"
+#include "daemon/replica/transfer/transfer.h"
 #include "membership/history/digest.h"
 #include "membership/history/payload.h"
 
@@ -28,10 +29,10 @@ SharedBytes Changed(const SharedBytes& chunk) {
 }  // namespace
 
 absl::string_view HostilityName(Hostility hostility) {
-  constexpr std::array<absl::string_view, 10> kNames = {
+  constexpr std::array<absl::string_view, 12> kNames = {
       "none",           "lying-reducer",   "equivocator",   "false-accuser",
       "hiding-reducer", "reducer-accuser", "address-thief", "epoch-liar",
-      "version-liar",   "end-liar"};
+      "version-liar",   "end-liar",        "hoarder",       "mute"};
   return kNames[static_cast<size_t>(hostility)];
 }
 
@@ -66,6 +67,14 @@ struct HostileTransport::State {
     if (message.has_welcome()) last_version = message.welcome().spec().rounds();
     if (message.has_evaluate() && hostility == Hostility::kEndLiar) {
       heard.answers = NoLosses(message.evaluate());
+    }
+    const bool kept = (message.has_evaluate() && KeepsToItself(hostility)) ||
+                      (message.has_make_initial_state() && hostility == Hostility::kMute);
+    if (kept) {
+      ++acts;
+      v1::CoordinatorMessage nothing;
+      nothing.mutable_heartbeat();
+      heard.frame = Pack(nothing);
     }
     if (!message.has_plan()) return heard;
     OnPlan(message.plan());
@@ -265,7 +274,9 @@ uint64_t HostileTransport::accusations() const { return state_->accusations; }
 
 uint64_t HostileTransport::acts() const { return state_->acts; }
 
-void HostileTransport::Reform() { state_->hostility = Hostility::kNone; }
+void HostileTransport::Reform() {
+  if (!KeepsToItself(state_->hostility)) state_->hostility = Hostility::kNone;
+}
 
 absl::StatusOr<std::unique_ptr<Listener>> HostileTransport::Listen(const std::string& address,
                                                                    Acceptor acceptor) {
@@ -277,8 +288,9 @@ absl::StatusOr<std::unique_ptr<Listener>> HostileTransport::Listen(const std::st
           std::move(call),
           [state, member](const Frame& frame) { return state->ToMember(frame, member); }, nullptr);
     }
-    const bool hides = state->hostility == Hostility::kHidingReducer;
-    acceptor(hides && method == kInputsMethod ? "/nothing" : method, std::move(call));
+    const bool hides = (state->hostility == Hostility::kHidingReducer && method == kInputsMethod) ||
+                       (state->hostility == Hostility::kHoarder && method == kFetchSnapshotMethod);
+    acceptor(hides ? "/nothing" : method, std::move(call));
   });
 }
 

@@ -13,7 +13,8 @@
 // its session at every plan, and comes back with a later epoch than it was told. One that lies
 // about versions says that it holds the run's last one, and tells no header of it. One that lies
 // about the end tells a digest of no state, and answers for everybody's share of an evaluation with
-// what is no loss.
+// what is no loss. A hoarder makes version 0 and gives it to nobody, and takes shares of
+// evaluations that it never answers; a mute one does not make version 0 either.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,12 @@ enum class Hostility {
   kAddressThief,
   kEpochLiar,
   kVersionLiar,
-  kEndLiar
+  kEndLiar,
+  kHoarder,
+  kMute
 };
+// It keeps to itself what others wait for.
+inline bool KeepsToItself(Hostility hostility) { return hostility >= Hostility::kHoarder; }
 // It lies about what is, not about what it averages or audits.
 inline bool ClaimsFalsely(Hostility hostility) { return hostility >= Hostility::kReducerAccuser; }
 absl::string_view HostilityName(Hostility hostility);
@@ -61,7 +66,8 @@ class HostileTransport final : public Transport {
   uint64_t accusations() const;
   // Means that it changed, votes that it gave for them, accusations and false claims.
   uint64_t acts() const;
-  // From now on it passes everything on as it is.
+  // From now on it passes everything on as it is; but what it keeps to itself it keeps: a run ends
+  // beside it.
   void Reform();
 
   struct State;

@@ -178,7 +178,8 @@ void Invariants::OnPeerFrame(const std::string& name, const Frame& frame) {
 
 void Invariants::OnHello(const std::string& name, const v1::Hello& hello) {
   const Peer& peer = peers_[name];
-  if (!hello.has_state() && peer.said_any) {
+  const bool dropped = peer.said == 0 && history_.may_begin_anew();
+  if (!hello.has_state() && peer.said_any && !dropped) {
     return Violate(5, absl::StrCat(name, " held version ", peer.said, " and comes back with none"));
   }
   if (hello.samples().empty()) history_.OnUpdateGone(name);

@@ -15,7 +15,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array<Name, 26> kNames = {{
+constexpr std::array<Name, 27> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
@@ -42,6 +42,7 @@ constexpr std::array<Name, 26> kNames = {{
     {PlantedBug::kEpochBelieved, "epoch-believed"},
     {PlantedBug::kVersionBelieved, "version-believed"},
     {PlantedBug::kLossOfAnybody, "loss-of-anybody"},
+    {PlantedBug::kEvaluationWaitedFor, "evaluation-waited-for"},
 }};
 
 }  // namespace

@@ -107,6 +107,7 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
   SimWorkerSettings trainer;
   trainer.elements = settings_.elements;
   trainer.seed = std::hash<std::string>()(name);
+  if (settings_.own_initial) trainer.initial = trainer.seed;
   const auto step = settings_.steps.find(name);
   if (step != settings_.steps.end()) trainer.step = step->second;
   if (settings_.aggregators.count(name) > 0) {
@@ -114,6 +115,9 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
   } else {
     auto stub = std::make_unique<SimWorker>(env, trainer);
     trainers_[name] = stub.get();
+    if (settings_.hung_makers.count(name) > 0) {
+      stub->HangAt(SimWorker::Stage::kInitialState, true);
+    }
     node->trainer = std::move(stub);
   }
   node->peer = std::make_unique<Peer>(seen, ConfigOf(name), *node->trainer, 1,

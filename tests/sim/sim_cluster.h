@@ -43,7 +43,9 @@ struct SimClusterSettings {
   uint32_t keep_snapshots = 2;
   uint64_t keep_bytes = 0;
   double audit_share = 0.0625;
+  bool own_initial = false;                  // each peer's worker makes another version 0
   std::map<std::string, Hostility> hostile;  // peers that lie
+  std::set<std::string> hung_makers;         // whose workers hang when they make version 0
   bool start = true;                         // false: the test starts each process
 };
 
@@ -78,6 +80,11 @@ class SimCluster {
     trainers_[peer]->SpoilNext(how);
   }
   void KillWorker(const std::string& peer, absl::Duration pause) { trainers_[peer]->Kill(pause); }
+  // In an evaluation: in the last one.
+  void HangWorker(const std::string& peer, SimWorker::Stage stage, bool always) {
+    trainers_[peer]->HangAt(stage, always, settings_.rounds);
+  }
+  bool WorkerHangs(const std::string& peer) { return trainers_[peer]->hangs(); }
 
   // Of a peer that lies, in its newest life.
   const HostileTransport& hostile(const std::string& peer) { return *hostile_.at(peer); }

@@ -23,6 +23,11 @@ uint64_t Mix(uint64_t value) {
   return value ^ (value >> 31);
 }
 
+// Of production, which then kills a worker that was asked to stop and does not.
+constexpr absl::Duration kStopPatience = absl::Seconds(5);
+
+constexpr absl::Duration kProgressEvery = absl::Seconds(1);
+
 float Noise(uint64_t value) {  // [-0.5, 0.5)
   return static_cast<float>(Mix(value) >> 40) / static_cast<float>(1 << 24) - 0.5f;
 }
@@ -60,13 +65,28 @@ void SimWorker::Configure() {
   events_.on_configured(configured);
 }
 
+bool SimWorker::Hangs(Stage stage) {
+  if (hang_at_ != stage) return hangs_;
+  if (!hangs_always_) hang_at_ = Stage::kNowhere;
+  ++life_;
+  return hangs_ = true;
+}
+
 void SimWorker::Send(const v1::DaemonMessage& message) {
   if (!running_) return;
+  const bool evaluates = message.has_evaluate() && message.evaluate().version() >= hangs_from_;
+  const bool hangs = Hangs(message.has_write_initial_state() ? Stage::kInitialState
+                           : message.has_train()             ? Stage::kTraining
+                           : evaluates                       ? Stage::kEvaluation
+                                                             : Stage::kOther);
+  if (hangs) return;
   switch (message.message_case()) {
     case v1::DaemonMessage::kMapMemory:
       return Map(message.map_memory());
     case v1::DaemonMessage::kWriteInitialState: {
-      for (uint64_t i = 0; i < settings_.elements; ++i) update_[i] = Noise(i);
+      for (uint64_t i = 0; i < settings_.elements; ++i) {
+        update_[i] = Noise(i ^ Mix(settings_.initial) ^ Mix(0));
+      }
       if (probe_.on_initial) probe_.on_initial({update_, settings_.elements});
       v1::WorkerMessage answer;
       answer.mutable_initial_state_written();
@@ -114,8 +134,26 @@ void SimWorker::Train(const v1::TrainSteps& train) {
   }
   if (probe_.on_train) probe_.on_train(train, base_);
   const absl::Duration took = step_ * train.steps();
-  env_.executor.RunAfter(took, guard_.Wrap([this, train, took, life = ++life_] {
+  trains_ = true;
+  ++life_;
+  ShowProgress(train, env_.executor.Now());
+  env_.executor.RunAfter(took, guard_.Wrap([this, train, took, life = life_] {
     if (life == life_) FinishTraining(train, took);
+  }));
+}
+
+// Now and then, as long as it takes: slow or held, it is not taken for one that hangs.
+void SimWorker::ShowProgress(const v1::TrainSteps& train, absl::Time began) {
+  env_.executor.RunAfter(kProgressEvery, guard_.Wrap([this, train, began, life = life_] {
+    if (life != life_ || !trains_) return;
+    v1::WorkerMessage message;
+    v1::WorkerProgress* const progress = message.mutable_progress();
+    progress->set_version(train.version());
+    const auto steps = static_cast<uint32_t>((env_.executor.Now() - began) / step_);
+    progress->set_step(std::min(train.steps(), steps));
+    progress->set_steps(train.steps());
+    events_.on_message(message);
+    ShowProgress(train, began);
   }));
 }
 
@@ -159,6 +197,7 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
     }));
     return;
   }
+  trains_ = false;
   std::copy(learned_.begin(), learned_.end(), update_);
   LieByHabit();
   SpoilUpdate();
@@ -187,7 +226,7 @@ void SimWorker::Evaluate(const v1::EvaluateShare& evaluate) {
   evaluated->set_loss_sum(sum);
   evaluated->set_tokens(settings_.elements);
   env_.executor.RunAfter(step_, guard_.Wrap([this, answer] {
-    if (running_) events_.on_message(answer);
+    if (running_ && !hangs_) events_.on_message(answer);
   }));
 }
 
@@ -195,13 +234,11 @@ void SimWorker::Kill(absl::Duration pause) {
   Die(absl::UnavailableError("killed by the test"), pause);
 }
 
-void SimWorker::Restart(const std::string& why) {
-  Die(absl::DataLossError(why), absl::Milliseconds(200));
-}
+void SimWorker::Restart(const absl::Status& why) { Die(why, absl::Milliseconds(200)); }
 
 void SimWorker::Die(const absl::Status& why, absl::Duration pause) {
   ++life_;
-  running_ = false;
+  running_ = hangs_ = false;
   base_.clear();
   Unmap();
   env_.executor.Post(guard_.Wrap([this, why] { events_.on_lost(why); }));
@@ -216,8 +253,10 @@ void SimWorker::FlipThetaBit(uint64_t value, int bit) {
 }
 
 void SimWorker::Stop(Task done) {
+  const bool hangs = Hangs(Stage::kEnd);
   running_ = false;
   ++life_;
+  if (hangs) return (void)env_.executor.RunAfter(kStopPatience, std::move(done));
   env_.executor.Post(std::move(done));
 }
 

@@ -3,8 +3,8 @@
 //
 // Like a real worker it takes theta when its training begins, rebases when a commit passes, and
 // writes base - parameters into the shared memory. Its steps take virtual time; it can be made
-// slow, killed, or made to hand over nonsense. What it takes and gives can be listened to.
-// Deterministic.
+// slow, killed, made to hang, or made to hand over nonsense. What it takes and gives can be
+// listened to. Deterministic.
 #pragma once
 
 #include <cstdint>
@@ -32,6 +32,7 @@ struct SimWorkerSettings {
   uint64_t elements = 10000;
   uint64_t tensors = 1;  // that the elements are divided into
   uint64_t seed = 1;     // of this peer's noise
+  uint64_t initial = 0;  // seed of the initial parameters that it makes
   absl::Duration step = absl::Milliseconds(50);
   StubHabit habit = StubHabit::kNone;
 };
@@ -53,7 +54,7 @@ class SimWorker final : public Worker {
   void Start(const v1::RunSpec& spec, Events events) override;
   void Renew(const v1::RunSpec&, const std::string&) override {}  // it reads no data
   void Send(const v1::DaemonMessage& message) override;
-  void Restart(const std::string& why) override;
+  void Restart(const absl::Status& why) override;
   void Stop(Task done) override;
 
   bool started() const { return events_.on_lost != nullptr; }
@@ -71,6 +72,17 @@ class SimWorker final : public Worker {
   // While held it does not finish: its last step takes as long as the test likes.
   void SetHeld(bool held) { held_ = held; }
 
+  // As SIGSTOP to it when it is next asked for this: it takes the order, and does nothing more
+  // until it is killed. `always`: so does each worker after it. `from`: evaluations of older
+  // versions are done.
+  enum class Stage { kNowhere, kInitialState, kTraining, kEvaluation, kEnd, kOther };
+  void HangAt(Stage stage, bool always, uint64_t from = 0) {
+    hang_at_ = stage;
+    hangs_always_ = always;
+    hangs_from_ = from;
+  }
+  bool hangs() const { return hangs_; }
+
   using Habit = StubHabit;
 
   // The next update is not what was learned.
@@ -79,11 +91,13 @@ class SimWorker final : public Worker {
   bool spoiled() const { return spoil_ == Spoil::kNone; }  // SpoilNext has had its effect
 
  private:
+  bool Hangs(Stage stage);
   void Die(const absl::Status& why, absl::Duration pause);
   void Configure();
   void Map(const v1::MapMemory& map);
   void Unmap();
   void Train(const v1::TrainSteps& train);
+  void ShowProgress(const v1::TrainSteps& train, absl::Time began);
   void Rebase();
   void FinishTraining(const v1::TrainSteps& train, absl::Duration took);
   void SpoilUpdate();
@@ -100,6 +114,11 @@ class SimWorker final : public Worker {
   Spoil spoil_ = Spoil::kNone;
   bool held_ = false;
   bool running_ = false;
+  Stage hang_at_ = Stage::kNowhere;
+  bool hangs_always_ = false;
+  uint64_t hangs_from_ = 0;  // version
+  bool hangs_ = false;       // now
+  bool trains_ = false;
   uint64_t life_ = 0;  // grows at each death and each Train: answers of a former one are dropped
   void* mapping_ = nullptr;
   size_t mapped_bytes_ = 0;

@@ -204,6 +204,10 @@ void Swarm::HealAll() {
   for (const SwarmPlan::Machine& peer : plan_.peers) {
     cluster_.SetStep(peer.name, peer.step);
     if (cluster_.Exists(peer.name)) revive(peer.name);
+    SimWorker* const trainer = cluster_.trainer(peer.name);
+    if (trainer == nullptr || !trainer->started()) continue;
+    trainer->HangAt(SimWorker::Stage::kNowhere, false);
+    if (trainer->hangs()) trainer->Kill(absl::ZeroDuration());
   }
 }
 
@@ -282,7 +286,21 @@ bool Swarm::AllCaughtUp() const {
 void Swarm::StopEarly() {
   cluster_.Note("the operator stops the run");
   hold_at_ = 0;
-  if (RunUntil([&] { return AllCaughtUp(); }, 3 * Deadline())) faults_.StopRun();
+  if (!RunUntil([&] { return AllCaughtUp(); }, 3 * Deadline())) return;
+  HangAtEnd(cluster_.version());
+  faults_.StopRun();
+}
+
+// For ever, as each worker after it does: neither the loss of the last version nor the end of its
+// daemon may depend on it.
+void Swarm::HangAtEnd(uint64_t last) {
+  if (plan_.hangs_at_end < 0) return;
+  const std::string& name = plan_.peers[static_cast<size_t>(plan_.hangs_at_end)].name;
+  SimWorker* const trainer = cluster_.trainer(name);
+  if (trainer == nullptr) return;
+  using Stage = SimWorker::Stage;
+  cluster_.Note(absl::StrCat(name, "'s worker is to hang at the end"));
+  trainer->HangAt(plan_.hangs_in_evaluation ? Stage::kEvaluation : Stage::kEnd, true, last);
 }
 
 void Swarm::Finish() {
@@ -295,7 +313,11 @@ void Swarm::Finish() {
   }
   cluster_.Note("all are healed");
   ending_ = true;
-  if (plan_.stopped) StopEarly();
+  if (plan_.stopped) {
+    StopEarly();
+  } else {
+    HangAtEnd(plan_.rounds);
+  }
   // What Tick says of a quiet world bounds each round; this bounds their sum.
   const uint64_t left = plan_.rounds - cluster_.version() + 3;
   RunUntil([&] { return cluster_.sealed(); }, 3 * Deadline() * static_cast<double>(left));

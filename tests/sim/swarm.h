@@ -67,6 +67,7 @@ class Swarm {
   void CheckJudged();
   void CheckEvicted();
   void StopEarly();
+  void HangAtEnd(uint64_t last);
   // Runs the world, with all checks, until the condition holds (true), `limit` has passed or a
   // check has failed (false).
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit);

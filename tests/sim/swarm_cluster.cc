@@ -42,6 +42,9 @@ SimSettings SettingsOf(const SwarmPlan& plan, bool verbose) {
 
 bool Aggregates(const SwarmPlan::Machine& machine) { return machine.aggregator; }
 bool Lies(const SwarmPlan::Machine& machine) { return machine.hostility != Hostility::kNone; }
+bool KeepsVersionZero(const SwarmPlan::Machine& machine) {
+  return KeepsToItself(machine.hostility);
+}
 
 std::set<std::string> NamesOf(const SwarmPlan& plan, bool (*chosen)(const SwarmPlan::Machine&)) {
   std::set<std::string> names;
@@ -78,6 +81,7 @@ SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
                    NamesOf(plan, Aggregates), NamesOf(plan, Lies), plan.audit_share}),
       world_(plan.seed, SettingsOf(plan, verbose)) {
   RememberRightSignatures();
+  if (!NamesOf(plan, KeepsVersionZero).empty()) invariants_.history().ExpectAnotherGenesis();
   store_->on_durable = [this](const RunUpdate& update) { invariants_.OnDurable(update); };
   world_.OnDeath([this](const std::string& name) { OnDeath(name); });
   for (const SwarmPlan::Machine& machine : plan_.peers) {
@@ -202,6 +206,8 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   settings.seed = SimMix(plan_.seed, static_cast<uint64_t>(&MachineOf(name) - &plan_.peers[0]));
   settings.step = steps_[name];
   settings.habit = MachineOf(name).habit;
+  // Where version 0 may be made twice, the two are not the same.
+  if (!NamesOf(plan_, KeepsVersionZero).empty()) settings.initial = settings.seed;
   History& history = invariants_.history();
   SimWorkerProbe probe;
   probe.on_initial = [&history](absl::Span<const float> initial) { history.OnInitial(initial); };
@@ -334,6 +340,7 @@ void SwarmCluster::OnStranded(const std::string& name) {
   for (const auto& [other, node] : nodes_) {
     const bool held = invariants_.said_any(other) && invariants_.said(other) >= version();
     if (other == name || !Alive(other) || !held || MachineOf(other).dial_out) continue;
+    if (KeepsVersionZero(MachineOf(other))) continue;
     if (world_.now() < began_[other] + patience) continue;
     invariants_.Violate(
         6, absl::StrCat(name, " gave up though ", other, " holds version ", version()));

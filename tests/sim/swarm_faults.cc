@@ -445,13 +445,27 @@ bool SwarmFaults::InjectClock(const PlannedFault& fault, const Target& target) {
 bool SwarmFaults::InjectWorker(const PlannedFault& fault, const Target& target) {
   const std::string& name = target.victim;
   SimWorker* const trainer = cluster_.trainer(name);
-  if (fault.kind < FaultKind::kWorkerDies || fault.kind > FaultKind::kHugeUpdate) return false;
+  if ((fault.kind < FaultKind::kWorkerDies || fault.kind > FaultKind::kHugeUpdate) &&
+      fault.kind != FaultKind::kWorkerHangs) {
+    return false;
+  }
   if (trainer == nullptr || !trainer->started()) return true;
   cluster_.invariants().Disturb(name, target.until);
   switch (fault.kind) {
     case FaultKind::kWorkerDies:
       Landed(fault);
       trainer->Kill(fault.lasts);
+      break;
+    case FaultKind::kWorkerHangs:
+      // Its daemon ends it, at the latest after 60 failure_timeouts or a minute.
+      Landed(fault);
+      cluster_.invariants().Disturb(
+          name, cluster_.world().now() +
+                    60 * std::max(cluster_.plan().failure_timeout, absl::Seconds(1)) +
+                    8 * cluster_.longest_training());
+      trainer->HangAt(
+          fault.amount % 2 == 0 ? SimWorker::Stage::kTraining : SimWorker::Stage::kEvaluation,
+          false);
       break;
     case FaultKind::kStraggler: {
       const absl::Duration step = cluster_.plan().peers[static_cast<size_t>(fault.victim)].step;

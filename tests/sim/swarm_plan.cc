@@ -53,7 +53,11 @@ constexpr std::array<absl::string_view, kFaultKinds> kNames = {
     "evict",
     "store-restored",
     "memory-flip",
+    "worker-hangs",
 };
+
+// Those that a seed turns on or off; the others have draws of their own.
+constexpr int kDrawnKinds = static_cast<int>(FaultKind::kMemoryFlip) + 1;
 
 // Small clusters and short runs mostly: an exchange costs the square of its peers.
 constexpr std::array<int, 32> kPeers = {2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4, 4,  4,  4,
@@ -354,8 +358,9 @@ SwarmPlan DrawPlan(uint64_t seed) {
   plan.audit_share = kShares[SimMix(seed, 0x6175646974) % kShares.size()];
   DrawHostile(&plan);
   DrawClaims(&plan);
+  DrawHoarder(&plan);
   std::vector<FaultKind> kinds;
-  for (int kind = 0; kind < kFaultKinds; ++kind) {
+  for (int kind = 0; kind < kDrawnKinds; ++kind) {
     if (!Half(random)) continue;
     // Death is what all of this is about.
     const int weight = static_cast<FaultKind>(kind) == FaultKind::kKillPeer ? 4 : 1;
@@ -370,6 +375,7 @@ SwarmPlan DrawPlan(uint64_t seed) {
   for (const SwarmPlan::Machine& peer : plan.peers) {
     if (peer.hostility == Hostility::kVersionLiar) AddRestarts(&plan);
   }
+  DrawHangs(&plan);
   return plan;
 }
 
@@ -495,6 +501,48 @@ void DrawClaims(SwarmPlan* plan) {
   hostile->hostility = kind;
   hostile->core = false;
   if (kind == Hostility::kAddressThief) hostile->steals = victims[own.Below(victims.size())];
+}
+
+// In a sixth of the seeds without any other liar, one keeps version 0 and its shares of evaluations
+// to itself, from the first round to the end.
+void DrawHoarder(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x686f617264).Next());
+  const bool taken = std::any_of(plan->peers.begin(), plan->peers.end(), [](const auto& peer) {
+    return peer.hostility != Hostility::kNone;
+  });
+  if (taken || own.Below(6) != 0) return;
+  std::vector<SwarmPlan::Machine*> able;
+  for (SwarmPlan::Machine* const peer : MayBeHostile(plan)) {
+    if (peer->joins_at == 0 && !peer->forges) able.push_back(peer);
+  }
+  if (able.empty()) return;
+  SwarmPlan::Machine* const hoarder = able[own.Below(able.size())];
+  // Somebody who can be dialled makes version 0 then.
+  const bool others = std::any_of(plan->peers.begin(), plan->peers.end(), [&](const auto& peer) {
+    return &peer != hoarder && peer.core && peer.joins_at == 0 && !peer.dial_out &&
+           !peer.aggregator && peer.habit == SimWorker::Habit::kNone;
+  });
+  if (!others) return;
+  hoarder->hostility = Half(own) ? Hostility::kHoarder : Hostility::kMute;
+  hoarder->core = false;
+}
+
+// In a third of the seeds with faults a worker hangs after the others, so that those stay as they
+// are; and in a third of all one does at the end.
+void DrawHangs(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x68616e67).Next());
+  if (own.Below(3) == 0 && !plan->faults.empty()) {
+    PlannedFault fault;
+    fault.kind = FaultKind::kWorkerHangs;
+    fault.victim = static_cast<int>(own.Below(plan->peers.size()));
+    fault.after_commits = own.Below(3);
+    fault.after = plan->peers.front().step * plan->inner_steps * own.Unit();
+    fault.amount = own.Next();
+    plan->faults.push_back(fault);
+  }
+  if (own.Below(3) != 0) return;
+  plan->hangs_at_end = static_cast<int>(own.Below(plan->peers.size()));
+  plan->hangs_in_evaluation = Half(own);
 }
 
 }  // namespace atolld

@@ -59,8 +59,10 @@ enum class FaultKind {
   kStoreRestored,  // the coordinator's store, from a copy some versions older
   // memory
   kMemoryFlip,  // a bit of theta
+  // drawn by itself
+  kWorkerHangs,  // at its next training or evaluation, until it is killed
 };
-inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kMemoryFlip) + 1;
+inline constexpr int kFaultKinds = static_cast<int>(FaultKind::kWorkerHangs) + 1;
 absl::string_view FaultName(FaultKind kind);
 
 struct PlannedFault {
@@ -135,6 +137,9 @@ struct SwarmPlan {
   absl::Duration pool_cost = absl::Microseconds(100);
 
   std::vector<PlannedFault> faults;
+  // Whose worker hangs in the run's last evaluation, or when it is to end; -1: nobody's.
+  int hangs_at_end = -1;
+  bool hangs_in_evaluation = false;
 };
 
 SwarmPlan DrawPlan(uint64_t seed);
@@ -144,6 +149,8 @@ void DrawAggregation(SwarmPlan* plan);
 void DrawLiars(SwarmPlan* plan);
 void DrawHostile(SwarmPlan* plan);
 void DrawClaims(SwarmPlan* plan);
+void DrawHoarder(SwarmPlan* plan);
+void DrawHangs(SwarmPlan* plan);
 
 // "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
 std::string Describe(const SwarmPlan& plan);

@@ -59,6 +59,128 @@ TEST(SimWorkerTest, SlowPeerContributesNowAndThen) {
   }
 }
 
+using Stage = SimWorker::Stage;
+
+std::set<uint64_t> EvaluatedVersions(const SimCluster& cluster) {
+  std::set<uint64_t> versions;
+  for (const v1::EvaluationRecord& one : cluster.stored().evaluations)
+    versions.insert(one.version());
+  return versions;
+}
+
+// If this failed, a worker that hangs under a daemon that lives would stop a run that needs it.
+TEST(SimWorkerTest, AWorkerThatHangsIsEndedAndAnotherTrains) {
+  SimClusterSettings settings;
+  settings.quorum = 3;
+  SimCluster cluster(11, settings);
+  ASSERT_TRUE(cluster.RunToVersion(2));
+  cluster.HangWorker("p2", Stage::kTraining, false);
+  // Eight times the longest silence, a round's half second, and twelve failure_timeouts.
+  ASSERT_TRUE(cluster.RunToSeal(absl::Seconds(60))) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+  EXPECT_GE(cluster.world().LogCount("no sign of life for 28s while it trains version "), 1u)
+      << cluster.world().LogText();
+}
+
+// If this failed, a worker that hangs since before the coordinator's restart would hold the round
+// up until it is ended itself, or for ever.
+TEST(SimWorkerTest, ARoundAfterARestartDoesNotWaitForAWorkerThatHangs) {
+  SimCluster cluster(12, {});
+  ASSERT_TRUE(cluster.RunToVersion(3));
+  cluster.HangWorker("p2", Stage::kTraining, false);
+  SimWorld& world = cluster.world();
+  ASSERT_TRUE(world.RunUntil([&] { return cluster.WorkerHangs("p2"); }, absl::Seconds(10)));
+  const uint64_t before = cluster.version();
+  world.Kill("coordinator");
+  world.RunFor(absl::Milliseconds(200));
+  world.Restart("coordinator");
+  // Dialled again in some tenths of a second; then a second and a quarter of half a second.
+  ASSERT_TRUE(cluster.RunToVersion(before + 1, absl::Seconds(6))) << world.LogText();
+  EXPECT_TRUE(cluster.WorkerHangs("p2"));
+  ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << world.LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+}
+
+// If this failed, one worker that hangs over its share of the last evaluation would hold the end of
+// the run, though others can do that share.
+TEST(SimWorkerTest, TheLastEvaluationDoesNotWaitForAWorkerThatHangs) {
+  SimCluster cluster(13, {});
+  ASSERT_TRUE(cluster.RunToVersion(9));
+  cluster.HangWorker("p2", Stage::kEvaluation, true);
+  ASSERT_TRUE(cluster.RunToSeal(absl::Seconds(30))) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+  EXPECT_EQ(EvaluatedVersions(cluster).count(10), 1u);
+}
+
+// If this failed, a run whose workers all hang over its last version would never end.
+TEST(SimWorkerTest, WhereAllHangOverTheLastEvaluationTheRunIsSealedWithoutIt) {
+  SimCluster cluster(14, {});
+  ASSERT_TRUE(cluster.RunToVersion(9));
+  for (const char* peer : {"p1", "p2", "p3"}) cluster.HangWorker(peer, Stage::kEvaluation, true);
+  ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(1))) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+  EXPECT_EQ(EvaluatedVersions(cluster), (std::set<uint64_t>{0, 3, 6, 9}));
+  EXPECT_EQ(cluster.world().LogCount("the run is sealed without its loss"), 1u);
+}
+
+// If this failed, a worker that does not end would keep its daemon, which has all of the run.
+TEST(SimWorkerTest, AWorkerThatHangsAtTheEndDoesNotKeepItsDaemon) {
+  SimCluster cluster(15, {});
+  ASSERT_TRUE(cluster.RunToVersion(9));
+  for (const char* peer : {"p1", "p2", "p3"}) cluster.HangWorker(peer, Stage::kEnd, true);
+  ASSERT_TRUE(cluster.RunToSeal(absl::Seconds(30))) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+}
+
+// If this failed, a worker that hangs while it makes version 0 would keep the run from beginning.
+TEST(SimWorkerTest, AnotherMakesVersionZeroWhereAWorkerHangsOverIt) {
+  SimClusterSettings settings;
+  settings.hung_makers = {"p1"};
+  settings.own_initial = true;
+  SimCluster cluster(16, settings);
+  ASSERT_TRUE(cluster.RunToVersion(1, absl::Seconds(30))) << cluster.world().LogText();
+  EXPECT_EQ(cluster.world().LogCount("peer p1, who was asked before, has not made it in time"), 1u);
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+}
+
+// If this failed, whoever made version 0 and gives it to nobody would keep the run from beginning;
+// or what it made would stand beside the one that the others hold.
+TEST(SimWorkerTest, AVersionZeroThatIsGivenToNobodyIsMadeAnew) {
+  for (const Hostility hostility : {Hostility::kHoarder, Hostility::kMute}) {
+    SimClusterSettings settings;
+    settings.hostile["p1"] = hostility;
+    settings.own_initial = true;
+    SimCluster cluster(17, settings);
+    ASSERT_TRUE(cluster.RunToVersion(1, absl::Seconds(40))) << cluster.world().LogText();
+    EXPECT_GT(cluster.hostile("p1").acts() + (hostility == Hostility::kHoarder ? 1 : 0), 0u);
+    EXPECT_EQ(cluster.world().LogCount("is not the one that became the run's"),
+              hostility == Hostility::kHoarder ? 1u : 0u)
+        << cluster.world().LogText();
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 10);
+  }
+}
+
+// If this failed, two that made version 0 - the first was cut off before it could tell - would
+// never follow one run.
+TEST(SimWorkerTest, AMakerThatWasCutOffTakesTheVersionZeroThatBecameTheRuns) {
+  SimClusterSettings settings;
+  settings.own_initial = true;
+  SimCluster cluster(18, settings);
+  SimWorld& world = cluster.world();
+  ASSERT_TRUE(world.RunUntil([&] { return world.LogCount("making the initial parameters") == 1; },
+                             absl::Seconds(10)));
+  world.CutLink("p1", "coordinator");
+  ASSERT_TRUE(
+      world.RunUntil([&] { return cluster.stored().genesis.has_value(); }, absl::Seconds(20)))
+      << world.LogText();
+  world.HealLink("p1", "coordinator");
+  ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << world.LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+  EXPECT_EQ(world.LogCount("is not the one that became the run's"), 1u) << world.LogText();
+}
+
 // If this failed, a worker whose state has gone bad would train to the same NaN for ever, and
 // nobody would be told.
 TEST(SimWorkerTest, AWorkerThatHandsOverNaNBeginsAnewAndIsCounted) {

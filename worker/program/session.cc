@@ -343,8 +343,14 @@ absl::Status Session::ApplyRebase() {
 absl::Status Session::EvaluateOneShare(const v1::EvaluateShare& evaluate) {
   RETURN_IF_ERROR(RequireMemory("EvaluateShare"));
   const absl::Time began = options_.now();
-  const auto sum = trainer_->Evaluate(slots_->theta(), evaluate.share(), evaluate.shares(),
-                                      [this] { return inbox_.Ending(); });
+  uint64_t done = 0;  // turns of the evaluation
+  const auto sum = trainer_->Evaluate(slots_->theta(), evaluate.share(), evaluate.shares(), [&] {
+    if (done > 0 && options_.now() - last_progress_ >= kProgressEvery) {
+      SendEvaluated(evaluate.version(), done);
+    }
+    ++done;
+    return inbox_.Ending();
+  });
   evaluating_ += options_.now() - began;
   if (absl::IsCancelled(sum.status())) return sum.status();
   RETURN_IF_ERROR(Annotate(sum.status(), absl::StrCat("version ", evaluate.version())));
@@ -371,6 +377,15 @@ void Session::SendProgress() {
   progress.set_steps(train_.steps());
   progress.set_loss(steps_done_ == 0 ? 0 : loss_sum_ / steps_done_);
   progress.set_tokens_per_second(steps_done_ == 0 || seconds <= 0 ? 0 : tokens / seconds);
+  outbox_.Send(message);
+}
+
+// That the evaluation comes nearer, whatever it takes.
+void Session::SendEvaluated(uint64_t version, uint64_t done) {
+  last_progress_ = options_.now();
+  v1::WorkerMessage message;
+  message.mutable_progress()->set_version(version);
+  message.mutable_progress()->set_evaluated(done);
   outbox_.Send(message);
 }
 

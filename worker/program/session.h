@@ -76,6 +76,7 @@ class Session {
   absl::Status EvaluateOneShare(const v1::EvaluateShare& evaluate);
   void CountEpochs(const v1::TrainSteps& train);
   void SendProgress();
+  void SendEvaluated(uint64_t version, uint64_t done);
   void SaveOptimizer();
   void LoadOptimizer();
   void KeepTokenizer();

@@ -72,7 +72,9 @@ LocalReport MakeLocalReport(const RunHistory& history, const std::vector<PeerPro
   if (!evaluations.empty()) {
     if (evaluations.begin()->first == 0)
       report.initial_val_loss = evaluations.begin()->second.loss();
-    if (evaluations.rbegin()->first > 0)
+    // A run may be sealed without the loss of its last version; an earlier one's is not its own.
+    const uint64_t judged = evaluations.rbegin()->first;
+    if (judged > 0 && (!status.has_seal() || judged == status.seal().version()))
       report.final_val_loss = evaluations.rbegin()->second.loss();
   }
   report.tokens = status.tokens();

@@ -96,6 +96,20 @@ absl::Status RemoveTemporaries(Files& files, const std::string& directory) {
   return absl::OkStatus();
 }
 
+absl::Status RemoveReplica(Files& files, const std::string& dir) {
+  RETURN_IF_ERROR(files.Remove(GenesisPath(dir)));
+  RETURN_IF_ERROR(files.SyncDirectory(dir));
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> snapshots, ListSnapshots(files, dir));
+  for (const uint64_t version : snapshots) {
+    RETURN_IF_ERROR(files.Remove(SnapshotPath(dir, version)));
+  }
+  ASSIGN_OR_RETURN(const std::vector<uint64_t> payloads, ListPayloads(files, dir));
+  for (const uint64_t version : payloads) {
+    RETURN_IF_ERROR(files.Remove(PayloadPath(dir, version)));
+  }
+  return files.Remove(HeadersPath(dir));
+}
+
 absl::Status SetSnapshotsAside(Files& files, const std::string& dir, uint64_t version) {
   ASSIGN_OR_RETURN(const std::vector<uint64_t> versions, ListSnapshots(files, dir));
   bool any = false;

@@ -49,6 +49,9 @@ absl::StatusOr<std::vector<uint64_t>> ListDamagedSnapshots(Files& files, const s
 // Removes what a crash left half written in `directory`: names that end in ".tmp".
 absl::Status RemoveTemporaries(Files& files, const std::string& directory);
 
+// Removes a replica: the genesis first, so that what a crash leaves of the rest is no replica.
+absl::Status RemoveReplica(Files& files, const std::string& dir);
+
 // What a repair puts out of the way, so that Replica::Open does not find it again. Nothing of it is
 // lost: names get ".corrupt" at their end. Nobody else may use the directory meanwhile.
 //

@@ -201,6 +201,23 @@ TEST_F(CoordinatorCheckTest, AnHonestWelcomeIsBelieved) {
   EXPECT_TRUE(CheckWelcome(held_, sealed).ok());
 }
 
+TEST_F(CoordinatorCheckTest, BeforeTheFirstEntryTheHistoryKeySaysWhichVersionZeroIsTheRuns) {
+  // Broken: whoever made a version 0 that did not become the run's never follows the run; or
+  // whoever poses as the coordinator can take a replica's version 0 away, or one with entries.
+  v1::Welcome welcome = told_.Welcome(0);
+  welcome.mutable_genesis()->set_state_digest(std::string(32, 's'));
+  held_.version = 0;
+  EXPECT_FALSE(CheckWelcome(held_, welcome).ok()) << "no signature";
+  welcome.set_genesis_proof(SignGenesis(TestKey('x'), welcome.genesis()));
+  EXPECT_FALSE(CheckWelcome(held_, welcome).ok()) << "another key's";
+  welcome.set_genesis_proof(SignGenesis(told_.key, told_.genesis));
+  EXPECT_FALSE(CheckWelcome(held_, welcome).ok()) << "of another version 0";
+  welcome.set_genesis_proof(SignGenesis(told_.key, welcome.genesis()));
+  EXPECT_TRUE(CheckWelcome(held_, welcome).ok());
+  held_.version = 1;
+  EXPECT_FALSE(CheckWelcome(held_, welcome).ok()) << "it holds an entry";
+}
+
 TEST_F(CoordinatorCheckTest, AForkedOrForeignHistoryIsNot) {
   // Broken: a peer would follow another history than the one it holds.
   ExpectRefused([](v1::Welcome* w) { w->mutable_spec()->set_run_id("other"); },

@@ -96,5 +96,22 @@ TEST(ExchangeDeadline, GrowsWithEachExchangeThatWasGivenUp) {
             ExchangeDeadline(Times({4}), 1, 5, absl::Seconds(10)));
 }
 
+// Would break: an evaluator that hangs holds the end of the run for ever, or one that is only slow
+// is not waited for.
+TEST(EvaluationPatience, FollowsSharesAndTrainingOfWhichThereAreMeasures) {
+  EXPECT_EQ(EvaluationPatience(Times({2, 3, 4}), Times({10}), absl::Seconds(10)),
+            absl::Seconds(92));
+  EXPECT_EQ(EvaluationPatience(Times({}), Times({10}), absl::Seconds(10)), absl::Seconds(80));
+  EXPECT_EQ(EvaluationPatience(Times({}), Times({}), absl::Seconds(10)), absl::Minutes(10));
+}
+
+// Would break: a maker of version 0 that hangs holds the run for ever, or a large model on a thin
+// line never gets as long as it takes.
+TEST(StateDeadline, FollowsTheSizeAndGrowsWithEachTimeInVain) {
+  EXPECT_EQ(StateDeadline(1000000, 0, absl::Seconds(10)), absl::Seconds(66));
+  EXPECT_EQ(StateDeadline(1000000, 2, absl::Seconds(10)), absl::Seconds(4 * 66));
+  EXPECT_EQ(StateDeadline(1000000, 1000, absl::Seconds(10)), absl::Seconds(32 * 66));
+}
+
 }  // namespace
 }  // namespace atolld

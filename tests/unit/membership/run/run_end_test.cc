@@ -110,6 +110,118 @@ TEST(RunEvaluation, OneAloneIsNotBelievedWhileAnotherMayFindALoss) {
   EXPECT_EQ(peers.stored.evaluations[0].loss(), 3);
 }
 
+// A run of one round whose last version a and b are to evaluate; ten seconds of failure_timeout,
+// and no time taken by anything so far: forty seconds of patience.
+struct LastEvaluation {
+  LastEvaluation() : peers(2, 1, 1) {
+    peers.Begin({"a", "b"});
+    peers.Clear();
+    peers.Commit({"a", "b"});
+  }
+  const v1::Evaluate* Asked(const std::string& peer) const {
+    const auto* message = peers.Last(peer, &v1::CoordinatorMessage::has_evaluate);
+    return message == nullptr ? nullptr : &message->evaluate();
+  }
+  SimulatedPeers peers;
+};
+
+// Would break: a worker that hangs under a daemon that lives holds the end of the run for ever.
+TEST(RunEvaluation, AShareThatIsOverdueIsAskedOfAnother) {
+  LastEvaluation end;
+  SimulatedPeers& peers = end.peers;
+  ASSERT_EQ(end.Asked("b")->version(), 1u);
+  peers.Evaluate("a");
+  EXPECT_EQ(peers.phase(), "evaluating");
+  EXPECT_THAT(peers.reason(), testing::HasSubstr("waiting for b to evaluate the last version"));
+  peers.inbox["a"].clear();
+  peers.Tick(absl::Seconds(39));
+  EXPECT_EQ(end.Asked("a"), nullptr);
+  peers.Tick(absl::Seconds(1));
+  ASSERT_NE(end.Asked("a"), nullptr);
+  EXPECT_EQ(end.Asked("a")->share(), end.Asked("b")->share());
+  EXPECT_TRUE(peers.Said("version 1: peer b was to evaluate a share of it"));
+  peers.Evaluate("a");
+  EXPECT_EQ(peers.stored.evaluations.size(), 2u);
+}
+
+// Would break: what a slow peer has found is thrown away, and perhaps nobody else finds it.
+TEST(RunEvaluation, ALateAnswerCounts) {
+  LastEvaluation end;
+  SimulatedPeers& peers = end.peers;
+  peers.Evaluate("a");
+  peers.Tick(absl::Seconds(40));
+  peers.Evaluate("b");
+  EXPECT_EQ(peers.stored.evaluations.size(), 2u);
+}
+
+// Would break: a share that takes long is taken from a peer that comes on with it; or one that says
+// so for ever holds the run.
+TEST(RunEvaluation, WhoShowsSignsOfLifeIsWaitedForButNotForEver) {
+  LastEvaluation end;
+  SimulatedPeers& peers = end.peers;
+  peers.Evaluate("a");
+  peers.inbox["a"].clear();
+  v1::PeerMessage heartbeat;
+  v1::PeerProgress* const progress = heartbeat.mutable_heartbeat()->mutable_progress();
+  const auto live = [&](int seconds) {
+    for (int i = 0; i < seconds; i += 10) {
+      peers.Tick(absl::Seconds(10));
+      progress->set_evaluated(progress->evaluated() + 1);
+      peers.Say("b", heartbeat);
+    }
+  };
+  live(Evaluation::kMostPatience * 40 - 20);
+  EXPECT_EQ(end.Asked("a"), nullptr);
+  live(20);
+  EXPECT_NE(end.Asked("a"), nullptr);
+}
+
+// Would break: a run whose trainers all hang at the end is never sealed.
+TEST(RunEvaluation, WhereNobodyEvaluatesTheRunIsSealedWithoutTheLoss) {
+  LastEvaluation end;
+  SimulatedPeers& peers = end.peers;
+  peers.Tick(absl::Seconds(39));
+  EXPECT_EQ(peers.phase(), "evaluating");
+  peers.Tick(absl::Seconds(1));
+  EXPECT_EQ(peers.phase(), "sealing");
+  EXPECT_TRUE(
+      peers.Said("version 1: nobody evaluates it (a, b let the time for it pass); the run "
+                 "is sealed without its loss"));
+  for (const char* peer : {"a", "b"}) peers.Report(peer);
+  EXPECT_TRUE(peers.stored.seal.has_value());
+  EXPECT_EQ(peers.stored.evaluations.size(), 1u);
+}
+
+// Would break: a worker that ends at each evaluation, started again each time, is asked for ever;
+// or one that somebody has killed costs the run its loss.
+TEST(RunEvaluation, AWorkerThatEndsOverAShareAgainAndAgainIsNotAskedAgain) {
+  LastEvaluation end;
+  SimulatedPeers& peers = end.peers;
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("out of memory");
+  for (int times = 0; times < 2; ++times) {
+    for (const char* peer : {"a", "b"}) peers.Say(peer, lost);
+    for (const char* peer : {"a", "b"}) peers.inbox[peer].clear();
+    for (const char* peer : {"a", "b"}) peers.WorkerReady(peer);
+    EXPECT_EQ(end.Asked("a") != nullptr || end.Asked("b") != nullptr, times < 1) << times;
+  }
+  peers.Tick(absl::Seconds(40));
+  for (const char* peer : {"a", "b"}) peers.Report(peer);
+  EXPECT_TRUE(peers.stored.seal.has_value());
+}
+
+// Would break: a coordinator that finds nobody for a while gives the loss up.
+TEST(RunEvaluation, WhileNobodyIsHereTheLossIsNotGivenUp) {
+  LastEvaluation end;
+  SimulatedPeers& peers = end.peers;
+  for (const char* peer : {"a", "b"}) peers.Die(peer);
+  peers.Tick(absl::Minutes(20));
+  EXPECT_THAT(peers.reason(), testing::HasSubstr("no peer is here to evaluate the last version"));
+  peers.ComeBack({"a", "b"});
+  for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
+  EXPECT_EQ(peers.stored.evaluations.size(), 2u);
+}
+
 // Would break: evaluations at the wrong versions.
 TEST(RunEvaluation, IsDueAtTheStartEverySoManyRoundsAndAtTheEnd) {
   v1::RunSpec spec;
@@ -271,13 +383,28 @@ TEST(RunSeal, WhoLacksTheLastStateIsNamedWhileItLives) {
   ASSERT_TRUE(run.peers.stored.seal.has_value());
   EXPECT_EQ(AwaitedAt(run.peers, "a"), "c");
   EXPECT_THAT(run.peers.reason(), ::testing::HasSubstr("c does not hold version 1 yet"));
-  run.peers.Tick(absl::Minutes(10));
+  run.peers.Tick(absl::Seconds(30));
   EXPECT_EQ(AwaitedAt(run.peers, "b"), "c");
   EXPECT_FALSE(run.peers.finished);
   run.peers.Synced("c", 1);
   EXPECT_EQ(AwaitedAt(run.peers, "a"), "");
   EXPECT_EQ(run.peers.reason(), "");
   EXPECT_TRUE(run.peers.finished);  // all have had the time to leave
+}
+
+// Would break: a peer that lives and never comes to the last state, as a hung or a lying one, keeps
+// all others of a finished run for ever; or it does by coming back again and again.
+TEST(RunSeal, WhoNeverComesToTheLastStateIsNotWaitedForForEver) {
+  SealedWithoutC run;
+  ASSERT_EQ(AwaitedAt(run.peers, "a"), "c");
+  for (int i = 0; i < 6; ++i) {
+    run.peers.Tick(absl::Seconds(10));
+    const v1::Hello hello = run.peers.Returning("c", nullptr);
+    run.peers.Join("c", &hello);
+  }
+  EXPECT_TRUE(run.peers.Said("peer c has not come to version 1 in 50.8s"));
+  EXPECT_EQ(AwaitedAt(run.peers, "a"), "");
+  EXPECT_TRUE(run.peers.finished);
 }
 
 // Would break: a peer that dies without the last entry is waited for, or is taken for one that has

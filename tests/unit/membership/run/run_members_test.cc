@@ -104,6 +104,103 @@ TEST(RunGenesis, AnotherIsAskedWhenTheMakerDies) {
   EXPECT_NE(peers.Last("b", &v1::CoordinatorMessage::has_make_initial_state), nullptr);
 }
 
+size_t TimesAsked(const SimulatedPeers& peers, const std::string& peer) {
+  size_t times = 0;
+  const auto inbox = peers.inbox.find(peer);
+  if (inbox == peers.inbox.end()) return 0;
+  for (const v1::CoordinatorMessage& message : inbox->second) {
+    times += message.has_make_initial_state() ? 1 : 0;
+  }
+  return times;
+}
+
+// 12 x 4096 parameters of two values at 1 MB/s, twice; four failure_timeouts of 10 s; 10 s.
+constexpr absl::Duration kStatePatience = absl::Milliseconds(50800);
+
+// Would break: a worker that hangs while it makes version 0, or a peer that never says a word about
+// it, keeps the run from beginning.
+TEST(RunGenesis, AnotherIsAskedWhenTheMakerDoesNotMakeItInTime) {
+  SimulatedPeers peers(2, 2);
+  for (const char* peer : {"a", "b"}) peers.JoinAndWork(peer);
+  EXPECT_EQ(peers.reason(), "peer a makes version 0");
+  peers.Tick(absl::Seconds(50));
+  EXPECT_EQ(TimesAsked(peers, "b"), 0u);
+  peers.Tick(absl::Seconds(1));
+  EXPECT_EQ(TimesAsked(peers, "b"), 1u);
+  EXPECT_TRUE(
+      peers.Said("peer b makes the initial state: peer a, who was asked before, has not "
+                 "made it in time"));
+  peers.InitialState("a");  // late: what b is making counts
+  EXPECT_FALSE(peers.stored.genesis.has_value());
+  peers.InitialState("b");
+  EXPECT_TRUE(peers.stored.genesis.has_value());
+}
+
+// Would break: a run of one slow trainer never begins, or it is told off for being slow.
+TEST(RunGenesis, WhoIsAloneIsAskedAgainAndGivenMoreTime) {
+  SimulatedPeers peers(1, 1);
+  peers.JoinAndWork("a");
+  peers.Tick(absl::Seconds(52));
+  EXPECT_EQ(TimesAsked(peers, "a"), 2u);
+  peers.Tick(absl::Seconds(60));
+  EXPECT_EQ(TimesAsked(peers, "a"), 2u);
+  peers.InitialState("a");
+  EXPECT_TRUE(peers.stored.genesis.has_value());
+}
+
+// Would break: whoever makes version 0 and gives it to nobody keeps the run from beginning.
+TEST(RunGenesis, AVersionZeroThatComesToNobodyIsMadeByAnother) {
+  SimulatedPeers peers(2, 2);
+  for (const char* peer : {"a", "b"}) peers.JoinAndWork(peer);
+  peers.InitialState("a");
+  peers.Tick(absl::Seconds(20));
+  EXPECT_THAT(peers.reason(), HasSubstr("b waits for version 0, which peer a alone holds"));
+  peers.Clear();
+  peers.Tick(kStatePatience - absl::Seconds(20));
+  EXPECT_TRUE(peers.Said("version 0 came to nobody in 50.8s"));
+  EXPECT_EQ(TimesAsked(peers, "b"), 1u);
+  EXPECT_EQ(TimesAsked(peers, "a"), 0u);
+  peers.InitialState("a");  // again, unasked
+  EXPECT_EQ(peers.phase(), "initializing");
+  peers.InitialState("b");
+  EXPECT_EQ(peers.phase(), "waiting");
+  EXPECT_EQ(peers.StateOf("a"), "joining");  // it has to fetch the one that counts
+  peers.Synced("a", 0);
+  for (const char* peer : {"a", "b"}) peers.Evaluate(peer);
+  EXPECT_NE(peers.Train("a"), nullptr);
+}
+
+// Would break: a version 0 is replaced that several hold, or on which training has begun.
+TEST(RunGenesis, AVersionZeroThatWasGivenStands) {
+  SimulatedPeers peers(3, 2);
+  for (const char* peer : {"a", "b", "c"}) peers.JoinAndWork(peer);
+  peers.InitialState("a");
+  peers.Synced("b", 0);
+  peers.Clear();
+  peers.Tick(absl::Minutes(10));
+  for (const char* peer : {"a", "b", "c"}) EXPECT_EQ(TimesAsked(peers, peer), 0u);
+  peers.Synced("c", 0);
+  EXPECT_NE(peers.Train("a"), nullptr);
+  for (const char* peer : {"b", "c"}) peers.Die(peer);
+  peers.JoinAndWork("d");
+  peers.Tick(absl::Minutes(10));
+  for (const char* peer : {"a", "d"}) EXPECT_EQ(TimesAsked(peers, peer), 0u);
+}
+
+// Would break: a peer that has made version 0 as well, too late, is put out for it.
+TEST(RunGenesis, WhoHoldsAnotherVersionZeroIsToldTheRunsAndFetchesIt) {
+  SimulatedPeers peers(1, 1);
+  peers.Begin({"a"});
+  v1::Hello hello = ReturningHello(peers, "b", 0);
+  hello.set_header_digest(std::string(32, 'x'));
+  peers.Join("b", &hello);
+  EXPECT_EQ(peers.ended.count(peers.sessions.at("b")), 0u);
+  EXPECT_EQ(peers.StateOf("b"), "joining");
+  const auto* welcome = peers.Last("b", &v1::CoordinatorMessage::has_welcome);
+  ASSERT_NE(welcome, nullptr);
+  EXPECT_TRUE(welcome->welcome().has_genesis());
+}
+
 // Would break: a maker that reconnects, or restarts its worker, is never asked again.
 TEST(RunGenesis, TheMakerIsAskedAgainWhenItComesBack) {
   SimulatedPeers peers(1, 1);
@@ -310,6 +407,32 @@ TEST(RunRestart, NoRoundClosesInTheGraceUnlessAllAreBack) {
   EXPECT_TRUE(peers.Said("peer c died"));
   ASSERT_NE(peers.Plan("a"), nullptr);
   EXPECT_EQ(peers.Plan("a")->contributors_size(), 2);
+}
+
+// Would break: a worker that hangs since before the coordinator's restart holds the round for ever:
+// its time is not measured, nor is that of the others, who began before the restart as well.
+TEST(RunRestart, ARoundUnderWayEndsWithoutAWorkerThatHangs) {
+  for (const bool first : {true, false}) {
+    SimulatedPeers peers(3, 2);
+    peers.Begin({"a", "b", "c"});
+    if (!first) {
+      for (const char* peer : {"a", "b", "c"}) peers.train_seconds[peer] = 2;
+      peers.Commit({"a", "b", "c"});
+      peers.train_seconds.clear();
+    }
+    peers.Restart();
+    peers.ComeBack({"a", "b", "c"});
+    // Of the first round the updates tell how long they took, of a later one the store does.
+    for (const char* peer : {"a", "b"}) {
+      if (first) peers.train_seconds[peer] = 2;
+      peers.Ready(peer);
+    }
+    peers.Tick(absl::Seconds(3.4));
+    EXPECT_EQ(peers.Plan("a"), nullptr) << first;
+    peers.Tick(absl::Seconds(0.2));
+    ASSERT_NE(peers.Plan("a"), nullptr) << first;
+    EXPECT_EQ(peers.Plan("a")->contributors_size(), 2) << first;
+  }
 }
 
 // Would break: a commit that was durable but not announced is lost, or its samples are trained on

@@ -192,6 +192,20 @@ TEST(Round, WithoutADeadlineALostWorkerIsNotAwaited) {
   EXPECT_TRUE(f.round.MayClose(At(10), f.roster));
 }
 
+// Would break: after a restart of the coordinator nothing is known, and a worker that hangs holds
+// the round for ever.
+TEST(Round, AfterARestartWhatWasMeasuredBeforeCounts) {
+  TrainingFixture f(3, 2);
+  for (const char* peer : {"a", "b", "c"}) f.Join(peer);
+  for (int i = 0; i < 3; ++i) f.round.Remember(absl::Seconds(10));
+  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  f.TrainAll(0);
+  for (const char* peer : {"a", "b"}) f.Ready(peer, 1);
+  f.round.trainer("c").train_started.reset();  // as of one that resumes
+  EXPECT_FALSE(f.round.MayClose(At(13.4), f.roster));
+  EXPECT_TRUE(f.round.MayClose(At(13.5), f.roster));
+}
+
 // Would break: deadlines forget how slow the slow ones are, and leave them out for ever.
 TEST(Round, ALateReadyIsMeasuredOnceAndCountsInTheNextRound) {
   TrainingFixture f(3, 2);
