@@ -25,6 +25,7 @@
 #include "daemon/cli/process_folder.h"
 #include "daemon/cli/token_argument.h"
 #include "daemon/config/config.h"
+#include "daemon/config/data_config.h"
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/coordinator.h"
 #include "daemon/coordinator/sqlite_store.h"

@@ -12,6 +12,7 @@
 #include "daemon/cli/format.h"
 #include "daemon/cli/process.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/config/data_config.h"
 
 namespace atolld {
 namespace {

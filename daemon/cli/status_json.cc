@@ -143,6 +143,7 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"reason", status.reason()},
                {"paused", status.paused()},
                {"stopping", status.stopping()},
+               {"stopped_because", status.stopped_because()},
                {"parameters", status.parameters()},
                {"elapsed_seconds", status.elapsed_seconds()},
                {"tokens", status.tokens()},
@@ -242,7 +243,10 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
       {"coordinator epoch",
        absl::StrCat(status.epoch(), ", for ", FormatSeconds(status.epoch_seconds()))},
   };
-  if (status.stopping()) rows.push_back({"stopping", "it ends at the newest version"});
+  if (status.stopping()) {
+    rows.push_back({"stopping", absl::StrCat("it ends at the newest version",
+                                             Because(status.stopped_because()))});
+  }
   if (status.rounds_size() > 0) {
     const v1::RoundRecord& last = *status.rounds().rbegin();
     rows.push_back({"training loss", absl::StrCat(FormatMeasured(last.train_loss(), 4),
@@ -256,7 +260,10 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
         {"validation loss", absl::StrFormat("%.4f at version %d", last.loss(), last.version())});
   }
   rows.push_back({"gradient noise scale", NoiseText(status.noise())});
-  if (status.has_seal()) rows.push_back({"sealed", Hex(status.seal().state_digest())});
+  if (status.has_seal()) {
+    rows.push_back({"sealed", Hex(status.seal().state_digest())});
+    if (!status.stopped_because().empty()) rows.push_back({"stopped", status.stopped_because()});
+  }
   std::vector<std::string> lines = AlignColumns(rows, "<<");
   lines.emplace_back();
   for (std::string& line : PeersText(status)) lines.push_back(std::move(line));

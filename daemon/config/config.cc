@@ -22,6 +22,7 @@
 #include "compression/base/status_macros.h"
 #include "compression/wire_codec.h"
 #include "daemon/config/config_places.h"
+#include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
 #include "daemon/env/network.h"
 #include "membership/history/run_files.h"

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
+#include "daemon/config/data_config.h"
 
 namespace atolld {
 
@@ -24,9 +25,6 @@ inline constexpr char kAggregatorRoleName[] = "aggregator";  // peer.role: has n
 inline constexpr char kStubKind[] = "stub";
 inline constexpr char kExternalKind[] = "external";
 inline constexpr char kTorchScriptKind[] = "torchscript";
-
-inline constexpr char kByteTokenizer[] = "bytes";
-inline constexpr char kCharTokenizer[] = "chars";
 
 // What the run records.
 
@@ -54,18 +52,6 @@ struct ConfigModel {  // [model]
   std::string lora_targets;  // "q_proj,v_proj"; empty: the kind's usual
   std::string base;          // a file of `atoll import`, on each peer's machine
   std::string base_digest;   // its SHA-256 in hex, as `atoll import` prints it
-};
-
-struct DataConfig {  // [data]
-  std::string path;  // relative paths start at the config file's folder
-  double validation_fraction = 0.1;
-  std::string tokenizer = kByteTokenizer;  // or kCharTokenizer, or a file
-  std::string field = "";                  // of lines of JSON; empty: "text"
-  std::string kind = "text";               // or "plain", "jsonl", "bin", "npy", "prepared"
-  uint32_t width = 0;                      // bytes of a bare token id; 0: as the files say
-  std::string end_of_text = "";            // empty: as the tokenizer's files say
-  std::string on_bad_line = "stop";        // or "skip"
-  std::string sources = "";                // several in place of path: "books:0.7,code:0.3"
 };
 
 struct InnerConfig {  // [inner]
@@ -100,7 +86,7 @@ struct RunConfig {
     uint32_t quorum = 0;  // fewest peers that may commit; 0: more than half of `peers`
   } run;
   ConfigModel model;
-  DataConfig data;
+  DataConfig data;  // [data]
   using Inner = InnerConfig;
   Inner inner;
   struct Outer {  // [outer]
@@ -159,6 +145,12 @@ struct CoordinatorConfig {
     uint32_t offences = 3, offence_rounds = 16;  // offender_rule.h
     double outsized = 8;                         // where the file does not say: DefaultOutsized()
   } membership;
+  struct StopWhen {  // [stop_when], where 0 stands for never
+    double loss_below = 0;
+    uint32_t no_improvement = 0;  // evaluations in a row without a lower loss
+    uint64_t tokens = 0;
+    absl::Duration time = absl::ZeroDuration();  // of training
+  } stop_when;
   struct Coordinator {                       // [coordinator]
     std::string address = "127.0.0.1:7070";  // peers read it too
     std::string listen = "";                 // empty: address
@@ -221,30 +213,5 @@ std::vector<std::string> SplitNames(const std::string& names);  // "a, b" as {"a
 std::vector<std::string> AdapterTargets(const std::string& kind);
 
 uint64_t TrainedParameters(const v1::ModelSpec& model);  // and exchanged; the model is a sound one
-
-struct DataSource {
-  std::string path;
-  double weight = 1;
-};
-
-// The sources that the section names: `path` alone, or those of `sources`; none of neither.
-// INVALID_ARGUMENT says what of `sources` is wrong.
-absl::StatusOr<std::vector<DataSource>> SourcesOf(const DataConfig& data);
-
-// Makes every path of the section absolute; relative ones start at `folder`.
-void PlaceData(const std::string& folder, DataConfig* data);
-
-// What the worker is told (Configure.data_path of worker.proto), and the same with another
-// tokenizer's file.
-std::string WorkerPlaces(const DataConfig& data);
-std::string WithTokenizer(const std::string& places, const std::string& tokenizer);
-bool IsTokenizerFile(const std::string& tokenizer);  // [data] tokenizer names one
-
-// Whether only who reads the text can say how many tokens it comes to: [model] vocabulary 0 stands
-// for no fixed number.
-bool NeedsCounting(const DataConfig& data);
-
-// How many tokens the first source knows that is a folder of `atoll data prepare`; 0: none is.
-uint64_t PreparedVocabulary(const DataConfig& data);
 
 }  // namespace atolld

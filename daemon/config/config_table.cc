@@ -408,6 +408,25 @@ Fields MembershipFields(Config& c) {
   };
 }
 
+Fields StopFields(Config& c) {
+  constexpr absl::Duration kLongest = absl::Hours(24 * 366);
+  return {
+      {"loss_below", RealNumber{&c.stop_when.loss_below, 0, 1e6}, kNo,
+       "a validation loss; the run stops at the first one below it",
+       "Set it where a known loss is good enough, in the unit in which the run prints it."},
+      {"no_improvement", WholeNumber{&c.stop_when.no_improvement, 0, kMillion}, kNo,
+       "number of evaluations in a row that find no lower loss than the best before them",
+       "Set it, 5 for example, where training longer than it helps would only cost. "
+       "`[evaluation] every_rounds` says how often there is one."},
+      {"tokens", WholeNumber{&c.stop_when.tokens, 0, kLargest}, kNo,
+       "number of training tokens of all peers together",
+       "Set it to compare runs that saw as much text, whatever their rounds."},
+      {"time", TimeSpan{&c.stop_when.time, absl::ZeroDuration(), kLongest}, kNo,
+       "how long the run trains; time without its coordinator does not count",
+       "Set it to the time that the machines are yours."},
+  };
+}
+
 Fields CoordinatorFields(Config& c) {
   return {
       {"address", Text{&c.coordinator.address, TextForm::kDialAddress}, kNo,
@@ -611,6 +630,11 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
       {"evaluation", kRun, "How often the loss on the validation text is measured.",
        EvaluationFields(c)},
       {"membership", kCoordinator, "Who counts, and when a peer is given up.", MembershipFields(c)},
+      {"stop_when", kCoordinator,
+       "When the run has come far enough: it then ends as if an operator had stopped it, at its "
+       "newest version, instead of after `[run] rounds`. The first condition that holds counts; "
+       "0 stands for never.",
+       StopFields(c)},
       {"coordinator", kCoordinator,
        "The coordinator's process. Peers and `atoll` read `address` too.", CoordinatorFields(c)},
       {"peer", kPeer, "One peer: its place in the run, its disk and its line.", PeerFields(c)},

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "daemon/config/data_config.h"
 
 namespace atolld {
 

@@ -172,6 +172,11 @@ void SignWith(const SigningKey& key, const v1::RunSpec& spec, RunSettings* setti
   };
 }
 
+StopRule StopRuleOf(const CoordinatorConfig& config) {
+  return {config.stop_when.loss_below, config.stop_when.no_improvement, config.stop_when.tokens,
+          config.stop_when.time};
+}
+
 // How the run decides. `key`: that of a spec that names one. INVALID_ARGUMENT: the outer rule or
 // the codec is unknown, or its numbers make no sense.
 absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunSpec& spec,
@@ -199,6 +204,7 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
                        : config.inner.pace == "auto" ? PaceSettings::Kind::kAuto
                                                      : PaceSettings::Kind::kFixed;
   settings.pace.time = config.inner.time;
+  settings.stop_when = StopRuleOf(config);
   settings.plan = config.exchange.plan == "regions" ? PlanKind::kRegions
                   : config.exchange.plan == "flat"  ? PlanKind::kFlat
                                                     : PlanKind::kAuto;

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "daemon/config/data_config.h"
 #include "daemon/peer/peer_credentials.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"

@@ -13,6 +13,7 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
+#include "daemon/config/data_config.h"
 #include "daemon/env/repeated_lines.h"
 
 namespace atolld {

@@ -390,6 +390,12 @@ std::vector<std::string> Exchanges::GiveUp(absl::Time now, uint64_t committed, M
   return contributors;
 }
 
+void Exchanges::Show(const std::string& peer, v1::PeerStatus* status) const {
+  status->set_up_bytes_per_second(planner_.estimates().Up(peer));
+  status->set_down_bytes_per_second(planner_.estimates().Down(peer));
+  judge_.Show(peer, status);
+}
+
 void Exchanges::Forget(const std::string& peer) {
   planner_.Forget(peer);
   judge_.Forget(peer);

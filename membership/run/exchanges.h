@@ -97,6 +97,7 @@ class Exchanges {
   const UpdateJudge& judge() const { return judge_; }
   const LinkEstimates& estimates() const { return planner_.estimates(); }
   v1::NoiseStatus Noise() const { return noise_.Status(); }
+  void Show(const std::string& peer, v1::PeerStatus* status) const;  // its lines and its updates
 
   Candidates Choose(absl::Time now, const Round& round, Members* members);
   // With these, enough for the quorum; sends the plan. FAILED_PRECONDITION: nobody can reduce, and

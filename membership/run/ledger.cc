@@ -202,6 +202,21 @@ absl::Status Ledger::Control(RunControl::State wanted, const std::string& reason
   return absl::OkStatus();
 }
 
+void Ledger::StopWhereEnough(absl::Time now, bool exchanging, RunOutput* out) {
+  const size_t known = rounds_.size() + evaluations_.size();
+  const bool goes_on = genesis_ && !seal_ && control_.state == RunControl::State::kGoing &&
+                       version() < spec_.rounds();
+  if (!settings_.stop_when.any() || !goes_on || known == looked_at_) return;
+  looked_at_ = known;
+  const std::string why =
+      WhyEnough(settings_.stop_when, evaluations_, Tokens(), absl::Seconds(Elapsed(now)));
+  if (why.empty()) return;
+  control_ = {RunControl::State::kStopping, why};
+  out->update.control = control_;
+  out->Say(absl::StrCat("the run has come far enough: ", why, "; its last version is ",
+                        LastVersion(exchanging)));
+}
+
 void Ledger::SayControl(bool exchanging, RunOutput* out) const {
   const std::string because = Because(control_.reason);
   switch (control_.state) {

@@ -82,6 +82,10 @@ class Ledger {
   absl::Status Control(RunControl::State wanted, const std::string& reason, bool exchanging,
                        RunOutput* out);
 
+  // Ends the run at its newest version where RunSettings::stop_when wants it: asked after every
+  // event, it looks when a round or an evaluation is new.
+  void StopWhereEnough(absl::Time now, bool exchanging, RunOutput* out);
+
   void AcceptGenesis(const v1::Genesis& genesis, RunUpdate* update);
   // Nobody gives version 0, and another is to take its place. The store has it until that one is
   // accepted. version() is 0.
@@ -109,7 +113,8 @@ class Ledger {
   std::optional<v1::Seal> seal_;
   std::vector<v1::RoundRecord> rounds_;
   std::vector<v1::EvaluationRecord> evaluations_;
-  uint64_t recovered_;  // version that was loaded or adopted; later ones this process committed
+  size_t looked_at_ = 0;  // number of rounds and evaluations that StopWhereEnough knows
+  uint64_t recovered_;    // version that was loaded or adopted; later ones this process committed
   std::optional<absl::Time> first_train_;  // of this epoch
   double earlier_seconds_ = 0;             // of the run, before this process
 };

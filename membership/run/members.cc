@@ -359,6 +359,11 @@ std::vector<std::string> Members::Awaited(const std::optional<v1::Seal>& seal) c
   return awaited;
 }
 
+bool Members::Awaits(const v1::Seal& seal, const std::string& peer) const {
+  const std::vector<std::string> awaited = Awaited(seal);
+  return std::find(awaited.begin(), awaited.end(), peer) != awaited.end();
+}
+
 std::vector<std::string> Members::StopAwaiting(absl::Time now, const v1::Seal& seal,
                                                absl::Duration patience) {
   std::vector<std::string> late;

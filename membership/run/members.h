@@ -123,6 +123,7 @@ class Members {
   // last state may need what the others have. Whoever comes back with less, or without a state, is
   // waited for as well.
   std::vector<std::string> Awaited(const std::optional<v1::Seal>& seal) const;
+  bool Awaits(const v1::Seal& seal, const std::string& peer) const;  // it is one of them
   // Those of them that have been waited for since the seal, or since they came, for `patience`:
   // nobody waits for them any more, and they are named.
   std::vector<std::string> StopAwaiting(absl::Time now, const v1::Seal& seal,

@@ -36,9 +36,7 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
   for (const auto& [peer, member] : members_.roster().members()) {
     if (!member.present()) training_.TakeBack(peer);
   }
-  for (const v1::RoundRecord& round : stored.rounds) {
-    if (round.train_seconds() > 0) training_.round().Remember(absl::Seconds(round.train_seconds()));
-  }
+  training_.round().Remember(stored.rounds);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -60,6 +58,7 @@ void Run::Advance(absl::Time now) {
   if (!ledger_.seal()) AdvanceAdoption(now);
   const bool exchanging = exchanges_.under_way() && adoption_.empty() && !ledger_.seal();
   if (exchanging && now >= exchanges_.deadline()) Act(now, exchanges_.current()->OnDeadline());
+  ledger_.StopWhereEnough(now, exchanges_.under_way(), &out_);
   switch (PhaseNow()) {
     case Phase::kSealed:
       return ending_.AdvanceSealed(now, ledger_, &members_, &out_, &reason_);
@@ -211,9 +210,8 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
   if (peer.empty()) return Finish(now);
   members_.NoteChange();
   adoption_.Broke(peer);
-  const std::vector<std::string> awaited = members_.Awaited(ledger_.seal());
-  const bool complete = std::find(awaited.begin(), awaited.end(), peer) == awaited.end();
-  if (ledger_.seal() && complete) {  // the run is over, and it has what it came for
+  if (ledger_.seal() &&
+      !members_.Awaits(*ledger_.seal(), peer)) {  // the run is over, and it has what it came for
     members_.roster().Leave(now, peer, "the run is sealed");
     members_.Record(peer, &out_.update);
     out_.Say(absl::StrCat("peer ", peer, " left"));
@@ -341,11 +339,8 @@ absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
   if (synced.has_offer()) members_.roster().SetOffer(peer, synced.offer());
   if (!ledger_.genesis() && synced.version() == 0) return absl::OkStatus();
   if (ledger_.OtherVersionZero(synced.version(), synced.header_digest())) return absl::OkStatus();
-  const absl::Status chain = ledger_.CheckChain(synced.version(), synced.header_digest());
-  if (!chain.ok()) return chain;
-  const absl::Status stands =
-      ledger_.CheckClaim(synced.version(), synced.header_digest(), synced.header());
-  if (!stands.ok()) return stands;
+  RETURN_IF_ERROR(ledger_.CheckChain(synced.version(), synced.header_digest()));
+  RETURN_IF_ERROR(ledger_.CheckClaim(synced.version(), synced.header_digest(), synced.header()));
   if (ledger_.Ahead(synced.version()))
     adoption_.Add(peer, synced.version(), synced.header_digest());
   members_.roster().SetState(peer, synced.version());
@@ -781,6 +776,7 @@ v1::RunStatus Run::Status(absl::Time now) const {
   status.set_reason(WaitingFor());
   status.set_paused(ledger_.control().paused());
   status.set_stopping(ledger_.control().stopping() && !sealed);
+  if (ledger_.control().stopping()) status.set_stopped_because(ledger_.control().reason);
   status.set_epoch_seconds(absl::ToDoubleSeconds(now - ledger_.epoch_began()));
   *status.mutable_data() = training_.leases().Status();
   status.mutable_data()->set_samples_a_pass(
@@ -795,9 +791,7 @@ v1::RunStatus Run::Status(absl::Time now) const {
     v1::PeerStatus* const peer = status.add_peers();
     *peer = members_.StatusOf(member);
     if (members_.FindInfo(member.peer()) == nullptr) continue;
-    peer->set_up_bytes_per_second(exchanges_.estimates().Up(member.peer()));
-    peer->set_down_bytes_per_second(exchanges_.estimates().Down(member.peer()));
-    exchanges_.judge().Show(member.peer(), peer);
+    exchanges_.Show(member.peer(), peer);
   }
   if (sealed) *status.mutable_seal() = *ledger_.seal();
   return status;

@@ -21,6 +21,7 @@
 #include "membership/run/leases.h"
 #include "membership/run/pace.h"
 #include "membership/run/roster.h"
+#include "membership/run/stop_rule.h"
 #include "membership/run/training.h"
 #include "membership/trust/tokens.h"
 #include "membership/trust/update_judge.h"
@@ -91,6 +92,7 @@ struct RunSettings {
   absl::Duration failure_timeout;
   float weight_cap = 0;  // of an update's weight, in medians of its round; 0: none
   PaceSettings pace;
+  StopRule stop_when;
   PlanKind plan = PlanKind::kFlat;
   JudgeSettings judge;
   // What the codecs make of so many values, at most; all of them together.

@@ -37,6 +37,12 @@ std::string WaitingReason(size_t there, size_t needed) {
 Round::Round(const RoundSettings& settings, bool started, uint64_t version)
     : settings_(settings), started_(started), version_(version), ready_times_(kReadyTimes) {}
 
+void Round::Remember(absl::Span<const v1::RoundRecord> rounds) {
+  for (const v1::RoundRecord& round : rounds) {
+    if (round.train_seconds() > 0) ready_times_.Add(absl::Seconds(round.train_seconds()));
+  }
+}
+
 const TrainingState* Round::Find(const std::string& peer) const {
   const auto it = trainers_.find(peer);
   return it == trainers_.end() ? nullptr : &it->second;

@@ -11,6 +11,7 @@
 
 #include "absl/time/time.h"
 #include "absl/types/span.h"
+#include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/run/leases.h"
@@ -50,9 +51,9 @@ class Round {
   // `started`: some round of the run has begun before. `version`: the entry of the round.
   Round(const RoundSettings& settings, bool started, uint64_t version);
 
-  // How long the training of an earlier round has taken, as the store tells after a restart: until
+  // How long the training of earlier rounds has taken, as the store tells after a restart: until
   // something is measured anew, stragglers have as long as they had before.
-  void Remember(absl::Duration ready_time) { ready_times_.Add(ready_time); }
+  void Remember(absl::Span<const v1::RoundRecord> rounds);
   const RecentTimes& ready_times() const { return ready_times_; }
 
   uint64_t version() const { return version_; }

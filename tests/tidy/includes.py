@@ -18,6 +18,7 @@ LIBRARIES = [
     ("toml", r"toml\+\+/"),
     ("cli11", r"CLI/"),
     ("json", r"nlohmann/"),
+    ("prometheus", r"prometheus/"),
     ("pcre2", r"pcre2\.h"),
     ("sentencepiece", r"sentencepiece_processor\.h"),
     ("gtest", r"(gtest|gmock)/"),
@@ -50,7 +51,8 @@ ROOMS = [
     ("daemon/exchange", {"absl", "proto"}),
     ("daemon/peer", {"absl", "proto", "system"}),
     ("daemon/coordinator", {"absl", "proto", "sqlite"}),
-    ("daemon/cli", {"absl", "proto", "system", "cli11", "json", "toml", "openssl"}),
+    ("daemon/cli",
+     {"absl", "proto", "system", "cli11", "json", "prometheus", "toml", "openssl"}),
     ("daemon/cli/local", {"absl", "proto", "system", "json", "toml"}),
     ("daemon/bench", {"absl", "proto", "system", "json"}),
     ("daemon/cli/verbs", {"absl", "proto", "system", "json"}),
@@ -98,6 +100,7 @@ TESTS_WITH = {
 }
 ONE_FILE = {  # (library, room): the one source that may include it
     ("cli11", "daemon/cli"): "daemon/cli/command_line.cc",
+    ("prometheus", "daemon/cli"): "daemon/cli/exposition.cc",
     ("openssl", "worker/base"): "worker/base/file_io.cc",
     ("sentencepiece", "worker/data"): "worker/data/sentencepiece_module.cc",
     ("pcre2", "worker/data"): "worker/data/tokenizer_bpe.cc",

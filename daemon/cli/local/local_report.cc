@@ -13,6 +13,7 @@
 #include "compression/base/words.h"
 #include "daemon/cli/chart.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/run_metrics.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/worker_tool.h"
 #include "membership/history/run_codecs.h"
@@ -265,6 +266,10 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
   const std::string picture = absl::StrCat(epilogue.dir, "/loss.svg");
   const absl::Status drawn = WriteFileDurably(files, picture, BytesOf(ChartSvg(chart)));
   Complain(out, drawn, "the loss curve was not saved");
+  const std::string figures = absl::StrCat(epilogue.dir, "/", kMetricsFile);
+  const absl::Status listed =
+      WriteFileDurably(files, figures, BytesOf(MetricsJsonLines(RunMetrics(history))));
+  Complain(out, listed, "the rounds' figures were not saved");
 
   std::string model;
   if (!epilogue.worker.empty()) {
@@ -277,6 +282,7 @@ bool FinishLocalRun(Files& files, const RunHistory& history, const LocalReport& 
   std::vector<std::vector<std::string>> places;
   if (!model.empty()) places.push_back({"model", model});
   if (drawn.ok()) places.push_back({"loss curve", picture});
+  if (listed.ok()) places.push_back({"figures", figures});
   places.push_back({"everything else", epilogue.dir});
   for (const std::string& line : AlignColumns(places, "<<")) PrintLine(out, line);
   if (!epilogue.worker.empty()) SayWhatIsNext(epilogue);

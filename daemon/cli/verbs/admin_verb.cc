@@ -71,6 +71,13 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
              "List the rounds from this version on, else the newest; 1000 at a time");
     verb.Add("--limit", options->limit, "List this many rounds");
   }
+  if (takes.count(AdminOption::kFormat) != 0) {
+    verb.Add("--format", options->format, "How they are printed")
+        .OneOf({"csv", "jsonl", "prometheus"});
+    verb.Add("--from", options->from, "Begin at this version");
+    verb.Flag("--json", options->json, "The same as --format jsonl");
+    return;
+  }
   verb.Flag("--json", options->json, "Print as JSON");
 }
 

@@ -36,15 +36,16 @@ absl::StatusOr<CoordinatorAccess> ResolveCoordinator(const CoordinatorAddress& a
 struct AdminOptions {
   CoordinatorAddress source;
   bool json = false;
-  std::string peer;    // with kPeer
-  std::string reason;  // with kReason
-  bool undo = false;   // with kUndo
-  uint64_t from = 0;   // with kRounds: a version; 0: not given
-  uint32_t limit = 0;  // with kRounds: how many; 0: not given
+  std::string peer;            // with kPeer
+  std::string reason;          // with kReason
+  bool undo = false;           // with kUndo
+  uint64_t from = 0;           // with kRounds and kFormat: a version; 0: not given
+  uint32_t limit = 0;          // with kRounds: how many; 0: not given
+  std::string format = "csv";  // with kFormat: or "jsonl", "prometheus"
 };
 
 // What a verb takes beside --coordinator, --dir and --json.
-enum class AdminOption { kPeer, kReason, kUndo, kRounds };
+enum class AdminOption { kPeer, kReason, kUndo, kRounds, kFormat };
 
 void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
                   const std::string& example, const std::set<AdminOption>& takes,

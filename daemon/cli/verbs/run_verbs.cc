@@ -1,5 +1,6 @@
-// `atoll run show|watch|pause|resume|stop`, `atoll peer list|show|drain|evict`: asked of a
+// `atoll run show|watch|metrics|pause|resume|stop`, `atoll peer list|show|drain|evict`: asked of a
 // coordinator.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -8,13 +9,17 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "compression/base/names.h"
+#include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
+#include "daemon/cli/exposition.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/run_folder.h"
+#include "daemon/cli/run_metrics.h"
 #include "daemon/cli/run_watcher.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/admin_verb.h"
@@ -57,6 +62,50 @@ int ShowRun(const AdminOptions& options) {
         for (std::string& line : RoundsText(status)) lines.push_back(std::move(line));
         return lines;
       });
+}
+
+// The rounds from `from` on, all of them, in as many answers as they take.
+absl::StatusOr<std::vector<v1::RunStatus>> AllRounds(const CoordinatorAddress& source,
+                                                     AdminClient& client, uint64_t from) {
+  std::vector<v1::RunStatus> pages;
+  for (uint64_t next = std::max<uint64_t>(from, 1);;) {
+    ASSIGN_OR_RETURN(pages.emplace_back(), HowItStands(source, client, next, 0));
+    const v1::RunStatus& page = pages.back();
+    const bool folder = page.epoch() == 0;  // tells all at once
+    if (folder || page.rounds().empty() || page.rounds().rbegin()->version() >= page.version()) {
+      return pages;
+    }
+    next = page.rounds().rbegin()->version() + 1;
+  }
+}
+
+int Metrics(const AdminOptions& options) {
+  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(options.source);
+  if (!access.ok()) return Report(access.status());
+  AdminClient client(*access);
+  if (options.format == "prometheus" && !options.json) {
+    const absl::StatusOr<v1::RunStatus> status = HowItStands(options.source, client, 0, 0);
+    if (!status.ok()) return Report(status.status());
+    PrintLines(absl::StrSplit(Exposition(*status), '\n', absl::SkipEmpty()));
+    return kDone;
+  }
+  const absl::StatusOr<std::vector<v1::RunStatus>> pages =
+      AllRounds(options.source, client, options.from);
+  if (!pages.ok()) return Report(pages.status());
+  std::vector<nlohmann::ordered_json> rows = RunMetrics(*pages);
+  if (pages->back().epoch() == 0) {
+    PosixFiles files;
+    auto left = ReadMetrics(files, AbsoluteFolder(options.source.dir));
+    if (!left.ok()) return Report(left.status());
+    rows.clear();
+    for (nlohmann::ordered_json& row : *left) {
+      if (row["version"].get<uint64_t>() >= options.from) rows.push_back(std::move(row));
+    }
+  }
+  const bool lines = options.json || options.format == "jsonl";
+  PrintLines(
+      absl::StrSplit(lines ? MetricsJsonLines(rows) : MetricsCsv(rows), '\n', absl::SkipEmpty()));
+  return kDone;
 }
 
 // One line about what is so now.
@@ -198,6 +247,11 @@ void AddRunVerbs(CommandLine& command_line) {
                ShowRun);
   AddAdminVerb(command_line, "run watch", "Follow a run until it is sealed",
                "atoll run watch --dir build/quickstart", {}, Watch);
+  AddAdminVerb(command_line, "run metrics",
+               "Print every round's figures, for notebooks and charts\n"
+               "A line a version: losses, tokens, times. For Prometheus: how the run stands now.",
+               "atoll run metrics --dir build/quickstart --format csv", {AdminOption::kFormat},
+               Metrics);
   AddAdminVerb(command_line, "run pause",
                "Finish the exchange under way, then begin no round\n"
                "`atoll run resume` goes on.",

@@ -11,7 +11,7 @@ void AddAllVerbs(CommandLine& command_line);
 
 void AddIdentityVerbs(CommandLine& command_line);  // identity issue
 void AddLocalVerb(CommandLine& command_line);
-void AddRunVerbs(CommandLine& command_line);       // run show, watch, pause, resume, stop
+void AddRunVerbs(CommandLine& command_line);       // run show, watch, metrics, pause, resume, stop
 void AddPeerVerbs(CommandLine& command_line);      // peer list, show, drain, evict
 void AddTokenVerbs(CommandLine& command_line);     // token create, list, revoke
 void AddLogVerbs(CommandLine& command_line);       // log list, log verify, log replay

@@ -54,7 +54,7 @@ TEST(CommandLineTest, WrongCallsAreOneLineAndCode2) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> calls = {
       {{"locla"}, "atoll: unknown verb 'locla'; did you mean 'local'?\n"},
       {{"run", "shwo"}, "atoll run: unknown verb 'shwo'; did you mean 'show'?\n"},
-      {{"run"}, "atoll run: a verb is needed: show, watch, pause, resume, stop\n"},
+      {{"run"}, "atoll run: a verb is needed: show, watch, metrics, pause, resume, stop\n"},
       {{"peer", "evcit", "a"}, "atoll peer: unknown verb 'evcit'; did you mean 'evict'?\n"},
       {{"peer", "drain"}, "atoll peer drain: PEER is required\n"},
       {{"run", "show", "--jsn"},

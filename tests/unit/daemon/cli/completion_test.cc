@@ -75,7 +75,7 @@ TEST_F(CompletionTest, BashOffersVerbsAndOptions) {
       HasSubstr("-F _atoll atoll"));
   EXPECT_THAT(Offered({"atoll", ""}), IsSupersetOf({"local", "run", "peer", "help"}));
   EXPECT_THAT(Offered({"atoll", "run", ""}),
-              ElementsAre("show", "watch", "pause", "resume", "stop"));
+              ElementsAre("show", "watch", "metrics", "pause", "resume", "stop"));
   EXPECT_THAT(Offered({"atoll", "run", "sh"}), ElementsAre("show"));
   EXPECT_THAT(Offered({"atoll", "help", "run", "sh"}), ElementsAre("show"));
   EXPECT_THAT(Offered({"atoll", "run", "show", "--js"}), ElementsAre("--json"));

@@ -197,7 +197,9 @@ TEST(Round, WithoutADeadlineALostWorkerIsNotAwaited) {
 TEST(Round, AfterARestartWhatWasMeasuredBeforeCounts) {
   TrainingFixture f(3, 2);
   for (const char* peer : {"a", "b", "c"}) f.Join(peer);
-  for (int i = 0; i < 3; ++i) f.round.Remember(absl::Seconds(10));
+  v1::RoundRecord before;
+  before.set_train_seconds(10);
+  f.round.Remember({before, before, before});
   ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
   f.TrainAll(0);
   for (const char* peer : {"a", "b"}) f.Ready(peer, 1);
