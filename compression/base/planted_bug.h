@@ -37,6 +37,7 @@ enum class PlantedBug {
   kVersionBelieved,          // whatever a Hello says, its history is waited for
   kLossOfAnybody,            // whoever answers for a share is believed, also without a number
   kEvaluationWaitedFor,      // whoever was given a share is waited for as long as it is here
+  kRosterChangeLost,         // every fourth delta of the roster names nobody
 };
 
 #ifdef ATOLL_PLANTED_BUGS

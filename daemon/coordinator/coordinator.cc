@@ -259,6 +259,7 @@ struct Coordinator::State {
   void Push(RunOutput output, Task done = nullptr);
   absl::Time Now() const;  // for the run's decisions
   void Deliver(const RunOutput& output);
+  void Send(const std::vector<RunOutput::Send>& sends);
   void Probe(const RunOutput::Probe& probe);
   void End();
   void Tick();
@@ -488,10 +489,7 @@ void Coordinator::State::Deliver(const RunOutput& output) {
                   event.line);
     if (event.severity != RunOutput::Severity::kRecord) admin->AddEvent(event.line);
   }
-  for (const RunOutput::Send& send : output.sends) {
-    const auto it = sessions.find(send.session);
-    if (it != sessions.end()) it->second->Send(send.message);
-  }
+  Send(output.sends);
   for (const RunOutput::End& end : output.ends) {
     const auto it = sessions.find(end.session);
     if (it != sessions.end()) it->second->End(end.status);
@@ -500,6 +498,18 @@ void Coordinator::State::Deliver(const RunOutput& output) {
   over = over || output.finished;
   End();
   admin->Changed();
+}
+
+// What many are told is packed once, and their queues share its bytes.
+void Coordinator::State::Send(const std::vector<RunOutput::Send>& sends) {
+  std::map<const v1::CoordinatorMessage*, Frame> packed;
+  for (const RunOutput::Send& send : sends) {
+    const auto it = sessions.find(send.session);
+    if (it == sessions.end()) continue;
+    const auto [frame, fresh] = packed.try_emplace(send.message.get());
+    if (fresh) frame->second = PackShared(*send.message);
+    it->second->Send(frame->second);
+  }
 }
 
 // Whoever ends the process on hearing it would otherwise take the news from those who watch.
@@ -538,9 +548,10 @@ void Coordinator::State::WatchReachable() {
 void Coordinator::State::Beat() {
   v1::CoordinatorMessage heartbeat;
   heartbeat.mutable_heartbeat()->set_waiting_for(WaitingFor());
+  const Frame frame = PackShared(heartbeat);
   // Straight to the streams: a heartbeat says nothing that would have to be durable first.
   for (const auto& [id, session] : sessions) {
-    if (session->said_hello()) session->Send(heartbeat);
+    if (session->said_hello()) session->Send(frame);
   }
   env.executor.RunAfter(interval(), guard.Wrap([this] { Beat(); }));
   WatchReachable();
@@ -549,10 +560,10 @@ void Coordinator::State::Beat() {
 
 void Coordinator::State::ArmWake() {
   const absl::Time now = Now();
-  const absl::Time wake = run->NextWake();
+  const absl::Time wake = run->NextWake(now);
   // What is later than the next beat, or has passed and waits for something else, the beat takes
   // care of.
-  if (wake == wake_at || wake <= now || wake > now + interval()) return;
+  if (wake == wake_at || wake > now + interval()) return;
   env.executor.Cancel(wake_timer);
   wake_at = wake;
   wake_timer = env.executor.RunAfter(wake - now, guard.Wrap([this] {

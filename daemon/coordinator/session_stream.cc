@@ -33,13 +33,13 @@ SessionStream::SessionStream(Env env, std::unique_ptr<Call> call, absl::Duration
   }));
 }
 
-void SessionStream::Send(const v1::CoordinatorMessage& message) {
+void SessionStream::Send(const Frame& frame) {
   if (ended_ || closed_) return;
   if (call_->unsent_bytes() > kMostUnsent) {
     End(absl::ResourceExhaustedError("the peer does not read what it is sent"));
     return;
   }
-  call_->Write(Pack(message));
+  call_->Write(frame);
 }
 
 void SessionStream::End(const absl::Status& status) {

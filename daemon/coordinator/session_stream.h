@@ -31,7 +31,7 @@ class SessionStream {
   SessionStream(Env env, std::unique_ptr<Call> call, absl::Duration hello_timeout,
                 double messages_per_second, Events events);
 
-  void Send(const v1::CoordinatorMessage& message);
+  void Send(const Frame& frame);  // a CoordinatorMessage
   // Ends the call with this status once all that was sent has gone, for which it has half a minute.
   // Nothing is sent or heard after it.
   void End(const absl::Status& status);

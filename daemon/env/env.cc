@@ -1,5 +1,6 @@
 #include "daemon/env/env.h"
 
+#include <climits>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -72,10 +73,20 @@ Frame Pack(const google::protobuf::MessageLite& message, ByteParts payload) {
   return frame;
 }
 
+Frame PackShared(const google::protobuf::MessageLite& message) {
+  Frame frame = Pack(message);
+  frame.shared = SharedBytes(std::exchange(frame.message, std::string()));
+  return frame;
+}
+
 absl::Status Unpack(const Frame& frame, google::protobuf::MessageLite* message) {
-  if (message->ParseFromString(frame.message)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("a frame of ", frame.message.size(),
-                                                 " bytes is not a ", message->GetTypeName()));
+  const absl::string_view bytes = frame.bytes();
+  if (bytes.size() <= INT_MAX &&
+      message->ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("a frame of ", bytes.size(), " bytes is not a ", message->GetTypeName()));
 }
 
 absl::StatusOr<std::string> ReadFile(Files& files, const std::string& path, uint64_t limit) {

@@ -108,8 +108,7 @@ class Files {
   virtual absl::Status MakeDirectories(const std::string& path) = 0;
   // Makes creations, renames and removals in `directory` durable.
   virtual absl::Status SyncDirectory(const std::string& directory) = 0;
-  // names, sorted
-  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& directory) = 0;
+  virtual absl::StatusOr<std::vector<std::string>> List(const std::string& path) = 0;  // sorted
   virtual bool Exists(const std::string& path) = 0;
 };
 
@@ -129,14 +128,15 @@ absl::Status WriteSecretDurably(Files& files, const std::string& path,
 // The number of the bulk field of every message (run.proto).
 inline constexpr int kPayloadField = 15;
 
-// One message: a serialised protobuf without its field 15, and that field's bytes (bulk data, may
-// be empty).
+// One message: a serialised protobuf without its field 15, and that field's bytes, if any.
 struct Frame {
   std::string message;
   ByteParts payload;
+  SharedBytes shared{};  // if not empty, in place of `message`: the same bytes for many calls
+  absl::string_view bytes() const { return shared.empty() ? message : shared.str(); }
 };
-
 Frame Pack(const google::protobuf::MessageLite& message, ByteParts payload = ByteParts());
+Frame PackShared(const google::protobuf::MessageLite& message);  // its copies share its bytes
 // INVALID_ARGUMENT if the bytes are not such a message.
 absl::Status Unpack(const Frame& frame, google::protobuf::MessageLite* message);
 

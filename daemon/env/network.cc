@@ -176,7 +176,7 @@ void AppendTo(std::string* out, const ByteParts& bytes) {
 }  // namespace
 
 std::string FrameHead(const Frame& frame) {
-  std::string head = frame.message;
+  std::string head(frame.bytes());
   if (!frame.payload.empty()) {
     head.push_back(kPayloadTag);
     AppendVarint(frame.payload.size(), &head);
@@ -186,8 +186,8 @@ std::string FrameHead(const Frame& frame) {
 
 size_t FrameBytes(const Frame& frame) {
   const size_t payload = frame.payload.size();
-  if (payload == 0) return frame.message.size();
-  return frame.message.size() + 1 + VarintBytes(payload) + payload;
+  if (payload == 0) return frame.bytes().size();
+  return frame.bytes().size() + 1 + VarintBytes(payload) + payload;
 }
 
 absl::StatusOr<Frame> ParseFrame(const ByteParts& wire) {

@@ -61,6 +61,7 @@ struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
 
   void Begin(const v1::Plan& first);
   void Update(const v1::Plan& next);
+  absl::Status CheckKnown(const ExchangePlan& told) const;
   void Adopt(ExchangePlan next);
   void Fail(absl::Status why);
   ExchangeFigures Figures() const;
@@ -74,7 +75,8 @@ struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
   absl::StatusOr<ReducerStream::Sink::Fate> OnContribution(const ReducerStream& stream,
                                                            const v1::ContributionChunk& chunk,
                                                            const SharedBytes& payload) override;
-  absl::Status OnLeaves(const ReducerStream& stream, std::string leaves) override;
+  absl::StatusOr<ReducerStream::Sink::Fate> OnLeaves(const ReducerStream& stream,
+                                                     const std::string& leaves) override;
   void Refuse(uint32_t contributor, uint32_t chunk, const absl::Status& why);
 
   // What is averaged here. A mean, wherever it was made, is stored and goes on to whom it is due.
@@ -139,16 +141,30 @@ void Exchange::State::Begin(const v1::Plan& first) {
     status = absl::InvalidArgumentError("the contribution is not cut by the run's grid");
   }
   if (status.ok()) status = CheckContributionProofs(settings.run_id, first);
+  if (status.ok()) status = CheckKnown(*made);
   if (!status.ok()) return Fail(std::move(status));
   Adopt(*std::move(made));
 }
 
+// Who averages what others sent must know what they have signed.
+absl::Status Exchange::State::CheckKnown(const ExchangePlan& told) const {
+  if (!told.brief() || told.servers().count(settings.self) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("round ", told.version(), ": plan of revision ",
+                                                 told.revision(),
+                                                 ": it is brief, and this peer is to serve by it"));
+}
+
 void Exchange::State::Update(const v1::Plan& next) {
-  if (failed || next.revision() <= plan.revision()) return;
+  const bool completes = next.revision() == plan.revision() && plan.brief() && !IsBrief(next);
+  if (failed || (next.revision() <= plan.revision() && !completes)) return;
   absl::StatusOr<ExchangePlan> made = ExchangePlan::Make(next, settings.grid);
   absl::Status status = made.status();
   if (status.ok()) status = plan.CheckSuccessor(*made);
+  if (status.ok() && plan.brief()) status = CheckContributionProofs(settings.run_id, next);
+  if (status.ok() && plan.brief()) status = CheckKnown(*made);
   if (!status.ok()) return env.log.Error(status.message());
+  if (completes) return plan.Complete(*made);
+  if (made->brief() && !plan.brief()) made->Complete(plan);
   Adopt(*std::move(made));
 }
 
@@ -231,20 +247,27 @@ void Exchange::State::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call>
   down.Accept(open, std::move(call), opened);
 }
 
-absl::Status Exchange::State::OnLeaves(const ReducerStream& stream, std::string leaves) {
+absl::StatusOr<ReducerStream::Sink::Fate> Exchange::State::OnLeaves(const ReducerStream& stream,
+                                                                    const std::string& leaves) {
+  // It has heard of a later plan, by which this peer serves: whose leaves they are is told there.
+  if (plan.brief()) return Fate::kEarly;
   const std::optional<uint32_t> sender = plan.IndexOf(stream.contributor());
   if (!sender.has_value()) {
     return absl::InvalidArgumentError("leaves of a peer that is no contributor");
   }
-  if (reducer.refused(*sender)) return absl::OkStatus();
-  absl::Status taken = intake.TakeLeaves(plan, *sender, std::move(leaves));
-  if (!taken.ok()) Refuse(*sender, 0, taken);
+  if (reducer.refused(*sender)) return Fate::kNext;
+  const absl::Status taken = intake.TakeLeaves(plan, *sender, leaves);
+  if (taken.ok()) return Fate::kNext;
+  Refuse(*sender, 0, taken);
   return taken;
 }
 
 absl::StatusOr<ReducerStream::Sink::Fate> Exchange::State::OnContribution(
     const ReducerStream& stream, const v1::ContributionChunk& chunk, const SharedBytes& payload) {
   using Verdict = Reducer::Verdict;
+  if (plan.brief() && chunk.revision() != plan.revision()) {
+    return chunk.revision() > plan.revision() ? Fate::kEarly : Fate::kNext;
+  }
   const std::optional<uint32_t> sender = plan.IndexOf(stream.contributor());
   if (!sender.has_value()) {
     return absl::InvalidArgumentError("a chunk from a peer that is no contributor");

@@ -8,9 +8,12 @@
 #include "membership/history/agreement.h"
 #include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
+
+constexpr uint32_t kMostContributorsInAll = 65536;  // as a header may name
 
 absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
@@ -24,6 +27,7 @@ absl::StatusOr<ExchangePlan> ExchangePlan::Make(const v1::Plan& plan, const Chun
   made.epoch_ = plan.epoch();
   made.revision_ = plan.revision();
   made.from_centre_ = FromCentre(plan);
+  made.brief_ = IsBrief(plan);
   if (plan.parameters() != grid.elements()) {
     return Invalid(absl::StrCat(context, ": ", plan.parameters(), " parameters, the run has ",
                                 grid.elements()));
@@ -41,31 +45,68 @@ absl::StatusOr<ExchangePlan> ExchangePlan::Make(const v1::Plan& plan, const Chun
 }
 
 absl::Status ExchangePlan::AddContributors(const v1::Plan& plan) {
-  if (plan.contributors().empty()) return Invalid("no contributors");
-  const std::set<std::string> lost(plan.lost().begin(), plan.lost().end());
-  for (const v1::PlanMember& member : plan.contributors()) {
-    const float weight = absl::bit_cast<float>(member.weight_bits());
-    if (!(weight > 0) || !std::isfinite(weight)) {
-      return Invalid(absl::StrCat("weight of ", member.peer(), " is not above 0 and finite"));
+  if (plan.contributors().empty() && !brief_) return Invalid("no contributors");
+  if (plan.contributor_count() > kMostContributorsInAll) {
+    return Invalid(absl::StrCat(plan.contributor_count(), " contributors"));
+  }
+  lost_ = {plan.lost().begin(), plan.lost().end()};
+  contributors_.resize(brief_ ? plan.contributor_count()
+                              : static_cast<size_t>(plan.contributors_size()));
+  if (brief_ && plan.positions_size() != plan.contributors_size()) {
+    return Invalid("it does not say which contributors it names");
+  }
+  for (int i = 0; i < plan.contributors_size(); ++i) {
+    const uint32_t place = brief_ ? plan.positions(i) : static_cast<uint32_t>(i);
+    if (place >= contributors_.size() || (brief_ && i > 0 && place <= plan.positions(i - 1))) {
+      return Invalid(absl::StrCat("it names contributor ", place, " of ", contributors_.size(),
+                                  ", which is none or not in order"));
     }
-    const float scale = member.scale_bits() == 0 ? 1 : absl::bit_cast<float>(member.scale_bits());
-    if (!(scale > 0 && scale <= 1)) {
-      return Invalid(absl::StrCat("scale of ", member.peer(), " is not above 0 and up to 1"));
-    }
-    const uint32_t index = static_cast<uint32_t>(contributors_.size());
-    if (!index_.emplace(member.peer(), index).second) {
-      return Invalid(absl::StrCat(member.peer(), " contributes twice"));
-    }
-    if (!member.contribution_root().empty() &&
-        member.contribution_root().size() != sizeof(Digest)) {
-      return Invalid(absl::StrCat("root of ", member.peer(), " is not 32 bytes"));
-    }
-    contributors_.push_back({member.peer(), weight, scale, lost.count(member.peer()) != 0,
-                             member.contribution_root(),
-                             absl::bit_cast<double>(member.squared_norm_bits())});
-    addresses_[member.peer()] = member.address();
+    RETURN_IF_ERROR(AddContributor(plan.contributors(i), place));
   }
   return absl::OkStatus();
+}
+
+absl::Status ExchangePlan::AddContributor(const v1::PlanMember& member, uint32_t place) {
+  const float weight = absl::bit_cast<float>(member.weight_bits());
+  if (!(weight > 0) || !std::isfinite(weight)) {
+    return Invalid(absl::StrCat("weight of ", member.peer(), " is not above 0 and finite"));
+  }
+  const float scale = member.scale_bits() == 0 ? 1 : absl::bit_cast<float>(member.scale_bits());
+  if (!(scale > 0 && scale <= 1)) {
+    return Invalid(absl::StrCat("scale of ", member.peer(), " is not above 0 and up to 1"));
+  }
+  if (!index_.emplace(member.peer(), place).second) {
+    return Invalid(absl::StrCat(member.peer(), " contributes twice"));
+  }
+  if (!member.contribution_root().empty() && member.contribution_root().size() != sizeof(Digest)) {
+    return Invalid(absl::StrCat("root of ", member.peer(), " is not 32 bytes"));
+  }
+  contributors_[place] = {member.peer(),
+                          weight,
+                          scale,
+                          lost_.count(member.peer()) != 0,
+                          member.contribution_root(),
+                          absl::bit_cast<double>(member.squared_norm_bits()),
+                          brief_ ? member.root_mark() : RootMark(member.contribution_root())};
+  addresses_[member.peer()] = member.address();
+  return absl::OkStatus();
+}
+
+void ExchangePlan::Complete(const ExchangePlan& whole) {
+  contributors_ = whole.contributors_;
+  for (Contributor& contributor : contributors_) {
+    contributor.lost = contributor.lost || lost_.count(contributor.peer) > 0;
+  }
+  index_ = whole.index_;
+  for (const auto& [peer, address] : whole.addresses_) addresses_.emplace(peer, address);
+  brief_ = whole.brief_;
+}
+
+bool ExchangePlan::Contributor::IsSame(const Contributor& other) const {
+  if (peer.empty() || other.peer.empty()) return true;  // a brief plan does not name it
+  const bool known = !root.empty() && !other.root.empty();
+  return other.peer == peer && other.weight == weight && other.scale == scale &&
+         other.root_mark == root_mark && (!known || other.root == root);
 }
 
 bool ExchangePlan::Reachable(const std::string& peer) const {
@@ -185,10 +226,7 @@ absl::Status ExchangePlan::CheckSuccessor(const ExchangePlan& next) const {
   if (next.version_ != version_ || next.epoch_ != epoch_) return bad("of another entry");
   bool same = next.contributors_.size() == contributors_.size();
   for (size_t i = 0; same && i < contributors_.size(); ++i) {
-    same = next.contributors_[i].peer == contributors_[i].peer &&
-           next.contributors_[i].weight == contributors_[i].weight &&
-           next.contributors_[i].scale == contributors_[i].scale &&
-           next.contributors_[i].root == contributors_[i].root;
+    same = contributors_[i].IsSame(next.contributors_[i]);
   }
   if (!same || next.from_centre_ != from_centre_)
     return bad("its contributors, weights, scales or roots are not those of the revision before");

@@ -2,9 +2,10 @@
 // and who sends what to whom.
 //
 // Law: under all revisions of one (version, epoch) the contributors, their weights, scales, roots
-// and the shards' bounds stay the same; a shard's reducer changes only with its attempt; so (chunk,
-// attempt) names one mean. Relays come and go within an attempt. A holder is set within an attempt
-// and may change, but only a new attempt takes it away. Immutable after Make; any thread.
+// and the shards' bounds stay the same (a brief plan says less of them); a shard's
+// reducer changes only with its attempt; so (chunk, attempt) names one mean. Relays come and go
+// within an attempt. A holder is set within an attempt and may change, but only a new attempt takes
+// it away. Immutable after Make but for Complete; any thread.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +26,15 @@ namespace atolld {
 class ExchangePlan {
  public:
   struct Contributor {
-    std::string peer;
-    float weight;
-    float scale;  // what its values are multiplied by
-    bool lost;
+    std::string peer;  // empty: a brief plan does not name it, and the rest says nothing
+    float weight = 1;
+    float scale = 1;  // what its values are multiplied by
+    bool lost = false;
     std::string root;         // of its contribution; empty: nobody has told it
     double squared_norm = 0;  // of it, as it told
+    uint32_t root_mark = 0;   // of the root, also where the plan is brief
+
+    bool IsSame(const Contributor& other) const;  // as far as both say what they are
   };
   struct Relay {
     uint32_t contributor;  // itself
@@ -57,6 +61,10 @@ class ExchangePlan {
   uint64_t version() const { return version_; }
   uint64_t epoch() const { return epoch_; }
   uint32_t revision() const { return revision_; }
+  // Of a peer that serves nobody by it: it knows of itself and of those that serve, without roots.
+  bool brief() const { return brief_; }
+  // Takes what is known of contributors from `whole`, the same plan but for its revision.
+  void Complete(const ExchangePlan& whole);
   const std::vector<Contributor>& contributors() const { return contributors_; }  // roster order
   const std::vector<Shard>& shards() const { return shards_; }
   // Reducers, relays and holders of shards that have chunks.
@@ -89,6 +97,7 @@ class ExchangePlan {
 
  private:
   absl::Status AddContributors(const v1::Plan& plan);
+  absl::Status AddContributor(const v1::PlanMember& member, uint32_t place);
   absl::Status AddShard(const v1::Shard& shard, const ChunkGrid& grid);
   absl::Status CheckRelays(const v1::Shard& shard) const;
   bool Reachable(const std::string& peer) const;  // a contributor with an address
@@ -96,9 +105,11 @@ class ExchangePlan {
   uint64_t version_ = 0;
   uint64_t epoch_ = 0;
   uint32_t revision_ = 0;
+  bool brief_ = false;
   bool from_centre_ = false;
   bool has_relays_ = false;
   std::vector<Contributor> contributors_;
+  std::set<std::string> lost_;
   std::map<std::string, uint32_t, std::less<>> index_;
   std::vector<Shard> shards_;
   std::vector<uint32_t> shard_of_;  // by chunk

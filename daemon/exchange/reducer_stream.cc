@@ -91,11 +91,21 @@ void ReducerStream::OnLeaves(const v1::ContributionLeaves& part) {
     return Close(absl::InvalidArgumentError("more leaves than there are chunks, or none"));
   }
   leaves_ += part.leaves();
-  if (leaves_.size() == all) {
-    const absl::Status status = sink_.OnLeaves(*this, std::exchange(leaves_, std::string()));
-    if (!status.ok()) return Close(status);
+  if (leaves_.size() == all) return JudgeLeaves();
+  call_->Read();
+}
+
+void ReducerStream::JudgeLeaves() {
+  const absl::StatusOr<Sink::Fate> fate = sink_.OnLeaves(*this, leaves_);
+  if (!fate.ok()) return Close(fate.status());
+  if (closed_) return;
+  leaves_early_ = *fate == Sink::Fate::kEarly;
+  if (leaves_early_) {
+    held_since_ = env_.executor.Now();
+    return;
   }
-  if (!closed_) call_->Read();
+  leaves_.clear();
+  call_->Read();
 }
 
 void ReducerStream::Judge(const v1::ContributionChunk& chunk, const SharedBytes& payload) {
@@ -108,8 +118,14 @@ void ReducerStream::Judge(const v1::ContributionChunk& chunk, const SharedBytes&
 }
 
 void ReducerStream::Resume() {
-  if (!held_.has_value() || closed_) return;
+  if (closed_) return;
   const absl::Time since = held_since_;
+  if (leaves_early_) {
+    JudgeLeaves();
+    if (leaves_early_) held_since_ = since;
+    return;
+  }
+  if (!held_.has_value()) return;
   const auto [chunk, payload] = *std::exchange(held_, std::nullopt);
   Judge(chunk, payload);
   if (held_.has_value()) held_since_ = since;
@@ -119,6 +135,7 @@ void ReducerStream::Close(absl::Status status) {
   if (closed_) return;
   closed_ = true;
   held_.reset();
+  leaves_early_ = false;
   todo_.clear();
   call_->Finish(std::move(status));
 }
@@ -141,7 +158,8 @@ void ReducerStream::Tick() {
     return Gone();
   }
   if (!waits) meter_.Touch(now);
-  if (held_.has_value() && now - held_since_ >= settings_.failure_timeout) {
+  const bool early = held_.has_value() || leaves_early_;
+  if (early && now - held_since_ >= settings_.failure_timeout) {
     Close(absl::FailedPreconditionError("the plan that the chunk belongs to has not arrived here"));
   }
   env_.executor.RunAfter(settings_.failure_timeout / 8, guard_.Wrap([this] { Tick(); }));

@@ -46,7 +46,8 @@ class ReducerStream {
                                                 const v1::ContributionChunk& chunk,
                                                 const SharedBytes& payload) = 0;
     // The contributor's, all of them. An error closes the stream with it.
-    virtual absl::Status OnLeaves(const ReducerStream& stream, std::string leaves) = 0;
+    virtual absl::StatusOr<Fate> OnLeaves(const ReducerStream& stream,
+                                          const std::string& leaves) = 0;
   };
 
   // Who says what there is to send.
@@ -85,6 +86,7 @@ class ReducerStream {
  private:
   void OnFrame(Frame frame);
   void OnLeaves(const v1::ContributionLeaves& leaves);
+  void JudgeLeaves();
   void Judge(const v1::ContributionChunk& chunk, const SharedBytes& payload);
   void Gone();
   void Tick();
@@ -103,6 +105,7 @@ class ReducerStream {
   std::deque<std::pair<uint32_t, uint32_t>> todo_;  // (chunk, attempt) to be sent
   std::map<uint32_t, uint32_t> there_;  // attempt of the result that the other end has or gets
   std::optional<std::pair<v1::ContributionChunk, SharedBytes>> held_;
+  bool leaves_early_ = false;  // they are, and their plan is not
   absl::Time held_since_;
   StreamMeter meter_;
   CallbackGuard guard_;

@@ -14,6 +14,7 @@
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
 #include "membership/run/admission.h"
+#include "membership/run/roster_news.h"
 #include "membership/trust/contribution.h"
 #include "optimizer/outer_rule.h"
 
@@ -220,6 +221,8 @@ absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kRoster:
       OnRoster(message.roster());
       break;
+    case v1::CoordinatorMessage::kRosterDelta:
+      return OnRosterDelta(message.roster_delta());
     case v1::CoordinatorMessage::kTrain:
       runner_.OnTrain(message.train());
       break;
@@ -329,19 +332,41 @@ void Peer::StartWorker() {
 }
 
 void Peer::OnRoster(const v1::Roster& roster) {
-  for (const RosterChange& change : RosterChanges(roster_, roster, config_.peer.id)) {
+  LogChanges(RosterChanges(roster_, roster, config_.peer.id));
+  roster_ = roster;
+  TakeCalls();
+  TakeDonors();
+}
+
+absl::Status Peer::OnRosterDelta(const v1::RosterDelta& delta) {
+  const v1::Roster before = MembersNamed(roster_, delta);
+  RETURN_IF_ERROR(Follow(delta, &roster_));
+  const v1::Roster after = MembersNamed(roster_, delta);
+  LogChanges(RosterChanges(before, after, config_.peer.id));
+  if (delta.keys_changed() || !delta.gone().empty() || CallsChange(before, after)) TakeCalls();
+  TakeDonors();
+  return absl::OkStatus();
+}
+
+void Peer::LogChanges(const std::vector<RosterChange>& changes) {
+  for (const RosterChange& change : changes) {
     env_.log.Write(change.loss ? Log::Level::kWarning : Log::Level::kInfo, change.line);
   }
-  roster_ = roster;
-  const size_t cut_from = gate_.SetRoster(roster);
-  const size_t cut_to = dialler_.SetRoster(roster);
+}
+
+void Peer::TakeCalls() {
+  const size_t cut_from = gate_.SetRoster(roster_);
+  const size_t cut_to = dialler_.SetRoster(roster_);
   if (cut_from + cut_to > 0) {
     env_.log.Info(absl::StrCat("cut ", Counted(cut_from, "call"), " from those put out and ",
                                cut_to, " to them"));
   }
+}
+
+void Peer::TakeDonors() {
   UpdateDonors();
   UpdateGiver();
-  end_.OnRoster(roster);
+  end_.OnRoster(roster_);
 }
 
 // Whom this peer may ask: those that it can dial, and those that have dialled it to be asked.

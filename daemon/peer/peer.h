@@ -69,6 +69,10 @@ class Peer {
   HeldHistory Held() const;
   absl::Status CheckRun(const v1::RunSpec& spec) const;
   void OnRoster(const v1::Roster& roster);
+  absl::Status OnRosterDelta(const v1::RosterDelta& delta);
+  void LogChanges(const std::vector<RosterChange>& changes);
+  void TakeCalls();   // from and to whom, as roster_ has it by now
+  void TakeDonors();  // and who gives what
   void UpdateDonors();
   void UpdateGiver();
   void OnDrain(const std::string& reason);

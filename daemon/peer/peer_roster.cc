@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <optional>
 #include <utility>
@@ -15,6 +16,11 @@
 
 namespace atolld {
 namespace {
+
+// When a large run comes together each peer of it hears of all others: above so many in one state
+// they are one line, but for those that are missed.
+constexpr size_t kMostLines = 16;
+constexpr size_t kTold = std::numeric_limits<size_t>::max();
 
 // Of two members at one address it is this one's: who is gone may have left it to another.
 bool HoldsItsAddress(const v1::Member& member) {
@@ -131,16 +137,50 @@ std::vector<RosterChange> RosterChanges(const v1::Roster& before, const v1::Rost
                                         const std::string& self) {
   std::map<std::string, std::string> states;
   for (const v1::Member& member : before.members()) states[member.peer()] = member.state();
-  std::vector<RosterChange> changes;
+  std::vector<const v1::Member*> changed;
+  std::map<std::string, size_t> counts;  // by state
   for (const v1::Member& member : after.members()) {
     const auto former = states.find(member.peer());
     if (member.peer() == self || (former != states.end() && former->second == member.state())) {
       continue;
     }
-    changes.push_back({absl::StrCat("peer ", member.peer(), " is ", member.state()),
-                       member.state() == "suspect" || member.state() == "dead"});
+    changed.push_back(&member);
+    ++counts[member.state()];
+  }
+  std::vector<RosterChange> changes;
+  for (const v1::Member* const member : changed) {
+    const std::string& state = member->state();
+    const bool loss = state == "suspect" || state == "dead";
+    size_t& count = counts[state];
+    if (loss || count <= kMostLines) {
+      changes.push_back({absl::StrCat("peer ", member->peer(), " is ", state), loss});
+    } else if (count != kTold) {
+      changes.push_back({absl::StrCat(count, " peers are ", state), false});
+      count = kTold;
+    }
   }
   return changes;
+}
+
+v1::Roster MembersNamed(const v1::Roster& roster, const v1::RosterDelta& delta) {
+  v1::Roster named;
+  const auto before = [](const v1::Member& a, const v1::Member& b) { return a.peer() < b.peer(); };
+  for (const v1::Member& changed : delta.changed()) {
+    const auto found =
+        std::lower_bound(roster.members().begin(), roster.members().end(), changed, before);
+    if (found != roster.members().end() && found->peer() == changed.peer()) {
+      *named.add_members() = *found;
+    }
+  }
+  return named;
+}
+
+bool CallsChange(const v1::Roster& before, const v1::Roster& after) {
+  return !std::equal(before.members().begin(), before.members().end(), after.members().begin(),
+                     after.members().end(), [](const v1::Member& a, const v1::Member& b) {
+                       return a.peer() == b.peer() && a.state() == b.state() &&
+                              a.address() == b.address();
+                     });
 }
 
 RosterDialler::RosterDialler(Executor& executor, Transport& under)

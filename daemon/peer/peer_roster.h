@@ -94,9 +94,16 @@ struct RosterChange {
 };
 
 // One change a member whose state differs from what it was, in roster order; never of `self`.
-// Somebody who was not listed before counts as changed. Pure function.
+// Somebody who was not listed before counts as changed. Where very many have come to one state they
+// are one line, but each that is missed has its own. Pure function.
 std::vector<RosterChange> RosterChanges(const v1::Roster& before, const v1::Roster& after,
                                         const std::string& self);
+
+// Of `roster` those members, ascending, that the delta says something new of. Pure function.
+v1::Roster MembersNamed(const v1::Roster& roster, const v1::RosterDelta& delta);
+
+// Whether some member has another state or address than before, or there was none.
+bool CallsChange(const v1::Roster& before, const v1::Roster& after);
 
 // How a peer dials other peers: those that the roster names, where it names them.
 //

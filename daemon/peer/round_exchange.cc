@@ -7,6 +7,7 @@
 #include "compression/base/words.h"
 #include "membership/history/mean_records.h"
 #include "membership/history/run_codecs.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
@@ -17,6 +18,11 @@ constexpr int kMostWaited = 30;                             // times kEvery
 
 // Of the values of the exchange, a byte each, one waking of all partners sends at most this.
 constexpr double kMostShare = 1.0 / 64;
+
+// The update that the plan asks the member for is the one with this root.
+bool Names(const v1::Plan& plan, const v1::PlanMember& member, const std::string& root) {
+  return IsBrief(plan) ? member.root_mark() == RootMark(root) : member.contribution_root() == root;
+}
 
 }  // namespace
 
@@ -135,7 +141,8 @@ absl::Status RoundExchange::OnPlan(const v1::Plan& plan) {
   ASSIGN_OR_RETURN(ExchangePlan made, ExchangePlan::Make(plan, keeper_.grid()));
   const bool same = exchange_ != nullptr && exchange_->version() == plan.version() &&
                     exchange_->epoch() == plan.epoch();
-  if (same && plan.revision() == revision_) return absl::OkStatus();
+  const bool completes = same && plan_.brief() && !made.brief();
+  if (same && plan.revision() == revision_ && !completes) return absl::OkStatus();
   if (same && plan.revision() < revision_) {
     return absl::FailedPreconditionError(absl::StrCat("round ", plan.version(),
                                                       ": its plan goes back from revision ",
@@ -175,7 +182,7 @@ void RoundExchange::Start(const v1::Plan& plan) {
   for (const v1::PlanMember& member : plan.contributors()) {
     if (member.peer() != self_) continue;
     contribution = own_.contribution();
-    if (contribution == nullptr || member.contribution_root() != ToBytes(contribution->root)) {
+    if (contribution == nullptr || !Names(plan, member, ToBytes(contribution->root))) {
       // Planned for an update that this peer no longer holds: taking part would break the plan's
       // promise.
       env_.log.Warning(absl::StrCat("round ", plan.version(), ": the plan names another update"));

@@ -8,15 +8,26 @@
 
 namespace atolld {
 
+namespace {
+
+// gRPC drops its share when the bytes are on their way, on any thread.
+grpc::Slice SliceOf(const SharedBytes& bytes) {
+  auto* const share = new SharedBytes(bytes);
+  return grpc::Slice(
+      const_cast<uint8_t*>(share->data()), share->size(),
+      [](void* owner) { delete static_cast<SharedBytes*>(owner); }, share);
+}
+
+}  // namespace
+
 grpc::ByteBuffer ToByteBuffer(const Frame& frame) {
-  std::vector<grpc::Slice> slices = {grpc::Slice(FrameHead(frame))};
-  for (const SharedBytes& part : frame.payload.parts()) {
-    // gRPC drops its share when the bytes are on their way, on any thread.
-    auto* const share = new SharedBytes(part);
-    slices.emplace_back(
-        const_cast<uint8_t*>(share->data()), share->size(),
-        [](void* owner) { delete static_cast<SharedBytes*>(owner); }, share);
+  std::vector<grpc::Slice> slices;
+  if (frame.payload.empty() && !frame.shared.empty()) {
+    slices.push_back(SliceOf(frame.shared));
+  } else {
+    slices.emplace_back(FrameHead(frame));
   }
+  for (const SharedBytes& part : frame.payload.parts()) slices.push_back(SliceOf(part));
   return grpc::ByteBuffer(slices.data(), slices.size());
 }
 

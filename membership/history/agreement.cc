@@ -23,7 +23,8 @@ std::string Compact(const std::string& bitmap, const std::vector<bool>& stays) {
 }  // namespace
 
 bool FromCentre(const v1::Plan& plan) {
-  return std::any_of(plan.contributors().begin(), plan.contributors().end(),
+  return plan.from_centre() ||
+         std::any_of(plan.contributors().begin(), plan.contributors().end(),
                      [](const auto& member) { return member.squared_distance_bits() != 0; });
 }
 

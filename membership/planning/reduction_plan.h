@@ -100,6 +100,7 @@ class ReductionPlan {
   bool Contributes(const std::string& peer) const { return contributors_.count(peer) > 0; }
   std::vector<std::string> Present() const;  // contributors that are not lost, roster order
   bool Lost(const std::string& peer) const { return lost_.count(peer) > 0; }
+  const std::set<std::string>& lost() const { return lost_; }
   // Contributes, or is an aggregator that may reduce.
   bool TakesPart(const std::string& peer) const {
     return Contributes(peer) || aggregators_.count(peer) > 0;

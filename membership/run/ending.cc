@@ -14,18 +14,47 @@
 namespace atolld {
 namespace {
 
-// A contributor's vote made the last version what it is.
-bool VotedFor(const Ledger& ledger, const std::string& peer) {
-  if (!ledger.header()) return true;  // version 0 was nobody's vote
-  const auto& voters = ledger.header()->contributors();
-  return std::any_of(voters.begin(), voters.end(),
-                     [&](const v1::Contributor& voter) { return voter.peer() == peer; });
+// Whose votes made the last version what it is. Version 0 was nobody's vote.
+std::set<absl::string_view> VotersOf(const Ledger& ledger) {
+  std::set<absl::string_view> voters;
+  if (!ledger.header()) return voters;
+  for (const v1::Contributor& voter : ledger.header()->contributors()) voters.insert(voter.peer());
+  return voters;
 }
 
 // Workers of one peer that may end over one share: the first may have been killed by somebody.
 constexpr int kMostEnds = 2;
 
 constexpr size_t kShareTimes = 16;  // remembered
+
+// Who evaluates next: of those that may find a loss the one with the fewest shares to do, of equals
+// the first. A share goes to somebody in the time of a few steps, however many there are.
+class EvaluatorQueue {
+ public:
+  EvaluatorQueue(const Evaluation& evaluation, std::vector<std::string> peers)
+      : peers_(std::move(peers)) {
+    const std::map<std::string, size_t> open = evaluation.Open();
+    for (size_t i = 0; i < peers_.size(); ++i) {
+      const auto found = open.find(peers_[i]);
+      order_.emplace(found == open.end() ? 0 : found->second, i);
+    }
+  }
+
+  std::optional<std::string> Take(const Evaluation& evaluation, uint32_t share) {
+    for (auto it = order_.begin(); it != order_.end(); ++it) {
+      const auto [open, i] = *it;
+      if (evaluation.FoundNone(share, peers_[i]) || evaluation.Spent(share, peers_[i])) continue;
+      order_.erase(it);
+      order_.emplace(open + 1, i);
+      return peers_[i];
+    }
+    return std::nullopt;
+  }
+
+ private:
+  const std::vector<std::string> peers_;
+  std::set<std::pair<size_t, size_t>> order_;  // shares to do, and who
+};
 
 }  // namespace
 
@@ -37,8 +66,9 @@ bool Evaluation::complete() const {
 }
 
 std::optional<uint32_t> Evaluation::FirstFree() const {
-  for (size_t i = 0; i < shares_.size(); ++i) {
-    if (!shares_[i].in && shares_[i].peer.empty()) return static_cast<uint32_t>(i);
+  for (; first_free_ < shares_.size(); ++first_free_) {
+    const Share& share = shares_[first_free_];
+    if (!share.in && share.peer.empty()) return static_cast<uint32_t>(first_free_);
   }
   return std::nullopt;
 }
@@ -62,16 +92,19 @@ v1::Evaluate Evaluation::Give(absl::Time now, uint32_t share, const std::string&
   return evaluate;
 }
 
-size_t Evaluation::Open(const std::string& peer) const {
-  return static_cast<size_t>(std::count_if(shares_.begin(), shares_.end(), [&](const Share& share) {
-    return !share.in && share.peer == peer;
-  }));
+std::map<std::string, size_t> Evaluation::Open() const {
+  std::map<std::string, size_t> open;
+  for (const Share& share : shares_) {
+    if (!share.in && !share.peer.empty()) ++open[share.peer];
+  }
+  return open;
 }
 
 void Evaluation::TakeBack(const std::string& peer) {
   for (Share& share : shares_) {
     if (!share.in && share.peer == peer) share.peer.clear();
   }
+  first_free_ = 0;
 }
 
 void Evaluation::LoseWorker(const std::string& peer) {
@@ -103,6 +136,7 @@ std::set<std::string> Evaluation::TakeOverdue(absl::Time now, absl::Duration pat
     if (now < std::min(share.life + patience, share.given + kMostPatience * patience)) continue;
     late.insert(share.peer);
     share.peer.clear();
+    first_free_ = 0;
   }
   overdue_.insert(late.begin(), late.end());
   return late;
@@ -143,6 +177,7 @@ std::optional<absl::Duration> Evaluation::OnEvaluated(absl::Time now, const std:
     share.found_none.insert(peer);
     share.none_tokens = evaluated.tokens();
     if (share.peer == peer) share.peer.clear();
+    first_free_ = 0;
     return std::nullopt;
   }
   share.in = true;
@@ -209,15 +244,16 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
              RunOutput::Severity::kWarning);
     evaluation_.reset();
   }
-  const std::vector<std::string> evaluators = round.Evaluators(members.roster(), version);
-  const bool due = EvaluationDue(ledger->spec(), version, last) && !ledger->Evaluated(version) &&
-                   unjudged_ != version;
-  if (due && !evaluators.empty() && !evaluating(version)) {
+  const bool due = !evaluating(version) && EvaluationDue(ledger->spec(), version, last) &&
+                   !ledger->Evaluated(version) && unjudged_ != version;
+  // Mostly there is nothing to give out, and nobody needs to be looked for.
+  if (!due && !evaluating(version)) return;
+  if (due) {
+    const size_t shares = round.Evaluators(members.roster(), version).size();
+    if (shares == 0) return;
     late_.clear();
-    evaluation_.emplace(now, version, static_cast<uint32_t>(evaluators.size()),
-                        ledger->Elapsed(now));
+    evaluation_.emplace(now, version, static_cast<uint32_t>(shares), ledger->Elapsed(now));
   }
-  if (!evaluating(version)) return;
   const absl::Duration patience = Patience(round);
   if (!Planted(PlantedBug::kEvaluationWaitedFor)) {
     for (const std::string& peer : evaluation_->TakeOverdue(now, patience)) {
@@ -228,6 +264,8 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
                RunOutput::Severity::kWarning);
     }
   }
+  if (!evaluation_->FirstFree()) return Complete(ledger, out);
+  const std::vector<std::string> evaluators = round.Evaluators(members.roster(), version);
   if (evaluators.empty()) return;
   GiveShares(now, evaluators, members, round, out);
   Complete(ledger, out);
@@ -243,18 +281,19 @@ absl::Time Ending::NextDeadline(uint64_t version, const Round& round) const {
 
 void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluators,
                         const Members& members, const Round& round, RunOutput* out) {
+  EvaluatorQueue queue(*evaluation_, evaluators);
+  std::optional<EvaluatorQueue> busy;
   for (auto share = evaluation_->FirstFree(); share; share = evaluation_->FirstFree()) {
-    const auto may_find = [&](const auto& peer) {
-      return !evaluation_->FoundNone(*share, peer) && !evaluation_->Spent(*share, peer);
-    };
-    std::vector<std::string> able;
-    std::copy_if(evaluators.begin(), evaluators.end(), std::back_inserter(able), may_find);
-    if (able.empty()) {
-      std::vector<std::string> busy;
-      round.Evaluators(members.roster(), evaluation_->version(), &busy);
-      std::copy_if(busy.begin(), busy.end(), std::back_inserter(able), may_find);
+    std::optional<std::string> peer = queue.Take(*evaluation_, *share);
+    if (!peer) {
+      if (!busy) {
+        std::vector<std::string> all;
+        round.Evaluators(members.roster(), evaluation_->version(), &all);
+        busy.emplace(*evaluation_, std::move(all));
+      }
+      peer = busy->Take(*evaluation_, *share);
     }
-    if (able.empty()) {
+    if (!peer) {
       if (evaluation_->FoundNone(*share) == 0) return;  // nobody has answered who could
       // One alone is not believed while somebody else is here who may yet find a loss.
       const auto& all = members.roster().members();
@@ -266,12 +305,9 @@ void Ending::GiveShares(absl::Time now, const std::vector<std::string>& evaluato
       evaluation_->Close(*share);
       continue;
     }
-    const std::string& peer = *std::min_element(
-        able.begin(), able.end(),
-        [&](const auto& a, const auto& b) { return evaluation_->Open(a) < evaluation_->Open(b); });
     v1::CoordinatorMessage message;
-    *message.mutable_evaluate() = evaluation_->Give(now, *share, peer);
-    members.SendTo(peer, std::move(message), out);
+    *message.mutable_evaluate() = evaluation_->Give(now, *share, *peer);
+    members.SendTo(*peer, std::move(message), out);
   }
 }
 
@@ -353,11 +389,12 @@ void Ending::Advance(absl::Time now, Ledger* ledger, Members* members, const Rou
   if (roster.in_grace(now)) return;
   Holders all;
   Holders voters;
+  const std::set<absl::string_view> voted = VotersOf(*ledger);
   std::vector<std::string> missing;
   for (const auto& [peer, info] : members->infos()) {
     if (!info.Reported(version)) continue;
     all[info.state_digest].push_back(peer);
-    if (VotedFor(*ledger, peer)) voters[info.state_digest].push_back(peer);
+    if (!ledger->header() || voted.count(peer) > 0) voters[info.state_digest].push_back(peer);
   }
   for (const auto& [peer, member] : roster.members()) {
     const PeerInfo* info = members->FindInfo(peer);
@@ -469,8 +506,8 @@ void Ending::Seal(absl::Time now, const std::string& agreed, const Holders& hold
   sealed_at_ = now;
   v1::CoordinatorMessage message;
   *message.mutable_sealed()->mutable_seal() = seal;
-  members->SendToAll(message, out);
-  members->NoteChange();  // the roster names those that are waited for
+  members->SendToAll(std::move(message), out);
+  members->news().Insist();  // it names those that are waited for
   out->Say(absl::StrCat("the run is sealed at version ", version));
 }
 

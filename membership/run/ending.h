@@ -44,7 +44,7 @@ class Evaluation {
   size_t FoundNone(uint32_t share) const { return shares_[share].found_none.size(); }
   void Close(uint32_t share);  // nobody finds a finite loss: the run has diverged, and shows it
   v1::Evaluate Give(absl::Time now, uint32_t share, const std::string& peer);
-  size_t Open(const std::string& peer) const;  // shares given to it that are not in
+  std::map<std::string, size_t> Open() const;  // shares given that are not in, by peer
   void TakeBack(const std::string& peer);      // what it was given and has not answered
   void LoseWorker(const std::string& peer);    // the same, since its worker has ended
   // So much of the newest share it says to have done. More than before is a sign of life; what it
@@ -83,6 +83,7 @@ class Evaluation {
   absl::Time last_life_;
   std::vector<Share> shares_;
   std::set<std::string> overdue_;  // have let their time pass, and have not answered since
+  mutable size_t first_free_ = 0;  // none before it is free
 };
 
 // What a run's losses are in: "nats a byte" only where its tokens are bytes, else "nats a token";

@@ -100,11 +100,11 @@ absl::Status ExchangeRound::OnVote(const std::string& peer, const v1::Vote& vote
   if (!TakesPart(peer) || Lost(peer)) return absl::OkStatus();
   const absl::Status checked = CheckVote(peer, vote);
   if (!checked.ok()) return checked;
-  votes_[peer] = vote;
+  Count(peer, vote);
   for (int i = 0; i < plan().shards_size(); ++i) {
     plan_.NoteHeld(peer, static_cast<uint32_t>(i), plan().shards(i).attempt());
   }
-  if (audit_ == nullptr) Decide(false, outcome);
+  if (audit_ == nullptr && MayDecide()) Decide(false, outcome);
   return absl::OkStatus();
 }
 
@@ -115,13 +115,47 @@ void ExchangeRound::OnShardsHeld(const std::string& peer, const v1::ShardsHeld& 
   }
 }
 
+void ExchangeRound::Count(const std::string& peer, const v1::Vote& vote) {
+  const size_t contributes = Contributes(peer) ? 1 : 0;
+  const auto former = votes_.find(peer);
+  if (former != votes_.end()) {  // it has come to something else, or says the same again
+    auto& of_state = sides_[former->second.state_digest()];
+    const auto side = of_state.find(KeyOf(former->second));
+    side->second.peers.erase(peer);
+    side->second.contributors -= contributes;
+    if (side->second.peers.empty()) of_state.erase(side);
+    if (of_state.empty()) sides_.erase(former->second.state_digest());
+  }
+  Side& side = sides_[vote.state_digest()][KeyOf(vote)];
+  side.peers.insert(peer);
+  side.contributors += contributes;
+  votes_[peer] = vote;
+}
+
+// False: all votes so far are for the same, and more have to come.
+bool ExchangeRound::MayDecide() const {
+  const bool one_side = sides_.size() == 1 && sides_.begin()->second.size() == 1;
+  const size_t contributors = static_cast<size_t>(plan().contributors_size());
+  return !one_side || votes_.size() + plan_.lost().size() >= contributors;
+}
+
+// Of two states with as many votes that of the first voter, in roster order.
 std::string ExchangeRound::StateDigest() const {
   if (!terms_.state_digest.empty()) return terms_.state_digest;
-  std::map<std::string, size_t> counts;
   std::string most;
-  for (const auto& [peer, vote] : votes_) ++counts[vote.state_digest()];
-  for (const auto& [peer, vote] : votes_) {
-    if (most.empty() || counts[vote.state_digest()] > counts[most]) most = vote.state_digest();
+  size_t votes = 0;
+  std::string first;
+  for (const auto& [state, sides] : sides_) {
+    size_t count = 0;
+    std::string earliest;
+    for (const auto& [key, side] : sides) {
+      count += side.peers.size();
+      if (earliest.empty() || *side.peers.begin() < earliest) earliest = *side.peers.begin();
+    }
+    if (count < votes || (count == votes && earliest > first)) continue;
+    most = state;
+    votes = count;
+    first = earliest;
   }
   return most;
 }
@@ -139,22 +173,20 @@ std::map<std::string, std::string> ExchangeRound::Doubted() const {
   return doubted;
 }
 
-std::map<ExchangeRound::Key, std::vector<std::string>> ExchangeRound::CountedVotes(
-    Outcome* outcome) {
-  const std::string state = StateDigest();
+void ExchangeRound::NameOddOnes(const std::string& state, Outcome* outcome) {
   // With two voters and two states nobody knows who is wrong; the third vote will tell.
-  const bool majority_known = !terms_.state_digest.empty() || votes_.size() != 2;
-  std::map<Key, std::vector<std::string>> counted;
-  for (const auto& [peer, vote] : votes_) {
-    if (vote.state_digest() == state) {
-      counted[KeyOf(vote)].push_back(peer);
-    } else if (majority_known && odd_.insert(peer).second) {
-      outcome->errors.push_back(absl::StrCat("peer ", peer, " holds another state ",
-                                             terms_.version - 1,
-                                             " than the others; its vote does not count"));
+  if (terms_.state_digest.empty() && votes_.size() == 2) return;
+  for (const auto& [other, sides] : sides_) {
+    if (other == state) continue;
+    for (const auto& [key, side] : sides) {
+      for (const std::string& peer : side.peers) {
+        if (!odd_.insert(peer).second) continue;
+        outcome->errors.push_back(absl::StrCat("peer ", peer, " holds another state ",
+                                               terms_.version - 1,
+                                               " than the others; its vote does not count"));
+      }
     }
   }
-  return counted;
 }
 
 void ExchangeRound::Agree(std::vector<std::string> peers, Outcome* outcome) {
@@ -265,15 +297,21 @@ void ExchangeRound::OnLongRecords(Outcome* outcome) {
 }
 
 void ExchangeRound::Decide(bool deadline_passed, Outcome* outcome) {
-  const auto counted = CountedVotes(outcome);
-  std::vector<std::string> best;
+  const std::string state = StateDigest();
+  NameOddOnes(state, outcome);
+  const auto of_state = sides_.find(state);
+  const std::map<Key, Side> nobody;
+  const std::map<Key, Side>& counted = of_state == sides_.end() ? nobody : of_state->second;
+  const Side* largest = nullptr;
   std::vector<std::string> sides;
   size_t voters = 0;
-  for (const auto& [key, peers] : counted) {
-    voters += peers.size();
-    if (best.empty() || Contributing(peers) > Contributing(best)) best = peers;
-    sides.push_back(absl::StrJoin(peers, ", "));
+  for (const auto& [key, side] : counted) {
+    voters += side.peers.size();
+    if (largest == nullptr || side.contributors > largest->contributors) largest = &side;
+    sides.push_back(absl::StrJoin(side.peers, ", "));
   }
+  std::vector<std::string> best;
+  if (largest != nullptr) best.assign(largest->peers.begin(), largest->peers.end());
   const std::vector<std::string> present = plan_.Voters();
   const bool all_voted = std::all_of(present.begin(), present.end(),
                                      [&](const auto& peer) { return votes_.count(peer) > 0; });
@@ -480,6 +518,7 @@ void ExchangeRound::Revise(Outcome* outcome) {
   plan_.Revise();
   DrawNonce();
   votes_.clear();
+  sides_.clear();
   outcome->verdict = Verdict::kRevised;
 }
 

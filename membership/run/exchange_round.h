@@ -7,7 +7,8 @@
 // payload, is still there and can be dialled by those who lack it; each of its chunks counts at
 // least a quorum of contributors. That a reducer cannot be reached is believed of two who say so,
 // or of one whom the coordinator's own dial confirms: nobody gains by one word alone. Who averages
-// what is ReductionPlan's. Pure; nothing here waits or sends.
+// what is ReductionPlan's. While all votes are equal each takes the same time, however many there
+// are. Pure; nothing here waits or sends.
 #pragma once
 
 #include <cstdint>
@@ -113,12 +114,20 @@ class ExchangeRound {
   std::map<std::string, std::string> Doubted() const;
 
  private:
-  using Key = std::string;  // what two equal votes have in common
+  // Equal votes: of one payload, of the same contributors, and of one state.
+  struct Side {
+    std::set<std::string> peers;
+    size_t contributors = 0;  // of them
+  };
+  using Key = std::string;                                   // what the votes of one payload share
+  using Sides = std::map<std::string, std::map<Key, Side>>;  // by the state's digest
 
   absl::Status CheckVote(const std::string& peer, const v1::Vote& vote) const;
   static Key KeyOf(const v1::Vote& vote);
   std::string StateDigest() const;
-  std::map<Key, std::vector<std::string>> CountedVotes(Outcome* outcome);
+  void Count(const std::string& peer, const v1::Vote& vote);
+  bool MayDecide() const;
+  void NameOddOnes(const std::string& state, Outcome* outcome);
   bool Fetchable(const v1::Vote& agreed) const;
   size_t Contributing(const std::vector<std::string>& peers) const;
   void DrawNonce();
@@ -143,6 +152,7 @@ class ExchangeRound {
   const ExchangeTerms terms_;
   ReductionPlan plan_;
   std::map<std::string, v1::Vote> votes_;                  // of the current revision
+  Sides sides_;                                            // and what they are for
   std::set<std::pair<std::string, std::string>> refused_;  // by whom, whose update
   std::set<std::string> odd_;                              // voters already named for another state
   std::map<std::string, std::set<std::string>> accusers_;  // of reducers: who cannot reach them

@@ -223,32 +223,59 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
   if (terms.version == 1) terms.state_digest = ledger.genesis()->state_digest();
   current_ = std::make_unique<ExchangeRound>(terms, std::move(contributors));
   began_ = now;
+  // Before the plan: one that names strangers is not believed.
+  members->news().Hurry();
+  members->SendRosterIfDue(now, ledger.seal(), out);
   SendPlans(now, *members, out);
   return absl::OkStatus();
 }
 
-void Exchanges::SendPlan(const std::string& peer, const Members& members, RunOutput* out) const {
+// Who averages checks everybody's update; the others need not know what it takes to do so. To look
+// for a peer among the contributors of a whole plan takes some microseconds for a thousand.
+void Exchanges::SendPlan(const std::string& peer, const Members& members, RunOutput* out) {
+  if (servers_.count(peer) > 0) return SendWhole(peer, members, out);
   v1::CoordinatorMessage message;
-  *message.mutable_plan() = current_->plan();
+  *message.mutable_plan() = BriefPlan(current_->plan(), servers_, peer);
   members.SendTo(peer, std::move(message), out);
+}
+
+void Exchanges::SendWhole(const std::string& peer, const Members& members, RunOutput* out) {
+  if (whole_ == nullptr) {
+    v1::CoordinatorMessage message;
+    *message.mutable_plan() = current_->plan();
+    whole_ = std::make_shared<const v1::CoordinatorMessage>(std::move(message));
+  }
+  members.SendTo(peer, whole_, out);
 }
 
 void Exchanges::SendPlans(absl::Time now, const Members& members, RunOutput* out) {
   agreed_at_ = absl::InfiniteFuture();
   deadline_ = now + absl::Milliseconds(current_->plan().deadline_milliseconds());
+  whole_ = nullptr;
+  servers_ = ServersOf(current_->plan());
   for (const std::string& peer : current_->Voters()) SendPlan(peer, members, out);
 }
 
-void Exchanges::SendAudits(const Members& members, RunOutput* out) {
-  for (const auto& [peer, order] : current_->TakeAuditOrders())
-    SendAuditOrder(peer, order, members, out);
+void Exchanges::SendAudit(const std::string& peer, const v1::Audit& order, const Members& members,
+                          RunOutput* out) {
+  // It checks what the others' updates were.
+  if (servers_.count(peer) == 0) SendWhole(peer, members, out);
+  v1::CoordinatorMessage message;
+  *message.mutable_audit() = order;
+  members.SendTo(peer, std::move(message), out);
 }
 
-void Exchanges::Resend(const std::string& peer, const Members& members, RunOutput* out) const {
+void Exchanges::SendAudits(const Members& members, RunOutput* out) {
+  for (const auto& [peer, order] : current_->TakeAuditOrders()) {
+    SendAudit(peer, order, members, out);
+  }
+}
+
+void Exchanges::Resend(const std::string& peer, const Members& members, RunOutput* out) {
   if (!current_->Votes(peer)) return;
   SendPlan(peer, members, out);
   const std::optional<v1::Audit> order = current_->AuditOrderOf(peer);
-  if (order) SendAuditOrder(peer, *order, members, out);
+  if (order) SendAudit(peer, *order, members, out);
 }
 
 void Exchanges::NoteAudit(absl::Time now) {

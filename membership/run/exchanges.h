@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -109,7 +110,7 @@ class Exchanges {
   void NoteAudit(absl::Time now);  // it is agreed on and audited, or audited anew
   void SendAudits(const Members& members, RunOutput* out);  // to who has not been told yet
   // A peer came back: it is told again what it was to do in current(), if anything.
-  void Resend(const std::string& peer, const Members& members, RunOutput* out) const;
+  void Resend(const std::string& peer, const Members& members, RunOutput* out);
   void NoteVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
 
   // Of what was agreed on; unsigned. `leases` are those before it.
@@ -129,12 +130,17 @@ class Exchanges {
 
  private:
   v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header, double elapsed) const;
-  void SendPlan(const std::string& peer, const Members& members, RunOutput* out) const;
+  void SendPlan(const std::string& peer, const Members& members, RunOutput* out);
+  void SendAudit(const std::string& peer, const v1::Audit& order, const Members& members,
+                 RunOutput* out);
+  void SendWhole(const std::string& peer, const Members& members, RunOutput* out);
   void SendDoubts(uint64_t committed, const Members& members, RunOutput* out) const;
   void NoteReach(uint64_t version, const ExchangeRound& exchange, Members* members);
 
   const RunSettings& settings_;
   std::unique_ptr<ExchangeRound> current_, last_;
+  RunOutput::Message whole_;       // current_->plan() as it is told; null: to nobody yet
+  std::set<std::string> servers_;  // by it
   std::map<std::string, v1::Ready> contributions_;  // to current_, and to last_ until NoteCommit
   absl::Time began_, agreed_at_ = absl::InfiniteFuture(), deadline_ = agreed_at_;
   RecentTimes times_;

@@ -24,21 +24,23 @@ uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context) {
 
 LeaseBook::LeaseBook(const LeaseRecords& records) : next_(records.next) {
   for (const LeaseRecord& record : records.ranges) {
-    unspent_[record.first] = Lease{record.count, record.holder};
+    Put(record.first, Lease{record.count, record.holder});
   }
 }
 
 LeaseBook::Ranges LeaseBook::Grant(const std::string& holder, uint64_t count) {
   std::vector<std::pair<uint64_t, uint64_t>> taken;
-  for (const auto& [first, lease] : unspent_) {
-    if (count == 0) break;
-    if (!lease.holder.empty()) continue;
-    const uint64_t part = std::min(count, lease.count);
-    taken.emplace_back(first, part);
-    count -= part;
+  const auto free = held_.find("");
+  if (free != held_.end()) {
+    for (const uint64_t first : free->second) {
+      if (count == 0) break;
+      const uint64_t part = std::min(count, unspent_.at(first).count);
+      taken.emplace_back(first, part);
+      count -= part;
+    }
   }
   if (count > 0) {
-    unspent_[next_] = Lease{count, ""};
+    Put(next_, Lease{count, ""});
     taken.emplace_back(next_, count);
     next_ += count;
   }
@@ -51,8 +53,8 @@ LeaseBook::Ranges LeaseBook::Grant(const std::string& holder, uint64_t count) {
     } else {
       ranges.push_back(MakeRange(first, part));
     }
+    Merge(first, first + part);
   }
-  Merge();
   return ranges;
 }
 
@@ -80,22 +82,25 @@ bool LeaseBook::Adopt(const std::string& holder, absl::Span<const v1::SampleRang
     }
   }
   Return(holder);
-  for (const auto& [first, count] : sorted) Assign(first, count, holder);
-  Merge();
+  for (const auto& [first, count] : sorted) {
+    Assign(first, count, holder);
+    Merge(first, first + count);
+  }
   return true;
 }
 
 void LeaseBook::Spend(const std::string& holder) {
-  for (auto it = unspent_.begin(); it != unspent_.end();) {
-    it = it->second.holder == holder ? unspent_.erase(it) : std::next(it);
-  }
+  const auto held = held_.find(holder);
+  if (held == held_.end()) return;
+  for (const uint64_t first : held->second) unspent_.erase(first);
+  held_.erase(held);
 }
 
 void LeaseBook::Return(const std::string& holder) {
-  for (auto& [first, lease] : unspent_) {
-    if (lease.holder == holder) lease.holder.clear();
+  for (const v1::SampleRange& range : Held(holder)) {
+    Assign(range.first(), range.count(), "");
+    Merge(range.first(), range.first() + range.count());
   }
-  Merge();
 }
 
 bool LeaseBook::Unspent(uint64_t first, uint64_t end) const {
@@ -127,31 +132,40 @@ bool LeaseBook::MarkSpent(absl::Span<const v1::SampleRange> ranges) {
   for (const auto& [first, end] : sorted) {
     SplitAt(first);
     SplitAt(end);
-    unspent_.erase(unspent_.lower_bound(first), unspent_.lower_bound(end));
+    for (auto it = unspent_.lower_bound(first); it != unspent_.end() && it->first < end;) {
+      it = Remove(it);
+    }
   }
-  Merge();
   return true;
 }
 
 void LeaseBook::Reach(uint64_t next) {
   if (next <= next_) return;
-  unspent_[next_] = Lease{next - next_, ""};
+  Put(next_, Lease{next - next_, ""});
+  Merge(next_, next);
   next_ = next;
-  Merge();
 }
 
 LeaseBook::Ranges LeaseBook::Held(const std::string& holder) const {
   Ranges ranges;
-  for (const auto& [first, lease] : unspent_) {
-    if (lease.holder == holder) ranges.push_back(MakeRange(first, lease.count));
+  const auto held = held_.find(holder);
+  if (held == held_.end()) return ranges;
+  for (const uint64_t first : held->second) {
+    ranges.push_back(MakeRange(first, unspent_.at(first).count));
   }
   return ranges;
 }
 
-bool LeaseBook::holds(const std::string& holder) const {
-  return std::any_of(unspent_.begin(), unspent_.end(),
-                     [&](const auto& entry) { return entry.second.holder == holder; });
+bool LeaseBook::HoldsExactly(const std::string& holder,
+                             absl::Span<const v1::SampleRange> ranges) const {
+  const Ranges held = Held(holder);
+  return std::equal(held.begin(), held.end(), ranges.begin(), ranges.end(),
+                    [](const v1::SampleRange& a, const v1::SampleRange& b) {
+                      return a.first() == b.first() && a.count() == b.count();
+                    });
 }
+
+bool LeaseBook::holds(const std::string& holder) const { return held_.count(holder) > 0; }
 
 LeaseRecords LeaseBook::Save() const {
   LeaseRecords records;
@@ -174,12 +188,27 @@ v1::DataStatus LeaseBook::Status() const {
   return status;
 }
 
+void LeaseBook::Put(uint64_t first, Lease lease) {
+  held_[lease.holder].insert(first);
+  unspent_[first] = std::move(lease);
+}
+
+std::map<uint64_t, LeaseBook::Lease>::iterator LeaseBook::Remove(
+    std::map<uint64_t, Lease>::iterator at) {
+  const auto held = held_.find(at->second.holder);
+  held->second.erase(at->first);
+  if (held->second.empty()) held_.erase(held);
+  return unspent_.erase(at);
+}
+
 void LeaseBook::Assign(uint64_t first, uint64_t count, const std::string& holder) {
   SplitAt(first);
   SplitAt(first + count);
-  for (auto it = unspent_.lower_bound(first); it != unspent_.end() && it->first < first + count;
-       ++it) {
-    it->second.holder = holder;
+  for (auto it = unspent_.lower_bound(first); it != unspent_.end() && it->first < first + count;) {
+    const uint64_t at = it->first;
+    const uint64_t length = it->second.count;
+    it = Remove(it);
+    Put(at, Lease{length, holder});
   }
 }
 
@@ -190,16 +219,19 @@ void LeaseBook::SplitAt(uint64_t at) {
   const uint64_t end = it->first + it->second.count;
   if (it->first == at || end <= at) return;
   it->second.count = at - it->first;
-  unspent_[at] = Lease{end - at, it->second.holder};
+  Put(at, Lease{end - at, it->second.holder});
 }
 
-void LeaseBook::Merge() {
-  for (auto it = unspent_.begin(); it != unspent_.end();) {
-    auto following = std::next(it);
-    if (following != unspent_.end() && it->first + it->second.count == following->first &&
+void LeaseBook::Merge(uint64_t first, uint64_t end) {
+  auto it = unspent_.lower_bound(first);
+  if (it != unspent_.begin()) --it;
+  while (it != unspent_.end() && it->first <= end) {
+    const auto following = std::next(it);
+    if (following == unspent_.end()) return;
+    if (it->first + it->second.count == following->first &&
         it->second.holder == following->second.holder) {
       it->second.count += following->second.count;
-      unspent_.erase(following);
+      Remove(following);
     } else {
       it = following;
     }

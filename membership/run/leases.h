@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,8 @@ class LeaseBook {
   void Reach(uint64_t next);
 
   Ranges Held(const std::string& holder) const;  // ascending
+  // Whether these are what it holds, in as few ranges as that makes.
+  bool HoldsExactly(const std::string& holder, absl::Span<const v1::SampleRange> ranges) const;
   bool holds(const std::string& holder) const;
   uint64_t next() const { return next_; }
 
@@ -82,10 +85,16 @@ class LeaseBook {
   void Assign(uint64_t first, uint64_t count, const std::string& holder);
   // Cuts the range that spans `at`, so that one begins there.
   void SplitAt(uint64_t at);
-  void Merge();
+  // Makes one range of neighbours that one holds, from the one before `first` to the one at `end`.
+  void Merge(uint64_t first, uint64_t end);
+  void Put(uint64_t first, Lease lease);
+  std::map<uint64_t, Lease>::iterator Remove(std::map<uint64_t, Lease>::iterator at);
 
   uint64_t next_ = 0;
   std::map<uint64_t, Lease> unspent_;  // by first sample
+  // Where the ranges of each holder, and those that are free, begin: a holder has a few of many
+  // thousands.
+  std::map<std::string, std::set<uint64_t>> held_;
 };
 
 }  // namespace atolld

@@ -5,8 +5,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
+#include "compression/base/words.h"
 #include "membership/run/admission.h"
 
 namespace atolld {
@@ -43,7 +45,7 @@ uint64_t Ledger::LastVersion(bool exchanging) const {
 
 bool Ledger::Evaluated(uint64_t version) const {
   return std::any_of(
-      evaluations_.begin(), evaluations_.end(),
+      evaluations_.rbegin(), evaluations_.rend(),  // mostly it is the last one
       [&](const v1::EvaluationRecord& record) { return record.version() == version; });
 }
 
@@ -77,6 +79,16 @@ v1::CoordinatorMessage Ledger::Welcome() const {
   welcome->set_failure_timeout_milliseconds(
       static_cast<uint64_t>(absl::ToInt64Milliseconds(settings_.failure_timeout)));
   return message;
+}
+
+void Ledger::Show(v1::RunStatus* status) const {
+  *status->mutable_spec() = spec_;
+  status->set_epoch(epoch_);
+  status->set_version(version());
+  status->set_paused(control_.paused());
+  if (genesis_) status->set_parameters(genesis_->manifest().elements());
+  status->set_tokens(Tokens());
+  if (seal_) *status->mutable_seal() = *seal_;
 }
 
 bool Ledger::Ahead(uint64_t version) const {
@@ -293,6 +305,13 @@ std::string ExchangeTime(const v1::RoundRecord& round) {
   if (round.audit_seconds() > 0)
     absl::StrAppendFormat(&text, ", audit %.2f s", round.audit_seconds());
   return text;
+}
+
+std::string CommitLine(const v1::RoundRecord& round, const std::vector<std::string>& by) {
+  constexpr size_t kMostNamed = 32;
+  return absl::StrCat("round ", round.version(), ": committed by ",
+                      by.size() > kMostNamed ? Counted(by.size(), "peer") : absl::StrJoin(by, ", "),
+                      "; exchange ", ExchangeTime(round));
 }
 
 }  // namespace atolld

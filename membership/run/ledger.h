@@ -52,6 +52,7 @@ class Ledger {
   double Elapsed(absl::Time now) const;    // seconds of training, all epochs together
   void NoteTraining(absl::Time now);       // somebody trains now
   v1::CoordinatorMessage Welcome() const;  // what a peer is told of all this
+  void Show(v1::RunStatus* status) const;  // and an operator
 
   // What somebody holds who says so. OK also where it is ahead of what is known here, and may be
   // adopted. FAILED_PRECONDITION: it is of another history.
@@ -125,5 +126,8 @@ std::string Because(const std::string& reason);
 // A round in words, for logs and views: "1.23 s (predicted 1.10 s), audit 0.20 s"; without what was
 // not predicted or not audited; "-": it was not measured.
 std::string ExchangeTime(const v1::RoundRecord& round);
+
+// That a round is committed, by whom (of more than 32 their number), and what it took.
+std::string CommitLine(const v1::RoundRecord& round, const std::vector<std::string>& by);
 
 }  // namespace atolld

@@ -29,7 +29,9 @@ constexpr size_t kMostNamed = 4;
 }  // namespace
 
 Members::Members(const RunSettings& settings, const StoredRun& stored, absl::Time now)
-    : settings_(settings), roster_(settings.failure_timeout, now, stored.members) {
+    : settings_(settings),
+      roster_(settings.failure_timeout, now, stored.members),
+      news_(settings.failure_timeout) {
   for (const v1::EntryHeader& header : stored.headers) NoteEntry(header);
 }
 
@@ -144,10 +146,9 @@ void Members::NoteProbe(const RunOutput::Probe& probe, ProbeResult result, RunOu
 }
 
 std::string Members::PeerOf(SessionId session) const {
-  for (const auto& [peer, member] : roster_.members()) {
-    if (member.session == session && member.present()) return peer;
-  }
-  return "";
+  const std::string peer = roster_.PeerOf(session);
+  const RosterMember* const member = roster_.Find(peer);
+  return member != nullptr && member->present() ? peer : "";
 }
 
 void Members::Forget(const std::string& peer, RunUpdate* update) {
@@ -156,12 +157,12 @@ void Members::Forget(const std::string& peer, RunUpdate* update) {
   const auto info = infos_.find(peer);
   if (info != infos_.end() && info->second.rounds == 0) infos_.erase(info);
   update->forgotten.push_back(peer);
-  changed_ = true;
+  NoteChange();
 }
 
 void Members::Record(const std::string& peer, RunUpdate* update) {
   update->members.push_back(Roster::Record(*roster_.Find(peer)));
-  changed_ = true;
+  NoteChange();
 }
 
 void Members::NoteEntry(const v1::EntryHeader& header) {
@@ -270,6 +271,7 @@ absl::StatusOr<bool> Members::Evict(absl::Time now, const std::string& peer,
                                               "peer ", peer, " was evicted", Because(reason)))});
   }
   roster_.Evict(now, peer, reason);
+  news_.Hurry();  // its calls are cut by those who hear of it
   const std::string said = absl::StrCat("an operator has evicted peer ", peer, Because(reason));
   if (was_present) {
     NoteQuorum(said, sealed, out);
@@ -293,6 +295,7 @@ bool Members::EvictLiar(absl::Time now, const std::string& peer, const std::stri
                                               "peer ", peer, " was evicted: ", evidence))});
   }
   roster_.Evict(now, peer, evidence);
+  news_.Hurry();
   infos_[peer].offence = evidence;
   out->evicted.push_back(peer);
   NoteQuorum(absl::StrCat("peer ", peer, " is evicted: ", evidence), sealed, out);
@@ -317,33 +320,49 @@ void Members::NoteQuorum(const std::string& said, bool sealed, RunOutput* out) c
 
 void Members::SendTo(const std::string& peer, v1::CoordinatorMessage message,
                      RunOutput* out) const {
-  const RosterMember* member = roster_.Find(peer);
-  if (member == nullptr || !member->connected() || !member->present()) return;
-  out->sends.push_back({member->session, std::move(message)});
+  SendTo(peer, std::make_shared<const v1::CoordinatorMessage>(std::move(message)), out);
 }
 
-void Members::SendToAll(const v1::CoordinatorMessage& message, RunOutput* out) const {
-  for (const auto& [peer, member] : roster_.members()) SendTo(peer, message, out);
+void Members::SendTo(const std::string& peer, const RunOutput::Message& message,
+                     RunOutput* out) const {
+  const RosterMember* member = roster_.Find(peer);
+  if (member == nullptr || !member->connected() || !member->present()) return;
+  out->sends.push_back({member->session, message});
+}
+
+void Members::SendToAll(v1::CoordinatorMessage message, RunOutput* out) const {
+  const auto shared = std::make_shared<const v1::CoordinatorMessage>(std::move(message));
+  for (const auto& [peer, member] : roster_.members()) SendTo(peer, shared, out);
 }
 
 void Members::SetRevoked(const std::vector<KeyRecord>& keys) {
-  revoked_.clear();
+  std::vector<v1::RevokedKey> told;
   for (const KeyRecord& key : keys) {
-    v1::RevokedKey& revoked = revoked_.emplace_back();
+    v1::RevokedKey& revoked = told.emplace_back();
     revoked.set_peer(key.peer);
     revoked.set_key(absl::HexStringToBytes(key.key));
   }
-  NoteChange();
+  news_.SetRevoked(std::move(told));
 }
 
-void Members::SendRosterIfChanged(const std::optional<v1::Seal>& seal, RunOutput* out) {
-  if (!changed_) return;
-  changed_ = false;
-  v1::CoordinatorMessage message;
-  *message.mutable_roster() = roster_.ToProto();
-  for (const std::string& peer : Awaited(seal)) message.mutable_roster()->add_awaited(peer);
-  for (const v1::RevokedKey& key : revoked_) *message.mutable_roster()->add_revoked() = key;
-  SendToAll(message, out);
+void Members::SendRoster(const std::string& peer, RunOutput* out) {
+  const RosterMember* const member = roster_.Find(peer);
+  if (member == nullptr || !member->connected()) return;
+  SendTo(peer, news_.Whole(), out);
+  infos_[peer].told_session = member->session;
+}
+
+void Members::SendRosterIfDue(absl::Time now, const std::optional<v1::Seal>& seal, RunOutput* out) {
+  if (!news_.Due(now)) return;
+  const std::vector<std::string> awaited = Awaited(seal);
+  const RunOutput::Message news = news_.Take(now, roster_, seal.has_value(), awaited);
+  if (news == nullptr) return;
+  for (const auto& [peer, member] : roster_.members()) {
+    const PeerInfo* const info = FindInfo(peer);
+    if (member.connected() && info != nullptr && info->told_session == member.session) {
+      SendTo(peer, news, out);
+    }
+  }
 }
 
 std::vector<std::string> Members::Awaited(const std::optional<v1::Seal>& seal) const {
@@ -371,20 +390,28 @@ std::vector<std::string> Members::StopAwaiting(absl::Time now, const v1::Seal& s
     if (now >= awaited_since_.emplace(peer, now).first->second + patience) late.push_back(peer);
   }
   given_up_.insert(late.begin(), late.end());
-  if (!late.empty()) changed_ = true;
+  if (!late.empty()) NoteChange();
   return late;
 }
 
-uint32_t Members::StepsOf(const std::string& peer, const PaceSettings& pace, uint32_t fixed) const {
+std::vector<uint32_t> Members::StepsOf(absl::Span<const std::string> peers,
+                                       const PaceSettings& pace, uint32_t fixed) const {
+  std::vector<uint32_t> steps(peers.size(), fixed);
+  if (pace.kind == PaceSettings::Kind::kFixed || peers.empty()) return steps;
+  std::map<absl::string_view, absl::Duration> times;
   std::vector<absl::Duration> all;
-  absl::Duration own;
   for (const auto& [other, info] : infos_) {
     const RosterMember* member = roster_.Find(other);
     if (info.step_times.empty() || member == nullptr || !member->present()) continue;
     all.push_back(info.step_times.Median());
-    if (other == peer) own = all.back();
+    times[other] = all.back();
   }
-  return StepsFor(pace, fixed, own, all);
+  for (size_t i = 0; i < peers.size(); ++i) {
+    const auto own = times.find(peers[i]);
+    const absl::Duration time = own == times.end() ? absl::ZeroDuration() : own->second;
+    steps[i] = StepsFor(pace, fixed, time, all);
+  }
+  return steps;
 }
 
 std::vector<ExchangeAggregator> Members::Aggregators(absl::Time now, uint64_t version,

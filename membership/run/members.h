@@ -1,9 +1,7 @@
 // Members: who takes part in a run, what is known of each beside its membership, and what is sent
 // to them.
 //
-// Law: whoever is changed so that the others must know of it stands in the next roster that all are
-// sent (SendRosterIfChanged). A roster goes out before a plan: peers do not believe a plan that
-// names strangers. Pure; one thread.
+// What members are told of each other is RosterNews'. Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +22,7 @@
 #include "membership/run/ledger.h"
 #include "membership/run/pace.h"
 #include "membership/run/roster.h"
+#include "membership/run/roster_news.h"
 #include "membership/run/run_output.h"
 
 namespace atolld {
@@ -34,10 +33,11 @@ struct PeerInfo {
   std::string worker_trouble;    // why no worker of it trains; empty: one does, or none has failed
   uint32_t worker_failures = 0;  // workers in a row that ended without a contribution
   v1::PeerProgress progress;
-  std::string signing_key;  // of its last Hello; empty: it has told none
-  uint64_t suspicions = 0;  // accounts that differ from another's, with nothing to decide
-  std::string offence;      // what was noticed last; empty: nothing
-  uint64_t rounds = 0;      // contributed and committed
+  std::string signing_key;     // of its last Hello; empty: it has told none
+  uint64_t suspicions = 0;     // accounts that differ from another's, with nothing to decide
+  std::string offence;         // what was noticed last; empty: nothing
+  SessionId told_session = 0;  // on which it has been told the roster
+  uint64_t rounds = 0;         // contributed and committed
   uint64_t tokens = 0;
   std::string state_digest;  // newest reported
   uint64_t state_version = 0;
@@ -79,12 +79,14 @@ class Members {
   std::string PeerOf(SessionId session) const;  // "" if it is no member's current one
   void Forget(const std::string& peer, RunUpdate* update);
 
-  void NoteChange() { changed_ = true; }
+  void NoteChange() { news_.NoteChange(); }
+  RosterNews& news() { return news_; }
+  const RosterNews& news() const { return news_; }
   // The keys that are refused whatever their names; all others are told.
   void SetRevoked(const std::vector<KeyRecord>& keys);
   void ForgetStates() {  // version 0 is to be made anew
     roster_.ForgetStates();
-    changed_ = true;
+    NoteChange();
   }
   void Record(const std::string& peer, RunUpdate* update);  // it is stored as it is, and told
   void NoteEntry(const v1::EntryHeader& header);            // that is part of the history
@@ -116,8 +118,12 @@ class Members {
 
   // Nothing is sent to those that are not connected.
   void SendTo(const std::string& peer, v1::CoordinatorMessage message, RunOutput* out) const;
-  void SendToAll(const v1::CoordinatorMessage& message, RunOutput* out) const;
-  void SendRosterIfChanged(const std::optional<v1::Seal>& seal, RunOutput* out);
+  void SendTo(const std::string& peer, const RunOutput::Message& message, RunOutput* out) const;
+  void SendToAll(v1::CoordinatorMessage message, RunOutput* out) const;
+  // To this one the roster whole: to its new Session, after the Welcome.
+  void SendRoster(const std::string& peer, RunOutput* out);
+  // To all what has changed, if anything has, and if it is time for it (RosterNews).
+  void SendRosterIfDue(absl::Time now, const std::optional<v1::Seal>& seal, RunOutput* out);
 
   // Who does not hold the sealed state yet; nobody before the seal. A peer that does not hold the
   // last state may need what the others have. Whoever comes back with less, or without a state, is
@@ -128,7 +134,9 @@ class Members {
   // nobody waits for them any more, and they are named.
   std::vector<std::string> StopAwaiting(absl::Time now, const v1::Seal& seal,
                                         absl::Duration patience);
-  uint32_t StepsOf(const std::string& peer, const PaceSettings& pace, uint32_t fixed) const;
+  // How many steps each of these is to do, in their order.
+  std::vector<uint32_t> StepsOf(absl::Span<const std::string> peers, const PaceSettings& pace,
+                                uint32_t fixed) const;
   // Those that can reduce for the entry of this version now. `lacking`: of the others that are here
   // what they wait for, in words.
   std::vector<ExchangeAggregator> Aggregators(absl::Time now, uint64_t version,
@@ -149,10 +157,9 @@ class Members {
   const RunSettings& settings_;
   Roster roster_;
   std::map<std::string, PeerInfo> infos_;
-  std::vector<v1::RevokedKey> revoked_;
   std::map<std::string, absl::Time> awaited_since_;  // after the seal; none is begun anew
   std::set<std::string> given_up_;                   // were waited for long enough
-  bool changed_ = false;                             // since the last roster was sent
+  RosterNews news_;
 };
 
 }  // namespace atolld

@@ -73,8 +73,11 @@ Roster::Roster(absl::Duration failure_timeout, absl::Time now,
 }
 
 SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello) {
+  NoteChange();
   RosterMember& member = members_[hello.peer()];
   const SessionId replaced = member.session;
+  sessions_.erase(replaced);
+  sessions_[session] = hello.peer();
   member.peer = hello.peer();
   if (member.claimed != hello.address() || member.instance != hello.instance()) {
     member.in_vain = false;
@@ -99,6 +102,16 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   member.offer.reset();
   if (hello.has_offer()) member.offer = hello.offer();
   return replaced;
+}
+
+void Roster::NoteChange() {
+  ++changes_;
+  deadline_.reset();
+}
+
+std::string Roster::PeerOf(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? "" : found->second;
 }
 
 bool Roster::Taken(const std::string& address, const std::string& but) const {
@@ -136,6 +149,7 @@ void Roster::NoteDialled(const std::string& peer, bool in_vain) {
 
 void Roster::SetGone(absl::Time now, MemberState state, const std::string& why,
                      RosterMember* member) {
+  NoteChange();
   member->state = state;
   member->why = why;
   member->gone_since = now;
@@ -172,16 +186,18 @@ void Roster::SetOffer(const std::string& peer, const v1::Offer& offer) {
 }
 
 std::string Roster::Break(absl::Time now, SessionId session) {
-  for (auto& [peer, member] : members_) {
-    if (member.session != session) continue;
-    member.session = 0;
-    if (!member.present()) return "";
-    member.state = MemberState::kSuspect;
-    member.suspect_since = now;
-    if (!member.draining) member.why = "its session broke";
-    return peer;
-  }
-  return "";
+  const auto found = sessions_.find(session);
+  if (found == sessions_.end()) return "";
+  const std::string peer = found->second;
+  sessions_.erase(found);
+  NoteChange();
+  RosterMember& member = members_.at(peer);
+  member.session = 0;
+  if (!member.present()) return "";
+  member.state = MemberState::kSuspect;
+  member.suspect_since = now;
+  if (!member.draining) member.why = "its session broke";
+  return peer;
 }
 
 bool Roster::Refused(absl::Time now, const std::string& peer) {
@@ -200,6 +216,7 @@ void Roster::Leave(absl::Time now, const std::string& peer, const std::string& w
 void Roster::Drain(const std::string& peer, const std::string& why) {
   RosterMember* member = Mutable(peer);
   if (member == nullptr || !member->present()) return;
+  NoteChange();
   member->draining = true;
   member->why = why;
 }
@@ -233,7 +250,13 @@ std::vector<std::string> Roster::Stale(absl::Time now) const {
   return stale;
 }
 
-void Roster::Forget(const std::string& peer) { members_.erase(peer); }
+void Roster::Forget(const std::string& peer) {
+  const auto found = members_.find(peer);
+  if (found == members_.end()) return;
+  NoteChange();
+  sessions_.erase(found->second.session);
+  members_.erase(found);
+}
 
 RosterMember* Roster::Mutable(const std::string& peer) {
   const auto it = members_.find(peer);
@@ -254,6 +277,7 @@ std::vector<Roster::Death> Roster::Tick(absl::Time now) {
   // and what the peers sent meanwhile has not been read yet: the gap is nobody's silence.
   const absl::Duration gap = now - last_tick_;
   last_tick_ = now;
+  deadline_.reset();
   if (gap > failure_timeout_ / 2) {
     for (auto& [peer, member] : members_) {
       member.last_heard += gap;
@@ -277,11 +301,13 @@ std::vector<Roster::Death> Roster::Tick(absl::Time now) {
 }
 
 absl::Time Roster::NextDeadline() const {
+  if (deadline_) return *deadline_;
   absl::Time next = absl::InfiniteFuture();
   const bool waiting = std::any_of(members_.begin(), members_.end(),
                                    [](const auto& entry) { return entry.second.restored; });
   for (const auto& [peer, member] : members_) next = std::min(next, DeadlineOf(member));
-  return waiting ? std::max(next, grace_end_) : next;
+  deadline_ = waiting ? std::max(next, grace_end_) : next;
+  return *deadline_;
 }
 
 bool Roster::in_grace(absl::Time now) const {
@@ -295,18 +321,21 @@ const RosterMember* Roster::Find(const std::string& peer) const {
   return it == members_.end() ? nullptr : &it->second;
 }
 
+v1::Member Roster::ToProto(const RosterMember& member) {
+  v1::Member out;
+  out.set_peer(member.peer);
+  out.set_address(member.address);
+  out.set_region(member.region);
+  if (member.offer) *out.mutable_offer() = *member.offer;
+  out.set_state(std::string(MemberStateName(member.state)));
+  out.set_has_state(member.has_state);
+  out.set_version(member.version);
+  return out;
+}
+
 v1::Roster Roster::ToProto() const {
   v1::Roster roster;
-  for (const auto& [peer, member] : members_) {
-    v1::Member* out = roster.add_members();
-    out->set_peer(peer);
-    out->set_address(member.address);
-    out->set_region(member.region);
-    if (member.offer) *out->mutable_offer() = *member.offer;
-    out->set_state(std::string(MemberStateName(member.state)));
-    out->set_has_state(member.has_state);
-    out->set_version(member.version);
-  }
+  for (const auto& [peer, member] : members_) *roster.add_members() = ToProto(member);
   return roster;
 }
 

@@ -111,7 +111,9 @@ class Roster {
   // Who is dead at `now` and was not before. Call it every failure_timeout / 4 and at
   // NextDeadline().
   std::vector<Death> Tick(absl::Time now);
-  absl::Time NextDeadline() const;  // InfiniteFuture: none
+  // InfiniteFuture: none. It may be too early, by what was heard since it was looked for: a Tick
+  // then does nothing.
+  absl::Time NextDeadline() const;
 
   // The dead and left that may be forgotten at `now`, longest gone first.
   std::vector<std::string> Stale(absl::Time now) const;
@@ -119,9 +121,14 @@ class Roster {
 
   bool in_grace(absl::Time now) const;
 
+  // Grows when somebody joins, goes, or is drained: when more has changed than what members hold.
+  uint64_t changes() const { return changes_; }
+  std::string PeerOf(SessionId session) const;  // "" if it is nobody's current one
+
   const RosterMember* Find(const std::string& peer) const;  // nullptr: never seen
   const std::map<std::string, RosterMember>& members() const { return members_; }
   v1::Roster ToProto() const;
+  static v1::Member ToProto(const RosterMember& member);
   static MemberRecord Record(const RosterMember& member);
 
  private:
@@ -130,11 +137,15 @@ class Roster {
   bool Taken(const std::string& address, const std::string& but) const;
   void PassOn(const std::string& address);
   RosterMember* Mutable(const std::string& peer);  // nullptr: never seen
+  void NoteChange();
 
   absl::Duration failure_timeout_;
   absl::Time grace_end_;
   absl::Time last_tick_;
   std::map<std::string, RosterMember> members_;
+  std::map<SessionId, std::string> sessions_;  // current ones
+  uint64_t changes_ = 0;
+  mutable std::optional<absl::Time> deadline_;  // NextDeadline, until something may make it earlier
 };
 
 }  // namespace atolld

@@ -19,9 +19,7 @@
 
 namespace atolld {
 namespace {
-
 using Severity = RunOutput::Severity;
-
 }  // namespace
 
 Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
@@ -38,9 +36,6 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
   }
   training_.round().Remember(stored.rounds);
 }
-
-// -----------------------------------------------------------------------------------------------
-// The phase
 
 Run::Phase Run::PhaseNow() const {
   if (ledger_.seal()) return Phase::kSealed;
@@ -81,25 +76,27 @@ void Run::Advance(absl::Time now) {
 }
 
 RunOutput Run::Finish(absl::Time now) {
-  members_.SendRosterIfChanged(ledger_.seal(), &out_);
+  members_.SendRosterIfDue(now, ledger_.seal(), &out_);
   Advance(now);
-  members_.SendRosterIfChanged(ledger_.seal(), &out_);
+  members_.SendRosterIfDue(now, ledger_.seal(), &out_);
   std::optional<LeaseRecords> leases = training_.TakeChanged();
   if (leases) out_.update.leases = std::move(leases);
   return std::exchange(out_, RunOutput());
 }
 
-absl::Time Run::NextWake() const {
-  const absl::Time round =
-      exchanges_.under_way() ? exchanges_.deadline() : training_.round().CloseDeadline();
-  return std::min({round, members_.roster().NextDeadline(),
-                   training_.round().started() ? ending_.NextDeadline(version(), training_.round())
-                                               : beginning_.Deadline(),
-                   adoption_.Deadline(settings_.failure_timeout)});
+absl::Time Run::NextWake(absl::Time now) const {
+  absl::Time next = absl::InfiniteFuture();
+  // One that has passed and waits for something else hides no other.
+  for (const absl::Time wake :
+       {exchanges_.under_way() ? exchanges_.deadline() : training_.round().CloseDeadline(),
+        members_.roster().NextDeadline(), members_.news().NextDue(),
+        training_.round().started() ? ending_.NextDeadline(version(), training_.round())
+                                    : beginning_.Deadline(),
+        adoption_.Deadline(settings_.failure_timeout)}) {
+    if (wake > now) next = std::min(next, wake);
+  }
+  return next;
 }
-
-// -----------------------------------------------------------------------------------------------
-// Sessions and members
 
 RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told) {
   v1::Hello hello = told;
@@ -125,6 +122,9 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
   } else {
     members_.SendTo(peer, ledger_.Welcome(), &out_);
   }
+  // To the others first: the whole roster says what they have been told.
+  members_.SendRosterIfDue(now, ledger_.seal(), &out_);
+  members_.SendRoster(peer, &out_);
   if (members_.roster().Find(peer)->draining) members_.SendDrain(peer, &out_);
   adoption_.Remove(peer);
   if (hello.has_state() && ledger_.Ahead(hello.version())) {
@@ -134,8 +134,6 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
   }
   AdoptSamples(now, peer, {hello.samples().begin(), hello.samples().end()});
   if (!joined.same_process) LoseFromExchange(now, peer);
-  // Before a plan: one that names strangers is not believed.
-  members_.SendRosterIfChanged(ledger_.seal(), &out_);
   if (exchanges_.under_way()) exchanges_.Resend(peer, members_, &out_);
   return Finish(now);
 }
@@ -427,7 +425,7 @@ absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState
   out_.Say(absl::StrCat("version 0 was made by peer ", peer, ": ",
                         Counted(genesis.manifest().elements(), "parameter")));
   AcceptGenesis(genesis);
-  members_.SendToAll(ledger_.Welcome(), &out_);
+  WelcomeAll();
   return absl::OkStatus();
 }
 
@@ -450,8 +448,14 @@ void Run::OutgrowEpoch(absl::Time now, uint64_t heard) {
     GiveUpExchange(now);
   } else {
     ledger_.BeginEpoch(now, &out_.update);
-    members_.SendToAll(ledger_.Welcome(), &out_);
+    WelcomeAll();
   }
+}
+
+// In a sealed run it repeats the seal, and who is waited for stands in the roster behind it.
+void Run::WelcomeAll() {
+  members_.SendToAll(ledger_.Welcome(), &out_);
+  if (ledger_.seal()) members_.news().Insist();
 }
 
 void Run::AdvanceAdoption(absl::Time now) {
@@ -494,7 +498,7 @@ void Run::EndAdoption() {
                         ", header ", absl::BytesToHexString(ledger_.digest())),
            Severity::kWarning);
   ending_.OnHistoryAdopted(version());
-  members_.SendToAll(ledger_.Welcome(), &out_);
+  WelcomeAll();
 }
 
 // What a peer trains on that says Hello.
@@ -534,12 +538,14 @@ void Run::AdvanceTraining(absl::Time now) {
   }
   if (!was_started) out_.update.started = true;
   Evaluate(now);
-  for (const std::string& peer : round.Idle(roster)) {
+  const std::vector<std::string> idle = round.Idle(roster);
+  const auto steps = members_.StepsOf(idle, settings_.pace, ledger_.spec().inner().steps());
+  for (size_t i = 0; i < idle.size(); ++i) {
     ledger_.NoteTraining(now);
-    const uint32_t steps = members_.StepsOf(peer, settings_.pace, ledger_.spec().inner().steps());
     v1::CoordinatorMessage message;
-    *message.mutable_train() = training_.Assign(now, peer, ledger_.epoch(), steps, ledger_.spec());
-    members_.SendTo(peer, std::move(message), &out_);
+    *message.mutable_train() =
+        training_.Assign(now, idle[i], ledger_.epoch(), steps[i], ledger_.spec());
+    members_.SendTo(idle[i], std::move(message), &out_);
   }
   if (round.MayClose(now, roster) && !roster.in_grace(now)) BeginExchange(now);
 }
@@ -575,7 +581,6 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   }
   const absl::Status claims = CheckClaims(ledger_.spec(), ready, training_.Held(peer));
   if (!claims.ok()) return claims;
-  if (!samples.empty()) training_.NoteChange();
   const absl::Status possible =
       exchanges_.CheckReady(peer, ready, ledger_.genesis()->manifest().elements());
   if (!possible.ok()) {
@@ -707,12 +712,10 @@ void Run::Commit(absl::Time now) {
       members_.roster().SetState(peer, header.version());
   }
   members_.NoteChange();
-  out_.Say(absl::StrCat("round ", header.version(), ": committed by ",
-                        absl::StrJoin(included, ", "), "; exchange ", ExchangeTime(record)),
-           Severity::kRecord);
+  out_.Say(CommitLine(record, included), Severity::kRecord);
   v1::CoordinatorMessage message;
   *message.mutable_commit()->mutable_header() = header;
-  members_.SendToAll(message, &out_);
+  members_.SendToAll(std::move(message), &out_);
 }
 
 // A new epoch makes every key of the failed attempt stale, and its Welcome asks all for their
@@ -723,14 +726,11 @@ void Run::GiveUpExchange(absl::Time now) {
   }
   ledger_.BeginEpoch(now, &out_.update);
   training_.round().Again(now);
-  members_.SendToAll(ledger_.Welcome(), &out_);
+  WelcomeAll();
   out_.Say(
       absl::StrCat("round ", training_.round().version(), ": this attempt failed; all try again"),
       Severity::kWarning);
 }
-
-// -----------------------------------------------------------------------------------------------
-// How the run looks from outside
 
 std::string Run::PhaseText() const {
   const Phase phase = PhaseNow();
@@ -769,12 +769,9 @@ std::string Run::WaitingFor() const {
 v1::RunStatus Run::Status(absl::Time now) const {
   v1::RunStatus status;
   const bool sealed = ledger_.seal().has_value();
-  *status.mutable_spec() = ledger_.spec();
-  status.set_epoch(ledger_.epoch());
-  status.set_version(version());
+  ledger_.Show(&status);
   status.set_phase(PhaseText());
   status.set_reason(WaitingFor());
-  status.set_paused(ledger_.control().paused());
   status.set_stopping(ledger_.control().stopping() && !sealed);
   if (ledger_.control().stopping()) status.set_stopped_because(ledger_.control().reason);
   status.set_epoch_seconds(absl::ToDoubleSeconds(now - ledger_.epoch_began()));
@@ -782,10 +779,8 @@ v1::RunStatus Run::Status(absl::Time now) const {
   status.mutable_data()->set_samples_a_pass(
       SamplesAPass(members_.TrainTokens(), ledger_.spec().model().context()));
   *status.mutable_noise() = exchanges_.Noise();
-  if (ledger_.genesis()) status.set_parameters(ledger_.genesis()->manifest().elements());
   status.set_elapsed_seconds(
       ledger_.Elapsed(sealed && !rounds().empty() ? ending_.sealed_at() : now));
-  status.set_tokens(ledger_.Tokens());
   const v1::Roster roster = members_.roster().ToProto();
   for (const v1::Member& member : roster.members()) {
     v1::PeerStatus* const peer = status.add_peers();
@@ -793,7 +788,6 @@ v1::RunStatus Run::Status(absl::Time now) const {
     if (members_.FindInfo(member.peer()) == nullptr) continue;
     exchanges_.Show(member.peer(), peer);
   }
-  if (sealed) *status.mutable_seal() = *ledger_.seal();
   return status;
 }
 

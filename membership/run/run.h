@@ -50,7 +50,7 @@ class Run {
   RunOutput OnTick(absl::Time now);
   // These keys, all of them, are refused from now on. Whose Sessions end is the caller's to see to.
   RunOutput OnRevoked(absl::Time now, const std::vector<KeyRecord>& keys);
-  absl::Time NextWake() const;
+  absl::Time NextWake(absl::Time now) const;  // later than `now`
 
   // What an operator asks; see admin.proto. Asked twice it does nothing. NOT_FOUND: no such peer.
   // FAILED_PRECONDITION: too late, or version 0 is not there yet. INVALID_ARGUMENT: the reason.
@@ -102,6 +102,7 @@ class Run {
   absl::Status OnInitialState(const std::string& peer, const v1::InitialState& initial);
   void AcceptGenesis(const v1::Genesis& genesis);
   void OutgrowEpoch(absl::Time now, uint64_t heard);
+  void WelcomeAll();
   void AdvanceAdoption(absl::Time now);
   absl::Status OnHeaders(absl::Time now, const std::string& peer, const v1::Headers& headers);
   void EndAdoption();

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -142,9 +143,11 @@ struct RunOrder {
 struct RunOutput {
   // kRecord: what the run's rounds and evaluations tell an operator already; for the log alone.
   enum class Severity { kRecord, kInfo, kWarning, kError };
+  // One message may be many sends': it is packed once.
+  using Message = std::shared_ptr<const v1::CoordinatorMessage>;
   struct Send {
     SessionId session;
-    v1::CoordinatorMessage message;
+    Message message;
   };
   struct End {  // finish the Session with this status, after the sends
     SessionId session;

@@ -43,6 +43,26 @@ void Round::Remember(absl::Span<const v1::RoundRecord> rounds) {
   }
 }
 
+TrainingState& Round::trainer(const std::string& peer) {
+  const auto [found, fresh] = trainers_.try_emplace(peer);
+  if (fresh) idle_.insert(peer);
+  return found->second;
+}
+
+void Round::SetActivity(const std::string& peer, Activity activity) {
+  trainer(peer).activity = activity;
+  if (activity == Activity::kIdle) {
+    idle_.insert(peer);
+  } else {
+    idle_.erase(peer);
+  }
+}
+
+void Round::Forget(const std::string& peer) {
+  trainers_.erase(peer);
+  idle_.erase(peer);
+}
+
 const TrainingState* Round::Find(const std::string& peer) const {
   const auto it = trainers_.find(peer);
   return it == trainers_.end() ? nullptr : &it->second;
@@ -60,6 +80,9 @@ bool Round::There(const RosterMember& member, const TrainingState& trainer) cons
 std::vector<std::string> Round::LeaveOut(const Roster& roster,
                                          const std::vector<std::string>& peers, size_t needed) {
   const std::set<std::string> before = std::exchange(left_out_, {});
+  if (before != left_out_) awaited_.clear();
+  if (peers.empty()) return {};
+  awaited_.clear();
   size_t there = 0;
   size_t dialled = 0;  // of them, those that others can dial
   for (const auto& [peer, member] : roster.members()) {
@@ -104,43 +127,43 @@ bool Round::TryOpen(absl::Time now, const Roster& roster) {
 
 std::vector<std::string> Round::Idle(const Roster& roster) const {
   std::vector<std::string> idle;
-  for (const auto& [peer, member] : roster.members()) {
-    const TrainingState* trainer = Find(peer);
-    if (trainer != nullptr && trainer->activity == Activity::kIdle && There(member, *trainer))
-      idle.push_back(peer);
+  for (const std::string& peer : idle_) {
+    const RosterMember* const member = roster.Find(peer);
+    if (member != nullptr && There(*member, trainers_.at(peer))) idle.push_back(peer);
   }
   return idle;
 }
 
 void Round::Assign(absl::Time now, const std::string& peer) {
-  TrainingState& trainer = trainers_[peer];
-  trainer.activity = Activity::kTraining;
-  trainer.train_started = now;
-  trainer.resumed = false;
-  trainer.ready.Clear();
+  SetActivity(peer, Activity::kTraining);
+  TrainingState& training = trainer(peer);
+  training.train_started = now;
+  training.resumed = false;
+  training.ready.Clear();
 }
 
 bool Round::LoseWorker(const std::string& peer) {
-  TrainingState& trainer = trainers_[peer];
-  if (trainer.worker_ready) trainer.worker_lost_in = version_;
-  trainer.worker_ready = false;
-  if (trainer.activity != Activity::kTraining) return false;
-  trainer.activity = Activity::kIdle;
-  trainer.train_started.reset();
+  awaited_.clear();
+  TrainingState& lost = trainer(peer);
+  if (lost.worker_ready) lost.worker_lost_in = version_;
+  lost.worker_ready = false;
+  if (lost.activity != Activity::kTraining) return false;
+  SetActivity(peer, Activity::kIdle);
+  lost.train_started.reset();
   return true;
 }
 
 void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
-  TrainingState& trainer = trainers_[peer];
-  if (trainer.activity == Activity::kTraining && trainer.train_started) {
-    ready_times_.Add(now - *trainer.train_started);
-    trainer.train_started.reset();  // said again, it is not a new measurement
-  } else if (trainer.resumed && ready.train_seconds() > 0) {
+  TrainingState& done = trainer(peer);
+  if (done.activity == Activity::kTraining && done.train_started) {
+    ready_times_.Add(now - *done.train_started);
+    done.train_started.reset();  // said again, it is not a new measurement
+  } else if (done.resumed && ready.train_seconds() > 0) {
     ready_times_.Add(std::min(absl::Seconds(ready.train_seconds()), kLongestTold));
   }
-  trainer.resumed = false;
-  trainer.activity = Activity::kReady;
-  trainer.ready = ready;
+  done.resumed = false;
+  SetActivity(peer, Activity::kReady);
+  done.ready = ready;
 }
 
 absl::Time Round::LatestStart() const {
@@ -154,8 +177,20 @@ absl::Time Round::CloseDeadline() const {
   return deadline ? opened_ + *deadline : absl::InfiniteFuture();
 }
 
+// Each update that comes in asks whether the round may close: with everybody looked at each time,
+// a round would take the square of its peers.
+bool Round::StillAwaited(const Roster& roster) const {
+  if (awaited_.empty() || !reason_.empty() || looked_at_ != roster.changes()) return false;
+  const TrainingState* const trainer = Find(awaited_);
+  return trainer != nullptr && trainer->activity == Activity::kTraining &&
+         !(trainer->train_started && *trainer->train_started > LatestStart());
+}
+
 bool Round::MayClose(absl::Time now, const Roster& roster) {
   if (!open_) return false;
+  if (now < CloseDeadline() && StillAwaited(roster)) return false;
+  awaited_.clear();
+  looked_at_ = roster.changes();
   size_t ready = 0;
   size_t there = 0;
   bool awaited = false;  // somebody that may still become ready
@@ -175,7 +210,10 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
     ready += is_ready ? 1 : 0;
     there += There(member, *trainer) ? 1 : 0;
     const bool too_late = trainer->train_started && *trainer->train_started > latest_start;
-    awaited = awaited || (!is_ready && !too_late);
+    if (!is_ready && !too_late) {
+      awaited = true;
+      awaited_ = peer;
+    }
   }
   reason_ = there < settings_.quorum ? WaitingReason(there, settings_.quorum) : "";
   if (ready < settings_.quorum) return false;
@@ -198,11 +236,11 @@ void Round::Next(const std::vector<std::string>& contributors) {
   ++version_;
   open_ = false;
   reason_.clear();
+  awaited_.clear();
   for (const std::string& peer : contributors) {
-    TrainingState& trainer = trainers_[peer];
-    trainer.activity = Activity::kIdle;
-    trainer.train_started.reset();
-    trainer.ready.Clear();
+    SetActivity(peer, Activity::kIdle);
+    trainer(peer).train_started.reset();
+    trainer(peer).ready.Clear();
   }
   for (auto& [peer, trainer] : trainers_) {
     if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
@@ -323,14 +361,13 @@ void Training::LoseWorker(const std::string& peer) {
 }
 
 bool Training::Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples) {
-  if (samples.empty() || !leases_.Adopt(peer, samples)) {
+  if (samples.empty() || !Adopt(peer, samples)) {
     Stop(peer);
     return false;
   }
-  changed_ = true;
   TrainingState& trainer = round_.trainer(peer);
   if (trainer.activity == Activity::kIdle) {
-    trainer.activity = Activity::kTraining;
+    round_.SetActivity(peer, Activity::kTraining);
     trainer.train_started.reset();
     trainer.resumed = true;
   }
@@ -338,9 +375,8 @@ bool Training::Resume(const std::string& peer, absl::Span<const v1::SampleRange>
 }
 
 void Training::Stop(const std::string& peer) {
-  TrainingState& trainer = round_.trainer(peer);
-  trainer.activity = Activity::kIdle;
-  trainer.train_started.reset();
+  round_.SetActivity(peer, Activity::kIdle);
+  round_.trainer(peer).train_started.reset();
 }
 
 void Training::TakeBack(const std::string& peer) {
@@ -356,13 +392,17 @@ void Training::TakeBackIfIdle(const std::string& peer) {
 }
 
 void Training::Discard(const std::string& peer) {
-  round_.trainer(peer).activity = Activity::kIdle;
+  round_.SetActivity(peer, Activity::kIdle);
   leases_.Return(peer);
   changed_ = true;
 }
 
 bool Training::Adopt(const std::string& peer, absl::Span<const v1::SampleRange> samples) {
-  return leases_.Adopt(peer, samples);
+  // Mostly it names what it was given; then nothing is to be stored.
+  if (leases_.HoldsExactly(peer, samples)) return true;
+  if (!leases_.Adopt(peer, samples)) return false;
+  changed_ = true;
+  return true;
 }
 
 void Training::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
@@ -384,8 +424,10 @@ std::vector<std::string> Training::Settle(const v1::EntryHeader& header, const v
     included.push_back(contributor.peer());
     leases_.Spend(contributor.peer());
   }
+  std::vector<std::string> sorted = included;
+  std::sort(sorted.begin(), sorted.end());
   for (const v1::PlanMember& member : plan.contributors()) {
-    if (std::find(included.begin(), included.end(), member.peer()) != included.end()) continue;
+    if (std::binary_search(sorted.begin(), sorted.end(), member.peer())) continue;
     if (round_.trainer(member.peer()).activity == Activity::kIdle) leases_.Return(member.peer());
   }
   changed_ = true;

@@ -62,7 +62,9 @@ class Round {
   bool open() const { return open_; }
   const std::string& reason() const { return reason_; }  // why it waits; empty while it does not
 
-  TrainingState& trainer(const std::string& peer) { return trainers_[peer]; }
+  // To change all but its activity, which SetActivity does.
+  TrainingState& trainer(const std::string& peer);
+  void SetActivity(const std::string& peer, Activity activity);
   const TrainingState* Find(const std::string& peer) const;
 
   // Opens the round if enough trainers are there. True if it is open now; else reason() says what
@@ -111,10 +113,11 @@ class Round {
   void Again(absl::Time now);
   // Entries were committed without this round, up to the one before `version`: updates go on to it.
   void Skip(uint64_t version);
-  void Forget(const std::string& peer) { trainers_.erase(peer); }
+  void Forget(const std::string& peer);
 
  private:
   absl::Time LatestStart() const;
+  bool StillAwaited(const Roster& roster) const;
   bool There(const RosterMember& member, const TrainingState& trainer) const;
 
   const RoundSettings settings_;
@@ -125,7 +128,12 @@ class Round {
   std::string reason_;
   RecentTimes ready_times_;
   std::map<std::string, TrainingState> trainers_;
+  std::set<std::string> idle_;  // of them
   std::set<std::string> left_out_;
+  // Somebody who was training when MayClose looked at all, and the roster's count of changes then:
+  // while that one trains on, nothing else needs a look.
+  std::string awaited_;
+  uint64_t looked_at_ = 0;
 };
 
 // "2 of 3 peers are here; waiting for one more"
@@ -159,9 +167,8 @@ class Training {
   void Discard(const std::string& peer);  // its update, so it is idle and holds nothing
 
   // A peer names what it trained on, or trains on. False: they are not its own, and nothing has
-  // changed. NoteChange() where they are to be stored.
+  // changed.
   bool Adopt(const std::string& peer, absl::Span<const v1::SampleRange> samples);
-  void NoteChange() { changed_ = true; }
   uint64_t Held(const std::string& peer) const;  // number of samples
   // Its update counts. What it was trained on is what it holds, in as few ranges as that makes:
   // they stand in the header.

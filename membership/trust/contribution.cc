@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "membership/history/agreement.h"
 
 namespace atolld {
 namespace {
@@ -65,6 +66,53 @@ absl::Status CheckContributionProofs(const std::string& run_id, const v1::Plan& 
     if (!signed_by_it.ok()) return signed_by_it;
   }
   return absl::OkStatus();
+}
+
+uint32_t RootMark(absl::string_view root) {
+  uint32_t mark = 0;
+  for (size_t i = 0; i < std::min(root.size(), sizeof(mark)); ++i) {
+    mark |= uint32_t{static_cast<unsigned char>(root[i])} << (8 * i);
+  }
+  return mark;
+}
+
+std::set<std::string> ServersOf(const v1::Plan& plan) {
+  std::set<std::string> servers;
+  for (const v1::Shard& shard : plan.shards()) {
+    if (shard.chunks() == 0) continue;
+    servers.insert(shard.holder().empty() ? shard.reducer() : shard.holder());
+    for (const v1::Relay& relay : shard.relays()) servers.insert(relay.peer());
+  }
+  return servers;
+}
+
+v1::Plan BriefPlan(const v1::Plan& whole, const std::set<std::string>& servers,
+                   const std::string& peer) {
+  v1::Plan brief;
+  brief.set_contributor_count(static_cast<uint32_t>(whole.contributors_size()));
+  brief.set_version(whole.version());
+  brief.set_epoch(whole.epoch());
+  brief.set_revision(whole.revision());
+  brief.set_deadline_milliseconds(whole.deadline_milliseconds());
+  brief.set_parameters(whole.parameters());
+  brief.set_audit_commitment(whole.audit_commitment());
+  brief.set_from_centre(FromCentre(whole));
+  *brief.mutable_shards() = whole.shards();
+  for (int i = 0; i < whole.contributors_size(); ++i) {
+    const v1::PlanMember& member = whole.contributors(i);
+    if (member.peer() != peer && servers.count(member.peer()) == 0) continue;
+    brief.add_positions(static_cast<uint32_t>(i));
+    v1::PlanMember* const out = brief.add_contributors();
+    out->set_peer(member.peer());
+    out->set_address(member.address());
+    out->set_weight_bits(member.weight_bits());
+    out->set_scale_bits(member.scale_bits());
+    out->set_root_mark(RootMark(member.contribution_root()));
+  }
+  for (const std::string& lost : whole.lost()) {
+    if (lost == peer || servers.count(lost) > 0) brief.add_lost(lost);
+  }
+  return brief;
 }
 
 float ContributionWeight(uint64_t tokens, uint32_t age) {

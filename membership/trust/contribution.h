@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/history/signing_key.h"
@@ -33,6 +35,18 @@ absl::Status CheckContributionProof(const std::string& run_id, uint64_t version,
 
 // The same for every contributor of a plan that has a key.
 absl::Status CheckContributionProofs(const std::string& run_id, const v1::Plan& plan);
+
+// The first four bytes of a root, little-endian: by these a peer knows its own update.
+uint32_t RootMark(absl::string_view root);
+
+// Who averages, relays or holds something by the plan.
+std::set<std::string> ServersOf(const v1::Plan& plan);
+
+// Brief plans are told to those that serve nobody (v1::Plan): some hundred bytes, however many
+// contribute. `servers`: ServersOf(whole).
+v1::Plan BriefPlan(const v1::Plan& whole, const std::set<std::string>& servers,
+                   const std::string& peer);
+inline bool IsBrief(const v1::Plan& plan) { return plan.contributor_count() != 0; }
 
 // -----------------------------------------------------------------------------------------------
 // How much an update counts in its round's mean, and what of that a peer may claim.

@@ -11,6 +11,8 @@
 #include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "membership/history/mean_records.h"
+#include "membership/run/roster_news.h"
+#include "membership/trust/contribution.h"
 #include "tests/sim/sim_cluster.h"
 
 namespace atolld {
@@ -28,7 +30,7 @@ constexpr absl::Duration kSlack = absl::Seconds(1);
 constexpr uint64_t kMostPayload = uint64_t{1} << 30;
 
 // The first byte of a oneof's message is its field's tag.
-char TagOf(const Frame& frame) { return frame.message.empty() ? '\0' : frame.message[0]; }
+char TagOf(const Frame& frame) { return frame.bytes().empty() ? '\0' : frame.bytes()[0]; }
 char Tag(int field) { return static_cast<char>(field << 3 | 2); }
 
 bool HoldsSnapshotFrom(Files& files, const std::string& dir, uint64_t version) {
@@ -94,6 +96,7 @@ void Invariants::OnDeath(const std::string& name, Files& files, const std::strin
     coordinator_alive_ = false;
     plan_ends_ = absl::InfiniteDuration();
     newest_frames_.clear();
+    roster_.reset();
     return;
   }
   Peer& peer = peers_[name];
@@ -219,8 +222,8 @@ void Invariants::OnCoordinatorFrame(const Frame& frame) {
   if (tag == Tag(v1::CoordinatorMessage::kHeartbeat)) return;
   // It says the same to all, one after another.
   std::string& newest = newest_frames_[tag];
-  if (newest == frame.message) return;
-  newest = frame.message;
+  if (newest == frame.bytes()) return;
+  newest = std::string(frame.bytes());
   v1::CoordinatorMessage message;
   if (!Unpack(frame, &message).ok()) return Violate(3, "the coordinator sent no message");
   switch (message.message_case()) {
@@ -231,7 +234,9 @@ void Invariants::OnCoordinatorFrame(const Frame& frame) {
     case v1::CoordinatorMessage::kCommit:
       return OnCommit(message.commit().header());
     case v1::CoordinatorMessage::kRoster:
-      return CheckAddresses(message.roster());
+      return OnRoster(message.roster());
+    case v1::CoordinatorMessage::kRosterDelta:
+      return OnRosterDelta(message.roster_delta());
     case v1::CoordinatorMessage::kSealed:
       sealed_ = true;
       return history_.OnSeal(message.sealed().seal());
@@ -262,6 +267,7 @@ void Invariants::OnWelcome(const v1::Welcome& welcome) {
 }
 
 void Invariants::OnPlan(const v1::Plan& plan) {
+  if (IsBrief(plan)) return;  // those that serve are told the whole of it at the same time
   CheckFormerExchange(plan);
   if (plan.version() != newest_plan_.version() || plan.epoch() != newest_plan_.epoch()) {
     exchange_began_ = terms_.now();
@@ -387,6 +393,25 @@ void Invariants::CheckThin(const v1::EntryHeader& header) {
                             " contributors in chunks of ", shard.reducer(), ", and the quorum is ",
                             terms_.quorum));
   }
+}
+
+// Whoever was told an older one and all that has changed since then knows the same.
+void Invariants::OnRoster(const v1::Roster& roster) {
+  if (roster_ && roster_->number() == roster.number() &&
+      roster_->SerializeAsString() != roster.SerializeAsString()) {
+    Violate(8, absl::StrCat("the roster under number ", roster.number(), " is ",
+                            roster.ShortDebugString(), ", by its changes it is ",
+                            roster_->ShortDebugString()));
+  }
+  roster_ = roster;
+  CheckAddresses(roster);
+}
+
+void Invariants::OnRosterDelta(const v1::RosterDelta& delta) {
+  if (!roster_ || delta.number() <= roster_->number()) return;
+  const absl::Status follows = Follow(delta, &*roster_);
+  if (!follows.ok()) return Violate(8, std::string(follows.message()));
+  CheckAddresses(*roster_);
 }
 
 // Of two at one address others can dial one alone.

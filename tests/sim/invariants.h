@@ -100,6 +100,8 @@ class Invariants {
   void CheckRemoval(const MemberRecord& member);
   void CheckQuorum(const v1::EntryHeader& header);
   void CheckThin(const v1::EntryHeader& header);
+  void OnRoster(const v1::Roster& roster);
+  void OnRosterDelta(const v1::RosterDelta& delta);
   void CheckAddresses(const v1::Roster& roster);
   absl::Duration DisturbedUntil(const std::string& name) const;
   absl::Duration Settled() const;  // how long a disturbance is felt
@@ -128,6 +130,7 @@ class Invariants {
   std::map<uint64_t, Ballots> ballots_;  // by version
   std::set<uint64_t> hostile_versions_;  // that a hostile peer had a part in averaging
   std::map<char, std::string> newest_frames_;
+  std::optional<v1::Roster> roster_;  // as it told it
 };
 
 }  // namespace atolld

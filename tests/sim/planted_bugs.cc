@@ -15,7 +15,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array<Name, 27> kNames = {{
+constexpr std::array<Name, 28> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
@@ -43,6 +43,7 @@ constexpr std::array<Name, 27> kNames = {{
     {PlantedBug::kVersionBelieved, "version-believed"},
     {PlantedBug::kLossOfAnybody, "loss-of-anybody"},
     {PlantedBug::kEvaluationWaitedFor, "evaluation-waited-for"},
+    {PlantedBug::kRosterChangeLost, "roster-change-lost"},
 }};
 
 }  // namespace

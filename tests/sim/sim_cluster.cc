@@ -9,8 +9,9 @@
 namespace atolld {
 namespace {}  // namespace
 
-SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap)
-    : settings_(std::move(settings)), tap_(std::move(tap)), world_(seed) {
+SimCluster::SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap,
+                       SimClusterEar ear)
+    : settings_(std::move(settings)), tap_(std::move(tap)), ear_(std::move(ear)), world_(seed) {
   if (!settings_.start) return;
   Start(kCoordinator);
   for (int i = 1; i <= settings_.peers; ++i) Start(absl::StrCat("p", i));
@@ -47,7 +48,7 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.inner.batch = 2;
   config.exchange.codec = settings_.codec;
   config.exchange.upper_codec = settings_.upper_codec;
-  config.exchange.chunk_elements = 4096;
+  config.exchange.chunk_elements = settings_.chunk_elements;
   config.exchange.error_feedback = settings_.error_feedback;
   config.membership.outsized = DefaultOutsized(config);
   config.exchange.audit_share = settings_.audit_share;
@@ -68,12 +69,22 @@ Config SimCluster::ConfigOf(const std::string& name) const {
 std::shared_ptr<void> SimCluster::StartCoordinator(Env env) {
   const Config config = ConfigOf(kCoordinator);
   auto store = std::make_unique<SimStore>(env.files, config.coordinator.dir, store_);
-  auto coordinator = std::make_shared<Coordinator>(
-      env, config, std::move(store), nullptr,
+  struct Node {
+    std::unique_ptr<TapTransport> tap;
+    std::unique_ptr<Coordinator> coordinator;
+  };
+  auto node = std::make_shared<Node>();
+  Transport* transport = &env.transport;
+  if (ear_) {
+    node->tap = std::make_unique<TapTransport>(*transport, ear_);
+    transport = node->tap.get();
+  }
+  node->coordinator = std::make_unique<Coordinator>(
+      Env{env.executor, env.files, *transport, env.log}, config, std::move(store), nullptr,
       [](bool) { return SigningKey::FromSeed(std::string(32, 'k')); });
-  const absl::Status started = coordinator->Start();
+  const absl::Status started = node->coordinator->Start();
   if (!started.ok()) env.log.Error(started.message());
-  return coordinator;
+  return node;
 }
 
 std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {

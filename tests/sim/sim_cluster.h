@@ -39,6 +39,7 @@ struct SimClusterSettings {
   uint64_t elements = 10000;
   std::string codec = "int8";
   std::string upper_codec;
+  uint32_t chunk_elements = 4096;
   uint32_t snapshot_every = 4;
   uint32_t keep_snapshots = 2;
   uint64_t keep_bytes = 0;
@@ -49,12 +50,16 @@ struct SimClusterSettings {
   bool start = true;                         // false: the test starts each process
 };
 
+// Sees what the coordinator says on its Sessions.
+using SimClusterEar = std::function<void(const Frame& frame)>;
+
 // Sees what peers say on their Sessions.
 using SimClusterTap = std::function<void(const std::string& peer, const Frame& frame)>;
 
 class SimCluster {
  public:
-  SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap = nullptr);
+  SimCluster(uint64_t seed, SimClusterSettings settings, SimClusterTap tap = nullptr,
+             SimClusterEar ear = nullptr);
 
   SimWorld& world() { return world_; }
 
@@ -103,6 +108,7 @@ class SimCluster {
 
   const SimClusterSettings settings_;
   const SimClusterTap tap_;
+  const SimClusterEar ear_;
   std::set<std::string> started_;
   std::map<std::string, absl::Status> finished_;
   std::map<std::string, SimWorker*> trainers_;  // of living peers that train

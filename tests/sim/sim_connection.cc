@@ -10,7 +10,7 @@ namespace {
 
 // As gRPC would count it: prefix, message, and the payload's field with its tag and length.
 uint64_t WireBytes(const Frame& frame) {
-  uint64_t bytes = 5 + frame.message.size();
+  uint64_t bytes = 5 + frame.bytes().size();
   if (frame.payload.empty()) return bytes;
   bytes += 1 + frame.payload.size();
   for (uint64_t rest = frame.payload.size(); rest != 0; rest >>= 7) ++bytes;

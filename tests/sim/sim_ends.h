@@ -28,7 +28,7 @@ struct Reader {
   void Start(std::unique_ptr<Call> started) {
     call = std::move(started);
     call->Start({[this](Frame frame) {
-                   frames.push_back(frame.message);
+                   frames.emplace_back(frame.bytes());
                    if (echo) call->Write(frame);
                    if (keep_reading) call->Read();
                  },

@@ -147,10 +147,12 @@ bool SimEventQueue::RunNext(absl::Duration limit) {
     MixIntoDigest((entry.order << 20) ^ owner);
     ++ran_;
     running_ = true;
+    if (watcher_) watcher_(owner, true);
     {
       const Task task = Take(entry.slot);
       task();
     }
+    if (watcher_) watcher_(owner, false);
     running_ = false;
     return true;
   }

@@ -7,6 +7,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -62,6 +64,12 @@ class SimEventQueue {
   bool running() const { return running_; }
   uint64_t ran() const { return ran_; }  // events so far
 
+  // Calls this before and after each event, with the event's owner: a test may measure what one
+  // process costs. It must change nothing in the world.
+  void Watch(std::function<void(Owner owner, bool begins)> watcher) {
+    watcher_ = std::move(watcher);
+  }
+
   // A digest of all events run so far and of what was mixed in: equal for equal seeds.
   uint64_t digest() const { return digest_; }
   void MixIntoDigest(uint64_t word);
@@ -93,6 +101,7 @@ class SimEventQueue {
   bool Stale(const Entry& entry) const;
   Task Take(uint32_t slot);  // empties the slot
 
+  std::function<void(Owner, bool)> watcher_;
   int64_t now_ = 0;  // nanoseconds
   uint64_t orders_ = 0;
   uint64_t ran_ = 0;

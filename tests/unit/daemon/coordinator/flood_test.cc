@@ -169,8 +169,9 @@ TEST(SessionStream, WhoDoesNotReadIsEndedAndThenLetGo) {
     w.peer.keep_reading = false;
     v1::CoordinatorMessage message;
     message.mutable_audit()->set_nonce(std::string(size_t{1} << 19, 'n'));
+    const Frame frame = PackShared(message);
     for (int i = 0; i < 100; ++i) {
-      w.stream->Send(message);
+      w.stream->Send(frame);
       w.world.RunFor(absl::Milliseconds(10));
     }
     EXPECT_GT(w.world.network().max_unsent_bytes(), uint64_t{16} << 20);

@@ -2,6 +2,7 @@
 
 #include "compression/base/check.h"
 #include "membership/history/header.h"
+#include "membership/run/roster_news.h"
 #include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
@@ -104,7 +105,9 @@ void ScriptedPeer::Say(const v1::PeerMessage& message) { call_->Write(Pack(messa
 
 void ScriptedPeer::OnMessage(const v1::CoordinatorMessage& message) {
   if (message.has_roster()) roster = message.roster();
-  if (!message.has_heartbeat() && !message.has_roster()) heard.push_back(message);
+  if (message.has_roster_delta()) CHECK_OK(Follow(message.roster_delta(), &roster));
+  const bool of_roster = message.has_roster() || message.has_roster_delta();
+  if (!message.has_heartbeat() && !of_roster) heard.push_back(message);
   v1::PeerMessage answer;
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kWelcome:

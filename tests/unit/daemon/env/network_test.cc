@@ -58,6 +58,22 @@ TEST(Address, SaysWhoCanDialIt) {
   }
 }
 
+// Would break: what many are told would be held once for each of them, or be another message on the
+// wire than what one is told.
+TEST(Frame, ASharedOneIsTheSameOnTheWireAndHeldOnce) {
+  v1::PeerMessage message;
+  message.mutable_leaving()->set_reason(std::string(300, 'r'));
+  const Frame own = Pack(message);
+  const Frame shared = PackShared(message);
+  const Frame copy = shared;  // NOLINT(performance-unnecessary-copy-initialization)
+  EXPECT_EQ(Wire(copy), Wire(own));
+  EXPECT_EQ(FrameBytes(copy), FrameBytes(own));
+  EXPECT_EQ(copy.bytes().data(), shared.bytes().data());
+  v1::PeerMessage back;
+  ASSERT_TRUE(Unpack(copy, &back).ok());
+  EXPECT_EQ(back.leaving().reason(), message.leaving().reason());
+}
+
 // A worker in another language must read our frames as plain protobuf, and we its messages.
 TEST(Frame, IsTheProtobufWireFormat) {
   for (const size_t size : {size_t{0}, size_t{1}, size_t{127}, size_t{128}, size_t{300000}}) {

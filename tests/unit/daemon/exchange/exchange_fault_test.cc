@@ -1,7 +1,9 @@
+#include <set>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "membership/trust/contribution.h"
 #include "tests/unit/daemon/exchange/swarm.h"
 
 namespace atolld {
@@ -50,6 +52,45 @@ TEST(ExchangeFault, GoesOnAfterBreaksAtAnyByte) {
     ASSERT_TRUE(three.Finish(three.names, 1)) << at << "\n" << three.swarm.world.LogText();
     three.swarm.CheckOutcomes(three.names, three.plan, three.names);
     EXPECT_TRUE(three.swarm.peer("p1").unreachable.empty());
+  }
+}
+
+// Would break: a peer that was told the plan in brief could not contribute, or could not take over:
+// it knows nobody whose update comes before its own plan does.
+TEST(ExchangeFault, WhoWasToldInBriefTakesOverWhenItIsToldTheWhole) {
+  const Names four = {"p1", "p2", "p3", "p4"};
+  for (const bool dies : {false, true}) {
+    Swarm swarm(Three::Slow(3, SwarmSettings()));
+    for (const std::string& name : four) swarm.Add(name);
+    const v1::Plan plan = swarm.MakePlan(four, {"p1"});
+    const auto give = [&](const std::string& name, const v1::Plan& whole) {
+      const std::set<std::string> servers = ServersOf(whole);
+      swarm.Give(name, servers.count(name) > 0 ? whole : BriefPlan(whole, servers, name));
+    };
+    const auto complete = [&](const Names& names, uint32_t revision) {
+      return swarm.world.RunUntil([&] { return swarm.Complete(names, revision); },
+                                  absl::Seconds(30));
+    };
+    for (const std::string& name : four) give(name, plan);
+    if (!dies) {
+      ASSERT_TRUE(complete(four, 1)) << swarm.world.LogText();
+      swarm.CheckOutcomes(four, plan, four);
+      continue;
+    }
+    swarm.world.RunFor(absl::Milliseconds(30));
+    swarm.Kill("p1");
+    const v1::Plan next = Swarm::Revise(plan, "p1", "p2");
+    const Names left = {"p2", "p3", "p4"};
+    give("p3", next);
+    give("p4", next);
+    swarm.world.RunFor(absl::Milliseconds(300));  // their updates are at p2 before its plan is
+    EXPECT_FALSE(swarm.Complete(left, 2));
+    give("p2", next);
+    ASSERT_TRUE(complete(left, 2)) << swarm.world.LogText();
+    swarm.CheckOutcomes(left, next, left);
+    EXPECT_TRUE(swarm.peer("p2").refused.empty());
+    EXPECT_TRUE(swarm.peer("p3").unreachable.empty() ||
+                swarm.peer("p3").unreachable[0].first == "p1");
   }
 }
 

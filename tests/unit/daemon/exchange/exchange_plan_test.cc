@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
@@ -171,6 +172,42 @@ TEST(ExchangePlan, KeepsAHolderUntilANewAttempt) {
   next.mutable_shards(0)->set_attempt(2);
   next.mutable_shards(0)->set_reducer("d");
   EXPECT_TRUE(second.CheckSuccessor(Made(next)).ok());
+}
+
+// Would break: a peer that is told a plan in brief could not follow it when it is to serve or
+// audit, or would believe other roots than the ones whose marks it was told.
+TEST(ExchangePlan, ABriefPlanIsFollowedByTheWholeOne) {
+  v1::Plan proto = Plan(1);
+  for (v1::PlanMember& member : *proto.mutable_contributors()) {
+    member.set_contribution_root(std::string(32, member.peer()[0]));
+  }
+  // Another plan than the one above: c relays nothing, so it is not named.
+  proto.mutable_shards(0)->clear_relays();
+  proto.add_lost("c");
+  ExchangePlan brief = Made(BriefPlan(proto, ServersOf(proto), "d"));
+  const ExchangePlan whole = Made(proto);
+  EXPECT_TRUE(brief.brief());
+  ASSERT_EQ(brief.contributors().size(), 4u);
+  EXPECT_EQ(brief.IndexOf("d"), 3u);
+  EXPECT_EQ(brief.IndexOf("c"), std::nullopt);
+  EXPECT_EQ(brief.contributors()[3].root, "");
+  EXPECT_EQ(brief.AddressOf("a"), "a:1");
+  EXPECT_EQ(brief.TargetOf(brief.shards()[1], 3), "b");
+  EXPECT_TRUE(brief.CheckSuccessor(whole).ok());
+  EXPECT_TRUE(whole.CheckSuccessor(brief).ok());
+  v1::Plan other = proto;
+  other.mutable_contributors(3)->set_contribution_root(std::string(32, 'x'));
+  EXPECT_FALSE(brief.CheckSuccessor(Made(other)).ok());
+  EXPECT_FALSE(whole.CheckSuccessor(Made(other)).ok());
+  brief.Complete(whole);
+  EXPECT_FALSE(brief.brief());
+  EXPECT_EQ(brief.contributors()[3].root, std::string(32, 'd'));
+  EXPECT_TRUE(brief.contributors()[2].lost);
+  v1::Plan astray = BriefPlan(proto, ServersOf(proto), "d");
+  astray.set_positions(2, 4);
+  EXPECT_FALSE(Make(astray).ok()) << "of four";
+  astray.set_positions(2, 1);
+  EXPECT_FALSE(Make(astray).ok()) << "b's";
 }
 
 }  // namespace

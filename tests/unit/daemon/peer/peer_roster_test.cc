@@ -51,6 +51,21 @@ TEST(RosterChanges, EachChangeOfAnotherIsOneLine) {
   EXPECT_THAT(Lines(all, fewer), ElementsAre("peer p1 is dead", "peer p3 is live"));
 }
 
+// Broken: the log of each peer of a run of a thousand would begin with a thousand lines; or the
+// names of those that died together would be missing.
+TEST(RosterChanges, ManyThatComeTogetherAreOneLine) {
+  std::vector<std::pair<std::string, std::string>> live;
+  std::vector<std::pair<std::string, std::string>> dead;
+  for (int i = 100; i < 117; ++i) {
+    live.emplace_back("p" + std::to_string(i), "live");
+    dead.emplace_back("p" + std::to_string(i), "dead");
+  }
+  EXPECT_THAT(Lines({}, RosterOf(live)), ElementsAre("17 peers are live"));
+  EXPECT_EQ(Lines(RosterOf(live), RosterOf(dead)).size(), 17u);
+  live.pop_back();
+  EXPECT_EQ(Lines({}, RosterOf(live)).size(), 16u);
+}
+
 // Broken: a death would be written as calmly as a birth.
 TEST(RosterChanges, LossesAreMarked) {
   const v1::Roster after = RosterOf({{"p1", "suspect"}, {"p3", "dead"}, {"p4", "left"}});

@@ -233,6 +233,13 @@ TEST_F(RogueCoordinatorTest, AForgedSealIsRefused) {
   ExpectRefused({Welcome(), Roster(), Sealed(seal)}, "its seal closes another history");
 }
 
+// Would break: a peer that has missed a change of the roster would go on without it.
+TEST_F(RogueCoordinatorTest, ARosterChangeThatDoesNotFollowIsRefused) {
+  v1::CoordinatorMessage delta;
+  delta.mutable_roster_delta()->set_number(2);
+  ExpectRefused({Welcome(), Roster(), delta}, "change 2 of its roster comes after change 0");
+}
+
 TEST_F(RogueCoordinatorTest, AnAbsurdOrderIsRefused) {
   ExpectRefused({Welcome([](v1::Welcome* w) { w->set_failure_timeout_milliseconds(1); })},
                 "failure_timeout is 1ms");

@@ -212,7 +212,7 @@ TEST(RunAdoption, ASilentDonorIsPassedOverAndThenRefused) {
   Restored r(3);
   for (const char* peer : {"a", "b"}) r.ComeBack(peer, &r.history[2]);
   ASSERT_NE(r.peers.Asked("a"), nullptr);
-  EXPECT_EQ(r.peers.run->NextWake(), r.peers.now + absl::Seconds(10));
+  EXPECT_EQ(r.peers.run->NextWake(r.peers.now), r.peers.now + absl::Seconds(10));
   r.peers.Tick(absl::Seconds(10));
   ASSERT_NE(r.peers.Asked("b"), nullptr);
   r.peers.Clear();

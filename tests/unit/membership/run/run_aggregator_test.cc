@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "membership/trust/contribution.h"
 #include "tests/unit/membership/run/simulated_peers.h"
 
 namespace atolld {
@@ -35,7 +36,8 @@ TEST(RunAggregator, AnAggregatorReducesForThoseThatNobodyCanDial) {
   EXPECT_EQ(peers.Train("x"), nullptr);
   for (const char* peer : {"a", "b", "x"}) {
     ASSERT_NE(peers.Plan(peer), nullptr) << peer;
-    EXPECT_EQ(peers.Plan(peer)->contributors_size(), 2);
+    EXPECT_EQ(peers.WholePlan(peer)->contributors_size(), 2);
+    EXPECT_EQ(IsBrief(*peers.Plan(peer)), std::string(peer) != "x") << peer;
     ASSERT_EQ(peers.Plan(peer)->shards_size(), 1);
     EXPECT_EQ(peers.Plan(peer)->shards(0).reducer(), "x");
     EXPECT_EQ(peers.Plan(peer)->shards(0).address(), peers.MakeHello("x").address());

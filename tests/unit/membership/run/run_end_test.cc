@@ -354,8 +354,8 @@ TEST(RunSeal, TheMajoritysDigestWinsAndTheOddOneIsNamed) {
 }
 
 std::string AwaitedAt(const SimulatedPeers& peers, const std::string& peer) {
-  const auto* roster = peers.Last(peer, &v1::CoordinatorMessage::has_roster);
-  return roster == nullptr ? "" : absl::StrJoin(roster->roster().awaited(), ",");
+  const auto told = peers.rosters.find(peer);
+  return told == peers.rosters.end() ? "" : absl::StrJoin(told->second.awaited(), ",");
 }
 
 // A sealed run of version 1, which c has missed.

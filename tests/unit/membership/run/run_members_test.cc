@@ -307,7 +307,7 @@ TEST(RunMembers, ABrokenSessionIsProbedAndEverybodyIsTold) {
   peers.Break("b");
   EXPECT_EQ(peers.probes, std::vector<std::string>{"b"});
   EXPECT_EQ(peers.StateOf("b"), "suspect");
-  EXPECT_NE(peers.Last("a", &v1::CoordinatorMessage::has_roster), nullptr);
+  EXPECT_NE(peers.Last("a", &v1::CoordinatorMessage::has_roster_delta), nullptr);
   peers.Refused("b");
   EXPECT_EQ(peers.StateOf("b"), "dead");
   EXPECT_TRUE(peers.Said("peer b died"));

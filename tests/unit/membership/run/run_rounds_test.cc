@@ -195,7 +195,7 @@ TEST(RunExchange, AtTheDeadlineTheQuorumCommits) {
   const absl::Duration deadline = absl::Milliseconds(peers.Plan("a")->deadline_milliseconds());
   peers.Tick(deadline - absl::Milliseconds(1));
   EXPECT_EQ(peers.run->version(), 0u);
-  EXPECT_EQ(peers.run->NextWake(), peers.now + absl::Milliseconds(1));
+  EXPECT_EQ(peers.run->NextWake(peers.now), peers.now + absl::Milliseconds(1));
   peers.Tick(absl::Milliseconds(1));
   EXPECT_EQ(peers.run->version(), 1u);
 }
@@ -269,7 +269,7 @@ TEST(RunExchange, WithoutAReachableReducerItSaysSoUntilOneIsThere) {
   ASSERT_NE(peers.Train("c"), nullptr);
   peers.Ready("c");
   ASSERT_NE(peers.Plan("a"), nullptr);
-  EXPECT_EQ(peers.Plan("a")->contributors_size(), 3);
+  EXPECT_EQ(peers.WholePlan("a")->contributors_size(), 3);
   for (const v1::Shard& shard : peers.Plan("a")->shards()) EXPECT_EQ(shard.reducer(), "c");
 }
 
@@ -405,6 +405,22 @@ TEST(RunMembers, ALeaverIsNotWaitedFor) {
   EXPECT_EQ(peers.StateOf("c"), "left");
   EXPECT_TRUE(peers.ended.at(peers.sessions.at("c")).ok());
   EXPECT_NE(peers.Plan("a"), nullptr);
+}
+
+// Would break: of n updates each would store the leases of all n peers.
+TEST(RunLeases, AnUpdateThatNamesItsOwnSamplesStoresNothing) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  const int stored = peers.leases_stored;
+  for (const char* peer : {"a", "b", "c"}) {
+    ASSERT_FALSE(peers.samples[peer].empty());
+    peers.Ready(peer);
+  }
+  EXPECT_NE(peers.Plan("a"), nullptr);
+  EXPECT_EQ(peers.leases_stored, stored);
+  for (const char* peer : {"a", "b", "c"}) peers.Vote(peer);
+  EXPECT_EQ(peers.run->version(), 1u);
+  EXPECT_EQ(peers.leases_stored, stored + 1) << "by the commit";
 }
 
 }  // namespace

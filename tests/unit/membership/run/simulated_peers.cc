@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "absl/base/casts.h"
+#include "gtest/gtest.h"
+#include "membership/run/roster_news.h"
 #include "membership/trust/contribution.h"
 #include "tests/unit/membership/history/records_text.h"
 
@@ -128,7 +130,7 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
 }
 
 void SimulatedPeers::Vote(const std::string& peer, char payload) {
-  const v1::Plan& plan = *Plan(peer);
+  const v1::Plan& plan = *WholePlan(peer);
   v1::PeerMessage message;
   v1::Vote* vote = message.mutable_vote();
   vote->set_version(plan.version());
@@ -277,6 +279,19 @@ const v1::Train* SimulatedPeers::Train(const std::string& peer) const {
   return message == nullptr ? nullptr : &message->train();
 }
 
+const v1::Plan* SimulatedPeers::WholePlan(const std::string& peer) const {
+  const v1::Plan* const told = Plan(peer);
+  if (told == nullptr || !IsBrief(*told)) return told;
+  for (const auto& [other, heard] : inbox) {
+    const v1::Plan* const plan = Plan(other);
+    if (plan != nullptr && !IsBrief(*plan) && plan->version() == told->version() &&
+        plan->epoch() == told->epoch() && plan->revision() == told->revision()) {
+      return plan;
+    }
+  }
+  return told;
+}
+
 const v1::Plan* SimulatedPeers::Plan(const std::string& peer) const {
   const auto* message = Last(peer, &v1::CoordinatorMessage::has_plan);
   return message == nullptr ? nullptr : &message->plan();
@@ -311,10 +326,14 @@ void SimulatedPeers::Take(RunOutput output) {
   for (const RunOutput::Send& send : output.sends) {
     for (const auto& [peer, session] : sessions) {
       if (session != send.session) continue;
-      inbox[peer].push_back(send.message);
-      if (!send.message.has_train()) continue;
-      samples[peer].assign(send.message.train().samples().begin(),
-                           send.message.train().samples().end());
+      const v1::CoordinatorMessage& message = *send.message;
+      inbox[peer].push_back(message);
+      if (message.has_roster()) rosters[peer] = message.roster();
+      if (message.has_roster_delta()) {
+        EXPECT_EQ(Follow(message.roster_delta(), &rosters[peer]), absl::OkStatus()) << peer;
+      }
+      if (!message.has_train()) continue;
+      samples[peer].assign(message.train().samples().begin(), message.train().samples().end());
     }
   }
   for (const RunOutput::End& end : output.ends) ended[end.session] = end.status;
@@ -333,6 +352,7 @@ void SimulatedPeers::Store(const RunUpdate& update) {
   if (update.control) stored.control = *update.control;
   for (const auto& header : update.headers) stored.headers.push_back(header);
   if (update.leases) stored.leases = *update.leases;
+  leases_stored += update.leases ? 1 : 0;
   for (const MemberRecord& member : update.members) {
     const auto it =
         std::find_if(stored.members.begin(), stored.members.end(),

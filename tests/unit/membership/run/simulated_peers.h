@@ -71,6 +71,7 @@ class SimulatedPeers {
   }
   const v1::Train* Train(const std::string& peer) const;
   const v1::Plan* Plan(const std::string& peer) const;
+  const v1::Plan* WholePlan(const std::string& peer) const;  // where it was told in brief, others'
   const v1::Commit* Committed(const std::string& peer) const;
   const v1::SendHeaders* Asked(const std::string& peer) const;
   void Clear() {
@@ -94,6 +95,7 @@ class SimulatedPeers {
   std::map<std::string, std::vector<v1::CoordinatorMessage>> inbox;
   std::map<std::string, std::vector<v1::SampleRange>>
       samples;                                  // that a peer would name in its Hello
+  std::map<std::string, v1::Roster> rosters;    // as each has been told it
   std::map<std::string, double> train_seconds;  // that a peer's next Ready names
   std::map<std::string, double> norms;          // of its update, as well
   std::map<std::string, double> squared_means;  // that its next Vote names; none: it tells none
@@ -103,7 +105,8 @@ class SimulatedPeers {
   std::vector<std::string> evicted;  // by the run itself
   std::map<SessionId, absl::Status> ended;
   std::vector<std::string> probes;
-  std::string notice;  // of the last order
+  std::string notice;     // of the last order
+  int leases_stored = 0;  // times
   bool finished = false;
 
  private:

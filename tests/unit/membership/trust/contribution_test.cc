@@ -39,6 +39,55 @@ TEST(ContributionProof, HoldsForOnePeerEntryRunAndRoot) {
   EXPECT_FALSE(CheckContributionProofs("run", plan).ok());
 }
 
+// Would break: every contributor of a large run would be told what only those need that average; or
+// one would not know whom to send to, or for which of its updates it is asked.
+TEST(BriefPlan, TellsWhatAContributorNeeds) {
+  v1::Plan plan;
+  plan.set_version(7);
+  plan.set_epoch(2);
+  plan.set_revision(3);
+  plan.set_parameters(1000);
+  plan.set_deadline_milliseconds(500);
+  plan.set_audit_commitment(std::string(32, 'c'));
+  plan.add_lost("p9");
+  for (int i = 1; i <= 100; ++i) {
+    v1::PlanMember* const member = plan.add_contributors();
+    member->set_peer("p" + std::to_string(i));
+    member->set_address("192.168.100." + std::to_string(i) + ":7000");
+    member->set_weight_bits(0x3f800000);
+    member->set_contribution_root(std::string(4, static_cast<char>(i)) + std::string(28, 'r'));
+    member->set_signature(std::string(64, 's'));
+    member->set_signing_key(std::string(32, 'k'));
+    member->set_squared_norm_bits(1);
+    member->set_squared_distance_bits(1);
+  }
+  const auto add_shard = [&](uint32_t chunks, const std::string& reducer) {
+    v1::Shard* const shard = plan.add_shards();
+    shard->set_chunks(chunks);
+    shard->set_reducer(reducer);
+    return shard;
+  };
+  add_shard(2, "p1");
+  add_shard(1, "p2")->set_holder("p3");
+  add_shard(1, "x1")->add_relays()->set_peer("p4");
+  add_shard(0, "p5");
+  EXPECT_EQ(ServersOf(plan), (std::set<std::string>{"p1", "p3", "p4", "x1"}));
+  const v1::Plan brief = BriefPlan(plan, ServersOf(plan), "p7");
+  EXPECT_TRUE(IsBrief(brief));
+  EXPECT_FALSE(IsBrief(plan));
+  EXPECT_TRUE(brief.from_centre());
+  EXPECT_EQ(brief.revision(), 3u);
+  EXPECT_EQ(brief.shards_size(), 4);
+  EXPECT_EQ(brief.contributor_count(), 100u);
+  ASSERT_EQ(brief.contributors_size(), 4) << "p1, p3, p4 and itself";
+  EXPECT_EQ(brief.contributors(0).address(), "192.168.100.1:7000");
+  EXPECT_EQ(brief.contributors(3).peer(), "p7");
+  EXPECT_EQ(brief.positions(3), 6u);
+  EXPECT_EQ(brief.contributors(3).root_mark(), RootMark(plan.contributors(6).contribution_root()));
+  EXPECT_NE(brief.contributors(3).root_mark(), brief.contributors(2).root_mark());
+  EXPECT_LT(brief.ByteSizeLong(), 500u);
+}
+
 // -----------------------------------------------------------------------------------------------
 
 // Would break: stale updates count as much as fresh ones.
