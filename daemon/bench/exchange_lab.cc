@@ -106,7 +106,7 @@ std::optional<ExchangeExpectation> Expect(const LinkModel& links, const LevelCod
   // Bytes without headers, and computers that take no time.
   constexpr double kAtOnce = 1e30;
   const ExchangePrediction ideal =
-      PredictExchange(links, traffic, size, {1, 1, kAtOnce, kAtOnce, kAtOnce, kAtOnce});
+      PredictExchange(links, traffic, size, {1, 1, kAtOnce, kAtOnce, kAtOnce, kAtOnce, 0, kAtOnce});
   ExchangeExpectation expectation;
   expectation.line_seconds = ideal.lines_seconds;
   expectation.line = ideal.bottleneck;

@@ -27,6 +27,7 @@
 #include "daemon/cli/format.h"
 #include "daemon/env/env.h"
 #include "membership/history/run_codecs.h"
+#include "membership/planning/plan_bounds.h"
 
 namespace atolld {
 namespace {
@@ -371,6 +372,35 @@ bool Aggregated(const PlanQuestion& question) {
   return question.links.contributors() < question.links.peers().size();
 }
 
+PlanBounds BoundsFor(const PlanQuestion& question, const EncodedSize& size) {
+  // The coordinator's own line alone carries what an aggregator reduces.
+  const bool relays = question.plan != "flat" && !Aggregated(question);
+  return BoundsOf(question.links.contributors(), std::max(size.update_bytes, size.mean_bytes),
+                  relays, question.assumed);
+}
+
+// How streams bound the plans of the config's codec; nothing where they do not.
+std::vector<std::string> StreamNotes(const PlanQuestion& question) {
+  const absl::StatusOr<LevelCodecs> codecs = ParseLevels(question.codec, question.upper_codec);
+  if (!codecs.ok() || Aggregated(question)) return {};
+  const PlanBounds bounds =
+      BoundsFor(question, EncodedSizeOf(question.parameters, question.chunk_elements, *codecs));
+  const size_t peers = question.links.contributors();
+  std::vector<std::string> notes;
+  if (bounds.reducers < peers) {
+    notes.push_back(absl::StrCat(
+        "at most ", bounds.reducers, " of ", peers, " peers reduce: a stream is worth its cost if ",
+        "it carries ",
+        FormatBytes(question.assumed.stream_seconds * question.assumed.wire_bytes_per_second)));
+  }
+  if (bounds.grouping.any()) {
+    notes.push_back(absl::StrCat("two levels: ", bounds.grouping.members,
+                                 " peers at most average first, by ",
+                                 Counted(bounds.grouping.relays, "relay"), " of theirs"));
+  }
+  return notes;
+}
+
 std::vector<std::string> Notes(const PlanQuestion& question) {
   std::vector<std::string> notes = {
       "fastest: what a codec does to the loss is not counted",
@@ -396,6 +426,7 @@ std::vector<std::string> Notes(const PlanQuestion& question) {
                                  " would cost less processor time on these lines than ",
                                  question.chunk_elements));
   }
+  for (std::string& note : StreamNotes(question)) notes.push_back(std::move(note));
   if (question.train_seconds <= 0) {
     notes.push_back(
         "no utilisation: how long an inner step takes is not known; say it with --step-seconds");
@@ -460,9 +491,6 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   const bool aggregated = Aggregated(question);
   for (const PlanShape shape :
        {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
-    const ExchangeTraffic traffic =
-        TrafficOf(question.links, shape, static_cast<uint32_t>(ChunksOf(question)));
-    if (ByRegion(shape) && traffic.relays == 0) continue;  // it would be flat
     if (aggregated && shape != PlanShape::kFlat) continue;
     for (const LevelCodecs& codecs : PairsFor(question)) {
       PlanCandidate candidate;
@@ -470,6 +498,15 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
       candidate.codec = codecs.updates.name();
       candidate.upper_codec = codecs.means.name();
       const EncodedSize size = EncodedSizeOf(question.parameters, question.chunk_elements, codecs);
+      const PlanBounds bounds = BoundsFor(question, size);
+      const ExchangeTraffic traffic =
+          TrafficOf(question.links, shape, static_cast<uint32_t>(ChunksOf(question)),
+                    RatesFor(question.links, shape, bounds), bounds.grouping);
+      // It would be flat, or of the same groups.
+      if (ByRegion(shape) && (traffic.relays == 0 || bounds.grouping.any())) continue;
+      candidate.reducers = traffic.reducers;
+      candidate.group = bounds.grouping.members;
+      candidate.most_streams = *std::max_element(traffic.ends.begin(), traffic.ends.end());
       candidate.exchange = PredictExchange(question.links, traffic, size, question.assumed);
       candidates.push_back(candidate);
     }
@@ -481,7 +518,7 @@ std::vector<PlanCandidate> PlanCandidates(const PlanQuestion& question) {
   candidates.front().best = true;
   const auto of_config =
       std::find_if(candidates.begin(), candidates.end(), [&](const PlanCandidate& candidate) {
-        const bool planned = aggregated || question.plan == "auto" ||
+        const bool planned = aggregated || question.plan == "auto" || candidate.group > 0 ||
                              ByRegion(candidate.shape) == (question.plan == "regions");
         return planned && candidate.codec == question.codec &&
                candidate.upper_codec == question.upper_codec;
@@ -505,6 +542,9 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                                   {"upper_codec", candidate.upper_codec},
                                   {"fastest", candidate.best},
                                   {"of_config", candidate.of_config},
+                                  {"reducers", candidate.reducers},
+                                  {"peers_of_a_group", candidate.group},
+                                  {"most_streams_of_a_peer", candidate.most_streams},
                                   {"exchange_seconds", exchange.seconds},
                                   {"round_seconds", nullptr},
                                   {"compute_utilization", nullptr},
@@ -535,7 +575,9 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                      {"hash_bytes_per_second", question.assumed.hash_bytes_per_second},
                      {"line_share", question.assumed.line_share},
                      {"link_share", question.assumed.link_share},
-                     {"first_window_bytes", question.assumed.first_window_bytes}};
+                     {"first_window_bytes", question.assumed.first_window_bytes},
+                     {"stream_seconds", question.assumed.stream_seconds},
+                     {"wire_bytes_per_second", question.assumed.wire_bytes_per_second}};
   json["notes"] = Notes(question);
   json["candidates"] = list;
   return json;

@@ -53,6 +53,9 @@ struct PlanCandidate {
   std::string upper_codec;  // of means
   bool best = false;        // the fastest
   bool of_config = false;   // the fastest of those that a run of this config would choose from
+  size_t reducers = 0;
+  size_t group = 0;         // contributors that average first, at most; 0: there is one level
+  size_t most_streams = 0;  // of a peer
   ExchangePrediction exchange;
 };
 

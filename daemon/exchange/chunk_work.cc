@@ -22,6 +22,7 @@ namespace {
 size_t ZstdBound(size_t bytes) { return bytes + (bytes >> 8) + 512; }
 
 float WeightOf(const Piece& piece, const std::vector<float>& weights) {
+  if (!piece.partial) return weights[piece.sender];
   float sum = 0.0f;
   for (size_t i = 0; i < weights.size(); ++i) {
     if (BitAt(piece.contributors, i)) sum = sum + weights[i];
@@ -138,8 +139,12 @@ void NameContributors(const std::vector<Term>& terms, size_t contributors, Reduc
   reduced->contributors.assign(BitmapBytes(contributors), '\0');
   reduced->partials.clear();
   for (const Term& term : terms) {
+    if (!term.piece->partial) {
+      SetBit(&reduced->contributors, term.piece->sender);
+      continue;
+    }
     UniteBits(term.piece->contributors, &reduced->contributors);
-    if (term.piece->partial) reduced->partials.push_back(term.piece->contributors);
+    reduced->partials.push_back(term.piece->contributors);
   }
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <limits>
 #include <memory>
 #include <set>
 #include <utility>
@@ -41,11 +40,12 @@ bool IsRefusal(const absl::Status& status) {
 
 }  // namespace
 
-ContributorStream::ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer,
-                                     Lane lane, Owner& owner, Sink& sink)
+ContributorStream::ContributorStream(Env env, const ExchangeSettings& settings, uint64_t number,
+                                     std::string reducer, Lane lane, Owner& owner, Sink& sink)
     : env_(env),
       settings_(settings),
       form_{settings.upper_codec, settings.upper_zstd},
+      number_(number),
       reducer_(std::move(reducer)),
       lane_(lane),
       owner_(owner),
@@ -97,8 +97,9 @@ void ContributorStream::Offer(uint32_t chunk) {
       chunks_.begin(), chunks_.end(), chunk,
       [](const Chunk& assigned, uint32_t wanted) { return assigned.chunk < wanted; });
   if (place == chunks_.end() || place->chunk != chunk || Sent(*place)) return;
-  const auto later = std::find_if(todo_.begin(), todo_.end(),
-                                  [chunk](const Chunk& other) { return other.chunk > chunk; });
+  const auto later =
+      std::upper_bound(todo_.begin(), todo_.end(), chunk,
+                       [](uint32_t wanted, const Chunk& other) { return wanted < other.chunk; });
   todo_.insert(later, *place);
   Pump();
 }
@@ -111,7 +112,7 @@ double ContributorStream::SentShare() const {
 
 double ContributorStream::Reach() const {
   const bool sends = call_ != nullptr && (!todo_.empty() || window_.in_flight_bytes() > 0);
-  if (!sends || window_.Stalls(env_.executor.Now())) return std::numeric_limits<double>::infinity();
+  if (!sends || Stalls()) return StreamPace::kFree;
   return SentShare() + window_.FreeChunks() / static_cast<double>(chunks_.size());
 }
 
@@ -212,7 +213,7 @@ void ContributorStream::Pump() {
       owner_.PrepareContribution(todo_[i]);
     }
     if (!window_.Allows(next.chunk)) break;
-    if (SentShare() > owner_.ReachOfOthers(*this)) {
+    if (!owner_.MayGo(*this, SentShare())) {
       PumpLater();
       break;
     }
@@ -225,6 +226,7 @@ void ContributorStream::Pump() {
     call_->Write(std::move(frame));
   }
   meter_.Update(*call_, env_.executor.Now());
+  owner_.OnReach(*this);
 }
 
 // The other streams' means pump this one, unless they stall.
@@ -356,6 +358,7 @@ void ContributorStream::Drop() {
   todo_.clear();
   held_.reset();
   passed_over_ = false;
+  owner_.OnReach(*this);
 }
 
 void ContributorStream::Unreachable(absl::Status why) {
@@ -444,17 +447,33 @@ ContributorStreams::Assignments() const {
 
 void ContributorStreams::Assign() {
   std::map<StreamKey, std::vector<ContributorStream::Chunk>> assigned = Assignments();
+  pumping_ = true;  // nobody sends by the plan before
+  carriers_.assign(plan_.chunks(), {});
   for (auto it = streams_.begin(); it != streams_.end();) {
-    it = assigned.count(it->first) == 0 ? streams_.erase(it) : std::next(it);
+    if (assigned.count(it->first) != 0) {
+      ++it;
+      continue;
+    }
+    pace_.Forget(it->second->number());
+    by_number_.erase(it->second->number());
+    it = streams_.erase(it);
   }
   for (auto& [key, chunks] : assigned) {
     const auto& [peer, lane] = key;
     std::unique_ptr<ContributorStream>& stream = streams_[key];
     if (stream == nullptr) {
-      stream = std::make_unique<ContributorStream>(env_, settings_, peer, lane, *this, sink_);
+      const uint64_t number = ++made_;
+      stream =
+          std::make_unique<ContributorStream>(env_, settings_, number, peer, lane, *this, sink_);
+      by_number_[number] = stream.get();
+    }
+    for (const ContributorStream::Chunk& chunk : chunks) {
+      carriers_[chunk.chunk].push_back(stream.get());
     }
     stream->Assign(plan_.AddressOf(peer), std::move(chunks));
   }
+  pumping_ = false;
+  PumpFree();
 }
 
 void ContributorStreams::SendPartial(uint32_t chunk, uint32_t attempt, SharedBytes wire,
@@ -468,12 +487,12 @@ void ContributorStreams::SendPartial(uint32_t chunk, uint32_t attempt, SharedByt
 void ContributorStreams::OnMean(uint32_t chunk) {
   own_wire_[chunk] = SharedBytes();
   partials_.erase(chunk);
-  for (const auto& [key, stream] : streams_) stream->OnMean(chunk);
-  PumpAll();
+  for (ContributorStream* const stream : carriers_[chunk]) stream->OnMean(chunk);
+  PumpCarriers(chunk);
 }
 
-void ContributorStreams::PumpAll() {
-  for (const auto& [key, stream] : streams_) stream->Pump();
+void ContributorStreams::PumpCarriers(uint32_t chunk) {
+  for (ContributorStream* const stream : carriers_[chunk]) stream->Pump();
 }
 
 uint64_t ContributorStreams::held_bytes() const {
@@ -503,13 +522,22 @@ v1::ExchangeOpen ContributorStreams::MakeOpen() {
 // Every line carries chunks of all shards and means of all: a shard that runs ahead takes it from
 // the others, and stands finished while they take as long again. Streams to relays carry several
 // shards one after the other, and partial means: their shares say nothing of each other.
-double ContributorStreams::ReachOfOthers(const ContributorStream& stream) const {
-  double reach = std::numeric_limits<double>::infinity();
-  if (plan_.has_relays()) return reach;
-  for (const auto& [key, other] : streams_) {
-    if (other.get() != &stream) reach = std::min(reach, other->Reach());
-  }
-  return reach;
+bool ContributorStreams::MayGo(const ContributorStream& stream, double share) {
+  if (plan_.has_relays()) return true;
+  return pace_.MayGo(stream.number(), share, [this](uint64_t other) { return Stalls(other); });
+}
+
+void ContributorStreams::OnReach(const ContributorStream& stream) {
+  pace_.SetReach(stream.number(), plan_.has_relays() ? StreamPace::kFree : stream.Reach());
+  PumpFree();
+}
+
+// Each tells its own reach when it has sent: one loop for all, however they set each other free.
+void ContributorStreams::PumpFree() {
+  if (std::exchange(pumping_, true)) return;
+  const auto stalls = [this](uint64_t other) { return Stalls(other); };
+  while (const std::optional<uint64_t> free = pace_.TakeFree(stalls)) by_number_.at(*free)->Pump();
+  pumping_ = false;
 }
 
 bool ContributorStreams::PrepareContribution(const ContributorStream::Chunk& chunk) {
@@ -529,7 +557,7 @@ void ContributorStreams::CompressOwnChunk(uint32_t chunk) {
                         guard_.Wrap([this, wire, chunk] {
                           compressing_.erase(chunk);
                           if (!HasResult(chunk)) own_wire_[chunk] = *wire;
-                          PumpAll();
+                          PumpCarriers(chunk);
                         }));
 }
 

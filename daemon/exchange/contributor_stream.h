@@ -58,8 +58,10 @@ class ContributorStream {
     virtual v1::ExchangeOpen MakeOpen() = 0;
     virtual bool HasResult(uint32_t chunk) const = 0;
     virtual absl::string_view Leaves() const = 0;  // of the own contribution, if there is one
-    // Up to which share of its chunks the other streams let this one send.
-    virtual double ReachOfOthers(const ContributorStream& stream) const = 0;
+    // Whether the other streams let this one send beyond this share of its chunks. False: Pump is
+    // called when they do.
+    virtual bool MayGo(const ContributorStream& stream, double share) = 0;
+    virtual void OnReach(const ContributorStream& stream) = 0;  // it has changed
     // False: the pool makes its form of the wire, Pump is called then; or the partial mean is not
     // there yet, Offer is called then.
     virtual bool PrepareContribution(const Chunk& chunk) = 0;
@@ -80,9 +82,12 @@ class ContributorStream {
     virtual void OnUnreachable(const std::string& reducer, absl::Status why) = 0;
   };
 
-  ContributorStream(Env env, const ExchangeSettings& settings, std::string reducer, Lane lane,
-                    Owner& owner, Sink& sink);
+  // `number`: another one for each stream of the owner.
+  ContributorStream(Env env, const ExchangeSettings& settings, uint64_t number, std::string reducer,
+                    Lane lane, Owner& owner, Sink& sink);
   ~ContributorStream();
+
+  uint64_t number() const { return number_; }
 
   // What there is to send and to receive under the newest revision, ascending.
   void Assign(const std::string& address, std::vector<Chunk> chunks);
@@ -91,8 +96,11 @@ class ContributorStream {
   void Pump();                  // sends what can be sent
 
   // Up to which share of their chunks the other streams ought to send, for this one to stay in
-  // step with them: the share that its own window lets it send. Above 1 if it holds nobody up.
+  // step with them: the share that its own window lets it send. StreamPace::kFree if it sends
+  // nothing.
   double Reach() const;
+  // No mean has come for so long that nobody ought to wait for it.
+  bool Stalls() const { return window_.Stalls(env_.executor.Now()); }
 
  private:
   void Dial();
@@ -119,6 +127,7 @@ class ContributorStream {
   Env env_;
   const ExchangeSettings& settings_;
   const ChunkForm form_;  // of means
+  const uint64_t number_;
   const std::string reducer_;
   const Lane lane_;
   Owner& owner_;
@@ -174,6 +183,7 @@ class ContributorStreams final : public ContributorStream::Owner {
   void OnMean(uint32_t chunk);  // it is here, from wherever it came
 
   uint64_t held_bytes() const;
+  uint64_t looked_at() const { return pace_.looked_at(); }  // streams, so far
 
  private:
   using StreamKey = std::pair<std::string, Lane>;  // who is dialled first
@@ -181,14 +191,17 @@ class ContributorStreams final : public ContributorStream::Owner {
   v1::ExchangeOpen MakeOpen() override;
   bool HasResult(uint32_t chunk) const override { return outcome_.Has(chunk); }
   absl::string_view Leaves() const override { return contribution_->leaves; }
-  double ReachOfOthers(const ContributorStream& stream) const override;
+  bool MayGo(const ContributorStream& stream, double share) override;
+  void OnReach(const ContributorStream& stream) override;
   bool PrepareContribution(const ContributorStream::Chunk& chunk) override;
   Frame TakeContributionFrame(const ContributorStream::Chunk& chunk) override;
   Fate Judge(const std::string& from, const v1::ResultChunk& result) const override;
   std::optional<FreshBytes> ClaimPlace(uint32_t chunk) override { return outcome_.Claim(chunk); }
   std::map<StreamKey, std::vector<ContributorStream::Chunk>> Assignments() const;
   void CompressOwnChunk(uint32_t chunk);
-  void PumpAll();
+  void PumpCarriers(uint32_t chunk);
+  void PumpFree();
+  bool Stalls(uint64_t number) const { return by_number_.at(number)->Stalls(); }
 
   struct Partial {
     uint32_t attempt;
@@ -208,6 +221,11 @@ class ContributorStreams final : public ContributorStream::Owner {
   std::vector<SharedBytes> own_wire_;
   std::set<uint32_t> compressing_;
   std::map<StreamKey, std::unique_ptr<ContributorStream>> streams_;
+  uint64_t made_ = 0;  // streams
+  std::map<uint64_t, ContributorStream*> by_number_;
+  std::vector<std::vector<ContributorStream*>> carriers_;  // by chunk: one or two
+  StreamPace pace_;
+  bool pumping_ = false;  // those that wait no more, or not yet: the plan is being assigned
   CallbackGuard guard_;
 };
 

@@ -89,7 +89,6 @@ struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
   // For others to recompute, and as one who recomputes.
   absl::StatusOr<std::vector<Frame>> Inputs(const v1::InputsRequest& request) const;
   void Audit(const v1::Audit& order, std::function<void(v1::AuditReport)> tell);
-  ChunkReduction Reduction() const { return ReductionOf(plan, settings, form, mean_form); }
 
   Env env;
   const ExchangeSettings settings;
@@ -106,6 +105,7 @@ struct Exchange::State final : ContributorStream::Sink, ReducerStream::Sink {
   OutcomeBuild outcome;
   PieceIntake intake;
   Reducer reducer;
+  ChunkReduction reduction;  // the same under all revisions that name everybody and its weight
   uint64_t averaged = 0;
   bool keeps_inputs = false;  // the plan has committed to an audit
   KeptInputs kept;
@@ -125,7 +125,7 @@ Exchange::State::State(Env environment, const ExchangeSettings& given,
       events(std::move(told)),
       outcome(env.executor, given.grid, *given.upper_codec,
               {events.on_complete, events.on_shards_held}),
-      intake(given.grid, form, mean_form),
+      intake(given.run_id, given.grid, form, mean_form),
       reducer(given.self),
       up(env, settings, form, contribution, plan, outcome, *this),
       down(env, settings, mean_form, plan, outcome, *this) {}
@@ -140,7 +140,6 @@ void Exchange::State::Begin(const v1::Plan& first) {
       contribution->chunks.size() != settings.grid.chunks()) {
     status = absl::InvalidArgumentError("the contribution is not cut by the run's grid");
   }
-  if (status.ok()) status = CheckContributionProofs(settings.run_id, first);
   if (status.ok()) status = CheckKnown(*made);
   if (!status.ok()) return Fail(std::move(status));
   Adopt(*std::move(made));
@@ -160,10 +159,13 @@ void Exchange::State::Update(const v1::Plan& next) {
   absl::StatusOr<ExchangePlan> made = ExchangePlan::Make(next, settings.grid);
   absl::Status status = made.status();
   if (status.ok()) status = plan.CheckSuccessor(*made);
-  if (status.ok() && plan.brief()) status = CheckContributionProofs(settings.run_id, next);
   if (status.ok() && plan.brief()) status = CheckKnown(*made);
   if (!status.ok()) return env.log.Error(status.message());
-  if (completes) return plan.Complete(*made);
+  if (completes) {
+    plan.Complete(*made);
+    reduction = ReductionOf(plan, settings, form, mean_form);
+    return;
+  }
   if (made->brief() && !plan.brief()) made->Complete(plan);
   Adopt(*std::move(made));
 }
@@ -175,7 +177,9 @@ void Exchange::State::Adopt(ExchangePlan next) {
     if (plan.ShardOf(c).attempt != next.ShardOf(c).attempt) kept.Drop(c);
   }
   up.DropStale(next);
+  const bool knew = started && !plan.brief();
   plan = std::move(next);
+  if (!knew) reduction = ReductionOf(plan, settings, form, mean_form);
   started = true;
   auditor.reset();
   std::vector<Reducer::Work> ready;
@@ -214,6 +218,7 @@ ExchangeFigures Exchange::State::Figures() const {
   figures.held_bytes =
       reducer.held_bytes() + outcome.held_bytes() + up.held_bytes() + down.held_bytes();
   figures.kept_bytes = kept.bytes();
+  figures.looked_at = up.looked_at();
   return figures;
 }
 
@@ -273,10 +278,11 @@ absl::StatusOr<ReducerStream::Sink::Fate> Exchange::State::OnContribution(
     return absl::InvalidArgumentError("a chunk from a peer that is no contributor");
   }
   if (reducer.refused(*sender)) return Fate::kNext;
-  const std::string which =
-      absl::StrCat("chunk ", chunk.chunk(), " under attempt ", chunk.attempt());
+  const auto which = [&] {
+    return absl::StrCat("chunk ", chunk.chunk(), " under attempt ", chunk.attempt());
+  };
   const auto bad = [&](absl::string_view what) -> absl::Status {
-    const absl::Status status = absl::InvalidArgumentError(absl::StrCat(which, ": ", what));
+    const absl::Status status = absl::InvalidArgumentError(absl::StrCat(which(), ": ", what));
     Refuse(*sender, chunk.chunk(), status);
     return status;
   };
@@ -293,7 +299,7 @@ absl::StatusOr<ReducerStream::Sink::Fate> Exchange::State::OnContribution(
   StartWork(std::move(ready));
   if (verdict == Verdict::kForeign) return bad("by the plan it goes to another peer");
   if (verdict == Verdict::kOverlapping) {
-    env.log.Warning(absl::StrCat("round ", plan.version(), ": ", which, " from ",
+    env.log.Warning(absl::StrCat("round ", plan.version(), ": ", which(), " from ",
                                  stream.contributor(),
                                  ": it would count a contributor twice and is not taken"));
   }
@@ -339,7 +345,6 @@ void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
   if (plan.from_centre() && settings.rule.has_value() && settings.centre == nullptr) {
     return Fail(absl::FailedPreconditionError("the mean of the entry before is not here"));
   }
-  const ChunkReduction reduce = Reduction();
   struct Job {
     Reducer::Work work;
     std::optional<FreshBytes> place;
@@ -351,7 +356,7 @@ void Exchange::State::StartWork(std::vector<Reducer::Work> ready) {
     job->work = std::move(work);
     if (!job->work.partial) job->place = outcome.Claim(job->work.chunk);
     env.executor.Offload(
-        [job, reduce, keeps = keeps_inputs] {
+        [job, reduce = reduction, keeps = keeps_inputs] {
           job->status = reduce(job->work.chunk, job->work.partial, job->work.pieces,
                                std::exchange(job->place, std::nullopt), &job->reduced);
           if (!keeps) job->work.pieces.clear();
@@ -429,7 +434,7 @@ void Exchange::State::Audit(const v1::Audit& order, std::function<void(v1::Audit
   }
   if (auditor == nullptr) {
     auditor = std::make_unique<Auditor>(
-        env, settings, Auditor::Basis{plan, form, mean_form, Reduction()}, std::move(tell));
+        env, settings, Auditor::Basis{plan, form, mean_form, reduction}, std::move(tell));
   }
   auditor->Take(order, std::move(means));
 }

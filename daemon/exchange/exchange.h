@@ -50,6 +50,7 @@ struct ExchangeFigures {
   uint64_t averaged = 0;    // chunks averaged and encoded here, a relay's partial means included
   uint64_t held_bytes = 0;  // in memory beside the contribution and the outcome's payload
   uint64_t kept_bytes = 0;  // of what was averaged here, for an audit
+  uint64_t looked_at = 0;   // streams, to see which of them may send
 };
 
 class Exchange {

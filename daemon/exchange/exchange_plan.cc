@@ -81,13 +81,18 @@ absl::Status ExchangePlan::AddContributor(const v1::PlanMember& member, uint32_t
   if (!member.contribution_root().empty() && member.contribution_root().size() != sizeof(Digest)) {
     return Invalid(absl::StrCat("root of ", member.peer(), " is not 32 bytes"));
   }
+  if (member.contribution_root().empty() && !member.signing_key().empty()) {
+    return Invalid(absl::StrCat(member.peer(), " has a key and no root that it has signed"));
+  }
   contributors_[place] = {member.peer(),
                           weight,
                           scale,
                           lost_.count(member.peer()) != 0,
                           member.contribution_root(),
                           absl::bit_cast<double>(member.squared_norm_bits()),
-                          brief_ ? member.root_mark() : RootMark(member.contribution_root())};
+                          brief_ ? member.root_mark() : RootMark(member.contribution_root()),
+                          member.signing_key(),
+                          member.signature()};
   addresses_[member.peer()] = member.address();
   return absl::OkStatus();
 }
@@ -106,7 +111,9 @@ bool ExchangePlan::Contributor::IsSame(const Contributor& other) const {
   if (peer.empty() || other.peer.empty()) return true;  // a brief plan does not name it
   const bool known = !root.empty() && !other.root.empty();
   return other.peer == peer && other.weight == weight && other.scale == scale &&
-         other.root_mark == root_mark && (!known || other.root == root);
+         other.root_mark == root_mark &&
+         (!known ||
+          (other.root == root && other.signing_key == signing_key && other.signature == signature));
 }
 
 bool ExchangePlan::Reachable(const std::string& peer) const {
@@ -146,8 +153,13 @@ absl::Status ExchangePlan::AddShard(const v1::Shard& shard, const ChunkGrid& gri
   if (shard.reducer().empty()) return Invalid("it has no reducer");
   if (shard.attempt() == 0) return Invalid("it has attempt 0");
   RETURN_IF_ERROR(CheckRelays(shard));
-  Shard made{shard.first_chunk(), shard.chunks(), shard.reducer(),
-             shard.attempt(),     shard.holder(), {}};
+  Shard made{shard.first_chunk(),
+             shard.chunks(),
+             shard.reducer(),
+             shard.attempt(),
+             shard.holder(),
+             {},
+             nullptr};
   if (!made.holder.empty()) {
     if (!Reachable(made.holder) || contributors_[*IndexOf(made.holder)].lost) {
       return Invalid(absl::StrCat("its holder ", made.holder,
@@ -159,6 +171,7 @@ absl::Status ExchangePlan::AddShard(const v1::Shard& shard, const ChunkGrid& gri
       if (contributors_[contributor].lost) continue;
       made.relays.push_back({contributor, relay.members()});
     }
+    made.relay_of = IndexRelays(made.relays);
   }
   if (made.chunks != 0) {
     servers_.insert(made.holder.empty() ? made.reducer : made.holder);
@@ -173,6 +186,18 @@ absl::Status ExchangePlan::AddShard(const v1::Shard& shard, const ChunkGrid& gri
   return absl::OkStatus();
 }
 
+std::shared_ptr<const std::vector<uint32_t>> ExchangePlan::IndexRelays(
+    const std::vector<Relay>& relays) const {
+  if (relays.empty()) return nullptr;
+  auto relay_of = std::make_shared<std::vector<uint32_t>>(contributors_.size(), kNoRelay);
+  for (size_t r = 0; r < relays.size(); ++r) {
+    for (size_t i = 0; i < contributors_.size(); ++i) {
+      if (BitAt(relays[r].members, i)) (*relay_of)[i] = static_cast<uint32_t>(r);
+    }
+  }
+  return relay_of;
+}
+
 std::optional<uint32_t> ExchangePlan::IndexOf(absl::string_view contributor) const {
   const auto found = index_.find(contributor);
   if (found == index_.end()) return std::nullopt;
@@ -185,18 +210,19 @@ std::string ExchangePlan::AddressOf(absl::string_view server) const {
 }
 
 const ExchangePlan::Relay* ExchangePlan::RelayOf(const Shard& shard, uint32_t contributor) const {
-  for (const Relay& relay : shard.relays) {
-    if (BitAt(relay.members, contributor)) return &relay;
-  }
-  return nullptr;
+  if (shard.relay_of == nullptr) return nullptr;
+  const uint32_t relay = (*shard.relay_of)[contributor];
+  return relay == kNoRelay ? nullptr : &shard.relays[relay];
 }
 
 const ExchangePlan::Relay* ExchangePlan::RelayNamed(const Shard& shard,
                                                     absl::string_view peer) const {
-  for (const Relay& relay : shard.relays) {
-    if (contributors_[relay.contributor].peer == peer) return &relay;
-  }
-  return nullptr;
+  if (shard.relay_of == nullptr) return nullptr;
+  const std::optional<uint32_t> contributor = IndexOf(peer);
+  if (!contributor.has_value()) return nullptr;
+  // A relay is in its own group.
+  const Relay* const relay = RelayOf(shard, *contributor);
+  return relay != nullptr && relay->contributor == *contributor ? relay : nullptr;
 }
 
 absl::string_view ExchangePlan::CollectorOf(const Shard& shard, uint32_t contributor) const {
@@ -218,6 +244,13 @@ absl::string_view ExchangePlan::SourceOf(const Shard& shard, absl::string_view p
   return contributor.has_value() ? TargetOf(shard, *contributor) : shard.reducer;
 }
 
+absl::Status ExchangePlan::CheckProof(const std::string& run_id, uint32_t contributor) const {
+  const Contributor& one = contributors_[contributor];
+  if (one.signing_key.empty()) return absl::OkStatus();
+  return CheckContributionProof(run_id, version_,
+                                {one.peer, one.root, one.signing_key, one.signature});
+}
+
 absl::Status ExchangePlan::CheckSuccessor(const ExchangePlan& next) const {
   const auto bad = [&](absl::string_view what) {
     return Invalid(
@@ -229,7 +262,8 @@ absl::Status ExchangePlan::CheckSuccessor(const ExchangePlan& next) const {
     same = contributors_[i].IsSame(next.contributors_[i]);
   }
   if (!same || next.from_centre_ != from_centre_)
-    return bad("its contributors, weights, scales or roots are not those of the revision before");
+    return bad(
+        "its contributors, weights, scales or signed roots are not those of the revision before");
   if (next.shards_.size() != shards_.size()) return bad("it has another number of shards");
   for (size_t i = 0; i < shards_.size(); ++i) {
     const Shard& before = shards_[i];

@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,6 +34,8 @@ class ExchangePlan {
     std::string root;         // of its contribution; empty: nobody has told it
     double squared_norm = 0;  // of it, as it told
     uint32_t root_mark = 0;   // of the root, also where the plan is brief
+    std::string signing_key;  // empty: it signs nothing
+    std::string signature;    // of the root (membership/trust/contribution.h)
 
     bool IsSame(const Contributor& other) const;  // as far as both say what they are
   };
@@ -48,14 +51,19 @@ class ExchangePlan {
     std::string holder;         // empty: none
     std::vector<Relay> relays;  // that serve: a lost one counts as none, and so do all beside a
                                 // holder
+    // Where there are relays, by contributor: the position of the one whose group it is in, or
+    // kNoRelay.
+    std::shared_ptr<const std::vector<uint32_t>> relay_of = nullptr;
   };
+  static constexpr uint32_t kNoRelay = 0xffffffff;
 
   ExchangePlan() = default;
 
   // INVALID_ARGUMENT says what no honest coordinator writes: shards that do not tile the grid, a
-  // weight that is not above 0 and finite, a scale beyond 1, a root of another size, a name twice,
-  // no contributors; a relay or holder that is no contributor or has no address, a relay that is
-  // the shard's reducer or outside its own group, groups that overlap, a holder that is lost.
+  // weight that is not above 0 and finite, a scale beyond 1, a root of another size, none of a
+  // contributor that signs, a name twice, no contributors; a relay or holder that is no contributor
+  // or has no address, a relay that is the shard's reducer or outside its own group, groups that
+  // overlap, a holder that is lost.
   static absl::StatusOr<ExchangePlan> Make(const v1::Plan& plan, const ChunkGrid& grid);
 
   uint64_t version() const { return version_; }
@@ -92,6 +100,10 @@ class ExchangePlan {
   // origin.
   absl::string_view SourceOf(const Shard& shard, absl::string_view peer) const;
 
+  // INVALID_ARGUMENT: the contributor has a key, and has not signed its root with it. Some 100
+  // microseconds, so only whoever averages or audits what it gave asks for it.
+  absl::Status CheckProof(const std::string& run_id, uint32_t contributor) const;
+
   // INVALID_ARGUMENT if `next` is not a later revision of this plan under the law above.
   absl::Status CheckSuccessor(const ExchangePlan& next) const;
 
@@ -100,6 +112,7 @@ class ExchangePlan {
   absl::Status AddContributor(const v1::PlanMember& member, uint32_t place);
   absl::Status AddShard(const v1::Shard& shard, const ChunkGrid& grid);
   absl::Status CheckRelays(const v1::Shard& shard) const;
+  std::shared_ptr<const std::vector<uint32_t>> IndexRelays(const std::vector<Relay>& relays) const;
   bool Reachable(const std::string& peer) const;  // a contributor with an address
 
   uint64_t version_ = 0;

@@ -296,6 +296,14 @@ void Auditor::OnPart(uint64_t number, Frame frame) {
   found->second.call->Read();
 }
 
+// Once each: some 100 microseconds.
+absl::Status Auditor::CheckSigned(uint32_t contributor) {
+  if (signed_.count(contributor) > 0) return absl::OkStatus();
+  RETURN_IF_ERROR(basis_->plan.CheckProof(settings_.run_id, contributor));
+  signed_.insert(contributor);
+  return absl::OkStatus();
+}
+
 absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
   v1::InputsPart part;
   RETURN_IF_ERROR(Unpack(frame, &part));
@@ -319,6 +327,7 @@ absl::Status Auditor::TakePart(const Fetch& fetch, const Frame& frame) {
         ProvenLeaf(basis_->plan.contributors()[*sender].root, settings_.grid.chunks(), part.chunk(),
                    part.leaves(), part.path());
     if (!leaf.ok()) return Annotate(leaf.status(), part.contributor());
+    RETURN_IF_ERROR(CheckSigned(*sender));
     digest = leaf->digest;
   }
   Given& given = questions_.at(part.chunk()).inputs.at(fetch.server);

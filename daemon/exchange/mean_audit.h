@@ -150,6 +150,7 @@ class Auditor {
   void Dial(const std::string& server, std::vector<uint32_t> chunks);
   void OnPart(uint64_t number, Frame frame);
   absl::Status TakePart(const Fetch& fetch, const Frame& frame);
+  absl::Status CheckSigned(uint32_t contributor);
   void OnClosed(uint64_t number, const absl::Status& why);
   void OnDeadline(const std::vector<uint32_t>& chunks);
   void AskRelays(const Fetch& fetch);
@@ -168,6 +169,7 @@ class Auditor {
   uint64_t fetches_begun_ = 0;
   std::map<uint64_t, Fetch> fetches_;                 // one a server
   std::map<std::string, std::set<uint32_t>> queued_;  // by server: chunks for its next call
+  std::set<uint32_t> signed_;                         // contributors whose root was checked
   CallbackGuard guard_;
 };
 

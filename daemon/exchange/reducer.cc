@@ -22,6 +22,8 @@ absl::Status PieceIntake::TakeLeaves(const ExchangePlan& plan, uint32_t sender,
   if (SquaredNormOf(leaves) != contributor.squared_norm) {
     return absl::InvalidArgumentError("it told another length of its update than its leaves say");
   }
+  const absl::Status proven = plan.CheckProof(run_id_, sender);
+  if (!proven.ok()) return proven;
   leaves_[sender] = {std::move(leaves), std::move(pages)};
   return absl::OkStatus();
 }
@@ -120,6 +122,7 @@ void Reducer::Update(const ExchangePlan& plan, std::vector<Work>* ready,
       state.role = role;
       state.number = ++numbers_;
     }
+    CountAwaited(c);
     GiveOutIfComplete(c, ready);
   }
   for (auto it = passed_over_.begin(); it != passed_over_.end();) {
@@ -132,8 +135,8 @@ void Reducer::Update(const ExchangePlan& plan, std::vector<Work>* ready,
 // Under the same attempt this peer may become the shard's relay once more; whoever has sent to it
 // by then believes that it did its part.
 void Reducer::LetGo(uint32_t chunk) {
-  const Chunk& state = chunks_[chunk];
-  for (const Piece& piece : state.pieces) held_bytes_ -= piece.bytes.size();
+  Chunk& state = chunks_[chunk];
+  DropPieces(&state);
   if (state.role != Role::kRelay || state.attempt != plan_.ShardOf(chunk).attempt) return;
   const uint32_t shard = plan_.ShardIndexOf(chunk);
   const auto group = groups_.find({shard, *plan_.IndexOf(self_)});
@@ -146,15 +149,26 @@ void Reducer::LetGo(uint32_t chunk) {
 // Whose route leads elsewhere now will come another way; of a lost one this is all there is.
 void Reducer::DropMisplaced(uint32_t chunk) {
   const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
-  std::vector<Piece>& pieces = chunks_[chunk].pieces;
+  std::multimap<uint32_t, Piece>& pieces = chunks_[chunk].pieces;
   const auto misplaced = [&](const Piece& piece) {
     if (piece.partial || plan_.contributors()[piece.sender].lost) return false;
-    if (Expected(shard, piece.sender, false)) return false;
+    return !Expected(shard, piece.sender, false);
+  };
+  for (auto it = pieces.begin(); it != pieces.end();) {
+    const Piece& piece = it->second;
+    if (!misplaced(piece)) {
+      ++it;
+      continue;
+    }
     passed_over_.insert({plan_.ShardIndexOf(chunk), piece.sender});
     held_bytes_ -= piece.bytes.size();
-    return true;
-  };
-  pieces.erase(std::remove_if(pieces.begin(), pieces.end(), misplaced), pieces.end());
+    it = pieces.erase(it);
+  }
+}
+
+void Reducer::DropPieces(Chunk* state) {
+  for (const auto& [lowest, piece] : state->pieces) held_bytes_ -= piece.bytes.size();
+  state->pieces.clear();
 }
 
 Reducer::Verdict Reducer::Add(const Origin& origin, Piece piece, std::vector<Work>* ready) {
@@ -175,6 +189,8 @@ Reducer::Verdict Reducer::Add(const Origin& origin, Piece piece, std::vector<Wor
     const bool of_its_own = Contains(groups_[{index, piece.sender}], piece.contributors);
     if (!of_its_own && origin.revision > plan_.revision()) return Verdict::kEarly;
     state.heard.insert(piece.sender);
+    const ExchangePlan::Relay* const relay = plan_.RelayOf(shard, piece.sender);
+    if (state.role == Role::kReducer) AwaitNoMore(relay->members, &state);
   }
   const Verdict verdict = Insert(&state, index, std::move(piece));
   GiveOutIfComplete(origin.chunk, ready);
@@ -185,33 +201,49 @@ Reducer::Verdict Reducer::Insert(Chunk* state, uint32_t shard, Piece piece) {
   if (piece.partial && !Contains(groups_[{shard, piece.sender}], piece.contributors)) {
     return Verdict::kOverlapping;
   }
-  for (const Piece& held : state->pieces) {
-    if (held.contributors == piece.contributors) {
+  const bool overlaps = piece.partial ? Overlap(state->covered, piece.contributors)
+                                      : BitAt(state->covered, piece.sender);
+  auto lowest = static_cast<uint32_t>(piece.partial ? LowestBit(piece.contributors) : piece.sender);
+  if (overlaps) {
+    // Pieces that are here have no contributor in common, so one alone may have this lowest one.
+    const auto held = state->pieces.find(lowest);
+    if (held != state->pieces.end() && held->second.contributors == piece.contributors) {
       if (!Planted(PlantedBug::kContributorCountedTwice)) return Verdict::kDuplicate;
-    } else if (Overlap(held.contributors, piece.contributors)) {
-      if (!Planted(PlantedBug::kPartialsOverlap)) return Verdict::kOverlapping;
+    } else if (!Planted(PlantedBug::kPartialsOverlap)) {
+      return Verdict::kOverlapping;
     }
   }
-  auto place = std::upper_bound(state->pieces.begin(), state->pieces.end(), piece,
-                                [](const Piece& a, const Piece& b) {
-                                  return LowestBit(a.contributors) < LowestBit(b.contributors);
-                                });
-  if (Planted(PlantedBug::kSumInArrivalOrder)) place = state->pieces.end();
+  if (Planted(PlantedBug::kSumInArrivalOrder)) lowest = static_cast<uint32_t>(state->pieces.size());
   held_bytes_ += piece.bytes.size();
-  state->pieces.insert(place, std::move(piece));
+  if (piece.partial) {
+    UniteBits(piece.contributors, &state->covered);
+    AwaitNoMore(piece.contributors, state);
+  } else {
+    SetBit(&state->covered, piece.sender);
+    AwaitNoMore(piece.sender, state);
+  }
+  state->pieces.emplace(lowest, std::move(piece));
   return Verdict::kTaken;
 }
 
 void Reducer::Refuse(uint32_t contributor, std::vector<Work>* ready) {
   if (!refused_.insert(contributor).second) return;
-  for (uint32_t c = 0; c < plan_.chunks(); ++c) GiveOutIfComplete(c, ready);
+  for (uint32_t c = 0; c < plan_.chunks(); ++c) {
+    Chunk& state = chunks_[c];
+    if (state.role == Role::kNone || state.given_out) continue;
+    AwaitNoMore(contributor, &state);
+    // Nor anybody whose chunk it was to bring.
+    const ExchangePlan::Relay* const relay = plan_.RelayOf(plan_.ShardOf(c), contributor);
+    const bool relays = relay != nullptr && relay->contributor == contributor;
+    if (relays && state.role == Role::kReducer) AwaitNoMore(relay->members, &state);
+    GiveOutIfComplete(c, ready);
+  }
 }
 
 void Reducer::Close(uint32_t chunk) {
   Chunk& state = chunks_[chunk];
   state.given_out = true;
-  for (const Piece& piece : state.pieces) held_bytes_ -= piece.bytes.size();
-  state.pieces.clear();
+  DropPieces(&state);
 }
 
 bool Reducer::Current(const Work& work) const { return chunks_[work.chunk].number == work.number; }
@@ -225,20 +257,46 @@ bool Reducer::Awaited(const Chunk& state, const ExchangePlan::Shard& shard,
   return state.heard.count(relay->contributor) == 0 && !refused(relay->contributor);
 }
 
-void Reducer::GiveOutIfComplete(uint32_t chunk, std::vector<Work>* ready) {
+// Who is in a piece and who is waited for, under the plan as it is now; pieces and refusals only
+// take away from it.
+void Reducer::CountAwaited(uint32_t chunk) {
   Chunk& state = chunks_[chunk];
   if (state.role == Role::kNone || state.given_out) return;
   const ExchangePlan::Shard& shard = plan_.ShardOf(chunk);
-  std::string covered(BitmapBytes(plan_.contributors().size()), '\0');
-  for (const Piece& piece : state.pieces) UniteBits(piece.contributors, &covered);
+  state.covered.assign(BitmapBytes(plan_.contributors().size()), '\0');
+  state.awaited = state.covered;
+  for (const auto& [lowest, piece] : state.pieces) UniteBits(piece.contributors, &state.covered);
+  state.missing = 0;
   for (uint32_t i = 0; i < plan_.contributors().size(); ++i) {
-    if (!BitAt(covered, i) && Awaited(state, shard, i)) return;
+    if (BitAt(state.covered, i) || !Awaited(state, shard, i)) continue;
+    SetBit(&state.awaited, i);
+    ++state.missing;
   }
+}
+
+void Reducer::AwaitNoMore(uint32_t contributor, Chunk* state) {
+  if (!BitAt(state->awaited, contributor)) return;
+  ClearBit(&state->awaited, contributor);
+  --state->missing;
+}
+
+void Reducer::AwaitNoMore(const std::string& group, Chunk* state) {
+  RemoveBits(group, &state->awaited);
+  state->missing = CountBits(state->awaited);
+}
+
+void Reducer::GiveOutIfComplete(uint32_t chunk, std::vector<Work>* ready) {
+  Chunk& state = chunks_[chunk];
+  if (state.role == Role::kNone || state.given_out || state.missing > 0) return;
   state.given_out = true;
-  for (const Piece& held : state.pieces) held_bytes_ -= held.bytes.size();
-  ready->push_back(
-      {chunk, state.attempt, state.role == Role::kRelay, state.number, std::move(state.pieces)});
+  Work work = {chunk, state.attempt, state.role == Role::kRelay, state.number, {}};
+  work.pieces.reserve(state.pieces.size());
+  for (auto& [lowest, piece] : state.pieces) {
+    held_bytes_ -= piece.bytes.size();
+    work.pieces.push_back(std::move(piece));
+  }
   state.pieces.clear();
+  ready->push_back(std::move(work));
 }
 
 ChunkReduction ReductionOf(const ExchangePlan& plan, const ExchangeSettings& settings,

@@ -28,11 +28,12 @@ namespace atolld {
 // Makes pieces of what contributors send, and knows their leaves. Loop thread.
 class PieceIntake {
  public:
-  PieceIntake(const ChunkGrid& grid, const ChunkForm& updates, const ChunkForm& means)
-      : grid_(grid), updates_(updates), means_(means) {}
+  PieceIntake(std::string run_id, const ChunkGrid& grid, const ChunkForm& updates,
+              const ChunkForm& means)
+      : run_id_(std::move(run_id)), grid_(grid), updates_(updates), means_(means) {}
 
   // The leaves of one contributor, all of them; those that come again are passed over.
-  // INVALID_ARGUMENT: they are not those that it has signed.
+  // INVALID_ARGUMENT: they are not those of its root, or it has not signed that.
   absl::Status TakeLeaves(const ExchangePlan& plan, uint32_t sender, std::string leaves);
   struct Leaves {
     std::string bytes;
@@ -46,6 +47,7 @@ class PieceIntake {
                                   const SharedBytes& payload) const;
 
  private:
+  const std::string run_id_;
   const ChunkGrid grid_;
   const ChunkForm updates_;
   const ChunkForm means_;
@@ -63,7 +65,9 @@ class PieceIntake {
 // delivered counts. Complete chunks leave as Work, once an attempt; pieces are kept until then
 // only.
 //
-// Law: a piece that has a contributor in common with one that is here is never taken.
+// Law: a piece that has a contributor in common with one that is here is never taken. What a piece
+// costs does not depend on how many others there are, but for a relay's, which is as long as the
+// bitmap of its group.
 //
 // Routes: a piece is taken only from whom the current revision says. One that follows a later
 // revision is early; one that follows an older is passed over, and its sender noted: if a later
@@ -126,8 +130,11 @@ class Reducer {
     Role role = Role::kNone;
     uint64_t number = 0;  // another one each time that it begins
     bool given_out = false;
-    std::vector<Piece> pieces;  // ascending by lowest contributor
-    std::set<uint32_t> heard;   // relays whose partial mean has come, taken or not
+    std::multimap<uint32_t, Piece> pieces;  // by lowest contributor
+    std::string covered;                    // bitmap: whoever is in a piece
+    std::string awaited;                    // bitmap: who is not covered and waited for
+    size_t missing = 0;                     // so many of them
+    std::set<uint32_t> heard;               // relays whose partial mean has come, taken or not
   };
   using ShardSender = std::pair<uint32_t, uint32_t>;  // index of the shard, contributor
 
@@ -137,9 +144,13 @@ class Reducer {
   void ForgetOldAttempts(const ExchangePlan& next);
   void NoteGroups();
   void LetGo(uint32_t chunk);
+  void DropPieces(Chunk* state);
   void DropMisplaced(uint32_t chunk);
   Verdict Insert(Chunk* state, uint32_t shard, Piece piece);
   bool Awaited(const Chunk& state, const ExchangePlan::Shard& shard, uint32_t contributor) const;
+  void CountAwaited(uint32_t chunk);
+  static void AwaitNoMore(uint32_t contributor, Chunk* state);
+  static void AwaitNoMore(const std::string& group, Chunk* state);
   void GiveOutIfComplete(uint32_t chunk, std::vector<Work>* ready);
 
   const std::string self_;

@@ -216,7 +216,21 @@ void ReducerStreams::DropMeans(const std::vector<uint32_t>& chunks) {
   for (const uint32_t chunk : chunks) wire_[chunk] = SharedBytes();
 }
 
+std::vector<uint32_t> ReducerStreams::ServedShards() const {
+  std::vector<uint32_t> served;
+  for (uint32_t s = 0; s < plan_.shards().size(); ++s) {
+    const ExchangePlan::Shard& shard = plan_.shards()[s];
+    const bool serves =
+        shard.holder.empty()
+            ? shard.reducer == settings_.self || plan_.RelayNamed(shard, settings_.self) != nullptr
+            : shard.holder == settings_.self;
+    if (serves) served.push_back(s);
+  }
+  return served;
+}
+
 void ReducerStreams::Resume() {
+  served_ = ServedShards();
   for (const auto& [key, stream] : streams_) {
     stream->Resume();
     OfferAll(stream.get());
@@ -240,9 +254,8 @@ void ReducerStreams::Offer(uint32_t chunk, uint32_t attempt) {
 }
 
 void ReducerStreams::CloseOf(const std::string& contributor, const absl::Status& why) {
-  for (const auto& [key, stream] : streams_) {
-    if (key.first == contributor) stream->Close(why);
-  }
+  auto it = streams_.lower_bound({contributor, Lane{0, 0}});
+  for (; it != streams_.end() && it->first.first == contributor; ++it) it->second->Close(why);
 }
 
 uint64_t ReducerStreams::held_bytes() const {
@@ -256,7 +269,7 @@ uint64_t ReducerStreams::held_bytes() const {
 absl::Status ReducerStreams::CheckHolding(const v1::ExchangeOpen* open) const {
   const bool told =
       open != nullptr && open->received_attempts_size() == static_cast<int>(plan_.shards().size());
-  for (size_t i = 0; i < plan_.shards().size(); ++i) {
+  for (const uint32_t i : served_) {
     const ExchangePlan::Shard& shard = plan_.shards()[i];
     if (shard.holder != settings_.self) continue;
     const bool same = told && open->received_attempts(static_cast<int>(i)) == shard.attempt;
@@ -271,6 +284,7 @@ absl::Status ReducerStreams::CheckHolding(const v1::ExchangeOpen* open) const {
 
 void ReducerStreams::MarkWhatIsThere(const v1::ExchangeOpen& open, ReducerStream* stream) const {
   if (open.received_attempts_size() != static_cast<int>(plan_.shards().size())) return;
+  if (CountBits(open.received()) == 0) return;
   for (size_t i = 0; i < plan_.shards().size(); ++i) {
     const ExchangePlan::Shard& shard = plan_.shards()[i];
     if (shard.attempt != open.received_attempts(static_cast<int>(i))) continue;
@@ -281,7 +295,8 @@ void ReducerStreams::MarkWhatIsThere(const v1::ExchangeOpen& open, ReducerStream
 }
 
 void ReducerStreams::OfferAll(ReducerStream* stream) const {
-  for (const ExchangePlan::Shard& shard : plan_.shards()) {
+  for (const uint32_t s : served_) {
+    const ExchangePlan::Shard& shard = plan_.shards()[s];
     if (plan_.SourceOf(shard, stream->contributor()) != settings_.self) continue;
     for (uint32_t c = shard.first_chunk; c < shard.first_chunk + shard.chunks; ++c) {
       if (outcome_.Has(c)) stream->Offer(c, shard.attempt);

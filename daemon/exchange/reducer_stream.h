@@ -149,6 +149,7 @@ class ReducerStreams final : public ReducerStream::Owner {
   void OnGone(ReducerStream* stream) override;
   absl::Status WhyRefused(const v1::ExchangeOpen& open, const Lane& lane) const;
   absl::Status CheckHolding(const v1::ExchangeOpen* open) const;
+  std::vector<uint32_t> ServedShards() const;
   void MarkWhatIsThere(const v1::ExchangeOpen& open, ReducerStream* stream) const;
   void OfferAll(ReducerStream* stream) const;
   void Compress(uint32_t chunk);
@@ -160,6 +161,7 @@ class ReducerStreams final : public ReducerStream::Owner {
   const OutcomeBuild& outcome_;
   ReducerStream::Sink& sink_;
 
+  std::vector<uint32_t> served_;   // shards whose means somebody gets from here, by the plan
   std::vector<SharedBytes> wire_;  // by chunk
   std::set<uint32_t> compressing_;
   std::map<StreamKey, std::unique_ptr<ReducerStream>> streams_;

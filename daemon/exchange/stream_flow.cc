@@ -81,4 +81,64 @@ void SendWindow::Measure(const Sent& sent, absl::Time now) {
   held_ = static_cast<size_t>(rate * absl::ToDoubleSeconds(least_latency_));
 }
 
+void StreamPace::Place(Stream stream, double value, std::map<Stream, double>* values,
+                       Order* order) {
+  Remove(stream, values, order);
+  values->emplace(stream, value);
+  order->emplace(value, stream);
+}
+
+void StreamPace::Remove(Stream stream, std::map<Stream, double>* values, Order* order) {
+  const auto found = values->find(stream);
+  if (found == values->end()) return;
+  order->erase({found->second, stream});
+  values->erase(found);
+}
+
+void StreamPace::SetReach(Stream stream, double reach) {
+  ++looked_at_;
+  if (reach == kFree) return Remove(stream, &reach_, &by_reach_);
+  Place(stream, reach, &reach_, &by_reach_);
+}
+
+void StreamPace::Forget(Stream stream) {
+  Remove(stream, &reach_, &by_reach_);
+  Remove(stream, &share_, &by_share_);
+}
+
+double StreamPace::ReachOfOthers(Stream stream, Stalls stalls) {
+  for (auto it = by_reach_.begin(); it != by_reach_.end();) {
+    ++looked_at_;
+    const auto [reach, other] = *it++;
+    if (other == stream) continue;
+    if (!stalls(other)) return reach;
+    Remove(other, &reach_, &by_reach_);
+  }
+  return kFree;
+}
+
+bool StreamPace::MayGo(Stream stream, double share, Stalls stalls) {
+  Remove(stream, &share_, &by_share_);
+  if (share <= ReachOfOthers(stream, stalls)) return true;
+  Place(stream, share, &share_, &by_share_);
+  return false;
+}
+
+// Of those that wait for others, the one with the least share goes first. Only a stream that holds
+// it up itself, by a reach below its own share, may go before it: nobody holds up itself.
+std::optional<StreamPace::Stream> StreamPace::TakeFree(Stalls stalls) {
+  if (by_share_.empty()) return std::nullopt;
+  std::optional<Stream> free;
+  const auto [share, first] = *by_share_.begin();
+  if (share <= ReachOfOthers(first, stalls)) {
+    free = first;
+  } else {
+    const Stream least = by_reach_.begin()->second;
+    const auto waits = share_.find(least);
+    if (waits != share_.end() && waits->second <= ReachOfOthers(least, stalls)) free = least;
+  }
+  if (free) Remove(*free, &share_, &by_share_);
+  return free;
+}
+
 }  // namespace atolld

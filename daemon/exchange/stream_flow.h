@@ -1,6 +1,6 @@
 // How the streams of an exchange flow: which of a pair's streams carries a chunk (Lane), how far
-// one runs ahead of its means (SendWindow), how much waits in a call, and what it has sent
-// (StreamMeter).
+// one runs ahead of its means (SendWindow) and of the others (StreamPace), how much waits in a
+// call, and what it has sent (StreamMeter).
 //
 // All but Lane, which is a value: loop thread.
 #pragma once
@@ -8,11 +8,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <tuple>
+#include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/time/time.h"
 #include "daemon/env/env.h"
 #include "membership/planning/arrival_log.h"
@@ -102,6 +107,41 @@ class SendWindow {
   std::deque<double> late_rates_;  // bytes a second, of the last chunks
   absl::Duration least_latency_ = absl::InfiniteDuration();
   size_t held_ = 0;  // bytes on the way, as measured
+};
+
+// Keeps the streams of one peer in step.
+//
+// Each stream has a reach: up to which share of its chunks any other may send, for this one to keep
+// up. A stream that has sent a larger share than the least reach of the others waits. Whoever
+// notices that a stream stalls (it is asked with `stalls`) waits for it no more, until the stream
+// tells its reach again. Looking at one stream costs O(log n), and each event looks at a few,
+// however many there are.
+class StreamPace {
+ public:
+  using Stream = uint64_t;
+  using Stalls = absl::FunctionRef<bool(Stream)>;
+  static constexpr double kFree = std::numeric_limits<double>::infinity();
+
+  // kFree: it holds nobody up.
+  void SetReach(Stream stream, double reach);
+  void Forget(Stream stream);
+  // Whether a stream that has sent this share of its chunks may send more; otherwise it waits.
+  bool MayGo(Stream stream, double share, Stalls stalls);
+  // One that waits and need not any more: it waits no longer.
+  std::optional<Stream> TakeFree(Stalls stalls);
+  uint64_t looked_at() const { return looked_at_; }  // streams, so far
+
+ private:
+  using Order = std::set<std::pair<double, Stream>>;
+  double ReachOfOthers(Stream stream, Stalls stalls);
+  static void Place(Stream stream, double value, std::map<Stream, double>* values, Order* order);
+  static void Remove(Stream stream, std::map<Stream, double>* values, Order* order);
+
+  std::map<Stream, double> reach_;  // those that are not free
+  Order by_reach_;
+  std::map<Stream, double> share_;  // of those that wait
+  Order by_share_;
+  uint64_t looked_at_ = 0;
 };
 
 // Above this many unsent bytes a stream waits for on_writable: enough to keep a fast link busy,

@@ -1,6 +1,8 @@
 // Bitmaps of contributors as they travel: bit i is byte i / 8, bit i % 8. Pure functions.
 #pragma once
 
+#include <algorithm>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -17,18 +19,17 @@ inline void SetBit(std::string* bitmap, size_t i) {
   (*bitmap)[i / 8] = static_cast<char>(static_cast<uint8_t>((*bitmap)[i / 8]) | (1u << (i % 8)));
 }
 
+inline void ClearBit(std::string* bitmap, size_t i) {
+  (*bitmap)[i / 8] = static_cast<char>(static_cast<uint8_t>((*bitmap)[i / 8]) & ~(1u << (i % 8)));
+}
+
 inline size_t BitmapBytes(size_t bits) { return (bits + 7) / 8; }
 
 // Of the right length for `bits`, at least one bit set, none beyond.
 inline bool ValidBitmap(absl::string_view bitmap, size_t bits) {
   if (bitmap.size() != BitmapBytes(bits)) return false;
-  bool any = false;
-  for (size_t i = 0; i < bitmap.size() * 8; ++i) {
-    if (!BitAt(bitmap, i)) continue;
-    if (i >= bits) return false;
-    any = true;
-  }
-  return any;
+  const bool beyond = bits % 8 != 0 && (static_cast<uint8_t>(bitmap.back()) >> (bits % 8)) != 0;
+  return !beyond && bitmap.find_first_not_of('\0') != absl::string_view::npos;
 }
 
 // Do they share a bit?
@@ -47,6 +48,14 @@ inline void UniteBits(absl::string_view more, std::string* bitmap) {
   }
 }
 
+// Clears the bits of `less` in `bitmap`; both are of one length.
+inline void RemoveBits(absl::string_view less, std::string* bitmap) {
+  for (size_t i = 0; i < bitmap->size() && i < less.size(); ++i) {
+    (*bitmap)[i] =
+        static_cast<char>(static_cast<uint8_t>((*bitmap)[i]) & ~static_cast<uint8_t>(less[i]));
+  }
+}
+
 // Has `whole` every bit of `part`?
 inline bool Contains(absl::string_view whole, absl::string_view part) {
   for (size_t i = 0; i < part.size(); ++i) {
@@ -58,13 +67,13 @@ inline bool Contains(absl::string_view whole, absl::string_view part) {
 
 inline size_t CountBits(absl::string_view bitmap) {
   size_t count = 0;
-  for (size_t i = 0; i < bitmap.size() * 8; ++i) count += BitAt(bitmap, i) ? 1 : 0;
+  for (const char byte : bitmap) count += std::bitset<8>(static_cast<uint8_t>(byte)).count();
   return count;
 }
 
 // Position of the lowest bit that is set; the number of bits if none is.
 inline size_t LowestBit(absl::string_view bitmap) {
-  size_t i = 0;
+  size_t i = 8 * std::min(bitmap.find_first_not_of('\0'), bitmap.size());
   while (i < bitmap.size() * 8 && !BitAt(bitmap, i)) ++i;
   return i;
 }
@@ -77,12 +86,9 @@ bool ValidParts(const Bitmaps& parts, absl::string_view whole, size_t bits) {
   for (const std::string& part : parts) {
     if (!ValidBitmap(part, bits) || Overlap(part, seen)) return false;
     if (LowestBit(part) < last) return false;
+    if (!Contains(whole, part)) return false;
     last = LowestBit(part);
-    for (size_t i = 0; i < bits; ++i) {
-      if (!BitAt(part, i)) continue;
-      if (!BitAt(whole, i)) return false;
-      SetBit(&seen, i);
-    }
+    UniteBits(part, &seen);
   }
   return true;
 }

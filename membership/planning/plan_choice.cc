@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "membership/planning/plan_bounds.h"
 #include "membership/planning/reduction_plan.h"
 
 namespace atolld {
@@ -17,6 +18,9 @@ namespace {
 constexpr double kLeastShare = 0.1;
 constexpr double kLeastSeconds = 0.05;
 
+// A trial of more reducers has so many times as many.
+constexpr size_t kWider = 2;
+
 // How much longer than with equal shards a trial of others may take where all lines are alike.
 constexpr double kMostForATrial = 1.25;
 
@@ -24,13 +28,20 @@ std::vector<double> Equal(const std::vector<bool>& reduces) {
   return {reduces.begin(), reduces.end()};
 }
 
-std::vector<double> ByRates(const LinkModel& links, const std::vector<bool>& reduces) {
+std::vector<double> EqualFirst(const std::vector<bool>& reduces, size_t most,
+                               const Grouping& grouping = Grouping()) {
+  return FirstOf(Equal(reduces), most, EqualPreference(reduces.size(), most, grouping));
+}
+
+// The fastest ones.
+std::vector<double> ByRates(const LinkModel& links, const std::vector<bool>& reduces, size_t most) {
   std::vector<double> rates;
   for (size_t i = 0; i < reduces.size(); ++i) {
     const PeerLink& peer = links.peers()[i];
     rates.push_back(reduces[i] ? std::min(peer.up, peer.down) : 0);
   }
-  return rates;
+  const std::vector<double> preference = rates;
+  return FirstOf(std::move(rates), most, preference);
 }
 
 std::map<std::string, double> NamedRates(const LinkModel& links, PlanShape shape,
@@ -117,76 +128,113 @@ std::vector<double> PlanChoice::AskingMore(const LinkModel& links, const std::ve
 }
 
 // For one exchange: kept_ stays what the next choice is compared with, unless this one is faster.
-ChosenPlan PlanChoice::Try(const LinkModel& links, PlanShape shape, std::vector<double> bandwidths,
-                           uint32_t chunks, std::string why) {
-  trial_ = Trial{{shape, NamedRates(links, shape, bandwidths)}, {}};
-  shares_ = ArrivingShares(TrafficOf(links, shape, chunks, bandwidths));
-  return {shape, std::move(bandwidths), {}, std::move(why)};
+ChosenPlan PlanChoice::Try(const Question& question, PlanShape shape,
+                           std::vector<double> bandwidths, std::string why) {
+  trial_ = Trial{{shape, NamedRates(*question.links, shape, bandwidths)}, {}};
+  const Grouping& grouping = question.bounds.grouping;
+  shares_ =
+      ArrivingShares(TrafficOf(*question.links, shape, question.chunks, bandwidths, grouping));
+  return {shape, std::move(bandwidths), grouping, {}, std::move(why)};
 }
 
 // The rates of the last plan. Whoever was not in it counts as the middle one.
-std::vector<double> PlanChoice::KeptRates(const LinkModel* links,
-                                          const std::vector<bool>& reduces) const {
-  if (links == nullptr || !Weighted(kept_.shape)) return Equal(reduces);
+std::vector<double> PlanChoice::KeptRates(const LinkModel* links, const std::vector<bool>& reduces,
+                                          size_t most) const {
+  if (links == nullptr || !Weighted(kept_.shape)) return EqualFirst(reduces, most);
   std::vector<double> known;
   for (const auto& [peer, rate] : kept_.rates) known.push_back(rate);
   std::sort(known.begin(), known.end());
   std::vector<double> kept;
+  std::vector<double> there;  // 1: it had a share
   for (size_t i = 0; i < reduces.size(); ++i) {
     const auto found = kept_.rates.find(links->peers()[i].name);
+    there.push_back(found == kept_.rates.end() ? 0 : 1);
     const double rate = found == kept_.rates.end() ? known[known.size() / 2] : found->second;
     kept.push_back(reduces[i] ? rate : 0);
   }
-  return kept;
+  return FirstOf(std::move(kept), most, there);
+}
+
+// Estimates are of payload already.
+ModelAssumptions PlanChoice::Assumed() {
+  ModelAssumptions assumed;
+  assumed.line_share = 1;
+  assumed.link_share = 1;
+  return assumed;
+}
+
+PlanChoice::Candidate PlanChoice::Make(const Question& question, PlanShape shape,
+                                       std::vector<double> bandwidths) {
+  Candidate made{shape, std::move(bandwidths), {}, {}};
+  made.traffic =
+      TrafficOf(*question.links, shape, question.chunks, made.bandwidths, question.bounds.grouping);
+  made.prediction = PredictExchange(*question.links, made.traffic, question.sent, Assumed());
+  return made;
+}
+
+std::optional<ChosenPlan> PlanChoice::ChooseTrial(const Question& question, const Candidate& kept,
+                                                  bool change) {
+  const LinkModel& links = *question.links;
+  const std::vector<bool>& reduces = question.reduces;
+  if (WorthATrial(links, reduces, kept.prediction.seconds)) {
+    return Try(question, PlanShape::kRegions, EqualFirst(reduces, question.most),
+               "one exchange by region, to see what the lines within the regions carry");
+  }
+  if (change) return std::nullopt;
+  Candidate wider = Make(question, kept.shape, KeptRates(&links, reduces, kWider * question.most));
+  if (!wider_tried_ && wider.traffic.reducers > kept.traffic.reducers && Saves(kept, wider)) {
+    std::string why = absl::StrFormat(
+        "one exchange with %d reducers instead of %d, to see whether lines are waited for",
+        wider.traffic.reducers, kept.traffic.reducers);
+    ChosenPlan trial = Try(question, wider.shape, std::move(wider.bandwidths), std::move(why));
+    trial_->wider = kWider * wider_;
+    return trial;
+  }
+  if (question.most < reduces.size()) return std::nullopt;
+  std::vector<double> more = AskingMore(links, reduces, kept);
+  if (more.empty()) return std::nullopt;
+  std::string why = absl::StrCat("one exchange with less to reduce for ", WaitedFor(links, reduces),
+                                 ", to see what other lines carry");
+  ChosenPlan trial = Try(question, PlanShape::kWeighted, std::move(more), std::move(why));
+  for (const PeerLink& peer : links.peers()) {
+    if (peer.had_room) trial_->asked_for_more.insert(peer.name);
+  }
+  return trial;
 }
 
 ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& reduces,
                               const EncodedSize& size, uint32_t chunks) {
   if (trial_) EndTrial();  // its exchange was given up, perhaps for what the trial asked
   shares_ = Share();
-  if (links == nullptr) {
-    // Nobody's rate is known, so it is as before but for the rates.
-    return {ByRegion(kept_.shape) ? PlanShape::kRegions : PlanShape::kFlat, Equal(reduces), {}, ""};
-  }
-  // Estimates are of payload already.
-  ModelAssumptions assumed;
-  assumed.line_share = 1;
-  assumed.link_share = 1;
   const EncodedSize sent = {size.parameters, update_bytes_ > 0 ? update_bytes_ : size.update_bytes,
                             mean_bytes_ > 0 ? mean_bytes_ : size.mean_bytes};
-  const auto make = [&](PlanShape shape, std::vector<double> bandwidths) {
-    Candidate made{shape, std::move(bandwidths), {}, {}};
-    made.traffic = TrafficOf(*links, shape, chunks, made.bandwidths);
-    made.prediction = PredictExchange(*links, made.traffic, sent, assumed);
-    return made;
-  };
-  const Candidate kept = make(kept_.shape, KeptRates(links, reduces));
+  const PlanBounds bounds = BoundsOf(reduces.size(), std::max(sent.update_bytes, sent.mean_bytes),
+                                     /*relays=*/kind_ != PlanKind::kFlat, Assumed());
+  const Question question = {links, reduces, sent, chunks, bounds, wider_ * bounds.reducers};
+  if (links == nullptr) {
+    // Nobody's rate is known, so it is as before but for the rates.
+    return {ByRegion(kept_.shape) ? PlanShape::kRegions : PlanShape::kFlat,
+            EqualFirst(reduces, question.most, bounds.grouping),
+            bounds.grouping,
+            {},
+            ""};
+  }
+  const Candidate kept = Make(question, kept_.shape, KeptRates(links, reduces, question.most));
   Candidate best = kept;
   for (const PlanShape shape :
        {PlanShape::kFlat, PlanShape::kWeighted, PlanShape::kRegions, PlanShape::kWeightedRegions}) {
     if (kind_ != PlanKind::kAuto && ByRegion(shape) != (kind_ == PlanKind::kRegions)) continue;
-    Candidate other = make(shape, Weighted(shape) ? ByRates(*links, reduces) : Equal(reduces));
+    Candidate other = Make(question, shape,
+                           Weighted(shape) ? ByRates(*links, reduces, question.most)
+                                           : EqualFirst(reduces, question.most));
     if (other.prediction.seconds < best.prediction.seconds) best = std::move(other);
   }
-  const double saved = kept.prediction.seconds - best.prediction.seconds;
-  const bool change = saved >= kLeastShare * kept.prediction.seconds && saved >= kLeastSeconds;
+  const bool change = Saves(kept, best);
   const Candidate& chosen = change ? best : kept;
   if (ByRegion(chosen.shape)) regions_tried_ = true;
-  if (WorthATrial(*links, reduces, kept.prediction.seconds)) {
-    return Try(*links, PlanShape::kRegions, Equal(reduces), chunks,
-               "one exchange by region, to see what the lines within the regions carry");
-  }
-  std::vector<double> more = AskingMore(*links, reduces, kept);
-  if (!change && !more.empty()) {
-    std::string why = absl::StrCat("one exchange with less to reduce for ",
-                                   WaitedFor(*links, reduces), ", to see what other lines carry");
-    ChosenPlan trial = Try(*links, PlanShape::kWeighted, std::move(more), chunks, std::move(why));
-    for (const PeerLink& peer : links->peers()) {
-      if (peer.had_room) trial_->asked_for_more.insert(peer.name);
-    }
-    return trial;
-  }
-  ChosenPlan plan{chosen.shape, chosen.bandwidths, chosen.prediction, ""};
+  std::optional<ChosenPlan> trial = ChooseTrial(question, kept, change);
+  if (trial) return *std::move(trial);
+  ChosenPlan plan{chosen.shape, chosen.bandwidths, bounds.grouping, chosen.prediction, ""};
   if (change) {
     plan.change = absl::StrFormat(
         "the plan is now %s%s, predicted to take %.2f s (%s); as before it would take %.2f s (%s)",
@@ -199,6 +247,11 @@ ChosenPlan PlanChoice::Choose(const LinkModel* links, const std::vector<bool>& r
   return plan;
 }
 
+bool PlanChoice::Saves(const Candidate& before, const Candidate& after) {
+  const double saved = before.prediction.seconds - after.prediction.seconds;
+  return saved >= kLeastShare * before.prediction.seconds && saved >= kLeastSeconds;
+}
+
 void PlanChoice::NoteArrived(double update_bytes, double mean_bytes) {
   if (shares_.updates > 0 && update_bytes > 0) update_bytes_ = update_bytes / shares_.updates;
   if (shares_.means > 0 && mean_bytes > 0) mean_bytes_ = mean_bytes / shares_.means;
@@ -209,6 +262,12 @@ void PlanChoice::NoteSeconds(double seconds, bool disturbed) {
   last_seconds_ = seconds;
   if (!trial_) return;
   if (faster) kept_ = trial_->plan;
+  if (faster && trial_->wider > 0) {
+    // And perhaps wider yet.
+    wider_ = trial_->wider;
+    trial_.reset();
+    return;
+  }
   if (faster || !disturbed) {
     EndTrial();
   } else {
@@ -220,6 +279,7 @@ void PlanChoice::NoteSeconds(double seconds, bool disturbed) {
 void PlanChoice::EndTrial() {
   if (ByRegion(trial_->plan.shape)) regions_tried_ = true;
   asked_for_more_.merge(trial_->asked_for_more);
+  if (trial_->wider > 0) wider_tried_ = true;
   trial_.reset();
 }
 

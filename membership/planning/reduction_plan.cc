@@ -112,9 +112,24 @@ std::vector<bool> WhoReduces(const ExchangeTerms& terms,
   return reduces;
 }
 
+std::vector<std::string> GroupsOf(const Grouping& grouping,
+                                  const std::vector<std::string>& regions) {
+  std::map<std::string, size_t> peers;
+  for (const std::string& region : regions) ++peers[region];
+  std::map<std::string, size_t> before;
+  std::vector<std::string> groups;
+  for (const std::string& region : regions) {
+    const size_t all = peers[region];
+    const size_t count = (all + grouping.members - 1) / grouping.members;
+    groups.push_back(absl::StrCat(region, "/", before[region]++ * count / all));
+  }
+  return groups;
+}
+
 ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
                              const std::vector<ExchangeContributor>& contributors)
-    : by_region_(terms.by_region) {
+    : relayed_(terms.by_region || terms.grouping.any()),
+      most_relays_(terms.grouping.any() ? terms.grouping.relays : contributors.size()) {
   plan_.set_version(terms.version);
   plan_.set_epoch(terms.epoch);
   plan_.set_revision(1);
@@ -127,12 +142,16 @@ ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
   const std::vector<bool> reduces = WhoReduces(terms, contributors);
   std::vector<double> bandwidths;
   std::vector<std::string> names;
+  std::vector<std::string> groups;
+  for (const ExchangeContributor& contributor : contributors) groups.push_back(contributor.region);
+  if (terms.grouping.any()) groups = GroupsOf(terms.grouping, groups);
   for (const ExchangeContributor& contributor : contributors) {
     *plan_.add_contributors() = contributor.member;
     contributors_[contributor.member.peer()] = {alone || HasAddress(contributor),
-                                                contributor.region, plan_.contributors_size() - 1,
+                                                groups[names.size()], plan_.contributors_size() - 1,
                                                 contributor.bandwidth};
-    bandwidths.push_back(reduces[bandwidths.size()] ? contributor.bandwidth : 0);
+    const bool has_shard = reduces[names.size()] && contributor.has_shard;
+    bandwidths.push_back(has_shard ? contributor.bandwidth : 0);
     names.push_back(contributor.member.peer());
   }
   if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
@@ -148,8 +167,8 @@ ReductionPlan::ReductionPlan(const ExchangeTerms& terms,
   const uint64_t chunks = (terms.parameters + terms.chunk_elements - 1) / terms.chunk_elements;
   CutByBandwidth(bandwidths, names, static_cast<uint32_t>(chunks));
   // Each shard names every region's relay with its members.
-  if (by_region_ && plan_.ByteSizeLong() + Growth(plan_) > kMostMessageBytes) {
-    by_region_ = false;
+  if (relayed_ && plan_.ByteSizeLong() + Growth(plan_) > kMostMessageBytes) {
+    relayed_ = false;
     for (v1::Shard& shard : *plan_.mutable_shards()) shard.clear_relays();
   }
 }
@@ -177,9 +196,9 @@ void ReductionPlan::SetReducer(const std::string& peer, v1::Shard* shard) const 
   shard->set_address(aggregator == aggregators_.end() ? "" : aggregator->second.address);
 }
 
-const std::string& ReductionPlan::RegionOf(const std::string& peer) const {
+const std::string& ReductionPlan::GroupOf(const std::string& peer) const {
   const auto aggregator = aggregators_.find(peer);
-  return aggregator == aggregators_.end() ? contributors_.at(peer).region
+  return aggregator == aggregators_.end() ? contributors_.at(peer).group
                                           : aggregator->second.region;
 }
 
@@ -403,7 +422,7 @@ bool ReductionPlan::RedoAllAt(const std::vector<std::string>& reducers) {
     only_ = before;
     return false;
   }
-  by_region_ = false;
+  relayed_ = false;
   for (int i = 0; i < plan_.shards_size(); ++i) {
     BeginAnew(i, able[static_cast<size_t>(i) % able.size()]);
   }
@@ -423,23 +442,23 @@ void ReductionPlan::BeginAnew(int shard, const std::string& reducer) {
 // stands. The members of any other send to the shard's new relay, or to its reducer.
 void ReductionPlan::AssignRelays(int shard) {
   v1::Shard* changed = plan_.mutable_shards(shard);
-  if (!by_region_ || !changed->holder().empty()) return;
-  const std::string& at_reducer = RegionOf(changed->reducer());
-  std::map<std::string, v1::Relay> kept;  // by region
+  if (!relayed_ || !changed->holder().empty()) return;
+  const std::string& at_reducer = GroupOf(changed->reducer());
+  std::map<std::string, v1::Relay> kept;  // by group
   for (const v1::Relay& relay : changed->relays()) {
     if (Able(relay.peer()) && shunned_.count(relay.peer()) == 0) {
-      kept[contributors_.at(relay.peer()).region] = relay;
+      kept[contributors_.at(relay.peer()).group] = relay;
     }
   }
-  std::map<std::string, std::vector<std::string>> regions;
+  std::map<std::string, std::vector<std::string>> groups;
   for (const std::string& peer : Present()) {
-    const std::string& region = contributors_.at(peer).region;
-    if (!region.empty() && region != at_reducer) regions[region].push_back(peer);
+    const std::string& group = contributors_.at(peer).group;
+    if (!group.empty() && group != at_reducer) groups[group].push_back(peer);
   }
   changed->clear_relays();
-  for (const auto& [region, members] : regions) {
-    if (kept.count(region) > 0) {
-      *changed->add_relays() = kept.at(region);
+  for (const auto& [group, members] : groups) {
+    if (kept.count(group) > 0) {
+      *changed->add_relays() = kept.at(group);
       continue;
     }
     std::vector<std::string> able;
@@ -448,8 +467,9 @@ void ReductionPlan::AssignRelays(int shard) {
         [this](const std::string& peer) { return Able(peer) && shunned_.count(peer) == 0; });
     if (members.size() < 2 || able.empty()) continue;
     v1::Relay* relay = changed->add_relays();
-    // Another one for each shard, so that all of a region share the work.
-    relay->set_peer(able[static_cast<size_t>(shard) % able.size()]);
+    // Another one for each shard, so that all of a region share the work, or as many of a group as
+    // there is work for.
+    relay->set_peer(able[static_cast<size_t>(shard) % std::min(able.size(), most_relays_)]);
     relay->set_members(Bitmap(members));
   }
 }

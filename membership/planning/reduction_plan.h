@@ -45,12 +45,28 @@ std::vector<uint32_t> SplitChunks(uint32_t chunks, absl::Span<const double> weig
 // next attempt. Laws: the contributors, their weights and the shards' bounds never change; one
 // (shard, attempt) has one reducer. Pure; one thread.
 
+// How groups of contributors average first where there are too many for one level: each region is
+// divided into groups of about equal size, in roster order; those of no region are together one.
+struct Grouping {
+  size_t members =
+      0;  // of a group, at most; 0: no groups, and whole regions where by_region says so
+  size_t relays = 0;  // of a group: so many of its peers at most share its shards
+
+  bool any() const { return members > 0; }
+};
+
+// The group of each peer, by its region: "eu/0", "eu/1".
+std::vector<std::string> GroupsOf(const Grouping& grouping,
+                                  const std::vector<std::string>& regions);
+
 // One contributor as the plan needs it.
 struct ExchangeContributor {
   v1::PlanMember member;
   bool may_reduce = true;  // false: it has an address, but was not reachable lately
   // The last attempt failed, and nobody else could have reduced; not to be tried again yet.
   bool dialled_in_vain = false;
+  // False: no shard is planned for it, though it may reduce and takes over from others.
+  bool has_shard = true;
   double bandwidth = 1;     // any unit common to all; the same for all: equal shards
   std::string region = "";  // empty: one of its own
 };
@@ -71,6 +87,7 @@ struct ExchangeTerms {
   uint32_t chunk_elements = 1;
   uint32_t quorum = 1;
   bool by_region = false;  // each region averages first
+  Grouping grouping;       // or each group of a region
   absl::Duration deadline;
   std::string state_digest;  // of state version-1 where it is known (the genesis); empty: the
                              // votes' majority
@@ -150,15 +167,15 @@ class ReductionPlan {
  private:
   struct Contributor {
     bool may_reduce = false;  // has an address
-    std::string region;
-    int position = 0;  // its bit
+    std::string group;        // it averages first with these; empty: with nobody
+    int position = 0;         // its bit
     double bandwidth = 1;
   };
 
   void CutByBandwidth(const std::vector<double>& bandwidths, const std::vector<std::string>& peers,
                       uint32_t chunks);
   void SetReducer(const std::string& peer, v1::Shard* shard) const;
-  const std::string& RegionOf(const std::string& peer) const;
+  const std::string& GroupOf(const std::string& peer) const;
   bool Able(const std::string& peer) const;  // to serve others
   std::vector<std::string> AbleOnes(bool shunned) const;
   using ChunksServed = std::map<std::string, uint64_t>;  // by peer
@@ -170,7 +187,8 @@ class ReductionPlan {
   void AssignRelays(int shard);
   std::string Bitmap(const std::vector<std::string>& peers) const;
 
-  bool by_region_;
+  bool relayed_;        // groups average first
+  size_t most_relays_;  // of a group
   v1::Plan plan_;
   std::map<std::string, Contributor> contributors_;
   std::map<std::string, ExchangeAggregator> aggregators_;

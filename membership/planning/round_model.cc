@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "membership/planning/reduction_plan.h"
@@ -27,49 +28,57 @@ std::vector<Shard> ShardsOf(uint32_t chunks, const std::vector<double>& bandwidt
 // Adds up the way of the contributions; the means come back the same way.
 class Builder {
  public:
-  Builder(const LinkModel& links, PlanShape shape, uint32_t chunks)
-      : links_(links), chunks_(chunks), members_(links.regions().size()), able_(members_) {
+  Builder(const LinkModel& links, PlanShape shape, uint32_t chunks, const Grouping& grouping)
+      : links_(links),
+        chunks_(chunks),
+        relayed_(ByRegion(shape) || grouping.any()),
+        grouping_(grouping) {
     const std::vector<PeerLink>& peers = links.peers();
-    farthest_.resize(members_.size());
-    for (size_t i = 0; i < peers.size(); ++i) {
-      if (peers[i].contributes) members_[peers[i].region].push_back(i);
-      if (peers[i].contributes && peers[i].reachable) able_[peers[i].region].push_back(i);
-      farthest_[peers[i].region] = std::max(farthest_[peers[i].region], peers[i].delay);
+    farthest_.resize(links.regions().size());
+    for (const PeerLink& peer : peers) {
+      farthest_[peer.region] = std::max(farthest_[peer.region], peer.delay);
     }
+    MakeGroups();
     traffic_.shape = shape;
     traffic_.decoded.assign(peers.size(), 0);
     traffic_.encoded.assign(peers.size(), 0);
+    traffic_.ends.assign(peers.size(), 0);
     for (StageTraffic* stage : {&to_relays_, &to_reducers_}) {
       *stage = {std::vector<Share>(peers.size()), std::vector<Share>(peers.size()),
                 std::vector<Share>(links.links().size())};
     }
-    member_share_[0].assign(members_.size(), 0);
-    member_share_[1].assign(members_.size(), 0);
   }
 
   void Add(const Shard& shard, size_t number) {
     const double share = static_cast<double>(shard.chunks) / chunks_;
-    const size_t home = links_.peers()[shard.reducer].region;
+    const size_t home = group_of_[shard.reducer];
     traffic_.longest_shard = std::max(traffic_.longest_shard, shard.chunks);
     traffic_.encoded[shard.reducer] += share;
-    for (size_t region = 0; region < members_.size(); ++region) {
-      if (members_[region].empty()) continue;
-      const bool relayed = ByRegion(traffic_.shape) && region != home && links_.close(region) &&
-                           members_[region].size() >= 2 && !able_[region].empty();
+    ++traffic_.reducers;
+    for (size_t g = 0; g < groups_.size(); ++g) {
+      const Group& group = groups_[g];
+      if (group.members.empty()) continue;
+      const bool close = grouping_.any() || links_.close(group.region);
+      const bool relayed =
+          relayed_ && g != home && close && group.members.size() >= 2 && !group.able.empty();
       if (relayed) {
-        AddRelayed(region, share, able_[region][number % able_[region].size()], shard.reducer);
+        const size_t most = grouping_.any() ? grouping_.relays : group.able.size();
+        const size_t relay = group.able[number % std::min(most, group.able.size())];
+        AddRelayed(g, share, relay, shard.reducer);
       } else {
-        AddDirect(region, share, shard.reducer);
+        AddDirect(g, share, shard.reducer);
       }
     }
   }
 
   ExchangeTraffic Finish() {
-    // What every member of a region sends was noted once a region.
+    // What every member of a group sends was noted once a group.
     for (size_t i = 0; i < links_.peers().size(); ++i) {
       if (!links_.peers()[i].contributes) continue;
-      to_relays_.up[i].updates += member_share_[0][links_.peers()[i].region];
-      to_reducers_.up[i].updates += member_share_[1][links_.peers()[i].region];
+      const Group& group = groups_[group_of_[i]];
+      to_relays_.up[i].updates += group.to_relays;
+      to_reducers_.up[i].updates += group.to_reducers;
+      traffic_.ends[i] += group.dialled.size() - group.dialled.count(i);
     }
     for (const auto& [ends, sent] : sent_) {
       if (ends.first != ends.second) {
@@ -89,28 +98,72 @@ class Builder {
   }
 
  private:
-  // Every member of `region` sends its share to the reducer.
-  void AddDirect(size_t region, double share, size_t reducer) {
-    const size_t home = links_.peers()[reducer].region;
-    const size_t count = members_[region].size();
-    const bool own = region == home && links_.peers()[reducer].contributes;
-    const double senders = static_cast<double>(own ? count - 1 : count);
-    member_share_[1][region] += share;
-    if (own) to_reducers_.up[reducer].updates -= share;  // its own stays
-    to_reducers_.down[reducer].updates += senders * share;
-    traffic_.decoded[reducer] += static_cast<double>(count) * share;
-    sent_[{region, home}].updates += senders * share;
-    if (senders > 0) {
-      traffic_.rtt = std::max(traffic_.rtt, NoteStream(region, home, {share, share}));
+  // Peers that average first, or that may: a region, or a part of one.
+  struct Group {
+    size_t region = 0;
+    std::vector<size_t> members;
+    std::vector<size_t> able;  // to relay
+    // Of each member, of the two stages.
+    double to_relays = 0;
+    double to_reducers = 0;
+    std::set<size_t> dialled{};  // by its members: reducers and relays
+  };
+
+  void MakeGroups() {
+    const std::vector<PeerLink>& peers = links_.peers();
+    std::vector<std::string> names;
+    for (const PeerLink& peer : peers) names.push_back(links_.regions()[peer.region]);
+    if (grouping_.any()) {
+      // As a plan has them: of contributors. Who only reduces is in none.
+      std::vector<std::string> of_contributors;
+      for (size_t i = 0; i < peers.size(); ++i) {
+        if (peers[i].contributes) of_contributors.push_back(names[i]);
+      }
+      of_contributors = GroupsOf(grouping_, of_contributors);
+      auto next = of_contributors.begin();
+      for (size_t i = 0; i < peers.size(); ++i) {
+        if (peers[i].contributes) names[i] = *next++;
+      }
+    }
+    std::map<std::string, size_t> numbers;
+    for (size_t i = 0; i < peers.size(); ++i) {
+      const auto [found, fresh] = numbers.emplace(names[i], groups_.size());
+      if (fresh) groups_.push_back({peers[i].region, {}, {}});
+      Group& group = groups_[found->second];
+      group_of_.push_back(found->second);
+      if (peers[i].contributes) group.members.push_back(i);
+      if (peers[i].contributes && peers[i].reachable) group.able.push_back(i);
     }
   }
 
-  // Every other member of `region` sends its share to the relay, which sends one on.
-  void AddRelayed(size_t region, double share, size_t relay, size_t reducer) {
+  // Every member of the group sends its share to the reducer.
+  void AddDirect(size_t g, double share, size_t reducer) {
+    Group& group = groups_[g];
     const size_t home = links_.peers()[reducer].region;
-    const double count = static_cast<double>(members_[region].size());
+    const size_t count = group.members.size();
+    const bool own = g == group_of_[reducer] && links_.peers()[reducer].contributes;
+    const double senders = static_cast<double>(own ? count - 1 : count);
+    group.to_reducers += share;
+    if (own) to_reducers_.up[reducer].updates -= share;  // its own stays
+    if (group.dialled.insert(reducer).second) traffic_.ends[reducer] += own ? count - 1 : count;
+    to_reducers_.down[reducer].updates += senders * share;
+    traffic_.decoded[reducer] += static_cast<double>(count) * share;
+    sent_[{group.region, home}].updates += senders * share;
+    if (senders > 0) {
+      traffic_.rtt = std::max(traffic_.rtt, NoteStream(group.region, home, {share, share}));
+    }
+  }
+
+  // Every other member of the group sends its share to the relay, which sends one on.
+  void AddRelayed(size_t g, double share, size_t relay, size_t reducer) {
+    Group& group = groups_[g];
+    const size_t home = links_.peers()[reducer].region;
+    const double count = static_cast<double>(group.members.size());
     ++traffic_.relays;
-    member_share_[0][region] += share;
+    group.to_relays += share;
+    if (group.dialled.insert(relay).second) traffic_.ends[relay] += group.members.size() - 1;
+    ++traffic_.ends[relay];
+    ++traffic_.ends[reducer];
     to_relays_.up[relay].updates -= share;
     to_relays_.down[relay].updates += (count - 1) * share;
     to_reducers_.up[relay].means += share;
@@ -118,9 +171,9 @@ class Builder {
     traffic_.decoded[relay] += count * share;
     traffic_.encoded[relay] += share;
     traffic_.decoded[reducer] += share;
-    sent_[{region, home}].means += share;
-    traffic_.rtt = std::max(traffic_.rtt, NoteStream(region, region, {share, share}) +
-                                              NoteStream(region, home, {0, share}));
+    sent_[{group.region, home}].means += share;
+    traffic_.rtt = std::max(traffic_.rtt, NoteStream(group.region, group.region, {share, share}) +
+                                              NoteStream(group.region, home, {0, share}));
   }
 
   // The longest round trip that such a stream may have. What comes back is means.
@@ -147,10 +200,11 @@ class Builder {
 
   const LinkModel& links_;
   const double chunks_;
-  std::vector<std::vector<size_t>> members_;  // by region
-  std::vector<std::vector<size_t>> able_;     // by region
-  std::vector<absl::Duration> farthest_;      // by region
-  std::vector<double> member_share_[2];       // by region, of the two stages
+  const bool relayed_;
+  const Grouping grouping_;
+  std::vector<absl::Duration> farthest_;  // by region
+  std::vector<Group> groups_;
+  std::vector<size_t> group_of_;  // by peer
   std::map<std::pair<size_t, size_t>, Share> sent_;
   StageTraffic to_relays_, to_reducers_;
   ExchangeTraffic traffic_;
@@ -222,19 +276,23 @@ absl::string_view PlanShapeName(PlanShape shape) {
   return "";
 }
 
-ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks) {
+std::vector<double> RatesOf(const LinkModel& links, PlanShape shape) {
   const std::vector<PeerLink>& peers = links.peers();
-  std::vector<double> bandwidths;
+  std::vector<double> rates;
   for (const PeerLink& peer : peers) {
     const double known = Weighted(shape) ? std::min(peer.up, peer.down) : 1;
-    bandwidths.push_back(peer.reachable || peers.size() == 1 ? known : 0);
+    rates.push_back(peer.reachable || peers.size() == 1 ? known : 0);
   }
-  return TrafficOf(links, shape, chunks, bandwidths);
+  return rates;
+}
+
+ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks) {
+  return TrafficOf(links, shape, chunks, RatesOf(links, shape));
 }
 
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks,
-                          const std::vector<double>& bandwidths) {
-  Builder builder(links, shape, chunks);
+                          const std::vector<double>& bandwidths, const Grouping& grouping) {
+  Builder builder(links, shape, chunks, grouping);
   const std::vector<Shard> shards = ShardsOf(chunks, bandwidths);
   for (size_t number = 0; number < shards.size(); ++number) builder.Add(shards[number], number);
   return builder.Finish();
@@ -275,7 +333,8 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
   size_t hardest = 0;
   for (size_t i = 0; i < traffic.decoded.size(); ++i) {
     const double seconds = floats * (traffic.decoded[i] / assumed.decode_bytes_per_second +
-                                     traffic.encoded[i] / assumed.encode_bytes_per_second);
+                                     traffic.encoded[i] / assumed.encode_bytes_per_second) +
+                           static_cast<double>(traffic.ends[i]) * assumed.stream_seconds;
     if (seconds > result.processor_seconds) hardest = i;
     result.processor_seconds = std::max(result.processor_seconds, seconds);
   }

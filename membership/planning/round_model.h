@@ -13,6 +13,7 @@
 #include "absl/time/time.h"
 #include "membership/history/run_codecs.h"
 #include "membership/planning/link_model.h"
+#include "membership/planning/reduction_plan.h"
 
 namespace atolld {
 
@@ -69,18 +70,25 @@ struct ExchangeTraffic {
   std::map<std::pair<size_t, size_t>, StreamTraffic> streams;  // by the two regions
   std::vector<double> decoded;  // by peer, what it decodes to average
   std::vector<double> encoded;  // by peer, the means that it encodes
+  std::vector<size_t> ends;     // by peer, of the streams that it has
   Share between_regions;        // counted once, whatever the number of links on the way
   uint32_t longest_shard = 0;   // chunks
-  size_t relays = 0;
+  size_t reducers = 0;
+  size_t relays = 0;   // summed over the shards
   absl::Duration rtt;  // of a chunk up and its mean down, on the longest way
 };
+
+// The rates by which such a plan divides the vector, one a peer; 0: it cannot be dialled.
+std::vector<double> RatesOf(const LinkModel& links, PlanShape shape);
 
 // `chunks` in all, at least 1. Some peer has to be reachable, unless there is only one. Whoever
 // does not contribute reduces like any other that is reachable; it never relays.
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks);
 // With shards by other rates than the links', one a peer; 0: it reduces nothing. One is above 0.
+// And, where there are such groups, by these and not by whole regions, whatever the shape.
 ExchangeTraffic TrafficOf(const LinkModel& links, PlanShape shape, uint32_t chunks,
-                          const std::vector<double>& bandwidths);
+                          const std::vector<double>& bandwidths,
+                          const Grouping& grouping = Grouping());
 
 // -----------------------------------------------------------------------------------------------
 // RoundModel: how long an exchange takes on a network, and what limits it, without running it.
@@ -108,6 +116,11 @@ struct ModelAssumptions {
   double decode_bytes_per_second = 8e9;
   // SHA-256 of encoded bytes, one thread of a CPU with instructions for it.
   double hash_bytes_per_second = 1e9;
+  // What one end of a stream costs a processor, with a chunk up and its mean down; and the bytes
+  // that a processor sends or receives with TLS. Measured, docs/benchmarks.md (What a stream
+  // costs).
+  double stream_seconds = 400e-6;
+  double wire_bytes_per_second = 0.6e9;
 };
 
 struct ExchangePrediction {

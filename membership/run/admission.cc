@@ -151,7 +151,7 @@ absl::Status CheckReady(const v1::RunSpec& spec, const std::string& peer,
   }
   if (signing_key.empty() && spec.exchange().audit_share_bits() == 0) return absl::OkStatus();
   return CheckContributionProof(spec.run_id(), ready.version(),
-                                PlanMemberOf(peer, "", signing_key, ready));
+                                {peer, ready.contribution_root(), signing_key, ready.signature()});
 }
 
 }  // namespace atolld

@@ -89,8 +89,16 @@ std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
   const std::optional<LinkModel> links = estimates_.Model(peers);
   chosen_ = choice_.Choose(links ? &*links : nullptr, reduces, size, chunks_);
   terms->by_region = ByRegion(chosen_.shape);
+  terms->grouping = chosen_.grouping;
   for (size_t i = 0; i < reduces.size(); ++i) {
-    if (chosen_.bandwidths[i] > 0) (*contributors)[i].bandwidth = chosen_.bandwidths[i];
+    ExchangeContributor& contributor = (*contributors)[i];
+    contributor.has_shard = chosen_.bandwidths[i] > 0;
+    if (contributor.has_shard) {
+      contributor.bandwidth = chosen_.bandwidths[i];
+    } else if (reduces[i] && links && Weighted(chosen_.shape)) {
+      // By which it is compared with the others when one of them is lost.
+      contributor.bandwidth = std::min(links->peers()[i].up, links->peers()[i].down);
+    }
   }
   return chosen_.change;
 }

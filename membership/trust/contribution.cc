@@ -49,23 +49,13 @@ v1::PlanMember PlanMemberOf(const std::string& peer, const std::string& address,
 }
 
 absl::Status CheckContributionProof(const std::string& run_id, uint64_t version,
-                                    const v1::PlanMember& member) {
-  const std::string statement =
-      Statement(run_id, version, member.peer(), member.contribution_root());
-  if (VerifySignature(member.signing_key(), kContributionDomain, statement, member.signature())) {
+                                    const ContributionProof& proof) {
+  const std::string statement = Statement(run_id, version, proof.peer, proof.root);
+  if (VerifySignature(proof.signing_key, kContributionDomain, statement, proof.signature)) {
     return absl::OkStatus();
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("the root of ", member.peer(), "'s update is not signed by its key"));
-}
-
-absl::Status CheckContributionProofs(const std::string& run_id, const v1::Plan& plan) {
-  for (const v1::PlanMember& member : plan.contributors()) {
-    if (member.signing_key().empty()) continue;
-    const absl::Status signed_by_it = CheckContributionProof(run_id, plan.version(), member);
-    if (!signed_by_it.ok()) return signed_by_it;
-  }
-  return absl::OkStatus();
+      absl::StrCat("the root of ", proof.peer, "'s update is not signed by its key"));
 }
 
 uint32_t RootMark(absl::string_view root) {

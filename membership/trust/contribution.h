@@ -29,12 +29,17 @@ void SignContribution(const SigningKey& key, const std::string& run_id, const st
 v1::PlanMember PlanMemberOf(const std::string& peer, const std::string& address,
                             const std::string& signing_key, const v1::Ready& ready);
 
-// INVALID_ARGUMENT: the member's root is not signed so by the member's key. Some 100 microseconds.
-absl::Status CheckContributionProof(const std::string& run_id, uint64_t version,
-                                    const v1::PlanMember& member);
+// The proof, as a plan or a Ready brings it.
+struct ContributionProof {
+  std::string peer;
+  std::string root;
+  std::string signing_key;
+  std::string signature;
+};
 
-// The same for every contributor of a plan that has a key.
-absl::Status CheckContributionProofs(const std::string& run_id, const v1::Plan& plan);
+// INVALID_ARGUMENT: the root is not signed so by the key. Some 100 microseconds.
+absl::Status CheckContributionProof(const std::string& run_id, uint64_t version,
+                                    const ContributionProof& proof);
 
 // The first four bytes of a root, little-endian: by these a peer knows its own update.
 uint32_t RootMark(absl::string_view root);

@@ -270,5 +270,28 @@ TEST(PlanReport, TenThousandPeersOfFiftyRegions) {
   EXPECT_EQ(candidates.size(), 4 * (PredictableCodecs().size() + 2));
 }
 
+// Would break: nobody could see how many peers reduce, and why; or a prediction of another plan
+// than the coordinator's.
+TEST(PlanReport, SaysHowManyReduce) {
+  PlanQuestion small = Ask(EqualPeers(128, 100e6 / 8, absl::Milliseconds(20)));
+  small.parameters = 102400;
+  small.chunk_elements = 4096;
+  std::vector<PlanCandidate> candidates = PlanCandidates(small);
+  EXPECT_EQ(candidates.front().reducers, 6u);
+  EXPECT_EQ(candidates.front().most_streams, 127u + 5u);
+  const std::string text = absl::StrJoin(PlanText(small, candidates), "\n");
+  EXPECT_THAT(text, HasSubstr("at most 6 of 128 peers reduce: a stream is worth its cost if it"));
+  EXPECT_EQ(PlanJson(small, candidates)["candidates"][0]["reducers"], 6);
+  PlanQuestion crowd = Ask(EqualPeers(1000, 100e6 / 8, absl::Milliseconds(20)));
+  crowd.plan = "auto";
+  candidates = PlanCandidates(crowd);
+  EXPECT_EQ(candidates.front().group, 32u);
+  EXPECT_LT(candidates.front().most_streams, 256u);
+  EXPECT_THAT(absl::StrJoin(PlanText(crowd, candidates), "\n"), HasSubstr("two levels: 32 peers"));
+  const PlanQuestion few = Ask(EqualPeers(4, 100e6 / 8, absl::Milliseconds(20)));
+  EXPECT_THAT(absl::StrJoin(PlanText(few, PlanCandidates(few)), "\n"),
+              testing::Not(HasSubstr("reduce:")));
+}
+
 }  // namespace
 }  // namespace atolld

@@ -157,6 +157,41 @@ TEST(ExchangeLiar, AChunkThatIsNotTheRootsIsRefused) {
   EXPECT_TRUE(swarm.peer("p2").refused.empty());
 }
 
+// Would break: whoever averages would take an update for a contributor's that it has not signed; or
+// everybody would check what only the reducers need, which costs the square of the peers.
+TEST(ExchangeLiar, WhoAveragesTakesNoRootThatIsNotSigned) {
+  Swarm swarm(SwarmSettings{});
+  const Names names = {"p1", "p2", "p3"};
+  for (const std::string& name : names) swarm.Add(name);
+  v1::Plan plan = swarm.MakePlan(names, {"p1"});
+  for (const std::string& name : names) Swarm::Sign(&plan, name, name, name);
+  Swarm::Sign(&plan, "p3", "p3", "p2");
+  for (const std::string& name : names) swarm.Give(name, plan);
+  ASSERT_TRUE(swarm.world.RunUntil([&] { return swarm.Complete(names, 1); }, absl::Seconds(5)))
+      << swarm.world.LogText();
+  swarm.CheckOutcomes(names, plan, {"p1", "p2"});
+  EXPECT_EQ(swarm.peer("p2").outcomes.at(1).records.sets(0).contributors(), "\x03");
+  ASSERT_EQ(swarm.peer("p1").refused.size(), 1u);
+  EXPECT_EQ(swarm.peer("p1").refused[0].contributor(), "p3");
+  EXPECT_NE(swarm.peer("p1").refused[0].reason().find("not signed by its key"), std::string::npos);
+  EXPECT_TRUE(swarm.peer("p2").refused.empty());
+  // A relay averages, too.
+  Swarm relayed(SwarmSettings{});
+  const Names more = {"p1", "p2", "p3", "p4"};
+  for (const std::string& name : more) relayed.Add(name);
+  plan = relayed.MakePlan(more, {"p1"});
+  for (const std::string& name : more) Swarm::Sign(&plan, name, name, name);
+  Swarm::Sign(&plan, "p4", "p4", "p2");
+  Swarm::AddRelay(&plan, 0, "p3", {"p3", "p4"});
+  for (const std::string& name : more) relayed.Give(name, plan);
+  ASSERT_TRUE(relayed.world.RunUntil([&] { return relayed.Complete(more, 1); }, absl::Seconds(5)))
+      << relayed.world.LogText();
+  relayed.CheckOutcomes(more, plan, {"p1", "p2", "p3"});
+  ASSERT_EQ(relayed.peer("p3").refused.size(), 1u);
+  EXPECT_EQ(relayed.peer("p3").refused[0].contributor(), "p4");
+  EXPECT_TRUE(relayed.peer("p1").refused.empty());
+}
+
 // Would break: an update of any length would pass for a short one, and be scaled by nothing.
 TEST(ExchangeLiar, ALengthThatIsNotTheUpdatesIsRefused) {
   for (const bool in_leaves : {true, false}) {

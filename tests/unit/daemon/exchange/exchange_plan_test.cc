@@ -104,6 +104,8 @@ TEST(ExchangePlan, RefusesRelaysAndHoldersThatMakeNoSense) {
        }},
       {"beyond the contributors",
        [](v1::Plan* p) { p->mutable_shards(0)->mutable_relays(0)->set_members("\x1c"); }},
+      {"a key and nothing signed",
+       [](v1::Plan* p) { p->mutable_contributors(1)->set_signing_key("k"); }},
       {"outside its group",
        [](v1::Plan* p) { p->mutable_shards(0)->mutable_relays(0)->set_members("\x08"); }},
       {"groups overlap",
@@ -145,6 +147,9 @@ TEST(ExchangePlan, RefusesARevisionThatBreaksItsLaw) {
   next.mutable_shards(0)->set_attempt(2);
   EXPECT_TRUE(follows());
   next.mutable_contributors(1)->set_weight_bits(0x40000000);
+  EXPECT_FALSE(follows());
+  next = Plan(2);
+  next.mutable_contributors(1)->set_signature("another");
   EXPECT_FALSE(follows());
   next = Plan(2);
   next.mutable_shards(0)->set_chunks(3);

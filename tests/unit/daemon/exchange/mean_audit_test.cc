@@ -194,6 +194,41 @@ TEST(Auditor, ReportsAndIsOrderedInMessagesOfBoundedLength) {
   EXPECT_EQ(chunks, std::vector<uint32_t>(order.chunks().begin(), order.chunks().end()));
 }
 
+// Would break: a reducer and a coordinator that lie together could show an auditor updates that
+// nobody has signed. The auditor averages nothing itself, so it has not looked at any before.
+TEST(Auditor, AsksForSignaturesItself) {
+  for (const bool lie : {false, true}) {
+    SCOPED_TRACE(lie);
+    AuditScene scene;
+    Swarm& swarm = scene.swarm;
+    v1::Plan plan = scene.plan;
+    for (const char* name : {"p1", "p2", "p3", "p4"}) Swarm::Sign(&plan, name, name, name);
+    if (lie) Swarm::Sign(&plan, "p4", "p4", "p1");
+    const ChunkForm form = {swarm.codec, false};
+    ExchangeSettings settings;
+    settings.run_id = kRun;
+    settings.self = "p3";
+    settings.grid = swarm.grid;
+    settings.codec = settings.upper_codec = swarm.codec;
+    const ExchangePlan made = ExchangePlan::Make(plan, swarm.grid).value();
+    const SharedBytes mean =
+        SplitPayload(swarm.grid, *swarm.codec, swarm.peer("p3").outcomes.at(1).payload).value()[0];
+    std::map<uint32_t, ChunkMean> means;
+    means[0] = {1, mean, Swarm::Bitmap(plan, {"p1", "p2", "p3", "p4"}), {}};
+    v1::AuditReport report;
+    Auditor auditor(swarm.peer("p3").node->env, settings,
+                    {made, form, form, ReductionOf(made, settings, form, form)},
+                    [&](v1::AuditReport told) { report.MergeFrom(told); });
+    auditor.Take(scene.Order({0}), means);
+    ASSERT_TRUE(
+        swarm.world.RunUntil([&] { return report.verdicts_size() >= 1; }, absl::Seconds(5)));
+    EXPECT_EQ(report.verdicts(0).outcome(), lie ? "unknown" : "right") << report.DebugString();
+    if (lie) {
+      EXPECT_NE(report.verdicts(0).reason().find("p4's update is not signed"), std::string::npos);
+    }
+  }
+}
+
 // Would break: a mean that does not follow from its inputs would be committed.
 TEST(Auditor, FindsWrongWhatIsWrong) {
   AuditScene scene;

@@ -285,7 +285,7 @@ TEST(PieceIntake, TakesWhatFitsThePlanAndTheSignedRoot) {
   plan.mutable_contributors(2)->set_squared_norm_bits(
       absl::bit_cast<uint64_t>(SquaredNormOf(given->leaves)));
   const ExchangePlan made = MadePlan(plan);
-  PieceIntake intake(grid, form, form);
+  PieceIntake intake("run", grid, form, form);
   v1::ContributionChunk chunk;
   chunk.set_chunk(1);
   EXPECT_FALSE(intake.MakePiece(made, 2, chunk, given->chunks[1]).ok()) << "before its leaves";

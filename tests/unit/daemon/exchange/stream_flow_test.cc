@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "daemon/exchange/chunk_work.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/exchange/regions.h"
@@ -270,6 +271,75 @@ TEST(ExchangePace, StreamsToRelaysGoTheirOwnPace) {
   ASSERT_TRUE(regions.Finish(regions.names, 1));
   // Windows of four chunks take 1.4 s; to find that a stream stalls takes kLeastPatience more.
   EXPECT_LT(regions.swarm.world.now() - began, absl::Seconds(1.7));
+}
+
+const auto kNobodyStalls = [](StreamPace::Stream) { return false; };
+
+// Would break: streams that run ahead of the others, or that wait though nobody holds them up.
+TEST(StreamPace, LetsNobodyRunAhead) {
+  StreamPace pace;
+  EXPECT_TRUE(pace.MayGo(1, 0.9, kNobodyStalls));  // alone
+  pace.SetReach(1, 0.5);
+  EXPECT_TRUE(pace.MayGo(1, 0.9, kNobodyStalls));  // nobody holds up itself
+  EXPECT_TRUE(pace.MayGo(2, 0.5, kNobodyStalls));
+  EXPECT_FALSE(pace.MayGo(2, 0.6, kNobodyStalls));
+  EXPECT_FALSE(pace.MayGo(3, 0.7, kNobodyStalls));
+  EXPECT_EQ(pace.TakeFree(kNobodyStalls), std::nullopt);
+  pace.SetReach(1, 0.65);
+  EXPECT_EQ(pace.TakeFree(kNobodyStalls), StreamPace::Stream{2});
+  EXPECT_EQ(pace.TakeFree(kNobodyStalls), std::nullopt);  // it waits no longer, and 3 waits on
+  pace.SetReach(1, StreamPace::kFree);
+  EXPECT_EQ(pace.TakeFree(kNobodyStalls), StreamPace::Stream{3});
+  // One that holds up all others may go, whatever it has sent.
+  pace.SetReach(4, 0.8);
+  EXPECT_FALSE(pace.MayGo(5, 0.85, kNobodyStalls));
+  pace.SetReach(6, 0.1);
+  pace.SetReach(4, 0.05);
+  EXPECT_FALSE(pace.MayGo(4, 0.9, kNobodyStalls));
+  pace.SetReach(6, StreamPace::kFree);
+  EXPECT_EQ(pace.TakeFree(kNobodyStalls), StreamPace::Stream{4});
+  EXPECT_EQ(pace.TakeFree(kNobodyStalls), std::nullopt);
+  pace.Forget(4);
+  EXPECT_EQ(pace.TakeFree(kNobodyStalls), StreamPace::Stream{5});
+}
+
+// Would break: everybody would wait for a stream that leads nowhere; or for good no more for one
+// that goes on.
+TEST(StreamPace, NobodyWaitsForWhatStalls) {
+  StreamPace pace;
+  pace.SetReach(1, 0.1);
+  pace.SetReach(2, 0.5);
+  const auto first_stalls = [](StreamPace::Stream stream) { return stream == 1; };
+  EXPECT_FALSE(pace.MayGo(3, 0.4, kNobodyStalls));
+  EXPECT_EQ(pace.TakeFree(first_stalls), StreamPace::Stream{3});
+  EXPECT_FALSE(pace.MayGo(3, 0.6, first_stalls));
+  pace.SetReach(1, 0.1);
+  EXPECT_FALSE(pace.MayGo(3, 0.4, kNobodyStalls));
+}
+
+// Streams that a peer looks at for each chunk that it sends, in an exchange of so many peers.
+double LookedAtForAChunk(int peers) {
+  SwarmSettings settings;
+  settings.chunk_elements = 64;
+  settings.elements = static_cast<uint64_t>(peers) * 8 * settings.chunk_elements;
+  Swarm swarm(settings);
+  Names names;
+  for (int i = 0; i < peers; ++i) names.push_back(absl::StrCat("p", i));
+  for (const std::string& name : names) swarm.Add(name);
+  const v1::Plan plan = swarm.MakePlan(names, names);
+  for (const std::string& name : names) swarm.Give(name, plan);
+  EXPECT_TRUE(swarm.world.RunUntil([&] { return swarm.Complete(names, 1); }, absl::Minutes(1)));
+  const uint64_t looked_at = swarm.peer("p0").node->exchange->figures().looked_at;
+  return static_cast<double>(looked_at) / static_cast<double>(8 * (peers - 1));
+}
+
+// Would break: a loop that looks at all of a peer's streams whenever one may send: with as many
+// peers as chunks that is the square of the peers for each of them.
+TEST(ExchangePace, AChunkCostsNoMoreWhereThereAreMoreStreams) {
+  const double of_few = LookedAtForAChunk(5);
+  const double of_many = LookedAtForAChunk(25);
+  EXPECT_GT(of_few, 1);
+  EXPECT_LT(of_many, 1.5 * of_few) << of_few << " of 5 peers";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "daemon/exchange/chunk_work.h"
 #include "gtest/gtest.h"
 #include "membership/history/mean_records.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
@@ -199,6 +200,22 @@ void Swarm::AddRelay(v1::Plan* plan, int shard, const std::string& relay,
   v1::Relay* added = plan->mutable_shards(shard)->add_relays();
   added->set_peer(relay);
   added->set_members(Bitmap(*plan, members));
+}
+
+void Swarm::Sign(v1::Plan* plan, const std::string& peer, const std::string& named,
+                 const std::string& signer) {
+  const auto key_of = [](const std::string& name) {
+    return SigningKey::FromSeed(ToBytes(Sha256(BytesOf(name)))).value();
+  };
+  for (v1::PlanMember& member : *plan->mutable_contributors()) {
+    if (member.peer() != peer) continue;
+    v1::Ready ready;
+    ready.set_version(plan->version());
+    ready.set_contribution_root(member.contribution_root());
+    SignContribution(key_of(signer), kRun, peer, &ready);
+    member.set_signing_key(key_of(named).public_key());
+    member.set_signature(ready.signature());
+  }
 }
 
 uint64_t Swarm::Averaged() {

@@ -76,6 +76,9 @@ class Swarm {
   // In this shard of the plan, `relay` averages for `members`, itself one of them.
   static void AddRelay(v1::Plan* plan, int shard, const std::string& relay,
                        const std::vector<std::string>& members);
+  // In the plan, `peer` has the key of `named`, and its root is signed with that of `signer`.
+  static void Sign(v1::Plan* plan, const std::string& peer, const std::string& named,
+                   const std::string& signer);
   static std::string Bitmap(const v1::Plan& plan, const std::vector<std::string>& members);
 
   // Gives the plan to a peer: its first one, or an update. Nothing if it is dead.

@@ -1,5 +1,6 @@
 #include "membership/planning/plan_choice.h"
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -311,6 +312,60 @@ TEST(PlanChoice, SizesAreThoseThatWereSeen) {
   // so shards are not quite equal.
   choice.NoteArrived(0, 2 * came);
   EXPECT_NEAR(Choose(&choice, links).prediction->lines_seconds, before * 3 / 4, 2e-3 * before);
+}
+
+// A small update of many peers, on lines of this rate.
+ChosenPlan ChooseSmall(PlanChoice* choice, double rate) {
+  const LinkModel links = OneRegion(std::vector<double>(64, rate));
+  return choice->Choose(&links, std::vector<bool>(64, true), {1000000, 1e6, 1e6}, 245);
+}
+
+size_t Reducers(const ChosenPlan& plan) {
+  return static_cast<size_t>(std::count_if(plan.bandwidths.begin(), plan.bandwidths.end(),
+                                           [](double bandwidth) { return bandwidth > 0; }));
+}
+
+// Would break: slow lines of a few reducers that all others wait for; or as many streams as there
+// can be where processors are what is slow, since then lines seem to be.
+TEST(PlanChoice, MoreReducersAreTriedAndStayWhereTheyAreFaster) {
+  PlanChoice choice(PlanKind::kAuto);
+  choice.NoteSeconds(6);
+  const size_t first =
+      Reducers(choice.Choose(nullptr, std::vector<bool>(64, true), {1000000, 1e6, 1e6}, 245));
+  EXPECT_LT(first, 16u);
+  const ChosenPlan trial = ChooseSmall(&choice, kMega);
+  EXPECT_EQ(Reducers(trial), 2 * first);
+  EXPECT_THAT(trial.change, HasSubstr(absl::StrCat("one exchange with ", 2 * first)));
+  EXPECT_FALSE(trial.prediction.has_value());
+  choice.NoteSeconds(4);
+  EXPECT_EQ(Reducers(ChooseSmall(&choice, kMega)), 4 * first);
+  choice.NoteSeconds(3.9);
+  for (int round = 0; round < 3; ++round) {
+    const ChosenPlan next = ChooseSmall(&choice, kMega);
+    EXPECT_EQ(Reducers(next), 2 * first);
+    EXPECT_EQ(next.change, "");
+    choice.NoteSeconds(4);
+  }
+  PlanChoice fast(PlanKind::kAuto);
+  fast.NoteSeconds(0.1);
+  EXPECT_EQ(Reducers(ChooseSmall(&fast, 1000 * kMega)), first);
+}
+
+// Would break: a few reducers that are the slowest of all, or that change whenever estimates do.
+TEST(PlanChoice, TheFastestLinesReduce) {
+  PlanChoice choice(PlanKind::kAuto);
+  std::vector<double> rates(64, kMega);
+  for (size_t i = 40; i < 64; ++i) rates[i] = 100 * kMega;
+  const auto choose = [&] {
+    const LinkModel links = OneRegion(rates);
+    return choice.Choose(&links, std::vector<bool>(64, true), {1000000, 1e6, 1e6}, 245);
+  };
+  const ChosenPlan plan = choose();
+  EXPECT_EQ(plan.shape, PlanShape::kWeighted);
+  for (size_t i = 0; i < 64; ++i)
+    EXPECT_EQ(plan.bandwidths[i] > 0, i >= 40 && i < 40 + Reducers(plan));
+  rates[63] = 104 * kMega;
+  EXPECT_EQ(choose().bandwidths, plan.bandwidths);
 }
 
 }  // namespace

@@ -4,7 +4,9 @@
 #include <cstdint>
 #include <limits>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -36,6 +38,7 @@ LinkModel Network() {
 
 struct Sent {
   std::vector<Share> up, down, link;
+  std::set<std::pair<size_t, size_t>> streams;  // from whom to whom
 };
 
 // What one chunk costs from one peer to another.
@@ -50,7 +53,7 @@ void Send(const LinkModel& links, size_t from, size_t to, const Share& share, Se
 
 // Follows every shard of a real plan from each contributor to its reducer and back.
 Sent BruteForcePlan(const LinkModel& links, bool by_region, uint32_t chunks,
-                    const std::vector<double>& bandwidths) {
+                    const std::vector<double>& bandwidths, const Grouping& grouping) {
   std::vector<ExchangeContributor> contributors;
   for (const PeerLink& peer : links.peers()) {
     ExchangeContributor one;
@@ -58,6 +61,7 @@ Sent BruteForcePlan(const LinkModel& links, bool by_region, uint32_t chunks,
     one.member.set_address(peer.name);
     one.may_reduce = peer.reachable;
     one.bandwidth = bandwidths[contributors.size()];
+    one.has_shard = one.bandwidth > 0;
     one.region = links.regions()[peer.region];
     // A relay needs an address, and who is behind NAT has none that others reach.
     if (!peer.reachable) one.member.clear_address();
@@ -66,6 +70,7 @@ Sent BruteForcePlan(const LinkModel& links, bool by_region, uint32_t chunks,
   ExchangeTerms terms;
   terms.parameters = chunks;
   terms.by_region = by_region;
+  terms.grouping = grouping;
   const ReductionPlan plan(terms, contributors);
   const auto index = [&](const std::string& name) {
     for (size_t i = 0; i < contributors.size(); ++i) {
@@ -74,8 +79,10 @@ Sent BruteForcePlan(const LinkModel& links, bool by_region, uint32_t chunks,
     ADD_FAILURE() << name;
     return size_t{0};
   };
-  Sent sent{std::vector<Share>(contributors.size()), std::vector<Share>(contributors.size()),
-            std::vector<Share>(links.links().size())};
+  Sent sent{std::vector<Share>(contributors.size()),
+            std::vector<Share>(contributors.size()),
+            std::vector<Share>(links.links().size()),
+            {}};
   for (const v1::Shard& shard : plan.proto().shards()) {
     const double share = static_cast<double>(shard.chunks()) / chunks;
     const size_t reducer = index(shard.reducer());
@@ -90,6 +97,7 @@ Sent BruteForcePlan(const LinkModel& links, bool by_region, uint32_t chunks,
       const bool relays = to[i] == reducer && std::count(to.begin(), to.end(), i) > 0;
       Send(links, i, to[i], relays ? Share{0, share} : Share{share, 0}, &sent);
       Send(links, to[i], i, {0, share}, &sent);
+      if (to[i] != i) sent.streams.emplace(i, to[i]);
     }
   }
   return sent;
@@ -106,25 +114,32 @@ void ExpectEqual(const std::vector<Share>& expected, const std::vector<Share>& s
 // Would break: predictions for another exchange than the one that is planned.
 TEST(ExchangeTraffic, IsWhatARealPlanSends) {
   const LinkModel links = Network();
-  for (const uint32_t chunks : {1u, 2u, 4u, 7u, 100u}) {
-    for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kRegions, PlanShape::kWeighted,
-                                  PlanShape::kWeightedRegions}) {
-      std::vector<double> bandwidths(6, 1);
-      if (Weighted(shape)) bandwidths = {3, 1, 2, 0, 0, 5};
-      const Sent expected = BruteForcePlan(links, ByRegion(shape), chunks, bandwidths);
-      const ExchangeTraffic traffic = Weighted(shape) ? TrafficOf(links, shape, chunks, bandwidths)
-                                                      : TrafficOf(links, shape, chunks);
-      Sent sum{std::vector<Share>(6), std::vector<Share>(6), std::vector<Share>(4)};
-      for (const StageTraffic& stage : traffic.stages) {
-        for (size_t i = 0; i < 6; ++i) sum.up[i] += stage.up[i];
-        for (size_t i = 0; i < 6; ++i) sum.down[i] += stage.down[i];
-        for (size_t i = 0; i < 4; ++i) sum.link[i] += stage.link[i];
+  // By whole regions, by groups that one or two peers relay for, and with few reducers.
+  for (const Grouping& grouping : {Grouping{}, Grouping{2, 1}, Grouping{3, 2}})
+    for (const uint32_t chunks : {1u, 2u, 4u, 7u, 100u}) {
+      for (const PlanShape shape : {PlanShape::kFlat, PlanShape::kRegions, PlanShape::kWeighted,
+                                    PlanShape::kWeightedRegions}) {
+        std::vector<double> bandwidths = {1, 1, 1, 0, 0, 1};
+        if (Weighted(shape)) bandwidths = {3, 1, 0, 0, 0, 5};
+        const Sent expected = BruteForcePlan(links, ByRegion(shape), chunks, bandwidths, grouping);
+        const ExchangeTraffic traffic = TrafficOf(links, shape, chunks, bandwidths, grouping);
+        std::vector<size_t> ends(6, 0);
+        for (const auto& [from, to] : expected.streams) {
+          ++ends[from];
+          ++ends[to];
+        }
+        EXPECT_EQ(traffic.ends, ends);
+        Sent sum{std::vector<Share>(6), std::vector<Share>(6), std::vector<Share>(4), {}};
+        for (const StageTraffic& stage : traffic.stages) {
+          for (size_t i = 0; i < 6; ++i) sum.up[i] += stage.up[i];
+          for (size_t i = 0; i < 6; ++i) sum.down[i] += stage.down[i];
+          for (size_t i = 0; i < 4; ++i) sum.link[i] += stage.link[i];
+        }
+        ExpectEqual(expected.up, sum.up);
+        ExpectEqual(expected.down, sum.down);
+        ExpectEqual(expected.link, sum.link);
       }
-      ExpectEqual(expected.up, sum.up);
-      ExpectEqual(expected.down, sum.down);
-      ExpectEqual(expected.link, sum.link);
     }
-  }
 }
 
 // Would break: a crowd behind NAT predicted as if its aggregator had an update of its own, or as if
@@ -318,11 +333,13 @@ TEST(RoundModel, TermsAreWhatTheyAreCalled) {
   assumed.encode_bytes_per_second = 4e6;
   assumed.decode_bytes_per_second = 8e6;
   assumed.hash_bytes_per_second = 1e6;
+  assumed.stream_seconds = 0.01;
   const ExchangePrediction found = PredictExchange(links, traffic, {1000000, 1e6, 1e6}, assumed);
   EXPECT_NEAR(found.lines_seconds, 3, 1e-9);   // 3/4 up, 3 x 1/4 means, at half of the line
   EXPECT_NEAR(found.stages_seconds, 3, 1e-9);  // one chunk a shard: the stages wait for each other
-  EXPECT_NEAR(found.streams_seconds, 0.04 * 2, 1e-9);         // log2(1 + 3) round trips
-  EXPECT_NEAR(found.processor_seconds, 0.5 + 0.25, 1e-9);     // 4 x 1/4 decoded, 1/4 encoded
+  EXPECT_NEAR(found.streams_seconds, 0.04 * 2, 1e-9);  // log2(1 + 3) round trips
+  // 4 x 1/4 decoded, 1/4 encoded; three streams from it and three to it.
+  EXPECT_NEAR(found.processor_seconds, 0.5 + 0.25 + 6 * 0.01, 1e-9);
   EXPECT_NEAR(found.round_trips_seconds, 0.04 + 0.02, 1e-9);  // a reducer's, the coordinator's
   EXPECT_NEAR(found.before_and_after_seconds, 1 + 0.5 + 2, 1e-9);
   EXPECT_NEAR(found.seconds, 3 + 0.06 + 3.5, 1e-9);
