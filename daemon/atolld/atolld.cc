@@ -16,8 +16,10 @@
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
+#include "compression/base/words.h"
 #include "daemon/atolld/join.h"
 #include "daemon/cli/addresses.h"
 #include "daemon/cli/command_line.h"
@@ -28,6 +30,7 @@
 #include "daemon/config/data_config.h"
 #include "daemon/coordinator/aggregator_process.h"
 #include "daemon/coordinator/coordinator.h"
+#include "daemon/coordinator/history_check.h"
 #include "daemon/coordinator/sqlite_store.h"
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
@@ -211,6 +214,30 @@ absl::Status RunCoordinator(const Config& config, const ProcessFolder& folder) {
   return absl::OkStatus();
 }
 
+// Every header of the coordinator's store, which a start leaves out as far as a checkpoint covers
+// them. Only reads.
+absl::Status VerifyStore(const Config& config) {
+  PosixFiles files;
+  const std::string path = absl::StrCat(config.coordinator.dir, "/coordinator.db");
+  if (!files.Exists(path)) return absl::NotFoundError(absl::StrCat(path, ": there is none"));
+  ASSIGN_OR_RETURN(const auto store, SqliteStore::Open(files, config.coordinator.dir));
+  const PosixExecutor executor({1, 0});
+  const absl::Time began = executor.Now();
+  ASSIGN_OR_RETURN(StoredRun run, store->Load());
+  const absl::StatusOr<HistoryCheck> check = CheckHistory(*store, HistoryExtent::kWhole, &run);
+  if (!check.ok()) return Annotate(check.status(), path);
+  if (!check->unfit.empty()) return absl::DataLossError(absl::StrCat(path, ": ", check->unfit));
+  uint64_t missing = 0;
+  for (const HistoryGap& gap : run.gaps) missing += gap.last - gap.first + 1;
+  const double seconds = absl::ToDoubleSeconds(executor.Now() - began);
+  std::cout << path << ": " << Counted(check->headers, "header") << " up to version "
+            << run.version() << ", chain ok" << (run.seal ? ", sealed" : "");
+  if (missing > 0) std::cout << "; " << Counted(missing, "header") << " no peer had any more";
+  std::cout << "; " << absl::StrFormat("%.0f", static_cast<double>(check->headers) / seconds)
+            << " rounds/s" << std::endl;
+  return absl::OkStatus();
+}
+
 // Before any thread starts, so that every thread inherits it and SignalWatcher alone takes these.
 void BlockSignals() {
   sigset_t signals;
@@ -228,14 +255,17 @@ void RaiseDescriptorLimit() {
   setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-// `fresh`: a first start, by whoever called.
-int RunAs(ConfigUse use, const std::string& file, bool fresh) {
+// `fresh`: a first start, by whoever called. `verify`: of a coordinator, its store alone is
+// checked.
+int RunAs(ConfigUse use, const std::string& file, bool fresh, bool verify = false) {
   const absl::StatusOr<Config> config = LoadConfig(file, use);
   if (!config.ok()) return Report(config.status());
   const bool leads = use == ConfigUse::kCoordinator;
   const ProcessFolder folder{leads ? config->coordinator.dir : config->peer.dir,
                              leads ? "[coordinator] dir" : "[peer] dir", file, fresh};
-  const absl::Status status = leads ? RunCoordinator(*config, folder) : RunPeer(*config, folder);
+  const absl::Status status = verify  ? VerifyStore(*config)
+                              : leads ? RunCoordinator(*config, folder)
+                                      : RunPeer(*config, folder);
   return status.ok() ? kDone : Fail(status);
 }
 
@@ -259,10 +289,11 @@ int Main(int argc, char** argv) {
   CommandLine command_line("atolld", "Leads a run, or takes part in one");
   std::string file;
   bool fresh = false;
+  bool verify = false;
   const Verb coordinator =
       command_line.AddVerb("coordinator", "Lead a run",
                            "atolld coordinator --config build/quickstart/coordinator/config.toml",
-                           [&] { return RunAs(ConfigUse::kCoordinator, file, fresh); });
+                           [&] { return RunAs(ConfigUse::kCoordinator, file, fresh, verify); });
   const Verb peer = command_line.AddVerb("peer", "Take part in a run",
                                          "atolld peer --config build/quickstart/peer-1/config.toml",
                                          [&] { return RunAs(ConfigUse::kPeer, file, fresh); });
@@ -270,6 +301,7 @@ int Main(int argc, char** argv) {
     verb.Add("--config", file, "The TOML file").File().Required();
     verb.Flag("--new", fresh, "A first start: make the config's dir, also where one was before");
   }
+  coordinator.Flag("--verify", verify, "Check every header of its store, say so, and end");
   JoinOptions options;
   TokenArgument token;
   const Verb join = command_line.AddVerb("join", "Enrol with a token, then take part in its run",

@@ -19,7 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // 0 stands for a figure that was not measured.
-Json Known(double value) { return value == 0 ? Json(nullptr) : Json(value); }
+Json Measured(double value) { return value == 0 ? Json(nullptr) : Json(value); }
 
 // Every column, with what is known of a version without a round.
 Json EmptyRow(uint64_t version) {
@@ -42,13 +42,13 @@ Json EmptyRow(uint64_t version) {
 void Fill(const v1::RoundRecord& round, Json* row) {
   Json& figures = *row;
   figures["time/elapsed_seconds"] = round.elapsed_seconds();
-  figures["train/loss"] = Known(round.train_loss());
+  figures["train/loss"] = Measured(round.train_loss());
   figures["train/tokens"] = round.tokens();
   figures["train/contributors"] = round.contributors();
-  figures["time/train_seconds"] = Known(round.train_seconds());
-  figures["time/exchange_seconds"] = Known(round.exchange_seconds());
-  figures["time/predicted_seconds"] = Known(round.predicted_seconds());
-  figures["noise/scale_tokens"] = Known(round.noise_scale());
+  figures["time/train_seconds"] = Measured(round.train_seconds());
+  figures["time/exchange_seconds"] = Measured(round.exchange_seconds());
+  figures["time/predicted_seconds"] = Measured(round.predicted_seconds());
+  figures["noise/scale_tokens"] = Measured(round.noise_scale());
   if (round.revisions() == 0) return;  // adopted: only the entry's header is known
   figures["time/audit_seconds"] = round.audit_seconds();
   figures["exchange/revisions"] = round.revisions();

@@ -19,8 +19,10 @@
 #include "compression/base/names.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "compression/base/words.h"
 #include "daemon/coordinator/admin_service.h"
 #include "daemon/coordinator/enrolment.h"
+#include "daemon/coordinator/history_check.h"
 #include "daemon/coordinator/session_stream.h"
 #include "daemon/coordinator/throttle.h"
 #include "daemon/env/env.h"
@@ -134,31 +136,10 @@ absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& sto
       " was made with other settings, and a run's settings never change: ", differences));
 }
 
-// DATA_LOSS unless the headers are one valid chain from the genesis and the seal closes it.
-absl::Status CheckStoredRun(const StoredRun& stored) {
-  if (!stored.genesis) {
-    if (stored.headers.empty()) return absl::OkStatus();
-    return absl::DataLossError("there are headers, but no version 0");
-  }
-  Digest previous = GenesisDigest(*stored.genesis);
-  for (size_t i = 0; i < stored.headers.size(); ++i) {
-    const absl::Status valid = CheckHeader(*stored.genesis, i, previous, stored.headers[i]);
-    if (!valid.ok()) return absl::DataLossError(valid.message());
-    previous = HeaderDigest(stored.headers[i]);
-  }
-  if (!stored.seal) return absl::OkStatus();
-  if (stored.seal->version() != stored.headers.size() ||
-      stored.seal->header_digest() != ToBytes(previous)) {
-    return absl::DataLossError("the seal does not close the chain of headers");
-  }
-  const absl::Status vouched = CheckSigned(stored.genesis->spec(), *stored.seal);
-  if (!vouched.ok()) return absl::DataLossError(vouched.message());
-  return absl::OkStatus();
-}
-
 // What the holder of the history key of a run that has one signs and checks.
 void SignWith(const SigningKey& key, const v1::RunSpec& spec, RunSettings* settings) {
   settings->sign_header = [key](const v1::EntryHeader& header) { return SignHeader(key, header); };
+  settings->sign_checkpoint = [key](const Digest& digest) { return SignCheckpoint(key, digest); };
   settings->sign_seal = [key](const v1::Seal& seal) { return SignSeal(key, seal); };
   settings->sign_genesis = [key](const v1::Genesis& genesis) { return SignGenesis(key, genesis); };
   settings->check_signed = [spec](const v1::EntryHeader& header) {
@@ -251,6 +232,7 @@ struct Coordinator::State {
         session_limits(config.limits.sessions_per_minute) {}
 
   absl::Status Open();
+  void NoteChecked(const HistoryCheck& checked, const RunSettings& settings, RunUpdate* update);
   absl::Status Listen();
   void Accept(const std::string& method, std::unique_ptr<Call> call);
   void AcceptSession(std::unique_ptr<Call> call);
@@ -317,7 +299,9 @@ absl::Status Coordinator::State::Open() {
                      "plaintext out"));
   }
   ASSIGN_OR_RETURN(StoredRun stored, store->Load());
-  RETURN_IF_ERROR(Annotate(CheckStoredRun(stored), store->where()));
+  const absl::StatusOr<HistoryCheck> checked =
+      CheckHistory(*store, HistoryExtent::kSinceCheckpoint, &stored);
+  if (!checked.ok()) return Annotate(checked.status(), store->where());
   absl::StatusOr<std::optional<SigningKey>> key = KeyOfHistory(stored, history_key);
   if (!key.ok()) return Annotate(key.status(), store->where());
   absl::StatusOr<v1::RunSpec> spec = SpecToRun(config, stored, env.executor.WallTime(), *key);
@@ -328,10 +312,11 @@ absl::Status Coordinator::State::Open() {
   RunUpdate update;
   if (!stored.spec) update.spec = *spec;
   update.epoch = Planted(PlantedBug::kEpochResetAtRestart) ? 1 : stored.epoch + 1;
+  NoteChecked(*checked, settings, &update);
   RETURN_IF_ERROR(store->Apply(update));
   stored.spec = *spec;
   stored.epoch = *update.epoch;
-  announced_version = stored.headers.size();
+  announced_version = stored.version();
   announced_evaluations = stored.evaluations;
   announced_seal = stored.seal.has_value();
   run = std::make_unique<Run>(std::move(settings), stored, Now());
@@ -344,9 +329,23 @@ absl::Status Coordinator::State::Open() {
   enrolment = std::make_unique<Enrolment>(env, authority, *book, EnrolmentSource());
   RETURN_IF_ERROR(Listen());
   env.log.Info(absl::StrCat("run ", spec->run_id(), ": epoch ", stored.epoch, ", version ",
-                            announced_version, ", listening on ", listener->address()));
+                            announced_version, ", ", Counted(checked->headers, "header"),
+                            " checked, listening on ", listener->address()));
   Beat();
   return absl::OkStatus();
+}
+
+void Coordinator::State::NoteChecked(const HistoryCheck& checked, const RunSettings& settings,
+                                     RunUpdate* update) {
+  if (!checked.unfit.empty()) {
+    env.log.Warning(absl::StrCat(store->where(), ": ", checked.unfit, "; all ",
+                                 Counted(checked.headers, "header"), " were checked instead"));
+  }
+  if (!checked.renewal) return;
+  update->checkpoint = checked.renewal;
+  update->checkpoint->proof = settings.sign_checkpoint
+                                  ? settings.sign_checkpoint(checked.renewal_digest)
+                                  : ToBytes(checked.renewal_digest);
 }
 
 absl::Status Coordinator::State::Listen() {

@@ -139,6 +139,15 @@ constexpr const char* kSchemaSteps[] = {
   ALTER TABLE certificates ADD COLUMN issued INTEGER NOT NULL DEFAULT 0;
   ALTER TABLE certificates ADD COLUMN last_seen INTEGER NOT NULL DEFAULT 0;
   PRAGMA user_version = 6;
+)",
+    R"(
+  CREATE TABLE checkpoint (
+    id INTEGER PRIMARY KEY CHECK (id = 1), version INTEGER NOT NULL, proof BLOB NOT NULL);
+  CREATE TABLE checkpoint_digests (after INTEGER PRIMARY KEY, digests BLOB NOT NULL);
+  CREATE TABLE checkpoint_contributors (
+    peer BLOB PRIMARY KEY, rounds INTEGER NOT NULL, tokens INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE gaps (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+  PRAGMA user_version = 7;
 )"};
 constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
 
@@ -271,11 +280,16 @@ absl::Status SqliteStore::Apply(const RunUpdate& update) {
 
 absl::Status SqliteStore::Write(const RunUpdate& update) {
   RETURN_IF_ERROR(WriteRun(update));
+  if (update.gap) {
+    SqliteStatement insert(database_, "INSERT INTO gaps VALUES (?, ?)");
+    RETURN_IF_ERROR(Error(insert.Bind(update.gap->first).Bind(update.gap->last).Run()));
+  }
   for (const v1::EntryHeader& header : update.headers) {
     SqliteStatement insert(database_, "INSERT INTO headers VALUES (?, ?)");
     insert.Bind(header.version()).Bind(header.SerializeAsString());
     RETURN_IF_ERROR(Error(insert.Run()));
   }
+  if (update.checkpoint) RETURN_IF_ERROR(WriteCheckpoint(*update.checkpoint));
   if (update.leases) RETURN_IF_ERROR(WriteLeases(*update.leases));
   RETURN_IF_ERROR(WriteEnrolment(update));
   if (update.judged) RETURN_IF_ERROR(WriteJudged(*update.judged));
@@ -305,6 +319,43 @@ absl::Status SqliteStore::Write(const RunUpdate& update) {
     RETURN_IF_ERROR(Error(insert.Run()));
   }
   return absl::OkStatus();
+}
+
+absl::Status SqliteStore::WriteCheckpoint(const HistoryCheckpoint& checkpoint) {
+  SqliteStatement forget(database_, "DELETE FROM checkpoint_digests WHERE after >= ?");
+  RETURN_IF_ERROR(Error(forget.Bind(checkpoint.after).Run()));
+  if (checkpoint.after == 0) RETURN_IF_ERROR(Execute("DELETE FROM checkpoint_contributors"));
+  SqliteStatement digests(database_, "INSERT INTO checkpoint_digests VALUES (?, ?)");
+  RETURN_IF_ERROR(Error(digests.Bind(checkpoint.after).Bind(checkpoint.digests).Run()));
+  for (const ContributorSum& sum : checkpoint.contributors) {
+    SqliteStatement insert(database_,
+                           "INSERT OR REPLACE INTO checkpoint_contributors VALUES (?, ?, ?)");
+    RETURN_IF_ERROR(Error(insert.Bind(sum.peer).Bind(sum.rounds).Bind(sum.tokens).Run()));
+  }
+  SqliteStatement set(database_, "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?)");
+  return Error(set.Bind(checkpoint.version).Bind(checkpoint.proof).Run());
+}
+
+absl::Status SqliteStore::LoadCheckpoint(StoredRun* run) {
+  SqliteStatement read(database_, "SELECT version, proof FROM checkpoint");
+  if (read.Step()) {
+    run->checkpoint.version = read.Integer(0);
+    run->checkpoint.proof = read.Bytes(1);
+  }
+  RETURN_IF_ERROR(Error(read.code()));
+  SqliteStatement digests(database_, "SELECT digests FROM checkpoint_digests ORDER BY after");
+  while (digests.Step()) run->checkpoint.digests += digests.Bytes(0);
+  RETURN_IF_ERROR(Error(digests.code()));
+  SqliteStatement sums(database_,
+                       "SELECT peer, rounds, tokens FROM checkpoint_contributors ORDER BY peer");
+  while (sums.Step()) {
+    run->checkpoint.contributors.push_back(
+        ContributorSum{sums.Bytes(0), sums.Integer(1), sums.Integer(2)});
+  }
+  RETURN_IF_ERROR(Error(sums.code()));
+  SqliteStatement gaps(database_, "SELECT first, last FROM gaps ORDER BY first");
+  while (gaps.Step()) run->gaps.push_back(HistoryGap{gaps.Integer(0), gaps.Integer(1)});
+  return Error(gaps.code());
 }
 
 absl::Status SqliteStore::WriteJudged(const JudgeRecord& judged) {
@@ -427,6 +478,7 @@ absl::Status SqliteStore::WriteLeases(const LeaseRecords& leases) {
 absl::StatusOr<StoredRun> SqliteStore::Load() {
   StoredRun run;
   RETURN_IF_ERROR(Annotate(LoadRun(&run), path_));
+  RETURN_IF_ERROR(Annotate(LoadCheckpoint(&run), path_));
   RETURN_IF_ERROR(Annotate(LoadLeases(&run), path_));
   RETURN_IF_ERROR(Annotate(LoadRecords(&run), path_));
   RETURN_IF_ERROR(Annotate(LoadEnrolment(&run), path_));
@@ -474,15 +526,6 @@ absl::Status SqliteStore::LoadLeases(StoredRun* run) {
 }
 
 absl::Status SqliteStore::LoadRecords(StoredRun* run) {
-  SqliteStatement headers(database_, "SELECT version, header FROM headers ORDER BY version");
-  while (headers.Step()) {
-    v1::EntryHeader& header = run->headers.emplace_back();
-    RETURN_IF_ERROR(Parse(headers.Bytes(1), absl::StrCat("header ", headers.Integer(0)), &header));
-    if (header.version() != run->headers.size() || headers.Integer(0) != header.version()) {
-      return absl::DataLossError(absl::StrCat("header ", run->headers.size(), " is missing"));
-    }
-  }
-  RETURN_IF_ERROR(Error(headers.code()));
   SqliteStatement rounds(database_, "SELECT version, record FROM rounds ORDER BY version");
   while (rounds.Step()) {
     RETURN_IF_ERROR(Parse(rounds.Bytes(1), absl::StrCat("round ", rounds.Integer(0)),
@@ -509,8 +552,11 @@ absl::StatusOr<std::vector<v1::EntryHeader>> SqliteStore::ReadHeaders(uint64_t f
       database_, "SELECT version, header FROM headers WHERE version >= ? ORDER BY version LIMIT ?");
   read.Bind(first).Bind(uint64_t{limit});
   while (read.Step()) {
-    RETURN_IF_ERROR(Parse(read.Bytes(1), absl::StrCat(path_, ": header ", read.Integer(0)),
-                          &headers.emplace_back()));
+    const std::string name = absl::StrCat(path_, ": header ", read.Integer(0));
+    RETURN_IF_ERROR(Parse(read.Bytes(1), name, &headers.emplace_back()));
+    if (headers.back().version() != read.Integer(0)) {
+      return absl::DataLossError(absl::StrCat(name, " is that of ", headers.back().version()));
+    }
   }
   RETURN_IF_ERROR(Error(read.code()));
   return headers;

@@ -44,6 +44,8 @@ class SqliteStore final : public Store {
   absl::Status Execute(const char* sql);
   absl::Status Write(const RunUpdate& update);
   absl::Status WriteRun(const RunUpdate& update);
+  absl::Status WriteCheckpoint(const HistoryCheckpoint& checkpoint);
+  absl::Status LoadCheckpoint(StoredRun* run);
   absl::Status WriteLeases(const LeaseRecords& leases);
   absl::Status LoadRun(StoredRun* run);
   absl::Status LoadLeases(StoredRun* run);

@@ -44,10 +44,13 @@ absl::Status MemoryStore::Apply(const RunUpdate& update) {
   run.started = run.started || update.started;
   if (update.genesis) run.genesis = update.genesis;
   if (update.control) run.control = *update.control;
+  if (update.gap) run.gaps.push_back(*update.gap);
   for (const v1::EntryHeader& header : update.headers) {
-    CHECK(header.version() == run.headers.size() + 1);
+    const uint64_t last = run.headers.empty() ? 0 : run.headers.back().version();
+    CHECK(header.version() == last + 1 || (update.gap && header.version() == update.gap->last + 1));
     run.headers.push_back(header);
   }
+  if (update.checkpoint) Renew(*update.checkpoint, &run.checkpoint);
   if (update.leases) run.leases = *update.leases;
   for (const MemberRecord& member : update.members) {
     const auto it =
@@ -79,13 +82,18 @@ absl::Status MemoryStore::Apply(const RunUpdate& update) {
   return absl::OkStatus();
 }
 
+absl::StatusOr<StoredRun> MemoryStore::Load() {
+  StoredRun run = disk_->run;
+  run.headers.clear();
+  return run;
+}
+
 absl::StatusOr<std::vector<v1::EntryHeader>> MemoryStore::ReadHeaders(uint64_t first,
                                                                       uint32_t limit) {
-  std::vector<v1::EntryHeader> headers;
-  for (const v1::EntryHeader& header : disk_->run.headers) {
-    if (header.version() >= first && headers.size() < limit) headers.push_back(header);
-  }
-  return headers;
+  const std::vector<v1::EntryHeader>& all = disk_->run.headers;
+  const auto begin = std::partition_point(
+      all.begin(), all.end(), [&](const v1::EntryHeader& one) { return one.version() < first; });
+  return std::vector<v1::EntryHeader>(begin, begin + std::min<ptrdiff_t>(limit, all.end() - begin));
 }
 
 Outbox::Outbox(Env env, std::shared_ptr<Store> store, Deliver deliver)

@@ -24,8 +24,8 @@ class Store {
  public:
   virtual ~Store() = default;
 
-  // All that was stored; a new store gives a StoredRun without a spec. DATA_LOSS: what is there
-  // cannot be read.
+  // All that was stored but headers, which ReadHeaders tells; a new store gives a StoredRun without
+  // a spec. DATA_LOSS: what is there cannot be read.
   virtual absl::StatusOr<StoredRun> Load() = 0;
 
   // RESOURCE_EXHAUSTED: no space; the same update may be applied again later. Other errors: the
@@ -44,14 +44,14 @@ class Store {
 class MemoryStore final : public Store {
  public:
   struct Disk {
-    StoredRun run;
+    StoredRun run;       // with all headers
     absl::Status fails;  // what Apply returns, if not OK
     uint64_t updates = 0;
   };
 
   explicit MemoryStore(std::shared_ptr<Disk> disk) : disk_(std::move(disk)) {}
 
-  absl::StatusOr<StoredRun> Load() override { return disk_->run; }
+  absl::StatusOr<StoredRun> Load() override;
   absl::Status Apply(const RunUpdate& update) override;
   absl::StatusOr<std::vector<v1::EntryHeader>> ReadHeaders(uint64_t first, uint32_t limit) override;
   std::string where() const override { return "memory"; }

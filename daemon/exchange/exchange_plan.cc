@@ -92,7 +92,8 @@ absl::Status ExchangePlan::AddContributor(const v1::PlanMember& member, uint32_t
                           absl::bit_cast<double>(member.squared_norm_bits()),
                           brief_ ? member.root_mark() : RootMark(member.contribution_root()),
                           member.signing_key(),
-                          member.signature()};
+                          member.signature(),
+                          brief_};
   addresses_[member.peer()] = member.address();
   return absl::OkStatus();
 }
@@ -109,7 +110,7 @@ void ExchangePlan::Complete(const ExchangePlan& whole) {
 
 bool ExchangePlan::Contributor::IsSame(const Contributor& other) const {
   if (peer.empty() || other.peer.empty()) return true;  // a brief plan does not name it
-  const bool known = !root.empty() && !other.root.empty();
+  const bool known = !in_brief && !other.in_brief;
   return other.peer == peer && other.weight == weight && other.scale == scale &&
          other.root_mark == root_mark &&
          (!known ||

@@ -36,6 +36,7 @@ class ExchangePlan {
     uint32_t root_mark = 0;   // of the root, also where the plan is brief
     std::string signing_key;  // empty: it signs nothing
     std::string signature;    // of the root (membership/trust/contribution.h)
+    bool in_brief = false;    // a brief plan names it: of its root only the mark is told
 
     bool IsSame(const Contributor& other) const;  // as far as both say what they are
   };

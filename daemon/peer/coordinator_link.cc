@@ -131,6 +131,19 @@ absl::StatusOr<v1::EntryHeader> ReadHeader(Files& files, const std::string& dir,
   return snapshot->info().header();
 }
 
+// `first`, or the oldest later version from which on the headers are here.
+absl::StatusOr<uint64_t> FirstHeld(Files& files, const std::string& dir, const LogReader& log,
+                                   uint64_t first, uint64_t last) {
+  const uint64_t logged = log.empty() ? last : log.first_version();
+  for (const uint64_t oldest : {first, logged - 1, logged}) {
+    if (oldest < first || oldest == 0) continue;
+    const absl::Status held = ReadHeader(files, dir, log, oldest).status();
+    if (held.ok()) return oldest;
+    if (!absl::IsNotFound(held)) return held;
+  }
+  return first;
+}
+
 // A coordinator on its way up is met soon; one that is away for a day is neither hammered nor
 // forgotten by the log.
 constexpr absl::Duration kFirstPause = absl::Milliseconds(200);
@@ -243,7 +256,8 @@ absl::Status ReadHeaders(Files& files, const std::string& dir, uint64_t first, u
   ASSIGN_OR_RETURN(const LogReader log, LogReader::Open(files, dir, 1));
   v1::Headers read;
   size_t bytes = headers->ByteSizeLong();
-  for (uint64_t version = first; version <= last && read.headers_size() < kMostHeadersAtOnce;
+  ASSIGN_OR_RETURN(const uint64_t begin, FirstHeld(files, dir, log, first, last));
+  for (uint64_t version = begin; version <= last && read.headers_size() < kMostHeadersAtOnce;
        ++version) {
     absl::StatusOr<v1::EntryHeader> header = ReadHeader(files, dir, log, version);
     if (absl::IsNotFound(header.status())) break;

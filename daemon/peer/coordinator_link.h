@@ -51,9 +51,9 @@ absl::Status CheckOrderTold(const v1::RunSpec& spec, const v1::CoordinatorMessag
 // snapshots carry.
 //
 // Adds the headers `first` to `last` of the replica in `dir` to `headers`, as many as fit a message
-// (membership.proto) and follow one another; none if that of `first` is no longer here: the log
-// reaches back to the oldest snapshot at least, which carries its own. On an error it adds none.
-// Blocking; may run beside the log's writer.
+// (membership.proto) and follow one another. If that of `first` is no longer here, it begins with
+// the log's oldest one: the log reaches back to the oldest snapshot at least, which carries its
+// own. On an error it adds none. Blocking; may run beside the log's writer.
 absl::Status ReadHeaders(Files& files, const std::string& dir, uint64_t first, uint64_t last,
                          v1::Headers* headers);
 

@@ -110,20 +110,51 @@ std::vector<Adoption::Refusal> Adoption::Advance(absl::Time now, absl::Duration 
   if (members.roster().in_grace(now)) return {};
   const bool hopeless = std::all_of(claims_.begin(), claims_.end(),
                                     [](const auto& entry) { return entry.second.helpless; });
-  if (hopeless) return RefuseAll(version);
+  if (hopeless) return AskBeyondGap(now, patience, ledger, members, out);
   const std::string donor = Choose(now, patience, members.roster());
   if (donor.empty()) return {};
   const absl::Status may = MayClaim(donor);
   if (!may.ok()) return {{donor, may}};
-  asked_ = donor;
+  Ask(now, donor, version + 1, !ledger.genesis(), members, out);
+  return {};
+}
+
+void Adoption::Ask(absl::Time now, const std::string& peer, uint64_t first, bool genesis,
+                   const Members& members, RunOutput* out) {
+  asked_ = peer;
   asked_at_ = now;
+  asked_first_ = first;
   v1::CoordinatorMessage message;
-  message.mutable_send_headers()->set_first_version(version + 1);
-  message.mutable_send_headers()->set_genesis(!ledger.genesis());
-  members.SendTo(donor, std::move(message), out);
-  out->Say(absl::StrCat("the store is behind its peers: peer ", donor,
-                        " is asked for the headers from ", version + 1, " to ",
-                        claims_.at(donor).version));
+  message.mutable_send_headers()->set_first_version(first);
+  message.mutable_send_headers()->set_genesis(genesis);
+  members.SendTo(peer, std::move(message), out);
+  out->Say(absl::StrCat("the store is behind its peers: peer ", peer,
+                        " is asked for the headers from ", first, " to ",
+                        claims_.at(peer).version));
+}
+
+// Whoever is here and tells the oldest header is asked for it: that loses the least.
+std::vector<Adoption::Refusal> Adoption::AskBeyondGap(absl::Time now, absl::Duration patience,
+                                                      const Ledger& ledger, const Members& members,
+                                                      RunOutput* out) {
+  if (!asked_.empty()) {
+    if (now < asked_at_ + patience) return {};
+    Drop(kUnanswered);
+  }
+  if (!ledger.genesis() || !ledger.is_signed()) return RefuseAll(ledger.version());
+  std::string chosen;
+  bool awaited = false;
+  for (const auto& [peer, claim] : claims_) {
+    if (claim.oldest == 0) continue;
+    const RosterMember* member = members.roster().Find(peer);
+    const bool here = member != nullptr && member->connected() && member->present();
+    awaited = awaited || !here;
+    if (here && (chosen.empty() || claim.oldest < claims_.at(chosen).oldest)) chosen = peer;
+  }
+  if (!chosen.empty() && !MayClaim(chosen).ok()) return {{chosen, MayClaim(chosen)}};
+  if (chosen.empty()) return awaited ? std::vector<Refusal>() : RefuseAll(ledger.version());
+  // The genesis as well: that its history is this run's.
+  Ask(now, chosen, claims_.at(chosen).oldest, true, members, out);
   return {};
 }
 
@@ -134,23 +165,26 @@ absl::StatusOr<bool> Adoption::OnHeaders(const std::string& peer, const v1::Head
   if (headers.headers_size() > 0 && headers.headers(0).version() <= version)
     return false;  // said before, and late
   const bool fresh = !ledger.genesis();
-  const bool useless = headers.headers_size() == 0 || (fresh && !headers.has_genesis()) ||
-                       headers.headers(0).version() > version + 1;
+  const bool bare = (fresh || asked_first_ > version + 1) && !headers.has_genesis();
+  const bool useless =
+      headers.headers_size() == 0 || bare || headers.headers(0).version() > asked_first_;
   if (useless) {
-    out->Say(absl::StrCat("peer ", peer, " no longer has the header of version ", version + 1),
-             RunOutput::Severity::kWarning);
-    const auto it = claims_.find(peer);
-    if (it != claims_.end()) it->second.helpless = true;
-    Drop(kUnanswered);
+    NoteHelpless(peer, headers, asked_first_, out);
     return false;
   }
   if (headers.headers_size() > kMostHeaders) {
     return absl::InvalidArgumentError("more than 256 headers in one message");
   }
+  const uint64_t first = headers.headers(0).version();
+  const bool gap = first > version + 1;
   // All of them or nothing: what is said of a peer that lies is then simple.
   if (fresh) {
     const absl::Status valid = CheckInitialState(ledger.spec(), nullptr, headers.genesis());
     if (!valid.ok()) return valid;
+  }
+  if (gap) {
+    const absl::Status same = ledger.CheckGenesis(headers.genesis());
+    if (!same.ok()) return same;
   }
   const absl::Status valid =
       ledger.CheckNext(fresh ? headers.genesis() : *ledger.genesis(), headers, leases);
@@ -158,9 +192,29 @@ absl::StatusOr<bool> Adoption::OnHeaders(const std::string& peer, const v1::Head
     return absl::Status(valid.code(), absl::StrCat("the history that it tells is not the run's: ",
                                                    valid.message()));
   }
+  if (gap) {
+    out->Say(
+        absl::StrCat("no peer that is here has the headers from ", version + 1, " to ", first - 1,
+                     " any more: the history goes on with the signed one of version ", first,
+                     ", and the samples that they may have spent are granted to nobody"),
+        RunOutput::Severity::kWarning);
+  }
+  for (auto& [claimant, claim] : claims_) claim.helpless = claim.helpless && !gap;
   Answered(peer);
   adopted_ = true;
   return true;
+}
+
+void Adoption::NoteHelpless(const std::string& peer, const v1::Headers& headers, uint64_t wanted,
+                            RunOutput* out) {
+  out->Say(absl::StrCat("peer ", peer, " no longer has the header of version ", wanted),
+           RunOutput::Severity::kWarning);
+  const auto it = claims_.find(peer);
+  if (it != claims_.end()) {
+    it->second.helpless = true;
+    it->second.oldest = headers.headers_size() > 0 ? headers.headers(0).version() : 0;
+  }
+  Drop(kUnanswered);
 }
 
 std::vector<Adoption::Reached> Adoption::TakeReached(const Ledger& ledger) {
@@ -168,8 +222,9 @@ std::vector<Adoption::Reached> Adoption::TakeReached(const Ledger& ledger) {
   for (const auto& [peer, claim] : claims_) {
     if (claim.version > ledger.version()) continue;
     Reached reached = {peer, claim.samples, absl::OkStatus()};
-    const std::string& digest = ledger.digest(claim.version);
-    if (digest != claim.header_digest) {
+    const std::string digest = ledger.digest(claim.version);
+    // Of a version in a gap its holder's own chain tells.
+    if (!digest.empty() && digest != claim.header_digest) {
       reached.fits = absl::FailedPreconditionError(
           absl::StrCat("its version ", claim.version, " has header ",
                        absl::BytesToHexString(claim.header_digest), ", the run's has ",

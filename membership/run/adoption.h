@@ -3,10 +3,11 @@
 //
 // A store that was restored from a copy, or lost, is behind its peers. Whoever says that it holds a
 // later version makes a claim; the one with the longest is asked for the headers, batch by batch,
-// until the history reaches every claim or nobody can help. Whoever is asked and does not answer,
-// or comes and goes instead, is believed so often and no more. A claim of a peer whose session
-// broke stands until the peer is dead: to go on without it would fork the history. Pure; one
-// thread.
+// until the history reaches every claim or nobody can help. Where all of them have lost the next
+// headers, a signed history goes on with the oldest one that any of them still has. Whoever is
+// asked and does not answer, or comes and goes instead, is believed so often and no more. A claim
+// of a peer whose session broke stands until the peer is dead: to go on without it would fork the
+// history. Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,7 @@ class Adoption {
     // what the peer trains on: leased by a book that is lost
     std::vector<v1::SampleRange> samples;
     bool helpless = false;  // it no longer has the next headers
+    uint64_t oldest = 0;    // then: the oldest header that it has; 0: it has told none
   };
 
   struct Refusal {
@@ -78,6 +80,12 @@ class Adoption {
   absl::Time Deadline(absl::Duration patience) const;  // InfiniteFuture: nobody was asked
 
  private:
+  std::vector<Refusal> AskBeyondGap(absl::Time now, absl::Duration patience, const Ledger& ledger,
+                                    const Members& members, RunOutput* out);
+  void Ask(absl::Time now, const std::string& peer, uint64_t first, bool genesis,
+           const Members& members, RunOutput* out);
+  void NoteHelpless(const std::string& peer, const v1::Headers& headers, uint64_t wanted,
+                    RunOutput* out);
   std::string Choose(absl::Time now, absl::Duration patience, const Roster& roster);
   int Silences(const std::string& peer) const;
   void Answered(const std::string& peer);
@@ -88,6 +96,7 @@ class Adoption {
   std::map<std::string, int> silences_;  // of all lives; what each time in vain weighs
   std::string asked_;                    // and has not answered; "": nobody
   absl::Time asked_at_;
+  uint64_t asked_first_ = 0;  // the header from which on it was asked
   bool adopted_ = false;
 };
 

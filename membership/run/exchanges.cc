@@ -34,15 +34,6 @@ void KeepWhoFit(const v1::Genesis& genesis, const Round& round,
   *contributors = std::move(kept);
 }
 
-void SendAuditOrder(const std::string& peer, const v1::Audit& order, const Members& members,
-                    RunOutput* out) {
-  for (v1::Audit& page : InPages(order)) {
-    v1::CoordinatorMessage message;
-    *message.mutable_audit() = std::move(page);
-    members.SendTo(peer, std::move(message), out);
-  }
-}
-
 // A window that shows a rate carries so much of the vector, and some chunks at least: frames come
 // whole, so a shorter one would show the luck of where it begins.
 constexpr double kWindowShare = 1.0 / 8;
@@ -268,9 +259,11 @@ void Exchanges::SendAudit(const std::string& peer, const v1::Audit& order, const
                           RunOutput* out) {
   // It checks what the others' updates were.
   if (servers_.count(peer) == 0) SendWhole(peer, members, out);
-  v1::CoordinatorMessage message;
-  *message.mutable_audit() = order;
-  members.SendTo(peer, std::move(message), out);
+  for (v1::Audit& page : InPages(order)) {
+    v1::CoordinatorMessage message;
+    *message.mutable_audit() = std::move(page);
+    members.SendTo(peer, std::move(message), out);
+  }
 }
 
 void Exchanges::SendAudits(const Members& members, RunOutput* out) {

@@ -7,6 +7,9 @@
 namespace atolld {
 namespace {
 
+// No peer has this name.
+constexpr char kLost[] = "?";
+
 v1::SampleRange MakeRange(uint64_t first, uint64_t count) {
   v1::SampleRange range;
   range.set_first(first);
@@ -146,6 +149,16 @@ void LeaseBook::Reach(uint64_t next) {
   next_ = next;
 }
 
+void LeaseBook::Lose(uint64_t end) {
+  Reach(end);
+  held_.clear();
+  for (auto& [first, lease] : unspent_) {
+    lease.holder = kLost;
+    held_[kLost].insert(first);
+  }
+  Merge(0, next_);
+}
+
 LeaseBook::Ranges LeaseBook::Held(const std::string& holder) const {
   Ranges ranges;
   const auto held = held_.find(holder);
@@ -179,12 +192,15 @@ LeaseRecords LeaseBook::Save() const {
 v1::DataStatus LeaseBook::Status() const {
   uint64_t held = 0;
   uint64_t free = 0;
-  for (const auto& [first, lease] : unspent_) (lease.holder.empty() ? free : held) += lease.count;
+  uint64_t lost = 0;
+  for (const auto& [first, lease] : unspent_) {
+    (lease.holder.empty() ? free : lease.holder == kLost ? lost : held) += lease.count;
+  }
   v1::DataStatus status;
   status.set_next(next_);
   status.set_held(held);
   status.set_returned(free);
-  status.set_spent(next_ - held - free);
+  status.set_spent(next_ - held - free - lost);
   return status;
 }
 

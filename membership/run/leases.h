@@ -3,8 +3,8 @@
 // A sample is free, held by one peer, or spent, and it is spent once: when an update that was
 // trained on it commits. A holder that dies or gives up hands its samples back, and they are
 // granted again before fresh ones. Samples are numbered without end (the worker maps a number to
-// text, pass after pass), so a grant never fails. Law: spent + free + held are disjoint and are
-// together exactly [0, next). Pure; one thread.
+// text, pass after pass), so a grant never fails. Law: spent + free + held + lost are disjoint
+// and are together exactly [0, next). Pure; one thread.
 #pragma once
 
 #include <cstdint>
@@ -62,6 +62,9 @@ class LeaseBook {
   // does not know of becomes free.
   bool MarkSpent(absl::Span<const v1::SampleRange> ranges);
   void Reach(uint64_t next);
+  // Headers that named samples are missing: whatever is not spent here, up to `end`, may be spent
+  // there. It is lost: nobody keeps it or is granted it, and MarkSpent alone still takes it.
+  void Lose(uint64_t end);
 
   Ranges Held(const std::string& holder) const;  // ascending
   // Whether these are what it holds, in as few ranges as that makes.
@@ -75,7 +78,7 @@ class LeaseBook {
  private:
   struct Lease {
     uint64_t count = 0;
-    std::string holder;  // empty: free
+    std::string holder;  // empty: free; no peer's name: lost
   };
 
   // [first, end) lies below next_ and none of it is spent.

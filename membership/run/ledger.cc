@@ -1,6 +1,7 @@
 #include "membership/run/ledger.h"
 
 #include <algorithm>
+#include <set>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
@@ -24,15 +25,16 @@ Ledger::Ledger(const RunSettings& settings, const StoredRun& stored, absl::Time 
       epoch_began_(now),
       control_(stored.control),
       genesis_(stored.genesis),
+      history_(stored.checkpoint),
       seal_(stored.seal),
       rounds_(stored.rounds),
       evaluations_(stored.evaluations),
-      recovered_(stored.headers.size()) {
-  if (genesis_) digests_.push_back(settings_.genesis_digest(*genesis_));
+      recovered_(stored.version()) {
+  if (genesis_) genesis_digest_ = settings_.genesis_digest(*genesis_);
   for (const v1::EntryHeader& header : stored.headers) {
-    digests_.push_back(settings_.header_digest(header));
+    history_.Add(header, settings_.header_digest(header));
   }
-  if (!stored.headers.empty()) header_ = stored.headers.back();
+  header_ = stored.headers.empty() ? stored.newest : stored.headers.back();
   for (const v1::RoundRecord& round : rounds_) {
     earlier_seconds_ = std::max(earlier_seconds_, round.elapsed_seconds());
   }
@@ -105,13 +107,15 @@ absl::Status Ledger::MayAdopt(uint64_t version, const std::string& digest) const
   return absl::FailedPreconditionError(
       absl::StrCat("it holds version ", version, " with header ", absl::BytesToHexString(digest),
                    ", but the run's newest is ", this->version(), " with header ",
-                   absl::BytesToHexString(digests_.back()), seal_ ? ", and it is sealed" : "",
+                   absl::BytesToHexString(this->digest()), seal_ ? ", and it is sealed" : "",
                    ": two histories; to join this one start it with an empty directory"));
 }
 
 absl::Status Ledger::CheckChain(uint64_t version, const std::string& digest) const {
   if (Ahead(version)) return MayAdopt(version, digest);
-  if (digests_.empty() || digests_[version] != digest) {
+  const std::string known = genesis_ ? this->digest(version) : "";
+  // Of a version in a gap its holder's own chain tells, when it fetches what it lacks.
+  if (!genesis_ || (!known.empty() && known != digest)) {
     return absl::FailedPreconditionError(
         absl::StrCat("its version ", version,
                      " is of another history than the run's; start it with an empty directory"));
@@ -164,8 +168,15 @@ bool Ledger::Outgrown(const v1::Hello& hello, bool first_word) const {
 
 absl::Status Ledger::CheckNext(const v1::Genesis& genesis, const v1::Headers& headers,
                                LeaseBook* leases) const {
-  std::string previous = genesis_ ? digests_.back() : settings_.genesis_digest(genesis);
+  std::string previous = genesis_ ? digest() : settings_.genesis_digest(genesis);
   uint64_t at = version();
+  const bool gap = headers.headers_size() > 0 && headers.headers(0).version() > at + 1;
+  if (gap) {
+    const absl::Status stands = CheckBeyondGap(headers.headers(0));
+    if (!stands.ok()) return stands;
+    previous = headers.headers(0).previous_header_digest();
+    at = headers.headers(0).version() - 1;
+  }
   for (const v1::EntryHeader& header : headers.headers()) {
     absl::Status valid = settings_.check_header(genesis, at, previous, header);
     for (const v1::Contributor& contributor : header.contributors()) {
@@ -182,7 +193,40 @@ absl::Status Ledger::CheckNext(const v1::Genesis& genesis, const v1::Headers& he
     previous = settings_.header_digest(header);
     ++at;
   }
+  if (gap) LoseSamples(headers, leases);
   return absl::OkStatus();
+}
+
+absl::Status Ledger::CheckGenesis(const v1::Genesis& genesis) const {
+  if (settings_.genesis_digest(genesis) == genesis_digest_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "its version 0 is of another history than the run's; start it with an empty directory");
+}
+
+absl::Status Ledger::CheckBeyondGap(const v1::EntryHeader& header) const {
+  if (!genesis_ || !settings_.check_signed) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "entry ", header.version(), ": nothing vouches for it without entry ", version() + 1,
+        ", since ", genesis_ ? "the history is unsigned" : "the store has no version 0"));
+  }
+  return settings_.check_signed(header);
+}
+
+// What was leased meanwhile, and is spent by none of these headers, was granted before the last
+// lease that they name, or not long after it: each contributor holds one lease.
+void Ledger::LoseSamples(const v1::Headers& headers, LeaseBook* leases) const {
+  uint64_t longest = 0;
+  std::set<std::string> holders;
+  for (const auto& [peer, sum] : history_.contributors()) holders.insert(peer);
+  for (const v1::EntryHeader& header : headers.headers()) {
+    for (const v1::Contributor& contributor : header.contributors()) {
+      holders.insert(contributor.peer());
+      uint64_t held = 0;
+      for (const v1::SampleRange& range : contributor.samples()) held += range.count();
+      longest = std::max(longest, held);
+    }
+  }
+  leases->Lose(leases->next() + holders.size() * longest);
 }
 
 void Ledger::BeginEpoch(absl::Time now, RunUpdate* update) {
@@ -246,7 +290,7 @@ void Ledger::SayControl(bool exchanging, RunOutput* out) const {
 void Ledger::AcceptGenesis(const v1::Genesis& genesis, RunUpdate* update) {
   genesis_ = genesis;
   spec_ = genesis.spec();
-  digests_.push_back(settings_.genesis_digest(genesis));
+  genesis_digest_ = settings_.genesis_digest(genesis);
   update->genesis = genesis;
   update->spec = spec_;
 }
@@ -255,21 +299,34 @@ void Ledger::DropGenesis() {
   CHECK(genesis_ && version() == 0 && !header_);
   spec_ = WithoutFirstWorkers(spec_);
   genesis_.reset();
-  digests_.clear();
+  genesis_digest_.clear();
   evaluations_.clear();
 }
 
 absl::Status Ledger::CheckCommit(const v1::EntryHeader& header) const {
-  return settings_.check_header(*genesis_, version(), digests_.back(), header);
+  return settings_.check_header(*genesis_, version(), digest(), header);
 }
 
 void Ledger::Commit(const v1::EntryHeader& header, const v1::RoundRecord& record,
                     RunUpdate* update) {
-  digests_.push_back(settings_.header_digest(header));
+  if (header.version() > version() + 1) {
+    update->gap = HistoryGap{version() + 1, header.version() - 1};
+  }
+  history_.Add(header, settings_.header_digest(header));
   header_ = header;
   rounds_.push_back(record);
   update->headers.push_back(header);
   update->rounds.push_back(record);
+  MakeCheckpoint(update);
+}
+
+// At most one in a transaction.
+void Ledger::MakeCheckpoint(RunUpdate* update) {
+  if (update->checkpoint || history_.since_checkpoint() < settings_.checkpoint_every) return;
+  const Digest digest = history_.ProvenDigest(genesis_digest_);
+  update->checkpoint = history_.TakeCheckpoint();
+  update->checkpoint->proof =
+      settings_.sign_checkpoint ? settings_.sign_checkpoint(digest) : ToBytes(digest);
 }
 
 void Ledger::Adopt(const v1::EntryHeader& header, RunUpdate* update) {

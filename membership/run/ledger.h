@@ -17,6 +17,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/history/checkpoint.h"
 #include "membership/run/leases.h"
 #include "membership/run/run_output.h"
 
@@ -37,11 +38,14 @@ class Ledger {
   const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
   const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }
 
-  uint64_t version() const { return digests_.empty() ? 0 : digests_.size() - 1; }
+  uint64_t version() const { return history_.version(); }
   // Of the header of this version, the genesis' for version 0; without one, the newest's. There is
-  // a genesis.
-  const std::string& digest(uint64_t version) const { return digests_[version]; }
-  const std::string& digest() const { return digests_.back(); }
+  // a genesis. "": the store has not got that header, since no peer had it any more.
+  std::string digest(uint64_t version) const {
+    return version == 0 ? genesis_digest_ : history_.digest(version);
+  }
+  std::string digest() const { return digest(version()); }
+  const HistorySummary& history() const { return history_; }
   // This process has committed nothing since the history was loaded or adopted.
   bool only_recovered() const { return version() == recovered_; }
   // The one that is sealed, as far as is known now. What is being exchanged is still committed
@@ -60,8 +64,11 @@ class Ledger {
   bool Ahead(uint64_t version) const;  // beyond what is known here
   // A version 0 that is not the run's: it was made as well, and is dropped for the run's.
   bool OtherVersionZero(uint64_t version, const std::string& digest) const {
-    return genesis_ && version == 0 && digests_.front() != digest;
+    return genesis_ && version == 0 && genesis_digest_ != digest;
   }
+  bool is_signed() const { return settings_.check_signed != nullptr; }
+  // FAILED_PRECONDITION: it is not this history's.
+  absl::Status CheckGenesis(const v1::Genesis& genesis) const;
   // Whether what somebody says of itself stands on more than its word: that it holds a version that
   // is ahead of what is known here, with `header`, its own; and the epoch that its Hello names.
   // INVALID_ARGUMENT: it does not. A history that nobody signs is believed.
@@ -73,6 +80,8 @@ class Ledger {
   bool Outgrown(const v1::Hello& hello, bool first_word) const;
   // The same of the next headers, all of them or nothing: `genesis` is the run's own, or the one
   // that they come with. `leases`, of the ledger's version, is brought to the last of them.
+  // The first may be later than the next one if the history is signed: its signature then vouches
+  // for it, and what headers between may have spent is lost to the leases.
   absl::Status CheckNext(const v1::Genesis& genesis, const v1::Headers& headers,
                          LeaseBook* leases) const;
 
@@ -100,6 +109,9 @@ class Ledger {
 
  private:
   absl::Status MayAdopt(uint64_t version, const std::string& digest) const;
+  absl::Status CheckBeyondGap(const v1::EntryHeader& header) const;
+  void LoseSamples(const v1::Headers& headers, LeaseBook* leases) const;
+  void MakeCheckpoint(RunUpdate* update);
   std::string EpochProof() const;
   void SayControl(bool exchanging, RunOutput* out) const;
 
@@ -109,7 +121,8 @@ class Ledger {
   absl::Time epoch_began_;
   RunControl control_;
   std::optional<v1::Genesis> genesis_;
-  std::vector<std::string> digests_;  // of genesis and headers, by version; empty: no version 0
+  std::string genesis_digest_;  // "": no version 0
+  HistorySummary history_;
   std::optional<v1::EntryHeader> header_;
   std::optional<v1::Seal> seal_;
   std::vector<v1::RoundRecord> rounds_;

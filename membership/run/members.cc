@@ -32,6 +32,10 @@ Members::Members(const RunSettings& settings, const StoredRun& stored, absl::Tim
     : settings_(settings),
       roster_(settings.failure_timeout, now, stored.members),
       news_(settings.failure_timeout) {
+  for (const ContributorSum& sum : stored.checkpoint.contributors) {
+    infos_[sum.peer].rounds = sum.rounds;
+    infos_[sum.peer].tokens = sum.tokens;
+  }
   for (const v1::EntryHeader& header : stored.headers) NoteEntry(header);
 }
 

@@ -26,7 +26,7 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
     : settings_(std::move(settings)),
       ledger_(settings_, stored, now),
       members_(settings_, stored, now),
-      training_(settings_.round, stored.started, stored.headers.size() + 1, stored.leases),
+      training_(settings_.round, stored.started, stored.version() + 1, stored.leases),
       exchanges_(settings_, ledger_, stored.judged),
       ending_(settings_, stored.seal.has_value(), now),
       beginning_(settings_) {

@@ -18,6 +18,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
+#include "membership/history/checkpoint.h"
 #include "membership/planning/plan_choice.h"
 #include "membership/run/leases.h"
 #include "membership/run/pace.h"
@@ -45,7 +46,10 @@ struct StoredRun {
   bool started = false;  // the first round has begun once
   RunControl control;
   std::optional<v1::Genesis> genesis;
-  std::vector<v1::EntryHeader> headers;  // ascending from version 1, without a gap
+  HistoryCheckpoint checkpoint;           // whole
+  std::vector<HistoryGap> gaps;           // ascending
+  std::vector<v1::EntryHeader> headers;   // those after the checkpoint, ascending
+  std::optional<v1::EntryHeader> newest;  // of the checkpoint's version, where there are none
   LeaseRecords leases;
   std::vector<MemberRecord> members;
   std::vector<v1::RoundRecord> rounds;            // ascending
@@ -54,6 +58,10 @@ struct StoredRun {
   std::vector<TokenRecord> tokens;
   std::vector<CertificateRecord> certificates;
   JudgeRecord judged;
+
+  uint64_t version() const {
+    return headers.empty() ? checkpoint.version : headers.back().version();
+  }
 };
 
 struct RunUpdate {
@@ -63,6 +71,8 @@ struct RunUpdate {
   std::optional<RunControl> control;
   std::optional<v1::Genesis> genesis;
   std::vector<v1::EntryHeader> headers;           // ascending, the next ones: one a commit
+  std::optional<HistoryGap> gap;                  // before those headers
+  std::optional<HistoryCheckpoint> checkpoint;    // renews the former (Renew)
   std::optional<LeaseRecords> leases;             // replaces the former
   std::vector<MemberRecord> members;              // inserted or replaced
   std::vector<std::string> forgotten;             // members to remove, after those
@@ -75,9 +85,10 @@ struct RunUpdate {
   std::optional<JudgeRecord> judged;  // replaces the former
 
   bool empty() const {
-    return !spec && !epoch && !started && !control && !genesis && headers.empty() && !leases &&
-           members.empty() && forgotten.empty() && rounds.empty() && evaluations.empty() && !seal &&
-           tokens.empty() && certificates.empty() && purged.empty() && !judged;
+    return !spec && !epoch && !started && !control && !genesis && headers.empty() && !gap &&
+           !checkpoint && !leases && members.empty() && forgotten.empty() && rounds.empty() &&
+           evaluations.empty() && !seal && tokens.empty() && certificates.empty() &&
+           purged.empty() && !judged;
   }
 };
 
@@ -112,6 +123,9 @@ struct RunSettings {
   std::function<absl::Status(const v1::Genesis&, uint64_t, const std::string&,
                              const v1::EntryHeader&)>
       check_header;
+  // A checkpoint is made when the history has grown by so many headers since the one before it.
+  uint64_t checkpoint_every = 256;
+  std::function<std::string(const Digest&)> sign_checkpoint;  // null: the digest proves it
   // By the run's history key; null: its history is unsigned.
   std::function<std::string(const v1::EntryHeader&)> sign_header;
   std::function<std::string(const v1::Seal&)> sign_seal;

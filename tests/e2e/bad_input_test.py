@@ -74,7 +74,7 @@ class BadInputTest(unittest.TestCase):
             self.skipTest("a full disk is made with a tmpfs, which needs root")
         mount = os.path.join(self.top.name, "small")
         os.mkdir(mount)
-        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", mount],
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", mount],
                               check=False, capture_output=True)
         if made.returncode != 0:
             self.skipTest("no tmpfs can be mounted here: " + made.stderr.decode())

@@ -45,6 +45,8 @@ NOT_TYPED = (
     ("docs/benchmarks.md", "tests/wan/lab train", LABORATORY),
     ("docs/benchmarks.md", "atoll bench churn", CHURN),
     ("docs/benchmarks.md", "build/release/tests/sim_planted_test", CTEST),
+    ("docs/benchmarks.md", "ATOLL_SIZE_PEERS=1000 build/release/tests/sim_size_test", CTEST),
+    ("docs/benchmarks.md", f"{BENCHMARK}history_benchmark.py", MINUTES),
     ("docs/benchmarks.md", "git clone https://github.com/karpathy/nanoGPT", "fetches"),
     ("docs/benchmarks.md", f"{BENCHMARK}join_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}nanogpt_benchmark.py", MINUTES),
@@ -159,7 +161,9 @@ def before_help(reader):
 BEFORE_PAGE = {
     "README.md": before_readme,
     "docs/data.md": before_data,
+    "docs/metrics.md": lambda reader: reader.world.quickstart_has_ended(),
     "docs/models.md": before_models,
+    "docs/operations.md": lambda reader: reader.world.quickstart_has_ended(),
     "docs/training.md": before_training,
     "docs/workers.md": before_workers,
     HELP: before_help,

@@ -1,10 +1,12 @@
 """Would fail if one process's death lost a round, stopped the run or split the replicas."""
 
 import os
+import shutil
 import signal
+import time
 import unittest
 
-from cluster import Cluster, equal_digests, wait_for
+from cluster import STUB_CONFIG, Cluster, equal_digests, wait_for
 
 
 class FaultsTest(unittest.TestCase):
@@ -50,6 +52,38 @@ class FaultsTest(unittest.TestCase):
             cluster.wait_version(announced + 2)
             report = cluster.finish()
             self.assertTrue(equal_digests(report), report)
+
+    def test_a_backup_from_before_all_headers_goes_on(self):
+        # Peers keep some 50 headers of this run, so that none has the one after the copy's.
+        text = STUB_CONFIG.format(
+            rounds=400, peers=3, quorum=2, steps=2, parameters=2000, step_time="1ms",
+            chunk_elements=4096, failure_timeout="3s", snapshot_every=5, donate=0)
+        with Cluster(text=text.replace("[peer]", "[peer]\nkeep_bytes = 1000000")) as cluster:
+            cluster.wait_version(5)
+            store = os.path.join(cluster.dir, "coordinator")
+            names = ("coordinator.db", "coordinator.db-wal")
+            self.end_coordinator(cluster)
+            for name in names:
+                shutil.copy(os.path.join(store, name), cluster.top)
+            cluster.restart("coordinator")
+            reached = cluster.wait_version(200) and cluster.version()
+            self.end_coordinator(cluster)
+            for name in names:
+                shutil.copy(os.path.join(cluster.top, name), store)
+            began = time.monotonic()
+            cluster.restart("coordinator")
+            cluster.wait_version(reached + 1, 30)
+            took = time.monotonic() - began
+            self.assertIn("no peer that is here has the headers from",
+                          cluster.all_logs("coordinator"))
+            report = cluster.finish()
+            self.assertTrue(equal_digests(report), report)
+            self.assertLess(took, 15)
+
+    def end_coordinator(self, cluster):
+        pid = cluster.kill("coordinator")
+        wait_for("it is gone", lambda: not os.path.exists(f"/proc/{pid}/fd") or
+                 not os.listdir(f"/proc/{pid}/fd"))
 
     def test_worker_killed_is_back_within_the_round(self):
         # Rounds of a few seconds, as short as a worker's start allows.

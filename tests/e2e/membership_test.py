@@ -180,7 +180,7 @@ class HungWorkersTest(unittest.TestCase):
             self.assertEqual(0, atoll("run", "pause", "--dir", cluster.dir).returncode)
             wait_for("all are idle", lambda: (cluster.status() or {}).get("phase") == "paused" and
                      all(one["progress"]["phase"] == "waiting" for one in cluster.status()["peers"]
-                         if one["role"] == "peer"))
+                         if one["member"]["role"] == "peer"))
             # It is asked for its share of the last evaluation, and answers nothing.
             self.hang_worker(cluster, "peer-3")
             self.assertEqual(0, atoll("run", "stop", "--dir", cluster.dir).returncode)

@@ -95,11 +95,13 @@ class PlanTest(unittest.TestCase):
             self.assertIn("no reachable peer to make version 0: home-1, home-2, home-3, home-4 "
                           "have no address that others can dial", said)
 
-    def test_ten_thousand_peers_are_answered(self):
-        # Would fail if the prediction took the square of the peers, or ran out of memory.
-        answer = self.answer("--peers", "10000", timeout=120)
-        self.assertEqual(10000, answer["peers"])
+    def test_a_thousand_peers_are_answered_and_what_no_message_carries_is_refused(self):
+        # Would fail if the prediction took the square of the peers, ran out of memory, or promised
+        # a run that its coordinator refuses.
+        answer = self.answer("--peers", "1000", timeout=120)
+        self.assertEqual(1000, answer["peers"])
         self.assertTrue(answer["candidates"])
+        self.assertIn("fewer peers ([run] peers)", self.refused("--peers", "10000"))
 
     def test_json_goes_to_a_file_too(self):
         # Would fail if a script that names a file got none, or half of one.

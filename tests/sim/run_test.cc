@@ -338,6 +338,54 @@ TEST(SimRunTest, CoordinatorRestoredWherePeersKeepLittle) {
   }
 }
 
+// If this failed, a store that is older than the oldest header of every peer would end the run, or
+// data would be counted twice after it was restored.
+TEST(SimRunTest, CoordinatorRestoredFromBeforeAllHeaders) {
+  for (uint64_t seed = 0; seed < 6; ++seed) {
+    SimClusterSettings settings;
+    settings.rounds = 30;
+    settings.keep_bytes = 1;
+    settings.elements = 300;
+    SimCluster cluster(seed, settings);
+    ASSERT_TRUE(cluster.RunToVersion(3)) << cluster.world().LogText();
+    const size_t backup = cluster.transactions().size();
+    ASSERT_TRUE(cluster.RunToVersion(20)) << cluster.world().LogText();
+    cluster.world().RunFor(absl::Milliseconds(300 + 50 * static_cast<int64_t>(seed)));
+    cluster.world().Kill("coordinator");
+    const std::vector<v1::EntryHeader> before = cluster.stored().headers;
+    cluster.RestoreStore(backup);
+    ASSERT_LE(cluster.version(), 4u);
+    cluster.world().RunFor(absl::Milliseconds(200));
+    cluster.world().Restart("coordinator");
+    const auto adopted = [&] {
+      return cluster.world().LogCount("the store has adopted its peers' history") == 1;
+    };
+    ASSERT_TRUE(cluster.world().RunUntil(adopted, settings.failure_timeout))
+        << "seed " << seed << "\n"
+        << cluster.world().LogText();
+    EXPECT_EQ(cluster.world().LogCount("any more: the history goes on with the signed one"), 1u);
+    EXPECT_EQ(cluster.stored().gaps.size(), 1u);
+    ASSERT_TRUE(cluster.RunToSeal(absl::Minutes(2))) << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 30);
+    // By the headers of both lives: what the gap has forgotten too is counted once.
+    std::set<uint64_t> spent;
+    const auto spend = [&](const v1::EntryHeader& header) {
+      for (const v1::Contributor& contributor : header.contributors()) {
+        for (const v1::SampleRange& range : contributor.samples()) {
+          for (uint64_t i = 0; i < range.count(); ++i) {
+            EXPECT_TRUE(spent.insert(range.first() + i).second)
+                << "seed " << seed << " version " << header.version();
+          }
+        }
+      }
+    };
+    for (const v1::EntryHeader& header : before) spend(header);
+    for (const v1::EntryHeader& header : cluster.stored().headers) {
+      if (header.version() > before.size()) spend(header);
+    }
+  }
+}
+
 // If this failed, a joiner without any state could not enter a running run.
 TEST(SimRunTest, WipedPeerJoinsFromASnapshot) {
   SimClusterSettings settings;

@@ -70,7 +70,7 @@ class SimCluster {
 
   // What the coordinator has made durable.
   const StoredRun& stored() const { return store_->state->run; }
-  uint64_t version() const { return stored().headers.size(); }
+  uint64_t version() const { return stored().version(); }
   const std::vector<RunUpdate>& transactions() const { return store_->journal; }
   // As if the coordinator's folder came back from a backup of the first of them, while it is down.
   void RestoreStore(size_t transactions);

@@ -52,7 +52,7 @@ absl::StatusOr<StoredRun> SimStore::Load() {
   MemoryStore memory(disk_->state);
   for (const RunUpdate& update : disk_->journal) RETURN_IF_ERROR(memory.Apply(update));
   Tell();
-  return disk_->state->run;
+  return memory.Load();
 }
 
 absl::Status SimStore::CutTo(size_t count) {

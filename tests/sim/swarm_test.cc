@@ -88,7 +88,7 @@ TEST(SwarmTest, SeedsDrawEverything) {
   EXPECT_GT(aggregators, 20);
   EXPECT_GT(behind_nat, 50);
   EXPECT_GT(unequal_lines, 100);
-  EXPECT_EQ(hostile.size(), 10u) << "each kind, and none";
+  EXPECT_EQ(hostile.size(), 12u) << "each kind, and none";
   EXPECT_EQ(plans, (std::set<std::string>{"auto", "flat", "regions"}));
 }
 

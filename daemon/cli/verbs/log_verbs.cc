@@ -13,6 +13,7 @@
 #include "compression/base/terminal.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/live_view.h"
+#include "daemon/cli/process.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/verbs/admin_verb.h"
 #include "daemon/cli/verbs/verbs.h"
@@ -172,14 +173,26 @@ using Json = nlohmann::ordered_json;
 struct Verified {
   std::string dir;
   VerifyReport report;
+  double rounds_per_second = 0;  // that were replayed
 };
 
-Json VerifiedJson(const VerifyReport& report) {
+Json VerifiedJson(const Verified& verified) {
+  const VerifyReport& report = verified.report;
   return {{"versions", report.version},
           {"state_digest", ToHex(report.state_digest)},
           {"chain", "ok"},
           {"replayed_from", report.first_version},
-          {"sealed", report.sealed}};
+          {"sealed", report.sealed},
+          {"rounds_per_second", verified.rounds_per_second}};
+}
+
+absl::StatusOr<Verified> VerifyOne(Files& files, const std::string& folder) {
+  const double began = MonotonicSeconds();
+  absl::StatusOr<VerifyReport> report = VerifyLog(files, folder);
+  if (!report.ok()) return Annotate(report.status(), folder);
+  const double seconds = std::max(1e-6, MonotonicSeconds() - began);
+  const auto replayed = static_cast<double>(report->version - report->first_version);
+  return Verified{folder, *std::move(report), replayed / seconds};
 }
 
 // The furthest replica's result, and each one's. Two replicas of one run may not differ at the same
@@ -188,9 +201,8 @@ absl::StatusOr<Json> VerifyFolder(Files& files, const std::string& dir) {
   ASSIGN_OR_RETURN(const std::vector<std::string> folders, ReplicaFolders(files, dir));
   std::vector<Verified> verified;
   for (const std::string& folder : folders) {
-    absl::StatusOr<VerifyReport> report = VerifyLog(files, folder);
-    if (!report.ok()) return Annotate(report.status(), folder);
-    verified.push_back({folder, *std::move(report)});
+    ASSIGN_OR_RETURN(Verified one, VerifyOne(files, folder));
+    verified.push_back(std::move(one));
   }
   const Verified* furthest = &verified.front();
   for (const Verified& one : verified) {
@@ -204,12 +216,12 @@ absl::StatusOr<Json> VerifyFolder(Files& files, const std::string& dir) {
                                               one.report.version));
     }
   }
-  Json json = VerifiedJson(furthest->report);
+  Json json = VerifiedJson(*furthest);
   if (folders.front() == dir) return json;
   json["peers"] = Json::array();
   for (const Verified& one : verified) {
     Json peer = {{"dir", one.dir}};
-    peer.update(VerifiedJson(one.report));
+    peer.update(VerifiedJson(one));
     json["peers"].push_back(std::move(peer));
   }
   return json;

@@ -73,6 +73,16 @@ std::string Text(const StoredRun& run) {
   text += run.control.reason.empty() ? "" : " (" + run.control.reason + ")";
   text += run.genesis ? " genesis " + run.genesis->state_digest() : "";
   for (const auto& header : run.headers) text += " h" + std::to_string(header.version());
+  for (const auto& gap : run.gaps) {
+    text += " gap " + std::to_string(gap.first) + "-" + std::to_string(gap.last);
+  }
+  if (run.checkpoint.version > 0) {
+    text += " checkpoint " + std::to_string(run.checkpoint.version) + "," + run.checkpoint.proof +
+            "," + std::to_string(std::hash<std::string>()(run.checkpoint.digests));
+  }
+  for (const auto& sum : run.checkpoint.contributors) {
+    text += " s:" + sum.peer + "," + std::to_string(sum.rounds) + "," + std::to_string(sum.tokens);
+  }
   for (const auto& lease : run.leases.ranges) {
     text += " [" + lease.holder + " " + std::to_string(lease.first) + "+" +
             std::to_string(lease.count) + "]";
@@ -103,6 +113,14 @@ std::string Text(const StoredRun& run) {
   return text + (run.seal ? " sealed " + std::to_string(run.seal->version()) : "");
 }
 
+// With its headers.
+StoredRun Loaded(Store& store) {
+  absl::StatusOr<StoredRun> run = store.Load();
+  EXPECT_TRUE(run.ok()) << run.status();
+  run->headers = *store.ReadHeaders(0, 1000);
+  return *std::move(run);
+}
+
 std::unique_ptr<Store> Open(const std::string& directory) {
   PosixFiles files;
   auto store = SqliteStore::Open(files, directory);
@@ -131,9 +149,9 @@ TEST(SqliteStore, HoldsEveryUpdateOverARestart) {
   for (const RunUpdate& update : Updates()) {
     ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
     ASSERT_TRUE(memory.Apply(update).ok());
-    EXPECT_EQ(Text(*Open(directory.path())->Load()), Text(*memory.Load()));
+    EXPECT_EQ(Text(Loaded(*Open(directory.path()))), Text(Loaded(memory)));
   }
-  const StoredRun run = *Open(directory.path())->Load();
+  const StoredRun run = Loaded(*Open(directory.path()));
   EXPECT_EQ(Text(run),
             "r epoch 3 started stopping genesis g h1 h2 [b 10+1] next 9223372036854775808 "
             "b@b:2=evicted(it lies) c@=live(asked)- t:t1,a,peer,1800000000," +
@@ -150,13 +168,46 @@ TEST(SqliteStore, AnUpdateIsAllOrNothing) {
   const TemporaryDirectory directory;
   std::unique_ptr<Store> store = Open(directory.path());
   for (const RunUpdate& update : Updates()) ASSERT_TRUE(store->Apply(update).ok());
-  const std::string before = Text(*store->Load());
+  const std::string before = Text(Loaded(*store));
   RunUpdate twice = Updates()[3];  // its round is there already, which is found late
   twice.epoch = 9;
   twice.headers = {Header(3), Header(4)};
   twice.leases->next = 1;
   EXPECT_FALSE(store->Apply(twice).ok());
-  EXPECT_EQ(Text(*store->Load()), before);
+  EXPECT_EQ(Text(Loaded(*store)), before);
+}
+
+// Would break: a checkpoint that is not what was written, or one whose parts do not fit each other,
+// after it was renewed, after a gap, and after it was begun anew.
+TEST(SqliteStore, RenewsTheCheckpointWithWhatIsNew) {
+  const TemporaryDirectory directory;
+  auto disk = std::make_shared<MemoryStore::Disk>();
+  MemoryStore memory(disk);
+  std::vector<RunUpdate> updates(4);
+  updates[0].headers = {Header(1), Header(2)};
+  updates[0].checkpoint =
+      HistoryCheckpoint{2, 0, std::string(64, 'd'), {{"a", 2, 10}, {"b", 1, 5}}, "p2"};
+  updates[1].headers = {Header(3)};
+  updates[1].checkpoint = HistoryCheckpoint{3, 2, std::string(32, 'e'), {{"b", 2, 9}}, "p3"};
+  updates[2].gap = HistoryGap{4, 8};
+  updates[2].headers = {Header(9)};
+  updates[3].checkpoint = HistoryCheckpoint{2, 0, std::string(64, 'f'), {{"c", 1, 1}}, "anew"};
+  for (const RunUpdate& update : updates) {
+    ASSERT_TRUE(Open(directory.path())->Apply(update).ok());
+    ASSERT_TRUE(memory.Apply(update).ok());
+    const StoredRun run = Loaded(*Open(directory.path()));
+    EXPECT_EQ(Text(run), Text(Loaded(memory)));
+    if (update.checkpoint && update.checkpoint->version == 3) {
+      EXPECT_EQ(run.checkpoint.digests, std::string(64, 'd') + std::string(32, 'e'));
+      ASSERT_EQ(run.checkpoint.contributors.size(), 2u);
+      EXPECT_EQ(run.checkpoint.contributors[1].tokens, 9u);
+    }
+  }
+  const StoredRun run = Loaded(*Open(directory.path()));
+  EXPECT_EQ(run.checkpoint.digests, std::string(64, 'f'));
+  EXPECT_EQ(run.checkpoint.contributors.size(), 1u);
+  ASSERT_EQ(run.gaps.size(), 1u);
+  EXPECT_EQ(run.headers.back().version(), 9u);
 }
 
 // Would break: a run that was begun with the release before cannot be continued with this one.

@@ -263,7 +263,8 @@ TEST_F(RogueCoordinatorTest, AnAbsurdOrderIsRefused) {
                    p->set_revision(3);
                    p->mutable_contributors(0)->set_weight_bits(0x40000000);
                  })},
-                "its contributors, weights, scales or roots are not those of the revision before");
+                "its contributors, weights, scales or signed roots are not those of the revision "
+                "before");
   v1::CoordinatorMessage train;
   train.mutable_train()->set_version(5000);
   ExpectRefused({Welcome(), Roster(), train}, "it asks to train for version 5000");

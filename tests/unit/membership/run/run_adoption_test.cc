@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using Headers = std::vector<v1::EntryHeader>;
 
-constexpr uint64_t kRounds = 1000;
+constexpr uint64_t kRounds = 6000;
 
 v1::EntryHeader Next(const SimulatedPeers& peers, const v1::EntryHeader* before,
                      const std::string& mark = "") {
@@ -471,6 +471,112 @@ TEST(RunAdoption, AnEpochIsBelievedOfWhoShowsThatItWasTold) {
   hello.set_peer("d");
   r.peers.Join("d", &hello);
   EXPECT_EQ(r.peers.stored.epoch, epoch + 1);
+}
+
+// A signed run of 5,000 rounds whose store was restored from version 100. Of its peers, a still has
+// the headers from 3,001 on, b from 2,501 on; c holds no more than version 2,000.
+struct OldBackup : Restored {
+  OldBackup() : Restored(Signed(5000)) {
+    const Headers old(history.begin(), history.begin() + 100);
+    for (const char* peer : {"a", "b"}) Claim(peer, 100);
+    peers.TellHeaders("a", old);
+    peers.Restart();
+    began = peers.now;
+    for (const char* peer : {"a", "b"}) Claim(peer, 5000);
+  }
+  void Claim(const std::string& peer, uint64_t version) {
+    v1::Hello hello = peers.Returning(peer, &history[version - 1]);
+    *hello.mutable_header() = history[version - 1];
+    peers.Join(peer, &hello);
+    peers.WorkerReady(peer);
+  }
+  // All that is asked, of what the peer still has.
+  void Tell(const std::string& peer, uint64_t oldest) {
+    const uint64_t first = std::max(peers.Asked(peer)->first_version(), oldest);
+    peers.TellHeaders(peer,
+                      Headers(history.begin() + static_cast<int64_t>(first) - 1, history.end()));
+  }
+
+  absl::Time began;
+};
+
+// Would break: a backup that is older than the oldest header of every peer ends the run although
+// all of them hold its state; or samples that were spent meanwhile are trained on again.
+TEST(RunAdoption, ABackupOlderThanAllHeadersGoesOnWithTheOldestSignedOne) {
+  OldBackup r;
+  ASSERT_EQ(r.peers.run->version(), 100u);
+  r.Tell("a", 3001);
+  r.Tell("b", 2501);
+  ASSERT_NE(r.peers.Asked("b"), nullptr);
+  EXPECT_EQ(r.peers.Asked("b")->first_version(), 2501u);  // loses less than a's
+  EXPECT_TRUE(r.peers.Asked("b")->genesis());
+  int batches = 0;
+  for (; r.peers.run->version() < 5000 && batches < 20; ++batches) {
+    r.Tell(r.peers.Asked("b")->first_version() > r.peers.run->version() ? "b" : "a", 2501);
+  }
+  EXPECT_EQ(r.peers.run->version(), 5000u);
+  EXPECT_TRUE(r.peers.Said("the headers from 101 to 2500 any more"));
+  EXPECT_LE(r.peers.now - r.began, r.peers.settings.failure_timeout);
+  ASSERT_EQ(r.peers.stored.gaps.size(), 1u);
+  EXPECT_EQ(r.peers.stored.headers.size(), 100u + 2500u);
+  // The highest sample that a header names is 99,999.
+  for (const char* peer : {"a", "b"}) {
+    ASSERT_NE(r.peers.Train(peer), nullptr);
+    EXPECT_GE(r.peers.Train(peer)->samples(0).first(), 100000u);
+  }
+  r.peers.Commit({"a", "b"});
+  EXPECT_EQ(r.peers.run->version(), 5001u);
+  // A peer that stands in the gap is no stranger; its own chain tells it the rest.
+  r.Claim("c", 2000);
+  EXPECT_TRUE(r.EndOf("c").ok()) << r.EndOf("c");
+  EXPECT_EQ(r.peers.run->Status(r.peers.now).peers(0).rounds_contributed(), 2601u);
+  // And so over a restart, which reads the headers since the last checkpoint.
+  r.peers.Restart();
+  EXPECT_EQ(r.peers.run->version(), 5001u);
+  EXPECT_EQ(r.peers.run->Status(r.peers.now).peers(0).rounds_contributed(), 2601u);
+  EXPECT_GE(r.peers.stored.checkpoint.version, 5001u - 512);
+}
+
+// Would break: a gap lets in what nobody has signed, another run's history, or samples that were
+// spent before the backup.
+TEST(RunAdoption, AcrossAGapNothingIsBelievedThatTheKeyDoesNotVouchFor) {
+  for (const char* lie : {"unsigned", "genesis", "spent", "chain"}) {
+    OldBackup r;
+    r.Tell("a", 3001);
+    r.Tell("b", 2501);
+    Headers forged(r.history.begin() + 2500, r.history.begin() + 2600);
+    const v1::Genesis genesis = r.peers.recorded_genesis;
+    if (lie[0] == 'u') forged[0].clear_signature();
+    if (lie[0] == 'g') r.peers.recorded_genesis.set_state_digest("forged");
+    if (lie[0] == 's') {
+      *forged[0].mutable_contributors(0)->mutable_samples(0) =
+          r.history[50].contributors(0).samples(0);
+    }
+    if (lie[0] == 'c') forged[50].set_previous_header_digest(std::string(32, 'x'));
+    r.peers.TellHeaders("b", forged);
+    EXPECT_FALSE(r.EndOf("b").ok()) << lie;
+    EXPECT_EQ(r.peers.run->version(), 100u) << lie;
+    EXPECT_TRUE(r.peers.stored.gaps.empty()) << lie;
+    r.peers.recorded_genesis = genesis;
+    ASSERT_NE(r.peers.Asked("a"), nullptr) << lie;
+    EXPECT_EQ(r.peers.Asked("a")->first_version(), 3001u) << lie;
+    r.Tell("a", 3001);
+    EXPECT_EQ(r.peers.run->version(), 3256u) << lie;
+  }
+}
+
+// Would break: a peer that names the oldest header that it has, and then does not tell it, holds
+// the run up for ever.
+TEST(RunAdoption, WhoNamesAnOldestHeaderAndDoesNotTellItIsRefused) {
+  OldBackup r;
+  r.peers.Die("a");
+  int times = 0;
+  for (; times < 5 && r.EndOf("b").ok(); ++times) {
+    r.Tell("b", 2501 + 100 * static_cast<uint64_t>(times));
+  }
+  EXPECT_EQ(times, 3);
+  EXPECT_THAT(r.EndOf("b").message(), HasSubstr("does not tell the history that it holds"));
+  EXPECT_EQ(r.peers.run->version(), 100u);
 }
 
 }  // namespace

@@ -211,7 +211,13 @@ void SimulatedPeers::Restart() {
   sessions.clear();
   inbox.clear();
   ++stored.epoch;
-  run = std::make_unique<Run>(settings, stored, now);
+  StoredRun read = stored;
+  read.headers.clear();
+  for (const v1::EntryHeader& header : stored.headers) {
+    if (header.version() == stored.checkpoint.version) read.newest = header;
+    if (header.version() > stored.checkpoint.version) read.headers.push_back(header);
+  }
+  run = std::make_unique<Run>(settings, read, now);
 }
 
 void SimulatedPeers::Restart(const StoredRun& older) {
@@ -350,7 +356,9 @@ void SimulatedPeers::Store(const RunUpdate& update) {
   if (update.genesis) stored.genesis = update.genesis;
   if (update.genesis) recorded_genesis = *update.genesis;
   if (update.control) stored.control = *update.control;
+  if (update.gap) stored.gaps.push_back(*update.gap);
   for (const auto& header : update.headers) stored.headers.push_back(header);
+  if (update.checkpoint) Renew(*update.checkpoint, &stored.checkpoint);
   if (update.leases) stored.leases = *update.leases;
   leases_stored += update.leases ? 1 : 0;
   for (const MemberRecord& member : update.members) {

@@ -88,7 +88,7 @@ class SimulatedPeers {
 
   absl::Time now = absl::UnixEpoch();
   RunSettings settings;
-  StoredRun stored;
+  StoredRun stored;              // with all headers; a restart reads those after the checkpoint
   v1::Genesis recorded_genesis;  // whatever store it was in
   std::unique_ptr<Run> run;
   std::map<std::string, SessionId> sessions;

@@ -5,11 +5,11 @@
 namespace atolld {
 namespace {
 
-absl::Time At(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
+absl::Time AtSecond(double seconds) { return absl::UnixEpoch() + absl::Seconds(seconds); }
 
 struct TrainingFixture {
   TrainingFixture(uint32_t peers, uint32_t quorum, bool started = false)
-      : roster(absl::Seconds(1000), At(0), {}), round({peers, quorum}, started, 1) {}
+      : roster(absl::Seconds(1000), AtSecond(0), {}), round({peers, quorum}, started, 1) {}
 
   void Join(const std::string& peer, const std::string& address = "") {
     v1::Hello hello;
@@ -17,13 +17,15 @@ struct TrainingFixture {
     hello.set_address(address);
     hello.set_has_state(true);
     hello.set_version(round.version() - 1);
-    roster.Join(At(0), ++sessions, hello);
+    roster.Join(AtSecond(0), ++sessions, hello);
     round.trainer(peer).worker_ready = true;
   }
   void TrainAll(double time) {
-    for (const std::string& peer : round.Idle(roster)) round.Assign(At(time), peer);
+    for (const std::string& peer : round.Idle(roster)) round.Assign(AtSecond(time), peer);
   }
-  void Ready(const std::string& peer, double time) { round.SetReady(At(time), peer, v1::Ready()); }
+  void Ready(const std::string& peer, double time) {
+    round.SetReady(AtSecond(time), peer, v1::Ready());
+  }
 
   SessionId sessions = 0;
   Roster roster;
@@ -34,22 +36,22 @@ struct TrainingFixture {
 // gone for good.
 TEST(Round, TheFirstWaitsForAllAndLaterOnesForTheQuorum) {
   TrainingFixture f(3, 2);
-  EXPECT_FALSE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_FALSE(f.round.TryOpen(AtSecond(0), f.roster));
   EXPECT_EQ(f.round.reason(), "0 of 3 peers are here; waiting for 3 more");
   f.Join("a");
   f.Join("b");
-  EXPECT_FALSE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_FALSE(f.round.TryOpen(AtSecond(0), f.roster));
   EXPECT_EQ(f.round.reason(), "2 of 3 peers are here; waiting for one more");
   f.Join("c");
-  EXPECT_TRUE(f.round.TryOpen(At(0), f.roster));
+  EXPECT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   EXPECT_TRUE(f.round.started());
 
   TrainingFixture later(3, 2, true);
   later.Join("a");
-  EXPECT_FALSE(later.round.TryOpen(At(0), later.roster));
+  EXPECT_FALSE(later.round.TryOpen(AtSecond(0), later.roster));
   EXPECT_EQ(later.round.reason(), "1 of 2 peers is here; waiting for one more");
   later.Join("b");
-  EXPECT_TRUE(later.round.TryOpen(At(0), later.roster));
+  EXPECT_TRUE(later.round.TryOpen(AtSecond(0), later.roster));
 }
 
 // Would break: a run stands still since the only reducer that others reach is left out.
@@ -70,15 +72,15 @@ TEST(Round, OnlyThoseAtTheBaseAreGivenWork) {
   f.Join("a");
   f.Join("b");
   f.round.trainer("b").worker_ready = false;
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"a"});
   f.TrainAll(0);
   EXPECT_TRUE(f.round.Idle(f.roster).empty());
   f.Ready("a", 5);
   f.round.Next({"a"});
-  ASSERT_FALSE(f.round.TryOpen(At(6), f.roster));  // nobody is at version 1 yet
+  ASSERT_FALSE(f.round.TryOpen(AtSecond(6), f.roster));  // nobody is at version 1 yet
   f.roster.SetState("a", 1);
-  ASSERT_TRUE(f.round.TryOpen(At(6), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(6), f.roster));
   EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"a"});
 }
 
@@ -87,19 +89,19 @@ TEST(Round, OnlyThoseAtTheBaseAreGivenWork) {
 TEST(Round, ClosesWhenAllAreReadyOrTheQuorumAtTheDeadline) {
   TrainingFixture f(3, 2);
   for (const char* peer : {"a", "b", "c"}) f.Join(peer);
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   EXPECT_EQ(f.round.CloseDeadline(),
             absl::InfiniteFuture());  // no time is known: only death ends the wait
   f.TrainAll(0);
-  EXPECT_FALSE(f.round.MayClose(At(9), f.roster));
+  EXPECT_FALSE(f.round.MayClose(AtSecond(9), f.roster));
   f.Ready("a", 10);
-  EXPECT_FALSE(f.round.MayClose(At(1000), f.roster));  // no quorum
-  EXPECT_EQ(f.round.CloseDeadline(), At(13.5));
+  EXPECT_FALSE(f.round.MayClose(AtSecond(1000), f.roster));  // no quorum
+  EXPECT_EQ(f.round.CloseDeadline(), AtSecond(13.5));
   f.Ready("b", 10);
-  EXPECT_FALSE(f.round.MayClose(At(13.4), f.roster));
-  EXPECT_TRUE(f.round.MayClose(At(13.5), f.roster));
+  EXPECT_FALSE(f.round.MayClose(AtSecond(13.4), f.roster));
+  EXPECT_TRUE(f.round.MayClose(AtSecond(13.5), f.roster));
   f.Ready("c", 12);
-  EXPECT_TRUE(f.round.MayClose(At(12), f.roster));
+  EXPECT_TRUE(f.round.MayClose(AtSecond(12), f.roster));
   EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b", "c"}));
 }
 
@@ -108,13 +110,13 @@ TEST(Round, ClosesWhenAllAreReadyOrTheQuorumAtTheDeadline) {
 TEST(Round, SuspectsAreAwaitedAndTheDeadAreNot) {
   TrainingFixture f(3, 2);
   for (const char* peer : {"a", "b", "c"}) f.Join(peer);
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   f.TrainAll(0);
   for (const char* peer : {"a", "b", "c"}) f.Ready(peer, 1);
-  f.roster.Break(At(1), 3);
-  EXPECT_FALSE(f.round.MayClose(At(1), f.roster));
-  f.roster.Refused(At(1000), "c");
-  EXPECT_TRUE(f.round.MayClose(At(1000), f.roster));
+  f.roster.Break(AtSecond(1), 3);
+  EXPECT_FALSE(f.round.MayClose(AtSecond(1), f.roster));
+  f.roster.Refused(AtSecond(1000), "c");
+  EXPECT_TRUE(f.round.MayClose(AtSecond(1000), f.roster));
   EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b"}));
 }
 
@@ -124,37 +126,38 @@ TEST(Round, ALostWorkerIsAwaitedWhileItCanStillBeReadyWithTheOthers) {
   for (const bool is_back : {false, true}) {
     TrainingFixture f(3, 2);
     for (const char* peer : {"a", "b", "c"}) f.Join(peer);
-    ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+    ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
     f.TrainAll(0);
     EXPECT_TRUE(f.round.LoseWorker("c"));
     f.Ready("a", 10);
     f.Ready("b", 10);
-    EXPECT_TRUE(f.round.MayClose(At(10), f.roster));
+    EXPECT_TRUE(f.round.MayClose(AtSecond(10), f.roster));
     f.round.Next({"a", "b"});
     for (const char* peer : {"a", "b", "c"}) f.roster.SetState(peer, 1);
     f.round.trainer("c").worker_ready = true;
-    ASSERT_TRUE(f.round.TryOpen(At(20), f.roster));
+    ASSERT_TRUE(f.round.TryOpen(AtSecond(20), f.roster));
     f.TrainAll(20);
     EXPECT_TRUE(f.round.LoseWorker("c"));
     f.Ready("a", 21);
     f.Ready("b", 21);
-    EXPECT_FALSE(f.round.MayClose(At(21), f.roster));  // a quarter of the median, 5.5: until 21.4
+    EXPECT_FALSE(
+        f.round.MayClose(AtSecond(21), f.roster));  // a quarter of the median, 5.5: until 21.4
     if (is_back) {
       f.round.trainer("c").worker_ready = true;
       EXPECT_EQ(f.round.Idle(f.roster), std::vector<std::string>{"c"});
-      f.round.Assign(At(21.2), "c");
-      EXPECT_FALSE(f.round.MayClose(At(22.6), f.roster));
+      f.round.Assign(AtSecond(21.2), "c");
+      EXPECT_FALSE(f.round.MayClose(AtSecond(22.6), f.roster));
       f.Ready("c", 31);
-      EXPECT_TRUE(f.round.MayClose(At(31), f.roster));
+      EXPECT_TRUE(f.round.MayClose(AtSecond(31), f.roster));
     }
-    EXPECT_TRUE(f.round.MayClose(At(22.6), f.roster) || is_back);
+    EXPECT_TRUE(f.round.MayClose(AtSecond(22.6), f.roster) || is_back);
     f.round.Next({"a", "b"});
     for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 2);
-    ASSERT_TRUE(f.round.TryOpen(At(40), f.roster));
+    ASSERT_TRUE(f.round.TryOpen(AtSecond(40), f.roster));
     if (is_back) continue;
     f.TrainAll(40);
     for (const char* peer : {"a", "b"}) f.Ready(peer, 41);
-    EXPECT_TRUE(f.round.MayClose(At(41), f.roster));  // lost in an earlier round: not awaited
+    EXPECT_TRUE(f.round.MayClose(AtSecond(41), f.roster));  // lost in an earlier round: not awaited
   }
 }
 
@@ -164,32 +167,32 @@ TEST(Round, NobodyWaitsForWhoBeginsLate) {
   TrainingFixture f(3, 2);
   for (const char* peer : {"a", "b"}) f.Join(peer);
   f.Join("c");
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   f.TrainAll(0);
   for (const char* peer : {"a", "b", "c"}) f.Ready(peer, 10);
   f.round.Next({"a", "b", "c"});
   for (const char* peer : {"a", "b", "c"}) f.roster.SetState(peer, 1);
-  ASSERT_TRUE(f.round.TryOpen(At(10), f.roster));
-  f.round.Assign(At(10), "a");
-  f.round.Assign(At(12), "b");  // its replica was a little late
-  f.round.Assign(At(13), "c");
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(10), f.roster));
+  f.round.Assign(AtSecond(10), "a");
+  f.round.Assign(AtSecond(12), "b");  // its replica was a little late
+  f.round.Assign(AtSecond(13), "c");
   f.Ready("a", 20);
-  EXPECT_FALSE(f.round.MayClose(At(20), f.roster));  // b began in time
+  EXPECT_FALSE(f.round.MayClose(AtSecond(20), f.roster));  // b began in time
   f.Ready("b", 22);
-  EXPECT_TRUE(f.round.MayClose(At(22), f.roster));
+  EXPECT_TRUE(f.round.MayClose(AtSecond(22), f.roster));
 }
 
 // Would break: the first round hangs for a worker that never comes back: no deadline is known yet.
 TEST(Round, WithoutADeadlineALostWorkerIsNotAwaited) {
   TrainingFixture f(2, 1);
   for (const char* peer : {"a", "b"}) f.Join(peer);
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   f.TrainAll(0);
   f.round.trainer("a").train_started.reset();  // as after a restart of the coordinator
   f.round.LoseWorker("b");
   f.Ready("a", 10);
   EXPECT_EQ(f.round.CloseDeadline(), absl::InfiniteFuture());
-  EXPECT_TRUE(f.round.MayClose(At(10), f.roster));
+  EXPECT_TRUE(f.round.MayClose(AtSecond(10), f.roster));
 }
 
 // Would break: after a restart of the coordinator nothing is known, and a worker that hangs holds
@@ -200,34 +203,34 @@ TEST(Round, AfterARestartWhatWasMeasuredBeforeCounts) {
   v1::RoundRecord before;
   before.set_train_seconds(10);
   f.round.Remember({before, before, before});
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   f.TrainAll(0);
   for (const char* peer : {"a", "b"}) f.Ready(peer, 1);
   f.round.trainer("c").train_started.reset();  // as of one that resumes
-  EXPECT_FALSE(f.round.MayClose(At(13.4), f.roster));
-  EXPECT_TRUE(f.round.MayClose(At(13.5), f.roster));
+  EXPECT_FALSE(f.round.MayClose(AtSecond(13.4), f.roster));
+  EXPECT_TRUE(f.round.MayClose(AtSecond(13.5), f.roster));
 }
 
 // Would break: deadlines forget how slow the slow ones are, and leave them out for ever.
 TEST(Round, ALateReadyIsMeasuredOnceAndCountsInTheNextRound) {
   TrainingFixture f(3, 2);
   for (const char* peer : {"a", "b", "c"}) f.Join(peer);
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   f.TrainAll(0);
   for (const char* peer : {"a", "b"}) f.Ready(peer, 10);
-  EXPECT_EQ(f.round.CloseDeadline(), At(13.5));
+  EXPECT_EQ(f.round.CloseDeadline(), AtSecond(13.5));
   f.Ready("c", 20);  // after the plan
   f.round.Next({"a", "b"});
   for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 1);
-  ASSERT_TRUE(f.round.TryOpen(At(21), f.roster));
-  EXPECT_EQ(f.round.CloseDeadline(), At(34.5));  // the median is 10 still; the deviation is 0
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(21), f.roster));
+  EXPECT_EQ(f.round.CloseDeadline(), AtSecond(34.5));  // the median is 10 still; the deviation is 0
   f.TrainAll(21);
   f.roster.SetState("c", 1);
   f.Ready("c", 22);  // says it again, for this round
-  EXPECT_EQ(f.round.CloseDeadline(), At(34.5));
+  EXPECT_EQ(f.round.CloseDeadline(), AtSecond(34.5));
   for (const char* peer : {"a", "b"}) f.Ready(peer, 41);  // 20 s each
-  EXPECT_EQ(f.round.CloseDeadline(), At(47));             // of 10, 10, 20, 20, 20
-  EXPECT_TRUE(f.round.MayClose(At(41), f.roster));
+  EXPECT_EQ(f.round.CloseDeadline(), AtSecond(47));       // of 10, 10, 20, 20, 20
+  EXPECT_TRUE(f.round.MayClose(AtSecond(41), f.roster));
   EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b", "c"}));
 }
 
@@ -235,7 +238,7 @@ TEST(Round, ALateReadyIsMeasuredOnceAndCountsInTheNextRound) {
 TEST(Round, SkipGoesOnWithTheUpdatesThatStand) {
   TrainingFixture f(2, 2);
   for (const char* peer : {"a", "b"}) f.Join(peer);
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   f.TrainAll(0);
   f.Ready("a", 1);
   f.round.Skip(7);
@@ -249,13 +252,13 @@ TEST(Round, SkipGoesOnWithTheUpdatesThatStand) {
 TEST(Round, AStragglerKeepsItsActivityOverCommits) {
   TrainingFixture f(3, 2);
   for (const char* peer : {"a", "b", "c"}) f.Join(peer);
-  ASSERT_TRUE(f.round.TryOpen(At(0), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
   f.TrainAll(0);
   f.Ready("a", 1);
   f.Ready("b", 1);
   f.round.Next({"a", "b"});
   for (const char* peer : {"a", "b"}) f.roster.SetState(peer, 1);
-  ASSERT_TRUE(f.round.TryOpen(At(2), f.roster));
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(2), f.roster));
   EXPECT_EQ(f.round.Idle(f.roster), (std::vector<std::string>{"a", "b"}));
   EXPECT_EQ(f.round.Find("c")->activity, Activity::kTraining);
 }
