@@ -7,6 +7,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/cli/preflight.h"
 #include "daemon/config/config.h"
+#include "daemon/config/config_text.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/transport/coordinator_client.h"
 #include "membership/trust/tokens.h"

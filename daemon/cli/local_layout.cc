@@ -28,6 +28,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/cli/addresses.h"
 #include "daemon/cli/format.h"
+#include "daemon/config/config_text.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/identity/credentials.h"
 

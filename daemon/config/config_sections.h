@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
 #include "daemon/config/data_config.h"
+#include "daemon/config/machine_config.h"
 
 namespace atolld {
 
@@ -83,6 +84,7 @@ struct RunConfig {
     uint64_t rounds = 40;
     uint64_t seed = 1337;
     uint32_t peers = 1;   // to wait for before the first round; `atoll local` starts as many
+    std::string branch;   // a file of `atoll run branch`: version 0 is a state of another run
     uint32_t quorum = 0;  // fewest peers that may commit; 0: more than half of `peers`
   } run;
   ConfigModel model;
@@ -129,6 +131,7 @@ struct PeerConfig {
     uint64_t up_rate = 0, down_rate = 0;  // of its line, bytes a second at most; 0: not told
     std::string region = "";  // peers of one region are close to each other; empty: one of its own
   } peer;
+  MachineConfig machine;       // [machine]
   struct Worker {              // [worker]
     std::string program = "";  // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
@@ -179,7 +182,13 @@ struct Config : RunConfig, PeerConfig, CoordinatorConfig {
   ConfigLimits limits;
   struct Log {  // [log]
     std::string level = "info";
+    std::string format = "text";  // or "json": an object a line
   } log;
+  struct Http {                    // [http]
+    std::string listen = "auto";   // "off"; auto: a coordinator's on loopback, a peer's is off
+    std::string certificate, key;  // files in PEM; none: loopback alone, without TLS
+    std::string token_file;        // what a reader must show, on other addresses than loopback
+  } http;
 };
 
 // What a file is read for: decides which sections and keys must be there.

@@ -5,10 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "absl/strings/strip.h"
 #include "optimizer/aggregation_rule.h"
 
 namespace atolld {
@@ -51,6 +48,10 @@ Fields RunFields(Config& c) {
       {"seed", WholeNumber{&c.run.seed, 0, kLargest}, kYes,
        "seed of the initial parameters and of the order of the data",
        "Change it to repeat an experiment with another random start."},
+      {"branch", Text{&c.run.branch, TextForm::kPath, true}, kInPart,
+       "file of `atoll run branch`; empty: the run begins anew",
+       "`atoll run branch` sets it. The run's record holds its lineage: which state of which run "
+       "it began with."},
       {"peers", WholeNumber{&c.run.peers, 1, 1024}, kNo,
        "trainers to wait for before the first round",
        "Set it to the number of trainers that you have at the start; `atoll local` starts as "
@@ -386,6 +387,73 @@ Fields WorkerFields(Config& c) {
   };
 }
 
+Fields MachineFields(Config& c) {
+  MachineConfig& m = c.machine;
+  return {
+      {"up_cap", LineRate{&m.up_cap}, kNo,
+       "what the daemon sends to others at most, like \"10Mbit\"; empty: no limit",
+       "Set it to what others in the house do not miss. The planner counts on no more."},
+      {"down_cap", LineRate{&m.down_cap}, kNo, "what it receives at most; empty: no limit",
+       "Set it together with up_cap."},
+      {"bytes_a_day", ByteCount{&m.bytes_a_day, 0, kLargest}, kNo,
+       "bytes sent and received between two midnights, like \"20GB\"; 0: no limit",
+       "Set it where the line is paid for by volume. The peer pauses until midnight when they are "
+       "spent. `atoll check` says what a day of the run costs."},
+      {"hours", Text{&m.hours, TextForm::kHours, true}, kNo,
+       "when it trains, like \"mon-fri 18:00-08:00, sat-sun\", local time; empty: always",
+       "Set it to the hours in which nobody else needs the machine."},
+      {"network_hours", Text{&m.network_hours, TextForm::kHours, true}, kNo,
+       "when it may exchange, in the same form; empty: always",
+       "Set it where the line is cheap, or free, at some hours alone. Outside them the peer "
+       "pauses: what it trained would come too late."},
+      {"in_use", TimeSpan{&m.in_use, absl::ZeroDuration(), absl::Hours(24)}, kNo,
+       "how long keyboard and mouse must rest before it trains; 0: it does not care",
+       "Set it, \"5m\" for example, on a machine that somebody works at."},
+      {"on_battery", Flag{&m.on_battery}, kNo, "whether it trains while the machine is on battery",
+       "Set it to false on a notebook."},
+      {"charge_below", RealNumber{&m.charge_below, 0, 100}, kNo,
+       "per cent of charge below which it pauses, on mains too; 0: none",
+       "Set it where the battery is to be charged first."},
+      {"hotter_than", RealNumber{&m.hotter_than, 0, 150}, kNo,
+       "degrees Celsius, of any sensor of processor or GPU, above which it pauses; 0: none",
+       "Set it some degrees below the one at which the machine slows itself down."},
+      {"others_above", RealNumber{&m.others_above, 0, 100}, kNo,
+       "per cent of all processors; it pauses while other programs use more; 0: none",
+       "Set it, 25 for example, where other work is to go first."},
+      {"gpu_others_above", RealNumber{&m.gpu_others_above, 0, 100}, kNo,
+       "per cent of the GPU; it pauses while other programs use more; 0: none",
+       "Set it on a machine whose GPU is for games or other work first."},
+      {"memory_floor", ByteCount{&m.memory_floor, 0, kLargest}, kNo,
+       "bytes of memory that must stay available, like \"2GB\"; 0: none",
+       "Set it to what other programs need at once."},
+      {"disk_floor", ByteCount{&m.disk_floor, 0, kLargest}, kNo,
+       "bytes of the disk of `[peer] dir` that must stay free; 0: none",
+       "Set it to what other programs need."},
+      {"processors", RealNumber{&m.processors, 0, 100}, kNo,
+       "per cent of the processors that the worker may have; 0: as many as `[worker] threads`",
+       "Set it in place of `[worker] threads`, to half of a desktop's for example."},
+  };
+}
+
+Fields HttpFields(Config& c) {
+  return {
+      {"listen", Text{&c.http.listen, TextForm::kHttpAddress}, kNo,
+       "where a browser and Prometheus find it; 'auto': a coordinator's at 127.0.0.1:7080, or at a "
+       "free port if that is taken, and a peer's not at all; 'off'",
+       "Set it to an address of your network, together with the next three, to look on from "
+       "elsewhere. Set it at a peer to have its metrics."},
+      {"certificate", Text{&c.http.certificate, TextForm::kPath, true}, kNo,
+       "file of the certificate in PEM, that of its authority behind it; empty: no TLS",
+       "Set it wherever `listen` is not loopback."},
+      {"key", Text{&c.http.key, TextForm::kPath, true}, kNo, "file of the certificate's key in PEM",
+       "Set it together with `certificate`."},
+      {"token_file", Text{&c.http.token_file, TextForm::kPath, true}, kNo,
+       "file with one line, which a reader must show",
+       "Set it wherever `listen` is not loopback. Prometheus sends it as its bearer token, and a "
+       "browser asks for it."},
+  };
+}
+
 Fields MembershipFields(Config& c) {
   return {
       {"failure_timeout",
@@ -490,6 +558,9 @@ Fields LogFields(Config& c) {
   return {
       {"level", OneOf(&c.log.level, {"debug", "info", "warning", "error"}), kNo,
        "least severity that the daemons write to their logs", "Take 'debug' to look for a fault."},
+      {"format", OneOf(&c.log.format, {"text", "json"}), kNo,
+       "how a line looks: 'text', or 'json', an object a line",
+       "Take 'json' where a program reads the logs."},
   };
 }
 
@@ -502,107 +573,6 @@ constexpr RetiredKey kRetiredKeys[] = {
     {"exchange", "clipping_steps", 1,
      "an exchange with aggregation 'centred_clipping' makes one step"},
 };
-
-constexpr size_t kColumns = 100;
-
-// Lines of at most kColumns columns, the first behind `first` and the others behind `rest`.
-std::string Wrapped(absl::string_view text, absl::string_view first, absl::string_view rest) {
-  std::string out;
-  std::string line(first);
-  bool empty = true;
-  for (const absl::string_view word : absl::StrSplit(text, ' ', absl::SkipEmpty())) {
-    if (!empty && line.size() + 1 + word.size() > kColumns) {
-      absl::StrAppend(&out, line, "\n");
-      line = std::string(rest);
-      empty = true;
-    }
-    absl::StrAppend(&line, empty ? "" : " ", word);
-    empty = false;
-  }
-  absl::StrAppend(&out, line, "\n");
-  return out;
-}
-
-// "half a sentence" as "Half a sentence."
-std::string Sentence(std::string text) {
-  if (!text.empty()) text[0] = absl::ascii_toupper(static_cast<unsigned char>(text[0]));
-  return absl::StrCat(text, ".");
-}
-
-// "a whole number from 1 to 1000000"
-std::string Legal(const ConfigField& field) {
-  const std::string legal = MustBe(field.value);
-  return std::string(field.needed_by.empty() ? legal : absl::StripSuffix(legal, "; or empty"));
-}
-
-// What a key is, when to change it, and what it is where the file does not say.
-std::string Explanation(const ConfigField& field) {
-  std::string text = absl::StrCat(Sentence(field.meaning), " ", field.advice);
-  if (!field.follows.empty()) absl::StrAppend(&text, " Default: ", field.follows, ".");
-  return text;
-}
-
-bool IsUnset(const ConfigField& field) {
-  const Text* text = std::get_if<Text>(&field.value);
-  return text != nullptr && text->at->empty() && !field.needed_by.empty();
-}
-
-std::string Print(Config config, bool defaults, absl::string_view heading) {
-  Config default_config;
-  const std::vector<ConfigField> default_fields = ConfigFields(default_config);
-  auto default_field = default_fields.begin();
-  std::string out = Wrapped(heading, "# ", "# ");
-  for (const ConfigSection& section : ConfigSections(config)) {
-    absl::StrAppend(&out, "\n", Wrapped(section.meaning, "# ", "# "), "[", section.name, "]\n");
-    for (const ConfigField& field : section.fields) {
-      std::string text = Explanation(field);
-      if (!std::holds_alternative<Flag>(field.value)) {
-        absl::StrAppend(&text, " Legal: ", Legal(field), ".");
-      }
-      const bool fixed = field.needed_by.empty() && field.follows.empty();
-      if (!field.needed_by.empty()) absl::StrAppend(&text, " It has no default.");
-      if (fixed) absl::StrAppend(&text, " Default: ", FormatValue(default_field->value), ".");
-      if (field.recorded == Recorded::kYes) absl::StrAppend(&text, " Recorded in the run.");
-      const bool taken = section.name != "model" || TakesModelKey(config.model.kind, field.key);
-      const bool out_of_use = !taken || IsUnset(field) || (defaults && !fixed);
-      absl::StrAppend(&out, "\n", Wrapped(text, "# ", "# "), out_of_use ? "#" : "", field.key,
-                      " = ", FormatValue(field.value), "\n");
-      ++default_field;
-    }
-  }
-  return out;
-}
-
-// `word` between ticks, as code.
-std::string Code(absl::string_view word) { return absl::StrCat("`", word, "`"); }
-
-std::string MarkdownRow(const ConfigField& field, absl::string_view legal) {
-  const std::string value = !field.needed_by.empty() ? "none"
-                            : !field.follows.empty() ? "see below"
-                                                     : Code(FormatValue(field.value));
-  const char* recorded = field.recorded == Recorded::kYes      ? "yes"
-                         : field.recorded == Recorded::kInPart ? "in part"
-                                                               : "no";
-  return absl::StrCat("| ", Code(field.key), " | ", legal, " | ", value, " | ", recorded, " |");
-}
-
-std::string MarkdownOf(const ConfigSection& section) {
-  std::string rows;
-  std::string list;
-  for (const ConfigField& field : section.fields) {
-    const std::string legal = Legal(field);
-    const std::string row = MarkdownRow(field, legal);
-    const bool fits = row.size() <= kColumns;  // else the list says it
-    absl::StrAppend(&rows, fits ? row : MarkdownRow(field, TypeOf(field.value)), "\n");
-    const std::string text =
-        absl::StrCat(Explanation(field), fits ? "" : absl::StrCat(" Legal: ", legal, "."));
-    absl::StrAppend(&list, Wrapped(text, absl::StrCat("- **", Code(field.key), "**: "), "  "));
-  }
-  return absl::StrCat("### [", section.name, "]\n\n", Wrapped(section.meaning, "", ""),
-                      "\n| key | legal | default | recorded |\n"
-                      "| --- | --- | --- | --- |\n",
-                      rows, "\n", list);
-}
 
 }  // namespace
 
@@ -639,11 +609,19 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
        "The coordinator's process. Peers and `atoll` read `address` too.", CoordinatorFields(c)},
       {"peer", kPeer, "One peer: its place in the run, its disk and its line.", PeerFields(c)},
       {"worker", kPeer, "The process that trains for one peer.", WorkerFields(c)},
+      {"machine", kPeer,
+       "What the machine's owner lends. `atoll limits set` changes it while the daemon runs, and "
+       "`atoll status` says what of it makes the peer idle.",
+       MachineFields(c)},
       {"network", kEveryProcess, "How the processes talk to each other.", NetworkFields(c)},
       {"limits", kEveryProcess,
        "What any one other process may ask of this one. The defaults lie far above what an honest "
        "one asks (operations.md).",
        LimitFields(c)},
+      {"http", kEveryProcess,
+       "A port for browsers and Prometheus, apart from all others: it only shows. Where it is not "
+       "on loopback it needs TLS and a token.",
+       HttpFields(c)},
       {"log", kEveryProcess, "What the daemons write to their logs.", LogFields(c)},
   };
   for (ConfigSection& section : sections) {
@@ -665,80 +643,6 @@ const RetiredKey* FindRetiredKey(absl::string_view section, absl::string_view ke
     if (one.section == section && one.key == key) return &one;
   }
   return nullptr;
-}
-
-std::string FormatConfig(const Config& config) {
-  Config copy = config;
-  std::string out;
-  for (const ConfigSection& section : ConfigSections(copy)) {
-    absl::StrAppend(&out, out.empty() ? "" : "\n", "[", section.name, "]\n");
-    for (const ConfigField& field : section.fields) {
-      if (section.name == "model" && !TakesModelKey(config.model.kind, field.key)) continue;
-      absl::StrAppend(&out, field.key, " = ", FormatValue(field.value), "  # ", field.meaning,
-                      "\n");
-    }
-  }
-  return out;
-}
-
-std::string PrintConfig(const Config& config) {
-  return Print(config, /*defaults=*/false,
-               "A config of Atoll, as Atoll reads it: every key with the value that is in effect. "
-               "Paths are absolute. docs/config.md says the same of each key.");
-}
-
-std::string PrintDefaultConfig() {
-  return Print(
-      Config(), /*defaults=*/true,
-      "A config of Atoll: every key with its default. A key that is commented out has "
-      "none, or one that follows from other keys. docs/config.md says the same of each key.");
-}
-
-std::string ConfigMarkdown() {
-  const struct {
-    ConfigPart part;
-    const char* text;
-  } parts[] = {
-      {ConfigPart::kRun,
-       "## What the run records\n\n"
-       "The coordinator reads these sections when it first starts, and so does the coordinator of\n"
-       "`atoll local`. What is recorded stands in the run's record and never changes; peers "
-       "follow\n"
-       "the record, whatever their own files say. What is not recorded may be changed when the\n"
-       "process that reads it is started again.\n"},
-      {ConfigPart::kCoordinator,
-       "## What a coordinator has\n\n"
-       "Change these when you start the coordinator again.\n"},
-      {ConfigPart::kPeer,
-       "## What a peer has\n\n"
-       "Each peer has its own, and may change them whenever it is started again.\n"},
-      {ConfigPart::kEveryProcess,
-       "## What every process has\n\n"
-       "Each process reads these from its own file. `plaintext` must be the same for all of a "
-       "run.\n"},
-  };
-  std::string out =
-      "<!-- Generated: `atoll config print --markdown >docs/config.md` writes this page. -->\n"
-      "# Every key of a config\n\n"
-      "A config is a TOML file with sections. Any section and any key may be left out; a key that "
-      "is\n"
-      "left out takes its default. Each process reads what it needs and checks all of the file.\n"
-      "`atoll config validate FILE` names the line that is wrong and the nearest legal name.\n"
-      "`atoll config print FILE` prints every key with the value in effect, and `atoll config "
-      "print\n"
-      "--defaults` a complete file to begin with.\n\n"
-      "The column \"recorded\" says whether the run's record holds the value: it is fixed when the "
-      "run\n"
-      "begins, and it is the same for all peers.\n";
-  Config config;
-  const std::vector<ConfigSection> sections = ConfigSections(config);
-  for (const auto& part : parts) {
-    absl::StrAppend(&out, "\n", part.text);
-    for (const ConfigSection& section : sections) {
-      if (section.part == part.part) absl::StrAppend(&out, "\n", MarkdownOf(section));
-    }
-  }
-  return out;
 }
 
 }  // namespace atolld

@@ -58,17 +58,4 @@ struct RetiredKey {
 };
 const RetiredKey* FindRetiredKey(absl::string_view section, absl::string_view key);
 
-// The file that LoadConfig would read back as `config`, a line a key.
-std::string FormatConfig(const Config& config);
-
-// The same with all that the table says of each key. A key that the model's kind does not take, or
-// that has no value and no default, is commented out.
-std::string PrintConfig(const Config& config);
-
-// Every key with its default. What has none, or follows from other keys, is commented out.
-std::string PrintDefaultConfig();
-
-// docs/config.md.
-std::string ConfigMarkdown();
-
 }  // namespace atolld

@@ -21,6 +21,7 @@
 #include "compression/base/status_macros.h"
 #include "compression/wire_codec.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/config/week_hours.h"
 
 namespace atolld {
 namespace {
@@ -117,6 +118,10 @@ std::string MustBeOf(const Text& text) {
       return "an address like '127.0.0.1:7070' or 'unix:/run/atoll'";
     case TextForm::kAdvertised:
       return "an address like '127.0.0.1:7070', or 'none' where nobody can dial in";
+    case TextForm::kHours:
+      return "hours of a week like 'mon-fri 18:00-08:00, sat-sun'";
+    case TextForm::kHttpAddress:
+      return "'auto', 'off' or an address like '127.0.0.1:7080'";
     case TextForm::kDevice:
       return "'auto', 'cpu', 'cuda', one GPU of several like 'cuda:1', 'cuda:all', or a list of "
              "different GPUs or of CPUs like 'cuda:0,cuda:1' or 'cpu,cpu'";
@@ -348,6 +353,11 @@ bool IsWellFormed(const Text& text, const std::string& value) {
       return IsAddress(value, /*may_be_port_zero=*/true);
     case TextForm::kAdvertised:
       return value == kDialsOutOnly || IsAddress(value, /*may_be_port_zero=*/false);
+    case TextForm::kHours:
+      return WeekHours::Parse(value).ok();
+    case TextForm::kHttpAddress:
+      return value == "auto" || value == "off" ||
+             (!absl::StartsWith(value, "unix:") && IsAddress(value, /*may_be_port_zero=*/true));
     case TextForm::kDevice:
       return IsDevice(value);
   }

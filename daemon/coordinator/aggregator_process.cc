@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 #include "compression/base/status_macros.h"
+#include "daemon/config/config_text.h"
 #include "daemon/identity/credentials.h"
 
 namespace atolld {

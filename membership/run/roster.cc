@@ -104,6 +104,13 @@ SessionId Roster::Join(absl::Time now, SessionId session, const v1::Hello& hello
   return replaced;
 }
 
+void Roster::SetLineCaps(const std::string& peer, const v1::LineCaps& caps) {
+  const auto found = members_.find(peer);
+  if (found == members_.end()) return;
+  found->second.up_rate = caps.up_rate();
+  found->second.down_rate = caps.down_rate();
+}
+
 void Roster::NoteChange() {
   ++changes_;
   deadline_.reset();

@@ -125,6 +125,9 @@ class Roster {
   uint64_t changes() const { return changes_; }
   std::string PeerOf(SessionId session) const;  // "" if it is nobody's current one
 
+  // What a member here may use of its line, from the next plan on.
+  void SetLineCaps(const std::string& peer, const v1::LineCaps& caps);
+
   const RosterMember* Find(const std::string& peer) const;  // nullptr: never seen
   const std::map<std::string, RosterMember>& members() const { return members_; }
   v1::Roster ToProto() const;

@@ -196,6 +196,9 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
     case v1::PeerMessage::kAuditReport:
       OnAuditReport(now, peer, message.audit_report());
       break;
+    case v1::PeerMessage::kLineCaps:
+      members_.roster().SetLineCaps(peer, message.line_caps());
+      break;
     case v1::PeerMessage::kHeartbeat:
     case v1::PeerMessage::MESSAGE_NOT_SET:
       break;  // a newer release's message: not for us

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_join.h"
+#include "daemon/config/config_text.h"
 
 namespace atolld {
 namespace {

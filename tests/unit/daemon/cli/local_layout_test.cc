@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/config/config_text.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
 

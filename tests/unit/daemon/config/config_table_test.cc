@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "daemon/config/config_text.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {

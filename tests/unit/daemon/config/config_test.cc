@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
+#include "daemon/config/config_text.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {
@@ -308,7 +309,7 @@ TEST_F(ConfigTest, OverridesAreCheckedAndNamed) {
 TEST_F(ConfigTest, WrittenConfigsReadBackTheSame) {
   // Broken: `atoll local` would give its daemons another run than the one that was asked for.
   Config config;
-  config.run = {"my-run", 7, 99, 3, 2};
+  config.run = {"my-run", 7, 99, 3, "", 2};
   config.model.heads = 8;
   config.data = {"/data/\"quoted\" \\ and\ttabbed.txt", 0.05};
   config.inner = {"sgd", 11,   "time", absl::Seconds(30), 3, 0.3, 1e-7, 5, 1000, 0.5,

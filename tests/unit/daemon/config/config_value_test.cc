@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/config/config_text.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {

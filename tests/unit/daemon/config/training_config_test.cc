@@ -8,6 +8,7 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "daemon/config/config_text.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
 #include "tests/unit/daemon/config/config_file.h"

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/exchange.pb.h"
+#include "atoll/v1/machine.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/replica.pb.h"
 #include "atoll/v1/run.pb.h"
@@ -28,7 +29,8 @@ std::set<std::string> Methods() {
   for (const google::protobuf::FileDescriptor* file :
        {v1::RunStatus::descriptor()->file(), v1::ToReducer::descriptor()->file(),
         v1::Hello::descriptor()->file(), v1::EntryBlock::descriptor()->file(),
-        v1::RunSpec::descriptor()->file(), v1::WorkerHello::descriptor()->file()}) {
+        v1::RunSpec::descriptor()->file(), v1::WorkerHello::descriptor()->file(),
+        v1::MachineStatus::descriptor()->file()}) {
     for (int i = 0; i < file->service_count(); ++i) {
       const google::protobuf::ServiceDescriptor* const service = file->service(i);
       for (int k = 0; k < service->method_count(); ++k) {
@@ -62,7 +64,9 @@ TEST(Access, RolesDoWhatTheyAreFor) {
     if (method.find(".Admin/") != std::string::npos) expected = {Role::kAdmin};
     if (method == "/atolld.v1.Membership/Describe") expected = {Role::kJoin};
     if (method == "/atolld.v1.Membership/Enrol") expected = {Role::kJoin};
+    if (method == "/atolld.v1.Membership/Measure") expected.insert(Role::kJoin);
     if (method.find(".Worker/") != std::string::npos) expected = {};
+    if (method.find(".Machine/") != std::string::npos) expected = {};
     if (method == "/atolld.v1.Replica/FetchEntries") expected.insert(Role::kCoordinator);
     EXPECT_EQ(expected, allowed) << method;
   }
