@@ -6,6 +6,7 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/preflight.h"
+#include "daemon/cli/run_costs.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_text.h"
 #include "daemon/identity/credentials.h"
@@ -16,6 +17,11 @@ namespace atolld {
 namespace {
 
 constexpr size_t kLargestKey = 16384;
+
+// Who joins wants to train: costs are told as far as they show in little time. `atoll check` takes
+// more.
+constexpr absl::Duration kTurnPatience = absl::Seconds(1);
+constexpr int kStepSeconds = 1;
 
 // The one that is there, or a fresh one that is durable when this returns.
 absl::StatusOr<PrivateKey> KeyIn(Files& files, const std::string& folder) {
@@ -106,6 +112,22 @@ absl::Status SayAll(const JoinOptions& options, const std::vector<Finding>& find
                        : absl::FailedPreconditionError(absl::StrJoin(fatal, "; "));
 }
 
+// What it will cost this machine; whatever that is, it is no reason not to join.
+void SayCosts(Files& files, const JoinOptions& options, const v1::JoinToken& token,
+              const v1::RunDescription& run, const std::string& dir) {
+  if (run.has_seal()) return;
+  CostQuestion question;
+  question.spec = run.spec();
+  question.peers = static_cast<uint32_t>(run.holders_size()) + 1;
+  question.dialled = !options.advertise.empty();
+  if (run.role() != kAggregatorRoleName) question.worker = options.worker;
+  question.step_seconds = kStepSeconds;
+  question.measure_line = [&] {
+    return MeasureLineWith(files, token, absl::StrCat(dir, "/token"), kTurnPatience);
+  };
+  for (const Finding& finding : LookAtCosts(question)) options.say(finding.line);
+}
+
 // What the run is and needs, and whether this machine has it.
 absl::StatusOr<v1::RunDescription> LookAtRun(Files& files, const JoinOptions& options,
                                              const v1::JoinToken& token, const std::string& dir) {
@@ -113,7 +135,10 @@ absl::StatusOr<v1::RunDescription> LookAtRun(Files& files, const JoinOptions& op
                    AskAboutRun(files, token, absl::StrCat(dir, "/token"), options.patience));
   const std::vector<Finding> findings = CheckNeeds(files, run, options.brought);
   const absl::Status fits = SayAll(options, findings);
-  if (fits.ok()) return run;
+  if (fits.ok()) {
+    SayCosts(files, options, token, run, dir);
+    return run;
+  }
   // The run itself is not for this machine's user to mend.
   if (findings[0].weight == Finding::Weight::kFatal) return fits;
   return absl::InvalidArgumentError(

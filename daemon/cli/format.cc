@@ -42,6 +42,13 @@ std::string FormatBytes(double bytes) {
                                      : absl::StrFormat("%.1f %s", bytes, units[unit]);
 }
 
+// In bits, as lines are sold.
+std::string FormatBitRate(double bytes_per_second) {
+  if (bytes_per_second <= 0) return "-";
+  const double megabits = 8e-6 * bytes_per_second;
+  return absl::StrFormat(megabits < 100 ? "%.3g Mbit/s" : "%.0f Mbit/s", megabits);
+}
+
 std::string FormatRate(double per_second) {
   if (per_second >= 999500) return absl::StrFormat("%.1fM", per_second / 1e6);
   if (per_second >= 999.5) return absl::StrFormat("%.1fk", per_second / 1e3);

@@ -66,6 +66,7 @@ Config ConfigOf(const Config& run, const LocalProcess& process) {
   config.peer.listen = defaults.listen;
   config.peer.advertise = defaults.advertise;
   if (process.role == "peer") {
+    config.http = Config::Http();  // one port cannot be everybody's: it is the coordinator's
     const Config::Peer addresses = LocalPeerAddresses(run.peer, NumberOf(process));
     config.peer.listen = addresses.listen;
     config.peer.advertise = addresses.advertise;
@@ -187,11 +188,16 @@ absl::StatusOr<Config> SettledAsBefore(const Config& run, const LocalProcess& co
 absl::Status CheckNewFolder(Files& files, const std::string& dir) {
   if (!files.Exists(dir)) return absl::OkStatus();
   ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(dir));
+  const auto holds = [&](const char* name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  const bool prepared = holds(kRunConfig) && holds(kRunBranch);
   for (const std::string& name : names) {
     if (name == kPeersFile) {
       return absl::AlreadyExistsError(absl::StrCat(dir, " holds another run; give another --dir"));
     }
     if (name == kLockFile) continue;
+    if (prepared && (name == kRunConfig || name == kRunBranch)) continue;
     return absl::AlreadyExistsError(
         absl::StrCat(dir, " is not empty: it holds ", name, "; give another --dir"));
   }
@@ -249,6 +255,13 @@ absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
   return layout;
 }
 
+absl::Status WriteRunConfig(Files& files, const std::string& dir, const Config& config) {
+  Config movable = config;
+  MakeMovable(dir, dir, &movable);
+  return WriteFileDurably(files, absl::StrCat(dir, "/", kRunConfig),
+                          BytesOf(FormatConfig(movable)));
+}
+
 absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
                                             const std::string& dir,
                                             const std::string& atolld_program) {
@@ -259,11 +272,7 @@ absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
     layout.processes.push_back(Process(dir, process.id, process.role, atolld_program));
     LocalProcess& own = layout.processes.back();
     if (process.role == "coordinator") own.address = process.address;
-    const std::optional<pid_t> holder = HolderOf(own.dir);
-    if (holder.has_value()) {
-      return absl::UnavailableError(
-          absl::StrCat("the run in ", dir, " is under way: ", process.id, " is process ", *holder));
-    }
+    own.pid = HolderOf(own.dir).value_or(0);
   }
   if (layout.processes.empty() || layout.coordinator().role != "coordinator") {
     return absl::DataLossError(absl::StrCat(dir, "/", kPeersFile, " names no coordinator first"));

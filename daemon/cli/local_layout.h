@@ -1,6 +1,9 @@
 // The folder of a local run: one folder and config a process, and peers.json, which lists the
 // processes.
 //
+//   DIR/config.toml   the run's config as it was begun, with what the command line gave: with it
+//                     `atoll local --dir DIR` goes on
+//   DIR/branch        of a run that branches from another: its branch file (branch_file.h)
 //   DIR/peers.json    DIR/coordinator/config.toml    DIR/peer-1/config.toml    ...
 //   DIR/<name>/log.txt      DIR/<name>/identity/: its credentials
 //   DIR/coordinator/authority/, DIR/coordinator/admin/: what signed them, and the operator's own
@@ -30,11 +33,13 @@
 namespace atolld {
 
 inline constexpr char kPeersFile[] = "peers.json";
+inline constexpr char kRunConfig[] = "config.toml";
+inline constexpr char kRunBranch[] = "branch";
 
 struct LocalProcess {
   std::string id;
   std::string role;  // "coordinator" or "peer"
-  pid_t pid = 0;     // 0: not started yet
+  pid_t pid = 0;     // 0: it does not run
   std::string dir;
   std::string address;  // empty: not known yet
   std::vector<std::string> command;
@@ -54,7 +59,8 @@ struct LocalLayout {
 // is taken.
 absl::StatusOr<int> FreeLoopbackPort(int wanted);
 
-// ALREADY_EXISTS: `dir` holds something that is no lock, and what.
+// ALREADY_EXISTS: `dir` holds something that is no lock, and what. A run that is prepared there
+// and has not begun, config and branch file, is none.
 absl::Status CheckNewFolder(Files& files, const std::string& dir);
 
 // Makes `dir` (absolute) and everything in it for one coordinator at 127.0.0.1:`port` (0: where the
@@ -67,10 +73,13 @@ absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
                                             const std::string& atolld_program,
                                             const AdjustConfig& adjust = nullptr);
 
-// The run that `dir` holds already, to go on with it. NOT_FOUND: none. UNAVAILABLE: a process of it
-// runs. INVALID_ARGUMENT, with the first line that differs: `config` (its run id aside) is not what
-// the run's processes have. FAILED_PRECONDITION: a config of an earlier release, with absolute
-// paths, and `dir` was moved since.
+// Writes the run's config to the folder, which is there.
+absl::Status WriteRunConfig(Files& files, const std::string& dir, const Config& config);
+
+// The run that `dir` holds already, to go on with it: a process that runs has its pid, any other 0.
+// NOT_FOUND: none. INVALID_ARGUMENT, with the first line that differs: `config` (its run id aside)
+// is not what the run's processes have. FAILED_PRECONDITION: a config of an earlier release, with
+// absolute paths, and `dir` was moved since.
 absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
                                             const std::string& dir,
                                             const std::string& atolld_program);

@@ -47,15 +47,17 @@ void AddPeer(const LocalProcess& process, uint64_t version, const PeerShare& sha
   peer->set_tokens(share.tokens);
 }
 
-std::string WhatCanBeDone(const std::string& dir, const LocalProcess& coordinator) {
+std::string WhatCanBeDone(Files& files, const std::string& dir, const LocalProcess& coordinator) {
   const std::optional<pid_t> holder = HolderOf(coordinator.dir);
   if (holder.has_value()) {
     return absl::StrCat("its coordinator is process ", *holder, " and does not answer at ",
                         coordinator.address, "; its log is ", coordinator.dir, "/log.txt");
   }
-  return absl::StrCat("no coordinator of it runs; go on with: ",
-                      ShellCommand({"atoll", "local", "--dir", dir, "--config"}),
-                      " and the config that it began with");
+  const std::string command = ShellCommand({"atoll", "local", "--dir", dir});
+  return absl::StrCat("no coordinator of it runs; go on with: ", command,
+                      files.Exists(absl::StrCat(dir, "/", kRunConfig))
+                          ? ""
+                          : " --config and the config that it began with");
 }
 
 absl::Status FillFromReplica(Files& files, const Furthest& furthest, v1::RunStatus* status) {
@@ -106,7 +108,7 @@ absl::StatusOr<v1::RunStatus> RunStatusOfFolder(Files& files, const std::string&
     if (process.role == "peer") AddPeer(process, versions[process.id], shares[process.id], &status);
   }
   status.set_phase(status.has_seal() ? "sealed" : "stopped");
-  if (!status.has_seal()) status.set_reason(WhatCanBeDone(dir, coordinator));
+  if (!status.has_seal()) status.set_reason(WhatCanBeDone(files, dir, coordinator));
   return status;
 }
 

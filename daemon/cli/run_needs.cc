@@ -175,6 +175,18 @@ Finding WorkerNeed(const std::string& program) {
   return {NeedWeight::kFatal, absl::StrCat("program: --program '", program, "': no such file")};
 }
 
+// Asks with the token's credentials, which lie in `folder` meanwhile.
+template <typename Ask>
+auto WithToken(Files& files, const v1::JoinToken& token, const std::string& folder, const Ask& ask)
+    -> decltype(ask(CoordinatorAccess())) {
+  RETURN_IF_ERROR(
+      SaveCredentials(files, folder, {token.authority(), token.certificate(), token.key()}));
+  auto answer = ask(CoordinatorAccess{token.address(), folder});
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return answer;
+}
+
 Finding Useless(const std::string& option, const std::string& why) {
   return {NeedWeight::kDoubtful, absl::StrCat(option, ": --", option, " is not used: ", why)};
 }
@@ -183,13 +195,14 @@ Finding Useless(const std::string& option, const std::string& why) {
 
 absl::StatusOr<v1::RunDescription> AskAboutRun(Files& files, const v1::JoinToken& token,
                                                const std::string& folder, absl::Duration patience) {
-  RETURN_IF_ERROR(
-      SaveCredentials(files, folder, {token.authority(), token.certificate(), token.key()}));
-  absl::StatusOr<v1::RunDescription> run =
-      DescribeRun(CoordinatorAccess{token.address(), folder}, patience);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
-  return run;
+  return WithToken(files, token, folder,
+                   [&](const CoordinatorAccess& access) { return DescribeRun(access, patience); });
+}
+
+absl::StatusOr<LineSpeed> MeasureLineWith(Files& files, const v1::JoinToken& token,
+                                          const std::string& folder, absl::Duration patience) {
+  return WithToken(files, token, folder,
+                   [&](const CoordinatorAccess& access) { return MeasureLine(access, patience); });
 }
 
 std::vector<std::string> SourcesIn(const v1::RunSpec& spec, const std::string& data) {

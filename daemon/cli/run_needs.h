@@ -13,6 +13,7 @@
 #include "atoll/v1/membership.pb.h"
 #include "daemon/cli/preflight.h"
 #include "daemon/env/env.h"
+#include "daemon/transport/coordinator_client.h"
 
 namespace atolld {
 
@@ -28,6 +29,11 @@ struct Brought {
 // which is removed. Errors as DescribeRun.
 absl::StatusOr<v1::RunDescription> AskAboutRun(Files& files, const v1::JoinToken& token,
                                                const std::string& folder, absl::Duration patience);
+
+// How fast the line to the token's coordinator is; for `patience` another machine may measure
+// first. `folder` as above. Errors as MeasureLine.
+absl::StatusOr<LineSpeed> MeasureLineWith(Files& files, const v1::JoinToken& token,
+                                          const std::string& folder, absl::Duration patience);
 
 // The run itself, then one line for each thing that it needs. Fatal: to join would be in vain.
 std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run,

@@ -1,5 +1,6 @@
 #include "daemon/cli/status_json.h"
 
+#include <cmath>
 #include <cstdint>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -8,8 +9,10 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/time.h"
 #include "daemon/cli/format.h"
 #include "membership/history/header.h"
+#include "membership/history/lineage.h"
 #include "membership/history/run_codecs.h"
 #include "membership/run/ledger.h"
 
@@ -55,6 +58,8 @@ Json DataJson(const v1::DataStatus& data) {
 // 0: an adopted round, of which only the entry's header is known.
 Json OrNull(double measured) { return measured == 0 ? Json(nullptr) : Json(measured); }
 
+Json OrNull(uint64_t measured) { return measured == 0 ? Json(nullptr) : Json(measured); }
+
 Json NoiseJson(const v1::NoiseStatus& noise) {
   return {{"tokens", OrNull(noise.tokens())},
           {"rounds", noise.rounds()},
@@ -66,6 +71,53 @@ Json SealJson(const v1::Seal& seal) {
   return {{"version", seal.version()},
           {"state_digest", Hex(seal.state_digest())},
           {"header_digest", Hex(seal.header_digest())}};
+}
+
+Json LinksJson(const v1::RunStatus& status) {
+  Json links = Json::array();
+  for (const v1::LinkStatus& link : status.links()) {
+    links.push_back({{"from", link.from()},
+                     {"to", link.to()},
+                     {"predicted_bytes_per_second", OrNull(link.predicted_bytes_per_second())},
+                     {"measured_bytes_per_second", OrNull(link.measured_bytes_per_second())},
+                     {"seconds", OrNull(link.seconds())}});
+  }
+  return links;
+}
+
+std::vector<std::string> LinksText(const v1::RunStatus& status) {
+  std::vector<std::vector<std::string>> rows = {{"from", "to", "counted on", "carried", "latency"}};
+  for (const v1::LinkStatus& link : status.links()) {
+    rows.push_back({link.from(), link.to(), FormatBitRate(link.predicted_bytes_per_second()),
+                    FormatBitRate(link.measured_bytes_per_second()),
+                    link.seconds() <= 0 ? "-" : absl::StrFormat("%.0f ms", 1e3 * link.seconds())});
+  }
+  return AlignColumns(rows, "<<>>>");
+}
+
+std::string CapsText(const v1::PeerStatus& peer) {
+  if (peer.up_cap_bytes_per_second() <= 0 && peer.down_cap_bytes_per_second() <= 0) {
+    return "none stated";
+  }
+  return absl::StrCat(FormatBitRate(peer.up_cap_bytes_per_second()), " up, ",
+                      FormatBitRate(peer.down_cap_bytes_per_second()), " down");
+}
+
+// Seconds and less come from heartbeats that wait for their turn, and mean nothing.
+std::string ClockText(const v1::PeerStatus& peer) {
+  if (peer.progress().clock_seconds() <= 0) return "not told";
+  const double offset = peer.clock_offset_seconds();
+  if (std::abs(offset) < 1) return "as the coordinator's";
+  return absl::StrCat(FormatSeconds(std::abs(offset)), offset > 0 ? " ahead of" : " behind",
+                      " the coordinator's");
+}
+
+std::string TimeLeftText(const v1::RunStatus& status) {
+  if (status.predicted_end_unix_seconds() <= 0) return "not known";
+  const absl::Time end = absl::UnixEpoch() + absl::Seconds(status.predicted_end_unix_seconds());
+  return absl::StrCat("in about ",
+                      FormatSeconds(status.predicted_end_unix_seconds() - status.unix_seconds()),
+                      ", at ", absl::FormatTime("%Y-%m-%d %H:%M UTC", end, absl::UTCTimeZone()));
 }
 
 // Payload, in bits as lines are sold.
@@ -113,7 +165,11 @@ Json PeerJson(const v1::PeerStatus& peer) {
             {"tokens_per_second", progress.tokens_per_second()},
             {"exchange_bytes_sent", progress.exchange_bytes_sent()},
             {"train_seconds", progress.train_seconds()},
-            {"resident_bytes", progress.resident_bytes()}}},
+            {"resident_bytes", progress.resident_bytes()},
+            {"held_back", progress.held_back()},
+            {"exchange_bytes_received", progress.exchange_bytes_received()},
+            {"disk_free_bytes", OrNull(progress.disk_free_bytes())},
+            {"memory_available_bytes", OrNull(progress.memory_available_bytes())}}},
           {"pid", peer.pid()},
           {"rounds_contributed", peer.rounds_contributed()},
           {"tokens", peer.tokens()},
@@ -125,6 +181,14 @@ Json PeerJson(const v1::PeerStatus& peer) {
           {"device", peer.device()},
           {"up_bytes_per_second", OrNull(peer.up_bytes_per_second())},
           {"down_bytes_per_second", OrNull(peer.down_bytes_per_second())},
+          {"up_cap_bytes_per_second", OrNull(peer.up_cap_bytes_per_second())},
+          {"down_cap_bytes_per_second", OrNull(peer.down_cap_bytes_per_second())},
+          {"mean_share", peer.mean_share()},
+          {"ready_seconds", OrNull(peer.ready_seconds())},
+          {"worker_failures", peer.worker_failures()},
+          {"data_refused", peer.data_refused()},
+          {"clock_offset_seconds",
+           progress.clock_seconds() > 0 ? Json(peer.clock_offset_seconds()) : Json(nullptr)},
           {"notice", peer.notice()}};
 }
 
@@ -150,7 +214,11 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"data", DataJson(status.data())},
                {"noise", NoiseJson(status.noise())},
                {"spec", SpecJson(status.spec())},
-               {"peers", PeersJson(status)}};
+               {"peers", PeersJson(status)},
+               {"links", LinksJson(status)},
+               {"unix_seconds", OrNull(status.unix_seconds())},
+               {"predicted_end_unix_seconds", OrNull(status.predicted_end_unix_seconds())}};
+  json["parent"] = status.spec().has_parent() ? LineageJson(status.spec().parent()) : Json(nullptr);
   json["rounds_recorded"] = status.rounds_recorded();
   json["rounds"] = Json::array();
   for (const v1::RoundRecord& round : status.rounds()) {
@@ -179,6 +247,25 @@ Json RunStatusJson(const v1::RunStatus& status) {
   json["seal"] = status.has_seal() ? SealJson(status.seal()) : Json(nullptr);
   json["events"] = Json::array();
   for (const std::string& event : status.events()) json["events"].push_back(event);
+  return json;
+}
+
+Json LineageJson(const v1::Lineage& lineage) {
+  Json json = {{"run_id", lineage.run_id()},
+               {"version", lineage.version()},
+               {"state_digest", Hex(lineage.state_digest())},
+               {"header_digest", Hex(lineage.header_digest())},
+               {"steps", lineage.steps()},
+               {"tokens", lineage.tokens()},
+               {"next_sample", lineage.next_sample()},
+               {"buffers", lineage.buffers()}};
+  json["earlier"] = Json::array();
+  for (const v1::Lineage& older : lineage.earlier()) {
+    json["earlier"].push_back({{"run_id", older.run_id()},
+                               {"version", older.version()},
+                               {"state_digest", Hex(older.state_digest())},
+                               {"tokens", older.tokens()}});
+  }
   return json;
 }
 
@@ -243,6 +330,13 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
       {"coordinator epoch",
        absl::StrCat(status.epoch(), ", for ", FormatSeconds(status.epoch_seconds()))},
   };
+  if (status.spec().has_parent()) {
+    const v1::Lineage& parent = status.spec().parent();
+    rows.push_back({"branch of", LineageText(parent)});
+    for (const v1::Lineage& older : parent.earlier()) {
+      rows.push_back({"", absl::StrCat("which was of ", LineageText(older))});
+    }
+  }
   if (status.stopping()) {
     rows.push_back({"stopping", absl::StrCat("it ends at the newest version",
                                              Because(status.stopped_because()))});
@@ -260,6 +354,7 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
         {"validation loss", absl::StrFormat("%.4f at version %d", last.loss(), last.version())});
   }
   rows.push_back({"gradient noise scale", NoiseText(status.noise())});
+  if (!status.has_seal()) rows.push_back({"ends", TimeLeftText(status)});
   if (status.has_seal()) {
     rows.push_back({"sealed", Hex(status.seal().state_digest())});
     if (!status.stopped_because().empty()) rows.push_back({"stopped", status.stopped_because()});
@@ -267,6 +362,10 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   std::vector<std::string> lines = AlignColumns(rows, "<<");
   lines.emplace_back();
   for (std::string& line : PeersText(status)) lines.push_back(std::move(line));
+  if (status.links_size() > 0) {
+    lines.emplace_back();
+    for (std::string& line : LinksText(status)) lines.push_back(std::move(line));
+  }
   return lines;
 }
 
@@ -287,19 +386,24 @@ std::vector<std::string> RoundsText(const v1::RunStatus& status) {
   return AlignColumns(rows, ">>>>>><");
 }
 
+std::string WhyIdle(const v1::PeerStatus& peer) {
+  if (!peer.progress().held_back().empty()) return peer.progress().held_back();
+  return peer.why().empty() ? peer.offence() : peer.why();
+}
+
 std::vector<std::string> PeersText(const v1::RunStatus& status) {
   std::vector<std::vector<std::string>> rows = {{"peer", "role", "state", "phase", "step",
                                                  "tokens/s", "rounds", "sent", "version", "pid",
                                                  "region", "address", "why"}};
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
-    rows.push_back(
-        {peer.member().peer(), peer.role(), peer.member().state(), progress.phase(),
-         absl::StrCat(progress.step(), "/", progress.steps()),
-         FormatRate(progress.tokens_per_second()), absl::StrCat(peer.rounds_contributed()),
-         FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
-         absl::StrCat(progress.version()), absl::StrCat(peer.pid()), peer.member().region(),
-         peer.member().address(), peer.why().empty() ? peer.offence() : peer.why()});
+    rows.push_back({peer.member().peer(), peer.role(), peer.member().state(), progress.phase(),
+                    absl::StrCat(progress.step(), "/", progress.steps()),
+                    FormatRate(progress.tokens_per_second()),
+                    absl::StrCat(peer.rounds_contributed()),
+                    FormatBytes(static_cast<double>(progress.exchange_bytes_sent())),
+                    absl::StrCat(progress.version()), absl::StrCat(peer.pid()),
+                    peer.member().region(), peer.member().address(), WhyIdle(peer)});
   }
   return AlignColumns(rows, "<<<<>>>>>><<<");
 }
@@ -324,12 +428,18 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
       {"tokens a second", FormatRate(progress.tokens_per_second())},
       {"sent in exchanges", FormatBytes(static_cast<double>(progress.exchange_bytes_sent()))},
       {"trained", FormatSeconds(progress.train_seconds())},
+      {"held back", progress.held_back().empty() ? "no" : progress.held_back()},
+      {"last ready after", FormatMeasured(peer.ready_seconds(), 2, " s")},
+      {"share of the newest mean", absl::StrFormat("%.1f %%", 100 * peer.mean_share())},
+      {"updates of bad data", absl::StrCat(peer.data_refused())},
       {"state digest",
        peer.state_digest().empty()
            ? "not reported"
            : absl::StrCat(Hex(peer.state_digest()), " of version ", peer.state_version())},
       {"device", peer.device()},
       {"line", LineText(peer)},
+      {"its owner's limits", CapsText(peer)},
+      {"clock", ClockText(peer)},
       {"address", member.address().empty() ? "dials out only" : member.address()},
       {"region", member.region().empty() ? "of its own" : member.region()},
       {"process", absl::StrCat("pid ", peer.pid())},

@@ -15,12 +15,15 @@ namespace atolld {
 nlohmann::ordered_json RunStatusJson(const v1::RunStatus& status);
 nlohmann::ordered_json PeersJson(const v1::RunStatus& status);
 nlohmann::ordered_json PeerJson(const v1::PeerStatus& peer);
+nlohmann::ordered_json LineageJson(const v1::Lineage& lineage);
 nlohmann::ordered_json HeaderJson(const v1::EntryHeader& header);
 
 std::vector<std::string> RunStatusText(const v1::RunStatus& status);
 std::vector<std::string> RoundsText(const v1::RunStatus& status);  // the newest first
 std::vector<std::string> PeersText(const v1::RunStatus& status);
 std::vector<std::string> PeerText(const v1::PeerStatus& peer);
+// What keeps a peer from training, its owner's will first; or else what was noticed of its updates.
+std::string WhyIdle(const v1::PeerStatus& peer);
 // "pass 1, 34.2 % (spent 12,345; held 900; returned 0)"
 std::string DataText(const v1::DataStatus& data);
 // "85,000 tokens a round; these peers make 57,600: more peers still help", "unknown: " and why

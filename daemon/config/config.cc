@@ -21,9 +21,11 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/wire_codec.h"
+#include "daemon/config/config_defaults.h"
 #include "daemon/config/config_places.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/config/http_config.h"
 #include "daemon/env/network.h"
 #include "membership/history/run_files.h"
 #include "membership/planning/message_sizes.h"
@@ -497,7 +499,6 @@ absl::Status CheckAddresses(const Config& c, ConfigUse use, const ConfigPlaces& 
   return CheckDialled(c, use, places);
 }
 
-// Relative paths in `config` are still as written; they start at `folder`.
 // What no message could carry is refused before anything is begun.
 absl::Status CheckSizes(const Config& c, const ConfigPlaces& places) {
   if (IsForeign(c.model.kind)) return absl::OkStatus();  // how large it is, its worker says
@@ -523,6 +524,8 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckDevices(config, use, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, use, places));
+  const HttpFault fault = FaultOf(config.http);
+  if (!fault.what.empty()) return Broken(places, {{"http", fault.key}}, fault.what);
   return CheckData(config, use, places, folder);
 }
 
@@ -561,31 +564,6 @@ RawValue RawOf(const toml::node& node) {
       return OtherValue{"a table"};
     default:
       return OtherValue{"a date or time"};
-  }
-}
-
-// Nesterov's rate grows with the peers and not with the model: 0.4, 0.6, 0.6, 0.8 for 1, 2, 4, 8
-// of them at 30 steps a round (arXiv:2503.09799, figure 7). Short runs of small models want more:
-// 0.5 is too little for 3 and 4 of them (docs/benchmarks.md, "Peers beside data parallel").
-double NesterovLearningRate(uint32_t peers) { return peers == 1 ? 0.4 : peers < 8 ? 0.7 : 0.8; }
-
-// Plain averaging takes the mean as it is; what Nesterov's rule is tuned to would be wrong for it.
-void UseDefaultsOfRule(const ConfigPlaces& places, Config* config) {
-  if (config->outer.rule == "nesterov" && !places.Has("outer", "learning_rate")) {
-    config->outer.learning_rate = NesterovLearningRate(config->run.peers);
-  }
-  if (config->outer.rule != "average") return;
-  if (!places.Has("outer", "learning_rate")) config->outer.learning_rate = 1;
-  if (!places.Has("outer", "momentum")) config->outer.momentum = 0;
-}
-
-// Codecs that leave most of an update out train only with feedback; topk as SparseLoCo has it.
-void UseDefaultsOfCodec(const ConfigPlaces& places, Config* config) {
-  const absl::string_view codec = absl::StripSuffix(config->exchange.codec, "+zstd");
-  if (codec != "topk" && codec != "int2") return;
-  if (!places.Has("exchange", "error_feedback")) config->exchange.error_feedback = true;
-  if (codec == "topk" && !places.Has("exchange", "feedback_decay")) {
-    config->exchange.feedback_decay = 0.95;
   }
 }
 
@@ -738,12 +716,7 @@ absl::StatusOr<Config> ParseConfig(absl::string_view text, const std::string& or
   RETURN_IF_ERROR(loader.Read(text));
   for (const ConfigOverride& change : overrides) RETURN_IF_ERROR(loader.Override(change));
 
-  UseDefaultsOfRule(loader.places(), &config);
-  UseDefaultsOfCodec(loader.places(), &config);
-  if (!loader.places().Has("membership", "outsized")) {
-    config.membership.outsized = DefaultOutsized(config);
-  }
-
+  UseDefaultsThatFollow(loader.places(), &config);
   RETURN_IF_ERROR(CheckRules(config, fields, use, loader.places(), folder));
   for (const ConfigField& field : fields) {
     const Text* value = std::get_if<Text>(&field.value);
@@ -772,8 +745,13 @@ absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
                                   const std::vector<ConfigOverride>& overrides) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   std::error_code error;
-  const std::filesystem::path folder = std::filesystem::absolute(path, error).parent_path();
-  return ParseConfig(text, path, folder.string(), use, overrides);
+  std::filesystem::path file = std::filesystem::absolute(path, error);
+  // A link to a config stands for that file: what the file names lies beside the file.
+  if (std::filesystem::is_symlink(file, error)) {
+    const std::filesystem::path meant = std::filesystem::canonical(file, error);
+    if (!error) file = meant;
+  }
+  return ParseConfig(text, path, file.parent_path().string(), use, overrides);
 }
 
 std::string MakeRunId(const std::string& path, absl::Time now) {

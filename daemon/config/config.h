@@ -26,7 +26,8 @@ struct ConfigOverride {
 };
 
 // INVALID_ARGUMENT: the file does not exist, is no TOML, or breaks a rule (overrides counted in).
-// Relative paths come back absolute; they start at the file's folder.
+// Relative paths come back absolute; they start at the file's folder, of a link's at that of the
+// file that it leads to.
 absl::StatusOr<Config> LoadConfig(const std::string& path, ConfigUse use,
                                   const std::vector<ConfigOverride>& overrides = {});
 

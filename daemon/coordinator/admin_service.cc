@@ -17,8 +17,11 @@ constexpr char kResumeRun[] = "/atolld.v1.Admin/ResumeRun";
 constexpr char kStopRun[] = "/atolld.v1.Admin/StopRun";
 constexpr char kDrainPeer[] = "/atolld.v1.Admin/DrainPeer";
 constexpr char kEvictPeer[] = "/atolld.v1.Admin/EvictPeer";
-constexpr absl::string_view kAdminMethods[] = {kShowRun,   kWatchRun, kListHeaders, kPauseRun,
-                                               kResumeRun, kStopRun,  kDrainPeer,   kEvictPeer};
+constexpr char kListAccounts[] = "/atolld.v1.Admin/ListAccounts";
+constexpr char kIssueReceipt[] = "/atolld.v1.Admin/IssueReceipt";
+constexpr absl::string_view kAdminMethods[] = {
+    kShowRun, kWatchRun,  kListHeaders, kPauseRun,     kResumeRun,
+    kStopRun, kDrainPeer, kEvictPeer,   kListAccounts, kIssueReceipt};
 
 // Lines kept for whoever looks later.
 constexpr size_t kEventsKept = 200;
@@ -52,10 +55,7 @@ struct AdminService::AdminCall {
   bool scheduled = false;
   absl::Duration interval = kDefaultInterval;
   absl::Time last_sent = absl::InfinitePast();
-  size_t rounds_sent = 0;
-  size_t evaluations_sent = 0;
-  bool behind = false;       // of a watch: more of the history is to come at once
-  uint64_t events_sent = 0;  // number of the first event that it has not seen
+  Position position;  // of a watch
 
   void Finish(const absl::Status& status) {
     if (finished) return;
@@ -118,10 +118,38 @@ void AdminService::OnRequest(uint64_t id, const Frame& frame) {
     v1::ListHeadersRequest request;
     parsed = Unpack(frame, &request);
     if (parsed.ok()) List(id, request);
+  } else if (call->method == kListAccounts) {
+    v1::ListAccountsRequest request;
+    parsed = Unpack(frame, &request);
+    if (parsed.ok()) ListAccounts(id, request);
+  } else if (call->method == kIssueReceipt) {
+    v1::IssueReceiptRequest request;
+    parsed = Unpack(frame, &request);
+    if (parsed.ok()) IssueReceipt(id, request);
   } else {
     parsed = Order(id, call->method, frame);
   }
   if (!parsed.ok()) call->Finish(parsed);
+}
+
+template <typename Response>
+void AdminService::AnswerOnce(uint64_t id, const absl::StatusOr<Response>& response) {
+  AdminCall* call = Find(id);
+  if (call == nullptr || call->finished) return;
+  if (response.ok()) call->call->Write(Pack(*response));
+  call->Finish(response.status());
+}
+
+void AdminService::ListAccounts(uint64_t id, const v1::ListAccountsRequest& request) {
+  using Response = absl::StatusOr<v1::ListAccountsResponse>;
+  source_.accounts(request,
+                   guard_.Wrap([this, id](const Response& response) { AnswerOnce(id, response); }));
+}
+
+void AdminService::IssueReceipt(uint64_t id, const v1::IssueReceiptRequest& request) {
+  using Response = absl::StatusOr<v1::Receipt>;
+  source_.receipt(request.peer(),
+                  guard_.Wrap([this, id](const Response& response) { AnswerOnce(id, response); }));
 }
 
 absl::Status AdminService::Order(uint64_t id, const std::string& method, const Frame& frame) {
@@ -249,27 +277,44 @@ void AdminService::List(uint64_t id, const v1::ListHeadersRequest& request) {
                   }));
 }
 
-void AdminService::SendStatus(AdminCall& call) {
+v1::RunStatus AdminService::NewsSince(Position* position) const {
   v1::RunStatus status = Status();
   const std::vector<v1::RoundRecord>& rounds = source_.rounds();
   const size_t round_end =
-      std::min<size_t>(status.rounds_recorded(), call.rounds_sent + kMostRounds);
-  for (size_t& i = call.rounds_sent; i < round_end; ++i) *status.add_rounds() = rounds[i];
+      std::min<size_t>(status.rounds_recorded(), position->rounds + kMostRounds);
+  for (size_t& i = position->rounds; i < round_end; ++i) *status.add_rounds() = rounds[i];
   const std::vector<v1::EvaluationRecord>& evaluations = source_.evaluations();
   const size_t evaluation_end =
-      std::min(evaluations.size(), call.evaluations_sent + kMostEvaluations);
-  for (size_t& i = call.evaluations_sent; i < evaluation_end; ++i)
+      std::min(evaluations.size(), position->evaluations + kMostEvaluations);
+  for (size_t& i = position->evaluations; i < evaluation_end; ++i)
     *status.add_evaluations() = evaluations[i];
-  call.behind = round_end < status.rounds_recorded() || evaluation_end < evaluations.size();
-  if (call.behind) status.clear_seal();
-  for (uint64_t i = std::max(call.events_sent, first_event_); i < first_event_ + events_.size();
+  position->behind = round_end < status.rounds_recorded() || evaluation_end < evaluations.size();
+  if (position->behind) status.clear_seal();
+  for (uint64_t i = std::max(position->events, first_event_); i < first_event_ + events_.size();
        ++i) {
     status.add_events(events_[i - first_event_]);
   }
-  call.events_sent = first_event_ + events_.size();
+  position->events = first_event_ + events_.size();
+  return status;
+}
+
+void AdminService::SendStatus(AdminCall& call) {
+  const v1::RunStatus status = NewsSince(&call.position);
   call.last_sent = env_.executor.Now();
   call.call->Write(Pack(status));
-  if (call.behind && call.watching && !call.scheduled) Schedule(call.id);
+  if (call.position.behind && call.watching && !call.scheduled) Schedule(call.id);
+}
+
+void AdminService::Follow(absl::Duration interval, std::function<void(const v1::RunStatus&)> told) {
+  follower_interval_ = interval;
+  follower_ = std::move(told);
+  TellFollower();
+}
+
+void AdminService::TellFollower() {
+  follower_(NewsSince(&follower_position_));
+  env_.executor.RunAfter(follower_position_.behind ? absl::ZeroDuration() : follower_interval_,
+                         guard_.Wrap([this] { TellFollower(); }));
 }
 
 void AdminService::Cut(const std::function<bool(const Identity&)>& who, const absl::Status& why) {
@@ -293,12 +338,17 @@ void AdminService::Changed() {
 }
 
 void AdminService::EndWatches(absl::Duration patience, Task done) {
+  if (follower_) {
+    do {
+      follower_(NewsSince(&follower_position_));
+    } while (follower_position_.behind);
+  }
   for (const auto& [id, call] : calls_) {
     if (!call->watching) continue;
     call->watching = false;
     do {
       SendStatus(*call);
-    } while (call->behind);
+    } while (call->position.behind);
     call->ending = true;
     call->Finish(absl::OkStatus());
   }
@@ -318,7 +368,7 @@ void AdminService::TellWhenWatchesHaveEnded() {
 void AdminService::Schedule(uint64_t id) {
   AdminCall* call = Find(id);
   call->scheduled = true;
-  const bool at_once = call->behind && call->call->unsent_bytes() <= kMostUnsentHistory;
+  const bool at_once = call->position.behind && call->call->unsent_bytes() <= kMostUnsentHistory;
   const absl::Duration wait =
       at_once
           ? absl::ZeroDuration()
@@ -327,7 +377,7 @@ void AdminService::Schedule(uint64_t id) {
     AdminCall* due = Find(id);
     if (due == nullptr || !due->watching) return;
     due->scheduled = false;
-    if (due->behind && due->call->unsent_bytes() > kMostUnsentHistory) {
+    if (due->position.behind && due->call->unsent_bytes() > kMostUnsentHistory) {
       due->last_sent = env_.executor.Now();
       return Schedule(id);
     }

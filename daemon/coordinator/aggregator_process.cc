@@ -73,6 +73,8 @@ absl::StatusOr<Config> AggregatorConfig(const Config& coordinator) {
   Config config = coordinator;
   config.coordinator = Config::Coordinator();
   config.coordinator.address = coordinator.coordinator.address;
+  config.http = Config::Http();  // the coordinator's port is its own
+  config.log.format = "text";    // its lines are messages of the coordinator's log
   config.peer = Config::Peer();
   config.peer.id = kName;
   config.peer.role = kAggregatorRoleName;

@@ -23,11 +23,14 @@
 #include "daemon/coordinator/admin_service.h"
 #include "daemon/coordinator/enrolment.h"
 #include "daemon/coordinator/history_check.h"
+#include "daemon/coordinator/line_measure.h"
 #include "daemon/coordinator/session_stream.h"
 #include "daemon/coordinator/throttle.h"
 #include "daemon/env/env.h"
 #include "daemon/env/network.h"
+#include "daemon/replica/state/branch_file.h"
 #include "membership/history/header.h"
+#include "membership/history/receipt.h"
 #include "membership/history/run_codecs.h"
 #include "membership/history/signing_key.h"
 #include "membership/run/run.h"
@@ -78,6 +81,9 @@ std::string Differences(const v1::RunSpec& stored, v1::RunSpec wanted) {
   wanted.mutable_data()->set_tokenizer_digest(stored.data().tokenizer_digest());
   *wanted.mutable_files() = stored.files();
   wanted.set_history_key(stored.history_key());
+  if (wanted.has_parent()) {
+    wanted.mutable_parent()->set_next_sample(stored.parent().next_sample());
+  }
   google::protobuf::util::MessageDifferencer differencer;
   std::string text;
   differencer.ReportDifferencesToString(&text);
@@ -105,11 +111,31 @@ absl::StatusOr<std::optional<SigningKey>> KeyOfHistory(const StoredRun& stored,
   return std::optional<SigningKey>(std::move(key));
 }
 
+// The branch file that the config names: what the run's version 0 is. Nothing where it names none,
+// or where it is gone and the run has begun: then its record has the lineage.
+absl::StatusOr<std::optional<v1::SnapshotInfo>> BranchOf(Files& files, const Config& config,
+                                                         const StoredRun& stored) {
+  if (config.run.branch.empty()) return std::nullopt;
+  absl::StatusOr<v1::SnapshotInfo> head = ReadBranchHead(files, config.run.branch);
+  if (absl::IsNotFound(head.status()) && stored.spec && stored.spec->has_parent()) {
+    return std::nullopt;
+  }
+  if (!head.ok()) return Annotate(head.status(), "[run] branch");
+  if (head->genesis().spec().run_id() == config.run.id) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("[run] id is ", config.run.id,
+                     ", the run from which it branches; a branch is a run of its own, so give "
+                     "another id"));
+  }
+  return std::optional<v1::SnapshotInfo>(*std::move(head));
+}
+
 // The spec to run: the stored one if the config agrees with it, a new one for an empty store (the
 // run's id from the config, or from the time if it names none), whose history `key` signs (none:
 // nobody). FAILED_PRECONDITION names what differs.
 absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& stored,
-                                      absl::Time wall_time, const std::optional<SigningKey>& key) {
+                                      absl::Time wall_time, const std::optional<SigningKey>& key,
+                                      const std::optional<v1::SnapshotInfo>& branch) {
   Config named = config;
   if (named.run.id.empty()) {
     named.run.id = stored.spec
@@ -120,6 +146,11 @@ absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& sto
     return absl::InvalidArgumentError("the run's id must be 1-64 characters of a-z, 0-9 and '-'");
   }
   v1::RunSpec wanted = MakeRunSpec(named);
+  if (branch) {
+    *wanted.mutable_parent() = LineageUnder(*branch, wanted.outer());
+  } else if (stored.spec && stored.spec->has_parent() && !config.run.branch.empty()) {
+    *wanted.mutable_parent() = stored.spec->parent();
+  }
   if (!stored.spec) {
     if (key) wanted.set_history_key(key->public_key());
     return wanted;
@@ -141,6 +172,7 @@ void SignWith(const SigningKey& key, const v1::RunSpec& spec, RunSettings* setti
   settings->sign_header = [key](const v1::EntryHeader& header) { return SignHeader(key, header); };
   settings->sign_checkpoint = [key](const Digest& digest) { return SignCheckpoint(key, digest); };
   settings->sign_seal = [key](const v1::Seal& seal) { return SignSeal(key, seal); };
+  settings->sign_receipt = [key](const v1::Receipt& receipt) { return SignReceipt(key, receipt); };
   settings->sign_genesis = [key](const v1::Genesis& genesis) { return SignGenesis(key, genesis); };
   settings->check_signed = [spec](const v1::EntryHeader& header) {
     return CheckSigned(spec, header);
@@ -253,7 +285,9 @@ struct Coordinator::State {
   void Obey(const RunOrder& order, AdminService::Obeyed done);
   AdminService::Source AdminSource();
   Enrolment::Source EnrolmentSource();
+  absl::Status MayMeasure(const Identity& caller) const;
   void OnHello(SessionId id, const std::optional<Identity>& caller, const v1::Hello& hello);
+  void OnMessage(SessionId id, const v1::PeerMessage& message);
   RunOutput Seen(const Identity& caller);
   void Revoke(RunUpdate update, const std::string& said, Task done);
   absl::Duration interval() const { return config.membership.failure_timeout / 4; }
@@ -263,11 +297,13 @@ struct Coordinator::State {
   Authority* const authority;
   const HistoryKeySource history_key;
   const std::shared_ptr<Store> store;
+  std::optional<v1::SnapshotInfo> branch;  // the head of the file that version 0 is made from
   std::unique_ptr<Run> run;
   std::unique_ptr<Outbox> outbox;
   std::unique_ptr<AdminService> admin;
   std::unique_ptr<EnrolmentBook> book;
   std::unique_ptr<Enrolment> enrolment;
+  std::unique_ptr<LineMeasure> line_measure;
   SessionId last_session = 0;
   std::map<SessionId, std::unique_ptr<SessionStream>> sessions;
   SessionLimits session_limits;
@@ -304,7 +340,9 @@ absl::Status Coordinator::State::Open() {
   if (!checked.ok()) return Annotate(checked.status(), store->where());
   absl::StatusOr<std::optional<SigningKey>> key = KeyOfHistory(stored, history_key);
   if (!key.ok()) return Annotate(key.status(), store->where());
-  absl::StatusOr<v1::RunSpec> spec = SpecToRun(config, stored, env.executor.WallTime(), *key);
+  ASSIGN_OR_RETURN(branch, BranchOf(env.files, config, stored));
+  absl::StatusOr<v1::RunSpec> spec =
+      SpecToRun(config, stored, env.executor.WallTime(), *key, branch);
   if (!spec.ok()) return Annotate(spec.status(), store->where());
   ASSIGN_OR_RETURN(RunSettings settings, MakeRunSettings(config, *spec, *key));
   settings.draw_nonce = [this] { return RandomBytes(env.executor); };
@@ -327,6 +365,8 @@ absl::Status Coordinator::State::Open() {
   const std::vector<KeyRecord> revoked = book->RevokedKeys();
   if (!revoked.empty()) Push(run->OnRevoked(Now(), revoked));
   enrolment = std::make_unique<Enrolment>(env, authority, *book, EnrolmentSource());
+  line_measure = std::make_unique<LineMeasure>(
+      env.executor, [this](const Identity& caller) { return MayMeasure(caller); });
   RETURN_IF_ERROR(Listen());
   env.log.Info(absl::StrCat("run ", spec->run_id(), ": epoch ", stored.epoch, ", version ",
                             announced_version, ", ", Counted(checked->headers, "header"),
@@ -372,7 +412,7 @@ void Coordinator::State::Accept(const std::string& method, std::unique_ptr<Call>
   if (caller && caller->role == Role::kAdmin) Push(Seen(*caller));
   if (method == kSession) {
     AcceptSession(std::move(call));
-  } else if (enrolment->Accept(method, &call)) {
+  } else if (enrolment->Accept(method, &call) || line_measure->Accept(method, &call)) {
     return;
   } else if (!admin->Accept(method, &call)) {
     Reject(std::move(call),
@@ -388,7 +428,7 @@ void Coordinator::State::AcceptSession(std::unique_ptr<Call> call) {
   SessionStream::Events events;
   events.on_hello = [this, id, caller](const v1::Hello& hello) { OnHello(id, caller, hello); };
   events.on_message = [this, id](const v1::PeerMessage& message) {
-    Push(run->OnMessage(Now(), id, message));
+    OnMessage(id, message);
     if (message.has_heartbeat()) admin->Changed();
   };
   // Later: a stream is not destroyed from inside its own callback.
@@ -441,6 +481,21 @@ void Coordinator::State::OnHello(SessionId id, const std::optional<Identity>& ca
     }
   }
   Push(std::move(output));
+}
+
+// The Run knows no files; so whether version 0 is the state in the branch file is seen here.
+void Coordinator::State::OnMessage(SessionId id, const v1::PeerMessage& message) {
+  if (branch && message.initial_state().has_genesis()) {
+    const absl::Status made = CheckMadeFrom(*branch, message.initial_state().genesis());
+    if (!made.ok()) {
+      RunOutput output;
+      output.Say(absl::StrCat("a version 0 is refused: ", made.message()),
+                 RunOutput::Severity::kWarning);
+      output.ends.push_back({id, Annotate(made, "initial state")});
+      return Push(std::move(output));
+    }
+  }
+  Push(run->OnMessage(Now(), id, message));
 }
 
 void Coordinator::State::Reject(std::unique_ptr<Call> call, const absl::Status& why) {
@@ -580,11 +635,14 @@ std::string Coordinator::State::WaitingFor() const {
 }
 
 v1::RunStatus Coordinator::State::Status() const {
-  v1::RunStatus status = run->Status(Now());
+  v1::RunStatus status = run->Status(Now(), env.executor.WallTime());
   status.set_version(announced_version);
   if (!announced_seal) status.clear_seal();
   status.set_reason(WaitingFor());
-  if (!outbox->stalled().empty()) status.set_phase("waiting");
+  if (!outbox->stalled().empty()) {
+    status.set_phase("waiting");
+    status.clear_predicted_end_unix_seconds();
+  }
   return status;
 }
 
@@ -614,6 +672,15 @@ AdminService::Source Coordinator::State::AdminSource() {
   source.rounds = [this]() -> const std::vector<v1::RoundRecord>& { return run->rounds(); };
   source.evaluations = [this]() -> const std::vector<v1::EvaluationRecord>& {
     return announced_evaluations;
+  };
+  // Of what is decided now; told when that is durable.
+  source.accounts = [this](const v1::ListAccountsRequest& request, auto done) {
+    outbox->Push(RunOutput(),
+                 [done, response = run->ledger().Accounts(request)] { done(response); });
+  };
+  source.receipt = [this](const std::string& peer, auto done) {
+    outbox->Push(RunOutput(), [done, receipt = run->ledger().IssueReceipt(
+                                         peer, env.executor.WallTime())] { done(receipt); });
   };
   source.headers = [this](uint64_t first, uint32_t limit, auto done) {
     auto result = std::make_shared<absl::StatusOr<std::vector<v1::EntryHeader>>>();
@@ -646,7 +713,7 @@ Enrolment::Source Coordinator::State::EnrolmentSource() {
     return here;
   };
   source.evicted = [this](const std::string& peer) { return run->Evicted(peer); };
-  source.run_id = [this] { return run->Status(Now()).spec().run_id(); };
+  source.run_id = [this] { return run->run_id(); };
   source.describe = [this] {
     v1::RunDescription description = DescribeRun(run->Status(Now()));
     if (!announced_evaluations.empty()) {
@@ -655,6 +722,15 @@ Enrolment::Source Coordinator::State::EnrolmentSource() {
     return description;
   };
   return source;
+}
+
+// Whoever could join, or has joined.
+absl::Status Coordinator::State::MayMeasure(const Identity& caller) const {
+  if (run->Evicted(caller.id)) {
+    return absl::PermissionDeniedError(absl::StrCat("peer ", caller.id, " was evicted"));
+  }
+  if (caller.role != Role::kJoin) return absl::OkStatus();
+  return book->Look(env.executor.WallTime(), caller.serial).status();
 }
 
 Coordinator::Coordinator(Env env, const Config& config, std::unique_ptr<Store> store,
@@ -675,7 +751,13 @@ std::string Coordinator::address() const {
 
 std::string Coordinator::run_id() const {
   if (!state_ || !state_->run) return "";
-  return state_->run->Status(state_->Now()).spec().run_id();
+  return state_->run->run_id();
+}
+
+std::string Coordinator::Doing() const {
+  if (!state_ || !state_->run) return "ending";
+  return absl::StrCat("run ", state_->run->run_id(), ", version ", state_->run->version(), ", ",
+                      state_->run->PhaseText());
 }
 
 void Coordinator::OnSealed(Task task) {
@@ -686,6 +768,11 @@ void Coordinator::OnSealed(Task task) {
 
 void Coordinator::OnUnreachable(Task task) {
   if (state_) state_->on_unreachable = std::move(task);
+}
+
+void Coordinator::OnStatus(absl::Duration interval,
+                           std::function<void(const v1::RunStatus&)> told) {
+  if (state_ && state_->admin) state_->admin->Follow(interval, std::move(told));
 }
 
 void Coordinator::SetAggregatorTrouble(const std::string& trouble) {

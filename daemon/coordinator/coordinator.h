@@ -5,10 +5,13 @@
 // but for Start, which may run before the loop does.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "atoll/v1/admin.pb.h"
 #include "daemon/config/config.h"
 #include "daemon/coordinator/store.h"
 #include "daemon/env/env.h"
@@ -34,6 +37,7 @@ class Coordinator {
 
   std::string address() const;  // where it listens, with the port that the system chose
   std::string run_id() const;   // after Start
+  std::string Doing() const;    // "run books, version 12, training", after Start
 
   // Calls `task` once the seal is durable, no live peer lacks the last state, and all have left or
   // failure_timeout has passed; and then everybody who watches has been told, or failure_timeout
@@ -43,6 +47,10 @@ class Coordinator {
   // Calls `task` once the run has waited for a peer that others can dial for a quarter of
   // failure_timeout: an aggregator would help.
   void OnUnreachable(Task task);
+
+  // After Start: tells `told` of the run as a WatchRun would, at once and then every interval,
+  // whether or not something is new.
+  void OnStatus(absl::Duration interval, std::function<void(const v1::RunStatus&)> told);
 
   // Why the aggregator beside it does not run; empty: it does, or none is wanted. It stands behind
   // the reason of a run that waits.

@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <iterator>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
@@ -87,10 +89,27 @@ std::string SqliteStatement::Bytes(int column) const {
                           : std::string(static_cast<const char*>(bytes), static_cast<size_t>(size));
 }
 
-// Each step makes the tables of one schema version from those of the version before it, an empty
-// file first. A step that was released never changes.
+constexpr char kFile[] = "/coordinator.db";
+// How long a transaction waits for somebody else's, such as that of a `sqlite3` at a terminal.
+constexpr int kPatienceMilliseconds = 10000;
+
 constexpr size_t kLongestPath = 500;  // SQLite's 512, less what it adds for its journal
 
+// A checkpoint of before lacks what is counted from here on: the next start makes one of all
+// headers.
+constexpr char kSchemaStep8[] = R"(
+  DELETE FROM checkpoint;
+  DELETE FROM checkpoint_digests;
+  DROP TABLE checkpoint_contributors;
+  CREATE TABLE checkpoint_contributors (
+    peer BLOB PRIMARY KEY, rounds INTEGER NOT NULL, tokens INTEGER NOT NULL,
+    steps INTEGER NOT NULL, first_version INTEGER NOT NULL, last_version INTEGER NOT NULL,
+    share_bits INTEGER NOT NULL) WITHOUT ROWID;
+  PRAGMA user_version = 8;
+)";
+
+// Each step makes the tables of one schema version from those of the version before it, an empty
+// file first. A step that was released never changes.
 constexpr const char* kSchemaSteps[] = {
     R"(
   CREATE TABLE run (
@@ -148,7 +167,8 @@ constexpr const char* kSchemaSteps[] = {
     peer BLOB PRIMARY KEY, rounds INTEGER NOT NULL, tokens INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE gaps (first INTEGER PRIMARY KEY, last INTEGER NOT NULL);
   PRAGMA user_version = 7;
-)"};
+)",
+    kSchemaStep8};
 constexpr uint64_t kSchemaVersion = std::size(kSchemaSteps);
 
 constexpr uint64_t kRevokedForGood = 2;
@@ -199,7 +219,7 @@ absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files,
 absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files, const std::string& directory,
                                                          const Options& options) {
   RETURN_IF_ERROR(files.MakeDirectories(directory));
-  const std::string path = absl::StrCat(directory, "/coordinator.db");
+  const std::string path = directory + kFile;
   sqlite3* database = nullptr;
   const int opened =
       sqlite3_open_v2(path.c_str(), &database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, nullptr);
@@ -216,10 +236,39 @@ absl::StatusOr<std::unique_ptr<Store>> SqliteStore::Open(Files& files, const std
   return std::unique_ptr<Store>(std::move(store));
 }
 
+absl::Status SqliteStore::Copy(Files& files, const std::string& from, const std::string& to) {
+  // Closed by the destructors. Neither is prepared: nothing is written where it is copied from.
+  const auto open = [](const std::string& directory, int flags) {
+    const std::string path = directory + kFile;
+    sqlite3* database = nullptr;
+    const int opened = sqlite3_open_v2(path.c_str(), &database, flags, nullptr);
+    return std::make_pair(opened, std::unique_ptr<SqliteStore>(new SqliteStore(path, database)));
+  };
+  if (!files.Exists(from + kFile)) {
+    return absl::NotFoundError(absl::StrCat(from, kFile, ": there is none"));
+  }
+  const auto [source_code, source] = open(from, SQLITE_OPEN_READWRITE);
+  RETURN_IF_ERROR(source->Error(source_code));
+  sqlite3_busy_timeout(source->database_, kPatienceMilliseconds);
+  if (files.Exists(to + kFile)) {
+    return absl::AlreadyExistsError(absl::StrCat(to, kFile, ": it is there already"));
+  }
+  RETURN_IF_ERROR(files.CreatePrivate(to + kFile).status());
+  const auto [target_code, target] = open(to, SQLITE_OPEN_READWRITE);
+  RETURN_IF_ERROR(target->Error(target_code));
+  sqlite3_backup* backup =
+      sqlite3_backup_init(target->database_, "main", source->database_, "main");
+  if (backup == nullptr) return target->Error(sqlite3_errcode(target->database_));
+  const int stepped = sqlite3_backup_step(backup, -1);  // all pages, in one read transaction
+  const int finished = sqlite3_backup_finish(backup);
+  if (stepped == SQLITE_BUSY || stepped == SQLITE_LOCKED) return source->Error(stepped);
+  RETURN_IF_ERROR(target->Error(finished));
+  return files.SyncDirectory(to);
+}
+
 absl::Status SqliteStore::Prepare(const Options& options) {
-  // Exclusive: the lock is kept between transactions, so a second process finds it taken. It must
-  // be set before the first access in WAL mode.
-  RETURN_IF_ERROR(Execute("PRAGMA locking_mode = EXCLUSIVE"));
+  // Whoever reads it elsewhere holds nothing up; for those who would write there is patience.
+  sqlite3_busy_timeout(database_, kPatienceMilliseconds);
   RETURN_IF_ERROR(KeepWriteAheadLog());
   RETURN_IF_ERROR(Execute("PRAGMA synchronous = FULL"));
   if (options.most_pages != 0) {
@@ -248,16 +297,22 @@ absl::Status SqliteStore::Prepare(const Options& options) {
 
 // Without one, a commit is neither durable nor atomic as synchronous = FULL has it here. Some file
 // systems have no locks or no shared memory for it, and SQLite then keeps the mode that it had.
+// Where only the shared memory is missing, one process can have a log that no other can read.
 absl::Status SqliteStore::KeepWriteAheadLog() {
-  SqliteStatement set(database_, "PRAGMA journal_mode = WAL");
-  const std::string mode = set.Step() ? set.Bytes(0) : std::string();
-  const absl::Status status = Error(set.code());
-  // Another process has it, it is no database, or the disk is full.
-  if (absl::IsUnavailable(status) || absl::IsDataLoss(status) ||
-      absl::IsResourceExhausted(status)) {
-    return status;
+  absl::Status status;
+  std::string mode;
+  for (const char* locking : {"PRAGMA locking_mode = NORMAL", "PRAGMA locking_mode = EXCLUSIVE"}) {
+    RETURN_IF_ERROR(Execute(locking));
+    SqliteStatement set(database_, "PRAGMA journal_mode = WAL");
+    mode = set.Step() ? set.Bytes(0) : std::string();
+    status = Error(set.code());
+    // Another process has it, it is no database, or the disk is full.
+    if (absl::IsUnavailable(status) || absl::IsDataLoss(status) ||
+        absl::IsResourceExhausted(status)) {
+      return status;
+    }
+    if (status.ok() && mode == "wal") return absl::OkStatus();
   }
-  if (status.ok() && mode == "wal") return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
       status.ok() ? absl::StrCat(path_, ": its journal mode stays \"", mode, "\"")
                   : std::string(status.message()),
@@ -328,9 +383,11 @@ absl::Status SqliteStore::WriteCheckpoint(const HistoryCheckpoint& checkpoint) {
   SqliteStatement digests(database_, "INSERT INTO checkpoint_digests VALUES (?, ?)");
   RETURN_IF_ERROR(Error(digests.Bind(checkpoint.after).Bind(checkpoint.digests).Run()));
   for (const ContributorSum& sum : checkpoint.contributors) {
-    SqliteStatement insert(database_,
-                           "INSERT OR REPLACE INTO checkpoint_contributors VALUES (?, ?, ?)");
-    RETURN_IF_ERROR(Error(insert.Bind(sum.peer).Bind(sum.rounds).Bind(sum.tokens).Run()));
+    SqliteStatement insert(
+        database_, "INSERT OR REPLACE INTO checkpoint_contributors VALUES (?, ?, ?, ?, ?, ?, ?)");
+    insert.Bind(sum.peer).Bind(sum.rounds).Bind(sum.tokens).Bind(sum.steps);
+    insert.Bind(sum.first_version).Bind(sum.last_version);
+    RETURN_IF_ERROR(Error(insert.Bind(absl::bit_cast<uint64_t>(sum.shares)).Run()));
   }
   SqliteStatement set(database_, "INSERT OR REPLACE INTO checkpoint VALUES (1, ?, ?)");
   return Error(set.Bind(checkpoint.version).Bind(checkpoint.proof).Run());
@@ -347,10 +404,12 @@ absl::Status SqliteStore::LoadCheckpoint(StoredRun* run) {
   while (digests.Step()) run->checkpoint.digests += digests.Bytes(0);
   RETURN_IF_ERROR(Error(digests.code()));
   SqliteStatement sums(database_,
-                       "SELECT peer, rounds, tokens FROM checkpoint_contributors ORDER BY peer");
+                       "SELECT peer, rounds, tokens, steps, first_version, last_version, "
+                       "share_bits FROM checkpoint_contributors ORDER BY peer");
   while (sums.Step()) {
     run->checkpoint.contributors.push_back(
-        ContributorSum{sums.Bytes(0), sums.Integer(1), sums.Integer(2)});
+        ContributorSum{sums.Bytes(0), sums.Integer(1), sums.Integer(2), sums.Integer(3),
+                       sums.Integer(4), sums.Integer(5), absl::bit_cast<double>(sums.Integer(6))});
   }
   RETURN_IF_ERROR(Error(sums.code()));
   SqliteStatement gaps(database_, "SELECT first, last FROM gaps ORDER BY first");

@@ -1,6 +1,7 @@
 // SqliteStore: the Store of production, one SQLite database in WAL mode with synchronous=FULL.
 //
-// One process at a time holds it: a second coordinator on the same folder is refused at Open.
+// One coordinator at a time works with it: whoever opens it holds the folder's lock
+// (posix_folder_lock.h). Others may read and copy it meanwhile, which never holds up a commit.
 #pragma once
 
 #include <memory>
@@ -26,6 +27,12 @@ class SqliteStore final : public Store {
   static absl::StatusOr<std::unique_ptr<Store>> Open(Files& files, const std::string& directory);
   static absl::StatusOr<std::unique_ptr<Store>> Open(Files& files, const std::string& directory,
                                                      const Options& options);
+
+  // Makes `to`/coordinator.db, which is not there yet, a copy of `from`/coordinator.db as it is at
+  // one instant, also while a coordinator commits to it. Durable when it returns; a copy that
+  // failed may leave a part of the file. NOT_FOUND: nothing to copy. ALREADY_EXISTS: `to` has one.
+  // UNAVAILABLE: its coordinator is on a file system that lets nobody else read. Blocks.
+  static absl::Status Copy(Files& files, const std::string& from, const std::string& to);
 
   ~SqliteStore() override;
   SqliteStore(const SqliteStore&) = delete;

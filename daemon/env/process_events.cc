@@ -26,6 +26,7 @@
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/service_notices.h"
 
 namespace atolld {
 
@@ -89,6 +90,12 @@ std::vector<int> SignalsThatEnd() {
   const bool ignored = sigaction(SIGHUP, nullptr, &hang_up) == 0 && hang_up.sa_handler == SIG_IGN;
   if (!ignored) signals.push_back(SIGHUP);
   return signals;
+}
+
+bool HasTerminal() {
+  const int terminal = open("/dev/tty", O_RDONLY | O_NOCTTY | O_CLOEXEC);
+  if (terminal >= 0) close(terminal);
+  return terminal >= 0;
 }
 
 EndSignals::Meaning EndSignals::Take(absl::Time now) {
@@ -197,6 +204,7 @@ std::vector<std::string> JoinEnvironment(
     const absl::string_view text = *entry;
     const size_t equals = text.find('=');
     if (equals == absl::string_view::npos) continue;
+    if (IsServiceVariable(text.substr(0, equals))) continue;
     all[std::string(text.substr(0, equals))] = std::string(text.substr(equals + 1));
   }
   for (const auto& [name, value] : added) all[name] = value;

@@ -4,7 +4,8 @@
 // Every callback runs on the loop. Signals are blocked in the calling thread and taken by a thread
 // of the watcher's own; threads started later inherit the block. So construct a SignalWatcher first
 // thing in main, before any other thread runs. A child gets default signal dispositions, an empty
-// signal mask, /dev/null as standard input, and no descriptor but those that are named.
+// signal mask, /dev/null as standard input, and no descriptor but those that are named; and none of
+// the variables by which the service manager of this process is told things.
 #pragma once
 
 #include <sys/types.h>
@@ -54,6 +55,10 @@ class SignalWatcher {
 // SIGTERM, SIGINT, and SIGHUP unless it is ignored: whoever starts a process under nohup wants it
 // to outlive the terminal, and a blocked signal would reach it all the same.
 std::vector<int> SignalsThatEnd();
+
+// Whether this process has a controlling terminal. SIGHUP then says that it is gone; to a daemon
+// without one it says, by custom, that the config is to be read again.
+bool HasTerminal();
 
 // What the signals that ask a process to end mean, in their order. Pure.
 //

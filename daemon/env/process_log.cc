@@ -2,10 +2,15 @@
 
 #include <unistd.h>
 
+#include <cstdint>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/strip.h"
 #include "compression/base/names.h"
 #include "compression/base/terminal.h"
 #include "spdlog/logger.h"
@@ -16,7 +21,31 @@
 namespace atolld {
 namespace {
 
-constexpr char kPattern[] = "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v";
+constexpr char kTextPattern[] = "%Y-%m-%dT%H:%M:%S.%eZ %^%l%$ %v";
+// What is written is the object's other members.
+constexpr char kJsonPattern[] = R"({"time":"%Y-%m-%dT%H:%M:%S.%eZ","level":"%l",%v})";
+
+// Of text that is printable: nothing else in it means anything to JSON.
+std::string Quoted(absl::string_view printable) {
+  return absl::StrCat("\"", absl::StrReplaceAll(printable, {{"\\", "\\\\"}, {"\"", "\\\""}}), "\"");
+}
+
+void AddMember(absl::string_view name, const std::string& value, std::string* members) {
+  if (!value.empty()) absl::StrAppend(members, "\"", name, "\":", Quoted(Printable(value)), ",");
+}
+
+// Takes "round 12: " off the front of a line.
+std::optional<uint64_t> ConsumeRound(absl::string_view* line) {
+  absl::string_view rest = *line;
+  if (!absl::ConsumePrefix(&rest, "round ")) return std::nullopt;
+  const size_t end = rest.find(": ");
+  uint64_t round = 0;
+  if (end == absl::string_view::npos || !absl::SimpleAtoi(rest.substr(0, end), &round)) {
+    return std::nullopt;
+  }
+  *line = rest.substr(end + 2);
+  return round;
+}
 
 spdlog::level::level_enum ToSpdlog(Log::Level level) {
   switch (level) {
@@ -52,7 +81,7 @@ absl::StatusOr<Log::Level> ParseLogLevel(absl::string_view text) {
 absl::StatusOr<std::unique_ptr<ProcessLog>> ProcessLog::Open(const Options& options) {
   std::vector<spdlog::sink_ptr> sinks;
   if (options.to_standard_error) {
-    const bool colours = TerminalFor(isatty(STDERR_FILENO) != 0).colours;
+    const bool colours = !options.json && TerminalFor(isatty(STDERR_FILENO) != 0).colours;
     sinks.push_back(std::make_shared<spdlog::sinks::stderr_color_sink_mt>(
         colours ? spdlog::color_mode::automatic : spdlog::color_mode::never));
   }
@@ -65,21 +94,47 @@ absl::StatusOr<std::unique_ptr<ProcessLog>> ProcessLog::Open(const Options& opti
     }
   }
   auto sink = std::make_unique<Sink>(sinks);
-  sink->logger.set_formatter(
-      std::make_unique<spdlog::pattern_formatter>(kPattern, spdlog::pattern_time_type::utc));
+  sink->logger.set_formatter(std::make_unique<spdlog::pattern_formatter>(
+      options.json ? kJsonPattern : kTextPattern, spdlog::pattern_time_type::utc));
   sink->logger.set_level(ToSpdlog(options.level));
   sink->logger.flush_on(spdlog::level::info);
-  return std::unique_ptr<ProcessLog>(new ProcessLog(std::move(sink)));
+  return std::unique_ptr<ProcessLog>(new ProcessLog(std::move(sink), options.json));
 }
 
-ProcessLog::ProcessLog(std::unique_ptr<Sink> sink) : sink_(std::move(sink)) {}
+ProcessLog::ProcessLog(std::unique_ptr<Sink> sink, bool json)
+    : json_(json), sink_(std::move(sink)) {}
 
 ProcessLog::~ProcessLog() { sink_->logger.flush(); }
+
+void ProcessLog::SetLevel(Level level) { sink_->logger.set_level(ToSpdlog(level)); }
+
+void ProcessLog::SetContext(const Context& context) {
+  std::string who;
+  AddMember("process", context.process, &who);
+  AddMember("run", context.run, &who);
+  AddMember("peer", context.peer, &who);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  who_ = std::move(who);
+}
+
+std::string ProcessLog::Members(absl::string_view line) const {
+  std::string members;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    members = who_;
+  }
+  const std::optional<uint64_t> round = ConsumeRound(&line);
+  if (round.has_value()) absl::StrAppend(&members, "\"round\":", *round, ",");
+  absl::StrAppend(&members, "\"message\":", Quoted(Printable(line)));
+  return members;
+}
 
 void ProcessLog::Write(Level level, absl::string_view line) {
   const spdlog::level::level_enum as = ToSpdlog(level);
   if (!sink_->logger.should_log(as)) return;
-  if (IsPrintable(line)) {
+  if (json_) {
+    sink_->logger.log(as, spdlog::string_view_t(Members(line)));
+  } else if (IsPrintable(line)) {
     sink_->logger.log(as, spdlog::string_view_t(line.data(), line.size()));
   } else {
     sink_->logger.log(as, spdlog::string_view_t(Printable(line)));

@@ -17,8 +17,7 @@
 namespace atolld {
 namespace {
 
-constexpr char kSocketName[] = "worker.sock";
-constexpr char kLinkName[] = "worker.sock.folder";
+constexpr char kLinkSuffix[] = ".folder";
 constexpr char kFolderPattern[] = "atoll-XXXXXX";
 
 // Of 107, the rest is for the name behind it.
@@ -33,12 +32,12 @@ bool IsPlain(absl::string_view path) {
 
 // The socket in the folder that the link names, the folder, the link. Nothing else: the link may be
 // anybody's by now.
-void RemoveBehind(const std::string& link) {
+void RemoveBehind(const std::string& link, const std::string& name) {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::read_symlink(link, error);
   if (!error && folder.is_absolute()) {
-    if (std::filesystem::is_socket(folder / kSocketName, error)) {
-      std::filesystem::remove(folder / kSocketName, error);
+    if (std::filesystem::is_socket(folder / name, error)) {
+      std::filesystem::remove(folder / name, error);
     }
     rmdir(folder.c_str());
   }
@@ -47,19 +46,20 @@ void RemoveBehind(const std::string& link) {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<WorkerSocket>> WorkerSocket::Make(const std::string& dir) {
-  const std::string link = absl::StrCat(dir, "/", kLinkName);
-  RemoveBehind(link);
+absl::StatusOr<std::unique_ptr<WorkerSocket>> WorkerSocket::Make(const std::string& dir,
+                                                                 const std::string& name) {
+  const std::string link = absl::StrCat(dir, "/", name, kLinkSuffix);
+  RemoveBehind(link, name);
   if (IsPlain(dir)) {
     return std::unique_ptr<WorkerSocket>(
-        new WorkerSocket(absl::StrCat("unix:", dir, "/", kSocketName), ""));
+        new WorkerSocket(absl::StrCat("unix:", dir, "/", name), name, ""));
   }
   std::error_code error;
   std::string top = std::filesystem::temp_directory_path(error).string();
   if (error || !IsPlain(absl::StrCat(top, "/", kFolderPattern))) top = "/tmp";
   std::string folder = absl::StrCat(top, "/", kFolderPattern);
   if (mkdtemp(folder.data()) == nullptr) {  // nobody else may enter it
-    return ErrnoStatus(errno, folder, "cannot make a folder for the worker's socket");
+    return ErrnoStatus(errno, folder, "cannot make a folder for a socket");
   }
   if (symlink(folder.c_str(), link.c_str()) != 0) {
     const int failure = errno;
@@ -67,11 +67,22 @@ absl::StatusOr<std::unique_ptr<WorkerSocket>> WorkerSocket::Make(const std::stri
     return ErrnoStatus(failure, link, "cannot make the link");
   }
   return std::unique_ptr<WorkerSocket>(
-      new WorkerSocket(absl::StrCat("unix:", folder, "/", kSocketName), link));
+      new WorkerSocket(absl::StrCat("unix:", folder, "/", name), name, link));
+}
+
+absl::StatusOr<std::string> WorkerSocket::Find(const std::string& dir, const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path folder =
+      std::filesystem::read_symlink(absl::StrCat(dir, "/", name, kLinkSuffix), error);
+  const std::string path = absl::StrCat(error ? dir : folder.string(), "/", name);
+  if (!std::filesystem::is_socket(path, error)) {
+    return absl::NotFoundError(absl::StrCat(path, ": there is no socket"));
+  }
+  return absl::StrCat("unix:", path);
 }
 
 WorkerSocket::~WorkerSocket() {
-  if (!link_.empty()) RemoveBehind(link_);
+  if (!link_.empty()) RemoveBehind(link_, name_);
 }
 
 }  // namespace atolld

@@ -8,6 +8,7 @@
 
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "daemon/env/network.h"
 #include "membership/history/bitmap.h"
 
 namespace atolld {
@@ -240,6 +241,7 @@ void ContributorStream::PumpLater() {
 
 void ContributorStream::OnFrame(Frame frame) {
   meter_.Update(*call_, env_.executor.Now());
+  CountArrival(settings_.traffic, FrameBytes(frame));
   NoteArrival(settings_.arrivals, reducer_, frame, env_.executor.Now());
   v1::FromReducer message;
   const absl::Status status = Unpack(frame, &message);

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "daemon/env/network.h"
 #include "membership/history/bitmap.h"
 #include "membership/planning/arrival_log.h"
 
@@ -72,6 +73,7 @@ void ReducerStream::Pump() {
 
 void ReducerStream::OnFrame(Frame frame) {
   if (closed_) return;
+  CountArrival(settings_.traffic, FrameBytes(frame));
   NoteArrival(settings_.arrivals, contributor_, frame, env_.executor.Now());
   v1::ToReducer message;
   const absl::Status status = Unpack(frame, &message);
@@ -198,6 +200,9 @@ void ReducerStreams::Accept(const v1::ExchangeOpen& open, std::unique_ptr<Call> 
   const Lane lane = {open.lane(), std::max(1u, open.lanes())};
   const absl::Status refusal = WhyRefused(open, lane);
   if (!refusal.ok()) return Refuse(std::move(call), refusal);
+  v1::ToReducer first;
+  *first.mutable_open() = open;
+  CountArrival(settings_.traffic, first.ByteSizeLong());
   if (settings_.arrivals != nullptr) settings_.arrivals->NoteOpen(open.contributor(), opened);
   // A second stream of a peer takes the place of the first: it has redialled before the break was
   // seen here.

@@ -153,10 +153,11 @@ inline constexpr size_t kMaxUnsentBytes = size_t{1} << 19;
 // busy.
 inline constexpr size_t kChunksAhead = 4;
 
-// What the streams of all exchanges of a process have sent, both roles: whole messages with their
-// prefixes.
+// What the streams of all exchanges of a process have sent and received, both roles: whole messages
+// with their prefixes of five bytes.
 struct TrafficCount {
   uint64_t sent_bytes = 0;
+  uint64_t received_bytes = 0;
 };
 
 // What one stream has sent, and since when it has not moved.
@@ -188,6 +189,11 @@ class StreamMeter {
   uint64_t counted_ = 0;
   absl::Time moved_;
 };
+
+// Of a message that has come, without its prefix. nullptr: nobody counts.
+inline void CountArrival(TrafficCount* traffic, size_t message_bytes) {
+  if (traffic != nullptr) traffic->received_bytes += 5 + message_bytes;
+}
 
 // Of a frame that has come from `peer`: as many bytes as its sender counts for it. nullptr: nobody
 // asks what came when.

@@ -285,7 +285,7 @@ void CoordinatorLink::Start() {
 }
 
 void CoordinatorLink::Dial() {
-  if (leaving_) return;
+  if (leaving_ || resting_) return;
   call_ = env_.transport.Dial(address_, "/atolld.v1.Membership/Session", absl::InfiniteDuration());
   Call::Events events;
   events.on_frame = guard_.Wrap([this](Frame frame) { OnFrame(frame); });
@@ -299,7 +299,7 @@ void CoordinatorLink::Dial() {
 }
 
 void CoordinatorLink::OnFrame(const Frame& frame) {
-  if (refusing_) return call_->Read();
+  if (refusing_ || resting_) return call_->Read();
   last_heard_ = env_.executor.Now();
   v1::CoordinatorMessage message;
   const absl::Status parsed = Unpack(frame, &message);
@@ -342,6 +342,10 @@ void CoordinatorLink::OnClosed(const absl::Status& status) {
     if (left_) std::exchange(left_, nullptr)();
     return;
   }
+  if (resting_) {
+    if (was_up) events_.on_down();
+    return;
+  }
   if (IsFinal(status) && !refused) {
     events_.on_refused(status);
     return;
@@ -349,9 +353,11 @@ void CoordinatorLink::OnClosed(const absl::Status& status) {
   if (refused) {
     // Refuse has said why.
   } else if (was_up) {
+    undialled_why_.clear();
     env_.log.Warning(absl::StrCat("lost the coordinator at ", address_, " (", status.message(),
                                   "); dialling again. ", events_.waits_for()));
-  } else if (failed_dials_ % kDialsBetweenLines == 0) {
+  } else if (status.message() != undialled_why_ || failed_dials_ % kDialsBetweenLines == 0) {
+    undialled_why_ = std::string(status.message());
     env_.log.Info(absl::StrCat("no coordinator at ", address_, " yet; dialling again (",
                                status.message(), "). ", events_.waits_for()));
   }
@@ -398,15 +404,17 @@ void CoordinatorLink::SendProgress() {
 
 void CoordinatorLink::Send(const v1::PeerMessage& message) {
   // After its farewell nothing more may be written: the call is half-closed.
-  if (call_ != nullptr && welcomed_ && !leaving_ && !refusing_) call_->Write(Pack(message));
+  const bool ending = leaving_ || refusing_ || resting_;
+  if (call_ != nullptr && welcomed_ && !ending) call_->Write(Pack(message));
 }
 
 void CoordinatorLink::Redial(const std::string& why) {
-  if (call_ != nullptr && !leaving_ && !refusing_) OnClosed(absl::UnavailableError(why));
+  const bool ending = leaving_ || refusing_ || resting_;
+  if (call_ != nullptr && !ending) OnClosed(absl::UnavailableError(why));
 }
 
 void CoordinatorLink::Refuse(const absl::Status& why) {
-  if (call_ == nullptr || leaving_ || refusing_) return;
+  if (call_ == nullptr || leaving_ || refusing_ || resting_) return;
   refused_ = true;
   const std::string reason(why.message());
   if (reason != refused_why_ || failed_dials_ % kDialsBetweenLines == 0) {
@@ -427,19 +435,47 @@ void CoordinatorLink::Refuse(const absl::Status& why) {
                          }));
 }
 
-void CoordinatorLink::Leave(const std::string& reason, Task done) {
-  if (call_ == nullptr || !welcomed_ || refusing_) {
-    leaving_ = true;
-    env_.executor.Post(std::move(done));
-    return;
-  }
+void CoordinatorLink::SayGoodbye(const std::string& reason) {
   SendProgress();  // the last word on what it has sent and done
   v1::PeerMessage message;
   message.mutable_leaving()->set_reason(reason);
   Send(message);
+  call_->Finish(absl::OkStatus());
+}
+
+void CoordinatorLink::Rest(const std::string& reason) {
+  if (leaving_ || resting_) return;
+  waiting_for_.clear();
+  if (call_ == nullptr || !welcomed_ || refusing_) {
+    resting_ = true;
+    if (call_ != nullptr) OnClosed(absl::OkStatus());
+    return;
+  }
+  SayGoodbye(reason);
+  resting_ = true;
+  env_.executor.RunAfter(std::min(failure_timeout_, absl::Seconds(1)),
+                         guard_.Wrap([this, call = call_.get()] {
+                           if (resting_ && call_.get() == call) OnClosed(absl::OkStatus());
+                         }));
+}
+
+void CoordinatorLink::Return() {
+  if (leaving_ || !resting_) return;
+  if (call_ != nullptr) OnClosed(absl::OkStatus());
+  resting_ = false;
+  failed_dials_ = 0;
+  Dial();
+}
+
+void CoordinatorLink::Leave(const std::string& reason, Task done) {
+  if (call_ == nullptr || !welcomed_ || refusing_ || resting_) {
+    leaving_ = true;
+    env_.executor.Post(std::move(done));
+    return;
+  }
+  SayGoodbye(reason);
   leaving_ = true;
   left_ = std::move(done);
-  call_->Finish(absl::OkStatus());
   env_.executor.RunAfter(std::min(failure_timeout_, absl::Seconds(1)), guard_.Wrap([this] {
     if (left_) std::exchange(left_, nullptr)();
   }));

@@ -83,7 +83,9 @@ class CoordinatorLink {
   ~CoordinatorLink();
 
   void Start();
-  bool up() const { return welcomed_; }
+  bool up() const { return welcomed_ && !resting_; }
+  // Why the run waits, as the coordinator has said last; empty: it does not.
+  const std::string& waiting_for() const { return waiting_for_; }
   void Send(const v1::PeerMessage& message);
   void SendProgress();  // beside the heartbeats, where the figures should be exact
 
@@ -93,6 +95,10 @@ class CoordinatorLink {
   // What the coordinator said is not to be believed: tells it why, so that its operator sees it,
   // ends the Session, and dials again, less and less often while it is so.
   void Refuse(const absl::Status& why);
+
+  // Says goodbye and stays away, without a Session, until Return.
+  void Rest(const std::string& reason);
+  void Return();
 
   // Says goodbye, then calls `done` when the coordinator has closed the Session or after a moment.
   void Leave(const std::string& reason, Task done);
@@ -104,6 +110,7 @@ class CoordinatorLink {
   void NoteWaiting(const std::string& waiting_for);
   void Beat();
   void ScheduleRedial();
+  void SayGoodbye(const std::string& reason);
 
   const Env env_;
   const std::string address_;
@@ -114,11 +121,13 @@ class CoordinatorLink {
   std::unique_ptr<Call> call_;
   bool welcomed_ = false;
   bool leaving_ = false;
+  bool resting_ = false;
   Task left_;
   int failed_dials_ = 0;
   bool refusing_ = false;  // nothing more of this Session is heard
   bool refused_ = false;   // the last Session; forgotten when one has lasted
   std::string refused_why_;
+  std::string undialled_why_;  // what the log said last of a dial in vain
   absl::Time welcomed_at_;
   absl::Time last_heard_;
   std::string waiting_for_;  // why the run waits, as the coordinator said last

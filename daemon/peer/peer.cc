@@ -7,10 +7,12 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "daemon/config/data_config.h"
 #include "daemon/peer/peer_credentials.h"
+#include "daemon/replica/state/branch_file.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
 #include "membership/run/admission.h"
@@ -20,6 +22,12 @@
 
 namespace atolld {
 namespace {
+
+// Of a cap, beside what the planner takes off any line for its packets' headers: a line that is
+// busy both ways carries the answers to what comes the other way too (66 bytes for two packets),
+// and the Session beside the exchange.
+constexpr double kUsableOfCap = 0.965;
+constexpr size_t kLongestHeldBack = 128;  // of PeerProgress
 
 RunFiles::Own OwnFilesOf(const Config& config) {
   RunFiles::Own own;
@@ -65,7 +73,9 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
             [this](const std::string& method, std::unique_ptr<Call> call) {
               Accept(method, std::move(call));
             }),
-      refusals_(env.executor) {}
+      refusals_(env.executor),
+      up_cap_(config.machine.up_cap),
+      down_cap_(config.machine.down_cap) {}
 
 ReplicaKeeper::Events Peer::KeeperEvents() {
   ReplicaKeeper::Events events;
@@ -76,6 +86,7 @@ ReplicaKeeper::Events Peer::KeeperEvents() {
     runner_.OnOpened();
   };
   events.on_committed = [this](const v1::EntryHeader& header) {
+    NoteCommitted(header);
     runner_.OnCommitted(header);
     SendSynced();
     link_.SendProgress();
@@ -112,7 +123,7 @@ CoordinatorLink::Events Peer::LinkEvents() {
   events.hello = [this] { return Hello(); };
   events.progress = [this] {
     runner_.Tick();
-    return runner_.progress();
+    return progress();
   };
   events.on_message = [this](const v1::CoordinatorMessage& message) { return OnMessage(message); };
   events.on_down = [this] {
@@ -141,12 +152,29 @@ absl::Status Peer::Start() {
     StartDonor(run_id);
     runner_.LoadResidual();
   }
+  RETURN_IF_ERROR(FindBranch());
   if (config_.peer.advertise != kDialsOutOnly) RETURN_IF_ERROR(Listen());
   env_.log.Info(absl::StrCat("peer ", config_.peer.id,
                              listener_ == nullptr ? std::string(" dials out only")
                                                   : absl::StrCat(" listens on ", address()),
                              "; coordinator ", config_.coordinator.address));
   link_.Start();
+  return absl::OkStatus();
+}
+
+// The file of a branch that has not begun, if the config names one. Without it, version 0 comes
+// from the others.
+absl::Status Peer::FindBranch() {
+  const std::string& path = config_.run.branch;
+  if (path.empty() || keeper_.has_state()) return absl::OkStatus();
+  const absl::StatusOr<v1::SnapshotInfo> head = ReadBranchHead(env_.files, path);
+  if (absl::IsNotFound(head.status())) {
+    env_.log.Warning(
+        absl::StrCat("[run] branch: ", path, " is not there; another peer's is needed"));
+    return absl::OkStatus();
+  }
+  if (!head.ok()) return Annotate(head.status(), "[run] branch");
+  worker_.SetBranch(path, *head);
   return absl::OkStatus();
 }
 
@@ -162,6 +190,9 @@ absl::Status Peer::Listen() {
 }
 
 void Peer::Accept(const std::string& method, std::unique_ptr<Call> call) {
+  if (!may_exchange_ && !runner_.exchanging()) {
+    return refusals_.Refuse(std::move(call), absl::UnavailableError(held_back_));
+  }
   const bool follows = spec_.has_value();  // a run: before its first Welcome there is no exchange
   if (follows && runner_.Accept(method, &call)) return;
   if ((method == kGiveEntriesMethod || method == kGiveSnapshotMethod) && follows) {
@@ -178,6 +209,20 @@ void Peer::Accept(const std::string& method, std::unique_ptr<Call> call) {
 
 std::string Peer::address() const { return listener_ == nullptr ? "" : listener_->address(); }
 
+v1::PeerProgress Peer::progress() const {
+  v1::PeerProgress progress = runner_.progress();
+  const absl::Duration clock = env_.executor.WallTime() - absl::UnixEpoch();
+  progress.set_clock_seconds(absl::ToDoubleSeconds(clock));
+  progress.set_held_back(held_back_);
+  if (complete_) complete_(&progress);
+  return progress;
+}
+
+std::string Peer::run_id() const {
+  if (spec_) return spec_->run_id();
+  return keeper_.holds_state() ? keeper_.genesis().spec().run_id() : "";
+}
+
 v1::Hello Peer::Hello() const {
   v1::Hello hello;
   hello.set_peer(config_.peer.id);
@@ -189,8 +234,9 @@ v1::Hello Peer::Hello() const {
   hello.set_software(ATOLL_VERSION);
   hello.set_role(trainer_.trains() ? "peer" : kAggregatorRole);
   hello.set_region(config_.peer.region);
-  hello.set_up_rate(config_.peer.up_rate);
-  hello.set_down_rate(config_.peer.down_rate);
+  const v1::LineCaps rates = Rates();
+  hello.set_up_rate(rates.up_rate());
+  hello.set_down_rate(rates.down_rate());
   hello.set_epoch(epoch_);
   hello.set_epoch_proof(epoch_proof_);
   hello.set_signing_key(signing_key_->public_key());
@@ -315,7 +361,7 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
   worker_.Follow(welcome.spec(), welcome.has_genesis());
   if (on_welcomed_) on_welcomed_();
   SendSynced();
-  if (!first) worker_.Repeat();
+  if (!first || worker_.held_back()) worker_.Repeat();
   if (welcome.has_seal()) return end_.OnSealed(welcome.seal());
   StartWorker();
   return absl::OkStatus();
@@ -323,13 +369,105 @@ absl::Status Peer::OnWelcome(const v1::Welcome& welcome) {
 
 // Once what it reads beside its data is here.
 void Peer::StartWorker() {
-  if (worker_started_ || finishing_ || end_.sealed()) return;
+  if (worker_started_ || finishing_ || end_.sealed() || worker_.held_back()) return;
   const std::string waits_for = trainer_.trains() ? files_.WaitsFor() : "";
   if (!waits_for.empty()) return worker_.Hold(waits_for);
   worker_started_ = true;
   trainer_.SetPlaces(files_.places());
   worker_.Start();
 }
+
+// -----------------------------------------------------------------------------------------------
+// The machine's owner
+
+void Peer::Allow(bool train, bool exchange, const std::string& why) {
+  if (finishing_) return;
+  held_back_ = train ? "" : OneLine(why, kLongestHeldBack);
+  if (train) {
+    worker_.Allow();
+    if (spec_) StartWorker();
+  } else {
+    worker_.HoldBack(held_back_);
+  }
+  exchange = exchange && (train || trainer_.trains());
+  if (exchange == may_exchange_) return link_.SendProgress();
+  may_exchange_ = exchange;
+  if (may_exchange_) return Return();
+  LeaveFor(env_.executor.Now() + failure_timeout_);
+}
+
+// Others count on this peer in the exchange under way, as long as that may take.
+void Peer::LeaveFor(absl::Time latest) {
+  if (may_exchange_ || finishing_) return;
+  if (runner_.exchanging() && env_.executor.Now() < latest) {
+    env_.executor.RunAfter(failure_timeout_ / 20,
+                           guard_.Wrap([this, latest] { LeaveFor(latest); }));
+    return;
+  }
+  env_.log.Info(absl::StrCat("leaving the run for now: ", held_back_));
+  link_.Rest(held_back_);
+  keeper_.SetDonors({}, failure_timeout_);
+  files_.SetDonors({}, failure_timeout_);
+  if (giver_ != nullptr) giver_->SetTargets({});
+}
+
+void Peer::Return() {
+  env_.log.Info("coming back to the run");
+  link_.Return();  // the roster, which comes next, names the donors
+}
+
+void Peer::FinishRound(Task done) {
+  round_finished_ = std::move(done);
+  UpdateRest();
+}
+
+void Peer::SetThreads(uint32_t threads) {
+  trainer_.SetThreads(threads);
+  restart_worker_ = worker_started_ && !worker_.held_back();
+  UpdateRest();
+}
+
+// A pause starts the worker again as well.
+void Peer::UpdateRest() {
+  if (round_finished_) return runner_.Rest(round_finished_);
+  if (restart_worker_) return runner_.Rest([this] { RestartWorker(); });
+  runner_.Rest(nullptr);
+}
+
+void Peer::RestartWorker() {
+  restart_worker_ = false;
+  UpdateRest();
+  if (worker_.held_back() || finishing_) return;
+  worker_.HoldBack("its worker starts again with another number of threads");
+  worker_.Allow();
+}
+
+void Peer::NoteCommitted(const v1::EntryHeader& header) {
+  if (!on_contributed_) return;
+  for (const v1::Contributor& one : header.contributors()) {
+    if (one.peer() == config_.peer.id) on_contributed_(one.tokens());
+  }
+}
+
+void Peer::Tell(v1::MachineStatus* status) const {
+  status->set_peer(config_.peer.id);
+  status->set_coordinator(config_.coordinator.address);
+  status->set_connected(link_.up());
+  *status->mutable_progress() = progress();
+  status->set_role(config_.peer.role);
+  status->set_device(worker_.device());
+  status->set_run_phase(link_.waiting_for());
+  status->set_sealed(end_.sealed());
+  if (spec_) {
+    status->set_run_id(spec_->run_id());
+    status->set_rounds_of_run(spec_->rounds());
+  } else if (keeper_.holds_state()) {
+    status->set_run_id(keeper_.genesis().spec().run_id());
+  }
+}
+
+// -----------------------------------------------------------------------------------------------
+// Those beside it
 
 void Peer::OnRoster(const v1::Roster& roster) {
   LogChanges(RosterChanges(roster_, roster, config_.peer.id));
@@ -371,6 +509,7 @@ void Peer::TakeDonors() {
 
 // Whom this peer may ask: those that it can dial, and those that have dialled it to be asked.
 void Peer::UpdateDonors() {
+  if (!may_exchange_) return;
   const std::set<std::string> offered = offered_.donors();
   std::vector<const v1::Member*> able;
   for (const v1::Member& member : roster_.members()) {
@@ -432,6 +571,36 @@ void Peer::StartDonor(const std::string& run_id) {
   donor_ = std::make_unique<Donor>(
       env_, config_.peer.dir, run_id,
       DonorSettings{config_.peer.donate_bytes_per_second, failure_timeout_});
+  donor_->SetRate(DonateRate());
+}
+
+// In exchanges an eighth of it is given: a sixteenth of a capped line, which no round feels.
+uint64_t Peer::DonateRate() const {
+  const uint64_t rate = config_.peer.donate_bytes_per_second;
+  if (up_cap_ == 0) return rate;
+  const uint64_t half = std::max<uint64_t>(up_cap_ / 2, 1);
+  return rate == 0 ? half : std::min(rate, half);
+}
+
+// What the coordinator plans with.
+v1::LineCaps Peer::Rates() const {
+  const auto lesser = [](uint64_t told, uint64_t cap) {
+    const auto usable = static_cast<uint64_t>(static_cast<double>(cap) * kUsableOfCap);
+    return cap == 0 ? told : told == 0 ? usable : std::min(told, usable);
+  };
+  v1::LineCaps rates;
+  rates.set_up_rate(lesser(config_.peer.up_rate, up_cap_));
+  rates.set_down_rate(lesser(config_.peer.down_rate, down_cap_));
+  return rates;
+}
+
+void Peer::SetCaps(uint64_t up_cap, uint64_t down_cap) {
+  up_cap_ = up_cap;
+  down_cap_ = down_cap;
+  if (donor_ != nullptr) donor_->SetRate(DonateRate());
+  v1::PeerMessage message;
+  *message.mutable_line_caps() = Rates();
+  link_.Send(message);  // without a Session the next Hello says it
 }
 
 // What others fetch from here must not slow the exchange that all wait for, nor a snapshot.
@@ -503,6 +672,13 @@ void Peer::Finish(const absl::Status& status, const std::string& farewell) {
     runner_.SaveResidual(guard_.Wrap(
         [this, status] { trainer_.Stop(guard_.Wrap([this, status] { on_finished_(status); })); }));
   }));
+}
+
+std::string Peer::Doing() const {
+  const std::string away = link_.up() ? "" : "; the coordinator does not answer";
+  if (!keeper_.has_state()) return absl::StrCat("no replica yet", away);
+  return absl::StrCat("run ", keeper_.genesis().spec().run_id(), ", version ", keeper_.version(),
+                      ", ", draining_ ? "draining" : runner_.progress().phase(), away);
 }
 
 std::string Peer::WaitsFor() const {

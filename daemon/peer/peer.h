@@ -6,7 +6,8 @@
 // beside its data), RunEnd (from the seal on), Donor (what others fetch), OfferedCalls and Giver
 // (how those give that nobody can dial). It begins by listening and dialling, follows the
 // coordinator's word, and ends when the run is sealed, when it is drained, or when it cannot go on.
-// Loop thread.
+// What the machine's owner allows is decided elsewhere (daemon/machine); Allow carries it out. Loop
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "atoll/v1/machine.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "daemon/config/config.h"
 #include "daemon/env/env.h"
@@ -50,10 +52,43 @@ class Peer {
   // Ends after the round under way, or after failure_timeout.
   void Drain();
 
+  // Its owner has changed the caps of its line, in bytes a second; 0: none. The coordinator plans
+  // with them from the next round on, and what joiners fetch here is at most half of the one up.
+  // The caps are the transport's to keep.
+  void SetCaps(uint64_t up_cap, uint64_t down_cap);
+
   // Calls `task` at each Welcome: the coordinator is there.
   void OnWelcomed(Task task) { on_welcomed_ = std::move(task); }
 
+  // What the machine's owner lets it do from now on; after Start. Where it may not train its worker
+  // ends at once, others train the samples that it had, and the replica follows the run. An update
+  // that is ready stands. Where it may not exchange it leaves its run after the exchange under way,
+  // and comes back when it may. An aggregator, which has no worker, leaves as well when it may not
+  // train. `why`, one sentence, is shown to all who look at the run.
+  void Allow(bool train, bool exchange, const std::string& why);
+  // The round under way is the last for now: `done` runs when nothing of this peer is in one. Null:
+  // not any more.
+  void FinishRound(Task done);
+  // From the worker's next start on, which is after the round under way.
+  void SetThreads(uint32_t threads);
+  // Calls `task` for each entry that has a contribution of this peer, with its tokens.
+  void OnContributed(std::function<void(uint64_t tokens)> task) {
+    on_contributed_ = std::move(task);
+  }
+  // Who it is, where it stands and what the run waits for, into the answer for its owner.
+  void Tell(v1::MachineStatus* status) const;
+
   std::string address() const;  // listened on; empty: nowhere, it dials out only
+  std::string Doing() const;    // "run books, version 12, training", for whoever asks the service
+
+  // Completes what this peer tells of itself by what it does not know: figures of its machine.
+  void OnProgress(std::function<void(v1::PeerProgress*)> complete) {
+    complete_ = std::move(complete);
+  }
+  v1::PeerProgress progress() const;
+  std::string run_id() const;  // empty: it has heard of none, and holds none
+  bool connected() const { return link_.up(); }
+  uint64_t tokens() const { return runner_.tokens(); }  // trained since the daemon's start
 
  private:
   ReplicaKeeper::Events KeeperEvents();
@@ -61,6 +96,7 @@ class Peer {
   CoordinatorLink::Events LinkEvents();
 
   absl::Status Listen();
+  absl::Status FindBranch();
   void Accept(const std::string& method, std::unique_ptr<Call> call);
   v1::Hello Hello() const;
   // An error: no honest coordinator says it, and nothing has changed.
@@ -80,9 +116,16 @@ class Peer {
   void OnCheckState(const v1::CheckState& asked);
   void OnDigest(uint64_t version, const Digest& state);
   void StartWorker();
+  void LeaveFor(absl::Time latest);
+  void Return();
+  void UpdateRest();
+  void RestartWorker();
+  void NoteCommitted(const v1::EntryHeader& header);
   void SendSynced();
   void SendStateReport(uint64_t version, const Digest& state, const Digest* expected);
   void StartDonor(const std::string& run_id);
+  uint64_t DonateRate() const;
+  v1::LineCaps Rates() const;
   void OnBusy(bool busy);
   std::string WaitsFor() const;  // while there is no coordinator
   void Break(const absl::Status& why);
@@ -117,6 +160,13 @@ class Peer {
   std::string epoch_proof_;                // ... and what shows it
   uint64_t told_version_ = 0;              // newest, by the coordinator since then
   Task on_welcomed_;
+  uint64_t up_cap_, down_cap_;  // bytes a second; 0: none
+  std::function<void(v1::PeerProgress*)> complete_;
+  std::function<void(uint64_t)> on_contributed_;
+  std::string held_back_;     // why it may not train; empty: it may
+  bool may_exchange_ = true;  // or has left its run, or is about to
+  Task round_finished_;       // of FinishRound
+  bool restart_worker_ = false;
   bool worker_started_ = false;
   bool draining_ = false;
   bool finishing_ = false;

@@ -245,6 +245,7 @@ RosterGate::~RosterGate() = default;
 void RosterGate::Accept(const std::string& method, std::unique_ptr<Call> call) {
   const std::optional<Identity> caller = call->identity();
   if (!caller || caller->role == Role::kCoordinator) return admit_(method, std::move(call));
+  if (caller->role == Role::kAdmin) return AcceptAdmin(method, *caller, std::move(call));
   if (caller->role != Role::kPeer && caller->role != Role::kAggregator) {
     return refusals_.Refuse(std::move(call), absl::PermissionDeniedError(absl::StrCat(
                                                  Describe(*caller), " is none of the roster's")));
@@ -257,11 +258,21 @@ void RosterGate::Accept(const std::string& method, std::unique_ptr<Call> call) {
   Wait(method, *caller, std::move(call));
 }
 
+// It has no place on the roster, and its name may be a peer's too: what it has open is counted
+// apart.
+void RosterGate::AcceptAdmin(const std::string& method, const Identity& caller,
+                             std::unique_ptr<Call> call) {
+  if (revoked_.count(caller.key) == 0) return Admit(method, Describe(caller), std::move(call));
+  refusals_.Refuse(std::move(call), absl::PermissionDeniedError(absl::StrCat(
+                                        "a key of ", Describe(caller), " was revoked")));
+}
+
 void RosterGate::Admit(const std::string& method, const std::string& caller,
                        std::unique_ptr<Call> call) {
   if (live_.Count(caller) >= limits_.calls_of_one) {
+    const std::string who = Describe(*call->identity());
     return refusals_.Refuse(std::move(call), absl::ResourceExhaustedError(absl::StrCat(
-                                                 "peer ", caller, " has ", limits_.calls_of_one,
+                                                 who, " has ", limits_.calls_of_one,
                                                  " calls open here, which is the limit")));
   }
   admit_(method, live_.Wrap(caller, std::move(call)));

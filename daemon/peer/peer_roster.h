@@ -135,7 +135,7 @@ class RosterDialler final : public Transport {
   CutCalls live_;
 };
 
-// Whom a peer takes calls from: the coordinator, and members of the roster.
+// Whom a peer takes calls from: the coordinator, administrators, and members of the roster.
 //
 // A caller that an operator has evicted, or whose key is revoked, is refused, and its calls that go
 // on are cut the moment the roster says so. One that the roster does not know yet may have joined a
@@ -167,6 +167,7 @@ class RosterGate {
     std::unique_ptr<Call> call;
   };
 
+  void AcceptAdmin(const std::string& method, const Identity& caller, std::unique_ptr<Call> call);
   void Admit(const std::string& method, const std::string& caller, std::unique_ptr<Call> call);
   void Wait(const std::string& method, const Identity& caller, std::unique_ptr<Call> call);
   void LetGo(uint64_t number, const absl::Status& why);

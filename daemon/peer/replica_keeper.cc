@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
+#include "daemon/replica/state/branch_file.h"
 #include "daemon/replica/state/layout.h"
 #include "membership/history/header.h"
 
@@ -72,22 +73,31 @@ void ReplicaKeeper::Adopt() {
 }
 
 void ReplicaKeeper::Create(v1::Genesis genesis) {
+  Make([this, genesis = std::move(genesis)] {
+    const absl::Span<const float> initial = memory_->update();
+    std::memcpy(memory_->theta().data(), initial.data(), initial.size() * sizeof(float));
+    return Replica::Create(env_.files, dir_, genesis, memory_->theta());
+  });
+}
+
+void ReplicaKeeper::CreateFromBranch(v1::Genesis genesis, const std::string& path) {
+  Make([this, genesis = std::move(genesis), path]() -> absl::StatusOr<std::unique_ptr<Replica>> {
+    RETURN_IF_ERROR(atolld::CreateFromBranch(env_.files, dir_, genesis, path));
+    return Open();
+  });
+}
+
+void ReplicaKeeper::Make(MakeReplica make) {
   if (mirror_.present || mirror_.opening) return;
   mirror_.opening = true;
   auto made = std::make_shared<absl::StatusOr<std::unique_ptr<Replica>>>(absl::UnknownError(""));
-  queue_.Run(
-      [this, made, genesis = std::move(genesis)] {
-        const absl::Span<const float> initial = memory_->update();
-        std::memcpy(memory_->theta().data(), initial.data(), initial.size() * sizeof(float));
-        *made = Replica::Create(env_.files, dir_, genesis, memory_->theta());
-      },
-      guard_.Wrap([this, made] {
-        mirror_.opening = false;
-        if (!made->ok()) return Broken(made->status());
-        replica_ = *std::move(*made);
-        Adopt();
-        Opened();
-      }));
+  queue_.Run([made, make = std::move(make)] { *made = make(); }, guard_.Wrap([this, made] {
+    mirror_.opening = false;
+    if (!made->ok()) return Broken(made->status());
+    replica_ = *std::move(*made);
+    Adopt();
+    Opened();
+  }));
 }
 
 void ReplicaKeeper::SetDonors(std::vector<FetchDonor> donors, absl::Duration failure_timeout) {

@@ -85,6 +85,8 @@ class ReplicaKeeper {
 
   // Makes version 0 from the update slot, in which the worker has put the initial parameters.
   void Create(v1::Genesis genesis);
+  // The same from a branch file (branch_file.h), with the buffers that come along.
+  void CreateFromBranch(v1::Genesis genesis, const std::string& path);
 
   // Who may be asked for what is missing, best first, and how long without progress.
   void SetDonors(std::vector<FetchDonor> donors, absl::Duration failure_timeout);
@@ -109,6 +111,8 @@ class ReplicaKeeper {
   void Seal(const v1::Seal& seal, std::function<void(absl::Status)> done);
 
  private:
+  using MakeReplica = std::function<absl::StatusOr<std::unique_ptr<Replica>>()>;
+  void Make(MakeReplica make);  // version 0
   void Adopt();
   bool IsAnotherRuns() const;
   void Drop();

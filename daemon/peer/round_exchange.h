@@ -135,7 +135,7 @@ class RoundExchange {
   PartnerWaker& waker() { return waker_; }
   // A few times a failure_timeout: how this peer notices that it was stopped itself.
   void Tick() { stop_watch_.Tick(env_.executor.Now()); }
-  uint64_t sent_bytes() const { return traffic_.sent_bytes; }  // by all exchanges
+  const TrafficCount& traffic() const { return traffic_; }  // of all exchanges
 
  private:
   void Start(const v1::Plan& plan);

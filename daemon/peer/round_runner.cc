@@ -38,7 +38,8 @@ void RoundRunner::OnSessionDown() {
 // Training
 
 void RoundRunner::OnTrain(const v1::Train& train) {
-  if (draining_) return;
+  // Of the last two the coordinator is told, or has been by now, and gives it to others.
+  if (draining_ || rested_ || held_back_) return;
   next_train_.reset();
   if (!keeper_.has_state() || train.version() > keeper_.version() + 1) {
     next_train_ = train;  // commits are still to come, and they settle the update at hand
@@ -69,6 +70,7 @@ void RoundRunner::StartTraining() {
 
 void RoundRunner::OnWorkerReady() {
   worker_ready_ = true;
+  held_back_ = false;
   StartTraining();
 }
 
@@ -83,18 +85,38 @@ void RoundRunner::OnWorkerLost() {
   if (!evaluates_.empty()) GiveUpEvaluations();
 }
 
+void RoundRunner::OnHeldBack() {
+  assigned_.reset();
+  next_train_.reset();
+  training_ = false;
+  ++training_id_;
+  OnWorkerLost();
+  held_back_ = true;
+  newest_progress_.Clear();
+  CheckIdle();
+}
+
 void RoundRunner::OnProgress(const v1::WorkerProgress& progress) {
   if (progress.evaluated() > 0) {  // of an evaluation, which may come in the middle of the steps
     evaluated_ = progress.evaluated();
     return;
   }
-  newest_progress_ = progress;
+  const v1::WorkerProgress before = std::exchange(newest_progress_, progress);
+  if (progress.step() == 0) {  // has no figures yet: those of the last round stand
+    if (progress.loss() == 0) newest_progress_.set_loss(before.loss());
+    newest_progress_.set_tokens_per_second(before.tokens_per_second());
+  }
   exchange_.waker().OnProgress(progress);
 }
 
 void RoundRunner::OnBoundary(const v1::Boundary& boundary) {
   if (!training_ || boundary.version() != assigned_->version()) return;  // a replaced Train's
   train_seconds_ += boundary.seconds();
+  if (boundary.seconds() > 0) {  // a short round has no other figure
+    newest_progress_.set_tokens_per_second(static_cast<double>(boundary.tokens()) /
+                                           boundary.seconds());
+  }
+  tokens_ += boundary.tokens();
   exchange_.waker().OnWaiting();
   const uint64_t first_sample =
       assigned_->samples().empty() ? boundary.version() : assigned_->samples(0).first();
@@ -284,12 +306,26 @@ void RoundRunner::Drain() {
   CheckIdle();
 }
 
+void RoundRunner::Rest(Task done) {
+  rested_ = std::move(done);
+  if (rested_) next_train_.reset();
+  CheckIdle();
+}
+
 bool RoundRunner::idle() const {
   return !assigned_ && !training_ && !own_.held() && !exchange_.under_way();
 }
 
 void RoundRunner::CheckIdle() {
-  if (draining_ && idle()) env_.executor.Post(guard_.Wrap([this] { events_.on_idle(); }));
+  if (!idle()) return;
+  if (draining_) env_.executor.Post(guard_.Wrap([this] { events_.on_idle(); }));
+  if (rested_) {
+    env_.executor.Post(guard_.Wrap([this] {
+      if (!rested_ || !idle()) return;
+      const Task done = rested_;  // which may ask for another rest, or for none
+      done();
+    }));
+  }
 }
 
 std::vector<v1::SampleRange> RoundRunner::samples() const {
@@ -300,7 +336,7 @@ std::vector<v1::SampleRange> RoundRunner::samples() const {
 
 RoundRunner::Phase RoundRunner::phase() const {
   if (keeper_.syncing()) return Phase::kSyncing;
-  const bool worker_awaited = trainer_.trains() && !worker_ready_;
+  const bool worker_awaited = trainer_.trains() && !worker_ready_ && !held_back_;
   if (worker_awaited || !keeper_.has_state()) return Phase::kStarting;
   if (exchange_.under_way()) return Phase::kExchanging;
   if (!evaluates_.empty()) return Phase::kEvaluating;
@@ -334,7 +370,8 @@ v1::PeerProgress RoundRunner::progress() const {
   progress.set_steps(newest_progress_.steps());
   progress.set_loss(newest_progress_.loss());
   progress.set_tokens_per_second(newest_progress_.tokens_per_second());
-  progress.set_exchange_bytes_sent(exchange_.sent_bytes());
+  progress.set_exchange_bytes_sent(exchange_.traffic().sent_bytes);
+  progress.set_exchange_bytes_received(exchange_.traffic().received_bytes);
   progress.set_train_seconds(train_seconds_);
   progress.set_evaluated(evaluates_.empty() ? 0 : evaluated_);
   return progress;

@@ -53,6 +53,7 @@ class RoundRunner {
 
   void OnWorkerReady();
   void OnWorkerLost();
+  void OnHeldBack();  // ... by its owner: others train what it was given
   void OnBoundary(const v1::Boundary& boundary);
   void OnProgress(const v1::WorkerProgress& progress);
   void OnEvaluated(const v1::WorkerEvaluated& evaluated);
@@ -75,9 +76,14 @@ class RoundRunner {
     return exchange_.Accept(method, call);
   }
   void Drain();  // no new training; on_idle comes when the round under way is over
+  // The same for a while: no new training, and `done` each time that nothing is in a round; null:
+  // not any more.
+  void Rest(Task done);
+  bool exchanging() const { return exchange_.under_way(); }
   bool idle() const;
   std::vector<v1::SampleRange> samples() const;  // of the training or update that this peer holds
   v1::PeerProgress progress() const;
+  uint64_t tokens() const { return tokens_; }  // of all training that its worker has finished
 
  private:
   enum class Phase { kSyncing, kStarting, kExchanging, kEvaluating, kTraining, kWaiting };
@@ -105,6 +111,8 @@ class RoundRunner {
   uint64_t epoch_ = 0;
   absl::Duration failure_timeout_ = absl::Seconds(10);
   bool worker_ready_ = false, draining_ = false;
+  bool held_back_ = false;  // from OnHeldBack to OnWorkerReady
+  Task rested_;             // of Rest
 
   std::optional<v1::Train> assigned_;  // not yet answered by an update
   bool training_ = false;              // the worker does assigned_
@@ -120,6 +128,7 @@ class RoundRunner {
   v1::WorkerProgress newest_progress_;
   uint64_t evaluated_ = 0;  // as the worker counts what it has done of a share
   double train_seconds_ = 0;
+  uint64_t tokens_ = 0;
   CallbackGuard guard_;
 };
 

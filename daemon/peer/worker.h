@@ -5,6 +5,7 @@
 // Loop thread.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -55,6 +56,15 @@ class Worker {
   // this came of, or that hangs (DEADLINE_EXCEEDED); another one is started. on_lost tells `why`.
   virtual void Restart(const absl::Status& why) = 0;
 
+  // The machine is wanted for something else: lets the worker end, as Stop does, and starts none.
+  // No event comes until Resume, which starts one. Both do nothing where it is so already; after
+  // Start.
+  virtual void Pause() = 0;
+  virtual void Resume() = 0;
+
+  // Of the workers that are started from now on; 0: the worker decides.
+  virtual void SetThreads(uint32_t) {}
+
   // Lets it end; `done` runs when it is gone. No event comes after.
   virtual void Stop(Task done) = 0;
 
@@ -70,6 +80,8 @@ class NoWorker final : public Worker {
   void Renew(const v1::RunSpec&, const std::string&) override {}
   void Send(const v1::DaemonMessage&) override {}
   void Restart(const absl::Status&) override {}
+  void Pause() override {}
+  void Resume() override {}
   void Stop(Task done) override { executor_.Post(std::move(done)); }
   bool trains() const override { return false; }
 

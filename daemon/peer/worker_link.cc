@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "compression/base/words.h"
+#include "membership/history/lineage.h"
 #include "membership/run/admission.h"
 
 namespace atolld {
@@ -26,6 +27,11 @@ WorkerLink::WorkerLink(Env env, Worker& worker, ReplicaKeeper& keeper, RoundRunn
                        Events events)
     : env_(env), worker_(worker), keeper_(keeper), runner_(runner), events_(std::move(events)) {}
 
+void WorkerLink::SetBranch(const std::string& path, const v1::SnapshotInfo& head) {
+  branch_path_ = path;
+  branch_parent_ = head.genesis();
+}
+
 void WorkerLink::Follow(const v1::RunSpec& spec, bool genesis_recorded) {
   spec_ = spec;
   genesis_recorded_ = genesis_recorded;
@@ -38,7 +44,27 @@ void WorkerLink::Hold(const std::string& why) {
   SendLost(lost_);
 }
 
+void WorkerLink::HoldBack(const std::string& why) {
+  if (!worker_.trains() || (held_back_ && lost_.message() == why)) return;
+  lost_ = absl::CancelledError(why);
+  if (!std::exchange(held_back_, true)) {
+    if (started_) worker_.Pause();
+    configured_.reset();
+    making_initial_state_ = false;
+    runner_.OnHeldBack();
+  }
+  SendLost(lost_);
+}
+
+void WorkerLink::Allow() {
+  if (!std::exchange(held_back_, false)) return;
+  lost_ = absl::OkStatus();
+  SendLost(lost_);  // it is being started
+  if (started_) worker_.Resume();
+}
+
 void WorkerLink::Start() {
+  started_ = true;
   lost_ = absl::OkStatus();
   worker_.Start(
       spec_, Worker::Events{guard_.Wrap([this](const v1::WorkerConfigured& c) { OnConfigured(c); }),
@@ -60,8 +86,13 @@ void WorkerLink::Repeat() {
 // A worker that trains something else is no reason to lose the member: it follows the commits, and
 // the next worker is told the run as it is known by now.
 std::string WorkerLink::MisfitOf(const v1::WorkerConfigured& worker) const {
-  if (!genesis_recorded_) return "";
-  return std::string(CheckWorker(keeper_.genesis(), ReadyOf(worker)).message());
+  if (genesis_recorded_) {
+    return std::string(CheckWorker(keeper_.genesis(), ReadyOf(worker)).message());
+  }
+  if (!spec_.has_parent() || !branch_parent_) return "";
+  return std::string(CheckSameTensors({branch_parent_->manifest(), "the state of the branch"},
+                                      {worker.manifest(), "the config's model"})
+                         .message());
 }
 
 void WorkerLink::OnConfigured(const v1::WorkerConfigured& configured) {
@@ -116,6 +147,7 @@ void WorkerLink::MakeInitialState() {
     return;
   }
   if (!configured_) return;
+  if (spec_.has_parent()) return CreateBranch();
   env_.log.Info("making the initial parameters");
   making_initial_state_ = true;
   v1::DaemonMessage order;
@@ -130,6 +162,11 @@ void WorkerLink::CreateState() {
     making_initial_state_ = false;
     return;
   }
+  keeper_.Create(GenesisHere());
+}
+
+// With what this machine alone can tell.
+v1::Genesis WorkerLink::GenesisHere() const {
   v1::Genesis genesis;
   *genesis.mutable_spec() = spec_;
   v1::DataSpec* data = genesis.mutable_spec()->mutable_data();
@@ -137,7 +174,32 @@ void WorkerLink::CreateState() {
   data->set_tokenizer_digest(configured_->tokenizer_digest());
   events_.list_files(genesis.mutable_spec());
   *genesis.mutable_manifest() = configured_->manifest();
-  keeper_.Create(std::move(genesis));
+  return genesis;
+}
+
+// In the parent's corpus the branch goes on behind what the parent has spent.
+void WorkerLink::CreateBranch() {
+  if (!branch_parent_) return SayCannotMake();
+  if (genesis_recorded_) return;  // another's came first
+  v1::Genesis genesis = GenesisHere();
+  v1::Lineage* lineage = genesis.mutable_spec()->mutable_parent();
+  const v1::RunSpec& parent = branch_parent_->spec();
+  const bool same_corpus = parent.data().digest() == genesis.spec().data().digest();
+  lineage->set_next_sample(same_corpus ? parent.parent().next_sample() : 0);
+  env_.log.Info(absl::StrCat(
+      "making version 0 from ", branch_path_, ": ", LineageText(*lineage),
+      same_corpus ? absl::StrCat("; its corpus goes on at sample ", lineage->next_sample())
+                  : "; another corpus, from its start"));
+  keeper_.CreateFromBranch(std::move(genesis), branch_path_);
+}
+
+// Another peer has the file, and this one fetches version 0 from there.
+void WorkerLink::SayCannotMake() {
+  env_.log.Info(absl::StrCat("version 0 is ", LineageText(spec_.parent()),
+                             "; no [run] branch names its file here, so another peer makes it"));
+  v1::PeerMessage message;
+  message.mutable_initial_state();
+  events_.send(message);
 }
 
 void WorkerLink::OnOpened() {
@@ -161,6 +223,7 @@ void WorkerLink::SendLost(const absl::Status& why) {
   v1::PeerMessage message;
   message.mutable_worker_lost()->set_reason(std::string(why.message()));
   message.mutable_worker_lost()->set_bad_update(absl::IsDataLoss(why));
+  message.mutable_worker_lost()->set_by_owner(absl::IsCancelled(why));
   events_.send(message);
 }
 

@@ -36,7 +36,7 @@ constexpr size_t kLongestReason = 1000;
 }  // namespace
 
 WorkerProcess::WorkerProcess(Env env, Settings settings)
-    : env_(env), settings_(std::move(settings)) {}
+    : env_(env), settings_(std::move(settings)), threads_(settings_.threads) {}
 
 WorkerProcess::~WorkerProcess() = default;
 
@@ -64,7 +64,7 @@ absl::Status WorkerProcess::Listen() {
 }
 
 void WorkerProcess::Launch() {
-  if (stopping_) return;
+  if (stopping_ || paused_ || process_ != nullptr) return;
   failure_.clear();
   last_line_.clear();
   restarted_ = absl::OkStatus();
@@ -98,6 +98,7 @@ void WorkerProcess::Launch() {
     return;
   }
   process_ = *std::move(process);
+  ++launches_;
   env_.log.Write(said_.empty() ? Log::Level::kInfo : Log::Level::kDebug,
                  absl::StrCat("worker started (pid ", process_->pid(), ")"));
 }
@@ -114,7 +115,7 @@ void WorkerProcess::Relay(const std::string& line) {
 }
 
 void WorkerProcess::OnCall(const std::string& method, std::unique_ptr<Call> call) {
-  if (method != "/atolld.v1.Worker/Attach" || stopping_) {
+  if (method != "/atolld.v1.Worker/Attach" || stopping_ || ending_) {
     call->Start({});
     call->Finish(absl::UnimplementedError(absl::StrCat(method, " is not served here")));
     return;
@@ -125,13 +126,14 @@ void WorkerProcess::OnCall(const std::string& method, std::unique_ptr<Call> call
   events.on_closed = guard_.Wrap([this](absl::Status) {
     call_.reset();
     // A worker without a connection is of no use; its exit starts the next one.
-    if (process_ != nullptr && !stopping_) process_->Kill(SIGKILL);
+    if (process_ != nullptr && !stopping_ && !ending_) process_->Kill(SIGKILL);
   });
   call_->Start(std::move(events));
   call_->Read();
 }
 
 void WorkerProcess::OnFrame(const Frame& frame) {
+  if (ending_) return call_->Read();
   v1::WorkerMessage message;
   const absl::Status parsed = Unpack(frame, &message);
   if (!parsed.ok()) {
@@ -167,7 +169,7 @@ void WorkerProcess::Configure() {
                                ? settings_.data_path
                                : WithTokenizer(settings_.data_path, places_.tokenizer));
   configure->set_state_path(settings_.state_path);
-  configure->set_threads(settings_.threads);
+  configure->set_threads(threads_);
   Send(message);
 }
 
@@ -206,9 +208,14 @@ std::string WorkerProcess::HowItEnded(const ExitStatus& status) const {
 void WorkerProcess::OnGone(const std::string& how) {
   process_.reset();
   call_.reset();
+  const bool paused = std::exchange(ending_, false) || paused_;
   if (stopping_) {
     if (stopped_) std::exchange(stopped_, nullptr)();
     return;
+  }
+  if (paused) {
+    configured_ = false;
+    return Launch();  // unless it is paused still
   }
   const int doublings = std::min(young_deaths_++, 10);
   const absl::Duration pause =
@@ -234,6 +241,27 @@ void WorkerProcess::SayGone(const std::string& why, absl::Duration pause) {
   said_at_ = now;
 }
 
+void WorkerProcess::LetEnd() {
+  v1::DaemonMessage message;
+  message.mutable_stop();
+  Send(message);
+  env_.executor.RunAfter(kStopPatience, guard_.Wrap([this, pid = process_->pid()] {
+    if (process_ != nullptr && process_->pid() == pid) process_->Kill(SIGKILL);
+  }));
+}
+
+void WorkerProcess::Pause() {
+  if (stopping_ || std::exchange(paused_, true) || process_ == nullptr || ending_) return;
+  ending_ = true;
+  env_.log.Info(absl::StrCat("ending the worker (pid ", process_->pid(), ")"));
+  if (call_ == nullptr) return process_->Kill(SIGKILL);  // it holds nothing yet
+  LetEnd();
+}
+
+void WorkerProcess::Resume() {
+  if (std::exchange(paused_, false)) Launch();
+}
+
 void WorkerProcess::Stop(Task done) {
   stopping_ = true;
   if (process_ == nullptr) {
@@ -241,12 +269,7 @@ void WorkerProcess::Stop(Task done) {
     return;
   }
   stopped_ = std::move(done);
-  v1::DaemonMessage message;
-  message.mutable_stop();
-  Send(message);
-  env_.executor.RunAfter(kStopPatience, guard_.Wrap([this] {
-    if (process_ != nullptr) process_->Kill(SIGKILL);
-  }));
+  LetEnd();
 }
 
 }  // namespace atolld

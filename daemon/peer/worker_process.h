@@ -3,7 +3,8 @@
 //
 // A worker that dies is started again after a pause that doubles until the daemon could go on from
 // what one has trained. Its lines go to the log; why it ended is a warning, but the same again
-// (numbers aside) only now and then. A worker outlives neither its daemon nor Stop. Loop thread.
+// (numbers aside) only now and then. A worker outlives neither its daemon nor Stop. One that is
+// to pause or to stop may keep its optimiser's state. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +42,13 @@ class WorkerProcess : public Worker {
   void Send(const v1::DaemonMessage& message) override;
   void Accept() override;
   void Restart(const absl::Status& why) override;
+  void Pause() override;
+  void Resume() override;
+  void SetThreads(uint32_t threads) override { threads_ = threads; }
   void Stop(Task done) override;
+
+  // How often one was started after the first.
+  uint64_t restarts() const { return launches_ > 0 ? launches_ - 1 : 0; }
 
  private:
   void Launch();
@@ -53,6 +60,7 @@ class WorkerProcess : public Worker {
   void OnGone(const std::string& how);
   void SayGone(const std::string& why, absl::Duration pause);
   void Configure();
+  void LetEnd();
 
   const Env env_;
   const Settings settings_;
@@ -65,8 +73,12 @@ class WorkerProcess : public Worker {
   std::unique_ptr<Listener> listener_;
   std::unique_ptr<ChildProcess> process_;
   std::unique_ptr<Call> call_;
+  uint64_t launches_ = 0;
   bool configured_ = false;
   bool stopping_ = false;
+  bool paused_ = false;
+  bool ending_ = false;  // the worker that runs, since Pause: it is not heard any more
+  uint32_t threads_;
   absl::Status restarted_;  // why Restart has ended it; OK: it has not
   std::string failure_;     // what the worker said before it went
   std::string last_line_;   // that it has written

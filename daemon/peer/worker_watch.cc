@@ -56,6 +56,18 @@ void WorkerWatch::Begin() {
   Watch();
 }
 
+// While there is to be no worker, nobody waits for a word of it.
+void WorkerWatch::Pause() {
+  worker_.Pause();
+  starting_ = initial_state_ = training_ = false;
+  shares_ = 0;
+}
+
+void WorkerWatch::Resume() {
+  Begin();
+  worker_.Resume();
+}
+
 void WorkerWatch::Renew(const v1::RunSpec& spec, const std::string& misfit) {
   worker_.Renew(spec, misfit);
 }

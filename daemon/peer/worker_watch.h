@@ -37,6 +37,9 @@ class WorkerWatch final : public Worker {
   void Send(const v1::DaemonMessage& message) override;
   void Accept() override { worker_.Accept(); }
   void Restart(const absl::Status& why) override { worker_.Restart(why); }
+  void Pause() override;
+  void Resume() override;
+  void SetThreads(uint32_t threads) override { worker_.SetThreads(threads); }
   void Stop(Task done) override;
   bool trains() const override { return worker_.trains(); }
 

@@ -77,18 +77,22 @@ grpc::ChannelArguments ClientArguments(absl::Duration failure_timeout) {
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Role server,
                                            const std::shared_ptr<grpc::ChannelCredentials>& tls,
-                                           grpc::ChannelArguments arguments) {
+                                           grpc::ChannelArguments arguments,
+                                           const std::string& target) {
+  const std::string to = target.empty() ? TargetOf(address) : target;
   if (tls == nullptr || absl::StartsWith(address, "unix:")) {
-    return grpc::CreateCustomChannel(TargetOf(address), grpc::InsecureChannelCredentials(),
-                                     arguments);
+    return grpc::CreateCustomChannel(to, grpc::InsecureChannelCredentials(), arguments);
   }
   arguments.SetSslTargetNameOverride(ServerName(server));
-  return grpc::CreateCustomChannel(TargetOf(address), tls, arguments);
+  return grpc::CreateCustomChannel(to, tls, arguments);
 }
 
 ChannelCache::ChannelCache(std::optional<TlsCredentials> tls, grpc::ChannelArguments arguments,
-                           int lanes)
-    : tls_(std::move(tls)), arguments_(std::move(arguments)), lanes_(lanes) {}
+                           int lanes, Route route)
+    : tls_(std::move(tls)),
+      arguments_(std::move(arguments)),
+      lanes_(lanes),
+      route_(std::move(route)) {}
 
 std::shared_ptr<grpc::Channel> ChannelCache::Get(const std::string& address, const Server& server) {
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -100,7 +104,8 @@ std::shared_ptr<grpc::Channel> ChannelCache::Get(const std::string& address, con
     const auto credentials = !tls_                 ? nullptr
                              : server.peer.empty() ? tls_->channel
                                                    : tls_->channel_to(server.peer);
-    channel = MakeChannel(address, server.role, credentials, arguments_);
+    channel =
+        MakeChannel(address, server.role, credentials, arguments_, route_(address, server.role));
   }
   return channel;
 }
@@ -116,6 +121,12 @@ void ChannelCache::DropPeers() {
       }
     }
   }
+}
+
+void ChannelCache::DropAll() {
+  std::map<std::string, std::map<Server, Lanes>> dropped;  // destroyed without the lock
+  const std::lock_guard<std::mutex> lock(mutex_);
+  dropped.swap(addresses_);
 }
 
 void ChannelCache::Drop(const std::string& address, const std::weak_ptr<grpc::Channel>& channel) {

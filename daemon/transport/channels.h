@@ -10,6 +10,7 @@
 #include <grpcpp/support/channel_arguments.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -39,14 +40,20 @@ std::string TargetOf(const std::string& address);
 
 // One channel: with `tls` (null: plain text) to a server of this role alone. A Unix-domain socket's
 // is plain text always.
+// `target`: what gRPC dials in the address's place; empty: the address itself.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, Role server,
                                            const std::shared_ptr<grpc::ChannelCredentials>& tls,
-                                           grpc::ChannelArguments arguments);
+                                           grpc::ChannelArguments arguments,
+                                           const std::string& target = "");
 
 class ChannelCache {
  public:
+  // gRPC's target for an address, and for a server in this role.
+  using Route = std::function<std::string(const std::string& address, Role server)>;
+
   // `tls` may be none: plain text.
-  ChannelCache(std::optional<TlsCredentials> tls, grpc::ChannelArguments arguments, int lanes);
+  ChannelCache(std::optional<TlsCredentials> tls, grpc::ChannelArguments arguments, int lanes,
+               Route route);
 
   // Whom a channel is to: whoever serves in this role, or if it is named, this peer alone.
   struct Server {
@@ -64,6 +71,9 @@ class ChannelCache {
   // on.
   void DropPeers();
 
+  // Forgets all channels, since another route leads to their addresses by now. Calls on them go on.
+  void DropAll();
+
   // Forgets this channel, if it is still the address's; calls on it go on.
   void Drop(const std::string& address, const std::weak_ptr<grpc::Channel>& channel);
 
@@ -77,6 +87,7 @@ class ChannelCache {
   const std::optional<TlsCredentials> tls_;
   const grpc::ChannelArguments arguments_;
   const int lanes_;
+  const Route route_;
 
   // Guarded by mutex_.
   std::mutex mutex_;

@@ -187,6 +187,24 @@ absl::StatusOr<v1::TokenStatus> AdminClient::RevokeToken(const std::string& seri
   return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::RevokeToken);
 }
 
+absl::StatusOr<std::vector<v1::Account>> AdminClient::ListAccounts() {
+  std::vector<v1::Account> accounts;
+  v1::ListAccountsRequest request;
+  do {
+    ASSIGN_OR_RETURN(v1::ListAccountsResponse page, Ask(*connection_->stub, access_, patience_,
+                                                        request, &v1::Admin::Stub::ListAccounts));
+    for (v1::Account& one : *page.mutable_accounts()) accounts.push_back(std::move(one));
+    request.set_after(page.next());
+  } while (!request.after().empty());
+  return accounts;
+}
+
+absl::StatusOr<v1::Receipt> AdminClient::IssueReceipt(const std::string& peer) {
+  v1::IssueReceiptRequest request;
+  request.set_peer(peer);
+  return Ask(*connection_->stub, access_, patience_, request, &v1::Admin::Stub::IssueReceipt);
+}
+
 absl::StatusOr<std::vector<v1::IdentityStatus>> AdminClient::ListIdentities() {
   std::vector<v1::IdentityStatus> identities;
   v1::ListIdentitiesRequest request;
@@ -288,6 +306,131 @@ absl::StatusOr<v1::RunDescription> DescribeRun(const CoordinatorAccess& access,
                                                absl::Duration patience) {
   return AskUntilAnswered<v1::RunDescription>(access, v1::DescribeRequest(),
                                               &v1::Membership::Stub::Describe, patience);
+}
+
+// -----------------------------------------------------------------------------------------------
+
+namespace {
+
+// membership.proto: bytes of one message, and of one call each way.
+constexpr uint64_t kMeasureMessage = uint64_t{64} << 10;
+constexpr uint64_t kMostMeasured = uint64_t{8} << 20;
+
+// On the slowest line of use, 0.5 Mbit/s, that is two seconds.
+constexpr uint64_t kFirstMeasured = uint64_t{128} << 10;
+
+// A line that was busy for so long has told its rate.
+constexpr absl::Duration kBusyEnough = absl::Milliseconds(500);
+constexpr absl::Duration kMeasuring = absl::Seconds(3);
+constexpr absl::Duration kOneMeasure = absl::Seconds(6);
+
+struct Measured {
+  absl::Duration up, down;  // from the first of the bytes to the last
+};
+
+// Not all zeros: something on the way might make them shorter.
+std::string Incompressible(uint64_t bytes) {
+  std::string text(bytes, '\0');
+  uint64_t state = 1;
+  for (char& c : text) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    c = static_cast<char>(state >> 56);
+  }
+  return text;
+}
+
+absl::StatusOr<Measured> MeasureOnce(v1::Membership::Stub& stub, uint64_t up, uint64_t down) {
+  grpc::ClientContext context;
+  context.set_deadline(DeadlineIn(kOneMeasure));
+  const auto call = stub.Measure(&context);
+  v1::MeasureMessage message;
+  message.set_up_bytes(up);
+  message.set_down_bytes(down);
+  *message.mutable_payload() = Incompressible(std::min(kMeasureMessage, up));
+  bool sent = call->Write(message);
+  for (uint64_t left = up - message.payload().size(); sent && left > 0;) {
+    message.clear_up_bytes();
+    message.clear_down_bytes();
+    message.mutable_payload()->resize(std::min<uint64_t>(kMeasureMessage, left));
+    left -= message.payload().size();
+    sent = call->Write(message);
+  }
+  call->WritesDone();
+  Measured measured;
+  absl::Time first, last;
+  uint64_t got = 0;
+  while (call->Read(&message)) {
+    if (message.payload().empty()) {
+      measured.up = absl::Microseconds(static_cast<double>(message.took_microseconds()));
+      continue;
+    }
+    last = absl::Now();
+    if (got == 0) first = last;
+    got += message.payload().size();
+  }
+  const grpc::Status status = call->Finish();
+  if (!status.ok()) return FromGrpc(status);
+  if (got != down) {
+    return absl::InternalError(absl::StrCat("it sent ", got, " bytes, and was asked for ", down));
+  }
+  measured.down = last - first;
+  return measured;
+}
+
+// The first message is where the clock begins.
+double RateOf(uint64_t bytes, absl::Duration took) {
+  return static_cast<double>(bytes - kMeasureMessage) / std::max(absl::ToDoubleSeconds(took), 1e-5);
+}
+
+// As much as keeps the line busy for long enough, and at most eight times as much as before.
+uint64_t NextMeasured(uint64_t bytes, double rate, absl::Duration took) {
+  if (took >= kBusyEnough) return bytes;
+  const double wanted = rate * absl::ToDoubleSeconds(kBusyEnough) * 1.2;
+  return std::clamp<uint64_t>(static_cast<uint64_t>(std::min(wanted, 1e12)), bytes,
+                              std::min(8 * bytes, kMostMeasured));
+}
+
+absl::Status MeasureFailed(const CoordinatorAccess& access, const absl::Status& status) {
+  if (absl::IsUnavailable(status)) {
+    return NobodyAnswers(
+        access, grpc::Status(grpc::StatusCode::UNAVAILABLE, std::string(status.message())));
+  }
+  if (absl::IsDeadlineExceeded(status)) {
+    return absl::DeadlineExceededError(absl::StrCat(
+        kFirstMeasured >> 10, " KiB each way did not pass in ", absl::FormatDuration(kOneMeasure)));
+  }
+  return absl::Status(status.code(),
+                      absl::StrCat("the coordinator at ", access.address, ": ", status.message()));
+}
+
+}  // namespace
+
+absl::StatusOr<LineSpeed> MeasureLine(const CoordinatorAccess& access, absl::Duration patience) {
+  QuietGrpcLog();
+  const auto tls = access.identity.empty() ? nullptr : MakeTlsCredentials(access.identity).channel;
+  const auto stub = v1::Membership::NewStub(
+      MakeChannel(access.address, Role::kCoordinator, tls, ClientArguments(kOneTry)));
+  const absl::Time begin = absl::Now();
+  uint64_t up = kFirstMeasured, down = kFirstMeasured;
+  LineSpeed speed;
+  while (true) {
+    const absl::StatusOr<Measured> once = MeasureOnce(*stub, up, down);
+    const bool known = speed.up > 0;
+    if (!once.ok()) {
+      if (known) return speed;  // what the last call told
+      if (!absl::IsResourceExhausted(once.status()) || absl::Now() >= begin + patience) {
+        return MeasureFailed(access, once.status());
+      }
+      absl::SleepFor(kPause);
+      continue;
+    }
+    speed = {RateOf(up, once->up), RateOf(down, once->down)};
+    const bool enough = (once->up >= kBusyEnough || up == kMostMeasured) &&
+                        (once->down >= kBusyEnough || down == kMostMeasured);
+    if (enough || absl::Now() >= begin + kMeasuring) return speed;
+    up = NextMeasured(up, speed.up, once->up);
+    down = NextMeasured(down, speed.down, once->down);
+  }
 }
 
 }  // namespace atolld

@@ -50,6 +50,10 @@ class AdminClient {
   absl::StatusOr<v1::PeerStatus> EvictPeer(const std::string& peer, const std::string& reason,
                                            bool undo);
 
+  // What each peer that ever contributed has given: all of them, page by page.
+  absl::StatusOr<std::vector<v1::Account>> ListAccounts();
+  absl::StatusOr<v1::Receipt> IssueReceipt(const std::string& peer);
+
   absl::StatusOr<v1::CreateTokenResponse> CreateToken(const v1::CreateTokenRequest& request);
   absl::StatusOr<v1::ListTokensResponse> ListTokens();
   absl::StatusOr<v1::TokenStatus> RevokeToken(const std::string& serial);
@@ -84,5 +88,17 @@ absl::StatusOr<v1::EnrolResponse> Enrol(const CoordinatorAccess& access,
 // What the token leads to, which stays as it is. Errors as Enrol.
 absl::StatusOr<v1::RunDescription> DescribeRun(const CoordinatorAccess& access,
                                                absl::Duration patience);
+
+// How fast the line to the coordinator is, in bytes of messages a second.
+struct LineSpeed {
+  double up = 0;
+  double down = 0;
+};
+
+// Sends and fetches a few bytes, then more and more until the line has been busy for half a second
+// each way, some 3 seconds in all. UNAVAILABLE: nobody answers; RESOURCE_EXHAUSTED: another machine
+// measures, also after `patience`; DEADLINE_EXCEEDED: the line is too slow to tell;
+// UNIMPLEMENTED: an older coordinator; PERMISSION_DENIED: as Enrol.
+absl::StatusOr<LineSpeed> MeasureLine(const CoordinatorAccess& access, absl::Duration patience);
 
 }  // namespace atolld

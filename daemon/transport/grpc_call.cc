@@ -3,6 +3,7 @@
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <utility>
@@ -15,6 +16,7 @@
 #include "compression/base/check.h"
 #include "daemon/transport/connection_failure.h"
 #include "daemon/transport/grpc_values.h"
+#include "daemon/transport/line_relay.h"
 
 namespace atolld {
 namespace {
@@ -28,6 +30,9 @@ absl::Status BrokenByClient() {
 
 // "ipv4:127.0.0.1:80", "ipv6:%5B::1%5D:80" or "unix:..." as people write addresses.
 std::string PlainPeer(absl::string_view peer) {
+  if (absl::ConsumePrefix(&peer, "unix-abstract:") && absl::ConsumePrefix(&peer, kRelayedName)) {
+    peer.remove_prefix(std::min(peer.find('/'), peer.size() - 1) + 1);
+  }
   if (!absl::ConsumePrefix(&peer, "ipv4:")) absl::ConsumePrefix(&peer, "ipv6:");
   return absl::StrReplaceAll(peer, {{"%5B", "["}, {"%5D", "]"}, {"%25", "%"}});
 }
@@ -61,10 +66,13 @@ class Reactor : public Wire, public GrpcReactor {
     // With more to follow at once, gRPC may gather small frames into one packet.
     grpc::WriteOptions options;
     if (more_follows) options.set_buffer_hint();
+    live_->CountSent(buffer.Length());
     this->StartWrite(&buffer, options);
   }
 
   void OnWriteDone(bool ok) final { WriteEnded(ok); }
+
+  void CountReceived(const grpc::ByteBuffer& buffer) { live_->CountReceived(buffer.Length()); }
 
   // The last thing that is done: this may be gone afterwards.
   void Retire() {
@@ -173,6 +181,7 @@ void ClientReactor::OnReadDone(bool ok) {
     heard_ = true;
     grpc::ByteBuffer buffer;
     buffer.Swap(&incoming_);
+    CountReceived(buffer);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       reading_ = false;
@@ -192,8 +201,9 @@ void ClientReactor::OnReadDone(bool ok) {
 void ClientReactor::OnDone(const grpc::Status& status) {
   const bool unavailable = status.error_code() == grpc::StatusCode::UNAVAILABLE;
   if (unavailable) dialled_.on_unavailable();
-  if (unavailable && !heard_ && !broken_here() && !ConnectionErrorOf(status.error_message()) &&
-      MayBeHandshake(status.error_message())) {
+  const std::string& said = status.error_message();
+  const bool unclear = dialled_.relayed || (!ConnectionErrorOf(said) && MayBeHandshake(said));
+  if (unavailable && !heard_ && !broken_here() && unclear) {
     LookWhy(executor_, end_, dialled_, Translate(status));
   } else {
     end_->PostClosed(Translate(status));
@@ -255,6 +265,7 @@ void ServerReactor::OnReadDone(bool ok) {
     reading_ = !ok;  // after the end of the stream there is nothing more to ask for
   }
   if (ok) {
+    CountReceived(buffer);
     FrameCame(buffer);
   } else {
     end_->PostReadEnded();
@@ -385,10 +396,17 @@ void LiveCalls::Retire(const Wire* wire) {
 }
 
 void LiveCalls::Close(const absl::Status& status) {
-  std::vector<std::shared_ptr<Wire>> wires;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     closed_ = true;
+  }
+  Break(status);
+}
+
+void LiveCalls::Break(const absl::Status& status) {
+  std::vector<std::shared_ptr<Wire>> wires;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
     for (const auto& [key, wire] : calls_) wires.push_back(wire);
   }
   for (const auto& wire : wires) wire->Break(status, /*gently=*/true);

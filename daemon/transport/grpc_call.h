@@ -18,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "daemon/env/env.h"
+#include "daemon/transport/capped_line.h"
 #include "daemon/transport/wire.h"
 #include "membership/trust/identity.h"
 
@@ -26,17 +27,28 @@ namespace atolld {
 // The calls that gRPC still knows. Any thread.
 class LiveCalls {
  public:
-  explicit LiveCalls(Executor& executor) : executor_(executor) {}
+  // `line`: where their bytes are counted; null: they stay on this machine.
+  LiveCalls(Executor& executor, std::shared_ptr<CappedLine> line)
+      : executor_(executor), line_(std::move(line)) {}
 
   bool Add(std::shared_ptr<Wire> wire);  // false: closed, and nothing was added
   void Retire(const Wire* wire);         // the loop drops it
 
-  // Breaks all calls; Add fails from now on.
+  // Breaks all calls. Close: and Add fails from now on.
+  void Break(const absl::Status& status);
   void Close(const absl::Status& status);
   void WaitUntilEmpty();
 
+  void CountSent(uint64_t bytes) {
+    if (line_ != nullptr) line_->count().sent += bytes;
+  }
+  void CountReceived(uint64_t bytes) {
+    if (line_ != nullptr) line_->count().received += bytes;
+  }
+
  private:
   Executor& executor_;
+  const std::shared_ptr<CappedLine> line_;
   std::mutex mutex_;
   std::condition_variable empty_;
   std::map<const Wire*, std::shared_ptr<Wire>> calls_;
@@ -51,6 +63,8 @@ struct Dialled {
   std::function<void()> on_unavailable;  // on a gRPC thread: the link broke or could not be made
   // Why it could not be made, where gRPC does not say: a look at the other end. On the pool.
   std::function<absl::Status()> probe;
+  // Through a LineRelay, which gRPC reaches always: what gRPC says tells nothing then.
+  bool relayed = false;
 };
 
 // A call of a client; gRPC hears of it when it is started. Loop thread.

@@ -33,6 +33,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/env/env.h"
 #include "daemon/env/network.h"
+#include "daemon/transport/capped_line.h"
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_call.h"
 #include "daemon/transport/grpc_values.h"
@@ -67,7 +68,8 @@ class FrontDoor {
   using Taker = grpc::experimental::ExternalConnectionAcceptor;
 
   // Listens, and accepts nobody yet. Errors as Transport::Listen.
-  static absl::StatusOr<std::unique_ptr<FrontDoor>> Open(const std::string& address);
+  static absl::StatusOr<std::unique_ptr<FrontDoor>> Open(const std::string& address,
+                                                         std::shared_ptr<CappedLine> line);
 
   // Accepts from now on, for as long as this lives. `taker` is of a server that has started; it may
   // stop before.
@@ -77,7 +79,7 @@ class FrontDoor {
   int port() const { return listeners_.port; }
 
  private:
-  FrontDoor(TcpListeners listeners, Socket stop, size_t most);
+  FrontDoor(TcpListeners listeners, Socket stop, size_t most, std::shared_ptr<CappedLine> line);
   void Run();
   bool AcceptAll(int listener);
 
@@ -87,20 +89,26 @@ class FrontDoor {
   // kernel gives out the lowest, so that at least as many are open. Three quarters of what the
   // system lets this process have.
   const size_t most_;
+  const std::shared_ptr<CappedLine> line_;
   std::unique_ptr<Taker> taker_;
   std::thread thread_;
 };
 
-absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Open(const std::string& address) {
+absl::StatusOr<std::unique_ptr<FrontDoor>> FrontDoor::Open(const std::string& address,
+                                                           std::shared_ptr<CappedLine> line) {
   ASSIGN_OR_RETURN(TcpListeners listeners, ListenTcp(address));
   Socket stop(eventfd(0, EFD_CLOEXEC));
   if (stop.get() < 0) return absl::ResourceExhaustedError("no descriptor is left");
   return std::unique_ptr<FrontDoor>(
-      new FrontDoor(std::move(listeners), std::move(stop), MostDescriptors()));
+      new FrontDoor(std::move(listeners), std::move(stop), MostDescriptors(), std::move(line)));
 }
 
-FrontDoor::FrontDoor(TcpListeners listeners, Socket stop, size_t most)
-    : listeners_(std::move(listeners)), stop_(std::move(stop)), most_(most) {}
+FrontDoor::FrontDoor(TcpListeners listeners, Socket stop, size_t most,
+                     std::shared_ptr<CappedLine> line)
+    : listeners_(std::move(listeners)),
+      stop_(std::move(stop)),
+      most_(most),
+      line_(std::move(line)) {}
 
 void FrontDoor::Start(std::unique_ptr<Taker> taker) {
   taker_ = std::move(taker);
@@ -139,9 +147,11 @@ bool FrontDoor::AcceptAll(int listener) {
     if (static_cast<size_t>(accepted.get()) >= most_) continue;  // hangs up
     const int on = 1;
     setsockopt(accepted.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    absl::StatusOr<Socket> served = line_->Accepted(std::move(accepted));
+    if (!served.ok()) continue;  // no descriptor is left: hangs up
     Taker::NewConnectionParameters connection;
     connection.listener_fd = listener;
-    connection.fd = accepted.Release();
+    connection.fd = served->Release();
     taker_->HandleNewConnection(&connection);
   }
 }
@@ -171,6 +181,7 @@ class GrpcListener final : public Listener {
     absl::Duration failure_timeout;
     std::shared_ptr<grpc::ServerCredentials> tls;  // null: plain text
     const grpc::ResourceQuota* quota = nullptr;
+    std::shared_ptr<CappedLine> line;
   };
 
   // Errors as Transport::Listen.
@@ -193,10 +204,11 @@ class GrpcListener final : public Listener {
 
 class GrpcListener::Service final : public grpc::CallbackGenericService {
  public:
-  Service(Executor& executor, bool certificates, Transport::Acceptor acceptor)
+  Service(Executor& executor, bool certificates, std::shared_ptr<CappedLine> line,
+          Transport::Acceptor acceptor)
       : executor_(executor),
         certificates_(certificates),
-        live_(std::make_shared<LiveCalls>(executor_)),
+        live_(std::make_shared<LiveCalls>(executor_, std::move(line))),
         acceptor_(std::make_shared<Transport::Acceptor>(std::move(acceptor))) {}
 
   grpc::ServerGenericBidiReactor* CreateReactor(
@@ -242,8 +254,8 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Open(Executor& executor,
   RETURN_IF_ERROR(CheckListenAddress(address));
   const bool unix_socket = absl::StartsWith(address, "unix:");
   const bool certificates = options.tls != nullptr && !unix_socket;
-  std::unique_ptr<GrpcListener> listener(
-      new GrpcListener(std::make_unique<Service>(executor, certificates, std::move(acceptor))));
+  std::unique_ptr<GrpcListener> listener(new GrpcListener(std::make_unique<Service>(
+      executor, certificates, unix_socket ? nullptr : options.line, std::move(acceptor))));
 
   grpc::ServerBuilder builder;
   const auto credentials = certificates ? options.tls : grpc::InsecureServerCredentials();
@@ -251,7 +263,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcListener::Open(Executor& executor,
   if (unix_socket) {
     builder.AddListeningPort(address, credentials);
   } else {
-    ASSIGN_OR_RETURN(listener->door_, FrontDoor::Open(address));
+    ASSIGN_OR_RETURN(listener->door_, FrontDoor::Open(address, options.line));
     taker = builder.experimental().AddExternalConnectionAcceptor(
         grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, credentials);
   }
@@ -297,6 +309,20 @@ GrpcListener::~GrpcListener() {
   service_->WaitUntilEmpty();
 }
 
+// What the network sees of a message: TLS and HTTP/2 add a third of a per cent, and each 1448 bytes
+// travel with 66 of Ethernet, IP and TCP. Two packets are answered by one of 66 bytes.
+constexpr double kOnTheWire = 1.05;
+constexpr double kAnswered = 0.023;
+
+// Where nothing listens: with caps no connection goes past them.
+constexpr char kNowhere[] = "unix-abstract:atoll-line-nowhere";
+
+std::string RouteTo(CappedLine& line, const std::string& address, Role server) {
+  if (absl::StartsWith(address, "unix:")) return "";
+  absl::StatusOr<std::string> target = line.TargetOf(address, server == Role::kCoordinator);
+  return target.ok() ? *std::move(target) : kNowhere;
+}
+
 }  // namespace
 
 // -----------------------------------------------------------------------------------------------
@@ -304,21 +330,45 @@ GrpcListener::~GrpcListener() {
 GrpcTransport::GrpcTransport(Executor& executor, Options options)
     : executor_(executor),
       options_(std::move(options)),
+      line_(std::make_shared<CappedLine>()),
       quota_(std::make_unique<grpc::ResourceQuota>("atoll")),
       channels_([this] {
         quota_->Resize(options_.memory_bytes);
         grpc::ChannelArguments arguments = ClientArguments(options_.failure_timeout);
         arguments.SetResourceQuota(*quota_);
-        return std::make_shared<ChannelCache>(options_.tls, std::move(arguments), options_.lanes);
+        return std::make_shared<ChannelCache>(
+            options_.tls, std::move(arguments), options_.lanes,
+            [line = line_](const std::string& address, Role server) {
+              return RouteTo(*line, address, server);
+            });
       }()),
-      dialled_(std::make_shared<LiveCalls>(executor_)) {
+      dialled_(std::make_shared<LiveCalls>(executor_, line_)),
+      dialled_coordinator_(std::make_shared<LiveCalls>(executor_, line_)),
+      dialled_here_(std::make_shared<LiveCalls>(executor_, nullptr)) {
   CHECK(options_.lanes >= 1);
   QuietGrpcLog();
 }
 
 GrpcTransport::~GrpcTransport() {
-  dialled_->Close(absl::UnavailableError("the transport was closed"));
-  dialled_->WaitUntilEmpty();
+  for (const auto& calls : {dialled_, dialled_coordinator_, dialled_here_}) {
+    calls->Close(absl::UnavailableError("the transport was closed"));
+  }
+  for (const auto& calls : {dialled_, dialled_coordinator_, dialled_here_}) calls->WaitUntilEmpty();
+}
+
+absl::Status GrpcTransport::SetCaps(uint64_t up_cap, uint64_t down_cap) {
+  ASSIGN_OR_RETURN(const bool first, line_->SetCaps(up_cap, down_cap));
+  if (!first) return absl::OkStatus();
+  channels_->DropAll();
+  dialled_->Break(absl::UnavailableError("this machine's line has caps now; dialling again"));
+  return absl::OkStatus();
+}
+
+LineBytes GrpcTransport::line_bytes() const {
+  const auto sent = static_cast<double>(line_->count().sent);
+  const auto received = static_cast<double>(line_->count().received);
+  return {static_cast<uint64_t>(sent * kOnTheWire + received * kAnswered),
+          static_cast<uint64_t>(received * kOnTheWire + sent * kAnswered)};
 }
 
 absl::StatusOr<std::unique_ptr<Listener>> GrpcTransport::Listen(const std::string& address,
@@ -327,6 +377,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcTransport::Listen(const std::strin
   options.failure_timeout = options_.failure_timeout;
   if (options_.tls) options.tls = options_.tls->server;
   options.quota = quota_.get();
+  options.line = line_;
   return GrpcListener::Open(executor_, options, address, std::move(acceptor));
 }
 
@@ -346,7 +397,14 @@ std::unique_ptr<Call> GrpcTransport::Dial(const std::string& address, const std:
                    folder = options_.tls ? options_.tls->folder : ""] {
     return ProbeServerWith(server, folder, kLook);
   };
-  return MakeClientCall(executor_, dialled_, std::move(dialled));
+  const bool here = absl::StartsWith(to.address, "unix:");
+  dialled.relayed = !here && line_->relays();
+  const bool leads = ServedBy(method) == Role::kCoordinator;
+  return MakeClientCall(executor_,
+                        here    ? dialled_here_
+                        : leads ? dialled_coordinator_
+                                : dialled_,
+                        std::move(dialled));
 }
 
 void GrpcTransport::RefuseKeys(const std::set<std::string>& keys) {

@@ -21,8 +21,15 @@ class ResourceQuota;
 
 namespace atolld {
 
+class CappedLine;
 class ChannelCache;
 class LiveCalls;
+
+// Of a machine's line, as the network sees them but for handshakes and what was sent again.
+struct LineBytes {
+  uint64_t sent = 0;
+  uint64_t received = 0;
+};
 
 class GrpcTransport final : public Transport {
  public:
@@ -56,12 +63,25 @@ class GrpcTransport final : public Transport {
 
   void RefuseKeys(const std::set<std::string>& keys) override;
 
+  // Caps of all that goes over the network, in bytes a second, headers and all; 0: none. They hold
+  // from now on. With the first ones, calls to and from other peers are broken, UNAVAILABLE, and go
+  // on once they are dialled again; a call to the coordinator goes on, and comes under the caps
+  // with its next dial. RESOURCE_EXHAUSTED: no descriptor is left, and nothing has changed. Loop
+  // thread.
+  absl::Status SetCaps(uint64_t up_cap, uint64_t down_cap);
+
+  // Since this was made, all calls but those on Unix-domain sockets.
+  LineBytes line_bytes() const;
+
  private:
   Executor& executor_;
   const Options options_;
+  const std::shared_ptr<CappedLine> line_;
   const std::unique_ptr<grpc::ResourceQuota> quota_;
   const std::shared_ptr<ChannelCache> channels_;
-  const std::shared_ptr<LiveCalls> dialled_;
+  const std::shared_ptr<LiveCalls> dialled_;  // other peers
+  const std::shared_ptr<LiveCalls> dialled_coordinator_;
+  const std::shared_ptr<LiveCalls> dialled_here_;  // this machine's own: a worker
 };
 
 }  // namespace atolld

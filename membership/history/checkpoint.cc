@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/bytes.h"
 #include "compression/base/check.h"
@@ -17,6 +18,17 @@ constexpr absl::string_view kNoDigest(kZeros, kDigestBytes);
 
 }  // namespace
 
+std::vector<double> MeanShares(const v1::EntryHeader& header) {
+  std::vector<double> shares;
+  double all = 0;
+  for (const v1::Contributor& contributor : header.contributors()) {
+    shares.push_back(double{absl::bit_cast<float>(contributor.weight_bits())});
+    all += shares.back();
+  }
+  for (double& share : shares) share = all > 0 ? share / all : 0;
+  return shares;
+}
+
 HistorySummary::HistorySummary(const HistoryCheckpoint& checkpoint)
     : checkpointed_(checkpoint.version) {
   CHECK(checkpoint.after == 0 && checkpoint.digests.size() == checkpoint.version * kDigestBytes);
@@ -30,6 +42,7 @@ HistorySummary::HistorySummary(const HistoryCheckpoint& checkpoint)
 void HistorySummary::Append(absl::string_view digest) {
   CHECK(digest.size() == kDigestBytes);
   digests_.append(digest.data(), digest.size());
+  if (digest == kNoDigest) ++missing_;
   folded_ = Sha256(BytesOf(absl::StrCat(ToBytes(folded_), digest)));
 }
 
@@ -43,11 +56,17 @@ void HistorySummary::Add(const v1::EntryHeader& header, absl::string_view digest
   CHECK(header.version() > version());
   while (version() + 1 < header.version()) Append(kNoDigest);
   Append(digest);
-  for (const v1::Contributor& contributor : header.contributors()) {
+  const std::vector<double> shares = MeanShares(header);
+  for (int i = 0; i < header.contributors_size(); ++i) {
+    const v1::Contributor& contributor = header.contributors(i);
     ContributorSum& sum = contributors_[contributor.peer()];
     sum.peer = contributor.peer();
+    if (sum.rounds == 0) sum.first_version = header.version();
+    sum.last_version = header.version();
     ++sum.rounds;
     sum.tokens += contributor.tokens();
+    sum.steps += contributor.steps();
+    sum.shares += shares[static_cast<size_t>(i)];
     changed_.insert(contributor.peer());
   }
 }
@@ -74,11 +93,13 @@ HistoryCheckpoint HistorySummary::Whole() const {
 }
 
 Digest HistorySummary::ProvenDigest(absl::string_view genesis_digest) const {
-  DigestBuilder builder("atoll.checkpoint.1");
+  DigestBuilder builder("atoll.checkpoint.2");
   builder.Bytes(genesis_digest).U64(version()).Bytes(ToBytes(folded_));
   builder.U64(contributors_.size());
   for (const auto& [peer, sum] : contributors_) {
-    builder.Bytes(peer).U64(sum.rounds).U64(sum.tokens);
+    builder.Bytes(peer).U64(sum.rounds).U64(sum.tokens).U64(sum.steps);
+    builder.U64(sum.first_version).U64(sum.last_version);
+    builder.U64(absl::bit_cast<uint64_t>(sum.shares));
   }
   return builder.Finish();
 }

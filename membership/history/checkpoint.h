@@ -25,7 +25,14 @@ struct ContributorSum {
   std::string peer;
   uint64_t rounds = 0;
   uint64_t tokens = 0;
+  uint64_t steps = 0;
+  uint64_t first_version = 0;
+  uint64_t last_version = 0;
+  double shares = 0;  // of the means, added up in the order of the headers (MeanShares)
 };
+
+// Of the weight in a header's mean, how much is each contributor's: 0-1, in the header's order.
+std::vector<double> MeanShares(const v1::EntryHeader& header);
 
 // Versions whose headers the store has not got: no peer had them any more when it adopted those
 // after them.
@@ -58,7 +65,8 @@ class HistorySummary {
   // Of the header of this version, which is between 1 and version(). "": it is in a gap.
   std::string digest(uint64_t version) const;
   const std::map<std::string, ContributorSum>& contributors() const { return contributors_; }
-  size_t bytes() const { return digests_.capacity(); }  // of memory that grow with the history
+  uint64_t headers() const { return version() - missing_; }  // that were counted
+  size_t bytes() const { return digests_.capacity(); }       // of memory that grow with the history
 
   // A later header. What is between is a gap.
   void Add(const v1::EntryHeader& header, absl::string_view digest);
@@ -77,6 +85,7 @@ class HistorySummary {
   std::string digests_;
   Digest folded_ = {};  // each digest hashed into it in turn
   std::map<std::string, ContributorSum> contributors_;
+  uint64_t missing_ = 0;  // versions in gaps
   uint64_t checkpointed_ = 0;
   std::set<std::string> changed_;  // contributors since then
 };

@@ -16,6 +16,7 @@
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "membership/history/lineage.h"
 #include "membership/history/mean_records.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
@@ -392,6 +393,7 @@ absl::Status CheckGenesis(const v1::Genesis& genesis) {
   if (!genesis.state_digest().empty()) {
     RETURN_IF_ERROR(Annotate(DigestFromBytes(genesis.state_digest()).status(), "state digest"));
   }
+  RETURN_IF_ERROR(CheckLineage(spec));
   return CheckRunFiles(spec);
 }
 
@@ -539,6 +541,7 @@ Digest GenesisDigest(const v1::Genesis& genesis) {
   AddJudgement(spec.exchange(), builder);
   if (!spec.history_key().empty()) builder.Bytes("history_key").Bytes(spec.history_key());
   AddFiles(spec, builder);
+  AddLineage(spec, builder);
   return builder.Finish();
 }
 

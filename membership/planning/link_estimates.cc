@@ -234,6 +234,7 @@ bool LinkEstimates::Note(absl::Span<const ExchangeWitness> witnesses, double lea
   }
   with_room_ = PeersWithRoom(witnesses);
   NoteLinks(*exchange, least_bytes);
+  NoteCarried(*exchange, least_bytes);
   NoteRoundTrips(*exchange);
   return true;
 }
@@ -276,6 +277,23 @@ void LinkEstimates::NoteLinks(const Exchange& exchange, double least_bytes) {
     } else if (best > link.Greatest()) {
       link.Clear();  // it carries more than what was taken for its limit
     }
+  }
+}
+
+void LinkEstimates::NoteCarried(const Exchange& exchange, double least_bytes) {
+  carried_.clear();
+  std::map<Pair, std::vector<double>> together;
+  for (const Exchange::Stream& stream : exchange.streams) {
+    const std::string& from = exchange.lines.at(*stream.from).region;
+    const std::string& to = exchange.lines.at(*stream.to).region;
+    if (from.empty() || to.empty()) continue;
+    std::vector<double>& slots = together[{from, to}];
+    slots.resize(ArrivalLog::kSlots, 0);
+    for (size_t i = 0; i < slots.size(); ++i) slots[i] += stream.bytes[i];
+  }
+  for (const auto& [regions, slots] : together) {
+    const double rate = RateOf(slots, exchange.slot_seconds, least_bytes);
+    if (rate > 0) carried_[regions] = rate;
   }
 }
 
@@ -323,6 +341,11 @@ double LinkEstimates::Up(const std::string& peer) const {
 double LinkEstimates::Down(const std::string& peer) const {
   const auto found = peers_.find(peer);
   return found == peers_.end() ? 0 : found->second.down.Greatest();
+}
+
+double LinkEstimates::Carried(const std::string& from, const std::string& to) const {
+  const auto found = carried_.find({from, to});
+  return found == carried_.end() ? 0 : found->second;
 }
 
 std::optional<double> LinkEstimates::RoundTrip(const std::string& a, const std::string& b) const {

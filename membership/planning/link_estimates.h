@@ -65,6 +65,9 @@ class LinkEstimates {
   // 0: not known.
   double Up(const std::string& peer) const;
   double Down(const std::string& peer) const;
+  // What the streams from one named region to another, or within one, carried together in the best
+  // window of the exchange that was noted last, limited by it or not; 0: nothing that shows a rate.
+  double Carried(const std::string& from, const std::string& to) const;
 
   // The network between these peers, in this order. A limit bounds what was measured, and stands
   // for it where nothing was; who is not known at all gets the median of the others. Peers without
@@ -97,11 +100,13 @@ class LinkEstimates {
   struct Exchange;
 
   void NoteLinks(const Exchange& exchange, double least_bytes);
+  void NoteCarried(const Exchange& exchange, double least_bytes);
   void NoteRoundTrips(const Exchange& exchange);
   std::optional<double> RoundTrip(const std::string& a, const std::string& b) const;
 
   std::map<std::string, PeerLine> peers_;
   std::map<Pair, Recent> links_;          // from, to; only where the link was the limit
+  std::map<Pair, double> carried_;        // from, to: in the last exchange
   std::map<Pair, Recent> round_seconds_;  // ascending; a region with itself: two of its peers
   std::set<std::string> with_room_;
   double arrived_bytes_ = 0;

@@ -1,7 +1,5 @@
 #include "membership/run/admission.h"
 
-#include <algorithm>
-
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -9,6 +7,7 @@
 #include "compression/base/status_macros.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
+#include "membership/history/lineage.h"
 #include "membership/history/run_files.h"
 #include "membership/history/signing_key.h"
 #include "membership/run/door.h"
@@ -28,6 +27,7 @@ v1::RunSpec WithoutFirstWorkers(v1::RunSpec spec) {
   spec.mutable_data()->clear_digest();
   spec.mutable_data()->clear_tokenizer_digest();
   spec.clear_files();
+  if (spec.has_parent()) spec.mutable_parent()->clear_next_sample();
   return spec;
 }
 
@@ -71,26 +71,8 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
 }
 
 absl::Status CheckWorker(const v1::Genesis& genesis, const v1::WorkerReady& worker) {
-  const v1::Manifest& ours = genesis.manifest();
-  const v1::Manifest& theirs = worker.manifest();
-  for (int i = 0; i < std::max(ours.tensors_size(), theirs.tensors_size()); ++i) {
-    if (i >= theirs.tensors_size()) {
-      return absl::FailedPreconditionError(
-          absl::StrCat("the worker's model lacks tensor ", absl::CEscape(ours.tensors(i).name())));
-    }
-    if (i >= ours.tensors_size()) {
-      return absl::FailedPreconditionError(absl::StrCat("the worker's model has tensor ",
-                                                        absl::CEscape(theirs.tensors(i).name()),
-                                                        ", which the run's does not"));
-    }
-    const v1::Tensor& a = ours.tensors(i);
-    const v1::Tensor& b = theirs.tensors(i);
-    if (a.name() != b.name() || ShapeText(a) != ShapeText(b) || a.offset() != b.offset()) {
-      return absl::FailedPreconditionError(absl::StrCat(
-          "tensor ", i, " is ", absl::CEscape(b.name()), " ", ShapeText(b),
-          " in the worker's model, ", absl::CEscape(a.name()), " ", ShapeText(a), " in the run's"));
-    }
-  }
+  RETURN_IF_ERROR(CheckSameTensors({genesis.manifest(), "the run's model"},
+                                   {worker.manifest(), "the worker's model"}));
   if (genesis.spec().data().digest() != worker.data_digest()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the worker's data is another: digest ", ShortHex(worker.data_digest()),

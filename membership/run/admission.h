@@ -14,7 +14,8 @@ namespace atolld {
 // Hello.role of a peer that has no worker: it reduces for others and gives them what they lack.
 inline constexpr char kAggregatorRole[] = "aggregator";
 
-// Without what the worker alone can tell that makes version 0: the data's digests, the files.
+// Without what the worker alone can tell that makes version 0: the data's digests, the files, and
+// whether a branch goes on in its parent's corpus.
 v1::RunSpec WithoutFirstWorkers(v1::RunSpec spec);
 
 // INVALID_ARGUMENT: a bad id, an unknown role, an aggregator that nobody can dial.

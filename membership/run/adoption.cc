@@ -181,6 +181,9 @@ absl::StatusOr<bool> Adoption::OnHeaders(const std::string& peer, const v1::Head
   if (fresh) {
     const absl::Status valid = CheckInitialState(ledger.spec(), nullptr, headers.genesis());
     if (!valid.ok()) return valid;
+    if (const v1::RunSpec& spec = headers.genesis().spec(); spec.has_parent()) {
+      *leases = LeaseBook(LeaseRecords{spec.parent().next_sample(), {}});
+    }
   }
   if (gap) {
     const absl::Status same = ledger.CheckGenesis(headers.genesis());

@@ -23,6 +23,12 @@ uint64_t Beginning::InVain(const std::string& peer) const {
   return found == in_vain_.end() ? 0 : found->second;
 }
 
+bool Beginning::Takes(const std::string& peer, const v1::InitialState& initial) {
+  if (initial.has_genesis()) return maker_ == peer || InVain(peer) == 0;
+  in_vain_[peer] = kCannot;
+  return false;
+}
+
 void Beginning::NoteInVain(absl::Time now, const std::string& peer) {
   ++in_vain_[peer];
   others_until_ = now + StateDeadline(0, 0, settings_.failure_timeout);
@@ -45,6 +51,12 @@ void Beginning::Advance(absl::Time now, const Members& members, const Round& rou
   }
   const std::string maker = round.GenesisMaker(members.roster(), in_vain_, reason, lacks_reachable);
   if (maker.empty()) return;
+  if (InVain(maker) >= kCannot) {
+    *reason =
+        "no peer that is here has the file that version 0 is made from; start one whose [run] "
+        "branch names it";
+    return;
+  }
   const auto& all = members.roster().members();
   const bool others = std::any_of(all.begin(), all.end(), [&](const auto& entry) {
     return entry.second.connected() && entry.second.present() && !entry.second.aggregator &&

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "absl/time/time.h"
+#include "atoll/v1/membership.pb.h"
 #include "membership/run/ledger.h"
 #include "membership/run/members.h"
 #include "membership/run/run_output.h"
@@ -32,13 +33,18 @@ class Beginning {
   void Forget(const std::string& peer) {
     if (maker_ == peer) maker_.clear();
   }
+  // Another process of it may have what the last one lacked.
+  void ForgetRefusal(const std::string& peer) {
+    if (InVain(peer) >= kCannot) in_vain_.erase(peer);
+  }
 
   // There is no version 0: asks somebody for it, or somebody else. Says in `reason` what is waited
   // for; `lacks_reachable`: for somebody whom others can dial.
   void Advance(absl::Time now, const Members& members, const Round& round, RunOutput* out,
                std::string* reason, bool* lacks_reachable);
-  // Whether its version 0 counts: it was asked for it, or at least not in vain.
-  bool Takes(const std::string& peer) const { return maker_ == peer || in_vain_.count(peer) == 0; }
+  // Whether its version 0 counts: it was asked for it, or at least not in vain. One without a
+  // genesis is the answer that it cannot make it; it is not asked again before it says Hello anew.
+  bool Takes(const std::string& peer, const v1::InitialState& initial);
   void OnRecorded() {
     maker_.clear();
     deadline_ = absl::InfiniteFuture();
@@ -51,6 +57,9 @@ class Beginning {
   absl::Time Deadline() const { return deadline_; }  // InfiniteFuture: nothing is waited for
 
  private:
+  // In place of the times that it was waited for: it lacks what version 0 is made from.
+  static constexpr uint64_t kCannot = uint64_t{1} << 32;
+
   uint64_t InVain(const std::string& peer) const;
   void NoteInVain(absl::Time now, const std::string& peer);
 

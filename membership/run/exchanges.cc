@@ -1,7 +1,9 @@
 #include "membership/run/exchanges.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <set>
 #include <utility>
@@ -46,6 +48,32 @@ constexpr size_t kExchangeTimes = 16;  // remembered for the prediction
 // Rounds for which a peer that others could not reach is not asked to reduce.
 constexpr uint64_t kSparedRounds = 8;
 
+// Whose loss is far above the others': their data is not what the others have, or they compute
+// wrong. Parties whose data differs honestly are some tenths apart; labels that were shuffled, or
+// bytes that are noise, stay near the loss of guessing, which is several times a trained model's.
+constexpr double kLossFactor = 2;
+constexpr double kLossDistance = 1;  // nats: twice as much as next to nothing is nothing
+// Of two who differ nobody knows which one is right.
+constexpr size_t kLeastToCompare = 3;
+
+std::set<std::string> LossesFarAbove(const std::map<std::string, v1::Ready>& contributions) {
+  std::set<std::string> apart;
+  std::vector<double> losses;
+  for (const auto& [peer, ready] : contributions) {
+    if (std::isfinite(ready.loss())) losses.push_back(ready.loss());
+  }
+  std::sort(losses.begin(), losses.end());
+  double limit = std::numeric_limits<double>::max();
+  if (losses.size() >= kLeastToCompare) {
+    const double usual = losses[(losses.size() - 1) / 2];
+    limit = std::max(kLossFactor * usual, usual + kLossDistance);
+  }
+  for (const auto& [peer, ready] : contributions) {
+    if (!(ready.loss() <= limit)) apart.insert(peer);
+  }
+  return apart;
+}
+
 void SayOffences(uint64_t version, const std::vector<std::string>& lines, RunOutput* out) {
   for (const std::string& line : lines) {
     out->Say(absl::StrCat("round ", version, ": ", line), RunOutput::Severity::kWarning);
@@ -66,6 +94,8 @@ std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
   const std::vector<bool> reduces = WhoReduces(*terms, *contributors);
   if (std::find(reduces.begin(), reduces.end(), true) == reduces.end()) {
     chosen_ = ChosenPlan();  // all goes to aggregators, of whose lines nothing is measured
+    counted_on_.clear();
+    links_.clear();
     return "";
   }
   std::vector<KnownPeer> peers;
@@ -78,6 +108,8 @@ std::string ExchangePlanner::Plan(const Roster& roster, const EncodedSize& size,
   chunks_ = static_cast<uint32_t>((terms->parameters + terms->chunk_elements - 1) /
                                   terms->chunk_elements);
   const std::optional<LinkModel> links = estimates_.Model(peers);
+  counted_on_ = links ? CountedOn(*links) : std::vector<v1::LinkStatus>();
+  links_ = LinksToTell(counted_on_, estimates_);
   chosen_ = choice_.Choose(links ? &*links : nullptr, reduces, size, chunks_);
   terms->by_region = ByRegion(chosen_.shape);
   terms->grouping = chosen_.grouping;
@@ -122,6 +154,7 @@ void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchang
   const double least = std::max(kWindowShare * vector_bytes_, kWindowChunks * chunk_bytes);
   if (!estimates_.Note(witnesses, least, kOpeningChunks * chunk_bytes)) return;
   choice_.NoteArrived(estimates_.arrived_updates(), estimates_.arrived_means());
+  links_ = LinksToTell(counted_on_, estimates_);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -232,7 +265,9 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
 // Who averages checks everybody's update; the others need not know what it takes to do so. To look
 // for a peer among the contributors of a whole plan takes some microseconds for a thousand.
 void Exchanges::SendPlan(const std::string& peer, const Members& members, RunOutput* out) {
-  if (servers_.count(peer) > 0) return SendWhole(peer, members, out);
+  const PeerInfo* const info = members.FindInfo(peer);
+  const bool takes_brief = info == nullptr || info->follows_changes;
+  if (servers_.count(peer) > 0 || !takes_brief) return SendWhole(peer, members, out);
   v1::CoordinatorMessage message;
   *message.mutable_plan() = BriefPlan(current_->plan(), servers_, peer);
   members.SendTo(peer, std::move(message), out);
@@ -325,8 +360,10 @@ v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& hea
   NoteReach(header.version(), *last_, members);
   SayOffences(header.version(), judge_.NoteCommit(header), out);
   out->update.judged = judge_.Record();
+  const std::set<std::string> far_above = LossesFarAbove(contributions_);
   for (const v1::Contributor& contributor : header.contributors()) {
     const v1::Ready& ready = contributions_.at(contributor.peer());
+    if (far_above.count(contributor.peer()) > 0) ++members->info(contributor.peer()).data_refused;
     if (ready.train_seconds() <= 0) continue;
     members->info(contributor.peer())
         .step_times.Add(absl::Seconds(ready.train_seconds() / ready.steps()));
@@ -349,16 +386,21 @@ v1::RoundRecord Exchanges::RecordRound(absl::Time now, const v1::EntryHeader& he
   record.set_plan(std::string(PlanShapeName(chosen.shape)));
   if (chosen.prediction) record.set_predicted_seconds(chosen.prediction->seconds);
   double loss = 0;
+  double loss_tokens = 0;  // of those whose loss is a number: one NaN must not spoil the mean
   double seconds = 0;
   uint64_t tokens = 0;
   for (const v1::Contributor& contributor : header.contributors()) {
     const v1::Ready& ready = contributions_.at(contributor.peer());
-    loss += ready.loss() * static_cast<double>(ready.tokens());
+    const auto own_tokens = static_cast<double>(ready.tokens());
+    if (std::isfinite(ready.loss())) {
+      loss += ready.loss() * own_tokens;
+      loss_tokens += own_tokens;
+    }
     seconds += ready.train_seconds();
     tokens += ready.tokens();
   }
   record.set_tokens(tokens);
-  record.set_train_loss(tokens == 0 ? 0 : loss / static_cast<double>(tokens));
+  record.set_train_loss(loss_tokens > 0 && std::isfinite(loss) ? loss / loss_tokens : 0);
   record.set_train_seconds(seconds / std::max(1, header.contributors_size()));
   return record;
 }
@@ -422,6 +464,11 @@ void Exchanges::Show(const std::string& peer, v1::PeerStatus* status) const {
   status->set_up_bytes_per_second(planner_.estimates().Up(peer));
   status->set_down_bytes_per_second(planner_.estimates().Down(peer));
   judge_.Show(peer, status);
+}
+
+void Exchanges::Show(v1::RunStatus* status) const {
+  *status->mutable_noise() = noise_.Status();
+  for (const v1::LinkStatus& link : planner_.links()) *status->add_links() = link;
 }
 
 void Exchanges::Forget(const std::string& peer) {

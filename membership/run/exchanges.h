@@ -16,6 +16,7 @@
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/planning/link_estimates.h"
+#include "membership/planning/link_status.h"
 #include "membership/planning/plan_choice.h"
 #include "membership/planning/reduction_plan.h"
 #include "membership/run/exchange_round.h"
@@ -56,9 +57,12 @@ class ExchangePlanner {
   void Forget(const std::string& peer) { estimates_.Forget(peer); }
 
   const LinkEstimates& estimates() const { return estimates_; }
+  // Between regions: what the newest plan counted on, and what the newest exchange has carried.
+  const std::vector<v1::LinkStatus>& links() const { return links_; }
 
  private:
   LinkEstimates estimates_;
+  std::vector<v1::LinkStatus> counted_on_, links_;
   PlanChoice choice_;
   ChosenPlan chosen_;
   double vector_bytes_ = 0;  // in the larger of its forms
@@ -97,8 +101,8 @@ class Exchanges {
   UpdateJudge& judge() { return judge_; }
   const UpdateJudge& judge() const { return judge_; }
   const LinkEstimates& estimates() const { return planner_.estimates(); }
-  v1::NoiseStatus Noise() const { return noise_.Status(); }
   void Show(const std::string& peer, v1::PeerStatus* status) const;  // its lines and its updates
+  void Show(v1::RunStatus* status) const;  // the links between regions, and the noise
 
   Candidates Choose(absl::Time now, const Round& round, Members* members);
   // With these, enough for the quorum; sends the plan. FAILED_PRECONDITION: nobody can reduce, and

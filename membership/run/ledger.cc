@@ -1,6 +1,7 @@
 #include "membership/run/ledger.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "absl/strings/escaping.h"
@@ -8,11 +9,22 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/check.h"
+#include "compression/base/names.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/words.h"
+#include "membership/history/receipt.h"
 #include "membership/run/admission.h"
 
 namespace atolld {
+namespace {
+
+// The pace of a run is that of its last rounds: peers come and go.
+constexpr size_t kPaceRounds = 8;
+constexpr uint32_t kMostAccounts = 1000;  // in one answer
+
+constexpr double kAnyMoment = 1;  // seconds
+
+}  // namespace
 
 std::string Because(const std::string& reason) {
   return reason.empty() ? "" : absl::StrCat(": ", reason);
@@ -83,14 +95,102 @@ v1::CoordinatorMessage Ledger::Welcome() const {
   return message;
 }
 
-void Ledger::Show(v1::RunStatus* status) const {
+void Ledger::Show(absl::Time now, v1::RunStatus* status) const {
   *status->mutable_spec() = spec_;
   status->set_epoch(epoch_);
   status->set_version(version());
+  status->set_epoch_seconds(absl::ToDoubleSeconds(now - epoch_began_));
   status->set_paused(control_.paused());
+  status->set_stopping(control_.stopping() && !seal_);
+  if (control_.stopping()) status->set_stopped_because(control_.reason);
   if (genesis_) status->set_parameters(genesis_->manifest().elements());
   status->set_tokens(Tokens());
   if (seal_) *status->mutable_seal() = *seal_;
+}
+
+v1::ListAccountsResponse Ledger::Accounts(const v1::ListAccountsRequest& request) const {
+  const uint32_t limit =
+      request.limit() == 0 ? kMostAccounts : std::min(request.limit(), kMostAccounts);
+  v1::ListAccountsResponse response;
+  response.set_version(version());
+  const auto all = static_cast<double>(history_.headers());
+  const std::map<std::string, ContributorSum>& sums = history_.contributors();
+  for (auto it = sums.upper_bound(request.after()); it != sums.end(); ++it) {
+    if (static_cast<uint32_t>(response.accounts_size()) == limit) {
+      response.set_next(response.accounts().rbegin()->peer());
+      break;
+    }
+    *response.add_accounts() = AccountOf(it->second, all);
+  }
+  return response;
+}
+
+absl::StatusOr<v1::Receipt> Ledger::IssueReceipt(const std::string& peer, absl::Time wall) const {
+  if (!settings_.sign_receipt) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("the history of run ", spec_.run_id(),
+                     " is unsigned, so nobody can vouch for what a peer has given to it"));
+  }
+  const auto found = history_.contributors().find(peer);
+  if (found == history_.contributors().end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, sum] : history_.contributors()) names.push_back(name);
+    return absl::NotFoundError(absl::StrCat("no entry of run ", spec_.run_id(), " names it: ",
+                                            UnknownNameMessage("peer", peer, names)));
+  }
+  v1::Receipt receipt;
+  receipt.set_run_id(spec_.run_id());
+  *receipt.mutable_account() = AccountOf(found->second, static_cast<double>(history_.headers()));
+  receipt.set_version(version());
+  receipt.set_header_digest(digest());
+  receipt.set_issued_unix_seconds(absl::ToUnixSeconds(wall));
+  receipt.set_history_key(spec_.history_key());
+  receipt.set_signature(settings_.sign_receipt(receipt));
+  return receipt;
+}
+
+void Ledger::ShowShares(v1::RunStatus* status) const {
+  if (!header_) return;
+  const std::vector<double> shares = MeanShares(*header_);
+  std::map<absl::string_view, double> by_peer;
+  for (int i = 0; i < header_->contributors_size(); ++i) {
+    by_peer[header_->contributors(i).peer()] = shares[static_cast<size_t>(i)];
+  }
+  for (v1::PeerStatus& peer : *status->mutable_peers()) {
+    const auto found = by_peer.find(peer.member().peer());
+    if (found != by_peer.end()) peer.set_mean_share(found->second);
+  }
+}
+
+void Ledger::ShowEnd(absl::Time now, absl::Time wall, bool exchanging,
+                     v1::RunStatus* status) const {
+  if (seal_ || control_.paused() || !status->reason().empty()) return;
+  const double seconds = SecondsLeft(now, exchanging);
+  if (seconds <= 0) return;
+  status->set_predicted_end_unix_seconds(
+      absl::ToDoubleSeconds(wall + absl::Seconds(seconds) - absl::UnixEpoch()));
+}
+
+// 0: not known, or nothing is left.
+double Ledger::SecondsLeft(absl::Time now, bool exchanging) const {
+  const uint64_t last = LastVersion(exchanging);
+  if (rounds_.empty() || version() >= last) return 0;
+  // The first round's time counts from the first Train, at which no record stands.
+  double from_seconds = 0;
+  uint64_t from_version = 0;
+  if (rounds_.size() > kPaceRounds) {
+    const v1::RoundRecord& from = rounds_[rounds_.size() - kPaceRounds - 1];
+    from_seconds = from.elapsed_seconds();
+    from_version = from.version();
+  }
+  const v1::RoundRecord& newest = rounds_.back();
+  const double pace = (newest.elapsed_seconds() - from_seconds) /
+                      static_cast<double>(newest.version() - from_version);
+  if (pace <= 0) return 0;
+  // Of the round under way some is over. One that takes longer than the others may end at any
+  // moment.
+  const double under_way = std::clamp(Elapsed(now) - newest.elapsed_seconds(), 0.0, pace);
+  return std::max(pace * static_cast<double>(last - version()) - under_way, kAnyMoment);
 }
 
 bool Ledger::Ahead(uint64_t version) const {

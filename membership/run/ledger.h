@@ -30,7 +30,6 @@ class Ledger {
 
   const v1::RunSpec& spec() const { return spec_; }
   uint64_t epoch() const { return epoch_; }
-  absl::Time epoch_began() const { return epoch_began_; }
   const RunControl& control() const { return control_; }
   const std::optional<v1::Genesis>& genesis() const { return genesis_; }
   const std::optional<v1::EntryHeader>& header() const { return header_; }  // of version()
@@ -56,7 +55,17 @@ class Ledger {
   double Elapsed(absl::Time now) const;    // seconds of training, all epochs together
   void NoteTraining(absl::Time now);       // somebody trains now
   v1::CoordinatorMessage Welcome() const;  // what a peer is told of all this
-  void Show(v1::RunStatus* status) const;  // and an operator
+  void Show(absl::Time now, v1::RunStatus* status) const;  // and an operator
+  // What its contributors have given, from the one after `request.after` on.
+  v1::ListAccountsResponse Accounts(const v1::ListAccountsRequest& request) const;
+  // For what this peer has given so far. NOT_FOUND: nothing, or nobody has that name.
+  // FAILED_PRECONDITION: the run's history is unsigned, so nobody can vouch for it.
+  absl::StatusOr<v1::Receipt> IssueReceipt(const std::string& peer, absl::Time wall) const;
+  // Whose weight the newest header's mean has, to the peers that the status names.
+  void ShowShares(v1::RunStatus* status) const;
+  // When the last version is committed at the pace of the recent rounds; nothing where that is not
+  // known, nothing is left, or the status says that the run waits.
+  void ShowEnd(absl::Time now, absl::Time wall, bool exchanging, v1::RunStatus* status) const;
 
   // What somebody holds who says so. OK also where it is ahead of what is known here, and may be
   // adopted. FAILED_PRECONDITION: it is of another history.
@@ -108,6 +117,7 @@ class Ledger {
   void SetSeal(const v1::Seal& seal, RunUpdate* update);
 
  private:
+  double SecondsLeft(absl::Time now, bool exchanging) const;
   absl::Status MayAdopt(uint64_t version, const std::string& digest) const;
   absl::Status CheckBeyondGap(const v1::EntryHeader& header) const;
   void LoseSamples(const v1::Headers& headers, LeaseBook* leases) const;

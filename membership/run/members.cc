@@ -10,6 +10,7 @@
 #include "compression/base/words.h"
 #include "membership/history/digest.h"
 #include "membership/run/admission.h"
+#include "membership/run/release.h"
 
 namespace atolld {
 namespace {
@@ -98,11 +99,13 @@ Members::Joined Members::Join(absl::Time now, SessionId session, const v1::Hello
     out->ends.push_back({replaced, joined.same_process
                                        ? absl::UnavailableError("replaced by a newer session")
                                        : absl::FailedPreconditionError(absl::StrCat(
-                                             "another process (pid ", hello.pid(), ", ",
-                                             hello.address(), ") has joined as ", peer))});
+                                             "another process (pid ", hello.pid(),
+                                             hello.address().empty() ? "" : ", ", hello.address(),
+                                             ") has joined as ", peer))});
   }
   PeerInfo& info = infos_[peer];
   info.signing_key = hello.signing_key();
+  info.follows_changes = FollowsChanges(hello.software());
   if (!joined.same_process) {
     info.worker.reset();
     info.progress.Clear();
@@ -192,19 +195,30 @@ void Members::NoteSuspicion(const std::string& peer, const std::string& offence)
   info.offence = offence;
 }
 
+void Members::NoteProgress(absl::Time now, const std::string& peer,
+                           const v1::PeerProgress& progress) {
+  PeerInfo& info = infos_[peer];
+  info.progress = progress;
+  info.progress_at = now;
+}
+
 void Members::NoteWorkerLost(const std::string& peer, const v1::WorkerLost& lost, bool was_ready,
                              RunOutput* out) {
   const std::string why = OneLine(lost.reason(), kLongestTrouble);
-  const bool news = NoteWorkerTrouble(peer, why);
+  const bool news = NoteWorkerTrouble(peer, why, lost.by_owner());
+  if (lost.bad_update()) ++infos_[peer].data_refused;
   if (!news && !was_ready) return;
+  if (lost.by_owner()) return out->Say(absl::StrCat("peer ", peer, " is held back: ", why));
   const char* const how = lost.bad_update() ? "was ended" : was_ready ? "died" : "does not start";
   out->Say(absl::StrCat("peer ", peer, ": its worker ", how, Because(why)),
            RunOutput::Severity::kWarning);
 }
 
-bool Members::NoteWorkerTrouble(const std::string& peer, const std::string& trouble) {
+bool Members::NoteWorkerTrouble(const std::string& peer, const std::string& trouble,
+                                bool by_owner) {
   PeerInfo& info = infos_[peer];
-  if (!trouble.empty()) ++info.worker_failures;
+  if (!trouble.empty() && !by_owner) ++info.worker_failures;
+  info.held_back = !trouble.empty() && by_owner;
   if (info.worker_trouble == trouble) return false;
   info.worker_trouble = trouble;
   return !trouble.empty();
@@ -364,7 +378,7 @@ void Members::SendRosterIfDue(absl::Time now, const std::optional<v1::Seal>& sea
   for (const auto& [peer, member] : roster_.members()) {
     const PeerInfo* const info = FindInfo(peer);
     if (member.connected() && info != nullptr && info->told_session == member.session) {
-      SendTo(peer, news, out);
+      SendTo(peer, info->follows_changes ? news : news_.Whole(), out);
     }
   }
 }
@@ -489,6 +503,8 @@ v1::PeerStatus Members::StatusOf(const v1::Member& member) const {
   out.set_pid(known.pid);
   out.set_why(known.why);
   out.set_role(known.aggregator ? kAggregatorRole : "peer");
+  out.set_up_cap_bytes_per_second(static_cast<double>(known.up_rate));
+  out.set_down_cap_bytes_per_second(static_cast<double>(known.down_rate));
   const PeerInfo* info = FindInfo(member.peer());
   if (info == nullptr) return out;
   *out.mutable_progress() = info->progress;
@@ -496,14 +512,27 @@ v1::PeerStatus Members::StatusOf(const v1::Member& member) const {
   out.set_tokens(info->tokens);
   out.set_state_digest(info->state_digest);
   out.set_state_version(info->state_version);
+  out.set_data_refused(info->data_refused);
   out.set_suspicions(info->suspicions);
   out.set_offence(info->offence);
   if (info->worker) out.set_device(info->worker->device());
   out.set_worker_failures(info->worker_failures);
   if (known.why.empty() && known.connected() && !info->worker_trouble.empty()) {
-    out.set_why(absl::StrCat("its worker does not train: ", info->worker_trouble));
+    out.set_why(absl::StrCat(info->held_back ? "held back: " : "its worker does not train: ",
+                             info->worker_trouble));
   }
   return out;
+}
+
+void Members::ShowClocks(absl::Time now, absl::Time wall, v1::RunStatus* status) const {
+  status->set_unix_seconds(absl::ToDoubleSeconds(wall - absl::UnixEpoch()));
+  for (v1::PeerStatus& peer : *status->mutable_peers()) {
+    const PeerInfo* const info = FindInfo(peer.member().peer());
+    if (info == nullptr || info->progress.clock_seconds() <= 0) continue;
+    const absl::Time told_at = wall - (now - info->progress_at);
+    peer.set_clock_offset_seconds(info->progress.clock_seconds() -
+                                  absl::ToDoubleSeconds(told_at - absl::UnixEpoch()));
+  }
 }
 
 }  // namespace atolld

@@ -31,13 +31,17 @@ namespace atolld {
 struct PeerInfo {
   std::optional<v1::WorkerReady> worker;
   std::string worker_trouble;    // why no worker of it trains; empty: one does, or none has failed
+  bool held_back = false;        // ... by the machine's owner, which is no failure
   uint32_t worker_failures = 0;  // workers in a row that ended without a contribution
   v1::PeerProgress progress;
-  std::string signing_key;     // of its last Hello; empty: it has told none
-  uint64_t suspicions = 0;     // accounts that differ from another's, with nothing to decide
-  std::string offence;         // what was noticed last; empty: nothing
-  SessionId told_session = 0;  // on which it has been told the roster
-  uint64_t rounds = 0;         // contributed and committed
+  std::string signing_key;                        // of its last Hello; empty: it has told none
+  absl::Time progress_at = absl::InfinitePast();  // when it came
+  uint64_t data_refused = 0;    // updates that were not finite, or losses far above the others'
+  uint64_t suspicions = 0;      // accounts that differ from another's, with nothing to decide
+  std::string offence;          // what was noticed last; empty: nothing
+  SessionId told_session = 0;   // on which it has been told the roster
+  uint64_t rounds = 0;          // contributed and committed
+  bool follows_changes = true;  // of the roster, and brief plans; release.h
   uint64_t tokens = 0;
   std::string state_digest;  // newest reported
   uint64_t state_version = 0;
@@ -93,10 +97,13 @@ class Members {
   void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
   void NoteSuspicion(const std::string& peer, const std::string& offence);
   // Its worker has ended, ready or not. What nobody knows yet is said.
+  void NoteProgress(absl::Time now, const std::string& peer, const v1::PeerProgress& progress);
   void NoteWorkerLost(const std::string& peer, const v1::WorkerLost& lost, bool was_ready,
                       RunOutput* out);
-  // Why its worker does not train; empty: it does, or is being started. True: it is news.
-  bool NoteWorkerTrouble(const std::string& peer, const std::string& trouble);
+  // Why its worker does not train; empty: it does, or is being started. True: it is news. What the
+  // machine's owner decides counts as no failure.
+  bool NoteWorkerTrouble(const std::string& peer, const std::string& trouble,
+                         bool by_owner = false);
   void ForgetWorkerTrouble(const std::string& peer);  // it has a new process
 
   absl::Status OnStateReport(const std::string& peer, const v1::StateReport& report,
@@ -149,6 +156,9 @@ class Members {
   std::string WithTroubles(const std::string& reason) const;
   bool AnybodyConnected() const;
   v1::PeerStatus StatusOf(const v1::Member& member) const;  // without what others know of it
+  // How far the clocks of the peers that the status names are from the wall clock: a heartbeat
+  // takes no time worth telling.
+  void ShowClocks(absl::Time now, absl::Time wall, v1::RunStatus* status) const;
 
  private:
   void SayTaken(const RosterMember& member, RunOutput* out) const;

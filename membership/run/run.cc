@@ -6,7 +6,6 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "compression/base/names.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
@@ -114,6 +113,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
     training_.round().trainer(peer).worker_ready = false;
     training_.round().trainer(peer).worker_lost_in = 0;
     members_.ForgetWorkerTrouble(peer);
+    beginning_.ForgetRefusal(peer);
   }
   beginning_.Forget(peer);  // what it was asked may not have reached it
   ending_.TakeBack(peer);
@@ -143,7 +143,7 @@ RunOutput Run::OnMessage(absl::Time now, SessionId session, const v1::PeerMessag
   if (peer.empty()) return RunOutput();
   members_.roster().Heard(now, peer);
   if (message.has_heartbeat()) {  // frequent, and decides nothing
-    members_.info(peer).progress = message.heartbeat().progress();
+    members_.NoteProgress(now, peer, message.heartbeat().progress());
     ending_.OnProgress(now, peer, message.heartbeat().progress().evaluated());
     return RunOutput();
   }
@@ -327,6 +327,8 @@ void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
   if (lost.bad_update()) exchanges_.judge().NoteRefused(peer, why);
   members_.NoteWorkerLost(peer, lost, training_.round().trainer(peer).worker_ready, &out_);
   LoseWorker(peer);
+  // Nobody knows when its owner lets it train again, so no round waits for it.
+  if (lost.by_owner()) training_.round().trainer(peer).worker_lost_in = 0;
 }
 
 void Run::LoseWorker(const std::string& peer) {
@@ -414,7 +416,7 @@ bool Run::GivesVersionZero(absl::Time now) {
 absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState& initial) {
   // Somebody else's stands; the Welcome has told it.
   if (ledger_.genesis()) return absl::OkStatus();
-  if (!adoption_.empty() || !beginning_.Takes(peer)) {
+  if (!adoption_.empty() || !beginning_.Takes(peer, initial)) {
     // One stands elsewhere; should nobody tell it, this peer is asked again. Or another is asked.
     beginning_.Forget(peer);
     return absl::OkStatus();
@@ -434,6 +436,7 @@ absl::Status Run::OnInitialState(const std::string& peer, const v1::InitialState
 
 void Run::AcceptGenesis(const v1::Genesis& genesis) {
   ledger_.AcceptGenesis(genesis, &out_.update);
+  training_.BeginAt(genesis.spec().parent().next_sample());
   beginning_.OnRecorded();
   for (const auto& [other, info] : members_.infos()) {
     const RosterMember* member = members_.roster().Find(other);
@@ -769,28 +772,28 @@ std::string Run::WaitingFor() const {
   return ledger_.seal() || paused ? reason : members_.WithTroubles(reason);
 }
 
-v1::RunStatus Run::Status(absl::Time now) const {
+v1::RunStatus Run::Status(absl::Time now, std::optional<absl::Time> wall) const {
   v1::RunStatus status;
-  const bool sealed = ledger_.seal().has_value();
-  ledger_.Show(&status);
+  ledger_.Show(now, &status);
   status.set_phase(PhaseText());
   status.set_reason(WaitingFor());
-  status.set_stopping(ledger_.control().stopping() && !sealed);
-  if (ledger_.control().stopping()) status.set_stopped_because(ledger_.control().reason);
-  status.set_epoch_seconds(absl::ToDoubleSeconds(now - ledger_.epoch_began()));
   *status.mutable_data() = training_.leases().Status();
   status.mutable_data()->set_samples_a_pass(
       SamplesAPass(members_.TrainTokens(), ledger_.spec().model().context()));
-  *status.mutable_noise() = exchanges_.Noise();
+  exchanges_.Show(&status);
   status.set_elapsed_seconds(
-      ledger_.Elapsed(sealed && !rounds().empty() ? ending_.sealed_at() : now));
+      ledger_.Elapsed(ledger_.seal() && !rounds().empty() ? ending_.sealed_at() : now));
   const v1::Roster roster = members_.roster().ToProto();
   for (const v1::Member& member : roster.members()) {
     v1::PeerStatus* const peer = status.add_peers();
     *peer = members_.StatusOf(member);
     if (members_.FindInfo(member.peer()) == nullptr) continue;
     exchanges_.Show(member.peer(), peer);
+    peer->set_ready_seconds(absl::ToDoubleSeconds(training_.round().ReadyAfter(member.peer())));
   }
+  ledger_.ShowShares(&status);
+  if (wall) members_.ShowClocks(now, *wall, &status);
+  if (wall) ledger_.ShowEnd(now, *wall, exchanges_.under_way(), &status);
   return status;
 }
 

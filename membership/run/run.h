@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -56,9 +57,13 @@ class Run {
   // FAILED_PRECONDITION: too late, or version 0 is not there yet. INVALID_ARGUMENT: the reason.
   absl::StatusOr<RunOutput> OnOrder(absl::Time now, const RunOrder& order);
 
-  // All but rounds, evaluations and events, which a watcher gets piece by piece.
-  v1::RunStatus Status(absl::Time now) const;
+  // All but rounds, evaluations and events, which a watcher gets piece by piece. `wall`: what the
+  // wall clock shows at `now`; what is told of clocks is 0 without it.
+  v1::RunStatus Status(absl::Time now, std::optional<absl::Time> wall = std::nullopt) const;
+  const Ledger& ledger() const { return ledger_; }
   std::string WaitingFor() const;  // in words; empty while it does not wait
+  std::string PhaseText() const;   // in one word
+  const std::string& run_id() const { return ledger_.spec().run_id(); }
   bool Evicted(const std::string& peer) const { return members_.Evicted(peer); }
   bool LacksReachablePeer() const { return lacks_reachable_; }  // that is what it waits for
   const std::vector<v1::RoundRecord>& rounds() const { return ledger_.rounds(); }
@@ -123,8 +128,6 @@ class Run {
   void Follow(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Commit(absl::Time now);
   void GiveUpExchange(absl::Time now);
-
-  std::string PhaseText() const;
 
   const RunSettings settings_;
   Ledger ledger_;

@@ -130,6 +130,7 @@ struct RunSettings {
   std::function<std::string(const v1::EntryHeader&)> sign_header;
   std::function<std::string(const v1::Seal&)> sign_seal;
   std::function<std::string(const v1::Genesis&)> sign_genesis;
+  std::function<std::string(const v1::Receipt&)> sign_receipt;
   // Whether the run's history key has signed it; null as those above.
   std::function<absl::Status(const v1::EntryHeader&)> check_signed;
   // That an epoch was begun by the holder of that key; null as those above.

@@ -156,10 +156,12 @@ bool Round::LoseWorker(const std::string& peer) {
 void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
   TrainingState& done = trainer(peer);
   if (done.activity == Activity::kTraining && done.train_started) {
-    ready_times_.Add(now - *done.train_started);
+    done.ready_after = now - *done.train_started;
+    ready_times_.Add(done.ready_after);
     done.train_started.reset();  // said again, it is not a new measurement
   } else if (done.resumed && ready.train_seconds() > 0) {
-    ready_times_.Add(std::min(absl::Seconds(ready.train_seconds()), kLongestTold));
+    done.ready_after = std::min(absl::Seconds(ready.train_seconds()), kLongestTold);
+    ready_times_.Add(done.ready_after);
   }
   done.resumed = false;
   SetActivity(peer, Activity::kReady);
@@ -433,6 +435,12 @@ std::vector<std::string> Training::Settle(const v1::EntryHeader& header, const v
   changed_ = true;
   round_.Next(included);
   return included;
+}
+
+void Training::BeginAt(uint64_t first_sample) {
+  if (leases_.next() == first_sample) return;
+  leases_ = LeaseBook(LeaseRecords{first_sample, {}});
+  changed_ = true;
 }
 
 void Training::AdoptHistory(LeaseBook leases, uint64_t version, const Roster& roster) {

@@ -29,6 +29,7 @@ struct TrainingState {
   Activity activity = Activity::kIdle;
   // Its Train was sent then; nothing: it was training before this process knew of it.
   std::optional<absl::Time> train_started;
+  absl::Duration ready_after;  // the last time: from its Train to its Ready; 0: unknown
   bool resumed = false;  // so that its time is what its Ready tells, not what was measured here
   v1::Ready ready;       // while kReady
 };
@@ -66,6 +67,10 @@ class Round {
   TrainingState& trainer(const std::string& peer);
   void SetActivity(const std::string& peer, Activity activity);
   const TrainingState* Find(const std::string& peer) const;
+  absl::Duration ReadyAfter(const std::string& peer) const {
+    const TrainingState* const known = Find(peer);
+    return known == nullptr ? absl::ZeroDuration() : known->ready_after;
+  }
 
   // Opens the round if enough trainers are there. True if it is open now; else reason() says what
   // it waits for.
@@ -177,6 +182,10 @@ class Training {
   // The entry is committed: who is named in it has spent its samples. Returns those, in the
   // header's order.
   std::vector<std::string> Settle(const v1::EntryHeader& header, const v1::Plan& plan);
+
+  // Version 0 is there, and no sample was granted: the first is this one. (A branch goes on behind
+  // its parent's.)
+  void BeginAt(uint64_t first_sample);
 
   // A history up to the version before `version` was adopted, and this lease book with it: peers
   // may hold samples that it does not know of. Updates of those whose samples are spent are in the

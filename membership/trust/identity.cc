@@ -61,9 +61,10 @@ constexpr Rule kRules[] = {
     {"/atolld.v1.Membership/Measure", kJoiner | kMember},
     {"/atolld.v1.Membership/Renew", kMember},
     {"/atolld.v1.Membership/Session", kMember},
+    // An administrator owns what the run has learned, and may take it home.
     // The coordinator dials a suspect to see whether anything listens there, and asks nothing.
-    {"/atolld.v1.Replica/FetchEntries", kMember | kProbe},
-    {"/atolld.v1.Replica/FetchSnapshot", kMember},
+    {"/atolld.v1.Replica/FetchEntries", kMember | kAdmin | kProbe},
+    {"/atolld.v1.Replica/FetchSnapshot", kMember | kAdmin},
     {"/atolld.v1.Replica/GiveEntries", kMember},
     {"/atolld.v1.Replica/GiveSnapshot", kMember},
     // Over a Unix-domain socket that is its owner's alone; never over a network.

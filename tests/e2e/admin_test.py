@@ -104,9 +104,41 @@ class AdminTest(unittest.TestCase):
             self.assertEqual(0, verified.returncode, verified.stderr)
             self.assertEqual(report["state_digest"], json.loads(verified.stdout)["state_digest"])
 
+    def check_receipt(self, cluster):
+        """What a peer gave is listed, signed, and checked by anybody; nothing in it is changed."""
+        rows = order(cluster, "peer", "list", "--sort", "tokens")
+        given = [row["account"]["tokens"] for row in rows]
+        self.assertEqual(sorted(given, reverse=True), given)
+        self.assertAlmostEqual(1, sum(row["account"]["share"] for row in rows))
+        path = os.path.join(cluster.top, "peer-2.receipt")
+        done = atoll("peer", "receipt", "peer-2", "--dir", cluster.dir, "--out", path)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("signed by key", done.stdout)
+        receipt = json.loads(read(path))
+        self.assertGreaterEqual(receipt["tokens"], min(given))
+        for words, whose in ((("--dir", cluster.dir), "the history key of run"),
+                             (("--key", receipt["history_key"]), "the key that --key gives"),
+                             ((), "the key that it names itself")):
+            done = atoll("peer", "receipt", "--verify", path, *words)
+            self.assertEqual(0, done.returncode, done.stderr)
+            self.assertIn(f"the signature is good, by {whose}", done.stdout)
+        other = atoll("peer", "receipt", "--verify", path, "--key", "ab" * 32)
+        self.assertEqual(1, other.returncode)
+        self.assertIn("is signed by key " + receipt["history_key"], other.stderr)
+        receipt["tokens"] += 1
+        with open(path, "w", encoding="utf-8") as out:
+            json.dump(receipt, out)
+        forged = atoll("peer", "receipt", "--verify", path, "--dir", cluster.dir)
+        self.assertEqual(1, forged.returncode)
+        self.assertIn("is not what was signed", forged.stderr)
+        for words in ((), ("peer-2", "--verify", path), ("peer-2", "--key", "ab" * 32),
+                      ("--verify", path, "--key", "xyz")):
+            self.assertEqual(2, atoll("peer", "receipt", *words, "--dir", cluster.dir).returncode)
+
     def test_drain_evict_and_undo(self):
         with Cluster(rounds=5000, steps=20, peers=4, quorum=2) as cluster:
             cluster.wait_version(2)
+            self.check_receipt(cluster)
             wrong = atoll("peer", "drain", "peer-22", "--dir", cluster.dir)
             self.assertEqual(2, wrong.returncode)
             self.assertIn('did you mean "peer-2"?', wrong.stderr)

@@ -94,6 +94,13 @@ class BadInputTest(unittest.TestCase):
         with open(config, "w", encoding="utf-8") as out:
             out.write(config_text(self.data))
         self.assertEqual(0, atoll("config", "validate", config).returncode)
+        branch = os.path.join(self.top.name, "branch")
+        with open(config, "w", encoding="utf-8") as out:
+            out.write(config_text(self.data).replace("[run]\n", f'[run]\nbranch = "{branch}"\n'))
+        self.check_refused(atoll("config", "validate", config), "[run] branch", branch)
+        with open(branch, "wb") as out:
+            out.write(b"no state of any run" * 100)
+        self.check_refused(atoll("config", "validate", config), "[run] branch", branch)
 
     def test_what_no_worker_could_start_with_is_found_beforehand(self):
         """Broken: processes are started, and wait for workers that fail for ever."""

@@ -270,13 +270,14 @@ class Cluster:
     def signal(self, name, number):
         os.kill(self.pid_of(name), number)
 
-    def restart(self, name):
-        """With the command that peers.json names, as a user would."""
-        command = self.process_of(name)["command"]
+    def restart(self, name, before="", env=None):
+        """With the command that peers.json names, as a user would; `before` comes before it."""
+        command = f"{before} {self.process_of(name)['command']}"
         with open(os.path.join(self.top, name + ".restart.txt"), "a", encoding="utf-8") as log:
             process = subprocess.Popen(["/bin/sh", "-c", "exec " + command], cwd=self.dir,
                                        stdout=log, stderr=subprocess.STDOUT,
-                                       stdin=subprocess.DEVNULL)
+                                       stdin=subprocess.DEVNULL,
+                                       env={**os.environ, **(env or {})})
         self.restarted.append(process)
         return process
 

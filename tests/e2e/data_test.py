@@ -181,6 +181,7 @@ class DataTest(TextCase):
             checked = atoll("check", *handed, "--dir", self.at("late"))
             self.assertEqual(0, checked.returncode, checked.stdout)
             self.assertIn("comes from the run's peers", checked.stdout)
+            self.assertRegex(checked.stdout, "good +speed: .* tokens/s on cpu")
             with open(self.at("late.log"), "w", encoding="utf-8") as log:
                 cluster.restarted.append(subprocess.Popen(
                     [*call, "--data", self.at("copy")], stdout=log, stderr=subprocess.STDOUT))

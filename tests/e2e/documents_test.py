@@ -26,7 +26,10 @@ CONTAINERS = "needs a Docker engine"
 MINUTES = "a measurement of minutes"
 CHURN = "minutes: the ctest e2e_churn runs it for seconds"
 LABORATORY = "needs root and a network of its own: the ctests wan_lab, wan_train, wan_exchange"
+TOKEN = "needs somebody's token: README.md's is typed"
+ELSEWHERE = "needs a run on other machines: the ctest e2e_branch asks one on loopback"
 CTEST = "a ctest of many seconds by itself"
+SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of its own"
 
 BENCHMARK = "ATOLL_BIN=build/release/bin python3 tests/bench/"
 
@@ -49,6 +52,7 @@ NOT_TYPED = (
     ("docs/benchmarks.md", f"{BENCHMARK}history_benchmark.py", MINUTES),
     ("docs/benchmarks.md", "git clone https://github.com/karpathy/nanoGPT", "fetches"),
     ("docs/benchmarks.md", f"{BENCHMARK}join_benchmark.py", MINUTES),
+    ("docs/benchmarks.md", f"{BENCHMARK}cap_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}nanogpt_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}devices_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}equal_tokens_benchmark.py", MINUTES),
@@ -56,7 +60,15 @@ NOT_TYPED = (
     ("docs/benchmarks.md", f"{BENCHMARK}flood_benchmark.py", MINUTES),
     ("docs/benchmarks.md", "ATOLL_AUDIT_SEEDS=200 build/release/tests/sim_audit_test", CTEST),
     ("docs/guarantees.md", "ATOLL_CRASH_SCENARIOS=20 build/release/tests/sim_crash_test", CTEST),
+    ("docs/operations.md", "sudo apt install", SERVICE),
+    ("docs/operations.md", "sudo -u atoll atolld join", SERVICE),
+    ("docs/operations.md", "sudo ln -s /var/lib/atoll", SERVICE),
+    ("docs/operations.md", "sudo systemctl enable", SERVICE),
+    ("docs/training.md", f"{BENCHMARK}branch_benchmark.py", MINUTES),
     ("docs/training.md", f"{BENCHMARK}nanogpt_benchmark.py", MINUTES),
+    ("docs/training.md", "atoll run branch --from coordinator.example", ELSEWHERE),
+    ("docs/volunteering.md", "atoll check --token-file", TOKEN),
+    ("docs/volunteering.md", "atolld join", TOKEN),
     ("tests/wan/README.md", "$LAB check", LABORATORY),
     ("tests/wan/README.md", "$LAB run", LABORATORY),
     ("tests/wan/README.md", "$LAB drive", LABORATORY),
@@ -145,6 +157,7 @@ def before_models(reader):
 def before_training(reader):
     reader.world.texts()
     reader.world.exported()
+    reader.world.quickstart_has_ended()
 
 
 def before_workers(reader):
@@ -165,6 +178,7 @@ BEFORE_PAGE = {
     "docs/models.md": before_models,
     "docs/operations.md": lambda reader: reader.world.quickstart_has_ended(),
     "docs/training.md": before_training,
+    "docs/volunteering.md": lambda reader: reader.world.start_live(reader.world.at("docs")),
     "docs/workers.md": before_workers,
     HELP: before_help,
 }
@@ -344,9 +358,11 @@ def wrong_options(command, known):
     """What is wrong with a command that is not typed: its program or one of its options."""
     text = re.sub(r"\s#.*", "", command.text).replace("\\\n", " ")
     call = [word for word in text.split() if not re.match(r"[A-Z_]+=", word)]
+    if call[0] == "sudo":
+        call = call[3:] if call[1] == "-u" else call[1:]
     if call[0] in ("atoll", "atolld"):
         return known.wrong_call(" ".join(call))
-    if call[0] in ("git", "docker"):
+    if call[0] in ("git", "docker", "apt", "ln", "systemctl"):
         return None
     if call[0] == "$LAB":
         call[0] = "tests/wan/lab"

@@ -3,10 +3,11 @@
 import os
 import shutil
 import signal
+import subprocess
 import time
 import unittest
 
-from cluster import STUB_CONFIG, Cluster, equal_digests, wait_for
+from cluster import BIN, STUB_CONFIG, Cluster, equal_digests, wait_for
 
 
 class FaultsTest(unittest.TestCase):
@@ -60,16 +61,22 @@ class FaultsTest(unittest.TestCase):
             chunk_elements=4096, failure_timeout="3s", snapshot_every=5, donate=0)
         with Cluster(text=text.replace("[peer]", "[peer]\nkeep_bytes = 1000000")) as cluster:
             cluster.wait_version(5)
-            store = os.path.join(cluster.dir, "coordinator")
-            names = ("coordinator.db", "coordinator.db-wal")
-            self.end_coordinator(cluster)
-            for name in names:
-                shutil.copy(os.path.join(store, name), cluster.top)
-            cluster.restart("coordinator")
+            folder = os.path.join(cluster.dir, "coordinator")
+            backup = os.path.join(cluster.top, "backup")
+            copied = subprocess.run(
+                [os.path.join(BIN, "atolld"), "coordinator", "--config",
+                 os.path.join(folder, "config.toml"), "--backup", backup],
+                capture_output=True, text=True, timeout=60, check=False)  # while it commits
+            self.assertEqual(copied.returncode, 0, copied.stderr)
+            self.assertIn("chain ok", copied.stdout)
             reached = cluster.wait_version(200) and cluster.version()
             self.end_coordinator(cluster)
-            for name in names:
-                shutil.copy(os.path.join(cluster.top, name), store)
+            for name in ("authority", "admin", "identity"):  # its disk is lost
+                shutil.rmtree(os.path.join(folder, name))
+            for name in os.listdir(folder):
+                if name.startswith("coordinator.db"):
+                    os.remove(os.path.join(folder, name))
+            shutil.copytree(backup, folder, dirs_exist_ok=True)
             began = time.monotonic()
             cluster.restart("coordinator")
             cluster.wait_version(reached + 1, 30)

@@ -11,6 +11,7 @@ import stat
 import subprocess
 import time
 import unittest
+import urllib.parse
 
 from cluster import BIN, Cluster, atoll, wait_for
 from identity_test import STUB, order, token_fields, write_folder
@@ -151,16 +152,23 @@ class FrontDoorTest(unittest.TestCase):
                 for kind, where in listening(pid):
                     if kind == "tcp":
                         doors[where] = entry["id"]
-                    elif kind == "unix" and where.endswith("worker.sock"):
-                        # The worker's, which only the user of the daemon can open.
+                    elif kind == "unix" and where.endswith(("/worker.sock", "/machine.sock")):
+                        # The worker's and the owner's, which only the user of the daemon can open.
                         self.assertEqual(0o600, stat.S_IMODE(os.stat(where).st_mode), where)
                         workers.append(where)
                     else:
                         self.fail(f"{entry['id']} listens on {kind} {where}: who may speak there?")
-        self.assertEqual(3, len(workers), workers)
+        # Three workers, and the owners of three peers and of the coordinator's aggregator.
+        self.assertEqual(3 + 4, len(workers), workers)
         known = {one["member"]["address"]: one["member"]["peer"]
                  for one in cluster.status()["peers"]}
         known[cluster.process_of("coordinator")["address"]] = "coordinator"
+        # The dashboard's port speaks HTTP and no gRPC: what it serves, dashboard_test.py sees.
+        with open(os.path.join(cluster.process_of("coordinator")["dir"], "http"),
+                  encoding="utf-8") as file:
+            dashboard = urllib.parse.urlparse(file.read().strip()).netloc
+        self.assertEqual("coordinator", doors.pop(dashboard), dashboard)
+        self.assertTrue(dashboard.startswith("127.0.0.1:"), dashboard)
         self.assertEqual(set(known), set(doors), "a socket that nobody is told of, or none")
         return known
 
@@ -215,8 +223,11 @@ class FrontDoorTest(unittest.TestCase):
                     # It may ask what it would join, too.
                     describe = "/atolld.v1.Membership/Describe"
                     self.assertEqual("OK", answers[describe][0], answers[describe])
+                    # And how fast its line to there is, with what is no measure.
+                    measure = "/atolld.v1.Membership/Measure"
+                    self.assertEqual("INVALID_ARGUMENT", answers[measure][0], answers[measure])
                     self.assert_refused(answers, REFUSED, f"{name}, a token",
-                                        but=[enrol, describe])
+                                        but=[enrol, describe, measure])
                 else:
                     self.assert_refused(answers, REFUSED, f"{name}, a token")
             self.assertEqual(before, standing(cluster))

@@ -209,6 +209,11 @@ class IdentityTest(unittest.TestCase):
             self.assertIn("good until 20", looked["token"])
             self.assertIn("answers in", looked["coordinator"])
             self.assertIn("GFLOP/s", looked["training"])
+            rate = "(over )?[0-9.]+ Mbit/s"
+            self.assertRegex(looked["line"], f"^{rate} up and {rate} down")
+            self.assertIn("s an inner step, as the run says; the 4 steps", looked["speed"])
+            self.assertRegex(looked["cost"], "a round sends .* rounds and .*B a day$")
+            self.assertNotIn("line", self.check("--token-file", handed, "--quick"))
             done = subprocess.run(
                 [os.path.join(BIN, "atolld"), "join", "--token-file", handed, "--data",
                  "no-such-text"],

@@ -95,6 +95,12 @@ class SimCluster {
   const HostileTransport& hostile(const std::string& peer) { return *hostile_.at(peer); }
   bool Evicted(const std::string& peer) const;
 
+  // The owner of a living peer's machine says what it may do.
+  void Allow(const std::string& peer, bool train, bool exchange, const std::string& why) {
+    peers_[peer]->Allow(train, exchange, why);
+  }
+  void FinishRound(const std::string& peer, Task done) { peers_[peer]->FinishRound(done); }
+
   // A living peer leaves after the round under way.
   void Drain(const std::string& peer) { peers_[peer]->Drain(); }
 

@@ -46,6 +46,7 @@ void SimWorker::Start(const v1::RunSpec& spec, Events events) {
 }
 
 void SimWorker::Configure() {
+  if (paused_ || running_) return;
   running_ = true;
   v1::WorkerConfigured configured;
   uint64_t offset = 0;
@@ -243,6 +244,19 @@ void SimWorker::Die(const absl::Status& why, absl::Duration pause) {
   Unmap();
   env_.executor.Post(guard_.Wrap([this, why] { events_.on_lost(why); }));
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Configure(); }));
+}
+
+void SimWorker::Pause() {
+  if (std::exchange(paused_, true)) return;
+  ++life_;
+  running_ = hangs_ = trains_ = false;
+  base_.clear();
+  Unmap();
+}
+
+void SimWorker::Resume() {
+  if (!std::exchange(paused_, false)) return;
+  env_.executor.RunAfter(absl::Milliseconds(100), guard_.Wrap([this] { Configure(); }));
 }
 
 void SimWorker::FlipThetaBit(uint64_t value, int bit) {

@@ -55,6 +55,8 @@ class SimWorker final : public Worker {
   void Renew(const v1::RunSpec&, const std::string&) override {}  // it reads no data
   void Send(const v1::DaemonMessage& message) override;
   void Restart(const absl::Status& why) override;
+  void Pause() override;
+  void Resume() override;
   void Stop(Task done) override;
 
   bool started() const { return events_.on_lost != nullptr; }
@@ -114,6 +116,7 @@ class SimWorker final : public Worker {
   Spoil spoil_ = Spoil::kNone;
   bool held_ = false;
   bool running_ = false;
+  bool paused_ = false;
   Stage hang_at_ = Stage::kNowhere;
   bool hangs_always_ = false;
   uint64_t hangs_from_ = 0;  // version

@@ -382,7 +382,8 @@ bool SwarmCluster::Wipe(const std::string& peer) {
            invariants_.said(node.first) >= invariants_.announced() &&
            invariants_.said_any(node.first);
   });
-  if (!held || version() > invariants_.announced()) return false;
+  // Who has finished is not started again: its folder is the last that it leaves.
+  if (Finished(peer) || !held || version() > invariants_.announced()) return false;
   Note(absl::StrCat(peer, " gets an empty disk"));
   world_.disk(peer).Wipe();
   invariants_.OnWiped(peer);

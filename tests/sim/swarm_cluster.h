@@ -64,7 +64,8 @@ class SwarmCluster {
   // Whatever kills it next: it then comes back after `away`.
   void ComeBackAfter(const std::string& name, absl::Duration away) { away_[name] = away; }
   void HoldDown(const std::string& name, bool down);
-  // An empty disk, while it is dead; false if nobody else alive holds all that was announced.
+  // An empty disk, while it is dead; false if it has finished, or if nobody else alive holds all
+  // that was announced.
   bool Wipe(const std::string& peer);
   // The coordinator's store becomes what it was `versions` versions ago, while the coordinator is
   // dead; false if it was not that far yet.

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "tests/sim/sealed.h"
 #include "tests/sim/sim_cluster.h"
@@ -202,6 +203,105 @@ TEST(SimWorkerTest, AWorkerThatHandsOverNaNBeginsAnewAndIsCounted) {
     last.insert(one.peer());
   }
   EXPECT_EQ(last.count("p1"), 1u) << "it trains with the others again";
+}
+
+// What contributed to each version.
+std::vector<std::set<std::string>> Contributors(const SimCluster& cluster) {
+  std::vector<std::set<std::string>> all;
+  for (const v1::EntryHeader& header : cluster.stored().headers) {
+    all.emplace_back();
+    for (const v1::Contributor& one : header.contributors()) all.back().insert(one.peer());
+  }
+  return all;
+}
+
+// If this failed, a machine that its owner needs would train on, or hold up or split the run.
+TEST(SimOwnerTest, APausedPeerFollowsTheRunAndTrainsAgainWhenItMay) {
+  SimClusterSettings settings;
+  settings.rounds = 14;
+  SimCluster cluster(31, settings);
+  SimWorld& world = cluster.world();
+  ASSERT_TRUE(cluster.RunToVersion(3));
+  world.RunFor(absl::Milliseconds(200));  // in the middle of its steps
+  cluster.Allow("p2", false, true, "paused by its owner");
+  const uint64_t paused = cluster.version() + 1;
+  // Nobody waits for it: no deadline has to pass.
+  ASSERT_TRUE(cluster.RunToVersion(paused + 3, absl::Seconds(10))) << world.LogText();
+  const uint64_t resumed = cluster.version();
+  cluster.Allow("p2", true, true, "");
+  ASSERT_TRUE(cluster.RunToSeal()) << world.LogText();
+  ExpectSealedEqual(cluster, 3, 14);
+  const auto contributors = Contributors(cluster);
+  for (uint64_t version = paused + 1; version <= resumed; ++version) {
+    EXPECT_EQ(contributors[version - 1].count("p2"), 0u) << version;
+  }
+  EXPECT_EQ(contributors.back().count("p2"), 1u);
+  EXPECT_EQ(world.LogCount("peer p2 is held back: paused by its owner"), 1u);
+  EXPECT_EQ(world.LogCount("its worker died"), 0u);
+}
+
+// If this failed, "finish" would lose the round that it is to finish, or begin another.
+TEST(SimOwnerTest, AFinishedRoundIsContributedAndNoOtherBegun) {
+  SimClusterSettings settings;
+  settings.rounds = 12;
+  SimCluster cluster(32, settings);
+  SimWorld& world = cluster.world();
+  ASSERT_TRUE(cluster.RunToVersion(3));
+  world.RunFor(absl::Milliseconds(200));
+  const uint64_t under_way = cluster.version() + 1;
+  bool finished = false;
+  cluster.FinishRound("p2", [&] {
+    if (finished) return;
+    finished = true;
+    cluster.FinishRound("p2", nullptr);
+    cluster.Allow("p2", false, true, "paused by its owner");
+  });
+  ASSERT_TRUE(world.RunUntil([&] { return finished; }, absl::Seconds(20))) << world.LogText();
+  EXPECT_EQ(Contributors(cluster)[under_way - 1].count("p2"), 1u);
+  EXPECT_EQ(cluster.version(), under_way);
+  ASSERT_TRUE(cluster.RunToVersion(under_way + 2, absl::Seconds(10))) << world.LogText();
+  EXPECT_EQ(Contributors(cluster)[under_way].count("p2"), 0u);
+  cluster.Allow("p2", true, true, "");
+  ASSERT_TRUE(cluster.RunToSeal()) << world.LogText();
+  ExpectSealedEqual(cluster, 3, 12);
+}
+
+// If this failed, a run whose machines are all needed elsewhere would not say so, or not go on.
+TEST(SimOwnerTest, WhereAllAreHeldBackTheRunWaitsAndGoesOn) {
+  SimCluster cluster(33, {});
+  SimWorld& world = cluster.world();
+  ASSERT_TRUE(cluster.RunToVersion(3));
+  for (const char* peer : {"p1", "p2", "p3"}) cluster.Allow(peer, false, true, "on battery");
+  world.RunFor(absl::Minutes(5));
+  const uint64_t waits = cluster.version();
+  EXPECT_LE(waits, 4u);
+  EXPECT_GE(world.LogCount("p1, p2, p3: on battery"), 1u) << world.LogText();
+  world.RunFor(absl::Minutes(5));
+  EXPECT_EQ(cluster.version(), waits);
+  for (const char* peer : {"p1", "p2", "p3"}) cluster.Allow(peer, true, true, "");
+  ASSERT_TRUE(cluster.RunToSeal()) << world.LogText();
+  ExpectSealedEqual(cluster, 3, 10);
+}
+
+// If this failed, a peer outside its network hours would use the line, or not come back.
+TEST(SimOwnerTest, APeerThatMayNotExchangeLeavesAndComesBack) {
+  SimClusterSettings settings;
+  settings.rounds = 16;
+  SimCluster cluster(34, settings);
+  SimWorld& world = cluster.world();
+  ASSERT_TRUE(cluster.RunToVersion(3));
+  cluster.Allow("p2", false, false, "outside its network hours until 18:00");
+  ASSERT_TRUE(
+      world.RunUntil([&] { return world.LogCount("peer p2 left: outside its network hours") == 1; },
+                     absl::Seconds(20)))
+      << world.LogText();
+  const uint64_t left = cluster.version();
+  ASSERT_TRUE(cluster.RunToVersion(left + 4, absl::Seconds(20))) << world.LogText();
+  cluster.Allow("p2", true, true, "");
+  ASSERT_TRUE(cluster.RunToSeal()) << world.LogText();
+  ExpectSealedEqual(cluster, 3, 16);
+  EXPECT_EQ(Contributors(cluster).back().count("p2"), 1u);
+  EXPECT_EQ(Contributors(cluster)[left + 1].count("p2"), 0u);
 }
 
 }  // namespace

@@ -84,10 +84,11 @@ CLOCK_FREE = {
     r"tests/.*": "tests measure and time out",
     r"daemon/cli/(process|local_layout)\.(h|cc)|daemon/cli/local/.*|daemon/bench/churn_\w+\.(h|cc)":
         "starts and awaits programs; outside every run",
-    r"daemon/cli/verbs/(admin|check)_verb\.cc":
+    r"daemon/cli/verbs/(admin|branch|check)_verb\.cc":
         "tells a person whose certificate has expired",
     r"daemon/cli/verbs/\w+_verbs\.cc": "paces what a person sees",
     r"worker/program/commands\.cc": "paces what a person sees",
+    r"worker/program/measure\.cc": "measures how fast a step is; outside every run",
     r"worker/base/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/training/math_library\.cc": "measures how fast the mathematics runs",
     r"worker/stub/main\.cc": "the clock of a worker whose steps are nothing but time",

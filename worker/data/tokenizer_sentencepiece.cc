@@ -33,13 +33,14 @@ absl::Status Failed(absl::string_view error) {
       absl::StrCat("SentencePiece refuses it", error.empty() ? "" : ": ", error));
 }
 
-// Beside the program, or, of the tests, in the folder of the programs.
+// Beside the program, or where an installation has it, or, of the tests, in the programs' folder.
 absl::StatusOr<const SentencePieceCalls*> OpenModule() {
   std::error_code error;
   const std::filesystem::path folder =
       std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   std::string why;
-  for (const auto& place : {folder, folder.parent_path() / "bin"}) {
+  const std::filesystem::path above = folder.parent_path();
+  for (const auto& place : {folder, above / "lib" / "atoll", above / "bin"}) {
     const std::string path = (place / kSentencePieceModule).string();
     void* module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_DEEPBIND);
     if (module == nullptr) {

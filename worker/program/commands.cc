@@ -553,6 +553,11 @@ std::string HelpText() {
       Measures a matrix product on one thread, counts GPUs, and prints JSON. Fails where a device
       is not there.
 
+  atoll-worker measure --spec - [--device auto|cpu|cuda|cuda:N|cuda:all|LIST] [--threads N]
+                       [--seconds S]
+      Takes inner steps of the run whose serialised RunSpec is on standard input, on random tokens,
+      for about S seconds (5), and prints JSON.
+
 --parameters is a file that holds the flat parameter vector as little-endian fp32 from byte
 --offset on (default 0); --elements, where given, must be what the model has. --spec is a
 serialised RunSpec. In place of all of these, --state - takes them from standard input: a length

@@ -24,5 +24,6 @@ absl::Status RunExport(const std::vector<std::string>& arguments);
 absl::Status RunImport(const std::vector<std::string>& arguments);
 absl::Status RunData(const std::vector<std::string>& arguments);
 absl::Status RunProbe(const std::vector<std::string>& arguments);
+absl::Status RunMeasure(const std::vector<std::string>& arguments);
 
 }  // namespace atolld

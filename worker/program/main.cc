@@ -48,11 +48,12 @@ absl::Status Dispatch(const std::vector<std::string>& arguments) {
   if (mode == "import") return atolld::RunImport(rest);
   if (mode == "data") return atolld::RunData(rest);
   if (mode == "probe") return atolld::RunProbe(rest);
+  if (mode == "measure") return atolld::RunMeasure(rest);
   if (mode.empty()) return absl::InvalidArgumentError("nothing to do; see atoll-worker help");
   return absl::InvalidArgumentError(
       "\"" + mode + "\" is not known; did you mean " +
-      atolld::NearestName(
-          mode, {"--socket", "generate", "eval", "export", "import", "data", "probe", "--help"}) +
+      atolld::NearestName(mode, {"--socket", "generate", "eval", "export", "import", "data",
+                                 "probe", "measure", "--help", "--version"}) +
       "?");
 }
 
@@ -62,6 +63,10 @@ int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
   if (!arguments.empty() && arguments[0] == "help") {
     std::cout << atolld::HelpText();
+    return 0;
+  }
+  if (!arguments.empty() && arguments[0] == "--version") {
+    std::cout << "atoll-worker " ATOLL_VERSION "\n";
     return 0;
   }
   for (const std::string& argument : arguments) {

@@ -24,6 +24,8 @@ constexpr char kHelp[] =
       Serves the daemon that listens there (and started this process). For runs with
       [model] kind = "stub": each step takes [inner] step_time, a fixed vector is learned.
       --device is taken and makes no difference.
+      --slower N: its steps take N times as long.
+      --shift X: it learns another vector, whose values are all X larger.
 
 Exit codes: 0 done, 1 failed, 2 the call is wrong.
 )";
@@ -32,8 +34,11 @@ void LogLine(const std::string& line) { atolld::PrintLine(stderr, "atoll-stub-wo
 
 absl::Status Serve(const std::vector<std::string>& arguments) {
   ASSIGN_OR_RETURN(const atolld::Flags flags,
-                   atolld::Flags::Parse(arguments, {"socket", "device"}));
+                   atolld::Flags::Parse(arguments, {"socket", "device", "slower", "shift"}));
   ASSIGN_OR_RETURN(const std::string socket, flags.Text("socket"));
+  ASSIGN_OR_RETURN(const double slower, flags.Number("slower", 1));
+  ASSIGN_OR_RETURN(const double shift, flags.Number("shift", 0));
+  if (!(slower > 0)) return absl::InvalidArgumentError("--slower is a number above 0");
   // However the daemon dies, its worker does not stay behind.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   atolld::Inbox inbox;
@@ -44,6 +49,8 @@ absl::Status Serve(const std::vector<std::string>& arguments) {
   options.now = absl::Now;
   options.take = [&inbox](absl::Duration limit) { return inbox.TakeFor(limit); };
   options.log = LogLine;
+  options.slower = slower;
+  options.shift = static_cast<float>(shift);
   return atolld::StubSession(*link, std::move(options)).Run();
 }
 
@@ -51,6 +58,10 @@ absl::Status Serve(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
+  if (!arguments.empty() && arguments[0] == "--version") {
+    std::cout << "atoll-stub-worker " ATOLL_VERSION "\n";
+    return 0;
+  }
   for (const std::string& argument : arguments) {
     if (argument == "--help" || argument == "-h") {
       std::cout << kHelp;

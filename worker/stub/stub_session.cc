@@ -17,6 +17,9 @@ namespace {
 // enough in fp32 lanes.
 constexpr size_t kBlock = 4096;
 
+// An update takes the parameters so much of the way to the target.
+constexpr float kStubRate = 0.3f;
+
 constexpr uint32_t kTargetKey = 0x55555555;
 
 // The key of a noise is spread over all bits, so that neighbouring keys differ everywhere.
@@ -61,7 +64,7 @@ void FillStubUpdate(absl::Span<const float> theta, uint64_t data, absl::Span<flo
     const float* const in = theta.data() + begin;
     float* const out = update.data() + begin;
     for (uint32_t j = 0; j < size; ++j) {
-      out[j] = 0.3f * (in[j] - Target(base + j)) + 0.005f * Draw(base + j, key);
+      out[j] = kStubRate * (in[j] - Target(base + j)) + 0.005f * Draw(base + j, key);
     }
   }
 }
@@ -175,7 +178,8 @@ absl::Status StubSession::Configure(const v1::Configure& configure) {
         absl::StrCat("model.parameters is ", elements, "; it must be 1 to 2^34"));
   }
   spec_ = spec;
-  step_ = absl::Microseconds(static_cast<int64_t>(spec.inner().step_microseconds()));
+  step_ =
+      options_.slower * absl::Microseconds(static_cast<int64_t>(spec.inner().step_microseconds()));
   v1::WorkerMessage message;
   v1::WorkerConfigured& configured = *message.mutable_configured();
   v1::Tensor& tensor = *configured.mutable_manifest()->add_tensors();
@@ -226,8 +230,20 @@ absl::Status StubSession::BeginTraining(const v1::TrainSteps& train) {
   FillStubUpdate(theta, data, slots_->update());
   const absl::Span<const float> first = theta.subspan(0, kLossValues);
   loss_ = StubSquaredDistance(first, 0) / static_cast<double>(first.size());
+  if (options_.shift != 0) TrainOnOtherData(first);
   SendProgress();
   return absl::OkStatus();
+}
+
+// The update and the loss as if every value of the target were another one.
+void StubSession::TrainOnOtherData(absl::Span<const float> first) {
+  for (float& value : slots_->update()) value -= kStubRate * options_.shift;
+  double sum = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const double distance = first[i] - StubTarget(i) - options_.shift;
+    sum += distance * distance;
+  }
+  loss_ = sum / static_cast<double>(first.size());
 }
 
 // What the loop must wake for: the end of the training, or its next progress.

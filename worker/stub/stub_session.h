@@ -47,6 +47,8 @@ class StubSession {
     // The next event, or nothing after `limit`. InfiniteDuration: until there is one.
     std::function<absl::optional<Event>(absl::Duration limit)> take;
     std::function<void(const std::string&)> log;  // one line, without a newline; may be empty
+    double slower = 1;  // a step takes so many times what the run says: a machine unlike the others
+    float shift = 0;    // it learns a target that is so far from the others': data unlike theirs
   };
 
   // The outbox must outlive the session.
@@ -67,6 +69,7 @@ class StubSession {
   absl::Status BeginTraining(const v1::TrainSteps& train);
   absl::Status Evaluate(const v1::EvaluateShare& evaluate);
   absl::Duration UntilNext() const;
+  void TrainOnOtherData(absl::Span<const float> first);
   void Advance();
   void SendProgress();
   uint32_t StepsDone() const;

@@ -9,7 +9,12 @@
 namespace atolld {
 
 LocalProcesses::LocalProcesses(LocalLayout& layout)
-    : layout_(layout), states_(layout.processes.size()) {}
+    : layout_(layout), states_(layout.processes.size()) {
+  for (size_t i = 0; i < states_.size(); ++i) {
+    const LocalProcess& process = layout.processes[i];
+    states_[i].running = process.pid != 0 && RunningDaemon(process.dir) == process.pid;
+  }
+}
 
 LocalProcesses::~LocalProcesses() {
   std::vector<size_t> left;
@@ -20,12 +25,14 @@ LocalProcesses::~LocalProcesses() {
 }
 
 absl::Status LocalProcesses::Start(size_t index) {
+  if (states_[index].running) return absl::OkStatus();
   LocalProcess& process = layout_.processes[index];
   const absl::StatusOr<pid_t> pid =
       StartProcess(process.command, absl::StrCat(process.dir, "/log.txt"));
   if (!pid.ok()) return Annotate(pid.status(), absl::StrCat("starting ", process.id));
   process.pid = *pid;
   states_[index].child = true;
+  states_[index].was_started = true;
   states_[index].running = true;
   return absl::OkStatus();
 }

@@ -2,7 +2,9 @@
 // starts one again.
 //
 // A daemon writes its own pid to DIR/<name>/pid; that is how one that was started by hand is found.
-// Nothing is ever started again from here. One thread; nothing blocks but Stop.
+// Nothing is started twice from here. Children end in order when this process dies (process.h), so
+// whoever goes on with the run at once may still see some that are about to. One thread; nothing
+// blocks but Stop.
 #pragma once
 
 #include <optional>
@@ -25,17 +27,19 @@ class LocalProcesses {
     std::optional<ProcessExit> exit;  // how it ended; nothing if it was not our child
   };
 
-  // Borrows the layout, whose pids it keeps.
+  // Borrows the layout, whose pids it keeps; a daemon that has one runs already, and is taken up.
   explicit LocalProcesses(LocalLayout& layout);
   ~LocalProcesses();  // kills what still runs of its own children
 
-  // Starts one. On an error those that run must be stopped.
+  // Starts one, unless it runs. On an error those that run must be stopped.
   absl::Status Start(size_t index);
 
   // What has changed since the last call.
   std::vector<Change> Poll();
 
   bool running(size_t index) const { return states_[index].running; }
+  // From here.
+  bool was_started(size_t index) const { return states_[index].was_started; }
   bool any_peer_running() const;
   // Of the newest process: as LocalReport's PeerProcess has it.
   std::optional<int> exit(size_t index) const;
@@ -50,6 +54,7 @@ class LocalProcesses {
  private:
   struct State {
     bool child = false;
+    bool was_started = false;
     bool running = false;
     std::optional<ProcessExit> exit;
   };

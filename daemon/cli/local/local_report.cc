@@ -236,6 +236,9 @@ void SayWhatIsNext(const LocalEpilogue& epilogue) {
                                              "A house is", "--temperature", "0.6"})));
   PrintLine(out, absl::StrCat("  ", ShellCommand({"atoll", "local", "--config", epilogue.config,
                                                   "--data", "YOUR-TEXT-FILE"})));
+  PrintLine(out,
+            absl::StrCat("  ", ShellCommand({"atoll", "run", "branch", "--from", epilogue.dir,
+                                             "--rounds", "20", "--dir", epilogue.dir + "-more"})));
 }
 
 }  // namespace

@@ -30,6 +30,7 @@
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/http_file.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/local/local_processes.h"
 #include "daemon/cli/local/local_report.h"
@@ -44,6 +45,7 @@
 #include "daemon/env/network.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
+#include "daemon/replica/state/branch_file.h"
 #include "daemon/transport/sockets.h"
 
 namespace atolld {
@@ -58,6 +60,43 @@ struct LocalPreparation {
   int port = 0;          // of a new run's coordinator on loopback; 0: it is where the config says
   bool goes_on = false;  // the folder holds a run already
 };
+
+// The config that was asked for, or the one that the run's folder has; and of a run that is
+// prepared there as a branch, its file.
+absl::Status LoadRunConfig(const LocalOptions& options, LocalPreparation* prepared) {
+  std::vector<ConfigOverride> overrides;
+  if (options.peers) overrides.push_back({"--peers", "run", "peers", *options.peers});
+  if (options.rounds) overrides.push_back({"--rounds", "run", "rounds", *options.rounds});
+  std::error_code error;
+  if (!options.data.empty()) {
+    overrides.push_back(
+        {"--data", "data", "path", std::filesystem::absolute(options.data, error).string()});
+  }
+  const std::string kept = absl::StrCat(prepared->dir, "/", kRunConfig);
+  if (options.config_path.empty() && options.dir.empty()) {
+    return absl::InvalidArgumentError(
+        "atoll local: give --config FILE to begin a run, or --dir DIR to go on with the one there");
+  }
+  if (options.config_path.empty() && !std::filesystem::exists(kept, error)) {
+    return absl::InvalidArgumentError(
+        prepared->goes_on
+            ? absl::StrCat(prepared->dir, ": an earlier release began this run and kept no ",
+                           kRunConfig, " there; give --config and the file that it began with")
+            : absl::StrCat(prepared->dir,
+                           " holds no run to go on with; give --config FILE to "
+                           "begin one there"));
+  }
+  ASSIGN_OR_RETURN(prepared->config,
+                   LoadConfig(options.config_path.empty() ? kept : options.config_path,
+                              ConfigUse::kLocal, overrides));
+  const std::string branch = absl::StrCat(prepared->dir, "/", kRunBranch);
+  if (prepared->config.run.branch.empty() && std::filesystem::exists(branch, error)) {
+    prepared->config.run.branch = branch;
+  }
+  if (prepared->goes_on || prepared->config.run.branch.empty()) return absl::OkStatus();
+  PosixFiles files;
+  return Annotate(ReadBranchHead(files, prepared->config.run.branch).status(), "[run] branch");
+}
 
 absl::Status PrepareAddresses(const LocalOptions& options, LocalPreparation* prepared) {
   RETURN_IF_ERROR(TakeLocalAddresses({options.listen, options.port}, &prepared->config));
@@ -76,26 +115,20 @@ absl::Status PrepareAddresses(const LocalOptions& options, LocalPreparation* pre
 // whole.
 absl::Status PrepareLocalRun(const LocalOptions& options, LocalPreparation* prepared) {
   std::error_code error;
-  std::vector<ConfigOverride> overrides;
-  if (options.peers) overrides.push_back({"--peers", "run", "peers", *options.peers});
-  if (options.rounds) overrides.push_back({"--rounds", "run", "rounds", *options.rounds});
-  if (!options.data.empty()) {
-    overrides.push_back(
-        {"--data", "data", "path", std::filesystem::absolute(options.data, error).string()});
-  }
-  ASSIGN_OR_RETURN(prepared->config, LoadConfig(options.config_path, ConfigUse::kLocal, overrides));
   const absl::Time now = absl::Now();
-  if (prepared->config.run.id.empty()) {
-    prepared->config.run.id = MakeRunId(options.config_path, now);
-  }
-  const std::filesystem::path json_folder =
-      std::filesystem::absolute(options.json, error).parent_path();
   const std::string dir =
       options.dir.empty() ? absl::FormatTime("atoll-run-%Y%m%d-%H%M%S", now, absl::LocalTimeZone())
                           : options.dir;
   std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();  // "DIR/"
   prepared->dir = path.string();
+  prepared->goes_on = access(absl::StrCat(prepared->dir, "/", kPeersFile).c_str(), F_OK) == 0;
+  RETURN_IF_ERROR(LoadRunConfig(options, prepared));
+  if (prepared->config.run.id.empty()) {
+    prepared->config.run.id = MakeRunId(options.config_path, now);
+  }
+  const std::filesystem::path json_folder =
+      std::filesystem::absolute(options.json, error).parent_path();
   if (!options.json.empty() && options.json != "-" && json_folder.lexically_normal() != path &&
       access(json_folder.c_str(), W_OK) != 0) {
     return absl::InvalidArgumentError(
@@ -115,7 +148,6 @@ absl::Status PrepareLocalRun(const LocalOptions& options, LocalPreparation* prep
   RETURN_IF_ERROR(CheckDevices(atoll_worker, prepared->config));
   RETURN_IF_ERROR(
       CheckFits(prepared->config, prepared->config.run.peers, ReadProcessLimits().memory));
-  prepared->goes_on = access(absl::StrCat(prepared->dir, "/", kPeersFile).c_str(), F_OK) == 0;
   return PrepareAddresses(options, prepared);
 }
 
@@ -225,6 +257,8 @@ class LocalRun {
   bool StartPeers() {
     if (peers_started_ || !heard_) return true;
     peers_started_ = true;
+    const std::string dashboard = ReadHttpFile(files_, layout_.coordinator().dir);
+    if (!dashboard.empty()) Say(absl::StrCat("dashboard: ", dashboard));
     absl::Status status;
     for (size_t i = 1; i < layout_.processes.size() && status.ok(); ++i) {
       status = processes_.Start(i);
@@ -272,6 +306,11 @@ class LocalRun {
         Say(absl::StrCat(NameOf(change.index), " is back (pid ", change.pid, ")"));
         continue;
       }
+      if (!processes_.was_started(change.index) && !history_.sealed()) {
+        if (!StartInPlaceOf(change)) return false;
+        pids_changed = true;
+        continue;
+      }
       notes_[process.id] = change.exit ? Describe(*change.exit) : "has ended";
       gone_[change.index] = Gone{true, MonotonicSeconds(), change};
     }
@@ -293,6 +332,17 @@ class LocalRun {
         start_watch_.Hopeless(history_, layout_.processes.size() - 1, MonotonicSeconds());
     if (why.has_value()) Say(*why);
     return why.has_value();
+  }
+
+  // Of one that ran already when the run went on here: a child of an `atoll local` that was killed
+  // ends in order, and is started as if it had been gone. False: it cannot be.
+  bool StartInPlaceOf(const LocalProcesses::Change& ended) {
+    if (is_peer(ended.index) && !peers_started_) return true;  // it will be, with the others
+    Say(absl::StrCat(NameOf(ended.index), " (pid ", ended.pid,
+                     "), which ran already, has ended; it is started again"));
+    const absl::Status started = processes_.Start(ended.index);
+    if (!started.ok()) Say(std::string(started.message()));
+    return started.ok();
   }
 
   // Of a peer that has just ended, from the coordinator.
@@ -404,11 +454,10 @@ class LocalRun {
 
 // What is said when a run ended before its time. Its folder stays: it holds the reason, and what
 // the run goes on from.
-std::vector<std::string> WhatIsLeft(const LocalRun& run, const LocalOptions& options) {
+std::vector<std::string> WhatIsLeft(const LocalRun& run) {
   const std::string& dir = run.layout().dir;
   const std::string go_on =
-      absl::StrCat("Go on with: ",
-                   ShellCommand({"atoll", "local", "--config", options.config_path, "--dir", dir}));
+      absl::StrCat("Go on with: ", ShellCommand({"atoll", "local", "--dir", dir}));
   if (!run.begun()) {
     return {absl::StrCat("no round was committed; ", dir, "/*/log.txt say what happened"), go_on};
   }
@@ -426,11 +475,14 @@ absl::StatusOr<LocalLayout> LayOut(Files& files, LocalPreparation* prepared,
   ASSIGN_OR_RETURN(FolderLock taken, FolderLock::Take(prepared->dir));
   lock->emplace(std::move(taken));
   if (!prepared->goes_on) {
-    return MakeLocalLayout(files, prepared->config, prepared->dir, prepared->port,
-                           prepared->atolld);
+    ASSIGN_OR_RETURN(LocalLayout made, MakeLocalLayout(files, prepared->config, prepared->dir,
+                                                       prepared->port, prepared->atolld));
+    RETURN_IF_ERROR(WriteRunConfig(files, prepared->dir, prepared->config));
+    return made;
   }
   ASSIGN_OR_RETURN(LocalLayout layout,
                    OpenLocalLayout(files, prepared->config, prepared->dir, prepared->atolld));
+  if (layout.coordinator().pid != 0) return layout;
   RETURN_IF_ERROR(
       Annotate(ListenTcp(layout.listened).status(), "the run's coordinator needs its address"));
   return layout;
@@ -439,7 +491,8 @@ absl::StatusOr<LocalLayout> LayOut(Files& files, LocalPreparation* prepared,
 LocalEpilogue EpilogueOf(const LocalOptions& options, const LocalPreparation& prepared, FILE* out) {
   LocalEpilogue epilogue;
   epilogue.dir = prepared.dir;
-  epilogue.config = options.config_path;
+  epilogue.config = options.config_path.empty() ? absl::StrCat(prepared.dir, "/", kRunConfig)
+                                                : options.config_path;
   // A stub has learned nothing that could be shown or taken away; what a model of the user's own
   // has learned is its worker's to show.
   const std::string& kind = prepared.config.model.kind;
@@ -492,7 +545,7 @@ int RunLocal(const LocalOptions& options) {
   }
   if (ending == Ending::kSealed) return good ? kDone : kFailed;
   FILE* const where = ending == Ending::kInterrupted ? out : stderr;
-  for (const std::string& line : WhatIsLeft(run, options)) {
+  for (const std::string& line : WhatIsLeft(run)) {
     PrintLine(where, line);
   }
   return kFailed;

@@ -1,6 +1,7 @@
 // `atoll local`: a whole run on this machine, from a config file to a trained model.
 //
-// Makes the run's folder, or goes on with the run that it holds; starts a coordinator and its
+// Makes the run's folder, or goes on with the run that it holds, and with those of its processes
+// that outlived the last `atoll local`; starts a coordinator and its
 // peers, shows what they do, tells who died and how to start it again, and ends when the run is
 // sealed and every process is gone, when a signal asks for it, or when none of its workers can
 // start. However it ends, it leaves nothing running, says what was reached and how to go on, and
@@ -14,7 +15,7 @@
 namespace atolld {
 
 struct LocalOptions {
-  std::string config_path;
+  std::string config_path;        // empty: the one that `dir` holds
   std::optional<int64_t> peers;   // instead of the config's
   std::optional<int64_t> rounds;  // instead of the config's
   std::string data;               // instead of the config's; empty: as it says

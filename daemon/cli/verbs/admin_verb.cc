@@ -9,6 +9,7 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
 #include "daemon/cli/local_layout.h"
+#include "daemon/cli/peer_ledger.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/credentials.h"
 
@@ -70,6 +71,11 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
     verb.Add("--from", options->from,
              "List the rounds from this version on, else the newest; 1000 at a time");
     verb.Add("--limit", options->limit, "List this many rounds");
+  }
+  if (takes.count(AdminOption::kLedger) != 0) {
+    verb.Add("--sort", options->sort, "By what they are sorted, the greatest first")
+        .OneOf(LedgerOrders());
+    verb.Flag("--all", options->all, "Those too that contributed and are gone");
   }
   if (takes.count(AdminOption::kFormat) != 0) {
     verb.Add("--format", options->format, "How they are printed")

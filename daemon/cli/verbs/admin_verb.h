@@ -42,10 +42,12 @@ struct AdminOptions {
   uint64_t from = 0;           // with kRounds and kFormat: a version; 0: not given
   uint32_t limit = 0;          // with kRounds: how many; 0: not given
   std::string format = "csv";  // with kFormat: or "jsonl", "prometheus"
+  std::string sort = "id";     // with kLedger: one of LedgerOrders()
+  bool all = false;            // with kLedger
 };
 
 // What a verb takes beside --coordinator, --dir and --json.
-enum class AdminOption { kPeer, kReason, kUndo, kRounds, kFormat };
+enum class AdminOption { kPeer, kReason, kUndo, kRounds, kFormat, kLedger };
 
 void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
                   const std::string& example, const std::set<AdminOption>& takes,

@@ -6,10 +6,17 @@ namespace atolld {
 void AddAllVerbs(CommandLine& command_line) {
   command_line.BeginHeading("Train, look on, give orders");
   AddLocalVerb(command_line);
-  command_line.DescribeGroup("run", "Look at a run, pause it, end it");
+  command_line.DescribeGroup("run", "Look at a run, pause it, end it, branch from it");
   AddRunVerbs(command_line);
-  command_line.DescribeGroup("peer", "Look at the peers of a run, ask them to leave");
+  AddBranchVerb(command_line);
+  command_line.DescribeGroup("peer", "The peers of a run: see what they gave, ask them to leave");
   AddPeerVerbs(command_line);
+  AddReceiptVerb(command_line);
+
+  command_line.BeginHeading("Lend this machine");
+  AddMachineVerbs(command_line);
+  command_line.DescribeGroup("limits", "What the owner of this machine lends, and when");
+  AddLimitsVerbs(command_line);
 
   command_line.BeginHeading("Let others join");
   command_line.DescribeGroup("token", "Let other machines join");

@@ -19,6 +19,7 @@
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/preflight.h"
 #include "daemon/cli/process.h"
+#include "daemon/cli/run_costs.h"
 #include "daemon/cli/run_needs.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/cli/token_argument.h"
@@ -29,12 +30,17 @@
 #include "daemon/env/posix_files.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
+#include "daemon/replica/state/replay.h"
+#include "daemon/transport/coordinator_client.h"
 #include "membership/trust/tokens.h"
 
 namespace atolld {
 namespace {
 
 using Weight = Finding::Weight;
+
+// Another machine that measures is done by then.
+constexpr absl::Duration kTurnPatience = absl::Seconds(15);
 
 struct CheckOptions {
   TokenArgument token;
@@ -43,6 +49,7 @@ struct CheckOptions {
   std::string advertise;
   std::string listen;
   Brought brought;
+  bool quick = false;
   bool json = false;
 };
 
@@ -73,19 +80,24 @@ Finding CheckIdentity(const std::string& dir, absl::Time now,
                        none ? "; `atolld join --token-file FILE` gets one" : "")};
 }
 
-// What the run is and needs, if its coordinator says it.
-void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
+// What it would cost to take part, by the worker that `looked` names.
+void TakeCosts(const CheckOptions& options, const PreflightOptions& looked, CostQuestion question,
                std::vector<Finding>* findings) {
-  std::error_code error;
-  std::string folder =
-      (std::filesystem::temp_directory_path(error) / "atoll-check-XXXXXX").string();
-  if (error || mkdtemp(folder.data()) == nullptr) {
-    return findings->push_back(
-        {Weight::kDoubtful, "run: not asked about: TMPDIR names no folder that can be written to"});
-  }
+  if (options.quick) return;
+  question.worker = looked.worker;
+  question.threads = looked.threads;
+  question.dialled = !looked.advertise.empty();
+  for (Finding& finding : LookAtCosts(question)) findings->push_back(std::move(finding));
+}
+
+// What the run is and needs, if its coordinator says it. The token's credentials lie under `folder`
+// meanwhile.
+void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
+               const PreflightOptions& looked, const std::string& folder,
+               std::vector<Finding>* findings) {
   PosixFiles files;
   const absl::StatusOr<v1::RunDescription> run =
-      AskAboutRun(files, token, folder, absl::Seconds(5));
+      AskAboutRun(files, token, folder + "/run", absl::Seconds(5));
   if (!run.ok()) {
     return findings->push_back({Weight::kDoubtful, absl::StrCat("run: ", run.status().message())});
   }
@@ -98,6 +110,29 @@ void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
     if (i > 0 && !named) needs[i].weight = std::min(needs[i].weight, Weight::kDoubtful);
     findings->push_back(std::move(needs[i]));
   }
+  if (run->has_seal()) return;
+  CostQuestion question;
+  question.spec = run->spec();
+  question.peers = static_cast<uint32_t>(run->holders_size()) + 1;
+  question.measure_line = [&] {
+    return MeasureLineWith(files, token, folder + "/line", kTurnPatience);
+  };
+  PreflightOptions trains = looked;
+  if (run->role() == kAggregatorRoleName) trains.worker.clear();
+  TakeCosts(options, trains, std::move(question), findings);
+}
+
+void TakeNeedsInFolder(const CheckOptions& options, const v1::JoinToken& token,
+                       const PreflightOptions& looked, std::vector<Finding>* findings) {
+  std::error_code error;
+  std::string folder =
+      (std::filesystem::temp_directory_path(error) / "atoll-check-XXXXXX").string();
+  if (error || mkdtemp(folder.data()) == nullptr) {
+    return findings->push_back(
+        {Weight::kDoubtful, "run: not asked about: TMPDIR names no folder that can be written to"});
+  }
+  TakeNeeds(options, token, looked, folder, findings);
+  std::filesystem::remove_all(folder, error);
 }
 
 absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
@@ -111,7 +146,8 @@ absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
   looked->credentials = Credentials{token.authority(), token.certificate(), token.key()};
   looked->no_earlier_than = bootstrap->not_before + kLateClocks;
   findings->push_back(ValidityOf("token", *bootstrap, looked->now));
-  if (findings->back().weight == Weight::kGood) TakeNeeds(options, token, findings);
+  if (findings->back().weight == Weight::kGood)
+    TakeNeedsInFolder(options, token, *looked, findings);
   return absl::OkStatus();
 }
 
@@ -132,6 +168,27 @@ void CheckTrainer(Config* config, std::vector<Finding>* findings) {
         {Weight::kGood, absl::StrCat("data: ", found->train_tokens, " training and ",
                                      found->validation_tokens, " validation tokens")});
   }
+}
+
+// Of a peer that has been in its run: the replica says what the run is.
+void TakeOwnCosts(const CheckOptions& options, const Config& config, const PreflightOptions& looked,
+                  std::vector<Finding>* findings) {
+  PosixFiles files;
+  const absl::StatusOr<v1::Genesis> genesis = ReadGenesis(files, looked.dir);
+  if (!genesis.ok()) return;
+  CostQuestion question;
+  question.spec = genesis->spec();
+  question.peers = std::max(config.run.peers, 2u);
+  question.machine = config.machine;
+  question.device = config.worker.device;
+  if (config.network.plaintext || looked.credentials) {
+    question.measure_line = [&] {
+      const std::string identity =
+          config.network.plaintext ? "" : absl::StrCat(looked.dir, "/", kIdentityFolder);
+      return MeasureLine(CoordinatorAccess{looked.coordinator, identity}, kTurnPatience);
+    };
+  }
+  TakeCosts(options, looked, std::move(question), findings);
 }
 
 absl::Status TakeConfig(const CheckOptions& options, PreflightOptions* looked,
@@ -156,6 +213,7 @@ absl::Status TakeConfig(const CheckOptions& options, PreflightOptions* looked,
   if (!config.network.plaintext) {
     findings->push_back(CheckIdentity(looked->dir, looked->now, &looked->credentials));
   }
+  if (!running) TakeOwnCosts(options, config, *looked, findings);
   return absl::OkStatus();
 }
 
@@ -206,7 +264,9 @@ void AddCheckVerb(CommandLine& command_line) {
   const Verb verb = command_line.AddVerb(
       "check",
       "Say whether this machine can take part in a run\n"
-      "Disk, memory, cores, GPUs, clock, addresses. A token tells where its coordinator is.",
+      "Disk, memory, cores, GPUs, clock, addresses. A token tells where its coordinator is; then "
+      "the line to it, an inner step of its run and the bytes of a day are measured too, which "
+      "takes some ten seconds.",
       "atoll check --dir ~/atoll", [options] { return Check(*options); });
   const auto [token, token_file] =
       AddTokenArgument(verb, options->token, "Of the run to join; it is read, not used up");
@@ -233,6 +293,7 @@ void AddCheckVerb(CommandLine& command_line) {
        {token, token_file, dir, advertise, listen, data, tokenizer, base, program}) {
     config.Excludes(other);
   }
+  verb.Flag("--quick", options->quick, "Measure neither the line nor an inner step");
   verb.Flag("--json", options->json, "Print as JSON");
 }
 

@@ -23,6 +23,8 @@
 #include "daemon/config/config_text.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/env/posix_files.h"
+#include "daemon/replica/state/branch_file.h"
 
 namespace atolld {
 namespace {
@@ -52,7 +54,13 @@ absl::Status CheckNamedFiles(const Config& config) {
                                                    "' is no file that exists on this machine; "
                                                    "`atoll import` makes one"));
   }
-  return absl::OkStatus();
+  if (config.run.branch.empty()) return absl::OkStatus();
+  PosixFiles posix_files;
+  const absl::Status branch = ReadBranchHead(posix_files, config.run.branch).status();
+  if (branch.ok()) return branch;
+  return absl::InvalidArgumentError(absl::StrCat("[run] branch: ", branch.message(),
+                                                 "; `atoll run branch --out` makes such a file, "
+                                                 "and a run whose version 0 was made needs none"));
 }
 
 // The rest of what keeps a worker from its start and shows on this machine. `notes`: what may, and

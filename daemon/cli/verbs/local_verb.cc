@@ -12,7 +12,9 @@ void AddLocalVerb(CommandLine& command_line) {
       command_line.AddVerb("local", "Train on this machine: a coordinator and peers, to the model",
                            "atoll local --config configs/quickstart.toml --data docs --rounds 5",
                            [options] { return RunLocal(*options); });
-  verb.Add("--config", options->config_path, "The run, a TOML file").File().Required();
+  verb.Add("--config", options->config_path, "The run, a TOML file [the one in --dir]")
+      .File()
+      .NotEmpty();
   verb.Add("--peers", options->peers, "How many peers, instead of the config's");
   verb.Add("--rounds", options->rounds, "How many rounds, instead of the config's");
   verb.Add("--data", options->data, "A text file or folder, instead of the config's")

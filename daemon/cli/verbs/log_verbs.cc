@@ -23,6 +23,7 @@
 #include "daemon/replica/state/snapshot_build.h"
 #include "daemon/replica/state/verify.h"
 #include "daemon/transport/coordinator_client.h"
+#include "membership/history/lineage.h"
 
 namespace atolld {
 namespace {
@@ -173,17 +174,21 @@ using Json = nlohmann::ordered_json;
 struct Verified {
   std::string dir;
   VerifyReport report;
+  v1::Genesis genesis;
   double rounds_per_second = 0;  // that were replayed
 };
 
 Json VerifiedJson(const Verified& verified) {
   const VerifyReport& report = verified.report;
-  return {{"versions", report.version},
-          {"state_digest", ToHex(report.state_digest)},
-          {"chain", "ok"},
-          {"replayed_from", report.first_version},
-          {"sealed", report.sealed},
-          {"rounds_per_second", verified.rounds_per_second}};
+  Json json = {{"versions", report.version},
+               {"state_digest", ToHex(report.state_digest)},
+               {"chain", "ok"},
+               {"replayed_from", report.first_version},
+               {"sealed", report.sealed},
+               {"rounds_per_second", verified.rounds_per_second}};
+  const v1::RunSpec& spec = verified.genesis.spec();
+  if (spec.has_parent()) json["parent"] = LineageJson(spec.parent());
+  return json;
 }
 
 absl::StatusOr<Verified> VerifyOne(Files& files, const std::string& folder) {
@@ -192,7 +197,8 @@ absl::StatusOr<Verified> VerifyOne(Files& files, const std::string& folder) {
   if (!report.ok()) return Annotate(report.status(), folder);
   const double seconds = std::max(1e-6, MonotonicSeconds() - began);
   const auto replayed = static_cast<double>(report->version - report->first_version);
-  return Verified{folder, *std::move(report), replayed / seconds};
+  ASSIGN_OR_RETURN(v1::Genesis genesis, ReadGenesis(files, folder));
+  return Verified{folder, *std::move(report), std::move(genesis), replayed / seconds};
 }
 
 // The furthest replica's result, and each one's. Two replicas of one run may not differ at the same
@@ -255,6 +261,18 @@ absl::StatusOr<std::vector<v1::EntryHeader>> Headers(const CoordinatorAddress& s
   }
 }
 
+// What the headers of a branch follow; empty: nothing, or it is not on this disk.
+std::string BranchLine(const CoordinatorAddress& source) {
+  if (source.dir.empty()) return "";
+  PosixFiles files;
+  const absl::StatusOr<std::string> folder = FurthestReplica(files, AbsoluteFolder(source.dir));
+  if (!folder.ok()) return "";
+  const absl::StatusOr<v1::Genesis> genesis = ReadGenesis(files, *folder);
+  if (!genesis.ok() || !genesis->spec().has_parent()) return "";
+  return absl::StrCat("run ", genesis->spec().run_id(), " is a branch of ",
+                      LineageText(genesis->spec().parent()));
+}
+
 int ListLog(const CoordinatorAddress& source, bool json) {
   const absl::StatusOr<std::vector<v1::EntryHeader>> headers = Headers(source);
   if (!headers.ok()) return Report(headers.status());
@@ -264,6 +282,7 @@ int ListLog(const CoordinatorAddress& source, bool json) {
     std::fputs(JsonText(list).c_str(), stdout);
     return kDone;
   }
+  if (const std::string branch = BranchLine(source); !branch.empty()) PrintLine(stdout, branch);
   for (const std::string& line : HeadersText(*headers)) PrintLine(stdout, line);
   return kDone;
 }

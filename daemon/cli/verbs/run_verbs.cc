@@ -1,5 +1,5 @@
-// `atoll run show|watch|metrics|pause|resume|stop`, `atoll peer list|show|drain|evict`: asked of a
-// coordinator.
+// `atoll run show|watch|diagnose|metrics|pause|resume|stop`, `atoll peer list|show|drain|evict`:
+// asked of a coordinator.
 #include <algorithm>
 #include <cstdio>
 #include <memory>
@@ -15,8 +15,10 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
+#include "daemon/cli/diagnosis.h"
 #include "daemon/cli/exposition.h"
 #include "daemon/cli/live_view.h"
+#include "daemon/cli/peer_ledger.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/run_folder.h"
 #include "daemon/cli/run_metrics.h"
@@ -62,6 +64,18 @@ int ShowRun(const AdminOptions& options) {
         for (std::string& line : RoundsText(status)) lines.push_back(std::move(line));
         return lines;
       });
+}
+
+// Enough to know the usual times of its rounds.
+constexpr uint32_t kRoundsToDiagnose = 16;
+
+int DiagnoseRun(const AdminOptions& options) {
+  return AskCoordinator<v1::RunStatus>(
+      options,
+      [&](AdminClient& client) {
+        return HowItStands(options.source, client, 0, kRoundsToDiagnose);
+      },
+      DiagnosisJson, DiagnosisText);
 }
 
 // The rounds from `from` on, all of them, in as many answers as they take.
@@ -247,6 +261,10 @@ void AddRunVerbs(CommandLine& command_line) {
                ShowRun);
   AddAdminVerb(command_line, "run watch", "Follow a run until it is sealed",
                "atoll run watch --dir build/quickstart", {}, Watch);
+  AddAdminVerb(command_line, "run diagnose",
+               "Say what slows a run, and which setting would help\n"
+               "What costs most comes first. The exit code is 0 whatever it finds.",
+               "atoll run diagnose --dir build/quickstart", {}, DiagnoseRun);
   AddAdminVerb(command_line, "run metrics",
                "Print every round's figures, for notebooks and charts\n"
                "A line a version: losses, tokens, times. For Prometheus: how the run stands now.",
@@ -268,10 +286,24 @@ void AddRunVerbs(CommandLine& command_line) {
 
 namespace {
 
+using LedgerRows = std::vector<LedgerRow>;
+
+// Where a folder tells how the run stands, and from a coordinator of before, there are no accounts.
+absl::StatusOr<LedgerRows> AskForLedger(const AdminOptions& options, AdminClient& client) {
+  ASSIGN_OR_RETURN(const v1::RunStatus status, HowItStands(options.source, client, 0, 1));
+  std::vector<v1::Account> accounts;
+  if (status.epoch() != 0) {
+    absl::StatusOr<std::vector<v1::Account>> told = client.ListAccounts();
+    if (!told.ok() && !absl::IsUnimplemented(told.status())) return told.status();
+    if (told.ok()) accounts = *std::move(told);
+  }
+  return LedgerOf(status, accounts, options.sort, options.all);
+}
+
 int ListPeers(const AdminOptions& options) {
-  return AskCoordinator<v1::RunStatus>(
-      options, [&](AdminClient& client) { return HowItStands(options.source, client, 0, 1); },
-      PeersJson, PeersText);
+  return AskCoordinator<LedgerRows>(
+      options, [&](AdminClient& client) { return AskForLedger(options, client); }, LedgerJson,
+      LedgerText);
 }
 
 absl::StatusOr<v1::PeerStatus> FindPeer(const CoordinatorAddress& source, AdminClient& client,
@@ -324,8 +356,9 @@ int Evict(const AdminOptions& options) {
 }  // namespace
 
 void AddPeerVerbs(CommandLine& command_line) {
-  AddAdminVerb(command_line, "peer list", "List the peers of a run",
-               "atoll peer list --dir build/quickstart", {}, ListPeers);
+  AddAdminVerb(command_line, "peer list", "List the peers of a run and what each has given",
+               "atoll peer list --dir build/quickstart --sort tokens", {AdminOption::kLedger},
+               ListPeers);
   AddAdminVerb(command_line, "peer show", "Show one peer of a run",
                "atoll peer show peer-2 --dir build/quickstart", {AdminOption::kPeer}, ShowPeer);
   AddAdminVerb(command_line, "peer drain",

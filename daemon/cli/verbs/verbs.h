@@ -11,8 +11,12 @@ void AddAllVerbs(CommandLine& command_line);
 
 void AddIdentityVerbs(CommandLine& command_line);  // identity issue
 void AddLocalVerb(CommandLine& command_line);
-void AddRunVerbs(CommandLine& command_line);       // run show, watch, metrics, pause, resume, stop
+void AddRunVerbs(CommandLine& command_line);       // run show, watch, diagnose, ..., stop
+void AddBranchVerb(CommandLine& command_line);     // run branch
 void AddPeerVerbs(CommandLine& command_line);      // peer list, show, drain, evict
+void AddReceiptVerb(CommandLine& command_line);    // peer receipt
+void AddMachineVerbs(CommandLine& command_line);   // status, pause, finish, resume
+void AddLimitsVerbs(CommandLine& command_line);    // limits show, limits set
 void AddTokenVerbs(CommandLine& command_line);     // token create, list, revoke
 void AddLogVerbs(CommandLine& command_line);       // log list, log verify, log replay
 void AddSnapshotVerbs(CommandLine& command_line);  // snapshot list, verify, save

@@ -36,6 +36,18 @@ absl::Status CheckLeaves(const v1::SnapshotBuffer& buffer) {
   return absl::OkStatus();
 }
 
+// With the parent's buffers nothing has changed but the version's number.
+absl::Status CheckParentState(const v1::SnapshotInfo& info) {
+  const v1::Lineage& parent = info.genesis().spec().parent();
+  if (info.version() != 0 || !parent.buffers()) return absl::OkStatus();
+  if (ToBytes(StateDigestAs(info, parent.version())) == parent.state_digest()) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrCat("it is not the state of version ",
+                                                 parent.version(), " of run ", parent.run_id(),
+                                                 ", from which its run says that it branches"));
+}
+
 absl::Status CheckSnapshotHeader(const v1::SnapshotInfo& info) {
   if (info.version() == 0) {
     if (info.has_header()) return absl::InvalidArgumentError("version 0 has no header");
@@ -57,7 +69,9 @@ Digest StateDigestOf(uint64_t version, absl::Span<const BufferRoot> buffers) {
   return builder.Finish();
 }
 
-Digest StateDigestOf(const v1::SnapshotInfo& info) {
+Digest StateDigestOf(const v1::SnapshotInfo& info) { return StateDigestAs(info, info.version()); }
+
+Digest StateDigestAs(const v1::SnapshotInfo& info, uint64_t version) {
   std::vector<BufferRoot> roots;
   for (const v1::SnapshotBuffer& buffer : info.buffers()) {
     std::vector<Digest> leaves;
@@ -69,7 +83,7 @@ Digest StateDigestOf(const v1::SnapshotInfo& info) {
     }
     roots.push_back({buffer.name(), TreeRoot(buffer.elements() * sizeof(float), leaves)});
   }
-  return StateDigestOf(info.version(), roots);
+  return StateDigestOf(version, roots);
 }
 
 absl::Status CheckSnapshotShape(const v1::SnapshotInfo& info) {
@@ -102,7 +116,7 @@ absl::Status CheckSnapshotInfo(const v1::SnapshotInfo& info) {
   if (info.version() == 0 && info.genesis().state_digest() != digest) {
     return absl::InvalidArgumentError("its state digest is not the genesis' own");
   }
-  return absl::OkStatus();
+  return CheckParentState(info);
 }
 
 absl::Span<const uint8_t> BytesOf(absl::Span<const float> values) {

@@ -33,11 +33,13 @@ Digest StateDigestOf(uint64_t version, absl::Span<const BufferRoot> buffers);
 // From the leaves that a snapshot carries. They must have been checked for shape
 // (CheckSnapshotInfo).
 Digest StateDigestOf(const v1::SnapshotInfo& info);
+// The same state as that of another version.
+Digest StateDigestAs(const v1::SnapshotInfo& info, uint64_t version);
 
 // INVALID_ARGUMENT unless the snapshot's parts agree with one another: the genesis is sound, the
 // buffers are theta and the outer rule's, each as long as the manifest says with a leaf a block,
 // the header is that of `version`, and the state digest is that of the leaves (and the genesis' own
-// at version 0).
+// at version 0). Version 0 of a branch that has its parent's buffers must be the parent's state.
 absl::Status CheckSnapshotInfo(const v1::SnapshotInfo& info);
 // The same before its leaves are here: everything but them and the digest that they make.
 absl::Status CheckSnapshotShape(const v1::SnapshotInfo& info);

@@ -379,8 +379,10 @@ struct Donor::State : std::enable_shared_from_this<Donor::State> {
         run_id(std::move(run_id_in)),
         settings(settings_in),
         lines(std::make_shared<RepeatedLines>(env.executor, env.log)),
-        pace(settings.bytes_per_second) {}
+        rate(settings.bytes_per_second),
+        pace(rate) {}
 
+  void TakeRate();
   void GrantAll();
   void WaitForRate();
   void Refuse(std::unique_ptr<Call> call);
@@ -392,13 +394,23 @@ struct Donor::State : std::enable_shared_from_this<Donor::State> {
   const std::string run_id;
   const DonorSettings settings;
   const std::shared_ptr<RepeatedLines> lines;
+  uint64_t rate;  // 0: no limit
+  bool busy = false;
   DonorPace pace;
   uint64_t next_stream = 0;
   std::map<uint64_t, std::shared_ptr<DonorStream>> streams;
   std::map<uint64_t, std::unique_ptr<Call>> refused;  // until the reason has gone out
-  bool waiting_for_rate = false;
+  absl::Time wait_ends = absl::InfiniteFuture();      // for the rate; infinite: nobody waits
   bool sweeping = false;
 };
+
+void Donor::State::TakeRate() {
+  const bool slower = busy && rate > 0;
+  // A block overdrawn in an exchange would take a slow line for most of a second.
+  pace.SetRate(env.executor.Now(), slower ? std::max<uint64_t>(1, rate / kBusyShare) : rate,
+               /*beforehand=*/slower);
+  GrantAll();
+}
 
 void Donor::State::GrantAll() {
   while (const std::optional<uint64_t> id = pace.Grant(env.executor.Now())) {
@@ -412,16 +424,17 @@ void Donor::State::GrantAll() {
   WaitForRate();
 }
 
-// One timer for all calls.
+// One timer for all calls; another one in its place where a higher rate gives earlier.
 void Donor::State::WaitForRate() {
-  if (waiting_for_rate) return;
   const absl::Duration delay = pace.Delay(env.executor.Now());
   if (delay == absl::InfiniteDuration()) return;
-  waiting_for_rate = true;
-  env.executor.RunAfter(delay, [weak = weak_from_this()] {
+  const absl::Time due = env.executor.Now() + delay;
+  if (due >= wait_ends) return;
+  wait_ends = due;
+  env.executor.RunAfter(delay, [weak = weak_from_this(), due] {
     const auto state = weak.lock();
-    if (state == nullptr) return;
-    state->waiting_for_rate = false;
+    if (state == nullptr || state->wait_ends != due) return;
+    state->wait_ends = absl::InfiniteFuture();
     state->GrantAll();
   });
 }
@@ -470,11 +483,13 @@ Donor::Donor(Env env, std::string dir, std::string run_id, DonorSettings setting
 Donor::~Donor() = default;
 
 void Donor::SetBusy(bool busy) {
-  const uint64_t rate = state_->settings.bytes_per_second;
-  if (rate == 0) return;
-  const uint64_t now = busy ? std::max<uint64_t>(1, rate / kBusyShare) : rate;
-  state_->pace.SetRate(state_->env.executor.Now(), now);
-  state_->GrantAll();
+  state_->busy = busy;
+  state_->TakeRate();
+}
+
+void Donor::SetRate(uint64_t bytes_per_second) {
+  state_->rate = bytes_per_second;
+  state_->TakeRate();
 }
 
 void Donor::Accept(const std::string& method, std::unique_ptr<Call> call, bool dialled_here) {

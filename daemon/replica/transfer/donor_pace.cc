@@ -19,6 +19,8 @@ double DonorPace::most() const {
   return std::max(static_cast<double>(kBlockBytes), kSavedSeconds * static_cast<double>(rate_));
 }
 
+double DonorPace::least() const { return beforehand_ ? static_cast<double>(kBlockBytes) - 1 : 0; }
+
 void DonorPace::Refill(absl::Time now) {
   if (filled_ != absl::InfinitePast()) {
     const double seconds = absl::ToDoubleSeconds(now - filled_);
@@ -27,10 +29,12 @@ void DonorPace::Refill(absl::Time now) {
   filled_ = now;
 }
 
-void DonorPace::SetRate(absl::Time now, uint64_t bytes_per_second) {
+void DonorPace::SetRate(absl::Time now, uint64_t bytes_per_second, bool beforehand) {
   Refill(now);
   rate_ = bytes_per_second;
-  balance_ = std::min(balance_, most());
+  const bool begins = beforehand && !beforehand_;
+  beforehand_ = beforehand;
+  balance_ = std::min(balance_, begins ? 0 : most());
 }
 
 void DonorPace::Wait(const std::string& joiner, uint64_t call) { waiting_[joiner].push_back(call); }
@@ -47,7 +51,7 @@ std::optional<uint64_t> DonorPace::Grant(absl::Time now) {
   if (waiting_.empty()) return std::nullopt;
   Refill(now);
   if (rate_ != 0) {
-    if (balance_ <= 0) return std::nullopt;
+    if (balance_ <= least()) return std::nullopt;
     balance_ -= static_cast<double>(kBlockBytes);
   }
   auto turn = waiting_.upper_bound(last_);
@@ -68,9 +72,9 @@ void DonorPace::Settle(uint64_t bytes) {
 absl::Duration DonorPace::Delay(absl::Time now) {
   if (waiting_.empty()) return absl::InfiniteDuration();
   Refill(now);
-  if (rate_ == 0 || balance_ > 0) return absl::ZeroDuration();
-  // A byte more than what is owed, so that the balance is above zero then.
-  return absl::Seconds((1 - balance_) / static_cast<double>(rate_));
+  if (rate_ == 0 || balance_ > least()) return absl::ZeroDuration();
+  // A byte more than what is missing, so that there is enough then.
+  return absl::Seconds((least() + 1 - balance_) / static_cast<double>(rate_));
 }
 
 }  // namespace atolld

@@ -19,8 +19,9 @@ class DonorPace {
  public:
   explicit DonorPace(uint64_t bytes_per_second);  // 0: no limit
 
-  // From now on; what was overdrawn stays owed.
-  void SetRate(absl::Time now, uint64_t bytes_per_second);
+  // From now on; what was overdrawn stays owed. `beforehand`: nothing is overdrawn any more, nor is
+  // what was saved spent; a block goes when all of it has been saved from now on.
+  void SetRate(absl::Time now, uint64_t bytes_per_second, bool beforehand = false);
 
   // `call` of `joiner` has a block to send; it waits for its grant.
   void Wait(const std::string& joiner, uint64_t call);
@@ -37,8 +38,10 @@ class DonorPace {
  private:
   void Refill(absl::Time now);
   double most() const;
+  double least() const;  // a grant needs more
 
   uint64_t rate_;
+  bool beforehand_ = false;
   double balance_;  // bytes; negative: overdrawn
   absl::Time filled_ = absl::InfinitePast();
   std::map<std::string, std::deque<uint64_t>> waiting_;  // by joiner; none is empty

@@ -46,6 +46,8 @@ class Donor {
   void Accept(const std::string& method, std::unique_ptr<Call> call, bool dialled_here = false);
   // While this peer's own exchange is under way an eighth of the rate is given.
   void SetBusy(bool busy);
+  // Bytes a second, in place of the settings'.
+  void SetRate(uint64_t bytes_per_second);
 
  private:
   struct State;

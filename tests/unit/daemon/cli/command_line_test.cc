@@ -21,7 +21,7 @@ struct Outcome {
   std::string err;
 };
 
-Outcome Call(std::vector<std::string> words) {
+Outcome CallAtoll(std::vector<std::string> words) {
   CommandLine command_line;
   AddAllVerbs(command_line);
   words.insert(words.begin(), "atoll");
@@ -42,7 +42,8 @@ TEST(CommandLineTest, AnErrorIsALineWhateverItQuotes) {
   };
   EXPECT_EQ("a b: \\x1b[2J \\xff\\u202e\n",
             told(absl::InvalidArgumentError("a\nb: \x1b[2J \xff\xe2\x80\xae")));
-  EXPECT_THAT(Call({"x\x1b[2Jy"}).err, ::testing::StartsWith("atoll: unknown verb 'x\\x1b[2Jy'; "));
+  EXPECT_THAT(CallAtoll({"x\x1b[2Jy"}).err,
+              ::testing::StartsWith("atoll: unknown verb 'x\\x1b[2Jy'; "));
   testing::internal::CaptureStdout();
   PrintLines({"run \x1b]0;owned\x07", "ends\n"});
   EXPECT_EQ("run \\x1b]0;owned\\x07\nends\n", testing::internal::GetCapturedStdout());
@@ -54,20 +55,26 @@ TEST(CommandLineTest, WrongCallsAreOneLineAndCode2) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> calls = {
       {{"locla"}, "atoll: unknown verb 'locla'; did you mean 'local'?\n"},
       {{"run", "shwo"}, "atoll run: unknown verb 'shwo'; did you mean 'show'?\n"},
-      {{"run"}, "atoll run: a verb is needed: show, watch, metrics, pause, resume, stop\n"},
+      {{"run"},
+       "atoll run: a verb is needed: show, watch, diagnose, metrics, pause, resume, stop, "
+       "branch\n"},
       {{"peer", "evcit", "a"}, "atoll peer: unknown verb 'evcit'; did you mean 'evict'?\n"},
       {{"peer", "drain"}, "atoll peer drain: PEER is required\n"},
+      {{"limits"}, "atoll limits: a verb is needed: show, set\n"},
+      {{"limits", "set"}, "atoll limits set: LIMIT is required\n"},
       {{"run", "show", "--jsn"},
        "atoll run show: unknown option '--jsn'; did you mean '--json'?\n"},
       {{"local", "--confg=x.toml"},
        "atoll local: unknown option '--confg'; did you mean '--config'?\n"},
-      {{"local"}, "atoll local: --config is required\n"},
+      {{"local"},
+       "atoll local: give --config FILE to begin a run, or --dir DIR to go on with the one "
+       "there\n"},
       {{"local", "--config=x.toml", "--data", ""}, "atoll local: --data: it is empty\n"},
       {{"config", "validate", "a.toml", "b.toml"},
        "atoll config validate: 'b.toml' is one argument too many\n"},
   };
   for (const auto& [words, message] : calls) {
-    const Outcome outcome = Call(words);
+    const Outcome outcome = CallAtoll(words);
     EXPECT_EQ(outcome.code, kWrongCall);
     EXPECT_EQ(outcome.err, message);
     EXPECT_EQ(outcome.out, "");
@@ -107,11 +114,13 @@ TEST(CommandLineTest, AValueThatIsNoneSaysWhatIsWanted) {
        "/none/such.toml: there is no such file\n"},
       {{"plan", "--config", "/none/such.toml", "--rate", "fast"},
        "/none/such.toml: there is no such file\n"},
+      {{"pause", "--for", "soon"},
+       "--for 'soon': a time with its unit, from 1s to a year, as in 30m or 3h\n"},
       {{"token", "create", "--valid", "soon"},
        "--valid 'soon': a time with its unit, as in 24h or 30m\n"},
   };
   for (const auto& [words, message] : calls) {
-    const Outcome outcome = Call(words);
+    const Outcome outcome = CallAtoll(words);
     EXPECT_EQ(outcome.code, kWrongCall);
     EXPECT_EQ(outcome.err, message);
     EXPECT_EQ(outcome.out, "");
@@ -148,7 +157,7 @@ TEST(CommandLineTest, EveryVerbHasHelpWithAnExampleThatParses) {
     std::vector<std::string> words = Words(verb->path);
     words.erase(words.begin());
     words.emplace_back("--help");
-    const Outcome help = Call(words);
+    const Outcome help = CallAtoll(words);
     EXPECT_EQ(help.code, kDone);
     EXPECT_THAT(help.out, HasSubstr(absl::StrCat("\nExample:\n  ", verb->example, "\n")));
     EXPECT_THAT(verb->example, ::testing::StartsWith(verb->path + " "));
@@ -163,50 +172,51 @@ TEST(CommandLineTest, EveryVerbHasHelpWithAnExampleThatParses) {
     example.emplace_back("--help");  // parsed first, and nothing runs
     std::vector<std::string> wrong = example;
     wrong.back() = "--no-such-option";
-    EXPECT_EQ(Call(example).code, kDone) << verb->example;
-    EXPECT_THAT(Call(wrong).err, HasSubstr("unknown option '--no-such-option'")) << verb->example;
+    EXPECT_EQ(CallAtoll(example).code, kDone) << verb->example;
+    EXPECT_THAT(CallAtoll(wrong).err, HasSubstr("unknown option '--no-such-option'"))
+        << verb->example;
   }
 }
 
 TEST(CommandLineTest, HelpIsAVerb) {
   // Broken: the three ways in which people ask for help would not be answered, or as an error.
-  const Outcome bare = Call({});
+  const Outcome bare = CallAtoll({});
   EXPECT_EQ(bare.code, kDone);
   EXPECT_THAT(bare.out, HasSubstr("  run show "));
   EXPECT_EQ(bare.err, "");
-  EXPECT_EQ(Call({"help"}).out, bare.out);
-  EXPECT_EQ(Call({"--help"}).out, bare.out);
-  EXPECT_EQ(Call({"help", "run", "show"}).out, Call({"run", "show", "--help"}).out);
-  EXPECT_EQ(Call({"help", "run"}).out, Call({"run", "--help"}).out);
-  EXPECT_EQ(Call({"help", "help"}).code, kDone);
+  EXPECT_EQ(CallAtoll({"help"}).out, bare.out);
+  EXPECT_EQ(CallAtoll({"--help"}).out, bare.out);
+  EXPECT_EQ(CallAtoll({"help", "run", "show"}).out, CallAtoll({"run", "show", "--help"}).out);
+  EXPECT_EQ(CallAtoll({"help", "run"}).out, CallAtoll({"run", "--help"}).out);
+  EXPECT_EQ(CallAtoll({"help", "help"}).code, kDone);
 
-  Outcome wrong = Call({"help", "run", "shwo"});
+  Outcome wrong = CallAtoll({"help", "run", "shwo"});
   EXPECT_EQ(wrong.code, kWrongCall);
   EXPECT_EQ(wrong.err, "atoll run: unknown verb 'shwo'; did you mean 'show'?\n");
   EXPECT_EQ(wrong.out, "");
-  wrong = Call({"man", "local", "show"});
+  wrong = CallAtoll({"man", "local", "show"});
   EXPECT_EQ(wrong.code, kWrongCall);
   EXPECT_EQ(wrong.err, "atoll local: 'show' is one word too many\n");
 }
 
 TEST(CommandLineTest, WritesWhatShellsAndManRead) {
   // Broken: what is installed beside the programs would be empty, or of another verb.
-  EXPECT_THAT(Call({"man"}).out, HasSubstr(".TH ATOLL 1 "));
-  EXPECT_THAT(Call({"man", "run", "show"}).out, HasSubstr(".TH ATOLL\\-RUN\\-SHOW 1 "));
-  EXPECT_THAT(Call({"completion", "bash"}).out, HasSubstr("complete -F _atoll atoll"));
-  EXPECT_THAT(Call({"completion", "zsh"}).out, HasSubstr("#compdef atoll\n"));
-  EXPECT_THAT(Call({"completion", "fish"}).err, HasSubstr("'fish' is none of bash, zsh"));
+  EXPECT_THAT(CallAtoll({"man"}).out, HasSubstr(".TH ATOLL 1 "));
+  EXPECT_THAT(CallAtoll({"man", "run", "show"}).out, HasSubstr(".TH ATOLL\\-RUN\\-SHOW 1 "));
+  EXPECT_THAT(CallAtoll({"completion", "bash"}).out, HasSubstr("complete -F _atoll atoll"));
+  EXPECT_THAT(CallAtoll({"completion", "zsh"}).out, HasSubstr("#compdef atoll\n"));
+  EXPECT_THAT(CallAtoll({"completion", "fish"}).err, HasSubstr("'fish' is none of bash, zsh"));
 }
 
 TEST(CommandLineTest, ConfigErrorsAreCode2) {
   // Broken: a wrong config would look like a failed run.
-  Outcome outcome = Call({"config", "validate", "/none/such.toml"});
+  Outcome outcome = CallAtoll({"config", "validate", "/none/such.toml"});
   EXPECT_EQ(outcome.code, kWrongCall);
   EXPECT_EQ(outcome.err, "/none/such.toml: there is no such file\n");
-  outcome = Call({"config", "validate", "/none/such.toml", "--json"});
+  outcome = CallAtoll({"config", "validate", "/none/such.toml", "--json"});
   EXPECT_EQ(outcome.code, kWrongCall);
   EXPECT_THAT(outcome.out, HasSubstr("\"valid\": false"));
-  outcome = Call({"local", "--config", "/none/such.toml"});
+  outcome = CallAtoll({"local", "--config", "/none/such.toml"});
   EXPECT_EQ(outcome.code, kWrongCall);
   EXPECT_EQ(outcome.err, "/none/such.toml: there is no such file\n");
 }
@@ -217,7 +227,7 @@ TEST(CommandLineTest, FoldersThatHoldNothingAreNamed) {
        std::vector<std::vector<std::string>>{{"log", "verify", "--dir", "/none/such"},
                                              {"log", "list", "--dir", "/none/such"},
                                              {"run", "show", "--dir", "/none/such"}}) {
-    const Outcome outcome = Call(words);
+    const Outcome outcome = CallAtoll(words);
     EXPECT_EQ(outcome.code, kWrongCall);
     EXPECT_THAT(outcome.err, HasSubstr("/none/such"));
   }
@@ -225,14 +235,14 @@ TEST(CommandLineTest, FoldersThatHoldNothingAreNamed) {
 
 TEST(CommandLineTest, BenchWritesItsNumbers) {
   // Broken: the figures that docs and checks rely on would not be written.
-  const Outcome outcome = Call(
+  const Outcome outcome = CallAtoll(
       {"bench", "codec", "--codec", "int8", "--elements", "4096", "--repeats", "1", "--json", "-"});
   EXPECT_EQ(outcome.code, kDone) << outcome.err;
   for (const char* key : {"codec", "elements", "encode_gb_per_s", "decode_gb_per_s",
                           "memcpy_gb_per_s", "bytes", "relative_error"}) {
     EXPECT_THAT(outcome.out, HasSubstr(key));
   }
-  EXPECT_EQ(Call({"bench", "codec", "--codec", "int9"}).code, kWrongCall);
+  EXPECT_EQ(CallAtoll({"bench", "codec", "--codec", "int9"}).code, kWrongCall);
 }
 
 TEST(ExitCodeTest, OneKindOfErrorHasOneCode) {
@@ -261,7 +271,7 @@ TEST(ExitCodeTest, AProgramThatIsNotThereIsAWrongCallOfEveryVerb) {
            {"data", "inspect", "/none/such"},
            {"data", "prepare", "--input", "/n", "--output", "/n"}}) {
     words.insert(words.end(), {"--worker", "/none/such/worker"});
-    const Outcome outcome = Call(words);
+    const Outcome outcome = CallAtoll(words);
     EXPECT_EQ(outcome.code, kWrongCall) << words[0];
     EXPECT_THAT(outcome.err, HasSubstr("/none/such/worker is missing"));
   }

@@ -79,6 +79,19 @@ TEST_F(LocalLayoutTest, AProcessesConfigCanBeAdjusted) {
   EXPECT_EQ(advertised("peer-2"), "");
 }
 
+TEST_F(LocalLayoutTest, TheHttpPortIsTheCoordinators) {
+  // Broken: the peers of a local run would all want the one port that its config names.
+  config_.http.listen = "127.0.0.1:7181";
+  const absl::StatusOr<LocalLayout> layout =
+      MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld");
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  const auto listen = [&](const std::string& name, ConfigUse use) {
+    return LoadConfig(absl::StrCat(dir_, "/", name, "/config.toml"), use)->http.listen;
+  };
+  EXPECT_EQ(listen("coordinator", ConfigUse::kCoordinator), "127.0.0.1:7181");
+  EXPECT_EQ(listen("peer-1", ConfigUse::kPeer), "auto");
+}
+
 TEST_F(LocalLayoutTest, AFolderThatHoldsAnythingIsLeftAlone) {
   // Broken: a second run would overwrite the first one's model.
   std::filesystem::create_directories(dir_);
@@ -113,8 +126,35 @@ TEST_F(LocalLayoutTest, ARunGoesOnInItsFolderWithTheSettingsThatItHas) {
 
   const auto lock = FolderLock::Take(absl::StrCat(dir_, "/peer-1"));
   ASSERT_TRUE(lock.ok());
-  EXPECT_THAT(std::string(OpenLocalLayout(files_, config_, dir_, "/bin/atolld").status().message()),
-              HasSubstr(absl::StrCat("is under way: peer-1 is process ", getpid())));
+  const absl::StatusOr<LocalLayout> running = OpenLocalLayout(files_, config_, dir_, "/bin/atolld");
+  ASSERT_TRUE(running.ok()) << running.status();
+  EXPECT_EQ(running->processes[1].pid, getpid());  // it outlived the last `atoll local`
+  EXPECT_EQ(running->processes[2].pid, 0);
+}
+
+TEST_F(LocalLayoutTest, ItsConfigGoesOnWithItWhereverItLies) {
+  // Broken: `atoll local --dir DIR` would look for a branch's file, or for data within the folder,
+  // where the run began.
+  config_.run.branch = absl::StrCat(dir_, "/", kRunBranch);
+  config_.data.path = absl::StrCat(dir_, "/text.txt");
+  std::filesystem::create_directories(dir_);
+  std::ofstream(config_.data.path) << "some text";
+  std::ofstream(config_.run.branch) << "a state";
+  ASSERT_TRUE(WriteRunConfig(files_, dir_, config_).ok());
+  const std::string moved = absl::StrCat(dir_, "-moved");
+  std::filesystem::rename(dir_, moved);
+  const auto loaded = LoadConfig(absl::StrCat(moved, "/", kRunConfig), ConfigUse::kLocal);
+  ASSERT_TRUE(loaded.ok()) << loaded.status();
+  EXPECT_EQ(loaded->run.branch, absl::StrCat(moved, "/", kRunBranch));
+  EXPECT_EQ(loaded->data.path, absl::StrCat(moved, "/text.txt"));
+  // A branch that is prepared and has not begun is a new folder; anything else beside it is not.
+  std::filesystem::remove(loaded->data.path);
+  EXPECT_TRUE(CheckNewFolder(files_, moved).ok());
+  std::ofstream(absl::StrCat(moved, "/thesis.txt")) << "years";
+  EXPECT_THAT(std::string(CheckNewFolder(files_, moved).message()), HasSubstr("thesis.txt"));
+  std::filesystem::remove(absl::StrCat(moved, "/thesis.txt"));
+  std::filesystem::remove(absl::StrCat(moved, "/", kRunBranch));
+  EXPECT_THAT(std::string(CheckNewFolder(files_, moved).message()), HasSubstr(kRunConfig));
 }
 
 TEST_F(LocalLayoutTest, ARunThatOthersJoinIsWhereItsConfigSays) {

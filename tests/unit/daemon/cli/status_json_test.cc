@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <string>
 
+#include "absl/strings/str_join.h"
 #include "tests/unit/daemon/cli/run_statuses.h"
 
 namespace atolld {
@@ -41,6 +44,20 @@ TEST(StatusJsonTest, IsValidAndPlainWhateverBytesAStringHolds) {
     }
   }
   EXPECT_EQ("caf\xc3\xa9", nlohmann::json::parse(JsonText("caf\xc3\xa9")).get<std::string>());
+}
+
+// Broken: a script cannot parse the figures of a run that has diverged: JSON has no NaN.
+TEST(StatusJsonTest, WhatIsNoNumberIsNull) {
+  v1::RunStatus status;
+  status.add_evaluations()->set_loss(NAN);
+  status.add_rounds()->set_train_loss(INFINITY);
+  status.add_peers()->mutable_progress()->set_loss(-NAN);
+  const std::string text = JsonText(RunStatusJson(status));
+  const nlohmann::json parsed = nlohmann::json::parse(text, nullptr, false);
+  ASSERT_FALSE(parsed.is_discarded()) << text;
+  EXPECT_TRUE(parsed["evaluations"][0]["loss"].is_null()) << text;
+  EXPECT_TRUE(parsed["rounds"][0]["train_loss"].is_null()) << text;
+  EXPECT_TRUE(parsed["peers"][0]["progress"]["loss"].is_null()) << text;
 }
 
 // Broken: `run show --from` would show the oldest round first, or another round's loss.
@@ -178,6 +195,48 @@ TEST(StatusJsonTest, WhatIsNotKnownOfAnAdoptedRoundIsNull) {
     EXPECT_TRUE(json["rounds"][0][key].is_null()) << key;
   }
   EXPECT_EQ(json["rounds"][1]["train_loss"], 2.5);
+}
+
+// Would break: an operator who looks at a peer does not see what its owner allows, that its clock
+// is off, or what lies between two regions.
+TEST(StatusJsonTest, ShowsLinksCapsClocksAndTheEnd) {
+  v1::RunStatus status = StatusAt(1, 3, 30);
+  status.set_unix_seconds(1800000000);
+  status.set_predicted_end_unix_seconds(1800000090);
+  v1::LinkStatus* link = status.add_links();
+  link->set_from("eu");
+  link->set_to("us");
+  link->set_predicted_bytes_per_second(2.5e6);
+  link->set_seconds(0.04);
+  v1::PeerStatus* peer = AddPeer(&status, "a", 0, 0, 0);
+  peer->set_up_cap_bytes_per_second(2.5e6);
+  peer->set_clock_offset_seconds(-90);
+  peer->set_data_refused(2);
+  peer->set_mean_share(0.25);
+  peer->set_ready_seconds(8.5);
+  peer->mutable_progress()->set_clock_seconds(1.8e9);
+  peer->mutable_progress()->set_held_back("on battery");
+  peer->mutable_progress()->set_disk_free_bytes(123);
+  const std::string shown = absl::StrJoin(PeerText(*peer), "\n");
+  for (const char* line :
+       {"its owner's limits        20 Mbit/s up, - down", "held back                 on battery",
+        "1:30 behind the coordinator's", "updates of bad data       2", "25.0 %", "8.50 s"}) {
+    EXPECT_THAT(shown, HasSubstr(line));
+  }
+  const nlohmann::ordered_json json = PeerJson(*peer);
+  EXPECT_EQ(json["up_cap_bytes_per_second"], 2.5e6);
+  EXPECT_EQ(json["down_cap_bytes_per_second"], nullptr);
+  EXPECT_EQ(json["clock_offset_seconds"], -90);
+  EXPECT_EQ(json["progress"]["held_back"], "on battery");
+  EXPECT_EQ(json["progress"]["disk_free_bytes"], 123);
+  EXPECT_EQ(json["progress"]["memory_available_bytes"], nullptr);
+  const std::string run = absl::StrJoin(RunStatusText(status), "\n");
+  EXPECT_THAT(run, HasSubstr("in about 1:30, at 2027-01-15 08:01 UTC"));
+  EXPECT_THAT(run, HasSubstr("eu    us   20 Mbit/s        -    40 ms"));
+  EXPECT_EQ(RunStatusJson(status)["links"][0]["measured_bytes_per_second"], nullptr);
+  EXPECT_EQ(RunStatusJson(status)["predicted_end_unix_seconds"], 1800000090);
+  status.clear_predicted_end_unix_seconds();
+  EXPECT_EQ(RunStatusJson(status)["predicted_end_unix_seconds"], nullptr);
 }
 
 }  // namespace

@@ -75,8 +75,8 @@ std::vector<Config> ManyRuns() {
 TEST(ConfigTable, SaysWhichKeysTheRunRecords) {
   // Broken: the page would promise that a value is fixed for the run, or may be changed, and it is
   // not so.
-  // The digests of these are taken where the files are.
-  const std::set<std::string> by_digest = {"[data] path", "[model] file"};
+  // What of these is recorded is read where the files are.
+  const std::set<std::string> by_digest = {"[data] path", "[model] file", "[run] branch"};
   Config none;
   for (size_t index = 0; index < ConfigFields(none).size(); ++index) {
     bool recorded = false;

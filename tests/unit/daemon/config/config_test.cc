@@ -51,6 +51,15 @@ constexpr BadFile kBadFiles[] = {
     {"[inner]\npace = \"time\"\n",
      "x.toml:2: [inner] time must be above 0s with pace 'time' and 0s with any other, not 0 with "
      "'time'"},
+    {"[http]\nlisten = \"0.0.0.0:7080\"\n",
+     "x.toml:2: [http] listen '0.0.0.0:7080' can be reached from other machines, so it needs "
+     "[http] "
+     "certificate, key, token_file too; an address such as '127.0.0.1:7080' needs none"},
+    {"[http]\ncertificate = \"a\"\nkey = \"b\"\nlisten = \"atoll.example:0\"\n",
+     "x.toml:4: [http] listen 'atoll.example:0' can be reached from other machines, so it needs "
+     "[http] token_file too; an address such as '127.0.0.1:7080' needs none"},
+    {"[http]\nlisten = \"[::1]:7080\"\nkey = \"b\"\n",
+     "x.toml:3: [http] key needs [http] certificate beside it"},
     {"\n[iner]\nsteps = 5\n", "x.toml:2: unknown section [iner]; did you mean 'inner'?"},
     {"steps = 5\n", "x.toml:1: 'steps' stands outside any section; did you mean it in [inner]?"},
     {"inner = 5\n", "x.toml:1: 'inner' must be a section: [inner]"},

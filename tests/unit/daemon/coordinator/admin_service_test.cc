@@ -1,5 +1,6 @@
 #include "daemon/coordinator/admin_service.h"
 
+#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -45,6 +46,8 @@ class LongRun {
                             })
                     .value();
   }
+
+  AdminService& service() { return *service_; }
 
  private:
   std::vector<v1::RoundRecord> rounds_;
@@ -122,6 +125,28 @@ TEST_F(AdminServiceTest, AWatcherGetsAllOfALongHistoryInPages) {
   }
   EXPECT_EQ(rounds, kRounds);
   EXPECT_EQ(evaluations, kRounds + 1);
+}
+
+// Would break: a dashboard that lacks part of the history, or that takes a run in which nothing
+// happens for a coordinator that is gone.
+TEST_F(AdminServiceTest, AFollowerGetsAllAndThenAStatusEveryInterval) {
+  std::vector<v1::RunStatus> told;
+  SimWorld world(2);
+  world.AddProcess("coordinator", [&told](Env env) {
+    auto run = std::make_shared<LongRun>(env, 2500);
+    run->service().Follow(absl::Seconds(1),
+                          [&told](const v1::RunStatus& news) { told.push_back(news); });
+    run->service().AddEvent("something");
+    return run;
+  });
+  ASSERT_TRUE(world.RunUntil([&told] { return told.size() >= 5; }, absl::Minutes(1)));
+  const int rounds[] = {1000, 1000, 500, 0, 0};
+  for (size_t i = 0; i < std::size(rounds); ++i) {
+    EXPECT_EQ(rounds[i], told[i].rounds_size()) << i;
+    EXPECT_EQ(i >= 2, told[i].has_seal()) << i;
+    EXPECT_EQ(i == 1 ? 1 : 0, told[i].events_size()) << i;
+  }
+  EXPECT_EQ(1001u, told[1].rounds(0).version());
 }
 
 }  // namespace

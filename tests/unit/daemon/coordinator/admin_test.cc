@@ -6,6 +6,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "membership/history/header.h"
+#include "membership/history/receipt.h"
 #include "tests/unit/daemon/coordinator/coordinator_world.h"
 #include "tests/unit/daemon/env/temporary_directory.h"
 
@@ -108,6 +109,36 @@ TEST(Admin, ListsHeaders) {
   ASSERT_EQ(asker.answers[0].headers_size(), 2);
   EXPECT_EQ(asker.answers[0].headers(1).SerializeAsString(),
             f.disk->run.headers[2].SerializeAsString());
+}
+
+// Would break: `atoll peer list` and `atoll peer receipt`; or they count what a crash would forget.
+TEST(Admin, TellsWhatEachHasGivenAndSignsForIt) {
+  AdminWorld f;
+  ASSERT_TRUE(f.RunToVersion(3));
+  f.world.RunFor(absl::Milliseconds(100));
+  v1::ListAccountsResponse accounts;
+  ASSERT_TRUE(f.Ask("ListAccounts", v1::ListAccountsRequest(), &accounts).ok());
+  EXPECT_EQ(accounts.version(), 3u);
+  ASSERT_EQ(accounts.accounts_size(), 2);
+  EXPECT_EQ(accounts.accounts(1).peer(), "b");
+  EXPECT_EQ(accounts.accounts(1).rounds(), 3u);
+  EXPECT_EQ(accounts.accounts(1).tokens(), 300u);
+  EXPECT_EQ(accounts.accounts(1).share(), 0.5);
+  v1::IssueReceiptRequest request;
+  v1::Receipt receipt;
+  request.set_peer("e");
+  EXPECT_EQ(f.Ask("IssueReceipt", request, &receipt).code(), absl::StatusCode::kNotFound);
+  request.set_peer("b");
+  ASSERT_TRUE(f.Ask("IssueReceipt", request, &receipt).ok());
+  EXPECT_EQ(CheckReceipt(receipt, f.key.public_key()), absl::OkStatus());
+  EXPECT_EQ(receipt.account().SerializeAsString(), accounts.accounts(1).SerializeAsString());
+  EXPECT_EQ(receipt.header_digest(), ToBytes(HeaderDigest(f.disk->run.headers[2])));
+
+  f.world.Kill("coordinator");
+  f.world.Restart("coordinator");
+  v1::ListAccountsResponse again;
+  ASSERT_TRUE(f.Ask("ListAccounts", v1::ListAccountsRequest(), &again).ok());
+  EXPECT_EQ(again.accounts(1).SerializeAsString(), accounts.accounts(1).SerializeAsString());
 }
 
 // ------------------------------------------------------------------------------------------------

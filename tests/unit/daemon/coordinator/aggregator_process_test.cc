@@ -30,6 +30,8 @@ Config CoordinatorAt(const std::string& address) {
 TEST(AggregatorProcess, IsDialledBesideItsCoordinator) {
   Config config = CoordinatorAt("10.0.0.1:7070");
   config.run.id = "r";
+  config.log.format = "json";
+  config.http.listen = "127.0.0.1:7080";
   const absl::StatusOr<Config> plain = AggregatorConfig(config);
   ASSERT_TRUE(plain.ok()) << plain.status();
   EXPECT_EQ(plain->peer.role, kAggregatorRoleName);
@@ -37,6 +39,8 @@ TEST(AggregatorProcess, IsDialledBesideItsCoordinator) {
   EXPECT_EQ(plain->peer.listen, "10.0.0.1:7071");
   EXPECT_EQ(plain->peer.dir, "/run/coordinator/aggregator");
   EXPECT_EQ(plain->coordinator.address, "10.0.0.1:7070");
+  EXPECT_EQ(plain->log.format, "text");  // else an object would be the message of another one
+  EXPECT_EQ(plain->http.listen, "auto");
 
   config.coordinator.listen = "0.0.0.0:7070";
   EXPECT_EQ(AggregatorConfig(config)->peer.listen, "0.0.0.0:7071");

@@ -1,9 +1,11 @@
 #include "daemon/coordinator/coordinator.h"
 
+#include "daemon/replica/state/branch_file.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "membership/history/header.h"
 #include "tests/unit/daemon/coordinator/coordinator_world.h"
+#include "tests/unit/daemon/replica/state/test_run.h"
 
 namespace atolld {
 namespace {
@@ -145,6 +147,61 @@ TEST(Coordinator, StartRefusesWhatCannotBeRight) {
   EXPECT_TRUE(StartStatus(w).ok());
   w.disk->run.headers.emplace_back().set_version(1);
   EXPECT_EQ(StartStatus(w).code(), absl::StatusCode::kDataLoss);
+}
+
+// Would break: a branch that begins at another state than its config names, forgets its parent, or
+// cannot be started again once its file is gone.
+TEST(Coordinator, ABranchTakesItsLineageFromItsFile) {
+  CoordinatorWorld w(1);
+  SimProcess& process = w.world.AddProcess("branching");
+  Files& files = process.env().files;
+  TestRun run;
+  {
+    OwnedReplica parent = *CreateReplica(files, "/old", run);
+    run.CommitTo(*parent, 3);
+  }
+  const auto start = [&] {
+    return Coordinator(process.env(), w.config, std::make_unique<MemoryStore>(w.disk)).Start();
+  };
+  w.config.run.branch = "/branch";
+  EXPECT_THAT(start().message(), HasSubstr("[run] branch: "));
+  ASSERT_TRUE(WriteBranchFile(files, {"/old", 2, "/branch", false}).ok());
+  w.config.run.id = "test-run";
+  EXPECT_THAT(start().message(), HasSubstr("a branch is a run of its own"));
+  w.config.run.id = "r1";
+  ASSERT_TRUE(start().ok()) << start();
+  const v1::Lineage parent = w.disk->run.spec->parent();
+  EXPECT_EQ(parent.run_id(), "test-run");
+  EXPECT_EQ(parent.version(), 2u);
+  EXPECT_TRUE(parent.buffers());
+  EXPECT_TRUE(start().ok()) << start();
+  ASSERT_TRUE(files.Rename("/branch", "/elsewhere").ok());
+  EXPECT_TRUE(start().ok()) << start();
+  ASSERT_TRUE(WriteBranchFile(files, {"/old", 3, "/branch", false}).ok());
+  EXPECT_THAT(start().message(), HasSubstr("parent.version: 2 -> 3"));
+  w.config.run.branch = "";
+  EXPECT_THAT(start().message(), HasSubstr("parent"));
+}
+
+// Would break: the first peer that answers begins a branch at a state of its own making.
+TEST(Coordinator, AVersionZeroThatIsNotTheBranchsIsRefused) {
+  CoordinatorWorld w(1);
+  w.config.run.branch = "/branch";
+  w.world.AddProcess("coordinator", [&w](Env env) {
+    TestRun run;
+    OwnedReplica parent = *CreateReplica(env.files, "/old", run);
+    run.CommitTo(*parent, 3);
+    CHECK_OK(WriteBranchFile(env.files, {"/old", 2, "/branch", false}).status());
+    auto made = std::make_shared<Coordinator>(env, w.config, std::make_unique<MemoryStore>(w.disk));
+    CHECK_OK(made->Start());
+    return made;
+  });
+  w.AddPeer("a");  // makes version 0 of anything
+  ASSERT_TRUE(w.world.RunUntil([&] { return !w.peer("a").closed.empty(); }, absl::Minutes(1)));
+  EXPECT_TRUE(absl::IsInvalidArgument(w.peer("a").closed.front())) << w.peer("a").closed.front();
+  EXPECT_THAT(w.peer("a").closed.front().message(), HasSubstr("initial state: "));
+  EXPECT_EQ(w.world.LogCount("a version 0 is refused: "), 1u);
+  EXPECT_FALSE(w.disk->run.genesis.has_value());
 }
 
 // ------------------------------------------------------------------------------------------------

@@ -50,6 +50,12 @@ std::map<std::string, std::unique_ptr<google::protobuf::MessageLite>> Requests()
   list.set_first_version(300);
   list.set_limit(300);
   add("Admin/ListHeaders", list);
+  v1::ListAccountsRequest accounts;
+  accounts.set_after("zz");
+  add("Admin/ListAccounts", accounts);
+  v1::IssueReceiptRequest receipt;
+  receipt.set_peer("zz");
+  add("Admin/IssueReceipt", receipt);
   v1::ListIdentitiesRequest identities;
   identities.set_after("zz");
   identities.set_limit(300);
@@ -77,10 +83,16 @@ std::map<std::string, std::unique_ptr<google::protobuf::MessageLite>> Requests()
   v1::EnrolRequest enrol;
   enrol.set_signing_request("zz");
   add("Membership/Enrol", enrol);
+  v1::MeasureMessage measure;
+  measure.set_up_bytes(1000);
+  measure.set_down_bytes(1000);
+  add("Membership/Measure", measure);
   add("Membership/Renew", enrol);
   add("Membership/Session", Hello());
   return requests;
 }
+
+constexpr char kMeasure[] = "/atolld.v1.Membership/Measure";
 
 // A run of two, of many rounds, and strangers with certificates.
 struct GarbageWorld : CoordinatorWorld {
@@ -108,6 +120,8 @@ struct GarbageWorld : CoordinatorWorld {
     for (const Role one : {Role::kAdmin, Role::kJoin}) {
       if (CheckAccess({"r1", one, "x", "7"}, method).ok()) role = one;
     }
+    // A token that nobody made is refused there before its first word.
+    if (method == kMeasure) role = Role::kPeer;
     auto reader = std::make_unique<Reader>();
     reader->Start(world.process(std::string(RoleName(role)))
                       .env()
@@ -146,8 +160,9 @@ TEST(Garbage, NoMethodOfTheCoordinatorTakesIt) {
       const bool can_be_read = CanBeRead(request, bytes);
       if (can_be_read && ends_the_run) continue;
       const auto said = w.Say(method, {bytes});
-      // Nobody asks for certificates more than once a second.
-      w.world.RunFor(absl::Seconds(1));
+      // Nobody asks for certificates more than once a second, nor measures a line much more often
+      // than once a minute.
+      w.world.RunFor(method == kMeasure ? absl::Minutes(1) : absl::Seconds(1));
       if (can_be_read) continue;
       ASSERT_EQ(said->closed.size(), 1u) << testing::PrintToString(bytes);
       EXPECT_TRUE(absl::IsInvalidArgument(said->closed[0]))

@@ -14,6 +14,7 @@
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/process_events.h"
+#include "daemon/env/process_figures.h"
 #include "daemon/env/process_log.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -23,10 +24,26 @@ namespace atolld {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 
 constexpr absl::Duration kProcessLimit = absl::Seconds(30);
+
+class NoTransport final : public Transport {
+ public:
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string&, Acceptor) override {
+    return absl::UnimplementedError("none");
+  }
+  std::unique_ptr<Call> Dial(const std::string&, const std::string&, absl::Duration) override {
+    return nullptr;
+  }
+};
+
+class NoLog final : public Log {
+ public:
+  void Write(Level, absl::string_view) override {}
+};
 
 // Broken: the first file that is opened would be standard output, and messages go into it.
 TEST(StandardStreamsTest, AreThereWhateverAProcessWasStartedWith) {
@@ -188,6 +205,37 @@ TEST(SignalWatcher, BringsSignalsToTheLoop) {
   EXPECT_THAT(seen, ElementsAre(SIGTERM));
 }
 
+// Broken: alarms of a full disk, of a process that leaks memory or descriptors, or that hangs.
+TEST(ProcessFigures, AreThoseOfThisProcess) {
+  const ProcessFigures before = ReadProcessFigures("/");
+  EXPECT_GT(before.resident_bytes, uint64_t{1} << 20);
+  EXPECT_GT(before.virtual_bytes, before.resident_bytes);
+  EXPECT_GT(before.cpu_seconds, 0);
+  EXPECT_GT(before.disk_free_bytes, 0u);
+  EXPECT_GT(before.memory_available_bytes, uint64_t{1} << 20);
+  EXPECT_GT(before.most_descriptors, before.open_descriptors);
+  const int more = open("/dev/null", O_RDONLY);
+  EXPECT_EQ(ReadProcessFigures("/").open_descriptors, before.open_descriptors + 1);
+  close(more);
+  EXPECT_EQ(ReadProcessFigures("/no/such/folder").disk_free_bytes, 0u);
+}
+
+TEST(ProcessFigures, TellHowLateTheLoopIs) {
+  PosixExecutor executor({1, 0});
+  PosixFiles files;
+  NoTransport transport;
+  NoLog log;
+  ProcessSampler sampler(Env{executor, files, transport, log}, "/");
+  EXPECT_GT(sampler.newest().started_unix_seconds, 1.7e9);
+  EXPECT_EQ(sampler.newest().late_seconds, 0);
+  const absl::Time busy_until = executor.Now() + absl::Milliseconds(1300);
+  executor.Post([&] {
+    while (executor.Now() < busy_until) continue;
+  });
+  ASSERT_TRUE(executor.RunUntil([&] { return sampler.newest().late_seconds > 0; }, kProcessLimit));
+  EXPECT_GE(sampler.newest().late_seconds, 0.25);
+}
+
 // Scripts and people read these lines; a stranger's text must not forge one.
 TEST(ProcessLog, AppendsWholeEscapedLines) {
   const TemporaryDirectory directory;
@@ -210,6 +258,37 @@ TEST(ProcessLog, AppendsWholeEscapedLines) {
   EXPECT_THAT(lines[0], MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{3}Z warning "
                                      "round 12: first"));
   EXPECT_THAT(lines[1], HasSubstr("peer said \"a\\nb\\x1b\\xff\\u202e\""));
+}
+
+// A collector takes each line for an object, whatever bytes a stranger's text has.
+TEST(ProcessLog, WritesAnObjectALine) {
+  const TemporaryDirectory directory;
+  PosixFiles files;
+  ProcessLog::Options options;
+  options.to_standard_error = false;
+  options.file = directory.File("log");
+  options.json = true;
+  auto log = ProcessLog::Open(options);
+  ASSERT_TRUE(log.ok()) << log.status();
+  (*log)->Info("before anybody knows who writes");
+  (*log)->SetContext({"peer", "", "p1"});
+  (*log)->Debug("not shown");
+  (*log)->Warning("round 12: committed, loss 3.1");
+  (*log)->SetContext({"peer", "books", "p1"});
+  (*log)->Error(absl::string_view("peer said \"C:\\x\n\x1b\xff\0\xe2\x80\xae\"", 23));
+  (*log)->Info("round twelve: no number");
+  const std::string text = *ReadFile(files, options.file, 1 << 20);
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n', absl::SkipEmpty());
+  ASSERT_EQ(lines.size(), 4u) << text;
+  EXPECT_THAT(lines[0],
+              MatchesRegex("\\{\"time\":\"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}\\.[0-9]{3}Z"
+                           "\",\"level\":\"info\","
+                           "\"message\":\"before anybody knows who writes\"\\}"));
+  EXPECT_THAT(lines[1], EndsWith("\"level\":\"warning\",\"process\":\"peer\",\"peer\":\"p1\","
+                                 "\"round\":12,\"message\":\"committed, loss 3.1\"}"));
+  EXPECT_THAT(lines[2], HasSubstr("\"run\":\"books\",\"peer\":\"p1\",\"message\""));
+  EXPECT_THAT(lines[2], EndsWith(R"("message":"peer said \"C:\\x\\n\\x1b\\xff\\x00\\u202e\""})"));
+  EXPECT_THAT(lines[3], EndsWith("\"message\":\"round twelve: no number\"}"));
 }
 
 // A log that cannot be opened must stop the start with the file's name.

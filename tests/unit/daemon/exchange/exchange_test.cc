@@ -137,7 +137,7 @@ TEST(Exchange, ServesAggregatorsAndPeersThatOnlyReceive) {
 }
 
 // Would break: the figure that users are shown, and the promise of a quarter of fp32's bytes.
-TEST(Exchange, CountsWhatItSends) {
+TEST(Exchange, CountsWhatItSendsAndReceives) {
   SwarmSettings settings;
   settings.elements = 64 * 1024;
   settings.chunk_elements = 4096;
@@ -152,6 +152,7 @@ TEST(Exchange, CountsWhatItSends) {
     // Half of the contribution goes up, half of the mean comes down: one payload in all.
     const double payload = 64.0 * 1024 * (1 + 4.0 / 256);
     EXPECT_LT(static_cast<double>(swarm.peer(name).traffic.sent_bytes), 1.02 * payload);
+    EXPECT_EQ(swarm.peer(name).traffic.received_bytes, swarm.peer(other).traffic.sent_bytes);
   }
 }
 

@@ -35,6 +35,7 @@ struct World {
                          call->Read();
                        },
                        nullptr, nullptr});
+          if (!turned_away.empty()) return call->Finish(absl::UnavailableError(turned_away));
           call->Read();
           v1::CoordinatorMessage welcome;
           welcome.mutable_welcome()->set_epoch(1);
@@ -68,9 +69,10 @@ struct World {
   std::unique_ptr<Listener> listener;
   std::unique_ptr<Call> call;
   std::unique_ptr<CoordinatorLink> link;
-  v1::PeerMessage heard;  // by the coordinator, last
-  bool polite = true;     // it closes what has said goodbye
-  absl::Status answer;    // to what the coordinator says
+  v1::PeerMessage heard;    // by the coordinator, last
+  std::string turned_away;  // why nobody is welcome, if so
+  bool polite = true;       // it closes what has said goodbye
+  absl::Status answer;      // to what the coordinator says
   int messages = 0;
   int sessions = 0;
   int downs = 0;
@@ -104,6 +106,31 @@ TEST(CoordinatorLinkTest, NothingIsSaidAfterTheGoodbye) {
   EXPECT_TRUE(left);
 }
 
+// Broken: a peer outside its network hours would dial on, or never come back.
+TEST(CoordinatorLinkTest, ItStaysAwayAsLongAsItIsToAndComesBack) {
+  World w;
+  w.link->Rest("outside its network hours");
+  w.link->SendProgress();  // nothing is said after the goodbye
+  w.world.RunFor(absl::Minutes(10));
+  EXPECT_EQ(w.heard.leaving().reason(), "outside its network hours");
+  EXPECT_FALSE(w.link->up());
+  EXPECT_EQ(w.sessions, 1);
+  EXPECT_EQ(w.downs, 1);
+  w.link->Return();
+  w.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(w.link->up());
+  EXPECT_EQ(w.sessions, 2);
+  // A coordinator that does not close what has said goodbye is not waited for.
+  w.polite = false;
+  w.link->Rest("once more");
+  w.link->Return();
+  w.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(w.link->up());
+  EXPECT_EQ(w.sessions, 3);
+  EXPECT_EQ(w.downs, 2);
+  EXPECT_TRUE(w.refused.ok());
+}
+
 // Broken: whoever looks at a peer without a coordinator would not see what it waits for, or see
 // little else.
 TEST(CoordinatorLinkTest, WhatItWaitsForIsSaidOnceAMinute) {
@@ -115,6 +142,21 @@ TEST(CoordinatorLinkTest, WhatItWaitsForIsSaidOnceAMinute) {
   EXPECT_LE(w.world.LogCount("no coordinator at coordinator:1 yet"), 12u);
   EXPECT_EQ(w.world.LogCount("It waits for a test"),
             1 + w.world.LogCount("no coordinator at coordinator:1 yet"));
+}
+
+// Broken: the log would say that the coordinator was lost, and not that what answers since then is
+// another run, for as long as somebody has patience.
+TEST(CoordinatorLinkTest, WhyItIsNotWelcomeIsSaidAtEachChange) {
+  World w;
+  w.turned_away = "wrong run: one that was begun anew?";
+  w.call->Finish(absl::UnavailableError("gone"));
+  w.world.RunFor(absl::Seconds(5));
+  EXPECT_GE(w.sessions, 4);
+  EXPECT_EQ(w.world.LogCount("(wrong run: one that was begun anew?)"), 1u);
+  w.turned_away = "wrong certificate";
+  w.world.RunFor(absl::Seconds(10));
+  EXPECT_EQ(w.world.LogCount("(wrong certificate)"), 1u);
+  EXPECT_EQ(w.world.LogCount("(wrong run: one that was begun anew?)"), 1u);
 }
 
 // Broken: a peer would end for a coordinator that lies, hang on it, hammer it, or keep to itself

@@ -404,6 +404,38 @@ TEST(RosterGate, TheCoordinatorAndPlainTextPass) {
   EXPECT_EQ(2u, g.admitted.size());
 }
 
+// Would break: who administers the run cannot fetch its state, still can with a revoked key, or is
+// taken for the peer of the same name.
+TEST(RosterGate, AnAdministratorPassesUntilItsKeyIsRevoked) {
+  Gate g;
+  const auto as = [&](const std::string& process, const std::string& key) {
+    if (g.added.insert(process).second) g.world.AddProcess(process);
+    g.world.network().SetIdentity(process, {"sim", Role::kAdmin, "a", "1", key});
+    return g.DialAs(process, "/atolld.v1.Replica/FetchSnapshot");
+  };
+  g.SetRoster({{"a", "evicted"}});
+  const auto thief = as("thief", "0a0a");
+  const auto owner = as("owner", "0c0c");
+  g.Run();
+  ASSERT_EQ(2u, g.admitted.size());
+  EXPECT_EQ(0u, g.SetRoster({{"a", "evicted"}, {"b", "live"}}));
+  EXPECT_EQ(1u, g.SetRoster({{"a", "evicted"}}, {{"a", "0a0a"}}));
+  const auto again = g.DialAs("thief", "/atolld.v1.Replica/FetchSnapshot");
+  g.Run();
+  EXPECT_EQ(1u, thief->closed.size());
+  for (const Reader* refused : {g.admitted[0].get(), again.get()}) {
+    ASSERT_EQ(1u, refused->closed.size());
+    EXPECT_TRUE(absl::IsPermissionDenied(refused->closed[0])) << refused->closed[0];
+  }
+  EXPECT_TRUE(owner->closed.empty());
+  // What is not the table's is not its either.
+  g.world.network().SetIdentity("owner", {"sim", Role::kAdmin, "a", "1", "0c0c"});
+  const auto exchange = g.DialAs("owner");
+  g.Run();
+  ASSERT_EQ(1u, exchange->closed.size());
+  EXPECT_EQ(2u, g.admitted.size());
+}
+
 TEST(RosterGate, WaitingCallsAreFew) {
   Gate g;
   std::vector<std::unique_ptr<Reader>> crowd;

@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -92,6 +95,39 @@ TEST_F(WorkerProcessTest, ASocketThatWasTakenAwayIsBoundAgain) {
   Start(absl::StrCat("rm ", dir_.File("worker.sock"), "; exit 1"));
   ASSERT_TRUE(RunToLoss(3));
   EXPECT_GE(transport_.listens, 3);
+}
+
+TEST_F(WorkerProcessTest, OneThatIsToPauseEndsAndIsStartedWhenItMay) {
+  // Broken: a machine that its owner needs would train on, or its end would be taken for a failure
+  // and mended.
+  const std::string lives = dir_.File("lives");
+  // What a file or /proc says wakes no loop.
+  const auto until = [&](const std::function<bool()>& holds) {
+    const absl::Time end = executor_.Now() + kWorkerLimit;
+    while (!holds() && executor_.Now() < end) {
+      executor_.RunUntil([] { return false; }, absl::Milliseconds(10));
+    }
+    return holds();
+  };
+  const auto started = [&] {
+    std::ifstream in(lives);
+    return std::count(std::istreambuf_iterator<char>(in), {}, '\n');
+  };
+  Start(absl::StrCat("echo $$ >> ", lives, "; exec sleep 1000"));
+  ASSERT_TRUE(until([&] { return started() == 1; }));
+  worker_->Pause();
+  std::string pid;
+  std::ifstream(lives) >> pid;
+  ASSERT_TRUE(until([&] { return !std::filesystem::exists("/proc/" + pid); }));
+  worker_->Pause();
+  EXPECT_FALSE(executor_.RunUntil([&] { return started() > 1; }, absl::Milliseconds(300)));
+  EXPECT_TRUE(lost_.empty());
+  worker_->Resume();
+  ASSERT_TRUE(until([&] { return started() == 2; }));
+  worker_->Pause();  // and it may again before it has ended
+  worker_->Resume();
+  ASSERT_TRUE(until([&] { return started() == 3; }));
+  EXPECT_TRUE(lost_.empty());
 }
 
 TEST_F(WorkerProcessTest, ASocketThatStaysIsBoundOnce) {

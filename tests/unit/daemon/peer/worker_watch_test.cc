@@ -20,6 +20,8 @@ class SilentWorker final : public Worker {
     events.on_lost(why);
     events.on_configured({});
   }
+  void Pause() override {}
+  void Resume() override {}
   void Stop(Task done) override { done(); }
 
   Events events;
@@ -61,6 +63,20 @@ class WorkerWatchTest : public ::testing::Test {
   SilentWorker worker_;
   WorkerWatch watch_{world_.AddProcess("p").env(), worker_, absl::Seconds(1)};
 };
+
+// Would break: a machine that its owner has paused for an hour would be taken for one that hangs.
+TEST_F(WorkerWatchTest, WhoIsToPauseIsNotWaitedFor) {
+  Configure();
+  Train(3);
+  watch_.Pause();
+  RunFor(3600);
+  EXPECT_EQ(ends(), 0u);
+  watch_.Resume();  // and starts: five minutes
+  RunFor(299);
+  EXPECT_EQ(ends(), 0u);
+  RunFor(3);
+  EXPECT_EQ(ends(), 1u);
+}
 
 // Would break: a worker that hangs is never ended; or one that is only slow in its first step, in
 // which it compiles what it runs, is.

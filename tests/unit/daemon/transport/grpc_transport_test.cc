@@ -73,6 +73,12 @@ class GrpcWorld final : public TransportWorld {
     return (*listener)->address();
   }
   std::optional<Identity> client_identity() override { return identity_; }
+  // Both ends relay what they send and receive, as fast as nobody's line is.
+  void Cap() {
+    for (GrpcTransport* const end : {&server_, &client_}) {
+      CHECK_OK(end->SetCaps(uint64_t{1} << 33, uint64_t{1} << 33));
+    }
+  }
   bool RunUntil(const std::function<bool()>& condition, absl::Duration limit) override {
     return executor_.RunUntil(condition, limit);
   }
@@ -94,7 +100,13 @@ INSTANTIATE_TEST_SUITE_P(
                       WorldMaker{"Unix", [] { return std::make_unique<GrpcWorld>(true, 1); }},
                       WorldMaker{"TwoLanes", [] { return std::make_unique<GrpcWorld>(false, 2); }},
                       WorldMaker{"Tls",
-                                 [] { return std::make_unique<GrpcWorld>(TestAuthority()); }}),
+                                 [] { return std::make_unique<GrpcWorld>(TestAuthority()); }},
+                      WorldMaker{"Capped",
+                                 [] {
+                                   auto world = std::make_unique<GrpcWorld>(TestAuthority());
+                                   world->Cap();
+                                   return world;
+                                 }}),
     WorldName);
 
 // A coordinator's Admin service on the transport: answers as a daemon would, on the loop.

@@ -86,7 +86,7 @@ TEST(HistorySummary, NothingInACheckpointCanBeChanged) {
     good.proof = is_signed ? SignCheckpoint(key, digest) : ToBytes(digest);
     EXPECT_TRUE(CheckCheckpoint(spec, kGenesis, good).ok());
     EXPECT_TRUE(absl::IsDataLoss(CheckCheckpoint(spec, std::string(32, 'h'), good)));
-    std::vector<HistoryCheckpoint> bad(9, good);
+    std::vector<HistoryCheckpoint> bad(13, good);
     bad[0].version = 4;
     bad[1].digests.resize(4 * kDigestBytes);
     bad[1].version = 4;
@@ -97,6 +97,10 @@ TEST(HistorySummary, NothingInACheckpointCanBeChanged) {
     bad[6].contributors.pop_back();
     bad[7].proof[3] ^= 1;
     bad[8].proof = is_signed ? SignCheckpoint(other, digest) : "";
+    bad[9].contributors[0].steps += 1;
+    bad[10].contributors[0].first_version += 1;
+    bad[11].contributors[1].last_version += 1;
+    bad[12].contributors[1].shares += 0.125;
     for (size_t i = 0; i < bad.size(); ++i) {
       EXPECT_TRUE(absl::IsDataLoss(CheckCheckpoint(spec, kGenesis, bad[i]))) << i;
     }

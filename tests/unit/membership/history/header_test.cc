@@ -49,15 +49,22 @@ void Change(Message* message, const FieldDescriptor* field) {
   }
 }
 
+// Of a lineage's earlier ones, which have none of their own (CheckLineage).
+bool IsDeeper(const FieldDescriptor* field, int depth) {
+  return field->full_name() == "atolld.v1.Lineage.earlier" && depth > 0;
+}
+
 // Makes sure that every repeated field has an element and every message is there.
-void FillOut(Message* message) {
+void FillOut(Message* message, int earlier = 0) {
   const Reflection& access = *message->GetReflection();
   for (int i = 0; i < message->GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = message->GetDescriptor()->field(i);
+    if (IsDeeper(field, earlier)) continue;
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
       if (field->is_repeated()) {
         if (access.FieldSize(*message, field) == 0) access.AddMessage(message, field);
-        FillOut(access.MutableRepeatedMessage(message, field, 0));
+        const bool again = field->message_type() == message->GetDescriptor();
+        FillOut(access.MutableRepeatedMessage(message, field, 0), again ? earlier + 1 : 0);
       } else {
         FillOut(access.MutableMessage(message, field));
       }
@@ -75,15 +82,17 @@ void FillOut(Message* message) {
 
 // Calls `changed` for each copy of `root` in which one field, at any depth, is another.
 void ForEachChange(Message* root, Message* part,
-                   const std::function<void(const std::string& field)>& changed) {
+                   const std::function<void(const std::string& field)>& changed, int earlier = 0) {
   const Reflection& access = *part->GetReflection();
   for (int i = 0; i < part->GetDescriptor()->field_count(); ++i) {
     const FieldDescriptor* field = part->GetDescriptor()->field(i);
+    if (IsDeeper(field, earlier)) continue;
     if (field->cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      const bool again = field->message_type() == part->GetDescriptor();
       ForEachChange(root,
                     field->is_repeated() ? access.MutableRepeatedMessage(part, field, 0)
                                          : access.MutableMessage(part, field),
-                    changed);
+                    changed, again ? earlier + 1 : 0);
       if (field->is_repeated()) {
         access.AddMessage(part, field);
         changed(field->full_name() + " (one more)");

@@ -65,6 +65,35 @@ TEST(RunGenesis, TheReasonNamesWhatKeepsTheWorkersFromStarting) {
   EXPECT_EQ(peers.run->Status(peers.now).peers(0).why(), "");
 }
 
+// Would break: a machine whose owner needs it counts as a broken one, and nobody sees why it idles.
+TEST(RunGenesis, WhatAnOwnerHoldsBackIsNoFailureAndIsNamed) {
+  SimulatedPeers peers(2, 2);
+  peers.Begin({"a", "b"});
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("on battery");
+  lost.mutable_worker_lost()->set_by_owner(true);
+  peers.Say("a", lost);
+  EXPECT_TRUE(peers.Said("peer a is held back: on battery"));
+  EXPECT_FALSE(peers.Said("its worker died"));
+  EXPECT_EQ(peers.run->Status(peers.now).peers(0).worker_failures(), 0u);
+  EXPECT_EQ(peers.run->Status(peers.now).peers(0).why(), "held back: on battery");
+  EXPECT_THAT(peers.reason(), HasSubstr("1 of 2 peers is here; waiting for one more; a: on bat"));
+  lost.mutable_worker_lost()->set_reason("outside its hours until 18:00");
+  peers.Say("b", lost);
+  EXPECT_THAT(peers.reason(), HasSubstr("; a: on battery; b: outside its hours until 18:00"));
+  // It is being started again, and then it is there.
+  v1::PeerMessage starting;
+  starting.mutable_worker_lost();
+  peers.Say("a", starting);
+  EXPECT_EQ(peers.run->Status(peers.now).peers(0).why(), "");
+  peers.Clear();
+  peers.WorkerReady("a");
+  peers.WorkerReady("b");
+  EXPECT_NE(peers.Train("a"), nullptr);
+  peers.Commit({"a", "b"});
+  EXPECT_EQ(peers.run->version(), 1u);
+}
+
 // Would break: a worker whose loss is NaN at the same step again and again seems to be well each
 // time that it has started.
 TEST(RunGenesis, OnlyAContributionEndsARowOfFailures) {

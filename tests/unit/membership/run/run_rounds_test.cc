@@ -218,6 +218,53 @@ TEST(RunRounds, VersionZeroIsMadeByAPeerThatOthersCanDial) {
   EXPECT_EQ(peers.phase(), "initializing");
 }
 
+// Would break: a branch whose first trainer lacks the file never begins, or asks it without end.
+TEST(RunRounds, VersionZeroOfABranchIsMadeByAPeerThatHasItsFile) {
+  SimulatedPeers peers(2, 2);
+  peers.JoinAndWork("a");
+  ASSERT_TRUE(AskedForVersionZero(peers, "a"));
+  v1::PeerMessage cannot;
+  cannot.mutable_initial_state();
+  peers.Clear();
+  peers.Say("a", cannot);
+  EXPECT_FALSE(AskedForVersionZero(peers, "a"));
+  EXPECT_THAT(peers.reason(), HasSubstr("no peer that is here has the file"));
+  peers.Tick(absl::Minutes(1));
+  EXPECT_FALSE(AskedForVersionZero(peers, "a"));
+  peers.JoinAndWork("b");
+  EXPECT_TRUE(AskedForVersionZero(peers, "b"));
+  peers.InitialState("b");
+  EXPECT_TRUE(peers.run->Status(peers.now).parameters() > 0);
+}
+
+// Would break: a branch trains again on what its parent has spent of their corpus.
+TEST(RunRounds, ABranchGrantsSamplesBehindItsParents) {
+  SimulatedPeers peers(1, 1);
+  peers.JoinAndWork("a");
+  v1::PeerMessage message;
+  v1::Genesis* genesis = message.mutable_initial_state()->mutable_genesis();
+  peers.InitialState("a");
+  ASSERT_TRUE(peers.stored.genesis.has_value());
+  StoredRun branch = peers.stored;
+  *genesis = *branch.genesis;
+  branch.genesis.reset();
+  branch.started = false;
+  branch.leases = LeaseRecords();
+  branch.spec->mutable_data()->clear_digest();
+  v1::Lineage* parent = branch.spec->mutable_parent();
+  parent->set_run_id("parent");
+  *genesis->mutable_spec()->mutable_parent() = *parent;
+  genesis->mutable_spec()->mutable_parent()->set_next_sample(7000);
+  peers.Restart(branch);
+  peers.JoinAndWork("a");
+  peers.Say("a", message);
+  peers.Evaluate("a");
+  ASSERT_NE(peers.Train("a"), nullptr);
+  EXPECT_EQ(peers.Train("a")->samples(0).first(), 7000u);
+  EXPECT_EQ(peers.stored.genesis->spec().parent().next_sample(), 7000u);
+  EXPECT_EQ(peers.stored.leases.next, 7000 + peers.Train("a")->samples(0).count());
+}
+
 // Would break: one who trains alone behind NAT cannot.
 TEST(RunRounds, ARunOfOneNeedsNobodyWhoCanBeDialled) {
   SimulatedPeers peers(1, 1);
@@ -249,6 +296,35 @@ TEST(RunRounds, WhoDialsOutOnlyDoesNotLeaveBehindWhoCanBeDialled) {
   ASSERT_NE(peers.Plan("a"), nullptr);
   EXPECT_EQ(peers.Plan("a")->shards_size(), 1);
   EXPECT_EQ(peers.Plan("a")->shards(0).reducer(), "b");
+}
+
+// Would break: each round would wait for a peer whose owner needs the machine, or the samples that
+// it was leased would be trained by nobody.
+TEST(RunRounds, NobodyWaitsForAPeerThatItsOwnerHoldsBack) {
+  SimulatedPeers peers(3, 2);
+  peers.Begin({"a", "b", "c"});
+  peers.Tick(absl::Seconds(10));
+  peers.Commit({"a", "b", "c"});  // how long it takes is known now
+  const v1::SampleRange given = peers.Train("c")->samples(0);
+  v1::PeerMessage lost;
+  lost.mutable_worker_lost()->set_reason("paused by its owner");
+  lost.mutable_worker_lost()->set_by_owner(true);
+  peers.Say("c", lost);
+  EXPECT_TRUE(peers.run->Status(peers.now).phase() == "training");
+  peers.Clear();
+  peers.Commit({"a", "b"});  // at once, without a deadline
+  EXPECT_EQ(peers.run->version(), 2u);
+  bool trained = false;
+  for (const char* peer : {"a", "b"}) {
+    for (const v1::SampleRange& range : peers.Train(peer)->samples()) {
+      trained = trained || range.first() == given.first();
+    }
+  }
+  EXPECT_TRUE(trained) << "sample " << given.first();
+  peers.WorkerReady("c");
+  EXPECT_EQ(peers.Train("c"), nullptr) << "it holds an older version";
+  peers.Synced("c", 2);
+  ASSERT_NE(peers.Train("c"), nullptr);
 }
 
 // Would break: a run of peers behind NAT hangs without a word, or stays so when it could go on.

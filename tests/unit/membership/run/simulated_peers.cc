@@ -119,7 +119,7 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   ready->set_steps(5);
   ready->set_tokens(100);
   ready->set_train_seconds(train_seconds[peer]);
-  ready->set_loss(2.5);
+  ready->set_loss(losses.count(peer) > 0 ? losses[peer] : 2.5);
   ready->set_contribution_root(DigestText("root"));
   ready->set_state_digest(DigestText("state " + std::to_string(run->version())));
   ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms[peer] * norms[peer]));

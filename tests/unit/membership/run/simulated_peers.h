@@ -97,6 +97,7 @@ class SimulatedPeers {
       samples;                                  // that a peer would name in its Hello
   std::map<std::string, v1::Roster> rosters;    // as each has been told it
   std::map<std::string, double> train_seconds;  // that a peer's next Ready names
+  std::map<std::string, double> losses;         // as well; none: 2.5
   std::map<std::string, double> norms;          // of its update, as well
   std::map<std::string, double> squared_means;  // that its next Vote names; none: it tells none
   std::optional<v1::Arrivals> arrivals;         // that the next Votes tell of

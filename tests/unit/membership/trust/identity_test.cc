@@ -68,6 +68,7 @@ TEST(Access, RolesDoWhatTheyAreFor) {
     if (method.find(".Worker/") != std::string::npos) expected = {};
     if (method.find(".Machine/") != std::string::npos) expected = {};
     if (method == "/atolld.v1.Replica/FetchEntries") expected.insert(Role::kCoordinator);
+    if (method.find("/Fetch") != std::string::npos) expected.insert(Role::kAdmin);
     EXPECT_EQ(expected, allowed) << method;
   }
 }

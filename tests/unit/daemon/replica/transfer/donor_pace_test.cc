@@ -66,6 +66,22 @@ TEST(DonorPace, WhatWasNotSentIsNotCharged) {
   EXPECT_EQ(pace.Delay(now), absl::InfiniteDuration());
 }
 
+TEST(DonorPace, WhatIsPaidBeforehandIsNeverOverdrawn) {
+  DonorPace pace(kBlockBytes);
+  absl::Time now = absl::UnixEpoch();
+  for (uint64_t call = 1; call <= 4; ++call) pace.Wait("a", call);
+  pace.SetRate(now, kBlockBytes / 8, /*beforehand=*/true);
+  EXPECT_FALSE(pace.Grant(now)) << "what was saved is not spent";
+  EXPECT_FALSE(pace.Grant(now + absl::Seconds(7.9)));
+  EXPECT_NEAR(absl::ToDoubleSeconds(pace.Delay(now + absl::Seconds(7.9))), 0.1, 1e-3);
+  now += absl::Seconds(8.01);
+  EXPECT_TRUE(pace.Grant(now));
+  EXPECT_FALSE(pace.Grant(now));
+  pace.SetRate(now, kBlockBytes);
+  EXPECT_TRUE(pace.Grant(now + absl::Seconds(0.01))) << "and may be overdrawn afterwards";
+  EXPECT_FALSE(pace.Grant(now + absl::Seconds(0.02)));
+}
+
 TEST(DonorPace, WithoutALimitNobodyWaits) {
   // Broken: rate 0, which means no limit, would stop all giving.
   DonorPace pace(0);

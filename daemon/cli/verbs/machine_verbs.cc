@@ -1,0 +1,236 @@
+// `atoll status`, `pause`, `finish`, `resume`, `limits show` and `limits set`: what the owner of a
+// machine asks of the peer on it.
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/time/clock.h"
+#include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
+#include "daemon/cli/own_machine.h"
+#include "daemon/cli/status_json.h"
+#include "daemon/cli/verbs/admin_verb.h"
+#include "daemon/cli/verbs/verbs.h"
+#include "daemon/cli/worker_tool.h"
+#include "daemon/config/config.h"
+#include "daemon/env/posix_files.h"
+#include "daemon/env/worker_socket.h"
+#include "daemon/machine/limit_book.h"
+#include "daemon/transport/machine_client.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint64_t kLongestFile = uint64_t{1} << 16;
+
+struct MachineOptions {
+  std::string dir;
+  std::string pause_for;            // "3h"; empty: until resume
+  std::vector<std::string> limits;  // KEY=VALUE
+  bool until_restart = false;
+  bool json = false;
+};
+
+absl::StatusOr<std::string> FolderOf(const MachineOptions& options) {
+  return FindPeerFolder(options.dir.empty() ? "" : AbsoluteFolder(options.dir),
+                        std::filesystem::current_path().string(), RunningPeers());
+}
+
+// UNAVAILABLE where no daemon runs there.
+absl::StatusOr<MachineClient> ClientOf(const std::string& dir) {
+  const absl::StatusOr<std::string> address = WorkerSocket::Find(dir, kMachineSocket);
+  if (!address.ok()) return absl::UnavailableError(absl::StrCat("no daemon runs in ", dir));
+  return MachineClient(*address);
+}
+
+absl::Status NotRunning(const std::string& dir, const absl::Status& why) {
+  if (!absl::IsUnavailable(why)) return why;
+  return absl::UnavailableError(absl::StrCat("no daemon runs in ", dir,
+                                             ": start it, and give the order again; what holds "
+                                             "without it `atoll status` says"));
+}
+
+absl::StatusOr<std::string> ReadOr(Files& files, const std::string& path) {
+  if (!files.Exists(path)) return std::string();
+  return ReadFile(files, path, kLongestFile);
+}
+
+// What the folder says, of a peer that does not run.
+absl::StatusOr<OwnMachine> LookAtFolder(const std::string& dir) {
+  PosixFiles files;
+  ASSIGN_OR_RETURN(const std::string text, ReadOr(files, absl::StrCat(dir, "/", kOwnerStateFile)));
+  const absl::StatusOr<OwnerState> state = OwnerState::Parse(text);
+  RETURN_IF_ERROR(Annotate(state.status(), absl::StrCat(dir, "/", kOwnerStateFile)));
+  OwnMachine machine;
+  machine.dir = dir;
+  machine.status = StatusOfFolder(*state);
+  const std::string file = absl::StrCat(dir, "/config.toml");
+  if (!files.Exists(file)) return machine;
+  const absl::StatusOr<Config> config = LoadConfig(file, ConfigUse::kPeer);
+  if (!config.ok()) return machine;  // `atoll config validate` says what is wrong with it
+  machine.status.set_peer(config->peer.id);
+  machine.status.set_role(config->peer.role);
+  machine.status.set_coordinator(config->coordinator.address);
+  LimitBook book(config->machine);
+  ASSIGN_OR_RETURN(const std::string kept, ReadOr(files, absl::StrCat(dir, "/", kLimitsFile)));
+  RETURN_IF_ERROR(Annotate(book.Load(kept), absl::StrCat(dir, "/", kLimitsFile)));
+  for (v1::Limit& limit : book.List()) *machine.status.add_limits() = std::move(limit);
+  return machine;
+}
+
+absl::StatusOr<OwnMachine> LookAtMachine(const MachineOptions& options) {
+  ASSIGN_OR_RETURN(const std::string dir, FolderOf(options));
+  const absl::StatusOr<MachineClient> client = ClientOf(dir);
+  if (client.ok()) {
+    const absl::StatusOr<v1::MachineStatus> status = client->Show();
+    if (status.ok()) return OwnMachine{dir, true, *status};
+    if (!absl::IsUnavailable(status.status())) return status.status();
+  }
+  return LookAtFolder(dir);
+}
+
+int PrintMachine(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {
+  if (!machine.ok()) return Report(machine.status());
+  if (options.json) {
+    PrintJson(MachineJson(*machine));
+  } else {
+    PrintLines(MachineText(*machine, absl::Now(), absl::LocalTimeZone()));
+  }
+  return kDone;
+}
+
+// 0: until `atoll resume`.
+absl::StatusOr<uint64_t> SecondsOf(const std::string& text) {
+  if (text.empty()) return 0;
+  absl::Duration duration;
+  if (!absl::ParseDuration(text, &duration) || duration < absl::Seconds(1) ||
+      duration > absl::Hours(24 * 366)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--for '", text, "': a time with its unit, from 1s to a year, as in 30m or 3h"));
+  }
+  return static_cast<uint64_t>(absl::ToInt64Seconds(duration));
+}
+
+using Question = absl::StatusOr<v1::MachineStatus> (*)(const MachineClient&, const MachineOptions&,
+                                                       uint64_t seconds);
+
+absl::StatusOr<OwnMachine> AskOwn(const MachineOptions& options, Question question) {
+  ASSIGN_OR_RETURN(const uint64_t seconds, SecondsOf(options.pause_for));
+  ASSIGN_OR_RETURN(const std::string dir, FolderOf(options));
+  const absl::StatusOr<MachineClient> client = ClientOf(dir);
+  if (!client.ok()) return NotRunning(dir, client.status());
+  const absl::StatusOr<v1::MachineStatus> status = question(*client, options, seconds);
+  if (!status.ok()) return NotRunning(dir, status.status());
+  return OwnMachine{dir, true, *status};
+}
+
+absl::StatusOr<v1::MachineStatus> AskToPause(const MachineClient& client, const MachineOptions&,
+                                             uint64_t seconds) {
+  return client.Pause(seconds);
+}
+
+absl::StatusOr<v1::MachineStatus> AskToFinish(const MachineClient& client, const MachineOptions&,
+                                              uint64_t seconds) {
+  return client.FinishRound(seconds);
+}
+
+absl::StatusOr<v1::MachineStatus> AskToResume(const MachineClient& client, const MachineOptions&,
+                                              uint64_t) {
+  return client.Resume();
+}
+
+absl::StatusOr<v1::MachineStatus> AskForLimits(const MachineClient& client,
+                                               const MachineOptions& options, uint64_t) {
+  v1::SetLimitsRequest request;
+  request.set_until_restart(options.until_restart);
+  for (const std::string& text : options.limits) {
+    const std::pair<std::string, std::string> sides = absl::StrSplit(text, absl::MaxSplits('=', 1));
+    if (text.find('=') == std::string::npos) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", text, "' is no limit: KEY=VALUE, as in others_above=25"));
+    }
+    v1::Limit* const limit = request.add_limits();
+    limit->set_key(sides.first);
+    limit->set_value(sides.second);
+  }
+  return client.SetLimits(request);
+}
+
+int PrintLimits(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {
+  if (!machine.ok()) return Report(machine.status());
+  if (machine->status.limits().empty()) {
+    return Report(absl::UnavailableError(
+        absl::StrCat("no daemon runs in ", machine->dir, ", and it holds no config.toml")));
+  }
+  if (options.json) {
+    PrintJson(LimitsJson(machine->status));
+  } else {
+    PrintLines(LimitsText(machine->status));
+  }
+  return kDone;
+}
+
+std::shared_ptr<MachineOptions> AddMachineVerb(CommandLine& command_line, const std::string& path,
+                                               const std::string& summary,
+                                               const std::string& example,
+                                               int (*action)(const MachineOptions&),
+                                               bool takes_time = false) {
+  const auto options = std::make_shared<MachineOptions>();
+  const Verb verb =
+      command_line.AddVerb(path, summary, example, [options, action] { return action(*options); });
+  verb.Add("--dir", options->dir,
+           "The peer's folder [this one, or the one peer of yours that runs here]")
+      .Folder();
+  if (takes_time) {
+    verb.Add("--for", options->pause_for, "How long, like 3h [until `atoll resume`]");
+  }
+  if (path == "limits set") {
+    verb.Add("LIMIT", options->limits, "KEY=VALUE, as [machine] of the config writes it")
+        .Required();
+    verb.Flag("--until-restart", options->until_restart, "Forget them when the daemon ends");
+  }
+  verb.Flag("--json", options->json, "Print as JSON");
+  return options;
+}
+
+}  // namespace
+
+void AddMachineVerbs(CommandLine& command_line) {
+  AddMachineVerb(command_line, "status", "What the peer on this machine does, or why it idles",
+                 "atoll status --dir build/quickstart/peer-1",
+                 [](const MachineOptions& o) { return PrintMachine(o, LookAtMachine(o)); });
+  AddMachineVerb(
+      command_line, "pause",
+      "Stop training on this machine at once\n"
+      "The inner steps under way are lost; an update that is ready is not. The replica follows the "
+      "run. It holds over a restart of the daemon.",
+      "atoll pause --dir build/quickstart/peer-1 --for 3h",
+      [](const MachineOptions& o) { return PrintMachine(o, AskOwn(o, AskToPause)); }, true);
+  AddMachineVerb(
+      command_line, "finish", "Finish and contribute the round under way, then pause",
+      "atoll finish --dir build/quickstart/peer-1",
+      [](const MachineOptions& o) { return PrintMachine(o, AskOwn(o, AskToFinish)); }, true);
+  AddMachineVerb(command_line, "resume", "End a pause; the limits stay",
+                 "atoll resume --dir build/quickstart/peer-1",
+                 [](const MachineOptions& o) { return PrintMachine(o, AskOwn(o, AskToResume)); });
+}
+
+void AddLimitsVerbs(CommandLine& command_line) {
+  AddMachineVerb(command_line, "limits show", "What the owner of this machine lends, and when",
+                 "atoll limits show --dir build/quickstart/peer-1",
+                 [](const MachineOptions& o) { return PrintLimits(o, LookAtMachine(o)); });
+  AddMachineVerb(
+      command_line, "limits set",
+      "Change limits while the daemon runs\n"
+      "All or none. They are kept in the peer's folder and precede [machine] of the config.",
+      "atoll limits set --dir build/quickstart/peer-1 disk_floor=1GB hotter_than=95",
+      [](const MachineOptions& o) { return PrintLimits(o, AskOwn(o, AskForLimits)); });
+}
+
+}  // namespace atolld

@@ -1,0 +1,17 @@
+// The files of the dashboard's page, which the build puts into the binary (EmbedPage.cmake).
+#pragma once
+
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace atolld {
+
+struct PageFile {
+  absl::string_view path;  // "/page.css"
+  absl::string_view content_type;
+  absl::string_view bytes;
+};
+
+absl::Span<const PageFile> PageFiles();
+
+}  // namespace atolld
