@@ -76,6 +76,18 @@ std::shared_ptr<uint8_t> NewLarge(size_t size) {
 
 }  // namespace
 
+std::string BytesOfHex(absl::string_view digits) {
+  // Of the two calls that Abseil has had, no one release has both without a warning.
+  const auto value = [](char digit) {
+    return digit <= '9' ? digit - '0' : (digit | ('a' - 'A')) - 'a' + 10;
+  };
+  std::string bytes(digits.size() / 2, '\0');
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    bytes[i] = static_cast<char>(value(digits[2 * i]) * 16 + value(digits[2 * i + 1]));
+  }
+  return bytes;
+}
+
 void ByteParts::Append(SharedBytes part) {
   if (part.empty()) return;
   size_ += part.size();

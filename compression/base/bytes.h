@@ -23,6 +23,9 @@ inline absl::Span<const uint8_t> BytesOf(absl::string_view text) {
   return absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text.data()), text.size());
 }
 
+// What a text of hexadecimal digits, two a byte and checked to be such, stands for.
+std::string BytesOfHex(absl::string_view digits);
+
 class SharedBytes {
  public:
   SharedBytes() = default;

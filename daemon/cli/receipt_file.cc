@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/format.h"
 
@@ -34,7 +35,7 @@ class ReceiptFields {
   std::string Hex(const char* name) {
     const std::string text = Text(name);
     if (status_.ok() && !IsHexadecimal(text)) return Wrong(name, "hexadecimal"), "";
-    return absl::HexStringToBytes(text);
+    return BytesOfHex(text);
   }
   uint64_t Whole(const char* name) {
     const Json* const value = Take(name);

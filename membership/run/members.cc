@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "compression/base/bytes.h"
 #include "compression/base/names.h"
 #include "compression/base/words.h"
 #include "membership/history/digest.h"
@@ -358,7 +358,7 @@ void Members::SetRevoked(const std::vector<KeyRecord>& keys) {
   for (const KeyRecord& key : keys) {
     v1::RevokedKey& revoked = told.emplace_back();
     revoked.set_peer(key.peer);
-    revoked.set_key(absl::HexStringToBytes(key.key));
+    revoked.set_key(BytesOfHex(key.key));
   }
   news_.SetRevoked(std::move(told));
 }

@@ -1,7 +1,6 @@
 #include "worker/base/file_io.h"
 
 #include <fcntl.h>
-#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -191,14 +190,6 @@ std::string Sha256Stream::Finish() {
   Require(EVP_DigestFinal_ex(Of(context_), reinterpret_cast<uint8_t*>(digest.data()), nullptr) ==
           1);
   return digest;
-}
-
-std::string Sha256FromHex(const std::string& hex) {
-  std::string bytes(hex.size() / 2, '\0');
-  size_t length = 0;
-  OPENSSL_hexstr2buf_ex(reinterpret_cast<uint8_t*>(bytes.data()), bytes.size(), &length,
-                        hex.c_str(), /*sep=*/'\0');
-  return bytes;
 }
 
 std::string Sha256Of(absl::Span<const uint8_t> bytes) { return Sha256Stream().Add(bytes).Finish(); }

@@ -63,9 +63,6 @@ class Sha256Stream {
   void* const context_;  // OpenSSL's
 };
 
-// The bytes of one that was written as hex digits, of which there are an even number.
-std::string Sha256FromHex(const std::string& hex);
-
 // Of one piece.
 std::string Sha256Of(absl::Span<const uint8_t> bytes);
 

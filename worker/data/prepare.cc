@@ -60,7 +60,7 @@ absl::Status ReadDigest(const std::string& path, const Json& json, const char* k
   RETURN_IF_ERROR(Read(path, json, key, &hex));
   const bool digits = hex.find_first_not_of("0123456789abcdef") == std::string::npos;
   if (!digits || (hex.size() != 64 && !hex.empty())) return Bad(path, key, "64 hex digits");
-  *out = Sha256FromHex(hex);
+  *out = BytesOfHex(hex);
   return absl::OkStatus();
 }
 

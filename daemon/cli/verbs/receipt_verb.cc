@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
@@ -86,7 +85,7 @@ absl::StatusOr<ReceiptVerdict> CheckReceiptFile(const ReceiptOptions& options) {
   checked.receipt = *std::move(parsed);
   std::string key;
   if (!options.key.empty()) {
-    key = absl::HexStringToBytes(options.key);
+    key = BytesOfHex(options.key);
     checked.whose = "the key that --key gives";
   } else if (!options.admin.source.dir.empty()) {
     ASSIGN_OR_RETURN(key, KeyOfFolder(files, options.admin.source.dir, checked.receipt));

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
+#include "compression/base/bytes.h"
 #include "daemon/env/network.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -88,7 +88,7 @@ v1::Roster Revoking(const std::vector<std::pair<std::string, std::string>>& revo
   for (const auto& [peer, key] : revoked) {
     v1::RevokedKey& one = *roster.add_revoked();
     one.set_peer(peer);
-    one.set_key(absl::HexStringToBytes(key));
+    one.set_key(BytesOfHex(key));
   }
   return roster;
 }

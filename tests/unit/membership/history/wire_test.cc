@@ -29,6 +29,7 @@
 #include "atoll/v1/replica.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "atoll/v1/worker.pb.h"
+#include "compression/base/bytes.h"
 
 namespace atolld {
 namespace {
@@ -164,7 +165,7 @@ TEST_P(WireTest, MessagesOfAnEarlierReleaseSayWhatTheySaid) {
         google::protobuf::DescriptorPool::generated_pool()->FindMessageTypeByName(parts[0]);
     ASSERT_NE(type, nullptr) << parts[0] << " is gone";
     const auto message = NewWireMessage(type);
-    ASSERT_TRUE(message->ParseFromString(absl::HexStringToBytes(parts[1]))) << parts[0];
+    ASSERT_TRUE(message->ParseFromString(BytesOfHex(parts[1]))) << parts[0];
     EXPECT_TRUE(KnowsAllFields(*message))
         << parts[0] << " has lost a field, or given it another type";
     EXPECT_EQ(WireText(*message), parts[2]) << parts[0];
