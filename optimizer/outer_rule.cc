@@ -204,6 +204,10 @@ std::vector<std::string> OuterRuleNames() {
   return names;
 }
 
+bool IsAdaptive(absl::string_view name) {
+  return name == "adagrad" || name == "adam" || name == "yogi";
+}
+
 absl::StatusOr<const OuterRule*> FindOuterRule(absl::string_view name) {
   for (const OuterRule* rule : AllRules()) {
     if (rule->name() == name) return rule;

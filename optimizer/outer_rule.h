@@ -57,4 +57,7 @@ class OuterRule {
 absl::StatusOr<const OuterRule*> FindOuterRule(absl::string_view name);
 std::vector<std::string> OuterRuleNames();
 
+// "adagrad", "adam" and "yogi": the rules of Adaptive Federated Optimization (arXiv:2003.00295).
+bool IsAdaptive(absl::string_view name);
+
 }  // namespace atolld

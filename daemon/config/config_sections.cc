@@ -1,6 +1,5 @@
 #include "daemon/config/config_sections.h"
 
-#include <openssl/crypto.h>
 #include <openssl/evp.h>
 
 #include <algorithm>
@@ -15,9 +14,11 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
 #include "daemon/config/data_config.h"
 #include "membership/history/header.h"
+#include "optimizer/outer_rule.h"
 
 namespace atolld {
 namespace {
@@ -42,11 +43,7 @@ void AddAdapters(const ConfigModel& model, v1::ModelSpec& spec) {
   absl::c_sort(targets);
   targets.erase(std::unique(targets.begin(), targets.end()), targets.end());
   for (const std::string& target : targets) spec.add_lora_targets(target);
-  std::string digest(model.base_digest.size() / 2, '\0');  // of hex digits alone: a rule of its own
-  size_t length = 0;
-  OPENSSL_hexstr2buf_ex(reinterpret_cast<unsigned char*>(digest.data()), digest.size(), &length,
-                        model.base_digest.c_str(), /*sep=*/'\0');
-  spec.set_base_digest(digest);
+  spec.set_base_digest(BytesOfHex(model.base_digest));  // hex digits alone: a rule of its own
 }
 
 // Of one block: the [out, in] of each matrix that adapters may stand beside, and all else.
@@ -101,6 +98,8 @@ void SetData(const RunConfig& config, v1::DataSpec* data) {
   if (config.data.tokenizer != kByteTokenizer) {
     data->set_tokenizer(config.data.tokenizer == kCharTokenizer ? kCharTokenizer : "file");
   }
+  data->set_private_(config.data.is_private);
+  data->set_common_validation(config.data.is_private && !config.data.validation.empty());
   data->set_field(config.data.field);
   data->set_width(config.data.width);
   data->set_end_of_text(config.data.end_of_text);
@@ -122,11 +121,51 @@ void SetYoungerFields(const InnerConfig& config, v1::InnerSpec* inner) {
   if (config.accumulation != 1) inner->set_accumulation(config.accumulation);
   inner->set_checkpointing(config.checkpointing);
   if (config.optimizer == "muon") inner->set_muon_momentum(config.muon_momentum);
+  inner->set_proximal(config.proximal);
+  inner->set_control_variates(config.control_variates);
+  inner->set_epochs(config.epochs);
+}
+
+void SetOuter(const RunConfig& config, v1::OuterSpec* outer) {
+  outer->set_rule(config.outer.rule);
+  outer->set_learning_rate_bits(FloatBits(config.outer.learning_rate));
+  outer->set_momentum_bits(FloatBits(config.outer.momentum));
+  const bool adaptive = IsAdaptive(config.outer.rule);
+  if (adaptive) outer->set_adaptivity_bits(FloatBits(config.outer.adaptivity));
+  if (adaptive && config.outer.rule != "adagrad") {
+    outer->set_beta2_bits(FloatBits(config.outer.beta2));
+  }
+}
+
+void SetFederation(const FederationConfig& config, v1::RunSpec* spec) {
+  v1::FederationSpec federation;
+  if (config.participation != 1) federation.set_participation_bits(FloatBits(config.participation));
+  if (config.drop != 0) federation.set_drop_bits(FloatBits(config.drop));
+  if (config.weights != "tokens") federation.set_weights(config.weights);
+  if (config.weights == "loss") federation.set_fairness_bits(FloatBits(config.fairness));
+  federation.set_normalised(config.normalised);
+  if (federation.ByteSizeLong() != 0) *spec->mutable_federation() = federation;
+}
+
+void SetPrivacy(const RunConfig& config, v1::RunSpec* spec) {
+  v1::PrivacySpec privacy;
+  if (config.privacy.clip != 0) {
+    privacy.set_clip_bits(FloatBits(config.privacy.clip));
+    privacy.set_noise_bits(FloatBits(config.privacy.noise));
+    privacy.set_quantile_bits(FloatBits(config.privacy.quantile));
+    privacy.set_place(config.privacy.place);
+    privacy.set_delta(config.privacy.delta);
+    privacy.set_epsilon(config.privacy.epsilon);
+  }
+  if (config.privacy.masked) {
+    privacy.set_masked(true);
+    privacy.set_threshold(config.privacy.threshold != 0 ? config.privacy.threshold
+                                                        : (2 * config.run.peers + 2) / 3);
+  }
+  if (privacy.ByteSizeLong() != 0) *spec->mutable_privacy() = privacy;
 }
 
 constexpr size_t kReadBytes = size_t{1} << 20;
-
-// As Configure.data_path has it.
 
 }  // namespace
 
@@ -230,6 +269,11 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
   spec.set_rounds(config.run.rounds);
 
   *spec.mutable_model() = MakeModelSpec(config.model);
+  for (const std::string& pattern : SplitNames(config.model.local)) {
+    spec.mutable_model()->add_local(pattern);
+  }
+  SetFederation(config.federation, &spec);
+  SetPrivacy(config, &spec);
 
   SetData(config, spec.mutable_data());
 
@@ -254,9 +298,7 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
       static_cast<uint64_t>(absl::ToInt64Microseconds(config.inner.step_time)));
   SetYoungerFields(config.inner, inner);
 
-  spec.mutable_outer()->set_rule(config.outer.rule);
-  spec.mutable_outer()->set_learning_rate_bits(FloatBits(config.outer.learning_rate));
-  spec.mutable_outer()->set_momentum_bits(FloatBits(config.outer.momentum));
+  SetOuter(config, spec.mutable_outer());
 
   v1::ExchangeSpec* exchange = spec.mutable_exchange();
   exchange->set_codec(std::string(absl::StripSuffix(config.exchange.codec, "+zstd")));

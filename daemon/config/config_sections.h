@@ -14,6 +14,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
 #include "daemon/config/data_config.h"
+#include "daemon/config/federation_config.h"
 #include "daemon/config/machine_config.h"
 
 namespace atolld {
@@ -53,6 +54,7 @@ struct ConfigModel {  // [model]
   std::string lora_targets;  // "q_proj,v_proj"; empty: the kind's usual
   std::string base;          // a file of `atoll import`, on each peer's machine
   std::string base_digest;   // its SHA-256 in hex, as `atoll import` prints it
+  std::string local;         // "lm_head.*": tensors that stay with each peer
 };
 
 struct InnerConfig {  // [inner]
@@ -76,6 +78,9 @@ struct InnerConfig {  // [inner]
   uint32_t accumulation = 1;
   bool checkpointing = false;
   double muon_momentum = 0.95;
+  double proximal = 0;            // mu of FedProx
+  bool control_variates = false;  // SCAFFOLD
+  uint32_t epochs = 0;            // passes over a peer's own data a round; 0: `steps`
 };
 
 struct RunConfig {
@@ -95,6 +100,8 @@ struct RunConfig {
     std::string rule = "nesterov";
     double learning_rate = 0.7;  // where the file does not say: by the rule and the peers
     double momentum = 0.9;       // with rule "average", where the file does not say: 0
+    double beta2 = 0.99;         // of "adam" and "yogi"
+    double adaptivity = 1e-3;    // of the adaptive rules: tau
   } outer;
   struct Exchange {               // [exchange]
     std::string codec = "int8";   // of updates; "+zstd" may follow
@@ -113,6 +120,8 @@ struct RunConfig {
     uint64_t tokens = 65536;
     uint32_t every_rounds = 5;
   } evaluation;
+  FederationConfig federation;  // [federation]
+  PrivacyConfig privacy;        // [privacy]
 };
 
 // What a peer has.
@@ -131,9 +140,11 @@ struct PeerConfig {
     uint64_t up_rate = 0, down_rate = 0;  // of its line, bytes a second at most; 0: not told
     std::string region = "";  // peers of one region are close to each other; empty: one of its own
   } peer;
-  MachineConfig machine;       // [machine]
-  struct Worker {              // [worker]
-    std::string program = "";  // empty: the one for the run's model, beside this binary
+  MachineConfig machine;            // [machine]
+  PartiesConfig parties;            // [parties]
+  AvailabilityConfig availability;  // [availability]
+  struct Worker {                   // [worker]
+    std::string program = "";       // empty: the one for the run's model, beside this binary
     uint32_t threads = 1;
     std::string device = "auto";  // "cpu", "cuda:1", "cuda:0,cuda:1"; auto: a GPU if there is one
   } worker;

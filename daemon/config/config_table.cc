@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "optimizer/aggregation_rule.h"
+#include "optimizer/outer_rule.h"
 
 namespace atolld {
 namespace {
@@ -133,6 +134,9 @@ Fields ModelStartFields(Config& c) {
       {"base_digest", Text{&c.model.base_digest, TextForm::kSha256, true}, kYes,
        "the SHA-256 of `base` in hex, as `atoll import` prints it",
        "Set it with lora_rank: peers whose base is another file are refused."},
+      {"local", Text{&c.model.local, TextForm::kNames, true}, kYes,
+       "tensors that stay with each peer, like \"lm_head.*\"; empty: none does",
+       "Set it where parties are to have a layer of their own. It is trained and never exchanged."},
       {"file", Text{&c.model.file, TextForm::kPath, true}, kInPart,
        "the TorchScript file of kind 'torchscript', whose forward gives the loss",
        "Set it with kind 'torchscript' alone. The run records its SHA-256. A peer that names none "
@@ -177,6 +181,101 @@ Fields DataFields(Config& c) {
       {"sources", Text{&c.data.sources, TextForm::kPlain, true}, kInPart,
        "several sources with weights in place of `path`, like 'books:0.7,code:0.3'",
        "Set it to mix several corpora. The run records the weights."},
+  };
+}
+
+Fields PrivateDataFields(Config& c) {
+  return {
+      {"private", Flag{&c.data.is_private}, kYes,
+       "whether every peer has data of its own at `path`, which never leaves it",
+       "Switch it on for a federation of parties whose data differ. Nothing is leased then, and "
+       "each peer goes through its own data epoch by epoch."},
+      {"validation", Text{&c.data.validation, TextForm::kPath, true}, kInPart,
+       "with private data, a file that all evaluate on; empty: each on its own alone",
+       "Set it where there is a text that everybody may see. A peer that names none gets a file "
+       "of at most 64 MiB from the others."},
+  };
+}
+
+Fields FederationFields(Config& c) {
+  FederationConfig& f = c.federation;
+  return {
+      {"participation", RealNumber{&f.participation, 0, 1, Bounds::kOpenBelow}, kYes,
+       "share of the peers that is drawn to train in a round",
+       "Lower it to imitate a federation of which a few are asked at a time."},
+      {"drop", RealNumber{&f.drop, 0, 1, Bounds::kOpenAbove}, kYes,
+       "probability that a peer's update is not sent in a round; the peer trains on with it",
+       "Raise it to see what lost updates do to the loss."},
+      {"weights", OneOf(&f.weights, {"tokens", "samples", "equal", "loss"}), kYes,
+       "what a peer's update counts by; 'loss': by its loss to the power of `fairness`",
+       "Take 'equal' where small parties are to count as much as large ones, 'loss' where the "
+       "parties with the highest loss are to count most (q-FedAvg)."},
+      {"fairness", RealNumber{&f.fairness, 0, 100, Bounds::kOpenBelow}, kYes,
+       "q of q-FedAvg; only with weights 'loss'", "Raise it for losses that lie closer together."},
+      {"normalised", Flag{&f.normalised}, kYes,
+       "whether updates are brought to the same number of inner steps first (FedNova)",
+       "Switch it on where peers do different numbers of steps a round."},
+  };
+}
+
+Fields PrivacyFields(Config& c) {
+  PrivacyConfig& p = c.privacy;
+  return {
+      {"clip", RealNumber{&p.clip, 0, 1e9}, kYes,
+       "length to which a party's update is scaled down; 0: no differential privacy",
+       "Set it near the median length, which the metrics show."},
+      {"noise", RealNumber{&p.noise, 0, 1e6}, kYes,
+       "standard deviation of the noise, in lengths of `clip`",
+       "Raise it for a smaller epsilon, at a higher loss."},
+      {"quantile", RealNumber{&p.quantile, 0, 1, Bounds::kOpenAbove}, kYes,
+       "share of the updates that `clip` is to leave as they are; 0: `clip` is fixed",
+       "Set it to 0.5 where the length of updates is not known beforehand."},
+      {"place", OneOf(&p.place, {"mean", "party"}), kYes,
+       "where the noise is added: to the mean, by whoever averages, or by each party",
+       "Take 'party' where reducers are not trusted."},
+      {"delta", RealNumber{&p.delta, 0, 1, Bounds::kOpenBelow}, kYes,
+       "delta of the epsilon that is told", "Keep it well below one over the number of parties."},
+      {"epsilon", RealNumber{&p.epsilon, 0, 1e6}, kYes,
+       "the run ends before it spends more than this; 0: epsilon is told alone",
+       "Set it to the budget that was promised."},
+      {"masked", Flag{&p.masked}, kYes,
+       "whether updates are masked, so that nobody sees one party's (secure aggregation)",
+       "Switch it on where reducers must not see updates."},
+      {"threshold", WholeNumber{&p.threshold, 0, 4096}, kYes,
+       "fewest contributors whose sum is unmasked; 0: two thirds of `[run] peers`",
+       "Raise it where more of the parties may work together against one."},
+  };
+}
+
+Fields PartiesFields(Config& c) {
+  PartiesConfig& p = c.parties;
+  return {
+      {"hosted", WholeNumber{&p.hosted, 0, kMillion}, kNo,
+       "parties that this peer imitates, one after the other; 0: it is one itself",
+       "Set it, with private data, to try a federation of thousands on one machine."},
+      {"first", WholeNumber{&p.first, 1, kMillion}, kNo,
+       "the first of them, by the order of the names in `[data] path`",
+       "Set it where several peers share one folder of parties."},
+      {"a_round", WholeNumber{&p.a_round, 0, kMillion}, kNo,
+       "how many of them train in a round, drawn anew each time; 0: all",
+       "Set it to imitate a federation of which a few are asked at a time."},
+      {"keep", Flag{&p.keep}, kNo,
+       "whether each keeps its optimiser's state on disk from round to round",
+       "Switch it on where each takes part often. It takes two models' worth of disk a party."},
+  };
+}
+
+Fields AvailabilityFields(Config& c) {
+  AvailabilityConfig& a = c.availability;
+  return {
+      {"trace", Text{&a.trace, TextForm::kPath, true}, kNo,
+       "file of the times at which parties are there; empty: always",
+       "Set it to imitate machines that come and go. See experiments.md."},
+      {"party", Text{&a.party, TextForm::kPlain, true}, kNo,
+       "whose times in it count here; empty: by the number in the peer's id",
+       "Set it to try one party of a trace."},
+      {"speed", RealNumber{&a.speed, 0, 1e6, Bounds::kOpenBelow}, kNo,
+       "seconds of the trace in one of ours", "Raise it to go through a day in minutes."},
   };
 }
 
@@ -246,14 +345,25 @@ Fields InnerScheduleFields(Config& c) {
       {"muon_momentum", RealNumber{&c.inner.muon_momentum, 0, 1, Bounds::kOpenAbove}, kYes,
        "momentum of optimizer 'muon'",
        "It matters only with optimizer 'muon', and is seldom changed."},
+      {"proximal", RealNumber{&c.inner.proximal, 0, 1e6}, kYes,
+       "mu of FedProx: how strongly the parameters are held near the round's base; 0: not at all",
+       "Raise it, from 0.001 on, where the data of the peers differ and many steps lead apart."},
+      {"control_variates", Flag{&c.inner.control_variates}, kYes,
+       "whether each peer corrects its gradient by what its data usually adds (SCAFFOLD)",
+       "Switch it on, with optimizer 'sgd', where the data of the peers differ."},
+      {"epochs", WholeNumber{&c.inner.epochs, 0, 65536}, kYes,
+       "passes over a peer's own data in a round, with private data; 0: `steps` counts",
+       "Set it to repeat an experiment that counts local epochs."},
   };
 }
 
 Fields OuterFields(Config& c) {
   return {
-      {"rule", OneOf(&c.outer.rule, {"nesterov", "average"}), kYes,
+      {"rule", OneOf(&c.outer.rule, OuterRuleNames()), kYes,
        "how a round's mean update moves the parameters",
-       "Take 'average' for plain federated averaging, to compare."},
+       "Take 'average' for plain federated averaging, 'momentum' for FedAvgM, and 'adagrad', "
+       "'adam' "
+       "or 'yogi' where the data of the peers differ; see training.md."},
       Follows("0.4 for one peer, 0.8 from 8 peers on, and 0.7 between; 1 with rule 'average'",
               {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow},
                kYes, "learning rate of the outer rule",
@@ -262,6 +372,11 @@ Fields OuterFields(Config& c) {
       Follows("0.9; 0 with rule 'average', which has none",
               {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}, kYes,
                "momentum of the outer rule", "Lower it if the loss swings from round to round."}),
+      {"beta2", RealNumber{&c.outer.beta2, 0, 1, Bounds::kOpenAbove}, kYes,
+       "decay of the second moment of rules 'adam' and 'yogi'", "It is seldom changed."},
+      {"adaptivity", RealNumber{&c.outer.adaptivity, 0, 1, Bounds::kOpenBelow}, kYes,
+       "tau of rules 'adagrad', 'adam' and 'yogi', which bounds their steps",
+       "Raise it if the loss swings from round to round."},
   };
 }
 
@@ -591,7 +706,7 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
        Joined(ModelShapeFields(c), ModelStartFields(c))},
       {"data", kRun,
        "What is trained on. A peer has the paths and the tokenizer in its own config.",
-       DataFields(c)},
+       Joined(DataFields(c), PrivateDataFields(c))},
       {"inner", kRun, "What each peer does alone between two exchanges.",
        Joined(InnerStepFields(c), InnerScheduleFields(c))},
       {"outer", kRun, "How the shared parameters move by the mean of the peers' updates.",
@@ -599,6 +714,11 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
       {"exchange", kRun, "How the peers' updates become one mean.", ExchangeFields(c)},
       {"evaluation", kRun, "How often the loss on the validation text is measured.",
        EvaluationFields(c)},
+      {"federation", kRun, "How parties with data of their own take part.", FederationFields(c)},
+      {"privacy", kRun,
+       "What is kept from those who see updates, and from those who see what was learned. See "
+       "privacy.md.",
+       PrivacyFields(c)},
       {"membership", kCoordinator, "Who counts, and when a peer is given up.", MembershipFields(c)},
       {"stop_when", kCoordinator,
        "When the run has come far enough: it then ends as if an operator had stopped it, at its "
@@ -613,6 +733,10 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
        "What the machine's owner lends. `atoll limits set` changes it while the daemon runs, and "
        "`atoll status` says what of it makes the peer idle.",
        MachineFields(c)},
+      {"parties", kPeer, "Parties that one peer imitates, each with data of its own.",
+       PartiesFields(c)},
+      {"availability", kPeer, "When the peer is there, as an experiment has it.",
+       AvailabilityFields(c)},
       {"network", kEveryProcess, "How the processes talk to each other.", NetworkFields(c)},
       {"limits", kEveryProcess,
        "What any one other process may ask of this one. The defaults lie far above what an honest "

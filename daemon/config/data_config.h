@@ -25,6 +25,8 @@ struct DataConfig {  // [data]
   std::string end_of_text = "";            // empty: as the tokenizer's files say
   std::string on_bad_line = "stop";        // or "skip"
   std::string sources = "";                // several in place of path: "books:0.7,code:0.3"
+  bool is_private = false;      // [data] private: every peer's path holds data of its own
+  std::string validation = "";  // with private data: a file that all evaluate on
 };
 
 struct DataSource {
