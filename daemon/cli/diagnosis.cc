@@ -595,7 +595,7 @@ std::vector<std::string> DiagnosisText(const v1::RunStatus& status) {
                   finding.seconds > 0 ? absl::StrCat(", ", Short(finding.seconds), " a round") : "",
                   ")")
             : ""));
-    if (!finding.key.empty()) {
+    if (!finding.key.empty() && finding.key.back() != ']') {  // not a whole section
       lines.push_back(absl::StrCat("   ", ConfigLine(finding)));
     }
     lines.push_back(absl::StrCat("   ", finding.advice));

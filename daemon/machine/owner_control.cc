@@ -156,6 +156,7 @@ void OwnerControl::Decide() {
   const bool changed = !decided_ || verdict.reasons != verdict_.reasons ||
                        verdict.may_exchange != verdict_.may_exchange;
   const bool idles = !verdict.may_train;
+  const bool was_idle = decided_ && !verdict_.may_train;
   if (!idles) idle_since_ = absl::InfinitePast();
   if (idles && idle_since_ == absl::InfinitePast()) idle_since_ = wall;
   verdict_ = std::move(verdict);
@@ -164,8 +165,8 @@ void OwnerControl::Decide() {
   if (!changed) return;
   if (idles) {
     env_.log.Info(absl::StrCat("held back: ", absl::StrJoin(verdict_.reasons, "; ")));
-  } else {
-    env_.log.Info("nothing holds this machine back");
+  } else if (was_idle) {
+    env_.log.Info("nothing holds this machine back any more");
   }
   events_.on_verdict(verdict_);
 }

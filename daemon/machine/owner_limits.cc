@@ -18,7 +18,9 @@ constexpr double kCoolerBy = 5;
 constexpr double kChargeAbove = 5;
 
 std::string Gigabytes(uint64_t bytes) {
-  return absl::StrFormat("%.4g GB", static_cast<double>(bytes) / 1e9);
+  const auto value = static_cast<double>(bytes);
+  return value < 1e12 ? absl::StrFormat("%.4g GB", value / 1e9)
+                      : absl::StrFormat("%.4g TB", value / 1e12);
 }
 
 // Until when is known only if it is of every reason.

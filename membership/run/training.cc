@@ -29,8 +29,8 @@ constexpr uint64_t kMostSamplesAhead = uint64_t{1} << 40;
 
 std::string WaitingReason(size_t there, size_t needed) {
   const size_t missing = needed > there ? needed - there : 0;
-  return absl::StrCat(there, " of ", Counted(needed, "peer"), there == 1 ? " is" : " are",
-                      " here; waiting for ",
+  return absl::StrCat(there, " of ", Counted(needed, "peer"),
+                      there == 1 || needed == 1 ? " is" : " are", " here; waiting for ",
                       missing == 1 ? std::string("one") : absl::StrCat(missing), " more");
 }
 
