@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
+#include "optimizer/adaptive_kernels.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "optimizer/outer_rule.cc"
@@ -65,6 +66,25 @@ void StepAverage(float learning_rate, const float* mean, size_t elements, float*
   for (; i < elements; ++i) AverageLanes(OneFloat(), learning_rate, mean + i, theta + i);
 }
 
+template <class D>
+HWY_INLINE void MomentumLanes(D d, float rate, float factor, const float* mean, float* theta,
+                              float* buffer) {
+  const auto kept = hn::Mul(hn::Set(d, factor), hn::LoadU(d, buffer));
+  const auto moved = hn::Add(kept, hn::LoadU(d, mean));
+  hn::StoreU(moved, d, buffer);
+  hn::StoreU(hn::Sub(hn::LoadU(d, theta), hn::Mul(hn::Set(d, rate), moved)), d, theta);
+}
+
+void StepMomentum(float learning_rate, float momentum, const float* mean, size_t elements,
+                  float* theta, float* buffer) {
+  const Floats d;
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= elements; i += hn::Lanes(d))
+    MomentumLanes(d, learning_rate, momentum, mean + i, theta + i, buffer + i);
+  for (; i < elements; ++i)
+    MomentumLanes(OneFloat(), learning_rate, momentum, mean + i, theta + i, buffer + i);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace atolld
@@ -75,11 +95,14 @@ namespace atolld {
 
 HWY_EXPORT(StepNesterov);
 HWY_EXPORT(StepAverage);
+HWY_EXPORT(StepMomentum);
 
 namespace {
 
 constexpr char kLearningRate[] = "learning_rate";
 constexpr char kMomentum[] = "momentum";
+constexpr char kBeta2[] = "beta2";
+constexpr char kAdaptivity[] = "adaptivity";
 
 absl::Status CheckLearningRate(float value) {
   if (std::isfinite(value) && value > 0.0f) return absl::OkStatus();
@@ -91,6 +114,18 @@ absl::Status CheckMomentum(float value) {
   if (value >= 0.0f && value < 1.0f) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("outer momentum ", value, " is not from 0 to below 1"));
+}
+
+absl::Status CheckBeta2(float value) {
+  if (value >= 0.0f && value < 1.0f) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("outer beta2 ", value, " is not from 0 to below 1"));
+}
+
+absl::Status CheckAdaptivity(float value) {
+  if (std::isfinite(value) && value > 0.0f) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("outer adaptivity ", value, " is not finite and above 0"));
 }
 
 absl::StatusOr<float> FindScalar(const OuterScalars& scalars, const char* name,
@@ -124,16 +159,24 @@ absl::Status CheckSizes(const OuterRule& rule, size_t elements, size_t theta_ele
   return absl::OkStatus();
 }
 
-class NesterovRule final : public OuterRule {
+using MomentumStep = void (*)(float learning_rate, float momentum, const float* mean,
+                              size_t elements, float* theta, float* buffer);
+
+// "nesterov" and "momentum": one buffer.
+class MomentumRule final : public OuterRule {
  public:
-  absl::string_view name() const override { return "nesterov"; }
+  MomentumRule(absl::string_view name, MomentumStep step) : name_(name), step_(step) {}
+
+  absl::string_view name() const override { return name_; }
   const std::vector<std::string>& buffers() const override { return buffers_; }
-  absl::StatusOr<OuterScalars> Scalars(float learning_rate, float momentum) const override;
+  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override;
   absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
                     absl::Span<float> theta,
                     absl::Span<const absl::Span<float>> buffers) const override;
 
  private:
+  const absl::string_view name_;
+  const MomentumStep step_;
   const std::vector<std::string> buffers_ = {"momentum"};
 };
 
@@ -141,7 +184,7 @@ class AverageRule final : public OuterRule {
  public:
   absl::string_view name() const override { return "average"; }
   const std::vector<std::string>& buffers() const override { return buffers_; }
-  absl::StatusOr<OuterScalars> Scalars(float learning_rate, float momentum) const override;
+  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override;
   absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
                     absl::Span<float> theta,
                     absl::Span<const absl::Span<float>> buffers) const override;
@@ -150,14 +193,36 @@ class AverageRule final : public OuterRule {
   const std::vector<std::string> buffers_ = {};  // Clang wants a const member initialised
 };
 
-absl::StatusOr<OuterScalars> NesterovRule::Scalars(float learning_rate, float momentum) const {
-  absl::Status status = CheckLearningRate(learning_rate);
-  status.Update(CheckMomentum(momentum));
+using AdaptiveStep = void (*)(const AdaptiveFactors& factors, const AdaptiveState& state);
+
+// "adagrad", "adam" and "yogi": two moments.
+class AdaptiveRule final : public OuterRule {
+ public:
+  AdaptiveRule(absl::string_view name, AdaptiveStep step, bool has_beta2)
+      : name_(name), step_(step), has_beta2_(has_beta2) {}
+
+  absl::string_view name() const override { return name_; }
+  const std::vector<std::string>& buffers() const override { return buffers_; }
+  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override;
+  absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
+                    absl::Span<float> theta,
+                    absl::Span<const absl::Span<float>> buffers) const override;
+
+ private:
+  const absl::string_view name_;
+  const AdaptiveStep step_;
+  const bool has_beta2_;
+  const std::vector<std::string> buffers_ = {"first_moment", "second_moment"};
+};
+
+absl::StatusOr<OuterScalars> MomentumRule::Scalars(const OuterSettings& settings) const {
+  absl::Status status = CheckLearningRate(settings.learning_rate);
+  status.Update(CheckMomentum(settings.momentum));
   if (!status.ok()) return status;
-  return OuterScalars{{kLearningRate, learning_rate}, {kMomentum, momentum}};
+  return OuterScalars{{kLearningRate, settings.learning_rate}, {kMomentum, settings.momentum}};
 }
 
-absl::Status NesterovRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
+absl::Status MomentumRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
                                 absl::Span<float> theta,
                                 absl::Span<const absl::Span<float>> buffers) const {
   const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
@@ -166,15 +231,14 @@ absl::Status NesterovRule::Step(const OuterScalars& scalars, absl::Span<const fl
   if (!momentum.ok()) return momentum.status();
   const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
   if (!sizes.ok()) return sizes;
-  HWY_DYNAMIC_DISPATCH(StepNesterov)
-  (*learning_rate, *momentum, mean.data(), mean.size(), theta.data(), buffers[0].data());
+  step_(*learning_rate, *momentum, mean.data(), mean.size(), theta.data(), buffers[0].data());
   return absl::OkStatus();
 }
 
-absl::StatusOr<OuterScalars> AverageRule::Scalars(float learning_rate, float /*momentum*/) const {
-  const absl::Status status = CheckLearningRate(learning_rate);
+absl::StatusOr<OuterScalars> AverageRule::Scalars(const OuterSettings& settings) const {
+  const absl::Status status = CheckLearningRate(settings.learning_rate);
   if (!status.ok()) return status;
-  return OuterScalars{{kLearningRate, learning_rate}};
+  return OuterScalars{{kLearningRate, settings.learning_rate}};
 }
 
 absl::Status AverageRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
@@ -188,12 +252,63 @@ absl::Status AverageRule::Step(const OuterScalars& scalars, absl::Span<const flo
   return absl::OkStatus();
 }
 
+absl::StatusOr<OuterScalars> AdaptiveRule::Scalars(const OuterSettings& settings) const {
+  absl::Status status = CheckLearningRate(settings.learning_rate);
+  status.Update(CheckMomentum(settings.momentum));
+  status.Update(CheckAdaptivity(settings.adaptivity));
+  if (has_beta2_) status.Update(CheckBeta2(settings.beta2));
+  if (!status.ok()) return status;
+  OuterScalars scalars = {{kAdaptivity, settings.adaptivity},
+                          {kLearningRate, settings.learning_rate},
+                          {kMomentum, settings.momentum}};
+  if (has_beta2_) scalars[kBeta2] = settings.beta2;
+  return scalars;
+}
+
+absl::Status AdaptiveRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
+                                absl::Span<float> theta,
+                                absl::Span<const absl::Span<float>> buffers) const {
+  AdaptiveFactors factors = {};
+  const struct {
+    const char* scalar;
+    absl::Status (*check)(float);
+    float* factor;
+  } used[] = {{kLearningRate, CheckLearningRate, &factors.learning_rate},
+              {kMomentum, CheckMomentum, &factors.beta1},
+              {kAdaptivity, CheckAdaptivity, &factors.adaptivity},
+              {kBeta2, CheckBeta2, &factors.beta2}};
+  for (const auto& one : used) {
+    if (!has_beta2_ && one.factor == &factors.beta2) continue;
+    const absl::StatusOr<float> value = FindScalar(scalars, one.scalar, one.check);
+    if (!value.ok()) return value.status();
+    *one.factor = *value;
+  }
+  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
+  if (!sizes.ok()) return sizes;
+  step_(factors, {mean.data(), mean.size(), theta.data(), buffers[0].data(), buffers[1].data()});
+  return absl::OkStatus();
+}
+
+void NesterovStep(float learning_rate, float momentum, const float* mean, size_t elements,
+                  float* theta, float* buffer) {
+  HWY_DYNAMIC_DISPATCH(StepNesterov)(learning_rate, momentum, mean, elements, theta, buffer);
+}
+
+void HeavyBallStep(float learning_rate, float momentum, const float* mean, size_t elements,
+                   float* theta, float* buffer) {
+  HWY_DYNAMIC_DISPATCH(StepMomentum)(learning_rate, momentum, mean, elements, theta, buffer);
+}
+
 // Stateless, so one instance of each serves everybody for ever. Ascending by name.
-std::array<const OuterRule*, 2> AllRules() {
+std::array<const OuterRule*, 6> AllRules() {
   // Never destroyed: their buffers' names may be read while other statics go.
+  static const AdaptiveRule& adagrad = *new AdaptiveRule("adagrad", StepAdagrad, false);
+  static const AdaptiveRule& adam = *new AdaptiveRule("adam", StepAdam, true);
   static const AverageRule& average = *new AverageRule;
-  static const NesterovRule& nesterov = *new NesterovRule;
-  return {&average, &nesterov};
+  static const MomentumRule& momentum = *new MomentumRule("momentum", HeavyBallStep);
+  static const MomentumRule& nesterov = *new MomentumRule("nesterov", NesterovStep);
+  static const AdaptiveRule& yogi = *new AdaptiveRule("yogi", StepYogi, true);
+  return {&adagrad, &adam, &average, &momentum, &nesterov, &yogi};
 }
 
 }  // namespace

@@ -15,6 +15,26 @@
 //   theta = theta - learning_rate * mean
 // with a learning rate of 1 the replicas' average. No buffers. Scalars: "learning_rate"; the run's
 // momentum is not used.
+//
+// "momentum" is FedAvgM (Hsu et al., arXiv:1909.06335):
+//   buffer = mu * buffer + mean;  theta = theta - learning_rate * buffer
+// Buffer and scalars are those of "nesterov".
+//
+// "adagrad", "adam" and "yogi" are algorithm 2 of Reddi et al., Adaptive Federated Optimization
+// (arXiv:2003.00295), whose pseudo-gradient is -mean, without bias correction as there:
+//   first = beta1 * first + (1 - beta1) * mean
+//   adagrad:  v = v + mean^2
+//   adam:     v = beta2 * v + (1 - beta2) * mean^2
+//   yogi:     v = v - (1 - beta2) * mean^2 * sign(v - mean^2)
+//   theta = theta - (learning_rate * first) / (sqrt(v) + tau)
+// v starts at tau^2 there, and buffers start as zeros here: "second_moment" holds w = v - tau^2,
+//   adagrad:  w = w + mean^2
+//   adam:     w = beta2 * w + (1 - beta2) * (mean^2 - tau^2)
+//   yogi:     w = w + (1 - beta2) * mean^2 if w + tau^2 < mean^2, w - ... if it is above, else w
+// and sqrt is of w + tau^2, or of 0 where rounding has taken that below. (Flower starts v at 0.) A
+// mean whose square overflows leaves its parameter where it is. Buffers: "first_moment",
+// "second_moment". Scalars: "learning_rate", "momentum" (beta1), "adaptivity" (tau, finite, above
+// 0); of adam and yogi "beta2" too (from 0 to below 1).
 #pragma once
 
 #include <cstdint>
@@ -32,18 +52,26 @@ namespace atolld {
 // Every scalar that a step uses, by name, as the entry's header carries it.
 using OuterScalars = std::map<std::string, float>;
 
+// What a run says of its outer step; a rule takes what it uses.
+struct OuterSettings {
+  float learning_rate = 0;
+  float momentum = 0;  // beta1 of the adaptive rules
+  float beta2 = 0;
+  float adaptivity = 0;  // tau
+};
+
 class OuterRule {
  public:
   virtual ~OuterRule() = default;
 
-  virtual absl::string_view name() const = 0;  // "nesterov", "average"
+  virtual absl::string_view name() const = 0;  // "nesterov"
 
   // The buffers that belong to the replicated state, ascending; each starts as zeros.
   virtual const std::vector<std::string>& buffers() const = 0;
 
   // The scalars that Step needs, from the run's settings. INVALID_ARGUMENT if a value makes no
   // sense.
-  virtual absl::StatusOr<OuterScalars> Scalars(float learning_rate, float momentum) const = 0;
+  virtual absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const = 0;
 
   // Steps one range of the state: `mean` (the decoded mean of theta_base - theta_peer), `theta` and
   // every buffer are the same range of their vectors. `buffers` is in the order of buffers().

@@ -17,7 +17,10 @@ uint32_t ThreadsOf(double per_cent, uint32_t otherwise) {
 PeerMachine::PeerMachine(Env env, const Config& config, uint32_t pid, Peer& peer, Parts parts)
     : env_(env),
       dir_(config.peer.dir),
+      id_(config.peer.id),
       threads_(config.worker.threads),
+      availability_(config.availability),
+      peer_(peer),
       sensors_(env, config.peer.dir, pid),
       control_(env, config.peer.dir, config.machine, sensors_, absl::LocalTimeZone(),
                EventsOf(peer, std::move(parts))) {
@@ -41,6 +44,37 @@ OwnerControl::Events PeerMachine::EventsOf(Peer& peer, Parts parts) {
     peer.SetThreads(ThreadsOf(per_cent, threads_));
   };
   return events;
+}
+
+absl::Status PeerMachine::Load() {
+  RETURN_IF_ERROR(control_.Load());
+  return availability_.trace.empty() ? absl::OkStatus() : FollowTrace();
+}
+
+absl::Status PeerMachine::FollowTrace() {
+  ASSIGN_OR_RETURN(Availability trace, LoadAvailability(env_.files, availability_.trace));
+  const absl::Time began = availability_.start == 0
+                               ? absl::InfinitePast()
+                               : absl::FromUnixSeconds(static_cast<int64_t>(availability_.start));
+  if (VirtualParties* const parties = peer_.parties()) {  // which come and go by themselves
+    const auto times = std::make_shared<const Availability>(std::move(trace));
+    parties->SetThere([times, began = control_.BeginTrace(began), speed = availability_.speed,
+                       &clock = env_.executor](uint32_t party) {
+      return times->There(times->LineOfNumber(party),
+                          speed * absl::ToDoubleSeconds(clock.WallTime() - began));
+    });
+    return absl::OkStatus();
+  }
+  size_t line = 0;
+  if (availability_.party.empty()) {
+    line = trace.LineOfNumber(NumberOfPeer(id_));
+  } else {
+    const absl::StatusOr<size_t> named = trace.LineOf(availability_.party);
+    if (!named.ok()) return Annotate(named.status(), "[availability] party");
+    line = *named;
+  }
+  control_.Follow(TraceFollower(std::move(trace), line, availability_.speed), began);
+  return absl::OkStatus();
 }
 
 absl::Status PeerMachine::Start() {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "absl/status/status.h"
 #include "daemon/config/config.h"
@@ -32,9 +33,9 @@ class PeerMachine {
   // `peer` outlives it. `pid`: this process.
   PeerMachine(Env env, const Config& config, uint32_t pid, Peer& peer, Parts parts);
 
-  // What was kept of orders and limits. Before the peer and its worker are made ready, since a
-  // limit may say how.
-  absl::Status Load() { return control_.Load(); }
+  // What was kept of orders and limits, and the trace that it follows. Before the peer and its
+  // worker are made ready, since a limit may say how.
+  absl::Status Load();
   const MachineConfig& limits() const { return control_.limits(); }
   // See OwnerControl::Configure.
   absl::Status Configure(const MachineConfig& configured) { return control_.Configure(configured); }
@@ -44,10 +45,14 @@ class PeerMachine {
 
  private:
   OwnerControl::Events EventsOf(Peer& peer, Parts parts);
+  absl::Status FollowTrace();
 
   const Env env_;
   const std::string dir_;
+  const std::string id_;
   const uint32_t threads_;  // [worker] threads
+  const AvailabilityConfig availability_;
+  Peer& peer_;
   LinuxSensors sensors_;
   OwnerControl control_;
   std::unique_ptr<WorkerSocket> socket_;

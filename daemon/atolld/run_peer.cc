@@ -72,6 +72,9 @@ WorkerProcess::Settings WorkerSettings(const Config& config, const std::string& 
   settings.program = config.worker.program;
   settings.program_folder = ProgramFolder();
   settings.data_path = WorkerPlaces(config.data);
+  settings.validation_path = config.data.validation;
+  settings.parties = config.parties.hosted;
+  settings.first_party = config.parties.hosted > 0 ? config.parties.first : 0;
   settings.initial_path = config.model.initial;
   settings.base_path = config.model.base;
   settings.model_file = config.model.file;

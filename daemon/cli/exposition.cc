@@ -52,6 +52,11 @@ const v1::RoundRecord& LastRound(const v1::RunStatus& status) {
   return status.rounds().empty() ? v1::RoundRecord::default_instance() : *status.rounds().rbegin();
 }
 
+const v1::EvaluationRecord& LastEvaluation(const v1::RunStatus& status) {
+  return status.evaluations().empty() ? v1::EvaluationRecord::default_instance()
+                                      : *status.evaluations().rbegin();
+}
+
 // Whoever tells it may tell anything.
 template <size_t n>
 absl::string_view OneOf(const absl::string_view (&known)[n], absl::string_view told) {
@@ -99,6 +104,16 @@ constexpr Metric<v1::RunStatus> kRunMetrics[] = {
        return run.evaluations().empty() ? std::nullopt
                                         : std::optional<double>(run.evaluations().rbegin()->loss());
      }},
+    {"atoll_run_own_loss_mean", kGauge, "Mean loss of the parties on what each has held out",
+     [](const v1::RunStatus& run) { return Known(LastEvaluation(run).own_mean()); }},
+    {"atoll_run_own_loss_tenth", kGauge, "10th percentile of the parties' own losses",
+     [](const v1::RunStatus& run) { return Known(LastEvaluation(run).own_tenth()); }},
+    {"atoll_run_own_loss_ninetieth", kGauge, "90th percentile of the parties' own losses",
+     [](const v1::RunStatus& run) { return Known(LastEvaluation(run).own_ninetieth()); }},
+    {"atoll_run_own_loss_parties", kGauge, "Parties that have told a loss of their own",
+     [](const v1::RunStatus& run) { return Known(LastEvaluation(run).own_parties()); }},
+    {"atoll_run_round_parties", kGauge, "Parties behind the peers of the newest round",
+     [](const v1::RunStatus& run) { return Known(LastRound(run).parties()); }},
     {"atoll_run_round_contributors", kGauge, "Peers whose updates count in the newest round",
      [](const v1::RunStatus& run) { return Known(LastRound(run).contributors()); }},
     {"atoll_run_round_train_seconds", kGauge, "Inner steps of the newest round, mean of its peers",
@@ -115,6 +130,8 @@ constexpr Metric<v1::RunStatus> kRunMetrics[] = {
      }},
     {"atoll_run_noise_scale_tokens", kGauge, "Gradient noise scale",
      [](const v1::RunStatus& run) { return Known(run.noise().tokens()); }},
+    {"atoll_run_privacy_epsilon", kGauge, "Epsilon of differential privacy that is spent",
+     [](const v1::RunStatus& run) { return Known(LastRound(run).epsilon()); }},
     {"atoll_run_predicted_end_timestamp_seconds", kGauge,
      "When it will be sealed at the pace of recent rounds, Unix time",
      [](const v1::RunStatus& run) { return Known(run.predicted_end_unix_seconds()); }},

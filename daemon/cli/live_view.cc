@@ -13,6 +13,7 @@
 #include "compression/base/words.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/status_json.h"
+#include "membership/run/ending.h"
 #include "membership/run/ledger.h"
 
 namespace atolld {
@@ -61,6 +62,11 @@ std::string LossLine(const RunHistory& history) {
     absl::StrAppend(&line, Loss(evaluations.begin()->second.loss()), " -> ",
                     Loss(evaluations.rbegin()->second.loss()));
   }
+  if (!evaluations.empty() && evaluations.rbegin()->second.own_parties() > 0) {
+    const v1::EvaluationRecord& last = evaluations.rbegin()->second;
+    absl::StrAppend(&line, "   of parties ", Loss(last.own_mean()), " (80 % within ",
+                    Loss(last.own_tenth()), " to ", Loss(last.own_ninetieth()), ")");
+  }
   if (!history.rounds().empty()) {
     absl::StrAppend(&line, "   training loss ",
                     Loss(history.rounds().rbegin()->second.train_loss()));
@@ -107,6 +113,9 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
                                  FormatRate(static_cast<double>(status.noise().round_tokens())),
                                  ": ", NoiseVerdict(status.noise())));
   }
+  const double spent = history.rounds().empty() ? 0 : history.rounds().rbegin()->second.epsilon();
+  const std::string privacy = PrivacyText(status.spec().privacy(), spent);
+  if (!privacy.empty()) lines.push_back(absl::StrCat("privacy: ", privacy));
   if (!status.reason().empty()) lines.push_back(absl::StrCat("waiting: ", status.reason()));
   const auto coordinator = notes.find("coordinator");
   if (coordinator != notes.end())
@@ -147,6 +156,7 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
       lines.push_back(absl::StrFormat("version %d: validation loss %.4f%s over %s %s", version,
                                       evaluation.loss(), unit, WithThousands(evaluation.tokens()),
                                       Noun(evaluation.tokens(), "token")));
+      lines.back() += OwnLossText(evaluation);
     }
   };
   for (auto it = history.rounds().upper_bound(told_round_); it != history.rounds().end(); ++it) {
@@ -157,9 +167,14 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
         FormatMeasured(round.train_loss(), 4), Counted(round.contributors(), "contributor"),
         WithThousands(round.tokens()), Noun(round.tokens(), "token"),
         FormatMeasured(round.train_seconds(), 2, " s"), ExchangeTime(round)));
+    if (round.parties() > 0) {
+      absl::StrAppend(&lines.back(), ", ", Counted(round.parties(), "party", "parties"));
+    }
     if (round.noise_scale() > 0) {
       absl::StrAppend(&lines.back(), ", noise scale ", AboutTokens(round.noise_scale()), " tokens");
     }
+    if (round.epsilon() > 0)
+      absl::StrAppendFormat(&lines.back(), ", epsilon %.4g", round.epsilon());
     told_round_ = it->first;
   }
   tell_evaluations(UINT64_MAX);

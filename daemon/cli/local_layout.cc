@@ -29,6 +29,7 @@
 #include "daemon/cli/addresses.h"
 #include "daemon/cli/format.h"
 #include "daemon/config/config_text.h"
+#include "daemon/config/peer_path.h"
 #include "daemon/env/posix_folder_lock.h"
 #include "daemon/identity/credentials.h"
 
@@ -72,6 +73,9 @@ Config ConfigOf(const Config& run, const LocalProcess& process) {
     config.peer.advertise = addresses.advertise;
     config.peer.id = process.id;
     config.peer.dir = process.dir;
+    const auto number = static_cast<uint32_t>(NumberOf(process));
+    config.data.path = PathOfPeer(run.data.path, number);
+    config.parties.first = run.parties.first + (number - 1) * run.parties.hosted;
   } else {
     config.coordinator.dir = process.dir;
     config.coordinator.address = run.coordinator.address;
@@ -136,12 +140,14 @@ absl::string_view WithoutMeaning(absl::string_view line) {
 
 // The process's config in the folder against the one that it would be given today. Both as they are
 // printed, so that whatever a reader sees is compared. `takes_peers`: where they listen is theirs.
-absl::Status CheckSameConfig(const Config& run, const LocalProcess& process, bool takes_peers) {
+absl::Status CheckSameConfig(const Config& run, const LocalProcess& process, bool takes_peers,
+                             const AdjustConfig& adjust) {
   const std::string path = absl::StrCat(process.dir, "/config.toml");
   const bool peer = process.role == "peer";
   ASSIGN_OR_RETURN(const Config there,
                    LoadConfig(path, peer ? ConfigUse::kPeer : ConfigUse::kCoordinator));
   Config wanted = ConfigOf(run, process);
+  if (adjust) adjust(process, &wanted);
   if (takes_peers) {
     wanted.peer.listen = there.peer.listen;
     wanted.peer.advertise = there.peer.advertise;
@@ -230,7 +236,7 @@ absl::StatusOr<int> FreeLoopbackPort(int wanted) {
 absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
                                             const std::string& dir, int port,
                                             const std::string& atolld_program,
-                                            const AdjustConfig& adjust) {
+                                            const AdjustConfig& adjust, uint32_t peers) {
   RETURN_IF_ERROR(CheckNewFolder(files, dir));
   LocalLayout layout;
   layout.dir = dir;
@@ -244,7 +250,7 @@ absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
   layout.processes.back().address = DialledHere(settled.coordinator);
   layout.advertised = settled.coordinator.address;
   layout.listened = ListenedOn(settled.coordinator);
-  for (uint32_t i = 1; i <= config.run.peers; ++i) {
+  for (uint32_t i = 1; i <= std::max(config.run.peers, peers); ++i) {
     layout.processes.push_back(Process(dir, absl::StrCat("peer-", i), "peer", atolld_program));
   }
   const absl::Status filled = Fill(files, settled, layout, adjust);
@@ -264,7 +270,8 @@ absl::Status WriteRunConfig(Files& files, const std::string& dir, const Config& 
 
 absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
                                             const std::string& dir,
-                                            const std::string& atolld_program) {
+                                            const std::string& atolld_program,
+                                            const AdjustConfig& adjust) {
   ASSIGN_OR_RETURN(const std::vector<LocalProcess> former, ReadPeersFile(files, dir));
   LocalLayout layout;
   layout.dir = dir;
@@ -284,7 +291,7 @@ absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
   const bool takes_peers =
       config.peer.listen == defaults.listen && config.peer.advertise == defaults.advertise;
   for (const LocalProcess& process : layout.processes) {
-    RETURN_IF_ERROR(CheckSameConfig(settled, process, takes_peers));
+    RETURN_IF_ERROR(CheckSameConfig(settled, process, takes_peers, adjust));
   }
   return layout;
 }

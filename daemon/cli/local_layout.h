@@ -64,25 +64,29 @@ absl::StatusOr<int> FreeLoopbackPort(int wanted);
 absl::Status CheckNewFolder(Files& files, const std::string& dir);
 
 // Makes `dir` (absolute) and everything in it for one coordinator at 127.0.0.1:`port` (0: where the
-// config's [coordinator] says) and config.run.peers peers, which `atolld_program` will run.
-// ALREADY_EXISTS if the folder is not empty. On an error nothing is left behind. `adjust` may
-// change a process's config before it is written.
+// config's [coordinator] says) and config.run.peers peers, which `atolld_program` will run;
+// with `peers` above that, for so many, of which some may be started later. A peer's own data is
+// where config.data.path says for its number (peer_path.h), and the virtual parties that it hosts
+// follow those of the peer before. ALREADY_EXISTS if the folder is not empty. On an error nothing
+// is left behind. `adjust` may change a process's config before it is written.
 using AdjustConfig = std::function<void(const LocalProcess& process, Config* config)>;
 absl::StatusOr<LocalLayout> MakeLocalLayout(Files& files, const Config& config,
                                             const std::string& dir, int port,
                                             const std::string& atolld_program,
-                                            const AdjustConfig& adjust = nullptr);
+                                            const AdjustConfig& adjust = nullptr,
+                                            uint32_t peers = 0);
 
 // Writes the run's config to the folder, which is there.
 absl::Status WriteRunConfig(Files& files, const std::string& dir, const Config& config);
 
 // The run that `dir` holds already, to go on with it: a process that runs has its pid, any other 0.
 // NOT_FOUND: none. INVALID_ARGUMENT, with the first line that differs: `config` (its run id aside)
-// is not what the run's processes have. FAILED_PRECONDITION: a config of an earlier release, with
-// absolute paths, and `dir` was moved since.
+// is not what the run's processes have, `adjust` counted in. FAILED_PRECONDITION: a config of an
+// earlier release, with absolute paths, and `dir` was moved since.
 absl::StatusOr<LocalLayout> OpenLocalLayout(Files& files, const Config& config,
                                             const std::string& dir,
-                                            const std::string& atolld_program);
+                                            const std::string& atolld_program,
+                                            const AdjustConfig& adjust = nullptr);
 
 // The file is there whole or not at all.
 absl::Status WritePeersFile(Files& files, const LocalLayout& layout);

@@ -99,8 +99,13 @@ std::string HeadingOf(const VerbPage& verb) {
 }
 
 void AddVerbs(const VerbPage& page, std::string* text) {
+  // A longer name has a line of its own above its summary.
+  constexpr size_t kNameColumns = kHelpColumns - kSummaryColumns - 4;
   size_t columns = 0;
-  for (const VerbPage* verb : Leaves(page)) columns = std::max(columns, ShortName(*verb).size());
+  for (const VerbPage* verb : Leaves(page)) {
+    const size_t length = ShortName(*verb).size();
+    if (length <= kNameColumns) columns = std::max(columns, length);
+  }
   std::string heading;
   for (const VerbPage& verb : page.verbs) {
     if (HeadingOf(verb) != heading) {
@@ -108,7 +113,12 @@ void AddVerbs(const VerbPage& page, std::string* text) {
       absl::StrAppend(text, "\n", heading, ":\n");
     }
     for (const VerbPage* leaf : Leaves(verb)) {
-      absl::StrAppend(text, "  ", PadRight(ShortName(*leaf), columns), "  ", leaf->summary, "\n");
+      std::string name = ShortName(*leaf);
+      if (name.size() > columns) {
+        absl::StrAppend(text, "  ", name, "\n");
+        name.clear();
+      }
+      absl::StrAppend(text, "  ", PadRight(name, columns), "  ", leaf->summary, "\n");
     }
   }
 }

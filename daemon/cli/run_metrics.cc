@@ -27,16 +27,22 @@ Json EmptyRow(uint64_t version) {
           {"time/elapsed_seconds", nullptr},
           {"train/loss", nullptr},
           {"validation/loss", nullptr},
+          {"validation/own_mean", nullptr},
+          {"validation/own_tenth", nullptr},
+          {"validation/own_ninetieth", nullptr},
           {"train/tokens", nullptr},
           {"train/total_tokens", nullptr},
           {"train/contributors", nullptr},
+          {"train/parties", nullptr},
           {"time/train_seconds", nullptr},
           {"time/exchange_seconds", nullptr},
           {"time/predicted_seconds", nullptr},
           {"time/audit_seconds", nullptr},
           {"exchange/revisions", nullptr},
           {"exchange/plan", nullptr},
-          {"noise/scale_tokens", nullptr}};
+          {"noise/scale_tokens", nullptr},
+          {"privacy/epsilon", nullptr},
+          {"privacy/clip", nullptr}};
 }
 
 void Fill(const v1::RoundRecord& round, Json* row) {
@@ -45,10 +51,13 @@ void Fill(const v1::RoundRecord& round, Json* row) {
   figures["train/loss"] = Measured(round.train_loss());
   figures["train/tokens"] = round.tokens();
   figures["train/contributors"] = round.contributors();
+  figures["train/parties"] = Measured(round.parties());
   figures["time/train_seconds"] = Measured(round.train_seconds());
   figures["time/exchange_seconds"] = Measured(round.exchange_seconds());
   figures["time/predicted_seconds"] = Measured(round.predicted_seconds());
   figures["noise/scale_tokens"] = Measured(round.noise_scale());
+  figures["privacy/epsilon"] = Measured(round.epsilon());
+  figures["privacy/clip"] = Measured(round.clip());
   if (round.revisions() == 0) return;  // adopted: only the entry's header is known
   figures["time/audit_seconds"] = round.audit_seconds();
   figures["exchange/revisions"] = round.revisions();
@@ -79,6 +88,11 @@ std::vector<Json> RunMetrics(absl::Span<const v1::RunStatus> pages) {
     for (const v1::EvaluationRecord& evaluation : page.evaluations()) {
       Json& figures = row(evaluation.version());
       figures["validation/loss"] = evaluation.loss();
+      if (evaluation.own_parties() > 0) {
+        figures["validation/own_mean"] = evaluation.own_mean();
+        figures["validation/own_tenth"] = evaluation.own_tenth();
+        figures["validation/own_ninetieth"] = evaluation.own_ninetieth();
+      }
       if (figures["time/elapsed_seconds"].is_null()) {
         figures["time/elapsed_seconds"] = evaluation.elapsed_seconds();
       }

@@ -16,6 +16,8 @@
 //   exchange/revisions        how many the plan had
 //   exchange/plan             "flat", "regions", ...
 //   noise/scale_tokens        gradient noise scale as known after this round
+//   privacy/epsilon           of differential privacy, spent up to and with this round
+//   privacy/clip              where it follows a quantile: as it is after this round
 //
 // A figure that is not known is an empty field of CSV and null in JSON. Pure, any thread, but for
 // ReadMetrics.

@@ -1,5 +1,6 @@
 #include "daemon/cli/status_json.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <map>
@@ -14,6 +15,7 @@
 #include "membership/history/header.h"
 #include "membership/history/lineage.h"
 #include "membership/history/run_codecs.h"
+#include "membership/run/ending.h"
 #include "membership/run/ledger.h"
 
 namespace atolld {
@@ -24,6 +26,17 @@ using Json = nlohmann::ordered_json;
 constexpr auto kReplace = Json::error_handler_t::replace;
 
 std::string Hex(const std::string& digest) { return absl::BytesToHexString(digest); }
+
+Json PrivacyJson(const v1::PrivacySpec& privacy) {
+  if (privacy.clip_bits() == 0) return nullptr;
+  return {{"clip", absl::bit_cast<float>(privacy.clip_bits())},
+          {"noise", absl::bit_cast<float>(privacy.noise_bits())},
+          {"quantile", absl::bit_cast<float>(privacy.quantile_bits())},
+          {"parties", privacy.parties()},
+          {"sampling", absl::bit_cast<float>(privacy.sampling_bits())},
+          {"delta", privacy.delta()},
+          {"epsilon", privacy.epsilon()}};
+}
 
 Json SpecJson(const v1::RunSpec& spec) {
   const v1::ModelSpec& model = spec.model();
@@ -44,6 +57,7 @@ Json SpecJson(const v1::RunSpec& spec) {
            {{"rule", spec.outer().rule()},
             {"learning_rate", absl::bit_cast<float>(spec.outer().learning_rate_bits())},
             {"momentum", absl::bit_cast<float>(spec.outer().momentum_bits())}}},
+          {"privacy", PrivacyJson(spec.privacy())},
           {"codec", CodecText(spec.exchange())}};
 }
 
@@ -127,6 +141,12 @@ std::string LineText(const v1::PeerStatus& peer) {
                          8e-6 * peer.down_bytes_per_second());
 }
 
+// "peer", or "peer of 1,000" that hosts so many parties.
+std::string RoleText(const v1::PeerStatus& peer) {
+  if (peer.parties() <= 1) return peer.role();
+  return absl::StrCat(peer.role(), " of ", WithThousands(peer.parties()));
+}
+
 }  // namespace
 
 Json OrNull(const std::optional<double>& value) {
@@ -179,6 +199,7 @@ Json PeerJson(const v1::PeerStatus& peer) {
           {"state_digest", Hex(peer.state_digest())},
           {"state_version", peer.state_version()},
           {"device", peer.device()},
+          {"parties", std::max<uint32_t>(1, peer.parties())},
           {"up_bytes_per_second", OrNull(peer.up_bytes_per_second())},
           {"down_bytes_per_second", OrNull(peer.down_bytes_per_second())},
           {"up_cap_bytes_per_second", OrNull(peer.up_cap_bytes_per_second())},
@@ -235,7 +256,10 @@ Json RunStatusJson(const v1::RunStatus& status) {
                               {"revisions", round.revisions()},
                               {"squared_gradient", OrNull(round.squared_gradient())},
                               {"gradient_noise", OrNull(round.gradient_noise())},
-                              {"noise_scale", OrNull(round.noise_scale())}});
+                              {"noise_scale", OrNull(round.noise_scale())},
+                              {"epsilon", OrNull(round.epsilon())},
+                              {"clip", OrNull(round.clip())}});
+    if (round.parties() > 0) json["rounds"].back()["parties"] = round.parties();
   }
   json["evaluations"] = Json::array();
   for (const v1::EvaluationRecord& evaluation : status.evaluations()) {
@@ -243,6 +267,12 @@ Json RunStatusJson(const v1::RunStatus& status) {
                                    {"loss", evaluation.loss()},
                                    {"tokens", evaluation.tokens()},
                                    {"elapsed_seconds", evaluation.elapsed_seconds()}});
+    if (evaluation.own_parties() == 0) continue;
+    Json& figures = json["evaluations"].back();
+    figures["own_parties"] = evaluation.own_parties();
+    figures["own_mean"] = evaluation.own_mean();
+    figures["own_tenth"] = evaluation.own_tenth();
+    figures["own_ninetieth"] = evaluation.own_ninetieth();
   }
   json["seal"] = status.has_seal() ? SealJson(status.seal()) : Json(nullptr);
   json["events"] = Json::array();
@@ -308,6 +338,13 @@ std::string NoiseVerdict(const v1::NoiseStatus& noise) {
   return helps ? "more peers still help" : "more peers help less and less";
 }
 
+std::string PrivacyText(const v1::PrivacySpec& privacy, double epsilon) {
+  if (privacy.clip_bits() == 0) return "";
+  std::string text = absl::StrFormat("epsilon %.4g at delta %g", epsilon, privacy.delta());
+  if (privacy.epsilon() > 0) absl::StrAppendFormat(&text, ", of %g", privacy.epsilon());
+  return text;
+}
+
 std::string NoiseText(const v1::NoiseStatus& noise) {
   if (noise.tokens() <= 0) {
     return absl::StrCat("unknown: ", noise.unknown().empty() ? "the coordinator does not tell it"
@@ -350,10 +387,13 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationRecord& last = *status.evaluations().rbegin();
-    rows.push_back(
-        {"validation loss", absl::StrFormat("%.4f at version %d", last.loss(), last.version())});
+    rows.push_back({"validation loss", absl::StrFormat("%.4f at version %d%s", last.loss(),
+                                                       last.version(), OwnLossText(last))});
   }
   rows.push_back({"gradient noise scale", NoiseText(status.noise())});
+  const double spent = status.rounds().empty() ? 0 : status.rounds().rbegin()->epsilon();
+  const std::string privacy = PrivacyText(status.spec().privacy(), spent);
+  if (!privacy.empty()) rows.push_back({"privacy", privacy});
   if (!status.has_seal()) rows.push_back({"ends", TimeLeftText(status)});
   if (status.has_seal()) {
     rows.push_back({"sealed", Hex(status.seal().state_digest())});
@@ -397,7 +437,7 @@ std::vector<std::string> PeersText(const v1::RunStatus& status) {
                                                  "region", "address", "why"}};
   for (const v1::PeerStatus& peer : status.peers()) {
     const v1::PeerProgress& progress = peer.progress();
-    rows.push_back({peer.member().peer(), peer.role(), peer.member().state(), progress.phase(),
+    rows.push_back({peer.member().peer(), RoleText(peer), peer.member().state(), progress.phase(),
                     absl::StrCat(progress.step(), "/", progress.steps()),
                     FormatRate(progress.tokens_per_second()),
                     absl::StrCat(peer.rounds_contributed()),
@@ -414,7 +454,7 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
   const v1::Offer& offer = member.offer();
   std::vector<std::vector<std::string>> rows = {
       {"peer", member.peer()},
-      {"role", peer.role()},
+      {"role", RoleText(peer)},
       {"state",
        peer.why().empty() ? member.state() : absl::StrCat(member.state(), ": ", peer.why())},
       {"phase",

@@ -28,6 +28,10 @@ std::string WhyIdle(const v1::PeerStatus& peer);
 std::string DataText(const v1::DataStatus& data);
 // "85,000 tokens a round; these peers make 57,600: more peers still help", "unknown: " and why
 std::string NoiseText(const v1::NoiseStatus& noise);
+
+// What is spent of differential privacy: "epsilon 1.234 at delta 1e-05, of 3". "": the run has
+// none.
+std::string PrivacyText(const v1::PrivacySpec& privacy, double epsilon);
 std::string NoiseVerdict(const v1::NoiseStatus& noise);  // of a known one, its last words
 std::vector<std::string> HeadersText(const std::vector<v1::EntryHeader>& headers);
 

@@ -74,6 +74,10 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                    StateStream::Open(files, replica, std::nullopt));
   std::vector<std::string> argv = {worker, mode, "--state", "-"};
   argv.insert(argv.end(), more.begin(), more.end());
+  const std::string kept = absl::StrCat(replica, "/", kWorkerState);
+  if (state->genesis().spec().model().local_size() > 0 && files.Exists(kept)) {
+    argv.insert(argv.end(), {"--personal", kept});
+  }
   // Where the run's text is no bytes, its worker has left the tokenizer there.
   const std::string tokenizer = absl::StrCat(replica, "/", kRunTokenizer);
   const bool named = std::find(more.begin(), more.end(), "--tokenizer") != more.end();

@@ -50,6 +50,8 @@ struct ModelQuality {
 
 // What a worker leaves in its peer's folder where the run's text is no bytes.
 inline constexpr char kRunTokenizer[] = "worker-state.tokenizer";
+// What a worker keeps from round to round, its personal tensors among it.
+inline constexpr char kWorkerState[] = "worker-state";
 
 // A path as it was typed, "DIR/" or relative, as the files below take it.
 std::string AbsoluteFolder(const std::string& path);

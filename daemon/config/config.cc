@@ -25,7 +25,12 @@
 #include "daemon/config/config_places.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/config/federation_rules.h"
 #include "daemon/config/http_config.h"
+#include "daemon/config/masked_rules.h"
+#include "daemon/config/party_rules.h"
+#include "daemon/config/peer_path.h"
+#include "daemon/config/privacy_rules.h"
 #include "daemon/env/network.h"
 #include "membership/history/run_files.h"
 #include "membership/planning/message_sizes.h"
@@ -186,6 +191,10 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
     const std::string dir = (std::filesystem::path(folder) / c.peer.dir).string();
     const absl::Status apart = CheckDataApart(placed, dir);
     if (!apart.ok()) return Broken(places, {{"peer", "dir"}}, apart.message());
+  }
+  if (use == ConfigUse::kLocal && c.data.sources.empty() && HasPeerPlace(c.data.path)) {
+    const absl::Status there = CheckPeerPaths(c.data, c.run.peers, folder);
+    return there.ok() ? there : Broken(places, {{"data", "path"}}, there.message());
   }
   for (const DataSource& source : *sources) {
     RETURN_IF_ERROR(check(source.path, c.data.sources.empty() ? "path" : "sources"));
@@ -523,9 +532,19 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckDevices(config, use, places));
   RETURN_IF_ERROR(CheckExchange(config, places));
+  RETURN_IF_ERROR(CheckPrivacy(config, places));
   RETURN_IF_ERROR(CheckAddresses(config, use, places));
+  for (const PartyFault& fault : {HostedFault(config, use), ControlFault(config)}) {
+    if (!fault.what.empty()) return Broken(places, fault.keys, fault.what);
+  }
   const HttpFault fault = FaultOf(config.http);
   if (!fault.what.empty()) return Broken(places, {{"http", fault.key}}, fault.what);
+  const FederationFault parties = FaultOfFederation(config, use, folder);
+  if (!parties.what.empty()) return Broken(places, parties.keys, parties.what);
+  const MaskedFault masked = MaskedFaultOf(config);
+  if (!masked.what.empty()) {
+    return Broken(places, {{masked.section, masked.key}, {"privacy", "masked"}}, masked.what);
+  }
   return CheckData(config, use, places, folder);
 }
 

@@ -22,7 +22,7 @@ struct ConfigOverride {
   std::string option;
   std::string section;
   std::string key;  // must exist
-  std::variant<int64_t, std::string> value;
+  std::variant<int64_t, std::string, double, bool> value;
 };
 
 // INVALID_ARGUMENT: the file does not exist, is no TOML, or breaks a rule (overrides counted in).

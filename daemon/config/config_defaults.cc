@@ -1,9 +1,12 @@
 #include "daemon/config/config_defaults.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
+#include "optimizer/outer_rule.h"
 
 namespace atolld {
 namespace {
@@ -14,13 +17,20 @@ namespace {
 double NesterovLearningRate(uint32_t peers) { return peers == 1 ? 0.4 : peers < 8 ? 0.7 : 0.8; }
 
 // Plain averaging takes the mean as it is; what Nesterov's rule is tuned to would be wrong for it.
+// FedAvgM subtracts its buffer as it is (arXiv:1909.06335). The adaptive rules step a parameter by
+// about their rate, whatever the length of the mean: 0.01 is what Flower's FedYogi and FLamby's
+// FedAdam begin with.
+double OuterLearningRate(const Config& config) {
+  if (config.outer.rule == "nesterov") return NesterovLearningRate(config.run.peers);
+  return IsAdaptive(config.outer.rule) ? 0.01 : 1;
+}
+
 void UseDefaultsOfRule(const ConfigPlaces& places, Config* config) {
-  if (config->outer.rule == "nesterov" && !places.Has("outer", "learning_rate")) {
-    config->outer.learning_rate = NesterovLearningRate(config->run.peers);
-  }
-  if (config->outer.rule != "average") return;
-  if (!places.Has("outer", "learning_rate")) config->outer.learning_rate = 1;
-  if (!places.Has("outer", "momentum")) config->outer.momentum = 0;
+  if (!places.Has("outer", "learning_rate"))
+    config->outer.learning_rate = OuterLearningRate(*config);
+  // Adagrad has no momentum in the experiments of arXiv:2003.00295 either.
+  const bool plain = config->outer.rule == "average" || config->outer.rule == "adagrad";
+  if (plain && !places.Has("outer", "momentum")) config->outer.momentum = 0;
 }
 
 // Codecs that leave most of an update out train only with feedback; topk as SparseLoCo has it.
@@ -33,11 +43,29 @@ void UseDefaultsOfCodec(const ConfigPlaces& places, Config* config) {
   }
 }
 
+// Parties of a full round, and how often each is in one. Every update has one length then.
+void UseDefaultsOfPrivacy(const ConfigPlaces& places, Config* config) {
+  if (config->privacy.clip == 0) return;
+  if (!places.Has("exchange", "clip")) config->exchange.clip = 0;
+  const PartiesConfig& own = config->parties;
+  const uint32_t hosted = std::max<uint32_t>(1, own.hosted);
+  const uint32_t asked = own.a_round == 0 ? hosted : std::min(own.a_round, hosted);
+  const double participation = config->federation.participation;
+  if (!places.Has("privacy", "parties")) {
+    const double parties = config->run.peers * participation * asked;
+    config->privacy.parties = static_cast<uint32_t>(std::max(1.0, std::round(parties)));
+  }
+  if (!places.Has("privacy", "sampling")) {
+    config->privacy.sampling = participation * asked / hosted;
+  }
+}
+
 }  // namespace
 
 void UseDefaultsThatFollow(const ConfigPlaces& places, Config* config) {
   UseDefaultsOfRule(places, config);
   UseDefaultsOfCodec(places, config);
+  UseDefaultsOfPrivacy(places, config);
   if (!places.Has("membership", "outsized")) {
     config->membership.outsized = DefaultOutsized(*config);
   }

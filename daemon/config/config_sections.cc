@@ -154,13 +154,14 @@ void SetPrivacy(const RunConfig& config, v1::RunSpec* spec) {
     privacy.set_noise_bits(FloatBits(config.privacy.noise));
     privacy.set_quantile_bits(FloatBits(config.privacy.quantile));
     privacy.set_place(config.privacy.place);
+    privacy.set_parties(config.privacy.parties);
+    privacy.set_sampling_bits(FloatBits(config.privacy.sampling));
     privacy.set_delta(config.privacy.delta);
     privacy.set_epsilon(config.privacy.epsilon);
   }
   if (config.privacy.masked) {
     privacy.set_masked(true);
-    privacy.set_threshold(config.privacy.threshold != 0 ? config.privacy.threshold
-                                                        : (2 * config.run.peers + 2) / 3);
+    privacy.set_threshold(config.privacy.threshold);
   }
   if (privacy.ByteSizeLong() != 0) *spec->mutable_privacy() = privacy;
 }

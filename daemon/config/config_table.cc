@@ -223,16 +223,28 @@ Fields PrivacyFields(Config& c) {
   return {
       {"clip", RealNumber{&p.clip, 0, 1e9}, kYes,
        "length to which a party's update is scaled down; 0: no differential privacy",
-       "Set it near the median length, which the metrics show."},
+       "Set it near the median length of updates, which a trial run with `quantile = 0.5` finds. "
+       "See "
+       "privacy.md."},
       {"noise", RealNumber{&p.noise, 0, 1e6}, kYes,
-       "standard deviation of the noise, in lengths of `clip`",
+       "standard deviation of the noise in the sum of a full round, in lengths of `clip`",
        "Raise it for a smaller epsilon, at a higher loss."},
       {"quantile", RealNumber{&p.quantile, 0, 1, Bounds::kOpenAbove}, kYes,
        "share of the updates that `clip` is to leave as they are; 0: `clip` is fixed",
        "Set it to 0.5 where the length of updates is not known beforehand."},
-      {"place", OneOf(&p.place, {"mean", "party"}), kYes,
-       "where the noise is added: to the mean, by whoever averages, or by each party",
-       "Take 'party' where reducers are not trusted."},
+      {"place", OneOf(&p.place, {"party", "mean"}), kYes,
+       "where the noise is added: by each party to its own, or to the mean, by whoever averages",
+       "'mean' is refused so far: whoever audits a mean could not tell its noise from a lie."},
+      Follows("`[run] peers` times `[federation] participation`, and times the parties of a round "
+              "that `[parties]` of the same file has; at least 1",
+              {"parties", WholeNumber{&p.parties, 0, 1000 * kMillion}, kYes,
+               "parties of a full round, whose noise together is `noise`",
+               "Set it where peers host different numbers of parties."}),
+      Follows("`[federation] participation`, times the share of its parties that a peer asks in a "
+              "round",
+              {"sampling", RealNumber{&p.sampling, 0, 1}, kYes,
+               "probability that a party is in a round, as epsilon counts it",
+               "Set it to 1 for an epsilon that holds against those who know who took part."}),
       {"delta", RealNumber{&p.delta, 0, 1, Bounds::kOpenBelow}, kYes,
        "delta of the epsilon that is told", "Keep it well below one over the number of parties."},
       {"epsilon", RealNumber{&p.epsilon, 0, 1e6}, kYes,
@@ -242,7 +254,7 @@ Fields PrivacyFields(Config& c) {
        "whether updates are masked, so that nobody sees one party's (secure aggregation)",
        "Switch it on where reducers must not see updates."},
       {"threshold", WholeNumber{&p.threshold, 0, 4096}, kYes,
-       "fewest contributors whose sum is unmasked; 0: two thirds of `[run] peers`",
+       "fewest contributors whose sum is unmasked; 0: more than two thirds of a round's",
        "Raise it where more of the parties may work together against one."},
   };
 }
@@ -276,6 +288,9 @@ Fields AvailabilityFields(Config& c) {
        "Set it to try one party of a trace."},
       {"speed", RealNumber{&a.speed, 0, 1e6, Bounds::kOpenBelow}, kNo,
        "seconds of the trace in one of ours", "Raise it to go through a day in minutes."},
+      {"start", WholeNumber{&a.start, 0, uint64_t{1} << 33}, kNo,
+       "when its second 0 is, in seconds since 1970; 0: when the peer first follows it",
+       "Set it to the same for all peers of an experiment, so that they share one clock."},
   };
 }
 
@@ -362,16 +377,17 @@ Fields OuterFields(Config& c) {
       {"rule", OneOf(&c.outer.rule, OuterRuleNames()), kYes,
        "how a round's mean update moves the parameters",
        "Take 'average' for plain federated averaging, 'momentum' for FedAvgM, and 'adagrad', "
-       "'adam' "
-       "or 'yogi' where the data of the peers differ; see training.md."},
-      Follows("0.4 for one peer, 0.8 from 8 peers on, and 0.7 between; 1 with rule 'average'",
+       "'adam' or 'yogi' where the data of the peers differ; see training.md."},
+      Follows("0.4 for one peer, 0.8 from 8 peers on, and 0.7 between; 1 with rules 'average' and "
+              "'momentum', 0.01 with 'adagrad', 'adam' and 'yogi'",
               {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow},
                kYes, "learning rate of the outer rule",
                "Lower it if the loss swings from round to round, raise it in short runs of small "
                "models."}),
-      Follows("0.9; 0 with rule 'average', which has none",
+      Follows("0.9; 0 with rule 'average', which has none, and with 'adagrad'",
               {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}, kYes,
-               "momentum of the outer rule", "Lower it if the loss swings from round to round."}),
+               "momentum of the outer rule; beta1 of the adaptive ones",
+               "Lower it if the loss swings from round to round."}),
       {"beta2", RealNumber{&c.outer.beta2, 0, 1, Bounds::kOpenAbove}, kYes,
        "decay of the second moment of rules 'adam' and 'yogi'", "It is seldom changed."},
       {"adaptivity", RealNumber{&c.outer.adaptivity, 0, 1, Bounds::kOpenBelow}, kYes,
@@ -416,10 +432,11 @@ Fields ExchangeFields(Config& c) {
       {"faulty", WholeNumber{&c.exchange.faulty, 0, 31}, kYes,
        "number of lying peers that the aggregation must bear",
        "Set it with a robust aggregation; a run must have enough peers for it."},
-      {"clip", RealNumber{&c.exchange.clip, 0, 1e6}, kYes,
-       "length, in median lengths, to which longer updates are scaled down; 0: none is",
-       "Raise it, or set it to 0, where honest peers have very different data and you trust "
-       "them all."},
+      Follows("1; 0 with `[privacy] clip`",
+              {"clip", RealNumber{&c.exchange.clip, 0, 1e6}, kYes,
+               "length, in median lengths, to which longer updates are scaled down; 0: none is",
+               "Raise it, or set it to 0, where honest peers have very different data and you "
+               "trust them all."}),
       {"plan", OneOf(&c.exchange.plan, {"auto", "flat", "regions"}), kNo,
        "who averages what: all peers at once, each region first, or the faster of the two",
        "Fix it to compare plans; `atoll plan` predicts each."},

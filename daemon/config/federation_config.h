@@ -18,16 +18,17 @@ struct FederationConfig {          // [federation]
   bool normalised = false;         // FedNova: by the number of inner steps
 };
 
-struct PrivacyConfig {         // [privacy]
-  double clip = 0;             // length of a party's update; 0: no differential privacy
-  double noise = 0;            // standard deviation, in lengths of the clip
-  double quantile = 0;         // that the clip follows; 0: it is fixed
-  std::string place = "mean";  // where the noise is added; or "party"
+struct PrivacyConfig {          // [privacy]
+  double clip = 0;              // length of a party's update; 0: no differential privacy
+  double noise = 0;             // standard deviation in a full round's sum, in lengths of the clip
+  double quantile = 0;          // that the clip follows; 0: it is fixed
+  std::string place = "party";  // where the noise is added
+  uint32_t parties = 0;  // of a full round; where the file does not say: by the peers and theirs
+  double sampling = 0;   // probability that a party is in a round; likewise
   double delta = 1e-5;
-  double epsilon = 0;   // the run ends before it spends more; 0: it is told alone
-  bool masked = false;  // secure aggregation
-  uint32_t threshold =
-      0;  // fewest contributors whose sum is unmasked; 0: two thirds of [run] peers
+  double epsilon = 0;      // the run ends before it spends more; 0: it is told alone
+  bool masked = false;     // secure aggregation
+  uint32_t threshold = 0;  // fewest contributors whose sum is unmasked; 0: above 2/3 of a round
 };
 
 struct PartiesConfig {   // [parties]
@@ -41,6 +42,7 @@ struct AvailabilityConfig {  // [availability]
   std::string trace;         // a file of times at which parties are there; empty: always
   std::string party;         // whose line of it; empty: by the peer's id
   double speed = 1;          // seconds of the trace in one of ours
+  uint64_t start = 0;        // when its second 0 is, Unix time; 0: when this peer begins
 };
 
 }  // namespace atolld

@@ -147,7 +147,7 @@ absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& sto
   }
   v1::RunSpec wanted = MakeRunSpec(named);
   if (branch) {
-    *wanted.mutable_parent() = LineageUnder(*branch, wanted.outer());
+    *wanted.mutable_parent() = LineageUnder(*branch, wanted);
   } else if (stored.spec && stored.spec->has_parent() && !config.run.branch.empty()) {
     *wanted.mutable_parent() = stored.spec->parent();
   }
@@ -199,9 +199,7 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
   ASSIGN_OR_RETURN(const AggregationRule aggregation, RuleOf(spec.exchange()));
   if (spec.exchange().chunk_elements() == 0)
     return absl::InvalidArgumentError("chunks of no values");
-  ASSIGN_OR_RETURN(const OuterScalars scalars,
-                   rule->Scalars(absl::bit_cast<float>(spec.outer().learning_rate_bits()),
-                                 absl::bit_cast<float>(spec.outer().momentum_bits())));
+  ASSIGN_OR_RETURN(const OuterScalars scalars, rule->Scalars(OuterSettingsOf(spec.outer())));
   RunSettings settings;
   v1::EntryHeader carrier;
   SetScalars(scalars, &carrier);

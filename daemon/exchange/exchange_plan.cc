@@ -72,8 +72,9 @@ absl::Status ExchangePlan::AddContributor(const v1::PlanMember& member, uint32_t
     return Invalid(absl::StrCat("weight of ", member.peer(), " is not above 0 and finite"));
   }
   const float scale = member.scale_bits() == 0 ? 1 : absl::bit_cast<float>(member.scale_bits());
-  if (!(scale > 0 && scale <= 1)) {
-    return Invalid(absl::StrCat("scale of ", member.peer(), " is not above 0 and up to 1"));
+  if (!(scale > 0 && scale <= kLargestUpdateScale)) {
+    return Invalid(absl::StrCat("scale of ", member.peer(), " is not above 0 and up to ",
+                                kLargestUpdateScale));
   }
   if (!index_.emplace(member.peer(), place).second) {
     return Invalid(absl::StrCat(member.peer(), " contributes twice"));

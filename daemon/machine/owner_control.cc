@@ -56,6 +56,7 @@ std::string OwnerState::Text() const {
     absl::StrAppend(&text, "finish", SecondsText(order.pause), "\n");
   }
   absl::StrAppend(&text, "rounds ", rounds, "\ntokens ", tokens, "\n");
+  if (trace_began > 0) absl::StrAppendFormat(&text, "trace %.3f\n", trace_began);
   if (!day.empty()) absl::StrAppendFormat(&text, "trained %.3f %s\n", train_seconds, day);
   return text;
 }
@@ -73,6 +74,8 @@ absl::StatusOr<OwnerState> OwnerState::Parse(absl::string_view text) {
     } else if (words[0] == "finish") {
       state.order.kind = OwnerOrder::Kind::kFinish;
       if (words.size() > 1) state.order.pause = absl::Seconds(seconds);
+    } else if (words[0] == "trace" && words.size() == 2) {
+      state.trace_began = seconds;
     } else if (words[0] == "rounds" && words.size() == 2) {
       good = absl::SimpleAtoi(words[1], &state.rounds);
     } else if (words[0] == "tokens" && words.size() == 2) {
@@ -120,6 +123,21 @@ absl::Status OwnerControl::Load() {
   return absl::OkStatus();
 }
 
+void OwnerControl::Follow(TraceFollower trace, absl::Time began) {
+  trace_.emplace(std::move(trace));
+  BeginTrace(began);
+}
+
+absl::Time OwnerControl::BeginTrace(absl::Time began) {
+  if (began != absl::InfinitePast()) {
+    state_.trace_began = absl::ToDoubleSeconds(began - absl::UnixEpoch());
+  } else if (state_.trace_began <= 0) {
+    state_.trace_began = absl::ToDoubleSeconds(started_ - absl::UnixEpoch());
+    SaveSoon();
+  }
+  return absl::UnixEpoch() + absl::Seconds(state_.trace_began);
+}
+
 void OwnerControl::Start() {
   if (state_.order.kind == OwnerOrder::Kind::kFinish) events_.finish_round(true);
   Decide();
@@ -153,6 +171,9 @@ void OwnerControl::Decide() {
   events_.tell(&told);
   CountTraining(told.progress());
   MachineVerdict verdict = limits_.Look(env_.executor.Now(), wall, state_.order, view_);
+  if (trace_) {
+    trace_->Restrict(absl::UnixEpoch() + absl::Seconds(state_.trace_began), wall, zone_, &verdict);
+  }
   const bool changed = !decided_ || verdict.reasons != verdict_.reasons ||
                        verdict.may_exchange != verdict_.may_exchange;
   const bool idles = !verdict.may_train;

@@ -12,6 +12,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,6 +21,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/machine.pb.h"
 #include "daemon/env/env.h"
+#include "daemon/machine/availability.h"
 #include "daemon/machine/limit_book.h"
 #include "daemon/machine/owner_limits.h"
 #include "daemon/machine/sensors.h"
@@ -41,6 +43,7 @@ struct OwnerState {
   uint64_t tokens = 0;
   std::string day;  // of what follows, "2026-11-26"
   double train_seconds = 0;
+  double trace_began = 0;  // when the trace's second 0 was, Unix time; 0: it follows none
 
   std::string Text() const;
   // INVALID_ARGUMENT names the line.
@@ -75,6 +78,11 @@ class OwnerControl {
   // The config was read again: its [machine] holds from now on wherever `limits set` has not
   // changed it. INVALID_ARGUMENT: hours that are none; nothing has changed then. After Start.
   absl::Status Configure(const MachineConfig& configured);
+  // The peer is there when its trace says so, which began at `began`; InfinitePast: when it was
+  // first followed, which a restart remembers. After Load, before Start.
+  void Follow(TraceFollower trace, absl::Time began);
+  // When a trace began that others follow, by the same rule; it is kept.
+  absl::Time BeginTrace(absl::Time began);
   // Looks from now on.
   void Start();
 
@@ -113,6 +121,7 @@ class OwnerControl {
   const absl::Time started_;
 
   // Loop thread.
+  std::optional<TraceFollower> trace_;  // [availability]
   LimitBook book_;
   OwnerLimits limits_;
   OwnerState state_;

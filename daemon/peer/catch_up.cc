@@ -10,7 +10,7 @@
 #include "compression/base/words.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
-#include "optimizer/outer_rule.h"
+#include "membership/history/state_buffers.h"
 
 namespace atolld {
 namespace {
@@ -73,9 +73,9 @@ bool SnapshotOffered(absl::Span<const FetchDonor> donors, uint64_t oldest, uint6
 }
 
 uint64_t SnapshotBytes(const v1::Genesis& genesis) {
-  const absl::StatusOr<const OuterRule*> rule = FindOuterRule(genesis.spec().outer().rule());
-  CHECK_OK(rule.status());
-  return genesis.manifest().elements() * sizeof(float) * (1 + (*rule)->buffers().size());
+  const absl::StatusOr<std::vector<std::string>> buffers = StateBuffers(genesis.spec());
+  CHECK_OK(buffers.status());
+  return genesis.manifest().elements() * sizeof(float) * (1 + buffers->size());
 }
 
 std::string FormatBytes(uint64_t bytes) {

@@ -77,6 +77,11 @@ absl::Status CheckTrain(const v1::RunSpec& spec, const v1::Train& train) {
   if (train.steps() == 0 || train.steps() > kMostSteps) {
     return absl::InvalidArgumentError(absl::StrCat(context, "asks for ", train.steps(), " steps"));
   }
+  if (spec.data().private_()) {
+    if (train.samples().empty()) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrCat(context, "gives samples, and the run's data is private"));
+  }
   const uint64_t needed = uint64_t{train.steps()} * spec.inner().batch();
   const auto unfit = [&](absl::string_view most, uint64_t samples) {
     return absl::InvalidArgumentError(absl::StrCat(context, "gives ", most, samples,
@@ -100,7 +105,14 @@ absl::Status CheckEvaluate(const v1::RunSpec& spec, const v1::Evaluate& evaluate
     return absl::InvalidArgumentError(absl::StrCat(
         "it asks to evaluate version ", evaluate.version(), " of a run of ", spec.rounds()));
   }
-  if (evaluate.share() < evaluate.shares()) return absl::OkStatus();
+  const bool own = evaluate.own() && spec.data().private_();
+  if (own && evaluate.share() == 0 && evaluate.shares() == 0) return absl::OkStatus();
+  if (!evaluate.own() && evaluate.share() < evaluate.shares()) return absl::OkStatus();
+  if (evaluate.own()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("it asks for this peer's own loss of version ", evaluate.version(),
+                     own ? " and for a share at once" : ", and the run's data is not private"));
+  }
   return absl::InvalidArgumentError(absl::StrCat("it asks to evaluate share ", evaluate.share(),
                                                  " of ", evaluate.shares(), " of version ",
                                                  evaluate.version()));

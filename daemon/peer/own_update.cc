@@ -1,5 +1,6 @@
 #include "daemon/peer/own_update.h"
 
+#include <algorithm>
 #include <set>
 
 #include "absl/base/casts.h"
@@ -8,6 +9,7 @@
 #include "compression/base/planted_bug.h"
 #include "compression/error_feedback.h"
 #include "membership/history/run_codecs.h"
+#include "membership/privacy/update_noise.h"
 
 namespace atolld {
 namespace {
@@ -23,6 +25,21 @@ bool SameSamples(const v1::Contributor& contributor, const v1::Ready& ready) {
     if (held.count(range.first()) != 0) return true;
   }
   return false;
+}
+
+// The update, clipped, with noise. `within`: Ready.within.
+std::vector<float> MadePrivate(const PrivacyTerms& terms, const OwnUpdate::Trained& trained,
+                               const std::string& key, absl::Span<const float> update,
+                               double* within) {
+  std::vector<float> values(update.begin(), update.end());
+  const bool longer = ClipUpdate(absl::MakeSpan(values), trained.clip);
+  NoiseStream noise(key);
+  AddNoise(noise, terms.Deviation(trained.clip, trained.parties), absl::MakeSpan(values));
+  if (terms.quantile <= 0) return values;
+  const uint32_t parties = std::max<uint32_t>(1, trained.parties);
+  const uint32_t shorter = trained.parties == 0 ? (longer ? 0 : 1) : trained.within;
+  *within = shorter - parties / 2.0 + terms.CountDeviation(parties) * noise.Next();
+  return values;
 }
 
 }  // namespace
@@ -112,19 +129,30 @@ OwnUpdate::OwnUpdate(Env env, std::string self, std::string dir, ReplicaKeeper& 
 void OwnUpdate::Follow(const v1::RunSpec& spec) {
   spec_ = spec;
   codecs_ = CodecsOf(spec.exchange()).value();
+  privacy_ = PrivacyTermsOf(spec.privacy());
   measure_.Follow(spec.exchange(), codecs_);
 }
 
-void OwnUpdate::Encode(uint64_t first_sample, std::function<void(absl::Status, Encoded)> done) {
+void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Status, Encoded)> done) {
+  taken_ = false;
+  Trained trained = as_trained;
+  if (trained.clip <= 0) trained.clip = privacy_.clip;
+  std::string key = privacy_.on() ? RandomBytes(env_.executor) : "";
   auto made = std::make_shared<Encoded>();
   auto status = std::make_shared<absl::Status>();
   const bool feedback = spec_.exchange().error_feedback();
-  const Rounding rounding = ContributionRounding(spec_, self_, first_sample);
+  const Rounding rounding = ContributionRounding(spec_, self_, trained.first_sample);
   keeper_.RunExclusive(
-      [made, status, feedback, rounding, residual = residual_.values(),
-       codec = codecs_.updates.codec, decay = FeedbackDecay(spec_), grid = keeper_.grid(),
-       memory = keeper_.memory()] {
+      [made, status, feedback, rounding, trained, privacy = privacy_, key = std::move(key),
+       residual = residual_.values(), codec = codecs_.updates.codec, decay = FeedbackDecay(spec_),
+       grid = keeper_.grid(), memory = keeper_.memory()] {
         absl::Span<const float> values = memory->update();
+        std::vector<float> noisy;
+        if (privacy.on()) {
+          noisy = MadePrivate(privacy, trained, key, values, &made->within);
+          if (privacy.quantile > 0) made->clip = trained.clip;
+          values = noisy;
+        }
         if (feedback) {
           made->values.assign(values.begin(), values.end());
           if (residual != nullptr) {
@@ -213,6 +241,7 @@ void OwnUpdate::Settle(const v1::EntryHeader& header) {
     return;
   }
   held_.reset();
+  taken_ = true;
 }
 
 // Only now, when the header has settled it: a = update + residual, less what was taken of it.

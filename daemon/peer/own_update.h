@@ -22,6 +22,7 @@
 #include "daemon/exchange/exchange.h"
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/residual.h"
+#include "membership/privacy/privacy_budget.h"
 
 namespace atolld {
 
@@ -67,10 +68,20 @@ class UpdateMeasure {
 
 class OwnUpdate {
  public:
+  // What lies in the update slot.
+  struct Trained {
+    uint64_t first_sample = 0;  // of those that it was trained on
+    // With differential privacy:
+    double clip = 0;       // to scale it down to; 0: as the run says
+    uint32_t parties = 0;  // whose mean it is, each clipped already; 0: its own, which is not
+    uint32_t within = 0;   // of how many of those the update was no longer
+  };
   // What the worker has handed over, encoded.
   struct Encoded {
     std::shared_ptr<const Contribution> contribution;
     std::vector<float> values;  // with error feedback: a = update + residual
+    double clip = 0;            // where it follows a quantile: that was used
+    double within = 0;          // and Ready.within
   };
 
   // `dir`: where the replica lies, and beside it the residual.
@@ -78,14 +89,16 @@ class OwnUpdate {
 
   void Follow(const v1::RunSpec& spec);  // once, checked before
 
-  // Encodes what lies in the update slot, trained on the samples from `first_sample` on. An error:
-  // no update can be made of it.
-  void Encode(uint64_t first_sample, std::function<void(absl::Status, Encoded)> done);
+  // Encodes what lies in the update slot. With differential privacy it is clipped before, and has
+  // noise added whose key is drawn here and forgotten. An error: no update can be made of it.
+  void Encode(const Trained& trained, std::function<void(absl::Status, Encoded)> done);
 
   // It waits to be taken into an entry, with what is told of it; or no longer does.
   void Hold(Encoded encoded, v1::Ready ready);
   void Drop() { held_.reset(); }
   bool held() const { return held_.has_value(); }
+  // Whether an entry has taken the newest update of this process.
+  bool taken() const { return taken_; }
   std::shared_ptr<const Contribution> contribution() const;  // nullptr: none is held
   std::vector<v1::SampleRange> samples() const;              // that it was trained on
 
@@ -125,8 +138,10 @@ class OwnUpdate {
 
   v1::RunSpec spec_;
   LevelCodecs codecs_;
+  PrivacyTerms privacy_;
   UpdateMeasure measure_;
   std::optional<Held> held_;
+  bool taken_ = false;
   uint64_t settled_version_ = 0;
   Residual residual_;
   CallbackGuard guard_;

@@ -26,7 +26,7 @@ absl::StatusOr<std::unique_ptr<ParameterMemory>> ParameterMemory::Create(uint64_
   }
   const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
   const uint64_t slot_bytes = (elements * sizeof(float) + page - 1) / page * page;
-  const uint64_t bytes = 2 * slot_bytes;
+  const uint64_t bytes = kSlots * slot_bytes;
   const int file = memfd_create("atoll-parameters", MFD_CLOEXEC);
   if (file < 0) return MemoryError(bytes, "memfd_create");
   if (ftruncate(file, static_cast<off_t>(bytes)) != 0) {
@@ -47,18 +47,19 @@ ParameterMemory::ParameterMemory(int file, void* base, uint64_t elements, uint64
     : file_(file), base_(base), elements_(elements), slot_bytes_(slot_bytes) {}
 
 ParameterMemory::~ParameterMemory() {
-  munmap(base_, 2 * slot_bytes_);
+  munmap(base_, kSlots * slot_bytes_);
   close(file_);
 }
 
-absl::Span<float> ParameterMemory::theta() const {
-  return absl::MakeSpan(static_cast<float*>(base_), elements_);
+absl::Span<float> ParameterMemory::Slot(uint64_t slot) const {
+  char* begin = static_cast<char*>(base_) + slot * slot_bytes_;
+  return absl::MakeSpan(reinterpret_cast<float*>(begin), elements_);
 }
 
-absl::Span<const float> ParameterMemory::update() const {
-  const char* slot = static_cast<const char*>(base_) + slot_bytes_;
-  return absl::MakeConstSpan(reinterpret_cast<const float*>(slot), elements_);
-}
+absl::Span<float> ParameterMemory::theta() const { return Slot(0); }
+absl::Span<const float> ParameterMemory::update() const { return Slot(1); }
+absl::Span<float> ParameterMemory::writable_update() const { return Slot(1); }
+absl::Span<float> ParameterMemory::control() const { return Slot(2); }
 
 std::string ParameterMemory::path() const {
   return absl::StrCat("/proc/", getpid(), "/fd/", file_);

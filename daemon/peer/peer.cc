@@ -15,6 +15,7 @@
 #include "daemon/replica/state/branch_file.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
+#include "membership/privacy/update_noise.h"
 #include "membership/run/admission.h"
 #include "membership/run/roster_news.h"
 #include "membership/trust/contribution.h"
@@ -34,6 +35,7 @@ RunFiles::Own OwnFilesOf(const Config& config) {
   if (config.peer.role == kAggregatorRoleName) return own;
   if (IsTokenizerFile(config.data.tokenizer)) own.tokenizer = config.data.tokenizer;
   own.program = config.model.file;
+  own.validation = config.data.validation;
   own.prepared = PreparedVocabulary(config.data) > 0;
   return own;
 }
@@ -48,7 +50,8 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
       pid_(pid),
       instance_(env.executor.Random()),
       on_finished_(std::move(on_finished)),
-      trainer_(env_, trainer, config.membership.failure_timeout),
+      parties_(MakeParties(trainer)),
+      trainer_(env_, parties_ != nullptr ? *parties_ : trainer, config.membership.failure_timeout),
       offered_(env_, [this] { UpdateDonors(); }),
       keeper_(Env{env.executor, env.files, offered_, env.log}, config.peer.dir,
               RetentionPolicy{config.peer.snapshot_every, config.peer.keep_snapshots,
@@ -76,6 +79,23 @@ Peer::Peer(Env env, const Config& config, Worker& trainer, uint32_t pid,
       refusals_(env.executor),
       up_cap_(config.machine.up_cap),
       down_cap_(config.machine.down_cap) {}
+
+std::unique_ptr<VirtualParties> Peer::MakeParties(Worker& trainer) {
+  const PartiesConfig& parties = config_.parties;
+  if (parties.hosted == 0 || !trainer.trains()) return nullptr;
+  VirtualParties::Hooks hooks;
+  hooks.memory = [this] { return keeper_.memory(); };
+  hooks.run = [this](Task work, Task done) {
+    keeper_.RunExclusive(std::move(work), std::move(done));
+  };
+  auto made = std::make_unique<VirtualParties>(
+      env_, trainer,
+      VirtualParties::Settings{parties.hosted, parties.first, parties.a_round, parties.keep,
+                               config_.peer.dir, config_.peer.id},
+      std::move(hooks));
+  made->SetClip(ClipUpdate);
+  return made;
+}
 
 ReplicaKeeper::Events Peer::KeeperEvents() {
   ReplicaKeeper::Events events;
@@ -249,6 +269,7 @@ v1::Hello Peer::Hello() const {
     if (keeper_.offer()) *hello.mutable_offer() = *keeper_.offer();
   }
   for (const v1::SampleRange& range : runner_.samples()) *hello.add_samples() = range;
+  if (spec_ && spec_->data().private_()) hello.set_training(runner_.owes_update());
   return hello;
 }
 
@@ -313,6 +334,14 @@ absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
     return absl::FailedPreconditionError(
         absl::StrCat(config_.peer.dir, " holds run '", keeper_.genesis().spec().run_id(),
                      "', the coordinator leads '", spec.run_id(), "'; choose another peer.dir"));
+  }
+  if (parties_ != nullptr && !spec.data().private_()) {
+    return absl::FailedPreconditionError(
+        "this peer hosts parties ([parties] hosted), and the run's data is not private");
+  }
+  if (parties_ != nullptr && spec.inner().control_variates() && !config_.parties.keep) {
+    return absl::FailedPreconditionError(
+        "the run has control variates, which need [parties] keep = true where parties are hosted");
   }
   RETURN_IF_ERROR(CodecsOf(spec.exchange()).status());
   return FindOuterRule(spec.outer().rule()).status();

@@ -2,12 +2,12 @@
 // and a worker to train. An aggregator has all but the worker.
 //
 // This class only ties the parts together: CoordinatorLink (the Session), ReplicaKeeper (the
-// state), RoundRunner (the round), WorkerLink and WorkerWatch (the worker), RunFiles (what it reads
-// beside its data), RunEnd (from the seal on), Donor (what others fetch), OfferedCalls and Giver
-// (how those give that nobody can dial). It begins by listening and dialling, follows the
-// coordinator's word, and ends when the run is sealed, when it is drained, or when it cannot go on.
-// What the machine's owner allows is decided elsewhere (daemon/machine); Allow carries it out. Loop
-// thread.
+// state), RoundRunner (the round), WorkerLink, WorkerWatch and VirtualParties (the worker),
+// RunFiles (what it reads beside its data), RunEnd (from the seal on), Donor (what others fetch),
+// OfferedCalls and Giver (how those give that nobody can dial). It begins by listening and
+// dialling, follows the coordinator's word, and ends when the run is sealed, when it is drained, or
+// when it cannot go on. What the machine's owner allows is decided elsewhere (daemon/machine);
+// Allow carries it out. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -29,6 +29,7 @@
 #include "daemon/peer/round_runner.h"
 #include "daemon/peer/run_end.h"
 #include "daemon/peer/run_files.h"
+#include "daemon/peer/virtual_parties.h"
 #include "daemon/peer/worker.h"
 #include "daemon/peer/worker_link.h"
 #include "daemon/peer/worker_watch.h"
@@ -86,11 +87,14 @@ class Peer {
     complete_ = std::move(complete);
   }
   v1::PeerProgress progress() const;
+  // The parties that it imitates; nullptr: it is one itself.
+  VirtualParties* parties() { return parties_.get(); }
   std::string run_id() const;  // empty: it has heard of none, and holds none
   bool connected() const { return link_.up(); }
   uint64_t tokens() const { return runner_.tokens(); }  // trained since the daemon's start
 
  private:
+  std::unique_ptr<VirtualParties> MakeParties(Worker& trainer);
   ReplicaKeeper::Events KeeperEvents();
   RoundRunner::Events RunnerEvents();
   CoordinatorLink::Events LinkEvents();
@@ -139,6 +143,7 @@ class Peer {
   const std::function<void(absl::Status)> on_finished_;
 
   // Loop thread.
+  const std::unique_ptr<VirtualParties> parties_;
   WorkerWatch trainer_;
   OfferedCalls offered_;
   ReplicaKeeper keeper_;

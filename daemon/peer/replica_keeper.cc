@@ -43,11 +43,20 @@ ReplicaKeeper::ReplicaKeeper(Env env, std::string dir, const RetentionPolicy& re
 ReplicaKeeper::~ReplicaKeeper() = default;
 
 absl::StatusOr<std::unique_ptr<Replica>> ReplicaKeeper::Open() {
-  return Replica::Open(env_.files, dir_,
-                       [this](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
-                         RETURN_IF_ERROR(NeedMemory(elements));
-                         return memory_->theta();
-                       });
+  ASSIGN_OR_RETURN(std::unique_ptr<Replica> replica,
+                   Replica::Open(env_.files, dir_,
+                                 [this](uint64_t elements) -> absl::StatusOr<absl::Span<float>> {
+                                   RETURN_IF_ERROR(NeedMemory(elements));
+                                   return memory_->theta();
+                                 }));
+  ShowControl(*replica);
+  return replica;
+}
+
+// Theta lies where the worker sees it; the common control variate is one of the replica's buffers.
+void ReplicaKeeper::ShowControl(const Replica& replica) {
+  const absl::Span<const float> control = replica.control();
+  std::copy(control.begin(), control.end(), memory_->control().begin());
 }
 
 absl::Status ReplicaKeeper::Load() {
@@ -76,7 +85,10 @@ void ReplicaKeeper::Create(v1::Genesis genesis) {
   Make([this, genesis = std::move(genesis)] {
     const absl::Span<const float> initial = memory_->update();
     std::memcpy(memory_->theta().data(), initial.data(), initial.size() * sizeof(float));
-    return Replica::Create(env_.files, dir_, genesis, memory_->theta());
+    absl::StatusOr<std::unique_ptr<Replica>> replica =
+        Replica::Create(env_.files, dir_, genesis, memory_->theta());
+    if (replica.ok()) ShowControl(**replica);
+    return replica;
   });
 }
 
@@ -241,6 +253,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
         if (absl::IsNotFound(result->status) && payload) {
           result->status = replica_->Commit(*shared_header, nullptr, {});
         }
+        if (result->status.ok()) ShowControl(*replica_);
         if (result->status.ok() || absl::IsNotFound(result->status)) return;
         result->history = CheckHeader(replica_->genesis(), replica_->version(),
                                       replica_->header_digest(), *shared_header);

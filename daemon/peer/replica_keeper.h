@@ -127,6 +127,7 @@ class ReplicaKeeper {
 
   // The state is opened anew: a snapshot has come, or it is repaired.
   absl::StatusOr<std::unique_ptr<Replica>> Open();
+  void ShowControl(const Replica& replica);  // to the worker
   void Reopen();
   void OpenFromDisk();
   void OnReopened(absl::StatusOr<std::unique_ptr<Replica>> replica);

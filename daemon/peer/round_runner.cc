@@ -2,10 +2,26 @@
 
 #include <algorithm>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/planted_bug.h"
+#include "membership/run/own_evaluation.h"
 
 namespace atolld {
+namespace {
+
+// One a party; nothing where nothing is held out here.
+void TellOwnLosses(const v1::WorkerEvaluated& evaluated, v1::Evaluated* answer) {
+  v1::OwnLoss* const own = answer->mutable_own();
+  for (const double loss : evaluated.own_losses()) {
+    if (own->losses_size() < kMostOwnLosses) own->add_losses(loss);
+  }
+  if (own->losses_size() == 0 && evaluated.tokens() > 0) {
+    own->add_losses(evaluated.loss_sum() / static_cast<double>(evaluated.tokens()));
+  }
+}
+
+}  // namespace
 
 RoundRunner::RoundRunner(Env env, std::string self, std::string dir, ReplicaKeeper& keeper,
                          Worker& trainer, Events events)
@@ -63,6 +79,8 @@ void RoundRunner::StartTraining() {
   steps->set_first_step(assigned_->first_step());
   steps->set_steps(assigned_->steps());
   *steps->mutable_samples() = assigned_->samples();
+  steps->set_taken(own_.taken());
+  steps->set_clip_bits(assigned_->clip_bits());
   trainer_.Send(message);
   training_ = true;
   exchange_.waker().OnTraining();
@@ -118,10 +136,14 @@ void RoundRunner::OnBoundary(const v1::Boundary& boundary) {
   }
   tokens_ += boundary.tokens();
   exchange_.waker().OnWaiting();
-  const uint64_t first_sample =
+  OwnUpdate::Trained trained;
+  trained.first_sample =
       assigned_->samples().empty() ? boundary.version() : assigned_->samples(0).first();
-  own_.Encode(first_sample, [this, boundary, id = training_id_](const absl::Status& status,
-                                                                OwnUpdate::Encoded encoded) {
+  trained.clip = double{absl::bit_cast<float>(assigned_->clip_bits())};
+  trained.parties = boundary.parties();
+  trained.within = boundary.within();
+  own_.Encode(trained, [this, boundary, id = training_id_](const absl::Status& status,
+                                                           OwnUpdate::Encoded encoded) {
     if (id != training_id_ || !assigned_) return;
     OnEncoded(boundary, status, std::move(encoded));
   });
@@ -141,7 +163,14 @@ void RoundRunner::OnEncoded(const v1::Boundary& boundary, const absl::Status& st
   ready.set_tokens(boundary.tokens());
   ready.set_loss(boundary.loss());
   ready.set_train_seconds(boundary.seconds());
+  ready.set_own_samples(boundary.samples());
+  ready.set_base_loss(boundary.first_loss());
+  ready.set_parties(boundary.parties());
+  ready.set_party_weight(boundary.weight());
   *ready.mutable_samples() = assigned_->samples();
+  ready.set_train_number(assigned_->number());
+  ready.set_clip_bits(absl::bit_cast<uint32_t>(static_cast<float>(encoded.clip)));
+  ready.set_within(encoded.within);
   own_.Hold(std::move(encoded), std::move(ready));
   assigned_.reset();
   training_ = false;
@@ -196,6 +225,7 @@ void RoundRunner::OnEvaluate(const v1::Evaluate& evaluate) {
   message.mutable_evaluate()->set_version(evaluate.version());
   message.mutable_evaluate()->set_share(evaluate.share());
   message.mutable_evaluate()->set_shares(evaluate.shares());
+  message.mutable_evaluate()->set_own(evaluate.own());
   trainer_.Send(message);
 }
 
@@ -220,7 +250,7 @@ void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {
   const auto asked =
       std::find_if(evaluates_.begin(), evaluates_.end(), [&](const v1::Evaluate& evaluate) {
         return evaluate.version() == evaluated.version() && evaluate.share() == evaluated.share() &&
-               evaluate.shares() == evaluated.shares();
+               evaluate.shares() == evaluated.shares() && evaluate.own() == evaluated.own();
       });
   if (asked == evaluates_.end()) return;
   evaluates_.erase(asked);
@@ -231,6 +261,7 @@ void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {
   answer->set_shares(evaluated.shares());
   answer->set_loss_sum(evaluated.loss_sum());
   answer->set_tokens(evaluated.tokens());
+  if (evaluated.own()) TellOwnLosses(evaluated, answer);
   events_.send(message);
   if (evaluates_.empty()) keeper_.HoldCommits(false);
 }

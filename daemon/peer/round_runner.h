@@ -82,6 +82,8 @@ class RoundRunner {
   bool exchanging() const { return exchange_.under_way(); }
   bool idle() const;
   std::vector<v1::SampleRange> samples() const;  // of the training or update that this peer holds
+  // It trains, or holds an update: with private data the one thing that can be said of it.
+  bool owes_update() const { return assigned_.has_value() || own_.held(); }
   v1::PeerProgress progress() const;
   uint64_t tokens() const { return tokens_; }  // of all training that its worker has finished
 

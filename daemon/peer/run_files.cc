@@ -26,11 +26,24 @@ constexpr const char* kBesideTokenizer[] = {"tokenizer_config.json", "special_to
 // up.
 constexpr absl::Duration kBetweenAsking = absl::Seconds(1);
 
-constexpr const char* kRoles[] = {kTokenizerRole, kProgramRole};
+constexpr const char* kRoles[] = {kTokenizerRole, kProgramRole, kValidationRole};
+
+std::string KeyOf(absl::string_view role) {
+  if (role == kTokenizerRole) return "[data] tokenizer";
+  return role == kProgramRole ? "[model] file" : "[data] validation";
+}
 
 std::string OptionOf(absl::string_view role) {
-  return role == kTokenizerRole ? "[data] tokenizer (`atolld join --tokenizer`)"
-                                : "[model] file (`atolld join --program`)";
+  if (role == kValidationRole) return KeyOf(role);
+  return absl::StrCat(KeyOf(role), " (`atolld join --",
+                      role == kTokenizerRole ? "tokenizer" : "program", "`)");
+}
+
+// Whether workers of this run read a file of the role, unless their data bring it.
+bool Takes(const v1::RunSpec& spec, absl::string_view role) {
+  if (role == kTokenizerRole) return spec.data().tokenizer() == "file";
+  if (role == kProgramRole) return spec.model().kind() == kTorchScriptKind;
+  return spec.data().common_validation();
 }
 
 bool SameFiles(const v1::RunSpec& a, const v1::RunSpec& b) {
@@ -54,12 +67,17 @@ RunFiles::~RunFiles() = default;
 
 void RunFiles::Load() {
   if (!own_.tokenizer.empty()) LoadTokenizer();
-  if (own_.program.empty()) return;
-  const absl::StatusOr<v1::RunFile> program = ListFile(env_.files, own_.program, kProgramRole);
-  if (program.ok()) {
-    own_files_.push_back({own_.program, *program});
+  LoadOne(own_.program, kProgramRole);
+  LoadOne(own_.validation, kValidationRole);
+}
+
+void RunFiles::LoadOne(const std::string& path, absl::string_view role) {
+  if (path.empty()) return;
+  const absl::StatusOr<v1::RunFile> file = ListFile(env_.files, path, role);
+  if (file.ok()) {
+    own_files_.push_back({path, *file});
   } else {
-    env_.log.Warning(absl::StrCat("[model] file: ", program.status().message()));
+    env_.log.Warning(absl::StrCat(KeyOf(role), ": ", file.status().message()));
   }
 }
 
@@ -94,25 +112,22 @@ std::vector<RunFiles::OwnFile> RunFiles::OwnOf(absl::string_view role) const {
 
 void RunFiles::List(v1::RunSpec* spec) const {
   for (const OwnFile& own : own_files_) {
-    const bool needed = own.file.role() == kTokenizerRole
-                            ? spec->data().tokenizer() == "file"
-                            : spec->model().kind() == kTorchScriptKind;
-    if (needed) *spec->add_files() = own.file;
+    if (Takes(*spec, own.file.role())) *spec->add_files() = own.file;
   }
 }
 
 bool RunFiles::Needs(absl::string_view role) const {
-  return role == kTokenizerRole ? spec_.data().tokenizer() == "file" && !own_.prepared
-                                : spec_.model().kind() == kTorchScriptKind;
+  return Takes(spec_, role) && !(role == kTokenizerRole && own_.prepared);
 }
 
 // One that is another than the run's is the worker's to refuse, which names both. What lies beside
-// it is not: nobody chose it.
+// it is not: nobody chose it. What all evaluate on must be the run's, so that losses can be added.
 bool RunFiles::UsesOwn(absl::string_view role) const {
   const std::vector<OwnFile> own = OwnOf(role);
   if (own.empty()) return false;
   const v1::RunFile* const main = FindRunFile(spec_, role);
-  if (main == nullptr || main->digest() != own.front().file.digest()) return true;
+  if (main == nullptr) return true;
+  if (main->digest() != own.front().file.digest()) return role != kValidationRole;
   std::set<std::string> here, listed;
   for (size_t i = 1; i < own.size(); ++i) {
     here.insert(absl::StrCat(own[i].file.name(), " ", own[i].file.digest()));
@@ -159,7 +174,8 @@ std::string RunFiles::PlaceOf(absl::string_view role) const {
 }
 
 RunFilePlaces RunFiles::places() const {
-  return {Needs(kTokenizerRole) ? PlaceOf(kTokenizerRole) : "", PlaceOf(kProgramRole)};
+  return {Needs(kTokenizerRole) ? PlaceOf(kTokenizerRole) : "", PlaceOf(kProgramRole),
+          Needs(kValidationRole) ? PlaceOf(kValidationRole) : ""};
 }
 
 void RunFiles::Follow(const v1::RunSpec& spec, bool recorded) {
@@ -174,7 +190,8 @@ void RunFiles::Follow(const v1::RunSpec& spec, bool recorded) {
   if (!recorded_ || spec_.files().empty()) return;
   for (const absl::string_view role : kRoles) {
     if (OwnOf(role).empty() || UsesOwn(role)) continue;
-    env_.log.Info(absl::StrCat("what lies beside ", OwnOf(role).front().path,
+    env_.log.Info(absl::StrCat(role == kValidationRole ? "" : "what lies beside ",
+                               OwnOf(role).front().path,
                                " differs from the run's; the worker takes ", PlaceOf(role)));
   }
   Survey();

@@ -3,7 +3,8 @@
 // The peer that makes version 0 lists its own in the run. From then on every peer keeps a copy of
 // each that travels in its folder: from its own file where that is the listed one, else from other
 // peers. So a peer needs none of its own, and can give all of them. Own files come first for the
-// worker, unless what lies beside a tokenizer differs from the run's. Loop thread.
+// worker, unless what lies beside a tokenizer differs from the run's, or the validation data that
+// all evaluate on does. Loop thread.
 #pragma once
 
 #include <deque>
@@ -26,9 +27,10 @@ namespace atolld {
 class RunFiles {
  public:
   struct Own {
-    std::string tokenizer;  // a file, or a folder with one; empty: none
-    std::string program;    // a TorchScript file; empty: none
-    bool prepared = false;  // the data is prepared, and brings its tokenizer
+    std::string tokenizer;        // a file, or a folder with one; empty: none
+    std::string program;          // a TorchScript file; empty: none
+    bool prepared = false;        // the data is prepared, and brings its tokenizer
+    std::string validation = "";  // a file; empty: none
   };
 
   // `on_change`: what waits_for() says may have changed. Donors are dialled through `env`.
@@ -61,6 +63,7 @@ class RunFiles {
   std::string Lacks(absl::string_view role) const;
   std::string PlaceOf(absl::string_view role) const;
   void LoadTokenizer();
+  void LoadOne(const std::string& path, absl::string_view role);
   void Survey();
   void OnSurveyed(const std::set<int>& kept);
   void FetchNext();

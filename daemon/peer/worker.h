@@ -20,6 +20,7 @@ namespace atolld {
 struct RunFilePlaces {
   std::string tokenizer;
   std::string program;
+  std::string validation;
 };
 
 class Worker {

@@ -11,13 +11,16 @@
 namespace atolld {
 namespace {
 
-v1::WorkerReady ReadyOf(const v1::WorkerConfigured& worker) {
+// Of private data not even the digest is told: it would confirm what somebody guesses.
+v1::WorkerReady ReadyOf(const v1::RunSpec& spec, const v1::WorkerConfigured& worker) {
   v1::WorkerReady ready;
   *ready.mutable_manifest() = worker.manifest();
-  ready.set_data_digest(worker.data_digest());
+  if (!spec.data().private_()) ready.set_data_digest(worker.data_digest());
   ready.set_train_tokens(worker.train_tokens());
   ready.set_validation_tokens(worker.validation_tokens());
   ready.set_device(worker.device());
+  ready.set_parties(worker.parties());
+  ready.set_own_validation_tokens(worker.own_validation_tokens());
   return ready;
 }
 
@@ -87,7 +90,7 @@ void WorkerLink::Repeat() {
 // the next worker is told the run as it is known by now.
 std::string WorkerLink::MisfitOf(const v1::WorkerConfigured& worker) const {
   if (genesis_recorded_) {
-    return std::string(CheckWorker(keeper_.genesis(), ReadyOf(worker)).message());
+    return std::string(CheckWorker(keeper_.genesis(), ReadyOf(spec_, worker)).message());
   }
   if (!spec_.has_parent() || !branch_parent_) return "";
   return std::string(CheckSameTensors({branch_parent_->manifest(), "the state of the branch"},
@@ -112,6 +115,9 @@ void WorkerLink::OnConfigured(const v1::WorkerConfigured& configured) {
   map->set_elements(keeper_.memory()->elements());
   map->set_theta_offset(keeper_.memory()->theta_offset());
   map->set_update_offset(keeper_.memory()->update_offset());
+  if (spec_.inner().control_variates()) {
+    map->set_control_offset(keeper_.memory()->control_offset());
+  }
   worker_.Send(message);
   SendReady();
   runner_.OnWorkerReady();
@@ -170,7 +176,7 @@ v1::Genesis WorkerLink::GenesisHere() const {
   v1::Genesis genesis;
   *genesis.mutable_spec() = spec_;
   v1::DataSpec* data = genesis.mutable_spec()->mutable_data();
-  data->set_digest(configured_->data_digest());
+  if (!data->private_()) data->set_digest(configured_->data_digest());
   data->set_tokenizer_digest(configured_->tokenizer_digest());
   events_.list_files(genesis.mutable_spec());
   *genesis.mutable_manifest() = configured_->manifest();
@@ -188,8 +194,9 @@ void WorkerLink::CreateBranch() {
   lineage->set_next_sample(same_corpus ? parent.parent().next_sample() : 0);
   env_.log.Info(absl::StrCat(
       "making version 0 from ", branch_path_, ": ", LineageText(*lineage),
-      same_corpus ? absl::StrCat("; its corpus goes on at sample ", lineage->next_sample())
-                  : "; another corpus, from its start"));
+      spec_.data().private_() ? std::string("; each peer begins its own data anew")
+      : same_corpus ? absl::StrCat("; its corpus goes on at sample ", lineage->next_sample())
+                    : std::string("; another corpus, from its start")));
   keeper_.CreateFromBranch(std::move(genesis), branch_path_);
 }
 
@@ -215,7 +222,7 @@ void WorkerLink::SendInitialState() {
 
 void WorkerLink::SendReady() {
   v1::PeerMessage message;
-  *message.mutable_worker_ready() = ReadyOf(*configured_);
+  *message.mutable_worker_ready() = ReadyOf(spec_, *configured_);
   events_.send(message);
 }
 

@@ -168,6 +168,10 @@ void WorkerProcess::Configure() {
   configure->set_data_path(places_.tokenizer.empty()
                                ? settings_.data_path
                                : WithTokenizer(settings_.data_path, places_.tokenizer));
+  configure->set_validation_path(places_.validation.empty() ? settings_.validation_path
+                                                            : places_.validation);
+  configure->set_parties(settings_.parties);
+  configure->set_first_party(settings_.first_party);
   configure->set_state_path(settings_.state_path);
   configure->set_threads(threads_);
   Send(message);

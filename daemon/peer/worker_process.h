@@ -26,9 +26,11 @@ class WorkerProcess : public Worker {
     std::string program_folder;
     std::string model_file;  // of a model that is one
     std::string data_path;
-    std::string initial_path, base_path;  // of the model, on this machine; may be empty
-    std::string state_path;               // where the worker may keep its optimiser's state
-    std::string socket;                   // "unix:/path"
+    std::string validation_path;            // common held-out data; may be empty
+    uint32_t parties = 0, first_party = 0;  // of a folder of them in `data_path`; 0: it is one's
+    std::string initial_path, base_path;    // of the model, on this machine; may be empty
+    std::string state_path;                 // where the worker may keep its optimiser's state
+    std::string socket;                     // "unix:/path"
     uint32_t threads;
     std::string device = "auto";  // where the worker trains
   };

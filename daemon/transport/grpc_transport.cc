@@ -37,6 +37,7 @@
 #include "daemon/transport/channels.h"
 #include "daemon/transport/grpc_call.h"
 #include "daemon/transport/grpc_values.h"
+#include "daemon/transport/health_service.h"
 #include "daemon/transport/server_probe.h"
 #include "daemon/transport/sockets.h"
 #include "daemon/transport/tls.h"
@@ -378,7 +379,7 @@ absl::StatusOr<std::unique_ptr<Listener>> GrpcTransport::Listen(const std::strin
   if (options_.tls) options.tls = options_.tls->server;
   options.quota = quota_.get();
   options.line = line_;
-  return GrpcListener::Open(executor_, options, address, std::move(acceptor));
+  return GrpcListener::Open(executor_, options, address, WithHealth(std::move(acceptor)));
 }
 
 std::unique_ptr<Call> GrpcTransport::Dial(const std::string& address, const std::string& method,

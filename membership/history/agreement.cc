@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "membership/history/bitmap.h"
+#include "membership/history/state_buffers.h"
 
 namespace atolld {
 namespace {
@@ -56,6 +57,7 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
     contributor->set_steps(member.steps());
     contributor->set_tokens(member.tokens());
     contributor->set_scale_bits(member.scale_bits());
+    if (terms.parties) contributor->set_parties(terms.parties(member.peer()));
     for (const v1::SampleRange& range : terms.samples(member.peer())) {
       *contributor->add_samples() = range;
     }
@@ -69,6 +71,7 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
     }
   }
   for (const v1::Scalar& scalar : terms.scalars) *header.add_scalars() = scalar;
+  AddControlScalars(terms.spec, terms.run_parties, &header);
   header.set_outer_rule(terms.spec.outer().rule());
   const v1::ExchangeSpec& exchange = terms.spec.exchange();
   header.set_codec(exchange.upper_codec().empty() ? exchange.codec() : exchange.upper_codec());

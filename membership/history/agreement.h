@@ -1,6 +1,7 @@
 // From an agreed exchange to the header of its entry. Pure functions.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,6 +12,10 @@
 
 namespace atolld {
 
+// By how much an update may be scaled: up, where a run brings all to the same number of inner
+// steps, as far as these may differ.
+inline constexpr float kLargestUpdateScale = 65536;
+
 struct HeaderTerms {
   const v1::RunSpec& spec;
   absl::Span<const v1::Scalar> scalars;  // of the outer rule, ascending by name
@@ -18,6 +23,9 @@ struct HeaderTerms {
   // What each contributor's update was trained on: what this entry spends.
   std::function<std::vector<v1::SampleRange>(const std::string& peer)> samples;
   std::string audit_nonce = "";  // of the plan's commitment; empty: no audit
+  // Whose weighted mean an update is; 0: one party's own. null: each is
+  std::function<uint32_t(const std::string& peer)> parties = nullptr;
+  uint64_t run_parties = 0;  // all that the run has; read where it has control variates
 };
 
 // Whether the plan's updates are measured from the mean of the entry before; they are not where the

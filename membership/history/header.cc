@@ -16,11 +16,13 @@
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "membership/history/agreement.h"
 #include "membership/history/lineage.h"
 #include "membership/history/mean_records.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
 #include "membership/history/run_files.h"
+#include "optimizer/control_variate.h"
 
 namespace atolld {
 namespace {
@@ -56,7 +58,7 @@ absl::Status CheckSamples(const v1::EntryHeader& header) {
   return absl::OkStatus();
 }
 
-absl::Status CheckContributors(const v1::EntryHeader& header) {
+absl::Status CheckContributors(const v1::RunSpec& spec, const v1::EntryHeader& header) {
   if (header.contributors_size() == 0 || header.contributors_size() > kMaxContributors) {
     return absl::InvalidArgumentError(
         absl::StrCat(header.contributors_size(), " contributors, 1 to 65536 are allowed"));
@@ -78,10 +80,15 @@ absl::Status CheckContributors(const v1::EntryHeader& header) {
     }
     const float scale =
         contributor.scale_bits() == 0 ? 1 : absl::bit_cast<float>(contributor.scale_bits());
-    if (!(scale > 0 && scale <= 1)) {
+    const float most = spec.federation().normalised() ? kLargestUpdateScale : 1;
+    if (!(scale > 0 && scale <= most)) {
       return absl::InvalidArgumentError(absl::StrCat("contributor ", contributor.peer(),
                                                      ": its scale ", scale,
-                                                     " is not above 0 and up to 1"));
+                                                     " is not above 0 and up to ", most));
+    }
+    if (spec.data().private_() && contributor.samples_size() > 0) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "contributor ", contributor.peer(), ": it names samples, and the run's data is private"));
     }
   }
   return CheckSamples(header);
@@ -143,13 +150,24 @@ absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& 
   return absl::OkStatus();
 }
 
+// A header steps the common control variate where the run has one, and nowhere else.
+absl::Status CheckControl(const v1::RunSpec& spec, const v1::EntryHeader& header) {
+  const absl::Status made = ControlVariate::Make(ScalarsOf(header)).status();
+  if (spec.inner().control_variates()) {
+    return made.ok() ? made : absl::InvalidArgumentError(made.message());
+  }
+  if (absl::IsNotFound(made)) return absl::OkStatus();
+  return absl::InvalidArgumentError("it steps a control variate, and the run has none");
+}
+
 absl::Status CheckContents(const v1::Genesis& genesis, const v1::EntryHeader& header) {
   RETURN_IF_ERROR(CheckAgainstRun(genesis, header));
-  RETURN_IF_ERROR(CheckContributors(header));
+  RETURN_IF_ERROR(CheckContributors(genesis.spec(), header));
   const ChunkGrid grid(header.range_elements(), header.chunk_elements());
   RETURN_IF_ERROR(CheckMeanRecords(header.records(), grid.chunks(),
                                    static_cast<size_t>(header.contributors_size())));
   RETURN_IF_ERROR(CheckScalars(header));
+  RETURN_IF_ERROR(CheckControl(genesis.spec(), header));
   RETURN_IF_ERROR(
       Annotate(DigestFromBytes(header.payload_digest()).status(), "the payload's digest"));
   return Annotate(DigestFromBytes(header.previous_state_digest()).status(),
@@ -189,6 +207,10 @@ void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
     builder.Bytes(model.base_digest());
   }
   if (model.from_file()) builder.Bytes("from_file");
+  if (!model.local().empty()) {
+    builder.Bytes("local").U64(static_cast<uint64_t>(model.local_size()));
+    for (const std::string& pattern : model.local()) builder.Bytes(pattern);
+  }
   // Paths of one machine, which no run has.
   if (!model.initial_path().empty()) builder.Bytes("initial").Bytes(model.initial_path());
   if (!model.base_path().empty()) builder.Bytes("base").Bytes(model.base_path());
@@ -234,6 +256,8 @@ void AddYounger(const v1::DataSpec& data, DigestBuilder& builder) {
   if (data.width() != 0) builder.Bytes("width").U64(data.width());
   if (!data.end_of_text().empty()) builder.Bytes("end_of_text").Bytes(data.end_of_text());
   if (!data.on_bad_line().empty()) builder.Bytes("on_bad_line").Bytes(data.on_bad_line());
+  if (data.private_()) builder.Bytes("private");
+  if (data.common_validation()) builder.Bytes("common_validation");
 }
 
 // Each only where it says something: a run without it has the digest that it had.
@@ -246,6 +270,32 @@ void AddYounger(const v1::InnerSpec& inner, DigestBuilder& builder) {
   if (inner.muon_momentum() != 0) {
     builder.Bytes("muon_momentum").U64(absl::bit_cast<uint64_t>(inner.muon_momentum()));
   }
+  if (inner.proximal() != 0) {
+    builder.Bytes("proximal").U64(absl::bit_cast<uint64_t>(inner.proximal()));
+  }
+  if (inner.control_variates()) builder.Bytes("control_variates");
+  if (inner.epochs() != 0) builder.Bytes("epochs").U64(inner.epochs());
+}
+
+// How parties take part, and what is kept from whom.
+void AddFederation(const v1::RunSpec& spec, DigestBuilder& builder) {
+  const v1::OuterSpec& outer = spec.outer();
+  if (outer.beta2_bits() != 0) builder.Bytes("outer_beta2").U64(outer.beta2_bits());
+  if (outer.adaptivity_bits() != 0) builder.Bytes("outer_adaptivity").U64(outer.adaptivity_bits());
+  if (spec.has_federation()) {
+    const v1::FederationSpec& federation = spec.federation();
+    builder.Bytes("federation").U64(federation.participation_bits()).U64(federation.drop_bits());
+    builder.Bytes(federation.weights()).U64(federation.fairness_bits());
+    builder.U64(federation.normalised() ? 1 : 0);
+  }
+  if (!spec.has_privacy()) return;
+  const v1::PrivacySpec& privacy = spec.privacy();
+  builder.Bytes("privacy").U64(privacy.clip_bits()).U64(privacy.noise_bits());
+  builder.U64(privacy.quantile_bits()).Bytes(privacy.place());
+  builder.U64(absl::bit_cast<uint64_t>(privacy.delta()));
+  builder.U64(absl::bit_cast<uint64_t>(privacy.epsilon()));
+  builder.U64(privacy.parties()).U64(privacy.sampling_bits());
+  builder.U64(privacy.masked() ? 1 : 0).U64(privacy.threshold());
 }
 
 void Add(const v1::RunSpec& spec, DigestBuilder& builder) {
@@ -312,6 +362,17 @@ void AddJudgement(const v1::EntryHeader& header, DigestBuilder& builder) {
   builder.U64(header.clipping_steps()).Bytes(header.audit_nonce());
   for (const v1::Contributor& contributor : header.contributors()) {
     builder.U64(contributor.scale_bits());
+  }
+}
+
+// How many parties are behind each update, where one is of several.
+void AddParties(const v1::EntryHeader& header, DigestBuilder& builder) {
+  const bool any = std::any_of(header.contributors().begin(), header.contributors().end(),
+                               [](const v1::Contributor& one) { return one.parties() != 0; });
+  if (!any) return;
+  builder.Bytes("parties");
+  for (const v1::Contributor& contributor : header.contributors()) {
+    builder.U64(contributor.parties());
   }
 }
 
@@ -402,6 +463,15 @@ OuterScalars ScalarsOf(const v1::EntryHeader& header) {
   for (const v1::Scalar& scalar : header.scalars())
     scalars[scalar.name()] = absl::bit_cast<float>(scalar.bits());
   return scalars;
+}
+
+OuterSettings OuterSettingsOf(const v1::OuterSpec& outer) {
+  OuterSettings settings;
+  settings.learning_rate = absl::bit_cast<float>(outer.learning_rate_bits());
+  settings.momentum = absl::bit_cast<float>(outer.momentum_bits());
+  settings.beta2 = absl::bit_cast<float>(outer.beta2_bits());
+  settings.adaptivity = absl::bit_cast<float>(outer.adaptivity_bits());
+  return settings;
 }
 
 void SetScalars(const OuterScalars& scalars, v1::EntryHeader* header) {
@@ -517,6 +587,7 @@ Digest HeaderDigest(const v1::EntryHeader& header) {
   builder.Bytes(header.previous_header_digest());
   AddSamples(header, builder);
   AddJudgement(header, builder);
+  AddParties(header, builder);
   return builder.Finish();
 }
 
@@ -542,6 +613,7 @@ Digest GenesisDigest(const v1::Genesis& genesis) {
   if (!spec.history_key().empty()) builder.Bytes("history_key").Bytes(spec.history_key());
   AddFiles(spec, builder);
   AddLineage(spec, builder);
+  AddFederation(spec, builder);
   return builder.Finish();
 }
 

@@ -32,6 +32,9 @@ Digest GenesisDigest(const v1::Genesis& genesis);
 // the codec or the rule. The state digest is checked only if it is set.
 absl::Status CheckGenesis(const v1::Genesis& genesis);
 
+// What a run says of its outer step.
+OuterSettings OuterSettingsOf(const v1::OuterSpec& outer);
+
 // The outer rule's scalars as the header carries them, and back.
 OuterScalars ScalarsOf(const v1::EntryHeader& header);
 void SetScalars(const OuterScalars& scalars, v1::EntryHeader* header);

@@ -50,9 +50,10 @@ absl::Status CheckRunFiles(const v1::RunSpec& spec) {
   std::set<std::pair<std::string, std::string>> seen;
   for (const v1::RunFile& file : spec.files()) {
     const std::string where = absl::StrCat("the run's file ", absl::CEscape(file.name()), ": ");
-    if (file.role() != kTokenizerRole && file.role() != kProgramRole) {
+    if (file.role() != kTokenizerRole && file.role() != kProgramRole &&
+        file.role() != kValidationRole) {
       return absl::InvalidArgumentError(
-          absl::StrCat(where, "its role is neither tokenizer nor program"));
+          absl::StrCat(where, "its role is none of tokenizer, program and validation"));
     }
     if (!IsFileName(file.name())) {
       return absl::InvalidArgumentError(

@@ -1,6 +1,6 @@
 // The small files that every worker of a run reads beside its data: a tokenizer with what lies
-// beside it, a TorchScript program. Whoever makes version 0 lists them (RunSpec.files); the genesis
-// digest covers the list. Pure functions, any thread.
+// beside it, a TorchScript program, the validation data that all may see. Whoever makes version 0
+// lists them (RunSpec.files); the genesis digest covers the list. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@ namespace atolld {
 
 inline constexpr char kTokenizerRole[] = "tokenizer";
 inline constexpr char kProgramRole[] = "program";
+inline constexpr char kValidationRole[] = "validation";
 
 // Where a peer keeps them, in its folder: a folder for each role.
 inline constexpr char kRunFilesFolder[] = "files";

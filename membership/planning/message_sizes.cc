@@ -89,6 +89,7 @@ uint64_t ContributorOfHeader() {
   contributor.set_steps(kAnyU64);
   contributor.set_tokens(kAnyU64);
   contributor.set_scale_bits(kAnyU32);
+  contributor.set_parties(kAnyU32);
   for (int i = 0; i < kSampleRanges; ++i) {
     v1::SampleRange* const range = contributor.add_samples();
     range->set_first(kAnyU64);

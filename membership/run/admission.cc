@@ -10,9 +10,9 @@
 #include "membership/history/lineage.h"
 #include "membership/history/run_files.h"
 #include "membership/history/signing_key.h"
+#include "membership/history/state_buffers.h"
 #include "membership/run/door.h"
 #include "membership/trust/contribution.h"
-#include "optimizer/outer_rule.h"
 
 namespace atolld {
 namespace {
@@ -73,6 +73,7 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
 absl::Status CheckWorker(const v1::Genesis& genesis, const v1::WorkerReady& worker) {
   RETURN_IF_ERROR(CheckSameTensors({genesis.manifest(), "the run's model"},
                                    {worker.manifest(), "the worker's model"}));
+  if (genesis.spec().data().private_()) return absl::OkStatus();
   if (genesis.spec().data().digest() != worker.data_digest()) {
     return absl::FailedPreconditionError(
         absl::StrCat("the worker's data is another: digest ", ShortHex(worker.data_digest()),
@@ -89,8 +90,11 @@ absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* w
   if (genesis.state_digest().size() != kDigestBytes) {
     return absl::InvalidArgumentError("initial state: its digest is not 32 bytes");
   }
-  if (genesis.spec().data().digest().size() != kDigestBytes) {
-    return absl::InvalidArgumentError("initial state: the data's digest is not 32 bytes");
+  const bool is_private = genesis.spec().data().private_();
+  if (genesis.spec().data().digest().size() != (is_private ? 0 : kDigestBytes)) {
+    return absl::InvalidArgumentError(is_private
+                                          ? "initial state: it has a digest of data that is private"
+                                          : "initial state: the data's digest is not 32 bytes");
   }
   if (const absl::Status files = CheckRunFiles(genesis.spec()); !files.ok()) {
     return absl::InvalidArgumentError(absl::StrCat("initial state: ", files.message()));
@@ -114,8 +118,8 @@ SizeTerms SizeTermsOf(const v1::Genesis& genesis, uint64_t peers) {
   terms.chunk_elements = genesis.spec().exchange().chunk_elements();
   terms.peers = peers;
   terms.manifest_bytes = genesis.manifest().ByteSizeLong();
-  const absl::StatusOr<const OuterRule*> rule = FindOuterRule(genesis.spec().outer().rule());
-  if (rule.ok()) terms.buffers = 1 + (*rule)->buffers().size();
+  const absl::StatusOr<std::vector<std::string>> buffers = StateBuffers(genesis.spec());
+  if (buffers.ok()) terms.buffers = 1 + buffers->size();
   return terms;
 }
 

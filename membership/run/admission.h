@@ -22,7 +22,8 @@ v1::RunSpec WithoutFirstWorkers(v1::RunSpec spec);
 // FAILED_PRECONDITION: another run, rules of numerics that it does not speak.
 absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello);
 
-// FAILED_PRECONDITION names the first tensor that differs, or the two digests of the data.
+// FAILED_PRECONDITION names the first tensor that differs, or the two digests of the data, which
+// private data does not have.
 absl::Status CheckWorker(const v1::Genesis& genesis, const v1::WorkerReady& worker);
 
 // INVALID_ARGUMENT: not a version 0 of this run as that worker would make it.

@@ -27,9 +27,11 @@ void Adoption::Add(const std::string& peer, uint64_t version, const std::string&
   claim.header_digest = header_digest;
 }
 
-void Adoption::SetSamples(const std::string& peer, std::vector<v1::SampleRange> samples) {
-  const auto it = claims_.find(peer);
-  if (it != claims_.end()) it->second.samples = std::move(samples);
+void Adoption::SetTraining(const v1::Hello& hello) {
+  const auto it = claims_.find(hello.peer());
+  if (it == claims_.end()) return;
+  it->second.samples = {hello.samples().begin(), hello.samples().end()};
+  it->second.trains = hello.training();
 }
 
 void Adoption::Remove(const std::string& peer) {
@@ -224,7 +226,7 @@ std::vector<Adoption::Reached> Adoption::TakeReached(const Ledger& ledger) {
   std::vector<Reached> all;
   for (const auto& [peer, claim] : claims_) {
     if (claim.version > ledger.version()) continue;
-    Reached reached = {peer, claim.samples, absl::OkStatus()};
+    Reached reached = {peer, claim.samples, claim.trains, claim.version, absl::OkStatus()};
     const std::string digest = ledger.digest(claim.version);
     // Of a version in a gap its holder's own chain tells.
     if (!digest.empty() && digest != claim.header_digest) {

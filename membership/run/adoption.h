@@ -36,6 +36,7 @@ class Adoption {
     std::string header_digest;  // of that version
     // what the peer trains on: leased by a book that is lost
     std::vector<v1::SampleRange> samples;
+    bool trains = false;    // with private data it says no more than that
     bool helpless = false;  // it no longer has the next headers
     uint64_t oldest = 0;    // then: the oldest header that it has; 0: it has told none
   };
@@ -48,11 +49,13 @@ class Adoption {
   struct Reached {
     std::string peer;
     std::vector<v1::SampleRange> samples;
+    bool trains = false;
+    uint64_t version = 0;
     absl::Status fits;  // FAILED_PRECONDITION: its history is another
   };
 
   void Add(const std::string& peer, uint64_t version, const std::string& header_digest);
-  void SetSamples(const std::string& peer, std::vector<v1::SampleRange> samples);
+  void SetTraining(const v1::Hello& hello);  // of one that has a claim
   void Remove(const std::string& peer);
 
   // FAILED_PRECONDITION: it was asked in vain too often.

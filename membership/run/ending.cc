@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/planted_bug.h"
+#include "compression/base/words.h"
 
 namespace atolld {
 namespace {
@@ -59,10 +60,15 @@ class EvaluatorQueue {
 }  // namespace
 
 Evaluation::Evaluation(absl::Time now, uint64_t version, uint32_t shares, double elapsed_seconds)
-    : version_(version), elapsed_seconds_(elapsed_seconds), last_life_(now), shares_(shares) {}
+    : version_(version),
+      elapsed_seconds_(elapsed_seconds),
+      began_(now),
+      last_life_(now),
+      shares_(shares) {}
 
 bool Evaluation::complete() const {
-  return std::all_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.in; });
+  return std::all_of(shares_.begin(), shares_.end(), [](const Share& share) { return share.in; }) &&
+         own_.Holders().empty();
 }
 
 std::optional<uint32_t> Evaluation::FirstFree() const {
@@ -101,6 +107,7 @@ std::map<std::string, size_t> Evaluation::Open() const {
 }
 
 void Evaluation::TakeBack(const std::string& peer) {
+  own_.TakeBack(peer);
   for (Share& share : shares_) {
     if (!share.in && share.peer == peer) share.peer.clear();
   }
@@ -116,6 +123,7 @@ void Evaluation::LoseWorker(const std::string& peer) {
 
 // Its worker does one share after the other, so one that comes nearer speaks for all of them.
 void Evaluation::OnProgress(absl::Time now, const std::string& peer, uint64_t done) {
+  own_.OnProgress(now, peer, done);
   bool lives = false;
   for (Share& share : shares_) {
     if (share.in || share.peer != peer) continue;
@@ -130,7 +138,7 @@ void Evaluation::OnProgress(absl::Time now, const std::string& peer, uint64_t do
 }
 
 std::set<std::string> Evaluation::TakeOverdue(absl::Time now, absl::Duration patience) {
-  std::set<std::string> late;
+  std::set<std::string> late = own_.TakeOverdue(now, patience, kMostPatience * patience);
   for (Share& share : shares_) {
     if (share.in || share.peer.empty()) continue;
     if (now < std::min(share.life + patience, share.given + kMostPatience * patience)) continue;
@@ -143,7 +151,7 @@ std::set<std::string> Evaluation::TakeOverdue(absl::Time now, absl::Duration pat
 }
 
 absl::Time Evaluation::Deadline(absl::Duration patience) const {
-  absl::Time deadline = absl::InfiniteFuture();
+  absl::Time deadline = own_.Deadline(patience, kMostPatience * patience);
   for (const Share& share : shares_) {
     if (share.in || share.peer.empty()) continue;
     deadline = std::min({deadline, share.life + patience, share.given + kMostPatience * patience});
@@ -152,7 +160,7 @@ absl::Time Evaluation::Deadline(absl::Duration patience) const {
 }
 
 std::set<std::string> Evaluation::Holders() const {
-  std::set<std::string> holders;
+  std::set<std::string> holders = own_.Holders();
   for (const Share& share : shares_) {
     if (!share.in && !share.peer.empty()) holders.insert(share.peer);
   }
@@ -161,8 +169,13 @@ std::set<std::string> Evaluation::Holders() const {
 
 std::optional<absl::Duration> Evaluation::OnEvaluated(absl::Time now, const std::string& peer,
                                                       const v1::Evaluated& evaluated) {
-  if (evaluated.version() != version_ || evaluated.shares() != shares_.size() ||
-      evaluated.share() >= shares_.size()) {
+  if (evaluated.version() != version_) return std::nullopt;
+  if (evaluated.has_own()) {
+    const std::optional<absl::Duration> took = own_.OnEvaluated(now, peer, evaluated);
+    if (took) last_life_ = now;
+    return took;
+  }
+  if (evaluated.shares() != shares_.size() || evaluated.share() >= shares_.size()) {
     return std::nullopt;
   }
   Share& share = shares_[evaluated.share()];
@@ -205,8 +218,10 @@ v1::EvaluationRecord Evaluation::Record() const {
   v1::EvaluationRecord record;
   record.set_version(version_);
   record.set_loss(tokens == 0 ? 0 : loss_sum / static_cast<double>(tokens));
-  record.set_tokens(tokens);
+  record.set_tokens(shares_.empty() ? own_.tokens() : tokens);
   record.set_elapsed_seconds(elapsed_seconds_);
+  own_.Show(&record);
+  if (shares_.empty()) record.set_loss(record.own_mean());
   return record;
 }
 
@@ -220,6 +235,13 @@ std::string LossUnit(const v1::RunSpec& spec) {
                      (data.tokenizer().empty() || data.tokenizer() == "bytes") &&
                      data.tokenizer_digest().empty();
   return bytes ? "nats a byte" : "nats a token";
+}
+
+std::string OwnLossText(const v1::EvaluationRecord& record) {
+  if (record.own_parties() == 0) return "";
+  return absl::StrFormat("; on the own data of %s: mean %.4f, 10th percentile %.4f, 90th %.4f",
+                         Counted(record.own_parties(), "party", "parties"), record.own_mean(),
+                         record.own_tenth(), record.own_ninetieth());
 }
 
 bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last) {
@@ -238,21 +260,19 @@ Ending::Ending(const RunSettings& settings, bool sealed, absl::Time now)
 void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Members& members,
                       const Round& round, RunOutput* out) {
   const uint64_t version = ledger->version();
-  if (evaluation_ && evaluation_->version() != version && evaluation_->FirstFree()) {
-    out->Say(absl::StrCat("version ", evaluation_->version(),
-                          ": its evaluation is incomplete and was dropped"),
-             RunOutput::Severity::kWarning);
-    evaluation_.reset();
-  }
+  const v1::DataSpec& data = ledger->spec().data();
   const bool due = !evaluating(version) && EvaluationDue(ledger->spec(), version, last) &&
                    !ledger->Evaluated(version) && unjudged_ != version;
+  if (evaluation_ && evaluation_->version() != version) CloseOld(now, round, due, ledger, out);
   // Mostly there is nothing to give out, and nobody needs to be looked for.
   if (!due && !evaluating(version)) return;
   if (due) {
     const size_t shares = round.Evaluators(members.roster(), version).size();
     if (shares == 0) return;
+    const bool common = !data.private_() || data.common_validation();
     late_.clear();
-    evaluation_.emplace(now, version, static_cast<uint32_t>(shares), ledger->Elapsed(now));
+    evaluation_.emplace(now, version, common ? static_cast<uint32_t>(shares) : 0,
+                        ledger->Elapsed(now));
   }
   const absl::Duration patience = Patience(round);
   if (!Planted(PlantedBug::kEvaluationWaitedFor)) {
@@ -264,11 +284,51 @@ void Ending::Evaluate(absl::Time now, uint64_t last, Ledger* ledger, const Membe
                RunOutput::Severity::kWarning);
     }
   }
-  if (!evaluation_->FirstFree()) return Complete(ledger, out);
+  if (data.private_()) AskOwn(now, members, round, out);
+  const bool others_come = data.private_() && OthersCome(now, members, round);
+  if (!evaluation_->FirstFree()) return others_come ? void() : Complete(ledger, out);
   const std::vector<std::string> evaluators = round.Evaluators(members.roster(), version);
   if (evaluators.empty()) return;
   GiveShares(now, evaluators, members, round, out);
+  if (!others_come) Complete(ledger, out);
+}
+
+// The run has gone on. Whoever was asked for its own losses may still answer, until another version
+// is to be evaluated.
+void Ending::CloseOld(absl::Time now, const Round& round, bool due, Ledger* ledger,
+                      RunOutput* out) {
+  if (evaluation_->FirstFree()) {
+    out->Say(absl::StrCat("version ", evaluation_->version(),
+                          ": its evaluation is incomplete and was dropped"),
+             RunOutput::Severity::kWarning);
+    return evaluation_.reset();
+  }
+  if (!ledger->spec().data().private_()) return;
+  evaluation_->own().TakeOverdue(now, Patience(round), Evaluation::kMostPatience * Patience(round));
+  if (due) evaluation_->own().Close();
   Complete(ledger, out);
+}
+
+void Ending::AskOwn(absl::Time now, const Members& members, const Round& round, RunOutput* out) {
+  const uint64_t version = evaluation_->version();
+  for (const std::string& peer : round.Evaluators(members.roster(), version)) {
+    const std::optional<v1::Evaluate> order = evaluation_->own().Ask(now, version, peer);
+    if (!order) continue;
+    v1::CoordinatorMessage message;
+    *message.mutable_evaluate() = *order;
+    members.SendTo(peer, std::move(message), out);
+  }
+}
+
+bool Ending::OthersCome(absl::Time now, const Members& members, const Round& round) const {
+  if (now >= evaluation_->began() + settings_.failure_timeout) return false;
+  const auto& all = members.roster().members();
+  return std::any_of(all.begin(), all.end(), [&](const auto& entry) {
+    const auto& [peer, member] = entry;
+    const TrainingState* const trainer = round.Find(peer);
+    return member.connected() && member.present() && trainer != nullptr && trainer->worker_ready &&
+           member.has_state && member.version + 1 == evaluation_->version();
+  });
 }
 
 absl::Duration Ending::Patience(const Round& round) const {
@@ -316,17 +376,24 @@ void Ending::OnEvaluated(absl::Time now, const std::string& peer, const v1::Eval
   if (!evaluation_) return;
   const std::optional<absl::Duration> took = evaluation_->OnEvaluated(now, peer, evaluated);
   if (took) share_times_.Add(*took);
-  Complete(ledger, out);
+  // With private data others may come to the version yet: the next Evaluate knows.
+  if (!ledger->spec().data().private_()) Complete(ledger, out);
 }
 
 void Ending::Complete(Ledger* ledger, RunOutput* out) {
   if (!evaluation_ || !evaluation_->complete()) return;
+  if (evaluation_->barren()) {
+    unjudged_ = evaluation_->version();
+    out->Say(absl::StrCat("version ", evaluation_->version(),
+                          ": nobody has held data out, so it has no validation loss"));
+    return evaluation_.reset();
+  }
   const v1::EvaluationRecord record = evaluation_->Record();
   evaluation_.reset();
   ledger->AddEvaluation(record, &out->update);
   const std::string unit = LossUnit(ledger->spec());
-  out->Say(absl::StrFormat("version %d: validation loss %.4f%s%s", record.version(), record.loss(),
-                           unit.empty() ? "" : " ", unit),
+  out->Say(absl::StrFormat("version %d: validation loss %.4f%s%s%s", record.version(),
+                           record.loss(), unit.empty() ? "" : " ", unit, OwnLossText(record)),
            RunOutput::Severity::kRecord);
 }
 
@@ -413,10 +480,18 @@ void Ending::Advance(absl::Time now, Ledger* ledger, Members* members, const Rou
   AdvanceSealed(now, *ledger, members, out, reason);
 }
 
+// Of those that made the last version: of a federation that may have been fewer than in any other
+// run, since some were not drawn or their updates dropped.
+size_t Ending::Quorum(const Ledger& ledger) const {
+  const size_t quorum = settings_.round.quorum;
+  if (!ledger.header() || !ledger.spec().has_federation()) return quorum;
+  return std::min(quorum, static_cast<size_t>(ledger.header()->contributors_size()));
+}
+
 // How many of those that voted for the last version must hold the same: a quorum, without those
 // that have left or were put out before they said what they hold, since they will not say it.
 size_t Ending::VotersNeeded(const Ledger& ledger, const Members& members) const {
-  size_t needed = settings_.round.quorum;
+  size_t needed = Quorum(ledger);
   if (!ledger.header()) return needed;
   for (const v1::Contributor& voter : ledger.header()->contributors()) {
     const RosterMember* const member = members.roster().Find(voter.peer());
@@ -435,7 +510,7 @@ std::string Ending::Agreed(const Ledger& ledger, const Holders& voters, size_t n
   if (ledger.version() == 0 && !ledger.genesis()->state_digest().empty()) {
     return ledger.genesis()->state_digest();
   }
-  if (needed < settings_.round.quorum && voters.size() > 1) return "";
+  if (needed < Quorum(ledger) && voters.size() > 1) return "";
   std::string agreed;
   size_t most = 0;
   for (const auto& [digest, peers] : voters) {

@@ -15,6 +15,7 @@
 #include "atoll/v1/run.pb.h"
 #include "membership/run/ledger.h"
 #include "membership/run/members.h"
+#include "membership/run/own_evaluation.h"
 #include "membership/run/run_output.h"
 #include "membership/run/training.h"
 
@@ -25,6 +26,7 @@ namespace atolld {
 // A share that nobody holds (its peer died, let its time pass, or nobody has it yet) is given to
 // somebody else; the loss counts once every share is in. Only whoever was given a share answers for
 // it, late or not, and only with a finite loss: one that is not counts where nobody finds another.
+// With private data everybody's own losses come beside the shares, or in place of them (0 shares).
 // Pure.
 class Evaluation {
  public:
@@ -32,6 +34,10 @@ class Evaluation {
 
   uint64_t version() const { return version_; }
   bool complete() const;
+  OwnEvaluation& own() { return own_; }
+  // Without shares, and nobody has held data out: there is nothing to tell.
+  bool barren() const { return shares_.empty() && own_.losses() == 0; }
+  absl::Time began() const { return began_; }
 
   std::optional<uint32_t> FirstFree() const;  // a share that is neither in nor given to anybody
   // It would be given the share in vain: it let its time pass, with this one or another, or its
@@ -80,7 +86,8 @@ class Evaluation {
   };
   uint64_t version_;
   double elapsed_seconds_;
-  absl::Time last_life_;
+  absl::Time began_, last_life_;
+  OwnEvaluation own_;
   std::vector<Share> shares_;
   std::set<std::string> overdue_;  // have let their time pass, and have not answered since
   mutable size_t first_free_ = 0;  // none before it is free
@@ -89,6 +96,10 @@ class Evaluation {
 // What a run's losses are in: "nats a byte" only where its tokens are bytes, else "nats a token";
 // empty: what the run's own model gives.
 std::string LossUnit(const v1::RunSpec& spec);
+
+// "; on the own data of 8 parties: mean 2.1000, 10th percentile 1.9000, 90th 2.4000"; empty: none
+// of them has told a loss.
+std::string OwnLossText(const v1::EvaluationRecord& record);
 
 // Version 0, the `last` one, and every `every_rounds` between.
 bool EvaluationDue(const v1::RunSpec& spec, uint64_t version, uint64_t last);
@@ -147,10 +158,15 @@ class Ending {
   void GiveShares(absl::Time now, const std::vector<std::string>& evaluators,
                   const Members& members, const Round& round, RunOutput* out);
   absl::Duration Patience(const Round& round) const;
+  void CloseOld(absl::Time now, const Round& round, bool due, Ledger* ledger, RunOutput* out);
+  void AskOwn(absl::Time now, const Members& members, const Round& round, RunOutput* out);
+  // Somebody will hold the version in a moment, and is to be asked for its own losses.
+  bool OthersCome(absl::Time now, const Members& members, const Round& round) const;
   // Whether the last version has its loss by now, or is to be sealed without it.
   bool Judged(absl::Time now, Ledger* ledger, const Members& members, const Round& round,
               RunOutput* out, std::string* reason);
   void Complete(Ledger* ledger, RunOutput* out);
+  size_t Quorum(const Ledger& ledger) const;
   size_t VotersNeeded(const Ledger& ledger, const Members& members) const;
   std::string Agreed(const Ledger& ledger, const Holders& voters, size_t needed) const;
   void AskAgain(absl::Time now, uint64_t version, const Holders& voters, const Members& members,

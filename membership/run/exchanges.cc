@@ -80,6 +80,39 @@ void SayOffences(uint64_t version, const std::vector<std::string>& lines, RunOut
   }
 }
 
+// Of a run without private data what was leased, as the Ready has it by now.
+uint64_t SamplesOf(const v1::Ready& ready) {
+  uint64_t samples = 0;
+  for (const v1::SampleRange& range : ready.samples()) samples += range.count();
+  return samples;
+}
+
+// What the rules of a federation make of updates, beside what the judge has scaled them by.
+void ScaleByRules(const v1::RunSpec& spec, const Round& round,
+                  std::vector<ExchangeContributor>* contributors) {
+  if (!spec.has_federation()) return;
+  std::vector<WeighedUpdate> updates;
+  for (const ExchangeContributor& contributor : *contributors) {
+    const v1::PlanMember& member = contributor.member;
+    const v1::Ready& ready = round.Find(member.peer())->ready;
+    const double clip =
+        member.scale_bits() == 0 ? 1 : double{absl::bit_cast<float>(member.scale_bits())};
+    WeighedUpdate& update = updates.emplace_back();
+    update.weight = double{absl::bit_cast<float>(member.weight_bits())};
+    update.steps = ready.steps() / std::max(1.0, static_cast<double>(ready.parties()));
+    update.squared_norm = clip * clip * absl::bit_cast<double>(member.squared_norm_bits());
+    update.loss = ready.base_loss();
+  }
+  const std::vector<double> scales = FederationScales(spec, updates);
+  for (size_t i = 0; i < scales.size(); ++i) {
+    v1::PlanMember& member = (*contributors)[i].member;
+    const double clip =
+        member.scale_bits() == 0 ? 1 : double{absl::bit_cast<float>(member.scale_bits())};
+    const auto scale = static_cast<float>(clip * scales[i]);
+    member.set_scale_bits(scale == 1.0f ? 0 : absl::bit_cast<uint32_t>(scale));
+  }
+}
+
 // In a run of one, where nobody is left behind who can be waited for instead.
 bool MayCommitAlone(const std::string& peer, const Round& round, const Ledger& ledger,
                     const Members& members) {
@@ -164,13 +197,14 @@ Exchanges::Exchanges(const RunSettings& settings, const Ledger& ledger, const Ju
       times_(kExchangeTimes),
       planner_(settings.plan),
       judge_(settings.judge, judged),
-      noise_(ledger.spec().exchange(), ledger.rounds()) {
+      noise_(ledger.spec().exchange(), ledger.rounds(), ledger.spec().privacy()) {
   for (const v1::RoundRecord& round : ledger.rounds()) {
     if (round.exchange_seconds() > 0) times_.Add(absl::Seconds(round.exchange_seconds()));
   }
 }
 
-Exchanges::Candidates Exchanges::Choose(absl::Time now, const Round& round, Members* members) {
+Exchanges::Candidates Exchanges::Choose(absl::Time now, const v1::RunSpec& spec, const Round& round,
+                                        Members* members) {
   const Roster& roster = std::as_const(*members).roster();
   std::vector<ExchangeContributor> ready_ones;
   std::vector<uint32_t> ages;
@@ -190,13 +224,13 @@ Exchanges::Candidates Exchanges::Choose(absl::Time now, const Round& round, Memb
   }
   Candidates candidates;
   std::vector<ExchangeContributor>& contributors = candidates.contributors;
-  for (const size_t i : judge_.Choose(ready_ones, ages, settings_.round.quorum)) {
+  for (const size_t i : judge_.Choose(ready_ones, ages, round.quorum())) {
     contributors.push_back(std::move(ready_ones[i]));
   }
   std::vector<float> weights;
   for (const ExchangeContributor& contributor : contributors) {
     const v1::Ready& ready = round.Find(contributor.member.peer())->ready;
-    weights.push_back(ContributionWeight(ready.tokens(), ready.age()));
+    weights.push_back(ContributionWeight(spec, ready, SamplesOf(ready)));
   }
   CapWeights(settings_.weight_cap, &weights);
   for (size_t i = 0; i < weights.size(); ++i) {
@@ -207,6 +241,7 @@ Exchanges::Candidates Exchanges::Choose(absl::Time now, const Round& round, Memb
     contributors.erase(std::find_if(contributors.begin(), contributors.end(),
                                     [&](const auto& one) { return one.member.peer() == peer; }));
   }
+  ScaleByRules(spec, round, &contributors);
   return candidates;
 }
 
@@ -243,7 +278,7 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
   }
   terms.parameters = ledger.genesis()->manifest().elements();
   terms.chunk_elements = ledger.spec().exchange().chunk_elements();
-  terms.quorum = settings_.round.quorum;
+  terms.quorum = static_cast<uint32_t>(round.quorum());
   const std::string change =
       planner_.Plan(std::as_const(*members).roster(), settings_.encoded_size(terms.parameters),
                     &terms, &contributors);
@@ -337,20 +372,26 @@ void Exchanges::NoteVote(absl::Time now, const std::string& peer, const v1::Vote
   planner_.NoteVote(*current_, peer, vote, now - began_);
 }
 
-v1::EntryHeader Exchanges::Decide(const Ledger& ledger, const LeaseBook& leases) {
+v1::EntryHeader Exchanges::Decide(const Ledger& ledger, const LeaseBook& leases,
+                                  uint64_t run_parties) {
   last_ = std::move(current_);
   // What the update was trained on, by its own word: it was held to that when it was offered.
   const auto samples = [&](const std::string& peer) {
     const auto& named = contributions_.at(peer).samples();
     return named.empty() ? leases.Held(peer) : LeaseBook::Ranges(named.begin(), named.end());
   };
-  return MakeHeader({ledger.spec(), settings_.scalars, ledger.digest(), samples, last_->nonce()},
+  const auto parties = [&](const std::string& peer) -> uint32_t {
+    const uint32_t told = contributions_.at(peer).parties();
+    return told > 1 ? told : 0;
+  };
+  return MakeHeader({ledger.spec(), settings_.scalars, ledger.digest(), samples, last_->nonce(),
+                     parties, run_parties},
                     last_->plan(), last_->agreement());
 }
 
-v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& header, double elapsed,
-                                      Members* members, RunOutput* out) {
-  v1::RoundRecord record = RecordRound(now, header, elapsed);
+v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& header,
+                                      const Ledger& ledger, Members* members, RunOutput* out) {
+  v1::RoundRecord record = RecordRound(now, header, ledger);
   noise_.NoteCommit(last_->plan(), last_->agreement(), last_->votes(), &record);
   record.set_revisions(last_->plan().revision());
   const absl::Duration exchanged = std::min(agreed_at_, now) - began_;
@@ -374,11 +415,12 @@ v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& hea
 }
 
 v1::RoundRecord Exchanges::RecordRound(absl::Time now, const v1::EntryHeader& header,
-                                       double elapsed) const {
+                                       const Ledger& ledger) const {
   v1::RoundRecord record;
   record.set_version(header.version());
   record.set_contributors(static_cast<uint32_t>(header.contributors_size()));
-  record.set_elapsed_seconds(elapsed);
+  record.set_elapsed_seconds(ledger.Elapsed(now));
+  ledger.budget().Measure(header, contributions_, &record);
   const absl::Time agreed = std::min(agreed_at_, now);
   record.set_exchange_seconds(absl::ToDoubleSeconds(agreed - began_));
   record.set_audit_seconds(absl::ToDoubleSeconds(now - agreed));
@@ -389,7 +431,11 @@ v1::RoundRecord Exchanges::RecordRound(absl::Time now, const v1::EntryHeader& he
   double loss_tokens = 0;  // of those whose loss is a number: one NaN must not spoil the mean
   double seconds = 0;
   uint64_t tokens = 0;
+  uint32_t parties = 0;
+  bool hosted = false;  // by a peer that has several
   for (const v1::Contributor& contributor : header.contributors()) {
+    parties += std::max<uint32_t>(1, contributor.parties());
+    hosted = hosted || contributor.parties() > 1;
     const v1::Ready& ready = contributions_.at(contributor.peer());
     const auto own_tokens = static_cast<double>(ready.tokens());
     if (std::isfinite(ready.loss())) {
@@ -400,6 +446,7 @@ v1::RoundRecord Exchanges::RecordRound(absl::Time now, const v1::EntryHeader& he
     tokens += ready.tokens();
   }
   record.set_tokens(tokens);
+  if (hosted) record.set_parties(parties);
   record.set_train_loss(loss_tokens > 0 && std::isfinite(loss) ? loss / loss_tokens : 0);
   record.set_train_seconds(seconds / std::max(1, header.contributors_size()));
   return record;

@@ -104,7 +104,7 @@ class Exchanges {
   void Show(const std::string& peer, v1::PeerStatus* status) const;  // its lines and its updates
   void Show(v1::RunStatus* status) const;  // the links between regions, and the noise
 
-  Candidates Choose(absl::Time now, const Round& round, Members* members);
+  Candidates Choose(absl::Time now, const v1::RunSpec& spec, const Round& round, Members* members);
   // With these, enough for the quorum; sends the plan. FAILED_PRECONDITION: nobody can reduce, and
   // why.
   absl::Status Begin(absl::Time now, std::vector<ExchangeContributor> contributors,
@@ -117,10 +117,10 @@ class Exchanges {
   void Resend(const std::string& peer, const Members& members, RunOutput* out);
   void NoteVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
 
-  // Of what was agreed on; unsigned. `leases` are those before it.
-  v1::EntryHeader Decide(const Ledger& ledger, const LeaseBook& leases);
-  // The header that Decide made is committed: what the round came to. `elapsed` as Ledger's.
-  v1::RoundRecord NoteCommit(absl::Time now, const v1::EntryHeader& header, double elapsed,
+  // Of what was agreed on; unsigned. `leases` are those before it, `run_parties` Members::Parties.
+  v1::EntryHeader Decide(const Ledger& ledger, const LeaseBook& leases, uint64_t run_parties);
+  // The header that Decide made is committed: what the round came to.
+  v1::RoundRecord NoteCommit(absl::Time now, const v1::EntryHeader& header, const Ledger& ledger,
                              Members* members, RunOutput* out);
   // An update of this contributor to the attempt under way cannot be averaged, as is known by now.
   void NoteRefused(const std::string& peer);
@@ -133,7 +133,8 @@ class Exchanges {
   void Forget(const std::string& peer);
 
  private:
-  v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header, double elapsed) const;
+  v1::RoundRecord RecordRound(absl::Time now, const v1::EntryHeader& header,
+                              const Ledger& ledger) const;
   void SendPlan(const std::string& peer, const Members& members, RunOutput* out);
   void SendAudit(const std::string& peer, const v1::Audit& order, const Members& members,
                  RunOutput* out);

@@ -20,7 +20,8 @@ namespace atolld {
 class GradientNoise {
  public:
   // Goes on from what the records of these rounds hold, ascending.
-  GradientNoise(const v1::ExchangeSpec& exchange, absl::Span<const v1::RoundRecord> rounds);
+  GradientNoise(const v1::ExchangeSpec& exchange, absl::Span<const v1::RoundRecord> rounds,
+                const v1::PrivacySpec& privacy = {});
 
   // The entry that was agreed on under this plan with these votes is committed: sets the record's
   // estimates, where the round allows one, and the noise scale as known now. A round in which some

@@ -36,6 +36,7 @@ Ledger::Ledger(const RunSettings& settings, const StoredRun& stored, absl::Time 
       epoch_(stored.epoch),
       epoch_began_(now),
       control_(stored.control),
+      budget_(spec_.privacy(), settings.round.quorum),
       genesis_(stored.genesis),
       history_(stored.checkpoint),
       seal_(stored.seal),
@@ -49,7 +50,10 @@ Ledger::Ledger(const RunSettings& settings, const StoredRun& stored, absl::Time 
   header_ = stored.headers.empty() ? stored.newest : stored.headers.back();
   for (const v1::RoundRecord& round : rounds_) {
     earlier_seconds_ = std::max(earlier_seconds_, round.elapsed_seconds());
+    budget_.Remember(round);
   }
+  // Whoever had the run before this store did has kept the records of some.
+  if (version() > rounds_.size()) budget_.NoteUnknown(version() - rounds_.size());
 }
 
 uint64_t Ledger::LastVersion(bool exchanging) const {
@@ -359,18 +363,23 @@ absl::Status Ledger::Control(RunControl::State wanted, const std::string& reason
 }
 
 void Ledger::StopWhereEnough(absl::Time now, bool exchanging, RunOutput* out) {
-  const size_t known = rounds_.size() + evaluations_.size();
   const bool goes_on = genesis_ && !seal_ && control_.state == RunControl::State::kGoing &&
                        version() < spec_.rounds();
-  if (!settings_.stop_when.any() || !goes_on || known == looked_at_) return;
-  looked_at_ = known;
-  const std::string why =
-      WhyEnough(settings_.stop_when, evaluations_, Tokens(), absl::Seconds(Elapsed(now)));
+  if (!goes_on) return;
+  std::string why = budget_.WhyEnough();
+  if (why.empty()) why = WhyFarEnough(now);
   if (why.empty()) return;
   control_ = {RunControl::State::kStopping, why};
   out->update.control = control_;
   out->Say(absl::StrCat("the run has come far enough: ", why, "; its last version is ",
                         LastVersion(exchanging)));
+}
+
+std::string Ledger::WhyFarEnough(absl::Time now) {
+  const size_t known = rounds_.size() + evaluations_.size();
+  if (!settings_.stop_when.any() || known == looked_at_) return "";
+  looked_at_ = known;
+  return WhyEnough(settings_.stop_when, evaluations_, Tokens(), absl::Seconds(Elapsed(now)));
 }
 
 void Ledger::SayControl(bool exchanging, RunOutput* out) const {
@@ -411,12 +420,14 @@ void Ledger::Commit(const v1::EntryHeader& header, const v1::RoundRecord& record
                     RunUpdate* update) {
   if (header.version() > version() + 1) {
     update->gap = HistoryGap{version() + 1, header.version() - 1};
+    budget_.NoteUnknown(header.version() - version() - 1);
   }
   history_.Add(header, settings_.header_digest(header));
   header_ = header;
   rounds_.push_back(record);
+  budget_.Note(header, &rounds_.back());
   update->headers.push_back(header);
-  update->rounds.push_back(record);
+  update->rounds.push_back(rounds_.back());
   MakeCheckpoint(update);
 }
 

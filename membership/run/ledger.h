@@ -18,6 +18,7 @@
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/run.pb.h"
 #include "membership/history/checkpoint.h"
+#include "membership/privacy/privacy_budget.h"
 #include "membership/run/leases.h"
 #include "membership/run/run_output.h"
 
@@ -34,6 +35,7 @@ class Ledger {
   const std::optional<v1::Genesis>& genesis() const { return genesis_; }
   const std::optional<v1::EntryHeader>& header() const { return header_; }  // of version()
   const std::optional<v1::Seal>& seal() const { return seal_; }
+  const PrivacyBudget& budget() const { return budget_; }
   const std::vector<v1::RoundRecord>& rounds() const { return rounds_; }
   const std::vector<v1::EvaluationRecord>& evaluations() const { return evaluations_; }
 
@@ -101,8 +103,9 @@ class Ledger {
   absl::Status Control(RunControl::State wanted, const std::string& reason, bool exchanging,
                        RunOutput* out);
 
-  // Ends the run at its newest version where RunSettings::stop_when wants it: asked after every
-  // event, it looks when a round or an evaluation is new.
+  // Ends the run at its newest version where RunSettings::stop_when wants it, or where another
+  // round could spend more than its privacy's budget: asked after every event, it looks when a
+  // round or an evaluation is new.
   void StopWhereEnough(absl::Time now, bool exchanging, RunOutput* out);
 
   void AcceptGenesis(const v1::Genesis& genesis, RunUpdate* update);
@@ -124,12 +127,14 @@ class Ledger {
   void MakeCheckpoint(RunUpdate* update);
   std::string EpochProof() const;
   void SayControl(bool exchanging, RunOutput* out) const;
+  std::string WhyFarEnough(absl::Time now);
 
   const RunSettings& settings_;
   v1::RunSpec spec_;
   uint64_t epoch_;
   absl::Time epoch_began_;
   RunControl control_;
+  PrivacyBudget budget_;
   std::optional<v1::Genesis> genesis_;
   std::string genesis_digest_;  // "": no version 0
   HistorySummary history_;

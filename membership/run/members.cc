@@ -37,6 +37,8 @@ Members::Members(const RunSettings& settings, const StoredRun& stored, absl::Tim
     infos_[sum.peer].rounds = sum.rounds;
     infos_[sum.peer].tokens = sum.tokens;
   }
+  noted_ = noted_from_ = stored.checkpoint.version;
+  if (stored.headers.empty() && stored.newest) NoteContributors(*stored.newest);
   for (const v1::EntryHeader& header : stored.headers) NoteEntry(header);
 }
 
@@ -172,7 +174,22 @@ void Members::Record(const std::string& peer, RunUpdate* update) {
   NoteChange();
 }
 
+void Members::NoteContributors(const v1::EntryHeader& header) {
+  // Of the newest one of a checkpoint, and behind a gap, the entries before are unknown.
+  if (header.version() != noted_ + 1) noted_from_ = header.version() - 1;
+  noted_ = header.version();
+  for (const v1::Contributor& contributor : header.contributors()) {
+    infos_[contributor.peer()].contributed = header.version();
+  }
+}
+
+bool Members::MayBeTaken(const std::string& peer, uint64_t version) const {
+  const PeerInfo* const info = FindInfo(peer);
+  return version < noted_from_ || (info != nullptr && info->contributed > version);
+}
+
 void Members::NoteEntry(const v1::EntryHeader& header) {
+  NoteContributors(header);
   for (const v1::Contributor& contributor : header.contributors()) {
     PeerInfo& info = infos_[contributor.peer()];
     ++info.rounds;
@@ -461,10 +478,22 @@ bool Members::AnotherHolds(const std::string& peer, uint64_t version) const {
   });
 }
 
+uint64_t Members::Parties() const {
+  uint64_t parties = 0;
+  for (const auto& [peer, member] : roster_.members()) {
+    if (!member.present() || member.aggregator) continue;
+    const PeerInfo* const info = FindInfo(peer);
+    const bool hosts = info != nullptr && info->worker.has_value();
+    parties += hosts ? std::max<uint32_t>(1, info->worker->parties()) : 1;
+  }
+  return std::max<uint64_t>(parties, settings_.round.peers);
+}
+
 // All workers have the same text: it is checked by its digest.
-uint64_t Members::TrainTokens() const {
+uint64_t Members::SamplesInPass(const v1::RunSpec& spec) const {
+  if (spec.data().private_()) return 0;
   for (const auto& [peer, info] : infos_) {
-    if (info.worker) return info.worker->train_tokens();
+    if (info.worker) return SamplesAPass(info.worker->train_tokens(), spec.model().context());
   }
   return 0;
 }
@@ -496,7 +525,8 @@ bool Members::AnybodyConnected() const {
   });
 }
 
-v1::PeerStatus Members::StatusOf(const v1::Member& member) const {
+v1::PeerStatus Members::StatusOf(const v1::Member& member,
+                                 const std::map<std::string, std::string>& notes) const {
   v1::PeerStatus out;
   *out.mutable_member() = member;
   const RosterMember& known = *roster_.Find(member.peer());
@@ -516,11 +546,14 @@ v1::PeerStatus Members::StatusOf(const v1::Member& member) const {
   out.set_suspicions(info->suspicions);
   out.set_offence(info->offence);
   if (info->worker) out.set_device(info->worker->device());
+  if (info->worker) out.set_parties(info->worker->parties());
   out.set_worker_failures(info->worker_failures);
   if (known.why.empty() && known.connected() && !info->worker_trouble.empty()) {
     out.set_why(absl::StrCat(info->held_back ? "held back: " : "its worker does not train: ",
                              info->worker_trouble));
   }
+  const auto note = notes.find(member.peer());
+  if (out.why().empty() && known.connected() && note != notes.end()) out.set_why(note->second);
   return out;
 }
 

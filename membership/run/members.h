@@ -41,6 +41,7 @@ struct PeerInfo {
   std::string offence;          // what was noticed last; empty: nothing
   SessionId told_session = 0;   // on which it has been told the roster
   uint64_t rounds = 0;          // contributed and committed
+  uint64_t contributed = 0;     // the newest entry that names it, of those that are known here
   bool follows_changes = true;  // of the roster, and brief plans; release.h
   uint64_t tokens = 0;
   std::string state_digest;  // newest reported
@@ -94,6 +95,8 @@ class Members {
   }
   void Record(const std::string& peer, RunUpdate* update);  // it is stored as it is, and told
   void NoteEntry(const v1::EntryHeader& header);            // that is part of the history
+  // Whether an entry after this version names the peer, or may, since it is not known here.
+  bool MayBeTaken(const std::string& peer, uint64_t version) const;
   void NoteState(const std::string& peer, uint64_t version, const std::string& digest);
   void NoteSuspicion(const std::string& peer, const std::string& offence);
   // Its worker has ended, ready or not. What nobody knows yet is said.
@@ -150,23 +153,31 @@ class Members {
                                               std::string* lacking);
   // Whether anybody but this one, whom others can dial, holds the state of this version.
   bool AnotherHolds(const std::string& peer, uint64_t version) const;
-  uint64_t TrainTokens() const;  // of the workers' text; 0: no worker has told
+  // Of the run: those that the workers of all who are here train, at least [run] peers.
+  uint64_t Parties() const;
+  // Of the workers' text; 0: no worker has told, or each has one of its own.
+  uint64_t SamplesInPass(const v1::RunSpec& spec) const;
   // Why a run waits, and behind it why workers of peers that are here do not train; those that say
   // the same stand together. Nothing is added to an empty reason.
   std::string WithTroubles(const std::string& reason) const;
   bool AnybodyConnected() const;
-  v1::PeerStatus StatusOf(const v1::Member& member) const;  // without what others know of it
+  // Without what others know of it. `notes`: what its part in the round is (Round::Notes).
+  v1::PeerStatus StatusOf(const v1::Member& member,
+                          const std::map<std::string, std::string>& notes) const;
   // How far the clocks of the peers that the status names are from the wall clock: a heartbeat
   // takes no time worth telling.
   void ShowClocks(absl::Time now, absl::Time wall, v1::RunStatus* status) const;
 
  private:
+  void NoteContributors(const v1::EntryHeader& header);
   void SayTaken(const RosterMember& member, RunOutput* out) const;
   void NoteQuorum(const std::string& said, bool sealed, RunOutput* out) const;
 
   const RunSettings& settings_;
   Roster roster_;
   std::map<std::string, PeerInfo> infos_;
+  uint64_t noted_ = 0;       // the newest entry whose contributors are known,
+  uint64_t noted_from_ = 0;  // and the first behind which no later one is unknown
   std::map<std::string, absl::Time> awaited_since_;  // after the seal; none is begun anew
   std::set<std::string> given_up_;                   // were waited for long enough
   RosterNews news_;

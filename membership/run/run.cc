@@ -25,7 +25,8 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
     : settings_(std::move(settings)),
       ledger_(settings_, stored, now),
       members_(settings_, stored, now),
-      training_(settings_.round, stored.started, stored.version() + 1, stored.leases),
+      training_(WithParties(settings_.round, *stored.spec), stored.started, stored.version() + 1,
+                stored.leases),
       exchanges_(settings_, ledger_, stored.judged),
       ending_(settings_, stored.seal.has_value(), now),
       beginning_(settings_) {
@@ -129,10 +130,11 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
   adoption_.Remove(peer);
   if (hello.has_state() && ledger_.Ahead(hello.version())) {
     adoption_.Add(peer, hello.version(), hello.header_digest());
-    adoption_.SetSamples(peer, {hello.samples().begin(), hello.samples().end()});
+    adoption_.SetTraining(hello);
     return Finish(now);
   }
-  AdoptSamples(now, peer, {hello.samples().begin(), hello.samples().end()});
+  AdoptTraining(now, peer, {hello.samples().begin(), hello.samples().end()},
+                hello.training() && !members_.MayBeTaken(peer, hello.version()));
   if (!joined.same_process) LoseFromExchange(now, peer);
   if (exchanges_.under_way()) exchanges_.Resend(peer, members_, &out_);
   return Finish(now);
@@ -297,7 +299,7 @@ absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& 
   }
   const absl::Status manifest = CheckManifest(worker.manifest());
   if (!manifest.ok()) return manifest;
-  if (worker.data_digest().size() != kDigestBytes) {
+  if (worker.data_digest().size() != kDigestBytes && !ledger_.spec().data().private_()) {
     return absl::InvalidArgumentError("the data's digest is not 32 bytes");
   }
   members_.info(peer).worker = worker;
@@ -487,11 +489,12 @@ absl::Status Run::OnHeaders(absl::Time now, const std::string& peer, const v1::H
     ledger_.Adopt(header, &out_.update);
   }
   if (!training_.round().started()) out_.update.started = true;
-  training_.AdoptHistory(std::move(leases), version() + 1, members_.roster());
+  training_.AdoptHistory(std::move(leases), version() + 1, members_.roster(), headers);
   members_.NoteChange();
   for (const Adoption::Reached& reached : adoption_.TakeReached(ledger_)) {
     if (reached.fits.ok()) {
-      AdoptSamples(now, reached.peer, reached.samples);
+      AdoptTraining(now, reached.peer, reached.samples,
+                    reached.trains && !members_.MayBeTaken(reached.peer, reached.version));
     } else {
       Refuse(now, reached.peer, reached.fits);
     }
@@ -508,11 +511,11 @@ void Run::EndAdoption() {
 }
 
 // What a peer trains on that says Hello.
-void Run::AdoptSamples(absl::Time now, const std::string& peer,
-                       const std::vector<v1::SampleRange>& samples) {
+void Run::AdoptTraining(absl::Time now, const std::string& peer,
+                        const std::vector<v1::SampleRange>& samples, bool trains) {
   training_.Reach(samples, ledger_.only_recovered());
   const bool contributes = exchanges_.under_way() && exchanges_.current()->Contributes(peer);
-  if (training_.Resume(peer, samples)) return;
+  if (training_.Resume(peer, samples, trains)) return;
   if (contributes) {
     // Its contribution is gone. Chunks of it may have been averaged: its samples stay its own until
     // the commit tells.
@@ -544,13 +547,14 @@ void Run::AdvanceTraining(absl::Time now) {
   }
   if (!was_started) out_.update.started = true;
   Evaluate(now);
-  const std::vector<std::string> idle = round.Idle(roster);
+  const std::vector<std::string> idle = round.ToTrain(now, roster);
   const auto steps = members_.StepsOf(idle, settings_.pace, ledger_.spec().inner().steps());
   for (size_t i = 0; i < idle.size(); ++i) {
     ledger_.NoteTraining(now);
     v1::CoordinatorMessage message;
     *message.mutable_train() =
         training_.Assign(now, idle[i], ledger_.epoch(), steps[i], ledger_.spec());
+    ledger_.budget().Tell(message.mutable_train());
     members_.SendTo(idle[i], std::move(message), &out_);
   }
   if (round.MayClose(now, roster) && !roster.in_grace(now)) BeginExchange(now);
@@ -565,7 +569,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   Round& round = training_.round();
   // For a round that has passed: the peer rebases and says it again for the current one.
   if (!ledger_.genesis() || ledger_.seal() || ready.version() != round.version() ||
-      ready.base_version() + 1 != ready.version()) {
+      ready.base_version() + 1 != ready.version() || !training_.Answers(peer, ready)) {
     return absl::OkStatus();
   }
   const ExchangeRound* const exchange = exchanges_.current();
@@ -575,9 +579,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   if (!offered.ok()) return offered;
   const std::vector<v1::SampleRange> samples(ready.samples().begin(), ready.samples().end());
   training_.Reach(samples, ledger_.only_recovered());
-  const bool adopted =
-      samples.empty() ? training_.leases().holds(peer) : training_.Adopt(peer, samples);
-  if (!adopted) {
+  if (!training_.MayOffer(peer, samples)) {
     // It was away, and its samples went to somebody else: they must not count twice.
     out_.Say(absl::StrCat("round ", round.version(), ": peer ", peer,
                           " trained on samples that are no longer its own; it trains anew"),
@@ -610,12 +612,11 @@ void Run::DropUpdate(const std::string& peer, const std::string& why) {
 
 void Run::BeginExchange(absl::Time now) {
   const Round& round = training_.round();
-  Exchanges::Candidates candidates = exchanges_.Choose(now, round, &members_);
-  for (const std::string& peer : candidates.outsized) {
+  Exchanges::Candidates candidates = exchanges_.Choose(now, ledger_.spec(), round, &members_);
+  for (const std::string& peer : candidates.outsized)
     DropUpdate(peer, "it is too long for any scale");
-  }
   // Who trains anew is waited for.
-  if (candidates.contributors.size() < settings_.round.quorum) return;
+  if (candidates.contributors.size() < round.quorum()) return;
   const absl::Status begun =
       exchanges_.Begin(now, std::move(candidates.contributors), round, ledger_, &members_, &out_);
   if (!begun.ok()) {
@@ -694,7 +695,7 @@ void Run::Follow(absl::Time now, const ExchangeRound::Outcome& outcome) {
 }
 
 void Run::Commit(absl::Time now) {
-  v1::EntryHeader header = exchanges_.Decide(ledger_, training_.leases());
+  v1::EntryHeader header = exchanges_.Decide(ledger_, training_.leases(), members_.Parties());
   const ExchangeRound& exchange = *exchanges_.last();
   if (settings_.sign_header) header.set_signature(settings_.sign_header(header));
   const absl::Status valid = ledger_.CheckCommit(header);
@@ -705,8 +706,7 @@ void Run::Commit(absl::Time now) {
     GiveUpExchange(now);
     return;
   }
-  const v1::RoundRecord record =
-      exchanges_.NoteCommit(now, header, ledger_.Elapsed(now), &members_, &out_);
+  const v1::RoundRecord record = exchanges_.NoteCommit(now, header, ledger_, &members_, &out_);
   ledger_.Commit(header, record, &out_.update);
   members_.NoteEntry(header);
   const std::vector<std::string> included = training_.Settle(header, exchange.plan());
@@ -778,15 +778,15 @@ v1::RunStatus Run::Status(absl::Time now, std::optional<absl::Time> wall) const 
   status.set_phase(PhaseText());
   status.set_reason(WaitingFor());
   *status.mutable_data() = training_.leases().Status();
-  status.mutable_data()->set_samples_a_pass(
-      SamplesAPass(members_.TrainTokens(), ledger_.spec().model().context()));
+  status.mutable_data()->set_samples_a_pass(members_.SamplesInPass(ledger_.spec()));
   exchanges_.Show(&status);
   status.set_elapsed_seconds(
       ledger_.Elapsed(ledger_.seal() && !rounds().empty() ? ending_.sealed_at() : now));
   const v1::Roster roster = members_.roster().ToProto();
+  const auto notes = training_.round().Notes(now, members_.roster());
   for (const v1::Member& member : roster.members()) {
     v1::PeerStatus* const peer = status.add_peers();
-    *peer = members_.StatusOf(member);
+    *peer = members_.StatusOf(member, notes);
     if (members_.FindInfo(member.peer()) == nullptr) continue;
     exchanges_.Show(member.peer(), peer);
     peer->set_ready_seconds(absl::ToDoubleSeconds(training_.round().ReadyAfter(member.peer())));

@@ -111,8 +111,8 @@ class Run {
   void AdvanceAdoption(absl::Time now);
   absl::Status OnHeaders(absl::Time now, const std::string& peer, const v1::Headers& headers);
   void EndAdoption();
-  void AdoptSamples(absl::Time now, const std::string& peer,
-                    const std::vector<v1::SampleRange>& samples);
+  void AdoptTraining(absl::Time now, const std::string& peer,
+                     const std::vector<v1::SampleRange>& samples, bool trains);
 
   // From one version to the next.
   void AdvanceTraining(absl::Time now);

@@ -18,8 +18,15 @@ constexpr size_t kReadyTimes = 64;
 // the deadline's 1.25 x median, without its second of slack.
 constexpr double kUsefulStart = 0.25;
 
+// Whoever is drawn and follows the commits is at the base by then; short rounds wait so long for it
+// before another is drawn instead.
+constexpr absl::Duration kCatchingUp = absl::Seconds(1);
+
 // Of what a peer tells of its own training: whoever tells more does not hold the others up for it.
 constexpr absl::Duration kLongestTold = absl::Hours(24);
+
+// As a config's inner.steps, and what a peer takes.
+constexpr uint32_t kMostStepsAtOnce = 1000000;
 
 // What a lost lease book may have granted beyond the newest entry: far above any run's, far below
 // what overflows.
@@ -34,8 +41,18 @@ std::string WaitingReason(size_t there, size_t needed) {
                       missing == 1 ? std::string("one") : absl::StrCat(missing), " more");
 }
 
+RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec) {
+  settings.private_data = spec.data().private_();
+  settings.participation = Participation(spec);
+  return settings;
+}
+
 Round::Round(const RoundSettings& settings, bool started, uint64_t version)
-    : settings_(settings), started_(started), version_(version), ready_times_(kReadyTimes) {}
+    : settings_(settings),
+      started_(started),
+      version_(version),
+      quorum_(settings.quorum),
+      ready_times_(kReadyTimes) {}
 
 void Round::Remember(absl::Span<const v1::RoundRecord> rounds) {
   for (const v1::RoundRecord& round : rounds) {
@@ -111,7 +128,7 @@ bool Round::TryOpen(absl::Time now, const Roster& roster) {
   size_t there = 0;
   for (const auto& [peer, member] : roster.members()) {
     const TrainingState* trainer = Find(peer);
-    if (trainer != nullptr && There(member, *trainer)) ++there;
+    if (trainer != nullptr && MayBeDrawn(absl::InfinitePast(), member, *trainer)) ++there;
   }
   const size_t needed = started_ ? settings_.quorum : std::max(settings_.peers, settings_.quorum);
   if (there < needed) {
@@ -134,9 +151,116 @@ std::vector<std::string> Round::Idle(const Roster& roster) const {
   return idle;
 }
 
-void Round::Assign(absl::Time now, const std::string& peer) {
+// One that follows the commits holds the base a moment after those that made the entry: were it not
+// drawn for that, the same would train again and again.
+bool Round::MayBeDrawn(absl::Time now, const RosterMember& member,
+                       const TrainingState& trainer) const {
+  if (There(member, trainer)) return true;
+  if (!settings_.participation.draws() || left_out_.count(member.peer) > 0) return false;
+  return member.connected() && member.present() && !member.draining && trainer.worker_ready &&
+         trainer.activity == Activity::kIdle && member.has_state &&
+         member.version + 2 == version_ && now < LatestStart();
+}
+
+Round::Drawn Round::Draw(absl::Time now, const Roster& roster) const {
+  Drawn drawn;
+  if (!settings_.participation.draws()) {
+    drawn.train = Idle(roster);
+    return drawn;
+  }
+  if (roster.in_grace(now)) return drawn;
+  std::vector<std::string> all;
+  size_t taking = 0;
+  bool dialled = false;  // by others, one of those that take part
+  for (const auto& [peer, member] : roster.members()) {
+    dialled = dialled || (member.aggregator && member.connected() && member.present());
+    const TrainingState* const trainer = Find(peer);
+    if (trainer == nullptr) continue;
+    // Of one that is back after a restart its worker may be told of a moment after its training.
+    const bool trains = trainer->activity != Activity::kIdle && member.connected() &&
+                        member.present() && left_out_.count(peer) == 0;
+    if (!trains && !MayBeDrawn(now, member, *trainer)) continue;
+    all.push_back(peer);
+    if (!trains) continue;
+    dialled = dialled || !member.address.empty();
+    taking += trainer->began_for == version_ && !IsLate(now, *trainer) ? 1 : 0;
+  }
+  const size_t wanted = settings_.participation.Number(all.size());
+  std::vector<std::string> order = settings_.participation.Order(version_, std::move(all));
+  std::stable_partition(order.begin(), order.end(), [this](const std::string& peer) {
+    return trainers_.at(peer).discarded_in != version_;
+  });
+  for (const std::string& peer : order) {
+    const RosterMember& member = *roster.Find(peer);
+    const TrainingState& trainer = trainers_.at(peer);
+    if (trainer.activity != Activity::kIdle) continue;
+    if (taking >= wanted && (dialled || member.address.empty())) continue;
+    ++taking;
+    dialled = dialled || !member.address.empty();
+    if (There(member, trainer)) {
+      drawn.train.push_back(peer);
+    } else {
+      drawn.awaited = true;
+    }
+  }
+  return drawn;
+}
+
+// Longer than anybody is waited for.
+bool Round::IsLate(absl::Time now, const TrainingState& trainer) const {
+  const std::optional<absl::Duration> deadline = TrainDeadline(ready_times_);
+  if (!deadline || trainer.activity != Activity::kTraining) return false;
+  const absl::Time began = trainer.train_started.value_or(opened_);
+  return now > began + *deadline * int64_t{trainer.rounds_at_once};
+}
+
+std::vector<std::string> Round::ToTrain(absl::Time now, const Roster& roster) const {
+  return Draw(now, roster).train;
+}
+
+std::map<std::string, std::string> Round::Notes(absl::Time now, const Roster& roster) const {
+  std::map<std::string, std::string> notes;
+  const Participation& parties = settings_.participation;
+  if (!open_ || (!parties.draws() && !parties.drops())) return notes;
+  if (parties.draws()) {
+    for (const std::string& peer : Idle(roster)) {
+      notes[peer] = absl::StrCat("not drawn for round ", version_);
+    }
+    for (const std::string& peer : ToTrain(now, roster)) notes.erase(peer);
+  }
+  if (!DropsHold(roster)) return notes;
+  for (const auto& [peer, trainer] : trainers_) {
+    if (trainer.activity == Activity::kIdle || !parties.Dropped(version_, peer)) continue;
+    notes[peer] = absl::StrCat("its update is dropped in round ", version_, "; it trains on");
+  }
+  return notes;
+}
+
+bool Round::DropsHold(const Roster& roster) const {
+  if (!settings_.participation.drops()) return false;
+  bool stays = false;
+  bool dialled = false;  // of those that stay
+  bool any = false;      // ... of all
+  for (const auto& [peer, member] : roster.members()) {
+    if (!member.connected() || !member.present() || left_out_.count(peer) > 0) continue;
+    const TrainingState* const trainer = Find(peer);
+    const bool takes_part = trainer != nullptr && trainer->activity != Activity::kIdle;
+    if (!takes_part && !member.aggregator) continue;
+    const bool here =
+        member.aggregator || (!settings_.participation.Dropped(version_, peer) &&
+                              (trainer == nullptr || trainer->discarded_in != version_));
+    any = any || !member.address.empty();
+    dialled = dialled || (here && !member.address.empty());
+    stays = stays || (here && takes_part);
+  }
+  return stays && (dialled || !any);
+}
+
+void Round::Assign(absl::Time now, const std::string& peer, uint32_t rounds_at_once) {
   SetActivity(peer, Activity::kTraining);
   TrainingState& training = trainer(peer);
+  training.began_for = version_;
+  training.rounds_at_once = rounds_at_once;
   training.train_started = now;
   training.resumed = false;
   training.ready.Clear();
@@ -157,7 +281,7 @@ void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& r
   TrainingState& done = trainer(peer);
   if (done.activity == Activity::kTraining && done.train_started) {
     done.ready_after = now - *done.train_started;
-    ready_times_.Add(done.ready_after);
+    ready_times_.Add(done.ready_after / int64_t{done.rounds_at_once});
     done.train_started.reset();  // said again, it is not a new measurement
   } else if (done.resumed && ready.train_seconds() > 0) {
     done.ready_after = std::min(absl::Seconds(ready.train_seconds()), kLongestTold);
@@ -170,7 +294,8 @@ void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& r
 
 absl::Time Round::LatestStart() const {
   if (ready_times_.empty()) return absl::InfiniteFuture();
-  return opened_ + kUsefulStart * ready_times_.Median();
+  const absl::Duration useful = kUsefulStart * ready_times_.Median();
+  return opened_ + (settings_.participation.draws() ? std::max(useful, kCatchingUp) : useful);
 }
 
 absl::Time Round::CloseDeadline() const {
@@ -195,7 +320,9 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
   looked_at_ = roster.changes();
   size_t ready = 0;
   size_t there = 0;
+  size_t staying = 0;    // those whose updates are not dropped
   bool awaited = false;  // somebody that may still become ready
+  const bool drops = DropsHold(roster);
   const absl::Time deadline = CloseDeadline();
   const absl::Time latest_start = LatestStart();
   for (const auto& [peer, member] : roster.members()) {
@@ -209,23 +336,33 @@ bool Round::MayClose(absl::Time now, const Roster& roster) {
       continue;
     }
     const bool is_ready = trainer->activity == Activity::kReady && member.connected();
-    ready += is_ready ? 1 : 0;
     there += There(member, *trainer) ? 1 : 0;
+    if (drops && settings_.participation.Dropped(version_, peer)) continue;
+    staying += member.connected() ? 1 : 0;
+    ready += is_ready ? 1 : 0;
     const bool too_late = trainer->train_started && *trainer->train_started > latest_start;
     if (!is_ready && !too_late) {
       awaited = true;
       awaited_ = peer;
     }
   }
-  reason_ = there < settings_.quorum ? WaitingReason(there, settings_.quorum) : "";
-  if (ready < settings_.quorum) return false;
+  const size_t needed = settings_.participation.Number(settings_.quorum);
+  quorum_ = drops ? std::max<size_t>(1, std::min(needed, staying)) : needed;
+  reason_ = there < needed ? WaitingReason(there, needed) : "";
+  if (settings_.participation.draws() && !awaited) {
+    const Drawn drawn = Draw(now, roster);
+    awaited = drawn.awaited || !drawn.train.empty();
+  }
+  if (ready < quorum_) return false;
   return !awaited || now >= deadline;
 }
 
 std::vector<std::string> Round::Ready(const Roster& roster) const {
   std::vector<std::string> ready;
+  const bool drops = DropsHold(roster);
   for (const auto& [peer, member] : roster.members()) {
     const TrainingState* trainer = Find(peer);
+    if (drops && settings_.participation.Dropped(version_, peer)) continue;
     if (trainer != nullptr && trainer->activity == Activity::kReady && left_out_.count(peer) == 0 &&
         member.present() && member.connected()) {
       ready.push_back(peer);
@@ -236,6 +373,7 @@ std::vector<std::string> Round::Ready(const Roster& roster) const {
 
 void Round::Next(const std::vector<std::string>& contributors) {
   ++version_;
+  quorum_ = settings_.quorum;
   open_ = false;
   reason_.clear();
   awaited_.clear();
@@ -335,7 +473,10 @@ std::string Round::GenesisMaker(const Roster& roster,
 
 Training::Training(const RoundSettings& settings, bool started, uint64_t version,
                    const LeaseRecords& leases)
-    : round_(settings, started, version), leases_(leases) {}
+    : private_data_(settings.private_data),
+      participation_(settings.participation),
+      round_(settings, started, version),
+      leases_(leases) {}
 
 std::optional<LeaseRecords> Training::TakeChanged() {
   if (!std::exchange(changed_, false)) return std::nullopt;
@@ -349,11 +490,15 @@ v1::Train Training::Assign(absl::Time now, const std::string& peer, uint64_t epo
   train.set_version(round_.version());
   train.set_epoch(epoch);
   train.set_first_step((round_.version() - 1) * spec.inner().steps());
-  train.set_steps(steps);
-  const uint64_t samples = uint64_t{steps} * spec.inner().batch();
+  const uint32_t rounds = participation_.RoundsAtOnce(round_.version(), spec.rounds(), peer);
+  train.set_steps(std::min(steps * rounds, std::max(steps, kMostStepsAtOnce)));
+  train.set_number((epoch << 32) + ++trains_);
+  round_.Assign(now, peer, rounds);
+  round_.trainer(peer).train_number = train.number();
+  if (private_data_) return train;
+  const uint64_t samples = uint64_t{train.steps()} * spec.inner().batch();
   for (const v1::SampleRange& range : leases_.Grant(peer, samples)) *train.add_samples() = range;
   changed_ = true;
-  round_.Assign(now, peer);
   return train;
 }
 
@@ -362,16 +507,20 @@ void Training::LoseWorker(const std::string& peer) {
   if (round_.LoseWorker(peer)) TakeBack(peer);
 }
 
-bool Training::Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples) {
-  if (samples.empty() || !Adopt(peer, samples)) {
+bool Training::Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples,
+                      bool trains) {
+  if (private_data_ ? !trains : samples.empty() || !Adopt(peer, samples)) {
     Stop(peer);
     return false;
   }
   TrainingState& trainer = round_.trainer(peer);
+  trainer.train_number = 0;  // the newest Train may have been lost with the session before
   if (trainer.activity == Activity::kIdle) {
     round_.SetActivity(peer, Activity::kTraining);
     trainer.train_started.reset();
     trainer.resumed = true;
+    trainer.began_for = round_.version();
+    trainer.rounds_at_once = 1;
   }
   return true;
 }
@@ -394,6 +543,7 @@ void Training::TakeBackIfIdle(const std::string& peer) {
 }
 
 void Training::Discard(const std::string& peer) {
+  round_.trainer(peer).discarded_in = round_.version();
   round_.SetActivity(peer, Activity::kIdle);
   leases_.Return(peer);
   changed_ = true;
@@ -405,6 +555,18 @@ bool Training::Adopt(const std::string& peer, absl::Span<const v1::SampleRange> 
   if (!leases_.Adopt(peer, samples)) return false;
   changed_ = true;
   return true;
+}
+
+// The samples tell it of leased data; of private data nothing else would.
+bool Training::Answers(const std::string& peer, const v1::Ready& ready) const {
+  const TrainingState* const trainer = round_.Find(peer);
+  return !private_data_ || trainer == nullptr || trainer->train_number == 0 ||
+         trainer->train_number == ready.train_number();
+}
+
+bool Training::MayOffer(const std::string& peer, absl::Span<const v1::SampleRange> samples) {
+  if (private_data_) return round_.trainer(peer).activity != Activity::kIdle;
+  return samples.empty() ? leases_.holds(peer) : Adopt(peer, samples);
 }
 
 void Training::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
@@ -443,13 +605,19 @@ void Training::BeginAt(uint64_t first_sample) {
   changed_ = true;
 }
 
-void Training::AdoptHistory(LeaseBook leases, uint64_t version, const Roster& roster) {
+void Training::AdoptHistory(LeaseBook leases, uint64_t version, const Roster& roster,
+                            const v1::Headers& headers) {
+  std::set<std::string> named;
+  for (const v1::EntryHeader& header : headers.headers()) {
+    for (const v1::Contributor& one : header.contributors()) named.insert(one.peer());
+  }
   leases_ = std::move(leases);
   changed_ = true;
   behind_ = true;
   round_.Skip(version);
   for (const auto& [peer, member] : roster.members()) {
-    if (round_.trainer(peer).activity != Activity::kIdle && !leases_.holds(peer)) Stop(peer);
+    const bool taken = private_data_ ? named.count(peer) > 0 : !leases_.holds(peer);
+    if (taken && round_.trainer(peer).activity != Activity::kIdle) Stop(peer);
   }
 }
 

@@ -16,6 +16,7 @@
 #include "atoll/v1/run.pb.h"
 #include "membership/run/leases.h"
 #include "membership/run/pace.h"
+#include "membership/run/participation.h"
 #include "membership/run/roster.h"
 
 namespace atolld {
@@ -31,13 +32,22 @@ struct TrainingState {
   std::optional<absl::Time> train_started;
   absl::Duration ready_after;  // the last time: from its Train to its Ready; 0: unknown
   bool resumed = false;  // so that its time is what its Ready tells, not what was measured here
-  v1::Ready ready;       // while kReady
+  uint64_t discarded_in = 0;    // the version for which its update was not taken
+  uint64_t began_for = 0;       // the version whose round its training began in
+  uint64_t train_number = 0;    // of its Train; 0: not known, since it said Hello after it
+  uint32_t rounds_at_once = 1;  // that it was told to train for, since its update is dropped
+  v1::Ready ready;              // while kReady
 };
 
 struct RoundSettings {
-  uint32_t peers = 1;   // trainers that the first round waits for
-  uint32_t quorum = 1;  // fewest that may commit
+  uint32_t peers = 1;                // trainers that the first round waits for
+  uint32_t quorum = 1;               // fewest that may commit
+  bool private_data = false;         // nothing is leased
+  Participation participation = {};  // who is drawn, and whose updates are dropped
 };
+
+// What these are with what the run's spec says of its parties.
+RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec);
 
 // Round: who trains for one entry, who is ready, and when the waiting ends.
 //
@@ -46,7 +56,14 @@ struct RoundSettings {
 // Closed means that the exchange begins. A trainer is a member whose worker runs and that holds the
 // base of the round, or whose training for an earlier round still goes on. The first round of a run
 // waits for all that were announced; every later one for the quorum. A straggler keeps its activity
-// over commits that it missed. Pure: time and roster come in as arguments.
+// over commits that it missed.
+//
+// Of a federation only those train that are drawn (participation.h), from all trainers that hold
+// the base or will in a moment; one that dies, is late or whose update is not taken is replaced by
+// the next in the order of the draw. Where none of them could be dialled, the next one that can be
+// is drawn as well. The quorum is then that share of it, at least 1. Whose update is dropped is
+// neither waited for nor counted; where nobody would be left, or none that others can dial,
+// nobody's is. Pure: time and roster come in as arguments.
 class Round {
  public:
   // `started`: some round of the run has begun before. `version`: the entry of the round.
@@ -84,7 +101,13 @@ class Round {
 
   // Trainers that are free for a Train of this round (roster order).
   std::vector<std::string> Idle(const Roster& roster) const;
-  void Assign(absl::Time now, const std::string& peer);
+  // Those of them that are to have one: all, or those that are drawn, once all are back that a
+  // restart of the coordinator waits for.
+  std::vector<std::string> ToTrain(absl::Time now, const Roster& roster) const;
+  // Why trainers that are here idle in an open round, or train on without being waited for: by
+  // peer, in words.
+  std::map<std::string, std::string> Notes(absl::Time now, const Roster& roster) const;
+  void Assign(absl::Time now, const std::string& peer, uint32_t rounds_at_once = 1);
   // Its worker died. Its inner steps are lost, an update that stands is not. True if it was
   // training. It is awaited while a new worker could still be ready with the others.
   bool LoseWorker(const std::string& peer);
@@ -96,6 +119,9 @@ class Round {
   // of the usual time after the opening contributes to the next entry. Sets reason() when fewer
   // than the quorum are left.
   bool MayClose(absl::Time now, const Roster& roster);
+  // Fewest updates that may commit, as MayClose has found last: of those that are drawn and whose
+  // updates are not dropped.
+  size_t quorum() const { return quorum_; }
   absl::Time CloseDeadline() const;  // InfiniteFuture: not open, or nothing is known yet
   std::vector<std::string> Ready(const Roster& roster) const;  // connected and ready, roster order
 
@@ -124,10 +150,19 @@ class Round {
   absl::Time LatestStart() const;
   bool StillAwaited(const Roster& roster) const;
   bool There(const RosterMember& member, const TrainingState& trainer) const;
+  struct Drawn {
+    std::vector<std::string> train;  // idle, and at the base
+    bool awaited = false;            // somebody that is drawn will be at the base in a moment
+  };
+  Drawn Draw(absl::Time now, const Roster& roster) const;
+  bool IsLate(absl::Time now, const TrainingState& trainer) const;
+  bool MayBeDrawn(absl::Time now, const RosterMember& member, const TrainingState& trainer) const;
+  bool DropsHold(const Roster& roster) const;
 
   const RoundSettings settings_;
   bool started_;
   uint64_t version_;
+  size_t quorum_;
   bool open_ = false;
   absl::Time opened_;
   std::string reason_;
@@ -147,8 +182,10 @@ std::string WaitingReason(size_t there, size_t needed);
 // Training: the round and the lease book of a run, which change together: whoever stops training
 // hands its samples back, unless they may be in a mean already.
 //
-// Law: a change of the leases is stored with the update of the call that made it (TakeChanged).
-// Pure; one thread.
+// With private data nothing is leased: an update is its peer's until an entry names the peer, which
+// has taken it then. Whether one has meanwhile, of a peer that says what it trains on, is told.
+//
+// Law: a change of the leases is stored with its call's update (TakeChanged). Pure; one thread.
 class Training {
  public:
   Training(const RoundSettings& settings, bool started, uint64_t version,
@@ -165,39 +202,47 @@ class Training {
                    const v1::RunSpec& spec);
   void LoseWorker(const std::string& peer);
   // It goes on with these samples, which it names; false: they are none of its own, and it stops.
-  bool Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples);
+  // With private data it names none: `trains` says that it goes on.
+  bool Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples,
+              bool trains = false);
   void Stop(const std::string& peer);      // it trains no more; its samples stay its own
   void TakeBack(const std::string& peer);  // the samples that it holds, if any
   void TakeBackIfIdle(const std::string& peer);
   void Discard(const std::string& peer);  // its update, so it is idle and holds nothing
 
-  // A peer names what it trained on, or trains on. False: they are not its own, and nothing has
-  // changed.
+  // A peer names what it trained or trains on. False: they are not its own; nothing has changed.
   bool Adopt(const std::string& peer, absl::Span<const v1::SampleRange> samples);
+  // False: the update answers an older Train, and crossed the one that was to replace it.
+  bool Answers(const std::string& peer, const v1::Ready& ready) const;
+  // The same of one that offers an update. Nothing named: what it holds; with private data: it was
+  // asked for an update that no entry has taken yet.
+  bool MayOffer(const std::string& peer, absl::Span<const v1::SampleRange> samples);
   uint64_t Held(const std::string& peer) const;  // number of samples
   // Its update counts. What it was trained on is what it holds, in as few ranges as that makes:
   // they stand in the header.
   void SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
 
-  // The entry is committed: who is named in it has spent its samples. Returns those, in the
-  // header's order.
+  // The entry is committed: who is named has spent its samples. Returns those, in its order.
   std::vector<std::string> Settle(const v1::EntryHeader& header, const v1::Plan& plan);
 
-  // Version 0 is there, and no sample was granted: the first is this one. (A branch goes on behind
-  // its parent's.)
+  // Version 0 is there, and nothing granted: the first sample (a branch's is behind its parent's).
   void BeginAt(uint64_t first_sample);
 
   // A history up to the version before `version` was adopted, and this lease book with it: peers
   // may hold samples that it does not know of. Updates of those whose samples are spent are in the
-  // history already.
-  void AdoptHistory(LeaseBook leases, uint64_t version, const Roster& roster);
+  // history already; with private data, of those whom its headers name.
+  void AdoptHistory(LeaseBook leases, uint64_t version, const Roster& roster,
+                    const v1::Headers& headers);
   // A peer holds these. Those that a book which was behind does not know of become free; in a run
   // that has granted fresh ones since (not `only_recovered`) there are none.
   void Reach(absl::Span<const v1::SampleRange> samples, bool only_recovered);
 
  private:
+  const bool private_data_;
+  const Participation participation_;
   Round round_;
   LeaseBook leases_;
+  uint64_t trains_ = 0;   // assigned in this life
   bool changed_ = false;  // the leases
   bool behind_ = false;   // the lease book was: peers may hold samples that it does not know of
 };

@@ -1,7 +1,10 @@
 #include "membership/trust/contribution.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "membership/history/agreement.h"
 
@@ -24,6 +27,39 @@ std::string Statement(const std::string& run_id, uint64_t version, const std::st
 
 // Weight lost per missed commit (docs/protocol.md: a contributor that is left out).
 constexpr double kStaleness = 0.25;
+
+// Of F, in nats.
+constexpr double kLeastLoss = 0x1p-20;
+constexpr double kLargestLoss = 64;
+
+double HeldLoss(double loss) {
+  if (!(loss >= kLeastLoss)) return kLeastLoss;  // a NaN too
+  return std::min(loss, kLargestLoss);
+}
+
+// As update_judge.cc has it: less could not be seen.
+constexpr double kLeastFactor = 0x1p-100;
+
+constexpr uint32_t kMostParties = 1000000;  // as config_table.cc says of [parties] hosted
+
+// Nobody knows what it holds, so its figures are held to each other.
+absl::Status CheckPrivateClaims(const v1::RunSpec& spec, const v1::Ready& ready) {
+  if (ready.parties() > kMostParties) {
+    return absl::InvalidArgumentError(absl::StrCat("an update of ", ready.parties(), " parties; ",
+                                                   kMostParties, " are the most"));
+  }
+  const uint64_t batch = spec.inner().batch();
+  const uint64_t most = uint64_t{ready.steps()} * batch;
+  if (batch != 0 && ready.own_samples() > most) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "an update of ", ready.own_samples(), " samples; ", ready.steps(), " steps have ", most));
+  }
+  const uint64_t samples = ready.own_samples() != 0 ? ready.own_samples() : most;
+  const uint64_t context = spec.model().context();
+  if (batch == 0 || context == 0 || ready.tokens() <= samples * context) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("an update of ", ready.tokens(), " tokens; ",
+                                                 samples, " samples have ", samples * context));
+}
 
 }  // namespace
 
@@ -105,12 +141,72 @@ v1::Plan BriefPlan(const v1::Plan& whole, const std::set<std::string>& servers,
   return brief;
 }
 
-float ContributionWeight(uint64_t tokens, uint32_t age) {
-  return static_cast<float>(static_cast<double>(tokens) /
-                            (1.0 + kStaleness * static_cast<double>(age)));
+double PartyWeight(const v1::RunSpec& spec, uint64_t tokens, uint64_t samples, double loss) {
+  const v1::FederationSpec& federation = spec.federation();
+  if (federation.weights() == "equal") return 1;
+  if (federation.weights() == "loss") {
+    return std::pow(HeldLoss(loss), absl::bit_cast<float>(federation.fairness_bits()));
+  }
+  // Whoever does not say how many sequences there were has told tokens.
+  const bool by_samples = federation.weights() == "samples" && samples > 0;
+  return static_cast<double>(std::max<uint64_t>(1, by_samples ? samples : tokens));
+}
+
+float ContributionWeight(const v1::RunSpec& spec, const v1::Ready& ready, uint64_t samples) {
+  const uint64_t trained_on = spec.data().private_() ? ready.own_samples() : samples;
+  double weight = PartyWeight(spec, ready.tokens(), trained_on, ready.base_loss());
+  if (ready.parties() > 1) {
+    const std::string& by = spec.federation().weights();
+    const auto parties = static_cast<double>(ready.parties());
+    // Tokens and samples are told as sums already; of a loss the largest that counts at all.
+    const double most = by == "equal"  ? parties
+                        : by == "loss" ? parties * PartyWeight(spec, 0, 0, kLargestLoss)
+                                       : weight;
+    weight = ready.party_weight() > 0 ? std::min(ready.party_weight(), most) : weight;
+  }
+  weight /= 1.0 + kStaleness * static_cast<double>(ready.age());
+  constexpr double kLeast = std::numeric_limits<float>::min();
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::min(std::max(weight, kLeast), kMost));
+}
+
+std::vector<double> FederationScales(const v1::RunSpec& spec,
+                                     absl::Span<const WeighedUpdate> updates) {
+  std::vector<double> scales(updates.size(), 1.0);
+  double weights = 0;
+  for (const WeighedUpdate& update : updates) weights += update.weight;
+  if (!(weights > 0)) return scales;
+  if (spec.federation().normalised()) {
+    double effective = 0;
+    for (const WeighedUpdate& update : updates) {
+      effective += update.weight / weights * std::max(1.0, update.steps);
+    }
+    for (size_t i = 0; i < updates.size(); ++i) {
+      scales[i] = effective / std::max(1.0, updates[i].steps);
+    }
+  }
+  if (spec.federation().weights() == "loss" && spec.inner().optimizer() == "sgd") {
+    const double q = absl::bit_cast<float>(spec.federation().fairness_bits());
+    double lengths = 0;
+    for (size_t i = 0; i < updates.size(); ++i) {
+      lengths += updates[i].weight / HeldLoss(updates[i].loss) * scales[i] * scales[i] *
+                 updates[i].squared_norm;
+    }
+    const double factor = weights / (weights + q / spec.inner().learning_rate() * lengths);
+    for (double& scale : scales) scale *= factor;
+  }
+  for (double& scale : scales) {
+    scale = std::min(std::max(scale, kLeastFactor), double{kLargestUpdateScale});
+  }
+  return scales;
 }
 
 absl::Status CheckClaims(const v1::RunSpec& spec, const v1::Ready& ready, uint64_t samples) {
+  if (spec.data().private_()) return CheckPrivateClaims(spec, ready);
+  if (ready.parties() > 1) {
+    return absl::InvalidArgumentError(absl::StrCat("an update of ", ready.parties(),
+                                                   " parties; without private data a peer is one"));
+  }
   const uint64_t batch = spec.inner().batch();
   const uint64_t trained = uint64_t{ready.steps()} * batch;
   if (trained > samples) {

@@ -69,6 +69,9 @@ constexpr Rule kRules[] = {
     {"/atolld.v1.Replica/GiveSnapshot", kMember},
     // Over a Unix-domain socket that is its owner's alone; never over a network.
     {"/atolld.v1.Worker/Attach", kNobody},
+    // Whether a process serves; no more is told.
+    {"/grpc.health.v1.Health/Check", kMember | kAdmin | kProbe},
+    {"/grpc.health.v1.Health/Watch", kMember | kAdmin | kProbe},
 };
 
 }  // namespace

@@ -85,6 +85,7 @@ std::vector<size_t> UpdateJudge::Choose(absl::Span<const ExchangeContributor> co
 
 std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contributors) {
   outsized_.clear();
+  clipped_.clear();
   reporters_.clear();
   // From zeros, where somebody does not hold the centre: then all lengths are norms.
   const bool centred =
@@ -116,6 +117,7 @@ std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contr
     const double scale = limit / length;
     if (scale < kLeastScale) hopeless.insert(peer);
     contributor.member.set_scale_bits(ScaleBits(scale));
+    clipped_.insert(peer);
   }
   return hopeless;
 }
@@ -180,7 +182,7 @@ std::vector<std::string> UpdateJudge::NoteCommit(const v1::EntryHeader& header) 
   if (round_median_ > 0) RememberNorm(round_median_, &medians_);
   round_median_ = 0;
   for (const v1::Contributor& contributor : header.contributors()) {
-    if (contributor.scale_bits() == 0) continue;
+    if (contributor.scale_bits() == 0 || clipped_.count(contributor.peer()) == 0) continue;
     JudgedPeer& judged = peers_[contributor.peer()];
     judged.peer = contributor.peer();
     ++judged.clipped;

@@ -100,6 +100,7 @@ class UpdateJudge {
   // Of the exchange under way.
   double round_median_ = 0;
   std::map<std::string, std::string> outsized_;  // in words
+  std::set<std::string> clipped_;                // by Scale
   std::map<std::string, std::string> refused_;
   std::map<std::string, std::set<std::string>> reporters_;  // by contributor
 };

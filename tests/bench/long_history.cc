@@ -96,9 +96,7 @@ v1::EntryHeader LongHistory::MakeHeader() {
   header.set_faulty(spec.exchange().faulty());
   header.set_chunk_elements(spec.exchange().chunk_elements());
   const OuterRule& rule = **FindOuterRule(spec.outer().rule());
-  SetScalars(*rule.Scalars(absl::bit_cast<float>(spec.outer().learning_rate_bits()),
-                           absl::bit_cast<float>(spec.outer().momentum_bits())),
-             &header);
+  SetScalars(*rule.Scalars(OuterSettingsOf(spec.outer())), &header);
   for (int i = 0; i < contributors_; ++i) {
     v1::Contributor& contributor = *header.add_contributors();
     contributor.set_peer(NameOf(i));

@@ -5,6 +5,7 @@ Everything waits for a condition with a deadline; nothing sleeps for a fixed tim
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -92,9 +93,15 @@ level = "debug"
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One that nobody is given by chance while the process that has it is dead: below those that
+    the system hands out."""
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", random.randrange(15000, 32000)))
+            except OSError:
+                continue
+            return probe.getsockname()[1]
 
 
 def wait_for(what, condition, seconds=60):

@@ -43,6 +43,13 @@ NOT_TYPED = (
     ("README.md", "scripts/docker-base", "needs root and a Debian mirror"),
     ("README.md", "docker compose up", CONTAINERS),
     ("README.md", "scripts/check-docker", CONTAINERS),
+    ("docs/experiments.md", "scripts/docker-base", "needs root and a Debian mirror"),
+    ("docs/experiments.md", "docker compose up", CONTAINERS),
+    ("docs/experiments.md", "docker compose --profile", CONTAINERS),
+    ("docs/experiments.md", "COMPOSE_PROFILES=privacy docker compose up", CONTAINERS),
+    ("docs/experiments.md", "docker compose down", CONTAINERS),
+    ("docs/experiments.md", "docker compose -f", CONTAINERS),
+    ("docs/experiments.md", "scripts/check-docker", CONTAINERS),
     ("docs/benchmarks.md", "tests/wan/lab check", LABORATORY),
     ("docs/benchmarks.md", "atoll bench exchange --topology", LABORATORY),
     ("docs/benchmarks.md", "tests/wan/lab train", LABORATORY),
@@ -59,6 +66,12 @@ NOT_TYPED = (
     ("docs/benchmarks.md", f"{BENCHMARK}liars_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}flood_benchmark.py", MINUTES),
     ("docs/benchmarks.md", "ATOLL_AUDIT_SEEDS=200 build/release/tests/sim_audit_test", CTEST),
+    ("docs/experiments.md", "atoll experiment run configs/experiments/dirichlet.toml", MINUTES),
+    ("docs/experiments.md", "atoll experiment report configs/experiments/dirichlet.toml",
+     "needs what the line above makes: the ctest e2e_experiment makes one"),
+    (HELP, "atoll experiment run configs/experiments/dirichlet.toml", MINUTES),
+    (HELP, "atoll experiment report configs/experiments/dirichlet.toml",
+     "needs what `experiment run` makes: the ctest e2e_experiment makes one"),
     ("docs/guarantees.md", "ATOLL_CRASH_SCENARIOS=20 build/release/tests/sim_crash_test", CTEST),
     ("docs/operations.md", "sudo apt install", SERVICE),
     ("docs/operations.md", "sudo -u atoll atolld join", SERVICE),
@@ -315,7 +328,7 @@ class Help:
         if path in self.texts or not re.search(rf"(?m)^Usage: {path}(\s|$)", text):
             return  # what was listed is no verb: an argument
         self.texts[path] = text
-        for listed in re.findall(r"(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)*)  +\S", text):
+        for listed in re.findall(r"(?m)^  ([a-z][a-z-]*(?: [a-z][a-z-]*)*)(?:  +\S|$)", text):
             verbs = listed.split()
             if verbs[:len(call) - 1] == call[1:]:
                 verbs = verbs[len(call) - 1:]  # listed by its whole path
@@ -454,6 +467,9 @@ class DocumentsTest(unittest.TestCase):
         check = "atoll config validate of-the-page.toml"
         if step.page.startswith("tests/wan/"):
             check = "tests/wan/lab show of-the-page.toml"
+        if re.search(r"(?m)^\[experiment\]", step.text):
+            # A sketch of all that the file may hold; tests read the files of configs/experiments.
+            check = "python3 -c 'import tomllib; tomllib.load(open(\"of-the-page.toml\", \"rb\"))'"
         return reader.run(markdown.Command(step.page, step.line, check, None))
 
     def steps(self, page):

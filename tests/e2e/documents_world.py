@@ -68,6 +68,16 @@ def run_atoll(*arguments):
     return done.stdout
 
 
+def add_entries(path):
+    """A dictionary's, as scripts/gcide makes them: a partition by subject needs some."""
+    subjects = "Anat. Arch. Astron. Biol. Bot. Chem. Geol. Law Math. Med. Min. Mus. Zool.".split()
+    with open(path, "a", encoding="utf-8") as out:
+        out.write("\n")
+        for number in range(3900):
+            subject = subjects[number % len(subjects)]
+            out.write(f"Word{number} \\Word\\, n. ({subject})\n   What it means.\n\n")
+
+
 class Shared:
     """What costs seconds to make and is only read: made when the first page needs it."""
 
@@ -75,6 +85,7 @@ class Shared:
         self.top = tempfile.mkdtemp(prefix="atoll-e2e-")
         self.text = os.path.join(self.top, "text.txt")
         write_corpus(self.text)
+        add_entries(self.text)
         self.finished = None
         self.hub = {}
 

@@ -31,6 +31,7 @@
 #include "atoll/v1/admin.pb.h"
 #include "atoll/v1/exchange.pb.h"
 #include "atoll/v1/machine.pb.h"
+#include "atoll/v1/masking.pb.h"
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/plan.pb.h"
 #include "atoll/v1/replica.pb.h"
@@ -66,7 +67,8 @@ std::vector<const proto::FileDescriptor*> LinkedFiles(const std::vector<std::str
       v1::RunStatus::descriptor()->file(), v1::ToReducer::descriptor()->file(),
       v1::Hello::descriptor()->file(),     v1::EntryBlock::descriptor()->file(),
       v1::RunSpec::descriptor()->file(),   v1::WorkerHello::descriptor()->file(),
-      v1::Plan::descriptor()->file(),      v1::MachineStatus::descriptor()->file()};
+      v1::Plan::descriptor()->file(),      v1::MachineStatus::descriptor()->file(),
+      v1::MaskRoster::descriptor()->file()};
   std::vector<const proto::FileDescriptor*> found;
   for (const std::string& name : names) {
     const auto it = std::find_if(std::begin(known), std::end(known),

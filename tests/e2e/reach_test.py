@@ -6,19 +6,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
-from cluster import BIN, STUB_CONFIG, atoll, wait_for
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+from cluster import BIN, STUB_CONFIG, atoll, free_port, wait_for
 
 
 class Machines:

@@ -143,8 +143,16 @@ std::string History::StateDigest(uint64_t version) const {
 
 void History::PushState() {
   std::vector<BufferRoot> roots = {{kThetaName, TreeDigest(BytesOf(oracle_->theta()))}};
+  const bool adaptive = !oracle_->second_moment().empty();
   if (!oracle_->momentum().empty()) {
-    roots.push_back({"momentum", TreeDigest(BytesOf(oracle_->momentum()))});
+    roots.push_back(
+        {adaptive ? "first_moment" : "momentum", TreeDigest(BytesOf(oracle_->momentum()))});
+  }
+  if (adaptive) {
+    roots.push_back({"second_moment", TreeDigest(BytesOf(oracle_->second_moment()))});
+  }
+  if (!oracle_->control().empty()) {
+    roots.push_back({"control", TreeDigest(BytesOf(oracle_->control()))});
   }
   digests_.push_back(ToBytes(StateDigestOf(oracle_->version(), roots)));
   thetas_[oracle_->version()] = oracle_->theta();
@@ -185,13 +193,17 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   OnStateDigest(peer, ready.base_version(), ready.state_digest());
   Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
   // Said again, perhaps by a peer that has not heard yet that it is in the history.
-  if (contribution.included != 0 && SameSamples(contribution.ready, ready)) return;
   Worker& trainer = trainers_[peer];
+  // With private data no samples tell whether a liar has been asked anew; the round does.
+  const bool anew = spec_.data().private_() && trainer.train_version > contribution.included;
+  if (contribution.included != 0 && SameSamples(contribution.ready, ready) && !anew) return;
   const bool feedback = spec_.exchange().error_feedback();
   std::vector<std::vector<float>> residuals = trainer.residuals;
   // A process may have lost its residual; one that runs on may not.
   if (trainer.fresh && !residuals.back().empty()) residuals.emplace_back();
-  const uint64_t first_sample = ready.samples().empty() ? 0 : ready.samples(0).first();
+  // With private data no samples are named: the round that its training was for keys the rounding.
+  const uint64_t first_sample =
+      ready.samples().empty() ? trainer.train_version : ready.samples(0).first();
   Contribution made = {peer, {}, {}, ready, 0};
   std::vector<std::vector<float>> carried;
   for (std::vector<float>& residual : residuals) {

@@ -82,8 +82,11 @@ struct HostileTransport::State {
       heard.ends = true;
     } else if (hostility == Hostility::kReducerAccuser) {
       heard.answers = Accusations();
+      // A plan in which a holder is lost would be none.
+      std::set<std::string> there = {self};
+      for (const v1::Shard& shard : plan.shards()) there.insert(shard.holder());
       for (const v1::PlanMember& member : plan.contributors()) {
-        if (member.peer() != self) message.mutable_plan()->add_lost(member.peer());
+        if (there.count(member.peer()) == 0) message.mutable_plan()->add_lost(member.peer());
       }
       heard.frame = Pack(message);
     }

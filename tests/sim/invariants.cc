@@ -185,7 +185,7 @@ void Invariants::OnHello(const std::string& name, const v1::Hello& hello) {
   if (!hello.has_state() && peer.said_any && !dropped) {
     return Violate(5, absl::StrCat(name, " held version ", peer.said, " and comes back with none"));
   }
-  if (hello.samples().empty()) history_.OnUpdateGone(name);
+  if (hello.samples().empty() && !hello.training()) history_.OnUpdateGone(name);
   if (!hello.has_state()) return;
   Say(name, hello.version());
   history_.OnSynced(name, hello.version(), hello.header_digest());
@@ -302,7 +302,7 @@ void Invariants::CheckFormerExchange(const v1::Plan& next) {
     if (!lost && (disturbed(member.peer()) || Hostile(member.peer()))) return;
     left += lost ? 0 : 1;
   }
-  if (left < terms_.quorum || !Reducible(former)) return;
+  if (left < std::max(terms_.quorum, terms_.most_needed) || !Reducible(former)) return;
   Violate(7, absl::StrCat("version ", former.version(), ": the exchange under epoch ",
                           former.epoch(), " came to nothing, and nothing was done to any of the ",
                           left, " that were left of it"));

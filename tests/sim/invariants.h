@@ -39,6 +39,7 @@ class Invariants {
     std::set<std::string> aggregators = {};  // whose votes are none of the quorum's
     std::set<std::string> hostile = {};      // who may say another thing than they hold
     double audit_share = 0;
+    uint32_t most_needed = 0;  // an exchange may need so many; 0: the quorum
   };
 
   explicit Invariants(Terms terms);

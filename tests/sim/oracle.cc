@@ -74,12 +74,15 @@ Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial)
                                                         : spec.exchange().upper_codec()),
       stochastic_(spec.exchange().stochastic_rounding()),
       seed_(spec.seed()),
-      nesterov_(spec.outer().rule() == "nesterov"),
+      outer_(spec.outer().rule()),
+      adaptive_(outer_ == "adagrad" || outer_ == "adam" || outer_ == "yogi"),
       chunk_elements_(spec.exchange().chunk_elements()),
       rule_(spec.exchange().aggregation()),
       faulty_(spec.exchange().faulty()),
       theta_(initial.begin(), initial.end()),
-      momentum_(nesterov_ ? initial.size() : 0, 0.0f) {
+      momentum_(outer_ == "average" ? 0 : initial.size(), 0.0f),
+      second_moment_(adaptive_ ? initial.size() : 0, 0.0f),
+      control_(spec.inner().control_variates() ? initial.size() : 0, 0.0f) {
   const uint32_t decay = spec.exchange().feedback_decay_bits();
   if (decay != 0) decay_ = FloatOf(decay);
 }
@@ -218,11 +221,68 @@ std::string Oracle::Payload(const v1::EntryHeader& header,
   return payload + bytes;
 }
 
+// adagrad: w = w + mean^2. adam: w = beta2 x w + (1 - beta2) x (mean^2 - tau^2). yogi: w moves by
+// (1 - beta2) x mean^2, up where w + tau^2 is below mean^2, down where it is above. Of all:
+// m = momentum x m + (1 - momentum) x mean; theta = theta - (rate x m) / (sqrt(w + tau^2) + tau).
+void Oracle::AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at) {
+  const float beta1 = Scalar(header, "momentum");
+  const float tau = Scalar(header, "adaptivity");
+  const float beta2 = outer_ == "adagrad" ? 0 : Scalar(header, "beta2");
+  const float threshold = tau * tau;
+  const float square = mean * mean;
+  const float share = 1 - beta2;
+  float& w = second_moment_[at];
+  if (outer_ == "adagrad") {
+    w = w + square;
+  } else if (outer_ == "adam") {
+    const float kept = beta2 * w;
+    const float above = square - threshold;
+    const float taken = share * above;
+    w = kept + taken;
+  } else {
+    const float v = w + threshold;
+    const float change = share * square;
+    if (v < square) w = w + change;
+    if (v > square) w = w - change;
+  }
+  const float kept = beta1 * momentum_[at];
+  const float rest = 1 - beta1;
+  const float taken = rest * mean;
+  momentum_[at] = kept + taken;
+  const float v = w + threshold;
+  const float root = std::sqrt(v > 0 ? v : 0.0f);
+  const float numerator = Scalar(header, "learning_rate") * momentum_[at];
+  const float denominator = root + tau;
+  const float change = numerator / denominator;
+  theta_[at] = theta_[at] - change;
+}
+
 // nesterov: buffer = momentum x buffer + mean; theta = theta - rate x (mean + momentum x buffer).
-// average: theta = theta - rate x mean.
+// momentum: the buffer alone instead. average: theta = theta - rate x mean.
+void Oracle::StepValue(const v1::EntryHeader& header, float mean, size_t at) {
+  if (adaptive_) return AdaptiveStep(header, mean, at);
+  float direction = mean;
+  if (outer_ != "average") {
+    const float momentum = Scalar(header, "momentum");
+    const float kept = momentum * momentum_[at];
+    momentum_[at] = kept + mean;
+    const float ahead = momentum * momentum_[at];
+    direction = outer_ == "nesterov" ? mean + ahead : momentum_[at];
+  }
+  const float change = Scalar(header, "learning_rate") * direction;
+  theta_[at] = theta_[at] - change;
+}
+
+// SCAFFOLD: control = control + share x (control rate x mean - control).
+void Oracle::StepControl(const v1::EntryHeader& header, float mean, size_t at) {
+  if (control_.empty()) return;
+  const float gradient = Scalar(header, "control_rate") * mean;
+  const float away = gradient - control_[at];
+  const float change = Scalar(header, "control_share") * away;
+  control_[at] = control_[at] + change;
+}
+
 void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
-  const float rate = Scalar(header, "learning_rate");
-  const float momentum = nesterov_ ? Scalar(header, "momentum") : 0;
   size_t at = sizeof(uint32_t) * (1 + Count());
   std::vector<float> next_mean;
   for (size_t chunk = 0; chunk < Count(); ++chunk) {
@@ -232,17 +292,8 @@ void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
     at += size;
     next_mean.insert(next_mean.end(), mean.begin(), mean.end());
     for (size_t i = 0; i < mean.size(); ++i) {
-      float& theta = theta_[chunk * chunk_elements_ + i];
-      float direction = mean[i];
-      if (nesterov_) {
-        float& buffer = momentum_[chunk * chunk_elements_ + i];
-        const float kept = momentum * buffer;
-        buffer = kept + mean[i];
-        const float ahead = momentum * buffer;
-        direction = mean[i] + ahead;
-      }
-      const float change = rate * direction;
-      theta = theta - change;
+      StepControl(header, mean[i], chunk * chunk_elements_ + i);
+      StepValue(header, mean[i], chunk * chunk_elements_ + i);
     }
   }
   mean_ = std::move(next_mean);

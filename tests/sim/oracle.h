@@ -27,7 +27,11 @@ class Oracle {
 
   uint64_t version() const { return version_; }
   const std::vector<float>& theta() const { return theta_; }
-  const std::vector<float>& momentum() const { return momentum_; }  // empty: the rule has none
+  // Of the outer rule: the momentum, or the first moment; the second moment, less tau^2. Empty: the
+  // rule has none.
+  const std::vector<float>& momentum() const { return momentum_; }
+  const std::vector<float>& second_moment() const { return second_moment_; }
+  const std::vector<float>& control() const { return control_; }  // empty: the run has none
 
   // What a peer sends of an update that was trained on samples from `first_sample` on. No chunks if
   // a value is not finite.
@@ -47,7 +51,7 @@ class Oracle {
   std::string Payload(const v1::EntryHeader& header,
                       const std::vector<const Chunks*>& contributions) const;
 
-  // theta and momentum after the entry that Payload() was made for.
+  // theta, momentum and control after the entry that Payload() was made for.
   void Step(const v1::EntryHeader& header, const std::string& payload);
 
   // The residual of the contributor at `position` once the entry is committed: `values`, less what
@@ -63,6 +67,10 @@ class Oracle {
   std::string EncodeUpdate(absl::Span<const float> values, uint64_t key) const;
   std::string EncodeMean(absl::Span<const float> mean, uint64_t key) const;
   std::vector<float> CentreOf(size_t chunk) const;
+  // Moves one value of theta, and its buffers.
+  void StepControl(const v1::EntryHeader& header, float mean, size_t at);
+  void StepValue(const v1::EntryHeader& header, float mean, size_t at);
+  void AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at);
   std::string MeanOfChunk(const v1::EntryHeader& header,
                           const std::vector<const Chunks*>& contributions, size_t chunk) const;
 
@@ -71,13 +79,16 @@ class Oracle {
   const bool stochastic_;
   const uint64_t seed_;
   float decay_ = 1;
-  const bool nesterov_;
+  const std::string outer_;
+  const bool adaptive_;
   const size_t chunk_elements_;
   const std::string rule_;
   const size_t faulty_;
   uint64_t version_ = 0;
   std::vector<float> theta_;
   std::vector<float> momentum_;
+  std::vector<float> second_moment_;
+  std::vector<float> control_;
   std::vector<float> mean_;  // of the newest entry; empty before the first
 };
 

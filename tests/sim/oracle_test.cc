@@ -138,5 +138,23 @@ TEST(OracleTest, NesterovStepsAsWritten) {
   EXPECT_EQ(oracle.version(), 2u);
 }
 
+// If this failed, a simulated run by Adam's rule would be held against another rule.
+TEST(OracleTest, AdamStepsAsWritten) {
+  Oracle oracle(SpecOf("fp32", "adam", 1), std::vector<float>{10});
+  v1::EntryHeader header;
+  header.add_contributors()->set_weight_bits(Bits(1));
+  *header.mutable_records() = RecordsOf({{"p1", {{1, "\x01"}}}});
+  AddScalar("adaptivity", 1, &header);
+  AddScalar("beta2", 0.5f, &header);
+  AddScalar("learning_rate", 1, &header);
+  AddScalar("momentum", 0.5f, &header);
+  const Oracle::Chunks two = oracle.Encode("p1", 0, std::vector<float>{std::sqrt(7.0f)});
+  oracle.Step(header, oracle.Payload(header, {&two}));
+  // v = 0.5 x 1 + 0.5 x 7 = 4; m = sqrt(7) / 2; 10 - m / (2 + 1)
+  EXPECT_NEAR(oracle.second_moment()[0], 3, 1e-6);
+  EXPECT_NEAR(oracle.momentum()[0], 1.3228757, 1e-6);
+  EXPECT_NEAR(oracle.theta()[0], 9.5590414, 1e-5);
+}
+
 }  // namespace
 }  // namespace atolld

@@ -40,7 +40,7 @@ SimWorker::SimWorker(Env env, SimWorkerSettings settings, SimWorkerProbe probe)
 SimWorker::~SimWorker() { Unmap(); }
 
 void SimWorker::Start(const v1::RunSpec& spec, Events events) {
-  (void)spec;
+  spec_ = spec;
   events_ = std::move(events);
   env_.executor.RunAfter(absl::Milliseconds(100), guard_.Wrap([this] { Configure(); }));
 }
@@ -128,6 +128,7 @@ void SimWorker::Train(const v1::TrainSteps& train) {
   base_.assign(theta_, theta_ + settings_.elements);
   uint64_t samples = 0;
   for (const v1::SampleRange& range : train.samples()) samples += range.first() + range.count();
+  if (spec_.data().private_()) samples = own_samples_ += train.steps();
   const uint64_t noise_seed = Mix(settings_.seed + samples);
   learned_.resize(settings_.elements);
   for (uint64_t i = 0; i < settings_.elements; ++i) {
@@ -209,6 +210,10 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
   boundary->set_steps(train.steps());
   boundary->set_tokens(uint64_t{64} * train.steps());
   boundary->set_loss(1);
+  if (spec_.data().private_()) {
+    boundary->set_samples(uint64_t{train.steps()} * spec_.inner().batch());
+    boundary->set_first_loss(1);
+  }
   boundary->set_seconds(absl::ToDoubleSeconds(took));
   events_.on_message(answer);
 }
@@ -226,6 +231,8 @@ void SimWorker::Evaluate(const v1::EvaluateShare& evaluate) {
   evaluated->set_shares(evaluate.shares());
   evaluated->set_loss_sum(sum);
   evaluated->set_tokens(settings_.elements);
+  evaluated->set_own(evaluate.own());
+  if (evaluate.own()) evaluated->add_own_losses(sum / static_cast<double>(settings_.elements));
   env_.executor.RunAfter(step_, guard_.Wrap([this, answer] {
     if (running_ && !hangs_) events_.on_message(answer);
   }));

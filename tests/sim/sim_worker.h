@@ -111,6 +111,8 @@ class SimWorker final : public Worker {
   const SimWorkerSettings settings_;
   const SimWorkerProbe probe_;
 
+  v1::RunSpec spec_;
+  uint64_t own_samples_ = 0;  // of private data: so many were trained on since the process began
   Events events_;
   absl::Duration step_;
   Spoil spoil_ = Spoil::kNone;

@@ -77,8 +77,8 @@ struct SwarmCluster::Node {
 SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
     : plan_(plan),
       verbose_(verbose),
-      invariants_({plan.quorum, plan.failure_timeout, [this] { return world_.now(); },
-                   NamesOf(plan, Aggregates), NamesOf(plan, Lies), plan.audit_share}),
+      invariants_({LeastQuorum(plan), plan.failure_timeout, [this] { return world_.now(); },
+                   NamesOf(plan, Aggregates), NamesOf(plan, Lies), plan.audit_share, plan.quorum}),
       world_(plan.seed, SettingsOf(plan, verbose)) {
   RememberRightSignatures();
   if (!NamesOf(plan, KeepsVersionZero).empty()) invariants_.history().ExpectAnotherGenesis();
@@ -108,6 +108,11 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.run.quorum = plan_.quorum;
   config.inner.steps = plan_.inner_steps;
   config.inner.batch = 2;
+  config.inner.learning_rate = 0.1;  // no worker here reads it; control variates are divided by it
+  config.inner.control_variates = plan_.control_variates;
+  config.data.is_private = plan_.private_data;
+  config.federation.participation = plan_.participation;
+  config.federation.drop = plan_.drop;
   config.outer.rule = plan_.rule;
   config.outer.learning_rate = plan_.learning_rate;
   config.outer.momentum = plan_.momentum;

@@ -492,7 +492,7 @@ bool SwarmFaults::InjectMemory(const PlannedFault& fault, const Target& target) 
   SimWorker* const trainer = cluster_.trainer(target.victim);
   if (trainer == nullptr || !trainer->mapped()) return true;
   // Where one vote is enough nobody can tell who has drifted.
-  if (cluster_.plan().quorum < 2) return true;
+  if (LeastQuorum(cluster_.plan()) < 2) return true;
   // A drift shows at the next commits, or at the attempts that come to nothing for it.
   if (!cluster_.CaughtUp(target.victim)) return true;
   Landed(fault);

@@ -91,6 +91,16 @@ void DrawCodec(SimRandom& random, SwarmPlan* plan) {
   plan->error_feedback = Half(random);
 }
 
+// Another outer rule in a quarter of the seeds; from numbers of its own, as above.
+void DrawOuterRule(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x6f75746572).Next());
+  if (own.Below(4) != 0) return;
+  const char* const rules[] = {"momentum", "adagrad", "adam", "yogi"};
+  plan->rule = rules[own.Below(4)];
+  plan->learning_rate = plan->rule == "momentum" ? 0.7 : 0.01;
+  plan->momentum = Half(own) ? 0.9 : 0;
+}
+
 // A codec of their own for means in a third of the seeds; from numbers of its own, as above.
 void DrawUpperCodec(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6d65616e73).Next());
@@ -102,6 +112,9 @@ void DrawUpperCodec(SwarmPlan* plan) {
   const bool rounds = ParseCodecName(plan->upper_codec)->codec->has_stochastic_rounding();
   plan->stochastic = plan->stochastic || (rounds && Half(own));
 }
+
+// A buffer more in the state of a fourth of the runs, whatever their outer rule.
+bool DrawControl(const SwarmPlan& plan) { return SimMix(plan.seed, 0x636f6e74726f6c) % 4 == 0; }
 
 void DrawRun(SimRandom& random, SwarmPlan* plan) {
   const auto peers = static_cast<uint64_t>(kPeers[random.Below(kPeers.size())]);
@@ -120,6 +133,8 @@ void DrawRun(SimRandom& random, SwarmPlan* plan) {
     plan->learning_rate = 1;
     plan->momentum = 0;
   }
+  plan->control_variates = DrawControl(*plan);
+  DrawOuterRule(plan);
   plan->inner_steps = static_cast<uint32_t>(1 + random.Below(8));
   plan->evaluate_every = static_cast<uint32_t>(random.Below(3) == 0 ? 0 : 1 + random.Below(8));
   plan->stopped = random.Below(4) == 0;
@@ -359,6 +374,7 @@ SwarmPlan DrawPlan(uint64_t seed) {
   DrawHostile(&plan);
   DrawClaims(&plan);
   DrawHoarder(&plan);
+  DrawParties(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kDrawnKinds; ++kind) {
     if (!Half(random)) continue;
@@ -391,9 +407,13 @@ std::string Describe(const SwarmPlan& plan) {
       plan.chunk_elements,
       plan.codec + (plan.upper_codec.empty() ? "" : "/" + plan.upper_codec) +
           (plan.stochastic ? " rounded stochastically" : ""),
-      plan.error_feedback ? " with error feedback" : "", plan.rule, plan.aggregation, plan.faulty,
-      plan.clip, plan.liars, absl::FormatDuration(plan.failure_timeout), plan.audit_share,
-      plan.faults.size());
+      plan.error_feedback ? " with error feedback" : "",
+      plan.control_variates ? plan.rule + " with control variates" : plan.rule, plan.aggregation,
+      plan.faulty, plan.clip, plan.liars, absl::FormatDuration(plan.failure_timeout),
+      plan.audit_share, plan.faults.size());
+  if (plan.private_data) absl::StrAppend(&text, ", private data");
+  if (plan.participation < 1) absl::StrAppendFormat(&text, ", %.2f drawn", plan.participation);
+  if (plan.drop > 0) absl::StrAppendFormat(&text, ", %.2f of the updates dropped", plan.drop);
   for (const SwarmPlan::Machine& peer : plan.peers) {
     if (peer.forges) absl::StrAppend(&text, ", ", peer.name, " forges");
     if (peer.hostility == Hostility::kNone) continue;
@@ -404,6 +424,28 @@ std::string Describe(const SwarmPlan& plan) {
                     FaultName(fault.kind));
   }
   return text;
+}
+
+uint32_t LeastQuorum(const SwarmPlan& plan) {
+  if (plan.drop > 0) return 1;
+  const double drawn = std::ceil(plan.participation * plan.quorum - 1e-6);
+  return std::max<uint32_t>(1, static_cast<uint32_t>(drawn));
+}
+
+// Private data in a quarter of the seeds. Draws and drops in a sixth each, of those in which nobody
+// lies: where few are drawn the others are not enough to find a lie.
+void DrawParties(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x70617274).Next());
+  plan->private_data = own.Below(4) == 0;
+  const uint64_t draw = own.Below(6);
+  const double share = own.Unit();
+  const bool honest = plan->liars == 0 && plan->aggregation == "mean" &&
+                      std::all_of(plan->peers.begin(), plan->peers.end(), [](const auto& peer) {
+                        return peer.hostility == Hostility::kNone && !peer.forges;
+                      });
+  if (!honest) return;
+  if (draw == 0 || draw == 2) plan->participation = 0.3 + 0.6 * share;
+  if (draw == 1 || draw == 2) plan->drop = 0.1 + 0.4 * share;
 }
 
 // From numbers of their own, so that the rest of a seed's plan is what it was before them.

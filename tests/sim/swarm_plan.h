@@ -101,10 +101,14 @@ struct SwarmPlan {
   std::string rule = "nesterov";
   double learning_rate = 0.7;
   double momentum = 0.9;
+  bool control_variates = false;  // their common one: no worker here has one of its own
   uint32_t inner_steps = 5;
   uint32_t evaluate_every = 5;
   bool stopped = false;  // the operator ends it before its last round
   uint32_t quorum = 2;
+  bool private_data = false;
+  double participation = 1;
+  double drop = 0;
   absl::Duration failure_timeout = absl::Seconds(2);
 
   // The machines.
@@ -144,6 +148,9 @@ struct SwarmPlan {
 
 SwarmPlan DrawPlan(uint64_t seed);
 
+// Fewest votes that may commit: of those that are drawn, and whose updates are not dropped.
+uint32_t LeastQuorum(const SwarmPlan& plan);
+
 // Parts of it (swarm_aggregation.cc).
 void DrawAggregation(SwarmPlan* plan);
 void DrawLiars(SwarmPlan* plan);
@@ -151,6 +158,7 @@ void DrawHostile(SwarmPlan* plan);
 void DrawClaims(SwarmPlan* plan);
 void DrawHoarder(SwarmPlan* plan);
 void DrawHangs(SwarmPlan* plan);
+void DrawParties(SwarmPlan* plan);
 
 // "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
 std::string Describe(const SwarmPlan& plan);

@@ -92,6 +92,22 @@ TEST(SwarmTest, SeedsDrawEverything) {
   EXPECT_EQ(plans, (std::set<std::string>{"auto", "flat", "regions"}));
 }
 
+// If this failed, runs of parties would not be tried, or would need votes that nobody casts.
+TEST(SwarmTest, SomeRunsAreOfParties) {
+  int private_data = 0, drawn = 0, dropped = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const SwarmPlan plan = DrawPlan(seed);
+    private_data += plan.private_data ? 1 : 0;
+    drawn += plan.participation < 1 ? 1 : 0;
+    dropped += plan.drop > 0 ? 1 : 0;
+    EXPECT_GE(LeastQuorum(plan), 1u);
+    EXPECT_LE(LeastQuorum(plan), plan.quorum);
+  }
+  EXPECT_GT(private_data, 80);
+  EXPECT_GT(drawn, 10);
+  EXPECT_GT(dropped, 10);
+}
+
 // If this failed, a name would be printed for another kind, or for none.
 TEST(SwarmTest, FaultsHaveNames) {
   std::set<absl::string_view> names;

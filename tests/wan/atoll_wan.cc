@@ -3,6 +3,7 @@
 // It is told what to be on standard input (tests/wan/wan_plan.h), answers "ready" or one line of
 // complaint, and then passes packets until standard input is closed: it does not outlive whoever
 // started it. The line "stats" is answered by what every line has carried; the last line is "end".
+// "cut" loses all packets that are sent from then on, "mend" ends that.
 #include <sched.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -155,6 +156,7 @@ class Wan {
     std::string order;
     while (orders->Next(&order)) {
       if (order == "stats") PrintStats();
+      if (order == "cut" || order == "mend") plan_.fabric().Cut(order == "cut");
     }
     return true;
   }
@@ -173,6 +175,7 @@ class Wan {
     absl::StrAppend(&text, "wakes ", wakes_, "\nlate_wakes ", late_wakes_, "\n");
     absl::StrAppend(&text, "latest_seconds ", static_cast<double>(latest_) / 1e9, "\n");
     absl::StrAppend(&text, "unroutable ", fabric.unroutable(), "\n");
+    absl::StrAppend(&text, "cut_off ", fabric.cut_off(), "\n");
     absl::StrAppend(&text, "most_bytes_under_way ", fabric.most_bytes_under_way(), "\n");
     std::cout << text << "end" << std::endl;
   }

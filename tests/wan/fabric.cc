@@ -16,7 +16,11 @@ constexpr double kSegmentBits = 1500 * 8;
 
 size_t Fabric::AddNode(uint32_t address) {
   const size_t node = paths_.size();
-  CHECK(nodes_.emplace(address, node).second);
+  if (address == kElsewhere) {
+    elsewhere_.push_back(node);
+  } else {
+    CHECK(nodes_.emplace(address, node).second);
+  }
   paths_.emplace_back();
   for (auto& from : paths_) from.resize(paths_.size());
   return node;
@@ -39,21 +43,35 @@ void Fabric::SetPath(size_t from, size_t to, std::vector<size_t> lines) {
 }
 
 void Fabric::Send(int64_t now, size_t from, absl::Span<const uint8_t> frame) {
-  const std::optional<uint32_t> address = DestinationOf(frame);
-  const auto to = address.has_value() ? nodes_.find(*address) : nodes_.end();
-  if (to == nodes_.end() || paths_[from][to->second].lines.empty()) {
+  const std::optional<size_t> to = DestinationNode(from, frame);
+  if (!to.has_value() || paths_[from][*to].lines.empty()) {
     ++unroutable_;
     return;
   }
-  const Path& path = paths_[from][to->second];
+  if (cut_) {
+    ++cut_off_;
+    return;
+  }
+  const Path& path = paths_[from][*to];
   for (std::vector<uint8_t>& piece : Split(frame, path.segments)) {
     Event event;
-    event.to = to->second;
+    event.to = *to;
     event.path = &path;
     event.size = SizeOf(piece);
     event.frame = std::move(piece);
     Enter(now, std::move(event));
   }
+}
+
+std::optional<size_t> Fabric::DestinationNode(size_t from, absl::Span<const uint8_t> frame) const {
+  const std::optional<uint32_t> address = DestinationOf(frame);
+  if (!address.has_value()) return std::nullopt;
+  const auto named = nodes_.find(*address);
+  if (named != nodes_.end()) return named->second;
+  for (const size_t node : elsewhere_) {
+    if (node != from) return node;
+  }
+  return std::nullopt;
 }
 
 void Fabric::Enter(int64_t now, Event event) {

@@ -27,13 +27,20 @@ class Fabric {
   using Deliver = std::function<void(size_t node, absl::Span<const uint8_t> frame)>;
 
   // Building: all of it before the first Send. Indices count from 0 in the order of the calls;
-  // `address` is IPv4 in the host's byte order. Without a path nothing gets from one to the other.
+  // `address` is IPv4 in the host's byte order; kElsewhere: whatever no other node has, of which
+  // the first node takes it that is not the sender. Without a path nothing gets from one to the
+  // other.
+  static constexpr uint32_t kElsewhere = 0;
   size_t AddNode(uint32_t address);
   size_t AddLine(LineSettings settings, uint64_t seed);
   void SetPath(size_t from, size_t to, std::vector<size_t> lines);
 
   // A node has sent a frame. Frames that no node is the destination of are counted and forgotten.
   void Send(int64_t now, size_t from, absl::Span<const uint8_t> frame);
+
+  // While it is cut, all that is sent is lost; what is under way arrives.
+  void Cut(bool cut) { cut_ = cut; }
+  uint64_t cut_off() const { return cut_off_; }
 
   // Hands out, in order, what has arrived until `now`.
   void Advance(int64_t now, const Deliver& deliver);
@@ -64,16 +71,22 @@ class Fabric {
     return a.at != b.at ? a.at > b.at : a.order > b.order;
   }
 
+  // Where a frame goes that `from` has sent; nothing: nowhere.
+  std::optional<size_t> DestinationNode(size_t from, absl::Span<const uint8_t> frame) const;
+
   // Over the line of event.hop; the packet is gone if the line drops it.
   void Enter(int64_t now, Event event);
 
   std::vector<Line> lines_;
   std::vector<std::vector<Path>> paths_;         // [from][to]
   absl::flat_hash_map<uint32_t, size_t> nodes_;  // by address
+  std::vector<size_t> elsewhere_;                // those of no address
+  bool cut_ = false;
 
   std::vector<Event> events_;  // a heap, the next one at the front
   uint64_t order_ = 0;
   uint64_t unroutable_ = 0;
+  uint64_t cut_off_ = 0;
   size_t bytes_under_way_ = 0;
   size_t most_bytes_under_way_ = 0;
 };

@@ -87,6 +87,31 @@ TEST_F(FabricTest, WhatNobodyIsTheDestinationOfIsCounted) {
   EXPECT_FALSE(fabric_.next_event().has_value());
 }
 
+// Broken: a container's own line would carry nothing to addresses that nobody knew beforehand.
+TEST(FabricElsewhere, WhatNoNodeIsNamedForGoesToTheOtherEnd) {
+  Fabric fabric;
+  const size_t inside = fabric.AddNode(Fabric::kElsewhere);
+  const size_t outside = fabric.AddNode(Fabric::kElsewhere);
+  const size_t line = fabric.AddLine(Settings(10, 5), 1);
+  fabric.SetPath(inside, outside, {line});
+  fabric.SetPath(outside, inside, {line});
+  std::vector<size_t> arrived;
+  const auto arrive = [&](size_t node, absl::Span<const uint8_t>) { arrived.push_back(node); };
+  fabric.Send(0, inside, PacketTo(99, 1));
+  fabric.Send(0, outside, PacketTo(98, 1));
+  fabric.Advance(10 * kMillisecond, arrive);
+  EXPECT_EQ((std::vector<size_t>{outside, inside}), arrived);
+  // Cut, it loses what is sent from then on, and counts it.
+  fabric.Cut(true);
+  fabric.Send(20 * kMillisecond, inside, PacketTo(99, 1));
+  EXPECT_FALSE(fabric.next_event().has_value());
+  EXPECT_EQ(1u, fabric.cut_off());
+  fabric.Cut(false);
+  fabric.Send(20 * kMillisecond, inside, PacketTo(99, 1));
+  EXPECT_TRUE(fabric.next_event().has_value());
+  EXPECT_EQ(0u, fabric.unroutable());
+}
+
 TEST_F(FabricTest, ADroppedPacketIsNotUnderWay) {
   for (int i = 0; i < 200; ++i) fabric_.Send(0, 0, PacketTo(13, 1));
   EXPECT_EQ(101 * (kOffloadHeaderBytes + 1250), fabric_.bytes_under_way());

@@ -22,6 +22,7 @@ absl::Status Refused(const std::string& what) {
 }
 
 absl::Status EnterNamespace(const std::string& path) {
+  if (path == "-") return absl::OkStatus();
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return absl::NotFoundError(absl::StrCat(path, ": ", std::strerror(errno)));
   const absl::Status entered =

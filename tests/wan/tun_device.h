@@ -16,8 +16,9 @@ namespace atolld {
 class TunDevice {
  public:
   // Makes the interface `name` in the namespace that lies at `namespace_path`, and leaves the
-  // thread in that namespace. The kernel may hand over many segments of a TCP stream as one frame.
-  // NOT_FOUND: no such namespace; FAILED_PRECONDITION: no TUN here, or not permitted.
+  // thread in that namespace; "-": in the one where it is. An interface of that name that is there
+  // and is this user's is taken. The kernel may hand over many segments of a TCP stream as one
+  // frame. NOT_FOUND: no such namespace; FAILED_PRECONDITION: no TUN here, or not permitted.
   static absl::StatusOr<TunDevice> Open(const std::string& namespace_path, const std::string& name);
 
   TunDevice(TunDevice&& other) noexcept;

@@ -1,7 +1,8 @@
 // The text that tells `atoll-wan` what to be: nodes, lines and paths, one a line.
 //
 //   seed N                                     of all losses; first
-//   node NAME NAMESPACE DEVICE ADDRESS         namespace: a path; address: IPv4
+//   node NAME NAMESPACE DEVICE ADDRESS         namespace: a path, "-": this process's own;
+//                                              address: IPv4, 0.0.0.0: all that is not named
 //   line NAME BITS_PER_SECOND DELAY QUEUE LOSS durations like 20ms; loss a share, 0 to 1
 //   path FROM TO LINE...                       of what FROM sends to TO
 //   go                                         last

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
@@ -68,7 +69,9 @@ absl::Status Check(const v1::MapMemory& request, uint64_t elements, uint64_t fil
         absl::StrCat("slots of ", request.elements(), " values; the model has ", elements));
   }
   const uint64_t size = elements * sizeof(float);
-  for (const uint64_t offset : {request.theta_offset(), request.update_offset()}) {
+  std::vector<uint64_t> offsets = {request.theta_offset(), request.update_offset()};
+  if (request.control_offset() != 0) offsets.push_back(request.control_offset());
+  for (const uint64_t offset : offsets) {
     if (offset % kPage != 0)
       return WrongSlots(absl::StrCat("offset ", offset, " is inside a page"));
     if (offset > file_size || size > file_size - offset) {
@@ -76,8 +79,10 @@ absl::Status Check(const v1::MapMemory& request, uint64_t elements, uint64_t fil
                                      " ends after the file's ", file_size));
     }
   }
-  if (Overlap(request.theta_offset(), request.update_offset(), size)) {
-    return WrongSlots("slots overlap");
+  for (size_t i = 0; i < offsets.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      if (Overlap(offsets[i], offsets[j], size)) return WrongSlots("slots overlap");
+    }
   }
   return absl::OkStatus();
 }
@@ -112,6 +117,9 @@ absl::StatusOr<std::unique_ptr<Slots>> Slots::Map(const v1::MapMemory& request, 
   };
   slots->theta_ = absl::MakeConstSpan(at(request.theta_offset()), elements);
   slots->update_ = absl::MakeSpan(at(request.update_offset()), elements);
+  if (request.control_offset() != 0) {
+    slots->control_ = absl::MakeConstSpan(at(request.control_offset()), elements);
+  }
   return slots;
 }
 

@@ -74,6 +74,8 @@ class Slots {
 
   absl::Span<const float> theta() const { return theta_; }
   absl::Span<float> update() const { return update_; }
+  // The common control variate; empty: the run has none.
+  absl::Span<const float> control() const { return control_; }
 
  private:
   Slots() = default;
@@ -82,6 +84,7 @@ class Slots {
   size_t size_ = 0;
   absl::Span<const float> theta_;
   absl::Span<float> update_;
+  absl::Span<const float> control_;
 };
 
 // SIGTERM as an event in a worker's inbox, so that it ends between two steps.

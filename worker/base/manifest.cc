@@ -199,9 +199,18 @@ absl::Status CheckModelSpec(const v1::ModelSpec& model) {
 
 absl::StatusOr<v1::Manifest> MakeManifest(const v1::ModelSpec& model) {
   RETURN_IF_ERROR(CheckModelSpec(model));
-  if (model.lora_rank() == 0) return WholeManifest(model);
-  v1::Manifest manifest = AdapterManifest(model);
-  if (manifest.tensors_size() > 0) return manifest;
+  TensorAliases aliases;
+  v1::Manifest manifest;
+  if (model.lora_rank() == 0) {
+    manifest = WholeManifest(model);
+    if (!model.untied()) aliases.emplace_back("lm_head.weight", manifest.tensors(0).name());
+  } else {
+    manifest = AdapterManifest(model);
+  }
+  if (manifest.tensors_size() > 0) {
+    RETURN_IF_ERROR(PlacePersonal(PersonalPatterns(model), aliases, &manifest));
+    return manifest;
+  }
   return WrongModel(absl::StrCat("model.lora_targets \"", absl::StrJoin(model.lora_targets(), ","),
                                  "\" name no matrix of a model of kind \"", model.kind(), "\""));
 }

@@ -124,7 +124,7 @@ size_t SizeOfType(const std::string& type) {
 }
 
 absl::StatusOr<std::unique_ptr<Arrays>> Arrays::Open(const std::string& path,
-                                                     double validation_fraction) {
+                                                     double validation_fraction, bool named) {
   std::unique_ptr<Arrays> arrays(new Arrays);
   ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(path));
   for (const std::string& file : files) {
@@ -146,8 +146,10 @@ absl::StatusOr<std::unique_ptr<Arrays>> Arrays::Open(const std::string& path,
   arrays->rows_ = static_cast<uint64_t>(first.shape[0]);
   arrays->train_rows_ =
       static_cast<uint64_t>(static_cast<double>(arrays->rows_) * (1.0 - validation_fraction));
+  // A party with one row trains on it.
+  if (!named && arrays->rows_ > 0) arrays->train_rows_ = std::max<uint64_t>(1, arrays->train_rows_);
   if (arrays->train_rows_ == 0) return WrongArrays(path, "has no row to train on");
-  RETURN_IF_ERROR(arrays->Digest());
+  if (named) RETURN_IF_ERROR(arrays->Digest());
   return arrays;
 }
 

@@ -32,7 +32,8 @@ class Arrays {
   // type or an order that is not taken, is too short, a name comes twice, or the numbers of rows
   // differ. DATA_LOSS: what the header of a .safetensors says is not what the file holds.
   static absl::StatusOr<std::unique_ptr<Arrays>> Open(const std::string& path,
-                                                      double validation_fraction);
+                                                      double validation_fraction,
+                                                      bool named = true);
   Arrays(const Arrays&) = delete;
   Arrays& operator=(const Arrays&) = delete;
 
@@ -40,7 +41,7 @@ class Arrays {
   uint64_t train_rows() const { return train_rows_; }
   uint64_t validation_rows() const { return rows_ - train_rows_; }
 
-  // SHA-256 over names, types, shapes and values; 32 bytes.
+  // SHA-256 over names, types, shapes and values; 32 bytes. Empty where Open was not to name it.
   const std::string& digest() const { return digest_; }
 
  private:

@@ -69,6 +69,10 @@ uint64_t SampleOrder::FirstToken(uint64_t sample) const {
   return Phase(epoch) + Window(epoch, sample % windows_) * context_;
 }
 
+uint64_t PassOf(uint64_t seed, uint64_t party, uint64_t version) {
+  return Mix(seed ^ Mix(party ^ Mix(version))) >> 32;
+}
+
 namespace {
 
 // Whole numbers that sum to the cycle, as near to the weights as such can be, none 0.
@@ -128,6 +132,12 @@ SampleMixture::Place SampleMixture::Of(uint64_t sample) const {
   const Slot slot = cycle_[sample % kCycle];
   const uint64_t own = sample / kCycle * slots_[slot.source] + slot.rank;
   return {slot.source, orders_[slot.source].FirstToken(own)};
+}
+
+uint64_t SampleMixture::samples() const {
+  uint64_t all = 0;
+  for (const SampleOrder& order : orders_) all += order.windows();
+  return all;
 }
 
 double SampleMixture::Epochs(uint64_t samples) const {

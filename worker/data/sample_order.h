@@ -44,6 +44,10 @@ class SampleOrder {
   uint32_t half_bits_;  // of the Feistel network's block
 };
 
+// The pass with which a party begins a round, where nothing is kept of the rounds before: one of
+// 2^32, drawn by the run's seed, the party and the version.
+uint64_t PassOf(uint64_t seed, uint64_t party, uint64_t version);
+
 // Of one source or several. With one it is SampleOrder alone. With several, sample numbers run in
 // cycles of kCycle slots that are dealt to the sources by weight, evenly interleaved; each source
 // counts its own slots, so every one is read epoch by epoch in its own order.
@@ -62,6 +66,9 @@ class SampleMixture {
                                             absl::Span<const double> weights, uint32_t context);
 
   Place Of(uint64_t sample) const;
+
+  // Of all sources: a pass over one, or as many samples as one over each would have.
+  uint64_t samples() const;
 
   // How often the source that is read most often has been read when all samples below `samples`
   // are.

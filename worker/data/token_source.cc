@@ -95,8 +95,9 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const std::string
         absl::StrCat("data.kind \"", options.kind,
                      "\" is not known; known: text, plain, jsonl, bin, npy, prepared"));
   }
-  if (source->digest_.empty()) source->Name(options);
   source->kind_ = kind;
+  if (!options.named) return source;
+  if (source->digest_.empty()) source->Name(options);
   if (const std::string same = NoteOfOneToken(source->train_); !same.empty()) {
     source->notes_.push_back(same);
   }
@@ -129,6 +130,13 @@ absl::Status TokenSource::Split(const TokenSpan& all, const Options& options) {
   return absl::OkStatus();
 }
 
+absl::Status TokenSource::TakeTokenizer(const std::string& name, const Options& options) {
+  tokenizer_ = options.ready;
+  if (tokenizer_ != nullptr) return absl::OkStatus();
+  ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(name, options.end_of_text));
+  return absl::OkStatus();
+}
+
 void TokenSource::Name(const Options& options) {
   const std::string content = ContentDigest(train_, validation_);
   digest_ = DataDigest(train_, validation_, content, tokenizer_ ? tokenizer_->digest() : "",
@@ -145,7 +153,7 @@ absl::Status TokenSource::OpenText(const std::string& path, const Options& optio
     RETURN_IF_ERROR(Annotate(tokenizer.status(), absl::StrCat("data: ", path)));
     tokenizer_ = *std::move(tokenizer);
   } else {
-    ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options.tokenizer, options.end_of_text));
+    RETURN_IF_ERROR(TakeTokenizer(options.tokenizer, options));
   }
   if (!tokenizer_->note().empty()) notes_.push_back(tokenizer_->note());
   RETURN_IF_ERROR(CheckVocabulary(path, tokenizer_->vocabulary(), options.vocabulary));
@@ -207,7 +215,7 @@ absl::Status TokenSource::AddTokens(const std::string& path, const Options& opti
 
 absl::Status TokenSource::OpenTokens(const std::string& path, const Options& options) {
   if (options.tokenizer != "bytes" && options.tokenizer != "chars") {
-    ASSIGN_OR_RETURN(tokenizer_, LoadTokenizer(options.tokenizer, options.end_of_text));
+    RETURN_IF_ERROR(TakeTokenizer(options.tokenizer, options));
     if (!tokenizer_->note().empty()) notes_.push_back(tokenizer_->note());
     RETURN_IF_ERROR(
         CheckVocabulary(options.tokenizer, tokenizer_->vocabulary(), options.vocabulary));
@@ -254,6 +262,7 @@ absl::Status TokenSource::OpenPrepared(const std::string& path, const Options& o
   };
   RETURN_IF_ERROR(open(kTrainFile, info.train_tokens, &train_));
   RETURN_IF_ERROR(open(kValidationFile, info.validation_tokens, &validation_));
+  if (!options.named) return absl::OkStatus();
   const std::string content = ContentDigest(train_, validation_);
   if (content != info.content_digest) {
     return differs(kTrainFile, absl::StrCat("with ", kValidationFile, " its SHA-256 is ",

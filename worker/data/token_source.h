@@ -31,6 +31,9 @@ class TokenSource {
     bool skip_bad_lines = false;       // of JSON
     uint32_t width = 0;                // bytes of a bare id; 0: as OpenTokenFile
     uint64_t vocabulary = 256;         // ids must be below; kAnyVocabulary: not known
+    // What `tokenizer` names, where it has been read already; null: it is read.
+    std::shared_ptr<const Tokenizer> ready;
+    bool named = true;  // false: nobody asks for the digest, and nothing is hashed
   };
 
   static constexpr uint64_t kAnyVocabulary = 0xffffffff;
@@ -49,7 +52,7 @@ class TokenSource {
   const TokenSpan& validation() const { return validation_; }
 
   // What the run calls this data, 32 bytes: of plain bytes the SHA-256 of them all, joining
-  // newlines included.
+  // newlines included. Empty where it is not named.
   const std::string& digest() const { return digest_; }
 
   // What was found: a kind of Options.
@@ -61,6 +64,7 @@ class TokenSource {
 
   // Null: the tokens are of a tokenizer that is not known here.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+  const std::shared_ptr<const Tokenizer>& shared_tokenizer() const { return tokenizer_; }
 
  private:
   TokenSource() = default;
@@ -71,12 +75,13 @@ class TokenSource {
                           const Options& options);
   absl::Status OpenText(const std::string& path, const Options& options);
   absl::Status Split(const TokenSpan& all, const Options& options);
+  absl::Status TakeTokenizer(const std::string& name, const Options& options);
   void Name(const Options& options);
 
   std::string kind_;
   std::string text_;  // of several files, of lines of JSON, of tokens made here
   std::vector<MappedFile> files_;
-  std::unique_ptr<Tokenizer> tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   TokenSpan train_, validation_;
   std::string digest_;
   std::vector<std::string> notes_;

@@ -16,20 +16,62 @@ namespace {
 
 constexpr char kTokenizerLine[] = "tokenizer ";
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(const v1::DataSpec& spec,
-                                                                 const std::string& places,
-                                                                 uint64_t vocabulary) {
+TokenSource::Options OptionsOf(const v1::DataSpec& spec, uint64_t vocabulary) {
   TokenSource::Options options;
   options.kind = spec.kind();
-  options.validation_fraction = spec.validation_fraction();
   options.field = spec.field();
   options.end_of_text = spec.end_of_text();
   options.skip_bad_lines = spec.on_bad_line() == "skip";
   options.width = spec.width();
   options.vocabulary = vocabulary;
   if (!spec.tokenizer().empty()) options.tokenizer = spec.tokenizer();
+  return options;
+}
+
+std::string HexOrNone(const std::string& digest) {
+  return digest.empty() ? "none" : absl::BytesToHexString(digest);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(const v1::DataSpec& spec,
+                                                                 const std::string& places,
+                                                                 uint64_t vocabulary) {
+  TokenSource::Options options = OptionsOf(spec, vocabulary);
+  options.validation_fraction = spec.validation_fraction();
+  ASSIGN_OR_RETURN(std::unique_ptr<TrainingData> data, OpenWith(spec, places, options));
+  data->digest_ = data->sources_[0]->digest();
+  if (data->sources_.size() > 1) {
+    Sha256Stream all;
+    all.Add(absl::StrCat("atoll data mixture 1\n", absl::StrJoin(data->weights_, " "), "\n"));
+    for (const auto& source : data->sources_) all.Add(source->digest());
+    data->digest_ = all.Finish();
+  }
+  RETURN_IF_ERROR(data->CheckIsOf(spec));
+  return data;
+}
+
+absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::OpenOwn(const v1::DataSpec& spec,
+                                                                    const std::string& places,
+                                                                    uint64_t vocabulary,
+                                                                    const Own& own) {
+  TokenSource::Options options = OptionsOf(spec, vocabulary);
+  options.validation_fraction = own.validation_fraction;
+  options.ready = own.tokenizer;
+  options.named = false;
+  if (options.tokenizer == "chars" && options.ready == nullptr) {
+    return absl::InvalidArgumentError(
+        "data: private text needs [data] tokenizer \"bytes\" or a file: each party would number "
+        "its \"chars\" in its own way");
+  }
+  ASSIGN_OR_RETURN(std::unique_ptr<TrainingData> data, OpenWith(spec, places, options));
+  RETURN_IF_ERROR(data->CheckTokenizerIsOf(spec));
+  return data;
+}
+
+absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::OpenWith(const v1::DataSpec& spec,
+                                                                     const std::string& places,
+                                                                     TokenSource::Options options) {
   std::unique_ptr<TrainingData> data(new TrainingData);
   for (absl::string_view line : absl::StrSplit(places, '\n')) {
     if (absl::ConsumePrefix(&line, kTokenizerLine)) {
@@ -50,14 +92,6 @@ absl::StatusOr<std::unique_ptr<TrainingData>> TrainingData::Open(const v1::DataS
     data->sources_.push_back(std::move(source));
   }
   RETURN_IF_ERROR(data->CheckTokenizers());
-  data->digest_ = data->sources_[0]->digest();
-  if (data->sources_.size() > 1) {
-    Sha256Stream all;
-    all.Add(absl::StrCat("atoll data mixture 1\n", absl::StrJoin(data->weights_, " "), "\n"));
-    for (const auto& source : data->sources_) all.Add(source->digest());
-    data->digest_ = all.Finish();
-  }
-  RETURN_IF_ERROR(data->CheckIsOf(spec));
   return data;
 }
 
@@ -86,24 +120,25 @@ absl::Status TrainingData::CheckTokenizers() const {
   return absl::OkStatus();
 }
 
+absl::Status TrainingData::CheckTokenizerIsOf(const v1::DataSpec& spec) const {
+  const std::string here = tokenizer() == nullptr ? "" : tokenizer()->digest();
+  if (spec.tokenizer_digest() == here) return absl::OkStatus();
+  // Before the first worker has read its data, private data is of nobody's tokenizer.
+  if (spec.private_() && spec.tokenizer_digest().empty()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("data: the tokenizer of ", paths_[0], " has SHA-256 ", HexOrNone(here),
+                   "; the run's has ", HexOrNone(spec.tokenizer_digest())));
+}
+
 absl::Status TrainingData::CheckIsOf(const v1::DataSpec& spec) const {
-  const std::string tokenizer = this->tokenizer() == nullptr ? "" : this->tokenizer()->digest();
-  const auto hex = [](const std::string& digest) {
-    return digest.empty() ? "none" : absl::BytesToHexString(digest);
-  };
-  if (!spec.digest().empty() && spec.tokenizer_digest() != tokenizer) {
-    return absl::FailedPreconditionError(
-        absl::StrCat("data: the tokenizer of ", paths_[0], " has SHA-256 ", hex(tokenizer),
-                     "; the run's has ", hex(spec.tokenizer_digest())));
-  }
-  if (!spec.digest().empty() && spec.digest() != digest_) {
-    // What was left out here, or stands between documents, may be what differs.
-    const std::string notes = absl::StrJoin(this->notes(), "; ");
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data: ", absl::StrJoin(paths_, ", "), " has SHA-256 ", hex(digest_),
-        "; the run trains on ", hex(spec.digest()), notes.empty() ? "" : "; here ", notes));
-  }
-  return absl::OkStatus();
+  if (spec.digest().empty()) return absl::OkStatus();
+  RETURN_IF_ERROR(CheckTokenizerIsOf(spec));
+  if (spec.digest() == digest_) return absl::OkStatus();
+  // What was left out here, or stands between documents, may be what differs.
+  const std::string all = absl::StrJoin(notes(), "; ");
+  return absl::FailedPreconditionError(absl::StrCat(
+      "data: ", absl::StrJoin(paths_, ", "), " has SHA-256 ", HexOrNone(digest_),
+      "; the run trains on ", HexOrNone(spec.digest()), all.empty() ? "" : "; here ", all));
 }
 
 std::vector<std::string> TrainingData::notes() const {

@@ -279,10 +279,15 @@ absl::Status WriteSafetensors(const std::string& path, const v1::Manifest& manif
     return absl::InvalidArgumentError(absl::StrCat(
         "export: ", parameters.size(), " parameters; the model has ", manifest.elements()));
   }
+  std::vector<const v1::Tensor*> tensors;
+  for (const v1::Tensor& tensor : manifest.tensors()) tensors.push_back(&tensor);
+  // As they lie, which is not their order where some are personal.
+  std::sort(tensors.begin(), tensors.end(),
+            [](const auto* a, const auto* b) { return a->offset() < b->offset(); });
   HeaderText header;
-  for (const v1::Tensor& tensor : manifest.tensors()) {
-    header.Add(tensor.name(), "F32", absl::StrJoin(tensor.shape(), ","),
-               TensorElements(tensor) * sizeof(float));
+  for (const v1::Tensor* tensor : tensors) {
+    header.Add(tensor->name(), "F32", absl::StrJoin(tensor->shape(), ","),
+               TensorElements(*tensor) * sizeof(float));
   }
   const std::string head = header.Finish();
   return WriteFileDurably(path, {AsBytes(absl::MakeConstSpan(head)), AsBytes(parameters)});

@@ -365,6 +365,7 @@ absl::StatusOr<std::unique_ptr<Model>> MakeModel(const v1::ModelSpec& model, boo
   if (model.lora_rank() != 0) {
     v1::ModelSpec beneath = model;
     beneath.set_lora_rank(0);
+    beneath.clear_local();  // patterns are of what is trained
     ASSIGN_OR_RETURN(std::unique_ptr<Model> base, MakeModel(beneath));
     return Lora::Make(model, std::move(base));
   }

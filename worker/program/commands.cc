@@ -51,6 +51,7 @@
 #include "worker/training/device.h"
 #include "worker/training/math_library.h"
 #include "worker/training/trainer.h"
+#include "worker/training/worker_state.h"
 
 namespace atolld {
 namespace {
@@ -83,18 +84,47 @@ absl::StatusOr<LoadedModel> LoadFolder(const std::string& folder) {
 
 // The flags that LoadModel takes, for Flags::Parse.
 std::vector<std::string> WithModelFlags(std::vector<std::string> more) {
-  more.insert(more.end(), {"model", "state", "spec", "parameters", "offset", "elements"});
+  more.insert(more.end(),
+              {"model", "state", "spec", "parameters", "offset", "elements", "personal"});
   return more;
 }
 
+// What peers exchange: all but the personal tensors.
+uint64_t SharedElements(const LoadedModel& model) {
+  return SharedPart(model.manifest, PersonalPatterns(model.spec.model())).elements();
+}
+
 absl::Status CheckElements(uint64_t said, const LoadedModel& model, const std::string& origin) {
-  if (said == model.manifest.elements()) return absl::OkStatus();
+  if (said == SharedElements(model)) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
-      origin, " tells of ", said, " parameters, and its model has ", model.manifest.elements()));
+      origin, " tells of ", said, " parameters, and its model has ", SharedElements(model)));
+}
+
+// Puts the personal tensors behind what peers exchange, from --personal, a worker's state file.
+// FAILED_PRECONDITION: the run has some, and they are not there.
+absl::Status AddPersonal(const Flags& flags, LoadedModel* model) {
+  const v1::Manifest personal =
+      PersonalPart(model->manifest, PersonalPatterns(model->spec.model()));
+  if (personal.elements() == 0) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string path, flags.Text("personal", ""));
+  absl::StatusOr<std::vector<float>> values =
+      path.empty() ? absl::NotFoundError("no peer's folder")
+                   : ReadPersonalTensors(path, model->spec.run_id(), personal.elements());
+  if (values.ok()) {
+    model->parameters.insert(model->parameters.end(), values->begin(), values->end());
+    return absl::OkStatus();
+  }
+  std::vector<std::string> names;
+  for (const v1::Tensor& tensor : personal.tensors()) names.push_back(tensor.name());
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the state lacks ", absl::StrJoin(names, ", "),
+      ", which every peer of the run keeps to itself; name as --dir the folder of a peer that has "
+      "trained, whose worker-state has them (",
+      values.status().message(), ")"));
 }
 
 // --state -: everything comes through standard input, as the command line makes it.
-absl::StatusOr<LoadedModel> LoadStream() {
+absl::StatusOr<LoadedModel> LoadStream(const Flags& flags) {
   constexpr uint64_t kLargestSpec = 64 << 20;
   const std::string origin = "standard input";
   const auto number = [&origin]() -> absl::StatusOr<uint64_t> {
@@ -113,6 +143,7 @@ absl::StatusOr<LoadedModel> LoadStream() {
   RETURN_IF_ERROR(CheckElements(elements, model, origin));
   model.parameters.resize(elements);
   RETURN_IF_ERROR(ReadExactly(STDIN_FILENO, origin, absl::MakeSpan(model.parameters)));
+  RETURN_IF_ERROR(AddPersonal(flags, &model));
   return model;
 }
 
@@ -123,7 +154,7 @@ absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
   ASSIGN_OR_RETURN(const std::string folder, flags.Text("model", ""));
   if (!folder.empty()) return LoadFolder(folder);
   ASSIGN_OR_RETURN(const std::string state, flags.Text("state", ""));
-  if (state == "-") return LoadStream();
+  if (state == "-") return LoadStream(flags);
   if (!state.empty()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--state is \"", state, "\"; it must be -, for standard input"));
@@ -137,10 +168,20 @@ absl::StatusOr<LoadedModel> LoadModel(const Flags& flags) {
     return absl::DataLossError(absl::StrCat(spec_path, " is not a serialised RunSpec"));
   }
   ASSIGN_OR_RETURN(model.manifest, MakeManifest(model.spec.model()));
-  ASSIGN_OR_RETURN(const uint64_t elements, flags.Count("elements", model.manifest.elements()));
+  ASSIGN_OR_RETURN(const uint64_t elements, flags.Count("elements", SharedElements(model)));
   RETURN_IF_ERROR(CheckElements(elements, model, "--elements"));
   ASSIGN_OR_RETURN(model.parameters, ReadFloats(path, offset, elements));
+  RETURN_IF_ERROR(AddPersonal(flags, &model));
   return model;
+}
+
+// A run's data, by whose digest it is known; or a peer's own.
+absl::StatusOr<std::unique_ptr<TrainingData>> OpenData(const v1::RunSpec& spec,
+                                                       const std::string& path) {
+  const uint64_t vocabulary = spec.model().vocabulary();
+  if (!spec.data().private_()) return TrainingData::Open(spec.data(), path, vocabulary);
+  return TrainingData::OpenOwn(spec.data(), path, vocabulary,
+                               {nullptr, spec.data().validation_fraction()});
 }
 
 // What --tokenizer names (default: the folder's own, or bytes where that fits): a path, or "bytes".
@@ -562,6 +603,7 @@ std::string HelpText() {
 --offset on (default 0); --elements, where given, must be what the model has. --spec is a
 serialised RunSpec. In place of all of these, --state - takes them from standard input: a length
 (64 bits, little-endian), the RunSpec of so many bytes, the number of parameters, the parameters.
+--personal names the state file of a worker of the run, which holds its personal tensors.
 Exit codes: 0 done, 1 failed, 2 the call is wrong.
 )";
 }
@@ -629,11 +671,15 @@ absl::Status RunEval(const std::vector<std::string>& arguments) {
   spec.mutable_model()->set_base_path(base);
   spec.mutable_evaluation()->set_tokens(0);    // the whole split
   spec.mutable_inner()->set_optimizer("sgd");  // nothing is trained; this one needs no memory
-  ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data,
-                   TrainingData::Open(spec.data(), path, spec.model().vocabulary()));
+  spec.mutable_inner()->set_control_variates(false);
+  ASSIGN_OR_RETURN(const std::unique_ptr<TrainingData> data, OpenData(spec, path));
   for (const std::string& note : data->notes()) LogLine(absl::StrCat("data: ", note));
   ASSIGN_OR_RETURN(const std::unique_ptr<Trainer> trainer, Trainer::Make(spec, *data));
-  ASSIGN_OR_RETURN(const EvaluationSum sum, trainer->Evaluate(model.parameters, 0, 1, {}));
+  const auto theta = absl::MakeConstSpan(model.parameters);
+  const size_t shared = trainer->manifest().elements();
+  ASSIGN_OR_RETURN(const EvaluationSum sum,
+                   trainer->EvaluateOn(trainer->corpus(), theta.subspan(0, shared),
+                                       theta.subspan(shared), 0, 1, {}));
   if (sum.tokens == 0) {
     return absl::FailedPreconditionError(
         absl::StrCat("data: the run holds out nothing of ", path, " to evaluate on"));

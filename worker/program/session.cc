@@ -3,81 +3,23 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "worker/base/file_io.h"
 #include "worker/base/schedule.h"
-#include "worker/data/arrays.h"
-#include "worker/data/training_data.h"
+#include "worker/data/sample_order.h"
 #include "worker/model/torch_version.h"
-#include "worker/torchscript/torchscript_trainer.h"
 #include "worker/training/device.h"
-#include "worker/training/inner_optimizer.h"
+#include "worker/training/gradient_terms.h"
+#include "worker/training/worker_state.h"
 
 namespace atolld {
-namespace {
-
-absl::StatusOr<Workload> OpenTokens(const v1::Configure& configure,
-                                    const std::vector<std::string>& devices) {
-  const v1::RunSpec& spec = configure.spec();
-  ASSIGN_OR_RETURN(
-      std::shared_ptr<const TrainingData> data,
-      TrainingData::Open(spec.data(), configure.data_path(), spec.model().vocabulary()));
-  Workload load;
-  ASSIGN_OR_RETURN(load.trainer, Trainer::Make(spec, *data, devices));
-  load.device = absl::StrJoin(devices, ",");
-  load.data_digest = data->digest();
-  load.train_tokens = data->train_tokens();
-  load.validation_tokens = data->validation_tokens();
-  load.tokenizer = data->tokenizer();
-  load.notes = data->notes();
-  load.data = std::move(data);
-  return load;
-}
-
-absl::StatusOr<Workload> OpenTorchScript(const v1::Configure& configure,
-                                         const std::vector<std::string>& devices) {
-  const v1::RunSpec& spec = configure.spec();
-  // What a script draws comes from libtorch's one generator, in the order of the threads.
-  if (devices.size() > 1) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a model of kind 'torchscript' trains on one device, and [worker] device "
-                     "names ",
-                     devices.size(), " (", absl::StrJoin(devices, ","), "); name one"));
-  }
-  ASSIGN_OR_RETURN(std::shared_ptr<const Arrays> arrays,
-                   Arrays::Open(configure.data_path(), spec.data().validation_fraction()));
-  const std::string& wanted = spec.data().digest();
-  if (!wanted.empty() && wanted != arrays->digest()) {
-    return absl::FailedPreconditionError(absl::StrCat(
-        "data: ", configure.data_path(), " has SHA-256 ", absl::BytesToHexString(arrays->digest()),
-        "; the run trains on ", absl::BytesToHexString(wanted)));
-  }
-  Workload load;
-  ASSIGN_OR_RETURN(load.trainer, MakeTorchScriptTrainer(spec, *arrays));
-  load.device = "cpu";
-  load.data_digest = arrays->digest();
-  load.train_tokens = arrays->train_rows();
-  load.validation_tokens = arrays->validation_rows();
-  load.data = std::move(arrays);
-  return load;
-}
-
-}  // namespace
-
-absl::StatusOr<Workload> OpenWorkload(const v1::Configure& configure,
-                                      const std::vector<std::string>& devices) {
-  if (configure.spec().model().kind() == "torchscript") return OpenTorchScript(configure, devices);
-  return OpenTokens(configure, devices);
-}
-
 namespace {
 
 constexpr uint32_t kProtocol = 1;
@@ -88,7 +30,7 @@ constexpr uint64_t kSaveEvery = 10;
 constexpr double kManyEpochs = 4;
 
 // The sample numbers of inner step `step` of a round: the leased ranges, read one after the other.
-// Without a lease (private data) the run's own numbering of steps.
+// Without a lease the run's own numbering of steps.
 absl::StatusOr<std::vector<uint64_t>> SamplesOf(const v1::TrainSteps& train, uint32_t step,
                                                 uint32_t batch) {
   uint64_t skip = uint64_t{step} * batch;
@@ -211,6 +153,7 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   training_ = false;
   warned_of_epochs_ = false;
   slots_ = nullptr;
+  keeper_ = nullptr;
   trainer_ = nullptr;
   const int threads =
       options_.set_threads ? options_.set_threads(static_cast<int>(configure.threads())) : 1;
@@ -219,15 +162,25 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   ASSIGN_OR_RETURN(load_, OpenWorkload(configure, devices));
   for (const std::string& note : load_.notes) Log(absl::StrCat("data: ", note));
   trainer_ = std::move(load_.trainer);
-  LoadOptimizer();
+  if (PartyKeeper::Keeps(spec_)) {
+    keeper_ = std::make_unique<PartyKeeper>(*trainer_, spec_, state_path_, options_.log);
+    if (load_.parties == nullptr) RETURN_IF_ERROR(keeper_->TakeUp(0));
+  } else {
+    LoadOptimizer();
+  }
   KeepTokenizer();
+  SendConfigured(threads);
+  return absl::OkStatus();
+}
+
+void Session::SendConfigured(int threads) {
   v1::WorkerMessage message;
   v1::WorkerConfigured& configured = *message.mutable_configured();
   *configured.mutable_manifest() = trainer_->manifest();
   configured.set_data_digest(load_.data_digest);
   configured.set_train_tokens(load_.train_tokens);
   configured.set_validation_tokens(load_.validation_tokens);
-  if (const Tokenizer* tokenizer = load_.tokenizer) {
+  if (const Tokenizer* tokenizer = load_.tokenizer.get()) {
     configured.set_tokenizer(tokenizer->kind());
     configured.set_tokenizer_digest(tokenizer->digest());
     configured.set_vocabulary(tokenizer->vocabulary());
@@ -235,12 +188,14 @@ absl::Status Session::Configure(const v1::Configure& configure) {
   configured.set_device(load_.device);
   configured.set_math_kernel(options_.math.kernel);
   configured.set_gflops(options_.math.gflops);
+  configured.set_parties(load_.parties == nullptr ? 0 : load_.parties->found());
+  configured.set_samples(load_.samples);
+  configured.set_own_validation_tokens(load_.own_validation_tokens);
   outbox_.Send(message);
   Log(absl::StrFormat("run %s: %s, %s, on %s, %s", spec_.run_id(),
                       Counted(trainer_->manifest().elements(), "parameter"),
                       Counted(load_.train_tokens, "training token"), load_.device,
                       Counted(threads, "thread")));
-  return absl::OkStatus();
 }
 
 absl::Status Session::RequireMemory(absl::string_view message) const {
@@ -261,20 +216,89 @@ absl::Status Session::WriteInitialState() {
 
 absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   RETURN_IF_ERROR(RequireMemory("TrainSteps"));
+  if (training_) RETURN_IF_ERROR(GiveUpRound());
+  RETURN_IF_ERROR(TakeUpParty(train));
   const absl::Span<const float> theta = slots_->theta();
   base_.assign(theta.begin(), theta.end());
   std::copy(base_.begin(), base_.end(), trainer_->parameters().begin());
   RETURN_IF_ERROR(trainer_->PushParameters());
+  trainer_->terms().SetBase(base_);
+  RETURN_IF_ERROR(TakeUpControl(train.taken()));
   // Any training that went on is given up: this one supersedes it.
   train_ = train;
   training_ = true;
   steps_done_ = 0;
-  loss_sum_ = 0;
+  samples_done_ = 0;
+  loss_sum_ = first_loss_ = rates_ = 0;
   evaluating_ = absl::ZeroDuration();
   began_ = options_.now();
-  CountEpochs(train_);
+  PlanRound();
+  if (!spec_.data().private_()) CountEpochs(train_);
   SendProgress();
-  return train_.steps() == 0 ? FinishTraining() : absl::OkStatus();
+  return steps_ == 0 ? FinishTraining() : absl::OkStatus();
+}
+
+// A peer's moments and personal tensors keep what they have learned so far; a virtual party's are
+// those of its last finished round, as if another one's turn had come between.
+absl::Status Session::GiveUpRound() {
+  training_ = false;
+  if (load_.parties != nullptr) keeper_->GiveUp();
+  return trainer_->FetchParameters();
+}
+
+uint32_t Session::NumberOf(uint32_t party) const {
+  return load_.parties == nullptr || party == 0 ? 0 : load_.parties->NumberOf(party);
+}
+
+// The data and the state of whose turn it is.
+absl::Status Session::TakeUpParty(const v1::TrainSteps& train) {
+  const bool virtual_ones = load_.parties != nullptr;
+  if (virtual_ones != (train.party() != 0)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("version ", train.version(), ": TrainSteps is for party ", train.party(),
+                     virtual_ones ? ", and this worker has virtual parties, from 1 on"
+                                  : ", and this worker is one party"));
+  }
+  if (!virtual_ones) return absl::OkStatus();
+  ASSIGN_OR_RETURN(std::shared_ptr<const Corpus> corpus, load_.parties->Open(train.party()));
+  const uint64_t samples = corpus->samples();
+  RETURN_IF_ERROR(trainer_->Use(std::move(corpus)));
+  const uint32_t number = NumberOf(train.party());
+  if (!train.fresh()) return keeper_->TakeUp(number);
+  return keeper_->BeginAnew(PassOf(spec_.seed(), number, train.version()) * samples);
+}
+
+absl::Status Session::TakeUpControl(bool taken) {
+  if (!spec_.inner().control_variates()) return absl::OkStatus();
+  if (slots_->control().empty()) {
+    return absl::FailedPreconditionError(
+        "the run has control variates, and MapMemory named no slot for the common one");
+  }
+  keeper_->Settle(taken);
+  common_.assign(slots_->control().begin(), slots_->control().end());
+  trainer_->terms().SetControl(common_, keeper_->control());
+  return absl::OkStatus();
+}
+
+// How many steps a round has: those asked for, or as many as go through the party's data so often.
+// A round then ends at the end of a pass, its last step with the samples that are left.
+void Session::PlanRound() {
+  steps_ = train_.steps();
+  const uint64_t batch = spec_.inner().batch(), epochs = spec_.inner().epochs();
+  round_samples_ = steps_ * batch;
+  if (epochs == 0 || steps_ == 0) return;
+  constexpr uint64_t kMostSteps = std::numeric_limits<uint32_t>::max();
+  round_samples_ = std::min(epochs * trainer_->corpus().samples(), kMostSteps * batch);
+  steps_ = static_cast<uint32_t>((round_samples_ + batch - 1) / batch);
+}
+
+absl::StatusOr<std::vector<uint64_t>> Session::NextSamples() const {
+  const uint32_t batch = spec_.inner().batch();
+  if (!spec_.data().private_()) return SamplesOf(train_, steps_done_, batch);
+  std::vector<uint64_t> samples;
+  const uint64_t end = std::min(round_samples_, samples_done_ + batch);
+  for (uint64_t i = samples_done_; i < end; ++i) samples.push_back(keeper_->position() + i);
+  return samples;
 }
 
 void Session::CountEpochs(const v1::TrainSteps& train) {
@@ -293,16 +317,21 @@ void Session::CountEpochs(const v1::TrainSteps& train) {
 }
 
 absl::Status Session::TrainOneStep() {
-  const auto context = [&] { return absl::StrCat("version ", train_.version()); };
-  auto samples = SamplesOf(train_, steps_done_, spec_.inner().batch());
+  const auto context = [&] {
+    return absl::StrCat("version ", train_.version(),
+                        train_.party() == 0 ? "" : absl::StrCat(", party ", train_.party()));
+  };
+  auto samples = NextSamples();
   RETURN_IF_ERROR(Annotate(samples.status(), context()));
-  const uint64_t step =
-      StepOfRun(train_.first_step(), steps_done_, train_.steps(), spec_.inner().steps());
+  const uint64_t step = StepOfRun(train_.first_step(), steps_done_, steps_, spec_.inner().steps());
   const auto loss = trainer_->Step(step, *samples);
   RETURN_IF_ERROR(Annotate(loss.status(), context()));
+  if (steps_done_ == 0) first_loss_ = *loss;
   loss_sum_ += *loss;
+  rates_ += static_cast<double>(static_cast<float>(LearningRate(spec_.inner(), step)));
+  samples_done_ += samples->size();
   ++steps_done_;
-  if (steps_done_ >= train_.steps()) return FinishTraining();
+  if (steps_done_ >= steps_) return FinishTraining();
   if (options_.now() - last_progress_ >= kProgressEvery) SendProgress();
   return absl::OkStatus();
 }
@@ -314,16 +343,36 @@ absl::Status Session::FinishTraining() {
   const absl::Span<float> update = slots_->update();
   for (size_t i = 0; i < update.size(); ++i) update[i] = base_[i] - parameters[i];
   training_ = false;
+  if (keeper_ != nullptr) keeper_->Finish(samples_done_, update, common_, rates_);
   v1::WorkerMessage message;
   v1::Boundary& boundary = *message.mutable_boundary();
   boundary.set_version(train_.version());
   boundary.set_steps(steps_done_);
-  boundary.set_tokens(uint64_t{steps_done_} * spec_.inner().batch() * spec_.model().context());
+  boundary.set_tokens(TokensDone());
   boundary.set_loss(steps_done_ == 0 ? 0 : loss_sum_ / steps_done_);
   boundary.set_seconds(absl::ToDoubleSeconds(took));
+  boundary.set_first_loss(first_loss_);
+  boundary.set_samples(samples_done_);
+  boundary.set_party(train_.party());
   outbox_.Send(message);
-  if (++boundaries_ % kSaveEvery == 0) SaveOptimizer();
+  KeepRound();
   return absl::OkStatus();
+}
+
+uint64_t Session::TokensDone() const { return samples_done_ * trainer_->corpus().sample_tokens(); }
+
+// A party's state is written after each round, so that the next one goes on behind it whatever
+// comes; synced now and then, since a sync may take as long as a small party's round.
+void Session::KeepRound() {
+  const bool now = ++boundaries_ % kSaveEvery == 0;
+  if (keeper_ == nullptr) {
+    if (now) SaveOptimizer();
+    return;
+  }
+  const bool one_party = load_.parties == nullptr;
+  const absl::Status status =
+      keeper_->Save(now && one_party ? Durability::kSynced : Durability::kReplaced);
+  if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
 }
 
 absl::Status Session::ApplyRebase() {
@@ -337,44 +386,91 @@ absl::Status Session::ApplyRebase() {
     parameters[i] += moved - base_[i];
     base_[i] = moved;
   }
+  trainer_->terms().SetBase(base_);
   return trainer_->PushParameters();
 }
 
 absl::Status Session::EvaluateOneShare(const v1::EvaluateShare& evaluate) {
   RETURN_IF_ERROR(RequireMemory("EvaluateShare"));
   const absl::Time began = options_.now();
-  uint64_t done = 0;  // turns of the evaluation
-  const auto sum = trainer_->Evaluate(slots_->theta(), evaluate.share(), evaluate.shares(), [&] {
-    if (done > 0 && options_.now() - last_progress_ >= kProgressEvery) {
-      SendEvaluated(evaluate.version(), done);
-    }
-    ++done;
-    return inbox_.Ending();
-  });
+  evaluated_ = 0;
+  v1::WorkerMessage message;
+  v1::WorkerEvaluated& evaluated = *message.mutable_evaluated();
+  const auto sum = evaluate.own() ? EvaluateOwn(evaluate, &evaluated) : EvaluateCommon(evaluate);
   evaluating_ += options_.now() - began;
   if (absl::IsCancelled(sum.status())) return sum.status();
   RETURN_IF_ERROR(Annotate(sum.status(), absl::StrCat("version ", evaluate.version())));
-  v1::WorkerMessage message;
-  v1::WorkerEvaluated& evaluated = *message.mutable_evaluated();
   evaluated.set_version(evaluate.version());
   evaluated.set_share(evaluate.share());
   evaluated.set_shares(evaluate.shares());
   evaluated.set_loss_sum(sum->loss_sum);
   evaluated.set_tokens(sum->tokens);
+  evaluated.set_own(evaluate.own());
+  evaluated.set_party(evaluate.party());
   outbox_.Send(message);
   return absl::OkStatus();
+}
+
+// What an evaluation asks between two batches.
+std::function<bool()> Session::StopOf(const v1::EvaluateShare& evaluate) {
+  return [this, version = evaluate.version()] {
+    if (evaluated_ > 0 && options_.now() - last_progress_ >= kProgressEvery) {
+      SendEvaluated(version, evaluated_);
+    }
+    ++evaluated_;
+    return inbox_.Ending();
+  };
+}
+
+absl::StatusOr<EvaluationSum> Session::EvaluateCommon(const v1::EvaluateShare& evaluate) {
+  if (!spec_.data().private_()) {
+    return trainer_->Evaluate(slots_->theta(), evaluate.share(), evaluate.shares(),
+                              StopOf(evaluate));
+  }
+  if (load_.common == nullptr) return EvaluationSum();  // nothing is held out for all
+  return trainer_->EvaluateOn(*load_.common, slots_->theta(), trainer_->personal(),
+                              evaluate.share(), evaluate.shares(), StopOf(evaluate));
+}
+
+// Of the one party that is asked for, or of all of this worker.
+absl::StatusOr<EvaluationSum> Session::EvaluateOwn(const v1::EvaluateShare& evaluate,
+                                                   v1::WorkerEvaluated* evaluated) {
+  uint32_t first = evaluate.party(), last = evaluate.party();
+  if (load_.parties != nullptr && first == 0) {
+    first = 1;
+    last = load_.parties->parties();
+  }
+  EvaluationSum sum;
+  for (uint32_t party = first; party <= last; ++party) {
+    ASSIGN_OR_RETURN(const EvaluationSum one, EvaluateParty(evaluate, party));
+    sum.loss_sum += one.loss_sum;
+    sum.tokens += one.tokens;
+    if (one.tokens > 0) {
+      evaluated->add_own_losses(one.loss_sum / static_cast<double>(one.tokens));
+    }
+  }
+  return sum;
+}
+
+absl::StatusOr<EvaluationSum> Session::EvaluateParty(const v1::EvaluateShare& evaluate,
+                                                     uint32_t party) {
+  if (load_.parties == nullptr) {
+    return trainer_->Evaluate(slots_->theta(), 0, 1, StopOf(evaluate));
+  }
+  ASSIGN_OR_RETURN(const std::shared_ptr<const Corpus> corpus, load_.parties->Open(party));
+  ASSIGN_OR_RETURN(const std::vector<float> personal, keeper_->PersonalOf(NumberOf(party)));
+  return trainer_->EvaluateOn(*corpus, slots_->theta(), personal, 0, 1, StopOf(evaluate));
 }
 
 void Session::SendProgress() {
   last_progress_ = options_.now();
   const double seconds = absl::ToDoubleSeconds(last_progress_ - began_ - evaluating_);
-  const double tokens =
-      static_cast<double>(steps_done_) * spec_.inner().batch() * spec_.model().context();
+  const auto tokens = static_cast<double>(TokensDone());
   v1::WorkerMessage message;
   v1::WorkerProgress& progress = *message.mutable_progress();
   progress.set_version(train_.version());
   progress.set_step(steps_done_);
-  progress.set_steps(train_.steps());
+  progress.set_steps(steps_);
   progress.set_loss(steps_done_ == 0 ? 0 : loss_sum_ / steps_done_);
   progress.set_tokens_per_second(steps_done_ == 0 || seconds <= 0 ? 0 : tokens / seconds);
   outbox_.Send(message);
@@ -391,7 +487,14 @@ void Session::SendEvaluated(uint64_t version, uint64_t done) {
 
 void Session::SaveOptimizer() {
   if (state_path_.empty() || trainer_ == nullptr) return;
-  absl::Status status = trainer_->FetchState();
+  absl::Status status;
+  if (keeper_ != nullptr) {
+    // What lies there is of the last finished round, and so it stays in the middle of one.
+    if (!training_) status = keeper_->Save(Durability::kSynced);
+    if (!status.ok()) Log(absl::StrCat("warning: ", status.message()));
+    return;
+  }
+  status = trainer_->FetchState();
   if (status.ok()) {
     status = SaveState(state_path_, spec_.run_id(), trainer_->optimizer().state());
   }
@@ -400,7 +503,7 @@ void Session::SaveOptimizer() {
 
 // Beside the optimiser's state, where who generates text later finds it.
 void Session::KeepTokenizer() {
-  const Tokenizer* tokenizer = load_.tokenizer;
+  const Tokenizer* tokenizer = load_.tokenizer.get();
   if (state_path_.empty() || tokenizer == nullptr || tokenizer->file().empty()) return;
   const std::string& file = tokenizer->file();
   const absl::Status status = WriteFileDurably(

@@ -16,29 +16,12 @@
 #include "absl/time/time.h"
 #include "atoll/v1/worker.pb.h"
 #include "worker/base/link.h"
-#include "worker/data/tokenizer.h"
+#include "worker/program/party_keeper.h"
+#include "worker/program/workload.h"
 #include "worker/training/math_library.h"
 #include "worker/training/trainer.h"
 
 namespace atolld {
-
-// What a run's kind of model and data comes to: a trainer, and what it reads.
-struct Workload {
-  std::shared_ptr<const void> data;  // outlives the trainer, which reads it
-  std::unique_ptr<Trainer> trainer;
-  std::string device;       // that the trainer computes on; of several, with commas between
-  std::string data_digest;  // 32 bytes
-  uint64_t train_tokens = 0;
-  uint64_t validation_tokens = 0;
-  const Tokenizer* tokenizer = nullptr;  // of `data`; null: it has none
-  std::vector<std::string> notes;        // what the data's owner should know
-};
-
-// What Configure asks for, of text on `devices`. INVALID_ARGUMENT: a kind that is not known, or one
-// that cannot train on several. FAILED_PRECONDITION: the data here is not the run's. Otherwise what
-// the data's and the trainer's own Open and Make say.
-absl::StatusOr<Workload> OpenWorkload(const v1::Configure& configure,
-                                      const std::vector<std::string>& devices);
 
 // What this program and the libtorch under it call themselves.
 std::string TorchVersion();     // "1.13.1"
@@ -74,8 +57,22 @@ class Session {
   absl::Status FinishTraining();
   absl::Status ApplyRebase();
   absl::Status EvaluateOneShare(const v1::EvaluateShare& evaluate);
+  absl::StatusOr<EvaluationSum> EvaluateCommon(const v1::EvaluateShare& evaluate);
+  absl::StatusOr<EvaluationSum> EvaluateOwn(const v1::EvaluateShare& evaluate,
+                                            v1::WorkerEvaluated* evaluated);
+  absl::StatusOr<EvaluationSum> EvaluateParty(const v1::EvaluateShare& evaluate, uint32_t party);
+  std::function<bool()> StopOf(const v1::EvaluateShare& evaluate);
+  absl::Status GiveUpRound();
+  absl::Status TakeUpParty(const v1::TrainSteps& train);
+  absl::Status TakeUpControl(bool taken);
+  void PlanRound();
+  uint32_t NumberOf(uint32_t party) const;
+  absl::StatusOr<std::vector<uint64_t>> NextSamples() const;
+  void KeepRound();
   void CountEpochs(const v1::TrainSteps& train);
   void SendProgress();
+  void SendConfigured(int threads);
+  uint64_t TokensDone() const;
   void SendEvaluated(uint64_t version, uint64_t done);
   void SaveOptimizer();
   void LoadOptimizer();
@@ -92,16 +89,23 @@ class Session {
   std::string state_path_;
   Workload load_;
   std::unique_ptr<Trainer> trainer_;
+  std::unique_ptr<PartyKeeper> keeper_;  // null: the run keeps the optimiser's state alone
   std::unique_ptr<Slots> slots_;
   uint64_t boundaries_ = 0;
   bool warned_of_epochs_ = false;
-  std::vector<float> base_;  // theta as the worker last took it
+  std::vector<float> base_;    // theta as the worker last took it
+  std::vector<float> common_;  // the control variate as it was when the round began
 
   // The training that goes on; `training_` false: none.
   bool training_ = false;
   v1::TrainSteps train_;
+  uint32_t steps_ = 0;          // of the round
+  uint64_t round_samples_ = 0;  // of it, with private data
   uint32_t steps_done_ = 0;
-  double loss_sum_ = 0;
+  uint64_t samples_done_ = 0;
+  double loss_sum_ = 0, first_loss_ = 0;
+  double rates_ = 0;        // the sum of the learning rates of the steps that are done
+  uint64_t evaluated_ = 0;  // turns of the evaluation under way
   absl::Time began_, last_progress_;
   absl::Duration evaluating_;  // inside this training, not counted as its time
 };

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -21,6 +23,7 @@ constexpr size_t kBlock = 4096;
 constexpr float kStubRate = 0.3f;
 
 constexpr uint32_t kTargetKey = 0x55555555;
+constexpr uint64_t kPartyKey = 0x33333333;
 
 // The key of a noise is spread over all bits, so that neighbouring keys differ everywhere.
 uint32_t Spread(uint64_t key) {
@@ -43,6 +46,12 @@ inline float Draw(uint32_t index, uint32_t key) {
 inline float Target(uint32_t index) { return 2 * Draw(index, kTargetKey); }
 
 }  // namespace
+
+float StubPartyShift(uint32_t party) {
+  return party == 0 ? 0 : 0.1f * Draw(party, Spread(kPartyKey));
+}
+
+uint64_t StubPartySamples(uint32_t party) { return 16 + 16 * (party % 4); }
 
 float StubTarget(uint64_t i) { return Target(static_cast<uint32_t>(i)); }
 
@@ -105,7 +114,20 @@ constexpr size_t kDigestBytes = 32;
 // costs nothing beside the update itself.
 constexpr size_t kLossValues = 65536;
 
+// Held out by a party, so it says.
+constexpr uint64_t kOwnTokens = 64;
+
 constexpr uint64_t kMostParameters = uint64_t{1} << 34;  // run.proto
+
+// Mean squared distance of the first values to a target so far from the common one.
+double LossAt(absl::Span<const float> first, float shift) {
+  double sum = 0;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const double distance = first[i] - StubTarget(i) - shift;
+    sum += distance * distance;
+  }
+  return sum / static_cast<double>(first.size());
+}
 
 }  // namespace
 
@@ -168,6 +190,7 @@ absl::Status StubSession::Configure(const v1::Configure& configure) {
   training_ = false;
   slots_ = nullptr;
   spec_.reset();
+  parties_ = 0;
   if (spec.model().kind() != "stub") {
     return absl::InvalidArgumentError(absl::StrCat(
         "model.kind \"", spec.model().kind(), "\" needs atoll-worker; this one only takes time"));
@@ -186,7 +209,11 @@ absl::Status StubSession::Configure(const v1::Configure& configure) {
   tensor.set_name("stub");
   tensor.add_shape(elements);
   configured.mutable_manifest()->set_elements(elements);
-  configured.set_data_digest(std::string(kDigestBytes, '\0'));
+  if (spec.data().private_()) {
+    RETURN_IF_ERROR(ConfigureParties(configure, &configured));
+  } else {
+    configured.set_data_digest(std::string(kDigestBytes, '\0'));
+  }
   configured.set_device("stub");
   configured.set_math_kernel("none");
   outbox_.Send(message);
@@ -195,6 +222,42 @@ absl::Status StubSession::Configure(const v1::Configure& configure) {
                               ", a step takes ", absl::FormatDuration(step_)));
   }
   return absl::OkStatus();
+}
+
+// A folder, where there is one, says how many parties there are; else there are as many as asked
+// for.
+absl::Status StubSession::ConfigureParties(const v1::Configure& configure,
+                                           v1::WorkerConfigured* configured) {
+  parties_ = configure.parties();
+  first_party_ = std::max(1u, configure.first_party());
+  const uint64_t last = uint64_t{first_party_} + parties_ - 1;
+  uint64_t found = last;
+  std::error_code error;
+  if (parties_ > 0 && std::filesystem::is_directory(configure.data_path(), error)) {
+    found = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(configure.data_path(), error)) {
+      if (entry.path().filename().string()[0] != '.') ++found;
+    }
+  }
+  if (found < last) {
+    return absl::InvalidArgumentError(absl::StrCat("data: ", configure.data_path(), " holds ",
+                                                   Counted(found, "party", "parties"),
+                                                   "; this peer is to have ", parties_, " from ",
+                                                   first_party_, " on, so there must be ", last));
+  }
+  if (parties_ > 0) configured->set_parties(static_cast<uint32_t>(found));
+  uint64_t samples = 0;
+  for (uint32_t party = 1; party <= parties_; ++party) samples += StubPartySamples(NumberOf(party));
+  configured->set_samples(parties_ == 0 ? StubPartySamples(0) : samples);
+  configured->set_own_validation_tokens(kOwnTokens * std::max(1u, parties_));
+  if (!configure.validation_path().empty()) {
+    configured->set_validation_tokens(spec_->model().parameters());
+  }
+  return absl::OkStatus();
+}
+
+uint32_t StubSession::NumberOf(uint32_t party) const {
+  return parties_ == 0 || party == 0 ? 0 : first_party_ + party - 1;
 }
 
 absl::Status StubSession::Map(const v1::MapMemory& map) {
@@ -221,51 +284,62 @@ absl::Status StubSession::WriteInitialState() {
 
 absl::Status StubSession::BeginTraining(const v1::TrainSteps& train) {
   RETURN_IF_ERROR(RequireMemory("TrainSteps"));
+  if (train.party() > parties_) {
+    return absl::InvalidArgumentError(absl::StrCat("party ", train.party(), " is not here; this ",
+                                                   "worker has ",
+                                                   Counted(parties_, "virtual one")));
+  }
   train_ = train;  // any training that went on is given up
   training_ = true;
   began_ = options_.now();
-  uint64_t data = train.first_step();
+  steps_ = train.steps();
+  const uint32_t number = NumberOf(train.party());
+  if (const uint32_t epochs = spec_->inner().epochs(); epochs > 0 && steps_ > 0) {
+    const uint64_t batch = std::max(1u, spec_->inner().batch());
+    steps_ = static_cast<uint32_t>((epochs * StubPartySamples(number) + batch - 1) / batch);
+  }
+  uint64_t data = train.first_step() + number * kPartyKey;
   for (const v1::SampleRange& range : train.samples()) data = data * 31 + range.first();
   const absl::Span<const float> theta = slots_->theta();
   FillStubUpdate(theta, data, slots_->update());
   const absl::Span<const float> first = theta.subspan(0, kLossValues);
   loss_ = StubSquaredDistance(first, 0) / static_cast<double>(first.size());
-  if (options_.shift != 0) TrainOnOtherData(first);
+  const float shift = options_.shift + StubPartyShift(number);
+  if (shift != 0) TrainOnOtherData(first, shift);
   SendProgress();
   return absl::OkStatus();
 }
 
 // The update and the loss as if every value of the target were another one.
-void StubSession::TrainOnOtherData(absl::Span<const float> first) {
-  for (float& value : slots_->update()) value -= kStubRate * options_.shift;
-  double sum = 0;
-  for (size_t i = 0; i < first.size(); ++i) {
-    const double distance = first[i] - StubTarget(i) - options_.shift;
-    sum += distance * distance;
-  }
-  loss_ = sum / static_cast<double>(first.size());
+void StubSession::TrainOnOtherData(absl::Span<const float> first, float shift) {
+  for (float& value : slots_->update()) value -= kStubRate * shift;
+  loss_ = LossAt(first, shift);
 }
 
 // What the loop must wake for: the end of the training, or its next progress.
 absl::Duration StubSession::UntilNext() const {
   if (!training_) return absl::InfiniteDuration();
-  const absl::Time end = began_ + step_ * train_.steps();
+  const absl::Time end = began_ + step_ * steps_;
   const absl::Time next = std::min(end, last_progress_ + kProgressEvery);
   return std::max(next - options_.now(), absl::ZeroDuration());
 }
 
 uint32_t StubSession::StepsDone() const {
   const absl::Duration passed = options_.now() - began_;
-  if (passed >= step_ * train_.steps()) return train_.steps();
+  if (passed >= step_ * steps_) return steps_;
   return static_cast<uint32_t>(passed / step_);
 }
 
-uint64_t StubSession::TokensOf(uint32_t steps) const {
-  return uint64_t{steps} * spec_->inner().batch() * spec_->model().context();
+// The last step of a round of whole passes has what is left.
+uint64_t StubSession::SamplesDone(uint32_t steps) const {
+  const uint64_t samples = uint64_t{steps} * spec_->inner().batch();
+  const uint32_t epochs = spec_->inner().epochs();
+  if (epochs == 0) return samples;
+  return std::min(samples, epochs * StubPartySamples(NumberOf(train_.party())));
 }
 
 void StubSession::Advance() {
-  if (StepsDone() < train_.steps()) {
+  if (StepsDone() < steps_) {
     if (options_.now() - last_progress_ >= kProgressEvery) SendProgress();
     return;
   }
@@ -273,9 +347,12 @@ void StubSession::Advance() {
   v1::WorkerMessage message;
   v1::Boundary& boundary = *message.mutable_boundary();
   boundary.set_version(train_.version());
-  boundary.set_steps(train_.steps());
-  boundary.set_tokens(TokensOf(train_.steps()));
+  boundary.set_steps(steps_);
+  boundary.set_samples(SamplesDone(steps_));
+  boundary.set_tokens(boundary.samples() * spec_->model().context());
   boundary.set_loss(loss_);
+  boundary.set_first_loss(loss_);
+  boundary.set_party(train_.party());
   boundary.set_seconds(absl::ToDoubleSeconds(options_.now() - began_));
   outbox_.Send(message);
 }
@@ -288,15 +365,17 @@ void StubSession::SendProgress() {
   v1::WorkerProgress& progress = *message.mutable_progress();
   progress.set_version(train_.version());
   progress.set_step(steps);
-  progress.set_steps(train_.steps());
+  progress.set_steps(steps_);
   progress.set_loss(loss_);
-  progress.set_tokens_per_second(seconds <= 0 ? 0 : static_cast<double>(TokensOf(steps)) / seconds);
+  const auto tokens = static_cast<double>(SamplesDone(steps) * spec_->model().context());
+  progress.set_tokens_per_second(seconds <= 0 ? 0 : tokens / seconds);
   outbox_.Send(message);
 }
 
 // Mean squared distance to the target, as a model's loss: the sum, and over how many values.
 absl::Status StubSession::Evaluate(const v1::EvaluateShare& evaluate) {
   RETURN_IF_ERROR(RequireMemory("EvaluateShare"));
+  if (evaluate.own()) return EvaluateOwn(evaluate);
   if (evaluate.share() >= evaluate.shares()) {
     return absl::InvalidArgumentError(
         absl::StrCat("share ", evaluate.share(), " of ", evaluate.shares()));
@@ -315,6 +394,30 @@ absl::Status StubSession::Evaluate(const v1::EvaluateShare& evaluate) {
   evaluated.set_shares(evaluate.shares());
   evaluated.set_loss_sum(StubSquaredDistance(part, first));
   evaluated.set_tokens(part.size());
+  outbox_.Send(message);
+  return absl::OkStatus();
+}
+
+// Of the one party that is asked for, or of all of this worker: each by its own target.
+absl::Status StubSession::EvaluateOwn(const v1::EvaluateShare& evaluate) {
+  const absl::Span<const float> first = slots_->theta().subspan(0, kLossValues);
+  const bool all = parties_ > 0 && evaluate.party() == 0;
+  const uint32_t begin = all ? 1 : evaluate.party(), end = all ? parties_ : begin;
+  v1::WorkerMessage message;
+  v1::WorkerEvaluated& evaluated = *message.mutable_evaluated();
+  double sum = 0;
+  for (uint32_t party = begin; party <= end; ++party) {
+    const double loss = LossAt(first, options_.shift + StubPartyShift(NumberOf(party)));
+    evaluated.add_own_losses(loss);
+    sum += loss * kOwnTokens;
+  }
+  evaluated.set_version(evaluate.version());
+  evaluated.set_share(evaluate.share());
+  evaluated.set_shares(evaluate.shares());
+  evaluated.set_loss_sum(sum);
+  evaluated.set_tokens(kOwnTokens * static_cast<uint64_t>(evaluated.own_losses_size()));
+  evaluated.set_own(true);
+  evaluated.set_party(evaluate.party());
   outbox_.Send(message);
   return absl::OkStatus();
 }

@@ -3,6 +3,9 @@
 //
 //   update = 0.3 x (theta - target) + noise,     |noise| <= 0.005
 //
+// With private data every party learns a target of its own, which is a little off the common one,
+// and has a number of samples of its own; what it would hold out is that target too.
+//
 // Target, noise and initial parameters are not kept: they are computed where they are needed, a few
 // integer operations a value, in loops that a compiler can vectorise. Pure functions, any thread.
 #pragma once
@@ -33,6 +36,12 @@ void FillStubUpdate(absl::Span<const float> theta, uint64_t data, absl::Span<flo
 
 // Sum of (theta_i - target_i)^2; `theta` is the part of the vector that begins at value `first`.
 double StubSquaredDistance(absl::Span<const float> theta, uint64_t first);
+
+// How far a party's target is from the common one, in [-0.1, 0.1), and how many samples it has.
+// Parties count from 1, among all of the run; 0: a peer that is one party itself, whose target is
+// the common one.
+float StubPartyShift(uint32_t party);
+uint64_t StubPartySamples(uint32_t party);
 
 // The worker's side of worker.proto, but no training.
 //
@@ -69,11 +78,14 @@ class StubSession {
   absl::Status BeginTraining(const v1::TrainSteps& train);
   absl::Status Evaluate(const v1::EvaluateShare& evaluate);
   absl::Duration UntilNext() const;
-  void TrainOnOtherData(absl::Span<const float> first);
+  absl::Status ConfigureParties(const v1::Configure& configure, v1::WorkerConfigured* configured);
+  absl::Status EvaluateOwn(const v1::EvaluateShare& evaluate);
+  uint32_t NumberOf(uint32_t party) const;
+  uint64_t SamplesDone(uint32_t steps) const;
+  void TrainOnOtherData(absl::Span<const float> first, float shift);
   void Advance();
   void SendProgress();
   uint32_t StepsDone() const;
-  uint64_t TokensOf(uint32_t steps) const;
 
   // Constant after construction.
   Outbox& outbox_;
@@ -82,11 +94,13 @@ class StubSession {
   // Since Configure.
   absl::optional<v1::RunSpec> spec_;
   absl::Duration step_;
+  uint32_t parties_ = 0, first_party_ = 1;  // virtual ones; 0: none
   std::unique_ptr<Slots> slots_;
 
   // The training that goes on; `training_` false: none.
   bool training_ = false;
   v1::TrainSteps train_;
+  uint32_t steps_ = 0;  // of this round
   double loss_ = 0;
   absl::Time began_, last_progress_;
 };

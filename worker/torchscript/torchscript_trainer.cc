@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <map>
 #include <sstream>
 #include <utility>
 
@@ -15,9 +15,10 @@
 #include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
+#include "worker/base/manifest.h"
 #include "worker/base/schedule.h"
-#include "worker/data/sample_order.h"
 #include "worker/model/torch_edge.h"
+#include "worker/training/gradient_terms.h"
 
 namespace atolld {
 namespace {
@@ -53,8 +54,8 @@ std::string ShapeOf(const at::Tensor& tensor) {
 
 class TorchScriptTrainer final : public Trainer {
  public:
-  TorchScriptTrainer(const v1::RunSpec& spec, const Arrays& arrays, SampleOrder order)
-      : spec_(spec), arrays_(arrays), order_(order) {}
+  TorchScriptTrainer(const v1::RunSpec& spec, std::shared_ptr<const ArrayCorpus> corpus)
+      : spec_(spec), corpus_(std::move(corpus)) {}
 
   absl::Status Load() {
     const std::string& path = spec_.model().file();
@@ -80,15 +81,29 @@ class TorchScriptTrainer final : public Trainer {
       return absl::InvalidArgumentError(absl::StrCat("model: ", context("has no forward")));
     }
     RETURN_IF_ERROR(Annotate(TakeParameters(), absl::StrCat("model: ", path)));
-    RETURN_IF_ERROR(Annotate(MatchArguments(), absl::StrCat("model: ", path)));
-    ASSIGN_OR_RETURN(optimizer_, InnerOptimizer::Make(spec_.inner(), manifest_));
+    auto inputs = MatchArguments(corpus_->arrays());
+    RETURN_IF_ERROR(Annotate(inputs.status(), absl::StrCat("model: ", path)));
+    inputs_ = *std::move(inputs);
+    ASSIGN_OR_RETURN(optimizer_, InnerOptimizer::Make(ForOptimizer(spec_.inner()), manifest_));
     return Annotate(TryForward(), absl::StrCat("model: ", path));
   }
 
-  const v1::Manifest& manifest() const override { return manifest_; }
-  absl::Span<float> parameters() override {
-    return absl::MakeSpan(flat_.data_ptr<float>(), manifest_.elements());
+  const v1::Manifest& manifest() const override { return shared_; }
+  absl::Status Use(std::shared_ptr<const Corpus> corpus) override {
+    auto read = std::static_pointer_cast<const ArrayCorpus>(std::move(corpus));
+    ASSIGN_OR_RETURN(inputs_, MatchArguments(read->arrays()));
+    corpus_ = std::move(read);
+    return absl::OkStatus();
   }
+  const Corpus& corpus() const override { return *corpus_; }
+  absl::Span<float> parameters() override {
+    return absl::MakeSpan(flat_.data_ptr<float>(), shared_.elements());
+  }
+  absl::Span<float> personal() override {
+    return absl::MakeSpan(flat_.data_ptr<float>(), manifest_.elements())
+        .subspan(shared_.elements());
+  }
+  GradientTerms& terms() override { return *terms_; }
   absl::Span<const float> gradient() const override {
     return absl::MakeConstSpan(gradient_.data_ptr<float>(), manifest_.elements());
   }
@@ -99,7 +114,7 @@ class TorchScriptTrainer final : public Trainer {
   absl::Status FetchState() override { return absl::OkStatus(); }
   absl::Status PushState() override { return absl::OkStatus(); }
   double Epochs(uint64_t samples) const override {
-    return static_cast<double>(samples) / static_cast<double>(arrays_.train_rows());
+    return static_cast<double>(samples) / static_cast<double>(corpus_->samples());
   }
 
   absl::Status Initialise() override {
@@ -112,7 +127,7 @@ class TorchScriptTrainer final : public Trainer {
     }
     std::vector<int64_t> rows;
     for (const uint64_t sample : samples) {
-      rows.push_back(static_cast<int64_t>(order_.FirstToken(sample)));
+      rows.push_back(corpus_->Row(sample));
     }
     double loss = 0;
     const absl::Status done = CatchTorch("", [&] {
@@ -120,7 +135,7 @@ class TorchScriptTrainer final : public Trainer {
       at::manual_seed(spec_.seed() + step * 0x9e3779b97f4a7c15u + samples[0]);
       gradient_.zero_();
       module_.train();
-      const at::Tensor mean = Loss(rows);
+      const at::Tensor mean = Loss(inputs_, rows);
       mean.backward();
       TakeGradients();
       loss = mean.item<double>();
@@ -132,6 +147,7 @@ class TorchScriptTrainer final : public Trainer {
     }
     double norm = 0;
     RETURN_IF_ERROR(CatchTorch(absl::StrCat("step ", step), [&] {
+      terms_->Add(flat_, gradient_);
       norm = optimizer_->Step(LearningRate(spec_.inner(), step), flat_, gradient_);
     }));
     if (!std::isfinite(norm)) {
@@ -141,41 +157,30 @@ class TorchScriptTrainer final : public Trainer {
     return loss;
   }
 
-  absl::StatusOr<EvaluationSum> Evaluate(absl::Span<const float> theta, uint32_t share,
-                                         uint32_t shares,
-                                         const std::function<bool()>& stop) override {
-    if (shares == 0 || share >= shares || theta.size() != manifest_.elements()) {
+  absl::StatusOr<EvaluationSum> EvaluateOn(const Corpus& corpus, absl::Span<const float> theta,
+                                           absl::Span<const float> own, uint32_t share,
+                                           uint32_t shares,
+                                           const std::function<bool()>& stop) override {
+    if (shares == 0 || share >= shares || theta.size() + own.size() != manifest_.elements()) {
       return absl::InvalidArgumentError(
-          absl::StrCat("evaluate share ", share, " of ", shares, " on ", theta.size(),
+          absl::StrCat("evaluate share ", share, " of ", shares, " on ", theta.size() + own.size(),
                        " parameters; the model has ", manifest_.elements()));
     }
-    uint64_t rows = arrays_.validation_rows();
+    const auto& read = static_cast<const ArrayCorpus&>(corpus);
+    ASSIGN_OR_RETURN(const std::vector<at::Tensor> inputs, MatchArguments(read.arrays()));
+    uint64_t rows = read.validation_tokens();
     if (spec_.evaluation().tokens() > 0) rows = std::min(rows, spec_.evaluation().tokens());
     const uint64_t batch = std::max<uint64_t>(1, spec_.inner().batch());
     const uint64_t end = rows * (share + uint64_t{1}) / shares;
-    // from_blob takes a plain pointer; without gradients nothing writes through it.
-    BindTo(at::from_blob(const_cast<float*>(theta.data()), {static_cast<int64_t>(theta.size())}));
+    BindTo(Whole(theta, own));
     EvaluationSum sum;
     absl::Status status;
     for (uint64_t first = rows * share / shares; first < end && status.ok(); first += batch) {
-      const uint64_t count = std::min(batch, end - first);
       if (stop && stop()) {
         status = absl::CancelledError("the evaluation was stopped");
         break;
       }
-      std::vector<int64_t> numbers;
-      for (uint64_t i = 0; i < count; ++i) {
-        numbers.push_back(static_cast<int64_t>(arrays_.train_rows() + first + i));
-      }
-      status = Annotate(InOneLine(CatchTorch("",
-                                             [&] {
-                                               const at::NoGradGuard no_grad;
-                                               module_.eval();
-                                               sum.loss_sum += Loss(numbers).item<double>() *
-                                                               static_cast<double>(count);
-                                             })),
-                        absl::StrCat("evaluation of rows ", first, "-", first + count - 1));
-      sum.tokens += count;
+      status = EvaluateRows(read, inputs, first, std::min(batch, end - first), &sum);
     }
     BindTo(flat_);
     PutBuffersBack();
@@ -184,13 +189,45 @@ class TorchScriptTrainer final : public Trainer {
   }
 
  private:
+  // Both in one vector; `theta` where it lies if there is nothing behind it.
+  at::Tensor Whole(absl::Span<const float> theta, absl::Span<const float> own) const {
+    // from_blob takes a plain pointer; without gradients nothing writes through it.
+    const auto view = [](absl::Span<const float> values) {
+      return at::from_blob(const_cast<float*>(values.data()),
+                           {static_cast<int64_t>(values.size())});
+    };
+    return own.empty() ? view(theta) : at::cat({view(theta), view(own)});
+  }
+
+  // Held-out rows from `first` on.
+  absl::Status EvaluateRows(const ArrayCorpus& read, const std::vector<at::Tensor>& inputs,
+                            uint64_t first, uint64_t count, EvaluationSum* sum) {
+    std::vector<int64_t> numbers;
+    for (uint64_t i = 0; i < count; ++i) {
+      numbers.push_back(static_cast<int64_t>(read.first_held_out() + first + i));
+    }
+    sum->tokens += count;
+    return Annotate(InOneLine(CatchTorch("",
+                                         [&] {
+                                           const at::NoGradGuard no_grad;
+                                           module_.eval();
+                                           sum->loss_sum += Loss(inputs, numbers).item<double>() *
+                                                            static_cast<double>(count);
+                                         })),
+                    absl::StrCat("evaluation of rows ", first, "-", first + count - 1));
+  }
+
   // The trainable parameters become views of one flat vector, and so do their gradients.
   absl::Status TakeParameters() {
-    std::set<const void*> seen;  // a tensor under two names is trained once
+    std::map<const void*, std::string> seen;  // a tensor under two names is trained once
+    TensorAliases aliases;
     uint64_t offset = 0;
     for (const auto& named : module_.named_parameters(/*recurse=*/true)) {
       const at::Tensor& value = named.value;
-      if (!value.requires_grad() || !seen.insert(value.unsafeGetTensorImpl()).second) continue;
+      if (!value.requires_grad()) continue;
+      const auto [first, fresh] = seen.emplace(value.unsafeGetTensorImpl(), named.name);
+      if (!fresh) aliases.emplace_back(named.name, first->second);
+      if (!fresh) continue;
       if (value.scalar_type() != at::kFloat) {
         return absl::InvalidArgumentError(absl::StrCat("parameter ", named.name, " is of ",
                                                        at::toString(value.scalar_type()),
@@ -205,13 +242,16 @@ class TorchScriptTrainer final : public Trainer {
     }
     if (offset == 0) return absl::InvalidArgumentError("has no parameter that needs a gradient");
     manifest_.set_elements(offset);
+    const std::vector<std::string> patterns = PersonalPatterns(spec_.model());
+    RETURN_IF_ERROR(PlacePersonal(patterns, aliases, &manifest_));
+    shared_ = SharedPart(manifest_, patterns);
     return CatchTorch("allocating parameters and gradient", [&] {
       const at::NoGradGuard no_grad;
-      std::vector<at::Tensor> parts;
-      for (const at::Tensor& one : trained_) parts.push_back(one.detach().reshape({-1}));
-      flat_ = at::cat(parts).contiguous();
+      flat_ = at::empty({static_cast<int64_t>(manifest_.elements())});
+      for (size_t i = 0; i < trained_.size(); ++i) View(i, flat_).copy_(trained_[i]);
       initial_ = flat_.clone();
       gradient_ = at::zeros_like(flat_);
+      terms_ = std::make_unique<GradientTerms>(spec_.inner(), shared_.elements(), flat_.device());
       BindTo(flat_);
       for (const auto& buffer : module_.named_buffers(/*recurse=*/true)) {
         buffers_.emplace_back(buffer.value, buffer.value.clone());
@@ -245,8 +285,8 @@ class TorchScriptTrainer final : public Trainer {
     for (auto& [buffer, value] : buffers_) buffer.copy_(value);
   }
 
-  // Which array each argument of forward is.
-  absl::Status MatchArguments() {
+  // All rows of what forward takes: which array each argument is.
+  absl::StatusOr<std::vector<at::Tensor>> MatchArguments(const Arrays& arrays) const {
     std::vector<std::string> arguments, names;
     const c10::FunctionSchema& schema = module_.get_method("forward").function().getSchema();
     for (const c10::Argument& argument : schema.arguments()) {
@@ -254,7 +294,7 @@ class TorchScriptTrainer final : public Trainer {
         arguments.push_back(argument.name());
       }
     }
-    for (const Array& array : arrays_.all()) names.push_back(array.name);
+    for (const Array& array : arrays.all()) names.push_back(array.name);
     std::vector<size_t> by_name;
     for (const std::string& argument : arguments) {
       const auto found = std::find(names.begin(), names.end(), argument);
@@ -269,27 +309,28 @@ class TorchScriptTrainer final : public Trainer {
       by_name.clear();
       for (size_t i = 0; i < names.size(); ++i) by_name.push_back(i);
     }
-    for (const size_t index : by_name) inputs_.push_back(TensorOf(arrays_.all()[index]));
-    return absl::OkStatus();
+    std::vector<at::Tensor> inputs;
+    for (const size_t index : by_name) inputs.push_back(TensorOf(arrays.all()[index]));
+    return inputs;
   }
 
   // Throws what libtorch throws.
-  at::Tensor Loss(const std::vector<int64_t>& rows) {
+  at::Tensor Loss(const std::vector<at::Tensor>& inputs, const std::vector<int64_t>& rows) {
     const at::Tensor index = torch::tensor(rows, at::kLong);
     std::vector<torch::jit::IValue> batch;
-    for (const at::Tensor& input : inputs_) batch.emplace_back(input.index_select(0, index));
+    for (const at::Tensor& input : inputs) batch.emplace_back(input.index_select(0, index));
     return module_.forward(std::move(batch)).toTensor();
   }
 
   // Fails here, once, rather than in the middle of a run.
   absl::Status TryForward() {
     std::vector<int64_t> rows;
-    const uint64_t count = std::min<uint64_t>(arrays_.train_rows(), spec_.inner().batch());
+    const uint64_t count = std::min<uint64_t>(corpus_->samples(), spec_.inner().batch());
     for (uint64_t i = 0; i < count; ++i) rows.push_back(static_cast<int64_t>(i));
     std::string wrong;
     const absl::Status tried = CatchTorch("", [&] {
       module_.train();
-      const at::Tensor loss = Loss(rows);
+      const at::Tensor loss = Loss(inputs_, rows);
       if (loss.dim() != 0 || !loss.is_floating_point()) {
         wrong = absl::StrCat("forward gives a tensor of ", at::toString(loss.scalar_type()), " ",
                              ShapeOf(loss), "; it must be a scalar loss");
@@ -303,11 +344,12 @@ class TorchScriptTrainer final : public Trainer {
   }
 
   const v1::RunSpec spec_;
-  const Arrays& arrays_;
-  const SampleOrder order_;
+  std::shared_ptr<const ArrayCorpus> corpus_;
   torch::jit::Module module_;
-  v1::Manifest manifest_;
+  v1::Manifest manifest_;  // of the whole vector
+  v1::Manifest shared_;
   std::unique_ptr<InnerOptimizer> optimizer_;
+  std::unique_ptr<GradientTerms> terms_;
   std::vector<at::Tensor> trained_;  // the module's own, in the manifest's order
   std::vector<at::Tensor> inputs_;   // of forward: all rows
   std::vector<std::pair<at::Tensor, at::Tensor>> buffers_;  // the module's own, as in the file
@@ -318,10 +360,16 @@ class TorchScriptTrainer final : public Trainer {
 
 absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(const v1::RunSpec& spec,
                                                                 const Arrays& arrays) {
-  // A row is a window of one token that needs no next one.
-  ASSIGN_OR_RETURN(const SampleOrder order,
-                   SampleOrder::Make(spec.seed(), arrays.train_rows() + 1, 1));
-  auto trainer = std::make_unique<TorchScriptTrainer>(spec, arrays, order);
+  // Not the trainer's to delete.
+  const std::shared_ptr<const Arrays> borrowed(std::shared_ptr<const Arrays>(), &arrays);
+  ASSIGN_OR_RETURN(std::shared_ptr<const ArrayCorpus> corpus, ArrayCorpus::Make(spec, borrowed));
+  return MakeTorchScriptTrainer(spec, std::move(corpus));
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(
+    const v1::RunSpec& spec, std::shared_ptr<const ArrayCorpus> corpus) {
+  RETURN_IF_ERROR(GradientTerms::Check(spec.inner()));
+  auto trainer = std::make_unique<TorchScriptTrainer>(spec, std::move(corpus));
   RETURN_IF_ERROR(trainer->Load());
   return std::unique_ptr<Trainer>(std::move(trainer));
 }

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "atoll/v1/run.pb.h"
 #include "worker/data/arrays.h"
+#include "worker/torchscript/array_corpus.h"
 #include "worker/training/trainer.h"
 
 namespace atolld {
@@ -21,5 +22,9 @@ namespace atolld {
 // takes other arguments, or forward gives no scalar; one line says which.
 absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(const v1::RunSpec& spec,
                                                                 const Arrays& arrays);
+
+// The same, with data that is the trainer's to keep.
+absl::StatusOr<std::unique_ptr<Trainer>> MakeTorchScriptTrainer(
+    const v1::RunSpec& spec, std::shared_ptr<const ArrayCorpus> corpus);
 
 }  // namespace atolld

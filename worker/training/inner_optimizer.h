@@ -51,6 +51,11 @@ class InnerOptimizer {
   virtual void PushState() {}
 };
 
+// The L2 norm of a flat fp32 vector, accumulated in double; and what scales a gradient of that norm
+// down to `limit`, as torch.nn.utils.clip_grad_norm_ does (0: 1). May throw what libtorch throws.
+double GlobalNorm(const at::Tensor& values);
+float ClipFactor(double norm, double limit);
+
 // Muon: momentum for matrices whose step is made orthogonal before it is taken (Jordan et al.,
 // 2024, https://kellerjordan.github.io/posts/muon).
 //
@@ -66,18 +71,5 @@ bool IsMuons(const v1::Tensor& tensor);
 
 // The matrix U V^T of `matrix` = U S V^T, about: singular values end between 0.7 and 1.2.
 at::Tensor Orthogonalised(const at::Tensor& matrix);
-
-// The optimiser's state on disk, so that a worker that was stopped goes on with warm moments.
-// Tagged with the run and the size of the vector; a file that does not fit is not used. Losing it
-// is legal: the moments warm up again.
-
-// Durable when it returns.
-absl::Status SaveState(const std::string& path, const std::string& run_id,
-                       const InnerOptimizer::State& state);
-
-// NOT_FOUND: no such file. FAILED_PRECONDITION: of another run or shape. DATA_LOSS: not a whole
-// state file. On any error `state` is as before.
-absl::Status LoadState(const std::string& path, const std::string& run_id,
-                       const InnerOptimizer::State& state);
 
 }  // namespace atolld

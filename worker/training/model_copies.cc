@@ -85,7 +85,7 @@ double ModelCopy::Train(const at::Tensor& rows, int64_t batch, uint64_t seed) {
   const double dropout = spec_.model().dropout();
   if (dropout > 0) Seed(seed);
   const at::Tensor here = rows.to(device_);
-  const int64_t context = spec_.model().context(), size = here.size(0);
+  const int64_t context = here.size(1) - 1, size = here.size(0);
   const int64_t parts =
       std::clamp<int64_t>(static_cast<int64_t>(spec_.inner().accumulation()), 1, size);
   double loss = 0;
@@ -106,6 +106,11 @@ double ModelCopy::Train(const at::Tensor& rows, int64_t batch, uint64_t seed) {
   return loss;
 }
 
+void ModelCopy::TrainNothing() const {
+  const at::NoGradGuard no_grad;
+  gradient_.zero_();
+}
+
 ModelParameters ModelCopy::Bind(absl::Span<const float> theta) const {
   const at::NoGradGuard no_grad;
   // from_blob takes a plain pointer; nothing that evaluates writes through it.
@@ -116,8 +121,8 @@ ModelParameters ModelCopy::Bind(absl::Span<const float> theta) const {
 
 double ModelCopy::Evaluate(const ModelParameters& theta, const at::Tensor& rows) const {
   const at::NoGradGuard no_grad;
-  const int64_t context = spec_.model().context();
   const at::Tensor here = rows.to(device_);
+  const int64_t context = here.size(1) - 1;
   const at::Tensor mean =
       model_->Loss(theta, here.narrow(1, 0, context), here.narrow(1, 1, context), /*dropout=*/0);
   return static_cast<double>(mean.item<float>());

@@ -71,10 +71,14 @@ class ModelCopy {
   // Flat fp32 on the device, in the manifest's order. Train sets it.
   const at::Tensor& gradient() const { return gradient_; }
 
-  // The part that `rows` (int64 [some of the batch, context + 1]) have in the loss of a batch of
+  // The part that `rows` (int64 [some of the batch, tokens of a
+  // sequence + 1]) have in the loss of a batch of
   // `batch` rows, in nats a token, and in gradient(): those of all parts sum to the batch's mean.
   // Computed in `inner.accumulation` pieces. Dropout draws from `seed`.
   double Train(const at::Tensor& rows, int64_t batch, uint64_t seed);
+
+  // As Train, of no row: the gradient is zero, and so is the part of the loss.
+  void TrainNothing() const;
 
   // `theta` (flat fp32, in the manifest's order) for Evaluate: on a CPU where it lies, and there it
   // must stay; elsewhere copied to the device, once.

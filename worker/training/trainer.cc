@@ -11,12 +11,13 @@
 #include "absl/strings/str_join.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "worker/base/manifest.h"
 #include "worker/base/schedule.h"
-#include "worker/data/sample_order.h"
 #include "worker/hub/safetensors.h"
 #include "worker/model/architectures.h"
 #include "worker/model/torch_edge.h"
 #include "worker/training/flat_buffer.h"
+#include "worker/training/gradient_terms.h"
 #include "worker/training/model_copies.h"
 
 namespace atolld {
@@ -28,12 +29,12 @@ uint64_t EvaluationTokens(const at::Device& device) { return device.is_cpu() ? 1
 
 class ModelTrainer final : public Trainer {
  public:
-  ModelTrainer(const v1::RunSpec& spec, const v1::Manifest& manifest, const TrainingData& data,
-               SampleMixture order, const std::vector<std::string>& devices)
+  ModelTrainer(const v1::RunSpec& spec, const v1::Manifest& manifest,
+               std::shared_ptr<const TokenCorpus> corpus, const std::vector<std::string>& devices)
       : spec_(spec),
         manifest_(manifest),
-        data_(data),
-        order_(std::move(order)),
+        shared_(SharedPart(manifest, PersonalPatterns(spec.model()))),
+        corpus_(std::move(corpus)),
         shape_(absl::StrCat(Counted(manifest_.elements(), "parameter"), " in ",
                             Counted(manifest_.tensors_size(), "tensor"))),
         copies_(devices) {}
@@ -44,16 +45,26 @@ class ModelTrainer final : public Trainer {
     absl::Status made;
     RETURN_IF_ERROR(CatchTorch(context, [&] {
       flat_ = FlatBuffer(manifest_.elements(), copies_.device());
-      auto optimizer = InnerOptimizer::Make(spec_.inner(), manifest_, copies_.device().str());
+      auto optimizer =
+          InnerOptimizer::Make(ForOptimizer(spec_.inner()), manifest_, copies_.device().str());
       made = optimizer.status();
       if (made.ok()) optimizer_ = *std::move(optimizer);
+      terms_ = std::make_unique<GradientTerms>(spec_.inner(), shared_.elements(), copies_.device());
     }));
     RETURN_IF_ERROR(made);
-    return copies_.Allocate(spec_, model, flat_.there(), context);
+    RETURN_IF_ERROR(copies_.Allocate(spec_, model, flat_.there(), context));
+    return personal().empty() ? absl::OkStatus() : Draw();
   }
 
-  const v1::Manifest& manifest() const override { return manifest_; }
-  absl::Span<float> parameters() override { return flat_.values(); }
+  const v1::Manifest& manifest() const override { return shared_; }
+  absl::Status Use(std::shared_ptr<const Corpus> corpus) override {
+    corpus_ = std::static_pointer_cast<const TokenCorpus>(std::move(corpus));
+    return absl::OkStatus();
+  }
+  const Corpus& corpus() const override { return *corpus_; }
+  absl::Span<float> parameters() override { return flat_.values().subspan(0, shared_.elements()); }
+  absl::Span<float> personal() override { return flat_.values().subspan(shared_.elements()); }
+  GradientTerms& terms() override { return *terms_; }
   absl::Status FetchParameters() override {
     return CatchTorch(Transfer("parameters", "from"), [&] { flat_.Fetch(); });
   }
@@ -72,22 +83,19 @@ class ModelTrainer final : public Trainer {
     return absl::MakeConstSpan(gradient.data_ptr<float>(), manifest_.elements());
   }
   InnerOptimizer& optimizer() override { return *optimizer_; }
-  double Epochs(uint64_t samples) const override { return order_.Epochs(samples); }
+  double Epochs(uint64_t samples) const override { return corpus_->Epochs(samples); }
 
   absl::Status Initialise() override {
     if (spec_.model().from_file()) {
       RETURN_IF_ERROR(Load(spec_.model().initial_path()));
       return PushParameters();
     }
-    return CatchTorch(absl::StrCat("initial parameters, ", shape_), [&] {
-      // The same numbers whatever the device.
-      copies_.first().model().Initialise(flat_.here(), spec_.seed());
-      flat_.Push();
-    });
+    return Draw();
   }
 
   absl::StatusOr<double> Step(uint64_t step, absl::Span<const uint64_t> samples) override {
-    if (samples.size() < copies_.size()) {
+    const size_t least = spec_.data().private_() ? 1 : copies_.size();
+    if (samples.size() < least) {
       return absl::InvalidArgumentError(
           absl::StrCat("step ", step, ": ", Counted(samples.size(), "sample"), "; each of ",
                        Counted(copies_.size(), "device"), " needs one"));
@@ -100,6 +108,7 @@ class ModelTrainer final : public Trainer {
     double norm = 0;
     RETURN_IF_ERROR(CatchTorch(context, [&] {
       copies_.SumGradients();
+      terms_->Add(flat_.there(), copies_.first().gradient());
       norm = optimizer_->Step(LearningRate(spec_.inner(), step), flat_.there(),
                               copies_.first().gradient());
     }));
@@ -110,22 +119,25 @@ class ModelTrainer final : public Trainer {
     return loss;
   }
 
-  absl::StatusOr<EvaluationSum> Evaluate(absl::Span<const float> theta, uint32_t share,
-                                         uint32_t shares,
-                                         const std::function<bool()>& stop) override {
-    if (shares == 0 || share >= shares || theta.size() != manifest_.elements()) {
-      return absl::InvalidArgumentError(absl::StrCat("evaluate share ", share, " of ", shares,
-                                                     " on ", Counted(theta.size(), "parameter"),
-                                                     "; the model has ", shape_));
+  absl::StatusOr<EvaluationSum> EvaluateOn(const Corpus& corpus, absl::Span<const float> theta,
+                                           absl::Span<const float> own, uint32_t share,
+                                           uint32_t shares,
+                                           const std::function<bool()>& stop) override {
+    if (shares == 0 || share >= shares || theta.size() + own.size() != manifest_.elements()) {
+      return absl::InvalidArgumentError(absl::StrCat(
+          "evaluate share ", share, " of ", shares, " on ",
+          Counted(theta.size() + own.size(), "parameter"), "; the model has ", shape_));
     }
-    const uint64_t context = spec_.model().context();
-    const uint64_t windows = EvaluationWindows();
+    const auto& read = static_cast<const TokenCorpus&>(corpus);
+    const absl::Span<const float> whole = Whole(theta, own);
+    const uint64_t context = read.evaluation_length() - 1;
+    const uint64_t windows = read.EvaluationWindows();
     const uint64_t batch = std::max<uint64_t>(1, EvaluationTokens(copies_.device()) / context);
     const uint64_t end = windows * (share + uint64_t{1}) / shares;
     std::vector<ModelParameters> thetas(copies_.size());
     RETURN_IF_ERROR(
         copies_.OnEach(absl::StrCat("evaluation, ", shape_),
-                       [&](size_t i, const ModelCopy& copy) { thetas[i] = copy.Bind(theta); }));
+                       [&](size_t i, const ModelCopy& copy) { thetas[i] = copy.Bind(whole); }));
     EvaluationSum sum;
     // Every copy has one batch of each turn, and all are summed in their order: the number of
     // copies changes nothing.
@@ -139,7 +151,8 @@ class ModelTrainer final : public Trainer {
                          [&](size_t i, const ModelCopy& copy) {
                            const uint64_t begin = std::min(end, first + i * batch);
                            const uint64_t count = std::min(batch, end - begin);
-                           if (count > 0) losses[i] = WindowLoss(copy, thetas[i], begin, count);
+                           if (count > 0)
+                             losses[i] = WindowLoss(read, copy, thetas[i], begin, count);
                          }));
       for (const double loss : losses) sum.loss_sum += loss;
       sum.tokens += (last + 1 - first) * context;
@@ -150,17 +163,28 @@ class ModelTrainer final : public Trainer {
  private:
   absl::Status Load(const std::string& path) {
     if (!path.empty()) {
-      return Annotate(LoadParameters(path, manifest_, parameters()), "initial");
+      return Annotate(LoadParameters(path, manifest_, flat_.values()), "initial");
     }
     return absl::FailedPreconditionError(
         "the run begins with a model from a file, and this machine is to read it; name the file as "
         "[model] initial");
   }
-  // context + 1 tokens from `first` on.
-  struct Row {
-    const TokenSpan* split;
-    uint64_t first;
-  };
+
+  absl::Status Draw() {
+    return CatchTorch(absl::StrCat("initial parameters, ", shape_), [&] {
+      // The same numbers whatever the device.
+      copies_.first().model().Initialise(flat_.here(), spec_.seed());
+      flat_.Push();
+    });
+  }
+
+  // `theta` itself where there is nothing behind it.
+  absl::Span<const float> Whole(absl::Span<const float> theta, absl::Span<const float> own) {
+    if (own.empty()) return theta;
+    whole_.resize(manifest_.elements());
+    std::copy(own.begin(), own.end(), std::copy(theta.begin(), theta.end(), whole_.begin()));
+    return whole_;
+  }
 
   std::string Transfer(absl::string_view what, absl::string_view direction) const {
     return absl::StrCat("copying ", what, " ", direction, " ", copies_.device().str(), ", ",
@@ -175,6 +199,7 @@ class ModelTrainer final : public Trainer {
       const size_t first = samples.size() * i / copies_.size();
       const size_t end = samples.size() * (i + 1) / copies_.size();
       const absl::Span<const uint64_t> own = samples.subspan(first, end - first);
+      if (own.empty()) return copy.TrainNothing();
       // Dropout differs by step, by peer and by copy, yet the same lease gives the same masks.
       const uint64_t seed = spec_.seed() + step * 0x9e3779b97f4a7c15u + own[0];
       losses[i] = copy.Train(SampleRows(own), static_cast<int64_t>(samples.size()), seed);
@@ -183,12 +208,9 @@ class ModelTrainer final : public Trainer {
   }
 
   at::Tensor SampleRows(absl::Span<const uint64_t> samples) const {
-    std::vector<Row> places;
-    for (const uint64_t sample : samples) {
-      const SampleMixture::Place place = order_.Of(sample);
-      places.push_back({&data_.source(place.source).train(), place.first_token});
-    }
-    return Gather(places);
+    std::vector<TokenCorpus::Row> rows;
+    for (const uint64_t sample : samples) rows.push_back(corpus_->SampleRow(sample));
+    return Gather(rows, corpus_->sample_length());
   }
 
   std::string StepContext(uint64_t step, size_t batch) const {
@@ -196,53 +218,11 @@ class ModelTrainer final : public Trainer {
                         shape_);
   }
 
-  // Of one source's validation split; each needs a next token.
-  uint64_t WindowsOf(size_t source) const {
-    const uint64_t available = data_.source(source).validation().size();
-    return available == 0 ? 0 : (available - 1) / spec_.model().context();
-  }
-
-  uint64_t AllWindows() const {
-    uint64_t all = 0;
-    for (size_t i = 0; i < data_.sources(); ++i) all += WindowsOf(i);
-    return all;
-  }
-
-  uint64_t EvaluationWindows() const {
-    const uint64_t all = AllWindows();
-    if (spec_.evaluation().tokens() == 0) return all;
-    return std::min(all,
-                    std::max<uint64_t>(1, spec_.evaluation().tokens() / spec_.model().context()));
-  }
-
-  // Evaluation window `index`: the first of each source, as many as its share of all windows.
-  Row EvaluationRow(uint64_t index) const {
-    const uint64_t all = AllWindows(), evaluated = EvaluationWindows();
-    uint64_t before = 0;
-    for (size_t i = 0;; ++i) {
-      const uint64_t end = before + WindowsOf(i);
-      const uint64_t first = Part(evaluated, before, all), past = Part(evaluated, end, all);
-      if (index < past || i + 1 == data_.sources()) {
-        return {&data_.source(i).validation(), (index - first) * spec_.model().context()};
-      }
-      before = end;
-    }
-  }
-
-  // Of `evaluated` windows those that fall to the first `some` of `all`.
-  static uint64_t Part(uint64_t evaluated, uint64_t some, uint64_t all) {
-    return some == all
-               ? evaluated
-               : static_cast<uint64_t>(static_cast<double>(evaluated) * static_cast<double>(some) /
-                                       static_cast<double>(all));
-  }
-
-  at::Tensor Gather(absl::Span<const Row> rows) const {
-    const size_t length = size_t{spec_.model().context()} + 1;
+  static at::Tensor Gather(absl::Span<const TokenCorpus::Row> rows, size_t length) {
     at::Tensor tokens =
         at::empty({static_cast<int64_t>(rows.size()), static_cast<int64_t>(length)}, at::kLong);
     int64_t* out = tokens.data_ptr<int64_t>();
-    for (const Row& row : rows) {
+    for (const TokenCorpus::Row& row : rows) {
       row.split->Read(row.first, absl::MakeSpan(out, length));
       out += length;
     }
@@ -250,20 +230,22 @@ class ModelTrainer final : public Trainer {
   }
 
   // Summed over the tokens of `count` windows.
-  double WindowLoss(const ModelCopy& copy, const ModelParameters& theta, uint64_t first,
-                    uint64_t count) const {
-    std::vector<Row> windows;
-    for (uint64_t i = 0; i < count; ++i) windows.push_back(EvaluationRow(first + i));
-    return copy.Evaluate(theta, Gather(windows)) * static_cast<double>(count) *
-           static_cast<double>(spec_.model().context());
+  static double WindowLoss(const TokenCorpus& read, const ModelCopy& copy,
+                           const ModelParameters& theta, uint64_t first, uint64_t count) {
+    std::vector<TokenCorpus::Row> windows;
+    for (uint64_t i = 0; i < count; ++i) windows.push_back(read.EvaluationRow(first + i));
+    return copy.Evaluate(theta, Gather(windows, read.evaluation_length())) *
+           static_cast<double>(count) * static_cast<double>(read.evaluation_length() - 1);
   }
 
   const v1::RunSpec spec_;
-  const v1::Manifest manifest_;
-  const TrainingData& data_;
-  const SampleMixture order_;
+  const v1::Manifest manifest_;  // of the whole vector
+  const v1::Manifest shared_;
+  std::shared_ptr<const TokenCorpus> corpus_;
   const std::string shape_;  // for messages
   std::unique_ptr<InnerOptimizer> optimizer_;
+  std::unique_ptr<GradientTerms> terms_;
+  std::vector<float> whole_;  // theta and personal tensors that are evaluated
   FlatBuffer flat_;
   ModelCopies copies_;
 };
@@ -289,7 +271,17 @@ absl::Status CheckNames(const v1::InnerSpec& inner) {
 absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
                                                        const TrainingData& data,
                                                        const std::vector<std::string>& devices) {
+  // Not the trainer's to delete.
+  const std::shared_ptr<const TrainingData> borrowed(std::shared_ptr<const TrainingData>(), &data);
+  ASSIGN_OR_RETURN(std::shared_ptr<const TokenCorpus> corpus, TokenCorpus::Make(spec, borrowed));
+  return Make(spec, std::move(corpus), devices);
+}
+
+absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
+                                                       std::shared_ptr<const TokenCorpus> corpus,
+                                                       const std::vector<std::string>& devices) {
   RETURN_IF_ERROR(CheckNames(spec.inner()));
+  RETURN_IF_ERROR(GradientTerms::Check(spec.inner()));
   if (devices.size() > 1 && spec.inner().batch() < devices.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         "[worker] device names ", devices.size(), " devices (", absl::StrJoin(devices, ","),
@@ -298,25 +290,9 @@ absl::StatusOr<std::unique_ptr<Trainer>> Trainer::Make(const v1::RunSpec& spec,
   }
   ASSIGN_OR_RETURN(std::unique_ptr<Model> model,
                    MakeModel(spec.model(), spec.inner().checkpointing()));
-  const Tokenizer* tokenizer = data.tokenizer();
-  if (tokenizer != nullptr && spec.model().vocabulary() < tokenizer->vocabulary()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("model.vocabulary is ", spec.model().vocabulary(), "; tokenizer \"",
-                     tokenizer->kind(), "\" needs ", tokenizer->vocabulary()));
-  }
-  const uint64_t validation = data.validation_tokens(), context = spec.model().context();
-  if (spec.data().validation_fraction() > 0 && validation < context + 1) {
-    return absl::InvalidArgumentError(absl::StrCat("data: the validation split has ",
-                                                   Counted(validation, "token"),
-                                                   "; one sequence needs ", context + 1));
-  }
-  auto order =
-      SampleMixture::Make(spec.seed(), data.TrainTokens(), data.weights(), spec.model().context());
-  RETURN_IF_ERROR(Annotate(order.status(), "data"));
   std::unique_ptr<ModelTrainer> trainer;
   RETURN_IF_ERROR(CatchTorch("making the trainer", [&] {
-    trainer =
-        std::make_unique<ModelTrainer>(spec, model->manifest(), data, *std::move(order), devices);
+    trainer = std::make_unique<ModelTrainer>(spec, model->manifest(), std::move(corpus), devices);
   }));
   RETURN_IF_ERROR(trainer->Allocate(*model));
   return std::unique_ptr<Trainer>(std::move(trainer));

@@ -86,7 +86,14 @@ void LocalProcesses::Signal(size_t index, int signal) {
   if (states_[index].running) kill(layout_.processes[index].pid, signal);
 }
 
-void LocalProcesses::Terminate(size_t index) { Signal(index, SIGTERM); }
+void LocalProcesses::Terminate(size_t index) {
+  Signal(index, SIGTERM);
+  Signal(index, SIGCONT);  // one that is paused would not hear of it
+}
+
+void LocalProcesses::Kill(size_t index) { Signal(index, SIGKILL); }
+void LocalProcesses::Pause(size_t index) { Signal(index, SIGSTOP); }
+void LocalProcesses::Continue(size_t index) { Signal(index, SIGCONT); }
 
 void LocalProcesses::Stop(const std::vector<size_t>& indices, absl::Duration patience) {
   const auto all_ended = [&] {
@@ -97,7 +104,7 @@ void LocalProcesses::Stop(const std::vector<size_t>& indices, absl::Duration pat
     }
     return ended;
   };
-  for (const size_t index : indices) Signal(index, SIGTERM);
+  for (const size_t index : indices) Terminate(index);
   const absl::Time deadline = absl::Now() + patience;
   while (!all_ended() && absl::Now() < deadline) absl::SleepFor(absl::Milliseconds(20));
   for (const size_t index : indices) Signal(index, SIGKILL);

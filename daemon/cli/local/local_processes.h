@@ -50,6 +50,10 @@ class LocalProcesses {
 
   // Only asks.
   void Terminate(size_t index);
+  // Faults: as a power cut, and as a machine that stands still until Continue.
+  void Kill(size_t index);
+  void Pause(size_t index);
+  void Continue(size_t index);
 
  private:
   struct State {

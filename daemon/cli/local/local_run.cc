@@ -32,8 +32,10 @@
 #include "daemon/cli/format.h"
 #include "daemon/cli/http_file.h"
 #include "daemon/cli/live_view.h"
+#include "daemon/cli/local/local_plan.h"
 #include "daemon/cli/local/local_processes.h"
 #include "daemon/cli/local/local_report.h"
+#include "daemon/cli/local/plan_follower.h"
 #include "daemon/cli/local/start_watch.h"
 #include "daemon/cli/local_layout.h"
 #include "daemon/cli/process.h"
@@ -42,6 +44,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/config/peer_path.h"
 #include "daemon/env/network.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
@@ -53,7 +56,8 @@ namespace {
 
 // What is settled before anything is made.
 struct LocalPreparation {
-  Config config;       // with a run id
+  Config config;  // with a run id
+  LocalPlan plan;
   std::string dir;     // of the run, absolute
   std::string atolld;  // the programs
   std::string worker;
@@ -98,6 +102,53 @@ absl::Status LoadRunConfig(const LocalOptions& options, LocalPreparation* prepar
   return Annotate(ReadBranchHead(files, prepared->config.run.branch).status(), "[run] branch");
 }
 
+absl::StatusOr<absl::Duration> TimeOption(const char* option, const std::string& text) {
+  absl::Duration time;
+  if (text.empty()) return absl::ZeroDuration();
+  if (absl::ParseDuration(text, &time) && time >= absl::Seconds(1)) return time;
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, " must be a time of at least a second, like 90s or 2m, not '", text, "'"));
+}
+
+absl::Status PreparePlan(const LocalOptions& options, LocalPreparation* prepared) {
+  LocalPlan& plan = prepared->plan;
+  absl::StatusOr<std::vector<RampStep>> ramp = ParseRamp(options.ramp);
+  if (!ramp.ok()) return Annotate(ramp.status(), "--ramp");
+  plan.ramp = *std::move(ramp);
+  absl::StatusOr<std::vector<PeerLine>> lines = ParsePeerLines(options.lines);
+  if (!lines.ok()) return Annotate(lines.status(), "--lines");
+  plan.lines = *std::move(lines);
+  ASSIGN_OR_RETURN(plan.kill_every, TimeOption("--kill-every", options.kill_every));
+  ASSIGN_OR_RETURN(plan.pause_every, TimeOption("--pause-every", options.pause_every));
+  ASSIGN_OR_RETURN(plan.down, TimeOption("--down", options.down));
+  return absl::OkStatus();
+}
+
+uint32_t MostPeersOf(const LocalPreparation& prepared) {
+  return MostPeers(prepared.plan.ramp, prepared.config.run.peers);
+}
+
+// By what the first peer reads, which stands for what the others do.
+absl::Status InspectLocalData(const std::string& worker, const LocalPreparation& prepared,
+                              Config* config) {
+  Config first = *config;
+  if (HasPeerPlace(first.data.path)) {
+    RETURN_IF_ERROR(CheckPeerPaths(first.data, MostPeersOf(prepared), ""));
+    first.data.path = PathOfPeer(first.data.path, 1);
+  }
+  RETURN_IF_ERROR(CheckDataSize(first));
+  RETURN_IF_ERROR(InspectData(worker, &first).status());
+  config->model.vocabulary = first.model.vocabulary;
+  return absl::OkStatus();
+}
+
+// What the plan changes in a process's config.
+AdjustConfig AdjustmentOf(const LocalPlan& plan) {
+  return [lines = plan.lines](const LocalProcess& process, Config* config) {
+    if (process.role == "peer") LimitLine(lines, process.id, &config->machine);
+  };
+}
+
 absl::Status PrepareAddresses(const LocalOptions& options, LocalPreparation* prepared) {
   RETURN_IF_ERROR(TakeLocalAddresses({options.listen, options.port}, &prepared->config));
   if (prepared->goes_on && options.port == 0) return absl::OkStatus();
@@ -124,6 +175,7 @@ absl::Status PrepareLocalRun(const LocalOptions& options, LocalPreparation* prep
   prepared->dir = path.string();
   prepared->goes_on = access(absl::StrCat(prepared->dir, "/", kPeersFile).c_str(), F_OK) == 0;
   RETURN_IF_ERROR(LoadRunConfig(options, prepared));
+  RETURN_IF_ERROR(PreparePlan(options, prepared));
   if (prepared->config.run.id.empty()) {
     prepared->config.run.id = MakeRunId(options.config_path, now);
   }
@@ -143,11 +195,9 @@ absl::Status PrepareLocalRun(const LocalOptions& options, LocalPreparation* prep
                    FindWorker(prepared->config.worker.program, prepared->config.model.kind));
   const std::string atoll_worker = ProgramFolder() + "/atoll-worker";
   RETURN_IF_ERROR(CheckDataApart(prepared->config.data, prepared->dir));
-  RETURN_IF_ERROR(CheckDataSize(prepared->config));
-  RETURN_IF_ERROR(InspectData(atoll_worker, &prepared->config).status());
+  RETURN_IF_ERROR(InspectLocalData(atoll_worker, *prepared, &prepared->config));
   RETURN_IF_ERROR(CheckDevices(atoll_worker, prepared->config));
-  RETURN_IF_ERROR(
-      CheckFits(prepared->config, prepared->config.run.peers, ReadProcessLimits().memory));
+  RETURN_IF_ERROR(CheckFits(prepared->config, MostPeersOf(*prepared), ReadProcessLimits().memory));
   return PrepareAddresses(options, prepared);
 }
 
@@ -181,10 +231,12 @@ enum class Ending { kSealed, kInterrupted, kFailedToStart, kNoWorkerStarts };
 // One run, from the start of its processes until they are gone.
 class LocalRun {
  public:
-  LocalRun(Files& files, LocalLayout layout, FILE* out)
+  LocalRun(Files& files, LocalLayout layout, const LocalPreparation& prepared, FILE* out)
       : files_(files),
         layout_(std::move(layout)),
         processes_(layout_),
+        follower_(prepared.plan, prepared.config.run.seed, prepared.config.run.peers,
+                  layout_.processes.size() - 1, processes_),
         out_(out),
         terminal_(TerminalOf(out)) {
     gone_.resize(layout_.processes.size());
@@ -204,7 +256,7 @@ class LocalRun {
       const bool interrupted = signals_->Wait(waker_, kTick);
       if (interrupted || NobodyReads()) return End(Ending::kInterrupted);
       TakeNews();
-      if (!StartPeers() || !TakeChanges()) return End(Ending::kFailedToStart);
+      if (!StartPeers() || !TakeChanges() || !FollowPlan()) return End(Ending::kFailedToStart);
       AnnounceGone();
       if (NoWorkerStarts()) return End(Ending::kNoWorkerStarts);
       Draw();
@@ -260,12 +312,27 @@ class LocalRun {
     const std::string dashboard = ReadHttpFile(files_, layout_.coordinator().dir);
     if (!dashboard.empty()) Say(absl::StrCat("dashboard: ", dashboard));
     absl::Status status;
+    const uint64_t version = history_.newest().version();
     for (size_t i = 1; i < layout_.processes.size() && status.ok(); ++i) {
-      status = processes_.Start(i);
+      if (follower_.Wants(i, version)) status = processes_.Start(i);
     }
     if (status.ok()) status = WritePeersFile(files_, layout_);
     if (!status.ok()) Say(std::string(status.message()));
     return status.ok();
+  }
+
+  // False: a peer that the plan wants cannot be started.
+  bool FollowPlan() {
+    if (!peers_started_ || history_.sealed()) return true;
+    const absl::StatusOr<std::vector<std::string>> done =
+        follower_.Follow(history_.newest().version(), MonotonicSeconds());
+    if (!done.ok()) {
+      Say(std::string(done.status().message()));
+      return false;
+    }
+    for (const std::string& line : *done) Say(line);
+    if (!done->empty()) SavePeersFile();
+    return true;
   }
 
   void TakeNews() {
@@ -306,13 +373,15 @@ class LocalRun {
         Say(absl::StrCat(NameOf(change.index), " is back (pid ", change.pid, ")"));
         continue;
       }
-      if (!processes_.was_started(change.index) && !history_.sealed()) {
+      const bool wanted = follower_.Wants(change.index, history_.newest().version());
+      if (wanted && !processes_.was_started(change.index) && !history_.sealed()) {
         if (!StartInPlaceOf(change)) return false;
         pids_changed = true;
         continue;
       }
       notes_[process.id] = change.exit ? Describe(*change.exit) : "has ended";
-      gone_[change.index] = Gone{true, MonotonicSeconds(), change};
+      const bool untold = !follower_.CausedAbsence(change.index);
+      gone_[change.index] = Gone{untold, MonotonicSeconds(), change};
     }
     if (pids_changed) SavePeersFile();
     for (size_t i = 0; i < gone_.size(); ++i) {
@@ -328,8 +397,8 @@ class LocalRun {
 
   // True: it is said why, and waiting is of no use.
   bool NoWorkerStarts() {
-    const std::optional<std::string> why =
-        start_watch_.Hopeless(history_, layout_.processes.size() - 1, MonotonicSeconds());
+    const std::optional<std::string> why = start_watch_.Hopeless(
+        history_, follower_.WantedAt(history_.newest().version()), MonotonicSeconds());
     if (why.has_value()) Say(*why);
     return why.has_value();
   }
@@ -437,6 +506,7 @@ class LocalRun {
   std::optional<SignalWaiter> signals_{std::in_place};  // before anything that makes threads
   Waker waker_;
   LocalProcesses processes_;
+  PlanFollower follower_;
   FILE* const out_;
   const Terminal terminal_;  // behind out_
   std::unique_ptr<LiveScreen> screen_;
@@ -474,14 +544,16 @@ absl::StatusOr<LocalLayout> LayOut(Files& files, LocalPreparation* prepared,
   RETURN_IF_ERROR(files.MakeDirectories(prepared->dir));
   ASSIGN_OR_RETURN(FolderLock taken, FolderLock::Take(prepared->dir));
   lock->emplace(std::move(taken));
+  const AdjustConfig adjust = AdjustmentOf(prepared->plan);
   if (!prepared->goes_on) {
-    ASSIGN_OR_RETURN(LocalLayout made, MakeLocalLayout(files, prepared->config, prepared->dir,
-                                                       prepared->port, prepared->atolld));
+    ASSIGN_OR_RETURN(LocalLayout made,
+                     MakeLocalLayout(files, prepared->config, prepared->dir, prepared->port,
+                                     prepared->atolld, adjust, MostPeersOf(*prepared)));
     RETURN_IF_ERROR(WriteRunConfig(files, prepared->dir, prepared->config));
     return made;
   }
-  ASSIGN_OR_RETURN(LocalLayout layout,
-                   OpenLocalLayout(files, prepared->config, prepared->dir, prepared->atolld));
+  ASSIGN_OR_RETURN(LocalLayout layout, OpenLocalLayout(files, prepared->config, prepared->dir,
+                                                       prepared->atolld, adjust));
   if (layout.coordinator().pid != 0) return layout;
   RETURN_IF_ERROR(
       Annotate(ListenTcp(layout.listened).status(), "the run's coordinator needs its address"));
@@ -518,7 +590,7 @@ int RunLocal(const LocalOptions& options) {
   signal(SIGPIPE, SIG_IGN);  // a reader that has gone ends the run in order
   // With "--json -" standard output is the report's alone.
   FILE* const out = options.json == "-" ? stderr : stdout;
-  LocalRun run(files, *std::move(layout), out);
+  LocalRun run(files, *std::move(layout), prepared, out);
   const absl::Status started = run.Start();
   if (!started.ok()) return Report(started);
   run.Say(absl::StrCat(prepared.goes_on ? "going on with the run" : "run ",
@@ -531,7 +603,7 @@ int RunLocal(const LocalOptions& options) {
                          ShellCommand({"atoll", "token", "create", "--dir", prepared.dir})));
   }
   const CoreLimit cores = ReadProcessLimits().cores;
-  const size_t workers = run.layout().processes.size() - 1;
+  const size_t workers = MostPeersOf(prepared);
   const uint64_t threads = prepared.config.worker.threads;
   if (threads > 1 && workers * threads > cores.threads()) {
     run.Say(absl::StrCat("note: ", Counted(workers, "worker"), " of [worker] threads = ", threads,

@@ -23,6 +23,12 @@ struct LocalOptions {
   std::string json;               // where the report goes; empty: nowhere, "-": standard output
   std::string listen;  // HOST:PORT where others find the coordinator; empty: the config's
   int port = 0;        // of the coordinator; 0: a free one
+  // What happens to the peers, as local_plan.h has it; empty: nothing.
+  std::string ramp;         // "20:8,40:4"
+  std::string lines;        // "*=20Mbit/100Mbit,peer-1=2Mbit/"
+  std::string kill_every;   // "2m"
+  std::string pause_every;  // the same
+  std::string down = "10s";
 };
 
 // Returns the exit code: 0 the run is sealed, 1 it is not, 2 the call or the config is wrong. One

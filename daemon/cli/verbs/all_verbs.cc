@@ -12,6 +12,7 @@ void AddAllVerbs(CommandLine& command_line) {
   command_line.DescribeGroup("peer", "The peers of a run: see what they gave, ask them to leave");
   AddPeerVerbs(command_line);
   AddReceiptVerb(command_line);
+  AddHealthVerb(command_line);
 
   command_line.BeginHeading("Lend this machine");
   AddMachineVerbs(command_line);
@@ -37,6 +38,12 @@ void AddAllVerbs(CommandLine& command_line) {
   command_line.DescribeGroup("data", "Make and look at data to train on");
   AddDataVerbs(command_line);
   AddPlanVerb(command_line);
+
+  command_line.BeginHeading("Try a federated idea");
+  command_line.DescribeGroup("experiment", "A federation of parties: data, runs, report");
+  AddExperimentRunVerbs(command_line);
+  AddExperimentVerbs(command_line);
+  AddExperimentComposeVerb(command_line);
 
   command_line.BeginHeading("Look into a run's folder");
   command_line.DescribeGroup("log", "Look at a run's log of updates, and check it");

@@ -16,6 +16,7 @@
 #include "daemon/replica/state/verify.h"
 #include "membership/history/header.h"
 #include "membership/history/lineage.h"
+#include "membership/history/state_buffers.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
@@ -64,6 +65,7 @@ v1::SnapshotInfo AsBranch(const v1::SnapshotInfo& state, const v1::Lineage& line
   *info.mutable_genesis()->mutable_spec()->mutable_parent() = lineage;
   if (!lineage.buffers()) {
     info.mutable_genesis()->mutable_spec()->mutable_outer()->set_rule(kRuleWithoutBuffers);
+    info.mutable_genesis()->mutable_spec()->mutable_inner()->clear_control_variates();
     info.mutable_buffers()->DeleteSubrange(1, info.buffers_size() - 1);
   }
   info.set_state_digest(ToBytes(StateDigestOf(info)));
@@ -162,16 +164,16 @@ void SetZeroLeaves(uint64_t elements, v1::SnapshotBuffer* buffer) {
 // Version 0 of `genesis`, whose state digest is set here.
 absl::StatusOr<v1::SnapshotInfo> DescribeInitial(const v1::SnapshotInfo& branch,
                                                  const v1::Genesis& genesis) {
-  ASSIGN_OR_RETURN(const OuterRule* rule, FindOuterRule(genesis.spec().outer().rule()));
+  ASSIGN_OR_RETURN(const std::vector<std::string> names, StateBuffers(genesis.spec()));
   v1::SnapshotInfo info;
   *info.mutable_genesis() = genesis;
   *info.add_buffers() = branch.buffers(0);
-  for (const std::string& name : rule->buffers()) {
+  for (const std::string& name : names) {
     if (genesis.spec().parent().buffers()) {
       const int next = info.buffers_size();
       if (next >= branch.buffers_size() || branch.buffers(next).name() != name) {
         return absl::FailedPreconditionError(
-            absl::StrCat("outer rule ", rule->name(), " has a buffer ", name,
+            absl::StrCat("outer rule ", genesis.spec().outer().rule(), " has a buffer ", name,
                          ", which the state of the branch has not"));
       }
       *info.add_buffers() = branch.buffers(next);
@@ -212,10 +214,14 @@ absl::StatusOr<v1::SnapshotInfo> ReadBranchHead(Files& files, const std::string&
   return reader->info();
 }
 
-v1::Lineage LineageUnder(const v1::SnapshotInfo& branch, const v1::OuterSpec& outer) {
+v1::Lineage LineageUnder(const v1::SnapshotInfo& branch, const v1::RunSpec& run) {
   v1::Lineage lineage = branch.genesis().spec().parent();
   lineage.clear_next_sample();
-  if (branch.genesis().spec().outer().rule() != outer.rule()) lineage.set_buffers(false);
+  const v1::RunSpec& parent = branch.genesis().spec();
+  if (parent.outer().rule() != run.outer().rule() ||
+      parent.inner().control_variates() != run.inner().control_variates()) {
+    lineage.set_buffers(false);
+  }
   return lineage;
 }
 

@@ -51,9 +51,9 @@ absl::StatusOr<BranchMade> WriteBranchFile(Files& files, const BranchRequest& re
 // file. NOT_FOUND: there is none.
 absl::StatusOr<v1::SnapshotInfo> ReadBranchHead(Files& files, const std::string& path);
 
-// The lineage that a run with this outer rule begins with: the rule's buffers may stay behind.
-// next_sample is left to whoever reads the data.
-v1::Lineage LineageUnder(const v1::SnapshotInfo& branch, const v1::OuterSpec& outer);
+// The lineage that this run begins with: the buffers stay behind where its outer rule is another,
+// or where only one of the two has control variates. next_sample is left to whoever reads the data.
+v1::Lineage LineageUnder(const v1::SnapshotInfo& branch, const v1::RunSpec& run);
 
 // Whether `genesis` is of the version 0 that CreateFromBranch makes from a file with this head.
 // INVALID_ARGUMENT says what it has that is another's: lineage, place in the corpus, tensors,

@@ -315,6 +315,7 @@ const v1::EntryHeader* Replica::header() const {
   return state_->header.has_value() ? &*state_->header : nullptr;
 }
 absl::Span<const float> Replica::theta() const { return state_->memory.theta(); }
+absl::Span<const float> Replica::control() const { return state_->memory.Control(); }
 std::optional<v1::Seal> Replica::seal() const { return state_->seal; }
 std::optional<Digest> Replica::prepared_digest() const { return state_->prepared_digest; }
 

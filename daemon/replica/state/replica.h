@@ -60,6 +60,7 @@ class Replica {
   Digest header_digest() const;           // of header `version`; the genesis digest at 0
   const v1::EntryHeader* header() const;  // nullptr at 0
   absl::Span<const float> theta() const;
+  absl::Span<const float> control() const;  // the common control variate; empty: the run has none
   std::optional<v1::Seal> seal() const;
 
   // Hashes the whole state; kept until the version changes.

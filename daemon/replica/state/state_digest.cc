@@ -4,6 +4,7 @@
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
 #include "membership/history/header.h"
+#include "membership/history/state_buffers.h"
 
 namespace atolld {
 namespace {
@@ -89,9 +90,8 @@ Digest StateDigestAs(const v1::SnapshotInfo& info, uint64_t version) {
 absl::Status CheckSnapshotShape(const v1::SnapshotInfo& info) {
   RETURN_IF_ERROR(Annotate(CheckGenesis(info.genesis()), "genesis"));
   RETURN_IF_ERROR(CheckSnapshotHeader(info));
-  ASSIGN_OR_RETURN(const OuterRule* rule, FindOuterRule(info.genesis().spec().outer().rule()));
-  std::vector<std::string> names = {kThetaName};
-  names.insert(names.end(), rule->buffers().begin(), rule->buffers().end());
+  ASSIGN_OR_RETURN(std::vector<std::string> names, StateBuffers(info.genesis().spec()));
+  names.insert(names.begin(), kThetaName);
   if (static_cast<size_t>(info.buffers_size()) != names.size()) {
     return absl::InvalidArgumentError(
         absl::StrCat("it has ", info.buffers_size(), " buffers, the run has ", names.size()));

@@ -11,14 +11,15 @@
 #include "compression/base/status_macros.h"
 #include "daemon/replica/state/state_digest.h"
 #include "membership/history/header.h"
+#include "membership/history/state_buffers.h"
 
 namespace atolld {
 namespace {
 
 std::vector<std::string> BufferNames(const v1::Genesis& genesis) {
-  const absl::StatusOr<const OuterRule*> rule = FindOuterRule(genesis.spec().outer().rule());
-  CHECK_OK(rule.status());
-  return (*rule)->buffers();
+  absl::StatusOr<std::vector<std::string>> names = StateBuffers(genesis.spec());
+  CHECK_OK(names.status());
+  return *std::move(names);
 }
 
 }  // namespace
@@ -34,8 +35,8 @@ size_t FirstNonFinite(absl::Span<const float> values) {
 }
 
 EntryStep::EntryStep(const OuterRule* rule, const Codec* codec, OuterScalars scalars,
-                     ChunkGrid grid)
-    : rule_(rule), codec_(codec), scalars_(std::move(scalars)), grid_(grid) {}
+                     std::optional<ControlVariate> control, ChunkGrid grid)
+    : rule_(rule), codec_(codec), scalars_(std::move(scalars)), control_(control), grid_(grid) {}
 
 absl::StatusOr<EntryStep> EntryStep::Make(const v1::EntryHeader& header) {
   ASSIGN_OR_RETURN(const OuterRule* rule, FindOuterRule(header.outer_rule()));
@@ -50,13 +51,21 @@ absl::StatusOr<EntryStep> EntryStep::Make(const v1::EntryHeader& header) {
   RETURN_IF_ERROR(Annotate(
       rule->Step(scalars, absl::MakeConstSpan(&mean, 1), absl::MakeSpan(&theta, 1), buffers),
       absl::StrCat("entry ", header.version(), ": outer rule ", header.outer_rule())));
-  return EntryStep(rule, codec, std::move(scalars),
+  std::optional<ControlVariate> control;
+  const absl::StatusOr<ControlVariate> made = ControlVariate::Make(scalars);
+  if (made.ok()) control = *made;
+  if (!made.ok() && !absl::IsNotFound(made.status())) {
+    return Annotate(made.status(), absl::StrCat("entry ", header.version()));
+  }
+  return EntryStep(rule, codec, std::move(scalars), control,
                    ChunkGrid(header.range_elements(), header.chunk_elements()));
 }
 
 void EntryStep::StepRange(absl::Span<const float> mean, absl::Span<float> theta,
                           absl::Span<const absl::Span<float>> buffers) const {
-  CHECK_OK(rule_->Step(scalars_, mean, theta, buffers));
+  CHECK(buffers.size() == rule_->buffers().size() + (control_ ? 1 : 0));
+  CHECK_OK(rule_->Step(scalars_, mean, theta, buffers.first(rule_->buffers().size())));
+  if (control_) control_->Step(mean, buffers.back());
 }
 
 absl::Status CheckPayload(const ChunkGrid& grid, const Codec& codec, const SharedBytes& payload) {
@@ -133,6 +142,11 @@ void StateMemory::StepChunk(const EntryStep& step, uint32_t chunk, const SharedB
 
 absl::Span<const float> StateMemory::Buffer(int buffer) const {
   return buffer == 0 ? theta_ : absl::MakeConstSpan(buffers_[static_cast<size_t>(buffer) - 1]);
+}
+
+absl::Span<const float> StateMemory::Control() const {
+  if (names_.empty() || names_.back() != kControlBuffer) return {};
+  return absl::MakeConstSpan(buffers_.back());
 }
 
 v1::SnapshotInfo StateMemory::Describe() const {

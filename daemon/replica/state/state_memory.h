@@ -1,13 +1,16 @@
 // A whole state in memory, and how an entry moves it.
 //
 //   theta, buffers = OuterStep(theta, buffers, Decode(chunk))        for any range of any chunk
+//   control = ControlVariate(control, Decode(chunk))                 of a run that has one
 //
 // EntryStep is what one header says about stepping a state, checked once so that the steps
 // themselves cannot fail; immutable after Make, any thread. StateMemory holds theta (borrowed), the
-// outer rule's buffers (its own) and the version; one thread at a time.
+// the
+// other buffers (StateBuffers; its own) and the version; one thread at a time.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +24,7 @@
 #include "daemon/replica/state/snapshot.h"
 #include "membership/history/digest.h"
 #include "membership/history/payload.h"
+#include "optimizer/control_variate.h"
 #include "optimizer/outer_rule.h"
 
 namespace atolld {
@@ -34,17 +38,20 @@ class EntryStep {
   const ChunkGrid& grid() const { return grid_; }
   const Codec& codec() const { return *codec_; }
 
-  // Moves a range of the state by its mean: `mean`, `theta` and each buffer are the same range.
+  // Moves a range of the state by its mean: `mean`, `theta` and each buffer, in the order of
+  // StateBuffers, are the same range.
   // Cannot fail, since a rule that took the scalars once takes them always.
   void StepRange(absl::Span<const float> mean, absl::Span<float> theta,
                  absl::Span<const absl::Span<float>> buffers) const;
 
  private:
-  EntryStep(const OuterRule* rule, const Codec* codec, OuterScalars scalars, ChunkGrid grid);
+  EntryStep(const OuterRule* rule, const Codec* codec, OuterScalars scalars,
+            std::optional<ControlVariate> control, ChunkGrid grid);
 
   const OuterRule* rule_;
   const Codec* codec_;
   OuterScalars scalars_;
+  std::optional<ControlVariate> control_;
   ChunkGrid grid_;
 };
 
@@ -80,15 +87,16 @@ class StateMemory {
 
   Digest StateDigest() const;
 
-  // The values of one buffer: theta is 0, the outer rule's follow by name.
+  // The values of one buffer: theta is 0, those of StateBuffers follow.
   absl::Span<const float> Buffer(int buffer) const;
+  absl::Span<const float> Control() const;  // the common control variate; empty: there is none
 
  private:
   void StepChunk(const EntryStep& step, uint32_t chunk, const SharedBytes& bytes,
                  absl::Span<float> mean, absl::Span<float> difference);
 
   const absl::Span<float> theta_;
-  const std::vector<std::string> names_;  // of the outer rule's buffers
+  const std::vector<std::string> names_;  // of the buffers beside theta
   std::vector<std::vector<float>> buffers_;
   uint64_t version_ = 0;
 };

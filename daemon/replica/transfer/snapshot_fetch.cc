@@ -546,9 +546,11 @@ void SnapshotFetch::State::Complete() {
          });
 }
 
-// Nobody is left who gives this version: another one, or the end.
+// Nobody is left who gives this version: another one, or the end. `status` is of the last donor
+// alone: others may lack what it failed to say that it lacks, so one of which no block came counts
+// as lacking. What is here of it stays on the disk, and its blocks are used for the next one.
 void SnapshotFetch::State::Exhausted(const absl::Status& status) {
-  const bool lacked = absl::IsNotFound(status) || !info.has_value();
+  const bool lacked = absl::IsNotFound(status) || !info.has_value() || blocks_fetched == 0;
   if (wanted.empty() || !lacked) return Finish(status);
   const std::string line =
       absl::StrCat("snapshot: nobody gives version ", wanted.front(), "; looking for another");

@@ -221,8 +221,11 @@ function showTiles(run) {
   setText(byId("train-loss-note"), train ? `nats, round ${figures.count(train.version)}` : "");
   const validation = newestOf(known.evaluations, "loss");
   setText(byId("val-loss"), validation ? figures.loss(validation.loss) : figures.none);
-  setText(byId("val-loss-note"),
-          validation ? `nats, round ${figures.count(validation.version)}` : "not evaluated yet");
+  const spread = validation && validation.own_parties
+      ? `; parties ${figures.loss(validation.own_tenth)} to ` +
+        `${figures.loss(validation.own_ninetieth)}` : "";
+  setText(byId("val-loss-note"), validation
+      ? `nats, round ${figures.count(validation.version)}${spread}` : "not evaluated yet");
   const live = run.peers.filter((peer) => peer.member.state === "live");
   setText(byId("live"), `${live.length} of ${run.peers.length}`);
   const speed = live.reduce((sum, peer) => sum + peer.progress.tokens_per_second, 0);

@@ -140,7 +140,7 @@ TEST(AggregationLiars, AGeometricMedianBearsLessThanHalfOfTheWeight) {
 long double EndOfRun(const AggregationRule& rule) {
   constexpr size_t kElements = 150;
   const OuterRule& nesterov = **FindOuterRule("nesterov");
-  const OuterScalars scalars = nesterov.Scalars(0.7f, 0.9f).value();
+  const OuterScalars scalars = nesterov.Scalars({0.7f, 0.9f}).value();
   const Vector goal = BellValues(kElements, 5);
   Vector theta(kElements, 0.0f), momentum(kElements, 0.0f), last;
   for (int round = 0; round < 60; ++round) {

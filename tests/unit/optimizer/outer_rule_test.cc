@@ -51,7 +51,7 @@ TEST(NesterovRule, FollowsPyTorch) {
   // Broken: the outer optimiser would not be the one that DiLoCo's results were obtained with.
   // PyTorch fuses multiply and add where the CPU can, so the last bits may differ from ours.
   const OuterRule& rule = **FindOuterRule("nesterov");
-  const OuterScalars scalars = rule.Scalars(0.7f, 0.9f).value();
+  const OuterScalars scalars = rule.Scalars({0.7f, 0.9f}).value();
   Vector theta = kTorchStart;
   Vector buffer(theta.size());
   for (const TorchStep& step : kTorchSteps) {
@@ -65,7 +65,7 @@ TEST(NesterovRule, FollowsPyTorch) {
 
 TEST(NesterovRule, GivesThePlainLoopsBitsOnEveryTarget) {
   // Broken: replicas on different CPUs would drift apart.
-  const OuterScalars scalars = (*FindOuterRule("nesterov"))->Scalars(0.7f, 0.9f).value();
+  const OuterScalars scalars = (*FindOuterRule("nesterov"))->Scalars({0.7f, 0.9f}).value();
   for (const std::string& target : SimdTargetNames()) {
     const ScopedSimdTarget pinned(target);
     for (const size_t elements : {0, 1, 2, 7, 15, 16, 17, 33, 1000, 4099}) {
@@ -95,7 +95,7 @@ TEST(NesterovRule, GivesThePlainLoopsBitsOnEveryTarget) {
 
 TEST(AverageRule, GivesThePlainLoopsBitsOnEveryTarget) {
   // Broken: replicas on different CPUs would drift apart.
-  const OuterScalars scalars = (*FindOuterRule("average"))->Scalars(0.3f, 0.9f).value();
+  const OuterScalars scalars = (*FindOuterRule("average"))->Scalars({0.3f, 0.9f}).value();
   for (const std::string& target : SimdTargetNames()) {
     const ScopedSimdTarget pinned(target);
     for (const size_t elements : {0, 1, 5, 16, 31, 1003}) {
@@ -114,7 +114,7 @@ TEST(AverageRule, GivesThePlainLoopsBitsOnEveryTarget) {
 
 TEST(AverageRule, WithALearningRateOfOneGivesThePeersAverage) {
   // Broken: local SGD and FedAvg would not be what the name says.
-  const OuterScalars scalars = (*FindOuterRule("average"))->Scalars(1.0f, 0.0f).value();
+  const OuterScalars scalars = (*FindOuterRule("average"))->Scalars({1.0f, 0.0f}).value();
   Vector theta = {4, 8};
   ASSERT_TRUE(Step("average", scalars, {1.0f, -2.0f}, theta, {}).ok());
   EXPECT_THAT(theta, ElementsAre(3, 10));
@@ -124,11 +124,11 @@ TEST(OuterRules, NameTheirBuffersAndScalars) {
   // Broken: snapshots and headers would carry other names than the replay looks for.
   const OuterRule& nesterov = **FindOuterRule("nesterov");
   EXPECT_THAT(nesterov.buffers(), ElementsAre("momentum"));
-  EXPECT_EQ(nesterov.Scalars(0.7f, 0.9f).value(),
+  EXPECT_EQ(nesterov.Scalars({0.7f, 0.9f}).value(),
             (OuterScalars{{"learning_rate", 0.7f}, {"momentum", 0.9f}}));
   const OuterRule& average = **FindOuterRule("average");
   EXPECT_TRUE(average.buffers().empty());
-  EXPECT_EQ(average.Scalars(0.7f, 0.9f).value(), (OuterScalars{{"learning_rate", 0.7f}}));
+  EXPECT_EQ(average.Scalars({0.7f, 0.9f}).value(), (OuterScalars{{"learning_rate", 0.7f}}));
 }
 
 TEST(OuterRules, RefuseScalarsThatMakeNoSense) {
@@ -138,14 +138,15 @@ TEST(OuterRules, RefuseScalarsThatMakeNoSense) {
   for (const std::string& name : OuterRuleNames()) {
     const OuterRule& rule = **FindOuterRule(name);
     for (const float rate : {0.0f, -0.7f, nan, infinity}) {
-      EXPECT_EQ(rule.Scalars(rate, 0.9f).status().code(), absl::StatusCode::kInvalidArgument)
+      EXPECT_EQ(rule.Scalars({rate, 0.9f, 0.99f, 1e-3f}).status().code(),
+                absl::StatusCode::kInvalidArgument)
           << name << rate;
     }
   }
   const OuterRule& nesterov = **FindOuterRule("nesterov");
   for (const float momentum : {-0.1f, 1.0f, nan, infinity})
-    EXPECT_FALSE(nesterov.Scalars(0.7f, momentum).ok());
-  EXPECT_TRUE(nesterov.Scalars(0.7f, 0.0f).ok());
+    EXPECT_FALSE(nesterov.Scalars({0.7f, momentum}).ok());
+  EXPECT_TRUE(nesterov.Scalars({0.7f, 0.0f}).ok());
 }
 
 TEST(OuterRules, ChangeNothingWhenTheyRefuse) {
@@ -174,9 +175,12 @@ TEST(OuterRules, ChangeNothingWhenTheyRefuse) {
 
 TEST(OuterRules, UnknownNamesGetTheNearest) {
   // Broken: a typing error in a config would not be explained.
-  EXPECT_THAT(OuterRuleNames(), ElementsAre("average", "nesterov"));
-  EXPECT_EQ(FindOuterRule("nestrov").status().message(),
-            "unknown outer rule \"nestrov\": did you mean \"nesterov\"? Known: average, nesterov");
+  EXPECT_THAT(OuterRuleNames(),
+              ElementsAre("adagrad", "adam", "average", "momentum", "nesterov", "yogi"));
+  EXPECT_EQ(
+      FindOuterRule("nestrov").status().message(),
+      "unknown outer rule \"nestrov\": did you mean \"nesterov\"? Known: adagrad, adam, average, "
+      "momentum, nesterov, yogi");
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Callable, Dict, Iterator, List, Optional
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Union
 
 import numpy as np
 
@@ -27,6 +27,13 @@ NO_DIGEST = bytes(32)    # data that is nobody else's
 
 # Takes [first, end) of the held-out samples; returns the sum of their losses.
 Evaluate = Callable[[int, int], float]
+
+# Takes a party (0: the worker is one) and how many samples it holds out itself; returns the sum of
+# their losses.
+EvaluateOwn = Callable[[int, int], float]
+
+# Of one party, or of each virtual one in their order.
+Counts = Union[int, Sequence[int]]
 
 
 class Step:
@@ -49,21 +56,64 @@ class Round:
     def __init__(self, run: "Run", train: worker_pb2.TrainSteps):
         self._run, self._train = run, train
         self.version: int = train.version
+        self.party: int = train.party  # virtual parties count from 1; 0: this worker is one
+        self.fresh: bool = train.fresh  # nothing of the party is kept from an earlier round
         self._batch: int = run.spec.inner.batch
+        self._plan()
         self._done = 0
+        self._samples = 0
+        self._first_loss = 0.0
         self._tokens = 0
         self._loss_sum = 0.0
         self._began = self._progressed = time.monotonic()
         self.evaluating = 0.0  # seconds inside this round that are not training's
         self.replaced = False
+        self._given: List[int] = []
+
+    def _plan(self) -> None:
+        """How many steps it has, and with private data which of its samples."""
+        self._steps: int = self._train.steps
+        self._all: Optional[int] = None  # samples of the round, with private data
+        a_pass = self._run.samples_of(self.party)
+        if not self._run.private or not a_pass:
+            if self._run.spec.inner.epochs:
+                raise WorkerFailure("the run's rounds are passes over private data (inner.epochs): "
+                                    "give run.rounds how many samples= there are")
+            return
+        self._first = self._run.places.of(self._run.number_of(self.party))
+        if self.fresh:
+            self._first = a_pass * samples.pass_of(self._run.seed, self._run.number_of(self.party),
+                                                   self.version)
+        self._all = self._steps * self._batch
+        if self._run.spec.inner.epochs and self._steps:
+            self._all = self._run.spec.inner.epochs * a_pass
+            self._steps = -(-self._all // self._batch)
+
+    def _numbers(self, step: int) -> List[int]:
+        if self._all is None:
+            return samples.of_step(self._train, step, self._batch)
+        first = step * self._batch
+        return [self._first + i for i in range(first, min(self._all, first + self._batch))]
+
+    def _number_of_step(self, step: int) -> int:
+        """Of the run's schedule, through which a round of passes goes in paces of its own."""
+        nominal = self._run.spec.inner.steps
+        if self._steps == self._train.steps or not nominal:
+            return self._train.first_step + step
+        return self._train.first_step + step * nominal // self._steps
+
+    @property
+    def base(self) -> np.ndarray:
+        """The replica's values as the update is counted from, flat: what FedProx pulls towards."""
+        return self._run.base
 
     def __iter__(self) -> Iterator[Step]:
         self._began = time.monotonic()
         self._send_progress()
-        while not self.replaced and self._done < self._train.steps:
+        while not self.replaced and self._done < self._steps:
             before = self._done
-            yield Step(self._run, self._train.first_step + before,
-                       samples.of_step(self._train, before, self._batch))
+            self._given = self._numbers(before)
+            yield Step(self._run, self._number_of_step(before), self._given)
             if self._done != before + 1:
                 raise WorkerFailure(f"version {self.version}: a step was reported "
                                     f"{self._done - before} times; call round.report once a step")
@@ -76,9 +126,12 @@ class Round:
         if not math.isfinite(loss):
             raise WorkerFailure(f"version {self.version}: step "
                                 f"{self._train.first_step + self._done}: the loss is {loss}")
+        if self._done == 0:
+            self._first_loss = loss
         self._done += 1
         self._loss_sum += loss
-        self._tokens += self._batch if tokens is None else tokens
+        self._samples += len(self._given)
+        self._tokens += len(self._given) if tokens is None else tokens
         if time.monotonic() - self._progressed >= PROGRESS_SECONDS:
             self._send_progress()
 
@@ -93,12 +146,19 @@ class Round:
         seconds = self._seconds()
         rate = self._tokens / seconds if seconds > 0 else 0.0
         self._run.send(progress=worker_pb2.WorkerProgress(
-            version=self.version, step=self._done, steps=self._train.steps, loss=self._loss(),
+            version=self.version, step=self._done, steps=self._steps, loss=self._loss(),
             tokens_per_second=rate))
 
     def boundary(self) -> worker_pb2.Boundary:
         return worker_pb2.Boundary(version=self.version, steps=self._done, tokens=self._tokens,
-                                   loss=self._loss(), seconds=self._seconds())
+                                   loss=self._loss(), seconds=self._seconds(),
+                                   first_loss=self._first_loss, samples=self._samples,
+                                   party=self.party)
+
+    def keep(self) -> None:
+        """It is finished: the party's next round goes on behind its samples."""
+        if self._all is not None and not self.fresh:
+            self._run.places.advance(self._run.number_of(self.party), self._first + self._samples)
 
 
 class Run:
@@ -111,6 +171,13 @@ class Run:
         self.data_path: str = configure.data_path    # a file or a folder here; "": none was named
         self.state_path: str = configure.state_path  # for the optimiser's state between two starts
         self.threads: int = configure.threads        # 0: as many as the worker likes
+        self.private: bool = configure.spec.data.private  # the data is nobody else's
+        self.validation_path: str = configure.validation_path  # with private data: the common set
+        # Virtual parties of this worker, and the first one's number; 0: it is one party itself.
+        self.parties: int = configure.parties
+        self.first_party: int = max(1, configure.first_party)
+        self.places = samples.Places(configure.state_path, configure.spec.run_id)
+        self._samples: Counts = 0
         self._orders: Dict[int, samples.Order] = {}
         self._ended = False
         self._pending: Optional[Round] = None  # told, not yet begun
@@ -121,19 +188,45 @@ class Run:
         self._own = np.empty(0, np.float32)
         self._evaluate: Optional[Evaluate] = None
         self._held_out = 0
+        self._evaluate_own: Optional[EvaluateOwn] = None
+        self._own_held_out: Counts = 0
+
+    @property
+    def base(self) -> np.ndarray:
+        return self._base
+
+    def number_of(self, party: int) -> int:
+        """The number of a virtual party among all of the run; 0: this worker is one party."""
+        return self.first_party + party - 1 if self.parties and party else 0
+
+    def samples_of(self, party: int) -> int:
+        return self._count(self._samples, party)
+
+    @staticmethod
+    def _count(counts: Counts, party: int) -> int:
+        return counts if isinstance(counts, int) else int(counts[max(party, 1) - 1])
 
     def rounds(self, parameters: Parameters, *, data_digest: bytes = NO_DIGEST,
                samples_a_pass: int = 0, evaluate: Optional[Evaluate] = None, held_out: int = 0,
-               device: str = "cpu") -> Iterator[Round]:
+               samples: Counts = 0, evaluate_own: Optional[EvaluateOwn] = None,
+               own_held_out: Counts = 0, device: str = "cpu") -> Iterator[Round]:
         """The rounds, until the run or the process ends; before each, `parameters` hold the
         replica's. `data_digest` (32 bytes) and the parameters' shapes must be the same at every
         peer. `evaluate` is asked for the loss on parts of `held_out` samples, while `parameters`
-        hold what is to be judged."""
+        hold what is to be judged.
+
+        With private data (`run.private`) there is no digest. `samples` says how many there are, of
+        each virtual party if the worker has some; step.samples then goes through them pass by
+        pass. `evaluate_own(party, count)` gives the summed loss of what a party holds out itself,
+        `own_held_out` samples."""
+        self._check_kind()
         if len(data_digest) != 32:
             raise WorkerFailure(f"the data's digest has {len(data_digest)} bytes; 32 are needed")
         if evaluate is None and held_out:
             raise WorkerFailure(f"{held_out} samples are held out and nothing evaluates them")
         self._parameters, self._evaluate, self._held_out = parameters, evaluate, held_out
+        self._samples, self._evaluate_own = samples, evaluate_own
+        self._own_held_out = own_held_out
         shapes = parameters.shapes()
         self._own = np.empty(elements(shapes), np.float32)
         manifest = run_pb2.Manifest(elements=self._own.size)
@@ -142,8 +235,11 @@ class Run:
             manifest.tensors.add(name=name, shape=shape, offset=offset)
             offset += elements([(name, shape)])
         self.send(configured=worker_pb2.WorkerConfigured(
-            manifest=manifest, data_digest=data_digest, train_tokens=samples_a_pass,
-            validation_tokens=held_out, device=device, math_kernel="Python"))
+            manifest=manifest, data_digest=b"" if self.private else data_digest,
+            train_tokens=samples_a_pass, validation_tokens=held_out, device=device,
+            math_kernel="Python", samples=self._total(samples),
+            own_validation_tokens=self._total(own_held_out),
+            parties=self.first_party + self.parties - 1 if self.parties else 0))
         while not self._ended:
             if self._pending is None:
                 self._handle(self._link.take())
@@ -155,6 +251,22 @@ class Run:
             if not self._ended and not self._round.replaced:
                 self._finish(self._round)
             self._round = None
+
+    def _total(self, counts: Counts) -> int:
+        if isinstance(counts, int):
+            return counts * max(1, self.parties)
+        if len(counts) != max(1, self.parties):
+            raise WorkerFailure(f"{len(counts)} numbers of samples; this worker has "
+                                f"{max(1, self.parties)} parties")
+        return sum(counts)
+
+    def _check_kind(self) -> None:
+        """What the rules of a federation ask of the inner loop, and this package cannot see to."""
+        if self.spec.inner.control_variates:
+            raise WorkerFailure("control variates (SCAFFOLD) are kept by atoll-worker alone")
+        if self.spec.model.local:
+            raise WorkerFailure("model.local is for atoll-worker's models: leave out of "
+                                "run.rounds what is to stay here")
 
     def order(self, rows: int) -> samples.Order:
         if rows not in self._orders:
@@ -212,6 +324,9 @@ class Run:
     def _evaluate_share(self, asked: worker_pb2.EvaluateShare) -> None:
         memory = self._mapped("EvaluateShare")
         began = time.monotonic()
+        if asked.own:
+            self._evaluate_own_share(asked, memory)
+            return
         first, end = samples.share_of(self._held_out, asked.share, asked.shares)
         loss_sum = 0.0
         if self._evaluate is not None and end > first:
@@ -227,11 +342,36 @@ class Run:
         if self._round is not None:
             self._round.evaluating += time.monotonic() - began
 
+    def _evaluate_own_share(self, asked: worker_pb2.EvaluateShare, memory: Memory) -> None:
+        began = time.monotonic()
+        parties = [asked.party] if asked.party or not self.parties else \
+            list(range(1, self.parties + 1))
+        answer = worker_pb2.WorkerEvaluated(version=asked.version, share=asked.share,
+                                            shares=asked.shares, own=True, party=asked.party)
+        if self._evaluate_own is not None:
+            self._parameters.read(self._own)
+            self._parameters.write(memory.theta())
+            try:
+                for party in parties:
+                    count = self._count(self._own_held_out, party)
+                    if count == 0:
+                        continue
+                    loss = float(self._evaluate_own(party, count))
+                    answer.loss_sum += loss
+                    answer.tokens += count
+                    answer.own_losses.append(loss / count)
+            finally:
+                self._parameters.write(self._own)
+        self.send(evaluated=answer)
+        if self._round is not None:
+            self._round.evaluating += time.monotonic() - began
+
     def _finish(self, done: Round) -> None:
         memory = self._mapped("TrainSteps")
         self._parameters.read(self._own)
         np.subtract(self._base, self._own, out=memory.update)
         self.send(boundary=done.boundary())
+        done.keep()
 
     def __enter__(self) -> "Run":
         return self

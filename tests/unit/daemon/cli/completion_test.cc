@@ -73,12 +73,14 @@ TEST_F(CompletionTest, BashOffersVerbsAndOptions) {
       Shell(ShellCommand(
           {"bash", "-c", absl::StrCat(". ", ShellCommand({script_}), "; complete -p atoll")})),
       HasSubstr("-F _atoll atoll"));
-  EXPECT_THAT(Offered({"atoll", ""}), IsSupersetOf({"local", "run", "peer", "status", "pause",
-                                                    "finish", "resume", "limits", "help"}));
+  EXPECT_THAT(Offered({"atoll", ""}),
+              IsSupersetOf({"local", "run", "peer", "status", "pause", "finish", "resume", "limits",
+                            "health", "help"}));
   EXPECT_THAT(Offered({"atoll", "run", ""}), ElementsAre("show", "watch", "diagnose", "metrics",
                                                          "pause", "resume", "stop", "branch"));
   EXPECT_THAT(Offered({"atoll", "run", "sh"}), ElementsAre("show"));
   EXPECT_THAT(Offered({"atoll", "limits", ""}), ElementsAre("show", "set"));
+  EXPECT_THAT(Offered({"atoll", "experiment", ""}), IsSupersetOf({"partition", "availability"}));
   EXPECT_THAT(Offered({"atoll", "help", "run", "sh"}), ElementsAre("show"));
   EXPECT_THAT(Offered({"atoll", "run", "show", "--js"}), ElementsAre("--json"));
   EXPECT_THAT(Offered({"atoll", "local", "--"}), IsSupersetOf({"--config", "--rounds", "--help"}));

@@ -70,6 +70,20 @@ TEST(LiveViewTest, TellsTheNoiseScaleOnceItIsKnown) {
               ::testing::Contains(HasSubstr("exchanged -, noise scale 21,000 tokens")));
 }
 
+TEST(LiveViewTest, TellsWhatIsSpentOfPrivacy) {
+  // Broken: who watches a run with a budget would not see it end.
+  v1::RunStatus status = Training();
+  v1::PrivacySpec* const privacy = status.mutable_spec()->mutable_privacy();
+  privacy->set_clip_bits(0x3f800000);
+  privacy->set_delta(1e-5);
+  privacy->set_epsilon(3);
+  status.mutable_rounds(status.rounds_size() - 1)->set_epsilon(1.23456);
+  EXPECT_THAT(absl::StrJoin(RenderLiveView(RunOf(status), {}, 52, 120, Charset::kUnicode), "\n"),
+              HasSubstr("\nprivacy: epsilon 1.235 at delta 1e-05, of 3\n"));
+  EXPECT_THAT(PlainLines().Tell(RunOf(status), status),
+              ::testing::Contains(HasSubstr(", epsilon 1.235")));
+}
+
 TEST(LiveViewTest, FitsTheTerminal) {
   // Broken: lines would wrap, and redrawing in place would smear the screen.
   for (const size_t width : {10u, 40u, 79u, 200u}) {

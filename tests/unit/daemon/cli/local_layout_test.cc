@@ -40,6 +40,34 @@ class LocalLayoutTest : public ::testing::Test {
   Config config_;
 };
 
+TEST_F(LocalLayoutTest, PeersHaveDataAndPartiesOfTheirOwn) {
+  // Broken: all parties of an experiment would train on one party's data, or host the same ones; a
+  // ramp would find no folder for those that come later.
+  std::ofstream(root_ / "party-001.txt") << "text";
+  std::ofstream(root_ / "party-002.txt") << "text";
+  std::ofstream(root_ / "party-003.txt") << "text";
+  config_.data.path = (root_ / "party-{peer}.txt").string();
+  config_.data.is_private = true;
+  config_.parties.hosted = 5;
+  const auto adjust = [](const LocalProcess& process, Config* config) {
+    if (process.id == "peer-2") config->machine.up_cap = 1000000;
+  };
+  const auto layout = MakeLocalLayout(files_, config_, dir_, 7171, "/bin/atolld", adjust, 3);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  ASSERT_EQ(layout->processes.size(), 4u);
+  for (uint32_t i = 1; i <= 3; ++i) {
+    const auto peer = LoadConfig(absl::StrCat(dir_, "/peer-", i, "/config.toml"), ConfigUse::kPeer);
+    ASSERT_TRUE(peer.ok()) << peer.status();
+    EXPECT_EQ(peer->data.path, (root_ / absl::StrCat("party-00", i, ".txt")).string());
+    EXPECT_EQ(peer->parties.first, 1 + (i - 1) * 5);
+    EXPECT_EQ(peer->machine.up_cap, i == 2 ? 1000000u : 0u);
+    EXPECT_EQ(peer->run.peers, 2u);
+  }
+  ASSERT_TRUE(WritePeersFile(files_, *layout).ok());
+  EXPECT_TRUE(OpenLocalLayout(files_, config_, dir_, "/bin/atolld", adjust).ok());
+  EXPECT_FALSE(OpenLocalLayout(files_, config_, dir_, "/bin/atolld").ok());
+}
+
 TEST_F(LocalLayoutTest, EveryProcessGetsAConfigThatItsDaemonTakes) {
   // Broken: `atoll local` would start daemons that refuse their configs, or two with one name.
   const absl::StatusOr<LocalLayout> layout =

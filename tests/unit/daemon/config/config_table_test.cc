@@ -69,7 +69,14 @@ std::vector<Config> ManyRuns() {
   rich.exchange.aggregation = "trimmed_mean";
   Config stub;
   stub.model.kind = kStubKind;
-  return {Config(), rich, stub};
+  Config federated;
+  federated.data.is_private = true;
+  federated.outer.rule = "adam";
+  federated.federation.weights = "loss";
+  federated.privacy.clip = 1;
+  federated.privacy.masked = true;
+  federated.privacy.threshold = 3;
+  return {Config(), rich, stub, federated};
 }
 
 TEST(ConfigTable, SaysWhichKeysTheRunRecords) {

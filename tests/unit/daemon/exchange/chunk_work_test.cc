@@ -9,6 +9,7 @@
 #include "absl/base/casts.h"
 #include "daemon/exchange/exchange_plan.h"
 #include "gtest/gtest.h"
+#include "membership/history/agreement.h"
 #include "membership/history/bitmap.h"
 #include "tests/unit/compression/test_values.h"
 #include "tests/unit/daemon/exchange/swarm.h"
@@ -216,7 +217,8 @@ TEST(RobustMean, SenselessScalesAreNoPlan) {
   swarm.Add("p1");
   swarm.Add("p2");
   const v1::Plan good = swarm.MakePlan({"p1", "p2"}, {"p1"});
-  for (const float scale : {-0.5f, 1.5f, std::numeric_limits<float>::quiet_NaN()}) {
+  for (const float scale :
+       {-0.5f, 2 * kLargestUpdateScale, std::numeric_limits<float>::quiet_NaN()}) {
     v1::Plan plan = good;
     plan.mutable_contributors(0)->set_scale_bits(ScaleBits(scale));
     EXPECT_FALSE(ExchangePlan::Make(plan, swarm.grid).ok()) << scale;

@@ -18,6 +18,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class FakeSensors final : public Sensors {
  public:
@@ -65,6 +66,13 @@ class OwnerControlTest : public ::testing::Test {
                                                      absl::UTCTimeZone(), events);
     loaded_ = daemon->control->Load();
     if (!loaded_.ok()) return daemon;
+    if (!trace_.empty()) {
+      absl::StatusOr<Availability> trace = Availability::Parse(trace_);
+      CHECK_OK(trace.status());
+      const size_t line = trace->LineOfNumber(1);
+      daemon->control->Follow(TraceFollower(*std::move(trace), line, trace_speed_),
+                              absl::InfinitePast());
+    }
     daemon->control->Start();
     auto listening = env.transport.Listen(
         "p:1",
@@ -123,6 +131,8 @@ class OwnerControlTest : public ::testing::Test {
   bool Trains() const { return verdicts_.back().may_train; }
 
   MachineConfig configured_;
+  std::string trace_;  // that a daemon follows from its next start on
+  double trace_speed_ = 1;
   std::vector<MachineVerdict> verdicts_;
   std::vector<bool> finishing_;
   BytesToday bytes_;
@@ -252,6 +262,46 @@ TEST_F(OwnerControlTest, SpentBytesPauseAndLimitsThatAreLiftedLetItGoOn) {
   const absl::StatusOr<v1::MachineStatus> status = Ask("Show", v1::ShowMachineRequest());
   EXPECT_EQ(status->bytes_sent_today(), 400u);
   EXPECT_EQ(status->bytes_received_today(), 600u);
+}
+
+TEST_F(OwnerControlTest, ATraceSendsThePeerAwayAndLetsItComeBack) {
+  // Broken: an experiment's machines never leave, stay away for good, or begin their day anew with
+  // each restart.
+  trace_ = "period 1000\n1 0-100,300-400\n";
+  KillAndRestart(absl::Seconds(1));
+  EXPECT_TRUE(Trains());
+  world_.RunFor(absl::Seconds(101));
+  EXPECT_FALSE(Trains());
+  EXPECT_FALSE(verdicts_.back().may_exchange);
+  const absl::StatusOr<v1::MachineStatus> away = Ask("Show", v1::ShowMachineRequest());
+  ASSERT_TRUE(away.ok()) << away.status();
+  ASSERT_THAT(away->idle(), Not(IsEmpty()));
+  EXPECT_THAT(away->idle(0), HasSubstr("away by its trace until "));
+  EXPECT_FALSE(away->paused()) << "nobody has given an order";
+  const size_t said = verdicts_.size();
+  world_.RunFor(absl::Seconds(150));
+  EXPECT_EQ(verdicts_.size(), said) << "a reason that lasts stays the same";
+  world_.RunFor(absl::Seconds(100));
+  EXPECT_TRUE(Trains()) << "350 s";
+  KillAndRestart(absl::Seconds(200));
+  EXPECT_FALSE(verdicts_.front().may_train) << "550 s: not even for a moment";
+  world_.RunFor(absl::Seconds(500));
+  EXPECT_TRUE(Trains()) << "1050 s: the trace begins again";
+  ASSERT_TRUE(PauseFor(0).ok());
+  EXPECT_FALSE(Trains());
+  EXPECT_THAT(verdicts_.back().reasons, ElementsAre("paused by its owner"));
+}
+
+TEST_F(OwnerControlTest, ATraceMayRunFaster) {
+  // Broken: a day of a trace takes a day.
+  trace_ = "period 86400\n1 0-43200\n";
+  trace_speed_ = 864;  // a day in 100 s
+  KillAndRestart(absl::Seconds(1));
+  EXPECT_TRUE(Trains());
+  world_.RunFor(absl::Seconds(51));
+  EXPECT_FALSE(Trains());
+  world_.RunFor(absl::Seconds(50));
+  EXPECT_TRUE(Trains());
 }
 
 TEST_F(OwnerControlTest, WhatItGaveIsKept) {

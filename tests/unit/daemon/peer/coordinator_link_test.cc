@@ -382,6 +382,27 @@ TEST_F(CoordinatorCheckTest, TrainingIsOnAsManySamplesAsItsStepsTake) {
   EXPECT_THAT(check(4, {{most - 5, 12}}), HasSubstr("beyond the last sample"));
 }
 
+TEST_F(CoordinatorCheckTest, OfPrivateDataNoSamplesAreGivenAndOnlyItsOwnLossIsAsked) {
+  // Broken: a coordinator could have a peer train on, or tell, what is not the run's to ask.
+  v1::RunSpec spec = told_.genesis.spec();
+  spec.mutable_inner()->set_batch(3);
+  v1::CoordinatorMessage train;
+  train.mutable_train()->set_version(4);
+  train.mutable_train()->set_steps(4);
+  v1::CoordinatorMessage own;
+  own.mutable_evaluate()->set_version(4);
+  own.mutable_evaluate()->set_own(true);
+  EXPECT_FALSE(CheckOrderTold(spec, train).ok());
+  EXPECT_THAT(std::string(CheckOrderTold(spec, own).message()), HasSubstr("is not private"));
+  spec.mutable_data()->set_private_(true);
+  EXPECT_TRUE(CheckOrderTold(spec, train).ok());
+  EXPECT_TRUE(CheckOrderTold(spec, own).ok());
+  own.mutable_evaluate()->set_shares(2);
+  EXPECT_THAT(std::string(CheckOrderTold(spec, own).message()), HasSubstr("a share at once"));
+  train.mutable_train()->add_samples()->set_count(1);
+  EXPECT_THAT(std::string(CheckOrderTold(spec, train).message()), HasSubstr("gives samples"));
+}
+
 TEST_F(CoordinatorCheckTest, AnAuditHasTime) {
   // Broken: an audit would be given up before it began, and the honest accused, or wait for ever.
   v1::CoordinatorMessage message;

@@ -24,6 +24,11 @@ TEST(ParameterMemoryTest, IsSharedThroughItsPath) {
   ASSERT_EQ(pwrite(file, &value, sizeof value, static_cast<off_t>((*memory)->update_offset())),
             static_cast<ssize_t>(sizeof value));
   EXPECT_EQ((*memory)->update()[0], -1.0f);
+  (*memory)->control()[4999] = 7.0f;
+  ASSERT_EQ(pread(file, &value, sizeof value,
+                  static_cast<off_t>((*memory)->control_offset() + 4999 * sizeof value)),
+            static_cast<ssize_t>(sizeof value));
+  EXPECT_EQ(value, 7.0f);
   close(file);
 }
 

@@ -96,6 +96,30 @@ TEST_F(PeerFilesTest, WhoeverMakesVersion0ListsWhatItsWorkerReads) {
   EXPECT_EQ(kProgramRole, other.files(0).role());
 }
 
+// Broken: peers would add up losses on different texts, or the one that has none could not
+// evaluate.
+TEST_F(PeerFilesTest, WhatAllEvaluateOnIsTheRuns) {
+  spec_.mutable_data()->clear_tokenizer();
+  spec_.mutable_data()->set_private_(true);
+  spec_.mutable_data()->set_common_validation(true);
+  Write("maker", "/own/common.txt", "held out");
+  Write("other", "/own/common.txt", "another text");
+  const auto maker = Make("maker", {"", "", false, "/own/common.txt"});
+  EXPECT_EQ("", maker->WaitsFor());
+  maker->List(&spec_);
+  ASSERT_EQ(1, spec_.files_size());
+  EXPECT_EQ(kValidationRole, spec_.files(0).role());
+  EXPECT_TRUE(CheckRunFiles(spec_).ok());
+  maker->Follow(spec_, true);
+  world_.RunFor(absl::Seconds(1));
+  EXPECT_EQ("", maker->places().validation) << "its own serves";
+  const auto other = Make("other", {"", "", false, "/own/common.txt"});
+  other->Follow(spec_, true);
+  world_.RunFor(absl::Seconds(1));
+  EXPECT_THAT(other->WaitsFor(), HasSubstr("fetches the run's common.txt"));
+  EXPECT_THAT(other->places().validation, HasSubstr("validation/common.txt"));
+}
+
 TEST_F(PeerFilesTest, AJoinerWaitsForVersion0AndGetsAllOfIt) {
   const auto joiner = Make("joiner", {});
   joiner->Follow(spec_, false);

@@ -53,6 +53,36 @@ TEST(MakeHeader, NamesOnlyThoseWhoseChunksWereAveraged) {
   EXPECT_EQ(header.contributors(1).samples(0).first(), static_cast<uint64_t>('c'));
 }
 
+// Would break: replicas step the common control variate by other numbers than the round had, or a
+// run without one gets scalars that no replica knows.
+TEST(MakeHeader, TellsHowFarTheControlVariateMoves) {
+  v1::Plan plan;
+  for (const char* peer : {"a", "b"}) {
+    v1::PlanMember* member = plan.add_contributors();
+    member->set_peer(peer);
+    member->set_weight_bits(0x3f800000);
+    member->set_steps(peer[0] == 'a' ? 10 : 30);
+  }
+  v1::Vote vote;
+  *vote.mutable_records() = RecordsOf({{"a", {{1, "\x03"}}}});
+  v1::RunSpec spec;
+  spec.mutable_inner()->set_learning_rate(0.25);
+  v1::Scalar rate;
+  rate.set_name("learning_rate");
+  const std::vector<v1::Scalar> scalars = {rate};
+  HeaderTerms terms{spec, scalars, "", &SamplesOf};
+  terms.run_parties = 8;
+  EXPECT_EQ(MakeHeader(terms, plan, vote).scalars_size(), 1);
+  spec.mutable_inner()->set_control_variates(true);
+  const v1::EntryHeader header = MakeHeader(terms, plan, vote);
+  ASSERT_EQ(header.scalars_size(), 3);
+  EXPECT_EQ(header.scalars(0).name(), "control_rate");
+  EXPECT_EQ(header.scalars(0).bits(), 0x3e4ccccdu);  // 1 / (20 steps x 0.25) = 0.2
+  EXPECT_EQ(header.scalars(1).name(), "control_share");
+  EXPECT_EQ(header.scalars(1).bits(), 0x3e800000u);  // 2 of 8
+  EXPECT_EQ(header.scalars(2).name(), "learning_rate");
+}
+
 // Would break: a header that names the codec of updates, by which nobody can read its payload.
 TEST(MakeHeader, TheHeadersCodecIsThatOfMeans) {
   v1::Plan plan;

@@ -172,6 +172,10 @@ TEST(GradientNoise, WhatMeansNothingIsUnknown) {
   v1::ExchangeSpec upper = mean;
   upper.set_upper_codec("int2");
   EXPECT_THAT(GradientNoise(topk, {}).Status().unknown(), HasSubstr("codec topk"));
+  v1::PrivacySpec privacy;
+  privacy.set_clip_bits(0x3f800000);
+  EXPECT_THAT(GradientNoise(v1::ExchangeSpec(), {}, privacy).Status().unknown(),
+              HasSubstr("differential privacy"));
   EXPECT_THAT(GradientNoise(upper, {}).Status().unknown(), HasSubstr("codec int2"));
   const v1::Vote vote = VoteOf({"\x07"});
   for (const v1::ExchangeSpec& spec : {krum, topk, upper, mean}) {

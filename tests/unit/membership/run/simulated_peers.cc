@@ -94,7 +94,8 @@ void SimulatedPeers::InitialState(const std::string& peer) {
   v1::PeerMessage message;
   v1::Genesis* genesis = message.mutable_initial_state()->mutable_genesis();
   *genesis->mutable_spec() = run->Status(now).spec();
-  genesis->mutable_spec()->mutable_data()->set_digest(DigestText("data"));
+  const bool is_private = genesis->spec().data().private_();
+  if (!is_private) genesis->mutable_spec()->mutable_data()->set_digest(DigestText("data"));
   *genesis->mutable_manifest() = MakeManifest();
   genesis->set_state_digest(DigestText("state 0"));
   Say(peer, message);
@@ -124,6 +125,7 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   ready->set_state_digest(DigestText("state " + std::to_string(run->version())));
   ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms[peer] * norms[peer]));
   for (const v1::SampleRange& range : samples[peer]) *ready->add_samples() = range;
+  ready->set_train_number(trains[peer]);
   const auto key = keys.find(peer);
   if (key != keys.end()) SignContribution(key->second, "r1", peer, ready);
   Say(peer, message);
@@ -159,6 +161,10 @@ void SimulatedPeers::Evaluate(const std::string& peer) {
     message.mutable_evaluated()->set_shares(asked.evaluate().shares());
     message.mutable_evaluated()->set_loss_sum(30);
     message.mutable_evaluated()->set_tokens(10);
+    if (asked.evaluate().own()) {
+      v1::OwnLoss* const own = message.mutable_evaluated()->mutable_own();
+      for (const double loss : own_losses[peer]) own->add_losses(loss);
+    }
     Say(peer, message);
   }
 }
@@ -250,6 +256,7 @@ void SimulatedPeers::ComeBack(const std::vector<std::string>& names) {
     v1::Hello hello = Returning(peer, stored.headers.empty() ? nullptr : &stored.headers.back());
     const auto it = held.find(peer);
     if (it != held.end()) *hello.mutable_samples() = {it->second.begin(), it->second.end()};
+    hello.set_training(training.count(peer) > 0);
     Join(peer, &hello);
     WorkerReady(peer);
   }
@@ -338,7 +345,12 @@ void SimulatedPeers::Take(RunOutput output) {
       if (message.has_roster_delta()) {
         EXPECT_EQ(Follow(message.roster_delta(), &rosters[peer]), absl::OkStatus()) << peer;
       }
+      for (const auto& one : message.commit().header().contributors()) {
+        if (one.peer() == peer) training.erase(peer);
+      }
       if (!message.has_train()) continue;
+      trains[peer] = message.train().number();
+      if (stored.spec->data().private_()) training.insert(peer);
       samples[peer].assign(message.train().samples().begin(), message.train().samples().end());
     }
   }

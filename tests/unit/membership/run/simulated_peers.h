@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -95,10 +96,13 @@ class SimulatedPeers {
   std::map<std::string, std::vector<v1::CoordinatorMessage>> inbox;
   std::map<std::string, std::vector<v1::SampleRange>>
       samples;                                  // that a peer would name in its Hello
+  std::map<std::string, uint64_t> trains;       // number of the newest Train, which a Ready answers
   std::map<std::string, v1::Roster> rosters;    // as each has been told it
   std::map<std::string, double> train_seconds;  // that a peer's next Ready names
   std::map<std::string, double> losses;         // as well; none: 2.5
   std::map<std::string, double> norms;          // of its update, as well
+  std::set<std::string> training;               // with private data: would say so in its Hello
+  std::map<std::string, std::vector<double>> own_losses;  // that it finds; none: it holds none out
   std::map<std::string, double> squared_means;  // that its next Vote names; none: it tells none
   std::optional<v1::Arrivals> arrivals;         // that the next Votes tell of
   std::map<std::string, SigningKey> keys;       // of peers that sign

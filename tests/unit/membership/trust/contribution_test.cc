@@ -1,9 +1,11 @@
 #include "membership/trust/contribution.h"
 
+#include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "gtest/gtest.h"
 
 namespace atolld {
@@ -88,9 +90,92 @@ TEST(BriefPlan, TellsWhatAContributorNeeds) {
 
 // Would break: stale updates count as much as fresh ones.
 TEST(ContributionWeight, FallsWithAge) {
-  EXPECT_EQ(ContributionWeight(1000, 0), 1000.0f);
-  EXPECT_EQ(ContributionWeight(1000, 1), 800.0f);
-  EXPECT_EQ(ContributionWeight(1000, 4), 500.0f);
+  const auto weight = [](uint64_t tokens, uint32_t age) {
+    v1::Ready ready;
+    ready.set_tokens(tokens);
+    ready.set_age(age);
+    return ContributionWeight(v1::RunSpec(), ready, 0);
+  };
+  EXPECT_EQ(weight(1000, 0), 1000.0f);
+  EXPECT_EQ(weight(1000, 1), 800.0f);
+  EXPECT_EQ(weight(1000, 4), 500.0f);
+}
+
+v1::RunSpec WeighedBy(const std::string& weights, float fairness = 0) {
+  v1::RunSpec spec;
+  spec.mutable_data()->set_private_(true);
+  spec.mutable_federation()->set_weights(weights);
+  spec.mutable_federation()->set_fairness_bits(absl::bit_cast<uint32_t>(fairness));
+  return spec;
+}
+
+// Broken: a party would count by another thing than the run says.
+TEST(PartyWeight, IsByTokensSamplesOneOrLoss) {
+  EXPECT_EQ(PartyWeight(WeighedBy(""), 640, 10, 3), 640);
+  EXPECT_EQ(PartyWeight(WeighedBy("samples"), 640, 10, 3), 10);
+  EXPECT_EQ(PartyWeight(WeighedBy("equal"), 640, 10, 3), 1);
+  EXPECT_DOUBLE_EQ(PartyWeight(WeighedBy("loss", 2), 640, 10, 3), 9);
+  // No loss makes a weight of nothing, nor one that drowns all others.
+  EXPECT_GT(PartyWeight(WeighedBy("loss", 1), 640, 10, 0), 0);
+  EXPECT_GT(PartyWeight(WeighedBy("loss", 1), 640, 10, std::nan("")), 0);
+  EXPECT_EQ(PartyWeight(WeighedBy("loss", 1), 640, 10, 1e300), 64);
+}
+
+// Broken: a peer of several parties would count as one of them, or as many as it likes.
+TEST(PartyWeight, OfSeveralPartiesIsTheirSumAndBounded) {
+  v1::Ready ready;
+  ready.set_tokens(6400);
+  ready.set_own_samples(100);
+  ready.set_parties(5);
+  ready.set_party_weight(5);
+  EXPECT_EQ(ContributionWeight(WeighedBy("equal"), ready, 0), 5.0f);
+  ready.set_party_weight(1000);
+  EXPECT_EQ(ContributionWeight(WeighedBy("equal"), ready, 0), 5.0f);
+  EXPECT_EQ(ContributionWeight(WeighedBy("samples"), ready, 0), 100.0f);
+  ready.set_party_weight(1e9);
+  EXPECT_EQ(ContributionWeight(WeighedBy("loss", 1), ready, 0), 5 * 64.0f);
+  ready.set_party_weight(7.5);
+  EXPECT_EQ(ContributionWeight(WeighedBy("loss", 1), ready, 0), 7.5f);
+}
+
+// Broken: FedNova would not be FedNova: tau_eff / tau_i with tau_eff = sum p_i tau_i.
+TEST(FederationScales, FedNovaBringsAllToTheSameNumberOfSteps) {
+  v1::RunSpec spec;
+  spec.mutable_federation()->set_normalised(true);
+  const std::vector<WeighedUpdate> updates = {{100, 10, 1, 2}, {300, 30, 9, 2}};
+  const std::vector<double> scales = FederationScales(spec, updates);
+  // tau_eff = 0.25 x 10 + 0.75 x 30 = 25.
+  EXPECT_DOUBLE_EQ(scales[0], 2.5);
+  EXPECT_DOUBLE_EQ(scales[1], 25.0 / 30);
+  EXPECT_EQ(FederationScales(v1::RunSpec(), updates), (std::vector<double>{1, 1}));
+}
+
+// Broken: the weighted mean times the scale would be another step than q-FedAvg's, which this
+// computes as the paper writes it.
+TEST(FederationScales, QFedAvgIsThePapersStep) {
+  const double q = 2, rate = 0.1, big_l = 1 / rate;
+  v1::RunSpec spec = WeighedBy("loss", static_cast<float>(q));
+  spec.mutable_inner()->set_optimizer("sgd");
+  spec.mutable_inner()->set_learning_rate(rate);
+  const double d[] = {0.5, -0.25, 0.125}, loss[] = {2.0, 3.0, 0.5};
+  double deltas = 0, h = 0;
+  std::vector<WeighedUpdate> updates;
+  for (int k = 0; k < 3; ++k) {
+    deltas += std::pow(loss[k], q) * big_l * d[k];
+    h += q * std::pow(loss[k], q - 1) * big_l * big_l * d[k] * d[k] + big_l * std::pow(loss[k], q);
+    updates.push_back({PartyWeight(spec, 0, 0, loss[k]), 5, d[k] * d[k], loss[k]});
+  }
+  const std::vector<double> scales = FederationScales(spec, updates);
+  double sum = 0, weights = 0;
+  for (int k = 0; k < 3; ++k) {
+    sum += updates[k].weight * scales[k] * d[k];
+    weights += updates[k].weight;
+  }
+  EXPECT_NEAR(sum / weights, deltas / h, 1e-12);
+  EXPECT_LT(scales[0], 1);
+  // Of an adaptive inner rule no rate is known that bounds the curvature.
+  spec.mutable_inner()->set_optimizer("adamw");
+  EXPECT_EQ(FederationScales(spec, updates), (std::vector<double>{1, 1, 1}));
 }
 
 std::vector<float> Capped(float cap, std::vector<float> weights) {
@@ -147,6 +232,26 @@ TEST(CheckClaims, TokensNeedSteps) {
   constexpr uint64_t kMost = std::numeric_limits<uint64_t>::max();
   EXPECT_FALSE(Claims(spec, 5, kMost, 20).ok());
   EXPECT_FALSE(Claims(spec, std::numeric_limits<uint32_t>::max(), 1, 20).ok());
+}
+
+// Broken: with private data, of which nobody knows how much there is, figures would contradict each
+// other; or a peer would count for as many parties as it says where it is one.
+TEST(CheckClaims, OfPrivateDataFiguresMustAgree) {
+  v1::RunSpec spec = Spec(4, 8);
+  v1::Ready ready;
+  ready.set_steps(5);
+  ready.set_tokens(15 * 8);
+  ready.set_own_samples(15);
+  ready.set_parties(3);
+  EXPECT_FALSE(CheckClaims(spec, ready, 20).ok());
+  spec.mutable_data()->set_private_(true);
+  EXPECT_TRUE(CheckClaims(spec, ready, 0).ok());
+  ready.set_tokens(15 * 8 + 1);
+  EXPECT_EQ(CheckClaims(spec, ready, 0).message(), "an update of 121 tokens; 15 samples have 120");
+  ready.set_own_samples(21);
+  EXPECT_EQ(CheckClaims(spec, ready, 0).message(), "an update of 21 samples; 5 steps have 20");
+  ready.set_parties(1000001);
+  EXPECT_FALSE(CheckClaims(spec, ready, 0).ok());
 }
 
 // Would break: stub models, which have no context, cannot train.

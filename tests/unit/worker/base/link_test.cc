@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <string>
 #include <thread>
@@ -81,6 +82,21 @@ TEST_F(SlotsTest, MapsEachSlotAtItsOffset) {
   EXPECT_EQ((*values)[0], 2.5f);
   EXPECT_EQ((*values)[1023], 3.5f);
   EXPECT_EQ((*slots)->theta().data(), (*slots)->update().data() - 1024);
+}
+
+// Broken: the common control variate would be read from another slot, or an ordinary run would seem
+// to have one.
+TEST_F(SlotsTest, ControlVariatesHaveASlotOfTheirOwn) {
+  EXPECT_TRUE((*Slots::Map(request_, 1024))->control().empty());
+  request_.set_control_offset(4096);
+  EXPECT_THAT(Error(), HasSubstr("overlap"));
+  request_.set_control_offset(8192);
+  EXPECT_THAT(Error(), HasSubstr("ends after the file's"));
+  std::filesystem::resize_file(folder_ / "memory", 3 * 4096);
+  const auto slots = Slots::Map(request_, 1024);
+  ASSERT_TRUE(slots.ok()) << slots.status();
+  EXPECT_EQ((*slots)->control().data(), (*slots)->theta().data() + 2048);
+  EXPECT_EQ((*slots)->control().size(), 1024u);
 }
 
 // Broken: a wrong request would end in a bus error instead of a message.

@@ -175,6 +175,16 @@ TEST(SampleMixtureTest, NamesWhatIsWrong) {
   EXPECT_FALSE(SampleMixture::Make(1, {1000}, {1, 1}, 16).ok());
 }
 
+// Broken: parties of which nothing is kept would all begin with one pass, or one party with the
+// same in each round.
+TEST(SampleOrderTest, ThePassOfARoundHangsOnAllThree) {
+  EXPECT_EQ(PassOf(1, 2, 3), PassOf(1, 2, 3));
+  EXPECT_NE(PassOf(1, 2, 3), PassOf(2, 2, 3));
+  EXPECT_NE(PassOf(1, 2, 3), PassOf(1, 3, 3));
+  EXPECT_NE(PassOf(1, 2, 3), PassOf(1, 2, 4));
+  EXPECT_NE(PassOf(1, 2, 3), PassOf(1, 3, 2));
+}
+
 }  // namespace
 
 }  // namespace atolld

@@ -102,5 +102,28 @@ TEST_F(TrainingDataTest, TheVocabularyMustFit) {
               HasSubstr("the model's has 256: say [model] vocabulary where the run is made"));
 }
 
+// Broken: private data would be hashed and compared with what nobody knows; or a party would train
+// on tokens of another tokenizer than the run's.
+TEST_F(TrainingDataTest, PrivateDataHasNoNameButTheRunsTokenizer) {
+  spec_.set_private_(true);
+  const auto own = [&](const std::string& places) {
+    return TrainingData::OpenOwn(spec_, places, 1000, {nullptr, 0.2});
+  };
+  const auto data = own(folder_ / "a.txt");
+  ASSERT_TRUE(data.ok()) << data.status();
+  EXPECT_EQ((*data)->digest(), "");
+  EXPECT_EQ((*data)->train_tokens(), 4000u);
+  const std::string folder = Prepared("llama3");
+  const auto prepared = own(folder);
+  ASSERT_TRUE(prepared.ok()) << prepared.status();
+  spec_.set_tokenizer_digest((*prepared)->tokenizer()->digest());
+  EXPECT_TRUE(own(folder).ok());
+  spec_.set_tokenizer_digest(std::string(32, 'x'));
+  EXPECT_THAT(std::string(own(folder).status().message()), HasSubstr("the tokenizer of "));
+  spec_.clear_tokenizer_digest();
+  spec_.set_tokenizer("chars");
+  EXPECT_THAT(std::string(own(folder_ / "a.txt").status().message()), HasSubstr("in its own way"));
+}
+
 }  // namespace
 }  // namespace atolld

@@ -253,5 +253,41 @@ TEST_F(ProcessTest, TokensOfAnUnknownTokenizerAreNoEmptyText) {
       << Read("errors");
 }
 
+// Broken: a model with a personal layer could not be tried out or exported from the folder of the
+// peer that has it; or would be exported without it, or with another peer's values, and no word.
+TEST_F(ProcessTest, TakesPersonalTensorsFromAWorkersState) {
+  v1::RunSpec spec = TinySpec();
+  spec.mutable_model()->add_local("transformer.ln_f.*");
+  const auto train = Train(3, [](const v1::WorkerMessage& message, auto& answers) {
+    if (message.has_boundary()) answers.emplace_back().mutable_stop();
+    return true;
+  });
+  uint64_t shared = 0;
+  EXPECT_EQ(Serve([&](const v1::WorkerMessage& message, auto& answers) {
+              const bool go_on = train(message, answers);
+              if (message.has_configured()) shared = message.configured().manifest().elements();
+              if (!message.has_hello()) return go_on;
+              *answers[0].mutable_configure()->mutable_spec() = spec;
+              answers[0].mutable_configure()->set_state_path(folder_ / "worker-state");
+              return go_on;
+            }),
+            0);
+  constexpr uint64_t kWhole = 256 * 16 + 16 * 16 + 2 * (2 * 16 + 12 * 16 * 16) + 16;
+  ASSERT_EQ(shared, kWhole - 16);
+  std::ofstream(folder_ / "spec") << spec.SerializeAsString();
+  std::ofstream(folder_ / "theta") << std::string(shared * sizeof(float), '\0');
+  std::vector<std::string> save = {
+      "export", "--out",         folder_ / "model.safetensors", "--parameters", folder_ / "theta",
+      "--spec", folder_ / "spec"};
+  EXPECT_EQ(WEXITSTATUS(Run(save)), 2);
+  EXPECT_NE(Read("errors").find("the state lacks transformer.ln_f.weight"), std::string::npos)
+      << Read("errors");
+  save.insert(save.end(), {"--personal", folder_ / "worker-state"});
+  EXPECT_EQ(Run(save), 0) << Read("errors");
+  const std::string model = Read("model.safetensors");
+  EXPECT_GT(model.size(), kWhole * sizeof(float));
+  EXPECT_NE(model.substr(model.size() - 64), std::string(64, '\0'));
+}
+
 }  // namespace
 }  // namespace atolld

@@ -307,6 +307,63 @@ TEST_F(StubSessionTest, WhatCannotBeDoneIsSaid) {
   EXPECT_THAT(failure({configure_, larger}), HasSubstr("slots of 5001 values"));
 }
 
+// Broken: end-to-end tests and the simulator would have no parties whose data differ.
+TEST_F(StubSessionTest, PartiesLearnTargetsOfTheirOwn) {
+  v1::Configure& configure = *configure_.mutable_configure();
+  configure.mutable_spec()->mutable_data()->set_private_(true);
+  configure.mutable_spec()->mutable_inner()->set_epochs(1);
+  configure.set_parties(3);
+  configure.set_first_party(2);  // parties 2, 3 and 4 of the run
+  Push(configure_);
+  Push(map_message_);
+  std::vector<float> first;
+  const auto train = [&](uint32_t party) {
+    v1::DaemonMessage message;
+    message.mutable_train()->set_version(1);
+    message.mutable_train()->set_steps(9);
+    message.mutable_train()->set_party(party);
+    Push(message);
+  };
+  train(1);
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (message.has_boundary() && message.boundary().party() == 1) {
+      first.assign(slots_->update().begin(), slots_->update().end());
+      return train(2);
+    }
+    if (message.has_boundary()) {
+      v1::DaemonMessage evaluate;
+      evaluate.mutable_evaluate()->set_own(true);
+      Push(evaluate);
+    }
+    if (message.has_evaluated()) Stop();
+  };
+  ASSERT_TRUE(Run().ok());
+  const v1::WorkerConfigured& configured = sent_[1].configured();
+  EXPECT_EQ(configured.data_digest(), "");
+  EXPECT_EQ(configured.parties(), 4u);
+  EXPECT_EQ(configured.samples(), StubPartySamples(2) + StubPartySamples(3) + StubPartySamples(4));
+  double apart = 0;  // of the updates: by 0.3 of the targets', and the noise is as often above
+  for (uint64_t i = 0; i < kElements; ++i) apart += first[i] - slots_->update()[i];
+  EXPECT_NEAR(apart / kElements, 0.3 * (StubPartyShift(3) - StubPartyShift(2)), 0.001);
+  EXPECT_NE(StubPartyShift(3), StubPartyShift(2));
+  const v1::Boundary& boundary = sent_[sent_.size() - 2].boundary();
+  EXPECT_EQ(boundary.samples(), StubPartySamples(3));
+  EXPECT_EQ(boundary.steps(), StubPartySamples(3) / 2);
+  EXPECT_EQ(boundary.first_loss(), boundary.loss());
+  EXPECT_EQ(sent_.back().evaluated().own_losses_size(), 3);
+  EXPECT_EQ(sent_.back().evaluated().own_losses(1), boundary.loss());
+}
+
+// Broken: a peer with too few parties would not hear of it from a stub, as it does from a worker.
+TEST_F(StubSessionTest, CountsThePartiesOfAFolder) {
+  configure_.mutable_configure()->mutable_spec()->mutable_data()->set_private_(true);
+  configure_.mutable_configure()->set_data_path(folder_.path());  // which has one file
+  configure_.mutable_configure()->set_parties(2);
+  Push(configure_);
+  EXPECT_FALSE(Run().ok());
+  EXPECT_THAT(sent_.back().failed().what(), HasSubstr("holds 1 party; this peer is to have 2"));
+}
+
 }  // namespace
 
 }  // namespace atolld

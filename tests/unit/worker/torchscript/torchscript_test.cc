@@ -216,5 +216,67 @@ TEST_F(TorchScriptTest, SeveralDevicesAreRefused) {
             "(cpu,cpu); name one");
 }
 
+// Broken: a personal layer would be exchanged, or be evaluated with another peer's values.
+TEST_F(TorchScriptTest, PersonalTensorsStay) {
+  v1::RunSpec spec = SpecOf(kSquares);
+  spec.mutable_model()->add_local("weig*");
+  const auto made = Make(spec);
+  ASSERT_TRUE(made.ok()) << made.status();
+  Trainer& trainer = **made;
+  ASSERT_EQ(trainer.manifest().tensors_size(), 1);
+  EXPECT_EQ(trainer.manifest().tensors(0).name(), "bias");
+  EXPECT_EQ(trainer.manifest().tensors(0).offset(), 0u);
+  EXPECT_EQ(trainer.manifest().elements(), 1u);
+  ASSERT_EQ(trainer.personal().size(), 2u);
+  EXPECT_EQ(trainer.parameters()[0], 0.5f);
+  const std::vector<float> theta = {0.5f};
+  const double before = LossOf(trainer, theta);
+  for (uint64_t step = 0; step < 300; ++step) {
+    ASSERT_TRUE(trainer.Step(step, Samples(step)).ok());
+  }
+  EXPECT_NEAR(trainer.personal()[0], 2, 0.05);
+  EXPECT_NEAR(trainer.parameters()[0], 1, 0.05);
+  EXPECT_LT(LossOf(trainer, theta), before);
+  spec.mutable_model()->add_local("wieght");
+  EXPECT_EQ(ErrorOf(spec),
+            "model: DIR/model.pt: model.local \"wieght\" matches no tensor of the model; the "
+            "nearest is weight");
+}
+
+// Broken: parties of arrays would train on the first one's rows, or one with a single row on none.
+TEST_F(TorchScriptTest, PrivateRowsAreEachPartysOwn) {
+  v1::RunSpec spec = SpecOf(kSquares);
+  spec.mutable_data()->set_private_(true);
+  spec.mutable_data()->set_validation_fraction(0.2);
+  std::filesystem::create_directories(folder_ / "parties/1");
+  std::filesystem::create_directories(folder_ / "parties/2");
+  Write("parties/1/x.npy", Npy<float>("<f4", "1, 2", {1, 1}));
+  Write("parties/1/y.npy", Npy<float>("<f4", "1,", {2}));
+  std::filesystem::copy_file(folder_ / "data/x.npy", folder_ / "parties/2/x.npy");
+  std::filesystem::copy_file(folder_ / "data/y.npy", folder_ / "parties/2/y.npy");
+  v1::Configure configure;
+  *configure.mutable_spec() = spec;
+  configure.set_data_path(folder_ / "parties");
+  configure.set_parties(2);
+  configure.set_validation_path(folder_ / "data");
+  const auto load = OpenWorkload(configure, {"cpu"});
+  ASSERT_TRUE(load.ok()) << load.status();
+  EXPECT_EQ(load->samples, 81u);
+  EXPECT_EQ(load->own_validation_tokens, 20u);
+  EXPECT_EQ(load->validation_tokens, 100u);
+  EXPECT_EQ(load->data_digest, "");
+  Trainer& trainer = *load->trainer;
+  const std::vector<uint64_t> samples = {0};
+  ASSERT_TRUE(trainer.Initialise().ok());
+  EXPECT_NEAR(*trainer.Step(0, samples), 2.25, 1e-6);  // (0.5 - 2)^2
+  ASSERT_TRUE(trainer.Use(*load->parties->Open(2)).ok());
+  ASSERT_TRUE(trainer.Initialise().ok());
+  EXPECT_LT(*trainer.Step(0, samples), 2.2);
+  const auto common =
+      trainer.EvaluateOn(*load->common, trainer.parameters(), trainer.personal(), 0, 1, {});
+  ASSERT_TRUE(common.ok()) << common.status();
+  EXPECT_EQ(common->tokens, 100u);
+}
+
 }  // namespace
 }  // namespace atolld

@@ -39,7 +39,7 @@ std::vector<float> OuterStep(const std::vector<float>& theta,
   }
   EXPECT_TRUE(FinishMean(weights, absl::MakeSpan(mean)).ok());
   std::vector<float> next = theta;
-  EXPECT_TRUE(rule.Step(*rule.Scalars(1, 0), mean, absl::MakeSpan(next), {}).ok());
+  EXPECT_TRUE(rule.Step(*rule.Scalars({1, 0}), mean, absl::MakeSpan(next), {}).ok());
   return next;
 }
 

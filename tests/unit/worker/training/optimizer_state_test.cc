@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/unit/worker/training/fixtures.h"
-#include "worker/training/inner_optimizer.h"
+#include "worker/training/worker_state.h"
 
 namespace atolld {
 namespace {

@@ -47,7 +47,7 @@ class BranchFileTest : public ::testing::Test {
     CHECK_OK(head.status());
     v1::Genesis genesis = run_.Genesis();
     genesis.mutable_spec()->set_run_id("branch");
-    *genesis.mutable_spec()->mutable_parent() = LineageUnder(*head, genesis.spec().outer());
+    *genesis.mutable_spec()->mutable_parent() = LineageUnder(*head, genesis.spec());
     return genesis;
   }
 
@@ -123,7 +123,7 @@ TEST_F(BranchFileTest, BuffersStayBehindWithAnotherRuleOrOnDemand) {
   v1::Genesis average = GenesisOfBranch();
   average.mutable_spec()->mutable_outer()->set_rule("average");
   *average.mutable_spec()->mutable_parent() =
-      LineageUnder(*ReadBranchHead(files_, kFile), average.spec().outer());
+      LineageUnder(*ReadBranchHead(files_, kFile), average.spec());
   EXPECT_FALSE(average.spec().parent().buffers());
   const absl::StatusOr<OwnedReplica> averaged = Begin(average);
   ASSERT_TRUE(averaged.ok()) << averaged.status();

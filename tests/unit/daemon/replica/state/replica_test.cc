@@ -93,6 +93,49 @@ TEST_F(ReplicaTest, StepsByThePreparedPayloadAndTellsTheDifference) {
   EXPECT_TRUE(moved);
 }
 
+TEST_F(ReplicaTest, KeepsTheCommonControlVariate) {
+  // Broken: a joiner or a restarted peer would train with another variate than the others, and no
+  // digest would say so.
+  run_.codec = "fp32";
+  run_.control_variates = true;
+  std::vector<float> kept;
+  Digest digest;
+  {
+    OwnedReplica replica = Create();
+    ASSERT_EQ(replica->control().size(), run_.elements);
+    EXPECT_EQ(replica->control()[700], 0.0f);
+    run_.CommitTo(*replica, 1);
+    const auto chunks = SplitPayload(ChunkGrid(run_.elements, run_.chunk_elements),
+                                     **FindCodec("fp32"), run_.Payload(1));
+    std::vector<float> mean(256);
+    ASSERT_TRUE((*FindCodec("fp32"))->Decode((*chunks)[2].span(), absl::MakeSpan(mean)).ok());
+    for (size_t i = 0; i < mean.size(); ++i) {
+      EXPECT_NEAR(replica->control()[512 + i], 5 * mean[i], 1e-6);
+    }
+    run_.CommitTo(*replica, 5);
+    kept.assign(replica->control().begin(), replica->control().end());
+    digest = replica->StateDigest();
+    RetentionPolicy policy;
+    policy.snapshot_every = 2;
+    ASSERT_TRUE(Replica::AdvanceSnapshots(files_, "/r", policy, 5).ok());
+  }
+  const OwnedReplica again = Open();  // from the snapshot of version 4 and an entry
+  EXPECT_EQ(again->version(), 5u);
+  EXPECT_EQ(std::vector<float>(again->control().begin(), again->control().end()), kept);
+  EXPECT_EQ(OwnedReplica(Open())->StateDigest(), digest);
+}
+
+TEST_F(ReplicaTest, RefusesAStepOfAControlVariateThatTheRunHasNot) {
+  // Broken: a header could step a buffer that is not there, and end the process.
+  OwnedReplica replica = Create();
+  TestRun other = run_;
+  other.control_variates = true;
+  const SharedBytes payload = run_.Payload(1);
+  EXPECT_FALSE(replica->Commit(other.NextHeader(*replica, payload), &payload, {}).ok());
+  EXPECT_EQ(replica->version(), 0u);
+  EXPECT_TRUE(replica->control().empty());
+}
+
 TEST_F(ReplicaTest, StepsExactlyAsTheOuterRuleOfTheHeader) {
   // Broken: the first step of Nesterov is not eta * (1 + mu) * mean, so nothing published can be
   // reproduced.

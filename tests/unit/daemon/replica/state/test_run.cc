@@ -36,6 +36,7 @@ v1::Genesis TestRun::Genesis() const {
   spec.mutable_exchange()->set_codec(update_codec.empty() ? codec : update_codec);
   if (!update_codec.empty()) spec.mutable_exchange()->set_upper_codec(codec);
   spec.mutable_exchange()->set_chunk_elements(chunk_elements);
+  spec.mutable_inner()->set_control_variates(control_variates);
   if (history_key) spec.set_history_key(history_key->public_key());
   for (const v1::RunFile& file : files) *spec.add_files() = file;
   v1::Manifest& manifest = *genesis.mutable_manifest();
@@ -92,7 +93,9 @@ v1::EntryHeader TestRun::Header(uint64_t version, const Digest& previous, const 
   const ChunkGrid grid(elements, chunk_elements);
   *header.mutable_records() = RecordsOf({{"p2", {{grid.chunks() - 1, "\x07"}, {1, "\x05"}}}});
   const OuterRule& outer = **FindOuterRule(rule);
-  SetScalars(*outer.Scalars(0.7f, 0.9f), &header);
+  OuterScalars scalars = *outer.Scalars({0.7f, 0.9f, 0.99f, 1e-3f});
+  if (control_variates) scalars.insert({{"control_rate", 10.0f}, {"control_share", 0.5f}});
+  SetScalars(scalars, &header);
   header.set_outer_rule(rule);
   header.set_codec(codec);
   header.set_chunk_elements(chunk_elements);

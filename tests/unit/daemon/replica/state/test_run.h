@@ -25,6 +25,7 @@ struct TestRun {
   std::string rule = "nesterov";
   std::optional<SigningKey> history_key{};  // none: an unsigned history
   std::vector<v1::RunFile> files{};         // that the run lists
+  bool control_variates = false;            // of 30 of 60 parties, at a rate of 10
 
   v1::Genesis Genesis() const;  // without its state digest
   std::vector<float> Theta() const;

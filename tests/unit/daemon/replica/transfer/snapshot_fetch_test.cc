@@ -141,6 +141,29 @@ TEST_F(TransferTest, ANewerSnapshotIsTakenWhenNobodyHoldsTheOneThatWasBegun) {
   EXPECT_EQ((*OpenReplica(joiner().files, "/r"))->version(), 4u);
 }
 
+TEST_F(TransferTest, ANewerSnapshotIsTakenThoughSomeDonorsDoNotAnswer) {
+  // Broken: with a donor that never answers among the others, a joiner asked for what nobody holds
+  // any more for ever.
+  UseLargeState();
+  AddDonor("old", 2, {2, 1});
+  AddDonor("new", 4, {2, 1});
+  world_.AddProcess("deaf");
+  world_.AddProcess("mute");
+  {
+    SnapshotFetch fetch(joiner(), Source({"old"}), "/r", Genesis(), {},
+                        SnapshotEvents([](absl::Status) { FAIL(); }));
+    ASSERT_TRUE(world_.RunUntil([&] { return progress_ > 3000000; }, absl::Minutes(1)));
+  }
+  progress_ = 0;
+  confirm_ = [this](const v1::SnapshotInfo&) {
+    progress_ = 0;
+    return absl::OkStatus();
+  };
+  const absl::Status status = FetchSnapshot({"deaf", "new", "mute"}, {4});
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ((*OpenReplica(joiner().files, "/r"))->version(), 4u);
+}
+
 TEST_F(TransferTest, ASnapshotComesFromSeveralDonorsAtOnce) {
   // Broken: a join would take as long as its slowest donor needs for all of it, or fetch blocks
   // twice.

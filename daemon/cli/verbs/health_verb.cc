@@ -1,0 +1,59 @@
+// `atoll health`: whether a coordinator or a peer serves, for whatever keeps it running.
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
+#include "daemon/cli/verbs/admin_verb.h"
+#include "daemon/cli/verbs/verbs.h"
+#include "daemon/transport/health_service.h"
+
+namespace atolld {
+namespace {
+
+// Orchestrators give up sooner than people.
+constexpr absl::Duration kHealthPatience = absl::Seconds(4);
+
+struct HealthOptions {
+  CoordinatorAddress source;
+  std::string peer;  // an address; empty: the coordinator is asked
+  bool json = false;
+};
+
+int PrintHealth(const HealthOptions& options) {
+  CoordinatorAddress source = options.source;
+  if (!options.peer.empty()) source.address = options.peer;
+  const absl::StatusOr<CoordinatorAccess> access = ResolveCoordinator(source);
+  if (!access.ok()) return Report(access.status());
+  const Role role = options.peer.empty() ? Role::kCoordinator : Role::kPeer;
+  const absl::Status health = CheckHealth(access->address, role, access->identity, kHealthPatience);
+  if (!health.ok()) return Report(health);
+  if (options.json) {
+    PrintJson({{"address", access->address}, {"role", RoleName(role)}, {"serving", true}});
+  } else {
+    PrintLine(stdout, absl::StrCat("the ", RoleName(role), " at ", access->address, " serves"));
+  }
+  return kDone;
+}
+
+}  // namespace
+
+void AddHealthVerb(CommandLine& command_line) {
+  const auto options = std::make_shared<HealthOptions>();
+  const Verb verb = command_line.AddVerb(
+      "health",
+      "Whether a coordinator or a peer serves\n"
+      "It is asked by gRPC's health protocol, and has four seconds. Exit code 0: it serves.",
+      "atoll health --dir build/quickstart", [options] { return PrintHealth(*options); });
+  AddCoordinatorOptions(verb, options->source,
+                        "The folder of a local run: its coordinator is asked");
+  verb.Add("--peer", options->peer,
+           "The address of a peer, which is asked in the coordinator's place; --identity is its "
+           "own, or another's of the run");
+  verb.Flag("--json", options->json, "Print as JSON");
+}
+
+}  // namespace atolld

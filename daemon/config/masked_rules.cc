@@ -1,0 +1,100 @@
+#include "daemon/config/masked_rules.h"
+
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+
+namespace atolld {
+namespace {
+
+// Two know each other's update from the sum and their own; places of shares are bytes.
+constexpr uint32_t kFewestMasked = 3;
+constexpr uint32_t kMostMasked = 255;
+
+struct MaskedRule {
+  bool broken;
+  const char* section;
+  const char* key;
+  std::string what;
+};
+
+std::string Wanted(const std::string& key, const std::string& right, const std::string& why) {
+  return absl::StrCat(key, " must be ", right, " with [privacy] masked = true: ", why);
+}
+
+std::vector<MaskedRule> OfTheExchange(const Config& c) {
+  const Config::Exchange& e = c.exchange;
+  const bool sparse = absl::StartsWith(e.codec, "topk") || absl::StartsWith(e.codec, "int2");
+  return {
+      {e.aggregation != "mean", "exchange", "aggregation",
+       Wanted("[exchange] aggregation", "'mean'",
+              "a robust rule compares single updates, and nobody sees one")},
+      {e.clip != 0, "exchange", "clip",
+       Wanted("[exchange] clip", "0",
+              "whoever cuts an update to a length has to see its length; [privacy] clip cuts at "
+              "the party")},
+      {c.membership.outsized != 0, "membership", "outsized",
+       Wanted("[membership] outsized", "0", "nobody sees how long an update is")},
+      {e.audit_share != 0, "exchange", "audit_share",
+       Wanted("[exchange] audit_share", "0",
+              "an audit hands single updates on to those who recompute a mean")},
+      {c.membership.weight_cap != 0, "membership", "weight_cap",
+       Wanted("[membership] weight_cap", "0",
+              "a party multiplies its weight in before it masks, and the cap is known after")},
+      {sparse, "exchange", "codec",
+       Wanted("[exchange] codec", "one of every value",
+              absl::StrCat("'", e.codec, "' leaves values out, and masks cover all of them"))},
+      {e.error_feedback, "exchange", "error_feedback",
+       Wanted("[exchange] error_feedback", "false",
+              "ring codes are fine enough that nothing worth keeping is left over")},
+  };
+}
+
+std::vector<MaskedRule> OfTheFederation(const Config& c) {
+  const uint32_t peers = c.run.peers;
+  const PrivacyConfig& p = c.privacy;
+  return {
+      {peers < kFewestMasked || peers > kMostMasked, "run", "peers",
+       Wanted("[run] peers", absl::StrCat(kFewestMasked, " to ", kMostMasked),
+              "of two, each knows the other's update from the sum; a share's place is a byte")},
+      {p.threshold > peers, "privacy", "threshold",
+       absl::StrCat("[privacy] threshold must be at most [run] peers (", peers, "), not ",
+                    p.threshold, ": no sum would ever be unmasked")},
+      {c.federation.weights == "loss", "federation", "weights",
+       Wanted("[federation] weights", "'tokens', 'samples' or 'equal'",
+              "a power of the loss has no bound that is known before, and the ring needs one")},
+      {p.clip != 0 && p.place != "party", "privacy", "place",
+       Wanted("[privacy] place", "'party'",
+              "all unmask the same sum, so noise that is added to it is known to all")},
+      {p.quantile != 0, "privacy", "quantile",
+       Wanted("[privacy] quantile", "0",
+              "whether an update is longer than the clip would be told of each party")},
+      {c.inner.control_variates, "inner", "control_variates",
+       Wanted("[inner] control_variates", "false",
+              "they would travel beside the update, and tell what its mask hides")},
+  };
+}
+
+}  // namespace
+
+MaskedFault MaskedConflict(const Config& config) {
+  if (!config.privacy.masked) return {};
+  std::vector<MaskedRule> rules = OfTheExchange(config);
+  for (MaskedRule& rule : OfTheFederation(config)) rules.push_back(std::move(rule));
+  for (const MaskedRule& rule : rules) {
+    if (rule.broken) return {rule.section, rule.key, rule.what};
+  }
+  return {};
+}
+
+MaskedFault MaskedFaultOf(const Config& config) {
+  MaskedFault conflict = MaskedConflict(config);
+  if (!config.privacy.masked || !conflict.what.empty()) return conflict;
+  return {"privacy", "masked",
+          "[privacy] masked must be false: an exchange may finish a round with some chunks of a "
+          "peer that dies and without its others, and masks come off only where each update is in "
+          "the sum whole or not at all"};
+}
+
+}  // namespace atolld

@@ -1,0 +1,90 @@
+#include "daemon/exchange/masked_update.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/check.h"
+#include "compression/base/status_macros.h"
+#include "compression/ring_sum_codec.h"
+
+namespace atolld {
+namespace {
+
+SharedBytes Packed(const RingForm& ring, absl::Span<const uint32_t> codes) {
+  std::vector<uint8_t> bytes(codes.size() * ring.bytes);
+  PackRing(ring, codes, absl::MakeSpan(bytes));
+  return SharedBytes(std::move(bytes));
+}
+
+}  // namespace
+
+absl::Span<const int16_t> StepsOfChunk(const ChunkGrid& grid, const RingSteps& steps,
+                                       uint32_t chunk) {
+  // A chunk's length is a multiple of a block's, but for the last one's.
+  const uint64_t first = grid.Offset(chunk) / kRingBlockElements;
+  const uint64_t blocks = (grid.Elements(chunk) + kRingBlockElements - 1) / kRingBlockElements;
+  return absl::MakeConstSpan(steps).subspan(first, blocks);
+}
+
+absl::StatusOr<MaskedContribution> MaskContribution(const ChunkGrid& grid, const MaskedTerms& terms,
+                                                    const RingSteps& steps,
+                                                    absl::Span<const float> values, float weight,
+                                                    const Rounding& rounding,
+                                                    const MaskParty& party) {
+  if (values.size() != grid.elements()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(values.size(), " values for a grid of ", grid.elements()));
+  }
+  MaskedContribution made;
+  std::vector<uint32_t> codes;
+  for (uint32_t c = 0; c < grid.chunks(); ++c) {
+    codes.resize(grid.Elements(c));
+    Rounding of_chunk = rounding;
+    of_chunk.key = ChunkKey(rounding.key, c);
+    const absl::StatusOr<uint64_t> cut = EncodeRing(
+        terms.ring, StepsOfChunk(grid, steps, c), values.subspan(grid.Offset(c), grid.Elements(c)),
+        RingWeight(terms, weight), of_chunk, absl::MakeSpan(codes));
+    if (!cut.ok()) return Annotate(cut.status(), absl::StrCat("chunk ", c));
+    made.cut += *cut;
+    RETURN_IF_ERROR(party.Mask(terms.ring, c, absl::MakeSpan(codes)));
+    made.contribution.chunks.push_back(Packed(terms.ring, codes));
+    made.contribution.digests.push_back(Sha256(made.contribution.chunks.back().span()));
+  }
+  SetNorms(std::vector<ChunkNorms>(grid.chunks()), &made.contribution);
+  return made;
+}
+
+absl::StatusOr<UnmaskedMean> UnmaskMean(const ChunkGrid& grid, const MaskedTerms& terms,
+                                        const RingSteps& steps, const SharedBytes& masked,
+                                        absl::Span<const LeftMask> masks,
+                                        absl::Span<const float> weights, const ChunkForm& means,
+                                        uint64_t version) {
+  ASSIGN_OR_RETURN(const std::vector<SharedBytes> sums,
+                   SplitPayload(grid, MaskedSumCodec(), masked));
+  const double weight = RingWeightSum(terms, weights);
+  UnmaskedMean made;
+  std::vector<SharedBytes> chunks;
+  for (uint32_t c = 0; c < grid.chunks(); ++c) {
+    std::vector<uint32_t> sum(grid.Elements(c));
+    std::vector<float> mean(sum.size());
+    RETURN_IF_ERROR(UnpackRing(terms.ring, sums[c].span(), absl::MakeSpan(sum)));
+    RemoveMasks(terms.ring, masks, c, absl::MakeSpan(sum));
+    RETURN_IF_ERROR(
+        DecodeRing(terms.ring, StepsOfChunk(grid, steps, c), sum, weight, absl::MakeSpan(mean)));
+    const Rounding rounding = MeanRounding(means, MeanPlace{version, c, false}, "");
+    std::vector<uint8_t> encoded(means.codec->MaxEncodedBytes(mean.size()));
+    const absl::Span<uint8_t> out = absl::MakeSpan(encoded);
+    ASSIGN_OR_RETURN(const size_t size, rounding.stochastic
+                                            ? means.codec->EncodeStochastic(mean, rounding.key, out)
+                                            : means.codec->EncodeMean(mean, out));
+    encoded.resize(size);
+    ASSIGN_OR_RETURN(const double norm, MeasureChunk(*means.codec, encoded, mean.size()));
+    made.squared_mean = made.squared_mean + norm;
+    chunks.emplace_back(std::move(encoded));
+  }
+  made.payload = JoinPayload(chunks);
+  made.digest = TreeDigest(made.payload.span());
+  return made;
+}
+
+}  // namespace atolld

@@ -1,0 +1,379 @@
+#include "daemon/experiment/experiment_run.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "compression/base/exit_code.h"
+#include "compression/base/status_macros.h"
+#include "compression/base/terminal.h"
+#include "compression/base/words.h"
+#include "daemon/cli/beforehand.h"
+#include "daemon/cli/command_line.h"
+#include "daemon/cli/format.h"
+#include "daemon/cli/live_view.h"
+#include "daemon/cli/local/local_plan.h"
+#include "daemon/cli/process.h"
+#include "daemon/cli/run_metrics.h"
+#include "daemon/cli/run_watcher.h"
+#include "daemon/cli/status_json.h"
+#include "daemon/env/posix_files.h"
+#include "daemon/env/posix_folder_lock.h"
+#include "daemon/experiment/experiment_file.h"
+#include "daemon/experiment/experiment_folder.h"
+#include "daemon/experiment/experiment_parties.h"
+#include "daemon/experiment/experiment_report.h"
+#include "daemon/experiment/local_launcher.h"
+#include "daemon/experiment/result_table.h"
+#include "daemon/experiment/run_queue.h"
+
+namespace atolld {
+namespace {
+
+constexpr absl::Duration kLookEvery = absl::Milliseconds(500);
+constexpr double kTellEverySeconds = 30;  // where there is no terminal to draw on
+constexpr uint64_t kMostRunReport = 16 << 20;
+constexpr uint64_t kMostRunMetrics = uint64_t{1} << 30;
+
+std::string AbsoluteDir(const std::string& dir) {
+  std::error_code error;
+  std::filesystem::path path = std::filesystem::absolute(dir, error).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return path.string();
+}
+
+std::vector<std::string> NamesOf(const Experiment& experiment) {
+  std::vector<std::string> names;
+  for (const ExperimentSetting& setting : experiment.settings) names.push_back(setting.name);
+  return names;
+}
+
+// Every setting with every seed: all settings come to their first seed before any to its second, so
+// that an experiment that is ended early can be compared.
+absl::StatusOr<std::vector<RunPlan>> PlanAll(const Experiment& experiment,
+                                             ExperimentParties* parties) {
+  std::vector<RunPlan> plans;
+  for (const uint64_t seed : experiment.seeds) {
+    for (size_t i = 0; i < experiment.settings.size(); ++i) {
+      ASSIGN_OR_RETURN(RunPlan plan, PlanRun(experiment, i, seed, std::nullopt));
+      if (parties != nullptr && plan.partition) {
+        ASSIGN_OR_RETURN(const PartyData data, parties->DataOf(plan));
+        ASSIGN_OR_RETURN(plan, PlanRun(experiment, i, seed, data));
+      }
+      plans.push_back(std::move(plan));
+    }
+  }
+  return plans;
+}
+
+absl::Status CheckPlace(const Experiment& experiment, const std::string& place,
+                        const std::vector<RunPlan>& plans) {
+  if (place == "compose") {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--in compose: containers are Docker's to run; `atoll experiment compose ",
+                     experiment.path, "` writes their file, and `docker compose up` runs it"));
+  }
+  for (const RunPlan& plan : plans) {
+    if (plan.keys.faults.cut_every <= absl::ZeroDuration()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(experiment.path,
+                     ": [faults] cut_every cuts the network of containers, and processes of "
+                     "one machine have none to cut; kill_every and pause_every work here"));
+  }
+  return absl::OkStatus();
+}
+
+// The results of the runs that are finished, written whenever one is added.
+class ResultKeeper {
+ public:
+  ResultKeeper(Files& files, std::string dir, const Experiment& experiment,
+               const std::vector<RunPlan>& plans)
+      : files_(files), dir_(std::move(dir)), experiment_(experiment), plans_(plans) {}
+
+  // Once a run: what cannot be read now will not be later.
+  absl::Status Take(size_t run) {
+    taken_.insert(run);
+    const RunPlan& plan = plans_[run];
+    const RunPaths paths = PathsOf(dir_, plan.id);
+    ASSIGN_OR_RETURN(const std::string report, ReadFile(files_, paths.report, kMostRunReport));
+    ASSIGN_OR_RETURN(const std::string metrics,
+                     ReadFile(files_, absl::StrCat(paths.dir, "/", kMetricsFile), kMostRunMetrics));
+    ASSIGN_OR_RETURN(results_[run], MakeRunResult(experiment_.settings[plan.setting].name,
+                                                  plan.seed, plan.id, report, metrics));
+    std::string text;
+    for (const auto& [index, result] : results_) text += ResultLine(result);
+    return WriteFileDurably(files_, absl::StrCat(dir_, "/", kResultsFile), BytesOf(text));
+  }
+
+  bool Took(size_t run) const { return taken_.count(run) > 0; }
+
+  std::vector<RunResult> All() const {
+    std::vector<RunResult> all;
+    for (const auto& [index, result] : results_) all.push_back(result);
+    return all;
+  }
+
+ private:
+  Files& files_;
+  const std::string dir_;
+  const Experiment& experiment_;
+  const std::vector<RunPlan>& plans_;
+  std::map<size_t, RunResult> results_;  // by run
+  std::set<size_t> taken_;
+};
+
+// What is seen of an experiment while it runs.
+class ExperimentView {
+ public:
+  ExperimentView(FILE* out, const std::string& name)
+      : out_(out), name_(name), terminal_(TerminalOf(out)) {
+    if (terminal_.redraws) screen_ = std::make_unique<LiveScreen>(out);
+  }
+
+  void Say(const std::string& line) {
+    if (screen_ != nullptr) {
+      screen_->PrintAbove(line);
+    } else {
+      PrintLine(out_, line);
+      std::fflush(out_);
+    }
+  }
+
+  void Show(const RunQueue& queue, double now_seconds) {
+    if (screen_ != nullptr) {
+      screen_->Draw(Lines(queue, now_seconds));
+    } else if (now_seconds >= next_told_) {
+      if (next_told_ > 0) Say(Heading(queue, now_seconds));
+      next_told_ = now_seconds + kTellEverySeconds;
+    }
+  }
+
+  void Clear() { screen_.reset(); }
+
+ private:
+  std::string Heading(const RunQueue& queue, double now_seconds) const {
+    std::string line =
+        absl::StrFormat("%s: %d of %s, %.0f %%", name_, queue.Count(RunQueue::State::kFinished),
+                        Counted(queue.runs().size(), "run"), queue.Share() * 100);
+    const std::optional<double> left = queue.SecondsLeft(now_seconds);
+    if (left) absl::StrAppend(&line, ", about ", FormatSeconds(*left), " left");
+    return line;
+  }
+
+  std::vector<std::string> Lines(const RunQueue& queue, double now_seconds) const {
+    std::vector<std::string> lines = {Heading(queue, now_seconds)};
+    std::vector<std::vector<std::string>> rows = {{"running", "seed", "round", "of"}};
+    for (size_t i = 0; i < queue.runs().size(); ++i) {
+      const QueuedRun& run = queue.runs()[i];
+      if (queue.state(i) != RunQueue::State::kRunning) continue;
+      rows.push_back({run.setting, absl::StrCat(run.seed), absl::StrCat(queue.round(i)),
+                      absl::StrCat(run.rounds)});
+    }
+    for (std::string& line : AlignColumns(rows, "<>>>")) lines.push_back(std::move(line));
+    for (std::string& line : lines) {
+      line = CutToWidth(line, TerminalWidth(out_), terminal_.charset);
+    }
+    return lines;
+  }
+
+  FILE* const out_;
+  const std::string name_;
+  const Terminal terminal_;
+  std::unique_ptr<LiveScreen> screen_;
+  double next_told_ = 0;
+};
+
+// True: somebody wants it to end before its time.
+bool WorkOff(RunQueue* queue, ResultKeeper* results, ExperimentView* view) {
+  SignalWaiter signals;
+  Waker waker;
+  bool stopped = false;
+  while (true) {
+    const double now = MonotonicSeconds();
+    for (const std::string& line : queue->Step(now)) view->Say(line);
+    for (size_t i = 0; i < queue->runs().size(); ++i) {
+      if (queue->state(i) != RunQueue::State::kFinished || results->Took(i)) continue;
+      const absl::Status taken = results->Take(i);
+      if (!taken.ok()) view->Say(std::string(taken.message()));
+    }
+    view->Show(*queue, now);
+    if (queue->done()) return stopped;
+    if (signals.Wait(waker, kLookEvery) && !stopped) {
+      stopped = true;
+      view->Say("stopping: each run finishes its round ...");
+      queue->Stop();
+    }
+  }
+}
+
+absl::Status WriteReport(Files& files, const Experiment& experiment, const std::string& dir,
+                         const std::string& out, std::vector<RunResult> results,
+                         std::vector<PartitionPicture> partitions) {
+  ReportInput input;
+  input.results = std::move(results);
+  input.partitions = std::move(partitions);
+  input.version = ATOLL_VERSION;
+  input.command = ShellCommand({"atoll", "experiment", "run", experiment.path, "--dir",
+                                std::filesystem::path(dir).filename().string()});
+  return WriteFileDurably(files, out, BytesOf(ReportHtml(experiment, input)));
+}
+
+// The end of both verbs: the table, for people or as JSON.
+void TellResults(const Experiment& experiment, const std::vector<RunResult>& results,
+                 const std::string& dir, const std::string& report, bool json) {
+  const std::vector<SettingRow> table =
+      MakeTable(NamesOf(experiment), experiment.seeds.size(), results, experiment.target_loss);
+  if (json) {
+    const nlohmann::ordered_json told = {
+        {"name", experiment.name},
+        {"dir", dir},
+        {"runs", experiment.settings.size() * experiment.seeds.size()},
+        {"finished", results.size()},
+        {"report", report},
+        {"table", TableJson(table)}};
+    std::fputs(JsonText(told).c_str(), stdout);
+    return;
+  }
+  PrintLine(stdout, "");
+  for (const std::string& line : TableLines(TextOf(table, experiment.target_loss))) {
+    PrintLine(stdout, line);
+  }
+  PrintLine(stdout, "");
+  const std::vector<std::vector<std::string>> places = {
+      {"report", report}, {"every run's figures", absl::StrCat(dir, "/", kResultsFile)}};
+  for (const std::string& line : AlignColumns(places, "<<")) PrintLine(stdout, line);
+}
+
+std::vector<QueuedRun> QueueOf(const Experiment& experiment, const std::vector<RunPlan>& plans) {
+  std::vector<QueuedRun> runs;
+  for (const RunPlan& plan : plans) {
+    runs.push_back({plan.id, experiment.settings[plan.setting].name, plan.seed,
+                    std::max<uint64_t>(plan.config.run.rounds, 1)});
+  }
+  return runs;
+}
+
+// From the checked file to the report. The folder is ours.
+int WorkIn(PosixFiles& files, const Experiment& experiment, const std::string& dir,
+           const ExperimentRunOptions& options, const std::string& place) {
+  FILE* const out = options.json ? stderr : stdout;
+  ExperimentParties parties(files, dir);
+  if (experiment.has_partition()) PrintLine(out, "making the parties' data ...");
+  const absl::StatusOr<std::vector<RunPlan>> plans = PlanAll(experiment, &parties);
+  if (!plans.ok()) return Report(plans.status());
+  LocalLauncher launcher(files, dir, ProgramFolder() + "/atoll", *plans, experiment.links,
+                         place == "lab");
+  size_t jobs = options.jobs != 0 ? options.jobs : experiment.jobs;
+  if (jobs == 0) jobs = RunsAtOnce(*plans, ReadProcessLimits());
+  RunQueue queue(QueueOf(experiment, *plans), jobs, launcher);
+  ResultKeeper results(files, dir, experiment, *plans);
+  ExperimentView view(out, experiment.name);
+  view.Say(absl::StrCat("experiment ", experiment.name, " in ", dir, ": ",
+                        Counted(experiment.settings.size(), "setting"), ", ",
+                        Counted(experiment.seeds.size(), "seed"), ", ", Counted(jobs, "run"),
+                        " at a time, ", queue.Count(RunQueue::State::kFinished), " of ",
+                        Counted(plans->size(), "run"), " finished before"));
+  const bool stopped = WorkOff(&queue, &results, &view);
+  view.Clear();
+  const std::string report = absl::StrCat(dir, "/", kReportFile);
+  const absl::Status written =
+      WriteReport(files, experiment, dir, report, results.All(), parties.pictures());
+  if (!written.ok()) return Report(written);
+  TellResults(experiment, results.All(), dir, report, options.json);
+  const size_t finished = queue.Count(RunQueue::State::kFinished);
+  if (finished == plans->size()) return kDone;
+  PrintLine(stderr,
+            absl::StrCat(stopped ? "stopped: " : "", finished, " of ",
+                         Counted(plans->size(), "run"), " finished; go on with: ",
+                         ShellCommand({"atoll", "experiment", "run", options.file, "--dir", dir})));
+  return kFailed;
+}
+
+// The folder of an experiment that is named by it, or by its file.
+absl::StatusOr<std::string> FolderOfSource(const std::string& source) {
+  std::error_code error;
+  if (std::filesystem::is_directory(source, error)) return AbsoluteDir(source);
+  ASSIGN_OR_RETURN(const Experiment experiment, ReadExperiment(source));
+  return DefaultExperimentFolder(experiment.name);
+}
+
+}  // namespace
+
+std::string DefaultExperimentFolder(const std::string& name) {
+  return AbsoluteDir(absl::StrCat(PathName(name), "-experiment"));
+}
+
+size_t RunsAtOnce(const std::vector<RunPlan>& plans, const ProcessLimits& limits) {
+  size_t fitting = plans.size();
+  for (const RunPlan& plan : plans) {
+    const absl::StatusOr<std::vector<RampStep>> ramp = ParseRamp(plan.keys.ramp);
+    uint32_t peers = plan.config.run.peers;
+    if (ramp.ok()) peers = MostPeers(*ramp, peers);
+    const size_t threads = size_t{peers} * plan.config.worker.threads;
+    fitting = std::min(fitting, limits.cores.threads() / std::max<size_t>(threads, 1));
+    const auto fits = [&](size_t runs) {
+      return CheckFits(plan.config, static_cast<uint32_t>(runs * peers), limits.memory).ok();
+    };
+    while (fitting > 1 && !fits(fitting)) --fitting;
+  }
+  return std::max<size_t>(fitting, 1);
+}
+
+int RunExperiment(const ExperimentRunOptions& options) {
+  const absl::StatusOr<Experiment> experiment = ReadExperiment(options.file);
+  if (!experiment.ok()) return Report(experiment.status());
+  const std::string place = options.place.empty() ? experiment->place : options.place;
+  // Before anything is made: what is wrong with any setting is said now, not hours later.
+  const absl::StatusOr<std::vector<RunPlan>> plans = PlanAll(*experiment, nullptr);
+  if (!plans.ok()) return Report(plans.status());
+  const absl::Status placed = CheckPlace(*experiment, place, *plans);
+  if (!placed.ok()) return Report(placed);
+  const std::string dir =
+      options.dir.empty() ? DefaultExperimentFolder(experiment->name) : AbsoluteDir(options.dir);
+  signal(SIGPIPE, SIG_IGN);  // a reader that has gone ends the experiment in order
+  PosixFiles files;
+  absl::Status made = CheckExperimentFolder(files, dir);
+  if (made.ok()) made = files.MakeDirectories(dir);
+  if (!made.ok()) return Report(made);
+  const absl::StatusOr<FolderLock> lock = FolderLock::Take(dir);
+  if (!lock.ok()) return Report(lock.status());
+  const absl::Status opened = OpenExperimentFolder(files, dir, *experiment, options.fresh);
+  if (!opened.ok()) return Report(opened);
+  return WorkIn(files, *experiment, dir, options, place);
+}
+
+int ReportOnExperiment(const ExperimentReportOptions& options) {
+  const absl::StatusOr<std::string> named = FolderOfSource(options.source);
+  if (!named.ok()) return Report(named.status());
+  const std::string& dir = *named;
+  PosixFiles files;
+  const absl::StatusOr<Experiment> experiment = ExperimentOfFolder(files, dir);
+  if (!experiment.ok()) return Report(experiment.status());
+  const absl::StatusOr<std::vector<RunResult>> results = ReadResults(files, dir);
+  if (!results.ok()) return Report(results.status());
+  if (results->empty()) {
+    return Report(absl::FailedPreconditionError(absl::StrCat(dir, ": no run is finished yet")));
+  }
+  const std::string out =
+      options.out.empty() ? absl::StrCat(dir, "/", kReportFile) : AbsoluteDir(options.out);
+  const absl::StatusOr<std::vector<PartitionPicture>> pictures = ReadPictures(files, dir);
+  if (!pictures.ok()) return Report(pictures.status());
+  const absl::Status written = WriteReport(files, *experiment, dir, out, *results, *pictures);
+  if (!written.ok()) return Report(written);
+  TellResults(*experiment, *results, dir, out, options.json);
+  return kDone;
+}
+
+}  // namespace atolld

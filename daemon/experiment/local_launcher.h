@@ -1,0 +1,52 @@
+// LocalLauncher: runs an experiment's runs as `atoll local`, a child process each.
+//
+// A child ends in order when this process dies, however it dies (process.h); what it leaves is gone
+// on with. One thread; only Start touches the disk for more than a look.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "daemon/env/env.h"
+#include "daemon/experiment/experiment_folder.h"
+#include "daemon/experiment/run_plan.h"
+#include "daemon/experiment/run_queue.h"
+
+namespace atolld {
+
+class LocalLauncher : public RunLauncher {
+ public:
+  // `program`: the path of atoll. `with_links`: the peers' lines are capped as [links] says.
+  LocalLauncher(Files& files, std::string dir, std::string program, std::vector<RunPlan> plans,
+                const std::vector<LinkKeys>& links, bool with_links);
+  ~LocalLauncher() override;  // kills what still runs
+
+  bool Finished(size_t run) override;
+  bool Busy(size_t run) override;
+  absl::Status Start(size_t run) override;
+  std::optional<LaunchEnd> Ended(size_t run) override;
+  uint64_t Round(size_t run) override;
+  void Stop(size_t run) override;
+
+  // The command that runs it: a person may type it too.
+  std::vector<std::string> CommandOf(size_t run) const;
+
+ private:
+  RunPaths Paths(size_t run) const { return PathsOf(dir_, plans_[run].id); }
+
+  Files& files_;
+  const std::string dir_;
+  const std::string program_;
+  const std::vector<RunPlan> plans_;
+  std::string lines_;  // as --lines takes them; empty: no caps
+  std::map<size_t, int64_t> pids_;
+};
+
+// [links] as `atoll local --lines` takes them: rates alone, "default" as "*", parties as peers.
+std::string LinesOption(const std::vector<LinkKeys>& links);
+
+// The newest round that a log of `atoll local` tells of; 0: none.
+uint64_t NewestRound(absl::string_view log);
+
+}  // namespace atolld

@@ -1,0 +1,182 @@
+#include "daemon/experiment/run_plan.h"
+
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "compression/base/status_macros.h"
+#include "daemon/cli/local/local_plan.h"
+#include "daemon/experiment/experiment_sections.h"
+
+namespace atolld {
+namespace {
+
+bool IsOwnSection(const std::string& section) {
+  return section == "experiment" || section == "faults";
+}
+
+ConfigOverride OverrideOf(const SettingChange& change) {
+  ConfigOverride made;
+  made.option = change.place;
+  made.section = change.section;
+  made.key = change.key;
+  if (const auto* text = std::get_if<std::string>(&change.value)) made.value = *text;
+  if (const auto* whole = std::get_if<int64_t>(&change.value)) made.value = *whole;
+  if (const auto* number = std::get_if<double>(&change.value)) made.value = *number;
+  if (const auto* flag = std::get_if<bool>(&change.value)) made.value = *flag;
+  if (const auto* other = std::get_if<OtherValue>(&change.value)) made.value = other->description;
+  return made;
+}
+
+// The keys of this setting, with the place of each that somebody may have to mend.
+absl::StatusOr<ExperimentKeys> KeysOf(const Experiment& experiment,
+                                      const ExperimentSetting& setting) {
+  ExperimentKeys keys = experiment.keys;
+  for (const SettingChange& change : setting.changes) {
+    if (!IsOwnSection(change.section)) continue;
+    RETURN_IF_ERROR(AssignField(SettingFields(keys), change));
+  }
+  return keys;
+}
+
+// Where the setting, or the file, says a key.
+std::string PlaceOfKey(const Experiment& experiment, const ExperimentSetting& setting,
+                       const std::string& name) {
+  for (const SettingChange& change : setting.changes) {
+    if (change.Name() == name) return change.place;
+  }
+  return absl::StrCat(experiment.path, ": [experiment]");
+}
+
+absl::StatusOr<PartitionSettings> PartitionOf(const Experiment& experiment,
+                                              const ExperimentSetting& setting,
+                                              const ExperimentKeys& keys, uint64_t seed) {
+  PartitionSections sections;
+  sections.folder = experiment.folder;
+  const std::string& place = experiment.partition_place;
+  sections.partition.place = sections.data.place = sections.experiment.place = place;
+  const auto take = [&sections](const SettingChange& change) {
+    if (change.section == "partition") {
+      sections.partition.values[change.key] = {change.value, change.place};
+    } else if (change.key == "path" || change.key == "kind" || change.key == "field") {
+      sections.data.values[change.key] = {change.value, change.place};
+    }
+  };
+  for (const SettingChange& change : experiment.data) take(change);
+  for (const SettingChange& change : experiment.partition) take(change);
+  for (const SettingChange& change : setting.changes) {
+    if (change.section == "data" || change.section == "partition") take(change);
+  }
+  sections.experiment.values["name"] = {experiment.name, place};
+  sections.experiment.values["seed"] = {static_cast<int64_t>(seed), place};
+  const auto own = sections.partition.values.find("parties");
+  if (own != sections.partition.values.end() && keys.parties != 0) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        own->second.place, ": [experiment] parties says how many there are; leave this one out"));
+  }
+  if (keys.parties != 0) {
+    sections.partition.values["parties"] = {static_cast<int64_t>(keys.parties), place};
+  }
+  return ParsePartition(sections);
+}
+
+// Who takes part in one run, and where their data is.
+class Placement {
+ public:
+  Placement(const Experiment& experiment, const ExperimentSetting& setting, const RunPlan& plan,
+            const std::optional<PartyData>& data)
+      : experiment_(experiment), setting_(setting), plan_(plan), data_(data) {
+    parties_ = plan.partition ? plan.partition->parties : plan.keys.parties;
+    if (data && data->parties != 0) parties_ = data->parties;
+  }
+
+  absl::StatusOr<std::vector<ConfigOverride>> Overrides() {
+    RETURN_IF_ERROR(PlacePeers());
+    if (plan_.partition) Set("data", "private", true);
+    if (data_) {
+      Set("data", "path", data_->path);
+      if (!data_->validation.empty()) Set("data", "validation", data_->validation);
+    }
+    return std::move(overrides_);
+  }
+
+ private:
+  absl::Status Wrong(const char* key, absl::string_view what) const {
+    return absl::InvalidArgumentError(
+        absl::StrCat(PlaceOfKey(experiment_, setting_, key), ": ", what));
+  }
+
+  void Set(const char* section, const char* key,
+           std::variant<int64_t, std::string, double, bool> value) {
+    const std::string name = absl::StrCat(section, ".", key);
+    overrides_.push_back({PlaceOfKey(experiment_, setting_, name), section, key, value});
+  }
+
+  absl::Status PlacePeers() {
+    const ExperimentKeys& keys = plan_.keys;
+    const absl::StatusOr<std::vector<RampStep>> ramp = ParseRamp(keys.ramp);
+    if (!ramp.ok()) return Wrong("experiment.ramp", ramp.status().message());
+    if (keys.hosts != 0) {
+      if (!ramp->empty()) {
+        return Wrong("experiment.ramp",
+                     "a ramp is of peers that are parties themselves; leave out hosts");
+      }
+      if (parties_ == 0) return Wrong("experiment.hosts", "hosts need parties: say how many");
+      if (parties_ % keys.hosts != 0) {
+        return Wrong("experiment.hosts",
+                     absl::StrCat("hosts must divide the ", parties_, " parties, and ", keys.hosts,
+                                  " does not: each hosts as many"));
+      }
+      Set("parties", "hosted", int64_t{parties_ / keys.hosts});
+      Set("run", "peers", int64_t{keys.hosts});
+      return absl::OkStatus();
+    }
+    if (parties_ == 0) return absl::OkStatus();  // as [run] peers says
+    if (plan_.partition && MostPeers(*ramp, 0) > parties_) {
+      return Wrong("experiment.ramp",
+                   absl::StrCat("the ramp has ", MostPeers(*ramp, 0),
+                                " peers, and the data is dealt to ", parties_, " parties"));
+    }
+    Set("run", "peers", int64_t{PeersAt(*ramp, 0, parties_)});
+    return absl::OkStatus();
+  }
+
+  const Experiment& experiment_;
+  const ExperimentSetting& setting_;
+  const RunPlan& plan_;
+  const std::optional<PartyData>& data_;
+  uint32_t parties_ = 0;
+  std::vector<ConfigOverride> overrides_;
+};
+
+}  // namespace
+
+absl::StatusOr<RunPlan> PlanRun(const Experiment& experiment, size_t index, uint64_t seed,
+                                const std::optional<PartyData>& data) {
+  const ExperimentSetting& setting = experiment.settings[index];
+  RunPlan plan;
+  plan.setting = index;
+  plan.seed = seed;
+  plan.id = absl::StrFormat("%02d-%s-seed-%d", index + 1, PathName(setting.name), seed);
+  ASSIGN_OR_RETURN(plan.keys, KeysOf(experiment, setting));
+  if (experiment.has_partition()) {
+    ASSIGN_OR_RETURN(plan.partition, PartitionOf(experiment, setting, plan.keys, seed));
+  }
+  std::vector<ConfigOverride> overrides;
+  for (const SettingChange& change : setting.changes) {
+    if (IsOwnSection(change.section) || change.section == "partition") continue;
+    overrides.push_back(OverrideOf(change));
+  }
+  const std::string whole = absl::StrCat(experiment.path, ": ", plan.id);
+  overrides.push_back({whole, "run", "seed", static_cast<int64_t>(seed)});
+  overrides.push_back({whole, "run", "id", plan.id});
+  ASSIGN_OR_RETURN(const std::vector<ConfigOverride> placed,
+                   Placement(experiment, setting, plan, data).Overrides());
+  overrides.insert(overrides.end(), placed.begin(), placed.end());
+  ASSIGN_OR_RETURN(plan.config, ParseConfig(experiment.run_text, experiment.path, experiment.folder,
+                                            ConfigUse::kLocal, overrides));
+  return plan;
+}
+
+}  // namespace atolld

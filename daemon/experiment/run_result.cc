@@ -1,0 +1,152 @@
+#include "daemon/experiment/run_result.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "compression/base/status_macros.h"
+#include "daemon/cli/status_json.h"
+
+namespace atolld {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::optional<double> NumberAt(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::string TextAt(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found == json.end() || !found->is_string() ? "" : found->get<std::string>();
+}
+
+uint64_t CountAt(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found == json.end() || !found->is_number_unsigned() ? 0 : found->get<uint64_t>();
+}
+
+Json Parsed(absl::string_view text) {
+  return Json::parse(text.begin(), text.end(), nullptr, /*allow_exceptions=*/false);
+}
+
+// The figures that a row has where they are known, and what they are called.
+struct NamedFigure {
+  const char* in_metrics;
+  const char* in_results;
+  std::optional<double> ResultRow::*figure;
+};
+constexpr NamedFigure kFigures[] = {
+    {"validation/loss", "loss", &ResultRow::loss},
+    {"train/loss", "train_loss", &ResultRow::train_loss},
+    {"validation/own_mean", "own_mean", &ResultRow::own_mean},
+    {"validation/own_tenth", "own_tenth", &ResultRow::own_tenth},
+    {"validation/own_ninetieth", "own_ninetieth", &ResultRow::own_ninetieth},
+    {"privacy/epsilon", "epsilon", &ResultRow::epsilon},
+};
+
+}  // namespace
+
+std::optional<double> RunResult::Newest(std::optional<double> ResultRow::*figure) const {
+  for (auto row = rows.rbegin(); row != rows.rend(); ++row) {
+    if (((*row).*figure).has_value()) return (*row).*figure;
+  }
+  return std::nullopt;
+}
+
+const ResultRow* RunResult::Reaching(double target) const {
+  for (const ResultRow& row : rows) {
+    if (row.loss && *row.loss <= target) return &row;
+  }
+  return nullptr;
+}
+
+bool IsSealedReport(absl::string_view report) {
+  const Json json = Parsed(report);
+  return json.is_object() && !TextAt(json, "state_digest").empty();
+}
+
+absl::StatusOr<RunResult> MakeRunResult(const std::string& setting, uint64_t seed,
+                                        const std::string& id, absl::string_view report,
+                                        absl::string_view metrics) {
+  const Json json = Parsed(report);
+  if (!json.is_object()) {
+    return absl::DataLossError(absl::StrCat(id, ": the report of `atoll local` is damaged"));
+  }
+  RunResult result;
+  result.setting = setting;
+  result.seed = seed;
+  result.id = id;
+  result.parameters = CountAt(json, "parameters");
+  result.codec = TextAt(json, "codec");
+  result.state_digest = TextAt(json, "state_digest");
+  result.wall_seconds = NumberAt(json, "wall_seconds").value_or(0);
+  const double sent = NumberAt(json, "bytes_sent_per_peer_per_round").value_or(0);
+  double contributions = 0;
+  for (const absl::string_view line : absl::StrSplit(metrics, '\n', absl::SkipEmpty())) {
+    const Json figures = Parsed(line);
+    if (!figures.is_object() || !figures.contains("version")) {
+      return absl::DataLossError(absl::StrCat(id, ": metrics.jsonl of the run is damaged"));
+    }
+    ResultRow row;
+    row.version = CountAt(figures, "version");
+    row.seconds = NumberAt(figures, "time/elapsed_seconds").value_or(0);
+    row.tokens = NumberAt(figures, "train/total_tokens").value_or(0);
+    contributions += NumberAt(figures, "train/contributors").value_or(0);
+    row.bytes = contributions * sent;
+    for (const NamedFigure& one : kFigures) row.*one.figure = NumberAt(figures, one.in_metrics);
+    result.rows.push_back(row);
+  }
+  return result;
+}
+
+std::string ResultLine(const RunResult& result) {
+  Json json = {{"setting", result.setting},
+               {"seed", result.seed},
+               {"id", result.id},
+               {"parameters", result.parameters},
+               {"codec", result.codec},
+               {"state_digest", result.state_digest},
+               {"wall_seconds", result.wall_seconds},
+               {"rows", Json::array()}};
+  for (const ResultRow& row : result.rows) {
+    Json one = {{"version", row.version},
+                {"seconds", row.seconds},
+                {"tokens", row.tokens},
+                {"bytes", row.bytes}};
+    for (const NamedFigure& named : kFigures) one[named.in_results] = OrNull(row.*named.figure);
+    json["rows"].push_back(std::move(one));
+  }
+  return JsonLine(json);
+}
+
+absl::StatusOr<RunResult> ParseResultLine(absl::string_view line) {
+  const Json json = Parsed(line);
+  if (!json.is_object() || !json.contains("rows") || !json["rows"].is_array()) {
+    return absl::DataLossError("a line of results.jsonl is damaged");
+  }
+  RunResult result;
+  result.setting = TextAt(json, "setting");
+  result.seed = CountAt(json, "seed");
+  result.id = TextAt(json, "id");
+  result.parameters = CountAt(json, "parameters");
+  result.codec = TextAt(json, "codec");
+  result.state_digest = TextAt(json, "state_digest");
+  result.wall_seconds = NumberAt(json, "wall_seconds").value_or(0);
+  for (const Json& one : json["rows"]) {
+    if (!one.is_object()) return absl::DataLossError("a line of results.jsonl is damaged");
+    ResultRow row;
+    row.version = CountAt(one, "version");
+    row.seconds = NumberAt(one, "seconds").value_or(0);
+    row.tokens = NumberAt(one, "tokens").value_or(0);
+    row.bytes = NumberAt(one, "bytes").value_or(0);
+    for (const NamedFigure& named : kFigures) row.*named.figure = NumberAt(one, named.in_results);
+    result.rows.push_back(row);
+  }
+  return result;
+}
+
+}  // namespace atolld

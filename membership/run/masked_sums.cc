@@ -1,0 +1,270 @@
+#include "membership/run/masked_sums.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "compression/base/words.h"
+#include "membership/masking/masked_terms.h"
+
+namespace atolld {
+namespace {
+
+// Attempts of one epoch, which each end an exchange, and so an epoch: far more than there can be.
+constexpr uint64_t kAttemptsAnEpoch = uint64_t{1} << 16;
+
+bool SameSum(const v1::MaskedSum& a, const v1::MaskedSum& b) {
+  return !a.ragged() && !b.ragged() && a.payload_digest() == b.payload_digest() &&
+         std::equal(a.contributors().begin(), a.contributors().end(), b.contributors().begin(),
+                    b.contributors().end());
+}
+
+}  // namespace
+
+void MaskedSums::Send(const std::string& peer, v1::MaskToParty message, Output* out) {
+  said_[peer].push_back(message);
+  out->sends.emplace_back(peer, std::move(message));
+}
+
+void MaskedSums::Await(absl::Time now, const std::vector<std::string>& peers) {
+  awaited_ = {peers.begin(), peers.end()};
+  deadline_ = now + patience_;
+}
+
+MaskedSums::Output MaskedSums::Begin(absl::Time now, uint64_t version, uint64_t epoch,
+                                     const std::map<std::string, float>& weights) {
+  Output out = End();
+  if (epoch != epoch_) attempts_ = 0;
+  epoch_ = epoch;
+  std::vector<float> numbers;
+  std::vector<std::string> peers;
+  for (const auto& [peer, weight] : weights) {
+    peers.push_back(peer);
+    numbers.push_back(weight);
+  }
+  attempt_.set_run_id(run_id_);
+  attempt_.set_version(version);
+  attempt_.set_attempt(epoch * kAttemptsAnEpoch + attempts_++);
+  attempt_.set_weight_exponent(WeightExponentOf(numbers));
+  round_ = std::make_unique<MaskRound>(attempt_, threshold_);
+  v1::MaskToParty begin;
+  *begin.mutable_begin() = attempt_;
+  for (const std::string& peer : peers) Send(peer, begin, &out);
+  Await(now, peers);
+  GoOn(now, false, &out);
+  return out;
+}
+
+void MaskedSums::Drop(const std::string& peer, const absl::Status& status, Output* out) {
+  if (status.ok()) return;
+  out->events.push_back(absl::StrCat("masks: ", status.message()));
+  awaited_.erase(peer);
+}
+
+MaskedSums::Output MaskedSums::OnMessage(absl::Time now, const std::string& peer,
+                                         const v1::MaskFromParty& message) {
+  Output out;
+  if (round_ == nullptr) return out;
+  const MaskRound::Step step = round_->step();
+  bool answers = false;  // this step's question
+  switch (message.message_case()) {
+    case v1::MaskFromParty::kKeys:
+      answers = step == MaskRound::Step::kKeys;
+      if (answers) Drop(peer, round_->OnKeys(peer, message.keys()), &out);
+      break;
+    case v1::MaskFromParty::kShares:
+      answers = step == MaskRound::Step::kShares;
+      if (answers) Drop(peer, round_->OnShares(peer, message.shares()), &out);
+      break;
+    case v1::MaskFromParty::kMasked:
+      answers = step == MaskRound::Step::kUpdates && SameAttempt(message.masked(), attempt_);
+      if (answers && awaited_.count(peer) != 0) acknowledged_.insert(peer);
+      break;
+    case v1::MaskFromParty::kAgreed:
+      answers = step == MaskRound::Step::kConsent;
+      if (answers) Drop(peer, round_->OnAgreed(peer, message.agreed()), &out);
+      break;
+    case v1::MaskFromParty::kOpened:
+      answers = step == MaskRound::Step::kShareOpening;
+      if (answers) Drop(peer, round_->OnUnmaskShares(peer, message.opened()), &out);
+      break;
+    case v1::MaskFromParty::kRefused:
+      answers = SameAttempt(message.refused(), attempt_);
+      if (answers) out.events.push_back(absl::StrCat("peer ", peer, " has given its masks up"));
+      break;
+    case v1::MaskFromParty::kSum:  // OnSum's
+    case v1::MaskFromParty::MESSAGE_NOT_SET:
+      break;
+  }
+  if (answers) awaited_.erase(peer);
+  GoOn(now, false, &out);
+  return out;
+}
+
+MaskedSums::Output MaskedSums::OnGone(absl::Time now, const std::string& peer) {
+  Output out;
+  awaited_.erase(peer);
+  GoOn(now, false, &out);
+  return out;
+}
+
+MaskedSums::Output MaskedSums::OnDeadline(absl::Time now) {
+  Output out;
+  if (now < deadline_) return out;
+  GoOn(now, true, &out);
+  return out;
+}
+
+// The step ends when nobody is waited for; the next may be over at once, where nobody is left.
+void MaskedSums::GoOn(absl::Time now, bool waited, Output* out) {
+  while (round_ != nullptr && deadline_ != absl::InfiniteFuture() && (waited || awaited_.empty())) {
+    waited = false;
+    EndStep(now, out);
+  }
+}
+
+void MaskedSums::EndStep(absl::Time now, Output* out) {
+  deadline_ = absl::InfiniteFuture();
+  v1::MaskToParty message;
+  switch (round_->step()) {
+    case MaskRound::Step::kKeys: {
+      const auto roster = round_->FreezeRoster();
+      if (!roster.ok()) return Discard(std::string(roster.status().message()), out);
+      *message.mutable_roster() = *roster;
+      std::vector<std::string> parties;
+      for (const v1::MaskKeys& keys : roster->parties()) parties.push_back(keys.peer());
+      for (const std::string& peer : parties) Send(peer, message, out);
+      return Await(now, parties);
+    }
+    case MaskRound::Step::kShares: {
+      const auto deliveries = round_->FreezeMasking();
+      if (!deliveries.ok()) return Discard(std::string(deliveries.status().message()), out);
+      for (const auto& [peer, delivery] : *deliveries) {
+        *message.mutable_delivery() = delivery;
+        Send(peer, message, out);
+      }
+      return Await(now, round_->masking());
+    }
+    case MaskRound::Step::kUpdates:
+      return BeginExchange(out);
+    case MaskRound::Step::kConsent: {
+      const auto request = round_->FreezeConsent();
+      if (!request.ok()) return Discard(std::string(request.status().message()), out);
+      *message.mutable_request() = *request;
+      std::vector<std::string> signers;
+      for (const v1::MaskConsent& consent : request->consents()) signers.push_back(consent.peer());
+      for (const std::string& peer : signers) Send(peer, message, out);
+      return Await(now, signers);
+    }
+    case MaskRound::Step::kShareOpening: {
+      const auto unmasking = round_->Finish();
+      if (!unmasking.ok()) return Discard(std::string(unmasking.status().message()), out);
+      *message.mutable_unmasking() = *unmasking;
+      for (const std::string& peer : round_->masking()) Send(peer, message, out);
+      out->news = News::kUnmasked;
+      return;
+    }
+    case MaskRound::Step::kUnmasked:
+    case MaskRound::Step::kDiscarded:
+      return;
+  }
+}
+
+// Who has not masked its update by now cannot be in the sum.
+void MaskedSums::BeginExchange(Output* out) {
+  if (acknowledged_.size() < round_->roster().threshold()) {
+    return Discard(
+        absl::StrCat(Counted(acknowledged_.size(), "party"),
+                     " masked an update, and the masks need ", round_->roster().threshold()),
+        out);
+  }
+  masked_ = {acknowledged_.begin(), acknowledged_.end()};
+  began_exchange_ = true;
+  out->news = News::kMasked;
+}
+
+MaskedSums::Output MaskedSums::OnSum(absl::Time now, const std::string& peer,
+                                     const v1::MaskedSum& sum, uint32_t revision,
+                                     const std::vector<std::string>& voters) {
+  Output out;
+  if (round_ == nullptr || !began_exchange_ || round_->step() != MaskRound::Step::kUpdates ||
+      !SameAttempt(sum.attempt(), attempt_) || sum.revision() != revision) {
+    return out;
+  }
+  if (revision != revision_) sums_.clear();
+  revision_ = revision;
+  sums_[peer] = sum;
+  bool same = true;
+  for (const std::string& voter : voters) {
+    const auto found = sums_.find(voter);
+    if (found == sums_.end()) return out;
+    same = same && SameSum(found->second, sum);
+  }
+  if (!same) {
+    sums_.clear();
+    if (redone_) {
+      Discard("updates are in parts of the sum alone, also after it was redone", &out);
+    } else {
+      redone_ = true;
+      out.events.push_back("an update is in parts of the masked sum alone: it is summed again");
+      out.news = News::kRedo;
+    }
+    return out;
+  }
+  const auto frozen = round_->FreezeContributors(
+      std::set<std::string>(sum.contributors().begin(), sum.contributors().end()));
+  if (!frozen.ok()) {
+    Discard(std::string(frozen.status().message()), &out);
+    return out;
+  }
+  v1::MaskToParty message;
+  *message.mutable_frozen() = *frozen;
+  for (const std::string& contributor : frozen->contributors()) Send(contributor, message, &out);
+  // Somebody may have died since its update came: it is in the sum, and says nothing any more.
+  std::vector<std::string> here;
+  for (const std::string& contributor : frozen->contributors()) {
+    if (std::find(voters.begin(), voters.end(), contributor) != voters.end()) {
+      here.push_back(contributor);
+    }
+  }
+  Await(now, here);
+  GoOn(now, false, &out);
+  return out;
+}
+
+void MaskedSums::Discard(const std::string& why, Output* out) {
+  round_->Discard(why);
+  out->events.push_back(absl::StrCat("this attempt's masks are discarded: ", why));
+  Output end = End();
+  for (auto& send : end.sends) out->sends.push_back(std::move(send));
+  out->news = News::kDiscarded;
+}
+
+MaskedSums::Output MaskedSums::Resend(const std::string& peer) const {
+  Output out;
+  const auto said = said_.find(peer);
+  if (said == said_.end()) return out;
+  for (const v1::MaskToParty& message : said->second) out.sends.emplace_back(peer, message);
+  return out;
+}
+
+MaskedSums::Output MaskedSums::End() {
+  Output out;
+  if (round_ != nullptr) {
+    v1::MaskToParty message;
+    *message.mutable_discarded() = attempt_;
+    for (const auto& [peer, said] : said_) out.sends.emplace_back(peer, message);
+  }
+  round_.reset();
+  deadline_ = absl::InfiniteFuture();
+  awaited_.clear();
+  masked_.clear();
+  acknowledged_.clear();
+  began_exchange_ = false;
+  redone_ = false;
+  revision_ = 0;
+  sums_.clear();
+  said_.clear();
+  return out;
+}
+
+}  // namespace atolld

@@ -1,0 +1,209 @@
+"""Would break: docker-compose.yml, or a file that `atoll experiment compose` writes, is none that
+docker compose takes; the containers' configs are none that the daemons take; a peer has a config of
+its own; a secret or a right that it does not need; or the written file and ours drift apart.
+
+Nothing is started: scripts/check-docker does that. Where docker-compose is there it judges, else
+the structure alone is looked at.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+try:
+    import yaml
+except ImportError:
+    print("skipped: needs the Debian package python3-yaml")
+    sys.exit(77)
+
+BIN = os.environ["ATOLL_BIN"]
+SOURCE = os.environ["ATOLL_SOURCE"]
+CONFIGS = os.path.join(SOURCE, "configs", "docker")
+
+EXPERIMENT = """
+[experiment]
+name = "a town's letters"
+seeds = [3]
+parties = 4
+
+[data]
+path = "letters$1.txt"
+
+[partition]
+scheme = "dirichlet"
+alpha = 0.5
+label = "first_letter"
+min_samples = 1
+
+[model]
+kind = "gpt"
+layers = 1
+heads = 1
+width = 16
+context = 16
+
+[run]
+rounds = 3
+
+[links]
+default = {up = "100Mbit", down = "100Mbit", delay = "5ms"}
+"party-2" = {up = "2Mbit", down = "8Mbit", delay = "40ms", loss = 0.5}
+"""
+
+
+# Of a peer's config: what the entrypoint replaces by that peer's own.
+PLACES = ('id = "peer-0"', 'advertise = "HOST:', 'region = "REGION"', 'path = "/parties/PARTY"')
+
+
+def atoll(*words, code=0):
+    done = subprocess.run([os.path.join(BIN, "atoll"), *words], capture_output=True, text=True,
+                          check=False)
+    if done.returncode != code:
+        raise AssertionError(f"atoll {' '.join(words)}: {done.returncode}\n{done.stdout}"
+                             f"{done.stderr}")
+    return done.stdout + done.stderr
+
+
+def read(path):
+    with open(path, encoding="utf-8") as text:
+        return text.read()
+
+
+def write(path, text):
+    with open(path, "w", encoding="utf-8") as out:
+        out.write(text)
+
+
+def loaded(path):
+    return yaml.safe_load(read(path))
+
+
+def judge(test, path):
+    """By the program itself, with and without profiles."""
+    if shutil.which("docker-compose") is None:
+        return
+    for profiles in ((), ("--profile", "chaos", "--profile", "metrics", "--profile", "privacy")):
+        done = subprocess.run(["docker-compose", "-f", path, *profiles, "config"],
+                              capture_output=True, text=True, check=False,
+                              env={**os.environ, "ATOLL_DASHBOARD": "0"})
+        test.assertEqual(done.returncode, 0, done.stderr)
+        test.assertIn("peer", yaml.safe_load(done.stdout)["services"])
+
+
+class Composed(unittest.TestCase):
+    def check_structure(self, path):
+        file = loaded(path)
+        services, volumes = file["services"], set(file["volumes"])
+        self.assertEqual(len([name for name in services if name.startswith("peer")]), 1,
+                         "one service is all peers")
+        networks = set(file["networks"])
+        self.assertTrue(file["networks"]["run"]["internal"])
+        for name, service in services.items():
+            self.assertIn("image", service, name)
+            self.assertEqual(service["cap_drop"], ["ALL"], name)
+            for port in service.get("ports", ()):
+                self.assertTrue(port.startswith("127.0.0.1:"), f"{name} publishes {port} to all")
+            for mount in service.get("volumes", ()):
+                if isinstance(mount, dict):
+                    self.assertTrue(mount["read_only"], f"{name} may write {mount}")
+                elif not mount.startswith("/"):
+                    self.assertIn(mount.split(":")[0], volumes, name)
+            self.assertLessEqual(set(service.get("networks", ())), networks, name)
+            self.assertFalse(service.get("privileged", False))
+            self.assertNotIn("docker.sock", str(service))
+        peer = services["peer"]
+        self.assertNotIn("container_name", peer, "it could not be scaled")
+        self.assertEqual(peer["depends_on"], {"coordinator": {"condition": "service_healthy"}})
+        self.assertEqual(set(peer["networks"]), {"run"})
+        # A named volume would be one for all peers.
+        self.assertIn("/data", peer["volumes"])
+        self.assertNotIn("cap_add", services["coordinator"])
+        return services
+
+    def test_ours(self):
+        path = os.path.join(SOURCE, "docker-compose.yml")
+        services = self.check_structure(path)
+        judge(self, path)
+        lines = services["peer"]["environment"]["ATOLL_LINES"].split()
+        self.assertEqual(len({line.split(":")[0] for line in lines}), 2, "two regions")
+        with tempfile.TemporaryDirectory() as folder:
+            coordinator = os.path.join(folder, "coordinator.toml")
+            for added in ("", read(os.path.join(CONFIGS, "privacy.toml"))):
+                write(coordinator, read(os.path.join(CONFIGS, "coordinator.toml")) + added)
+                atoll("config", "validate", "--for", "coordinator", coordinator)
+            printed = atoll("config", "print", coordinator)
+            self.assertIn(f"peers = {services['peer']['scale']}\n", printed)
+        # What the entrypoint puts its own in the place of.
+        for word in PLACES:
+            self.assertIn(word, read(os.path.join(CONFIGS, "peer.toml")))
+
+    def test_written(self):
+        ours = loaded(os.path.join(SOURCE, "docker-compose.yml"))
+        with tempfile.TemporaryDirectory() as folder:
+            experiment = os.path.join(folder, "letters.toml")
+            write(experiment, EXPERIMENT)
+            out = os.path.join(folder, "made", "town.yml")
+            refused = atoll("experiment", "compose", experiment, "--out", out, code=2)
+            self.assertIn("letters$1.txt", refused)
+            write(os.path.join(folder, "letters$1.txt"), "dear all\n" * 400)
+            atoll("experiment", "compose", experiment, "--out", out)
+            # Again it is the same, and what somebody has changed is not overwritten.
+            atoll("experiment", "compose", experiment, "--out", out)
+            services = self.check_structure(out)
+            judge(self, out)
+            self.compare(ours["services"], services)
+            self.assertEqual(services["peer"]["scale"], 4)
+            lines = services["peer"]["environment"]["ATOLL_LINES"].split()
+            self.assertEqual(lines[0], ":100Mbit:100Mbit:5ms")
+            self.assertEqual(lines[1], ":2Mbit:8Mbit:40ms:0.005")
+            self.assertEqual(len(lines), 4)
+            mounts = [mount for mount in services["coordinator"]["volumes"]
+                      if isinstance(mount, dict)]
+            self.assertIn("letters$$1.txt", str(mounts), "Compose would look for a variable")
+            self.assertNotIn("letters", str(services["peer"]["volumes"]),
+                             "a peer sees the others' data")
+            configs = os.path.join(folder, "made", "town")
+            self.assertEqual(sorted(os.listdir(configs)),
+                             ["coordinator.toml", "experiment.toml", "peer.toml"])
+            atoll("config", "validate", "--for", "coordinator",
+                  os.path.join(configs, "coordinator.toml"))
+            for word in PLACES:
+                self.assertIn(word, read(os.path.join(configs, "peer.toml")))
+            with open(out, "a", encoding="utf-8") as changed:
+                changed.write("# mine\n")
+            refused = atoll("experiment", "compose", experiment, "--out", out, code=2)
+            self.assertIn("remove it, or name another --out", refused)
+
+    def test_what_containers_cannot_do(self):
+        with tempfile.TemporaryDirectory() as folder:
+            experiment = os.path.join(folder, "letters.toml")
+            write(os.path.join(folder, "letters$1.txt"), "dear all\n" * 400)
+            write(experiment, EXPERIMENT.replace("parties = 4", 'parties = 4\nramp = "2:3"'))
+            refused = atoll("experiment", "compose", experiment, "--out",
+                            os.path.join(folder, "a.yml"), code=2)
+            self.assertIn("ramp", refused)
+            write(experiment, EXPERIMENT)
+            refused = atoll("experiment", "compose", experiment, "--out",
+                            os.path.join(folder, "a.txt"), code=2)
+            self.assertIn(".yml", refused)
+            refused = atoll("experiment", "compose", experiment, "--setting", "a town's leters",
+                            "--out", os.path.join(folder, "a.yml"), code=2)
+            self.assertIn("a town's letters", refused)
+
+    def compare(self, ours, theirs):
+        """But for what is an experiment's own they are the same."""
+        own = {"build", "volumes", "environment", "scale", "profiles"}
+        self.assertEqual(set(ours) - {"privacy"}, set(theirs))
+        for name, service in theirs.items():
+            for key in set(ours[name]) | set(service):
+                if key not in own:
+                    self.assertEqual(ours[name].get(key), service.get(key), f"{name}: {key}")
+            shared = [mount for mount in service.get("volumes", ()) if isinstance(mount, str)]
+            self.assertEqual(ours[name].get("volumes", []), shared, name)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,174 @@
+"""Would fail if an experiment did not come from one file to a table and a report: with data of each
+party's own, two settings and two seeds, through SIGKILL in the middle; or if its report could not
+be read in a browser, on a telephone and on a large screen, in light and dark. The screenshots lie
+in the build's folder experiment/."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import unittest
+
+from cluster import BIN, atoll, wait_for, write_corpus
+from dashboard_test import FAULTS_OF_LAYOUT, SCHEMES, WIDTHS, Browser, missing
+
+FILE = """
+[experiment]
+name = "tiny"
+seeds = [1, 2]
+jobs = 1
+target_loss = 5.0
+[run]
+rounds = 8
+[model]
+kind = "gpt"
+layers = 1
+heads = 2
+width = 32
+context = 32
+[data]
+path = "text.txt"
+validation_fraction = 0.1
+[inner]
+steps = 4
+batch = 4
+warmup_steps = 4
+[outer]
+rule = "average"
+[exchange]
+chunk_elements = 4096
+[evaluation]
+tokens = 1024
+every_rounds = 2
+[membership]
+failure_timeout = "3s"
+[partition]
+scheme = "iid"
+parties = 2
+unit = "line"
+[[setting]]
+name = "FedAvg"
+[[setting]]
+name = "FedAvg, bf16"
+"exchange.codec" = "bf16"
+"""
+
+# What scrolls within the page may be wider than it.
+FAULTS = FAULTS_OF_LAYOUT.replace("if (!text ||",
+                                  "if (!text || element.closest('.wide, pre') ||")
+
+
+def lines_of(path):
+    try:
+        with open(path, encoding="utf-8") as source:
+            return source.read().splitlines()
+    except FileNotFoundError:
+        return []
+
+
+class ExperimentTest(unittest.TestCase):
+    """One experiment; the methods follow each other, in the order of their names."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.top = tempfile.mkdtemp(prefix="atoll-e2e-experiment-")
+        cls.addClassCleanup(shutil.rmtree, cls.top, ignore_errors=True)
+        cls.file = os.path.join(cls.top, "tiny.toml")
+        cls.dir = os.path.join(cls.top, "out")
+        with open(cls.file, "w", encoding="utf-8") as out:
+            out.write(FILE)
+        write_corpus(os.path.join(cls.top, "text.txt"), 2000)
+
+    def path(self, *names):
+        return os.path.join(self.dir, *names)
+
+    def results(self):
+        return [json.loads(line) for line in lines_of(self.path("results.jsonl"))]
+
+    def begin(self):
+        return subprocess.Popen(
+            [os.path.join(BIN, "atoll"), "experiment", "run", self.file, "--dir", self.dir,
+             "--json"],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+
+    def test_1_a_wrong_setting_is_refused_before_anything_is_made(self):
+        with open(self.file, "a", encoding="utf-8") as out:
+            out.write('"inner.stepz" = 3\n')
+        done = atoll("experiment", "run", self.file, "--dir", self.dir)
+        with open(self.file, "w", encoding="utf-8") as out:
+            out.write(FILE)
+        self.assertEqual(2, done.returncode, done.stderr)
+        last = len(FILE.splitlines()) + 1
+        self.assertIn(f"tiny.toml:{last}: unknown key 'stepz' in [inner]; did you mean 'steps'?",
+                      done.stderr)
+        self.assertFalse(os.path.exists(self.dir))
+
+    def test_2_goes_on_after_sigkill(self):
+        first = self.begin()
+        try:
+            wait_for("the first run's result", lambda: len(self.results()) == 1)
+            second = self.path("runs", "02-fedavg-bf16-seed-1")
+            wait_for("the second run", lambda: os.path.exists(os.path.join(second, "peers.json")))
+        finally:
+            first.send_signal(signal.SIGKILL)
+            first.communicate()
+        before = lines_of(self.path("runs", "01-fedavg-seed-1.log"))
+        again = self.begin()
+        out, err = again.communicate(timeout=120)
+        self.assertEqual(0, again.returncode, err)
+        # What was finished was left alone.
+        self.assertEqual(before, lines_of(self.path("runs", "01-fedavg-seed-1.log")))
+        told = json.loads(out)
+        self.assertEqual(4, told["finished"])
+        self.assertEqual(["FedAvg", "FedAvg, bf16"], [row["setting"] for row in told["table"]])
+        for row in told["table"]:
+            self.assertEqual(2, row["loss"]["seeds"])
+            self.assertLess(row["loss"]["mean"], 5.6)  # ln 256 = 5.55 knows nothing
+            self.assertGreater(row["loss"]["spread"], 0)
+            self.assertGreater(row["bytes"]["mean"], 0)
+        self.assertGreater(told["table"][1]["bytes"]["mean"], told["table"][0]["bytes"]["mean"])
+        self.assertEqual(["01-fedavg-seed-1", "02-fedavg-bf16-seed-1", "01-fedavg-seed-2",
+                          "02-fedavg-bf16-seed-2"], [one["id"] for one in self.results()])
+
+    def test_3_a_changed_file_is_refused(self):
+        with open(self.file, "w", encoding="utf-8") as out:
+            out.write(FILE.replace("rounds = 8", "rounds = 9"))
+        done = atoll("experiment", "run", self.file, "--dir", self.dir)
+        self.assertNotEqual(0, done.returncode)
+        self.assertIn("`rounds = 8` there, `rounds = 9` here", done.stderr)
+        self.assertEqual(4, len(self.results()))
+
+    def test_4_the_report_is_made_again(self):
+        os.remove(self.path("report.html"))
+        done = atoll("experiment", "report", self.dir)
+        self.assertEqual(0, done.returncode, done.stderr)
+        self.assertIn("FedAvg, bf16", done.stdout)
+        self.assertTrue(os.path.exists(self.path("report.html")))
+
+    def test_5_the_report_is_readable(self):
+        if missing():
+            self.skipTest(f"there is no {missing()}")
+        shots = os.path.join(os.path.dirname(BIN), "experiment")
+        os.makedirs(shots, exist_ok=True)
+        browser = Browser()
+        self.addCleanup(browser.close)
+        browser.driver.get("file://" + self.path("report.html"))
+        for scheme in SCHEMES:
+            for width in WIDTHS:
+                with self.subTest(scheme=scheme, width=width):
+                    browser.show(scheme, width)
+                    browser.shoot(os.path.join(shots, f"report-{scheme}-{width}.png"))
+                    self.assertEqual([], browser.driver.execute_script(FAULTS))
+        count = "return document.querySelectorAll(arguments[0]).length"
+        for selector, wanted in (("path.line", 2 + 4 * 2), ("path.band", 4 * 2),
+                                 (".partition img", 2), ("tbody tr", 2 + 2 + 4)):
+            self.assertEqual(wanted, browser.driver.execute_script(count, selector), selector)
+        self.assertEqual(0, browser.driver.execute_script(
+            "return [...document.images].filter((one) => !one.naturalWidth).length"))
+        self.assertEqual([], browser.driver.get_log("browser"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,54 @@
+// A party's arrays as rows: the row of each sample of each pass, and the rows that are held out.
+//
+// Immutable; any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "atoll/v1/run.pb.h"
+#include "worker/data/arrays.h"
+#include "worker/data/sample_order.h"
+#include "worker/training/corpus.h"
+
+namespace atolld {
+
+class ArrayCorpus final : public Corpus {
+ public:
+  enum class Use {
+    kRun,     // the last rows are held out
+    kCommon,  // all are
+  };
+
+  static absl::StatusOr<std::unique_ptr<ArrayCorpus>> Make(const v1::RunSpec& spec,
+                                                           std::shared_ptr<const Arrays> arrays,
+                                                           Use use = Use::kRun) {
+    // A row is a window of one token that needs no next one.
+    auto order = SampleOrder::Make(spec.seed(), arrays->train_rows() + 1, 1);
+    if (!order.ok()) return order.status();
+    return std::unique_ptr<ArrayCorpus>(new ArrayCorpus(std::move(arrays), use, *order));
+  }
+
+  uint64_t samples() const override { return order_.windows(); }
+  uint64_t sample_tokens() const override { return 1; }
+  uint64_t train_tokens() const override { return arrays_->train_rows(); }
+  uint64_t validation_tokens() const override {
+    return arrays_->validation_rows() + (use_ == Use::kCommon ? arrays_->train_rows() : 0);
+  }
+
+  const Arrays& arrays() const { return *arrays_; }
+  int64_t Row(uint64_t sample) const { return static_cast<int64_t>(order_.FirstToken(sample)); }
+  uint64_t first_held_out() const { return use_ == Use::kCommon ? 0 : arrays_->train_rows(); }
+
+ private:
+  ArrayCorpus(std::shared_ptr<const Arrays> arrays, Use use, SampleOrder order)
+      : arrays_(std::move(arrays)), use_(use), order_(order) {}
+
+  const std::shared_ptr<const Arrays> arrays_;
+  const Use use_;
+  const SampleOrder order_;
+};
+
+}  // namespace atolld
