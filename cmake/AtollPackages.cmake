@@ -115,6 +115,8 @@ set(CPACK_DEBIAN_ATOLL_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_ATOLL_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_ATOLL_PACKAGE_DEPENDS "adduser, init-system-helpers (>= 1.52)")
 set(CPACK_DEBIAN_ATOLL_PACKAGE_RECOMMENDS "atoll-worker (= ${ATOLL_PACKAGE_VERSION})")
+# For the lab alone.
+set(CPACK_DEBIAN_ATOLL_PACKAGE_SUGGESTS "iproute2, nftables, python3 (>= 3.11)")
 set(CPACK_DEBIAN_ATOLL_PACKAGE_CONTROL_EXTRA ${debian}/atoll/postinst ${debian}/atoll/prerm
   ${debian}/atoll/postrm ${debian}/atoll/conffiles)
 set(CPACK_COMPONENT_ATOLL_DESCRIPTION

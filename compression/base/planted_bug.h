@@ -38,6 +38,7 @@ enum class PlantedBug {
   kLossOfAnybody,            // whoever answers for a share is believed, also without a number
   kEvaluationWaitedFor,      // whoever was given a share is waited for as long as it is here
   kRosterChangeLost,         // every fourth delta of the roster names nobody
+  kMaskedWeightsIgnored,     // a sum of masked updates is divided by their number
 };
 
 #ifdef ATOLL_PLANTED_BUGS

@@ -130,8 +130,9 @@ int Main(int argc, char** argv) {
            "Its tokenizer's file; without, the run's peers give it")
       .File();
   join.Add("--base", options.brought.base,
-           "The model beneath the run's adapters, a file of `atoll import`")
-      .File();
+           "The model beneath the run's adapters, a file of `atoll import`; of kind "
+           "'huggingface' the model's folder")
+      .Path();
   join.Add("--program", options.brought.program,
            "The worker of an external model, or the TorchScript file; without, peers give that")
       .File();

@@ -28,6 +28,16 @@ std::string FormerAddress(Files& files, const std::string& dir) {
   return std::string(address);
 }
 
+absl::StatusOr<HttpServer::Access> AccessOf(Files& files, const Config::Http& http) {
+  HttpServer::Access access;
+  access.certificate = http.certificate;
+  access.key = http.key;
+  if (!http.token_file.empty()) {
+    ASSIGN_OR_RETURN(access.token, ReadHttpToken(files, http.token_file));
+  }
+  return access;
+}
+
 // A browser that looks on finds the port again after a restart.
 std::vector<std::string> AddressesToTry(const std::string& listen, const std::string& former) {
   if (listen != "auto") {
@@ -56,12 +66,8 @@ absl::StatusOr<std::unique_ptr<HttpServer>> OpenHttpPort(Env env, const Config& 
   }
   HttpServer::Options options;
   options.addresses = AddressesToTry(http.listen, former);
-  options.certificate = http.certificate;
-  options.key = http.key;
+  ASSIGN_OR_RETURN(options.access, AccessOf(env.files, http));
   options.now = [&executor = env.executor] { return executor.Now(); };
-  if (!http.token_file.empty()) {
-    ASSIGN_OR_RETURN(options.token, ReadHttpToken(env.files, http.token_file));
-  }
   absl::StatusOr<std::unique_ptr<HttpServer>> server = HttpServer::Start(std::move(options));
   if (automatic && absl::IsFailedPrecondition(server.status())) {
     env.log.Warning(absl::StrCat("there is no dashboard: ", server.status().message()));
@@ -73,6 +79,19 @@ absl::StatusOr<std::unique_ptr<HttpServer>> OpenHttpPort(Env env, const Config& 
   RETURN_IF_ERROR(WriteFileDurably(env.files, HttpFileOf(dir), BytesOf(absl::StrCat(url, "\n"))));
   env.log.Info(absl::StrCat("HTTP at ", url));
   return server;
+}
+
+void ReloadHttpPort(ConfigReload& reload, Files& files, HttpServer& server) {
+  reload.On(
+      "[http]",
+      [&files, &server](const Config& config) -> absl::Status {
+        ASSIGN_OR_RETURN(const HttpServer::Access access, AccessOf(files, config.http));
+        return server.SetAccess(access);
+      },
+      [](const Config& config) {
+        return !config.http.certificate.empty() || !config.http.token_file.empty();
+      });
+  reload.On("[http] listen", nullptr);
 }
 
 }  // namespace atolld

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "daemon/config/config.h"
+#include "daemon/config/config_reload.h"
 #include "daemon/env/env.h"
 #include "daemon/web/http_server.h"
 
@@ -18,5 +19,10 @@ namespace atolld {
 // but a free port that cannot be had for "auto" is only warned of. Blocking.
 absl::StatusOr<std::unique_ptr<HttpServer>> OpenHttpPort(Env env, const Config& config,
                                                          ConfigUse use, const std::string& dir);
+
+// At each reload the port takes the certificate, the key and the token anew from their files, which
+// is a few KB on the loop's thread. A file that is wrong leaves all as it was, and the log says
+// which. `server` outlives the last reload.
+void ReloadHttpPort(ConfigReload& reload, Files& files, HttpServer& server);
 
 }  // namespace atolld

@@ -72,7 +72,11 @@ void NameFiles(const Brought& brought, const v1::RunSpec& spec, Config* config) 
   if (!brought.tokenizer.empty() && spec.data().tokenizer() == "file") {
     config->data.tokenizer = Absolute(brought.tokenizer);
   }
-  if (!spec.model().base_digest().empty()) config->model.base = Absolute(brought.base);
+  if (spec.model().kind() == kHuggingFaceKind) {
+    config->model.path = Absolute(brought.base);
+  } else if (!spec.model().base_digest().empty()) {
+    config->model.base = Absolute(brought.base);
+  }
   if (spec.model().kind() == kTorchScriptKind) config->model.file = Absolute(brought.program);
   if (spec.model().kind() == kExternalKind) config->worker.program = Absolute(brought.program);
 }

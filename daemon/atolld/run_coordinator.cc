@@ -73,6 +73,7 @@ absl::Status RunCoordinator(const Config& config, const ProcessFolder& folder) {
   ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
                    OpenHttpPort(machine->env(), config, ConfigUse::kCoordinator, folder.dir));
   if (http != nullptr) {
+    ReloadHttpPort(*reload, machine->files, *http);
     ServeDashboard(*http, board);
     ServeRunMetrics(
         *http, [&board] { return board.Newest(); }, sampler);

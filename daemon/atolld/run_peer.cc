@@ -77,7 +77,7 @@ WorkerProcess::Settings WorkerSettings(const Config& config, const std::string& 
   settings.first_party = config.parties.hosted > 0 ? config.parties.first : 0;
   settings.initial_path = config.model.initial;
   settings.base_path = config.model.base;
-  settings.model_file = config.model.file;
+  settings.model_file = config.model.path.empty() ? config.model.file : config.model.path;
   settings.state_path = config.peer.dir + "/worker-state";
   settings.threads = config.worker.threads;
   settings.device = config.worker.device;
@@ -196,7 +196,10 @@ absl::Status PeerProcess::Run(const std::string& config_file) {
   trainer_.SetThreads(ThreadsOf(limits.processors, config_.worker.threads));
   ASSIGN_OR_RETURN(const std::unique_ptr<HttpServer> http,
                    OpenHttpPort(machine_.env(), config_, ConfigUse::kPeer, config_.peer.dir));
-  if (http != nullptr) ServeDaemonMetrics(*http, board_, sampler_);
+  if (http != nullptr) {
+    ReloadHttpPort(*reload, machine_.files, *http);
+    ServeDaemonMetrics(*http, board_, sampler_);
+  }
   RETURN_IF_ERROR(peer_.Start());
   notices_.Ready(machine_.executor, [this] { return ServiceStatus(peer_.Doing()); });
   NameRun();

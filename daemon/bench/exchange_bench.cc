@@ -28,6 +28,7 @@
 #include "daemon/env/posix_executor.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/process_events.h"
+#include "daemon/env/scratch_folder.h"
 #include "daemon/identity/credentials.h"
 
 namespace atolld {
@@ -46,27 +47,6 @@ double Median(std::vector<double> values) {
   const size_t middle = values.size() / 2;
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
-
-// A folder that is gone with this object.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::error_code error;
-    std::string pattern =
-        (std::filesystem::temp_directory_path(error) / "atoll-bench-XXXXXX").string();
-    if (mkdtemp(pattern.data()) != nullptr) path_ = pattern;
-  }
-  ~ScratchFolder() {
-    std::error_code error;
-    if (!path_.empty()) std::filesystem::remove_all(path_, error);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // How busy all cores of this machine were between two moments, whoever used them. From /proc/stat,
 // in hundredths of a second.
@@ -155,7 +135,7 @@ class ExchangeBench {
                      const std::string& what);
 
   const ExchangeBenchOptions options_;
-  ScratchFolder folder_;
+  std::unique_ptr<const ScratchFolder> folder_;
   PosixExecutor executor_{{1, 0}};
   std::vector<Peer> peers_;
   absl::Status failed_;
@@ -215,7 +195,7 @@ absl::Status ExchangeBench::StartPeer(size_t index) {
 }
 
 std::string ExchangeBench::IdentityOf(size_t index) const {
-  return absl::StrCat(folder_.path(), "/", BenchPeerName(index));
+  return absl::StrCat(folder_->path(), "/", BenchPeerName(index));
 }
 
 absl::Status ExchangeBench::MakeIdentities() {
@@ -231,7 +211,10 @@ absl::Status ExchangeBench::MakeIdentities() {
 }
 
 absl::Status ExchangeBench::Start() {
-  if (folder_.path().empty()) return absl::UnknownError("no temporary folder can be made");
+  std::error_code error;
+  const std::filesystem::path top = std::filesystem::temp_directory_path(error);
+  if (error) return absl::UnknownError("TMPDIR names no folder");
+  ASSIGN_OR_RETURN(folder_, ScratchFolder::Make((top / "atoll-bench").string()));
   peers_.resize(static_cast<size_t>(options_.peers));
   if (!options_.plaintext) RETURN_IF_ERROR(MakeIdentities());
   for (size_t i = 0; i < peers_.size(); ++i) RETURN_IF_ERROR(StartPeer(i));

@@ -1,8 +1,7 @@
 // `bench exchange --topology`: the same peers, each on its node of the lab (tests/wan/README.md),
 // and what the topology lets expect of them.
 //
-// The lab makes the network; ATOLL_LAB_NODES, "NAME=ADDRESS ...", is how it tells a command of its
-// nodes. One thread; needs root where it enters the lab.
+// daemon/cli/lab.h enters the lab. One thread.
 #pragma once
 
 #include <optional>
@@ -16,14 +15,6 @@
 #include "membership/planning/round_model.h"
 
 namespace atolld {
-
-// The lab runs this process.
-bool InLab();
-
-// Becomes the lab, which makes the network of that file and calls this program once more, as it was
-// called. Returns only if that cannot be: PERMISSION_DENIED without root; NOT_FOUND without the
-// lab, which stands in the source tree (ATOLL_LAB names another).
-absl::Status EnterLab(const std::string& topology);
 
 // Puts every peer of the topology on its node. FAILED_PRECONDITION: the lab has no such node.
 absl::Status PlaceOnNodes(const LinkModel& links, ExchangeBenchOptions* options);

@@ -53,7 +53,9 @@ absl::StatusOr<nlohmann::json> Inspect(const std::string& worker, const std::str
                                                             "--path",
                                                             path,
                                                             "--kind",
-                                                            data.kind,
+                                                            IsChat(data) ? "chat" : data.kind,
+                                                            "--template",
+                                                            data.chat_template,
                                                             "--tokenizer",
                                                             data.tokenizer,
                                                             "--field",
@@ -119,7 +121,9 @@ absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config)
       return found;
     }
   }
-  const uint32_t context = config->model.context;
+  // Each conversation is a sequence, as long as it is.
+  const bool any_length = IsChat(config->data) && config->data.packing == "none";
+  const uint32_t context = any_length ? 0 : config->model.context;
   std::string paths;
   for (const DataSource& source : sources) {
     const absl::StatusOr<nlohmann::json> json = Inspect(worker, source.path, config->data);
@@ -140,7 +144,8 @@ absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config)
     found.validation_tokens += (*json)["validation_tokens"].get<uint64_t>();
     absl::StrAppend(&paths, paths.empty() ? "" : ", ", source.path);
   }
-  if (!sources.empty() && config->data.validation_fraction > 0 &&
+  const bool may_lack = any_length && config->data.is_private;
+  if (!sources.empty() && config->data.validation_fraction > 0 && !may_lack &&
       found.validation_tokens <= context) {
     return TooShort("validation", paths, found.validation_tokens, context);
   }
@@ -150,7 +155,8 @@ absl::StatusOr<DataFound> InspectData(const std::string& worker, Config* config)
 
 absl::Status CheckDevices(const std::string& worker, const Config& config) {
   if (!config.worker.program.empty() || config.model.kind == kStubKind ||
-      config.model.kind == kExternalKind || !absl::StrContains(config.worker.device, "cuda")) {
+      config.model.kind == kExternalKind || config.model.kind == kHuggingFaceKind ||
+      !absl::StrContains(config.worker.device, "cuda")) {
     return absl::OkStatus();
   }
   const absl::Status found =

@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/string_view.h"
@@ -113,18 +111,7 @@ struct Scene {
   }
 };
 
-std::string Percent(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
-std::string Short(double seconds) { return absl::StrFormat("%.3g s", seconds); }
 std::string Minutes(double seconds) { return absl::StrFormat("%.3g minutes", seconds / 60); }
-
-// A line of a config: what is no number stands in quotes.
-std::string ConfigLine(const RunFinding& finding) {
-  if (finding.value.empty()) return finding.key;
-  double number = 0;
-  const bool plain = absl::SimpleAtod(finding.value, &number);
-  const char* const quote = plain ? "" : "\"";
-  return absl::StrCat(finding.key, " = ", quote, finding.value, quote);
-}
 
 // -----------------------------------------------------------------------------------------------
 // What stops a run, or a peer
@@ -387,8 +374,8 @@ double FindSlowWay(const Scene& scene, Findings* findings) {
   if (link && (!slow || link->ratio > slow->ratio)) slow = std::move(link);
   if (!slow) return exchange;
   const double saved = exchange * (1 - 1 / slow->ratio);
-  absl::StrAppend(&slow->finding.what, ", and an exchange takes ", Short(exchange),
-                  " of a round's ", Short(scene.times.round));
+  absl::StrAppend(&slow->finding.what, ", and an exchange takes ", FormatFigure(exchange),
+                  " of a round's ", FormatFigure(scene.times.round));
   scene.AddSeconds(std::move(slow->finding), saved, findings);
   return exchange - saved;
 }
@@ -402,8 +389,8 @@ double FindLargeCodec(const Scene& scene, double exchange, Findings* findings) {
   finding.cause = "codec";
   finding.what = absl::StrFormat(
       "exchanges take %s of a round's time (%s of %s), with %.3g bytes a parameter as %s",
-      Percent(exchange / scene.times.round), Short(exchange), Short(scene.times.round), bytes,
-      codec);
+      FormatShare(exchange / scene.times.round), FormatFigure(exchange),
+      FormatFigure(scene.times.round), bytes, codec);
   finding.key = "[exchange] codec";
   finding.value = "int8";
   finding.advice =
@@ -429,7 +416,7 @@ void FindFewSteps(const Scene& scene, double saved, double exchange, Findings* f
   finding.what = absl::StrFormat(
       "%.0f inner steps take %s, and the exchange after them %s: %s of a "
       "round's time",
-      steps, Short(scene.times.train), Short(exchange), Percent(now));
+      steps, FormatFigure(scene.times.train), FormatFigure(exchange), FormatShare(now));
   finding.key = "[inner] steps";
   finding.value = absl::StrFormat("%.0f", std::ceil(told / digits) * digits);
   finding.advice =
@@ -454,7 +441,7 @@ void FindExchangeTime(const Scene& scene, Findings* findings) {
     finding.peer = peer.member().peer();
     finding.what =
         absl::StrCat("aggregator ", finding.peer, " has averaged nothing, while exchanges take ",
-                     Percent(scene.times.exchange / scene.times.round), " of the time");
+                     FormatShare(scene.times.exchange / scene.times.round), " of the time");
     finding.key = "[peer] advertise";
     finding.advice =
         "peers that can be dialled average themselves; where their lines are slow, "
@@ -482,8 +469,8 @@ void FindStraggler(const Scene& scene, Findings* findings) {
   RunFinding finding;
   finding.cause = "straggler";
   finding.peer = peer->member().peer();
-  finding.what = absl::StrCat(finding.peer, " was ready after ", Short(seconds),
-                              " where the others were after ", Short(usual),
+  finding.what = absl::StrCat(finding.peer, " was ready after ", FormatFigure(seconds),
+                              " where the others were after ", FormatFigure(usual),
                               peer->mean_share() > 0 ? "" : ", too late for the round");
   finding.key = "[inner] pace";
   finding.value = "auto";
@@ -497,8 +484,8 @@ void FindSlowAudits(const Scene& scene, Findings* findings) {
   if (!scene.judged || scene.times.audit < kAuditShare * scene.times.round) return;
   RunFinding finding;
   finding.cause = "audits";
-  finding.what = absl::StrCat("audits of means take ", Short(scene.times.audit), " of a round's ",
-                              Short(scene.times.round));
+  finding.what = absl::StrCat("audits of means take ", FormatFigure(scene.times.audit),
+                              " of a round's ", FormatFigure(scene.times.round));
   finding.key = "[exchange] audit_share";
   finding.value = "0";
   finding.advice =
@@ -547,69 +534,6 @@ std::vector<RunFinding> Diagnose(const v1::RunStatus& status) {
   std::stable_sort(findings.begin(), findings.end(),
                    [](const auto& a, const auto& b) { return a.share > b.share; });
   return findings;
-}
-
-nlohmann::ordered_json DiagnosisJson(const v1::RunStatus& status) {
-  const RoundTimes times = UsualTimes(status);
-  nlohmann::ordered_json json = {
-      {"run_id", status.spec().run_id()}, {"version", status.version()},
-      {"rounds", times.rounds},           {"round_seconds", times.round},
-      {"train_seconds", times.train},     {"exchange_seconds", times.exchange},
-      {"audit_seconds", times.audit}};
-  const Findings findings = Diagnose(status);
-  json["healthy"] = findings.empty() && times.rounds >= kLeastRoundsToJudge;
-  json["findings"] = nlohmann::ordered_json::array();
-  for (const RunFinding& finding : findings) {
-    json["findings"].push_back({{"cause", finding.cause},
-                                {"peer", finding.peer},
-                                {"what", finding.what},
-                                {"seconds", finding.seconds},
-                                {"share", finding.share},
-                                {"key", finding.key},
-                                {"value", finding.value},
-                                {"advice", finding.advice}});
-  }
-  return json;
-}
-
-std::vector<std::string> DiagnosisText(const v1::RunStatus& status) {
-  const RoundTimes times = UsualTimes(status);
-  std::vector<std::string> lines;
-  if (times.rounds > 0) {
-    lines.push_back(absl::StrCat("run ", status.spec().run_id(), " at version ", status.version(),
-                                 ": a round takes ", Short(times.round), " (training ",
-                                 Short(times.train), ", exchange ", Short(times.exchange),
-                                 ", audit ", Short(times.audit), "), by the medians of the last ",
-                                 Counted(times.rounds, "round")));
-  }
-  const Findings findings = Diagnose(status);
-  for (size_t i = 0; i < findings.size(); ++i) {
-    const RunFinding& finding = findings[i];
-    const bool costs = finding.share >= 0.001;
-    lines.emplace_back();
-    lines.push_back(absl::StrCat(
-        i + 1, ". ", finding.what,
-        costs
-            ? absl::StrCat(
-                  " (costs ", Percent(finding.share),
-                  finding.seconds > 0 ? absl::StrCat(", ", Short(finding.seconds), " a round") : "",
-                  ")")
-            : ""));
-    if (!finding.key.empty() && finding.key.back() != ']') {  // not a whole section
-      lines.push_back(absl::StrCat("   ", ConfigLine(finding)));
-    }
-    lines.push_back(absl::StrCat("   ", finding.advice));
-  }
-  if (!findings.empty()) return lines;
-  if (status.has_seal()) {
-    lines.push_back("the run is sealed: nothing slows it any more");
-  } else if (times.rounds < kLeastRoundsToJudge) {
-    lines.push_back(absl::StrCat("too early to say: ", Counted(times.rounds, "round"),
-                                 " of this run can be judged, and it takes ", kLeastRoundsToJudge));
-  } else {
-    lines.push_back("healthy: nothing costs a twentieth of the time or more");
-  }
-  return lines;
 }
 
 }  // namespace atolld

@@ -5,11 +5,10 @@
 // of its peers' work that brings nothing, so that findings can be compared; the dearest comes
 // first. The time of the exchanges is shared out: what a slow line or link costs against the
 // others, then what a smaller codec would save, then what more inner steps would hide. No second
-// counts twice. Pure functions, any thread.
+// counts twice. How they are shown is in diagnosis_text.h. Pure functions, any thread.
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -47,8 +46,5 @@ inline constexpr uint64_t kLeastRoundsToJudge = 3;
 // The dearest first; nothing: the run is healthy, as far as its rounds so far can tell. `status`
 // has the newest rounds.
 std::vector<RunFinding> Diagnose(const v1::RunStatus& status);
-
-nlohmann::ordered_json DiagnosisJson(const v1::RunStatus& status);
-std::vector<std::string> DiagnosisText(const v1::RunStatus& status);
 
 }  // namespace atolld

@@ -63,8 +63,8 @@ absl::string_view OneOf(const absl::string_view (&known)[n], absl::string_view t
   return std::find(std::begin(known), std::end(known), told) == std::end(known) ? "other" : told;
 }
 
-constexpr absl::string_view kPeerPhases[] = {"starting",   "syncing",    "training", "waiting",
-                                             "exchanging", "evaluating", "stopped"};
+constexpr absl::string_view kPeerPhases[] = {"starting", "syncing",    "training",   "waiting",
+                                             "masking",  "exchanging", "evaluating", "stopped"};
 
 absl::string_view PhaseOf(const v1::PeerProgress& progress) {
   return OneOf(kPeerPhases, progress.phase());

@@ -63,6 +63,10 @@ std::string FormatSeconds(double seconds) {
   return absl::StrFormat("%d:%02d:%02d", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+std::string FormatFigure(double seconds) { return absl::StrFormat("%.3g s", seconds); }
+
+std::string FormatShare(double share) { return absl::StrFormat("%.0f %%", 100 * share); }
+
 std::string FormatRatio(double ratio) {
   return ratio >= 99.95 ? absl::StrFormat("%.0fx", ratio) : absl::StrFormat("%.1fx", ratio);
 }

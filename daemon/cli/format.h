@@ -22,6 +22,8 @@ std::string FormatBytes(double bytes);               // "512 B", "1.2 kB", "3.4 
 std::string FormatRate(double per_second);           // "950", "15.3k", "2.1M"
 std::string FormatBitRate(double bytes_per_second);  // "4.1 Mbit/s"; "-" for 0: not known
 std::string FormatSeconds(double seconds);           // "2.5 s", "48 s", "3:07", "1:02:09"
+std::string FormatFigure(double seconds);            // "0.0123 s", "184 s": three figures
+std::string FormatShare(double share);               // "12 %" of 0.12
 std::string FormatRatio(double ratio);               // "4.0x", "101x"
 // "2.5000 s"; "-" for 0: it was not measured, or is not known.
 std::string FormatMeasured(double value, int decimals, absl::string_view unit = "");

@@ -92,7 +92,7 @@ RoundCost CostOf(const v1::RunSpec& spec, uint32_t peers, bool dialled, double s
   if (IsForeign(spec.model().kind()) || peers < 2) return cost;
   const uint64_t parameters = TrainedParameters(spec.model());
   cost.state_bytes = kStateBytesAParameter * static_cast<double>(parameters) * kWireBytes;
-  const absl::StatusOr<LevelCodecs> codecs = CodecsOf(spec.exchange());
+  const absl::StatusOr<LevelCodecs> codecs = CarriedCodecsOf(spec);
   if (!codecs.ok()) return cost;
   const EncodedSize size = EncodedSizeOf(parameters, spec.exchange().chunk_elements(), *codecs);
   // Who can be dialled averages an equal share, and has that share of its own update and of the

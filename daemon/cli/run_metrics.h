@@ -46,6 +46,8 @@ std::vector<nlohmann::ordered_json> RunMetrics(const RunHistory& history);
 // coordinator, which alone records losses, is gone by then. NOT_FOUND: the run has not ended in
 // order. DATA_LOSS: it cannot be read.
 inline constexpr char kMetricsFile[] = "metrics.jsonl";
+// Beside it where `atoll run watch --results` has left both: what `atoll local --json` writes.
+inline constexpr char kReportOfRun[] = "report.json";
 absl::StatusOr<std::vector<nlohmann::ordered_json>> ReadMetrics(Files& files,
                                                                 const std::string& dir);
 

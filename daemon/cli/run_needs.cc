@@ -166,6 +166,31 @@ Finding BaseNeed(const v1::ModelSpec& model, const std::string& base) {
                        "; the run's adapters are of ", what)};
 }
 
+// The folder of a model of Hugging Face's; of adapters' own folder the config lies with their base.
+Finding FolderNeed(const v1::ModelSpec& model, const std::string& folder) {
+  if (folder.empty()) {
+    return {NeedWeight::kFatal,
+            "model: the run trains a model of Hugging Face's, which peers do not give to each "
+            "other; name its folder with --base"};
+  }
+  const std::string config = absl::StrCat(folder, "/config.json");
+  if (!IsThere(config) && !IsThere(absl::StrCat(folder, "/adapter_config.json"))) {
+    return {NeedWeight::kFatal, absl::StrCat("model: --base '", folder,
+                                             "' is no folder with a config.json, as transformers "
+                                             "writes it")};
+  }
+  if (model.file_digest().empty() || !IsThere(config)) {
+    return {NeedWeight::kGood, absl::StrCat("model: ", folder)};
+  }
+  const absl::StatusOr<std::string> digest = DigestOfFile(config);
+  if (digest.ok() && *digest == model.file_digest()) {
+    return {NeedWeight::kGood, absl::StrCat("model: ", folder)};
+  }
+  return {NeedWeight::kFatal,
+          absl::StrCat("model: the config.json of --base '", folder,
+                       "' is another than the run's, which has ", StartOf(model.file_digest()))};
+}
+
 Finding WorkerNeed(const std::string& program) {
   if (program.empty()) {
     return {NeedWeight::kFatal,
@@ -229,7 +254,9 @@ std::vector<Finding> CheckNeeds(Files& files, const v1::RunDescription& run,
   } else if (!brought.tokenizer.empty()) {
     findings.push_back(Useless("tokenizer", "the run's tokens come from no tokenizer's file"));
   }
-  if (!spec.model().base_digest().empty()) {
+  if (kind == kHuggingFaceKind) {
+    findings.push_back(FolderNeed(spec.model(), brought.base));
+  } else if (!spec.model().base_digest().empty()) {
     findings.push_back(BaseNeed(spec.model(), brought.base));
   } else if (!brought.base.empty()) {
     findings.push_back(Useless("base", "the run trains no adapters"));

@@ -18,6 +18,7 @@
 #include "daemon/cli/process.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_sections.h"
+#include "daemon/config/worker_program.h"
 #include "daemon/replica/state/layout.h"
 #include "daemon/replica/state/state_stream.h"
 #include "daemon/replica/state/verify.h"
@@ -57,6 +58,28 @@ absl::StatusOr<Digest> FeedState(StateStream& state, const WriteInput& write) {
   return state.Run(write);
 }
 
+// A state of a model of Hugging Face's has the values alone: the folder that the replica trains
+// says whose they are.
+absl::Status NameModelFolder(Files& files, const std::string& replica, const std::string& mode,
+                             std::vector<std::string>* argv) {
+  if (mode != "export") {
+    return absl::FailedPreconditionError(
+        absl::StrCat("a model of kind 'huggingface' has no `atoll ", mode,
+                     "`: write its folder with `atoll export`, and use transformers on that"));
+  }
+  if (std::find(argv->begin(), argv->end(), "--base") != argv->end()) return absl::OkStatus();
+  const std::string path = absl::StrCat(replica, "/config.toml");
+  if (files.Exists(path)) {
+    const absl::StatusOr<Config> config = LoadConfig(path, ConfigUse::kAny);
+    if (config.ok() && !config->model.path.empty()) {
+      argv->insert(argv->end(), {"--base", config->model.path});
+      return absl::OkStatus();
+    }
+  }
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, " names no [model] path; name the run's folder with --base"));
+}
+
 // Runs the worker in `mode` on the newest state under `dir`, or on the model that is there, with
 // more arguments behind.
 absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
@@ -74,6 +97,9 @@ absl::StatusOr<std::string> RunOnModel(Files& files, const std::string& worker,
                    StateStream::Open(files, replica, std::nullopt));
   std::vector<std::string> argv = {worker, mode, "--state", "-"};
   argv.insert(argv.end(), more.begin(), more.end());
+  if (state->genesis().spec().model().kind() == kHuggingFaceKind) {
+    RETURN_IF_ERROR(NameModelFolder(files, replica, mode, &argv));
+  }
   const std::string kept = absl::StrCat(replica, "/", kWorkerState);
   if (state->genesis().spec().model().local_size() > 0 && files.Exists(kept)) {
     argv.insert(argv.end(), {"--personal", kept});
@@ -160,10 +186,29 @@ absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir
 
 absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind) {
   const std::string name = WorkerProgramOf(kind);
-  const std::string path = program.empty() ? absl::StrCat(ProgramFolder(), "/", name) : program;
+  std::string path = program;
+  if (path.empty() && kind == kHuggingFaceKind) {
+    path = FindWorkerProgram(kind, ProgramFolder());
+    if (path.empty()) return absl::NotFoundError(NoWorkerText(kind));
+  }
+  if (path.empty()) path = absl::StrCat(ProgramFolder(), "/", name);
   if (access(path.c_str(), X_OK) == 0) return path;
   return absl::NotFoundError(
       absl::StrCat(path, " is missing or cannot be executed; the target ", name, " builds it"));
+}
+
+absl::StatusOr<std::string> FindWorkerOf(Files& files, const std::string& program,
+                                         const std::string& dir) {
+  std::string kind = "gpt";  // of a model's folder, and where there is no run to tell
+  if (program.empty() && !IsModelFolder(files, dir)) {
+    const absl::StatusOr<std::string> replica = FurthestReplica(files, dir);
+    if (replica.ok()) {
+      ASSIGN_OR_RETURN(const std::unique_ptr<StateStream> state,
+                       StateStream::Open(files, *replica, std::nullopt));
+      if (state->genesis().spec().model().kind() == kHuggingFaceKind) kind = kHuggingFaceKind;
+    }
+  }
+  return FindWorker(program, kind);
 }
 
 absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker,
@@ -180,9 +225,11 @@ absl::StatusOr<std::string> GenerateText(Files& files, const std::string& worker
   }
   if (!request.base.empty()) more.insert(more.end(), {"--base", request.base});
   if (!request.tokenizer.empty()) more.insert(more.end(), {"--tokenizer", request.tokenizer});
+  const bool asked = !request.chat_template.empty();
+  if (asked) more.insert(more.end(), {"--template", request.chat_template});
   ASSIGN_OR_RETURN(const std::string text,
                    RunOnModel(files, worker, dir, "generate", more, kGenerateSeconds, on_text));
-  return absl::StrCat(request.prompt, text);
+  return asked ? text : absl::StrCat(request.prompt, text);
 }
 
 absl::StatusOr<ModelQuality> EvaluateModel(Files& files, const std::string& worker,

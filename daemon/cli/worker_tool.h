@@ -30,6 +30,8 @@ struct GenerateRequest {
   std::string tokenizer = {};           // file; empty: the run's own, or the folder's
   double top_p = 1;                     // of the likeliest that make up this share; 1: of all
   std::vector<std::string> stops = {};  // the text ends before the first of them
+  // "chatml", "llama3": the prompt is what a user says, and the answer is asked for; empty: neither
+  std::string chat_template = {};
 };
 
 struct EvaluationRequest {
@@ -66,6 +68,10 @@ absl::StatusOr<std::string> FurthestReplica(Files& files, const std::string& dir
 // The worker's path: `program`, or if that is empty the one for a model of `kind`, beside this
 // program. NOT_FOUND if it is not there.
 absl::StatusOr<std::string> FindWorker(const std::string& program, const std::string& kind = "gpt");
+
+// The same, of the kind of the run under `dir`.
+absl::StatusOr<std::string> FindWorkerOf(Files& files, const std::string& program,
+                                         const std::string& dir);
 
 // The prompt and what the model makes of it. `on_text`, where given, sees the latter as it is made.
 absl::StatusOr<std::string> GenerateText(

@@ -25,12 +25,15 @@
 #include "daemon/config/config_places.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/config/data_rules.h"
 #include "daemon/config/federation_rules.h"
 #include "daemon/config/http_config.h"
+#include "daemon/config/hub_rules.h"
 #include "daemon/config/masked_rules.h"
 #include "daemon/config/party_rules.h"
 #include "daemon/config/peer_path.h"
 #include "daemon/config/privacy_rules.h"
+#include "daemon/config/toml_value.h"
 #include "daemon/env/network.h"
 #include "membership/history/run_files.h"
 #include "membership/planning/message_sizes.h"
@@ -119,18 +122,19 @@ bool KeepsRunFile(const Config& c, ConfigUse use, const std::string& folder, con
 absl::Status CheckModelKind(const Config& c, ConfigUse use, const ConfigPlaces& places,
                             const std::string& folder) {
   const std::string& kind = c.model.kind;
-  for (const char* key : {"layers", "heads", "width", "context", "dropout", "parameters", "file"}) {
+  for (const char* key :
+       {"layers", "heads", "width", "context", "dropout", "parameters", "file", "path"}) {
     if (!places.Has("model", key) || TakesModelKey(kind, key)) continue;
-    const absl::string_view why = kind == kExternalKind      ? "which its worker alone describes"
-                                  : kind == kTorchScriptKind ? "which is whatever its file holds"
-                                                             : "which is no file; 'torchscript' is";
     return Broken(places, {{"model", key}},
-                  absl::StrCat("[model] ", key, " is not for a model of kind '", kind, "', ", why));
+                  absl::StrCat("[model] ", key, " is not for a model of kind '", kind, "', ",
+                               WhyNoModelKey(kind, key)));
   }
   if (kind == kExternalKind && c.worker.program.empty() && RunsWorker(c, use)) {
     return Broken(places, {{"worker", "program"}},
                   "[worker] program is missing: with [model] kind 'external' it is what trains");
   }
+  const PartyFault hub = HubFault(c, RunsWorker(c, use), folder);
+  if (!hub.what.empty()) return Broken(places, hub.keys, hub.what);
   if (kind != kTorchScriptKind) return absl::OkStatus();
   // A peer that names none gets the run's from the others.
   if (c.model.file.empty() && (use == ConfigUse::kLocal || use == ConfigUse::kCoordinator)) {
@@ -154,17 +158,16 @@ absl::Status CheckData(const Config& c, ConfigUse use, const ConfigPlaces& place
     return Broken(places, {{"data", "sources"}, {"data", "path"}},
                   "[data] sources is in place of path; leave one of them out");
   }
-  if (const uint32_t width = c.data.width; (width & (width - 1)) != 0) {
-    return Broken(places, {{"data", "width"}},
-                  absl::StrCat("[data] width is ", width, "; it must be 1, 2, 4 or 8, or 0"));
-  }
+  const DataFault fault = FaultOfData(c.data);
+  if (!fault.what.empty()) return Broken(places, fault.keys, fault.what);
   DataConfig placed = c.data;
   PlaceData(folder, &placed);
   const bool bytes = c.data.tokenizer == kByteTokenizer;
   const bool ids = c.data.kind == "bin" || c.data.kind == "npy";
   // A local run has the text at hand, and its worker counts the tokens.
   const bool counted = use == ConfigUse::kLocal && !bytes && !ids;
-  if (use != ConfigUse::kAny && use != ConfigUse::kPeer && c.model.vocabulary == 0 &&
+  const bool known = IsForeign(c.model.kind);  // to its worker
+  if (!known && use != ConfigUse::kAny && use != ConfigUse::kPeer && c.model.vocabulary == 0 &&
       (!bytes || ids) && !counted && PreparedVocabulary(placed) == 0) {
     return Broken(
         places, {{"model", "vocabulary"}, {"data", bytes ? "kind" : "tokenizer"}},
@@ -238,7 +241,7 @@ absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
       {"norm_epsilon", m.norm_epsilon != 0, rich},
       {"vocabulary", m.vocabulary != 0, ours},
       {"initial", !m.initial.empty(), ours},
-      {"lora_rank", m.lora_rank != 0, ours},
+      {"lora_rank", m.lora_rank != 0, ours || m.kind == kHuggingFaceKind},
   };
   for (const auto& one : keys) {
     if (!one.said || one.has) continue;
@@ -250,6 +253,7 @@ absl::Status CheckKind(const ConfigModel& m, const ConfigPlaces& places) {
 }
 
 absl::Status CheckAdapters(const ConfigModel& m, ConfigUse use, const ConfigPlaces& places) {
+  if (m.kind == kHuggingFaceKind) return absl::OkStatus();  // hub_rules.h
   if (m.lora_rank == 0) {
     if (m.base.empty() && m.base_digest.empty() && m.lora_targets.empty() && m.lora_alpha == 0) {
       return absl::OkStatus();
@@ -301,7 +305,12 @@ absl::Status CheckModel(const Config& c, ConfigUse use, const ConfigPlaces& plac
                   absl::StrCat("[model] kv_heads must divide heads, and ", m.kv_heads,
                                " does not divide ", m.heads));
   }
-  if (m.kind == "llama" && m.width / m.heads % 2 != 0) {
+  const DecoderFault fault = m.kind == "llama" ? FaultOfDecoder(DecoderOf(m), m.layers)
+                                               : FaultOfNoDecoder(m.decoder, m.kind);
+  if (!fault.what.empty()) {
+    return Broken(places, {{"model", fault.key}}, absl::StrCat("[model] ", fault.what));
+  }
+  if (m.kind == "llama" && m.decoder.head_width == 0 && m.width / m.heads % 2 != 0) {
     return Broken(places, {{"model", "heads"}, {"model", "width"}},
                   absl::StrCat("[model] width / heads must be even with kind 'llama', whose "
                                "positions turn pairs of values, not ",
@@ -567,25 +576,6 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return text;
 }
 
-RawValue RawOf(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::string:
-      return node.as_string()->get();
-    case toml::node_type::integer:
-      return static_cast<int64_t>(node.as_integer()->get());
-    case toml::node_type::floating_point:
-      return node.as_floating_point()->get();
-    case toml::node_type::boolean:
-      return node.as_boolean()->get();
-    case toml::node_type::array:
-      return OtherValue{"a list"};
-    case toml::node_type::table:
-      return OtherValue{"a table"};
-    default:
-      return OtherValue{"a date or time"};
-  }
-}
-
 // Reads one file over the table of fields.
 class Loader {
  public:
@@ -748,6 +738,10 @@ absl::StatusOr<Config> ParseConfig(absl::string_view text, const std::string& or
   const bool there = std::filesystem::exists(config.model.file, error);
   if (!config.model.file.empty() && (there || !KeepsRunFile(config, use, folder, kProgramRole))) {
     ASSIGN_OR_RETURN(config.model.file_digest, DigestOfFile(config.model.file));
+  }
+  const std::string hub = absl::StrCat(config.model.path, "/", kHubConfig);
+  if (!config.model.path.empty() && std::filesystem::is_regular_file(hub, error)) {
+    ASSIGN_OR_RETURN(config.model.file_digest, DigestOfFile(hub));
   }
   PlaceData(folder, &config.data);
   // Written into the configs of a local run's processes, of which the coordinator reads no data.

@@ -28,8 +28,8 @@ ConfigReload::ConfigReload(Executor& executor, Log& log, std::string file, Confi
       use_(use),
       values_(ValuesOf(running)) {}
 
-void ConfigReload::On(const std::string& name, Take take, When when) {
-  takers_[name] = Taker{std::move(take), when};
+void ConfigReload::On(const std::string& name, Take take, NamesFiles names_files) {
+  takers_[name] = Taker{std::move(take), std::move(names_files)};
 }
 
 void ConfigReload::Reload() {
@@ -66,7 +66,7 @@ std::map<std::string, ConfigReload::Taker>::iterator ConfigReload::TakerOf(
 void ConfigReload::Apply(Config config) {
   std::map<std::string, std::vector<Change>> taken;  // by the name that somebody has taken it under
   for (const auto& [name, taker] : takers_) {
-    if (taker.when == When::kAlways) taken[name];
+    if (taker.names_files && taker.names_files(config)) taken[name];
   }
   std::vector<std::string> left;
   size_t place = 0;
@@ -74,7 +74,7 @@ void ConfigReload::Apply(Config config) {
     Change change{field.Name(), FormatValue(field.value), place++};
     if (change.value == values_[change.place]) continue;
     const auto taker = TakerOf(field.section, change.name);
-    if (taker == takers_.end()) {
+    if (taker == takers_.end() || !taker->second.take) {
       left.push_back(change.name);
     } else {
       taken[taker->first].push_back(std::move(change));

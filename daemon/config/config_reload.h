@@ -24,16 +24,17 @@ class ConfigReload {
   // and then the old one goes on to count.
   using Take = std::function<absl::Status(const Config&)>;
 
-  // kAlways: what the values name lies in files of its own (a certificate, say), which may be new
-  // where the config is not.
-  enum class When { kChanged, kAlways };
+  // Whether values name files (a certificate, say), which may be new where the config is not: then
+  // they are taken at each reload, changed or not.
+  using NamesFiles = std::function<bool(const Config&)>;
 
   // `running`: what this process was started with, from `file`.
   ConfigReload(Executor& executor, Log& log, std::string file, ConfigUse use,
                const Config& running);
 
-  // `name`: a section, "[machine]", or a key, "[log] level", which counts before its section.
-  void On(const std::string& name, Take take, When when = When::kChanged);
+  // `name`: a section, "[machine]", or a key, "[log] level", which counts before its section. A key
+  // with null for `take` waits for the next start, whoever takes its section.
+  void On(const std::string& name, Take take, NamesFiles names_files = nullptr);
 
   // Reads the file and takes what can be taken; the log tells. One that comes while another is
   // under way is done after it.
@@ -47,7 +48,7 @@ class ConfigReload {
   };
   struct Taker {
     Take take;
-    When when;
+    NamesFiles names_files;
   };
 
   void OnRead(absl::StatusOr<Config> config);

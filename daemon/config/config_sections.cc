@@ -37,7 +37,10 @@ uint32_t UsualHidden(const ConfigModel& model) {
 void AddAdapters(const ConfigModel& model, v1::ModelSpec& spec) {
   spec.set_lora_rank(model.lora_rank);
   spec.set_lora_alpha(model.lora_alpha != 0 ? model.lora_alpha : 2.0 * model.lora_rank);
-  const std::string usual = model.kind == "llama" ? "q_proj,v_proj" : "c_attn";
+  // PEFT knows what is usual for each of Hugging Face's.
+  const std::string usual = model.kind == kHuggingFaceKind ? ""
+                            : model.kind == "llama"        ? "q_proj,v_proj"
+                                                           : "c_attn";
   std::vector<std::string> targets =
       SplitNames(model.lora_targets.empty() ? usual : model.lora_targets);
   absl::c_sort(targets);
@@ -46,35 +49,34 @@ void AddAdapters(const ConfigModel& model, v1::ModelSpec& spec) {
   spec.set_base_digest(BytesOfHex(model.base_digest));  // hex digits alone: a rule of its own
 }
 
-// Of one block: the [out, in] of each matrix that adapters may stand beside, and all else.
-struct BlockSize {
-  struct Matrix {
-    std::string name;
-    uint64_t out, in;
-  };
-  std::vector<Matrix> matrices;
-  uint64_t others;  // norms and biases
+// Of one block: each matrix that adapters may stand beside, by its last name, and all else.
+struct BlockParts {
+  std::vector<BlockTensor> matrices;
+  uint64_t others = 0;  // norms and biases
 };
 
-BlockSize SizeOfBlock(const v1::ModelSpec& model) {
+BlockParts PartsOfBlock(const v1::ModelSpec& model) {
   const uint64_t width = model.width();
   if (model.kind() == "llama") {
-    const uint64_t keys = width / model.heads() * model.kv_heads(), hidden = model.hidden();
-    return {{{"q_proj", width, width},
-             {"k_proj", keys, width},
-             {"v_proj", keys, width},
-             {"o_proj", width, width},
-             {"gate_proj", hidden, width},
-             {"up_proj", hidden, width},
-             {"down_proj", width, hidden}},
-            2 * width};
+    BlockParts parts;
+    for (BlockTensor& tensor : BlockTensors(
+             DecoderShapeOf(model), {width, model.heads(), model.kv_heads(), model.hidden()})) {
+      if (tensor.shape.size() == 1) {
+        parts.others += tensor.shape[0];
+        continue;
+      }
+      tensor.name = std::string(absl::StripSuffix(tensor.name, ".weight"));
+      tensor.name.erase(0, tensor.name.rfind('.') + 1);
+      parts.matrices.push_back(std::move(tensor));
+    }
+    return parts;
   }
   const bool biased = model.kind() == "gpt2";
   const uint64_t hidden = biased ? model.hidden() : 4 * width;
-  return {{{"c_attn", 3 * width, width},
-           {"c_proj", width, width},
-           {"c_fc", hidden, width},
-           {"c_proj", width, hidden}},
+  return {{{"c_attn", {3 * width, width}},
+           {"c_proj", {width, width}},
+           {"c_fc", {hidden, width}},
+           {"c_proj", {width, hidden}}},
           biased ? 4 * width + 5 * width + hidden : 2 * width};
 }
 
@@ -82,17 +84,24 @@ void SetForeignSpec(const ConfigModel& model, v1::ModelSpec* spec) {
   spec->set_kind(model.kind);
   spec->set_context(1);  // a sample is one row, and counts as one token
   spec->set_file_digest(model.file_digest);
+  if (model.kind != kHuggingFaceKind) return;
+  spec->set_context(model.context);
+  if (model.lora_rank != 0) AddAdapters(model, *spec);
+  // Without a rank, of the adapters that lie in the folder.
+  spec->set_base_digest(BytesOfHex(model.base_digest));
 }
 
-std::string ForeignDataKind(absl::string_view model_kind) {
-  return model_kind == kExternalKind ? "external" : "arrays";
+std::string ForeignDataKind(const RunConfig& config) {
+  if (config.model.kind == kHuggingFaceKind) return config.data.kind;
+  return config.model.kind == kExternalKind ? "external" : "arrays";
 }
 
 uint32_t FloatBits(double value) { return absl::bit_cast<uint32_t>(static_cast<float>(value)); }
 
 void SetData(const RunConfig& config, v1::DataSpec* data) {
   data->set_kind(config.model.kind == kStubKind ? "none"
-                 : IsForeign(config.model.kind) ? ForeignDataKind(config.model.kind)
+                 : IsForeign(config.model.kind) ? ForeignDataKind(config)
+                 : IsChat(config.data)          ? "chat"
                                                 : config.data.kind);
   data->set_validation_fraction(config.data.validation_fraction);
   if (config.data.tokenizer != kByteTokenizer) {
@@ -101,7 +110,10 @@ void SetData(const RunConfig& config, v1::DataSpec* data) {
   data->set_private_(config.data.is_private);
   data->set_common_validation(config.data.is_private && !config.data.validation.empty());
   data->set_field(config.data.field);
-  data->set_width(config.data.width);
+  data->set_width(BytesOfWidth(config.data.width));
+  data->set_chat_template(config.data.chat_template);
+  if (config.data.packing != "none") data->set_packing(config.data.packing);
+  if (config.data.loss_on != "completions") data->set_loss_on(config.data.loss_on);
   data->set_end_of_text(config.data.end_of_text);
   if (config.data.on_bad_line != "stop") data->set_on_bad_line(config.data.on_bad_line);
   const absl::StatusOr<std::vector<DataSource>> sources = SourcesOf(config.data);
@@ -171,13 +183,26 @@ constexpr size_t kReadBytes = size_t{1} << 20;
 }  // namespace
 
 bool IsForeign(absl::string_view model_kind) {
-  return model_kind == kExternalKind || model_kind == kTorchScriptKind;
+  return model_kind == kExternalKind || model_kind == kTorchScriptKind ||
+         model_kind == kHuggingFaceKind;
 }
 
 bool TakesModelKey(absl::string_view kind, absl::string_view key) {
   if (key == "kind") return true;
   if (kind == kExternalKind) return false;
-  return (kind == kTorchScriptKind) == (key == "file");
+  if (kind == kHuggingFaceKind) {
+    return key == "path" || key == "context" || key == "base_digest" ||
+           absl::StartsWith(key, "lora_");
+  }
+  return key != "path" && (kind == kTorchScriptKind) == (key == "file");
+}
+
+absl::string_view WhyNoModelKey(absl::string_view kind, absl::string_view key) {
+  if (kind == kExternalKind) return "which its worker alone describes";
+  if (kind == kTorchScriptKind) return "which is whatever its file holds";
+  if (kind == kHuggingFaceKind) return "which is whatever its folder holds";
+  return key == "path" ? "which is no folder; 'huggingface' is"
+                       : "which is no file; 'torchscript' is";
 }
 
 absl::StatusOr<std::string> DigestOfFile(const std::string& path) {
@@ -231,8 +256,15 @@ v1::ModelSpec MakeModelSpec(const ConfigModel& model) {
   spec.set_norm_epsilon(model.norm_epsilon != 0 ? model.norm_epsilon : kNormEpsilon);
   if (model.kind == "llama") {
     spec.set_rope_theta(model.rope_theta != 0 ? model.rope_theta : kRopeTheta);
+    SetDecoderShape(DecoderOf(model), &spec);
   }
   return spec;
+}
+
+DecoderShape DecoderOf(const ConfigModel& model) {
+  DecoderShape shape = model.decoder;
+  if (shape.family == "gemma3" && shape.local_rope_theta == 0) shape.local_rope_theta = kRopeTheta;
+  return shape;
 }
 
 std::vector<std::string> AdapterTargets(const std::string& kind) {
@@ -244,17 +276,17 @@ std::vector<std::string> AdapterTargets(const std::string& kind) {
 
 uint64_t TrainedParameters(const v1::ModelSpec& model) {
   if (model.kind() == kStubKind) return model.parameters();
-  const BlockSize block = SizeOfBlock(model);
+  const BlockParts block = PartsOfBlock(model);
   uint64_t a_block = 0;
   if (model.lora_rank() != 0) {
-    for (const BlockSize::Matrix& matrix : block.matrices) {
+    for (const BlockTensor& matrix : block.matrices) {
       if (!absl::c_linear_search(model.lora_targets(), matrix.name)) continue;
-      a_block += model.lora_rank() * (matrix.out + matrix.in);
+      a_block += model.lora_rank() * (matrix.shape[0] + matrix.shape[1]);
     }
     return model.layers() * a_block;
   }
   a_block = block.others;
-  for (const BlockSize::Matrix& matrix : block.matrices) a_block += matrix.out * matrix.in;
+  for (const BlockTensor& matrix : block.matrices) a_block += matrix.shape[0] * matrix.shape[1];
   const uint64_t width = model.width();
   const uint64_t embeddings = uint64_t{model.vocabulary()} * width * (model.untied() ? 2 : 1);
   const uint64_t positions = model.kind() == "llama" ? 0 : model.context() * width;
@@ -334,10 +366,11 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
 double DefaultOutsized(const Config& config) {
   const bool varied =
       config.exchange.error_feedback || absl::StripSuffix(config.exchange.codec, "+zstd") == "topk";
-  return varied ? 0 : Config().membership.outsized;
+  return varied || config.privacy.masked ? 0 : Config().membership.outsized;
 }
 
 std::string WorkerProgramOf(const std::string& model_kind) {
+  if (model_kind == kHuggingFaceKind) return "atoll-hf-worker";
   return model_kind == kStubKind ? "atoll-stub-worker" : "atoll-worker";
 }
 

@@ -13,6 +13,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "atoll/v1/run.pb.h"
+#include "compression/base/decoder.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/federation_config.h"
 #include "daemon/config/machine_config.h"
@@ -23,10 +24,12 @@ inline constexpr char kDialsOutOnly[] = "none";  // peer.advertise: nobody can d
 inline constexpr char kAggregatorRoleName[] = "aggregator";  // peer.role: has no worker
 
 // Kinds of models. A stub is none: its worker only takes time. An external one is known to a worker
-// of the user's own alone. A TorchScript one is a file, whose forward(batch...) gives the loss.
+// of the user's own alone. A TorchScript one is a file, whose forward(batch...) gives the loss. One
+// of Hugging Face's is a folder, which atoll-hf-worker trains.
 inline constexpr char kStubKind[] = "stub";
 inline constexpr char kExternalKind[] = "external";
 inline constexpr char kTorchScriptKind[] = "torchscript";
+inline constexpr char kHuggingFaceKind[] = "huggingface";
 
 // What the run records.
 
@@ -39,7 +42,8 @@ struct ConfigModel {  // [model]
   double dropout = 0;
   uint64_t parameters = 0;  // of kind "stub" alone, which needs it
   std::string file;         // of kind "torchscript" alone
-  std::string file_digest;  // its SHA-256, 32 bytes, which LoadConfig takes; no key
+  std::string path;         // of kind "huggingface" alone: a folder
+  std::string file_digest;  // of file, or of the folder's config.json: SHA-256, 32 bytes; no key
   uint32_t vocabulary = 0;  // 0: the data's
   // The next five belong to "gpt2" and "llama"; 0 stands for what is usual.
   uint32_t hidden = 0;    // 4 widths; llama: 8/3 of one, up to a multiple of 256
@@ -47,6 +51,7 @@ struct ConfigModel {  // [model]
   bool tied = true;
   double rope_theta = 0;    // llama: 10000
   double norm_epsilon = 0;  // 1e-5
+  DecoderShape decoder;     // of "llama" alone
   std::string initial;      // a file of `atoll import`: state 0 is not drawn
   // Adapters beside a frozen base.
   uint32_t lora_rank = 0;
@@ -212,17 +217,25 @@ v1::RunSpec MakeRunSpec(const RunConfig& config);
 // [model] of it, with everything that is usual spelt out.
 v1::ModelSpec MakeModelSpec(const ConfigModel& model);
 
-// Of [membership] outsized. 0 where honest updates differ widely in length: with error feedback,
-// which gives back at once what was held back, and with topk, which shows few values.
+// What of it a decoder has beside Llama's sizes.
+DecoderShape DecoderOf(const ConfigModel& model);
+
+// Of [membership] outsized. 0 with masks, where nobody sees lengths, and where honest updates
+// differ widely in them: with error feedback, which gives back at once what was held back, and with
+// topk, which shows few values.
 double DefaultOutsized(const Config& config);
 
 // The program that trains a model of this kind: a file's name, beside our other binaries.
 std::string WorkerProgramOf(const std::string& model_kind);
 
-bool IsForeign(absl::string_view model_kind);  // "torchscript", "external": none of ours
+// "torchscript", "external", "huggingface": none of ours.
+bool IsForeign(absl::string_view model_kind);
 
 // False: a model of this kind has no such key in [model], so it is neither taken nor written.
 bool TakesModelKey(absl::string_view kind, absl::string_view key);
+
+// Half a sentence about such a kind: "which is whatever its file holds".
+absl::string_view WhyNoModelKey(absl::string_view kind, absl::string_view key);
 
 // 32 bytes: the SHA-256 of a whole file. INVALID_ARGUMENT: it cannot be read.
 absl::StatusOr<std::string> DigestOfFile(const std::string& path);

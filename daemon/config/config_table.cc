@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "daemon/config/data_fields.h"
+#include "daemon/config/decoder_keys.h"
 #include "optimizer/aggregation_rule.h"
 #include "optimizer/outer_rule.h"
 
@@ -67,18 +69,19 @@ Fields RunFields(Config& c) {
 Fields ModelShapeFields(Config& c) {
   return {
       {"kind",
-       OneOf(&c.model.kind, {"gpt", "gpt2", "llama", kTorchScriptKind, kExternalKind, kStubKind}),
+       OneOf(&c.model.kind, {"gpt", "gpt2", "llama", kHuggingFaceKind, kTorchScriptKind,
+                             kExternalKind, kStubKind}),
        kYes, "what kind of model is trained",
-       "Take 'gpt2' or 'llama' for a model that Hugging Face knows too, 'torchscript' or "
-       "'external' for one of your own, and 'stub' to measure the system without training. "
-       "See models.md and workers.md."},
+       "Take 'gpt2' or 'llama' for a model that Hugging Face knows too, 'huggingface' for any "
+       "other of theirs, 'torchscript' or 'external' for one of your own, and 'stub' to measure "
+       "the system without training. See models.md, huggingface.md and workers.md."},
       {"layers", WholeNumber{&c.model.layers, 1, 1024}, kYes, "transformer blocks",
        "Raise it, together with width, for a larger model."},
       {"heads", WholeNumber{&c.model.heads, 1, 1024}, kYes, "attention heads; must divide `width`",
        "Change it with width: 32 to 128 values a head are usual."},
       {"width", WholeNumber{&c.model.width, 1, 65536}, kYes, "embedding dimension",
        "Raise it, together with layers, for a larger model."},
-      {"context", WholeNumber{&c.model.context, 2, 65536}, kYes, "tokens a sequence",
+      {"context", WholeNumber{&c.model.context, 2, uint64_t{1} << 20}, kYes, "tokens a sequence",
        "Raise it if the model is to see more text at once. Memory and time of a step grow "
        "with it."},
       {"dropout", RealNumber{&c.model.dropout, 0, 0.9}, kYes,
@@ -141,60 +144,19 @@ Fields ModelStartFields(Config& c) {
        "the TorchScript file of kind 'torchscript', whose forward gives the loss",
        "Set it with kind 'torchscript' alone. The run records its SHA-256. A peer that names none "
        "gets a file of at most 64 MiB from the others."},
+      {"path", Text{&c.model.path, TextForm::kPath, true}, kInPart,
+       "the folder of a model of kind 'huggingface', or of PEFT's adapters",
+       "Set it with kind 'huggingface' alone, on every machine that trains. The run records the "
+       "SHA-256 of its config.json."},
   };
 }
 
-Fields DataFields(Config& c) {
-  return {
-      NeededBy({ConfigUse::kLocal, ConfigUse::kPeer},
-               {"path", Text{&c.data.path, TextForm::kPath, true}, kInPart,
-                "the text to train on, a file or a folder",
-                "Set it on each machine that trains. The run records the digest of what the first "
-                "worker reads there."}),
-      {"validation_fraction", RealNumber{&c.data.validation_fraction, 0, 0.5}, kYes,
-       "share of the text, at its end, that is held out for validation",
-       "Lower it for a large corpus, of which evaluation reads a small part anyway."},
-      {"tokenizer", Text{&c.data.tokenizer, TextForm::kPlain}, kInPart,
-       "how text becomes tokens: 'bytes', 'chars', or a file (tokenizer.json, SentencePiece)",
-       "Take a file to train a model with its own tokenizer, 'chars' for a small alphabet. "
-       "The run records its kind, and later the file's digest. A peer that names none gets a file "
-       "of at most 64 MiB from the others."},
-      {"field", Text{&c.data.field, TextForm::kPlain, true}, kYes,
-       "name of the text in lines of JSON, 'a.b' of a nested one; empty: text",
-       "Set it if your lines of JSON have their text under another name."},
-      {"kind", OneOf(&c.data.kind, {"text", "plain", "jsonl", "bin", "npy", "prepared"}), kYes,
-       "form of the files; 'text': the files themselves say what they are",
-       "Name another form to refuse files that are of any other, or 'plain' to train on tables and "
-       "JSON as they are, with all their punctuation."},
-      {"width", WholeNumber{&c.data.width, 0, 8}, kYes,
-       "bytes of a token id in files that do not say it: 1, 2, 4 or 8; 0: 2, where that can be",
-       "Set it to 4 for bare files of 32-bit ids, as np.uint32 gives them. A vocabulary above "
-       "65,536 needs it."},
-      {"end_of_text", Text{&c.data.end_of_text, TextForm::kPlain, true}, kYes,
-       "the token that stands between two documents; empty: the one that the tokenizer's files "
-       "name",
-       "Set it if `atoll data inspect` says that another one, or a newline, stands there."},
-      {"on_bad_line", OneOf(&c.data.on_bad_line, {"stop", "skip"}), kYes,
-       "what to do at a line of JSON that holds no text: 'stop', or 'skip' and count it",
-       "Take 'skip' if some lines of a large corpus are known to be bad. The worker's log says how "
-       "many there were and shows the first three."},
-      {"sources", Text{&c.data.sources, TextForm::kPlain, true}, kInPart,
-       "several sources with weights in place of `path`, like 'books:0.7,code:0.3'",
-       "Set it to mix several corpora. The run records the weights."},
-  };
-}
-
-Fields PrivateDataFields(Config& c) {
-  return {
-      {"private", Flag{&c.data.is_private}, kYes,
-       "whether every peer has data of its own at `path`, which never leaves it",
-       "Switch it on for a federation of parties whose data differ. Nothing is leased then, and "
-       "each peer goes through its own data epoch by epoch."},
-      {"validation", Text{&c.data.validation, TextForm::kPath, true}, kInPart,
-       "with private data, a file that all evaluate on; empty: each on its own alone",
-       "Set it where there is a text that everybody may see. A peer that names none gets a file "
-       "of at most 64 MiB from the others."},
-  };
+Fields DecoderFields(Config& c) {
+  Fields fields;
+  for (const DecoderKey& one : DecoderKeys(&c.model.decoder)) {
+    fields.push_back({one.key, one.value, kYes, one.meaning, one.advice});
+  }
+  return fields;
 }
 
 Fields FederationFields(Config& c) {
@@ -252,10 +214,12 @@ Fields PrivacyFields(Config& c) {
        "Set it to the budget that was promised."},
       {"masked", Flag{&p.masked}, kYes,
        "whether updates are masked, so that nobody sees one party's (secure aggregation)",
-       "Switch it on where reducers must not see updates."},
+       "Switch it on where reducers must not see updates, and where there are 3 parties at least. "
+       "It takes an update's values as 4 bytes each, whatever the codec. See privacy.md."},
       {"threshold", WholeNumber{&p.threshold, 0, 4096}, kYes,
        "fewest contributors whose sum is unmasked; 0: more than two thirds of a round's",
-       "Raise it where more of the parties may work together against one."},
+       "Raise it where more of the parties may work together against one. A round to which fewer "
+       "come waits for the others."},
   };
 }
 
@@ -417,10 +381,11 @@ Fields ExchangeFields(Config& c) {
        "how values become codes: the nearest, or one of two at random so that no error adds up",
        "Take 'stochastic' with 'int4' and without error feedback; other codecs than int8 and "
        "int4 have no such rounding."},
-      {"audit_share", RealNumber{&c.exchange.audit_share, 0, 1}, kYes,
-       "share of the chunks that other peers recompute before a commit; 0: none",
-       "Raise it where reducers may lie. Set it to 0 where all peers are yours: audits cost "
-       "bytes."},
+      Follows("0.0625; 0 with `[privacy] masked`",
+              {"audit_share", RealNumber{&c.exchange.audit_share, 0, 1}, kYes,
+               "share of the chunks that other peers recompute before a commit; 0: none",
+               "Raise it where reducers may lie. Set it to 0 where all peers are yours: audits "
+               "cost bytes."}),
       {"chunk_elements", WholeNumber{&c.exchange.chunk_elements, 4096, 524288, 4096}, kYes,
        "values in a chunk, the unit of the exchange",
        "Lower it for small models, so that each reducer has several chunks, and on lines that "
@@ -432,7 +397,7 @@ Fields ExchangeFields(Config& c) {
       {"faulty", WholeNumber{&c.exchange.faulty, 0, 31}, kYes,
        "number of lying peers that the aggregation must bear",
        "Set it with a robust aggregation; a run must have enough peers for it."},
-      Follows("1; 0 with `[privacy] clip`",
+      Follows("1; 0 with `[privacy] clip` or `masked`",
               {"clip", RealNumber{&c.exchange.clip, 0, 1e6}, kYes,
                "length, in median lengths, to which longer updates are scaled down; 0: none is",
                "Raise it, or set it to 0, where honest peers have very different data and you "
@@ -593,15 +558,17 @@ Fields MembershipFields(Config& c) {
        "time of silence after which a peer is dead",
        "Raise it for machines that pause and lines that break off, lower it where a dead peer "
        "must hold up nobody. All other time-outs follow from it."},
-      {"weight_cap", RealNumber{&c.membership.weight_cap, 0, 1e6}, kNo,
-       "how many usual updates one may count at most; 0: any number",
-       "Raise it where some peers are honestly that much faster than the median."},
+      Follows("16; 0 with `[privacy] masked`",
+              {"weight_cap", RealNumber{&c.membership.weight_cap, 0, 1e6}, kNo,
+               "how many usual updates one may count at most; 0: any number",
+               "Raise it where some peers are honestly that much faster than the median."}),
       {"offences", WholeNumber{&c.membership.offences, 0, 64}, kNo,
        "rounds with a refused or outsized update after which a peer is left out; 0: never",
        "Set it to 0 to watch peers without leaving any out."},
       {"offence_rounds", WholeNumber{&c.membership.offence_rounds, 1, 64}, kNo,
        "latest rounds in which offences count", "Raise it to remember offences for longer."},
-      Follows("8; 0 with error feedback or codec 'topk', where honest lengths differ widely",
+      Follows("8; 0 with `[privacy] masked`, where nobody sees lengths, and with error feedback or "
+              "codec 'topk', where honest ones differ widely",
               {"outsized", RealNumber{&c.membership.outsized, 0, 1e6}, kNo,
                "length, in usual lengths, from which an update is outsized, an offence; 0: none is",
                "Raise it if honest peers with unusual data are left out."}),
@@ -720,10 +687,10 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
       {"model", kRun,
        "What is trained, and what it begins with. A key that the kind does not have is refused. A "
        "peer takes from its own config only the paths; the coordinator tells it the rest.",
-       Joined(ModelShapeFields(c), ModelStartFields(c))},
+       Joined(Joined(ModelShapeFields(c), ModelStartFields(c)), DecoderFields(c))},
       {"data", kRun,
        "What is trained on. A peer has the paths and the tokenizer in its own config.",
-       Joined(DataFields(c), PrivateDataFields(c))},
+       DataFields(c)},
       {"inner", kRun, "What each peer does alone between two exchanges.",
        Joined(InnerStepFields(c), InnerScheduleFields(c))},
       {"outer", kRun, "How the shared parameters move by the mean of the peers' updates.",

@@ -21,6 +21,10 @@ constexpr char kTokenizerLine[] = "\ntokenizer ";
 
 }  // namespace
 
+bool IsChat(const DataConfig& data) { return data.kind == "chat" || !data.chat_template.empty(); }
+
+uint32_t BytesOfWidth(uint32_t width) { return width > 8 ? width / 8 : width; }
+
 bool IsTokenizerFile(const std::string& tokenizer) {
   return tokenizer != kByteTokenizer && tokenizer != kCharTokenizer;
 }

@@ -20,14 +20,23 @@ struct DataConfig {  // [data]
   double validation_fraction = 0.1;
   std::string tokenizer = kByteTokenizer;  // or kCharTokenizer, or a file
   std::string field = "";                  // of lines of JSON; empty: "text"
-  std::string kind = "text";               // or "plain", "jsonl", "bin", "npy", "prepared"
-  uint32_t width = 0;                      // bytes of a bare token id; 0: as the files say
+  std::string kind = "text";               // or "plain", "jsonl", "chat", "bin", "npy", "prepared"
+  uint32_t width = 0;                      // of a bare token id: BytesOfWidth; 0: as the files say
   std::string end_of_text = "";            // empty: as the tokenizer's files say
   std::string on_bad_line = "stop";        // or "skip"
-  std::string sources = "";                // several in place of path: "books:0.7,code:0.3"
-  bool is_private = false;      // [data] private: every peer's path holds data of its own
-  std::string validation = "";  // with private data: a file that all evaluate on
+  std::string chat_template = "";  // [data] template: "chatml" or "llama3"; empty: there is none
+  std::string loss_on = "completions";  // or "all"
+  std::string packing = "none";         // or "join"
+  std::string sources = "";             // several in place of path: "books:0.7,code:0.3"
+  bool is_private = false;              // [data] private: every peer's path holds data of its own
+  std::string validation = "";          // with private data: a file that all evaluate on
 };
+
+// Whether it is conversations: with a template, or prompts and completions without one.
+bool IsChat(const DataConfig& data);
+
+// A width above 8 is in bits.
+uint32_t BytesOfWidth(uint32_t width);
 
 struct DataSource {
   std::string path;

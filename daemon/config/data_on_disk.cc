@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
@@ -41,7 +42,10 @@ absl::Status CheckDataSize(const Config& config) {
     if (bytes == 0) {
       return absl::InvalidArgumentError(absl::StrCat("data '", source.path, "' is empty"));
     }
-    const bool plain = config.data.kind == "text" && config.data.tokenizer == kByteTokenizer;
+    const bool packed = absl::EndsWith(source.path, ".gz") || absl::EndsWith(source.path, ".zst") ||
+                        absl::EndsWith(source.path, ".zstd");
+    const bool plain = !packed && config.data.kind == "text" && !IsChat(config.data) &&
+                       config.data.tokenizer == kByteTokenizer;
     if (!plain) continue;
     // As the worker splits.
     const auto trained =

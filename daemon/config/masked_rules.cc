@@ -1,5 +1,7 @@
 #include "daemon/config/masked_rules.h"
 
+#include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -21,6 +23,15 @@ struct MaskedRule {
 
 std::string Wanted(const std::string& key, const std::string& right, const std::string& why) {
   return absl::StrCat(key, " must be ", right, " with [privacy] masked = true: ", why);
+}
+
+// Updates that a sum has at least.
+uint32_t Fewest(const Config& config) { return std::max(kFewestMasked, config.privacy.threshold); }
+
+// Peers that are drawn for a round when all are here (membership/run/participation.h).
+uint32_t Drawn(const Config& config) {
+  const double wanted = config.federation.participation * config.run.peers;
+  return static_cast<uint32_t>(std::ceil(wanted - 1e-6));
 }
 
 std::vector<MaskedRule> OfTheExchange(const Config& c) {
@@ -64,6 +75,17 @@ std::vector<MaskedRule> OfTheFederation(const Config& c) {
       {c.federation.weights == "loss", "federation", "weights",
        Wanted("[federation] weights", "'tokens', 'samples' or 'equal'",
               "a power of the loss has no bound that is known before, and the ring needs one")},
+      {c.federation.normalised, "federation", "normalised",
+       Wanted("[federation] normalised", "false",
+              "the factor of an update is known only after all updates are there, and its party "
+              "has masked it by then")},
+      {c.federation.drop != 0, "federation", "drop",
+       Wanted("[federation] drop", "0",
+              "which updates are dropped is drawn for each round, and may leave fewer than a sum "
+              "has, however long it waits")},
+      {Drawn(c) < Fewest(c), "federation", "participation",
+       absl::StrCat("[federation] participation must be such that at least ", Fewest(c), " of the ",
+                    peers, " peers are drawn, not ", Drawn(c), ": a masked sum has no fewer")},
       {p.clip != 0 && p.place != "party", "privacy", "place",
        Wanted("[privacy] place", "'party'",
               "all unmask the same sum, so noise that is added to it is known to all")},
@@ -78,7 +100,7 @@ std::vector<MaskedRule> OfTheFederation(const Config& c) {
 
 }  // namespace
 
-MaskedFault MaskedConflict(const Config& config) {
+MaskedFault MaskedFaultOf(const Config& config) {
   if (!config.privacy.masked) return {};
   std::vector<MaskedRule> rules = OfTheExchange(config);
   for (MaskedRule& rule : OfTheFederation(config)) rules.push_back(std::move(rule));
@@ -86,15 +108,6 @@ MaskedFault MaskedConflict(const Config& config) {
     if (rule.broken) return {rule.section, rule.key, rule.what};
   }
   return {};
-}
-
-MaskedFault MaskedFaultOf(const Config& config) {
-  MaskedFault conflict = MaskedConflict(config);
-  if (!config.privacy.masked || !conflict.what.empty()) return conflict;
-  return {"privacy", "masked",
-          "[privacy] masked must be false: an exchange may finish a round with some chunks of a "
-          "peer that dies and without its others, and masks come off only where each update is in "
-          "the sum whole or not at all"};
 }
 
 }  // namespace atolld

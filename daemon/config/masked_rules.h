@@ -18,10 +18,6 @@ struct MaskedFault {
   std::string what;
 };
 
-// What can never go together, whatever carries it out.
-MaskedFault MaskedConflict(const Config& config);
-
-// MaskedConflict; then that exchanges do not carry masked updates.
 MaskedFault MaskedFaultOf(const Config& config);
 
 }  // namespace atolld

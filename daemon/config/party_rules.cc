@@ -40,6 +40,11 @@ PartyFault HostedFault(const Config& config, ConfigUse use) {
             "[parties] hosted must be 0 with kind 'external': a worker of your own trains one "
             "party; start a peer for each"};
   }
+  if (config.model.kind == kHuggingFaceKind) {
+    return {{{"parties", "hosted"}, {"model", "kind"}},
+            "[parties] hosted must be 0 with kind 'huggingface': atoll-hf-worker trains one "
+            "party; start a peer for each"};
+  }
   if (parties.a_round > parties.hosted) {
     return {{{"parties", "a_round"}, {"parties", "hosted"}},
             absl::StrCat("[parties] a_round must be at most hosted (", parties.hosted, "), not ",

@@ -195,7 +195,7 @@ StopRule StopRuleOf(const CoordinatorConfig& config) {
 absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunSpec& spec,
                                             const std::optional<SigningKey>& key) {
   ASSIGN_OR_RETURN(const OuterRule* const rule, FindOuterRule(spec.outer().rule()));
-  ASSIGN_OR_RETURN(const LevelCodecs codecs, CodecsOf(spec.exchange()));
+  ASSIGN_OR_RETURN(const LevelCodecs codecs, CarriedCodecsOf(spec));
   ASSIGN_OR_RETURN(const AggregationRule aggregation, RuleOf(spec.exchange()));
   if (spec.exchange().chunk_elements() == 0)
     return absl::InvalidArgumentError("chunks of no values");

@@ -14,11 +14,14 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "atoll/v1/masking.pb.h"
 #include "compression/base/bytes.h"
 #include "compression/codec.h"
 #include "compression/ring_codec.h"
 #include "daemon/exchange/chunk_work.h"
 #include "daemon/exchange/contribution.h"
+#include "daemon/exchange/exchange_plan.h"
+#include "daemon/exchange/outcome.h"
 #include "membership/history/digest.h"
 #include "membership/history/payload.h"
 #include "membership/masking/mask_party.h"
@@ -44,6 +47,14 @@ absl::StatusOr<MaskedContribution> MaskContribution(const ChunkGrid& grid, const
 // The steps of one chunk's blocks.
 absl::Span<const int16_t> StepsOfChunk(const ChunkGrid& grid, const RingSteps& steps,
                                        uint32_t chunk);
+
+// What an exchange of masked updates has come to, without its attempt. `plan`: of the outcome's
+// revision, and whole.
+v1::MaskedSum MaskedSumOf(const ExchangePlan& plan, const ExchangeOutcome& outcome);
+
+// The plan's weights of these contributors, in their order; 0 of one that it does not name.
+std::vector<float> PlannedWeights(const ExchangePlan& plan,
+                                  absl::Span<const std::string> contributors);
 
 // What is voted for.
 struct UnmaskedMean {

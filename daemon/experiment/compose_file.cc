@@ -57,11 +57,12 @@ bool FitsPattern(absl::string_view name, absl::string_view pattern) {
 // Makes the files of one setting with one seed.
 class ComposeMaker {
  public:
-  ComposeMaker(const Experiment& experiment, RunPlan plan, std::string folder)
+  ComposeMaker(const Experiment& experiment, RunPlan plan, std::string folder, ComposeUse use)
       : experiment_(experiment),
         plan_(std::move(plan)),
         config_(plan_.config),
-        folder_(std::move(folder)) {}
+        folder_(std::move(folder)),
+        use_(use) {}
 
   absl::StatusOr<ComposeFiles> Make() {
     RETURN_IF_ERROR(CheckSetting());
@@ -141,6 +142,7 @@ class ComposeMaker {
     RETURN_IF_ERROR(Mount("model initial", &config_.model.initial));
     RETURN_IF_ERROR(Mount("model base", &config_.model.base));
     RETURN_IF_ERROR(Mount("model file", &config_.model.file));
+    RETURN_IF_ERROR(Mount("model path", &config_.model.path));
     return Mount("availability trace", &config_.availability.trace);
   }
 
@@ -198,7 +200,7 @@ class ComposeMaker {
     config.coordinator.address = kLeaderAddress;
     config.coordinator.listen = "0.0.0.0:7070";
     config.coordinator.dir = "/data/coordinator";
-    config.coordinator.exit_when_sealed = true;
+    config.coordinator.exit_when_sealed = use_ == ComposeUse::kByHand;
     config.coordinator.aggregator = "never";
     config.peer = {};
     config.parties = {};
@@ -265,6 +267,7 @@ class ComposeMaker {
                                   ", seed ", plan_.seed)},
          {"@PEERS@", absl::StrCat(config_.run.peers)},
          {"@LINES@", QuotedForCompose(lines)},
+         {"@DASHBOARD@", use_ == ComposeUse::kByHand ? "7080" : "0"},
          {"@HOSTED@", Quoted(hosted)},
          {"@SEED@", absl::StrCat(plan_.seed)},
          {"@DEVICES@\n", lines.empty() && !any ? "" : "    devices: [\"/dev/net/tun\"]\n"},
@@ -284,6 +287,7 @@ class ComposeMaker {
   const RunPlan plan_;
   Config config_;
   const std::string folder_;
+  const ComposeUse use_;
   std::string whole_data_;  // as the containers have it
   std::vector<std::pair<std::string, std::string>> mounts_;
 };
@@ -329,9 +333,9 @@ const LinkKeys* LinkOf(const std::vector<LinkKeys>& links, const std::string& pa
 }
 
 absl::StatusOr<ComposeFiles> MakeCompose(const Experiment& experiment, size_t setting,
-                                         uint64_t seed, const std::string& folder) {
+                                         uint64_t seed, const std::string& folder, ComposeUse use) {
   ASSIGN_OR_RETURN(RunPlan plan, PlanRun(experiment, setting, seed, std::nullopt));
-  return ComposeMaker(experiment, std::move(plan), folder).Make();
+  return ComposeMaker(experiment, std::move(plan), folder, use).Make();
 }
 
 std::string ComposeFolder(const std::string& out) {

@@ -23,10 +23,16 @@ struct ComposeFiles {
   uint32_t peers = 0;
 };
 
+// Who starts the containers: whoever types it, where the coordinator's ends with the run and the
+// dashboard has a port that is known; or `atoll experiment run`, which takes them down, and may run
+// several at once.
+enum class ComposeUse { kByHand, kDriven };
+
 // `folder`: the configs' own, as the compose file names it: "./docker-compose". INVALID_ARGUMENT:
 // this setting cannot run in containers, or lacks a file.
 absl::StatusOr<ComposeFiles> MakeCompose(const Experiment& experiment, size_t setting,
-                                         uint64_t seed, const std::string& folder);
+                                         uint64_t seed, const std::string& folder,
+                                         ComposeUse use = ComposeUse::kByHand);
 
 // Writes them: `out`, and the configs in the folder beside it that has its name without the
 // extension. Returns the paths. ALREADY_EXISTS: a file is there and says something else.

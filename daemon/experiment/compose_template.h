@@ -29,7 +29,7 @@ services:
       view:
         aliases: ["dashboard"]
     ports:
-      - "127.0.0.1:${ATOLL_DASHBOARD:-7080}:7080"
+      - "127.0.0.1:${ATOLL_DASHBOARD:-@DASHBOARD@}:7080"
     healthcheck:
       test: ["CMD", "/usr/local/lib/atoll/entrypoint", "health"]
       interval: 5s

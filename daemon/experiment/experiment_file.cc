@@ -18,6 +18,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
 #include "daemon/config/config_table.h"
+#include "daemon/config/toml_value.h"
 #include "daemon/experiment/experiment_sections.h"
 #include "daemon/experiment/setting_grid.h"
 
@@ -30,25 +31,6 @@ constexpr char kDefaultLink[] = "default";
 
 absl::Status Wrong(const std::string& place, absl::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat(place, ": ", what));
-}
-
-RawValue RawOfNode(const toml::node& node) {
-  switch (node.type()) {
-    case toml::node_type::string:
-      return node.as_string()->get();
-    case toml::node_type::integer:
-      return static_cast<int64_t>(node.as_integer()->get());
-    case toml::node_type::floating_point:
-      return node.as_floating_point()->get();
-    case toml::node_type::boolean:
-      return node.as_boolean()->get();
-    case toml::node_type::array:
-      return OtherValue{"a list"};
-    case toml::node_type::table:
-      return OtherValue{"a table"};
-    default:
-      return OtherValue{"a date or time"};
-  }
 }
 
 // Reads one file. The document outlives the reader.
@@ -99,7 +81,7 @@ class FileReader {
 
   SettingChange ChangeOf(const std::string& section, const std::string& key,
                          const toml::node& node) const {
-    return {section, key, RawOfNode(node), Place(node)};
+    return {section, key, RawOf(node), Place(node)};
   }
 
   absl::Status ReadExperimentSection() {

@@ -5,6 +5,7 @@
 //   DIR/parties/N/          what a partition has made: DIR/parties/N.json tells of it
 //   DIR/runs/ID.toml        a run's config; ID.log: what `atoll local` said; ID.json: its report
 //   DIR/runs/ID/            the run itself, a folder of `atoll local`
+//   DIR/compose/            of runs in containers: their compose files and configs
 //   DIR/results.jsonl       a line a finished run (run_result.h)
 //   DIR/report.html         the report
 //   DIR/lock                who works on it

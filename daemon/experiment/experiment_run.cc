@@ -23,18 +23,22 @@
 #include "daemon/cli/beforehand.h"
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/lab.h"
 #include "daemon/cli/live_view.h"
-#include "daemon/cli/local/local_plan.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/run_metrics.h"
 #include "daemon/cli/run_watcher.h"
 #include "daemon/cli/status_json.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/env/posix_folder_lock.h"
+#include "daemon/experiment/compose_engine.h"
+#include "daemon/experiment/compose_file.h"
+#include "daemon/experiment/compose_launcher.h"
 #include "daemon/experiment/experiment_file.h"
 #include "daemon/experiment/experiment_folder.h"
 #include "daemon/experiment/experiment_parties.h"
 #include "daemon/experiment/experiment_report.h"
+#include "daemon/experiment/lab_topology.h"
 #include "daemon/experiment/local_launcher.h"
 #include "daemon/experiment/result_table.h"
 #include "daemon/experiment/run_queue.h"
@@ -78,13 +82,36 @@ absl::StatusOr<std::vector<RunPlan>> PlanAll(const Experiment& experiment,
   return plans;
 }
 
+absl::Status CheckContainers(const Experiment& experiment, const std::vector<RunPlan>& plans) {
+  for (const RunPlan& plan : plans) {
+    const absl::Status contained =
+        MakeCompose(experiment, plan.setting, plan.seed, "./compose").status();
+    if (!contained.ok()) return Annotate(contained, plan.id);
+  }
+  return FindComposeEngine().status();
+}
+
+absl::Status CheckInLab(const Experiment& experiment, const std::vector<RunPlan>& plans) {
+  if (experiment.links.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(experiment.path,
+                     ": the lab is for the lines of [links], and there is none; write it, or take "
+                     "--in local"));
+  }
+  for (const RunPlan& plan : plans) {
+    if (MostPeersOf(plan) <= kMostLabPeers) continue;
+    return absl::InvalidArgumentError(absl::StrCat(experiment.path, ": ", plan.id, " has ",
+                                                   MostPeersOf(plan),
+                                                   " peers, and a lab has room for ", kMostLabPeers,
+                                                   "; let [experiment] hosts host the parties"));
+  }
+  return Annotate(CheckLab(), "--in lab");
+}
+
+// Whether this machine can run them there, and whether there is what they ask for.
 absl::Status CheckPlace(const Experiment& experiment, const std::string& place,
                         const std::vector<RunPlan>& plans) {
-  if (place == "compose") {
-    return absl::InvalidArgumentError(
-        absl::StrCat("--in compose: containers are Docker's to run; `atoll experiment compose ",
-                     experiment.path, "` writes their file, and `docker compose up` runs it"));
-  }
+  if (place == "compose") return CheckContainers(experiment, plans);
   for (const RunPlan& plan : plans) {
     if (plan.keys.faults.cut_every <= absl::ZeroDuration()) continue;
     return absl::InvalidArgumentError(
@@ -92,7 +119,7 @@ absl::Status CheckPlace(const Experiment& experiment, const std::string& place,
                      ": [faults] cut_every cuts the network of containers, and processes of "
                      "one machine have none to cut; kill_every and pause_every work here"));
   }
-  return absl::OkStatus();
+  return place == "lab" ? CheckInLab(experiment, plans) : absl::OkStatus();
 }
 
 // The results of the runs that are finished, written whenever one is added.
@@ -218,15 +245,23 @@ bool WorkOff(RunQueue* queue, ResultKeeper* results, ExperimentView* view) {
   }
 }
 
+// What begins it, or goes on with it.
+std::string CommandOf(const Experiment& experiment, const std::string& file,
+                      const std::string& place, const std::string& dir) {
+  std::vector<std::string> command = {"atoll", "experiment", "run", file, "--dir", dir};
+  if (place != experiment.place) command.insert(command.end(), {"--in", place});
+  return ShellCommand(command);
+}
+
 absl::Status WriteReport(Files& files, const Experiment& experiment, const std::string& dir,
-                         const std::string& out, std::vector<RunResult> results,
-                         std::vector<PartitionPicture> partitions) {
+                         const std::string& place, const std::string& out,
+                         std::vector<RunResult> results, std::vector<PartitionPicture> partitions) {
   ReportInput input;
   input.results = std::move(results);
   input.partitions = std::move(partitions);
   input.version = ATOLL_VERSION;
-  input.command = ShellCommand({"atoll", "experiment", "run", experiment.path, "--dir",
-                                std::filesystem::path(dir).filename().string()});
+  input.command =
+      CommandOf(experiment, experiment.path, place, std::filesystem::path(dir).filename().string());
   return WriteFileDurably(files, out, BytesOf(ReportHtml(experiment, input)));
 }
 
@@ -265,6 +300,19 @@ std::vector<QueuedRun> QueueOf(const Experiment& experiment, const std::vector<R
   return runs;
 }
 
+absl::StatusOr<std::unique_ptr<RunLauncher>> LauncherFor(Files& files, const Experiment& experiment,
+                                                         const std::string& dir,
+                                                         const std::string& place,
+                                                         const std::vector<RunPlan>& plans) {
+  if (place == "compose") {
+    ASSIGN_OR_RETURN(const std::vector<std::string> compose, FindComposeEngine());
+    return std::make_unique<ComposeLauncher>(files, experiment, dir, compose, plans);
+  }
+  return std::make_unique<LocalLauncher>(
+      files, dir, ProgramFolder() + "/atoll", plans,
+      place == "lab" ? experiment.links : std::vector<LinkKeys>());
+}
+
 // From the checked file to the report. The folder is ours.
 int WorkIn(PosixFiles& files, const Experiment& experiment, const std::string& dir,
            const ExperimentRunOptions& options, const std::string& place) {
@@ -273,11 +321,12 @@ int WorkIn(PosixFiles& files, const Experiment& experiment, const std::string& d
   if (experiment.has_partition()) PrintLine(out, "making the parties' data ...");
   const absl::StatusOr<std::vector<RunPlan>> plans = PlanAll(experiment, &parties);
   if (!plans.ok()) return Report(plans.status());
-  LocalLauncher launcher(files, dir, ProgramFolder() + "/atoll", *plans, experiment.links,
-                         place == "lab");
+  const absl::StatusOr<std::unique_ptr<RunLauncher>> launcher =
+      LauncherFor(files, experiment, dir, place, *plans);
+  if (!launcher.ok()) return Report(launcher.status());
   size_t jobs = options.jobs != 0 ? options.jobs : experiment.jobs;
   if (jobs == 0) jobs = RunsAtOnce(*plans, ReadProcessLimits());
-  RunQueue queue(QueueOf(experiment, *plans), jobs, launcher);
+  RunQueue queue(QueueOf(experiment, *plans), jobs, **launcher);
   ResultKeeper results(files, dir, experiment, *plans);
   ExperimentView view(out, experiment.name);
   view.Say(absl::StrCat("experiment ", experiment.name, " in ", dir, ": ",
@@ -289,15 +338,14 @@ int WorkIn(PosixFiles& files, const Experiment& experiment, const std::string& d
   view.Clear();
   const std::string report = absl::StrCat(dir, "/", kReportFile);
   const absl::Status written =
-      WriteReport(files, experiment, dir, report, results.All(), parties.pictures());
+      WriteReport(files, experiment, dir, place, report, results.All(), parties.pictures());
   if (!written.ok()) return Report(written);
   TellResults(experiment, results.All(), dir, report, options.json);
   const size_t finished = queue.Count(RunQueue::State::kFinished);
   if (finished == plans->size()) return kDone;
-  PrintLine(stderr,
-            absl::StrCat(stopped ? "stopped: " : "", finished, " of ",
-                         Counted(plans->size(), "run"), " finished; go on with: ",
-                         ShellCommand({"atoll", "experiment", "run", options.file, "--dir", dir})));
+  PrintLine(stderr, absl::StrCat(stopped ? "stopped: " : "", finished, " of ",
+                                 Counted(plans->size(), "run"), " finished; go on with: ",
+                                 CommandOf(experiment, options.file, place, dir)));
   return kFailed;
 }
 
@@ -318,9 +366,7 @@ std::string DefaultExperimentFolder(const std::string& name) {
 size_t RunsAtOnce(const std::vector<RunPlan>& plans, const ProcessLimits& limits) {
   size_t fitting = plans.size();
   for (const RunPlan& plan : plans) {
-    const absl::StatusOr<std::vector<RampStep>> ramp = ParseRamp(plan.keys.ramp);
-    uint32_t peers = plan.config.run.peers;
-    if (ramp.ok()) peers = MostPeers(*ramp, peers);
+    const uint32_t peers = MostPeersOf(plan);
     const size_t threads = size_t{peers} * plan.config.worker.threads;
     fitting = std::min(fitting, limits.cores.threads() / std::max<size_t>(threads, 1));
     const auto fits = [&](size_t runs) {
@@ -370,7 +416,8 @@ int ReportOnExperiment(const ExperimentReportOptions& options) {
       options.out.empty() ? absl::StrCat(dir, "/", kReportFile) : AbsoluteDir(options.out);
   const absl::StatusOr<std::vector<PartitionPicture>> pictures = ReadPictures(files, dir);
   if (!pictures.ok()) return Report(pictures.status());
-  const absl::Status written = WriteReport(files, *experiment, dir, out, *results, *pictures);
+  const absl::Status written =
+      WriteReport(files, *experiment, dir, experiment->place, out, *results, *pictures);
   if (!written.ok()) return Report(written);
   TellResults(*experiment, *results, dir, out, options.json);
   return kDone;

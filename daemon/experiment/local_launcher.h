@@ -17,9 +17,10 @@ namespace atolld {
 
 class LocalLauncher : public RunLauncher {
  public:
-  // `program`: the path of atoll. `with_links`: the peers' lines are capped as [links] says.
+  // `program`: the path of atoll. `lab_links`: not empty: each run is in a lab of its own, with
+  // these lines.
   LocalLauncher(Files& files, std::string dir, std::string program, std::vector<RunPlan> plans,
-                const std::vector<LinkKeys>& links, bool with_links);
+                std::vector<LinkKeys> lab_links);
   ~LocalLauncher() override;  // kills what still runs
 
   bool Finished(size_t run) override;
@@ -33,20 +34,15 @@ class LocalLauncher : public RunLauncher {
   std::vector<std::string> CommandOf(size_t run) const;
 
  private:
+  std::string TopologyPath(size_t run) const { return Paths(run).dir + ".lab.toml"; }
   RunPaths Paths(size_t run) const { return PathsOf(dir_, plans_[run].id); }
 
   Files& files_;
   const std::string dir_;
   const std::string program_;
   const std::vector<RunPlan> plans_;
-  std::string lines_;  // as --lines takes them; empty: no caps
+  const std::vector<LinkKeys> lab_links_;
   std::map<size_t, int64_t> pids_;
 };
-
-// [links] as `atoll local --lines` takes them: rates alone, "default" as "*", parties as peers.
-std::string LinesOption(const std::vector<LinkKeys>& links);
-
-// The newest round that a log of `atoll local` tells of; 0: none.
-uint64_t NewestRound(absl::string_view log);
 
 }  // namespace atolld

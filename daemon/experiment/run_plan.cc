@@ -152,6 +152,11 @@ class Placement {
 
 }  // namespace
 
+uint32_t MostPeersOf(const RunPlan& plan) {
+  const absl::StatusOr<std::vector<RampStep>> ramp = ParseRamp(plan.keys.ramp);
+  return ramp.ok() ? MostPeers(*ramp, plan.config.run.peers) : plan.config.run.peers;
+}
+
 absl::StatusOr<RunPlan> PlanRun(const Experiment& experiment, size_t index, uint64_t seed,
                                 const std::optional<PartyData>& data) {
   const ExperimentSetting& setting = experiment.settings[index];
@@ -176,6 +181,11 @@ absl::StatusOr<RunPlan> PlanRun(const Experiment& experiment, size_t index, uint
   overrides.insert(overrides.end(), placed.begin(), placed.end());
   ASSIGN_OR_RETURN(plan.config, ParseConfig(experiment.run_text, experiment.path, experiment.folder,
                                             ConfigUse::kLocal, overrides));
+  if (plan.keys.hosts != 0 && plan.config.parties.first != 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        experiment.path, ": [parties] first is ", plan.config.parties.first,
+        ", and with [experiment] hosts the parties are numbered through, from 1 on; leave it out"));
+  }
   return plan;
 }
 

@@ -37,4 +37,7 @@ struct RunPlan {
 absl::StatusOr<RunPlan> PlanRun(const Experiment& experiment, size_t setting, uint64_t seed,
                                 const std::optional<PartyData>& data);
 
+// The most peers that it has at any time.
+uint32_t MostPeersOf(const RunPlan& plan);
+
 }  // namespace atolld

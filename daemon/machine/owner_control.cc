@@ -30,6 +30,22 @@ absl::StatusOr<std::string> ReadIfThere(Files& files, const std::string& path) {
   return ReadFile(files, path, kLongestFile);
 }
 
+// What `limits set` has kept, into `book`, checked as the rules that it makes.
+absl::Status LoadLimits(Files& files, const std::string& dir, LimitBook* book,
+                        OwnerLimits* limits) {
+  const std::string path = absl::StrCat(dir, "/", kLimitsFile);
+  ASSIGN_OR_RETURN(const std::string kept, ReadIfThere(files, path));
+  absl::Status read = book->Load(kept);
+  if (read.ok()) read = limits->Set(book->limits());
+  if (read.ok()) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path, ": ", read.message(), "; mend that line, or remove the file"));
+}
+
+absl::Status WriteLimits(Files& files, const std::string& dir, const std::string& kept) {
+  return WriteFileDurably(files, absl::StrCat(dir, "/", kLimitsFile), BytesOf(kept));
+}
+
 // Seconds as the requests have them: 0 is until Resume.
 absl::Duration PauseOf(uint64_t seconds) {
   if (seconds == 0) return absl::InfiniteDuration();
@@ -91,6 +107,18 @@ absl::StatusOr<OwnerState> OwnerState::Parse(absl::string_view text) {
   return state;
 }
 
+absl::StatusOr<LimitBook> KeepLimits(Files& files, const std::string& dir,
+                                     const MachineConfig& configured, absl::TimeZone zone,
+                                     absl::Span<const std::pair<std::string, std::string>> values) {
+  LimitBook book(configured);
+  OwnerLimits limits(zone);
+  RETURN_IF_ERROR(LoadLimits(files, dir, &book, &limits));
+  RETURN_IF_ERROR(book.Set(values, false));
+  RETURN_IF_ERROR(limits.Set(book.limits()));
+  RETURN_IF_ERROR(WriteLimits(files, dir, book.Kept()));
+  return book;
+}
+
 OwnerControl::OwnerControl(Env env, std::string dir, const MachineConfig& configured,
                            Sensors& sensors, absl::TimeZone zone, Events events)
     : env_(env),
@@ -104,14 +132,7 @@ OwnerControl::OwnerControl(Env env, std::string dir, const MachineConfig& config
       writes_(env.executor) {}
 
 absl::Status OwnerControl::Load() {
-  const std::string limits = absl::StrCat(dir_, "/", kLimitsFile);
-  ASSIGN_OR_RETURN(const std::string kept, ReadIfThere(env_.files, limits));
-  absl::Status read = book_.Load(kept);
-  if (read.ok()) read = limits_.Set(book_.limits());
-  if (!read.ok()) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(limits, ": ", read.message(), "; mend that line, or remove the file"));
-  }
+  RETURN_IF_ERROR(LoadLimits(env_.files, dir_, &book_, &limits_));
   const std::string path = absl::StrCat(dir_, "/", kOwnerStateFile);
   ASSIGN_OR_RETURN(const std::string text, ReadIfThere(env_.files, path));
   const absl::StatusOr<OwnerState> state = OwnerState::Parse(text);
@@ -240,9 +261,7 @@ void OwnerControl::Save(Task done) {
   const auto status = std::make_shared<absl::Status>();
   writes_.Run(
       [files = &env_.files, dir = dir_, limits, text = state_.Text(), status] {
-        if (!limits.empty()) {
-          *status = WriteFileDurably(*files, absl::StrCat(dir, "/", kLimitsFile), BytesOf(limits));
-        }
+        if (!limits.empty()) *status = WriteLimits(*files, dir, limits);
         if (status->ok()) {
           *status =
               WriteFileDurably(*files, absl::StrCat(dir, "/", kOwnerStateFile), BytesOf(text));

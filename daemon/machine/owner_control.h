@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "absl/types/span.h"
 #include "atoll/v1/machine.pb.h"
 #include "daemon/env/env.h"
 #include "daemon/machine/availability.h"
@@ -49,6 +51,14 @@ struct OwnerState {
   // INVALID_ARGUMENT names the line.
   static absl::StatusOr<OwnerState> Parse(absl::string_view text);
 };
+
+// `limits set` for a peer that does not run: all of the values, or none, go into DIR/limits.toml,
+// where its daemon finds them at its next start. Returns what will hold then, over `configured`.
+// INVALID_ARGUMENT names the limit that is wrong; FAILED_PRECONDITION: the file is damaged. The
+// caller holds the folder's lock, since a daemon would write over it. Blocking.
+absl::StatusOr<LimitBook> KeepLimits(Files& files, const std::string& dir,
+                                     const MachineConfig& configured, absl::TimeZone zone,
+                                     absl::Span<const std::pair<std::string, std::string>> values);
 
 class OwnerControl {
  public:

@@ -8,8 +8,10 @@
 #include "compression/base/check.h"
 #include "compression/base/planted_bug.h"
 #include "compression/error_feedback.h"
+#include "daemon/replica/state/state_memory.h"
 #include "membership/history/run_codecs.h"
 #include "membership/privacy/update_noise.h"
+#include "membership/trust/contribution.h"
 
 namespace atolld {
 namespace {
@@ -40,6 +42,16 @@ std::vector<float> MadePrivate(const PrivacyTerms& terms, const OwnUpdate::Train
   const uint32_t shorter = trained.parties == 0 ? (longer ? 0 : 1) : trained.within;
   *within = shorter - parties / 2.0 + terms.CountDeviation(parties) * noise.Next();
   return values;
+}
+
+// Of values that stay as they are until they are masked. INVALID_ARGUMENT, as of an encoding: one
+// of them is not finite.
+absl::StatusOr<OwnUpdate::Plain> KeptPlain(absl::Span<const float> values,
+                                           const Rounding& rounding) {
+  const size_t spoilt = FirstNonFinite(values);
+  if (spoilt < values.size()) return FirstNotFinite(values, spoilt);
+  auto kept = std::make_shared<const std::vector<float>>(values.begin(), values.end());
+  return OwnUpdate::Plain{std::move(kept), rounding};
 }
 
 }  // namespace
@@ -144,14 +156,21 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
   const Rounding rounding = ContributionRounding(spec_, self_, trained.first_sample);
   keeper_.RunExclusive(
       [made, status, feedback, rounding, trained, privacy = privacy_, key = std::move(key),
-       residual = residual_.values(), codec = codecs_.updates.codec, decay = FeedbackDecay(spec_),
-       grid = keeper_.grid(), memory = keeper_.memory()] {
+       masked = spec_.privacy().masked(), residual = residual_.values(),
+       codec = codecs_.updates.codec, decay = FeedbackDecay(spec_), grid = keeper_.grid(),
+       memory = keeper_.memory()] {
         absl::Span<const float> values = memory->update();
         std::vector<float> noisy;
         if (privacy.on()) {
           noisy = MadePrivate(privacy, trained, key, values, &made->within);
           if (privacy.quantile > 0) made->clip = trained.clip;
           values = noisy;
+        }
+        if (masked) {
+          absl::StatusOr<Plain> kept = KeptPlain(values, rounding);
+          *status = kept.status();
+          if (kept.ok()) made->plain = *std::move(kept);
+          return;
         }
         if (feedback) {
           made->values.assign(values.begin(), values.end());
@@ -171,13 +190,28 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
 }
 
 void OwnUpdate::Hold(Encoded encoded, v1::Ready ready) {
-  ready.set_contribution_root(ToBytes(encoded.contribution->root));
+  if (!encoded.plain) ready.set_contribution_root(ToBytes(encoded.contribution->root));
   held_ = Held{std::move(encoded), std::move(ready)};
   if (Planted(PlantedBug::kResidualChangedAtSend)) residual_.Forget();
 }
 
 std::shared_ptr<const Contribution> OwnUpdate::contribution() const {
   return held_ ? held_->encoded.contribution : nullptr;
+}
+
+const OwnUpdate::Plain* OwnUpdate::plain() const {
+  return held_ && held_->encoded.plain ? &*held_->encoded.plain : nullptr;
+}
+
+float OwnUpdate::weight() const {
+  if (!held_) return 0;
+  uint64_t samples = 0;
+  for (const v1::SampleRange& range : held_->ready.samples()) samples += range.count();
+  return ContributionWeight(spec_, held_->ready, samples);
+}
+
+void OwnUpdate::Stand(std::shared_ptr<const Contribution> masked) {
+  if (plain() != nullptr) held_->encoded.contribution = std::move(masked);
 }
 
 std::vector<v1::SampleRange> OwnUpdate::samples() const {
@@ -188,7 +222,9 @@ std::vector<v1::SampleRange> OwnUpdate::samples() const {
 std::optional<v1::Ready> OwnUpdate::Offer(uint64_t epoch, Task later) {
   const std::optional<Digest> state = keeper_.StateDigestOf(keeper_.version());
   if (!state) return std::nullopt;
-  if (!measure_.Tell(held_->encoded.contribution, &held_->ready, std::move(later))) {
+  // Of a masked update nobody is told how long it is.
+  if (plain() == nullptr &&
+      !measure_.Tell(held_->encoded.contribution, &held_->ready, std::move(later))) {
     return std::nullopt;
   }
   v1::Ready ready = held_->ready;
@@ -238,6 +274,7 @@ void OwnUpdate::Settle(const v1::EntryHeader& header) {
     // Older by one entry; it is offered to the next one when the new state's digest is known. With
     // error feedback it still is update + residual, and the residual stays as it was.
     held_->ready.set_age(held_->ready.age() + 1);
+    Stand(nullptr);
     return;
   }
   held_.reset();

@@ -2,8 +2,9 @@
 // encoded once, until an entry has taken it - and what earlier ones have lost.
 //
 // Laws: an update is encoded once and those bytes stand until a header says whether they were
-// included; the residual changes at a commit alone. Loop thread; encoding and measuring run on the
-// keeper's queue, so that theta does not move under them.
+// included; the residual changes at a commit alone. Where updates are masked it is the values that
+// stand, and each attempt at a masked sum has an encoding of its own. Loop thread; encoding and
+// measuring run on the keeper's queue, so that theta does not move under them.
 #pragma once
 
 #include <cstdint>
@@ -76,12 +77,18 @@ class OwnUpdate {
     uint32_t parties = 0;  // whose mean it is, each clipped already; 0: its own, which is not
     uint32_t within = 0;   // of how many of those the update was no longer
   };
+  // An update whose values are kept as they are, since every attempt masks them anew.
+  struct Plain {
+    std::shared_ptr<const std::vector<float>> values;  // clipped, and with noise
+    Rounding rounding;                                 // of its codes in the ring
+  };
   // What the worker has handed over, encoded.
   struct Encoded {
-    std::shared_ptr<const Contribution> contribution;
-    std::vector<float> values;  // with error feedback: a = update + residual
-    double clip = 0;            // where it follows a quantile: that was used
-    double within = 0;          // and Ready.within
+    std::shared_ptr<const Contribution> contribution;  // nullptr where updates are masked
+    std::vector<float> values{};                       // with error feedback: a = update + residual
+    double clip = 0;                                   // where it follows a quantile: that was used
+    double within = 0;                                 // and Ready.within
+    std::optional<Plain> plain{};                      // only where updates are masked
   };
 
   // `dir`: where the replica lies, and beside it the residual.
@@ -89,8 +96,9 @@ class OwnUpdate {
 
   void Follow(const v1::RunSpec& spec);  // once, checked before
 
-  // Encodes what lies in the update slot. With differential privacy it is clipped before, and has
-  // noise added whose key is drawn here and forgotten. An error: no update can be made of it.
+  // Encodes what lies in the update slot, or copies it where updates are masked. With differential
+  // privacy it is clipped before, and has noise added whose key is drawn here and forgotten. An
+  // error: no update can be made of it.
   void Encode(const Trained& trained, std::function<void(absl::Status, Encoded)> done);
 
   // It waits to be taken into an entry, with what is told of it; or no longer does.
@@ -99,8 +107,13 @@ class OwnUpdate {
   bool held() const { return held_.has_value(); }
   // Whether an entry has taken the newest update of this process.
   bool taken() const { return taken_; }
-  std::shared_ptr<const Contribution> contribution() const;  // nullptr: none is held
-  std::vector<v1::SampleRange> samples() const;              // that it was trained on
+  std::shared_ptr<const Contribution> contribution() const;  // nullptr: none is held, or masked
+  // Where updates are masked: the held one, by which its weight is told, and the contribution that
+  // an attempt has made of it, which goes with the attempt (nullptr), or with the update.
+  const Plain* plain() const;  // nullptr: none is held
+  float weight() const;        // as the coordinator computes it; 0: none is held
+  void Stand(std::shared_ptr<const Contribution> masked);
+  std::vector<v1::SampleRange> samples() const;  // that it was trained on
 
   // What is told of the held one for the entry after the replica's version, unsigned. Nothing: not
   // all of it is known yet; `later` is called when it is, or OnDigest of the keeper comes.

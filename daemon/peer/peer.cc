@@ -15,6 +15,7 @@
 #include "daemon/replica/state/branch_file.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
+#include "membership/masking/masked_terms.h"
 #include "membership/privacy/update_noise.h"
 #include "membership/run/admission.h"
 #include "membership/run/roster_news.h"
@@ -163,6 +164,7 @@ absl::Status Peer::Start() {
   runner_.SetLanes(static_cast<uint32_t>(config_.network.lanes));
   RETURN_IF_ERROR(env_.files.MakeDirectories(config_.peer.dir));
   ASSIGN_OR_RETURN(signing_key_, OwnSigningKey(env_, config_.peer.dir));
+  RETURN_IF_ERROR(runner_.LoadMaskKeys(&*signing_key_));
   RETURN_IF_ERROR(keeper_.Load());
   files_.Load();
   if (keeper_.has_state()) {
@@ -317,6 +319,9 @@ absl::Status Peer::OnMessage(const v1::CoordinatorMessage& message) {
     case v1::CoordinatorMessage::kAudit:
       runner_.OnAudit(message.audit());
       break;
+    case v1::CoordinatorMessage::kMask:
+      runner_.OnMask(message.mask());
+      break;
     case v1::CoordinatorMessage::kWelcome:
     case v1::CoordinatorMessage::kHeartbeat:
     case v1::CoordinatorMessage::MESSAGE_NOT_SET:
@@ -344,6 +349,7 @@ absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
         "the run has control variates, which need [parties] keep = true where parties are hosted");
   }
   RETURN_IF_ERROR(CodecsOf(spec.exchange()).status());
+  RETURN_IF_ERROR(CheckMaskedSpec(spec));
   return FindOuterRule(spec.outer().rule()).status();
 }
 

@@ -276,7 +276,7 @@ void ReplicaKeeper::CommitNext(const v1::EntryHeader& header, std::optional<Shar
         if (result->drifted && expected.ok()) return OnDrift(*result->drifted, *expected);
         if (absl::IsNotFound(result->status)) return catch_up_.FetchGap();
         if (!result->history.ok()) return RefuseHistory(result->history);
-        Broken(Annotate(result->status, absl::StrCat("entry ", shared_header->version())));
+        Broken(result->status);  // it names the entry
       }));
 }
 

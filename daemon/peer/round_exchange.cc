@@ -5,6 +5,7 @@
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "compression/ring_sum_codec.h"
 #include "membership/history/mean_records.h"
 #include "membership/history/run_codecs.h"
 #include "membership/trust/contribution.h"
@@ -110,10 +111,7 @@ void RoundExchange::Follow(const v1::RunSpec& spec, uint64_t epoch,
   if (!successor || exchange_ == nullptr) return;
   env_.log.Info(absl::StrCat("round ", exchange_->version(), ": the coordinator has begun epoch ",
                              epoch, "; its exchange begins again"));
-  server_->SetCurrent(nullptr);
-  exchange_.reset();
-  vote_.reset();
-  events_.on_busy(false);
+  Leave();
 }
 
 void RoundExchange::Repeat() {
@@ -170,9 +168,14 @@ void RoundExchange::OnAudit(const v1::Audit& order) {
 }
 
 void RoundExchange::End() {
-  if (exchange_ == nullptr || exchange_->version() > keeper_.version()) return;
+  if (exchange_ != nullptr && exchange_->version() <= keeper_.version()) Leave();
+}
+
+void RoundExchange::Leave() {
+  if (exchange_ == nullptr) return;
   server_->SetCurrent(nullptr);
   exchange_.reset();
+  outcome_.reset();
   vote_.reset();
   events_.on_busy(false);
 }
@@ -209,17 +212,22 @@ ExchangeSettings RoundExchange::Settings() {
   ExchangeSettings settings;
   settings.run_id = spec_.run_id();
   settings.self = self_;
-  settings.codec = codecs_.updates.codec;
-  settings.zstd = codecs_.updates.zstd;
-  settings.upper_codec = codecs_.means.codec;
-  settings.upper_zstd = codecs_.means.zstd;
   settings.grid = keeper_.grid();
   settings.failure_timeout = failure_timeout_;
   settings.traffic = &traffic_;
   settings.arrivals = &arrivals_;
-  settings.stochastic = spec_.exchange().stochastic_rounding();
   settings.seed = spec_.seed();
   settings.lanes = lanes_;
+  if (spec_.privacy().masked()) {  // masked elements are summed, look random, and have no shape
+    settings.codec = settings.upper_codec = &MaskedSumCodec();
+    settings.zstd = settings.upper_zstd = false;
+    return settings;
+  }
+  settings.codec = codecs_.updates.codec;
+  settings.zstd = codecs_.updates.zstd;
+  settings.upper_codec = codecs_.means.codec;
+  settings.upper_zstd = codecs_.means.zstd;
+  settings.stochastic = spec_.exchange().stochastic_rounding();
   own_.Fill(&settings);
   return settings;
 }
@@ -254,6 +262,12 @@ void RoundExchange::OnShardsHeld(const std::vector<std::pair<uint32_t, uint32_t>
 }
 
 void RoundExchange::OnOutcome(ExchangeOutcome outcome) {
+  if (exchange_ == nullptr || outcome.revision != revision_) return;
+  if (!spec_.privacy().masked()) return Decide(std::move(outcome));
+  events_.on_masked_sum(std::move(outcome), plan_);
+}
+
+void RoundExchange::Decide(ExchangeOutcome outcome) {
   if (exchange_ == nullptr || outcome.revision != revision_) return;
   const uint64_t version = exchange_->version();
   const std::optional<Digest> state = keeper_.StateDigestOf(version - 1);
@@ -290,7 +304,7 @@ void RoundExchange::OnDigest() {
   if (!outcome_) return;
   ExchangeOutcome outcome = *std::move(outcome_);
   outcome_.reset();
-  OnOutcome(std::move(outcome));
+  Decide(std::move(outcome));
 }
 
 void RoundExchange::SendVote() {

@@ -109,6 +109,9 @@ class RoundExchange {
   struct Events {
     std::function<void(const v1::PeerMessage&)> send;  // to the coordinator, if there is one now
     std::function<void(bool)> on_busy;                 // the exchange has begun (true), or ended
+    // Of a run with masks: what an exchange has come to is a sum that nobody can read, by the plan
+    // of that revision. Once its masks are off it comes back by Decide.
+    std::function<void(ExchangeOutcome, const ExchangePlan&)> on_masked_sum = nullptr;
   };
 
   // `keeper` and `own` outlive it.
@@ -128,7 +131,10 @@ class RoundExchange {
   absl::Status OnPlan(const v1::Plan& plan);
   void OnAudit(const v1::Audit& order);
   void OnDigest();  // of the newest state: a vote may have waited for it
-  void End();       // if the replica has reached its version
+  // What is to be voted for. Of another revision than the newest: nothing.
+  void Decide(ExchangeOutcome outcome);
+  void End();    // if the replica has reached its version
+  void Leave();  // whatever it has come to: it is void
   bool under_way() const { return exchange_ != nullptr; }
 
   bool Accept(const std::string& method, std::unique_ptr<Call>* call);  // false: of no method here

@@ -5,6 +5,7 @@
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/planted_bug.h"
+#include "compression/base/status_macros.h"
 #include "membership/run/own_evaluation.h"
 
 namespace atolld {
@@ -29,19 +30,44 @@ RoundRunner::RoundRunner(Env env, std::string self, std::string dir, ReplicaKeep
       events_(std::move(events)),
       keeper_(keeper),
       trainer_(trainer),
-      own_(env, self, std::move(dir), keeper),
-      exchange_(env, std::move(self), keeper, own_,
-                RoundExchange::Events{events_.send, events_.on_busy}) {}
+      own_(env, self, dir, keeper),
+      exchange_(env, self, keeper, own_, ExchangeEvents()),
+      masks_(env, std::move(self), dir, keeper, own_, MaskEvents()) {}
+
+RoundExchange::Events RoundRunner::ExchangeEvents() {
+  RoundExchange::Events events;
+  events.send = events_.send;
+  events.on_busy = events_.on_busy;
+  events.on_masked_sum = [this](ExchangeOutcome outcome, const ExchangePlan& plan) {
+    masks_.OnSum(std::move(outcome), plan);
+  };
+  return events;
+}
+
+MaskLink::Events RoundRunner::MaskEvents() {
+  MaskLink::Events events;
+  events.send = events_.send;
+  events.sign = events_.sign;
+  events.on_unmasked = [this](ExchangeOutcome outcome) { exchange_.Decide(std::move(outcome)); };
+  events.on_over = [this] { exchange_.Leave(); };
+  return events;
+}
 
 void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration failure_timeout) {
-  if (!std::exchange(follows_, true)) own_.Follow(spec);  // the peer has checked the run before
-  if (epoch_ != 0 && epoch != epoch_) next_plan_.reset();
+  if (!std::exchange(follows_, true)) {  // the peer has checked the run before
+    own_.Follow(spec);
+    masks_.Follow(spec);
+  }
+  const bool successor = epoch_ != 0 && epoch != epoch_;
+  if (successor) next_plan_.reset();
   epoch_ = epoch;
   failure_timeout_ = failure_timeout;
   exchange_.Follow(spec, epoch, failure_timeout);
+  if (successor) masks_.Forget();  // its attempt was the former epoch's
   // What the coordinator may have missed while the Session was down.
   if (own_.held()) SendReady();
   exchange_.Repeat();
+  masks_.Repeat();
 }
 
 void RoundRunner::OnSessionDown() {
@@ -66,6 +92,7 @@ void RoundRunner::OnTrain(const v1::Train& train) {
   age_ = 0;
   ++training_id_;
   own_.Drop();
+  masks_.GiveUp(absl::CancelledError("another update is trained"));
   StartTraining();
 }
 
@@ -182,7 +209,7 @@ void RoundRunner::SendReady() {
     if (own_.held()) SendReady();
   }));
   if (!ready) return;
-  events_.sign(&*ready);
+  if (own_.plain() == nullptr) events_.sign(&*ready);  // a masked one's root comes with its masks
   v1::PeerMessage message;
   *message.mutable_ready() = *std::move(ready);
   events_.send(message);
@@ -206,6 +233,7 @@ absl::Status RoundRunner::OnPlan(const v1::Plan& plan) {
     return absl::OkStatus();
   }
   if (plan.version() <= keeper_.version()) return absl::OkStatus();
+  RETURN_IF_ERROR(masks_.CheckPlan(plan));
   return exchange_.OnPlan(plan);
 }
 
@@ -280,6 +308,7 @@ void RoundRunner::OnOpened() {
   }
   if (own_.OnOpened()) events_.on_update_lost();
   own_.LoadCentre();
+  masks_.OnMoved();
   // Theta has moved under it, whether or not the headers between were seen.
   if (training_) Rebase(keeper_.version());
   StartTraining();
@@ -290,6 +319,7 @@ void RoundRunner::OnOpened() {
 void RoundRunner::OnDropped() {
   exchange_.End();
   own_.Drop();
+  masks_.GiveUp(absl::CancelledError("the replica was dropped, and the update with it"));
   assigned_.reset();
   training_ = false;
   ++training_id_;
@@ -300,6 +330,7 @@ void RoundRunner::OnDropped() {
 void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
   exchange_.End();
   own_.OnCommitted(header);
+  masks_.OnMoved();
   if (training_ && assigned_->version() <= header.version()) {
     ++age_;
     if (Planted(PlantedBug::kStragglerNotRebased)) return GoOn();
@@ -370,6 +401,7 @@ RoundRunner::Phase RoundRunner::phase() const {
   const bool worker_awaited = trainer_.trains() && !worker_ready_ && !held_back_;
   if (worker_awaited || !keeper_.has_state()) return Phase::kStarting;
   if (exchange_.under_way()) return Phase::kExchanging;
+  if (masks_.under_way()) return Phase::kMasking;
   if (!evaluates_.empty()) return Phase::kEvaluating;
   if (training_) return Phase::kTraining;
   return Phase::kWaiting;
@@ -383,6 +415,8 @@ const char* RoundRunner::NameOf(Phase phase) {
       return "starting";
     case Phase::kExchanging:
       return "exchanging";
+    case Phase::kMasking:
+      return "masking";
     case Phase::kEvaluating:
       return "evaluating";
     case Phase::kTraining:

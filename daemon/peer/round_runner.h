@@ -1,10 +1,10 @@
 // RoundRunner: a peer's part in the rounds - the machine that goes from training to an update that
 // is offered, to an exchange, to a commit, and on.
 //
-// OwnUpdate holds what this peer contributes, RoundExchange carries a plan out; this class decides
-// when. Laws: a Train replaces whatever ran before; what is said for a version whose base is still
-// to be committed here waits for that commit; a round lost with the coordinator is offered again to
-// its successor. Loop thread.
+// OwnUpdate holds what this peer contributes, RoundExchange carries a plan out, MaskLink hides the
+// update in a sum where the run has masks; this class decides when. Laws: a Train replaces whatever
+// ran before; what is said for a version whose base is still to be committed here waits for that
+// commit; a round lost with the coordinator is offered again to its successor. Loop thread.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,7 @@
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/worker.pb.h"
 #include "daemon/env/env.h"
+#include "daemon/peer/mask_link.h"
 #include "daemon/peer/own_update.h"
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/round_exchange.h"
@@ -49,6 +50,7 @@ class RoundRunner {
   void OnTrain(const v1::Train& train);
   absl::Status OnPlan(const v1::Plan& plan);  // an error: no honest coordinator sends it
   void OnAudit(const v1::Audit& order) { exchange_.OnAudit(order); }
+  void OnMask(const v1::MaskToParty& message) { masks_.OnMessage(message); }
   void OnEvaluate(const v1::Evaluate& evaluate);
 
   void OnWorkerReady();
@@ -66,6 +68,9 @@ class RoundRunner {
 
   // The residual's file. Load: blocking, before the loop runs, once a replica was loaded. Save:
   // what is newer than on the disk, then `done`.
+  // The others' keys that masks go by are read the same way, whether or not there is a replica; an
+  // error: their file is damaged. `key` outlives it.
+  absl::Status LoadMaskKeys(const SigningKey* key) { return masks_.Load(key); }
   void LoadResidual() { own_.LoadResidual(); }
   void SaveResidual(Task done) { own_.SaveResidual(std::move(done)); }
 
@@ -88,7 +93,7 @@ class RoundRunner {
   uint64_t tokens() const { return tokens_; }  // of all training that its worker has finished
 
  private:
-  enum class Phase { kSyncing, kStarting, kExchanging, kEvaluating, kTraining, kWaiting };
+  enum class Phase { kSyncing, kStarting, kExchanging, kMasking, kEvaluating, kTraining, kWaiting };
   static const char* NameOf(Phase phase);
   Phase phase() const;
 
@@ -101,6 +106,8 @@ class RoundRunner {
   void Rebase(uint64_t version);
   void GoOn();
   void CheckIdle();
+  RoundExchange::Events ExchangeEvents();
+  MaskLink::Events MaskEvents();
 
   const Env env_;
   const Events events_;
@@ -109,6 +116,7 @@ class RoundRunner {
   Worker& trainer_;
   OwnUpdate own_;
   RoundExchange exchange_;
+  MaskLink masks_;
   bool follows_ = false;  // a run
   uint64_t epoch_ = 0;
   absl::Duration failure_timeout_ = absl::Seconds(10);

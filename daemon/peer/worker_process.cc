@@ -14,6 +14,7 @@
 #include "compression/base/status_macros.h"
 #include "daemon/config/config.h"
 #include "daemon/config/data_config.h"
+#include "daemon/config/worker_program.h"
 #include "daemon/env/repeated_lines.h"
 
 namespace atolld {
@@ -42,9 +43,7 @@ WorkerProcess::~WorkerProcess() = default;
 
 void WorkerProcess::Start(const v1::RunSpec& spec, Events events) {
   spec_ = spec;
-  program_ = settings_.program.empty() && spec.model().kind() != kExternalKind
-                 ? absl::StrCat(settings_.program_folder, "/", WorkerProgramOf(spec.model().kind()))
-                 : settings_.program;
+  program_ = settings_.program;
   events_ = std::move(events);
   Launch();
 }
@@ -69,10 +68,10 @@ void WorkerProcess::Launch() {
   last_line_.clear();
   restarted_ = absl::OkStatus();
   absl::Status ready = Listen();
-  if (ready.ok() && program_.empty()) {
-    ready = absl::FailedPreconditionError(
-        "a model of kind 'external' needs [worker] program in this peer's config");
-  }
+  // Each time anew: what was missing may have been installed since.
+  const std::string& kind = spec_.model().kind();
+  if (settings_.program.empty()) program_ = FindWorkerProgram(kind, settings_.program_folder);
+  if (ready.ok() && program_.empty()) ready = absl::FailedPreconditionError(NoWorkerText(kind));
   if (!ready.ok()) {
     const std::string why(ready.message());
     env_.executor.Post(guard_.Wrap([this, why] { OnGone(why); }));

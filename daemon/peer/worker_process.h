@@ -24,7 +24,7 @@ class WorkerProcess : public Worker {
   struct Settings {
     std::string program;  // path; empty: the one for the run's model, in `program_folder`
     std::string program_folder;
-    std::string model_file;  // of a model that is one
+    std::string model_file;  // of a model that is one, or a folder of Hugging Face's
     std::string data_path;
     std::string validation_path;            // common held-out data; may be empty
     uint32_t parties = 0, first_party = 0;  // of a folder of them in `data_path`; 0: it is one's

@@ -148,11 +148,33 @@ struct HttpPage {
   HttpServer::EventSource events;  // in place of a body
 };
 
+// Who may come in, as it is now.
+struct HttpGate {
+  TlsContext tls;  // null: plain text
+  std::string token;
+};
+
+absl::StatusOr<std::shared_ptr<const HttpGate>> MakeGate(
+    const HttpServer::Access& access, const std::vector<std::string>& addresses) {
+  auto gate = std::make_shared<HttpGate>();
+  gate->token = access.token;
+  if (!access.certificate.empty()) {
+    ASSIGN_OR_RETURN(gate->tls, MakeHttpTls(access.certificate, access.key));
+  }
+  for (const std::string& address : addresses) {
+    if (IsLoopback(address) || (gate->tls != nullptr && !gate->token.empty())) continue;
+    return absl::InvalidArgumentError(absl::StrCat("[http] listen: ", address,
+                                                   " is not on loopback, so it needs certificate, "
+                                                   "key and token_file"));
+  }
+  return gate;
+}
+
 // httplib parses requests and forms answers; connections, threads and what is served are ours.
 class PageServer final : public httplib::Server {
  public:
-  PageServer(HttpServer::Options options, TlsContext tls)
-      : options_(std::move(options)), tls_(std::move(tls)) {
+  PageServer(HttpServer::Options options, std::shared_ptr<const HttpGate> gate)
+      : options_(std::move(options)), has_tls_(gate->tls != nullptr), gate_(std::move(gate)) {
     CHECK(options_.streams < options_.threads);
     new_task_queue = [this] { return new BoundedThreads(options_.threads); };
     set_socket_options([](socket_t listener) {
@@ -212,8 +234,23 @@ class PageServer final : public httplib::Server {
     pages_[path] = std::move(page);
   }
 
+  absl::Status SetAccess(const HttpServer::Access& access) {
+    ASSIGN_OR_RETURN(std::shared_ptr<const HttpGate> gate, MakeGate(access, {address_}));
+    if ((gate->tls != nullptr) != has_tls_) {
+      return absl::FailedPreconditionError(
+          absl::StrCat("[http] certificate: TLS ", has_tls_ ? "ends" : "begins",
+                       " at the next start, since the address changes with it"));
+    }
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (gate->token != gate_->token) {
+      for (HttpConnection* connection : connections_) connection->Interrupt();
+    }
+    gate_ = std::move(gate);
+    return absl::OkStatus();
+  }
+
   const std::string& address() const { return address_; }
-  bool has_tls() const { return tls_ != nullptr; }
+  bool has_tls() const { return has_tls_; }
 
  private:
   using Setup = std::function<void(httplib::Request&)>;
@@ -232,7 +269,8 @@ class PageServer final : public httplib::Server {
   }
 
   bool process_and_close_socket(socket_t socket) override {
-    HttpConnection connection(socket, tls_.get(), options_.limits, options_.now);
+    const std::shared_ptr<const HttpGate> gate = Gate();
+    HttpConnection connection(socket, gate->tls.get(), options_.limits, options_.now);
     {
       const std::lock_guard<std::mutex> lock(mutex_);
       connections_.insert(&connection);
@@ -263,8 +301,9 @@ class PageServer final : public httplib::Server {
     if (on_loopback_ && !IsLoopbackHost(request.get_header_value("Host"))) {
       return SetText(response, 421, "This port answers to localhost and 127.0.0.1 alone");
     }
-    if (!options_.token.empty() &&
-        !ShowsToken(request.get_header_value("Authorization"), options_.token)) {
+    const std::shared_ptr<const HttpGate> gate = Gate();
+    if (!gate->token.empty() &&
+        !ShowsToken(request.get_header_value("Authorization"), gate->token)) {
       response.set_header("WWW-Authenticate", "Basic realm=\"atoll\", charset=\"UTF-8\"");
       return SetText(response, 401, "This port wants the token in its [http] token_file");
     }
@@ -277,6 +316,11 @@ class PageServer final : public httplib::Server {
     if (page->events) return Stream(page->events, asked, request.method == "HEAD", response);
     response.status = 200;
     response.set_content(page->body(asked), page->content_type);
+  }
+
+  std::shared_ptr<const HttpGate> Gate() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return gate_;
   }
 
   std::optional<HttpPage> Find(const std::string& path) {
@@ -325,7 +369,7 @@ class PageServer final : public httplib::Server {
   }
 
   const HttpServer::Options options_;
-  const TlsContext tls_;
+  const bool has_tls_;
   std::string address_;
   bool on_loopback_ = true;
   std::thread thread_;
@@ -333,6 +377,7 @@ class PageServer final : public httplib::Server {
   std::atomic<bool> stopping_{false};
   std::mutex mutex_;
   // Guarded by mutex_.
+  std::shared_ptr<const HttpGate> gate_;
   std::map<std::string, HttpPage> pages_;
   std::set<HttpConnection*> connections_;
   size_t streams_ = 0;
@@ -349,19 +394,10 @@ HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) 
 HttpServer::~HttpServer() = default;
 
 absl::StatusOr<std::unique_ptr<HttpServer>> HttpServer::Start(Options options) {
-  TlsContext tls;
-  if (!options.certificate.empty()) {
-    ASSIGN_OR_RETURN(tls, MakeHttpTls(options.certificate, options.key));
-  }
   const std::vector<std::string> addresses = options.addresses;
-  for (const std::string& address : addresses) {
-    if (IsLoopback(address) || (tls != nullptr && !options.token.empty())) continue;
-    return absl::InvalidArgumentError(absl::StrCat("[http] listen: ", address,
-                                                   " is not on loopback, so it needs certificate, "
-                                                   "key and token_file"));
-  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const HttpGate> gate, MakeGate(options.access, addresses));
   auto state = std::make_unique<State>();
-  state->server = std::make_unique<PageServer>(std::move(options), std::move(tls));
+  state->server = std::make_unique<PageServer>(std::move(options), std::move(gate));
   absl::Status listening = absl::InvalidArgumentError("[http] listen: no address");
   for (const std::string& address : addresses) {
     listening = state->server->Listen(address);
@@ -376,6 +412,10 @@ void HttpServer::AddPage(const std::string& path, const std::string& content_typ
 
 void HttpServer::AddEvents(const std::string& path, EventSource source) {
   state_->server->Add(path, {"", nullptr, std::move(source)});
+}
+
+absl::Status HttpServer::SetAccess(const Access& access) {
+  return state_->server->SetAccess(access);
 }
 
 std::string HttpServer::address() const { return state_->server->address(); }

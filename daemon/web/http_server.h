@@ -41,11 +41,14 @@ class HttpEvents {
 
 class HttpServer {
  public:
+  struct Access {
+    std::string certificate, key;  // files in PEM; both empty: plain text
+    std::string token;             // to be shown with each request; empty: none is asked for
+  };
   struct Options {
     // "host:port", tried in turn until one is free. Port 0: the system chooses.
     std::vector<std::string> addresses;
-    std::string certificate, key;     // files in PEM; both empty: plain text
-    std::string token;                // to be shown with each request; empty: none is asked for
+    Access access;
     std::function<absl::Time()> now;  // monotonic, any thread
     size_t threads = 32;
     size_t streams = 16;  // of events, at a time; fewer than threads
@@ -64,6 +67,11 @@ class HttpServer {
   // server is destroyed.
   void AddPage(const std::string& path, const std::string& content_type, Body body);
   void AddEvents(const std::string& path, EventSource source);
+
+  // New connections get this certificate, read again from its file, and requests show this token.
+  // Whoever was let in by another token is cut off. Errors as Start, and FAILED_PRECONDITION: TLS
+  // would begin or end, which changes the address; nothing has changed then. Blocking.
+  absl::Status SetAccess(const Access& access);
 
   std::string address() const;  // "127.0.0.1:7080", with the port that it listens on
   std::string url() const;      // "http://127.0.0.1:7080/"

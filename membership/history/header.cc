@@ -190,6 +190,19 @@ void Add(const v1::ModelSpec& model, DigestBuilder& builder) {
       .U64(absl::bit_cast<uint64_t>(model.dropout()));
 }
 
+// Younger than all else of a model: a run of Llama itself has the digest that it had.
+void Add(const v1::DecoderSpec& decoder, DigestBuilder& builder) {
+  builder.Bytes("decoder").Bytes(decoder.family()).U64(decoder.head_width());
+  builder.U64(decoder.attention_bias() ? 1 : 0).U64(decoder.window());
+  builder.Bytes(decoder.layer_pattern()).U64(decoder.query_scalar());
+  builder.Bytes(decoder.rope_scaling()).U64(decoder.rope_context());
+  for (const double value :
+       {decoder.local_rope_theta(), decoder.rope_factor(), decoder.rope_low(), decoder.rope_high(),
+        decoder.rope_attention(), decoder.attention_cap(), decoder.logit_cap()}) {
+    builder.U64(absl::bit_cast<uint64_t>(value));
+  }
+}
+
 // What came with kinds beside the first, with models from files, and with adapters.
 void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
   if (model.hidden() != 0 || model.kv_heads() != 0 || model.untied() || model.rope_theta() != 0 ||
@@ -211,6 +224,7 @@ void AddYounger(const v1::ModelSpec& model, DigestBuilder& builder) {
     builder.Bytes("local").U64(static_cast<uint64_t>(model.local_size()));
     for (const std::string& pattern : model.local()) builder.Bytes(pattern);
   }
+  if (model.has_decoder()) Add(model.decoder(), builder);
   // Paths of one machine, which no run has.
   if (!model.initial_path().empty()) builder.Bytes("initial").Bytes(model.initial_path());
   if (!model.base_path().empty()) builder.Bytes("base").Bytes(model.base_path());
@@ -258,6 +272,9 @@ void AddYounger(const v1::DataSpec& data, DigestBuilder& builder) {
   if (!data.on_bad_line().empty()) builder.Bytes("on_bad_line").Bytes(data.on_bad_line());
   if (data.private_()) builder.Bytes("private");
   if (data.common_validation()) builder.Bytes("common_validation");
+  if (!data.chat_template().empty()) builder.Bytes("chat_template").Bytes(data.chat_template());
+  if (!data.packing().empty()) builder.Bytes("packing").Bytes(data.packing());
+  if (!data.loss_on().empty()) builder.Bytes("loss_on").Bytes(data.loss_on());
 }
 
 // Each only where it says something: a run without it has the digest that it had.

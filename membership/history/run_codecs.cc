@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
+#include "compression/ring_sum_codec.h"
 
 namespace atolld {
 namespace {
@@ -27,6 +28,12 @@ absl::StatusOr<LevelCodecs> CodecsOf(const v1::ExchangeSpec& exchange) {
   RETURN_IF_ERROR(CheckLevels(*updates, *means));
   codecs.means = {means, exchange.upper_zstd()};
   return codecs;
+}
+
+absl::StatusOr<LevelCodecs> CarriedCodecsOf(const v1::RunSpec& spec) {
+  if (!spec.privacy().masked()) return CodecsOf(spec.exchange());
+  const WireCodec sums{&MaskedSumCodec(), false};
+  return LevelCodecs{sums, sums};
 }
 
 const Codec& PayloadCodec(const v1::ExchangeSpec& exchange) {

@@ -18,6 +18,10 @@ namespace atolld {
 // INVALID_ARGUMENT: a codec is not known, or the two do not go together.
 absl::StatusOr<LevelCodecs> CodecsOf(const v1::ExchangeSpec& exchange);
 
+// Of what an exchange carries: those two, or, where updates are masked, sums of ring elements at
+// both levels. INVALID_ARGUMENT: as CodecsOf.
+absl::StatusOr<LevelCodecs> CarriedCodecsOf(const v1::RunSpec& spec);
+
 // The codec of payloads. Of a spec that CheckGenesis has passed.
 const Codec& PayloadCodec(const v1::ExchangeSpec& exchange);
 

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
@@ -35,15 +36,17 @@ std::string FrozenStatement(const v1::MaskRoster& roster,
   return ToBytes(builder.Finish());
 }
 
-absl::Status CheckKnown(const v1::MaskKeys& keys, const KnownSigningKeys& known) {
-  const auto found = known.find(keys.peer());
-  if (found == known.end() || found->second == keys.signing_key()) return absl::OkStatus();
-  return absl::InvalidArgumentError(
-      absl::StrCat("the mask keys of ", keys.peer(),
-                   " are signed by another signing key than the one that is known to be its own"));
-}
-
 }  // namespace
+
+std::vector<std::string> Strangers(const v1::MaskRoster& roster, const KnownSigningKeys& known) {
+  std::vector<std::string> strangers;
+  for (const v1::MaskKeys& keys : roster.parties()) {
+    const auto found = known.find(keys.peer());
+    if (found == known.end() || found->second == keys.signing_key()) continue;
+    strangers.push_back(keys.peer());
+  }
+  return strangers;
+}
 
 std::string Describe(const v1::MaskAttempt& attempt) {
   return absl::StrCat("run ", OneLine(attempt.run_id(), 64), ", version ", attempt.version(),
@@ -52,7 +55,7 @@ std::string Describe(const v1::MaskAttempt& attempt) {
 
 bool SameAttempt(const v1::MaskAttempt& a, const v1::MaskAttempt& b) {
   return a.run_id() == b.run_id() && a.version() == b.version() && a.attempt() == b.attempt() &&
-         a.weight_exponent() == b.weight_exponent();
+         a.weight_exponent() == b.weight_exponent() && a.first_range() == b.first_range();
 }
 
 std::string AttemptDigest(const v1::MaskAttempt& attempt) {
@@ -61,6 +64,7 @@ std::string AttemptDigest(const v1::MaskAttempt& attempt) {
                      .U64(attempt.version())
                      .U64(attempt.attempt())
                      .U64(static_cast<uint64_t>(int64_t{attempt.weight_exponent()}))
+                     .U64(attempt.first_range() ? 1 : 0)
                      .Finish());
 }
 
@@ -108,7 +112,6 @@ absl::Status CheckMaskRoster(const v1::MaskRoster& roster, uint32_t wanted,
   for (int i = 0; i < parties; ++i) {
     const v1::MaskKeys& keys = roster.parties(i);
     RETURN_IF_ERROR(CheckMaskKeys(roster.attempt(), keys));
-    RETURN_IF_ERROR(CheckKnown(keys, known));
     if (i > 0 && roster.parties(i - 1).peer() >= keys.peer()) {
       return absl::InvalidArgumentError(
           absl::StrCat("the parties are not ascending: ", keys.peer(), " is out of order"));
@@ -120,7 +123,13 @@ absl::Status CheckMaskRoster(const v1::MaskRoster& roster, uint32_t wanted,
       }
     }
   }
-  return absl::OkStatus();
+  const std::vector<std::string> strangers = Strangers(roster, known);
+  if (strangers.size() <= MostStrangers(static_cast<size_t>(parties))) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      "the mask keys of ", absl::StrJoin(strangers, ", "),
+      " are signed by other keys than those that are known to be theirs, and that is a "
+      "third of ",
+      Counted(static_cast<size_t>(parties), "party"), " or more"));
 }
 
 std::string RosterDigest(const v1::MaskRoster& roster) {

@@ -6,9 +6,11 @@
 // functions, any thread.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -40,9 +42,15 @@ absl::Status CheckMaskKeys(const v1::MaskAttempt& attempt, const v1::MaskKeys& k
 // peer id.
 using KnownSigningKeys = std::map<std::string, std::string>;
 
+// The parties of whom another signing key is known: installed anew, or somebody in their place.
+std::vector<std::string> Strangers(const v1::MaskRoster& roster, const KnownSigningKeys& known);
+// So many of them a roster may have: fewer than a third of the parties, whom MaskThreshold bears
+// even where they are the coordinator's. So one party's new key does not hold up the others.
+inline size_t MostStrangers(size_t parties) { return (parties - 1) / 3; }
+
 // INVALID_ARGUMENT: not ascending, too few or too many, a threshold below MaskThreshold(parties,
-// wanted) or above the parties, keys that do not check or that two share, or a known party with
-// another signing key.
+// wanted) or above the parties, keys that do not check or that two share, or more strangers than
+// MostStrangers.
 absl::Status CheckMaskRoster(const v1::MaskRoster& roster, uint32_t wanted,
                              const KnownSigningKeys& known);
 // SHA-256 over all that the roster says.

@@ -50,6 +50,7 @@ MaskDuty::Output MaskDuty::Begin(const v1::MaskAttempt& attempt) {
 
 MaskDuty::Output MaskDuty::GiveUp(const absl::Status& why) {
   Output out;
+  if (party_ == nullptr) return out;
   out.event = absl::StrCat("masks of ", Describe(party_->attempt()), ": ", why.message());
   *out.sends.emplace_back().mutable_refused() = party_->attempt();
   out.action = Action::kForget;
@@ -112,10 +113,13 @@ MaskDuty::Output MaskDuty::OnMessage(const v1::MaskToParty& message) {
   return out;
 }
 
-MaskDuty::Output MaskDuty::Masked() const {
+MaskDuty::Output MaskDuty::Masked(std::string root, std::string signature) const {
   Output out;
-  if (party_ != nullptr && delivered_)
-    *out.sends.emplace_back().mutable_masked() = party_->attempt();
+  if (party_ == nullptr || !delivered_) return out;
+  v1::MaskedUpdate* const masked = out.sends.emplace_back().mutable_masked();
+  *masked->mutable_attempt() = party_->attempt();
+  masked->set_contribution_root(std::move(root));
+  masked->set_signature(std::move(signature));
   return out;
 }
 

@@ -42,10 +42,15 @@ class MaskDuty {
            std::function<std::string()> draw, std::function<KnownSigningKeys()> known);
 
   Output OnMessage(const v1::MaskToParty& message);
-  // The update is encoded and masked.
-  Output Masked() const;
+  // The update is encoded and masked: its root, and the signature of that.
+  Output Masked(std::string root, std::string signature) const;
   // The exchange has come to this under the plan's revision.
   Output Summed(v1::MaskedSum sum) const;
+  // Its update is gone, or what came is of no use to it: the attempt is over here, and the
+  // coordinator is told. Nothing where it is in none.
+  Output GiveUp(const absl::Status& why);
+  // The same where there is nobody to tell any more.
+  void Forget();
 
   const MaskParty* party() const { return party_.get(); }        // nullptr: in no attempt
   const std::vector<LeftMask>& masks() const { return masks_; }  // from kUnmask on
@@ -53,9 +58,7 @@ class MaskDuty {
 
  private:
   Output Begin(const v1::MaskAttempt& attempt);
-  Output GiveUp(const absl::Status& why);
   Output Unmask(const v1::Unmasking& unmasking);
-  void Forget();
 
   const std::string run_id_;
   const std::string peer_;

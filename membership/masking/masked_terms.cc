@@ -3,12 +3,18 @@
 #include <algorithm>
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "membership/masking/mask_announcement.h"
+#include "membership/privacy/privacy_budget.h"
 
 namespace atolld {
 namespace {
 
 constexpr float kFirstRangeInSteps = 16;
+// Where a round is so many passes over a party's data nobody else knows how many steps that takes.
+constexpr double kStepsOfPasses = 4096;
+// A draw of noise is 8.57 deviations at most.
+constexpr double kMostDeviations = 9;
 
 }  // namespace
 
@@ -17,10 +23,34 @@ MaskedTerms MaskedTermsOf(const v1::RunSpec& spec, const v1::MaskAttempt& attemp
   terms.ring = RingForm{4, kMostMaskedParties};
   terms.weight_exponent = attempt.weight_exponent();
   const v1::InnerSpec& inner = spec.inner();
-  const double range = kFirstRangeInSteps * inner.learning_rate() * inner.steps() *
-                       std::max(1.0, inner.gradient_clip());
+  const double steps =
+      inner.epochs() > 0 ? std::max<double>(kStepsOfPasses, inner.steps()) : inner.steps();
+  double range =
+      kFirstRangeInSteps * inner.learning_rate() * steps * std::max(1.0, inner.gradient_clip());
+  const PrivacyTerms privacy = PrivacyTermsOf(spec.privacy());
+  if (range > 0 && privacy.on()) range += kMostDeviations * privacy.Deviation(privacy.clip, 1);
   if (range > 0 && range < 1e30) terms.first_range = static_cast<float>(range);
   return terms;
+}
+
+absl::Status CheckMaskedSpec(const v1::RunSpec& spec) {
+  if (!spec.privacy().masked()) return absl::OkStatus();
+  const v1::ExchangeSpec& exchange = spec.exchange();
+  const char* const beside =
+      !exchange.aggregation().empty() && exchange.aggregation() != "mean" ? "a robust aggregation"
+      : exchange.clip_bits() != 0             ? "a clip at those who average"
+      : exchange.audit_share_bits() != 0      ? "audits of means"
+      : exchange.error_feedback()             ? "error feedback"
+      : spec.federation().weights() == "loss" ? "weights by the loss"
+      : spec.federation().normalised()        ? "updates that are normalised"
+      : spec.inner().control_variates()       ? "control variates"
+      : spec.privacy().quantile_bits() != 0   ? "a clip that follows a quantile"
+      : spec.privacy().place() == "mean"      ? "noise in the mean"
+                                              : nullptr;
+  if (beside == nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the run's updates are masked, and it has ", beside,
+      " too: the two exclude each other, and this peer would not hide what masks promise to hide"));
 }
 
 int WeightExponentOf(absl::Span<const float> weights) {

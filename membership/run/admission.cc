@@ -21,6 +21,23 @@ std::string ShortHex(const std::string& digest) {
   return absl::BytesToHexString(absl::string_view(digest).substr(0, 8));
 }
 
+// What a Ready tells before its update has its masks (MaskedExchanges checks the proof).
+absl::Status CheckUnmaskedReady(const std::string& signing_key, const v1::Ready& ready) {
+  if (signing_key.empty()) {
+    return absl::InvalidArgumentError("a run with masks needs a signing key of each party");
+  }
+  if (ready.state_digest().size() != kDigestBytes) {
+    return absl::InvalidArgumentError("the digest of its state is not 32 bytes");
+  }
+  if (!ready.contribution_root().empty() || !ready.signature().empty() ||
+      ready.squared_norm_bits() != 0 || ready.squared_distance_bits() != 0) {
+    return absl::InvalidArgumentError(
+        "it tells of an update that is to be masked: in a run with masks no Ready names a root, a "
+        "signature or a length");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 v1::RunSpec WithoutFirstWorkers(v1::RunSpec spec) {
@@ -131,6 +148,7 @@ absl::Status CheckReady(const v1::RunSpec& spec, const std::string& peer,
                         const std::string& signing_key, const v1::Ready& ready) {
   if (ready.tokens() == 0 || ready.steps() == 0)
     return absl::InvalidArgumentError("an update of no tokens");
+  if (spec.privacy().masked()) return CheckUnmaskedReady(signing_key, ready);
   if (ready.contribution_root().size() != kDigestBytes ||
       ready.state_digest().size() != kDigestBytes) {
     return absl::InvalidArgumentError("a digest of its update is not 32 bytes");

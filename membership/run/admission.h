@@ -36,7 +36,9 @@ absl::Status CheckFits(const v1::Genesis& genesis, uint32_t peers);
 SizeTerms SizeTermsOf(const v1::Genesis& genesis, uint64_t peers);
 
 // INVALID_ARGUMENT: no update that an honest peer offers: of nothing, without its digests, or not
-// signed by the peer's `signing_key` where it has one, or where the run audits.
+// signed by the peer's `signing_key` where it has one, or where the run audits. In a run with
+// masks: of nothing, without its state's digest, without a signing key, or with what masks are to
+// hide.
 absl::Status CheckReady(const v1::RunSpec& spec, const std::string& peer,
                         const std::string& signing_key, const v1::Ready& ready);
 

@@ -101,11 +101,35 @@ absl::Status ExchangeRound::OnVote(const std::string& peer, const v1::Vote& vote
   const absl::Status checked = CheckVote(peer, vote);
   if (!checked.ok()) return checked;
   Count(peer, vote);
+  OnSummed(peer);
+  if (audit_ == nullptr && MayDecide()) Decide(false, outcome);
+  return absl::OkStatus();
+}
+
+void ExchangeRound::OnSummed(const std::string& peer) {
   for (int i = 0; i < plan().shards_size(); ++i) {
     plan_.NoteHeld(peer, static_cast<uint32_t>(i), plan().shards(i).attempt());
   }
-  if (audit_ == nullptr && MayDecide()) Decide(false, outcome);
-  return absl::OkStatus();
+}
+
+ExchangeRound::Outcome ExchangeRound::OnSumsMissing(absl::Span<const std::string> peers) {
+  Outcome outcome;
+  outcome.events.push_back(
+      absl::StrCat("the exchange's deadline has passed without the masked sums of ",
+                   absl::StrJoin(peers, ", ")));
+  Lose(peers, &outcome);
+  return outcome;
+}
+
+ExchangeRound::Outcome ExchangeRound::RedoAll() {
+  Outcome outcome;
+  if (plan_.RotateAll()) {
+    Revise(&outcome);
+  } else {
+    outcome.events.push_back("no reachable reducer is left");
+    outcome.verdict = Verdict::kGiveUp;
+  }
+  return outcome;
 }
 
 void ExchangeRound::OnShardsHeld(const std::string& peer, const v1::ShardsHeld& held) {

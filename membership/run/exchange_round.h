@@ -92,6 +92,12 @@ class ExchangeRound {
   Outcome OnProbed(const std::string& peer, bool answered);
   // A reducer's word against a contributor's: the bytes that would decide are not kept.
   Outcome OnRefused(const std::string& reporter, const v1::UpdateRefused& refused);
+  // It has come to a sum with masks under the current revision: it holds every shard of it.
+  void OnSummed(const std::string& peer);
+  // The current revision's deadline has passed without what these came to.
+  Outcome OnSumsMissing(absl::Span<const std::string> peers);
+  // Every shard is to be averaged anew, elsewhere.
+  Outcome RedoAll();
   Outcome OnAuditReport(const std::string& peer, const v1::AuditReport& report);
   // After the commit: reducers that it proves to be liars, with the evidence.
   std::map<std::string, std::string> OnLateReport(const std::string& peer,

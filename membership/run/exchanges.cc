@@ -113,6 +113,21 @@ void ScaleByRules(const v1::RunSpec& spec, const Round& round,
   }
 }
 
+// `lacking`: what those that cannot wait for, in words; nullptr: nobody asks. A sum with masks its
+// parties make alone: whoever votes for it has to take them off.
+std::vector<ExchangeAggregator> AggregatorsFor(absl::Time now, const Round& round,
+                                               const Ledger& ledger, Members* members,
+                                               std::string* lacking) {
+  std::string why;
+  std::vector<ExchangeAggregator> aggregators = members->Aggregators(now, round.version(), &why);
+  if (ledger.spec().privacy().masked()) {
+    why = aggregators.empty() ? "" : "; aggregators do not reduce updates with masks";
+    aggregators.clear();
+  }
+  if (lacking != nullptr) *lacking = std::move(why);
+  return aggregators;
+}
+
 // In a run of one, where nobody is left behind who can be waited for instead.
 bool MayCommitAlone(const std::string& peer, const Round& round, const Ledger& ledger,
                     const Members& members) {
@@ -194,6 +209,7 @@ void ExchangePlanner::NoteEnd(const Roster& roster, const ExchangeRound& exchang
 
 Exchanges::Exchanges(const RunSettings& settings, const Ledger& ledger, const JudgeRecord& judged)
     : settings_(settings),
+      brief_plans_(!ledger.spec().privacy().masked()),
       times_(kExchangeTimes),
       planner_(settings.plan),
       judge_(settings.judge, judged),
@@ -245,6 +261,20 @@ Exchanges::Candidates Exchanges::Choose(absl::Time now, const v1::RunSpec& spec,
   return candidates;
 }
 
+absl::Status Exchanges::Reducible(absl::Time now,
+                                  const std::vector<ExchangeContributor>& contributors,
+                                  const Round& round, const Ledger& ledger,
+                                  Members* members) const {
+  std::string lacking;
+  const std::vector<ExchangeAggregator> aggregators =
+      AggregatorsFor(now, round, ledger, members, &lacking);
+  const bool may_be_alone =
+      MayCommitAlone(contributors.front().member.peer(), round, ledger, *members);
+  const absl::Status reducible = ExchangeRound::Reducible(contributors, may_be_alone, aggregators);
+  if (reducible.ok()) return reducible;
+  return absl::FailedPreconditionError(absl::StrCat(reducible.message(), lacking));
+}
+
 absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> contributors,
                               const Round& round, const Ledger& ledger, Members* members,
                               RunOutput* out) {
@@ -259,16 +289,10 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
     const std::string& peer = contributor.member.peer();
     contributions_[peer] = round.Find(peer)->ready;
   }
+  const absl::Status reducible = Reducible(now, contributors, round, ledger, members);
+  if (!reducible.ok()) return reducible;
   ExchangeTerms terms;
-  std::string lacking;
-  terms.aggregators = members->Aggregators(now, round.version(), &lacking);
-  const bool may_be_alone =
-      MayCommitAlone(contributors.front().member.peer(), round, ledger, *members);
-  const absl::Status reducible =
-      ExchangeRound::Reducible(contributors, may_be_alone, terms.aggregators);
-  if (!reducible.ok()) {
-    return absl::FailedPreconditionError(absl::StrCat(reducible.message(), lacking));
-  }
+  terms.aggregators = AggregatorsFor(now, round, ledger, members, nullptr);
   terms.version = round.version();
   terms.epoch = ledger.epoch();
   for (const auto& [accuser, accused] : accused_) {
@@ -301,7 +325,7 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
 // for a peer among the contributors of a whole plan takes some microseconds for a thousand.
 void Exchanges::SendPlan(const std::string& peer, const Members& members, RunOutput* out) {
   const PeerInfo* const info = members.FindInfo(peer);
-  const bool takes_brief = info == nullptr || info->follows_changes;
+  const bool takes_brief = brief_plans_ && (info == nullptr || info->follows_changes);
   if (servers_.count(peer) > 0 || !takes_brief) return SendWhole(peer, members, out);
   v1::CoordinatorMessage message;
   *message.mutable_plan() = BriefPlan(current_->plan(), servers_, peer);
@@ -347,6 +371,10 @@ void Exchanges::Resend(const std::string& peer, const Members& members, RunOutpu
   SendPlan(peer, members, out);
   const std::optional<v1::Audit> order = current_->AuditOrderOf(peer);
   if (order) SendAudit(peer, *order, members, out);
+}
+
+void Exchanges::Postpone(absl::Time now) {
+  deadline_ = now + absl::Milliseconds(current_->plan().deadline_milliseconds());
 }
 
 void Exchanges::NoteAudit(absl::Time now) {

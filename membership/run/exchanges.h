@@ -104,13 +104,17 @@ class Exchanges {
   void Show(const std::string& peer, v1::PeerStatus* status) const;  // its lines and its updates
   void Show(v1::RunStatus* status) const;  // the links between regions, and the noise
 
+  // FAILED_PRECONDITION: nobody can reduce for these, and why. Updates with masks only contributors
+  // reduce.
+  absl::Status Reducible(absl::Time now, const std::vector<ExchangeContributor>& contributors,
+                         const Round& round, const Ledger& ledger, Members* members) const;
   Candidates Choose(absl::Time now, const v1::RunSpec& spec, const Round& round, Members* members);
-  // With these, enough for the quorum; sends the plan. FAILED_PRECONDITION: nobody can reduce, and
-  // why.
+  // With these, enough for the quorum; sends the plan. FAILED_PRECONDITION: as Reducible.
   absl::Status Begin(absl::Time now, std::vector<ExchangeContributor> contributors,
                      const Round& round, const Ledger& ledger, Members* members, RunOutput* out);
   // current()->plan() is another than it was: all that vote are sent it.
   void SendPlans(absl::Time now, const Members& members, RunOutput* out);
+  void Postpone(absl::Time now);   // its deadline: only from now on votes can come
   void NoteAudit(absl::Time now);  // it is agreed on and audited, or audited anew
   void SendAudits(const Members& members, RunOutput* out);  // to who has not been told yet
   // A peer came back: it is told again what it was to do in current(), if anything.
@@ -144,6 +148,8 @@ class Exchanges {
 
   const RunSettings& settings_;
   std::unique_ptr<ExchangeRound> current_, last_;
+  // In a run with masks who votes takes them off, and has to know all that are in the sum.
+  const bool brief_plans_;
   RunOutput::Message whole_;       // current_->plan() as it is told; null: to nobody yet
   std::set<std::string> servers_;  // by it
   std::map<std::string, v1::Ready> contributions_;  // to current_, and to last_ until NoteCommit

@@ -3,14 +3,19 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/string_view.h"
 #include "compression/base/words.h"
 #include "membership/masking/masked_terms.h"
 
 namespace atolld {
 namespace {
 
-// Attempts of one epoch, which each end an exchange, and so an epoch: far more than there can be.
-constexpr uint64_t kAttemptsAnEpoch = uint64_t{1} << 16;
+// Room for the attempts of one epoch: more than there can be before the next one begins.
+constexpr uint64_t kAttemptsAnEpoch = uint64_t{1} << 32;
+
+// Peers that one reason names.
+constexpr size_t kMostAwaitedNamed = 4;
 
 bool SameSum(const v1::MaskedSum& a, const v1::MaskedSum& b) {
   return !a.ragged() && !b.ragged() && a.payload_digest() == b.payload_digest() &&
@@ -18,7 +23,81 @@ bool SameSum(const v1::MaskedSum& a, const v1::MaskedSum& b) {
                     b.contributors().end());
 }
 
+// What the step waits for; empty: for nobody's word.
+absl::string_view Wanted(MaskRound::Step step, bool exchanging) {
+  switch (step) {
+    case MaskRound::Step::kKeys:
+      return "the keys";
+    case MaskRound::Step::kShares:
+      return "the shares";
+    case MaskRound::Step::kUpdates:
+      return exchanging ? "" : "the masked updates";
+    case MaskRound::Step::kConsent:
+      return "the signatures under the contributors";
+    case MaskRound::Step::kShareOpening:
+      return "the revealed shares";
+    case MaskRound::Step::kUnmasked:
+    case MaskRound::Step::kDiscarded:
+      break;
+  }
+  return "";
+}
+
+// The attempt that a message names; nullptr: it names none, or is none of those that do.
+const v1::MaskAttempt* AttemptOf(const v1::MaskFromParty& message) {
+  switch (message.message_case()) {
+    case v1::MaskFromParty::kShares:
+      return &message.shares().attempt();
+    case v1::MaskFromParty::kMasked:
+      return &message.masked().attempt();
+    case v1::MaskFromParty::kAgreed:
+      return &message.agreed().attempt();
+    case v1::MaskFromParty::kOpened:
+      return &message.opened().attempt();
+    case v1::MaskFromParty::kRefused:
+      return &message.refused();
+    default:
+      return nullptr;
+  }
+}
+
 }  // namespace
+
+bool MaskedSums::frozen() const {
+  return round_ != nullptr && (round_->step() == MaskRound::Step::kConsent ||
+                               round_->step() == MaskRound::Step::kShareOpening);
+}
+
+bool MaskedSums::unmasked() const {
+  return round_ != nullptr && round_->step() == MaskRound::Step::kUnmasked;
+}
+
+bool MaskedSums::AwaitsUpdate(const std::string& peer, const v1::MaskedUpdate& update) const {
+  return round_ != nullptr && round_->step() == MaskRound::Step::kUpdates && !began_exchange_ &&
+         SameAttempt(update.attempt(), attempt_) && awaited_.count(peer) != 0;
+}
+
+std::vector<std::string> MaskedSums::WithoutSum(const std::vector<std::string>& voters,
+                                                uint32_t revision) const {
+  std::vector<std::string> without;
+  for (const std::string& voter : voters) {
+    if (revision != revision_ || sums_.count(voter) == 0) without.push_back(voter);
+  }
+  return without;
+}
+
+std::string MaskedSums::WaitingFor() const {
+  const absl::string_view wanted =
+      round_ == nullptr || awaited_.empty() ? "" : Wanted(round_->step(), began_exchange_);
+  if (wanted.empty()) return "";
+  std::vector<std::string> named;
+  for (const std::string& peer : awaited_) {
+    if (named.size() < kMostAwaitedNamed) named.push_back(peer);
+  }
+  const size_t more = awaited_.size() - named.size();
+  return absl::StrCat("masks: waiting for ", wanted, " of ", absl::StrJoin(named, ", "),
+                      more == 0 ? "" : absl::StrCat(" and ", more, " more"));
+}
 
 void MaskedSums::Send(const std::string& peer, v1::MaskToParty message, Output* out) {
   said_[peer].push_back(message);
@@ -45,6 +124,7 @@ MaskedSums::Output MaskedSums::Begin(absl::Time now, uint64_t version, uint64_t 
   attempt_.set_version(version);
   attempt_.set_attempt(epoch * kAttemptsAnEpoch + attempts_++);
   attempt_.set_weight_exponent(WeightExponentOf(numbers));
+  attempt_.set_first_range(refused_ == version);
   round_ = std::make_unique<MaskRound>(attempt_, threshold_);
   v1::MaskToParty begin;
   *begin.mutable_begin() = attempt_;
@@ -64,11 +144,16 @@ MaskedSums::Output MaskedSums::OnMessage(absl::Time now, const std::string& peer
                                          const v1::MaskFromParty& message) {
   Output out;
   if (round_ == nullptr) return out;
+  // What answers an attempt before this one, after which it was discarded, says nothing of this
+  // one.
+  const v1::MaskAttempt* const named = AttemptOf(message);
+  if (named != nullptr && !SameAttempt(*named, attempt_)) return out;
   const MaskRound::Step step = round_->step();
   bool answers = false;  // this step's question
   switch (message.message_case()) {
     case v1::MaskFromParty::kKeys:
-      answers = step == MaskRound::Step::kKeys;
+      // Keys name no attempt, but are signed for one.
+      answers = step == MaskRound::Step::kKeys && CheckMaskKeys(attempt_, message.keys()).ok();
       if (answers) Drop(peer, round_->OnKeys(peer, message.keys()), &out);
       break;
     case v1::MaskFromParty::kShares:
@@ -76,8 +161,8 @@ MaskedSums::Output MaskedSums::OnMessage(absl::Time now, const std::string& peer
       if (answers) Drop(peer, round_->OnShares(peer, message.shares()), &out);
       break;
     case v1::MaskFromParty::kMasked:
-      answers = step == MaskRound::Step::kUpdates && SameAttempt(message.masked(), attempt_);
-      if (answers && awaited_.count(peer) != 0) acknowledged_.insert(peer);
+      answers = AwaitsUpdate(peer, message.masked());
+      if (answers) acknowledged_.insert(peer);
       break;
     case v1::MaskFromParty::kAgreed:
       answers = step == MaskRound::Step::kConsent;
@@ -88,8 +173,10 @@ MaskedSums::Output MaskedSums::OnMessage(absl::Time now, const std::string& peer
       if (answers) Drop(peer, round_->OnUnmaskShares(peer, message.opened()), &out);
       break;
     case v1::MaskFromParty::kRefused:
-      answers = SameAttempt(message.refused(), attempt_);
-      if (answers) out.events.push_back(absl::StrCat("peer ", peer, " has given its masks up"));
+      answers = true;
+      if (!began_exchange_) acknowledged_.erase(peer);
+      if (step == MaskRound::Step::kKeys) refused_ = attempt_.version();
+      out.events.push_back(absl::StrCat("peer ", peer, " has given its masks up"));
       break;
     case v1::MaskFromParty::kSum:  // OnSum's
     case v1::MaskFromParty::MESSAGE_NOT_SET:
@@ -103,6 +190,12 @@ MaskedSums::Output MaskedSums::OnMessage(absl::Time now, const std::string& peer
 MaskedSums::Output MaskedSums::OnGone(absl::Time now, const std::string& peer) {
   Output out;
   awaited_.erase(peer);
+  if (!began_exchange_) acknowledged_.erase(peer);
+  if (round_ != nullptr && said_.erase(peer) > 0) {
+    v1::MaskToParty message;
+    *message.mutable_discarded() = attempt_;
+    out.sends.emplace_back(peer, std::move(message));
+  }
   GoOn(now, false, &out);
   return out;
 }
@@ -186,8 +279,16 @@ MaskedSums::Output MaskedSums::OnSum(absl::Time now, const std::string& peer,
                                      const v1::MaskedSum& sum, uint32_t revision,
                                      const std::vector<std::string>& voters) {
   Output out;
-  if (round_ == nullptr || !began_exchange_ || round_->step() != MaskRound::Step::kUpdates ||
-      !SameAttempt(sum.attempt(), attempt_) || sum.revision() != revision) {
+  if (round_ == nullptr || !began_exchange_ || !SameAttempt(sum.attempt(), attempt_) ||
+      sum.revision() != revision) {
+    return out;
+  }
+  if (round_->step() != MaskRound::Step::kUpdates) {
+    // After the freeze the plan may have changed, and what the secrets are for must not.
+    if (!SameSum(sum, frozen_)) {
+      Discard(absl::StrCat("peer ", peer, " has come to another sum than the one that is unmasked"),
+              &out);
+    }
     return out;
   }
   if (revision != revision_) sums_.clear();
@@ -216,6 +317,7 @@ MaskedSums::Output MaskedSums::OnSum(absl::Time now, const std::string& peer,
     Discard(std::string(frozen.status().message()), &out);
     return out;
   }
+  frozen_ = sum;
   v1::MaskToParty message;
   *message.mutable_frozen() = *frozen;
   for (const std::string& contributor : frozen->contributors()) Send(contributor, message, &out);
@@ -228,6 +330,12 @@ MaskedSums::Output MaskedSums::OnSum(absl::Time now, const std::string& peer,
   }
   Await(now, here);
   GoOn(now, false, &out);
+  return out;
+}
+
+MaskedSums::Output MaskedSums::GiveUp(const std::string& why) {
+  Output out;
+  if (round_ != nullptr) Discard(why, &out);
   return out;
 }
 
@@ -263,6 +371,7 @@ MaskedSums::Output MaskedSums::End() {
   redone_ = false;
   revision_ = 0;
   sums_.clear();
+  frozen_.Clear();
   said_.clear();
   return out;
 }

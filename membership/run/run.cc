@@ -28,8 +28,11 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       training_(WithParties(settings_.round, *stored.spec), stored.started, stored.version() + 1,
                 stored.leases),
       exchanges_(settings_, ledger_, stored.judged),
+      masks_(*stored.spec, settings_.failure_timeout),
       ending_(settings_, stored.seal.has_value(), now),
-      beginning_(settings_) {
+      beginning_(settings_),
+      workers_({ledger_, members_, training_, exchanges_, ending_, beginning_}),
+      view_({ledger_, members_, training_, exchanges_, masks_, ending_, adoption_, beginning_}) {
   // Of those who died in an exchange that the former coordinator did not live to end.
   for (const auto& [peer, member] : members_.roster().members()) {
     if (!member.present()) training_.TakeBack(peer);
@@ -37,40 +40,33 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
   training_.round().Remember(stored.rounds);
 }
 
-Run::Phase Run::PhaseNow() const {
-  if (ledger_.seal()) return Phase::kSealed;
-  if (!adoption_.empty()) return Phase::kAdopting;
-  if (!ledger_.genesis()) return Phase::kNoGenesis;
-  if (version() >= ledger_.LastVersion(exchanges_.under_way())) return Phase::kEnding;
-  if (exchanges_.under_way()) return Phase::kExchanging;
-  return ledger_.control().paused() ? Phase::kPaused : Phase::kTraining;
-}
-
 void Run::Advance(absl::Time now) {
   reason_.clear();
   lacks_reachable_ = false;
-  // Both may end the phase that they belong to.
+  // All may end the phase that they belong to.
   if (!ledger_.seal()) AdvanceAdoption(now);
-  const bool exchanging = exchanges_.under_way() && adoption_.empty() && !ledger_.seal();
-  if (exchanging && now >= exchanges_.deadline()) Act(now, exchanges_.current()->OnDeadline());
-  ledger_.StopWhereEnough(now, exchanges_.under_way(), &out_);
-  switch (PhaseNow()) {
-    case Phase::kSealed:
+  if (view_.exchanging() && adoption_.empty() && !ledger_.seal()) {
+    if (masks_.under_way()) FollowMasks(now, masks_.OnDeadline(now, members_, &out_));
+    if (exchanges_.under_way() && now >= exchanges_.deadline()) OnExchangeDeadline(now);
+  }
+  ledger_.StopWhereEnough(now, view_.exchanging(), &out_);
+  switch (view_.phase()) {
+    case RunPhase::kSealed:
       return ending_.AdvanceSealed(now, ledger_, &members_, &out_, &reason_);
-    case Phase::kAdopting:
+    case RunPhase::kAdopting:
       return;
-    case Phase::kNoGenesis:
+    case RunPhase::kNoGenesis:
       return beginning_.Advance(now, members_, training_.round(), &out_, &reason_,
                                 &lacks_reachable_);
-    case Phase::kEnding:
+    case RunPhase::kEnding:
       return ending_.Advance(now, &ledger_, &members_, training_.round(), &out_, &reason_);
-    case Phase::kExchanging:
+    case RunPhase::kExchanging:
       return Evaluate(now);  // who comes now begins with the next round
-    case Phase::kPaused:
+    case RunPhase::kPaused:
       reason_ = absl::StrCat("an operator has paused it", Because(ledger_.control().reason));
       if (training_.round().started()) Evaluate(now);
       return;
-    case Phase::kTraining:
+    case RunPhase::kTraining:
       return AdvanceTraining(now);
   }
 }
@@ -89,7 +85,7 @@ absl::Time Run::NextWake(absl::Time now) const {
   // One that has passed and waits for something else hides no other.
   for (const absl::Time wake :
        {exchanges_.under_way() ? exchanges_.deadline() : training_.round().CloseDeadline(),
-        members_.roster().NextDeadline(), members_.news().NextDue(),
+        masks_.Deadline(), members_.roster().NextDeadline(), members_.news().NextDue(),
         training_.round().started() ? ending_.NextDeadline(version(), training_.round())
                                     : beginning_.Deadline(),
         adoption_.Deadline(settings_.failure_timeout)}) {
@@ -135,7 +131,11 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
   }
   AdoptTraining(now, peer, {hello.samples().begin(), hello.samples().end()},
                 hello.training() && !members_.MayBeTaken(peer, hello.version()));
-  if (!joined.same_process) LoseFromExchange(now, peer);
+  if (!joined.same_process) {
+    LoseFromExchange(now, peer);
+    LoseMasks(now, peer);
+  }
+  masks_.Resend(peer, members_, &out_);
   if (exchanges_.under_way()) exchanges_.Resend(peer, members_, &out_);
   return Finish(now);
 }
@@ -159,9 +159,9 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
   ExchangeRound* const exchange = exchanges_.current();
   switch (message.message_case()) {
     case v1::PeerMessage::kWorkerReady:
-      return OnWorkerReady(peer, message.worker_ready());
+      return workers_.OnReady(peer, message.worker_ready(), &out_);
     case v1::PeerMessage::kWorkerLost:
-      OnWorkerLost(peer, message.worker_lost());
+      workers_.OnLost(peer, message.worker_lost(), &out_);
       break;
     case v1::PeerMessage::kInitialState:
       return OnInitialState(peer, message.initial_state());
@@ -171,6 +171,8 @@ absl::Status Run::Dispatch(absl::Time now, const std::string& peer,
       return OnReady(now, peer, message.ready());
     case v1::PeerMessage::kVote:
       return OnVote(now, peer, message.vote());
+    case v1::PeerMessage::kMask:
+      return OnMask(now, peer, message.mask());
     case v1::PeerMessage::kReducerUnreachable:
       if (exchange) Act(now, exchange->OnUnreachable(peer, message.reducer_unreachable()));
       break;
@@ -281,6 +283,7 @@ void Run::Gone(absl::Time now, const std::string& peer) {
     training_.TakeBack(peer);
   }
   LoseFromExchange(now, peer);
+  LoseMasks(now, peer);
 }
 
 void Run::ForgetStale(absl::Time now) {
@@ -291,52 +294,6 @@ void Run::ForgetStale(absl::Time now) {
     exchanges_.Forget(peer);
     members_.Forget(peer, &out_.update);
   }
-}
-
-absl::Status Run::OnWorkerReady(const std::string& peer, const v1::WorkerReady& worker) {
-  if (members_.roster().Find(peer)->aggregator) {
-    return absl::InvalidArgumentError("an aggregator has no worker");
-  }
-  const absl::Status manifest = CheckManifest(worker.manifest());
-  if (!manifest.ok()) return manifest;
-  if (worker.data_digest().size() != kDigestBytes && !ledger_.spec().data().private_()) {
-    return absl::InvalidArgumentError("the data's digest is not 32 bytes");
-  }
-  members_.info(peer).worker = worker;
-  if (ledger_.genesis() && !Fits(peer, *ledger_.genesis())) return absl::OkStatus();
-  members_.NoteWorkerTrouble(peer, "");
-  TrainingState& trainer = training_.round().trainer(peer);
-  if (!trainer.worker_ready) {
-    trainer.worker_ready = true;
-    out_.Say(absl::StrCat("peer ", peer, ": its worker is ready",
-                          worker.device().empty() ? "" : " on ", worker.device()));
-  }
-  return absl::OkStatus();
-}
-
-// A member whose worker trains something else still holds the replica: it is told nothing to train.
-bool Run::Fits(const std::string& peer, const v1::Genesis& genesis) {
-  const absl::Status fits = CheckWorker(genesis, *members_.info(peer).worker);
-  if (fits.ok()) return true;
-  LoseWorker(peer);
-  members_.NoteWorkerTrouble(peer, std::string(fits.message()));
-  out_.Say(absl::StrCat("peer ", peer, " cannot train: ", fits.message()), Severity::kWarning);
-  return false;
-}
-
-void Run::OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost) {
-  const std::string why = OneLine(lost.reason(), kLongestReason);
-  if (lost.bad_update()) exchanges_.judge().NoteRefused(peer, why);
-  members_.NoteWorkerLost(peer, lost, training_.round().trainer(peer).worker_ready, &out_);
-  LoseWorker(peer);
-  // Nobody knows when its owner lets it train again, so no round waits for it.
-  if (lost.by_owner()) training_.round().trainer(peer).worker_lost_in = 0;
-}
-
-void Run::LoseWorker(const std::string& peer) {
-  beginning_.Forget(peer);
-  ending_.LoseWorker(peer);
-  training_.LoseWorker(peer);
 }
 
 absl::Status Run::OnSynced(const std::string& peer, const v1::Synced& synced) {
@@ -362,7 +319,7 @@ absl::StatusOr<RunOutput> Run::OnOrder(absl::Time now, const RunOrder& order) {
   }
   // It goes into logs, a line each.
   const std::string reason = absl::Utf8SafeCEscape(order.reason);
-  const bool exchanging = exchanges_.under_way();
+  const bool exchanging = view_.exchanging();
   absl::Status status;
   switch (order.verb) {
     case RunOrder::Verb::kPause:
@@ -440,11 +397,7 @@ void Run::AcceptGenesis(const v1::Genesis& genesis) {
   ledger_.AcceptGenesis(genesis, &out_.update);
   training_.BeginAt(genesis.spec().parent().next_sample());
   beginning_.OnRecorded();
-  for (const auto& [other, info] : members_.infos()) {
-    const RosterMember* member = members_.roster().Find(other);
-    if (!info.worker || member == nullptr || !member->connected() || !member->present()) continue;
-    Fits(other, genesis);
-  }
+  workers_.OnGenesis(genesis, &out_);
 }
 
 void Run::OutgrowEpoch(absl::Time now, uint64_t heard) {
@@ -455,6 +408,7 @@ void Run::OutgrowEpoch(absl::Time now, uint64_t heard) {
   if (exchanges_.under_way()) {
     GiveUpExchange(now);
   } else {
+    masks_.End(members_, &out_);
     ledger_.BeginEpoch(now, &out_.update);
     WelcomeAll();
   }
@@ -470,6 +424,7 @@ void Run::AdvanceAdoption(absl::Time now) {
   while (!adoption_.empty()) {
     // Its entry would fork the history.
     if (exchanges_.under_way()) GiveUpExchange(now);
+    masks_.End(members_, &out_);
     const std::vector<Adoption::Refusal> refusals =
         adoption_.Advance(now, settings_.failure_timeout, ledger_, members_, &out_, &reason_);
     if (refusals.empty()) return;
@@ -523,6 +478,7 @@ void Run::AdoptTraining(absl::Time now, const std::string& peer,
   } else {
     training_.TakeBack(peer);
   }
+  LoseMasks(now, peer);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -561,8 +517,7 @@ void Run::AdvanceTraining(absl::Time now) {
 }
 
 void Run::Evaluate(absl::Time now) {
-  ending_.Evaluate(now, ledger_.LastVersion(exchanges_.under_way()), &ledger_, members_,
-                   training_.round(), &out_);
+  ending_.Evaluate(now, view_.LastVersion(), &ledger_, members_, training_.round(), &out_);
 }
 
 absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
@@ -574,6 +529,7 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   }
   const ExchangeRound* const exchange = exchanges_.current();
   if (exchange && exchange->Contributes(peer) && !exchange->Lost(peer)) return absl::OkStatus();
+  if (!exchange && masks_.Holds(peer)) return absl::OkStatus();
   const absl::Status offered =
       CheckReady(ledger_.spec(), peer, members_.info(peer).signing_key, ready);
   if (!offered.ok()) return offered;
@@ -617,16 +573,78 @@ void Run::BeginExchange(absl::Time now) {
     DropUpdate(peer, "it is too long for any scale");
   // Who trains anew is waited for.
   if (candidates.contributors.size() < round.quorum()) return;
-  const absl::Status begun =
-      exchanges_.Begin(now, std::move(candidates.contributors), round, ledger_, &members_, &out_);
+  absl::Status begun = absl::OkStatus();
+  if (masks_.on()) {
+    begun = masks_.MayBegin(now, candidates.contributors.size(), round.quorum());
+    if (!begun.ok()) {
+      reason_ = std::string(begun.message());
+      return;
+    }
+    begun = exchanges_.Reducible(now, candidates.contributors, round, ledger_, &members_);
+    if (begun.ok()) {
+      return FollowMasks(now, masks_.Begin(now, ledger_.epoch(), candidates.contributors,
+                                           &training_.round(), members_, &out_));
+    }
+  } else {
+    begun =
+        exchanges_.Begin(now, std::move(candidates.contributors), round, ledger_, &members_, &out_);
+  }
   if (!begun.ok()) {
     lacks_reachable_ = true;
     reason_ = std::string(begun.message());
   }
 }
 
+// Of those whose updates have their masks. Their Readies have the roots of these by now.
+void Run::BeginMasked(absl::Time now) {
+  const Round& round = training_.round();
+  Exchanges::Candidates candidates = exchanges_.Choose(now, ledger_.spec(), round, &members_);
+  absl::Status begun = masks_.KeepMasked(round.quorum(), &candidates.contributors);
+  if (begun.ok()) {
+    begun =
+        exchanges_.Begin(now, std::move(candidates.contributors), round, ledger_, &members_, &out_);
+  }
+  if (!begun.ok()) masks_.GiveUp(now, std::string(begun.message()), members_, &out_);
+}
+
+absl::Status Run::OnMask(absl::Time now, const std::string& peer,
+                         const v1::MaskFromParty& message) {
+  if (message.has_sum()) {
+    if (!exchanges_.under_way()) return absl::OkStatus();
+    FollowMasks(now, masks_.OnSum(now, peer, message.sum(), exchanges_.current(), members_, &out_));
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<MaskedSums::News> news =
+      masks_.OnMessage(now, peer, message, &training_.round(), members_, &out_);
+  if (!news.ok()) return news.status();
+  FollowMasks(now, *news);
+  return absl::OkStatus();
+}
+
+void Run::FollowMasks(absl::Time now, MaskedSums::News news) {
+  switch (news) {
+    case MaskedSums::News::kNone:
+      return;
+    case MaskedSums::News::kMasked:
+      return BeginMasked(now);
+    case MaskedSums::News::kRedo:
+      return Act(now, exchanges_.current()->RedoAll());
+    case MaskedSums::News::kUnmasked:
+      return exchanges_.Postpone(now);  // only now they can vote
+    case MaskedSums::News::kDiscarded:
+      if (exchanges_.under_way()) GiveUpExchange(now);
+      return;
+  }
+}
+
+void Run::OnExchangeDeadline(absl::Time now) {
+  if (masks_.VotesCount()) return Act(now, exchanges_.current()->OnDeadline());
+  if (masks_.frozen()) return;  // the steps that are left have deadlines of their own
+  Act(now, exchanges_.current()->OnSumsMissing(masks_.WithoutSum(*exchanges_.current())));
+}
+
 absl::Status Run::OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote) {
-  if (!exchanges_.under_way()) return absl::OkStatus();
+  if (!exchanges_.under_way() || !masks_.VotesCount()) return absl::OkStatus();
   ExchangeRound::Outcome outcome;
   const absl::Status status = exchanges_.current()->OnVote(peer, vote, &outcome);
   if (!status.ok()) return status;
@@ -661,11 +679,17 @@ void Run::OnAuditReport(absl::Time now, const std::string& peer, const v1::Audit
 }
 
 // Another process than the one that the exchange began with: what an aggregator had averaged is
-// gone. (Of a contributor its samples tell.)
+// gone. (Of a contributor its samples tell, unless its update was masked: those are in memory
+// alone.)
 void Run::LoseFromExchange(absl::Time now, const std::string& peer) {
   ExchangeRound* const exchange = exchanges_.current();
-  if (!exchange || !exchange->TakesPart(peer) || exchange->Contributes(peer)) return;
+  if (!exchange || !exchange->TakesPart(peer)) return;
+  if (exchange->Contributes(peer) && !masks_.on()) return;
   Act(now, exchange->OnLost({peer}));
+}
+
+void Run::LoseMasks(absl::Time now, const std::string& peer) {
+  FollowMasks(now, masks_.OnGone(now, peer, members_, &out_));
 }
 
 void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
@@ -722,6 +746,7 @@ void Run::Commit(absl::Time now) {
   v1::CoordinatorMessage message;
   *message.mutable_commit()->mutable_header() = header;
   members_.SendToAll(std::move(message), &out_);
+  masks_.End(members_, &out_);
 }
 
 // A new epoch makes every key of the failed attempt stale, and its Welcome asks all for their
@@ -730,6 +755,7 @@ void Run::GiveUpExchange(absl::Time now) {
   for (const std::string& peer : exchanges_.GiveUp(now, version(), &members_, &out_)) {
     training_.TakeBackIfIdle(peer);
   }
+  masks_.End(members_, &out_);
   ledger_.BeginEpoch(now, &out_.update);
   training_.round().Again(now);
   WelcomeAll();
@@ -738,63 +764,8 @@ void Run::GiveUpExchange(absl::Time now) {
       Severity::kWarning);
 }
 
-std::string Run::PhaseText() const {
-  const Phase phase = PhaseNow();
-  const bool paused = ledger_.control().paused() && !exchanges_.under_way();
-  if (paused && phase != Phase::kSealed && phase != Phase::kAdopting) return "paused";
-  switch (phase) {
-    case Phase::kSealed:
-      return "sealed";
-    case Phase::kAdopting:
-      return "waiting";
-    case Phase::kNoGenesis:
-      return beginning_.asked() ? "initializing" : "waiting";
-    case Phase::kEnding:
-      if (ledger_.Evaluated(version()) || ending_.unjudged(version())) return "sealing";
-      return ending_.evaluating() ? "evaluating" : "waiting";
-    case Phase::kExchanging:
-      return "exchanging";
-    case Phase::kPaused:
-    case Phase::kTraining:
-      break;
-  }
-  const Round& round = training_.round();
-  if (!round.open() || !round.reason().empty() || !reason_.empty()) return "waiting";
-  return ending_.evaluating(version()) ? "evaluating" : "training";
-}
-
-std::string Run::WaitingFor() const {
-  const bool paused = ledger_.control().paused() && !exchanges_.under_way();
-  const bool rounds_go_on = ledger_.genesis() && !ledger_.seal() && !paused &&
-                            version() < ledger_.LastVersion(exchanges_.under_way());
-  const std::string reason =
-      !reason_.empty() || !rounds_go_on ? reason_ : training_.round().reason();
-  return ledger_.seal() || paused ? reason : members_.WithTroubles(reason);
-}
-
 v1::RunStatus Run::Status(absl::Time now, std::optional<absl::Time> wall) const {
-  v1::RunStatus status;
-  ledger_.Show(now, &status);
-  status.set_phase(PhaseText());
-  status.set_reason(WaitingFor());
-  *status.mutable_data() = training_.leases().Status();
-  status.mutable_data()->set_samples_a_pass(members_.SamplesInPass(ledger_.spec()));
-  exchanges_.Show(&status);
-  status.set_elapsed_seconds(
-      ledger_.Elapsed(ledger_.seal() && !rounds().empty() ? ending_.sealed_at() : now));
-  const v1::Roster roster = members_.roster().ToProto();
-  const auto notes = training_.round().Notes(now, members_.roster());
-  for (const v1::Member& member : roster.members()) {
-    v1::PeerStatus* const peer = status.add_peers();
-    *peer = members_.StatusOf(member, notes);
-    if (members_.FindInfo(member.peer()) == nullptr) continue;
-    exchanges_.Show(member.peer(), peer);
-    peer->set_ready_seconds(absl::ToDoubleSeconds(training_.round().ReadyAfter(member.peer())));
-  }
-  ledger_.ShowShares(&status);
-  if (wall) members_.ShowClocks(now, *wall, &status);
-  if (wall) ledger_.ShowEnd(now, *wall, exchanges_.under_way(), &status);
-  return status;
+  return view_.Status(now, wall, reason_);
 }
 
 }  // namespace atolld

@@ -8,11 +8,12 @@
 // is adopted from the peers. Pure: no clock, no I/O, one thread. The owner calls OnTick every
 // failure_timeout / 4 and at NextWake().
 //
-// Its state is that of seven machines, each with a file of its own: what is recorded (Ledger), who
+// Its state is that of eight machines, each with a file of its own: what is recorded (Ledger), who
 // is there (Members), version 0 (Beginning), who trains on what (Training), the attempt at an entry
-// (Exchanges), evaluations and the seal (Ending), and a store behind its peers (Adoption). Run
-// hands an event to those that it concerns, and others' state with it where they need that, then
-// lets the phase go on (Advance). All append to the one output of the call.
+// (Exchanges) and its masks (MaskedExchanges), evaluations and the seal (Ending), and a store
+// behind its peers (Adoption). Run hands an event to those that it concerns, and others' state with
+// it where they need that, then lets the phase go on (Advance). All append to the one output of the
+// call. What they come to together is RunView's.
 #pragma once
 
 #include <cstdint>
@@ -31,9 +32,12 @@
 #include "membership/run/exchange_round.h"
 #include "membership/run/exchanges.h"
 #include "membership/run/ledger.h"
+#include "membership/run/masked_exchanges.h"
 #include "membership/run/members.h"
 #include "membership/run/run_output.h"
+#include "membership/run/run_view.h"
 #include "membership/run/training.h"
+#include "membership/run/workers.h"
 
 namespace atolld {
 
@@ -61,8 +65,9 @@ class Run {
   // wall clock shows at `now`; what is told of clocks is 0 without it.
   v1::RunStatus Status(absl::Time now, std::optional<absl::Time> wall = std::nullopt) const;
   const Ledger& ledger() const { return ledger_; }
-  std::string WaitingFor() const;  // in words; empty while it does not wait
-  std::string PhaseText() const;   // in one word
+  // In words; empty while it does not wait.
+  std::string WaitingFor() const { return view_.WaitingFor(reason_); }
+  std::string PhaseText() const { return view_.PhaseText(reason_); }  // in one word
   const std::string& run_id() const { return ledger_.spec().run_id(); }
   bool Evicted(const std::string& peer) const { return members_.Evicted(peer); }
   bool LacksReachablePeer() const { return lacks_reachable_; }  // that is what it waits for
@@ -71,17 +76,6 @@ class Run {
   uint64_t version() const { return ledger_.version(); }
 
  private:
-  // What the run is at. Each event may change it; the first that holds counts.
-  enum class Phase {
-    kSealed,      // the last state is on its way to those that lack it
-    kAdopting,    // the store is behind its peers
-    kNoGenesis,   // version 0 is to be made
-    kEnding,      // the last version is evaluated, then sealed
-    kExchanging,  // an entry is made
-    kPaused,      // by an operator, between two rounds
-    kTraining,    // or waiting for enough trainers
-  };
-  Phase PhaseNow() const;
   // Lets the phase go on as far as it can by now. At the end of each event.
   void Advance(absl::Time now);
   RunOutput Finish(absl::Time now);
@@ -91,10 +85,6 @@ class Run {
   void Refuse(absl::Time now, const std::string& peer, const absl::Status& why);
   void Gone(absl::Time now, const std::string& peer);
   void ForgetStale(absl::Time now);
-  absl::Status OnWorkerReady(const std::string& peer, const v1::WorkerReady& worker);
-  void OnWorkerLost(const std::string& peer, const v1::WorkerLost& lost);
-  bool Fits(const std::string& peer, const v1::Genesis& genesis);
-  void LoseWorker(const std::string& peer);
   absl::Status OnSynced(const std::string& peer, const v1::Synced& synced);
   void Probe(const std::string& peer);
 
@@ -120,10 +110,15 @@ class Run {
   absl::Status OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
   void DropUpdate(const std::string& peer, const std::string& why);
   void BeginExchange(absl::Time now);
+  void BeginMasked(absl::Time now);
+  absl::Status OnMask(absl::Time now, const std::string& peer, const v1::MaskFromParty& message);
+  void FollowMasks(absl::Time now, MaskedSums::News news);
+  void OnExchangeDeadline(absl::Time now);
   absl::Status OnVote(absl::Time now, const std::string& peer, const v1::Vote& vote);
   void OnUpdateRefused(absl::Time now, const std::string& peer, const v1::UpdateRefused& refused);
   void OnAuditReport(absl::Time now, const std::string& peer, const v1::AuditReport& report);
   void LoseFromExchange(absl::Time now, const std::string& peer);
+  void LoseMasks(absl::Time now, const std::string& peer);
   void Act(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Follow(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Commit(absl::Time now);
@@ -134,9 +129,12 @@ class Run {
   Members members_;
   Training training_;
   Exchanges exchanges_;
+  MaskedExchanges masks_;
   Ending ending_;
   Adoption adoption_;
   Beginning beginning_;
+  Workers workers_;               // as some of these know them
+  const RunView view_;            // of all of these
   std::string reason_;            // why it waits, where the round does not know
   bool lacks_reachable_ = false;  // ... for a peer that others can dial
   RunOutput out_;                 // of the call that runs

@@ -40,7 +40,8 @@ class AdminTest(unittest.TestCase):
         told = os.path.join(cluster.top, "watch.txt")
         with open(told, "w", encoding="utf-8") as out:
             process = subprocess.Popen(
-                [os.path.join(BIN, "atoll"), "run", "watch", "--dir", cluster.dir],
+                [os.path.join(BIN, "atoll"), "run", "watch", "--dir", cluster.dir, "--results",
+                 os.path.join(cluster.top, "results")],
                 stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         self.addCleanup(process.kill)
         wait_for("it has heard of the run", lambda: read(told))
@@ -94,6 +95,12 @@ class AdminTest(unittest.TestCase):
                 self.assertEqual(report["state_digest"], peer["state_digest"])
             self.assertEqual(0, watch.wait(timeout=30))
             self.assertIn(" answers again", read(told))
+            # What it has left is what `atoll local` tells.
+            left = json.loads(read(os.path.join(cluster.top, "results", "report.json")))
+            for key in ("rounds", "state_digest", "parameters", "codec", "final_val_loss"):
+                self.assertEqual(report[key], left[key])
+            figures = read(os.path.join(cluster.top, "results", "metrics.jsonl")).splitlines()
+            self.assertEqual(report["rounds"], json.loads(figures[-1])["version"])
             # Its folder tells of a run that is over.
             for words in (("run", "show"), ("run", "watch"), ("peer", "list")):
                 said = atoll(*words, "--dir", cluster.dir)

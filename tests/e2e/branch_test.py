@@ -213,6 +213,7 @@ class FromAfarTest(unittest.TestCase):
             self.assertEqual(made("here-before", cluster.dir + before),
                              made("afar-before", coordinator["address"] + before, *admin))
             out = os.path.join(cluster.top, "file")
+            os.mkdir(out + ".fetch-k1ll3d")  # as a killed one leaves it
             self.refused(("--from", coordinator["address"] + "@1", "--out", out, *admin),
                          f"to {newest} can be had")
             for name in ("peer-1", "peer-2"):

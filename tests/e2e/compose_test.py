@@ -172,10 +172,35 @@ class Composed(unittest.TestCase):
                   os.path.join(configs, "coordinator.toml"))
             for word in PLACES:
                 self.assertIn(word, read(os.path.join(configs, "peer.toml")))
+            self.check_own_configs(configs, hosted="", firsts=[1, 1, 1])
+            write(experiment, EXPERIMENT.replace("parties = 4", "parties = 12\nhosts = 3"))
+            hosting = os.path.join(folder, "made", "hosting.yml")
+            atoll("experiment", "compose", experiment, "--out", hosting)
+            hosted = loaded(hosting)["services"]["peer"]["environment"]["ATOLL_HOSTED"]
+            self.check_own_configs(os.path.join(folder, "made", "hosting"), hosted, [1, 5, 9])
+            write(experiment, EXPERIMENT)
             with open(out, "a", encoding="utf-8") as changed:
                 changed.write("# mine\n")
             refused = atoll("experiment", "compose", experiment, "--out", out, code=2)
             self.assertIn("remove it, or name another --out", refused)
+
+    def check_own_configs(self, configs, hosted, firsts):
+        """Each container makes a config of the common one that the daemon takes, and hosts number
+        their parties through."""
+        for index, first in enumerate(firsts, 1):
+            done = subprocess.run(
+                ["sh", os.path.join(CONFIGS, "entrypoint"), "config", str(index), configs],
+                capture_output=True, text=True, check=False,
+                env={**os.environ, "ATOLL_SETTINGS": configs, "ATOLL_HOSTED": hosted,
+                     "ATOLL_LINES": "north:::"})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            path = os.path.join(configs, "own.toml")
+            # The coordinator's container makes that one.
+            write(path, done.stdout.replace("/parties/data/validation.txt", __file__))
+            atoll("config", "validate", "--for", "peer", path)
+            os.remove(path)
+            self.assertIn(f'id = "peer-{index}"', done.stdout)
+            self.assertIn(f"\nfirst = {first} ", done.stdout)
 
     def test_what_containers_cannot_do(self):
         with tempfile.TemporaryDirectory() as folder:

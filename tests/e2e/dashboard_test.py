@@ -3,14 +3,17 @@ reload, through a peer's death and a coordinator's restart, readable on a teleph
 screen in light and dark. The screenshots lie in the build's folder dashboard/."""
 
 import base64
+import http.server
+import json
 import os
 import shutil
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
-from cluster import BIN, Cluster, wait_for
+from cluster import BIN, Cluster, free_port, wait_for
 
 SKIP = 77
 CHROMIUM = shutil.which("chromium")
@@ -158,6 +161,49 @@ class Browser:
             out.write(base64.b64decode(shot["data"]))
 
 
+class OtherRun:
+    """A coordinator of another run, as far as an open page asks it, at an address that is free."""
+
+    STATUS = {"run_id": "<b>other</b>", "version": 0, "rounds": [], "evaluations": [],
+              "events": ["of another run"]}
+
+    def __init__(self, address):
+        status = json.dumps(self.STATUS)
+
+        class Answer(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                self.send_response(200)
+                self.send_header("Content-Type", "text/event-stream")
+                self.end_headers()
+                self.wfile.write(f"retry: 1000\n\nid: 1\nevent: run\ndata: {status}\n\n".encode())
+                # As long as the reader is there, a sign of life a second.
+                while not over.wait(1):
+                    self.wfile.write(b"event: beat\ndata: 60\n\n")
+
+            def log_message(self, *_):
+                pass
+
+        over = self.over = threading.Event()
+        host, port = address.removeprefix("http://").rstrip("/").split(":")
+        self.server = wait_for("the port", lambda: self.listen(host, int(port), Answer))
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    @staticmethod
+    def listen(host, port, answer):
+        try:
+            return http.server.ThreadingHTTPServer((host, port), answer)
+        except OSError:
+            return None  # the one before has not ended yet
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.over.set()
+        self.server.shutdown()
+        self.server.server_close()
+
+
 class DashboardTest(unittest.TestCase):
     """One run and one browser; the methods follow each other, in the order of their names."""
 
@@ -165,7 +211,9 @@ class DashboardTest(unittest.TestCase):
     def setUpClass(cls):
         cls.shots = os.path.join(os.path.dirname(BIN), "dashboard")
         os.makedirs(cls.shots, exist_ok=True)
+        # A port of its own: the usual one is whoever's asks for it while the coordinator is dead.
         cls.cluster = Cluster(rounds=4000, peers=3, quorum=2, steps=6,
+                              extra=f'\n[http]\nlisten = "127.0.0.1:{free_port()}"\n',
                               stub={"step_time": "50ms", "failure_timeout": "3s"})
         cls.addClassCleanup(cls.cluster.close)
         cls.browser = Browser()
@@ -258,7 +306,24 @@ class DashboardTest(unittest.TestCase):
         wait_for("rounds go on", lambda: browser.round() > before + 1)
         self.assert_not_reloaded()
 
-    def test_6_nothing_was_refused(self):
+    def test_6_does_not_take_another_run_for_this_one(self):
+        browser = self.browser
+        run, before = browser.text("run-id"), browser.round()
+        self.cluster.kill("coordinator")
+        with OtherRun(self.address):
+            wait_for("the page says that another run answers", lambda: browser.text("alert") ==
+                     "Another run answers at this address: <b>other</b>. Reload to see it.")
+            self.assertEqual("other", browser.state())
+            self.assertEqual(run, browser.text("run-id"))
+            self.assertGreaterEqual(browser.round(), before)
+            self.assertIn("peer-1", browser.row("peer-1"))
+        self.cluster.restart("coordinator")
+        wait_for("the page is live again", lambda: browser.state() == "live")
+        self.assertEqual("", browser.text("alert"))
+        wait_for("rounds go on", lambda: browser.round() > before + 1)
+        self.assert_not_reloaded()
+
+    def test_7_nothing_was_refused(self):
         for entry in self.browser.driver.get_log("browser"):
             # While the coordinator was away its events could not be had.
             if entry["source"] == "network" and "/api/events" in entry["message"]:

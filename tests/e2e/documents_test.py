@@ -20,6 +20,7 @@ from documents_world import SOURCE, Shared, World, write
 from shell import Shell
 
 HELP = "help"  # the page of all examples in the programs' help
+VOLUNTEERING = "docs/volunteering.md"
 
 BUILDS = "it installs and builds for minutes: scripts/check runs it"
 CONTAINERS = "needs a Docker engine"
@@ -30,6 +31,7 @@ TOKEN = "needs somebody's token: README.md's is typed"
 ELSEWHERE = "needs a run on other machines: the ctest e2e_branch asks one on loopback"
 CTEST = "a ctest of many seconds by itself"
 SERVICE = "needs root and systemd: scripts/package-check types it in a Debian of its own"
+HUB = "needs PyTorch and transformers: tests/bench/huggingface_check.py does it with them"
 
 BENCHMARK = "ATOLL_BIN=build/release/bin python3 tests/bench/"
 
@@ -45,11 +47,17 @@ NOT_TYPED = (
     ("README.md", "scripts/check-docker", CONTAINERS),
     ("docs/experiments.md", "scripts/docker-base", "needs root and a Debian mirror"),
     ("docs/experiments.md", "docker compose up", CONTAINERS),
+    ("docs/experiments.md", "docker compose build", CONTAINERS),
+    ("docs/experiments.md", "atoll experiment run configs/experiments/links.toml --in lab",
+     LABORATORY),
+    ("docs/experiments.md", "atoll experiment run configs/experiments/links.toml --in compose",
+     CONTAINERS),
     ("docs/experiments.md", "docker compose --profile", CONTAINERS),
     ("docs/experiments.md", "COMPOSE_PROFILES=privacy docker compose up", CONTAINERS),
     ("docs/experiments.md", "docker compose down", CONTAINERS),
     ("docs/experiments.md", "docker compose -f", CONTAINERS),
     ("docs/experiments.md", "scripts/check-docker", CONTAINERS),
+    ("tests/wan/README.md", "atoll experiment run configs/experiments/links.toml", LABORATORY),
     ("docs/benchmarks.md", "tests/wan/lab check", LABORATORY),
     ("docs/benchmarks.md", "atoll bench exchange --topology", LABORATORY),
     ("docs/benchmarks.md", "tests/wan/lab train", LABORATORY),
@@ -73,6 +81,11 @@ NOT_TYPED = (
     (HELP, "atoll experiment report configs/experiments/dirichlet.toml",
      "needs what `experiment run` makes: the ctest e2e_experiment makes one"),
     ("docs/guarantees.md", "ATOLL_CRASH_SCENARIOS=20 build/release/tests/sim_crash_test", CTEST),
+    ("docs/huggingface.md", "sudo apt install", SERVICE),
+    ("docs/huggingface.md", "python3 -m venv", HUB),
+    ("docs/huggingface.md", "~/atoll-python/bin/pip", HUB),
+    ("docs/huggingface.md", "atoll export", HUB),
+    ("docs/huggingface.md", "atoll-hf-worker export", HUB),
     ("docs/operations.md", "sudo apt install", SERVICE),
     ("docs/operations.md", "sudo -u atoll atolld join", SERVICE),
     ("docs/operations.md", "sudo ln -s /var/lib/atoll", SERVICE),
@@ -80,8 +93,8 @@ NOT_TYPED = (
     ("docs/training.md", f"{BENCHMARK}branch_benchmark.py", MINUTES),
     ("docs/training.md", f"{BENCHMARK}nanogpt_benchmark.py", MINUTES),
     ("docs/training.md", "atoll run branch --from coordinator.example", ELSEWHERE),
-    ("docs/volunteering.md", "atoll check --token-file", TOKEN),
-    ("docs/volunteering.md", "atolld join", TOKEN),
+    (VOLUNTEERING, "atoll check --token-file", TOKEN),
+    (VOLUNTEERING, "atolld join", TOKEN),
     ("tests/wan/README.md", "$LAB check", LABORATORY),
     ("tests/wan/README.md", "$LAB run", LABORATORY),
     ("tests/wan/README.md", "$LAB drive", LABORATORY),
@@ -105,9 +118,10 @@ def own_address():
 # Page (or *), what is printed, what is typed in its place: a text, or what a function makes. Sizes
 # become smaller, and what only that reader's run, token, machine or folder knows is filled in.
 STANDS_FOR = (
-    ("README.md", "--peers 4 --rounds 100", "--peers 4 --rounds 3"),
+    ("README.md", "--peers 4 --rounds 100", "--peers 2 --rounds 3"),
     ("README.md", "--rounds 1000", "--rounds 1000000"),  # it must not end meanwhile
     ("README.md", "$MY_ADDRESS:7070", lambda reader: f"{own_address()}:{free_port()}"),
+    ("docs/benchmarks.md", "--peers 3 \\", "--peers 1 \\"),
     ("*", "--elements 16777216", "--elements 65536"),
     ("docs/benchmarks.md", "--seeds=10000", "--seeds=2"),
     ("docs/benchmarks.md", "--seeds=1500", "--seeds=2"),
@@ -153,7 +167,8 @@ def names_for_pids(reader):
 
 def anna_trains(reader):
     log = reader.world.in_home("shared/coordinator/log.txt")
-    wait_for("a round with anna's update", lambda: re.search("committed by .*anna", text_of(log)))
+    wait_for("a round with anna's update",
+             lambda: re.search("committed by .*anna", text_of(log)), seconds=120)
 
 
 def before_data(reader):
@@ -165,6 +180,10 @@ def before_data(reader):
 def before_models(reader):
     reader.world.gpt2_and_its_run()
     reader.keep(reader.world.llama_for_atoll())
+
+
+def before_huggingface(reader):
+    reader.world.hub_folder("Qwen3-0.6B")
 
 
 def before_training(reader):
@@ -180,18 +199,18 @@ def before_workers(reader):
 
 def before_help(reader):
     # As after `atoll local --data docs --dir build/quickstart`, and while it goes on.
-    reader.world.start_live(reader.world.at("docs"), keep_snapshots=1000)
-    reader.world.live.wait_version(32)  # an example names a state
+    reader.world.share_live(32)  # an example names a state
 
 
 BEFORE_PAGE = {
     "README.md": before_readme,
     "docs/data.md": before_data,
+    "docs/huggingface.md": before_huggingface,
     "docs/metrics.md": lambda reader: reader.world.quickstart_has_ended(),
     "docs/models.md": before_models,
     "docs/operations.md": lambda reader: reader.world.quickstart_has_ended(),
     "docs/training.md": before_training,
-    "docs/volunteering.md": lambda reader: reader.world.start_live(reader.world.at("docs")),
+    VOLUNTEERING: lambda reader: reader.world.share_live(),
     "docs/workers.md": before_workers,
     HELP: before_help,
 }
@@ -286,7 +305,7 @@ class Reader:
     def close(self):
         """Returns what is wrong with what still goes on: it ends at Ctrl-C."""
         wrong = []
-        for command, terminal in self.terminals:
+        for command, terminal in reversed(self.terminals):  # who joined leaves before who leads
             terminal.interrupt()
             try:
                 terminal.end(30)
@@ -375,7 +394,9 @@ def wrong_options(command, known):
         call = call[3:] if call[1] == "-u" else call[1:]
     if call[0] in ("atoll", "atolld"):
         return known.wrong_call(" ".join(call))
-    if call[0] in ("git", "docker", "apt", "ln", "systemctl"):
+    if call[0] in ("git", "docker", "apt", "ln", "systemctl", "atoll-hf-worker"):
+        return None
+    if call[:2] == ["python3", "-m"] or call[0].endswith("/bin/pip"):
         return None
     if call[0] == "$LAB":
         call[0] = "tests/wan/lab"
@@ -401,8 +422,9 @@ def wrong_options(command, known):
 def pages():
     found = {os.path.relpath(path, SOURCE)
              for path in glob.glob(os.path.join(SOURCE, "**", "*.md"), recursive=True)}
-    return ["README.md", *sorted(page for page in found
-                                 if page != "README.md" and not page.startswith("build"))]
+    first, last = "README.md", VOLUNTEERING  # its run is the help's too
+    return [first, *sorted(page for page in found - {first, last}
+                           if not page.startswith("build")), last]
 
 
 def text_of(page):
@@ -541,6 +563,14 @@ class DocumentsTest(unittest.TestCase):
                     if found:
                         wrong.append(told(command, command.text, found))
         self.check(wrong)
+
+    def test_every_verb_is_on_a_page(self):
+        # Would fail if a verb were made that only its own help tells of.
+        told_of = " ".join(" ".join(text_of(page).split()) for page in pages())
+        verbs = {" ".join(verb.split()[1:]) for verb in self.help.texts
+                 if " " in verb and not self.help.is_group(verb)}
+        self.check([f"no page has `{verb}`" for verb in sorted(verbs)
+                    if not re.search(rf"\batolld? {verb}\b", told_of)])
 
     def test_every_verb_has_an_example(self):
         without = [verb for verb, text in self.help.texts.items()

@@ -21,8 +21,9 @@ TORCHSCRIPT_FILE = os.environ.get("ATOLL_TORCHSCRIPT_FILE", "")
 # The folder that `atoll local` would make by itself, as pages and help call it.
 RUN = "atoll-run-20250131-142501"
 
-# What the checkout's configs/quickstart.toml has instead, to train for a second or two.
-SMALLER = {"rounds": 4, "layers": 1, "heads": 2, "width": 32, "steps": 1, "batch": 2,
+# What the checkout's configs/quickstart.toml has instead, to train for a second or two: most of
+# what a run costs here is that its workers start.
+SMALLER = {"rounds": 4, "peers": 1, "layers": 1, "heads": 2, "width": 32, "steps": 1, "batch": 2,
            "tokens": 2048}
 
 HUB = """
@@ -87,14 +88,22 @@ class Shared:
         write_corpus(self.text)
         add_entries(self.text)
         self.finished = None
+        self.live = None
         self.hub = {}
 
     def finished_run(self):
         """The folder of a quickstart that has ended; the pages name states up to 30."""
         if self.finished is None:
-            self.finished = Cluster(text=quickstart_config(path=self.text, rounds=32))
+            self.finished = Cluster(text=quickstart_config(path=self.text, rounds=32), peers=2)
             self.finished.finish()
         return self.finished.dir
+
+    def live_run(self):
+        """A run on the docs that does not end by itself, and keeps all its states."""
+        if self.live is None:
+            self.live = Cluster(text=quickstart_config(path=os.path.join(SOURCE, "docs"),
+                                                       rounds=1000000, keep_snapshots=1000))
+        return self.live
 
     def hub_model(self, kind, tokenizer):
         """A model of this kind as Hugging Face has it, and the run that made it."""
@@ -114,8 +123,9 @@ class Shared:
         return self.hub[kind]
 
     def close(self):
-        if self.finished is not None:
-            self.finished.close()
+        for cluster in (self.finished, self.live):
+            if cluster is not None:
+                cluster.close()
         shutil.rmtree(self.top, ignore_errors=True)
 
 
@@ -174,6 +184,9 @@ class World:
     def llama_at_home(self):
         shutil.copytree(self.shared.hub_model("llama", "bytes")[0], self.in_home("llama"))
 
+    def hub_folder(self, name):
+        shutil.copytree(self.shared.hub_model("llama", "bytes")[0], self.at(name))
+
     def gpt2_and_its_run(self):
         model, run = self.shared.hub_model("gpt2", TOKENIZER)
         shutil.copytree(model, self.at("gpt2"))
@@ -212,11 +225,16 @@ class World:
 
     # -- a run that goes on
 
-    def start_live(self, data, keep_snapshots=2):
+    def start_live(self, data):
         """A run on this text in build/quickstart, which does not end by itself."""
-        self.live = Cluster(text=quickstart_config(
-            path=data, rounds=1000000, keep_snapshots=keep_snapshots))
+        self.live = Cluster(text=quickstart_config(path=data, rounds=1000000))
         self.live.wait_version(2)
+        self.point("build/quickstart", self.live.dir)
+
+    def share_live(self, version=2):
+        """The same, of which other pages have seen this reader's orders, or will."""
+        self.live = self.shared.live_run()
+        self.live.wait_version(version)
         self.point("build/quickstart", self.live.dir)
 
     def start_again(self, *names):
@@ -226,6 +244,6 @@ class World:
         wait_for("a coordinator that answers", self.live.status)
 
     def close(self):
-        if self.live is not None:
+        if self.live is not None and self.live is not self.shared.live:
             self.live.close()
         shutil.rmtree(self.top, ignore_errors=True)

@@ -1,7 +1,8 @@
 """Would fail if an experiment did not come from one file to a table and a report: with data of each
 party's own, two settings and two seeds, through SIGKILL in the middle; or if its report could not
 be read in a browser, on a telephone and on a large screen, in light and dark. The screenshots lie
-in the build's folder experiment/."""
+in the build's folder experiment/. The same in containers, where a script plays the engine: it
+writes down what it is asked, and answers as containers would."""
 
 import json
 import os
@@ -168,6 +169,130 @@ class ExperimentTest(unittest.TestCase):
         self.assertEqual(0, browser.driver.execute_script(
             "return [...document.images].filter((one) => !one.naturalWidth).length"))
         self.assertEqual([], browser.driver.get_log("browser"))
+
+
+# Plays `docker` with Compose v2, in the folder that it lies in: `calls` is what it was asked, a
+# line of JSON each. The run of a project whose name ends in what `stuck` says never ends.
+ENGINE = """#!/usr/bin/env python3
+import json, os, sys, threading
+here = os.path.dirname(os.path.abspath(__file__))
+words = sys.argv[1:]
+with open(os.path.join(here, "calls"), "a") as calls:
+    calls.write(json.dumps(words) + "\\n")
+if words[0] != "compose" or words[1] == "version":
+    sys.exit(0)
+project, words = words[2], words[5:]
+if words[:4] == ["exec", "-T", "coordinator", "atoll"]:
+    print("round 1 of 2: training loss 5.1", flush=True)
+    with open(os.path.join(here, "stuck")) as stuck:
+        if project.endswith(stuck.read()):
+            threading.Event().wait()
+    print("round 2 of 2: training loss 4.0", flush=True)
+if words[3:4] == ["cat"]:
+    seed = int(project[-1])
+    if words[4].endswith("report.json"):
+        print(json.dumps({"run_id": project, "parameters": 7, "codec": "fp32",
+                          "wall_seconds": 3.5, "state_digest": "ab",
+                          "bytes_sent_per_peer_per_round": 10.0}))
+    else:
+        for version in (0, 1, 2):
+            print(json.dumps({"version": version, "time/elapsed_seconds": float(version),
+                              "validation/loss": 6.0 - version - seed / 10,
+                              "train/total_tokens": 100 * version,
+                              "train/contributors": 2 if version else None}))
+"""
+
+
+class ContainersTest(unittest.TestCase):
+    """One experiment of two seeds; the methods follow each other, in the order of their names."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.top = tempfile.mkdtemp(prefix="atoll-e2e-containers-")
+        cls.addClassCleanup(shutil.rmtree, cls.top, ignore_errors=True)
+        cls.file = os.path.join(cls.top, "tiny.toml")
+        with open(cls.file, "w", encoding="utf-8") as out:
+            out.write(FILE[:FILE.index("[[setting]]")])
+        write_corpus(os.path.join(cls.top, "text.txt"), 200)
+        cls.dir = os.path.join(cls.top, "out")
+        cls.engine = os.path.join(cls.top, "engine")
+        os.mkdir(cls.engine)
+
+    def begin(self):
+        path = self.engine + os.pathsep + "/usr/bin" + os.pathsep + "/bin"
+        return subprocess.Popen(
+            [os.path.join(BIN, "atoll"), "experiment", "run", self.file, "--dir", self.dir, "--in",
+             "compose", "--json"], env={**os.environ, "PATH": path},
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
+
+    def install(self, text, stuck):
+        docker = os.path.join(self.engine, "docker")
+        with open(docker, "w", encoding="utf-8") as out:
+            out.write(text)
+        os.chmod(docker, 0o755)
+        with open(os.path.join(self.engine, "stuck"), "w", encoding="utf-8") as out:
+            out.write(stuck)
+
+    def calls(self):
+        """Of the projects: (project, what was asked of it)."""
+        asked = [json.loads(line) for line in lines_of(os.path.join(self.engine, "calls"))]
+        return [(words[2], " ".join(words[5:])) for words in asked if words[1:2] == ["-p"]]
+
+    def test_1_without_an_engine_it_says_so_and_makes_nothing(self):
+        self.install("#!/bin/sh\necho Cannot connect to the daemon >&2\nexit 1\n", "none")
+        run = self.begin()
+        _, err = run.communicate(timeout=60)
+        self.assertEqual(1, run.returncode, err)
+        self.assertIn("no container engine answers here", err)
+        self.assertIn("Cannot connect to the daemon", err)
+        self.assertFalse(os.path.exists(self.dir))
+
+    def test_2_goes_on_after_sigkill(self):
+        self.install(ENGINE, "seed-2")
+        first = self.begin()
+        try:
+            wait_for("the second run's watch", lambda: any(
+                project.endswith("seed-2") and " watch " in asked
+                for project, asked in self.calls()))
+        finally:
+            first.send_signal(signal.SIGKILL)
+            first.communicate()
+        killed = len(self.calls())
+        self.install(ENGINE, "none")
+        again = self.begin()
+        out, err = again.communicate(timeout=60)
+        self.assertEqual(0, again.returncode, err)
+        before, after = self.calls()[:killed], self.calls()[killed:]
+        # The first run was whole, from an empty project to one that is taken down.
+        project = before[0][0]
+        whole = ["down -v --remove-orphans", "up -d --no-build",
+                 "exec -T coordinator atoll run watch --coordinator 127.0.0.1:7070 --identity "
+                 "/data/coordinator/admin --results /data/results",
+                 "exec -T coordinator cat /data/results/metrics.jsonl",
+                 "exec -T coordinator cat /data/results/report.json",
+                 "logs --no-color", "down -v --remove-orphans"]
+        self.assertEqual(whole, [asked for name, asked in before if name == project])
+        # It was left alone then, and what was left of the second one was taken down first.
+        self.assertEqual({before[-1][0]}, {name for name, _ in after})
+        self.assertNotEqual(project, before[-1][0])
+        self.assertEqual(whole, [asked for _, asked in after])
+        told = json.loads(out)
+        self.assertEqual(2, told["finished"])
+        row = told["table"][0]
+        self.assertAlmostEqual(6.0 - 2 - 0.15, row["loss"]["mean"])
+        self.assertEqual(40, row["bytes"]["mean"])
+        with open(os.path.join(self.dir, "report.html"), encoding="utf-8") as report:
+            self.assertIn("--in compose", report.read())
+
+    def test_3_what_was_started_is_what_compose_takes(self):
+        folder = os.path.join(self.dir, "compose")
+        self.assertEqual(["01-tiny-seed-1", "01-tiny-seed-1.yml", "01-tiny-seed-2",
+                          "01-tiny-seed-2.yml"], sorted(os.listdir(folder)))
+        with open(os.path.join(folder, "01-tiny-seed-2.yml"), encoding="utf-8") as text:
+            self.assertIn("127.0.0.1:${ATOLL_DASHBOARD:-0}:7080", text.read())
+        with open(os.path.join(folder, "01-tiny-seed-2", "coordinator.toml"),
+                  encoding="utf-8") as text:
+            self.assertIn("exit_when_sealed = false", text.read())
 
 
 if __name__ == "__main__":

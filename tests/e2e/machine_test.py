@@ -77,6 +77,8 @@ class MachineTest(unittest.TestCase):
             self.without_a_daemon(cluster, owner)
             cluster.restart("peer-2")
             owner.trains()
+            self.assertIn(("processors", "75"), [(one["key"], one["value"].split(".")[0])
+                                                 for one in owner.ask("limits", "show")])
             owner.contributes()
             self.assertEqual(0, atoll("run", "stop", "--dir", cluster.dir).returncode)
             report = cluster.finish()
@@ -174,6 +176,13 @@ class MachineTest(unittest.TestCase):
                       [(one["key"], one["from"]) for one in owner.ask("limits", "show")])
         self.assertIn("no daemon runs in",
                       atoll("status", "--dir", owner.dir).stdout)
+        # Limits can be set without it, for its next start.
+        self.assertIn("no daemon runs in",
+                      owner.ask("limits", "set", "processors=60", "--until-restart", code=2))
+        self.assertIn("the nearest is 'hours'", owner.ask("limits", "set", "hour=", code=2))
+        said = atoll("limits", "set", "processors=75", "--dir", owner.dir)
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("this holds from its next start on", said.stderr)
 
 
 if __name__ == "__main__":

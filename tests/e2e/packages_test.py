@@ -20,6 +20,10 @@ BUILD = os.path.dirname(os.environ["ATOLL_BIN"])
 SOURCE = os.environ["ATOLL_SOURCE"]
 TOOLS = ("cpack", "dpkg", "dpkg-deb", "dpkg-shlibdeps", "file", "gzip")
 
+LAB_PROGRAMS = {"usr/lib/atoll/atoll-wan", "usr/lib/atoll/lab/lab"}
+LAB = LAB_PROGRAMS | {
+    f"usr/lib/atoll/lab/{name}.py"
+    for name in ("check", "lab_command", "measure", "network", "topology", "train", "world")}
 FILES = {
     "atoll": {
         "etc/default/atoll", "usr/bin/atoll", "usr/bin/atolld",
@@ -31,7 +35,7 @@ FILES = {
         "usr/share/doc/atoll/examples/coordinator.toml",
         "usr/share/doc/atoll/examples/peer.toml", "usr/share/man/man1/atoll.1.gz",
         "usr/share/man/man1/atolld.1.gz", "usr/share/zsh/vendor-completions/_atoll",
-        "usr/share/zsh/vendor-completions/_atolld"},
+        "usr/share/zsh/vendor-completions/_atolld"} | LAB,
     "atoll-worker": {
         "usr/bin/atoll-stub-worker", "usr/bin/atoll-worker", "usr/lib/atoll/atoll-sentencepiece.so",
         "usr/share/doc/atoll-worker/changelog.gz", "usr/share/doc/atoll-worker/copyright",
@@ -41,8 +45,8 @@ FILES = {
         "usr/share/doc/python3-atoll-worker/copyright"} | {
         "usr/share/doc/python3-atoll-worker/examples/" + os.path.basename(path)
         for path in glob.glob(os.path.join(SOURCE, "worker/python/examples/*.py"))} | {
-        "usr/lib/python3/dist-packages/atoll_worker/" + os.path.basename(path)
-        for path in glob.glob(os.path.join(SOURCE, "worker/python/atoll_worker/*.py"))} | {
+        "usr/lib/python3/dist-packages/" + os.path.relpath(path, f"{SOURCE}/worker/python")
+        for path in glob.glob(f"{SOURCE}/worker/python/atoll_worker/**/*.py", recursive=True)} | {
         f"usr/lib/python3/dist-packages/atoll/v1/{name}_pb2.py" for name in ("run", "worker")},
 }
 NEEDS = {
@@ -98,7 +102,8 @@ class PackagesTest(unittest.TestCase):
             self.assertEqual(found, files, package)
             for line in listed:
                 self.assertIn("root/root", line)
-                wanted = "rwxr-xr-x" if line[0] == "d" or "/bin/" in line else "rw-r--r--"
+                runs = "/bin/" in line or line.split()[-1][2:] in LAB_PROGRAMS
+                wanted = "rwxr-xr-x" if line[0] == "d" or runs else "rw-r--r--"
                 self.assertEqual(line[1:10], wanted, line)
 
     def test_what_control_says(self):

@@ -12,6 +12,8 @@ import socket
 import subprocess
 import tempfile
 import unittest
+import urllib.error
+import urllib.request
 
 from cluster import BIN, atoll, free_port, wait_for
 
@@ -33,6 +35,9 @@ failure_timeout = "3s"
 address = "{address}"
 dir = "{top}/coordinator"
 aggregator = "never"
+[http]
+listen = "127.0.0.1:0"
+token_file = "{top}/token"
 """
 PEER = """
 [model]
@@ -93,6 +98,7 @@ class ServiceTest(unittest.TestCase):
     def setUp(self):
         self.top = tempfile.mkdtemp(prefix="atoll-service-")
         self.address = f"127.0.0.1:{free_port()}"
+        self.write_token("the-first-token-of-this-test")
         self.write("coordinator", COORDINATOR)
         self.write_peer("info")
         done = atoll("identity", "issue", "--dir", os.path.join(self.top, "coordinator"), "--run",
@@ -113,13 +119,31 @@ class ServiceTest(unittest.TestCase):
     def write_peer(self, level, extra=""):
         self.write("p1", PEER + extra, level=level)
 
-    def reload(self, *expected):
+    def write_token(self, token, mode=0o600):
+        path = os.path.join(self.top, "token")
+        with open(path, "w", encoding="utf-8") as out:
+            out.write(token + "\n")
+        os.chmod(path, mode)
+
+    def answer(self, token):
+        """The status with which the coordinator's HTTP port answers whoever shows this token."""
+        with open(os.path.join(self.top, "coordinator", "http"), encoding="utf-8") as source:
+            url = source.read().strip()
+        asked = urllib.request.Request(url + "metrics",
+                                       headers={"Authorization": "Bearer " + token})
+        try:
+            with urllib.request.urlopen(asked, timeout=10) as page:
+                return page.status
+        except urllib.error.HTTPError as error:
+            return error.code
+
+    def reload(self, service, *expected):
         """SIGHUP; the log then has these lines, and the daemon runs on."""
-        before = len(self.peer.log())
-        self.peer.process.send_signal(signal.SIGHUP)
+        before = len(service.log())
+        service.process.send_signal(signal.SIGHUP)
         for text in expected:
-            wait_for(text, lambda: text in self.peer.log()[before:])
-        self.assertIsNone(self.peer.process.poll())
+            wait_for(text, lambda: text in service.log()[before:])
+        self.assertIsNone(service.process.poll())
 
     def test_a_daemon_tells_reloads_and_drains(self):
         version = subprocess.run([os.path.join(BIN, "atolld"), "--version"], capture_output=True,
@@ -133,10 +157,12 @@ class ServiceTest(unittest.TestCase):
         wait_for("signs of life", lambda: self.peer.all_told().count("WATCHDOG=1\n") >= 4)
 
         self.write_peer("debug", '[machine]\non_battery = false\n')
-        self.reload('[log] level is "debug" now', "[machine] on_battery is false now")
+        self.reload(self.peer, '[log] level is "debug" now', "[machine] on_battery is false now")
         self.write_peer("info", "[machine]\nno_such_key = 1\n")
-        self.reload("nothing has changed, since it is not valid", "no_such_key")
+        self.reload(self.peer, "nothing has changed, since it is not valid", "no_such_key")
         wait_for("lines of debug", lambda: re.search("Z debug ", self.peer.log()))
+
+        self.reload_token()
 
         self.peer.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.peer.process.wait(timeout=60), 0, self.peer.log()[-2000:])
@@ -144,6 +170,17 @@ class ServiceTest(unittest.TestCase):
         self.coordinator.process.send_signal(signal.SIGTERM)
         self.assertEqual(self.coordinator.process.wait(timeout=60), 0)
         self.assertIn("STOPPING=1\n", self.coordinator.all_told())
+
+    def reload_token(self):
+        first, second = "the-first-token-of-this-test", "the-second-token-of-this-test"
+        self.assertEqual((self.answer(first), self.answer(second)), (200, 401))
+        self.write_token(second)
+        self.reload(self.coordinator, "the files of [http] were, too")
+        self.assertEqual((self.answer(first), self.answer(second)), (401, 200))
+        self.write_token("the-third-token-of-this-test", mode=0o644)
+        self.reload(self.coordinator, "[http] stays as it was: [http] token_file: ",
+                    "can be read by others")
+        self.assertEqual(self.answer(second), 200)
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ class WorkerErrorsTest(unittest.TestCase):
         replace(self.at("base.safetensors"), base)
         own = self.at("own.safetensors")
         replace(own, other)
-        text = ADAPTED.format(top=self.top, steps=30, rank=RANK, digest=sha256(base))
+        text = ADAPTED.format(top=self.top, steps=10, rank=RANK, digest=sha256(base))
         with Cluster(text=text) as cluster:
             cluster.wait_version(2)
             # It joins anew, with the base of another run.
@@ -220,7 +220,7 @@ class WorkerErrorsTest(unittest.TestCase):
             self.assertEqual(2, done.returncode)
             self.assertIn("as --base", done.stderr)
 
-    def test_data_and_a_tokenizer_of_another_kind(self):
+    def test_data_a_tokenizer_and_a_device_of_another_kind(self):
         write_corpus(self.at("text.txt"), 2000)
         done = atoll("data", "prepare", "--input", self.at("text.txt"), "--output",
                      self.at("tokens"), "--tokenizer", TOKENIZER, "--json")
@@ -231,41 +231,38 @@ class WorkerErrorsTest(unittest.TestCase):
             tokens = source.read()
         with open(TOKENIZER, "rb") as source:
             tokenizer = source.read()
-        own, own_tokenizer = self.at("own.bin"), self.at("own.json")
-        for path, data in ((self.at("all.bin"), tokens), (self.at("all.json"), tokenizer),
-                           (own, tokens + b"\0"), (own_tokenizer, tokenizer)):
+        for path, data in ((self.at("all.bin"), tokens), (self.at("all.json"), tokenizer)):
             replace(path, data)
         text = GPT.format(steps=20) + f"vocabulary = {made['vocabulary']}\n" + (
             f"[data]\npath = \"{self.top}/all.bin\"\ntokenizer = \"{self.top}/all.json\"\n")
         with Cluster(text=text) as cluster:
             cluster.wait_version(2)
-            self.restart_with(cluster, {"data.path": own, "data.tokenizer": own_tokenizer})
-            self.stays_a_member(cluster, f"(data: {own} ends in the middle of a token: "
-                                         f"{len(tokens) + 1} bytes from byte 0 on, 2 a token)")
-            replace(own, tokens)
-            self.comes_back(cluster)
-            # As many tokens, and two of them stand for each other's text.
-            wrong = tokenizer.replace(b'"a"', b'"\xff"').replace(b'"b"', b'"a"').replace(
-                b'"\xff"', b'"b"')
-            self.assertNotEqual(wrong, tokenizer)
-            replace(own_tokenizer, wrong)
-            self.kill_worker(cluster)
-            self.stays_a_member(cluster, f"(data: the tokenizer of {own} has SHA-256 ")
-            replace(own_tokenizer, tokenizer)
-            self.comes_back(cluster)
-            self.end(cluster)
-
-    def test_a_gpu_that_is_not_there(self):
-        write_corpus(self.at("text.txt"), 2000)
-        text = GPT.format(steps=20) + f'[data]\npath = "{self.top}/text.txt"\n'
-        with Cluster(text=text) as cluster:
-            cluster.wait_version(2)
+            self.another_kind_of_data(cluster, tokens, tokenizer)
             # Also where there are some: not so many.
             self.restart_with(cluster, {"worker.device": "cuda:99"})
             self.stays_a_member(cluster, '([worker] device is "cuda:99"')
             self.restart_with(cluster, {"worker.device": "cpu"})
             self.comes_back(cluster)
             self.end(cluster)
+
+    def another_kind_of_data(self, cluster, tokens, tokenizer):
+        own, own_tokenizer = self.at("own.bin"), self.at("own.json")
+        replace(own, tokens + b"\0")
+        replace(own_tokenizer, tokenizer)
+        self.restart_with(cluster, {"data.path": own, "data.tokenizer": own_tokenizer})
+        self.stays_a_member(cluster, f"(data: {own} ends in the middle of a token: "
+                                     f"{len(tokens) + 1} bytes from byte 0 on, 2 a token)")
+        replace(own, tokens)
+        self.comes_back(cluster)
+        # As many tokens, and two of them stand for each other's text.
+        wrong = tokenizer.replace(b'"a"', b'"\xff"').replace(b'"b"', b'"a"').replace(
+            b'"\xff"', b'"b"')
+        self.assertNotEqual(wrong, tokenizer)
+        replace(own_tokenizer, wrong)
+        self.kill_worker(cluster)
+        self.stays_a_member(cluster, f"(data: the tokenizer of {own} has SHA-256 ")
+        replace(own_tokenizer, tokenizer)
+        self.comes_back(cluster)
 
     def test_too_little_memory(self):
         write_corpus(self.at("text.txt"), 2000)
@@ -299,7 +296,7 @@ class WorkerErrorsTest(unittest.TestCase):
         own, good = self.at("own.safetensors"), self.at("good.safetensors")
         replace(own, whole[:500])
         replace(good, whole)
-        text = GPT.format(steps=30) + (
+        text = GPT.format(steps=10) + (
             f'initial = "{own}"\n[data]\npath = "{self.top}/text.txt"\n')
         with Cluster(text=text) as cluster:
             wanted = f"(initial: {own}: its header is said to have "
@@ -325,11 +322,11 @@ class WorkerErrorsTest(unittest.TestCase):
         os.mkdir(self.at("arrays"))
         replace(self.at("arrays/images.npy"), npy_bytes(*images))
         replace(self.at("arrays/labels.npy"), npy_bytes(*labels))
-        return COMMON.format(steps=40) + (
+        return COMMON.format(steps=20) + (
             f'[model]\nkind = "torchscript"\nfile = "{self.at(file)}"\n'
             f'[data]\npath = "{self.top}/batch.safetensors"\n')
 
-    def test_a_torchscript_file_of_another_run(self):
+    def test_a_torchscript_file_of_another_run_and_broken_arrays(self):
         text, own = self.torchscript_config("model.pt"), self.at("own.pt")
         shutil.copy(self.at("rows.pt"), own)
         with Cluster(text=text) as cluster:
@@ -344,10 +341,17 @@ class WorkerErrorsTest(unittest.TestCase):
                                          f"{digests[1]})")
             shutil.copy(self.at("model.pt"), own)
             self.comes_back(cluster)
-            # With the copy that it keeps, and one that joins with what the others give it.
+            # With the copy that it keeps, but not with data whose end is lost.
             os.remove(own)
-            self.restart_with(cluster, {})
+            arrays = self.at("own.safetensors")
+            with open(self.at("batch.safetensors"), "rb") as source:
+                batch = source.read()
+            replace(arrays, batch[:-9])
+            self.restart_with(cluster, {"data.path": arrays})
+            self.stays_a_member(cluster, f"(data: {arrays}: tensor labels: bytes ")
+            replace(arrays, batch)
             self.comes_back(cluster)
+            # One that joins trains with what the others give it.
             made = atoll("token", "create", "--dir", cluster.dir, "--peer", "late", "--json")
             with open(self.at("late.log"), "w", encoding="utf-8") as log:
                 cluster.restarted.append(subprocess.Popen(
@@ -356,19 +360,6 @@ class WorkerErrorsTest(unittest.TestCase):
                      "--dir", self.at("late"), "--data", self.at("arrays")],
                     stdout=log, stderr=subprocess.STDOUT))
             wait_for("the joiner trains", lambda: self.contributed(cluster, "late") > 0)
-            self.end(cluster)
-
-    def test_broken_arrays(self):
-        text, own = self.torchscript_config("model.pt"), self.at("own.safetensors")
-        with open(self.at("batch.safetensors"), "rb") as source:
-            batch = source.read()
-        replace(own, batch[:-9])
-        with Cluster(text=text) as cluster:
-            cluster.wait_version(2)
-            self.restart_with(cluster, {"data.path": own})
-            self.stays_a_member(cluster, f"(data: {own}: tensor labels: bytes ")
-            replace(own, batch)
-            self.comes_back(cluster)
             self.end(cluster)
 
     def test_a_torchscript_file_that_gives_no_loss(self):

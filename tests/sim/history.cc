@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/exchange/exchange.h"
 #include "daemon/replica/state/state_digest.h"
+#include "membership/history/bitmap.h"
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
 #include "tests/sim/oracle.h"
@@ -124,6 +125,7 @@ void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
                        absl::Span<const float> base) {
   Worker& trainer = trainers_[peer];
   trainer.update.assign(update.begin(), update.end());
+  ++trainer.trainings;
   // Between a step of the replica and the word of it to the worker the base may be one behind; once
   // the peer has said the new version it may not.
   if (trainer.distrusted || thetas_.count(trainer.synced) == 0) return;
@@ -191,6 +193,7 @@ void History::OnGenesis(const v1::Genesis& genesis) {
 void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   if (oracle_ == nullptr) return violate_(3, absl::StrCat(peer, " is ready before version 0"));
   OnStateDigest(peer, ready.base_version(), ready.state_digest());
+  if (spec_.privacy().masked()) return OnPlainReady(peer, ready);
   Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
   // Said again, perhaps by a peer that has not heard yet that it is in the history.
   Worker& trainer = trainers_[peer];
@@ -239,6 +242,36 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
            absl::StrCat(peer, "'s contribution to version ", ready.version(),
                         " is not the encoding of its update",
                         feedback ? " and its residual by the committed headers" : ""));
+}
+
+// What it hides later is what its worker has handed over, by the round that the training was for.
+void History::OnPlainReady(const std::string& peer, const v1::Ready& ready) {
+  if (!ready.contribution_root().empty() || !ready.signature().empty() ||
+      ready.squared_norm_bits() != 0 || ready.squared_distance_bits() != 0) {
+    return violate_(16, absl::StrCat(peer, " tells of its update to version ", ready.version(),
+                                     " what masks are to hide"));
+  }
+  Worker& trainer = trainers_[peer];
+  if (trainer.update.empty()) {
+    return violate_(3, absl::StrCat(peer, " is ready for version ", ready.version(),
+                                    ", and its worker has handed nothing over"));
+  }
+  trainer.offered = {
+      peer, {trainer.update}, {}, ready, 0, trainer.train_version, trainer.trainings, 0, false};
+}
+
+void History::OnMasked(const std::string& peer, const v1::MaskedUpdate& masked) {
+  const Worker& trainer = trainers_[peer];
+  if (trainer.offered.peer.empty() ||
+      trainer.offered.ready.version() != masked.attempt().version()) {
+    return violate_(3, absl::StrCat(peer, " masks an update to version ",
+                                    masked.attempt().version(), " that it has not offered"));
+  }
+  Contribution& contribution = contributions_[{peer, masked.contribution_root()}];
+  if (!contribution.peer.empty()) return;  // said again
+  contribution = trainer.offered;
+  contribution.weight_exponent = masked.attempt().weight_exponent();
+  contribution.first_range = masked.attempt().first_range();
 }
 
 void History::OnStateDigest(const std::string& peer, uint64_t version, const std::string& digest) {
@@ -302,9 +335,7 @@ void History::OnAnnounced(const v1::EntryHeader& header) {
   const std::vector<Contribution*> made = Contributions(header);
   if (made.empty()) return;
   CheckScales(header, made);
-  std::vector<const Oracle::Chunks*> chunks;
-  for (const Contribution* one : made) chunks.push_back(&one->chunks);
-  std::string payload = oracle_->Payload(header, chunks);
+  std::string payload = PayloadOf(header, made);
   if (!Names(header, payload) && !Lied(header, &payload)) {
     violate_(3, absl::StrCat("the averaged bytes of version ", header.version(),
                              " are not the oracle's"));
@@ -313,6 +344,36 @@ void History::OnAnnounced(const v1::EntryHeader& header) {
   oracle_->Step(header, payload);
   PushState();
   plans_.erase(plans_.begin(), plans_.upper_bound(header.version()));
+}
+
+std::string History::PayloadOf(const v1::EntryHeader& header,
+                               const std::vector<Contribution*>& made) {
+  if (!spec_.privacy().masked()) {
+    std::vector<const Oracle::Chunks*> chunks;
+    for (const Contribution* one : made) chunks.push_back(&one->chunks);
+    return oracle_->Payload(header, chunks);
+  }
+  CheckWhole(header, made.size());
+  std::vector<Oracle::MaskedUpdate> updates;
+  for (const Contribution* one : made) {
+    updates.push_back({one->peer, one->first_sample, &one->values.front(), one->weight_exponent,
+                       one->first_range});
+    const auto [taken, first] =
+        taken_.emplace(std::pair(one->peer, one->training), header.version());
+    if (first) continue;
+    violate_(3, absl::StrCat("one update of ", one->peer, " is in version ", taken->second,
+                             " and in version ", header.version()));
+  }
+  return oracle_->MaskedPayload(header, updates);
+}
+
+// Masks come off where each update is in all of the sum or in none of it.
+void History::CheckWhole(const v1::EntryHeader& header, size_t contributors) {
+  for (const v1::ContributorSet& set : header.records().sets()) {
+    if (CountBits(set.contributors()) == contributors) continue;
+    violate_(16, absl::StrCat("version ", header.version(), " counts an update in parts of a sum ",
+                              "of masked ones"));
+  }
 }
 
 // In the order of the header's contributors; empty if one of them is not to be found.

@@ -55,6 +55,7 @@ class History {
 
   // What was said.
   void OnReady(const std::string& peer, const v1::Ready& ready);
+  void OnMasked(const std::string& peer, const v1::MaskedUpdate& masked);
   void OnStateDigest(const std::string& peer, uint64_t version, const std::string& digest);
   void OnSynced(const std::string& peer, uint64_t version, const std::string& header_digest);
   void OnGenesis(const v1::Genesis& genesis);
@@ -80,6 +81,11 @@ class History {
     Oracle::Chunks chunks;
     v1::Ready ready;        // the newest
     uint64_t included = 0;  // in this version; 0: not yet
+    // Where it is masked it has its values alone, no chunks:
+    uint64_t first_sample = 0;
+    uint64_t training = 0;  // of its peer, counted
+    int weight_exponent = 0;
+    bool first_range = false;
   };
   struct Worker {
     std::vector<float> update;  // the newest
@@ -92,10 +98,15 @@ class History {
     bool distrusted = false;
     uint64_t flipped_until = 0;  // versions up to this one may be wrong there
     uint64_t train_version = 0;  // of the newest training
+    uint64_t trainings = 0;
+    Contribution offered;  // where updates are masked: as its newest Ready told it
   };
 
   bool Known(const v1::EntryHeader& header);
   std::vector<Contribution*> Contributions(const v1::EntryHeader& header);
+  void OnPlainReady(const std::string& peer, const v1::Ready& ready);
+  std::string PayloadOf(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
+  void CheckWhole(const v1::EntryHeader& header, size_t contributors);
   void CheckContributor(const v1::EntryHeader& header, int position, const Contribution& made);
   void CheckLengths(const std::string& peer, const v1::Ready& ready, const Oracle::Chunks& chunks);
   void CheckScales(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
@@ -119,6 +130,8 @@ class History {
   std::set<std::string> liars_;
   uint64_t lies_ = 0;
   std::map<std::pair<std::string, std::string>, Contribution> contributions_;  // by peer and root
+  // Where updates are masked: trainings that an entry has taken, by peer and number.
+  std::map<std::pair<std::string, uint64_t>, uint64_t> taken_;
   std::map<uint64_t, v1::Plan> plans_;  // the newest of each version
   std::map<uint64_t, uint64_t> spent_;  // samples: first -> end, disjoint
 };

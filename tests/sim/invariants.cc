@@ -165,6 +165,8 @@ void Invariants::OnPeerFrame(const std::string& name, const Frame& frame) {
       return history_.OnReady(name, message.ready());
     case v1::PeerMessage::kVote:
       return OnVote(name, message.vote());
+    case v1::PeerMessage::kMask:
+      return OnMask(name, message.mask());
     case v1::PeerMessage::kStateReport:
       return history_.OnStateDigest(name, message.state_report().version(),
                                     message.state_report().state_digest());
@@ -214,6 +216,19 @@ void Invariants::OnVote(const std::string& name, const v1::Vote& vote) {
   history_.OnStateDigest(name, vote.version() - 1, vote.state_digest());
 }
 
+// Of each party at most one of its two secrets is ever told, whatever becomes of an attempt: with
+// both, its update would be bare.
+void Invariants::OnMask(const std::string& name, const v1::MaskFromParty& message) {
+  if (message.has_masked()) return history_.OnMasked(name, message.masked());
+  for (const v1::OpenShare& share : message.opened().shares()) {
+    const auto [told, first] = revealed_.emplace(
+        std::pair(message.opened().attempt().attempt(), absl::StrCat(name, " ", share.of())),
+        share.contributed());
+    if (first || told->second == share.contributed()) continue;
+    Violate(16, absl::StrCat(name, " reveals shares of both secrets of ", share.of()));
+  }
+}
+
 // -----------------------------------------------------------------------------------------------
 // What the coordinator says
 
@@ -233,6 +248,9 @@ void Invariants::OnCoordinatorFrame(const Frame& frame) {
       return OnPlan(message.plan());
     case v1::CoordinatorMessage::kCommit:
       return OnCommit(message.commit().header());
+    case v1::CoordinatorMessage::kMask:
+      if (message.mask().has_roster()) mask_threshold_ = message.mask().roster().threshold();
+      return;
     case v1::CoordinatorMessage::kRoster:
       return OnRoster(message.roster());
     case v1::CoordinatorMessage::kRosterDelta:
@@ -273,6 +291,7 @@ void Invariants::OnPlan(const v1::Plan& plan) {
     exchange_began_ = terms_.now();
   }
   newest_plan_ = plan;
+  plan_threshold_ = mask_threshold_;
   if (HostileReduces(plan)) hostile_versions_.insert(plan.version());
   ++plans_told_;
   plan_ = {plan.epoch(), plan.revision()};
@@ -280,6 +299,8 @@ void Invariants::OnPlan(const v1::Plan& plan) {
       absl::Milliseconds(static_cast<int64_t>(plan.deadline_milliseconds()));
   // Votes come by the deadline, and an audit is waited for three times for 3/4 of it.
   audit_lasts_ = deadline * (plan.audit_commitment().empty() ? 0 : 2.25);
+  // With masks the contributors sign and reveal, and only then votes can come.
+  if (terms_.masked) audit_lasts_ = deadline + 2 * terms_.failure_timeout;
   plan_ends_ = terms_.now() + deadline + audit_lasts_;
   history_.OnPlan(plan);
 }
@@ -302,7 +323,10 @@ void Invariants::CheckFormerExchange(const v1::Plan& next) {
     if (!lost && (disturbed(member.peer()) || Hostile(member.peer()))) return;
     left += lost ? 0 : 1;
   }
-  if (left < std::max(terms_.quorum, terms_.most_needed) || !Reducible(former)) return;
+  // Updates with masks are summed anew once; another death in that may leave some in parts again.
+  if (terms_.masked && former.revision() > 2) return;
+  const uint32_t needed = std::max({terms_.quorum, terms_.most_needed, plan_threshold_});
+  if (left < needed || !Reducible(former)) return;
   Violate(7, absl::StrCat("version ", former.version(), ": the exchange under epoch ",
                           former.epoch(), " came to nothing, and nothing was done to any of the ",
                           left, " that were left of it"));

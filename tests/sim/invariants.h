@@ -2,10 +2,10 @@
 //
 // Numbers are those of the guarantees: 1 agreement, 2 one history, 3 exactly once, 4 durability, 5
 // monotone versions, 6 joins, 7 quorum and deadlines, 8 membership, 9 residuals, 10 bounds, 12
-// liveness, 14 data, 15 lies. (11 is about strangers, 13 is checked by running a seed twice.) It
-// hears what was said and what became durable, and is told what was done to whom, so that it can
-// tell a false removal from a true one. The first thing that does not hold is kept; all later ones
-// are its consequences.
+// liveness, 14 data, 15 lies, 16 masks. (11 is about strangers, 13 is checked by running a seed
+// twice.) It hears what was said and what became durable, and is told what was done to whom, so
+// that it can tell a false removal from a true one. The first thing that does not hold is kept; all
+// later ones are its consequences.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +40,7 @@ class Invariants {
     std::set<std::string> hostile = {};      // who may say another thing than they hold
     double audit_share = 0;
     uint32_t most_needed = 0;  // an exchange may need so many; 0: the quorum
+    bool masked = false;       // updates are
   };
 
   explicit Invariants(Terms terms);
@@ -89,6 +90,7 @@ class Invariants {
 
   void OnHello(const std::string& name, const v1::Hello& hello);
   void OnVote(const std::string& name, const v1::Vote& vote);
+  void OnMask(const std::string& name, const v1::MaskFromParty& message);
   void OnWelcome(const v1::Welcome& welcome);
   void OnPlan(const v1::Plan& plan);
   void CheckFormerExchange(const v1::Plan& next);
@@ -123,7 +125,12 @@ class Invariants {
   uint64_t durable_ = 0;
   bool sealed_ = false;
   absl::Duration plan_ends_ = absl::InfiniteDuration();
-  absl::Duration audit_lasts_ = absl::ZeroDuration();  // of that plan, at most
+  // Of that plan, at most: its audit, or the steps that take the masks off what it has come to.
+  absl::Duration audit_lasts_ = absl::ZeroDuration();
+  uint32_t mask_threshold_ = 0;  // of the newest attempt
+  uint32_t plan_threshold_ = 0;  // of the newest plan's
+  // Of which of a party's two secrets somebody has revealed a share: by attempt, by whom, whose.
+  std::map<std::pair<uint64_t, std::string>, bool> revealed_;
   PlanKey plan_;
   v1::Plan newest_plan_;
   absl::Duration exchange_began_;

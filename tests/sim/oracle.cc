@@ -1,5 +1,6 @@
 #include "tests/sim/oracle.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -10,6 +11,11 @@
 
 namespace atolld {
 namespace {
+
+// Of masked updates: values that have a step of their own in common, and codes each way, so that
+// 255 of them fit 31 bits.
+constexpr size_t kRingBlock = 256;
+constexpr double kRingCodes = 8421504;
 
 bool Bit(const std::string& bitmap, size_t i) {
   return i / 8 < bitmap.size() && (static_cast<unsigned char>(bitmap[i / 8]) >> (i % 8) & 1) != 0;
@@ -37,6 +43,19 @@ double SquaredNormOf(const std::string& codec, const std::string& bytes, size_t 
   }
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   return ReferenceSquaredNorm(codec, {data, bytes.size()}, elements);
+}
+
+std::string PayloadOf(const std::vector<std::string>& chunks) {
+  const auto count = static_cast<uint32_t>(chunks.size());
+  std::string payload;
+  std::string bytes;
+  AppendRaw(&count, sizeof(count), &payload);
+  for (const std::string& chunk : chunks) {
+    const auto size = static_cast<uint32_t>(chunk.size());
+    AppendRaw(&size, sizeof(size), &payload);
+    bytes += chunk;
+  }
+  return payload + bytes;
 }
 
 // A peer's part of a rounding's key: the head of its name's digest.
@@ -85,6 +104,9 @@ Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial)
       control_(spec.inner().control_variates() ? initial.size() : 0, 0.0f) {
   const uint32_t decay = spec.exchange().feedback_decay_bits();
   if (decay != 0) decay_ = FloatOf(decay);
+  const double clip = spec.inner().gradient_clip();
+  const double moved = 16 * spec.inner().learning_rate() * spec.inner().steps();
+  if (moved > 0) first_range_ = static_cast<float>(moved * (clip > 1 ? clip : 1));
 }
 
 size_t Oracle::Count() const { return (theta_.size() + chunk_elements_ - 1) / chunk_elements_; }
@@ -208,17 +230,86 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
 
 std::string Oracle::Payload(const v1::EntryHeader& header,
                             const std::vector<const Chunks*>& contributions) const {
-  const auto count = static_cast<uint32_t>(Count());
-  std::string payload;
-  std::string bytes;
-  AppendRaw(&count, sizeof(count), &payload);
-  for (size_t chunk = 0; chunk < count; ++chunk) {
-    const std::string mean = MeanOfChunk(header, contributions, chunk);
-    const auto size = static_cast<uint32_t>(mean.size());
-    AppendRaw(&size, sizeof(size), &payload);
-    bytes += mean;
+  std::vector<std::string> chunks;
+  for (size_t chunk = 0; chunk < Count(); ++chunk) {
+    chunks.push_back(MeanOfChunk(header, contributions, chunk));
   }
-  return payload + bytes;
+  return PayloadOf(chunks);
+}
+
+// The least power of two with which kRingCodes of them cover 64 times the root mean square of the
+// block in the newest mean, or of an eighth of that of all.
+double Oracle::RingStep(size_t block, bool first_range) const {
+  double all = 0;
+  double own = 0;
+  size_t values = 0;
+  for (size_t first = 0; first < mean_.size(); first += kRingBlock) {
+    double sum = 0;
+    const size_t end = std::min(mean_.size(), first + kRingBlock);
+    for (size_t i = first; i < end; ++i) {
+      sum = sum + static_cast<double>(mean_[i]) * static_cast<double>(mean_[i]);
+    }
+    all = all + sum;
+    if (first / kRingBlock != block) continue;
+    own = sum;
+    values = end - first;
+  }
+  double range = first_range_;
+  if (!first_range && all > 0 && std::isfinite(all)) {
+    const double quiet = std::sqrt(all / static_cast<double>(mean_.size())) / 8;
+    range = 64 * std::max(std::sqrt(own / static_cast<double>(values)), quiet);
+  }
+  int exponent = -149;
+  while (exponent < 127 && std::ldexp(kRingCodes, exponent) < range) ++exponent;
+  return std::ldexp(1.0, exponent);
+}
+
+// value x weight / step, rounded, and held to what the ring has room for.
+double Oracle::RingCode(const MaskedUpdate& update, float weight, double step, size_t chunk,
+                        size_t at) const {
+  const auto value = static_cast<double>((*update.values)[chunk * chunk_elements_ + at]);
+  const double scaled = value * static_cast<double>(weight) / step;
+  double code = std::nearbyint(scaled);
+  if (Stochastic(update_codec_)) {
+    uint64_t h = ReferenceKey(seed_, update.first_sample, PartOf(update.peer), chunk);
+    h += (static_cast<uint64_t>(at) + 1) * 0x9e3779b97f4a7c15ULL;
+    h = (h ^ (h >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    h = (h ^ (h >> 27)) * 0x94d049bb133111ebULL;
+    h = h ^ (h >> 31);
+    const double below = std::floor(scaled);
+    code = std::ldexp(static_cast<double>(h >> 11), -53) < scaled - below ? below + 1 : below;
+  }
+  return std::min(std::max(code, -kRingCodes), kRingCodes);
+}
+
+std::string Oracle::MaskedPayload(const v1::EntryHeader& header,
+                                  const std::vector<MaskedUpdate>& updates) const {
+  std::vector<float> weights;
+  double total = 0;
+  for (size_t i = 0; i < updates.size(); ++i) {
+    const float weight = FloatOf(header.contributors(static_cast<int>(i)).weight_bits());
+    weights.push_back(std::min(1.0f, std::ldexp(weight, -updates[i].weight_exponent)));
+    total = total + static_cast<double>(weights.back());
+  }
+  std::vector<std::string> chunks;
+  for (size_t chunk = 0; chunk < Count(); ++chunk) {
+    std::vector<float> mean;
+    double step = 1;
+    for (size_t at = 0; at < Elements(chunk); ++at) {
+      // A chunk's first block is the one that its first value lies in.
+      if (at % kRingBlock == 0) {
+        step = RingStep(chunk * chunk_elements_ / kRingBlock + at / kRingBlock,
+                        updates.front().first_range);
+      }
+      double sum = 0;  // of integers below 2^53: exact
+      for (size_t i = 0; i < updates.size(); ++i) {
+        sum = sum + RingCode(updates[i], weights[i], step, chunk, at);
+      }
+      mean.push_back(static_cast<float>(sum * step / total));
+    }
+    chunks.push_back(EncodeMean(mean, ReferenceKey(seed_, header.version(), 0, chunk)));
+  }
+  return PayloadOf(chunks);
 }
 
 // adagrad: w = w + mean^2. adam: w = beta2 x w + (1 - beta2) x (mean^2 - tau^2). yogi: w moves by

@@ -51,6 +51,19 @@ class Oracle {
   std::string Payload(const v1::EntryHeader& header,
                       const std::vector<const Chunks*>& contributions) const;
 
+  // An update whose party has masked it: its values, and by what a weight counts in the ring.
+  struct MaskedUpdate {
+    std::string peer;
+    uint64_t first_sample = 0;
+    const std::vector<float>* values = nullptr;
+    int weight_exponent = 0;
+    bool first_range = false;  // as MaskAttempt's
+  };
+  // The same of masked updates: the mean of the sums of integers that would come of them without
+  // masks, whatever the masks were.
+  std::string MaskedPayload(const v1::EntryHeader& header,
+                            const std::vector<MaskedUpdate>& updates) const;
+
   // theta, momentum and control after the entry that Payload() was made for.
   void Step(const v1::EntryHeader& header, const std::string& payload);
 
@@ -67,6 +80,9 @@ class Oracle {
   std::string EncodeUpdate(absl::Span<const float> values, uint64_t key) const;
   std::string EncodeMean(absl::Span<const float> mean, uint64_t key) const;
   std::vector<float> CentreOf(size_t chunk) const;
+  double RingStep(size_t block, bool first_range) const;
+  double RingCode(const MaskedUpdate& update, float weight, double step, size_t chunk,
+                  size_t at) const;
   // Moves one value of theta, and its buffers.
   void StepControl(const v1::EntryHeader& header, float mean, size_t at);
   void StepValue(const v1::EntryHeader& header, float mean, size_t at);
@@ -82,6 +98,7 @@ class Oracle {
   const std::string outer_;
   const bool adaptive_;
   const size_t chunk_elements_;
+  double first_range_ = 1;  // of ring codes before there is a mean
   const std::string rule_;
   const size_t faulty_;
   uint64_t version_ = 0;

@@ -15,7 +15,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array<Name, 28> kNames = {{
+constexpr std::array<Name, 29> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
@@ -44,6 +44,7 @@ constexpr std::array<Name, 28> kNames = {{
     {PlantedBug::kLossOfAnybody, "loss-of-anybody"},
     {PlantedBug::kEvaluationWaitedFor, "evaluation-waited-for"},
     {PlantedBug::kRosterChangeLost, "roster-change-lost"},
+    {PlantedBug::kMaskedWeightsIgnored, "masked-weights-ignored"},
 }};
 
 }  // namespace

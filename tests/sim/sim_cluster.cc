@@ -50,8 +50,17 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.exchange.upper_codec = settings_.upper_codec;
   config.exchange.chunk_elements = settings_.chunk_elements;
   config.exchange.error_feedback = settings_.error_feedback;
-  config.membership.outsized = DefaultOutsized(config);
   config.exchange.audit_share = settings_.audit_share;
+  if (settings_.masked) {
+    config.data.is_private = true;
+    config.privacy.masked = true;
+    config.privacy.threshold = settings_.mask_threshold;
+    config.exchange.audit_share = 0;
+    config.exchange.clip = 0;
+    config.membership.weight_cap = 0;
+    config.inner.learning_rate = 0.1;  // no worker here reads it; the first range of codes does
+  }
+  config.membership.outsized = DefaultOutsized(config);
   config.evaluation.every_rounds = 3;
   config.membership.failure_timeout = settings_.failure_timeout;
   config.coordinator.address = "coordinator:1";

@@ -44,7 +44,9 @@ struct SimClusterSettings {
   uint32_t keep_snapshots = 2;
   uint64_t keep_bytes = 0;
   double audit_share = 0.0625;
-  bool own_initial = false;                  // each peer's worker makes another version 0
+  bool masked = false;          // private data, and updates that nobody sees: no audits then
+  uint32_t mask_threshold = 0;  // 0: what the number of parties asks for
+  bool own_initial = false;     // each peer's worker makes another version 0
   std::map<std::string, Hostility> hostile;  // peers that lie
   std::set<std::string> hung_makers;         // whose workers hang when they make version 0
   bool start = true;                         // false: the test starts each process

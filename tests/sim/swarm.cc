@@ -42,8 +42,8 @@ absl::Duration Swarm::Deadline() const {
   std::sort(exchanges.begin(), exchanges.end());
   const double exchange = exchanges.empty() ? static_cast<double>(plan_.elements) * 4 / 1e6
                                             : exchanges[exchanges.size() / 2];
-  return absl::Seconds(10) + plan_.failure_timeout + 4 * cluster_.longest_training() +
-         absl::Seconds(1) +
+  return absl::Seconds(10) + (plan_.masked ? 7 : 1) * plan_.failure_timeout +
+         4 * cluster_.longest_training() + absl::Seconds(1) +
          (2 * absl::Seconds(exchange) + plan_.failure_timeout) * (plan_.audit_share > 0 ? 3.25 : 1);
 }
 

@@ -9,7 +9,8 @@
 // world to a commit: the longest pause before a redial (5 s) and as much to fetch what was missed,
 // failure_timeout for a grace or a silence to end, 4 x the longest training that was measured + 1 s
 // for the round to close (1.25 x median and median + 3 MAD are below that), and 2 x the median
-// exchange + failure_timeout for the exchange, with audits 3.25 times as long.
+// exchange + failure_timeout for the exchange, with audits 3.25 times as long. With masks each of
+// their five steps may wait for the silent, and so may the next attempt.
 #pragma once
 
 #include <array>

@@ -78,7 +78,8 @@ SwarmCluster::SwarmCluster(const SwarmPlan& plan, bool verbose)
     : plan_(plan),
       verbose_(verbose),
       invariants_({LeastQuorum(plan), plan.failure_timeout, [this] { return world_.now(); },
-                   NamesOf(plan, Aggregates), NamesOf(plan, Lies), plan.audit_share, plan.quorum}),
+                   NamesOf(plan, Aggregates), NamesOf(plan, Lies), plan.audit_share, plan.quorum,
+                   plan.masked}),
       world_(plan.seed, SettingsOf(plan, verbose)) {
   RememberRightSignatures();
   if (!NamesOf(plan, KeepsVersionZero).empty()) invariants_.history().ExpectAnotherGenesis();
@@ -111,6 +112,9 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.inner.learning_rate = 0.1;  // no worker here reads it; control variates are divided by it
   config.inner.control_variates = plan_.control_variates;
   config.data.is_private = plan_.private_data;
+  config.privacy.masked = plan_.masked;
+  config.privacy.threshold = plan_.mask_threshold;
+  if (plan_.masked) config.membership.weight_cap = 0;
   config.federation.participation = plan_.participation;
   config.federation.drop = plan_.drop;
   config.outer.rule = plan_.rule;
@@ -390,7 +394,18 @@ bool SwarmCluster::Wipe(const std::string& peer) {
   // Who has finished is not started again: its folder is the last that it leaves.
   if (Finished(peer) || !held || version() > invariants_.announced()) return false;
   Note(absl::StrCat(peer, " gets an empty disk"));
+  // Where others know parties by their keys, owners keep theirs apart: with many new ones at once
+  // no sum would come about until people have looked.
+  const std::string path = absl::StrCat(DirectoryOf(peer), "/signing_key.pem");
+  SimFiles before(world_.disk(peer));
+  const absl::StatusOr<std::string> key = ReadFile(before, path, 1 << 16);
   world_.disk(peer).Wipe();
+  if (plan_.masked && key.ok()) {
+    SimFiles after(world_.disk(peer));
+    if (after.MakeDirectories(DirectoryOf(peer)).ok()) {
+      WriteSecretDurably(after, path, BytesOf(*key)).IgnoreError();  // of a full disk: a new key
+    }
+  }
   invariants_.OnWiped(peer);
   return true;
 }

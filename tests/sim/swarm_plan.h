@@ -107,6 +107,8 @@ struct SwarmPlan {
   bool stopped = false;  // the operator ends it before its last round
   uint32_t quorum = 2;
   bool private_data = false;
+  bool masked = false;          // nobody sees a single update
+  uint32_t mask_threshold = 0;  // 0: what the number of parties asks for
   double participation = 1;
   double drop = 0;
   absl::Duration failure_timeout = absl::Seconds(2);
@@ -159,6 +161,7 @@ void DrawClaims(SwarmPlan* plan);
 void DrawHoarder(SwarmPlan* plan);
 void DrawHangs(SwarmPlan* plan);
 void DrawParties(SwarmPlan* plan);
+void DrawMasks(SwarmPlan* plan);
 
 // "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
 std::string Describe(const SwarmPlan& plan);

@@ -108,6 +108,35 @@ TEST(SwarmTest, SomeRunsAreOfParties) {
   EXPECT_GT(dropped, 10);
 }
 
+// If this failed, masks would not be tried, or beside what they exclude.
+TEST(SwarmTest, SomeRunsHaveMasks) {
+  int masked = 0, with_faults = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const SwarmPlan plan = DrawPlan(seed);
+    if (!plan.masked) continue;
+    ++masked;
+    with_faults += plan.faults.empty() ? 0 : 1;
+    EXPECT_TRUE(plan.private_data);
+    EXPECT_EQ(plan.aggregation, "mean");
+    EXPECT_EQ(plan.clip, 0);
+    EXPECT_EQ(plan.audit_share, 0);
+    EXPECT_FALSE(plan.error_feedback);
+    EXPECT_GE(plan.quorum, 3u);
+    EXPECT_LE(plan.quorum, plan.founders) << "seed " << seed;
+    EXPECT_LE(plan.mask_threshold, plan.quorum);
+    EXPECT_TRUE(ParseLevels(plan.codec, plan.upper_codec).ok()) << "seed " << seed;
+    size_t core = 0;
+    for (const SwarmPlan::Machine& peer : plan.peers) {
+      core += peer.core ? 1 : 0;
+      EXPECT_EQ(peer.habit, SimWorker::Habit::kNone);
+      EXPECT_EQ(peer.hostility, Hostility::kNone);
+    }
+    EXPECT_GE(core, plan.quorum) << "seed " << seed;
+  }
+  EXPECT_GT(masked, 10);
+  EXPECT_GT(with_faults, 8);
+}
+
 // If this failed, a name would be printed for another kind, or for none.
 TEST(SwarmTest, FaultsHaveNames) {
   std::set<absl::string_view> names;

@@ -87,7 +87,7 @@ CLOCK_FREE = {
     r"daemon/cli/verbs/(admin|branch|check)_verb\.cc":
         "tells a person whose certificate has expired",
     r"daemon/cli/verbs/\w+_verbs\.cc": "paces what a person sees",
-    r"worker/program/commands\.cc": "paces what a person sees",
+    r"worker/program/data_commands\.cc": "paces what a person sees",
     r"worker/program/measure\.cc": "measures how fast a step is; outside every run",
     r"worker/base/grpc_link\.cc": "limits how long the dial to the daemon may take",
     r"worker/training/math_library\.cc": "measures how fast the mathematics runs",

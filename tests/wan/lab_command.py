@@ -4,6 +4,7 @@ import argparse
 import dataclasses
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -102,11 +103,16 @@ def run_drive(lab, options):
     """A command once, beside the nodes: it enters them itself, by `ip netns exec NODE`."""
     nodes = " ".join(f"{node.name}={node.address}" for node in lab.topology.nodes)
     begin = time.monotonic()
-    code = subprocess.call(options.command, env={**os.environ, "ATOLL_LAB_NODES": nodes})
+    process = subprocess.Popen(options.command, env={**os.environ, "ATOLL_LAB_NODES": nodes})
+    # It ends in order, and the lab after it.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: process.send_signal(number))
+    code = process.wait()
     # The command's own output may be read by a program.
-    print(file=sys.stderr)
-    for line in check.traffic_table(lab, time.monotonic() - begin):
-        print(line, file=sys.stderr)
+    if not options.quiet:
+        print(file=sys.stderr)
+        for line in check.traffic_table(lab, time.monotonic() - begin):
+            print(line, file=sys.stderr)
     return code if code >= 0 else 128 - code
 
 
@@ -135,7 +141,9 @@ def parse(documentation, arguments):
     one = verb("run")
     one.add_argument("--on", action="append", default=[], metavar="NODE")
     one.add_argument("command", nargs="+")
-    verb("drive").add_argument("command", nargs="+")
+    one = verb("drive")
+    one.add_argument("--quiet", action="store_true", help="no traffic of the lines at the end")
+    one.add_argument("command", nargs="+")
     verb("shell").add_argument("node")
     one = verb("train")
     one.add_argument("--config", required=True)

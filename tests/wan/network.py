@@ -16,6 +16,8 @@ MTU = 1500
 SEGMENT_HEADERS = 52  # IP, TCP and its time stamps, of each MTU
 DEVICE_QUEUE = 10000  # frames between the kernel and atoll-wan: none is lost while that one sleeps
 
+MOST_BUFFERS = 1 << 30  # the kernel's figure is an int, and no stream here has more under way
+
 HOME = "192.168.1"  # of a node behind NAT and its router; each pair is alone in its namespaces
 NAT_RULES = """
 table ip home {
@@ -158,7 +160,8 @@ class Network:
             except Broken as broken:
                 raise world.Impossible(f"the kernel takes no rules for NAT: {broken}") from None
         # Twice what may be under way: the kernel counts its own overhead against these too.
-        buffers = max(4 << 20, int(2 * self.topology.most_bytes_under_way()))
+        wanted = int(2 * self.topology.most_bytes_under_way())
+        buffers = min(max(4 << 20, wanted), MOST_BUFFERS)
         self._set(node.name, {"net/ipv4/tcp_rmem": f"4096 131072 {buffers}",
                               "net/ipv4/tcp_wmem": f"4096 65536 {buffers}",
                               # One transfer's end must not be the next one's start.

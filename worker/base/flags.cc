@@ -74,4 +74,10 @@ absl::StatusOr<double> Flags::Number(const std::string& name,
   return value;
 }
 
+absl::StatusOr<bool> Flags::Truth(const std::string& name) const {
+  ASSIGN_OR_RETURN(const std::string text, Text(name, "false"));
+  if (text == "true" || text == "false") return text == "true";
+  return WrongFlag(name, absl::StrCat("is \"", text, "\"; it must be true or false"));
+}
+
 }  // namespace atolld

@@ -26,6 +26,9 @@ class Flags {
   absl::StatusOr<double> Number(const std::string& name,
                                 absl::optional<double> otherwise = absl::nullopt) const;
 
+  // "true" or "false"; false where the flag is not there. Anything else is a slip.
+  absl::StatusOr<bool> Truth(const std::string& name) const;
+
  private:
   std::map<std::string, std::string> values_;
 };

@@ -1,13 +1,13 @@
 #include "worker/base/manifest.h"
 
 #include <cmath>
-#include <initializer_list>
 #include <string>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "compression/base/decoder.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 
@@ -15,7 +15,6 @@ namespace atolld {
 namespace {
 
 // Far above any model that one machine trains; keeps every product of dimensions inside 64 bits.
-constexpr uint32_t kMaxLayers = 1024;
 constexpr uint32_t kMaxRank = 65536;
 constexpr size_t kDigestBytes = 32;
 constexpr uint32_t kMaxWidth = 1u << 20;
@@ -24,10 +23,10 @@ constexpr uint32_t kMaxVocabulary = 1u << 24;
 
 absl::Status WrongModel(absl::string_view what) { return absl::InvalidArgumentError(what); }
 
-void Append(v1::Manifest& manifest, std::string name, std::initializer_list<uint64_t> shape) {
+void Append(v1::Manifest& manifest, std::string name, absl::Span<const uint64_t> shape) {
   v1::Tensor& tensor = *manifest.add_tensors();
   tensor.set_name(std::move(name));
-  for (const uint64_t size : shape) tensor.add_shape(size);
+  for (const uint64_t one : shape) tensor.add_shape(one);
   tensor.set_offset(manifest.elements());
   manifest.set_elements(manifest.elements() + TensorElements(tensor));
 }
@@ -89,12 +88,16 @@ absl::Status CheckAttention(const v1::ModelSpec& model) {
         "neither "
         "grouped queries nor rotary positions");
   }
+  const DecoderShape decoder = DecoderShapeOf(model);
+  const DecoderFault fault = model.kind() == "llama" ? FaultOfDecoder(decoder, model.layers())
+                                                     : FaultOfNoDecoder(decoder, model.kind());
+  if (!fault.what.empty()) return WrongModel(absl::StrCat("model.", fault.what));
   if (model.kind() != "llama") return absl::OkStatus();
   if (model.kv_heads() < 1 || model.heads() % model.kv_heads() != 0) {
     return WrongModel(absl::StrCat("model.kv_heads is ", model.kv_heads(),
                                    "; it must divide model.heads (", model.heads(), ")"));
   }
-  if (model.width() / model.heads() % 2 != 0) {
+  if (decoder.head_width == 0 && model.width() / model.heads() % 2 != 0) {
     return WrongModel(absl::StrCat("model.width is ", model.width(),
                                    "; with kind \"llama\" a head of it "
                                    "must be even, and one of ",
@@ -140,21 +143,14 @@ v1::Manifest GptManifest(const v1::ModelSpec& model) {
 }
 
 v1::Manifest LlamaManifest(const v1::ModelSpec& model) {
-  const uint64_t width = model.width(), hidden = model.hidden();
-  const uint64_t keys = width / model.heads() * model.kv_heads();
+  const uint64_t width = model.width();
+  const std::vector<BlockTensor> block =
+      BlockTensors(DecoderShapeOf(model), {width, model.heads(), model.kv_heads(), model.hidden()});
   v1::Manifest manifest;
   Append(manifest, "model.embed_tokens.weight", {model.vocabulary(), width});
   for (uint32_t layer = 0; layer < model.layers(); ++layer) {
     const std::string prefix = absl::StrCat("model.layers.", layer, ".");
-    Append(manifest, prefix + "input_layernorm.weight", {width});
-    Append(manifest, prefix + "self_attn.q_proj.weight", {width, width});
-    Append(manifest, prefix + "self_attn.k_proj.weight", {keys, width});
-    Append(manifest, prefix + "self_attn.v_proj.weight", {keys, width});
-    Append(manifest, prefix + "self_attn.o_proj.weight", {width, width});
-    Append(manifest, prefix + "post_attention_layernorm.weight", {width});
-    Append(manifest, prefix + "mlp.gate_proj.weight", {hidden, width});
-    Append(manifest, prefix + "mlp.up_proj.weight", {hidden, width});
-    Append(manifest, prefix + "mlp.down_proj.weight", {width, hidden});
+    for (const BlockTensor& tensor : block) Append(manifest, prefix + tensor.name, tensor.shape);
   }
   Append(manifest, "model.norm.weight", {width});
   if (model.untied()) Append(manifest, "lm_head.weight", {model.vocabulary(), width});

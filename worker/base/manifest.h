@@ -23,6 +23,9 @@
 
 namespace atolld {
 
+// Far above any model that one machine trains.
+inline constexpr uint32_t kMaxLayers = 1024;
+
 // INVALID_ARGUMENT names the field that is out of the limits written in run.proto.
 absl::Status CheckModelSpec(const v1::ModelSpec& model);
 

@@ -223,7 +223,7 @@ class Preparation {
       return absl::InvalidArgumentError(absl::StrCat(
           "--validation-fraction is ", options_.validation_fraction, "; it must be 0-0.5"));
     }
-    text_options_ = {options_.kind, options_.field, options_.skip_bad_lines};
+    text_options_ = {options_.kind, options_.field, options_.skip_bad_lines, false};
     ASSIGN_OR_RETURN(text_, OpenTextFiles(options_.input, text_options_));
     if (options_.tokenizer == "chars") {
       ASSIGN_OR_RETURN(const std::vector<uint32_t> characters,
@@ -330,7 +330,7 @@ class Preparation {
     for (size_t i = batch.first; i < batch.end; ++i) {
       const TextPiece& piece = pieces_[i];
       const TextFile& file = text_.files[piece.file];
-      ASSIGN_OR_RETURN(const MappedFile mapped, MapText(file));
+      ASSIGN_OR_RETURN(const MappedText mapped, MapText(file));
       // Whether a document stands before it decides what the piece begins with.
       key.Add(absl::StrCat(piece.size, piece.file == 0 && piece.first == 0 ? " first" : " later",
                            piece.first == 0 ? " begins " : " goes on ", static_cast<int>(file.form),

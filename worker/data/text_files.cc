@@ -28,9 +28,10 @@ constexpr uint64_t kSearch = uint64_t{1} << 20;  // for a good place to cut
 constexpr uint32_t kMostCharacter = 0x110000;
 constexpr size_t kHead = 4096;  // of a file: what it is, it says there
 constexpr size_t kShownBadLines = 3;
+constexpr size_t kTarMark = 257;                     // where a tar archive says that it is one
 constexpr absl::string_view kMark = "\xef\xbb\xbf";  // a byte order mark in UTF-8
 
-absl::string_view TextOf(const MappedFile& file) {
+absl::string_view TextOf(const MappedText& file) {
   return {reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size()};
 }
 
@@ -44,14 +45,13 @@ struct Signature {
   const char* what;
 };
 constexpr Signature kSignatures[] = {
-    {"PAR1", "is a Parquet table; write its text as lines of JSON (.jsonl)"},
     {"ARROW1", "is an Arrow table; write its text as lines of JSON (.jsonl)"},
     {{"Obj\x01", 4}, "is an Avro table; write its text as lines of JSON (.jsonl)"},
     {"SQLite format 3", "is an SQLite database; write its text as lines of JSON (.jsonl)"},
     {"\x89HDF", "is an HDF5 file; write its text as lines of JSON (.jsonl)"},
     {"%PDF-", "is a PDF; extract its text first"},
-    {"\x1f\x8b", "is compressed with gzip; unpack it with gunzip first"},
-    {{"\x28\xb5\x2f\xfd", 4}, "is compressed with zstd; unpack it with unzstd first"},
+    {"\x1f\x8b", "is compressed twice, within by gzip; unpack it once"},
+    {{"\x28\xb5\x2f\xfd", 4}, "is compressed twice, within by zstd; unpack it once"},
     {{"\xfd\x37zXZ", 5}, "is compressed with xz; unpack it with unxz first"},
     {"BZh9", "is compressed with bzip2; unpack it with bunzip2 first"},
     {{"\x04\x22\x4d\x18", 4}, "is compressed with lz4; unpack it with unlz4 first"},
@@ -61,6 +61,16 @@ constexpr Signature kSignatures[] = {
     {"\xff\xfe", "is UTF-16; turn it into UTF-8 (iconv -f UTF-16 -t UTF-8)"},
     {"\xfe\xff", "is UTF-16; turn it into UTF-8 (iconv -f UTF-16 -t UTF-8)"},
 };
+
+// What Python makes of a Parquet table with pyarrow, of which Debian has no C++ library.
+absl::Status WrongParquet(const std::string& path) {
+  return WrongText(
+      path, absl::StrCat("is a Parquet table; make lines of JSON of it, with pyarrow: python3 -c "
+                         "\"import json, sys, pyarrow.parquet as p; [print(json.dumps(row, "
+                         "default=str)) for part in p.ParquetFile(sys.argv[1]).iter_batches() for "
+                         "row in part.to_pylist()]\" ",
+                         path, " > ", path, ".jsonl"));
+}
 
 absl::string_view WithoutSpace(absl::string_view text) {
   return absl::StripLeadingAsciiWhitespace(absl::StripPrefix(text, kMark));
@@ -83,9 +93,9 @@ absl::StatusOr<TextForm> FormOfJson(const std::string& path, absl::string_view h
 }
 
 // Prose is never what has the form of something else.
-absl::Status CheckIsProse(const std::string& path, absl::string_view head) {
+absl::Status CheckIsProse(const std::string& path, absl::string_view name, absl::string_view head) {
   for (const char* table : {".csv", ".tsv"}) {
-    if (!absl::EndsWithIgnoreCase(path, table)) continue;
+    if (!absl::EndsWithIgnoreCase(name, table)) continue;
     return WrongText(path,
                      "is a table, not prose; write its text as lines of JSON (.jsonl), or set "
                      "[data] kind (--kind) to \"plain\" to train on it as it is");
@@ -112,18 +122,23 @@ std::string HeadOf(const std::string& path) {
   return head;
 }
 
-absl::StatusOr<TextForm> FormOf(const std::string& path, absl::string_view head,
-                                const TextOptions& options) {
+// `name` is what the file would be called were it not compressed.
+absl::StatusOr<TextForm> FormOf(const std::string& path, absl::string_view name,
+                                absl::string_view head, const TextOptions& options) {
+  if (absl::StartsWith(head, "PAR1")) return WrongParquet(path);
   for (const Signature& one : kSignatures) {
     if (absl::StartsWith(head, one.begin)) return WrongText(path, one.what);
   }
+  if (head.size() > kTarMark && absl::StartsWith(head.substr(kTarMark), "ustar")) {
+    return WrongText(path, "is a tar archive; unpack it with tar first");
+  }
   if (options.kind == "plain" && options.field.empty()) return TextForm::kProse;
-  const bool named = absl::EndsWith(path, ".jsonl") || absl::EndsWith(path, ".ndjson");
-  if (named || options.kind == "jsonl" || !options.field.empty()) {
+  const bool named = absl::EndsWith(name, ".jsonl") || absl::EndsWith(name, ".ndjson");
+  if (named || options.kind == "jsonl" || options.kind == "chat" || !options.field.empty()) {
     return absl::StartsWith(WithoutSpace(head), "[") ? TextForm::kArray : TextForm::kLines;
   }
-  if (absl::EndsWith(path, ".json") && !head.empty()) return FormOfJson(path, head);
-  RETURN_IF_ERROR(CheckIsProse(path, head));
+  if (absl::EndsWith(name, ".json") && !head.empty()) return FormOfJson(path, head);
+  RETURN_IF_ERROR(CheckIsProse(path, name, head));
   return TextForm::kProse;
 }
 
@@ -204,6 +219,8 @@ class RecordReader {
       : file_(file),
         text_(text),
         field_(options.field.empty() ? kUsualField : options.field),
+        chat_(options.kind == "chat"),
+        has_template_(options.has_template),
         skip_(options.skip_bad_lines),
         bad_(*bad),
         take_(take) {}
@@ -247,7 +264,9 @@ class RecordReader {
     if (const size_t bad = FindInvalidUtf8(BytesOf(record)); bad != record.size()) {
       return absl::InvalidArgumentError(absl::StrCat("is not UTF-8 at its byte ", bad + 1));
     }
-    return TextOfRecord(record, field_);
+    if (!chat_) return TextOfRecord(record, field_);
+    RETURN_IF_ERROR(ChatOfRecord(record, has_template_).status());
+    return std::string(record);
   }
 
   absl::Status Take(uint64_t first, uint64_t end) {
@@ -270,6 +289,7 @@ class RecordReader {
   const TextFile& file_;
   const absl::string_view text_;  // of the whole file
   const std::string field_;
+  const bool chat_, has_template_;
   const bool skip_;
   BadLines& bad_;
   const std::function<absl::Status(absl::string_view)>& take_;
@@ -304,6 +324,35 @@ std::string BadLines::Describe() const {
                       count > first.size() && !first.empty() ? "; ..." : "");
 }
 
+namespace {
+
+// What a file holds, and how it begins; a compressed one is unpacked behind those before it.
+absl::StatusOr<std::string> OpenTextFile(const TextOptions& options,
+                                         std::shared_ptr<UnpackedText>* unpacked, TextFile* file) {
+  struct stat info;
+  if (::stat(file->path.c_str(), &info) != 0) {
+    return absl::NotFoundError(absl::StrCat("data: ", file->path, ": ", std::strerror(errno)));
+  }
+  if (!S_ISREG(info.st_mode)) return WrongText(file->path, "is not a regular file");
+  file->size = static_cast<uint64_t>(info.st_size);
+  std::string head = HeadOf(file->path);
+  absl::string_view name = file->path;
+  if (UnpackedText::IsPacked(head)) {
+    if (*unpacked == nullptr) {
+      ASSIGN_OR_RETURN(*unpacked, UnpackedText::Make());
+    }
+    file->unpacked = *unpacked;
+    file->unpacked_at = (*unpacked)->size();
+    ASSIGN_OR_RETURN(file->size, (*unpacked)->Append(file->path));
+    head = (*unpacked)->Read(file->unpacked_at, kHead);
+    name = UnpackedText::NameOfContent(name);
+  }
+  ASSIGN_OR_RETURN(file->form, FormOf(file->path, name, head, options));
+  return head;
+}
+
+}  // namespace
+
 absl::StatusOr<TextFiles> OpenTextFiles(const std::string& path, const TextOptions& options) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) {
@@ -316,31 +365,35 @@ absl::StatusOr<TextFiles> OpenTextFiles(const std::string& path, const TextOptio
   TextFiles text;
   OddProse odd;
   text.notes = std::move(found.notes);
+  std::shared_ptr<UnpackedText> unpacked;
   for (std::string& name : found.paths) {
     TextFile file;
-    if (::stat(name.c_str(), &info) != 0) {
-      return absl::NotFoundError(absl::StrCat("data: ", name, ": ", std::strerror(errno)));
-    }
-    if (!S_ISREG(info.st_mode)) return WrongText(name, "is not a regular file");
-    file.size = static_cast<uint64_t>(info.st_size);
-    const std::string head = HeadOf(name);
-    ASSIGN_OR_RETURN(file.form, FormOf(name, head, options));
-    if (file.form == TextForm::kProse) odd.Look(name, head);
     file.path = std::move(name);
+    ASSIGN_OR_RETURN(const std::string head, OpenTextFile(options, &unpacked, &file));
+    if (file.form == TextForm::kProse) odd.Look(file.path, head);
     text.bytes += file.size;
     text.files.push_back(std::move(file));
   }
+  if (unpacked != nullptr) RETURN_IF_ERROR(unpacked->Map());
   odd.AddNotes(&text.notes);
   if (text.bytes == 0) return absl::InvalidArgumentError(absl::StrCat("data: ", path, " is empty"));
   return text;
 }
 
-absl::StatusOr<MappedFile> MapText(const TextFile& file) {
+absl::StatusOr<MappedText> MapText(const TextFile& file) {
+  MappedText text;
+  if (file.unpacked != nullptr) {
+    text.unpacked_ = file.unpacked;
+    text.bytes_ = file.unpacked->bytes().subspan(file.unpacked_at, file.size);
+    return text;
+  }
   ASSIGN_OR_RETURN(MappedFile mapped, MappedFile::Open(file.path));
-  if (mapped.bytes().size() == file.size) return mapped;
+  text.mapped_ = std::move(mapped);
+  text.bytes_ = text.mapped_.bytes();
+  if (text.bytes_.size() == file.size) return text;
   return absl::FailedPreconditionError(
       absl::StrCat("data: ", file.path, " had ", Counted(file.size, "byte"), " and now has ",
-                   mapped.bytes().size(), "; it must not change while it is read: begin again"));
+                   text.bytes_.size(), "; it must not change while it is read: begin again"));
 }
 
 absl::StatusOr<std::vector<TextPiece>> CutText(const std::vector<TextFile>& files,
@@ -352,7 +405,7 @@ absl::StatusOr<std::vector<TextPiece>> CutText(const std::vector<TextFile>& file
       pieces.push_back({i, 0, file.size});
       continue;
     }
-    ASSIGN_OR_RETURN(const MappedFile mapped, MapText(file));
+    ASSIGN_OR_RETURN(const MappedText mapped, MapText(file));
     const absl::string_view text = TextOf(mapped);
     for (uint64_t first = 0; first < text.size();) {
       const uint64_t wanted = first + piece_bytes;
@@ -370,7 +423,7 @@ absl::StatusOr<std::vector<TextPiece>> CutText(const std::vector<TextFile>& file
 absl::Status ForEachDocument(const TextFile& file, const TextPiece& piece,
                              const TextOptions& options, BadLines* bad,
                              const std::function<absl::Status(absl::string_view)>& take) {
-  ASSIGN_OR_RETURN(const MappedFile mapped, MapText(file));
+  ASSIGN_OR_RETURN(const MappedText mapped, MapText(file));
   const absl::string_view text = TextOf(mapped);
   if (file.form == TextForm::kProse) {
     const absl::string_view part = text.substr(piece.first, piece.size);

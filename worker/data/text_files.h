@@ -2,14 +2,15 @@
 //
 // A file is prose, one document; or lines of JSON, a document each; or a JSON array with a document
 // an element. Names and content say which (.jsonl, .ndjson and .json are JSON; so are all where a
-// field is named). What is neither, a table or compressed text, is refused by name rather than
-// taken for prose. Where the pieces are cut depends on the text alone, so that any number of
-// threads gives the same tokens. Files are opened when they are read, so that there may be any
-// number of them. Any thread.
+// field is named). What is neither, a table for instance, is refused by name rather than taken for
+// prose. Text that is compressed with gzip or zstd is what it holds, and unpacked once. Where the
+// pieces are cut depends on the text alone, so that any number of threads gives the same tokens.
+// Files are opened when they are read, so that there may be any number of them. Any thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "absl/strings/string_view.h"
 #include "worker/base/file_io.h"
 #include "worker/data/tokenizer.h"
+#include "worker/data/unpacked_text.h"
 
 namespace atolld {
 
@@ -27,12 +29,17 @@ struct TextFile {
   std::string path;
   uint64_t size = 0;
   TextForm form = TextForm::kProse;
+  std::shared_ptr<const UnpackedText> unpacked;  // where it was compressed: all such files together
+  uint64_t unpacked_at = 0;                      // its first byte there
 };
 
 struct TextOptions {
-  std::string kind = "text";  // "jsonl": all is JSON; "plain": all is prose, whatever it is called
-  std::string field;          // of JSON; empty: "text"
+  // "jsonl": all is JSON; "chat": all is JSON, and records are conversations; "plain": all is
+  // prose, whatever it is called.
+  std::string kind = "text";
+  std::string field;  // of JSON; empty: "text"
   bool skip_bad_lines = false;
+  bool has_template = false;  // of conversations: ChatOfRecord
 };
 
 struct TextFiles {
@@ -45,8 +52,21 @@ struct TextFiles {
 // file that is no text of a form that is known here. Otherwise as ListDataFolder.
 absl::StatusOr<TextFiles> OpenTextFiles(const std::string& path, const TextOptions& options);
 
-// A file's bytes. FAILED_PRECONDITION: it has not the size any more that it had.
-absl::StatusOr<MappedFile> MapText(const TextFile& file);
+// A file's bytes, as long as this lives.
+class MappedText {
+ public:
+  absl::Span<const uint8_t> bytes() const { return bytes_; }
+
+ private:
+  friend absl::StatusOr<MappedText> MapText(const TextFile& file);
+
+  MappedFile mapped_;
+  std::shared_ptr<const UnpackedText> unpacked_;
+  absl::Span<const uint8_t> bytes_;
+};
+
+// FAILED_PRECONDITION: it has not the size any more that it had.
+absl::StatusOr<MappedText> MapText(const TextFile& file);
 
 struct TextPiece {
   size_t file = 0;

@@ -301,9 +301,13 @@ absl::Status CheckIds(const std::string& path, const TokenFile& file, uint64_t v
       static_cast<uint64_t>(file.tokens.parts()[0].data() - file.file.bytes().data());
   const uint64_t id = file.tokens.at(bad);
   const bool negative = file.tokens.width() == 8 && id >> 63 != 0;
+  const bool may_be_wider = header == 0 && file.tokens.width() == sizeof(uint16_t);
   return WrongTokens(
       path, absl::StrCat(" has token ", negative ? "-" : "", negative ? ~id + 1 : id, " at byte ",
-                         header + bad * file.tokens.width(), "; the vocabulary has ", vocabulary));
+                         header + bad * file.tokens.width(), "; the vocabulary has ", vocabulary,
+                         may_be_wider ? "; read as bare ids of 16 bits: uint32? Then set [data] "
+                                        "width (--width) to 4"
+                                      : ""));
 }
 
 void AppendTokens(const std::vector<uint32_t>& tokens, uint32_t width, std::string* out) {

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "worker/data/unpacked_text.h"
 
 namespace atolld {
 namespace {
@@ -41,6 +42,13 @@ struct FolderContent {
   uint64_t others = 0;
 };
 
+// Compressed or not.
+bool IsText(absl::string_view name) {
+  const absl::string_view content = UnpackedText::NameOfContent(name);
+  return absl::EndsWith(content, ".txt") || absl::EndsWith(content, ".jsonl") ||
+         absl::EndsWith(content, ".ndjson");
+}
+
 absl::StatusOr<FolderContent> ContentOf(const std::string& folder) {
   FolderContent content;
   std::error_code error;
@@ -52,7 +60,7 @@ absl::StatusOr<FolderContent> ContentOf(const std::string& folder) {
     const auto ends = [&](const char* ending) { return absl::EndsWith(name, ending); };
     if (ends(".bin") || ends(".npy")) {
       content.tokens.push_back(it->path().string());
-    } else if (ends(".txt") || ends(".jsonl") || ends(".ndjson")) {
+    } else if (IsText(name)) {
       content.texts.push_back(it->path().string());
     } else {
       ++content.others;

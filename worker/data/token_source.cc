@@ -8,6 +8,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "compression/base/bytes.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
@@ -41,7 +42,7 @@ absl::StatusOr<std::string> KindOf(const std::string& path) {
 }
 
 TextOptions TextOf(const TokenSource::Options& options) {
-  return {options.kind, options.field, options.skip_bad_lines};
+  return {options.kind, options.field, options.skip_bad_lines, !options.chat.template_name.empty()};
 }
 
 // Of data that is one token again and again; empty: it is not.
@@ -90,10 +91,12 @@ absl::StatusOr<std::unique_ptr<TokenSource>> TokenSource::Open(const std::string
     RETURN_IF_ERROR(source->OpenTokens(path, options));
   } else if (kind == "text" || kind == "plain" || kind == "jsonl") {
     RETURN_IF_ERROR(source->OpenText(path, options));
+  } else if (kind == "chat") {
+    RETURN_IF_ERROR(source->OpenChat(path, options));
   } else {
     return absl::InvalidArgumentError(
         absl::StrCat("data.kind \"", options.kind,
-                     "\" is not known; known: text, plain, jsonl, bin, npy, prepared"));
+                     "\" is not known; known: text, plain, jsonl, chat, bin, npy, prepared"));
   }
   source->kind_ = kind;
   if (!options.named) return source;
@@ -141,6 +144,14 @@ void TokenSource::Name(const Options& options) {
   const std::string content = ContentDigest(train_, validation_);
   digest_ = DataDigest(train_, validation_, content, tokenizer_ ? tokenizer_->digest() : "",
                        options.validation_fraction);
+  if (options.kind != "chat") return;
+  Sha256Stream chat;
+  chat.Add(absl::StrCat("atoll conversations 1\n", digest_));
+  for (const TokenMarks* marks : {&train_marks_, &validation_marks_}) {
+    chat.Add(absl::StrCat("\n", absl::StrJoin(marks->begins, " "), "\n"));
+    chat.Add(std::string(marks->learnt.begin(), marks->learnt.end()));
+  }
+  digest_ = chat.Finish();
 }
 
 absl::Status TokenSource::OpenText(const std::string& path, const Options& options) {
@@ -168,9 +179,57 @@ absl::Status TokenSource::OpenText(const std::string& path, const Options& optio
   const auto nothing = [](absl::string_view) { return absl::OkStatus(); };
   RETURN_IF_ERROR(
       ForEachDocument(text.files[0], {0, 0, text.files[0].size}, TextOf(options), &none, nothing));
-  ASSIGN_OR_RETURN(MappedFile file, MapText(text.files[0]));
-  files_.push_back(std::move(file));
-  return Split(TokenSpan(files_[0].bytes(), 1), options);
+  ASSIGN_OR_RETURN(mapped_text_, MapText(text.files[0]));
+  return Split(TokenSpan(mapped_text_.bytes(), 1), options);
+}
+
+absl::Status TokenSource::OpenChat(const std::string& path, const Options& options) {
+  if (options.tokenizer == "chars") {
+    return absl::InvalidArgumentError(
+        "data: conversations need a tokenizer's file, or \"bytes\" without a template, not "
+        "\"chars\"");
+  }
+  const TextOptions how = TextOf(options);
+  ASSIGN_OR_RETURN(const TextFiles text, OpenTextFiles(path, how));
+  notes_ = text.notes;
+  RETURN_IF_ERROR(TakeTokenizer(options.tokenizer, options));
+  if (!tokenizer_->note().empty()) notes_.push_back(tokenizer_->note());
+  RETURN_IF_ERROR(CheckVocabulary(path, tokenizer_->vocabulary(), options.vocabulary));
+  ASSIGN_OR_RETURN(ConversationEncoder encoder,
+                   ConversationEncoder::Make(*tokenizer_, options.chat));
+  BadLines bad;
+  for (const TextFile& file : text.files) {
+    RETURN_IF_ERROR(
+        ForEachDocument(file, {0, 0, file.size}, how, &bad, [&](absl::string_view record) {
+          return Annotate(encoder.Add(record), absl::StrCat("data: ", file.path));
+        }));
+  }
+  if (bad.count > 0) notes_.push_back(bad.Describe());
+  const size_t conversations = encoder.marks().conversations();
+  if (conversations == 0) {
+    return absl::InvalidArgumentError(absl::StrCat("data: ", path, " holds no conversation",
+                                                   bad.count > 0 ? ": " : "",
+                                                   bad.count > 0 ? bad.Describe() : ""));
+  }
+  const auto& learnt = encoder.marks().learnt;
+  notes_.push_back(absl::StrCat(Counted(conversations, "conversation"), "; ",
+                                std::count(learnt.begin(), learnt.end(), true), " of ",
+                                Counted(learnt.size(), "token"), " are learnt"));
+  text_ = std::move(encoder.bytes());
+  return SplitChat(encoder.marks(), encoder.width(), options);
+}
+
+// No conversation is divided; the last ones validate.
+absl::Status TokenSource::SplitChat(const TokenMarks& marks, uint32_t width,
+                                    const Options& options) {
+  const size_t all = marks.conversations();
+  const size_t train = std::max<size_t>(1, TrainTokens(all, options.validation_fraction));
+  train_marks_ = marks.Cut(0, train);
+  validation_marks_ = marks.Cut(train, all);
+  const TokenSpan tokens(BytesOf(text_), width);
+  train_ = tokens.First(marks.begins[train]);
+  validation_ = tokens.From(marks.begins[train]);
+  return absl::OkStatus();
 }
 
 absl::Status TokenSource::EncodeText(const std::vector<TextFile>& files, const std::string& path,

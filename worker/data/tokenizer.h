@@ -42,7 +42,7 @@ class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
-  // "bytes", "chars", "bpe" or "sentencepiece".
+  // "bytes", "chars", "bpe", "unigram" or "sentencepiece".
   virtual std::string kind() const = 0;
 
   // Token ids are below this.
@@ -55,6 +55,9 @@ class Tokenizer {
   virtual absl::optional<uint32_t> IdOf(const std::string& /*token*/) const {
     return absl::nullopt;
   }
+
+  // A token as its file writes it; empty: the kind has no written tokens.
+  virtual std::string Written(uint32_t /*token*/) const { return ""; }
 
   // LoadTokenizer says it, by what lies beside the file. Set before others see the tokenizer.
   const Separator& separator() const { return separator_; }

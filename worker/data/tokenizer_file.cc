@@ -5,11 +5,14 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/file_io.h"
-#include "worker/data/tokenizer_bpe.h"
+#include "worker/data/tokenizer_json.h"
 #include "worker/data/tokenizer_sentencepiece.h"
 
 namespace atolld {
@@ -48,7 +51,9 @@ absl::optional<uint32_t> EndSaidBy(const std::string& path, const Tokenizer& tok
 
 Separator SeparatorOf(const std::string& spec, const Tokenizer& tokenizer) {
   const auto made = [&](uint32_t token, std::string said_by) {
-    return Separator{token, tokenizer.Decode({token}).value_or(""), std::move(said_by)};
+    std::string text = tokenizer.Written(token);
+    if (text.empty()) text = tokenizer.Decode({token}).value_or("");
+    return Separator{token, std::move(text), std::move(said_by)};
   };
   const fs::path folder = fs::path(spec).parent_path();
   for (const char* name : {"tokenizer_config.json", "special_tokens_map.json",
@@ -74,7 +79,7 @@ absl::Status SetSeparator(const std::string& spec, const std::string& end_of_tex
           "end_of_text is \"", end_of_text, "\", and tokenizer ", spec,
           " has no such token; name one as its file writes it, \"</s>\" for instance"));
     }
-  } else if (tokenizer->kind() == "bpe" || tokenizer->kind() == "sentencepiece") {
+  } else if (tokenizer->kind() != "bytes" && tokenizer->kind() != "chars") {
     separator = SeparatorOf(spec, *tokenizer);
   }
   tokenizer->set_separator(std::move(separator));
@@ -112,6 +117,16 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ReadTokenizer(const std::string& spec
   return other;
 }
 
+// The first line of a tiktoken file: a token in base64, a space and its rank.
+bool IsTiktoken(absl::string_view text) {
+  const absl::string_view line = text.substr(0, text.find('\n'));
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(line, ' ');
+  std::string bytes;
+  uint32_t rank = 0;
+  return !parts.first.empty() && absl::Base64Unescape(parts.first, &bytes) &&
+         absl::SimpleAtoi(parts.second, &rank);
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Tokenizer>> LoadTokenizer(const std::string& spec,
@@ -136,11 +151,20 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(const std::string& nam
     return absl::InvalidArgumentError(absl::StrCat(where, ": the file is empty"));
   }
   auto tokenizer = [&]() -> absl::StatusOr<std::unique_ptr<Tokenizer>> {
+    if (IsTiktoken(absl::string_view(file).substr(first))) {
+      return absl::InvalidArgumentError(
+          "it is a tiktoken file, which has tokens and ranks and does not say how text is cut; "
+          "take the tokenizer.json of the same model");
+    }
     if (file[first] != '{') return MakeSentencePieceTokenizer(std::move(file));
     const nlohmann::json json = nlohmann::json::parse(file, nullptr, /*allow_exceptions=*/false);
     if (json.is_discarded()) return absl::InvalidArgumentError("it is not well-formed JSON");
     if (json.contains("characters")) return ParseCharTokenizer(json);
-    return ParseBpeTokenizer(json, std::move(file));
+    if (!json.contains("model") && json.contains("vocab") && json["vocab"].is_array()) {
+      return absl::InvalidArgumentError(
+          "it is a tekken.json; take the tokenizer.json of the same model");
+    }
+    return ParseJsonTokenizer(json, std::move(file));
   }();
   RETURN_IF_ERROR(Annotate(tokenizer.status(), where));
   return tokenizer;
@@ -148,7 +172,7 @@ absl::StatusOr<std::unique_ptr<Tokenizer>> ParseTokenizer(const std::string& nam
 
 std::string TokenizerFileName(const std::string& kind) {
   if (kind == "chars") return "characters.json";
-  if (kind == "bpe") return "tokenizer.json";
+  if (kind == "bpe" || kind == "unigram") return "tokenizer.json";
   if (kind == "sentencepiece") return "tokenizer.model";
   return "";
 }

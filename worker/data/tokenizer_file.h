@@ -10,7 +10,7 @@
 namespace atolld {
 
 // "bytes", or the path of a file, or of the folder that holds it: Hugging Face's tokenizer.json
-// with byte-level BPE, a SentencePiece model, the characters.json of a prepared folder. Where a
+// (docs/tokenizers.md), a SentencePiece model, the characters.json of a prepared folder. Where a
 // tokenizer.json has a part that is not known and a tokenizer.model lies beside it, that one is
 // taken, and its note says so.
 //

@@ -22,6 +22,7 @@ TokenSource::Options OptionsOf(const v1::DataSpec& spec, uint64_t vocabulary) {
   options.field = spec.field();
   options.end_of_text = spec.end_of_text();
   options.skip_bad_lines = spec.on_bad_line() == "skip";
+  options.chat = {spec.chat_template(), spec.loss_on() == "all", spec.packing() == "join"};
   options.width = spec.width();
   options.vocabulary = vocabulary;
   if (!spec.tokenizer().empty()) options.tokenizer = spec.tokenizer();

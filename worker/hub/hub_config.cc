@@ -1,5 +1,6 @@
 #include "worker/hub/hub_config.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -11,10 +12,13 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "compression/base/decoder.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/manifest.h"
+#include "worker/hub/decoder_config.h"
 #include "worker/hub/json_text.h"
 
 namespace atolld {
@@ -22,15 +26,10 @@ namespace {
 
 using Json = nlohmann::json;
 
-absl::Status Refuse(absl::string_view key, absl::string_view found, absl::string_view known) {
-  return absl::InvalidArgumentError(
-      absl::StrCat(key, " is ", absl::CEscape(found), "; what is read is ", known));
-}
-
 absl::Status Take32(const Json& config, const std::string& key, uint64_t usual, uint32_t* out) {
   ASSIGN_OR_RETURN(const uint64_t value, CountIn(config, key, usual));
   if (value > std::numeric_limits<uint32_t>::max()) {
-    return Refuse(key, absl::StrCat(value), "below 2^32");
+    return RefuseKey(key, absl::StrCat(value), "below 2^32");
   }
   *out = static_cast<uint32_t>(value);
   return absl::OkStatus();
@@ -40,7 +39,7 @@ absl::Status Take32(const Json& config, const std::string& key, uint64_t usual, 
 absl::Status MustBe(const Json& config, const std::string& key, bool expected, bool usual) {
   ASSIGN_OR_RETURN(const bool value, FlagIn(config, key, usual));
   if (value == expected) return absl::OkStatus();
-  return Refuse(key, value ? "true" : "false", expected ? "true" : "false");
+  return RefuseKey(key, value ? "true" : "false", expected ? "true" : "false");
 }
 
 struct Shape {
@@ -76,7 +75,7 @@ absl::StatusOr<v1::ModelSpec> ParseGpt2(const Json& config) {
     return model;
   }
   if (gelu != "gelu_new" && gelu != "gelu_pytorch_tanh") {
-    return Refuse("activation_function", gelu, "gelu_new");
+    return RefuseKey("activation_function", gelu, "gelu_new");
   }
   model.set_kind("gpt2");
   model.set_kv_heads(shape.heads);
@@ -85,61 +84,6 @@ absl::StatusOr<v1::ModelSpec> ParseGpt2(const Json& config) {
   model.set_untied(!tied);
   return model;
 }
-
-absl::Status CheckRope(const Json& config, const std::string& key) {
-  if (!config.contains(key) || config[key].is_null()) return absl::OkStatus();
-  if (!config[key].is_object()) return Refuse(key, config[key].dump(), "an object");
-  ASSIGN_OR_RETURN(const std::string old_name, TextIn(config[key], "type", "default"));
-  ASSIGN_OR_RETURN(const std::string type, TextIn(config[key], "rope_type", old_name));
-  ASSIGN_OR_RETURN(const double factor, NumberIn(config[key], "factor", 0));
-  const bool by_factor = type == "linear" || type == "dynamic" || type == "llama3";
-  if (type == "default" || (by_factor && factor == 1)) return absl::OkStatus();
-  return Refuse(key, type, "default");
-}
-
-absl::StatusOr<v1::ModelSpec> ParseLlama(const Json& config) {
-  v1::ModelSpec model;
-  model.set_kind("llama");
-  Shape shape;
-  uint32_t kv_heads = 0, head = 0;
-  RETURN_IF_ERROR(Take32(config, "num_hidden_layers", 32, &shape.layers));
-  RETURN_IF_ERROR(Take32(config, "num_attention_heads", 32, &shape.heads));
-  RETURN_IF_ERROR(Take32(config, "num_key_value_heads", shape.heads, &kv_heads));
-  RETURN_IF_ERROR(Take32(config, "hidden_size", 4096, &shape.width));
-  RETURN_IF_ERROR(Take32(config, "intermediate_size", 11008, &shape.hidden));
-  RETURN_IF_ERROR(Take32(config, "max_position_embeddings", 2048, &shape.context));
-  RETURN_IF_ERROR(Take32(config, "vocab_size", 32000, &shape.vocabulary));
-  const uint32_t usual_head = shape.heads == 0 ? 0 : shape.width / shape.heads;
-  RETURN_IF_ERROR(Take32(config, "head_dim", usual_head, &head));
-  if (head != usual_head) {
-    return Refuse("head_dim", absl::StrCat(head), "hidden_size / num_attention_heads");
-  }
-  RETURN_IF_ERROR(MustBe(config, "attention_bias", false, false));
-  RETURN_IF_ERROR(MustBe(config, "mlp_bias", false, false));
-  ASSIGN_OR_RETURN(const std::string activation, TextIn(config, "hidden_act", "silu"));
-  if (activation != "silu") return Refuse("hidden_act", activation, "silu");
-  ASSIGN_OR_RETURN(const double rotated, NumberIn(config, "partial_rotary_factor", 1));
-  if (rotated != 1) return Refuse("partial_rotary_factor", absl::StrCat(rotated), "1");
-  RETURN_IF_ERROR(CheckRope(config, "rope_scaling"));
-  RETURN_IF_ERROR(CheckRope(config, "rope_parameters"));
-  SetShape(shape, &model);
-  model.set_kv_heads(kv_heads);
-  model.set_hidden(shape.hidden);
-  ASSIGN_OR_RETURN(double theta, NumberIn(config, "rope_theta", 10000));
-  if (config.contains("rope_parameters") && config["rope_parameters"].is_object()) {
-    ASSIGN_OR_RETURN(theta, NumberIn(config["rope_parameters"], "rope_theta", theta));
-  }
-  model.set_rope_theta(theta);
-  ASSIGN_OR_RETURN(const double epsilon, NumberIn(config, "rms_norm_eps", 1e-6));
-  model.set_norm_epsilon(epsilon);
-  ASSIGN_OR_RETURN(const bool tied, FlagIn(config, "tie_word_embeddings", false));
-  model.set_untied(!tied);
-  return model;
-}
-
-}  // namespace
-
-namespace {
 
 // Weights that are stored as codes and scales are no numbers that could be read.
 absl::Status CheckIsNotQuantized(const Json& config) {
@@ -154,8 +98,8 @@ absl::Status CheckIsNotQuantized(const Json& config) {
     }
     ASSIGN_OR_RETURN(method, TextIn(*found, "quant_method", method));
   }
-  return Refuse("quantization_config", method,
-                "a model of plain weights: take the one that this was quantised from");
+  return RefuseKey("quantization_config", method,
+                   "a model of plain weights: take the one that this was quantised from");
 }
 
 }  // namespace
@@ -164,8 +108,12 @@ absl::StatusOr<v1::ModelSpec> ParseHubConfig(absl::string_view text) {
   ASSIGN_OR_RETURN(const Json config, ParseJsonObject(text));
   ASSIGN_OR_RETURN(const std::string type, TextIn(config, "model_type", ""));
   RETURN_IF_ERROR(CheckIsNotQuantized(config));
-  if (type != "gpt2" && type != "llama") return Refuse("model_type", type, "gpt2 or llama");
-  ASSIGN_OR_RETURN(v1::ModelSpec model, type == "gpt2" ? ParseGpt2(config) : ParseLlama(config));
+  const std::vector<std::string> decoders = DecoderModelTypes();
+  if (type != "gpt2" && std::find(decoders.begin(), decoders.end(), type) == decoders.end()) {
+    return RefuseKey("model_type", type, absl::StrCat("gpt2, ", absl::StrJoin(decoders, ", ")));
+  }
+  ASSIGN_OR_RETURN(v1::ModelSpec model,
+                   type == "gpt2" ? ParseGpt2(config) : ParseDecoderConfig(config));
   RETURN_IF_ERROR(CheckModelSpec(model));
   return model;
 }
@@ -173,21 +121,7 @@ absl::StatusOr<v1::ModelSpec> ParseHubConfig(absl::string_view text) {
 std::string FormatHubConfig(const v1::ModelSpec& model, const std::string& dtype) {
   nlohmann::ordered_json config;
   if (model.kind() == "llama") {
-    config = {{"architectures", {"LlamaForCausalLM"}},
-              {"model_type", "llama"},
-              {"hidden_size", model.width()},
-              {"intermediate_size", model.hidden()},
-              {"num_hidden_layers", model.layers()},
-              {"num_attention_heads", model.heads()},
-              {"num_key_value_heads", model.kv_heads()},
-              {"head_dim", model.width() / model.heads()},
-              {"max_position_embeddings", model.context()},
-              {"hidden_act", "silu"},
-              {"rms_norm_eps", model.norm_epsilon()},
-              {"rope_theta", model.rope_theta()},
-              {"attention_bias", false},
-              {"attention_dropout", 0.0},
-              {"mlp_bias", false}};
+    config = FormatDecoderConfig(model);
   } else {
     const bool plain = model.kind() == "gpt";
     config = {{"architectures", {"GPT2LMHeadModel"}},
@@ -213,6 +147,20 @@ std::string FormatHubConfig(const v1::ModelSpec& model, const std::string& dtype
   return config.dump(2) + "\n";
 }
 
+namespace {
+
+std::string TomlOf(const std::string& value) { return absl::StrCat("\"", value, "\""); }
+std::string TomlOf(bool value) { return value ? "true" : "false"; }
+std::string TomlOf(uint32_t value) { return absl::StrCat(value); }
+// As people write it where that is the same number, and in full otherwise.
+std::string TomlOf(double value) {
+  const std::string text = absl::StrFormat("%.15g", value);
+  double back = 0;
+  return absl::SimpleAtod(text, &back) && back == value ? text : absl::StrFormat("%.17g", value);
+}
+
+}  // namespace
+
 std::string FormatModelSection(const v1::ModelSpec& model) {
   std::string text = absl::StrFormat(
       "[model]\nkind = \"%s\"\nlayers = %d\nheads = %d\nwidth = %d\ncontext = %d\nvocabulary = "
@@ -220,11 +168,17 @@ std::string FormatModelSection(const v1::ModelSpec& model) {
       model.kind(), model.layers(), model.heads(), model.width(), model.context(),
       model.vocabulary());
   if (model.kind() == "gpt") return text;
-  absl::StrAppendFormat(&text, "hidden = %d\ntied = %s\nnorm_epsilon = %.15g\n", model.hidden(),
-                        model.untied() ? "false" : "true", model.norm_epsilon());
+  absl::StrAppendFormat(&text, "hidden = %d\ntied = %s\nnorm_epsilon = %s\n", model.hidden(),
+                        TomlOf(!model.untied()), TomlOf(model.norm_epsilon()));
   if (model.kind() != "llama") return text;
-  absl::StrAppendFormat(&text, "kv_heads = %d\nrope_theta = %.15g\n", model.kv_heads(),
-                        model.rope_theta());
+  absl::StrAppendFormat(&text, "kv_heads = %d\nrope_theta = %s\n", model.kv_heads(),
+                        TomlOf(model.rope_theta()));
+  const DecoderShape shape = DecoderShapeOf(model), plain;
+  EachDecoderKey(
+      [&text](absl::string_view key, const auto& value, const auto& usual) {
+        if (value != usual) absl::StrAppend(&text, key, " = ", TomlOf(value), "\n");
+      },
+      shape, plain);
   return text;
 }
 
@@ -248,10 +202,17 @@ bool SetReal(absl::string_view value, v1::ModelSpec* model) {
   return good;
 }
 
-bool SetKind(absl::string_view value, v1::ModelSpec* model) {
+bool FromToml(absl::string_view value, std::string* out) {
   if (!absl::ConsumePrefix(&value, "\"") || !absl::ConsumeSuffix(&value, "\"")) return false;
-  model->set_kind(std::string(value));
+  *out = std::string(value);
   return true;
+}
+bool FromToml(absl::string_view value, bool* out) { return absl::SimpleAtob(value, out); }
+bool FromToml(absl::string_view value, uint32_t* out) { return absl::SimpleAtoi(value, out); }
+bool FromToml(absl::string_view value, double* out) { return absl::SimpleAtod(value, out); }
+
+bool SetKind(absl::string_view value, v1::ModelSpec* model) {
+  return FromToml(value, model->mutable_kind());
 }
 
 bool SetTied(absl::string_view value, v1::ModelSpec* model) {
@@ -280,7 +241,16 @@ bool SetSectionKey(absl::string_view line, v1::ModelSpec* model) {
       return set(absl::StripAsciiWhitespace(parts.second), model);
     }
   }
-  return false;
+  DecoderShape shape = DecoderShapeOf(*model);
+  bool good = false;
+  EachDecoderKey(
+      [&](absl::string_view key, auto& value) {
+        if (key != absl::StripAsciiWhitespace(parts.first)) return;
+        good = FromToml(absl::StripAsciiWhitespace(parts.second), &value);
+      },
+      shape);
+  SetDecoderShape(shape, model);
+  return good;
 }
 
 }  // namespace

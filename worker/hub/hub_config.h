@@ -9,8 +9,9 @@
 
 namespace atolld {
 
-// GPT2LMHeadModel (with exact GELU and no biases: our "gpt") and LlamaForCausalLM. `json` is the
-// file's text. INVALID_ARGUMENT names the key that says something which our models do not compute.
+// GPT2LMHeadModel (with exact GELU and no biases: our "gpt"), LlamaForCausalLM and its relatives.
+// `json` is the file's text. INVALID_ARGUMENT names the key that says something which our models do
+// not compute.
 absl::StatusOr<v1::ModelSpec> ParseHubConfig(absl::string_view json);
 
 // `dtype` is torch's name, "float32".

@@ -4,20 +4,32 @@
 #include <ATen/core/grad_mode.h>
 
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/decoder.h"
 #include "compression/base/status_macros.h"
 #include "worker/base/manifest.h"
 #include "worker/hub/safetensors.h"
 #include "worker/model/layers.h"
+#include "worker/model/rotary.h"
 #include "worker/model/torch_edge.h"
 
 namespace atolld {
 namespace {
+
+// Weight and bias of a norm or a matrix; undefined where the kind has no biases.
+struct Linear {
+  at::Tensor weight, bias;
+
+  at::Tensor operator()(const at::Tensor& x) const {
+    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
+  }
+};
 
 // The GPTs: learned positions, pre-norm.
 //
@@ -35,7 +47,6 @@ class Gpt final : public Model {
                     double dropout) const override;
 
  private:
-  struct Linear;
   struct Block;
 
   Linear Take(ModelParameters::const_iterator& next) const;
@@ -50,15 +61,6 @@ class Gpt final : public Model {
 };
 
 constexpr double kNormEpsilon = 1e-5;  // nn.LayerNorm's
-
-// Weight and bias of a norm or a matrix; undefined where the kind has no biases.
-struct Gpt::Linear {
-  at::Tensor weight, bias;
-
-  at::Tensor operator()(const at::Tensor& x) const {
-    return bias.defined() ? at::addmm(bias, x, weight.t()) : at::mm(x, weight.t());
-  }
-};
 
 // The manifest's order of one block.
 struct Gpt::Block {
@@ -79,7 +81,7 @@ std::unique_ptr<Model> Gpt::CopyTo(const at::Device&, const at::Generator& gener
   return copy;
 }
 
-Gpt::Linear Gpt::Take(ModelParameters::const_iterator& next) const {
+Linear Gpt::Take(ModelParameters::const_iterator& next) const {
   Linear linear;
   linear.weight = *next++;
   if (biased_) linear.bias = *next++;
@@ -129,7 +131,8 @@ at::Tensor Gpt::Logits(const ModelParameters& parameters, const at::Tensor& toke
   return at::mm(last, (model_.untied() ? *next : token_embedding).t());
 }
 
-// Llama: RMSNorm, rotary positions, grouped-query attention, SwiGLU, no biases.
+// Llama and its relatives: RMSNorm, rotary positions, grouped-query attention, a gated
+// feed-forward part. What a relative has beside that, its DecoderShape and DecoderFamily say.
 //
 // Rotations pair value i of a head with value i + half, as Hugging Face's weights are laid out.
 class Llama final : public Model {
@@ -146,27 +149,35 @@ class Llama final : public Model {
   struct Block;
   struct Rotation;
 
+  Block Take(ModelParameters::const_iterator& next) const;
   at::Tensor Norm(const at::Tensor& x, const at::Tensor& weight) const;
-  Rotation RotationOf(int64_t tokens, const at::Tensor& like) const;
+  at::Tensor HeadNorm(const at::Tensor& x, const at::Tensor& weight) const;
+  Rotation RotationOf(int64_t tokens, const at::Tensor& like, char letter) const;
   at::Tensor RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
-                      const Rotation& rotation, double dropout) const;
+                      const Rotation& rotation, const AttentionRule& rule, double dropout) const;
   at::Tensor Attention(const Block& block, const at::Tensor& x, int64_t batch,
-                       const Rotation& rotation, double dropout) const;
+                       const Rotation& rotation, const AttentionRule& rule, double dropout) const;
 
   const v1::ModelSpec model_;
+  const DecoderShape shape_;
+  const DecoderFamily& family_;
+  const int64_t head_;                        // the width of one
+  const std::vector<double> rotary_factors_;  // of layers that are scaled; empty: all 1
 };
 
-// The manifest's order of one block.
+// One block; norms that the family lacks are undefined.
 struct Llama::Block {
-  at::Tensor attention_norm, q, k, v, attention_out, mlp_norm, gate, up, down;
+  at::Tensor before_attention, q_norm, k_norm, after_attention, before_mlp, after_mlp;
+  Linear q, k, v, attention_out, gate, up, down;
 };
 
-// cos and sin of position x frequency, [tokens, head width / 2].
+// cos and sin of position x frequency, [tokens, head width / 2]; undefined: positions are unknown.
 struct Llama::Rotation {
   at::Tensor cos, sin;
 
   // `x` is [batch, heads, tokens, head width].
   at::Tensor operator()(const at::Tensor& x) const {
+    if (!cos.defined()) return x;
     const int64_t half = x.size(3) / 2;
     const at::Tensor a = x.narrow(3, 0, half), b = x.narrow(3, half, half);
     return at::cat({a * cos - b * sin, b * cos + a * sin}, 3);
@@ -174,10 +185,16 @@ struct Llama::Rotation {
 };
 
 Llama::Llama(const v1::ModelSpec& model, v1::Manifest manifest, bool checkpointing)
-    : Model(std::move(manifest), checkpointing), model_(model) {}
+    : Model(std::move(manifest), checkpointing),
+      model_(model),
+      shape_(DecoderShapeOf(model)),
+      family_(*FindDecoderFamily(shape_.family)),
+      head_(static_cast<int64_t>(
+          HeadWidth(shape_, {model.width(), model.heads(), model.kv_heads(), model.hidden()}))),
+      rotary_factors_(RotaryFactors(shape_, model.rope_theta(), static_cast<uint64_t>(head_))) {}
 
 void Llama::Initialise(const at::Tensor& flat, uint64_t seed) const {
-  InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed);
+  InitialiseLayers(manifest(), model_.layers(), Bind(flat), seed, family_.gemma ? 0 : 1);
 }
 
 // It holds nothing but its shape.
@@ -187,48 +204,111 @@ std::unique_ptr<Model> Llama::CopyTo(const at::Device&, const at::Generator& gen
   return copy;
 }
 
+// In the manifest's order, which BlockTensors says.
+Llama::Block Llama::Take(ModelParameters::const_iterator& next) const {
+  using Norms = DecoderFamily::Norms;
+  const auto linear = [&next](bool biased) {
+    Linear taken;
+    taken.weight = *next++;
+    if (biased) taken.bias = *next++;
+    return taken;
+  };
+  const bool biased = shape_.attention_bias || family_.query_bias;
+  Block block;
+  if (family_.norms != Norms::kAfter) block.before_attention = *next++;
+  block.q = linear(biased);
+  block.k = linear(biased);
+  block.v = linear(biased);
+  block.attention_out = linear(shape_.attention_bias);
+  if (family_.head_norms != DecoderFamily::HeadNorms::kNone) {
+    block.q_norm = *next++;
+    block.k_norm = *next++;
+  }
+  // What Hugging Face calls Llama's post_attention_layernorm comes before the feed-forward part.
+  if (family_.norms != Norms::kBefore) block.after_attention = *next++;
+  if (family_.norms != Norms::kAfter) block.before_mlp = *next++;
+  block.gate = linear(false);
+  block.up = linear(false);
+  block.down = linear(false);
+  if (family_.norms != Norms::kBefore) block.after_mlp = *next++;
+  return block;
+}
+
+// `x` itself where there is no such norm.
 at::Tensor Llama::Norm(const at::Tensor& x, const at::Tensor& weight) const {
-  return x * at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + model_.norm_epsilon()) * weight;
+  if (!weight.defined()) return x;
+  const at::Tensor unit =
+      x * at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + model_.norm_epsilon());
+  return unit * (family_.gemma ? weight + 1 : weight);
+}
+
+// Of what a product has made, which under autocast is too coarse for a sum of squares.
+at::Tensor Llama::HeadNorm(const at::Tensor& x, const at::Tensor& weight) const {
+  return weight.defined() ? Norm(x.to(at::kFloat), weight) : x;
 }
 
 // Angles in fp64: far positions turn through many circles, of which fp32 would lose parts.
-Llama::Rotation Llama::RotationOf(int64_t tokens, const at::Tensor& like) const {
-  const int64_t width = model_.width() / model_.heads();
+Llama::Rotation Llama::RotationOf(int64_t tokens, const at::Tensor& like, char letter) const {
+  if (!HasPositions(letter)) return {};
+  const bool apart = IsLocalLayer(letter) && shape_.local_rope_theta != 0;
+  const double theta = apart ? shape_.local_rope_theta : model_.rope_theta();
   const auto exact = like.options().dtype(at::kDouble).requires_grad(false);
-  const at::Tensor powers = at::arange(0, width, 2, exact) * (-1.0 / static_cast<double>(width));
-  const at::Tensor angles =
-      at::outer(at::arange(tokens, exact), at::pow(at::Scalar(model_.rope_theta()), powers));
-  return {at::cos(angles).to(like.scalar_type()), at::sin(angles).to(like.scalar_type())};
+  const at::Tensor powers = at::arange(0, head_, 2, exact) * (-1.0 / static_cast<double>(head_));
+  at::Tensor frequencies = at::pow(at::Scalar(theta), powers);
+  double scale = 1;
+  if (!apart && !rotary_factors_.empty()) {
+    std::vector<double> factors = rotary_factors_;
+    frequencies = frequencies * at::from_blob(factors.data(), {head_ / 2}, at::kDouble)
+                                    .to(like.device(), at::kDouble, /*non_blocking=*/false,
+                                        /*copy=*/true);
+    scale = RotaryScale(shape_);
+  }
+  const at::Tensor angles = at::outer(at::arange(tokens, exact), frequencies);
+  at::Tensor cos = at::cos(angles), sin = at::sin(angles);
+  if (scale != 1) {
+    cos = cos * scale;
+    sin = sin * scale;
+  }
+  return {cos.to(like.scalar_type()), sin.to(like.scalar_type())};
 }
 
 at::Tensor Llama::Attention(const Block& block, const at::Tensor& x, int64_t batch,
-                            const Rotation& rotation, double dropout) const {
-  const int64_t heads = model_.heads(), groups = model_.kv_heads(), width = model_.width();
-  const int64_t tokens = x.size(0) / batch, head = width / heads;
-  const auto split = [&](const at::Tensor& weight, int64_t count) {
-    return at::mm(x, weight.t()).view({batch, tokens, count, head}).transpose(1, 2);
+                            const Rotation& rotation, const AttentionRule& rule,
+                            double dropout) const {
+  const int64_t heads = model_.heads(), groups = model_.kv_heads();
+  const int64_t tokens = x.size(0) / batch;
+  const bool whole = family_.head_norms == DecoderFamily::HeadNorms::kWhole;
+  const auto split = [&](const at::Tensor& t, int64_t count) {
+    return t.view({batch, tokens, count, head_}).transpose(1, 2);
+  };
+  const auto turned = [&](const Linear& linear, const at::Tensor& norm, int64_t count) {
+    const at::Tensor one = linear(x);
+    return rotation(whole ? split(HeadNorm(one, norm), count) : HeadNorm(split(one, count), norm));
   };
   // Every key and value serves heads / groups queries that follow each other.
   const auto share = [&](const at::Tensor& t) {
     if (groups == heads) return t;
     return t.unsqueeze(2)
-        .expand({batch, groups, heads / groups, tokens, head})
-        .reshape({batch, heads, tokens, head});
+        .expand({batch, groups, heads / groups, tokens, head_})
+        .reshape({batch, heads, tokens, head_});
   };
-  const at::Tensor y =
-      CausalAttention(rotation(split(block.q, heads)), share(rotation(split(block.k, groups))),
-                      share(split(block.v, groups)), dropout, generator());
-  return at::mm(y.transpose(1, 2).reshape({batch * tokens, width}), block.attention_out.t());
+  const at::Tensor y = CausalAttention(
+      turned(block.q, block.q_norm, heads), share(turned(block.k, block.k_norm, groups)),
+      share(split(block.v(x), groups)), dropout, generator(), rule);
+  return block.attention_out(y.transpose(1, 2).reshape({batch * tokens, heads * head_}));
 }
 
 at::Tensor Llama::RunBlock(const Block& block, const at::Tensor& in, int64_t batch,
-                           const Rotation& rotation, double dropout) const {
-  const at::Tensor x =
-      in + Drop(Attention(block, Norm(in, block.attention_norm), batch, rotation, dropout), dropout,
-                generator());
-  const at::Tensor normed = Norm(x, block.mlp_norm);
-  const at::Tensor hidden = at::silu(at::mm(normed, block.gate.t())) * at::mm(normed, block.up.t());
-  return x + Drop(at::mm(hidden, block.down.t()), dropout, generator());
+                           const Rotation& rotation, const AttentionRule& rule,
+                           double dropout) const {
+  const at::Tensor attended =
+      Attention(block, Norm(in, block.before_attention), batch, rotation, rule, dropout);
+  const at::Tensor x = in + Drop(HeadNorm(attended, block.after_attention), dropout, generator());
+  const at::Tensor normed = Norm(x, block.before_mlp);
+  const at::Tensor gate = block.gate(normed);
+  const at::Tensor hidden =
+      (family_.gemma ? at::gelu(gate, "tanh") : at::silu(gate)) * block.up(normed);
+  return x + Drop(HeadNorm(block.down(hidden), block.after_mlp), dropout, generator());
 }
 
 at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& tokens,
@@ -236,19 +316,29 @@ at::Tensor Llama::Logits(const ModelParameters& parameters, const at::Tensor& to
   const int64_t batch = tokens.size(0), length = tokens.size(1), width = model_.width();
   auto next = parameters.begin();
   const at::Tensor& embedding = *next++;
-  at::Tensor x =
-      Drop(at::embedding(embedding, tokens).view({batch * length, width}), dropout, generator());
-  const Rotation rotation = RotationOf(length, x);
+  at::Tensor x = at::embedding(embedding, tokens).view({batch * length, width});
+  if (family_.gemma) x = x * std::sqrt(static_cast<double>(width));
+  x = Drop(x, dropout, generator());
+  AttentionRule rule;
+  if (shape_.query_scalar != 0)
+    rule.scale = 1 / std::sqrt(static_cast<double>(shape_.query_scalar));
+  rule.cap = shape_.attention_cap;
+  std::map<char, Rotation> rotations;  // by the layer's letter
   for (uint32_t layer = 0; layer < model_.layers(); ++layer) {
-    const Block block{*next++, *next++, *next++, *next++, *next++,
-                      *next++, *next++, *next++, *next++};
-    const auto run = [this, block, batch, rotation, dropout](const at::Tensor& in) {
-      return RunBlock(block, in, batch, rotation, dropout);
+    const Block block = Take(next);
+    const char letter = LayerLetter(shape_, layer);
+    if (rotations.count(letter) == 0) rotations[letter] = RotationOf(length, x, letter);
+    const Rotation rotation = rotations[letter];
+    rule.window = IsLocalLayer(letter) ? shape_.window : 0;
+    const auto run = [this, block, batch, rotation, rule, dropout](const at::Tensor& in) {
+      return RunBlock(block, in, batch, rotation, rule, dropout);
     };
     x = Run(run, x);
   }
   const at::Tensor last = Norm(x, *next++);
-  return at::mm(last, (model_.untied() ? *next : embedding).t());
+  const at::Tensor logits = at::mm(last, (model_.untied() ? *next : embedding).t());
+  if (shape_.logit_cap == 0) return logits;
+  return at::tanh(logits / shape_.logit_cap) * shape_.logit_cap;
 }
 
 // Adapters of low rank (Hu et al. 2021) beside the matrices of a frozen model of any kind.

@@ -68,14 +68,14 @@ class PartNode final : public torch::autograd::Node {
 }  // namespace
 
 void InitialiseLayers(const v1::Manifest& manifest, uint32_t layers,
-                      const ModelParameters& parameters, uint64_t seed) {
+                      const ModelParameters& parameters, uint64_t seed, double norm) {
   const at::NoGradGuard no_grad;
   at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   for (int i = 0; i < manifest.tensors_size(); ++i) {
     const std::string& name = manifest.tensors(i).name();
     const at::Tensor& values = parameters[static_cast<size_t>(i)];
     if (values.dim() == 1) {
-      values.fill_(absl::EndsWith(name, ".bias") ? 0.0 : 1.0);
+      values.fill_(absl::EndsWith(name, ".bias") ? 0.0 : norm);
       continue;
     }
     values.normal_(0.0, EndsInResidual(name) ? kInitStd / std::sqrt(2.0 * layers) : kInitStd,
@@ -90,18 +90,36 @@ at::Tensor Drop(const at::Tensor& x, double dropout, const at::Generator& genera
 }
 
 at::Tensor CausalAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           double dropout, const at::Generator& generator) {
-  if (kHasFusedAttention && (dropout <= 0 || !generator.defined())) {
-    return FusedCausalAttention(q, k, v, dropout);
+                           double dropout, const at::Generator& generator,
+                           const AttentionRule& rule) {
+  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2), width = q.size(3);
+  const double usual = 1.0 / std::sqrt(static_cast<double>(width));
+  const double scale = rule.scale > 0 ? rule.scale : usual;
+  const bool windowed = rule.window > 0 && rule.window < tokens;
+  if (kHasFusedAttention && rule.cap == 0 && (dropout <= 0 || !generator.defined())) {
+    at::Tensor seen;  // undefined: all that is causal
+    if (windowed) {
+      seen = at::ones({tokens, tokens}, q.options().dtype(at::kBool).requires_grad(false))
+                 .tril()
+                 .triu(1 - rule.window);
+    }
+    return FusedCausalAttention(scale == usual ? q : q * (scale / usual), k, v, dropout, seen);
   }
   // The mask rides along as the addend of the batched product, so that it costs no pass of its own.
-  const int64_t batch = q.size(0), heads = q.size(1), tokens = q.size(2), width = q.size(3);
-  const at::Tensor mask =
-      at::full({tokens, tokens}, -std::numeric_limits<float>::infinity(), q.options()).triu_(1);
+  const auto hidden = [&] {
+    return at::full({tokens, tokens}, -std::numeric_limits<float>::infinity(), q.options());
+  };
+  at::Tensor mask = hidden().triu_(1);
+  if (windowed) mask.add_(hidden().tril_(-rule.window));
   const auto flat = [&](const at::Tensor& t) { return t.reshape({batch * heads, tokens, width}); };
-  const at::Tensor weights =
-      at::baddbmm(mask.expand({batch * heads, tokens, tokens}), flat(q), flat(k).transpose(1, 2),
-                  1.0, 1.0 / std::sqrt(static_cast<double>(width)));
+  at::Tensor weights;
+  if (rule.cap == 0) {
+    weights = at::baddbmm(mask.expand({batch * heads, tokens, tokens}), flat(q),
+                          flat(k).transpose(1, 2), 1.0, scale);
+  } else {
+    const at::Tensor scores = at::bmm(flat(q), flat(k).transpose(1, 2)) * (scale / rule.cap);
+    weights = at::tanh(scores) * rule.cap + mask;
+  }
   return at::bmm(Drop(at::softmax(weights, -1), dropout, generator), flat(v))
       .view({batch, heads, tokens, width});
 }

@@ -18,6 +18,8 @@
 
 namespace atolld {
 
+inline constexpr int64_t kIgnoredTarget = -100;  // libtorch's own of a cross-entropy
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -44,7 +46,8 @@ class Model {
   virtual at::Tensor Logits(const ModelParameters& parameters, const at::Tensor& tokens,
                             double dropout) const = 0;
 
-  // Mean cross-entropy in nats over batch x tokens; `targets` as `tokens`.
+  // Mean cross-entropy in nats over batch x tokens; `targets` as `tokens`. Those that are
+  // kIgnoredTarget do not count; there must be one that does.
   virtual at::Tensor Loss(const ModelParameters& parameters, const at::Tensor& tokens,
                           const at::Tensor& targets, double dropout) const;
 

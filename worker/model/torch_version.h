@@ -55,18 +55,23 @@ class Autocast {
   const bool was_;
 };
 
-// The fused form of causal attention, which draws from libtorch's own generator. 1.13 has only a
-// private one that is no faster on a CPU.
+// The fused form of causal attention, which draws from libtorch's own generator; `seen`, bools of
+// [tokens, tokens], takes the place of causality where it is defined. 1.13 has only a private one
+// that is no faster on a CPU.
 #if TORCH_VERSION_MAJOR >= 2
 inline constexpr bool kHasFusedAttention = true;
 inline at::Tensor FusedCausalAttention(const at::Tensor& q, const at::Tensor& k,
-                                       const at::Tensor& v, double dropout) {
+                                       const at::Tensor& v, double dropout,
+                                       const at::Tensor& seen) {
+  if (seen.defined()) {
+    return at::scaled_dot_product_attention(q, k, v, seen, dropout, /*is_causal=*/false);
+  }
   return at::scaled_dot_product_attention(q, k, v, /*attn_mask=*/{}, dropout, /*is_causal=*/true);
 }
 #else
 inline constexpr bool kHasFusedAttention = false;
 inline at::Tensor FusedCausalAttention(const at::Tensor&, const at::Tensor&, const at::Tensor&,
-                                       double) {
+                                       double, const at::Tensor&) {
   return {};
 }
 #endif

@@ -229,6 +229,7 @@ absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   training_ = true;
   steps_done_ = 0;
   samples_done_ = 0;
+  tokens_done_ = 0;
   loss_sum_ = first_loss_ = rates_ = 0;
   evaluating_ = absl::ZeroDuration();
   began_ = options_.now();
@@ -330,6 +331,7 @@ absl::Status Session::TrainOneStep() {
   loss_sum_ += *loss;
   rates_ += static_cast<double>(static_cast<float>(LearningRate(spec_.inner(), step)));
   samples_done_ += samples->size();
+  for (const uint64_t sample : *samples) tokens_done_ += trainer_->corpus().TargetsOf(sample);
   ++steps_done_;
   if (steps_done_ >= steps_) return FinishTraining();
   if (options_.now() - last_progress_ >= kProgressEvery) SendProgress();
@@ -348,7 +350,7 @@ absl::Status Session::FinishTraining() {
   v1::Boundary& boundary = *message.mutable_boundary();
   boundary.set_version(train_.version());
   boundary.set_steps(steps_done_);
-  boundary.set_tokens(TokensDone());
+  boundary.set_tokens(tokens_done_);
   boundary.set_loss(steps_done_ == 0 ? 0 : loss_sum_ / steps_done_);
   boundary.set_seconds(absl::ToDoubleSeconds(took));
   boundary.set_first_loss(first_loss_);
@@ -358,8 +360,6 @@ absl::Status Session::FinishTraining() {
   KeepRound();
   return absl::OkStatus();
 }
-
-uint64_t Session::TokensDone() const { return samples_done_ * trainer_->corpus().sample_tokens(); }
 
 // A party's state is written after each round, so that the next one goes on behind it whatever
 // comes; synced now and then, since a sync may take as long as a small party's round.
@@ -465,7 +465,7 @@ absl::StatusOr<EvaluationSum> Session::EvaluateParty(const v1::EvaluateShare& ev
 void Session::SendProgress() {
   last_progress_ = options_.now();
   const double seconds = absl::ToDoubleSeconds(last_progress_ - began_ - evaluating_);
-  const auto tokens = static_cast<double>(TokensDone());
+  const auto tokens = static_cast<double>(tokens_done_);
   v1::WorkerMessage message;
   v1::WorkerProgress& progress = *message.mutable_progress();
   progress.set_version(train_.version());

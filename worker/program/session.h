@@ -72,7 +72,6 @@ class Session {
   void CountEpochs(const v1::TrainSteps& train);
   void SendProgress();
   void SendConfigured(int threads);
-  uint64_t TokensDone() const;
   void SendEvaluated(uint64_t version, uint64_t done);
   void SaveOptimizer();
   void LoadOptimizer();
@@ -103,6 +102,7 @@ class Session {
   uint64_t round_samples_ = 0;  // of it, with private data
   uint32_t steps_done_ = 0;
   uint64_t samples_done_ = 0;
+  uint64_t tokens_done_ = 0;  // targets of these that count
   double loss_sum_ = 0, first_loss_ = 0;
   double rates_ = 0;        // the sum of the learning rates of the steps that are done
   uint64_t evaluated_ = 0;  // turns of the evaluation under way

@@ -26,8 +26,8 @@ class OwnTokens {
     own.validation_fraction = spec_.data().validation_fraction();
     ASSIGN_OR_RETURN(std::shared_ptr<const TrainingData> data,
                      TrainingData::OpenOwn(spec_.data(), places, spec_.model().vocabulary(), own));
-    if (!opened_) {
-      opened_ = true;
+    const bool first = !std::exchange(opened_, true);
+    if (first) {
       tokenizer_ = data->shared_tokenizer();
       notes_ = data->notes();
     } else if (DigestOf(data->tokenizer()) != DigestOf(tokenizer_.get())) {
@@ -35,6 +35,7 @@ class OwnTokens {
           "data: ", places, " is of another tokenizer than the first party's data here"));
     }
     ASSIGN_OR_RETURN(std::shared_ptr<const TokenCorpus> corpus, TokenCorpus::Make(spec_, data));
+    if (first) notes_.insert(notes_.end(), corpus->notes().begin(), corpus->notes().end());
     return corpus;
   }
 
@@ -118,13 +119,14 @@ absl::StatusOr<Workload> OpenTokens(const v1::Configure& configure,
       TrainingData::Open(spec.data(), configure.data_path(), spec.model().vocabulary()));
   Workload load;
   ASSIGN_OR_RETURN(std::shared_ptr<const TokenCorpus> corpus, TokenCorpus::Make(spec, data));
+  load.notes = data->notes();
+  load.notes.insert(load.notes.end(), corpus->notes().begin(), corpus->notes().end());
   ASSIGN_OR_RETURN(load.trainer, Trainer::Make(spec, std::move(corpus), devices));
   load.device = absl::StrJoin(devices, ",");
   load.data_digest = data->digest();
   load.train_tokens = data->train_tokens();
   load.validation_tokens = data->validation_tokens();
   load.tokenizer = data->shared_tokenizer();
-  load.notes = data->notes();
   return load;
 }
 

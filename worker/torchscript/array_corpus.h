@@ -32,7 +32,7 @@ class ArrayCorpus final : public Corpus {
   }
 
   uint64_t samples() const override { return order_.windows(); }
-  uint64_t sample_tokens() const override { return 1; }
+  uint64_t TargetsOf(uint64_t /*sample*/) const override { return 1; }
   uint64_t train_tokens() const override { return arrays_->train_rows(); }
   uint64_t validation_tokens() const override {
     return arrays_->validation_rows() + (use_ == Use::kCommon ? arrays_->train_rows() : 0);

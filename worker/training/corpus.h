@@ -15,8 +15,8 @@ class Corpus {
   // Sequences, or rows, in a pass; at least 1.
   virtual uint64_t samples() const = 0;
 
-  // Tokens of a sample that are targets; rows count as one.
-  virtual uint64_t sample_tokens() const = 0;
+  // Tokens of a sample that are targets and count; rows count as one.
+  virtual uint64_t TargetsOf(uint64_t sample) const = 0;
 
   virtual uint64_t train_tokens() const = 0;
   virtual uint64_t validation_tokens() const = 0;

@@ -79,28 +79,39 @@ void ModelCopy::Seed(uint64_t seed) const {
   generator.set_current_seed(seed);
 }
 
-double ModelCopy::Train(const at::Tensor& rows, int64_t batch, uint64_t seed) {
+// Behind each token the next one, or what Model::Loss leaves out.
+at::Tensor ModelCopy::TargetsOf(const at::Tensor& here, const at::Tensor& counts) const {
+  const at::Tensor next = here.narrow(1, 1, here.size(1) - 1);
+  if (!counts.defined()) return next;
+  return next.masked_fill(counts.to(device_).logical_not(), kIgnoredTarget);
+}
+
+double ModelCopy::Train(const at::Tensor& rows, int64_t whole, uint64_t seed,
+                        const at::Tensor& counts) {
   if (!parameters_.is_same(source_)) parameters_.copy_(source_);
   gradient_.zero_();
   const double dropout = spec_.model().dropout();
   if (dropout > 0) Seed(seed);
   const at::Tensor here = rows.to(device_);
-  const int64_t context = here.size(1) - 1, size = here.size(0);
+  const at::Tensor tokens = here.narrow(1, 0, here.size(1) - 1), targets = TargetsOf(here, counts);
+  const int64_t size = here.size(0);
   const int64_t parts =
       std::clamp<int64_t>(static_cast<int64_t>(spec_.inner().accumulation()), 1, size);
   double loss = 0;
   for (int64_t part = 0; part < parts; ++part) {
     const int64_t first = size * part / parts, count = size * (part + 1) / parts - first;
-    const at::Tensor piece = here.narrow(0, first, count);
-    const double share = static_cast<double>(count) / static_cast<double>(batch);
+    const int64_t counted =
+        counts.defined() ? counts.narrow(0, first, count).sum().item<int64_t>() : count;
+    if (counted == 0) continue;  // its mean would be that of nothing
+    const double share = static_cast<double>(counted) / static_cast<double>(whole);
     at::Tensor mean;
     {
       const Autocast autocast(device_.type(), spec_.inner().precision() == "bf16");
-      mean =
-          model_->Loss(bound_, piece.narrow(1, 0, context), piece.narrow(1, 1, context), dropout);
+      mean = model_->Loss(bound_, tokens.narrow(0, first, count), targets.narrow(0, first, count),
+                          dropout);
     }
     // A whole batch at once is left as it is, so that its gradient has no rounding of its own.
-    (count == batch ? mean : mean * share).backward();
+    (counted == whole ? mean : mean * share).backward();
     loss += share * static_cast<double>(mean.item<float>());
   }
   return loss;
@@ -119,12 +130,12 @@ ModelParameters ModelCopy::Bind(absl::Span<const float> theta) const {
                           .to(device_));
 }
 
-double ModelCopy::Evaluate(const ModelParameters& theta, const at::Tensor& rows) const {
+double ModelCopy::Evaluate(const ModelParameters& theta, const at::Tensor& rows,
+                           const at::Tensor& counts) const {
   const at::NoGradGuard no_grad;
   const at::Tensor here = rows.to(device_);
-  const int64_t context = here.size(1) - 1;
-  const at::Tensor mean =
-      model_->Loss(theta, here.narrow(1, 0, context), here.narrow(1, 1, context), /*dropout=*/0);
+  const at::Tensor mean = model_->Loss(theta, here.narrow(1, 0, here.size(1) - 1),
+                                       TargetsOf(here, counts), /*dropout=*/0);
   return static_cast<double>(mean.item<float>());
 }
 

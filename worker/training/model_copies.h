@@ -71,11 +71,13 @@ class ModelCopy {
   // Flat fp32 on the device, in the manifest's order. Train sets it.
   const at::Tensor& gradient() const { return gradient_; }
 
-  // The part that `rows` (int64 [some of the batch, tokens of a
-  // sequence + 1]) have in the loss of a batch of
-  // `batch` rows, in nats a token, and in gradient(): those of all parts sum to the batch's mean.
-  // Computed in `inner.accumulation` pieces. Dropout draws from `seed`.
-  double Train(const at::Tensor& rows, int64_t batch, uint64_t seed);
+  // The part that `rows` (int64 [some of the batch, tokens of a sequence + 1]) have in the loss of
+  // a batch, in nats a target, and in gradient(): those of all parts sum to the batch's mean.
+  // `counts` (bool, on the CPU, a column less) says which targets count, and `whole` how many do so
+  // in the batch; undefined: all do, and `whole` is the batch's number of rows. Computed in
+  // `inner.accumulation` pieces. Dropout draws from `seed`.
+  double Train(const at::Tensor& rows, int64_t whole, uint64_t seed,
+               const at::Tensor& counts = at::Tensor());
 
   // As Train, of no row: the gradient is zero, and so is the part of the loss.
   void TrainNothing() const;
@@ -84,11 +86,14 @@ class ModelCopy {
   // must stay; elsewhere copied to the device, once.
   ModelParameters Bind(absl::Span<const float> theta) const;
 
-  // Mean loss of `rows` at `theta`, in nats a token, without dropout, in fp32.
-  double Evaluate(const ModelParameters& theta, const at::Tensor& rows) const;
+  // Mean loss of `rows` at `theta`, in nats a target that counts, of which there must be one,
+  // without dropout, in fp32.
+  double Evaluate(const ModelParameters& theta, const at::Tensor& rows,
+                  const at::Tensor& counts = at::Tensor()) const;
 
  private:
   void Seed(uint64_t seed) const;
+  at::Tensor TargetsOf(const at::Tensor& here, const at::Tensor& counts) const;
 
   const v1::RunSpec& spec_;
   const at::Device device_;

@@ -130,7 +130,7 @@ class ModelTrainer final : public Trainer {
     }
     const auto& read = static_cast<const TokenCorpus&>(corpus);
     const absl::Span<const float> whole = Whole(theta, own);
-    const uint64_t context = read.evaluation_length() - 1;
+    const uint64_t context = read.evaluation_length() - 1;  // of the longest
     const uint64_t windows = read.EvaluationWindows();
     const uint64_t batch = std::max<uint64_t>(1, EvaluationTokens(copies_.device()) / context);
     const uint64_t end = windows * (share + uint64_t{1}) / shares;
@@ -144,7 +144,7 @@ class ModelTrainer final : public Trainer {
     for (uint64_t first = windows * share / shares; first < end; first += batch * copies_.size()) {
       if (stop && stop()) return absl::CancelledError("the evaluation was stopped");
       const uint64_t last = std::min(end, first + batch * copies_.size()) - 1;
-      std::vector<double> losses(copies_.size());
+      std::vector<EvaluationSum> sums(copies_.size());
       RETURN_IF_ERROR(
           copies_.OnEach(absl::StrCat("evaluation of windows ", first, "-", last, ", tokens [",
                                       batch, ", ", context, "], ", shape_),
@@ -152,10 +152,12 @@ class ModelTrainer final : public Trainer {
                            const uint64_t begin = std::min(end, first + i * batch);
                            const uint64_t count = std::min(batch, end - begin);
                            if (count > 0)
-                             losses[i] = WindowLoss(read, copy, thetas[i], begin, count);
+                             sums[i] = EvaluateWindows(read, copy, thetas[i], begin, count);
                          }));
-      for (const double loss : losses) sum.loss_sum += loss;
-      sum.tokens += (last + 1 - first) * context;
+      for (const EvaluationSum& one : sums) {
+        sum.loss_sum += one.loss_sum;
+        sum.tokens += one.tokens;
+      }
     }
     return sum;
   }
@@ -195,6 +197,7 @@ class ModelTrainer final : public Trainer {
   absl::StatusOr<double> LossAndGradient(uint64_t step, absl::Span<const uint64_t> samples,
                                          const std::string& context) {
     std::vector<double> losses(copies_.size());
+    const int64_t whole = WholeOf(samples);
     RETURN_IF_ERROR(copies_.OnEach(context, [&](size_t i, ModelCopy& copy) {
       const size_t first = samples.size() * i / copies_.size();
       const size_t end = samples.size() * (i + 1) / copies_.size();
@@ -202,15 +205,33 @@ class ModelTrainer final : public Trainer {
       if (own.empty()) return copy.TrainNothing();
       // Dropout differs by step, by peer and by copy, yet the same lease gives the same masks.
       const uint64_t seed = spec_.seed() + step * 0x9e3779b97f4a7c15u + own[0];
-      losses[i] = copy.Train(SampleRows(own), static_cast<int64_t>(samples.size()), seed);
+      const Sequences rows = SampleRows(own);
+      losses[i] = copy.Train(rows.tokens, whole, seed, rows.counts);
     }));
     return std::accumulate(losses.begin(), losses.end(), 0.0);
   }
 
-  at::Tensor SampleRows(absl::Span<const uint64_t> samples) const {
+  // Of sequences of different lengths the shorter ones are filled up with what does not count.
+  struct Sequences {
+    at::Tensor tokens;     // int64 [rows, longest]
+    at::Tensor counts;     // bool [rows, longest - 1]; undefined: all targets count
+    uint64_t targets = 0;  // that count
+  };
+
+  // What ModelCopy::Train divides by: rows, or of conversations targets that count.
+  int64_t WholeOf(absl::Span<const uint64_t> samples) const {
+    if (corpus_->SampleRow(samples[0]).marks == nullptr) {
+      return static_cast<int64_t>(samples.size());
+    }
+    uint64_t targets = 0;
+    for (const uint64_t sample : samples) targets += corpus_->TargetsOf(sample);
+    return static_cast<int64_t>(targets);
+  }
+
+  Sequences SampleRows(absl::Span<const uint64_t> samples) const {
     std::vector<TokenCorpus::Row> rows;
     for (const uint64_t sample : samples) rows.push_back(corpus_->SampleRow(sample));
-    return Gather(rows, corpus_->sample_length());
+    return Gather(rows);
   }
 
   std::string StepContext(uint64_t step, size_t batch) const {
@@ -218,24 +239,35 @@ class ModelTrainer final : public Trainer {
                         shape_);
   }
 
-  static at::Tensor Gather(absl::Span<const TokenCorpus::Row> rows, size_t length) {
-    at::Tensor tokens =
-        at::empty({static_cast<int64_t>(rows.size()), static_cast<int64_t>(length)}, at::kLong);
-    int64_t* out = tokens.data_ptr<int64_t>();
-    for (const TokenCorpus::Row& row : rows) {
-      row.split->Read(row.first, absl::MakeSpan(out, length));
-      out += length;
+  static Sequences Gather(absl::Span<const TokenCorpus::Row> rows) {
+    uint64_t length = 0;
+    for (const TokenCorpus::Row& row : rows) length = std::max(length, row.length);
+    const auto n = static_cast<int64_t>(rows.size()), columns = static_cast<int64_t>(length);
+    Sequences out;
+    out.tokens = at::zeros({n, columns}, at::kLong);
+    if (rows[0].marks != nullptr) out.counts = at::zeros({n, columns - 1}, at::kBool);
+    int64_t* tokens = out.tokens.data_ptr<int64_t>();
+    for (size_t i = 0; i < rows.size(); ++i, tokens += length) {
+      const TokenCorpus::Row& row = rows[i];
+      row.split->Read(row.first, absl::MakeSpan(tokens, row.length));
+      out.targets += row.Targets();
+      if (row.marks == nullptr) continue;
+      bool* counts = out.counts.data_ptr<bool>() + i * (length - 1);
+      for (uint64_t k = 1; k < row.length; ++k) counts[k - 1] = row.marks->learnt[row.first + k];
     }
-    return tokens;
+    return out;
   }
 
-  // Summed over the tokens of `count` windows.
-  static double WindowLoss(const TokenCorpus& read, const ModelCopy& copy,
-                           const ModelParameters& theta, uint64_t first, uint64_t count) {
+  // Summed over the targets of `count` windows.
+  static EvaluationSum EvaluateWindows(const TokenCorpus& read, const ModelCopy& copy,
+                                       const ModelParameters& theta, uint64_t first,
+                                       uint64_t count) {
     std::vector<TokenCorpus::Row> windows;
     for (uint64_t i = 0; i < count; ++i) windows.push_back(read.EvaluationRow(first + i));
-    return copy.Evaluate(theta, Gather(windows, read.evaluation_length())) *
-           static_cast<double>(count) * static_cast<double>(read.evaluation_length() - 1);
+    const Sequences rows = Gather(windows);
+    if (rows.targets == 0) return {};
+    const double mean = copy.Evaluate(theta, rows.tokens, rows.counts);
+    return {mean * static_cast<double>(rows.targets), rows.targets};
   }
 
   const v1::RunSpec spec_;

@@ -31,6 +31,7 @@
 #include "daemon/cli/command_line.h"
 #include "daemon/cli/format.h"
 #include "daemon/cli/http_file.h"
+#include "daemon/cli/lab.h"
 #include "daemon/cli/live_view.h"
 #include "daemon/cli/local/local_plan.h"
 #include "daemon/cli/local/local_processes.h"
@@ -54,6 +55,8 @@
 namespace atolld {
 namespace {
 
+constexpr char kLabPort[] = ":7070";  // of the coordinator on its node, which it has for itself
+
 // What is settled before anything is made.
 struct LocalPreparation {
   Config config;  // with a run id
@@ -63,6 +66,7 @@ struct LocalPreparation {
   std::string worker;
   int port = 0;          // of a new run's coordinator on loopback; 0: it is where the config says
   bool goes_on = false;  // the folder holds a run already
+  std::map<std::string, std::string> nodes;  // addresses in the lab, by process; empty: in none
 };
 
 // The config that was asked for, or the one that the run's folder has; and of a run that is
@@ -143,19 +147,57 @@ absl::Status InspectLocalData(const std::string& worker, const LocalPreparation&
 }
 
 // What the plan changes in a process's config.
-AdjustConfig AdjustmentOf(const LocalPlan& plan) {
-  return [lines = plan.lines](const LocalProcess& process, Config* config) {
-    if (process.role == "peer") LimitLine(lines, process.id, &config->machine);
+AdjustConfig AdjustmentOf(const LocalPreparation& prepared) {
+  return [lines = prepared.plan.lines, nodes = prepared.nodes](const LocalProcess& process,
+                                                               Config* config) {
+    if (process.role != "peer") return;
+    LimitLine(lines, process.id, &config->machine);
+    const auto node = nodes.find(process.id);
+    if (node == nodes.end()) return;
+    config->peer.listen = absl::StrCat(node->second, ":0");
+    config->peer.advertise = Config::Peer().advertise;
   };
 }
 
+// Where the lab has this process and each peer.
+absl::Status PrepareNodes(const LocalOptions& options, LocalPreparation* prepared) {
+  if (options.topology.empty()) return absl::OkStatus();
+  prepared->nodes = LabNodes();
+  for (uint32_t peer = 1; peer <= MostPeersOf(*prepared); ++peer) {
+    const std::string id = absl::StrCat("peer-", peer);
+    if (prepared->nodes.count(id) > 0) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat(options.topology, ": there is no node ", id,
+                     "; write [region.peer] with peers = ", MostPeersOf(*prepared)));
+  }
+  prepared->config.coordinator.address = Config::Coordinator().address;
+  prepared->config.coordinator.listen.clear();
+  return absl::OkStatus();
+}
+
+// The peers' processes start on their nodes. A pid of an earlier lab says nothing in this one.
+void PutOnNodes(const LocalPreparation& prepared, LocalLayout* layout) {
+  if (prepared.nodes.empty()) return;
+  for (LocalProcess& process : layout->processes) {
+    std::error_code error;
+    if (process.pid == 0) std::filesystem::remove(absl::StrCat(process.dir, "/pid"), error);
+    if (process.role != "peer") continue;  // this process is on the coordinator's node
+    const std::vector<std::string> there = OnLabNode(process.id);
+    process.command.insert(process.command.begin(), there.begin(), there.end());
+  }
+}
+
 absl::Status PrepareAddresses(const LocalOptions& options, LocalPreparation* prepared) {
-  RETURN_IF_ERROR(TakeLocalAddresses({options.listen, options.port}, &prepared->config));
+  RETURN_IF_ERROR(PrepareNodes(options, prepared));
+  const bool in_lab = !prepared->nodes.empty();
+  const std::string listen =
+      in_lab ? absl::StrCat(prepared->nodes[kLabCoordinator], kLabPort) : options.listen;
+  RETURN_IF_ERROR(TakeLocalAddresses({listen, options.port}, &prepared->config));
   if (prepared->goes_on && options.port == 0) return absl::OkStatus();
   if (prepared->goes_on) {
     return absl::InvalidArgumentError("--port is for a new run; one that goes on keeps its own");
   }
-  if (!options.listen.empty() || NamesCoordinator(prepared->config)) {
+  if (!listen.empty() || NamesCoordinator(prepared->config)) {
     return OpenLocalAddresses(&prepared->config);
   }
   ASSIGN_OR_RETURN(prepared->port, FreeLoopbackPort(options.port));
@@ -544,16 +586,18 @@ absl::StatusOr<LocalLayout> LayOut(Files& files, LocalPreparation* prepared,
   RETURN_IF_ERROR(files.MakeDirectories(prepared->dir));
   ASSIGN_OR_RETURN(FolderLock taken, FolderLock::Take(prepared->dir));
   lock->emplace(std::move(taken));
-  const AdjustConfig adjust = AdjustmentOf(prepared->plan);
+  const AdjustConfig adjust = AdjustmentOf(*prepared);
   if (!prepared->goes_on) {
     ASSIGN_OR_RETURN(LocalLayout made,
                      MakeLocalLayout(files, prepared->config, prepared->dir, prepared->port,
                                      prepared->atolld, adjust, MostPeersOf(*prepared)));
     RETURN_IF_ERROR(WriteRunConfig(files, prepared->dir, prepared->config));
+    PutOnNodes(*prepared, &made);
     return made;
   }
   ASSIGN_OR_RETURN(LocalLayout layout, OpenLocalLayout(files, prepared->config, prepared->dir,
                                                        prepared->atolld, adjust));
+  PutOnNodes(*prepared, &layout);
   if (layout.coordinator().pid != 0) return layout;
   RETURN_IF_ERROR(
       Annotate(ListenTcp(layout.listened).status(), "the run's coordinator needs its address"));
@@ -580,6 +624,9 @@ LocalEpilogue EpilogueOf(const LocalOptions& options, const LocalPreparation& pr
 }  // namespace
 
 int RunLocal(const LocalOptions& options) {
+  if (!options.topology.empty() && !InLab()) {
+    return Report(Annotate(EnterLab({options.topology, kLabCoordinator, true}), "--topology"));
+  }
   PosixFiles files;
   LocalPreparation prepared;
   const absl::Status ready = PrepareLocalRun(options, &prepared);
@@ -598,7 +645,7 @@ int RunLocal(const LocalOptions& options) {
                        ": coordinator at ", run.layout().advertised, ", ",
                        Counted(run.layout().processes.size() - 1, "peer"), ", logs in ",
                        prepared.dir, "/*/log.txt"));
-  if (!IsLoopback(run.layout().advertised)) {
+  if (prepared.nodes.empty() && !IsLoopback(run.layout().advertised)) {
     run.Say(absl::StrCat("others can join: ",
                          ShellCommand({"atoll", "token", "create", "--dir", prepared.dir})));
   }

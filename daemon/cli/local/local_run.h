@@ -29,6 +29,7 @@ struct LocalOptions {
   std::string kill_every;   // "2m"
   std::string pause_every;  // the same
   std::string down = "10s";
+  std::string topology;  // of a lab that the run is in; empty: in none
 };
 
 // Returns the exit code: 0 the run is sealed, 1 it is not, 2 the call or the config is wrong. One

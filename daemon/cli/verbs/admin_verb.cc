@@ -77,6 +77,12 @@ void AddAdminVerb(CommandLine& command_line, const std::string& path, const std:
         .OneOf(LedgerOrders());
     verb.Flag("--all", options->all, "Those too that contributed and are gone");
   }
+  if (takes.count(AdminOption::kResults) != 0) {
+    verb.Add("--results", options->results,
+             "Once it is sealed, leave report.json and metrics.jsonl in this folder [none]")
+        .Folder()
+        .NotEmpty();
+  }
   if (takes.count(AdminOption::kFormat) != 0) {
     verb.Add("--format", options->format, "How they are printed")
         .OneOf({"csv", "jsonl", "prometheus"});

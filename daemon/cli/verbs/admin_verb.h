@@ -44,10 +44,11 @@ struct AdminOptions {
   std::string format = "csv";  // with kFormat: or "jsonl", "prometheus"
   std::string sort = "id";     // with kLedger: one of LedgerOrders()
   bool all = false;            // with kLedger
+  std::string results;         // with kResults: a folder; empty: none are left
 };
 
 // What a verb takes beside --coordinator, --dir and --json.
-enum class AdminOption { kPeer, kReason, kUndo, kRounds, kFormat, kLedger };
+enum class AdminOption { kPeer, kReason, kUndo, kRounds, kFormat, kLedger, kResults };
 
 void AddAdminVerb(CommandLine& command_line, const std::string& path, const std::string& summary,
                   const std::string& example, const std::set<AdminOption>& takes,

@@ -27,6 +27,7 @@
 #include "daemon/bench/exchange_bench_peer.h"
 #include "daemon/bench/exchange_lab.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/lab.h"
 #include "daemon/cli/plan_report.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/status_json.h"
@@ -201,7 +202,7 @@ absl::StatusOr<std::optional<ExchangeExpectation>> TakeTopology(const LevelCodec
         options->topology, ":1: an exchange takes two peers, and one that can be dialled"));
   }
   const absl::Status placed =
-      InLab() ? PlaceOnNodes(*links, &options->bench) : EnterLab(options->topology);
+      InLab() ? PlaceOnNodes(*links, &options->bench) : EnterLab({options->topology, "", false});
   if (!placed.ok()) return placed;
   ChooseMessage(links->SlowestRate(), codecs, options);
   std::optional<ExchangeExpectation> expected =

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -22,6 +21,7 @@
 #include "absl/strings/str_replace.h"
 #include "absl/strings/strip.h"
 #include "absl/time/clock.h"
+#include "compression/base/decoder.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
@@ -38,6 +38,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/config_sections.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/scratch_folder.h"
 #include "daemon/replica/state/branch_file.h"
 #include "daemon/replica/state/replay.h"
 #include "membership/history/lineage.h"
@@ -109,6 +110,12 @@ std::string ShapeDifferences(v1::ModelSpec parent, v1::ModelSpec wanted) {
     model->clear_file_digest();
     model->clear_rope_theta();
     model->clear_norm_epsilon();
+    const DecoderShape all = DecoderShapeOf(*model);
+    DecoderShape tensors;  // what of it makes them
+    tensors.family = all.family;
+    tensors.head_width = all.head_width;
+    tensors.attention_bias = all.attention_bias;
+    SetDecoderShape(tensors, model);
     model->clear_lora_alpha();
   }
   google::protobuf::util::MessageDifferencer differencer;
@@ -209,30 +216,6 @@ absl::Status CheckBranchCall(Files& files, const BranchOptions& options, const S
                              : CheckNewFolder(files, AbsoluteFolder(options.dir));
 }
 
-// A folder beside what is to be made, for as long as this lives.
-class FolderForAWhile {
- public:
-  static absl::StatusOr<std::unique_ptr<FolderForAWhile>> Make(const std::string& beside) {
-    std::string path = absl::StrCat(beside, ".fetch-XXXXXX");
-    if (mkdtemp(path.data()) == nullptr) {
-      return absl::ErrnoToStatus(errno, absl::StrCat("a folder cannot be made: ", path));
-    }
-    return std::make_unique<FolderForAWhile>(std::move(path));
-  }
-  explicit FolderForAWhile(std::string path) : path_(std::move(path)) {}
-  ~FolderForAWhile() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  FolderForAWhile(const FolderForAWhile&) = delete;
-  FolderForAWhile& operator=(const FolderForAWhile&) = delete;
-
-  const std::string& path() const { return path_; }
-
- private:
-  const std::string path_;
-};
-
 // On a terminal, in one line that is drawn again.
 void TellProgress(uint64_t bytes, uint64_t total) {
   if (!TerminalFor(isatty(STDERR_FILENO) != 0).redraws) return;
@@ -245,8 +228,8 @@ void TellProgress(uint64_t bytes, uint64_t total) {
 // What a branch is made from, and where that lies.
 struct Parent {
   std::string replica;
-  std::vector<v1::EntryHeader> headers;           // of a run that was asked; else of the log
-  std::unique_ptr<const FolderForAWhile> folder;  // where it was fetched to
+  std::vector<v1::EntryHeader> headers;         // of a run that was asked; else of the log
+  std::unique_ptr<const ScratchFolder> folder;  // where it was fetched to
 };
 
 absl::StatusOr<Parent> FindParent(Files& files, const BranchOptions& options,
@@ -260,9 +243,9 @@ absl::StatusOr<Parent> FindParent(Files& files, const BranchOptions& options,
   coordinator.address = source.coordinator;
   ReplicaFetch fetch;
   ASSIGN_OR_RETURN(fetch.access, ResolveCoordinator(coordinator));
-  ASSIGN_OR_RETURN(
-      parent.folder,
-      FolderForAWhile::Make(AbsoluteFolder(options.out.empty() ? options.dir : options.out)));
+  ASSIGN_OR_RETURN(parent.folder,
+                   ScratchFolder::Make(absl::StrCat(
+                       AbsoluteFolder(options.out.empty() ? options.dir : options.out), ".fetch")));
   fetch.version = source.version;
   fetch.dir = parent.replica = parent.folder->path();
   fetch.on_progress = TellProgress;

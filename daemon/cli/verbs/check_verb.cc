@@ -1,6 +1,4 @@
 // `atoll check`: whether this machine can take part in a run, before it does or when it does not.
-#include <stdlib.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -28,6 +26,7 @@
 #include "daemon/config/config.h"
 #include "daemon/config/data_on_disk.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/scratch_folder.h"
 #include "daemon/identity/certificate.h"
 #include "daemon/identity/credentials.h"
 #include "daemon/replica/state/replay.h"
@@ -125,14 +124,14 @@ void TakeNeeds(const CheckOptions& options, const v1::JoinToken& token,
 void TakeNeedsInFolder(const CheckOptions& options, const v1::JoinToken& token,
                        const PreflightOptions& looked, std::vector<Finding>* findings) {
   std::error_code error;
-  std::string folder =
-      (std::filesystem::temp_directory_path(error) / "atoll-check-XXXXXX").string();
-  if (error || mkdtemp(folder.data()) == nullptr) {
+  const std::filesystem::path top = std::filesystem::temp_directory_path(error);
+  const auto folder =
+      error ? absl::NotFoundError("") : ScratchFolder::Make((top / "atoll-check").string());
+  if (!folder.ok()) {
     return findings->push_back(
         {Weight::kDoubtful, "run: not asked about: TMPDIR names no folder that can be written to"});
   }
-  TakeNeeds(options, token, looked, folder, findings);
-  std::filesystem::remove_all(folder, error);
+  TakeNeeds(options, token, looked, (*folder)->path(), findings);
 }
 
 absl::Status TakeToken(const CheckOptions& options, PreflightOptions* looked,
@@ -200,7 +199,8 @@ absl::Status TakeConfig(const CheckOptions& options, PreflightOptions* looked,
   looked->listen = config.peer.listen;
   looked->threads = config.worker.threads;
   const std::string& kind = config.model.kind;
-  if (config.peer.role == kAggregatorRoleName || kind == kStubKind || kind == kExternalKind) {
+  if (config.peer.role == kAggregatorRoleName || kind == kStubKind || kind == kExternalKind ||
+      kind == kHuggingFaceKind) {
     looked->worker.clear();
   } else if (!config.worker.program.empty()) {
     looked->worker = config.worker.program;
@@ -285,7 +285,7 @@ void AddCheckVerb(CommandLine& command_line) {
   const Option tokenizer =
       verb.Add("--tokenizer", options->brought.tokenizer, "The tokenizer's file").File();
   const Option base =
-      verb.Add("--base", options->brought.base, "The model beneath the run's adapters").File();
+      verb.Add("--base", options->brought.base, "The model beneath the run's adapters").Path();
   const Option program = verb.Add("--program", options->brought.program,
                                   "The worker of an external model, or the TorchScript file")
                              .File();

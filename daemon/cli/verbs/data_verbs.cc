@@ -26,6 +26,7 @@ struct DataOptions {
   std::string kind = "text";
   std::string end_of_text;
   std::string on_bad_line = "stop";
+  std::string chat_template;
   uint32_t width = 0;
   double validation_fraction = 0.1;
   uint32_t threads = 0;
@@ -59,9 +60,9 @@ int Prepare(const DataOptions& options) {
 }
 
 int Inspect(const DataOptions& options) {
-  return RunDataCommand(options,
-                        {"inspect", "--path", options.path, "--width", absl::StrCat(options.width),
-                         "--tokens", absl::StrCat(options.tokens)});
+  return RunDataCommand(
+      options, {"inspect", "--path", options.path, "--width", absl::StrCat(options.width),
+                "--tokens", absl::StrCat(options.tokens), "--template", options.chat_template});
 }
 
 void AddShared(const Verb& verb, DataOptions* options) {
@@ -106,9 +107,11 @@ void AddDataVerbs(CommandLine& command_line) {
       [inspect] { return Inspect(*inspect); });
   inspect_verb.Add("PATH", inspect->path, "A file or a folder").Path().Required();
   inspect_verb.Add("--kind", inspect->kind, "What it is; text: found out by what is there")
-      .OneOf({"text", "plain", "jsonl", "bin", "npy", "prepared"});
-  inspect_verb.Add("--width", inspect->width, "Bytes of a bare token id; 0: as the files say")
-      .Range(uint32_t{0}, uint32_t{8});
+      .OneOf({"text", "plain", "jsonl", "chat", "bin", "npy", "prepared"});
+  inspect_verb.Add("--width", inspect->width, "Of a bare token id: 2 or 4 bytes, 16 or 32 bits")
+      .Range(uint32_t{0}, uint32_t{64});
+  inspect_verb.Add("--template", inspect->chat_template, "Of conversations: chatml or llama3")
+      .OneOf({"chatml", "llama3"});
   inspect_verb.Add("--tokens", inspect->tokens, "How many of the first to show");
   AddShared(inspect_verb, inspect.get());
 }

@@ -32,6 +32,11 @@ void AddLocalVerb(CommandLine& command_line) {
   verb.Add("--port", options->port, "The coordinator's port; 0 for a free one")
       .Range(0, 65535)
       .Excludes(listen);
+  verb.Add("--topology", options->topology,
+           "A network of the lab, in which each process has a node and a line [none]")
+      .File()
+      .NotEmpty()
+      .Excludes(listen);
   verb.Add("--ramp", options->ramp,
            "How many peers there are from which round on: 20:8,40:4 [as many all the time]");
   verb.Add("--lines", options->lines,

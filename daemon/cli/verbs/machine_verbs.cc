@@ -20,8 +20,10 @@
 #include "daemon/cli/worker_tool.h"
 #include "daemon/config/config.h"
 #include "daemon/env/posix_files.h"
+#include "daemon/env/posix_folder_lock.h"
 #include "daemon/env/worker_socket.h"
 #include "daemon/machine/limit_book.h"
+#include "daemon/machine/owner_control.h"
 #include "daemon/transport/machine_client.h"
 
 namespace atolld {
@@ -61,6 +63,13 @@ absl::StatusOr<std::string> ReadOr(Files& files, const std::string& path) {
   return ReadFile(files, path, kLongestFile);
 }
 
+// The config of a joined peer; another one may lie elsewhere.
+absl::StatusOr<Config> ConfigIn(Files& files, const std::string& dir) {
+  const std::string file = absl::StrCat(dir, "/config.toml");
+  if (!files.Exists(file)) return absl::NotFoundError(file);
+  return LoadConfig(file, ConfigUse::kPeer);
+}
+
 // What the folder says, of a peer that does not run.
 absl::StatusOr<OwnMachine> LookAtFolder(const std::string& dir) {
   PosixFiles files;
@@ -70,17 +79,19 @@ absl::StatusOr<OwnMachine> LookAtFolder(const std::string& dir) {
   OwnMachine machine;
   machine.dir = dir;
   machine.status = StatusOfFolder(*state);
-  const std::string file = absl::StrCat(dir, "/config.toml");
-  if (!files.Exists(file)) return machine;
-  const absl::StatusOr<Config> config = LoadConfig(file, ConfigUse::kPeer);
-  if (!config.ok()) return machine;  // `atoll config validate` says what is wrong with it
-  machine.status.set_peer(config->peer.id);
-  machine.status.set_role(config->peer.role);
-  machine.status.set_coordinator(config->coordinator.address);
-  LimitBook book(config->machine);
+  const absl::StatusOr<Config> config = ConfigIn(files, dir);
+  if (config.ok()) {  // else `atoll config validate` says what is wrong with it
+    machine.status.set_peer(config->peer.id);
+    machine.status.set_role(config->peer.role);
+    machine.status.set_coordinator(config->coordinator.address);
+  }
+  LimitBook book(config.ok() ? config->machine : MachineConfig());
   ASSIGN_OR_RETURN(const std::string kept, ReadOr(files, absl::StrCat(dir, "/", kLimitsFile)));
   RETURN_IF_ERROR(Annotate(book.Load(kept), absl::StrCat(dir, "/", kLimitsFile)));
-  for (v1::Limit& limit : book.List()) *machine.status.add_limits() = std::move(limit);
+  for (v1::Limit& limit : book.List()) {
+    // Of a config that lies elsewhere nothing is known here.
+    if (config.ok() || limit.from() == "set") *machine.status.add_limits() = std::move(limit);
+  }
   return machine;
 }
 
@@ -145,21 +156,61 @@ absl::StatusOr<v1::MachineStatus> AskToResume(const MachineClient& client, const
   return client.Resume();
 }
 
-absl::StatusOr<v1::MachineStatus> AskForLimits(const MachineClient& client,
-                                               const MachineOptions& options, uint64_t) {
-  v1::SetLimitsRequest request;
-  request.set_until_restart(options.until_restart);
+using LimitValues = std::vector<std::pair<std::string, std::string>>;
+
+absl::StatusOr<LimitValues> LimitsOf(const MachineOptions& options) {
+  LimitValues values;
   for (const std::string& text : options.limits) {
-    const std::pair<std::string, std::string> sides = absl::StrSplit(text, absl::MaxSplits('=', 1));
     if (text.find('=') == std::string::npos) {
       return absl::InvalidArgumentError(
           absl::StrCat("'", text, "' is no limit: KEY=VALUE, as in others_above=25"));
     }
+    values.push_back(absl::StrSplit(text, absl::MaxSplits('=', 1)));
+  }
+  return values;
+}
+
+absl::StatusOr<v1::MachineStatus> AskForLimits(const MachineClient& client,
+                                               const MachineOptions& options, uint64_t) {
+  ASSIGN_OR_RETURN(const LimitValues values, LimitsOf(options));
+  v1::SetLimitsRequest request;
+  request.set_until_restart(options.until_restart);
+  for (const auto& [key, value] : values) {
     v1::Limit* const limit = request.add_limits();
-    limit->set_key(sides.first);
-    limit->set_value(sides.second);
+    limit->set_key(key);
+    limit->set_value(value);
   }
   return client.SetLimits(request);
+}
+
+// Into the folder of a peer that does not run.
+absl::StatusOr<OwnMachine> SetLimitsInFolder(const MachineOptions& options,
+                                             const std::string& dir) {
+  if (options.until_restart) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--until-restart: no daemon runs in ", dir,
+        ", so there is nothing that would end; leave the option out to set them for good"));
+  }
+  ASSIGN_OR_RETURN(const LimitValues values, LimitsOf(options));
+  // One that is starting reads the file, and one that runs would write over it.
+  ASSIGN_OR_RETURN(const FolderLock lock, FolderLock::Take(dir));
+  PosixFiles files;
+  const absl::StatusOr<Config> config = ConfigIn(files, dir);
+  RETURN_IF_ERROR(KeepLimits(files, dir, config.ok() ? config->machine : MachineConfig(),
+                             absl::LocalTimeZone(), values)
+                      .status());
+  return LookAtFolder(dir);
+}
+
+absl::StatusOr<OwnMachine> SetLimits(const MachineOptions& options) {
+  ASSIGN_OR_RETURN(const std::string dir, FolderOf(options));
+  const absl::StatusOr<MachineClient> client = ClientOf(dir);
+  if (!client.ok()) return SetLimitsInFolder(options, dir);
+  const absl::StatusOr<v1::MachineStatus> status = AskForLimits(*client, options, 0);
+  // A killed daemon leaves its socket behind.
+  if (absl::IsUnavailable(status.status())) return SetLimitsInFolder(options, dir);
+  RETURN_IF_ERROR(status.status());
+  return OwnMachine{dir, true, *status};
 }
 
 int PrintLimits(const MachineOptions& options, const absl::StatusOr<OwnMachine>& machine) {
@@ -174,6 +225,15 @@ int PrintLimits(const MachineOptions& options, const absl::StatusOr<OwnMachine>&
     PrintLines(LimitsText(machine->status));
   }
   return kDone;
+}
+
+int PrintLimitsSet(const MachineOptions& options) {
+  const absl::StatusOr<OwnMachine> machine = SetLimits(options);
+  if (machine.ok() && !machine->running) {
+    PrintLine(stderr, absl::StrCat("no daemon runs in ", machine->dir,
+                                   ": this holds from its next start on"));
+  }
+  return PrintLimits(options, machine);
 }
 
 std::shared_ptr<MachineOptions> AddMachineVerb(CommandLine& command_line, const std::string& path,
@@ -225,12 +285,13 @@ void AddLimitsVerbs(CommandLine& command_line) {
   AddMachineVerb(command_line, "limits show", "What the owner of this machine lends, and when",
                  "atoll limits show --dir build/quickstart/peer-1",
                  [](const MachineOptions& o) { return PrintLimits(o, LookAtMachine(o)); });
-  AddMachineVerb(
-      command_line, "limits set",
-      "Change limits while the daemon runs\n"
-      "All or none. They are kept in the peer's folder and precede [machine] of the config.",
-      "atoll limits set --dir build/quickstart/peer-1 disk_floor=1GB hotter_than=95",
-      [](const MachineOptions& o) { return PrintLimits(o, AskOwn(o, AskForLimits)); });
+  AddMachineVerb(command_line, "limits set",
+                 "Change limits, at once or from the daemon's next start\n"
+                 "All or none. They are kept in the peer's folder and precede [machine] of the "
+                 "config. Where no "
+                 "daemon runs they hold from its next start on.",
+                 "atoll limits set --dir build/quickstart/peer-1 disk_floor=1GB hotter_than=95",
+                 [](const MachineOptions& o) { return PrintLimitsSet(o); });
 }
 
 }  // namespace atolld

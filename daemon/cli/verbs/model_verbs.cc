@@ -133,11 +133,12 @@ int Generate(const GenerateOptions& options) {
   const auto print = [&](absl::string_view text) {
     terminal ? write(shown.Take(text)) : write(text);
   };
+  const std::string first = options.request.chat_template.empty() ? options.request.prompt : "";
   bool begun = false;
   std::function<void(absl::string_view)> stream;
   if (!options.json) {
     stream = [&](absl::string_view more) {
-      if (!begun) print(options.request.prompt);
+      if (!begun) print(first);
       begun = true;
       print(more);
     };
@@ -153,7 +154,7 @@ int Generate(const GenerateOptions& options) {
     const nlohmann::ordered_json json = {{"prompt", options.request.prompt}, {"text", *text}};
     std::fputs(JsonText(json).c_str(), stdout);
   } else {
-    if (!begun) print(options.request.prompt);
+    if (!begun) print(first);
     write(shown.End() + "\n");
   }
   return kDone;
@@ -180,6 +181,9 @@ void AddGenerateVerb(CommandLine& command_line) {
   verb.Add("--top-p", options->request.top_p, "Among the likeliest of this share; 1: all")
       .Range(0.0, 1.0);
   verb.Add("--stop", options->request.stops, "End before this text; may be given again");
+  verb.Add("--template", options->request.chat_template,
+           "Ask as a user of chatml or llama3 would; print the answer")
+      .OneOf({"chatml", "llama3"});
   verb.Add("--seed", options->request.seed, "The same seed gives the same text");
   verb.Add("--tokenizer", options->request.tokenizer, "A file [the run's, the folder's]").File();
   verb.Add("--base", options->request.base, "Of adapters: the file of their base").File();
@@ -199,13 +203,13 @@ struct ExportOptions {
 
 int Export(const ExportOptions& options) {
   PosixFiles files;
-  const absl::StatusOr<std::string> worker = FindWorker(options.worker);
+  const std::string dir = AbsoluteFolder(options.dir);
+  const absl::StatusOr<std::string> worker = FindWorkerOf(files, options.worker, dir);
   if (!worker.ok()) return Report(worker.status());
   HubExport request = options.request;
   request.output = AbsoluteFolder(request.output);
   if (!request.tokenizer.empty()) request.tokenizer = AbsoluteFolder(request.tokenizer);
-  const absl::StatusOr<Exported> exported =
-      ExportHubFolder(files, *worker, AbsoluteFolder(options.dir), request);
+  const absl::StatusOr<Exported> exported = ExportHubFolder(files, *worker, dir, request);
   if (!exported.ok()) return Report(exported.status());
   for (const std::string& line : AlignColumns({{"folder", request.output},
                                                {"version", absl::StrCat(exported->version)},
@@ -248,7 +252,8 @@ void AddExportVerb(CommandLine& command_line) {
   verb.Add("--tokenizer", options->request.tokenizer,
            "A folder whose tokenizer's files are copied along")
       .Folder();
-  verb.Add("--base", options->request.base, "Of adapters: the model that PEFT puts them on");
+  verb.Add("--base", options->request.base,
+           "Of adapters: what PEFT puts them on, a path or a name [as the peer's config says]");
   verb.Flag("--force", options->request.force, "Write over a model that is there");
   verb.Add("--worker", options->worker, "The program [atoll-worker beside this one]").File();
 }

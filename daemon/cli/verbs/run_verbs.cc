@@ -15,9 +15,10 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/terminal.h"
-#include "daemon/cli/diagnosis.h"
+#include "daemon/cli/diagnosis_text.h"
 #include "daemon/cli/exposition.h"
 #include "daemon/cli/live_view.h"
+#include "daemon/cli/local/local_report.h"
 #include "daemon/cli/peer_ledger.h"
 #include "daemon/cli/process.h"
 #include "daemon/cli/run_folder.h"
@@ -34,6 +35,9 @@ namespace atolld {
 namespace {
 
 constexpr absl::Duration kTick = absl::Milliseconds(250);
+
+// How long the peers of a sealed run are waited for.
+constexpr double kSettleSeconds = 30;
 
 // How often the folder of a run is asked while its coordinator does not answer.
 constexpr double kFolderLookSeconds = 2;
@@ -150,9 +154,14 @@ int Stop(const AdminOptions& options) {
 }
 
 // Of a run that is over there is nothing to follow.
-int ShowWhatIsOver(const v1::RunStatus& status, bool json) {
-  PrintLines(json ? std::vector<std::string>{JsonLine(RunStatusJson(status))}
-                  : RunStatusText(status));
+int ShowWhatIsOver(const v1::RunStatus& status, const AdminOptions& options) {
+  if (!options.results.empty()) {
+    return Report(absl::FailedPreconditionError(absl::StrCat(
+        "--results: the run's coordinator is gone, and nobody else tells its figures; ",
+        options.source.dir, " holds what `atoll local` has left")));
+  }
+  PrintLines(options.json ? std::vector<std::string>{JsonLine(RunStatusJson(status))}
+                          : RunStatusText(status));
   return status.has_seal() ? kDone : kFailed;
 }
 
@@ -169,15 +178,17 @@ class Watching {
   // Until the run is sealed or somebody presses Ctrl-C; a coordinator that is away is waited for,
   // but not for ever.
   int Watch() {
-    while (!history_.sealed()) {
-      if (signals_.Wait(waker_, kTick)) return kDone;
+    double sealed_at = 0;
+    while (!history_.sealed() || !Settled(sealed_at)) {
+      if (signals_.Wait(waker_, kTick)) return options_.results.empty() ? kDone : kFailed;
       const double now = MonotonicSeconds();
+      if (history_.sealed() && sealed_at == 0) sealed_at = now;
       const std::string line = absence_.Take(watcher_.away(), now, absl::Now());
       if (!line.empty()) Tell(line);
       for (const v1::RunStatus& status : watcher_.Take()) Show(status);
       if (const std::optional<v1::RunStatus> over = Over(now)) {
         screen_.reset();
-        return ShowWhatIsOver(*over, options_.json);
+        return ShowWhatIsOver(*over, options_);
       }
       if (const absl::Status away = absence_.GiveUp(now); !away.ok()) {
         screen_.reset();
@@ -185,10 +196,37 @@ class Watching {
       }
       if (screen_ != nullptr) Draw();
     }
-    return kDone;
+    screen_.reset();
+    const absl::Status left = LeaveResults();
+    return left.ok() ? kDone : Report(left);
   }
 
  private:
+  // What is to be left counts on the peers' word of their last state, which they give soon after
+  // the seal, if they still can.
+  bool Settled(double sealed_at) const {
+    if (options_.results.empty()) return true;
+    if (sealed_at == 0) return false;
+    if (absence_.away() || MonotonicSeconds() - sealed_at > kSettleSeconds) return true;
+    const v1::RunStatus& newest = history_.newest();
+    return std::all_of(newest.peers().begin(), newest.peers().end(), [&](const auto& peer) {
+      return peer.state_version() >= newest.seal().version();
+    });
+  }
+
+  absl::Status LeaveResults() const {
+    if (options_.results.empty()) return absl::OkStatus();
+    std::vector<PeerProcess> peers;
+    for (const auto& [id, peer] : history_.peers()) peers.push_back({id, 0, std::nullopt});
+    PosixFiles files;
+    const std::string dir = AbsoluteFolder(options_.results);
+    RETURN_IF_ERROR(files.MakeDirectories(dir));
+    RETURN_IF_ERROR(WriteFileDurably(files, absl::StrCat(dir, "/", kMetricsFile),
+                                     BytesOf(MetricsJsonLines(RunMetrics(history_)))));
+    return WriteFileDurably(files, absl::StrCat(dir, "/", kReportOfRun),
+                            BytesOf(ReportJson(MakeLocalReport(history_, peers))));
+  }
+
   // Beside what is watched, so that a script's lines stay the run's.
   void Tell(const std::string& line) {
     if (screen_ != nullptr) {
@@ -215,7 +253,8 @@ class Watching {
 
   // What a local run's folder says of a run that was sealed unheard.
   std::optional<v1::RunStatus> Over(double now) {
-    if (options_.source.dir.empty() || !absence_.away() || now < next_look_) return std::nullopt;
+    if (history_.sealed() || options_.source.dir.empty()) return std::nullopt;
+    if (!absence_.away() || now < next_look_) return std::nullopt;
     next_look_ = now + kFolderLookSeconds;
     PosixFiles files;
     absl::StatusOr<v1::RunStatus> told =
@@ -249,7 +288,7 @@ int Watch(const AdminOptions& options) {
   AdminClient client(*access);
   const absl::StatusOr<v1::RunStatus> first = HowItStands(options.source, client, 0, 1);
   if (!first.ok()) return Report(first.status());
-  if (first->epoch() == 0) return ShowWhatIsOver(*first, options.json);
+  if (first->epoch() == 0) return ShowWhatIsOver(*first, options);
   return Watching(options, *access).Watch();
 }
 
@@ -260,7 +299,7 @@ void AddRunVerbs(CommandLine& command_line) {
                "atoll run show --dir build/quickstart --from 1 --json", {AdminOption::kRounds},
                ShowRun);
   AddAdminVerb(command_line, "run watch", "Follow a run until it is sealed",
-               "atoll run watch --dir build/quickstart", {}, Watch);
+               "atoll run watch --dir build/quickstart", {AdminOption::kResults}, Watch);
   AddAdminVerb(command_line, "run diagnose",
                "Say what slows a run, and which setting would help\n"
                "What costs most comes first. The exit code is 0 whatever it finds.",

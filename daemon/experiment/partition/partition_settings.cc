@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
+#include "daemon/config/toml_value.h"
 #include "daemon/env/posix_files.h"
 
 namespace atolld {
@@ -148,15 +149,6 @@ class SettingsCheck {
 // -----------------------------------------------------------------------------------------------
 // The file
 
-RawValue RawOfNode(const toml::node& node) {
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* whole = node.as_integer()) return static_cast<int64_t>(whole->get());
-  if (const auto* real = node.as_floating_point()) return real->get();
-  if (const auto* flag = node.as_boolean()) return flag->get();
-  if (node.is_array()) return OtherValue{"a list"};
-  return OtherValue{node.is_table() ? "a table" : "a date or time"};
-}
-
 std::string PlaceOfNode(const std::string& path, const toml::node& node) {
   return absl::StrCat(path, ":", node.source().begin.line);
 }
@@ -172,7 +164,7 @@ absl::Status ReadFileSection(const toml::table& document, const std::string& pat
     return WrongAt(section->place, absl::StrCat("'", name, "' is a section: write [", name, "]"));
   }
   for (const auto& [key, value] : *table) {
-    section->values[std::string(key.str())] = {RawOfNode(value), PlaceOfNode(path, value)};
+    section->values[std::string(key.str())] = {RawOf(value), PlaceOfNode(path, value)};
   }
   return absl::OkStatus();
 }

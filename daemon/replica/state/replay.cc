@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
 #include "daemon/replica/state/layout.h"
@@ -22,7 +23,9 @@ absl::StatusOr<v1::Genesis> ReadGenesis(Files& files, const std::string& dir) {
 }
 
 absl::Status EntryFault(uint64_t version, absl::string_view path, absl::string_view what) {
-  return absl::DataLossError(absl::StrCat("entry ", version, ": ", path, ": ", what));
+  const std::string context = absl::StrCat("entry ", version, ": ");
+  absl::ConsumePrefix(&what, context);
+  return absl::DataLossError(absl::StrCat(context, path, ": ", what));
 }
 
 LogReplay::LogReplay(Files& files, std::string dir, v1::Genesis genesis)

@@ -26,7 +26,8 @@ namespace atolld {
 // The genesis of the replica under `dir`. DATA_LOSS: it is not sound.
 absl::StatusOr<v1::Genesis> ReadGenesis(Files& files, const std::string& dir);
 
-// "entry 12: PATH: what": a fault of what lies on disk.
+// "entry 12: PATH: what": a fault of what lies on disk. A `what` that begins with the same "entry
+// 12: " does not say it twice.
 absl::Status EntryFault(uint64_t version, absl::string_view path, absl::string_view what);
 
 struct ReplayedEntry {

@@ -76,7 +76,7 @@ class Replica {
   // durable, steps the state. If `difference` is not empty it is as long as theta and receives
   // theta_new - theta_old. NOT_FOUND: the payload is not here (fetch it, commit again).
   // FAILED_PRECONDITION: the chain is broken, or the header's previous_state_digest is not ours
-  // (the state is kept).
+  // (the state is kept). Every error begins with "entry V: ".
   absl::Status Commit(const v1::EntryHeader& header, const SharedBytes* payload,
                       absl::Span<float> difference);
 

@@ -39,8 +39,12 @@ EntryStep::EntryStep(const OuterRule* rule, const Codec* codec, OuterScalars sca
     : rule_(rule), codec_(codec), scalars_(std::move(scalars)), control_(control), grid_(grid) {}
 
 absl::StatusOr<EntryStep> EntryStep::Make(const v1::EntryHeader& header) {
-  ASSIGN_OR_RETURN(const OuterRule* rule, FindOuterRule(header.outer_rule()));
-  ASSIGN_OR_RETURN(const Codec* codec, FindCodec(header.codec()));
+  const std::string context = absl::StrCat("entry ", header.version());
+  const absl::StatusOr<const OuterRule*> found = FindOuterRule(header.outer_rule());
+  if (!found.ok()) return Annotate(found.status(), context);
+  const absl::StatusOr<const Codec*> codec = FindCodec(header.codec());
+  if (!codec.ok()) return Annotate(codec.status(), context);
+  const OuterRule* const rule = *found;
   OuterScalars scalars = ScalarsOf(header);
   // A trial on one value: the rule itself knows which scalars it needs.
   const float mean = 0;
@@ -50,14 +54,14 @@ absl::StatusOr<EntryStep> EntryStep::Make(const v1::EntryHeader& header) {
   for (float& value : values) buffers.push_back(absl::MakeSpan(&value, 1));
   RETURN_IF_ERROR(Annotate(
       rule->Step(scalars, absl::MakeConstSpan(&mean, 1), absl::MakeSpan(&theta, 1), buffers),
-      absl::StrCat("entry ", header.version(), ": outer rule ", header.outer_rule())));
+      absl::StrCat(context, ": outer rule ", header.outer_rule())));
   std::optional<ControlVariate> control;
   const absl::StatusOr<ControlVariate> made = ControlVariate::Make(scalars);
   if (made.ok()) control = *made;
   if (!made.ok() && !absl::IsNotFound(made.status())) {
-    return Annotate(made.status(), absl::StrCat("entry ", header.version()));
+    return Annotate(made.status(), context);
   }
-  return EntryStep(rule, codec, std::move(scalars), control,
+  return EntryStep(rule, *codec, std::move(scalars), control,
                    ChunkGrid(header.range_elements(), header.chunk_elements()));
 }
 

@@ -21,6 +21,7 @@ const known = {
   taken: 0,         // the same of the newest status
   takenAt: null,    // the wall clock then
   age: 0,           // seconds: how old the status was when we were last told
+  other: "",        // the run that answers here instead of the one that the page began with
 };
 
 // -- small things
@@ -63,11 +64,8 @@ function keep(parent, items, keyOf, create, update) {
 
 function take(news) {
   if (!news.run_id) return;
-  if (known.run && known.run.run_id !== news.run_id) {
-    known.rounds.clear();
-    known.evaluations.clear();
-    known.events = [];
-  }
+  known.other = known.run && known.run.run_id !== news.run_id ? news.run_id : "";
+  if (known.other) return;  // whoever looks on would take its figures for the run's
   for (const round of news.rounds) known.rounds.set(round.version, round);
   for (const one of news.evaluations) known.evaluations.set(one.version, one);
   if (news.events.length > 0) {
@@ -99,13 +97,13 @@ function open() {
     showNews();
   };
   source.addEventListener("run", (event) => {
-    if (event.lastEventId) known.lastId = event.lastEventId;
     known.heard = performance.now();
     take(JSON.parse(event.data));
+    if (event.lastEventId && !known.other) known.lastId = event.lastEventId;
     showNews();
   });
   source.addEventListener("beat", (event) => {
-    known.age = Number(event.data) || 0;
+    if (!known.other) known.age = Number(event.data) || 0;
     heard();
   });
   source.onerror = () => {
@@ -125,6 +123,7 @@ function stateOfLine() {
   const silent = performance.now() - known.heard;
   const broken = !source || source.readyState !== EventSource.OPEN;
   if (silent > SILENT_AFTER || (broken && silent > 1500)) return "gone";
+  if (known.other) return "other";
   return known.age > 5 ? "old" : "live";
 }
 
@@ -143,6 +142,8 @@ function showNews() {
         (known.run ? `The figures are ${figures.seconds(ago)} old, from ` +
              `${new Date(1000 * known.takenAt).toLocaleTimeString()}. ` : "") +
         "Peers train on; this page goes on by itself when it is back.";
+  } else if (state === "other") {
+    says = `Another run answers at this address: ${known.other}. Reload to see it.`;
   } else if (state === "old") {
     says = `The coordinator is slow: its figures are ${figures.seconds(known.age)} old.`;
   }
@@ -150,7 +151,7 @@ function showNews() {
   alert.hidden = says === "";
   alert.classList.toggle("calm", Boolean(ended));
   const words = {connecting: "Connecting to the coordinator", live: "Live", old: "Figures are old",
-                 gone: "Coordinator gone"};
+                 gone: "Coordinator gone", other: "Another run"};
   setText(byId("news-text"), ended ? "Ended" : words[state]);
 }
 
@@ -276,8 +277,8 @@ function showCharts() {
 
 const IDLE = {
   starting: "its worker is starting", syncing: "fetching the state of the run",
-  waiting: "has no work now", exchanging: "exchanging", evaluating: "evaluating",
-  stopped: "its worker has stopped",
+  waiting: "has no work now", masking: "masking its update", exchanging: "exchanging",
+  evaluating: "evaluating", stopped: "its worker has stopped",
 };
 
 // What it does, or why it does nothing: {badge, look, why}.
@@ -295,7 +296,9 @@ function stateOf(peer) {
     return {badge: phase, look: "good",
             why: why || (steps ? `step ${figures.count(step)} of ${figures.count(steps)}` : "")};
   }
-  if (phase === "exchanging" || phase === "evaluating") return {badge: phase, look: "busy", why};
+  if (["masking", "exchanging", "evaluating"].includes(phase)) {
+    return {badge: phase, look: "busy", why};
+  }
   const badge = peer.member.role === "aggregator" ? "aggregating" : phase || state;
   return {badge, look: why ? "warn" : "", why: why || idleBecause(phase, peer)};
 }

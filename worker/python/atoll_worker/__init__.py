@@ -14,5 +14,6 @@ models of those libraries in, and only they import them.
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.parameters import Arrays, Parameters
 from atoll_worker.run import Round, Run, Step, connect
+from atoll_worker.steps import Steps
 
-__all__ = ["Arrays", "Parameters", "Round", "Run", "Step", "WorkerFailure", "connect"]
+__all__ = ["Arrays", "Parameters", "Round", "Run", "Step", "Steps", "WorkerFailure", "connect"]

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from typing import Callable, Dict, Iterator, List, Optional, Sequence, Union
+from typing import Callable, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -25,12 +25,15 @@ PROTOCOL = 1
 PROGRESS_SECONDS = 0.25  # worker.proto: a few a second
 NO_DIGEST = bytes(32)    # data that is nobody else's
 
+# A sum of losses, and of how many tokens it is; a sum alone is one of samples.
+Losses = Union[float, Tuple[float, int]]
+
 # Takes [first, end) of the held-out samples; returns the sum of their losses.
-Evaluate = Callable[[int, int], float]
+Evaluate = Callable[[int, int], Losses]
 
 # Takes a party (0: the worker is one) and how many samples it holds out itself; returns the sum of
 # their losses.
-EvaluateOwn = Callable[[int, int], float]
+EvaluateOwn = Callable[[int, int], Losses]
 
 # Of one party, or of each virtual one in their order.
 Counts = Union[int, Sequence[int]]
@@ -209,7 +212,8 @@ class Run:
     def rounds(self, parameters: Parameters, *, data_digest: bytes = NO_DIGEST,
                samples_a_pass: int = 0, evaluate: Optional[Evaluate] = None, held_out: int = 0,
                samples: Counts = 0, evaluate_own: Optional[EvaluateOwn] = None,
-               own_held_out: Counts = 0, device: str = "cpu") -> Iterator[Round]:
+               own_held_out: Counts = 0, device: str = "cpu",
+               sample_tokens: int = 1, tokenizer_digest: bytes = b"") -> Iterator[Round]:
         """The rounds, until the run or the process ends; before each, `parameters` hold the
         replica's. `data_digest` (32 bytes) and the parameters' shapes must be the same at every
         peer. `evaluate` is asked for the loss on parts of `held_out` samples, while `parameters`
@@ -218,7 +222,11 @@ class Run:
         With private data (`run.private`) there is no digest. `samples` says how many there are, of
         each virtual party if the worker has some; step.samples then goes through them pass by
         pass. `evaluate_own(party, count)` gives the summed loss of what a party holds out itself,
-        `own_held_out` samples."""
+        `own_held_out` samples.
+
+        A sample of a text is many tokens: `sample_tokens` says how many, at most. The losses that
+        are told are then of tokens: `evaluate` returns how many beside their sum. The run records
+        `tokenizer_digest` (32 bytes; empty: there is no tokenizer)."""
         self._check_kind()
         if len(data_digest) != 32:
             raise WorkerFailure(f"the data's digest has {len(data_digest)} bytes; 32 are needed")
@@ -236,9 +244,10 @@ class Run:
             offset += elements([(name, shape)])
         self.send(configured=worker_pb2.WorkerConfigured(
             manifest=manifest, data_digest=b"" if self.private else data_digest,
-            train_tokens=samples_a_pass, validation_tokens=held_out, device=device,
-            math_kernel="Python", samples=self._total(samples),
-            own_validation_tokens=self._total(own_held_out),
+            train_tokens=samples_a_pass * sample_tokens,
+            validation_tokens=held_out * sample_tokens, device=device,
+            math_kernel="Python", tokenizer_digest=tokenizer_digest, samples=self._total(samples),
+            own_validation_tokens=self._total(own_held_out) * sample_tokens,
             parties=self.first_party + self.parties - 1 if self.parties else 0))
         while not self._ended:
             if self._pending is None:
@@ -328,17 +337,17 @@ class Run:
             self._evaluate_own_share(asked, memory)
             return
         first, end = samples.share_of(self._held_out, asked.share, asked.shares)
-        loss_sum = 0.0
+        loss_sum, tokens = 0.0, end - first
         if self._evaluate is not None and end > first:
             self._parameters.read(self._own)
             self._parameters.write(memory.theta())
             try:
-                loss_sum = float(self._evaluate(first, end))
+                loss_sum, tokens = self._summed(self._evaluate(first, end), tokens)
             finally:
                 self._parameters.write(self._own)
         self.send(evaluated=worker_pb2.WorkerEvaluated(
             version=asked.version, share=asked.share, shares=asked.shares, loss_sum=loss_sum,
-            tokens=end - first))
+            tokens=tokens))
         if self._round is not None:
             self._round.evaluating += time.monotonic() - began
 
@@ -356,15 +365,25 @@ class Run:
                     count = self._count(self._own_held_out, party)
                     if count == 0:
                         continue
-                    loss = float(self._evaluate_own(party, count))
+                    loss, tokens = self._summed(self._evaluate_own(party, count), count)
                     answer.loss_sum += loss
-                    answer.tokens += count
-                    answer.own_losses.append(loss / count)
+                    answer.tokens += tokens
+                    answer.own_losses.append(loss / max(tokens, 1))
             finally:
                 self._parameters.write(self._own)
         self.send(evaluated=answer)
         if self._round is not None:
             self._round.evaluating += time.monotonic() - began
+
+    @staticmethod
+    def _summed(losses: Losses, count: int) -> Tuple[float, int]:
+        loss, tokens = losses if isinstance(losses, tuple) else (losses, count)
+        return float(loss), int(tokens)
+
+    def show_evaluated(self, tokens: int) -> None:
+        """From inside an evaluation, now and then: a worker that shows nothing for long is taken
+        for hung. `tokens` grows from call to call."""
+        self.send(progress=worker_pb2.WorkerProgress(evaluated=tokens))
 
     def _finish(self, done: Round) -> None:
         memory = self._mapped("TrainSteps")
@@ -385,15 +404,22 @@ class Run:
         return False
 
 
+def arguments() -> Tuple[Dict[str, str], str]:
+    """What the daemon started the program with, and the device among it ("auto": none is named)."""
+    given = sys.argv[1:]
+    options = dict(zip(given[::2], given[1::2]))
+    if len(given) % 2 or "--socket" not in options or not set(options) <= {"--socket", "--device"}:
+        sys.exit(f"usage: {sys.argv[0]} --socket unix:/PATH [--device DEVICE] (a daemon starts it "
+                 "so: name it as [worker] program)")
+    return options, options.get("--device", "auto")
+
+
 def connect(socket: Optional[str] = None) -> Run:
     """Says hello to the daemon at `socket` (default: the one that the script was started with, by
     "--socket unix:/PATH") and waits for what it has to say of the run."""
     if socket is None:
-        arguments = sys.argv[1:]
-        if len(arguments) != 2 or arguments[0] != "--socket":
-            sys.exit(f"usage: {sys.argv[0]} --socket unix:/PATH (a daemon starts it so: name it as "
-                     "[worker] program)")
-        socket = arguments[1]
+        options, _ = arguments()
+        socket = options["--socket"]
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the daemon decides when its worker ends
     link = Link(socket)

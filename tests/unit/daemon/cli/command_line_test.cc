@@ -101,8 +101,8 @@ TEST(CommandLineTest, AValueThatIsNoneSaysWhatIsWanted) {
       {{"generate", "--dir", "x", "--prompt", "y", "--temperature", "nan"},
        "atoll generate: --temperature: 'nan' is not a number\n"},
       {{"data", "inspect", "x", "--kind", "plian"},
-       "atoll data inspect: --kind: 'plian' is none of text, plain, jsonl, bin, npy, prepared; "
-       "did you mean 'plain'?\n"},
+       "atoll data inspect: --kind: 'plian' is none of text, plain, jsonl, chat, bin, npy, "
+       "prepared; did you mean 'plain'?\n"},
       {{"local", "--config"}, "atoll local: --config needs a value\n"},
       {{"local", "--config", "x", "--config", "y"},
        "atoll local: --config is given more than once\n"},

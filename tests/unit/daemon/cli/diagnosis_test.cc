@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "daemon/cli/diagnosis_text.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "tests/unit/daemon/cli/run_statuses.h"

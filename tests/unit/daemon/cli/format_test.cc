@@ -32,6 +32,9 @@ TEST(FormatTest, NumbersReadAsPeopleWriteThem) {
   EXPECT_EQ(FormatSeconds(3729), "1:02:09");
   EXPECT_EQ(FormatSeconds(2.54), "2.5 s");
   EXPECT_EQ(FormatSeconds(-5), "0.0 s");
+  EXPECT_EQ(FormatFigure(0.012345), "0.0123 s");
+  EXPECT_EQ(FormatFigure(183.6), "184 s");
+  EXPECT_EQ(FormatShare(0.123), "12 %");
   EXPECT_EQ(FormatRatio(3.96), "4.0x");
   EXPECT_EQ(FormatRatio(101), "101x");
 }

@@ -119,6 +119,20 @@ TEST_F(RunNeedsTest, ABaseIsKnownByItsDigest) {
   Expect("base", Weight::kDoubtful, "--base is not used");
 }
 
+TEST_F(RunNeedsTest, AFolderOfHuggingFacesIsKnownByItsConfig) {
+  // Broken: a token would be spent by a machine that lacks the model, or has another one.
+  run_.mutable_spec()->mutable_model()->set_kind(kHuggingFaceKind);
+  Expect("model", Weight::kFatal, "name its folder with --base");
+  brought_.base = directory_.path();
+  Expect("model", Weight::kFatal, "no folder with a config.json");
+  const std::string config = Write("config.json", "{}");
+  Expect("model", Weight::kGood, directory_.path());
+  run_.mutable_spec()->mutable_model()->set_file_digest(DigestOfFile(config).value());
+  Expect("model", Weight::kGood, directory_.path());
+  Write("config.json", "{\"hidden_size\": 1}");
+  Expect("model", Weight::kFatal, "is another than the run's");
+}
+
 TEST_F(RunNeedsTest, AProgramIsTheFileOrTheWorker) {
   run_.mutable_spec()->mutable_model()->set_kind(kTorchScriptKind);
   List(kProgramRole, Write("model.pt", "program"));

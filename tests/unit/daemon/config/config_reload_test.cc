@@ -103,10 +103,26 @@ TEST_F(ConfigReloadTest, FilesBesideTheConfigAreReadAgainEachTime) {
         ++read;
         return absl::OkStatus();
       },
-      ConfigReload::When::kAlways);
-  EXPECT_THAT(ReloadOf("[machine]\nup_cap = \"16Mbit\"\n"),
-              ElementsAre(HasSubstr("the files of [http] were, too")));
+      [](const Config& config) { return !config.http.token_file.empty(); });
+  const std::string without = "[machine]\nup_cap = \"16Mbit\"\n";
+  EXPECT_THAT(ReloadOf(without), ElementsAre(HasSubstr("nothing has changed")));
+  EXPECT_EQ(read, 0);
+  const std::string with = absl::StrCat(without, "[http]\ntoken_file = \"/etc/atoll/token\"\n");
+  EXPECT_THAT(ReloadOf(with), ElementsAre(HasSubstr("[http] token_file is ")));
   EXPECT_EQ(read, 1);
+  EXPECT_THAT(ReloadOf(with), ElementsAre(HasSubstr("the files of [http] were, too")));
+  EXPECT_EQ(read, 2);
+}
+
+TEST_F(ConfigReloadTest, AKeyThatNobodyCanTakeWaitsThoughItsSectionIsTaken) {
+  reload_->On("[http]", [this](const Config&) {
+    taken_.emplace_back("http");
+    return absl::OkStatus();
+  });
+  reload_->On("[http] listen", nullptr);
+  EXPECT_THAT(ReloadOf("[machine]\nup_cap = \"16Mbit\"\n[http]\nlisten = \"127.0.0.1:7081\"\n"),
+              ElementsAre(HasSubstr("[http] listen has changed, which takes effect at the next")));
+  EXPECT_THAT(taken_, IsEmpty());
 }
 
 // A joined peer's config lies in its folder, and a link in /etc leads there.

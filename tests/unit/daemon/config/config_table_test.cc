@@ -83,7 +83,8 @@ TEST(ConfigTable, SaysWhichKeysTheRunRecords) {
   // Broken: the page would promise that a value is fixed for the run, or may be changed, and it is
   // not so.
   // What of these is recorded is read where the files are.
-  const std::set<std::string> by_digest = {"[data] path", "[model] file", "[run] branch"};
+  const std::set<std::string> by_digest = {"[data] path", "[model] file", "[model] path",
+                                           "[run] branch"};
   Config none;
   for (size_t index = 0; index < ConfigFields(none).size(); ++index) {
     bool recorded = false;
@@ -150,6 +151,7 @@ TEST(ConfigTable, APrintedFileMeansTheSame) {
        {std::string("[run]\npeers = 8\n[exchange]\ncodec = \"topk\"\n"),
         std::string("[outer]\nrule = \"average\"\n[peer]\nid = \"p\"\nkeep_bytes = \"20GB\"\n"),
         std::string("[model]\nkind = \"stub\"\nparameters = 5\n"),
+        std::string("[model]\nkind = \"huggingface\"\ncontext = 9\n"),
         std::string("[model]\nkind = \"external\"\n")}) {
     ConfigFile file;
     const absl::StatusOr<Config> config = file.Load(text);

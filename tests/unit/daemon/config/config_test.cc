@@ -91,7 +91,7 @@ constexpr BadFile kBadFiles[] = {
     {"[model]\ndropout = 0.95\n",
      "x.toml:2: [model] dropout must be a number from 0 to 0.9, not 0.95"},
     {"[model]\ncontext = 1\n",
-     "x.toml:2: [model] context must be a whole number from 2 to 65536, not 1"},
+     "x.toml:2: [model] context must be a whole number from 2 to 1048576, not 1"},
     {"[model]\nwidth = 100\nheads = 3\n",
      "x.toml:3: [model] heads must divide width, and 3 does not divide 100"},
     {"[model]\nwidth = 130\n",
@@ -100,8 +100,8 @@ constexpr BadFile kBadFiles[] = {
      "x.toml:2: [inner] optimizer must be 'adamw', 'muon' or 'sgd', not 'adam'; did you mean "
      "'adamw'?"},
     {"[model]\nkind = \"resnet\"\n",
-     "x.toml:2: [model] kind must be 'gpt', 'gpt2', 'llama', 'torchscript', 'external' or "
-     "'stub', not 'resnet'"},
+     "x.toml:2: [model] kind must be 'gpt', 'gpt2', 'llama', 'huggingface', 'torchscript', "
+     "'external' or 'stub', not 'resnet'"},
     {"[model]\nkind = \"stub\"\n",
      "x.toml:2: [model] parameters is missing: a model of kind 'stub' needs it"},
     {"[model]\nparameters = 5\n",
@@ -285,6 +285,13 @@ TEST_F(ConfigTest, NesterovsRateFollowsThePeers) {
     ASSERT_TRUE(by_peers.ok()) << by_peers.status();
     EXPECT_EQ(by_peers->outer.learning_rate, rate) << peers;
   }
+  // Broken: the same federation would train another way where its parties share two peers.
+  const absl::StatusOr<Config> hosted =
+      LoadConfig(Write("[run]\npeers = 2\n[data]\nprivate = true\n[parties]\nhosted = 8\n"
+                       "a_round = 4\n"),
+                 ConfigUse::kAny);
+  ASSERT_TRUE(hosted.ok()) << hosted.status();
+  EXPECT_EQ(hosted->outer.learning_rate, 0.8);
   const absl::StatusOr<Config> said =
       LoadConfig(Write("[run]\npeers = 1\n[outer]\nlearning_rate = 0.7\n"), ConfigUse::kAny);
   ASSERT_TRUE(said.ok()) << said.status();

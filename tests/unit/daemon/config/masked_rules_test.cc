@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {
@@ -45,19 +46,28 @@ TEST(MaskedRulesTest, EachConflictNamesItsKeyAndWhy) {
       {[](Config& c) { c.run.peers = 256; }, "peers", "3 to 255"},
       {[](Config& c) { c.privacy.threshold = 9; }, "threshold", "at most [run] peers (8)"},
       {[](Config& c) { c.federation.weights = "loss"; }, "weights", "power of the loss"},
+      {[](Config& c) { c.federation.normalised = true; }, "normalised", "only after all updates"},
       {[](Config& c) {
          c.privacy.clip = 1;
          c.privacy.place = "mean";
        },
        "place", "known to all"},
+      {[](Config& c) { c.federation.drop = 0.1; }, "drop", "fewer than a sum has"},
+      {[](Config& c) { c.federation.participation = 0.25; }, "participation",
+       "at least 3 of the 8"},
+      {[](Config& c) {
+         c.privacy.threshold = 6;
+         c.federation.participation = 0.5;
+       },
+       "participation", "at least 6 of the 8 peers are drawn, not 4"},
       {[](Config& c) { c.privacy.quantile = 0.5; }, "quantile", "told of each party"},
       {[](Config& c) { c.inner.control_variates = true; }, "control_variates", "beside"},
   };
-  EXPECT_EQ(MaskedConflict(MaskedConfig()).what, "");
+  EXPECT_EQ(MaskedFaultOf(MaskedConfig()).what, "");
   for (const Case& one : cases) {
     Config config = MaskedConfig();
     one.spoil(config);
-    const MaskedFault fault = MaskedConflict(config);
+    const MaskedFault fault = MaskedFaultOf(config);
     EXPECT_EQ(fault.key, one.key);
     EXPECT_THAT(fault.what, HasSubstr(one.why));
     config.privacy.masked = false;
@@ -65,12 +75,35 @@ TEST(MaskedRulesTest, EachConflictNamesItsKeyAndWhy) {
   }
 }
 
-// Broken: a run would start whose updates are not masked, though its config asks for it.
-TEST(MaskedRulesTest, ARunIsNotStartedWithoutItsMasks) {
-  EXPECT_THAT(ConfigFile().ErrorOf("[run]\npeers = 8\n[privacy]\nmasked = true\n[exchange]\n"
-                                   "clip = 0\naudit_share = 0\n[membership]\noutsized = 0\n"
-                                   "weight_cap = 0\n"),
-              HasSubstr(":4: [privacy] masked must be false"));
+// A run that masks take as it is; `lines` follow [privacy].
+std::string MaskedRun(const std::string& lines, const std::string& others = "") {
+  return absl::StrCat("[model]\nkind = \"stub\"\nparameters = 5000\n[run]\npeers = 8\n",
+                      "[data]\nprivate = true\n[federation]\nweights = \"equal\"\n", others,
+                      "[privacy]\nmasked = true\n", lines);
+}
+
+// Broken: masks would have to be asked for by five keys, or would do away with one that was said
+// and tell nobody.
+TEST(MaskedRulesTest, OneKeyIsEnoughAndWhatWasSaidStands) {
+  const absl::StatusOr<Config> masked = ConfigFile().Load(MaskedRun("threshold = 7\n"));
+  ASSERT_TRUE(masked.ok()) << masked.status();
+  EXPECT_EQ(masked->exchange.clip, 0);
+  EXPECT_EQ(masked->exchange.audit_share, 0);
+  EXPECT_EQ(masked->membership.outsized, 0);
+  EXPECT_EQ(masked->membership.weight_cap, 0);
+  const v1::RunSpec spec = MakeRunSpec(*masked);
+  EXPECT_TRUE(spec.privacy().masked());
+  EXPECT_EQ(spec.privacy().threshold(), 7u);
+  EXPECT_THAT(ConfigFile().ErrorOf(MaskedRun("", "[exchange]\naudit_share = 0.1\n")),
+              HasSubstr("x.toml:11: [exchange] audit_share must be 0"));
+  EXPECT_THAT(ConfigFile().ErrorOf(MaskedRun("threshold = 9\n")),
+              HasSubstr("x.toml:12: [privacy] threshold must be at most [run] peers (8)"));
+}
+
+// Broken: a party could not have both, masks against those who average and noise against those who
+// see the mean.
+TEST(MaskedRulesTest, MasksGoWithDifferentialPrivacy) {
+  EXPECT_EQ(ConfigFile().ErrorOf(MaskedRun("clip = 1.0\nnoise = 2.0\n")), "");
 }
 
 }  // namespace

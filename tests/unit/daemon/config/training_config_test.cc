@@ -2,15 +2,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "daemon/config/config_text.h"
 #include "daemon/config/data_config.h"
 #include "daemon/config/data_on_disk.h"
+#include "daemon/config/worker_program.h"
 #include "tests/unit/daemon/config/config_file.h"
 
 namespace atolld {
@@ -51,6 +56,8 @@ TEST(ModelConfig, WhatIsUsualIsSpeltOut) {
   EXPECT_EQ(llama.norm_epsilon(), 1e-5);
   EXPECT_EQ(llama.vocabulary(), 256u);
   EXPECT_FALSE(llama.untied());
+  EXPECT_FALSE(llama.has_decoder());
+  EXPECT_EQ(SpecOf("kind = \"llama\"\nfamily = \"gemma3\"\n").decoder().local_rope_theta(), 10000);
   const v1::ModelSpec gpt2 = SpecOf("kind = \"gpt2\"\nvocabulary = 50257\ntied = false\n");
   EXPECT_EQ(gpt2.hidden(), 512u);
   EXPECT_EQ(gpt2.vocabulary(), 50257u);
@@ -130,6 +137,23 @@ TEST(ModelConfig, PublishedModelsHaveTheirPublishedSizes) {
   EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nlayers = 22\nheads = 32\nkv_heads = 4\n"
                                      "width = 2048\nvocabulary = 32000\ntied = false\n")),
             1100048384u);  // TinyLlama 1.1B
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nfamily = \"qwen2\"\nlayers = 24\n"
+                                     "heads = 14\nkv_heads = 2\nwidth = 896\nhidden = 4864\n"
+                                     "vocabulary = 151936\n")),
+            494032768u);  // Qwen2.5 0.5B
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nfamily = \"qwen3\"\nlayers = 28\n"
+                                     "heads = 16\nkv_heads = 8\nwidth = 1024\nhidden = 3072\n"
+                                     "head_width = 128\nvocabulary = 151936\n")),
+            596049920u);  // Qwen3 0.6B
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nfamily = \"olmo2\"\nlayers = 16\n"
+                                     "heads = 16\nwidth = 2048\nhidden = 8192\n"
+                                     "vocabulary = 100352\ntied = false\n")),
+            1484916736u);  // OLMo 2 1B
+  EXPECT_EQ(TrainedParameters(SpecOf("kind = \"llama\"\nfamily = \"gemma3\"\nlayers = 26\n"
+                                     "heads = 4\nkv_heads = 1\nwidth = 1152\nhidden = 6912\n"
+                                     "head_width = 256\nwindow = 512\n"
+                                     "layer_pattern = \"lllllg\"\nvocabulary = 262144\n")),
+            999885952u);  // Gemma 3 1B
   EXPECT_EQ(TrainedParameters(SpecOf(
                 absl::StrCat("kind = \"llama\"\nlayers = 32\nheads = 32\nwidth = 4096\n"
                              "vocabulary = 32000\ntied = false\nlora_rank = 8\nbase_digest = \"",
@@ -150,6 +174,9 @@ TEST(ModelConfig, EveryMistakeIsNamed) {
       {"kind = \"llama\"\nkv_heads = 3\n", "kv_heads must divide heads, and 3 does not divide 4"},
       {"kind = \"llama\"\nwidth = 12\n", "width / heads must be even with kind 'llama'"},
       {"kind = \"llama\"\nrope_theta = 0.5\n", "rope_theta must be 0 or at least 1, not 0.5"},
+      {"kind = \"gpt2\"\nwindow = 4\n", "[model] window is not of kind 'gpt2'"},
+      {"kind = \"llama\"\nwindow = 4\n", "[model] window is not of family 'llama'"},
+      {"kind = \"llama\"\nrope_factor = 2\n", "rope_factor is 2; it must be 0 with rope_scaling"},
       {"lora_alpha = 3\n", "lora_targets and lora_alpha are of adapters; set lora_rank too"},
       {"lora_rank = 4\n", "[model] base_digest is missing"},
       {"lora_rank = 4\nbase_digest = \"12\"\n", "base_digest must be 64 hexadecimal digits"},
@@ -370,8 +397,41 @@ TEST_F(DataConfigTest, WhatDecidesTheTokensIsRecorded) {
   const v1::DataSpec usual = MakeRunSpec(*LoadTraining("[data]\npath = \"a.txt\"\n")).data();
   EXPECT_EQ(usual.on_bad_line(), "");
   EXPECT_EQ(usual.width(), 0u);
-  EXPECT_THAT(ErrorOf("[data]\npath = \"a.txt\"\nwidth = 3\n"),
+  EXPECT_THAT(TrainingErrorOf("[data]\npath = \"a.txt\"\nwidth = 3\n"),
               HasSubstr("x.toml:3: [data] width is 3; it must be 1, 2, 4 or 8"));
+  // Bits are as good as bytes.
+  EXPECT_EQ(MakeRunSpec(*LoadTraining("[data]\npath = \"a.txt\"\nwidth = 32\n")).data().width(),
+            4u);
+}
+
+// Broken: peers would write conversations in different forms, or learn different parts of them; or
+// a key that means nothing would be taken.
+TEST_F(DataConfigTest, ConversationsAreRecorded) {
+  const std::string data = "[model]\nvocabulary = 300\n[data]\npath = \"a.txt\"\n";
+  const auto config = LoadTraining(
+      data +
+      "tokenizer = \"a.txt\"\ntemplate = \"llama3\"\nloss_on = \"all\"\npacking = \"join\"\n");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const v1::DataSpec spec = MakeRunSpec(*config).data();
+  EXPECT_EQ(spec.kind(), "chat");
+  EXPECT_EQ(spec.chat_template(), "llama3");
+  EXPECT_EQ(spec.loss_on(), "all");
+  EXPECT_EQ(spec.packing(), "join");
+  const v1::DataSpec pairs = MakeRunSpec(*LoadTraining(data + "kind = \"chat\"\n")).data();
+  EXPECT_EQ(pairs.kind(), "chat");
+  EXPECT_EQ(pairs.chat_template() + pairs.loss_on() + pairs.packing(), "");
+  EXPECT_THAT(TrainingErrorOf(data + "packing = \"join\"\n"),
+              HasSubstr("x.toml:5: [data] packing is of conversations; set template"));
+  EXPECT_THAT(TrainingErrorOf(data + "loss_on = \"all\"\n"),
+              HasSubstr("loss_on is of conversations"));
+  EXPECT_THAT(TrainingErrorOf(data + "template = \"chatml\"\n"),
+              HasSubstr("template 'chatml' needs a tokenizer's file that has its tokens"));
+  const std::string chatml = data + "tokenizer = \"a.txt\"\ntemplate = \"chatml\"\n";
+  EXPECT_THAT(TrainingErrorOf(chatml + "kind = \"bin\"\n"), HasSubstr("and kind is 'bin'"));
+  EXPECT_THAT(TrainingErrorOf(chatml + "field = \"body\"\n"), HasSubstr("field must be empty"));
+  EXPECT_THAT(TrainingErrorOf(data + "kind = \"chat\"\ntokenizer = \"chars\"\n"),
+              HasSubstr("must not be 'chars' with conversations"));
+  EXPECT_THAT(TrainingErrorOf(data + "template = \"chatmi\"\n"), HasSubstr("'chatml' or 'llama3'"));
 }
 
 // Broken: a worker would look for its data in its own folder, or not be told of the tokenizer.
@@ -432,6 +492,7 @@ class ForeignConfigTest : public ::testing::Test {
 };
 
 constexpr char kScript[] = "[model]\nkind = \"torchscript\"\n";
+constexpr char kHub[] = "[model]\nkind = \"huggingface\"\n";
 constexpr char kExternal[] = "[model]\nkind = \"external\"\n";
 
 TEST_F(ForeignConfigTest, SaysWhatAKindLacksOrDoesNotTake) {
@@ -464,6 +525,93 @@ TEST_F(ForeignConfigTest, SaysWhatAKindLacksOrDoesNotTake) {
   };
   for (const Case& one : cases)
     EXPECT_EQ(TrainingErrorOf(one.text, one.use), one.message) << one.text;
+}
+
+TEST_F(ForeignConfigTest, SaysWhatAFolderOfHuggingFacesLacksOrDoesNotTake) {
+  // Broken: a run would start whose worker can only refuse it, or which ignores a key.
+  std::ofstream(Path("config.json")) << "{}";
+  const std::string here = absl::StrCat(kHub, "path = \".\"\n");
+  struct Case {
+    std::string text, message;
+    ConfigUse use = ConfigUse::kAny;
+  };
+  const std::vector<Case> cases = {
+      {absl::StrCat(kHub, "[data]\npath = \"rows.npy\"\n"),
+       "x.toml:1: [model] path is missing: a model of kind 'huggingface' is that folder",
+       ConfigUse::kLocal},
+      {kHub, "", ConfigUse::kAny},  // a coordinator needs none
+      {absl::StrCat(kHub, "path = \"none\"\n"),
+       "x.toml:3: model.path 'none' is no folder with a config.json or an adapter_config.json, as "
+       "transformers and PEFT write them"},
+      {absl::StrCat(here, "layers = 4\n"),
+       "x.toml:4: [model] layers is not for a model of kind 'huggingface', which is whatever its "
+       "folder holds"},
+      {"[model]\npath = \".\"\n",
+       "x.toml:2: [model] path is not for a model of kind 'gpt', which is no folder; 'huggingface' "
+       "is"},
+      {absl::StrCat(here, "base = \"b\"\n"),
+       "x.toml:4: [model] base is not of kind 'huggingface': the base is the folder at [model] "
+       "path"},
+      {absl::StrCat(here, "lora_alpha = 4\n"),
+       "x.toml:4: [model] lora_targets and lora_alpha are of adapters; set lora_rank too"},
+      {absl::StrCat(here, "[data]\ntokenizer = \"chars\"\n"),
+       "x.toml:5: [data] tokenizer is not for a model of kind 'huggingface', which has the "
+       "tokenizer of its folder"},
+      {absl::StrCat(here, "[data]\nsources = \"a:1,b:1\"\n"),
+       "x.toml:5: [data] sources is not for a model of kind 'huggingface', which reads one file "
+       "or folder, [data] path"},
+      {absl::StrCat(here, "[data]\nprivate = true\n[parties]\nhosted = 2\n"),
+       "x.toml:7: [parties] hosted must be 0 with kind 'huggingface': atoll-hf-worker trains one "
+       "party; start a peer for each"},
+  };
+  for (const Case& one : cases)
+    EXPECT_EQ(TrainingErrorOf(one.text, one.use), one.message) << one.text;
+}
+
+TEST_F(ForeignConfigTest, AFolderOfHuggingFacesIsNamedByItsConfig) {
+  // Broken: peers would train models of another shape, or the run would not say what is trained.
+  std::ofstream(Path("config.json")) << "abc";
+  const std::string text =
+      absl::StrCat(kHub, "path = \".\"\ncontext = 16\nlora_rank = 8\nlora_targets = \"b,a\"\n",
+                   "[data]\npath = \"rows.npy\"\nkind = \"npy\"\n");
+  absl::StatusOr<Config> config = LoadTraining(text, ConfigUse::kLocal);
+  ASSERT_TRUE(config.ok()) << config.status();
+  config->run.id = "r";
+  const v1::RunSpec spec = MakeRunSpec(*config);
+  EXPECT_EQ(spec.model().kind(), "huggingface");
+  EXPECT_EQ(spec.model().file(), "");  // a path of one machine
+  EXPECT_EQ(absl::BytesToHexString(spec.model().file_digest()),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");  // of "abc"
+  EXPECT_EQ(spec.model().context(), 16u);
+  EXPECT_EQ(spec.model().layers(), 0u);
+  EXPECT_EQ(spec.model().lora_rank(), 8u);
+  EXPECT_EQ(spec.model().lora_alpha(), 16);
+  EXPECT_EQ(absl::StrJoin(spec.model().lora_targets(), ","), "a,b");
+  EXPECT_EQ(spec.data().kind(), "npy");
+  const std::string written = FormatConfig(*config);
+  const absl::StatusOr<Config> read = LoadTraining(written, ConfigUse::kLocal);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_EQ(FormatConfig(*read), written);
+}
+
+TEST_F(ForeignConfigTest, TheWorkerOfHuggingFacesIsFoundInThePath) {
+  // Broken: what pip has installed would not be started, or its absence not be told.
+  const std::string folder = Path("bin");
+  std::filesystem::create_directories(folder);
+  const char* const path = std::getenv("PATH");
+  const std::string before = path == nullptr ? "" : path;
+  setenv("PATH", absl::StrCat("/nowhere::", folder).c_str(), 1);
+  EXPECT_EQ(FindWorkerProgram("huggingface", "/opt"), "");
+  EXPECT_TRUE(absl::StrContains(NoWorkerText("huggingface"), "pip install"));
+  const std::string program = absl::StrCat(folder, "/atoll-hf-worker");
+  std::ofstream(program) << "#!/bin/sh\n";
+  EXPECT_EQ(FindWorkerProgram("huggingface", "/opt"), "");  // cannot be executed
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  EXPECT_EQ(FindWorkerProgram("huggingface", "/opt"), program);
+  setenv("PATH", before.c_str(), 1);
+  EXPECT_EQ(FindWorkerProgram("huggingface", folder), program);
+  EXPECT_EQ(FindWorkerProgram("gpt", "/opt"), "/opt/atoll-worker");
+  EXPECT_EQ(FindWorkerProgram("external", "/opt"), "");
 }
 
 TEST_F(ForeignConfigTest, AFileIsNamedByItsBytes) {

@@ -8,8 +8,12 @@
 #include <fstream>
 
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "daemon/config/federation_config.h"
 #include "daemon/experiment/run_plan.h"
+#include "membership/privacy/accountant.h"
 
 namespace atolld {
 namespace {
@@ -165,6 +169,10 @@ TEST(ExperimentFileTest, HostsShareThePartiesEvenly) {
   EXPECT_EQ(plan->config.parties.hosted, 500u);
   EXPECT_THAT(PlanErrorOf(absl::StrCat("[experiment]\nparties = 1000\nhosts = 3\n", rest)),
               HasSubstr("hosts must divide the 1000 parties, and 3 does not"));
+  // Hosts number their parties through; a run that began elsewhere would leave some out.
+  EXPECT_THAT(PlanErrorOf(absl::StrCat("[experiment]\nparties = 1000\nhosts = 2\n", rest,
+                                       "[parties]\nfirst = 7\n")),
+              HasSubstr("[parties] first is 7"));
 }
 
 TEST(ExperimentFileTest, RampsAreChecked) {
@@ -191,6 +199,31 @@ TEST(ExperimentFileTest, EveryExampleIsTaken) {
     }
   }
   EXPECT_GE(examples, 10u);
+}
+
+TEST(ExperimentFileTest, TheNoiseOfThePrivacyExampleKeepsItsEpsilon) {
+  // Broken: a setting would spend more than the epsilon that it is called by, or waste noise.
+  const auto experiment = ReadExperiment(absl::StrCat(ATOLL_EXPERIMENTS, "/privacy.toml"));
+  ASSERT_TRUE(experiment.ok()) << experiment.status();
+  EXPECT_THAT(experiment->run_text, HasSubstr("\nrounds = 50\n"));
+  EXPECT_THAT(experiment->run_text, HasSubstr("\nsampling = 0.02\n"));
+  size_t private_ones = 0;
+  for (const ExperimentSetting& setting : experiment->settings) {
+    absl::string_view name = setting.name;
+    double budget = 0;
+    if (!absl::ConsumePrefix(&name, "epsilon ") || !absl::SimpleAtod(name, &budget)) continue;
+    ++private_ones;
+    double noise = 0;
+    for (const SettingChange& change : setting.changes) {
+      if (change.Name() == "privacy.noise") noise = std::get<double>(change.value);
+    }
+    const auto spent = [](double z) {
+      return PrivacyAccountant().EpsilonAfter(0.02, z, 50, PrivacyConfig().delta);
+    };
+    EXPECT_LE(spent(noise), budget) << setting.name;
+    EXPECT_GT(spent(noise - 0.01), budget) << setting.name;
+  }
+  EXPECT_EQ(private_ones, 3u);
 }
 
 TEST(ExperimentFileTest, PathNamesArePlain) {

@@ -10,7 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/env/posix_files.h"
 #include "daemon/experiment/experiment_file.h"
-#include "daemon/experiment/local_launcher.h"
+#include "daemon/experiment/lab_topology.h"
+#include "daemon/experiment/run_log.h"
 
 namespace atolld {
 namespace {
@@ -65,7 +66,7 @@ TEST_F(ExperimentFolderTest, AnotherFolderIsNeverTouched) {
   EXPECT_FALSE(ExperimentOfFolder(files_, dir_).ok());
 }
 
-TEST(LocalLauncherTest, KnowsTheRoundFromTheLog) {
+TEST(RunLogTest, KnowsTheRoundFromTheLog) {
   // Broken: progress and time left would be made up.
   EXPECT_EQ(NewestRound(""), 0u);
   EXPECT_EQ(NewestRound("run x in y\nround 3 of 40: training loss 2\nround 4 of 40: training\n"
@@ -73,16 +74,24 @@ TEST(LocalLauncherTest, KnowsTheRoundFromTheLog) {
             4u);
 }
 
-TEST(LocalLauncherTest, LinesAreWhatLocalTakes) {
-  // Broken: --in lab would run every party on an open line.
+TEST(LabTopologyTest, EveryPeerHasTheLineOfItsParty) {
+  // Broken: --in lab would run parties on open lines, on another's, or twice as far away.
   LinkKeys all;
   all.pattern = "default";
   all.up = 2500000;
   all.down = 12500000;
+  all.delay = absl::Milliseconds(20);
   LinkKeys one;
   one.pattern = "party-1";
   one.up = 250000;
-  EXPECT_EQ(LinesOption({all, one}), "*=20Mbit/100Mbit,peer-1=2Mbit/");
+  one.loss = 0.5;
+  const std::string text = LabTopology({all, one}, 2, 7);
+  EXPECT_THAT(text, HasSubstr("seed = 7\n"));
+  EXPECT_THAT(text, HasSubstr("[region.peer]\npeers = 2\n"));
+  EXPECT_THAT(text, HasSubstr("[peer.peer-1]\nup = \"2Mbit\"\ndown = \"10Gbit\"\n"
+                              "rtt = \"0us\"\nloss = 0.005\n"));
+  EXPECT_THAT(text, HasSubstr("[peer.peer-2]\nup = \"20Mbit\"\ndown = \"100Mbit\"\n"
+                              "rtt = \"40000us\"\nloss = 0\n"));
 }
 
 }  // namespace

@@ -55,6 +55,22 @@ struct PrivateUpdate {
     close(file);
   }
 
+  // What stands of it where the run masks updates.
+  absl::StatusOr<OwnUpdate::Encoded> Kept() {
+    absl::StatusOr<OwnUpdate::Encoded> kept = absl::UnknownError("not yet");
+    bool done = false;
+    own->Encode({}, [&](const absl::Status& status, OwnUpdate::Encoded made) {
+      if (status.ok()) {
+        kept = std::move(made);
+      } else {
+        kept = status;
+      }
+      done = true;
+    });
+    EXPECT_TRUE(world.RunUntil([&] { return done; }, absl::Seconds(10)));
+    return kept;
+  }
+
   // What the others get of it.
   std::vector<float> Sent(const OwnUpdate::Trained& trained) {
     bool done = false;
@@ -141,6 +157,56 @@ TEST(OwnUpdateTest, AMovingClipIsThatOfTheTrain) {
   const double count = PrivacyTermsOf(peer.spec.privacy()).CountDeviation(1);
   EXPECT_NE(peer.encoded.within, 0.5);
   EXPECT_NEAR(peer.encoded.within, 0.5, 6 * count);
+}
+
+TEST(OwnUpdateTest, AMaskedUpdateStandsAsItIsAndTellsNothing) {
+  // Broken: what masks hide would be told beside them, or an update would not outlive an attempt.
+  PrivateUpdate peer;
+  peer.spec.mutable_privacy()->set_masked(true);
+  peer.own->Follow(peer.spec);
+  peer.Leave(std::vector<float>(kUpdateValues, 0.25f));
+  absl::StatusOr<OwnUpdate::Encoded> kept = peer.Kept();
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  EXPECT_EQ(kept->contribution, nullptr);
+  EXPECT_EQ(*kept->plain->values, std::vector<float>(kUpdateValues, 0.25f));
+  v1::Ready told;
+  told.set_tokens(640);
+  peer.own->Hold(*std::move(kept), told);
+  EXPECT_EQ(peer.own->contribution(), nullptr);
+  EXPECT_EQ(peer.own->weight(), 640.0f);
+  v1::Welcome welcome;
+  *welcome.mutable_genesis() = peer.keeper->genesis();
+  peer.keeper->Follow(welcome);  // now the state has a digest
+  peer.world.RunFor(absl::Seconds(1));
+  const std::optional<v1::Ready> ready = peer.own->Offer(1, [] {});
+  ASSERT_TRUE(ready.has_value());
+  EXPECT_EQ(ready->contribution_root(), "");
+  EXPECT_EQ(ready->squared_norm_bits(), 0u);
+  peer.own->Stand(std::make_shared<const Contribution>());
+  EXPECT_NE(peer.own->contribution(), nullptr);
+  peer.own->Stand(nullptr);
+  EXPECT_NE(peer.own->plain(), nullptr);
+}
+
+TEST(OwnUpdateTest, AMaskedUpdateIsClippedAndMustBeFinite) {
+  // Broken: masks would take the place of noise, or hide a NaN that spoils the whole sum.
+  PrivateUpdate peer;
+  peer.spec.mutable_privacy()->set_masked(true);
+  peer.Follow(0);
+  peer.Leave(std::vector<float>(kUpdateValues, 1.0f));
+  const absl::StatusOr<OwnUpdate::Encoded> kept = peer.Kept();
+  ASSERT_TRUE(kept.ok()) << kept.status();
+  const double deviation = 2 * 3 / std::sqrt(16.0);
+  EXPECT_NEAR(
+      DeviationFrom(*kept->plain->values, 3 / std::sqrt(static_cast<double>(kUpdateValues))),
+      deviation, 0.02 * deviation);
+  PrivateUpdate broken;
+  broken.spec.mutable_privacy()->set_masked(true);
+  broken.own->Follow(broken.spec);
+  std::vector<float> values(kUpdateValues, 0.0f);
+  values[7] = std::nanf("");
+  broken.Leave(values);
+  EXPECT_FALSE(broken.Kept().ok());
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "gtest/gtest.h"
+#include "compression/ring_sum_codec.h"
 #include "tests/sim/sim_world.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
 
@@ -176,7 +176,7 @@ TEST(StopWatch, NoticesThatThisProcessWasStopped) {
 
 // A peer that is alone in its run, at version 0, with an update to be averaged.
 struct LoneVoter {
-  LoneVoter() : world(1), env(world.AddProcess("self").env()) {
+  explicit LoneVoter(bool masked = false) : world(1), env(world.AddProcess("self").env()) {
     EXPECT_TRUE(CreateReplica(env.files, "/r", TestRun()).ok());
     ReplicaKeeper::Events events;
     events.on_offer = [] {};
@@ -184,19 +184,51 @@ struct LoneVoter {
     keeper = std::make_unique<ReplicaKeeper>(env, "/r", RetentionPolicy(), std::move(events));
     EXPECT_TRUE(keeper->Load().ok());
     own = std::make_unique<OwnUpdate>(env, "self", "/r", *keeper);
-    own->Follow(keeper->genesis().spec());
+    v1::RunSpec spec = keeper->genesis().spec();
+    if (masked) spec.mutable_privacy()->set_masked(true);
+    own->Follow(spec);
     OwnUpdate::Encoded encoded;
     const std::vector<float> values(keeper->grid().elements(), 0.5f);
-    encoded.contribution = std::make_shared<const Contribution>(
-        *EncodeContribution(keeper->grid(), **FindCodec("int8"), Rounding(), values));
+    if (masked) {
+      encoded.plain =
+          OwnUpdate::Plain{std::make_shared<const std::vector<float>>(values), Rounding()};
+    } else {
+      encoded.contribution = std::make_shared<const Contribution>(
+          *EncodeContribution(keeper->grid(), **FindCodec("int8"), Rounding(), values));
+    }
     own->Hold(encoded, v1::Ready());
+    if (masked) own->Stand(std::make_shared<const Contribution>(Ones()));
     exchange = std::make_unique<RoundExchange>(
         env, "self", *keeper, *own,
         RoundExchange::Events{[this](const v1::PeerMessage& message) {
                                 if (message.has_vote()) votes.push_back(message.vote());
                               },
-                              [](bool) {}});
-    exchange->Follow(keeper->genesis().spec(), 1, absl::Seconds(2));
+                              [](bool) {},
+                              [this](ExchangeOutcome outcome, const ExchangePlan& plan) {
+                                EXPECT_EQ(plan.revision(), outcome.revision);
+                                sums.push_back(std::move(outcome));
+                              }});
+    exchange->Follow(spec, 1, absl::Seconds(2));
+  }
+
+  // Elements of a ring that are all 1, as if masked.
+  Contribution Ones() const {
+    Contribution made;
+    for (uint32_t c = 0; c < keeper->grid().chunks(); ++c) {
+      std::vector<uint8_t> bytes(MaskedSumCodec().MaxEncodedBytes(keeper->grid().Elements(c)));
+      for (size_t i = 0; i < bytes.size(); i += 4) bytes[i] = 1;
+      made.digests.push_back(Sha256(bytes));
+      made.chunks.emplace_back(std::move(bytes));
+    }
+    SetNorms(std::vector<ChunkNorms>(made.chunks.size()), &made);
+    return made;
+  }
+
+  void TellTheState() {
+    v1::Welcome welcome;
+    *welcome.mutable_genesis() = keeper->genesis();
+    keeper->Follow(welcome);
+    world.RunFor(absl::Seconds(1));
   }
 
   v1::Plan PlanOfItsOwn() const {
@@ -222,6 +254,7 @@ struct LoneVoter {
   std::unique_ptr<OwnUpdate> own;
   std::unique_ptr<RoundExchange> exchange;
   std::vector<v1::Vote> votes;
+  std::vector<ExchangeOutcome> sums;
 };
 
 // Would break: one whose state's digest takes longer than the exchange (an aggregator's of a large
@@ -231,12 +264,35 @@ TEST(RoundExchangeTest, AVoteWaitsForTheDigestOfTheState) {
   ASSERT_TRUE(peer.exchange->OnPlan(peer.PlanOfItsOwn()).ok());
   peer.world.RunFor(absl::Seconds(1));
   EXPECT_TRUE(peer.votes.empty()) << "its state has no digest yet";
-  v1::Welcome welcome;
-  *welcome.mutable_genesis() = peer.keeper->genesis();
-  peer.keeper->Follow(welcome);
-  peer.world.RunFor(absl::Seconds(1));
+  peer.TellTheState();
   ASSERT_EQ(peer.votes.size(), 1u);
   EXPECT_EQ(peer.votes[0].state_digest(), ToBytes(*peer.keeper->StateDigestOf(0)));
+}
+
+// Would break: peers would vote for, and commit, a sum with its masks still on.
+TEST(RoundExchangeTest, AMaskedSumIsNoVoteUntilItsMasksAreOff) {
+  LoneVoter peer(true);
+  peer.TellTheState();
+  ASSERT_TRUE(peer.exchange->OnPlan(peer.PlanOfItsOwn()).ok());
+  peer.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(peer.votes.empty());
+  ASSERT_EQ(peer.sums.size(), 1u);
+  std::vector<SharedBytes> expected = peer.Ones().chunks;
+  EXPECT_EQ(peer.sums[0].payload.str(), JoinPayload(expected).str());
+  ExchangeOutcome unmasked = peer.sums[0];
+  unmasked.payload = TestRun().Payload(1);
+  unmasked.payload_digest = TreeDigest(unmasked.payload.span());
+  unmasked.revision = 2;
+  peer.exchange->Decide(unmasked);
+  peer.world.RunFor(absl::Seconds(1));
+  EXPECT_TRUE(peer.votes.empty()) << "it is of no plan that was carried out";
+  unmasked.revision = 1;
+  peer.exchange->Decide(unmasked);
+  peer.world.RunFor(absl::Seconds(1));
+  ASSERT_EQ(peer.votes.size(), 1u);
+  EXPECT_EQ(peer.votes[0].payload_digest(), ToBytes(unmasked.payload_digest));
+  peer.exchange->Leave();
+  EXPECT_FALSE(peer.exchange->under_way());
 }
 
 }  // namespace

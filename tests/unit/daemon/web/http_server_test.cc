@@ -4,10 +4,16 @@
 #include <arpa/inet.h>
 #include <httplib.h>
 #include <netinet/in.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
+#include <memory>
+#include <string>
 #include <thread>
 
 #include "absl/strings/escaping.h"
@@ -141,7 +147,7 @@ TEST_F(HttpServerTest, AnswersToLoopbacksNamesAlone) {
 
 TEST_F(HttpServerTest, WantsTheToken) {
   HttpServer::Options options = Defaults();
-  options.token = kToken;
+  options.access.token = kToken;
   const auto server = Start(options);
   httplib::Client client("127.0.0.1", PortOf(*server));
   const auto refused = client.Get("/figures");
@@ -164,7 +170,7 @@ TEST_F(HttpServerTest, WantsTheToken) {
 TEST_F(HttpServerTest, RefusesAddressesOfOthersWithoutTlsAndToken) {
   HttpServer::Options options = Defaults();
   options.addresses = {"0.0.0.0:0"};
-  options.token = kToken;
+  options.access.token = kToken;
   const auto refused = HttpServer::Start(options);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.status().message(), HasSubstr("needs certificate, key and token_file"));
@@ -181,9 +187,9 @@ TEST_F(HttpServerTest, SpeaksTls) {
       EnsureCredentials(files, **authority, folder, Role::kCoordinator, "c", executor_.WallTime())
           .ok());
   HttpServer::Options options = Defaults();
-  options.certificate = folder + "/certificate.pem";
-  options.key = folder + "/key.pem";
-  options.token = kToken;
+  options.access.certificate = folder + "/certificate.pem";
+  options.access.key = folder + "/key.pem";
+  options.access.token = kToken;
   options.addresses = {"0.0.0.0:0"};
   const auto server = Start(options);
   ASSERT_NE(server, nullptr);
@@ -198,10 +204,95 @@ TEST_F(HttpServerTest, SpeaksTls) {
               ::testing::Not(HasSubstr("figures")));
   EXPECT_EQ("figures", client.Get("/figures")->body);  // who speaks no TLS did it no harm
 
-  options.key = folder + "/authority.pem";
+  options.access.key = folder + "/authority.pem";
   EXPECT_THAT(HttpServer::Start(options).status().message(), HasSubstr("[http] key: "));
-  options.certificate = folder + "/none.pem";
+  options.access.certificate = folder + "/none.pem";
   EXPECT_THAT(HttpServer::Start(options).status().message(), HasSubstr("[http] certificate: "));
+}
+
+std::string DerOf(X509* certificate) {
+  unsigned char* bytes = nullptr;
+  const int length = i2d_X509(certificate, &bytes);
+  std::string der(reinterpret_cast<const char*>(bytes), static_cast<size_t>(std::max(length, 0)));
+  OPENSSL_free(bytes);
+  X509_free(certificate);
+  return der;
+}
+
+std::string CertificateIn(const std::string& path) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(fopen(path.c_str(), "r"), fclose);
+  return DerOf(PEM_read_X509(file.get(), nullptr, nullptr, nullptr));
+}
+
+// The certificate that a new connection gets.
+std::string CertificateShownTo(int fd) {
+  const TlsContext context(SSL_CTX_new(TLS_client_method()));
+  const std::unique_ptr<SSL, void (*)(SSL*)> tls(SSL_new(context.get()), SSL_free);
+  SSL_set_fd(tls.get(), fd);
+  const std::string der =
+      SSL_connect(tls.get()) == 1 ? DerOf(SSL_get1_peer_certificate(tls.get())) : std::string();
+  close(fd);
+  return der;
+}
+
+TEST_F(HttpServerTest, TakesAnotherCertificateWhileItServes) {
+  // Broken: a certificate that was renewed on the disk counts at the next start only.
+  const TemporaryDirectory directory;
+  PosixFiles files;
+  uint64_t drawn = 0;
+  std::vector<HttpServer::Access> accesses;
+  for (const char* const name : {"first", "second"}) {
+    const auto authority = Authority::Make(name, executor_.WallTime(), [&] { return ++drawn; });
+    ASSERT_TRUE(authority.ok());
+    const std::string folder = directory.File(name);
+    ASSERT_TRUE(
+        EnsureCredentials(files, **authority, folder, Role::kCoordinator, "c", executor_.WallTime())
+            .ok());
+    accesses.push_back({folder + "/certificate.pem", folder + "/key.pem", kToken});
+  }
+  HttpServer::Options options = Defaults();
+  options.addresses = {"0.0.0.0:0"};
+  options.access = accesses[0];
+  const auto server = Start(options);
+  ASSERT_NE(server, nullptr);
+  EXPECT_EQ(CertificateIn(accesses[0].certificate), CertificateShownTo(Connect(*server)));
+  EXPECT_TRUE(server->SetAccess(accesses[1]).ok());
+  EXPECT_EQ(CertificateIn(accesses[1].certificate), CertificateShownTo(Connect(*server)));
+
+  // Whatever is wrong with the new ones, the old ones go on.
+  HttpServer::Access wrong = accesses[0];
+  wrong.key = accesses[1].key;
+  EXPECT_THAT(server->SetAccess(wrong).message(), HasSubstr("[http] key: "));
+  wrong = accesses[0];
+  wrong.token.clear();
+  EXPECT_THAT(server->SetAccess(wrong).message(),
+              HasSubstr("needs certificate, key and token_file"));
+  EXPECT_EQ(CertificateIn(accesses[1].certificate), CertificateShownTo(Connect(*server)));
+}
+
+TEST_F(HttpServerTest, TakesAnotherTokenWhileItServes) {
+  // Broken: a token that others have learned opens the port until the next start.
+  const auto server = Start(Defaults());
+  const auto status_for = [&](const std::string& token) {
+    httplib::Client client("127.0.0.1", PortOf(*server));
+    client.set_bearer_token_auth(token.c_str());
+    return client.Get("/figures")->status;
+  };
+  EXPECT_EQ(200, status_for(kToken));
+  EXPECT_TRUE(server->SetAccess({"", "", "another-token-of-this-test"}).ok());
+  EXPECT_EQ(401, status_for(kToken));
+  EXPECT_EQ(200, status_for("another-token-of-this-test"));
+  // The address would be another one.
+  const TemporaryDirectory directory;
+  PosixFiles files;
+  const auto authority = Authority::Make("run-1", executor_.WallTime(), [] { return 7; });
+  ASSERT_TRUE(EnsureCredentials(files, **authority, directory.path(), Role::kCoordinator, "c",
+                                executor_.WallTime())
+                  .ok());
+  const absl::Status begins =
+      server->SetAccess({directory.File("certificate.pem"), directory.File("key.pem"), kToken});
+  EXPECT_TRUE(absl::IsFailedPrecondition(begins)) << begins;
+  EXPECT_EQ(200, status_for("another-token-of-this-test"));
 }
 
 TEST_F(HttpServerTest, TakesTheNextAddressWhereOneIsTaken) {
@@ -345,6 +436,18 @@ TEST_F(HttpStreamTest, AreBoundedAndMakeRoomWhenTheirReadersGo) {
   Say(readers[0], Request());
   EXPECT_THAT(ReadUntil(readers[0], "data: 3"), HasSubstr("data: 1"));
   for (const int fd : readers) close(fd);
+}
+
+TEST_F(HttpStreamTest, EndWithTheTokenThatLetThemIn) {
+  const auto server = StartCounting(2);
+  const int fd = Connect(*server);
+  Say(fd, Request());
+  ReadUntil(fd, "data: 3");
+  EXPECT_TRUE(server->SetAccess({"", "", kToken}).ok());
+  ReadAll(fd);
+  WaitForAlive(0);
+  EXPECT_THAT(Ask(*server, Request()), StartsWith("HTTP/1.1 401"));
+  close(fd);
 }
 
 TEST_F(HttpStreamTest, EndWithTheServer) {

@@ -202,6 +202,32 @@ TEST(CheckWorker, NamesTheFirstDifference) {
   EXPECT_THAT(CheckWorker(genesis, other).message(), HasSubstr("6464646464646464"));
 }
 
+// Would break: a Ready could tell the coordinator what masks are to hide, or come from somebody
+// whose mask keys nobody could check.
+TEST(CheckReady, OfARunWithMasksTellsNothingOfItsUpdate) {
+  v1::RunSpec spec;
+  spec.set_run_id("r1");
+  spec.mutable_privacy()->set_masked(true);
+  const std::string key(32, 'k');
+  v1::Ready good;
+  good.set_tokens(10);
+  good.set_steps(5);
+  good.set_state_digest(std::string(32, 's'));
+  EXPECT_EQ(CheckReady(spec, "a", key, good), absl::OkStatus());
+  EXPECT_THAT(CheckReady(spec, "a", "", good).message(), HasSubstr("needs a signing key"));
+  const auto refused = [&](const std::function<void(v1::Ready*)>& change) {
+    v1::Ready ready = good;
+    change(&ready);
+    return CheckReady(spec, "a", key, ready).code() == absl::StatusCode::kInvalidArgument;
+  };
+  EXPECT_TRUE(refused([](v1::Ready* r) { r->set_contribution_root(std::string(32, 'r')); }));
+  EXPECT_TRUE(refused([](v1::Ready* r) { r->set_signature(std::string(64, 's')); }));
+  EXPECT_TRUE(refused([](v1::Ready* r) { r->set_squared_norm_bits(1); }));
+  EXPECT_TRUE(refused([](v1::Ready* r) { r->set_squared_distance_bits(1); }));
+  EXPECT_TRUE(refused([](v1::Ready* r) { r->clear_state_digest(); }));
+  EXPECT_TRUE(refused([](v1::Ready* r) { r->set_tokens(0); }));
+}
+
 // Would break: strangers of another run or release become members.
 TEST(CheckHello, RefusesStrangers) {
   v1::RunSpec spec;

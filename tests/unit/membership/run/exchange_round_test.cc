@@ -110,6 +110,33 @@ TEST(ExchangeRound, PlansEqualShardsInRosterOrder) {
   EXPECT_EQ(f.round.plan().deadline_milliseconds(), 10000u);
 }
 
+// Would break: a sum with masks whose parts do not fit could not be summed again, or would be by
+// the same reducers.
+TEST(ExchangeRound, RedoesEverythingElsewhere) {
+  Fixture f({"a", "b", "c"}, 2);
+  f.last = f.round.RedoAll();
+  EXPECT_EQ(f.last.verdict, Verdict::kRevised);
+  EXPECT_EQ(f.Shards(), "0+4:b/2 4+4:c/2 8+4:a/2 ");
+  EXPECT_EQ(f.round.plan().revision(), 2u);
+}
+
+// Would break: whoever cannot finish an exchange with masks would hold the others up for ever.
+TEST(ExchangeRound, GoesOnWithoutThoseWhoseSumsAreMissing) {
+  Fixture f({"a", "b", "c"}, 2);
+  for (const char* peer : {"a", "b"}) f.round.OnSummed(peer);
+  const std::string missing[] = {"c"};
+  f.last = f.round.OnSumsMissing(missing);
+  EXPECT_EQ(f.last.verdict, Verdict::kRevised);
+  EXPECT_TRUE(f.round.Lost("c"));
+  EXPECT_THAT(f.last.events.front(), HasSubstr("without the masked sums of c"));
+  // Whoever has said a sum has all of its parts: nothing is summed anew.
+  EXPECT_EQ(f.round.plan().shards(2).attempt(), 1u);
+  EXPECT_FALSE(f.round.plan().shards(2).holder().empty());
+  const std::string most[] = {"a", "b"};
+  f.last = f.round.OnSumsMissing(most);
+  EXPECT_EQ(f.last.verdict, Verdict::kGiveUp);
+}
+
 // Would break: a peer behind NAT is asked to reduce, or a run of such peers hangs without a word.
 TEST(ExchangeRound, OnlyThoseWithAnAddressReduce) {
   auto contributors = Contributors({"a", "b", "c"});

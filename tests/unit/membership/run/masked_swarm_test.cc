@@ -172,7 +172,8 @@ class MaskedSwarm {
     if (out.action == MaskDuty::Action::kMask) {
       masked_[peer] = Codes(peer);
       ASSERT_TRUE(duties_[peer]->party()->Mask(ring_, 0, absl::MakeSpan(masked_[peer])).ok());
-      for (const v1::MaskFromParty& one : duties_[peer]->Masked().sends) up_[peer].push_back(one);
+      for (const v1::MaskFromParty& one : duties_[peer]->Masked("", "").sends)
+        up_[peer].push_back(one);
     }
     if (out.action == MaskDuty::Action::kUnmask) CheckSum(peer);
   }

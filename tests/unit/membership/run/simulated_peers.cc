@@ -121,13 +121,15 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   ready->set_tokens(100);
   ready->set_train_seconds(train_seconds[peer]);
   ready->set_loss(losses.count(peer) > 0 ? losses[peer] : 2.5);
-  ready->set_contribution_root(DigestText("root"));
+  // Of an update that is to be masked nothing is told yet.
+  const bool masked = stored.spec->privacy().masked();
+  if (!masked) ready->set_contribution_root(DigestText("root"));
   ready->set_state_digest(DigestText("state " + std::to_string(run->version())));
   ready->set_squared_norm_bits(absl::bit_cast<uint64_t>(norms[peer] * norms[peer]));
   for (const v1::SampleRange& range : samples[peer]) *ready->add_samples() = range;
   ready->set_train_number(trains[peer]);
   const auto key = keys.find(peer);
-  if (key != keys.end()) SignContribution(key->second, "r1", peer, ready);
+  if (key != keys.end() && !masked) SignContribution(key->second, "r1", peer, ready);
   Say(peer, message);
 }
 

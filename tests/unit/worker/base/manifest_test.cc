@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
 #include "daemon/config/config_sections.h"
 #include "membership/history/header.h"
@@ -28,10 +29,20 @@ TEST(ManifestTest, HasAsManyParametersAsThePlanCounts) {
   v1::ModelSpec untied = TinyGpt2(), tied = TinyLlama();
   untied.set_untied(true);
   tied.set_untied(false);
-  for (const v1::ModelSpec& model :
-       {TinySpec().model(), TinyGpt2(), untied, TinyLlama(), tied,
-        WithAdapters(TinySpec().model(), {"c_attn"}), WithAdapters(TinyGpt2(), {"c_proj", "c_fc"}),
-        WithAdapters(TinyLlama(), {"q_proj", "v_proj", "down_proj"})}) {
+  std::vector<v1::ModelSpec> models = {
+      TinySpec().model(),
+      TinyGpt2(),
+      untied,
+      TinyLlama(),
+      tied,
+      WithAdapters(TinySpec().model(), {"c_attn"}),
+      WithAdapters(TinyGpt2(), {"c_proj", "c_fc"}),
+      WithAdapters(TinyLlama(), {"q_proj", "v_proj", "down_proj"})};
+  for (const v1::ModelSpec& decoder : TinyDecoders()) {
+    models.push_back(decoder);
+    models.push_back(WithAdapters(decoder, {"o_proj", "q_proj"}));
+  }
+  for (const v1::ModelSpec& model : models) {
     const auto manifest = MakeManifest(model);
     ASSERT_TRUE(manifest.ok()) << manifest.status();
     EXPECT_EQ(manifest->elements(), TrainedParameters(model)) << model.DebugString();
@@ -64,6 +75,10 @@ TEST(ManifestTest, NamesWhatIsWrongWithYoungerKinds) {
   EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.set_rope_theta(0); }),
               HasSubstr("model.rope_theta is 0; it must be 1 or more"));
   EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.set_width(12); }), HasSubstr("must be even"));
+  EXPECT_THAT(error(TinyLlama(), [](Spec m) { m.mutable_decoder()->set_window(4); }),
+              HasSubstr("model.window is not of family 'llama'"));
+  EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.mutable_decoder()->set_window(4); }),
+              HasSubstr("model.window is not of kind 'gpt2'"));
   EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.set_hidden(0); }), HasSubstr("model.hidden is 0"));
   EXPECT_THAT(error(TinyGpt2(), [](Spec m) { m.set_norm_epsilon(0); }),
               HasSubstr("model.norm_epsilon is 0"));

@@ -134,6 +134,8 @@ TEST_F(TokenFileTest, BareIdsAreOfTheWidthThatIsSaid) {
   EXPECT_THAT(opened(Raw(narrow), {0, 128000}),
               HasSubstr("a vocabulary of 128000 needs more than 16 bits; set [data] width"));
   EXPECT_EQ(opened(Raw(narrow), {2, 128000}), "40 of 2");
+  EXPECT_THAT(Wrong("large.bin", Raw(narrow), 30), HasSubstr("the vocabulary has 30; read as"));
+  EXPECT_THAT(Wrong("large.bin", Raw(narrow), 30), HasSubstr("uint32? Then set [data] width"));
   EXPECT_THAT(opened(Npy("<u2", "(40,)", Raw(narrow)), {4, 0}),
               HasSubstr("has ids of 2 bytes, as its header says, and width is 4"));
   const auto memmap = OpenTokenFile(Write("memmap.npy", Raw(narrow)));

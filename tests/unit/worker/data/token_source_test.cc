@@ -285,9 +285,9 @@ TEST(TokenSourceTest, WhatIsNoProseIsNamed) {
     EXPECT_THAT(Message(status), HasSubstr(name + " " + what));
     EXPECT_EQ(status.message().find('\n'), absl::string_view::npos);
   };
-  refuse("a.txt", "PAR1 and more", "is a Parquet table");
-  refuse("b.txt", std::string("\x1f\x8b\x08", 3), "is compressed with gzip; unpack it");
-  refuse("c.txt", "\x28\xb5\x2f\xfd...", "is compressed with zstd");
+  refuse("a.parquet", "PAR1 and more", "is a Parquet table; make lines of JSON of it");
+  refuse("b.txt", std::string("\x1f\x8b\x08", 3), "is damaged: it ends inside its compressed text");
+  refuse("c.txt", "\x28\xb5\x2f\xfd...", "is damaged: ");
   refuse("d.txt", "PK\x03\x04...", "is a zip archive");
   refuse("e.txt",
          std::string("\xff\xfe"

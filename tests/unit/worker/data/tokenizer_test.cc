@@ -223,7 +223,7 @@ TEST(TokenizerTest, StepsBehindAByteLevelSeeItsAlphabet) {
 }
 
 // Broken: files would be refused for parts that do nothing, or for keys that old ones do not have.
-TEST(TokenizerTest, PartsAreRefusedByWhatTheyDo) {
+TEST(TokenizerTest, PartsThatDoNothingAreNoObstacle) {
   const auto good = Load(Vectors("gpt2.json"));
   const std::string text = "the sea is old";
   nlohmann::json json = Gpt2Json();
@@ -234,17 +234,15 @@ TEST(TokenizerTest, PartsAreRefusedByWhatTheyDo) {
   json["added_tokens"][0]["lstrip"] = true;
   const auto tokenizer = Parsed(json);
   EXPECT_EQ(Encode(*tokenizer, text), Encode(*good, text));
-  std::vector<uint32_t> tokens;
   const std::string added = json["added_tokens"][0]["content"];
-  EXPECT_THAT(std::string(tokenizer->NewEncoder()->Encode("a " + added, &tokens).message()),
-              HasSubstr("at byte 2, and added_tokens[0]: lstrip is not known"));
+  EXPECT_EQ(Encode(*tokenizer, "a  " + added), Encode(*good, "a" + added));
 
   json["model"]["vocab"].erase("\u00c0");  // the byte 192, which no UTF-8 has
+  json["added_tokens"] = nlohmann::json::array();
   json["normalizer"] = {{"type", "NFC"}};
   const auto composed = Parsed(json);
-  EXPECT_EQ(Encode(*composed, "caf\xc3\xa9"), Encode(*good, "caf\xc3\xa9"));
-  EXPECT_THAT(std::string(composed->NewEncoder()->Encode("cafe\xcc\x81", &tokens).message()),
-              HasSubstr("NFC is not known, and it may change U+0301"));
+  EXPECT_EQ(Encode(*composed, "cafe\xcc\x81"), Encode(*good, "caf\xc3\xa9"));
+  std::vector<uint32_t> tokens;
   EXPECT_THAT(std::string(composed->NewEncoder()->Encode("\xc0", &tokens).message()),
               HasSubstr("the byte 192, for which model.vocab has no token"));
 }
@@ -260,8 +258,7 @@ TEST(TokenizerTest, TheFilesBesideATokenizerSayWhatEndsAText) {
   const auto ids = static_cast<uint32_t>(json["model"]["vocab"].size());
   json["added_tokens"] = nlohmann::json::array();
   for (const char* name : {"[EOS]", "<|im_end|>", "<stop>"}) {
-    json["added_tokens"].push_back(
-        {{"id", ids + 100 + json["added_tokens"].size()}, {"content", name}});
+    json["added_tokens"].push_back({{"id", ids + json["added_tokens"].size()}, {"content", name}});
   }
   write("tokenizer.json", json);
   const auto end = [&](const std::string& wanted = "") {
@@ -271,7 +268,7 @@ TEST(TokenizerTest, TheFilesBesideATokenizerSayWhatEndsAText) {
     return absl::StrCat(separator.text, " by ", separator.said_by);
   };
   EXPECT_EQ(end(), "[EOS] by its name");
-  write("generation_config.json", {{"eos_token_id", {ids + 102, 1}}});
+  write("generation_config.json", {{"eos_token_id", {ids + 2, 1}}});
   EXPECT_EQ(end(), "<stop> by generation_config.json");
   write("special_tokens_map.json", {{"eos_token", {{"content", "[EOS]"}}}});
   EXPECT_EQ(end(), "[EOS] by special_tokens_map.json");
@@ -291,7 +288,7 @@ TEST(TokenizerTest, TheFilesBesideATokenizerSayWhatEndsAText) {
 TEST(TokenizerTest, ASentencePieceModelStandsInForAnUnknownFile) {
   const TemporaryFolder folder;
   nlohmann::json json = Gpt2Json();
-  json["normalizer"] = {{"type", "Lowercase"}};
+  json["normalizer"] = {{"type", "Precompiled"}};
   std::ofstream(folder / "tokenizer.json") << json.dump();
   EXPECT_FALSE(LoadTokenizer(folder / "tokenizer.json").ok());
   std::ofstream(folder / "tokenizer.model", std::ios::binary)
@@ -299,7 +296,7 @@ TEST(TokenizerTest, ASentencePieceModelStandsInForAnUnknownFile) {
   const auto tokenizer = LoadTokenizer(folder / "tokenizer.json");
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status();
   EXPECT_EQ((*tokenizer)->kind(), "sentencepiece");
-  EXPECT_THAT((*tokenizer)->note(), HasSubstr("Lowercase"));
+  EXPECT_THAT((*tokenizer)->note(), HasSubstr("Precompiled"));
   EXPECT_THAT((*tokenizer)->note(), HasSubstr("tokenizer.model is used in its place"));
   EXPECT_TRUE((*tokenizer)->IdOf("</s>").has_value());
   EXPECT_FALSE((*tokenizer)->IdOf("</no such piece>").has_value());
@@ -323,14 +320,14 @@ TEST(TokenizerTest, NamesWhatIsWrongWithAFile) {
   EXPECT_THAT(message("{"), HasSubstr("not well-formed JSON"));
   EXPECT_THAT(message("no model"), HasSubstr("neither a tokenizer.json nor a SentencePiece"));
   EXPECT_THAT(changed("/model/type", "WordPiece"), HasSubstr("model.type is \"WordPiece\""));
-  EXPECT_THAT(changed("/normalizer", {{"type", "Lowercase"}}),
-              HasSubstr("normalizer: \"Lowercase\" is not known"));
-  EXPECT_THAT(changed("/pre_tokenizer/type", "Whitespace"), HasSubstr("\"Whitespace\""));
+  EXPECT_THAT(changed("/normalizer", {{"type", "Nmt"}}),
+              HasSubstr("normalizer \"Nmt\" is not known here"));
+  EXPECT_THAT(changed("/pre_tokenizer/type", "FixedLength"), HasSubstr("\"FixedLength\""));
   EXPECT_THAT(changed("/model/merges/3", "x"), HasSubstr("model.merges[3] is not two tokens"));
   EXPECT_THAT(changed("/model/merges/3", "t zzzz"), HasSubstr("model.merges[3] names a token"));
   EXPECT_THAT(changed("/model/vocab", {{"a", 0}}), HasSubstr("names a token that model.vocab"));
   EXPECT_THAT(changed("/model/vocab/a", -1), HasSubstr("the id of \"a\""));
-  EXPECT_THAT(changed("/model/end_of_word_suffix", "</w>"), HasSubstr("model.end_of_word_suffix"));
+  EXPECT_THAT(changed("/model/dropout", 0.5), HasSubstr("model.dropout is not 0"));
   nlohmann::json pattern = {{"type", "Split"},
                             {"pattern", {{"Regex", "("}}},
                             {"behavior", "Isolated"},

@@ -65,19 +65,38 @@ def gpt2_shapes(c):
 
 
 def llama_shapes(c):
-    width, inner = c["hidden_size"], c["intermediate_size"]
-    keys = width // c["num_attention_heads"] * c["num_key_value_heads"]
+    family, width, inner = c["model_type"], c["hidden_size"], c["intermediate_size"]
+    head = c["head_dim"]
+    queries, keys = head * c["num_attention_heads"], head * c["num_key_value_heads"]
+    biased = c.get("attention_bias", False)
+    norms = ["post_attention_layernorm"]
+    if family != "olmo2":
+        norms.append("input_layernorm")
+    if family == "olmo2" or family.startswith("gemma"):
+        norms.append("post_feedforward_layernorm")
+    if family.startswith("gemma"):
+        norms.append("pre_feedforward_layernorm")
     shapes = {"model.embed_tokens.weight": [c["vocab_size"], width], "model.norm.weight": [width]}
     for i in range(c["num_hidden_layers"]):
         block = f"model.layers.{i}."
-        shapes[block + "input_layernorm.weight"] = [width]
-        shapes[block + "post_attention_layernorm.weight"] = [width]
-        for name, out, size in (("self_attn.q_proj", width, width),
-                                ("self_attn.k_proj", keys, width),
-                                ("self_attn.v_proj", keys, width),
-                                ("self_attn.o_proj", width, width), ("mlp.gate_proj", inner, width),
-                                ("mlp.up_proj", inner, width), ("mlp.down_proj", width, inner)):
+        for norm in norms:
+            shapes[block + norm + ".weight"] = [width]
+        if family in ("qwen3", "gemma3_text"):
+            for name in ("q_norm", "k_norm"):
+                shapes[f"{block}self_attn.{name}.weight"] = [head]
+        if family == "olmo2":
+            shapes[block + "self_attn.q_norm.weight"] = [queries]
+            shapes[block + "self_attn.k_norm.weight"] = [keys]
+        for name, out, size, bias in (
+                ("self_attn.q_proj", queries, width, biased or family == "qwen2"),
+                ("self_attn.k_proj", keys, width, biased or family == "qwen2"),
+                ("self_attn.v_proj", keys, width, biased or family == "qwen2"),
+                ("self_attn.o_proj", width, queries, biased),
+                ("mlp.gate_proj", inner, width, False), ("mlp.up_proj", inner, width, False),
+                ("mlp.down_proj", width, inner, False)):
             shapes[block + name + ".weight"] = [out, size]
+            if bias:
+                shapes[block + name + ".bias"] = [out]
     return shapes
 
 
@@ -85,8 +104,7 @@ def main():
     folder, dtype, tensor, index, value = sys.argv[1:]
     with open(os.path.join(folder, "config.json")) as file:
         config = json.load(file)
-    known = {"GPT2LMHeadModel": gpt2_shapes, "LlamaForCausalLM": llama_shapes}
-    shapes = known[config["architectures"][0]](config)
+    shapes = (gpt2_shapes if config["model_type"] == "gpt2" else llama_shapes)(config)
     if not config["tie_word_embeddings"]:
         embedding = shapes.get("transformer.wte.weight") or shapes["model.embed_tokens.weight"]
         shapes["lm_head.weight"] = embedding

@@ -14,6 +14,7 @@
 #include "tests/unit/worker/model/models.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/manifest.h"
+#include "worker/hub/hub_config.h"
 #include "worker/model/architectures.h"
 #include "worker/model/torch_edge.h"
 
@@ -105,9 +106,125 @@ TEST(ModelTest, LlamaAgreesWithTheReference) {
   for (const bool tied : {true, false}) Compare("llama", ATOLL_LLAMA_REFERENCE, tied);
 }
 
+// One model of decoder_reference.txt: what transformers says of it, by name.
+struct DecoderCase {
+  std::string name, config;
+  std::map<std::string, std::vector<double>> values;
+};
+
+std::vector<DecoderCase> ReadDecoderCases() {
+  std::vector<DecoderCase> cases;
+  std::ifstream file(ATOLL_DECODER_REFERENCE);
+  std::string word;
+  while (file >> word) {
+    if (word == "case") {
+      cases.emplace_back();
+      file >> cases.back().name >> cases.back().config;
+      continue;
+    }
+    size_t count = 0;
+    file >> count;
+    std::vector<double>& values = cases.back().values[word];
+    values.resize(count);
+    for (double& value : values) file >> value;
+  }
+  return cases;
+}
+
+// Of make_decoder_reference.py: the length, the product with sin(0), sin(1), ..., three values.
+void ExpectSummary(const at::Tensor& tensor, const DecoderCase& one, const std::string& name) {
+  ASSERT_EQ(one.values.count(name), 1u) << one.name << " " << name;
+  const at::Tensor flat = tensor.detach().to(at::kDouble).reshape({-1}).contiguous();
+  const double* const at = flat.data_ptr<double>();
+  const auto count = static_cast<size_t>(flat.numel());
+  double squares = 0, product = 0, largest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    squares += at[i] * at[i];
+    product += at[i] * std::sin(static_cast<double>(i));
+    largest = std::max(largest, std::abs(at[i]));
+  }
+  const double length = std::sqrt(squares);
+  const double ours[] = {length, product, at[0], at[count / 2], at[count - 1]};
+  const double sizes[] = {length, length, largest, largest, largest};
+  const std::vector<double>& theirs = one.values.at(name);
+  ASSERT_EQ(theirs.size(), 5u);
+  for (size_t i = 0; i < 5; ++i) {
+    EXPECT_LE(std::abs(ours[i] - theirs[i]), kTolerance * sizes[i])
+        << one.name << " " << name << " " << i;
+  }
+}
+
+// Broken: a model of Hugging Face would be read as another one, and train to nonsense.
+TEST(ModelTest, EveryDecoderComputesWhatTransformersDoes) {
+  const std::vector<DecoderCase> cases = ReadDecoderCases();
+  ASSERT_EQ(cases.size(), 18u);
+  for (const DecoderCase& one : cases) {
+    const auto spec = ParseHubConfig(one.config);
+    ASSERT_TRUE(spec.ok()) << one.name << ": " << spec.status();
+    const bool gemma = absl::StartsWith(spec->decoder().family(), "gemma");
+    const auto model = MakeModel(*spec);
+    ASSERT_TRUE(model.ok()) << one.name << ": " << model.status();
+    const v1::Manifest& manifest = (*model)->manifest();
+    const auto elements = static_cast<int64_t>(manifest.elements());
+    const at::Tensor flat = at::empty({elements}), gradient = at::zeros({elements});
+    for (const v1::Tensor& tensor : manifest.tensors()) {
+      Lcg lcg(tensor.name());
+      const bool norm = tensor.shape_size() == 1 && !absl::EndsWith(tensor.name(), ".bias");
+      for (uint64_t i = 0; i < TensorElements(tensor); ++i) {
+        flat.data_ptr<float>()[tensor.offset() + i] = static_cast<float>(
+            (lcg.Next() / 16777216.0 - 0.5) * 0.5 + (norm && !gemma ? 1.0 : 0.0));
+      }
+    }
+    Lcg lcg("tokens");
+    const at::Tensor rows = at::empty({2, 25}, at::kLong);
+    for (int64_t i = 0; i < rows.numel(); ++i) {
+      rows.data_ptr<int64_t>()[i] = lcg.Next() % spec->vocabulary();
+    }
+    const ModelParameters parameters = (*model)->BindTrainable(flat, gradient);
+    const at::Tensor tokens = rows.narrow(1, 0, 24), targets = rows.narrow(1, 1, 24);
+    const at::Tensor logits = (*model)->Logits(parameters, tokens, 0);
+    ExpectSummary(logits, one, "logits");
+    EXPECT_LT(RelativeError(logits[logits.size(0) - 1], one.values.at("last")), kTolerance)
+        << one.name;
+    const at::Tensor loss = (*model)->Loss(parameters, tokens, targets, 0);
+    EXPECT_LT(RelativeError(loss, one.values.at("loss")), kTolerance) << one.name;
+    loss.backward();
+    EXPECT_EQ(one.values.size(), 3u + static_cast<size_t>(manifest.tensors_size())) << one.name;
+    for (const v1::Tensor& tensor : manifest.tensors()) {
+      ExpectSummary(gradient.narrow(0, static_cast<int64_t>(tensor.offset()),
+                                    static_cast<int64_t>(TensorElements(tensor))),
+                    one, tensor.name());
+    }
+  }
+}
+
+// Broken: a Gemma would begin with norms of twice what is neutral.
+TEST(ModelTest, AGemmasNormsBeginAtZero) {
+  for (const v1::ModelSpec& spec : TinyDecoders()) {
+    const auto model = MakeModel(spec);
+    ASSERT_TRUE(model.ok()) << model.status();
+    const at::Tensor flat = at::empty({static_cast<int64_t>((*model)->manifest().elements())});
+    (*model)->Initialise(flat, 1);
+    const double expected = absl::StartsWith(spec.decoder().family(), "gemma") ? 0 : 1;
+    const ModelParameters bound = (*model)->Bind(flat);
+    for (size_t i = 0; i < bound.size(); ++i) {
+      const std::string& name = (*model)->manifest().tensors(static_cast<int>(i)).name();
+      if (bound[i].dim() != 1 || absl::EndsWith(name, ".bias")) continue;
+      EXPECT_TRUE(at::equal(bound[i], at::full_like(bound[i], expected))) << name;
+    }
+    const at::Tensor tokens = at::arange(16, at::kLong).view({1, 16});
+    const at::Tensor targets = (tokens * 7 + 3) % 256;
+    EXPECT_NEAR((*model)->Loss(bound, tokens, targets, 0).item<double>(), std::log(256.0), 0.1)
+        << spec.decoder().family();
+  }
+}
+
 // Broken: a position could see what comes after it, and the loss would be too good to be true.
 TEST(ModelTest, LogitsDoNotDependOnLaterTokens) {
-  for (const v1::ModelSpec& spec : {TinyGpt2(), TinyLlama()}) {
+  std::vector<v1::ModelSpec> specs = TinyDecoders();
+  specs.push_back(TinyGpt2());
+  specs.push_back(TinyLlama());
+  for (const v1::ModelSpec& spec : specs) {
     const auto model = MakeModel(spec);
     ASSERT_TRUE(model.ok()) << model.status();
     const at::Tensor flat = at::empty({static_cast<int64_t>((*model)->manifest().elements())});

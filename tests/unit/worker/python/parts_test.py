@@ -1,5 +1,6 @@
 """Would fail if the parts of the Python package that need no daemon were wrong."""
 
+import sys
 import unittest
 
 import packages  # noqa: F401
@@ -8,6 +9,7 @@ import numpy as np
 
 import atoll_worker
 from atoll_worker import samples
+from atoll_worker.run import arguments
 
 try:
     import jax
@@ -39,6 +41,20 @@ class PartsTest(unittest.TestCase):
             self.assertEqual(list(range(10)), [i for a, b in parts for i in range(a, b)])
         with self.assertRaises(atoll_worker.WorkerFailure):
             samples.share_of(10, 3, 3)
+
+    def test_a_script_takes_what_the_daemon_starts_it_with(self):
+        """Broken: a script would end at once where [worker] device names one."""
+        before = sys.argv
+        self.addCleanup(setattr, sys, "argv", before)
+        for words, wanted in ((["--socket", "unix:/s"], "auto"),
+                              (["--socket", "unix:/s", "--device", "cuda:1"], "cuda:1")):
+            sys.argv = ["train.py", *words]
+            options, device = arguments()
+            self.assertEqual(("unix:/s", wanted), (options["--socket"], device))
+        for words in ([], ["--device", "cpu"], ["--socket"], ["--socket", "s", "--more", "x"]):
+            sys.argv = ["train.py", *words]
+            with self.assertRaisesRegex(SystemExit, "usage: train.py --socket"):
+                arguments()
 
     def test_only_fp32_is_taken(self):
         """Broken: parameters would be rounded on their way, and replicas would differ."""

@@ -62,6 +62,14 @@ TEST_F(ReplayTest, StopsAtTheFirstEntryThatIsNotWhatItWas) {
   EXPECT_THAT(std::string(status.message()), HasSubstr(PayloadPath("/r", 6)));
 }
 
+TEST_F(ReplayTest, AFaultNamesItsEntryOnce) {
+  // Broken: `atoll log verify` says "entry 3: FILE: entry 3: the chain is broken".
+  EXPECT_EQ(EntryFault(3, "/r/headers", "entry 3: it does not follow version 1").message(),
+            "entry 3: /r/headers: it does not follow version 1");
+  EXPECT_EQ(EntryFault(3, "/r/headers", "entry 30: it does not follow version 1").message(),
+            "entry 3: /r/headers: entry 30: it does not follow version 1");
+}
+
 TEST_F(ReplayTest, SnapshotsAreListedWithTheWordOfTheChain) {
   // Broken: an operator could not see which snapshots are to be trusted, or how far they lead.
   std::vector<SnapshotFile> list = *ListSnapshotFiles(files_, "/r");

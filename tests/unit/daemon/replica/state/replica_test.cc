@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 #include "compression/simd.h"
 #include "daemon/replica/state/layout.h"
@@ -18,6 +21,7 @@ namespace atolld {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class ReplicaTest : public ::testing::Test {
  protected:
@@ -194,6 +198,37 @@ TEST_F(ReplicaTest, RefusesWhatCannotBeSteppedBeforeItIsDurable) {
   header = run_.NextHeader(*replica, garbage);
   EXPECT_TRUE(absl::IsInvalidArgument(replica->Commit(header, &garbage, {})));
   EXPECT_EQ(Open()->version(), 0u);
+}
+
+TEST_F(ReplicaTest, ARefusedCommitNamesItsEntryOnce) {
+  // Broken: a peer that stops for it logs "entry 46: entry 46: ...", or names no entry at all.
+  OwnedReplica replica = Create();
+  const SharedBytes payload = run_.Payload(1);
+  const std::vector<std::function<void(v1::EntryHeader*)>> changes = {
+      [](v1::EntryHeader* header) { header->set_run_id("another"); },
+      [](v1::EntryHeader* header) { header->set_version(2); },
+      [](v1::EntryHeader* header) { header->set_outer_rule("another"); },
+      [](v1::EntryHeader* header) { header->set_codec("another"); },
+      [](v1::EntryHeader* header) { header->clear_scalars(); },
+      [](v1::EntryHeader* header) { header->set_payload_digest("short"); },
+      [](v1::EntryHeader* header) { header->set_previous_header_digest("short"); },
+      [](v1::EntryHeader* header) { header->set_previous_state_digest("short"); },
+      [](v1::EntryHeader* header) { header->set_previous_state_digest(ToBytes(Sha256({}))); },
+      [](v1::EntryHeader* header) { header->set_payload_digest(ToBytes(Sha256({}))); },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    v1::EntryHeader header = run_.NextHeader(*replica, payload);
+    changes[i](&header);
+    const std::string entry = absl::StrCat("entry ", header.version(), ": ");
+    const std::string said(replica->Commit(header, &payload, {}).message());
+    EXPECT_THAT(said, StartsWith(entry)) << i;
+    EXPECT_EQ(said.find(entry, 1), std::string::npos) << said;
+  }
+  const SharedBytes garbage(std::string(payload.size(), 'g'));
+  const std::string said(
+      replica->Commit(run_.NextHeader(*replica, garbage), &garbage, {}).message());
+  EXPECT_THAT(said, StartsWith("entry 1: payload: "));
+  EXPECT_EQ(replica->version(), 0u);
 }
 
 TEST_F(ReplicaTest, HoldsTheSameBitsAfterEveryReopening) {

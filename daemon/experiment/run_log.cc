@@ -1,0 +1,62 @@
+#include "daemon/experiment/run_log.h"
+
+#include <algorithm>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "daemon/cli/run_metrics.h"
+#include "daemon/experiment/run_result.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint64_t kMostReport = 16 << 20;
+constexpr std::streamoff kTailBytes = 16 << 10;  // of a log: hundreds of lines
+
+}  // namespace
+
+std::string TailOfLog(const std::string& path) {
+  std::ifstream stream(path, std::ios::binary | std::ios::ate);
+  if (!stream) return "";
+  const std::streamoff size = stream.tellg();
+  const std::streamoff from = size > kTailBytes ? size - kTailBytes : 0;
+  std::string tail(static_cast<size_t>(size - from), '\0');
+  stream.seekg(from);
+  stream.read(tail.data(), static_cast<std::streamsize>(tail.size()));
+  tail.resize(static_cast<size_t>(stream.gcount()));
+  return from == 0 ? tail : tail.substr(std::min(tail.find('\n') + 1, tail.size()));
+}
+
+std::string LastLineOf(const std::string& path) {
+  std::string last;
+  const std::string tail = TailOfLog(path);
+  for (const absl::string_view line : absl::StrSplit(tail, '\n', absl::SkipWhitespace())) {
+    last = std::string(absl::StripAsciiWhitespace(line));
+  }
+  return last;
+}
+
+uint64_t NewestRound(absl::string_view log) {
+  uint64_t newest = 0;
+  for (absl::string_view line : absl::StrSplit(log, '\n')) {
+    if (!absl::ConsumePrefix(&line, "round ")) continue;
+    const std::pair<absl::string_view, absl::string_view> parts =
+        absl::StrSplit(line, absl::MaxSplits(" of ", 1));
+    uint64_t round = 0;
+    if (absl::SimpleAtoi(parts.first, &round) && !parts.second.empty()) newest = round;
+  }
+  return newest;
+}
+
+bool IsFinishedRun(Files& files, const RunPaths& paths) {
+  const absl::StatusOr<std::string> report = ReadFile(files, paths.report, kMostReport);
+  return report.ok() && IsSealedReport(*report) &&
+         files.Exists(absl::StrCat(paths.dir, "/", kMetricsFile));
+}
+
+}  // namespace atolld

@@ -1,0 +1,283 @@
+#include "worker/data/bpe_model.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/types/span.h"
+#include "compression/base/status_macros.h"
+#include "worker/data/byte_alphabet.h"
+#include "worker/data/json_part.h"
+#include "worker/data/tokenizer.h"
+
+namespace atolld {
+namespace {
+
+constexpr uint32_t kNoToken = 0xffffffff;
+
+absl::Status WrongModel(absl::string_view what) {
+  return absl::InvalidArgumentError(absl::StrCat("model.", what));
+}
+
+uint64_t KeyOfNeighbours(uint32_t left, uint32_t right) { return uint64_t{left} << 32 | right; }
+
+// Takes the first character off a text that is UTF-8 and not empty.
+uint32_t TakeCharacter(absl::string_view* text) {
+  const auto bytes =
+      absl::MakeConstSpan(reinterpret_cast<const uint8_t*>(text->data()), text->size());
+  const size_t length = Utf8Length(bytes);
+  text->remove_prefix(length);
+  return ReadUtf8(bytes.first(length));
+}
+
+std::string NameOfByte(size_t byte) { return absl::StrFormat("<0x%02X>", byte); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<BpeModel>> BpeModel::Parse(const nlohmann::json& model,
+                                                          bool* bytes) {
+  std::unique_ptr<BpeModel> made(new BpeModel);
+  RETURN_IF_ERROR(made->ReadFlags(model));
+  RETURN_IF_ERROR(made->ReadVocabulary(model));
+  made->NameBytes(bytes);
+  RETURN_IF_ERROR(made->ReadMerges(model));
+  return made;
+}
+
+absl::Status BpeModel::ReadFlags(const nlohmann::json& model) {
+  if (SaysSomething(PartOf(model, "dropout"))) {
+    return WrongModel("dropout is not 0: the tokens would be drawn by lot");
+  }
+  prefix_ = TextPart(model, "continuing_subword_prefix");
+  suffix_ = TextPart(model, "end_of_word_suffix");
+  ignore_merges_ = FlagPart(model, "ignore_merges", false);
+  byte_fallback_ = FlagPart(model, "byte_fallback", false);
+  fuse_unknown_ = FlagPart(model, "fuse_unk", false);
+  if (PartOf(model, "unk_token").is_string()) unknown_ = TextPart(model, "unk_token");
+  return absl::OkStatus();
+}
+
+absl::Status BpeModel::ReadVocabulary(const nlohmann::json& model) {
+  const nlohmann::json& vocabulary = PartOf(model, "vocab");
+  if (!vocabulary.is_object()) return WrongModel("vocab is not an object");
+  for (const auto& [token, id] : vocabulary.items()) {
+    if (!id.is_number_unsigned() || id.get<uint64_t>() >= kMostIds) {
+      return WrongModel(
+          absl::StrCat("vocab: the id of \"", token, "\" is no number below ", kMostIds));
+    }
+    const auto number = id.get<uint32_t>();
+    if (number >= table_.of_id.size()) table_.of_id.resize(size_t{number} + 1);
+    table_.of_id[number] = token;
+    table_.id_of.emplace(token, number);
+  }
+  if (unknown_.has_value()) unknown_id_ = table_.IdOf(*unknown_);
+  return absl::OkStatus();
+}
+
+// Which tokens are bytes, and whether words of bytes are enough: a byte that has no token must then
+// be an error, not the unknown token, and words have no ends.
+void BpeModel::NameBytes(bool* bytes) {
+  of_byte_.fill(kNoToken);
+  fallback_.fill(kNoToken);
+  for (size_t byte = 0; byte < of_byte_.size(); ++byte) {
+    const std::string one(1, static_cast<char>(byte));
+    of_byte_[byte] = table_.IdOf(TokenOfBytes(one)).value_or(kNoToken);
+    if (byte_fallback_) fallback_[byte] = table_.IdOf(NameOfByte(byte)).value_or(kNoToken);
+  }
+  const bool whole = std::find(of_byte_.begin(), of_byte_.end(), kNoToken) == of_byte_.end();
+  *bytes = *bytes && prefix_.empty() && suffix_.empty() &&
+           (whole || (!unknown_.has_value() && !byte_fallback_));
+  bytes_ = *bytes;
+  std::string spelled;
+  for (const auto& [token, id] : table_.id_of) {
+    if (bytes_ && ignore_merges_ && BytesOfToken(token, &spelled)) {
+      id_of_bytes_.emplace(spelled, id);
+    }
+    absl::string_view rest = token;
+    if (rest.empty()) continue;
+    const uint32_t character = TakeCharacter(&rest);
+    if (rest.empty()) of_character_.emplace(character, id);
+  }
+}
+
+absl::StatusOr<BpeModel::Merge> BpeModel::ReadMerge(const nlohmann::json& merge) const {
+  Merge out;
+  if (merge.is_string()) {
+    const auto text = merge.get<std::string>();
+    const size_t space = text.find(' ');
+    if (space == std::string::npos || text.find(' ', space + 1) != std::string::npos) {
+      return absl::InvalidArgumentError("is not two tokens");
+    }
+    out.left = text.substr(0, space);
+    out.right = text.substr(space + 1);
+  } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+             merge[1].is_string()) {
+    out.left = merge[0].get<std::string>();
+    out.right = merge[1].get<std::string>();
+  } else {
+    return absl::InvalidArgumentError("is not two tokens");
+  }
+  if (out.right.size() < prefix_.size()) {
+    return absl::InvalidArgumentError("is shorter than model.continuing_subword_prefix");
+  }
+  const auto left = table_.IdOf(out.left), right = table_.IdOf(out.right);
+  const auto joined = table_.IdOf(out.left + out.right.substr(prefix_.size()));
+  if (!left.has_value() || !right.has_value() || !joined.has_value()) {
+    return absl::InvalidArgumentError("names a token that model.vocab lacks");
+  }
+  out.left_id = *left;
+  out.right_id = *right;
+  out.joined_id = *joined;
+  return out;
+}
+
+absl::Status BpeModel::ReadMerges(const nlohmann::json& model) {
+  const nlohmann::json& list = PartOf(model, "merges");
+  if (!list.is_array()) return WrongModel("merges is not a list");
+  std::vector<Merge> merges;
+  for (size_t i = 0; i < list.size(); ++i) {
+    // The first line of a merges.txt.
+    if (list[i].is_string() && absl::StartsWith(list[i].get<std::string>(), "#version")) continue;
+    auto merge = ReadMerge(list[i]);
+    if (!merge.ok()) {
+      return WrongModel(absl::StrCat("merges[", i, "] ", merge.status().message()));
+    }
+    pairs_.Add(merge->left_id, merge->right_id, merge->joined_id);
+    if (!bytes_) merges.push_back(*std::move(merge));
+  }
+  if (!bytes_) FindCuts(merges);
+  return absl::OkStatus();
+}
+
+// No merge reaches over two characters that no joined token has side by side. A token that stands
+// for another text than its own, of a byte or of the unknown, must then be part of no merge.
+void BpeModel::FindCuts(const std::vector<Merge>& merges) {
+  cuts_ = !ignore_merges_ && prefix_.empty() && suffix_.empty();
+  for (const Merge& merge : merges) {
+    const auto stands_in = [&](uint32_t id) {
+      return id == unknown_id_ ||
+             std::find(fallback_.begin(), fallback_.end(), id) != fallback_.end();
+    };
+    if (merge.left.size() == 6 || merge.right.size() == 6 || unknown_id_.has_value()) {
+      cuts_ = cuts_ && !stands_in(merge.left_id) && !stands_in(merge.right_id);
+    }
+    absl::string_view rest = table_.of_id[merge.joined_id];
+    uint32_t before = TakeCharacter(&rest);
+    while (!rest.empty()) {
+      const uint32_t character = TakeCharacter(&rest);
+      joined_.insert(KeyOfNeighbours(before, character));
+      before = character;
+    }
+  }
+}
+
+size_t BpeModel::EndOfPart(absl::string_view word) const {
+  if (!cuts_) return word.size();
+  absl::string_view rest = word;
+  uint32_t before = TakeCharacter(&rest);
+  bool known = of_character_.contains(before);
+  while (!rest.empty()) {
+    const size_t at = word.size() - rest.size();
+    const uint32_t character = TakeCharacter(&rest);
+    const bool this_known = of_character_.contains(character);
+    // Unknown ones may be fused.
+    if (known && this_known && !joined_.contains(KeyOfNeighbours(before, character))) return at;
+    before = character;
+    known = this_known;
+  }
+  return word.size();
+}
+
+absl::Status BpeModel::Encode(absl::string_view word, std::vector<uint32_t>* out) const {
+  if (ignore_merges_) {
+    const auto& whole = bytes_ ? id_of_bytes_ : table_.id_of;
+    if (const auto found = whole.find(word); found != whole.end()) {
+      out->push_back(found->second);
+      return absl::OkStatus();
+    }
+  }
+  std::vector<uint32_t> tokens;
+  tokens.reserve(word.size());
+  RETURN_IF_ERROR(bytes_ ? FirstOfBytes(word, &tokens) : FirstOfText(word, &tokens));
+  pairs_.Join(tokens, out);
+  return absl::OkStatus();
+}
+
+absl::Status BpeModel::FirstOfBytes(absl::string_view word, std::vector<uint32_t>* tokens) const {
+  for (const char c : word) {
+    const uint32_t token = of_byte_[static_cast<uint8_t>(c)];
+    if (token == kNoToken) {
+      return absl::InvalidArgumentError(absl::StrCat("the text holds the byte ",
+                                                     static_cast<uint8_t>(c),
+                                                     ", for which model.vocab has no token"));
+    }
+    tokens->push_back(token);
+  }
+  return absl::OkStatus();
+}
+
+bool BpeModel::AppendFallback(absl::string_view character, std::vector<uint32_t>* tokens) const {
+  const auto token = [this](char c) { return fallback_[static_cast<uint8_t>(c)]; };
+  if (std::any_of(character.begin(), character.end(),
+                  [&](char c) { return token(c) == kNoToken; })) {
+    return false;
+  }
+  for (const char c : character) tokens->push_back(token(c));
+  return true;
+}
+
+// In Hugging Face's order: an unknown character waits for what comes behind it, and the bytes of
+// one that falls back do not end that wait.
+absl::Status BpeModel::FirstOfText(absl::string_view word, std::vector<uint32_t>* tokens) const {
+  absl::optional<uint32_t> waiting;
+  const auto end_wait = [&] {
+    if (waiting.has_value()) tokens->push_back(*waiting);
+    waiting.reset();
+  };
+  for (absl::string_view rest = word; !rest.empty();) {
+    const absl::string_view from = rest;
+    const uint32_t character = TakeCharacter(&rest);
+    const absl::string_view own = from.substr(0, from.size() - rest.size());
+    const std::string symbol = prefix_.empty() && suffix_.empty()
+                                   ? std::string(own)
+                                   : absl::StrCat(from.size() == word.size() ? "" : prefix_, own,
+                                                  rest.empty() ? suffix_ : "");
+    absl::optional<uint32_t> known;
+    if (symbol.size() != own.size()) {
+      known = table_.IdOf(symbol);
+    } else if (const auto found = of_character_.find(character); found != of_character_.end()) {
+      known = found->second;
+    }
+    if (known.has_value()) {
+      end_wait();
+      tokens->push_back(*known);
+      continue;
+    }
+    if (byte_fallback_ && AppendFallback(symbol, tokens)) continue;
+    if (!unknown_id_.has_value()) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("the text holds U+%04X, for which model.vocab has no token, and "
+                          "model.unk_token names none",
+                          character));
+    }
+    if (!fuse_unknown_) end_wait();
+    waiting = unknown_id_;
+  }
+  end_wait();
+  return absl::OkStatus();
+}
+
+absl::Status BpeModel::EncodeByte(uint8_t byte, std::vector<uint32_t>* out) const {
+  const uint32_t token = bytes_ ? of_byte_[byte] : fallback_[byte];
+  if (token == kNoToken && (bytes_ || !unknown_id_.has_value())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the text holds the byte ", byte, ", for which model.vocab has no token"));
+  }
+  out->push_back(token == kNoToken ? *unknown_id_ : token);
+  return absl::OkStatus();
+}
+
+}  // namespace atolld

@@ -1,0 +1,96 @@
+"""`atoll-hf-worker`: what the daemon starts, and what a person may call."""
+
+import argparse
+import os
+import shutil
+import sys
+from typing import List, Optional
+
+from atoll_worker.failure import WorkerFailure
+
+NAME = "atoll-hf-worker"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=NAME, description="Trains Hugging Face models in an Atoll run. The daemon starts it "
+        "for [model] kind = \"huggingface\".")
+    parser.add_argument("--socket", help="unix:/PATH of the daemon that starts it")
+    parser.add_argument("--device", default="auto", help="cpu, cuda:1 [a GPU if there is one]")
+    parser.add_argument("--helper", help=argparse.SUPPRESS)  # team.py starts it so
+    modes = parser.add_subparsers(dest="mode", title="besides", metavar="")
+    export = modes.add_parser("export", help="write a run's newest model as a folder")
+    export.add_argument("--dir", help="a peer's folder, or a local run's")
+    export.add_argument("--state", choices=["-"], help="the state comes through standard input, as "
+                        "`atoll export` sends it")
+    export.add_argument("--output", "--out", required=True, help="the folder to write")
+    export.add_argument("--base", help="the run's [model] path")
+    export.add_argument("--dtype", choices=["fp32", "bf16"], default="fp32", help="of the weights")
+    export.add_argument("--tokenizer", help="a folder whose tokenizer goes along [the model's]")
+    export.add_argument("--force", nargs="?", const="true", default="false",
+                        help="write over a folder that is there")
+    digest = modes.add_parser("digest", help="print the SHA-256 of a base, for base_digest")
+    digest.add_argument("folder")
+    return parser
+
+
+def _export(options: argparse.Namespace) -> int:
+    from atoll_worker.huggingface import export
+    output = os.path.abspath(options.output)
+    if options.dir:
+        more = ["--dtype", options.dtype]
+        more += ["--base", os.path.abspath(options.base)] if options.base else []
+        more += ["--tokenizer", options.tokenizer] if options.tokenizer else []
+        more += ["--force"] if options.force == "true" else []
+        program = shutil.which(sys.argv[0]) or os.path.abspath(sys.argv[0])
+        return export.through_atoll(program, options.dir, output, more)
+    if options.state != "-":
+        raise WorkerFailure("name the run's folder with --dir")
+    if not options.base:
+        raise WorkerFailure("name the run's [model] path with --base: the state has the values of "
+                            "the parameters alone")
+    spec, values = export.read_state(sys.stdin.buffer)
+    for name in export.write_folder(spec, values, options.base, output, options.dtype,
+                                    options.tokenizer, options.force == "true"):
+        print(name)
+    return 0
+
+
+def _work(socket: str, device: str) -> int:
+    # Nothing is fetched: what a run trains on lies on this machine.
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    import atoll_worker
+    with atoll_worker.connect(socket) as run:
+        from atoll_worker.huggingface.needs import need
+        for library in ("torch", "transformers"):
+            need(library)
+        from atoll_worker.huggingface.worker import serve
+        serve(run, device)
+    return 0
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        if options.mode == "export":
+            return _export(options)
+        if options.mode == "digest":
+            from atoll_worker.huggingface.folder import ModelFolder
+            print(ModelFolder(options.folder).base_digest().hex())
+            return 0
+        if options.helper:
+            os.environ.setdefault("HF_HUB_OFFLINE", "1")
+            from atoll_worker.huggingface.team import help_out
+            return help_out(options.helper, options.device)
+        if options.socket:
+            return _work(options.socket, options.device)
+    except WorkerFailure as failure:
+        print(f"{NAME}: {failure}", file=sys.stderr)
+        return 1
+    parser.print_help()
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())
