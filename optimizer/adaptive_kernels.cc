@@ -23,6 +23,7 @@ using OneFloat = hn::CappedTag<float, 1>;
 // by CPU.
 
 struct Adagrad {
+  static constexpr bool kDiscounts = false;
   template <class D, class V>
   HWY_INLINE V Next(D, const AdaptiveFactors&, float, V second, V square) const {
     return hn::Add(second, square);
@@ -30,6 +31,7 @@ struct Adagrad {
 };
 
 struct Adam {
+  static constexpr bool kDiscounts = false;
   template <class D, class V>
   HWY_INLINE V Next(D d, const AdaptiveFactors& factors, float tau_squared, V second,
                     V square) const {
@@ -40,6 +42,7 @@ struct Adam {
 };
 
 struct Yogi {
+  static constexpr bool kDiscounts = false;
   template <class D, class V>
   HWY_INLINE V Next(D d, const AdaptiveFactors& factors, float tau_squared, V second,
                     V square) const {
@@ -50,11 +53,23 @@ struct Yogi {
   }
 };
 
+struct Cgad : Adam {
+  static constexpr bool kDiscounts = true;
+};
+
+// The mean as the moments take it.
+template <class Moment, class D>
+HWY_INLINE hn::Vec<D> LoadMean(D d, const AdaptiveFactors& factors, const float* mean) {
+  const auto whole = hn::LoadU(d, mean);
+  if constexpr (Moment::kDiscounts) return hn::Mul(hn::Set(d, factors.discount), whole);
+  return whole;
+}
+
 template <class Moment, class D>
 HWY_INLINE void StepLanes(D d, const AdaptiveFactors& factors, const AdaptiveState& state,
                           size_t i) {
   const float tau_squared = factors.adaptivity * factors.adaptivity;
-  const auto mean = hn::LoadU(d, state.mean + i);
+  const auto mean = LoadMean<Moment>(d, factors, state.mean + i);
   const auto kept = hn::Mul(hn::Set(d, factors.beta1), hn::LoadU(d, state.first + i));
   const auto first = hn::Add(kept, hn::Mul(hn::Set(d, 1.0f - factors.beta1), mean));
   const auto second =
@@ -90,6 +105,10 @@ void YogiStep(const AdaptiveFactors& factors, const AdaptiveState& state) {
   StepAll<Yogi>(factors, state);
 }
 
+void CgadStep(const AdaptiveFactors& factors, const AdaptiveState& state) {
+  StepAll<Cgad>(factors, state);
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace atolld
@@ -101,6 +120,7 @@ namespace atolld {
 HWY_EXPORT(AdagradStep);
 HWY_EXPORT(AdamStep);
 HWY_EXPORT(YogiStep);
+HWY_EXPORT(CgadStep);
 
 void StepAdagrad(const AdaptiveFactors& factors, const AdaptiveState& state) {
   HWY_DYNAMIC_DISPATCH(AdagradStep)(factors, state);
@@ -112,6 +132,10 @@ void StepAdam(const AdaptiveFactors& factors, const AdaptiveState& state) {
 
 void StepYogi(const AdaptiveFactors& factors, const AdaptiveState& state) {
   HWY_DYNAMIC_DISPATCH(YogiStep)(factors, state);
+}
+
+void StepCgad(const AdaptiveFactors& factors, const AdaptiveState& state) {
+  HWY_DYNAMIC_DISPATCH(CgadStep)(factors, state);
 }
 
 }  // namespace atolld

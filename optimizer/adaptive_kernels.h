@@ -15,6 +15,7 @@ struct AdaptiveFactors {
   float beta1;
   float beta2;       // not of Adagrad
   float adaptivity;  // tau
+  float discount;    // of Cgad alone
 };
 
 // One range of a replica's state. `second` holds v - tau^2, so that it starts as zeros.
@@ -29,5 +30,6 @@ struct AdaptiveState {
 void StepAdagrad(const AdaptiveFactors& factors, const AdaptiveState& state);
 void StepAdam(const AdaptiveFactors& factors, const AdaptiveState& state);
 void StepYogi(const AdaptiveFactors& factors, const AdaptiveState& state);
+void StepCgad(const AdaptiveFactors& factors, const AdaptiveState& state);
 
 }  // namespace atolld

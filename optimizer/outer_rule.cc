@@ -1,5 +1,6 @@
 #include "optimizer/outer_rule.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -30,26 +31,50 @@ using Floats = hn::ScalableTag<float>;
 // time.
 using OneFloat = hn::CappedTag<float, 1>;
 
-template <class D>
-HWY_INLINE void NesterovLanes(D d, float rate, float factor, const float* mean, float* theta,
+// Held to [-bound, bound]. No Min or Max: what they make of a NaN differs by CPU.
+template <bool kClips, class D>
+HWY_INLINE hn::Vec<D> Held(D d, hn::Vec<D> value, float bound) {
+  if constexpr (!kClips) return value;
+  const auto most = hn::Set(d, bound);
+  const auto least = hn::Set(d, -bound);
+  const auto below = hn::IfThenElse(hn::Gt(value, most), most, value);
+  return hn::IfThenElse(hn::Lt(below, least), least, below);
+}
+
+// What a step of a rule with momentum is given, beside the vectors. `clip` is 0 where there is
+// none.
+struct Factors {
+  float learning_rate, momentum, clip;
+};
+
+template <bool kClips, class D>
+HWY_INLINE void NesterovLanes(D d, const Factors& by, const float* mean, float* theta,
                               float* buffer) {
-  const auto learning_rate = hn::Set(d, rate);
-  const auto momentum = hn::Set(d, factor);
+  const auto learning_rate = hn::Set(d, by.learning_rate);
+  const auto momentum = hn::Set(d, by.momentum);
   const auto gradient = hn::LoadU(d, mean);
-  const auto moved = hn::Add(hn::Mul(momentum, hn::LoadU(d, buffer)), gradient);
+  const auto moved =
+      Held<kClips>(d, hn::Add(hn::Mul(momentum, hn::LoadU(d, buffer)), gradient), by.clip);
   const auto direction = hn::Add(gradient, hn::Mul(momentum, moved));
   hn::StoreU(moved, d, buffer);
   hn::StoreU(hn::Sub(hn::LoadU(d, theta), hn::Mul(learning_rate, direction)), d, theta);
 }
 
-void StepNesterov(float learning_rate, float momentum, const float* mean, size_t elements,
-                  float* theta, float* buffer) {
+template <bool kClips>
+HWY_INLINE void NesterovLoop(const Factors& by, const float* mean, size_t elements, float* theta,
+                             float* buffer) {
   const Floats d;
   size_t i = 0;
   for (; i + hn::Lanes(d) <= elements; i += hn::Lanes(d))
-    NesterovLanes(d, learning_rate, momentum, mean + i, theta + i, buffer + i);
-  for (; i < elements; ++i)
-    NesterovLanes(OneFloat(), learning_rate, momentum, mean + i, theta + i, buffer + i);
+    NesterovLanes<kClips>(d, by, mean + i, theta + i, buffer + i);
+  for (; i < elements; ++i) NesterovLanes<kClips>(OneFloat(), by, mean + i, theta + i, buffer + i);
+}
+
+void StepNesterov(float learning_rate, float momentum, float clip, const float* mean,
+                  size_t elements, float* theta, float* buffer) {
+  const Factors by = {learning_rate, momentum, clip};
+  if (clip > 0) return NesterovLoop<true>(by, mean, elements, theta, buffer);
+  NesterovLoop<false>(by, mean, elements, theta, buffer);
 }
 
 template <class D>
@@ -66,23 +91,83 @@ void StepAverage(float learning_rate, const float* mean, size_t elements, float*
   for (; i < elements; ++i) AverageLanes(OneFloat(), learning_rate, mean + i, theta + i);
 }
 
-template <class D>
-HWY_INLINE void MomentumLanes(D d, float rate, float factor, const float* mean, float* theta,
+template <bool kClips, class D>
+HWY_INLINE void MomentumLanes(D d, const Factors& by, const float* mean, float* theta,
                               float* buffer) {
-  const auto kept = hn::Mul(hn::Set(d, factor), hn::LoadU(d, buffer));
-  const auto moved = hn::Add(kept, hn::LoadU(d, mean));
+  const auto kept = hn::Mul(hn::Set(d, by.momentum), hn::LoadU(d, buffer));
+  const auto moved = Held<kClips>(d, hn::Add(kept, hn::LoadU(d, mean)), by.clip);
   hn::StoreU(moved, d, buffer);
-  hn::StoreU(hn::Sub(hn::LoadU(d, theta), hn::Mul(hn::Set(d, rate), moved)), d, theta);
+  const auto change = hn::Mul(hn::Set(d, by.learning_rate), moved);
+  hn::StoreU(hn::Sub(hn::LoadU(d, theta), change), d, theta);
 }
 
-void StepMomentum(float learning_rate, float momentum, const float* mean, size_t elements,
-                  float* theta, float* buffer) {
+template <bool kClips>
+HWY_INLINE void MomentumLoop(const Factors& by, const float* mean, size_t elements, float* theta,
+                             float* buffer) {
   const Floats d;
   size_t i = 0;
   for (; i + hn::Lanes(d) <= elements; i += hn::Lanes(d))
-    MomentumLanes(d, learning_rate, momentum, mean + i, theta + i, buffer + i);
+    MomentumLanes<kClips>(d, by, mean + i, theta + i, buffer + i);
+  for (; i < elements; ++i) MomentumLanes<kClips>(OneFloat(), by, mean + i, theta + i, buffer + i);
+}
+
+void StepMomentum(float learning_rate, float momentum, float clip, const float* mean,
+                  size_t elements, float* theta, float* buffer) {
+  const Factors by = {learning_rate, momentum, clip};
+  if (clip > 0) return MomentumLoop<true>(by, mean, elements, theta, buffer);
+  MomentumLoop<false>(by, mean, elements, theta, buffer);
+}
+
+// Of the momentum nothing but its sum moves.
+template <class D>
+HWY_INLINE void SumLanes(D d, float rate, float share, const float* mean, float* theta,
+                         float* sum) {
+  const auto part = hn::Mul(hn::Set(d, share), hn::LoadU(d, mean));
+  hn::StoreU(hn::Add(hn::LoadU(d, sum), part), d, sum);
+  hn::StoreU(hn::Sub(hn::LoadU(d, theta), hn::Mul(hn::Set(d, rate), part)), d, theta);
+}
+
+void StepSum(float learning_rate, float share, const float* mean, size_t elements, float* theta,
+             float* sum) {
+  const Floats d;
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= elements; i += hn::Lanes(d))
+    SumLanes(d, learning_rate, share, mean + i, theta + i, sum + i);
   for (; i < elements; ++i)
-    MomentumLanes(OneFloat(), learning_rate, momentum, mean + i, theta + i, buffer + i);
+    SumLanes(OneFloat(), learning_rate, share, mean + i, theta + i, sum + i);
+}
+
+template <bool kClips, class D>
+HWY_INLINE void DueLanes(D d, const Factors& by, float share, const float* mean, float* theta,
+                         float* sum, float* buffer) {
+  const auto momentum = hn::Set(d, by.momentum);
+  const auto part = hn::Mul(hn::Set(d, share), hn::LoadU(d, mean));
+  const auto all = hn::Add(hn::LoadU(d, sum), part);
+  const auto moved =
+      Held<kClips>(d, hn::Add(hn::Mul(momentum, hn::LoadU(d, buffer)), all), by.clip);
+  const auto direction = hn::Add(hn::Mul(momentum, moved), part);
+  hn::StoreU(moved, d, buffer);
+  hn::StoreU(hn::Zero(d), d, sum);
+  const auto change = hn::Mul(hn::Set(d, by.learning_rate), direction);
+  hn::StoreU(hn::Sub(hn::LoadU(d, theta), change), d, theta);
+}
+
+template <bool kClips>
+HWY_INLINE void DueLoop(const Factors& by, float share, const float* mean, size_t elements,
+                        float* theta, float* sum, float* buffer) {
+  const Floats d;
+  size_t i = 0;
+  for (; i + hn::Lanes(d) <= elements; i += hn::Lanes(d))
+    DueLanes<kClips>(d, by, share, mean + i, theta + i, sum + i, buffer + i);
+  for (; i < elements; ++i)
+    DueLanes<kClips>(OneFloat(), by, share, mean + i, theta + i, sum + i, buffer + i);
+}
+
+void StepDue(float learning_rate, float momentum, float clip, float share, const float* mean,
+             size_t elements, float* theta, float* sum, float* buffer) {
+  const Factors by = {learning_rate, momentum, clip};
+  if (clip > 0) return DueLoop<true>(by, share, mean, elements, theta, sum, buffer);
+  DueLoop<false>(by, share, mean, elements, theta, sum, buffer);
 }
 
 }  // namespace
@@ -96,6 +181,8 @@ namespace atolld {
 HWY_EXPORT(StepNesterov);
 HWY_EXPORT(StepAverage);
 HWY_EXPORT(StepMomentum);
+HWY_EXPORT(StepSum);
+HWY_EXPORT(StepDue);
 
 namespace {
 
@@ -128,6 +215,29 @@ absl::Status CheckAdaptivity(float value) {
       absl::StrCat("outer adaptivity ", value, " is not finite and above 0"));
 }
 
+absl::Status CheckShare(float value) {
+  if (value >= 0.0f && value <= 1.0f) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("an entry's share or discount ", value, " is not from 0 to 1"));
+}
+
+absl::Status CheckDue(float value) {
+  if (value == 0.0f || value == 1.0f) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the momentum is due by ", value, ", which is neither 0 nor 1"));
+}
+
+absl::Status CheckGap(float value) {
+  if (std::isfinite(value) && value >= 1.0f) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("gap ", value, " is not finite and at least 1"));
+}
+
+absl::Status CheckClip(float value) {
+  if (std::isfinite(value) && value > 0.0f) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("outer momentum's clip ", value, " is not finite and above 0"));
+}
+
 absl::StatusOr<float> FindScalar(const OuterScalars& scalars, const char* name,
                                  absl::Status (*check)(float)) {
   const auto found = scalars.find(name);
@@ -138,6 +248,12 @@ absl::StatusOr<float> FindScalar(const OuterScalars& scalars, const char* name,
   const absl::Status status = check(found->second);
   if (!status.ok()) return status;
   return found->second;
+}
+
+// One that a step does without.
+absl::StatusOr<float> FindOptional(const OuterScalars& scalars, const char* name,
+                                   absl::Status (*check)(float)) {
+  return scalars.count(name) == 0 ? 0.0f : FindScalar(scalars, name, check);
 }
 
 absl::Status CheckSizes(const OuterRule& rule, size_t elements, size_t theta_elements,
@@ -159,7 +275,36 @@ absl::Status CheckSizes(const OuterRule& rule, size_t elements, size_t theta_ele
   return absl::OkStatus();
 }
 
-using MomentumStep = void (*)(float learning_rate, float momentum, const float* mean,
+// The step with mean / gap, a piece at a time. Elementwise, so pieces come to the same bits as all
+// at once.
+absl::Status StepDivided(const OuterRule& rule, const OuterScalars& scalars,
+                         absl::Span<const float> mean, absl::Span<float> theta,
+                         absl::Span<const absl::Span<float>> buffers) {
+  const absl::StatusOr<float> gap = FindScalar(scalars, kGapScalar, CheckGap);
+  if (!gap.ok()) return gap.status();
+  const absl::Status sizes = CheckSizes(rule, mean.size(), theta.size(), buffers);
+  if (!sizes.ok()) return sizes;
+  OuterScalars others = scalars;
+  others.erase(kGapScalar);
+  std::array<float, 4096> divided;
+  for (size_t first = 0; first == 0 || first < mean.size(); first += divided.size()) {
+    const absl::Span<const float> whole = mean.subspan(first, divided.size());
+    std::transform(whole.begin(), whole.end(), divided.begin(),
+                   [divisor = *gap](float value) { return value / divisor; });
+    std::vector<absl::Span<float>> pieces;
+    for (const absl::Span<float> buffer : buffers) {
+      pieces.push_back(buffer.subspan(first, divided.size()));
+    }
+    // The first one tells whether the scalars are right, before anything has moved.
+    const absl::Status stepped =
+        rule.Step(others, absl::MakeConstSpan(divided.data(), whole.size()),
+                  theta.subspan(first, divided.size()), pieces);
+    if (!stepped.ok()) return stepped;
+  }
+  return absl::OkStatus();
+}
+
+using MomentumStep = void (*)(float learning_rate, float momentum, float clip, const float* mean,
                               size_t elements, float* theta, float* buffer);
 
 // "nesterov" and "momentum": one buffer.
@@ -193,13 +338,26 @@ class AverageRule final : public OuterRule {
   const std::vector<std::string> buffers_ = {};  // Clang wants a const member initialised
 };
 
+class DelayedNesterovRule final : public OuterRule {
+ public:
+  absl::string_view name() const override { return "delayed_nesterov"; }
+  const std::vector<std::string>& buffers() const override { return buffers_; }
+  absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const override;
+  absl::Status Step(const OuterScalars& scalars, absl::Span<const float> mean,
+                    absl::Span<float> theta,
+                    absl::Span<const absl::Span<float>> buffers) const override;
+
+ private:
+  const std::vector<std::string> buffers_ = {"delta_sum", "momentum"};
+};
+
 using AdaptiveStep = void (*)(const AdaptiveFactors& factors, const AdaptiveState& state);
 
-// "adagrad", "adam" and "yogi": two moments.
+// "adagrad", "adam", "yogi" and "cgad": two moments.
 class AdaptiveRule final : public OuterRule {
  public:
-  AdaptiveRule(absl::string_view name, AdaptiveStep step, bool has_beta2)
-      : name_(name), step_(step), has_beta2_(has_beta2) {}
+  AdaptiveRule(absl::string_view name, AdaptiveStep step, bool has_beta2, bool discounts = false)
+      : name_(name), step_(step), has_beta2_(has_beta2), discounts_(discounts) {}
 
   absl::string_view name() const override { return name_; }
   const std::vector<std::string>& buffers() const override { return buffers_; }
@@ -212,6 +370,7 @@ class AdaptiveRule final : public OuterRule {
   const absl::string_view name_;
   const AdaptiveStep step_;
   const bool has_beta2_;
+  const bool discounts_;
   const std::vector<std::string> buffers_ = {"first_moment", "second_moment"};
 };
 
@@ -225,13 +384,55 @@ absl::StatusOr<OuterScalars> MomentumRule::Scalars(const OuterSettings& settings
 absl::Status MomentumRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
                                 absl::Span<float> theta,
                                 absl::Span<const absl::Span<float>> buffers) const {
+  if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
   const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
   if (!learning_rate.ok()) return learning_rate.status();
   const absl::StatusOr<float> momentum = FindScalar(scalars, kMomentum, CheckMomentum);
   if (!momentum.ok()) return momentum.status();
+  const absl::StatusOr<float> clip = FindOptional(scalars, kMomentumClipScalar, CheckClip);
+  if (!clip.ok()) return clip.status();
   const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
   if (!sizes.ok()) return sizes;
-  step_(*learning_rate, *momentum, mean.data(), mean.size(), theta.data(), buffers[0].data());
+  step_(*learning_rate, *momentum, *clip, mean.data(), mean.size(), theta.data(),
+        buffers[0].data());
+  return absl::OkStatus();
+}
+
+absl::StatusOr<OuterScalars> DelayedNesterovRule::Scalars(const OuterSettings& settings) const {
+  absl::Status status = CheckLearningRate(settings.learning_rate);
+  status.Update(CheckMomentum(settings.momentum));
+  if (!status.ok()) return status;
+  return OuterScalars{{kDueScalar, 1.0f},
+                      {kLearningRate, settings.learning_rate},
+                      {kMomentum, settings.momentum},
+                      {kShareScalar, 1.0f}};
+}
+
+absl::Status DelayedNesterovRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
+                                       absl::Span<float> theta,
+                                       absl::Span<const absl::Span<float>> buffers) const {
+  if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
+  const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
+  if (!learning_rate.ok()) return learning_rate.status();
+  const absl::StatusOr<float> momentum = FindScalar(scalars, kMomentum, CheckMomentum);
+  if (!momentum.ok()) return momentum.status();
+  const absl::StatusOr<float> due = FindScalar(scalars, kDueScalar, CheckDue);
+  if (!due.ok()) return due.status();
+  const absl::StatusOr<float> share = FindScalar(scalars, kShareScalar, CheckShare);
+  if (!share.ok()) return share.status();
+  const absl::StatusOr<float> clip = FindOptional(scalars, kMomentumClipScalar, CheckClip);
+  if (!clip.ok()) return clip.status();
+  const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
+  if (!sizes.ok()) return sizes;
+  float* const sum = buffers[0].data();
+  if (*due == 0.0f) {
+    HWY_DYNAMIC_DISPATCH(StepSum)
+    (*learning_rate, *share, mean.data(), mean.size(), theta.data(), sum);
+  } else {
+    HWY_DYNAMIC_DISPATCH(StepDue)
+    (*learning_rate, *momentum, *clip, *share, mean.data(), mean.size(), theta.data(), sum,
+     buffers[1].data());
+  }
   return absl::OkStatus();
 }
 
@@ -244,6 +445,7 @@ absl::StatusOr<OuterScalars> AverageRule::Scalars(const OuterSettings& settings)
 absl::Status AverageRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
                                absl::Span<float> theta,
                                absl::Span<const absl::Span<float>> buffers) const {
+  if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
   const absl::StatusOr<float> learning_rate = FindScalar(scalars, kLearningRate, CheckLearningRate);
   if (!learning_rate.ok()) return learning_rate.status();
   const absl::Status sizes = CheckSizes(*this, mean.size(), theta.size(), buffers);
@@ -262,12 +464,14 @@ absl::StatusOr<OuterScalars> AdaptiveRule::Scalars(const OuterSettings& settings
                           {kLearningRate, settings.learning_rate},
                           {kMomentum, settings.momentum}};
   if (has_beta2_) scalars[kBeta2] = settings.beta2;
+  if (discounts_) scalars[kDiscountScalar] = 1.0f;
   return scalars;
 }
 
 absl::Status AdaptiveRule::Step(const OuterScalars& scalars, absl::Span<const float> mean,
                                 absl::Span<float> theta,
                                 absl::Span<const absl::Span<float>> buffers) const {
+  if (scalars.count(kGapScalar) > 0) return StepDivided(*this, scalars, mean, theta, buffers);
   AdaptiveFactors factors = {};
   const struct {
     const char* scalar;
@@ -276,9 +480,11 @@ absl::Status AdaptiveRule::Step(const OuterScalars& scalars, absl::Span<const fl
   } used[] = {{kLearningRate, CheckLearningRate, &factors.learning_rate},
               {kMomentum, CheckMomentum, &factors.beta1},
               {kAdaptivity, CheckAdaptivity, &factors.adaptivity},
-              {kBeta2, CheckBeta2, &factors.beta2}};
+              {kBeta2, CheckBeta2, &factors.beta2},
+              {kDiscountScalar, CheckShare, &factors.discount}};
   for (const auto& one : used) {
     if (!has_beta2_ && one.factor == &factors.beta2) continue;
+    if (!discounts_ && one.factor == &factors.discount) continue;
     const absl::StatusOr<float> value = FindScalar(scalars, one.scalar, one.check);
     if (!value.ok()) return value.status();
     *one.factor = *value;
@@ -289,26 +495,30 @@ absl::Status AdaptiveRule::Step(const OuterScalars& scalars, absl::Span<const fl
   return absl::OkStatus();
 }
 
-void NesterovStep(float learning_rate, float momentum, const float* mean, size_t elements,
-                  float* theta, float* buffer) {
-  HWY_DYNAMIC_DISPATCH(StepNesterov)(learning_rate, momentum, mean, elements, theta, buffer);
+void NesterovStep(float learning_rate, float momentum, float clip, const float* mean,
+                  size_t elements, float* theta, float* buffer) {
+  HWY_DYNAMIC_DISPATCH(StepNesterov)
+  (learning_rate, momentum, clip, mean, elements, theta, buffer);
 }
 
-void HeavyBallStep(float learning_rate, float momentum, const float* mean, size_t elements,
-                   float* theta, float* buffer) {
-  HWY_DYNAMIC_DISPATCH(StepMomentum)(learning_rate, momentum, mean, elements, theta, buffer);
+void HeavyBallStep(float learning_rate, float momentum, float clip, const float* mean,
+                   size_t elements, float* theta, float* buffer) {
+  HWY_DYNAMIC_DISPATCH(StepMomentum)
+  (learning_rate, momentum, clip, mean, elements, theta, buffer);
 }
 
 // Stateless, so one instance of each serves everybody for ever. Ascending by name.
-std::array<const OuterRule*, 6> AllRules() {
+std::array<const OuterRule*, 8> AllRules() {
   // Never destroyed: their buffers' names may be read while other statics go.
   static const AdaptiveRule& adagrad = *new AdaptiveRule("adagrad", StepAdagrad, false);
   static const AdaptiveRule& adam = *new AdaptiveRule("adam", StepAdam, true);
   static const AverageRule& average = *new AverageRule;
+  static const AdaptiveRule& cgad = *new AdaptiveRule("cgad", StepCgad, true, true);
+  static const DelayedNesterovRule& delayed_nesterov = *new DelayedNesterovRule;
   static const MomentumRule& momentum = *new MomentumRule("momentum", HeavyBallStep);
   static const MomentumRule& nesterov = *new MomentumRule("nesterov", NesterovStep);
   static const AdaptiveRule& yogi = *new AdaptiveRule("yogi", StepYogi, true);
-  return {&adagrad, &adam, &average, &momentum, &nesterov, &yogi};
+  return {&adagrad, &adam, &average, &cgad, &delayed_nesterov, &momentum, &nesterov, &yogi};
 }
 
 }  // namespace
@@ -320,7 +530,11 @@ std::vector<std::string> OuterRuleNames() {
 }
 
 bool IsAdaptive(absl::string_view name) {
-  return name == "adagrad" || name == "adam" || name == "yogi";
+  return name == "adagrad" || name == "adam" || name == "cgad" || name == "yogi";
+}
+
+bool HasMomentum(absl::string_view name) {
+  return name == "delayed_nesterov" || name == "momentum" || name == "nesterov";
 }
 
 absl::StatusOr<const OuterRule*> FindOuterRule(absl::string_view name) {

@@ -35,6 +35,28 @@
 // mean whose square overflows leaves its parameter where it is. Buffers: "first_moment",
 // "second_moment". Scalars: "learning_rate", "momentum" (beta1), "adaptivity" (tau, finite, above
 // 0); of adam and yogi "beta2" too (from 0 to below 1).
+//
+// "delayed_nesterov" is algorithm 3 of Liu et al., Asynchronous Local-SGD Training
+// (arXiv:2401.09135), with its c = 0: an update moves theta at once, and the momentum every N-th
+// time alone, by the sum of what came since:
+//   part = share * mean;  sum = delta_sum + part
+//   due:      buffer = mu * buffer + sum;  theta = theta - learning_rate * (mu * buffer + part)
+//             delta_sum = 0
+//   not due:  theta = theta - learning_rate * part;  delta_sum = sum
+// There an entry is one worker's update g and part is g / N. Here an entry is the mean of one
+// update or more, so the share is what it stands for of N updates, and differs by entry. Buffers:
+// "delta_sum", "momentum". Scalars: "learning_rate", "momentum", "due" (1 or 0) and "share" (from 0
+// to 1); both of the entry (membership/history/step_scalars.h).
+//
+// "cgad" is "adam" whose mean loses with its age, before it reaches either moment
+// (arXiv:2605.09126):
+//   mean = discount * mean
+// Scalars: those of "adam", and the entry's "discount" (from 0 to 1).
+//
+// Two corrections of CO2 (arXiv:2401.16265) for means of an older state, where the scalars have
+// them. Every rule takes the mean divided by "gap" (Lambda, at least 1, finite). The rules that
+// have a buffer "momentum" hold each value of it to [-phi, phi], phi the scalar "momentum_clip"
+// (above 0), as soon as it has moved and before theta does.
 #pragma once
 
 #include <cstdint>
@@ -51,6 +73,14 @@ namespace atolld {
 
 // Every scalar that a step uses, by name, as the entry's header carries it.
 using OuterScalars = std::map<std::string, float>;
+
+// Of an entry, and of no run.
+inline constexpr char kDueScalar[] = "due";
+inline constexpr char kShareScalar[] = "share";
+inline constexpr char kDiscountScalar[] = "discount";
+// Corrections: a step does without where its scalars have none.
+inline constexpr char kGapScalar[] = "gap";
+inline constexpr char kMomentumClipScalar[] = "momentum_clip";
 
 // What a run says of its outer step; a rule takes what it uses.
 struct OuterSettings {
@@ -69,8 +99,8 @@ class OuterRule {
   // The buffers that belong to the replicated state, ascending; each starts as zeros.
   virtual const std::vector<std::string>& buffers() const = 0;
 
-  // The scalars that Step needs, from the run's settings. INVALID_ARGUMENT if a value makes no
-  // sense.
+  // The scalars that Step needs, from the run's settings; of those of an entry 1 each, which its
+  // header replaces. INVALID_ARGUMENT if a value makes no sense.
   virtual absl::StatusOr<OuterScalars> Scalars(const OuterSettings& settings) const = 0;
 
   // Steps one range of the state: `mean` (the decoded mean of theta_base - theta_peer), `theta` and
@@ -85,7 +115,11 @@ class OuterRule {
 absl::StatusOr<const OuterRule*> FindOuterRule(absl::string_view name);
 std::vector<std::string> OuterRuleNames();
 
-// "adagrad", "adam" and "yogi": the rules of Adaptive Federated Optimization (arXiv:2003.00295).
+// "adagrad", "adam" and "yogi", the rules of Adaptive Federated Optimization (arXiv:2003.00295),
+// and "cgad", which is made of one.
 bool IsAdaptive(absl::string_view name);
+
+// Whether "momentum_clip" does anything: the rule has a buffer "momentum".
+bool HasMomentum(absl::string_view name);
 
 }  // namespace atolld

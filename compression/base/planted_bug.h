@@ -39,6 +39,9 @@ enum class PlantedBug {
   kEvaluationWaitedFor,      // whoever was given a share is waited for as long as it is here
   kRosterChangeLost,         // every fourth delta of the roster names nobody
   kMaskedWeightsIgnored,     // a sum of masked updates is divided by their number
+  kFragmentStepsAll,         // momentum of the other fragments decays too
+  kAgeNotWeighed,            // an old update counts as much as a new one
+  kAheadSpendsBoth,          // an entry spends the samples of the training ahead as well
 };
 
 #ifdef ATOLL_PLANTED_BUGS

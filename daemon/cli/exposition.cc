@@ -13,6 +13,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/types/span.h"
+#include "membership/run/utilisation.h"
 
 namespace atolld {
 namespace {
@@ -68,6 +69,17 @@ constexpr absl::string_view kPeerPhases[] = {"starting", "syncing",    "training
 
 absl::string_view PhaseOf(const v1::PeerProgress& progress) {
   return OneOf(kPeerPhases, progress.phase());
+}
+
+// Of a share that is not known no bytes are told either.
+std::optional<double> HiddenBytes(const v1::Utilisation& utilisation) {
+  if (!TrainedShare(utilisation)) return std::nullopt;
+  return static_cast<double>(utilisation.hidden_bytes());
+}
+
+std::optional<double> WaitedBytes(const v1::Utilisation& utilisation) {
+  if (!TrainedShare(utilisation)) return std::nullopt;
+  return static_cast<double>(utilisation.waited_bytes());
 }
 
 bool IsHeardOf(const v1::PeerStatus& peer) {
@@ -128,6 +140,14 @@ constexpr Metric<v1::RunStatus> kRunMetrics[] = {
        return last.exchange_seconds() > 0 ? std::optional<double>(last.audit_seconds())
                                           : std::nullopt;
      }},
+    {"atoll_run_round_utilisation_ratio", kGauge,
+     "Share of its peers' time that was inner steps, of the newest round",
+     [](const v1::RunStatus& run) { return TrainedShare(LastRound(run).utilisation()); }},
+    {"atoll_run_round_hidden_bytes", kGauge,
+     "Bytes of the exchange before the newest round's that passed while workers trained",
+     [](const v1::RunStatus& run) { return HiddenBytes(LastRound(run).utilisation()); }},
+    {"atoll_run_round_waited_bytes", kGauge, "The same while workers waited",
+     [](const v1::RunStatus& run) { return WaitedBytes(LastRound(run).utilisation()); }},
     {"atoll_run_noise_scale_tokens", kGauge, "Gradient noise scale",
      [](const v1::RunStatus& run) { return Known(run.noise().tokens()); }},
     {"atoll_run_privacy_epsilon", kGauge, "Epsilon of differential privacy that is spent",
@@ -165,6 +185,14 @@ constexpr Metric<v1::PeerStatus> kPeerMetrics[] = {
     {"atoll_peer_ready_seconds", kGauge,
      "From the start of its training to its update in the newest round",
      [](const v1::PeerStatus& peer) { return Known(peer.ready_seconds()); }},
+    {"atoll_peer_utilisation_ratio", kGauge,
+     "Share of the time that was inner steps, of its newest update",
+     [](const v1::PeerStatus& peer) { return TrainedShare(peer.utilisation()); }},
+    {"atoll_peer_hidden_bytes", kGauge,
+     "Bytes that it exchanged while its worker trained, of its newest update",
+     [](const v1::PeerStatus& peer) { return HiddenBytes(peer.utilisation()); }},
+    {"atoll_peer_waited_bytes", kGauge, "The same while its worker waited",
+     [](const v1::PeerStatus& peer) { return WaitedBytes(peer.utilisation()); }},
     {"atoll_peer_up_bytes_per_second", kGauge, "The most that its line was seen to send",
      [](const v1::PeerStatus& peer) { return Known(peer.up_bytes_per_second()); }},
     {"atoll_peer_down_bytes_per_second", kGauge, "The most that its line was seen to receive",

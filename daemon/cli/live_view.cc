@@ -71,6 +71,10 @@ std::string LossLine(const RunHistory& history) {
     absl::StrAppend(&line, "   training loss ",
                     Loss(history.rounds().rbegin()->second.train_loss()));
   }
+  const std::string used = history.rounds().empty()
+                               ? "-"
+                               : UtilisationText(history.rounds().rbegin()->second.utilisation());
+  if (used != "-") absl::StrAppend(&line, "   utilisation ", used);
   if (history.bytes_sent_per_peer_per_round() > 0) {
     absl::StrAppend(&line, "   ", FormatBytes(history.bytes_sent_per_peer_per_round()),
                     " sent a peer a round");
@@ -94,6 +98,7 @@ std::vector<std::string> PeerRow(const std::string& id, const PeerHistory& peer,
           gone ? "-" : absl::StrCat(progress.step(), "/", progress.steps()),
           gone ? "-" : FormatRate(progress.tokens_per_second()),
           gone ? "-" : Loss(progress.loss()),
+          gone ? "-" : UtilisationText(peer.newest.utilisation()),
           absl::StrCat(peer.newest.rounds_contributed()),
           FormatBytes(static_cast<double>(peer.bytes_sent)),
           absl::StrCat(peer.newest.pid())};
@@ -121,10 +126,10 @@ std::vector<std::string> RenderLiveView(const RunHistory& history,
   if (coordinator != notes.end())
     lines.push_back(absl::StrCat("coordinator: ", coordinator->second));
   std::vector<std::vector<std::string>> rows = {
-      {"peer", "phase", "step", "tokens/s", "loss", "rounds", "sent", "pid"}};
+      {"peer", "phase", "step", "tokens/s", "loss", "utilised", "rounds", "sent", "pid"}};
   for (const auto& [id, peer] : history.peers()) rows.push_back(PeerRow(id, peer, notes));
   lines.emplace_back();
-  for (std::string& line : AlignColumns(rows, "<<>>>>>>")) lines.push_back(std::move(line));
+  for (std::string& line : AlignColumns(rows, "<<>>>>>>>")) lines.push_back(std::move(line));
   for (std::string& line : lines) line = CutToWidth(Printable(line), width, charset);
   return lines;
 }
@@ -167,6 +172,9 @@ std::vector<std::string> PlainLines::Tell(const RunHistory& history, const v1::R
         FormatMeasured(round.train_loss(), 4), Counted(round.contributors(), "contributor"),
         WithThousands(round.tokens()), Noun(round.tokens(), "token"),
         FormatMeasured(round.train_seconds(), 2, " s"), ExchangeTime(round)));
+    if (UtilisationText(round.utilisation()) != "-") {
+      absl::StrAppend(&lines.back(), ", utilised ", UtilisationText(round.utilisation()));
+    }
     if (round.parties() > 0) {
       absl::StrAppend(&lines.back(), ", ", Counted(round.parties(), "party", "parties"));
     }

@@ -19,12 +19,12 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
 #include "absl/types/span.h"
-#include "compression/base/check.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "compression/wire_codec.h"
 #include "daemon/cli/format.h"
+#include "daemon/cli/mode_report.h"
 #include "daemon/env/env.h"
 #include "membership/history/run_codecs.h"
 #include "membership/planning/plan_bounds.h"
@@ -327,17 +327,6 @@ absl::StatusOr<LinkModel> LoadTopology(const std::string& path) {
   return Reader(path).Read(text);
 }
 
-LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt) {
-  LinkModel model;
-  model.AddRegion("peers");
-  for (uint32_t i = 1; i <= peers; ++i) {
-    model.AddPeer({absl::StrCat("peer-", i), 0, bytes_per_second, bytes_per_second, rtt / 4, true});
-  }
-  model.SetCoordinator({"coordinator", 0, bytes_per_second, bytes_per_second, rtt / 4});
-  CHECK(model.Connect().ok());  // one region alone
-  return model;
-}
-
 // -----------------------------------------------------------------------------------------------
 
 namespace {
@@ -453,6 +442,24 @@ std::vector<LevelCodecs> PairsFor(const PlanQuestion& question) {
     if (of_config || bytes(name) < bytes(question.codec)) add(question.codec, name, &all);
   }
   return all;
+}
+
+ModesAsked ModesOf(const PlanQuestion& question) {
+  ModesAsked asked;
+  asked.question.links = question.links;
+  asked.question.plan = question.plan == "flat"      ? PlanKind::kFlat
+                        : question.plan == "regions" ? PlanKind::kRegions
+                                                     : PlanKind::kAuto;
+  asked.question.parameters = question.parameters;
+  asked.question.chunk_elements = question.chunk_elements;
+  asked.question.steps = question.steps;
+  asked.question.step_seconds = question.train_seconds / question.steps;
+  asked.question.assumed = question.assumed;
+  asked.codec = question.codec;
+  asked.upper_codec = question.upper_codec;
+  asked.mode = question.mode;
+  asked.utilisation = question.utilisation;
+  return asked;
 }
 
 std::string Assumed(const PlanQuestion& question) {
@@ -578,6 +585,7 @@ nlohmann::ordered_json PlanJson(const PlanQuestion& question,
                      {"first_window_bytes", question.assumed.first_window_bytes},
                      {"stream_seconds", question.assumed.stream_seconds},
                      {"wire_bytes_per_second", question.assumed.wire_bytes_per_second}};
+  json["modes"] = ModesJson(ModesOf(question));
   json["notes"] = Notes(question);
   json["candidates"] = list;
   return json;
@@ -630,6 +638,7 @@ std::vector<std::string> PlanText(const PlanQuestion& question,
     }
     lines.push_back("");
   }
+  for (std::string& line : ModesText(ModesOf(question))) lines.push_back(std::move(line));
   for (const std::string& note : Notes(question)) lines.push_back(note);
   lines.push_back(Assumed(question));
   return lines;

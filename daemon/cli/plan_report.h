@@ -19,15 +19,13 @@
 #include "compression/codec.h"
 #include "daemon/config/config_value.h"
 #include "membership/planning/link_model.h"
+#include "membership/planning/mode_choice.h"
 #include "membership/planning/round_model.h"
 
 namespace atolld {
 
 // INVALID_ARGUMENT: there is no such file, it is no TOML, or it means nothing.
 absl::StatusOr<LinkModel> LoadTopology(const std::string& path);
-
-// One region of equal peers, each with a line of that rate both ways; `rtt` between two of them.
-LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt);
 
 // "20ms": us, ms, s.
 absl::StatusOr<absl::Duration> ParseDelay(absl::string_view text);
@@ -40,10 +38,13 @@ struct PlanQuestion {
   std::string network;  // in words
   uint64_t parameters = 0;
   uint32_t chunk_elements = 0;
-  double train_seconds = 0;  // a round; 0: not known
-  std::string plan;          // the config's
-  std::string codec;         // the config's, without zstd
-  std::string upper_codec;   // likewise, of means
+  double train_seconds = 0;   // a round; 0: not known
+  uint32_t steps = 1;         // of [inner], a round
+  ModeShape mode;             // the config's; kind "auto": it has none yet
+  double utilisation = 0.95;  // the share of the time that ought to be training
+  std::string plan;           // the config's
+  std::string codec;          // the config's, without zstd
+  std::string upper_codec;    // likewise, of means
   ModelAssumptions assumed;
 };
 

@@ -20,6 +20,7 @@
 #include "daemon/replica/transfer/transfer.h"
 #include "daemon/transport/grpc_transport.h"
 #include "daemon/transport/tls.h"
+#include "membership/history/fragment.h"
 #include "membership/history/header.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
@@ -222,7 +223,8 @@ FetchSource Fetching::Source() const {
   source.failure_timeout = kFailureTimeout;
   source.spec = genesis.spec();
   const absl::StatusOr<LevelCodecs> codecs = CodecsOf(genesis.spec().exchange());
-  const ChunkGrid grid(genesis.manifest().elements(), genesis.spec().exchange().chunk_elements());
+  const ChunkGrid grid(MostEntryElements(genesis.spec(), genesis.manifest()),
+                       genesis.spec().exchange().chunk_elements());
   if (codecs.ok()) source.payload_limit = MaxPayloadBytes(grid, *codecs->means.codec);
   return source;
 }

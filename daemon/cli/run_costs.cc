@@ -12,6 +12,7 @@
 #include "daemon/cli/format.h"
 #include "daemon/cli/process.h"
 #include "daemon/config/config_sections.h"
+#include "membership/history/fragment.h"
 #include "membership/history/run_codecs.h"
 
 namespace atolld {
@@ -94,7 +95,10 @@ RoundCost CostOf(const v1::RunSpec& spec, uint32_t peers, bool dialled, double s
   cost.state_bytes = kStateBytesAParameter * static_cast<double>(parameters) * kWireBytes;
   const absl::StatusOr<LevelCodecs> codecs = CarriedCodecsOf(spec);
   if (!codecs.ok()) return cost;
-  const EncodedSize size = EncodedSizeOf(parameters, spec.exchange().chunk_elements(), *codecs);
+  // As evenly as fragments are divided, which only the manifest tells.
+  const uint32_t fragments = FragmentsOf(spec);
+  const EncodedSize size = EncodedSizeOf((parameters + fragments - 1) / fragments,
+                                         spec.exchange().chunk_elements(), *codecs);
   // Who can be dialled averages an equal share, and has that share of its own update and of the
   // mean already; who cannot sends its whole update and gets the whole mean.
   const double others = dialled ? (peers - 1.0) / peers : 1.0;

@@ -12,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "compression/base/status_macros.h"
 #include "daemon/cli/status_json.h"
+#include "membership/run/utilisation.h"
 
 namespace atolld {
 namespace {
@@ -38,6 +39,9 @@ Json EmptyRow(uint64_t version) {
           {"time/exchange_seconds", nullptr},
           {"time/predicted_seconds", nullptr},
           {"time/audit_seconds", nullptr},
+          {"time/compute_utilization", nullptr},
+          {"exchange/hidden_bytes", nullptr},
+          {"exchange/waited_bytes", nullptr},
           {"exchange/revisions", nullptr},
           {"exchange/plan", nullptr},
           {"noise/scale_tokens", nullptr},
@@ -55,6 +59,11 @@ void Fill(const v1::RoundRecord& round, Json* row) {
   figures["time/train_seconds"] = Measured(round.train_seconds());
   figures["time/exchange_seconds"] = Measured(round.exchange_seconds());
   figures["time/predicted_seconds"] = Measured(round.predicted_seconds());
+  if (round.has_utilisation()) {
+    figures["time/compute_utilization"] = OrNull(TrainedShare(round.utilisation()));
+    figures["exchange/hidden_bytes"] = round.utilisation().hidden_bytes();
+    figures["exchange/waited_bytes"] = round.utilisation().waited_bytes();
+  }
   figures["noise/scale_tokens"] = Measured(round.noise_scale());
   figures["privacy/epsilon"] = Measured(round.epsilon());
   figures["privacy/clip"] = Measured(round.clip());

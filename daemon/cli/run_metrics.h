@@ -13,6 +13,9 @@
 //   time/exchange_seconds     from the plan to the agreement
 //   time/predicted_seconds    of the exchange, when it began
 //   time/audit_seconds        from the agreement to the commit
+//   time/compute_utilization  share of the contributors' time that was inner steps, 0-1
+//   exchange/hidden_bytes     of the exchange before, while workers trained; sent and received
+//   exchange/waited_bytes     ... while workers waited
 //   exchange/revisions        how many the plan had
 //   exchange/plan             "flat", "regions", ...
 //   noise/scale_tokens        gradient noise scale as known after this round

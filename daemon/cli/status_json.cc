@@ -11,12 +11,14 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
+#include "compression/base/words.h"
 #include "daemon/cli/format.h"
 #include "membership/history/header.h"
 #include "membership/history/lineage.h"
 #include "membership/history/run_codecs.h"
 #include "membership/run/ending.h"
 #include "membership/run/ledger.h"
+#include "membership/run/utilisation.h"
 
 namespace atolld {
 namespace {
@@ -38,6 +40,23 @@ Json PrivacyJson(const v1::PrivacySpec& privacy) {
           {"epsilon", privacy.epsilon()}};
 }
 
+Json ModeJson(const v1::ModeSpec& mode) {
+  Json json = {{"kind", mode.kind().empty() ? "sync" : mode.kind()}};
+  if (mode.kind() != "streaming") return json;
+  json["fragments"] = std::max<uint32_t>(1, mode.fragments());
+  json["overlap"] = mode.overlap_steps();
+  return json;
+}
+
+// "streaming, 4 fragments, overlap 1"
+std::string ModeOf(const v1::ModeSpec& mode) {
+  if (mode.kind().empty()) return "sync";
+  if (mode.kind() != "streaming") return mode.kind();
+  const uint32_t fragments = std::max<uint32_t>(1, mode.fragments());
+  return absl::StrCat("streaming, ", Counted(fragments, "fragment"), ", overlap ",
+                      mode.overlap_steps());
+}
+
 Json SpecJson(const v1::RunSpec& spec) {
   const v1::ModelSpec& model = spec.model();
   return {{"seed", spec.seed()},
@@ -57,6 +76,7 @@ Json SpecJson(const v1::RunSpec& spec) {
            {{"rule", spec.outer().rule()},
             {"learning_rate", absl::bit_cast<float>(spec.outer().learning_rate_bits())},
             {"momentum", absl::bit_cast<float>(spec.outer().momentum_bits())}}},
+          {"mode", ModeJson(spec.mode())},
           {"privacy", PrivacyJson(spec.privacy())},
           {"codec", CodecText(spec.exchange())}};
 }
@@ -73,6 +93,15 @@ Json DataJson(const v1::DataStatus& data) {
 Json OrNull(double measured) { return measured == 0 ? Json(nullptr) : Json(measured); }
 
 Json OrNull(uint64_t measured) { return measured == 0 ? Json(nullptr) : Json(measured); }
+
+Json UtilisationJson(bool known, const v1::Utilisation& utilisation) {
+  if (!known) return nullptr;
+  return {{"compute_utilization", atolld::OrNull(TrainedShare(utilisation))},
+          {"train_seconds", utilisation.train_seconds()},
+          {"waited_seconds", utilisation.waited_seconds()},
+          {"hidden_bytes", utilisation.hidden_bytes()},
+          {"waited_bytes", utilisation.waited_bytes()}};
+}
 
 Json NoiseJson(const v1::NoiseStatus& noise) {
   return {{"tokens", OrNull(noise.tokens())},
@@ -141,6 +170,16 @@ std::string LineText(const v1::PeerStatus& peer) {
                          8e-6 * peer.down_bytes_per_second());
 }
 
+// Of the newest round, or of a peer's newest update.
+std::string UtilisationRow(const v1::Utilisation& utilisation) {
+  if (!TrainedShare(utilisation)) return "not known";
+  std::string text = absl::StrCat(UtilisationText(utilisation), " of the time trained, ",
+                                  FormatSeconds(utilisation.waited_seconds()), " waited");
+  if (!HiddenShare(utilisation)) return text;
+  absl::StrAppend(&text, "; ", HiddenText(utilisation), " exchanged while training");
+  return text;
+}
+
 // "peer", or "peer of 1,000" that hosts so many parties.
 std::string RoleText(const v1::PeerStatus& peer) {
   if (peer.parties() <= 1) return peer.role();
@@ -206,6 +245,7 @@ Json PeerJson(const v1::PeerStatus& peer) {
           {"down_cap_bytes_per_second", OrNull(peer.down_cap_bytes_per_second())},
           {"mean_share", peer.mean_share()},
           {"ready_seconds", OrNull(peer.ready_seconds())},
+          {"utilisation", UtilisationJson(peer.has_utilisation(), peer.utilisation())},
           {"worker_failures", peer.worker_failures()},
           {"data_refused", peer.data_refused()},
           {"clock_offset_seconds",
@@ -229,6 +269,7 @@ Json RunStatusJson(const v1::RunStatus& status) {
                {"paused", status.paused()},
                {"stopping", status.stopping()},
                {"stopped_because", status.stopped_because()},
+               {"mode_because", status.mode_because()},
                {"parameters", status.parameters()},
                {"elapsed_seconds", status.elapsed_seconds()},
                {"tokens", status.tokens()},
@@ -259,6 +300,8 @@ Json RunStatusJson(const v1::RunStatus& status) {
                               {"noise_scale", OrNull(round.noise_scale())},
                               {"epsilon", OrNull(round.epsilon())},
                               {"clip", OrNull(round.clip())}});
+    json["rounds"].back()["utilisation"] =
+        UtilisationJson(round.has_utilisation(), round.utilisation());
     if (round.parties() > 0) json["rounds"].back()["parties"] = round.parties();
   }
   json["evaluations"] = Json::array();
@@ -323,6 +366,18 @@ Json HeaderJson(const v1::EntryHeader& header) {
           {"contributors", contributors}};
 }
 
+std::string UtilisationText(const v1::Utilisation& utilisation) {
+  const std::optional<double> share = TrainedShare(utilisation);
+  return share ? absl::StrFormat("%.1f %%", 100 * *share) : "-";
+}
+
+std::string HiddenText(const v1::Utilisation& utilisation) {
+  if (!HiddenShare(utilisation)) return "-";
+  const auto hidden = static_cast<double>(utilisation.hidden_bytes());
+  return absl::StrCat(FormatBytes(hidden), " of ",
+                      FormatBytes(hidden + static_cast<double>(utilisation.waited_bytes())));
+}
+
 std::string DataText(const v1::DataStatus& data) {
   const std::string counts =
       absl::StrCat("spent ", WithThousands(data.spent()), "; held ", WithThousands(data.held()),
@@ -363,6 +418,8 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
       {"parameters", WithThousands(status.parameters())},
       {"tokens", WithThousands(status.tokens())},
       {"elapsed", FormatSeconds(status.elapsed_seconds())},
+      {"mode", absl::StrCat(ModeOf(status.spec().mode()), status.mode_because().empty() ? "" : ": ",
+                            status.mode_because())},
       {"data", DataText(status.data())},
       {"coordinator epoch",
        absl::StrCat(status.epoch(), ", for ", FormatSeconds(status.epoch_seconds()))},
@@ -384,6 +441,7 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
                                                   " in round ", last.version())});
     rows.push_back({"exchange", absl::StrCat(ExchangeTime(last), last.plan().empty() ? "" : ", ",
                                              last.plan())});
+    rows.push_back({"utilisation", UtilisationRow(last.utilisation())});
   }
   if (status.evaluations_size() > 0) {
     const v1::EvaluationRecord& last = *status.evaluations().rbegin();
@@ -410,8 +468,9 @@ std::vector<std::string> RunStatusText(const v1::RunStatus& status) {
 }
 
 std::vector<std::string> RoundsText(const v1::RunStatus& status) {
-  std::vector<std::vector<std::string>> rows = {
-      {"round", "training loss", "validation loss", "tokens", "peers", "trained", "exchange"}};
+  std::vector<std::vector<std::string>> rows = {{"round", "training loss", "validation loss",
+                                                 "tokens", "peers", "trained", "utilised",
+                                                 "exchange"}};
   std::map<uint64_t, double> evaluated;
   for (const v1::EvaluationRecord& evaluation : status.evaluations())
     evaluated[evaluation.version()] = evaluation.loss();
@@ -421,9 +480,10 @@ std::vector<std::string> RoundsText(const v1::RunStatus& status) {
     rows.push_back({absl::StrCat(round.version()), FormatMeasured(round.train_loss(), 4),
                     loss == evaluated.end() ? "" : absl::StrFormat("%.4f", loss->second),
                     WithThousands(round.tokens()), absl::StrCat(round.contributors()),
-                    FormatSeconds(round.train_seconds()), ExchangeTime(round)});
+                    FormatSeconds(round.train_seconds()), UtilisationText(round.utilisation()),
+                    ExchangeTime(round)});
   }
-  return AlignColumns(rows, ">>>>>><");
+  return AlignColumns(rows, ">>>>>>><");
 }
 
 std::string WhyIdle(const v1::PeerStatus& peer) {
@@ -469,6 +529,7 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer) {
       {"sent in exchanges", FormatBytes(static_cast<double>(progress.exchange_bytes_sent()))},
       {"trained", FormatSeconds(progress.train_seconds())},
       {"held back", progress.held_back().empty() ? "no" : progress.held_back()},
+      {"utilisation", UtilisationRow(peer.utilisation())},
       {"last ready after", FormatMeasured(peer.ready_seconds(), 2, " s")},
       {"share of the newest mean", absl::StrFormat("%.1f %%", 100 * peer.mean_share())},
       {"updates of bad data", absl::StrCat(peer.data_refused())},

@@ -26,6 +26,10 @@ std::vector<std::string> PeerText(const v1::PeerStatus& peer);
 std::string WhyIdle(const v1::PeerStatus& peer);
 // "pass 1, 34.2 % (spent 12,345; held 900; returned 0)"
 std::string DataText(const v1::DataStatus& data);
+// "96.1 %", "-": not known.
+std::string UtilisationText(const v1::Utilisation& utilisation);
+// "1.2 MB of 1.3 MB", sent and received while workers trained, of all; "-": not known.
+std::string HiddenText(const v1::Utilisation& utilisation);
 // "85,000 tokens a round; these peers make 57,600: more peers still help", "unknown: " and why
 std::string NoiseText(const v1::NoiseStatus& noise);
 

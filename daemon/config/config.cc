@@ -30,6 +30,8 @@
 #include "daemon/config/http_config.h"
 #include "daemon/config/hub_rules.h"
 #include "daemon/config/masked_rules.h"
+#include "daemon/config/mode_resolution.h"
+#include "daemon/config/mode_rules.h"
 #include "daemon/config/party_rules.h"
 #include "daemon/config/peer_path.h"
 #include "daemon/config/privacy_rules.h"
@@ -537,6 +539,11 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   RETURN_IF_ERROR(CheckModelKind(config, use, places, folder));
   RETURN_IF_ERROR(CheckModel(config, use, places));
   RETURN_IF_ERROR(CheckModelFiles(config, use, places, folder));
+  // Before the quorum and what else a mode needs are looked at for themselves.
+  const ModeFault mode = ModeFaultOf(config);
+  if (!mode.what.empty()) {
+    return Broken(places, {{mode.section, mode.key}, {"mode", "kind"}}, mode.what);
+  }
   RETURN_IF_ERROR(CheckTraining(config, places));
   RETURN_IF_ERROR(CheckInner(config, places));
   RETURN_IF_ERROR(CheckDevices(config, use, places));
@@ -550,6 +557,10 @@ absl::Status CheckRules(const Config& config, const std::vector<ConfigField>& fi
   if (!fault.what.empty()) return Broken(places, {{"http", fault.key}}, fault.what);
   const FederationFault parties = FaultOfFederation(config, use, folder);
   if (!parties.what.empty()) return Broken(places, parties.keys, parties.what);
+  const ModeFault automatic = AutoModeFault(config, use);
+  if (!automatic.what.empty()) {
+    return Broken(places, {{"mode", automatic.key}, {"mode", "kind"}}, automatic.what);
+  }
   const MaskedFault masked = MaskedFaultOf(config);
   if (!masked.what.empty()) {
     return Broken(places, {{masked.section, masked.key}, {"privacy", "masked"}}, masked.what);

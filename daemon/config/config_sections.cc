@@ -147,6 +147,7 @@ void SetOuter(const RunConfig& config, v1::OuterSpec* outer) {
   if (adaptive && config.outer.rule != "adagrad") {
     outer->set_beta2_bits(FloatBits(config.outer.beta2));
   }
+  if (config.outer.rule == "delayed_nesterov") outer->set_buffer(config.outer.buffer);
 }
 
 void SetFederation(const FederationConfig& config, v1::RunSpec* spec) {
@@ -176,6 +177,22 @@ void SetPrivacy(const RunConfig& config, v1::RunSpec* spec) {
     privacy.set_threshold(config.privacy.threshold);
   }
   if (privacy.ByteSizeLong() != 0) *spec->mutable_privacy() = privacy;
+}
+
+void SetMode(const ModeConfig& config, v1::RunSpec* spec) {
+  // "auto" is another by the time that a run is made (mode_resolution.h).
+  if (config.kind == "sync" || config.kind == "auto") return;
+  v1::ModeSpec* const mode = spec->mutable_mode();
+  mode->set_kind(config.kind);
+  if (config.kind == "streaming") {
+    mode->set_fragments(config.fragments);
+    mode->set_overlap_steps(config.overlap);
+    mode->set_merge_bits(FloatBits(config.merge));
+  }
+  mode->set_gap_penalty(config.gap_penalty);
+  if (config.momentum_clip != 0) mode->set_momentum_clip_bits(FloatBits(config.momentum_clip));
+  if (config.age_decay != 0) mode->set_age_decay_bits(FloatBits(config.age_decay));
+  mode->set_age_cutoff(config.age_cutoff);
 }
 
 constexpr size_t kReadBytes = size_t{1} << 20;
@@ -307,6 +324,7 @@ v1::RunSpec MakeRunSpec(const RunConfig& config) {
   }
   SetFederation(config.federation, &spec);
   SetPrivacy(config, &spec);
+  SetMode(config.mode, &spec);
 
   SetData(config, spec.mutable_data());
 

@@ -1,8 +1,8 @@
 // Config: what a config file says, a struct a section, in three parts: what the run records, what a
 // peer has, and what a coordinator has. And the run's record, which is made of the first part.
 //
-// config_table.h says what every key is and when to change it; docs/config.md is made from it.
-// Plain data and pure functions, which read no more than the files that they name; any thread.
+// config_table.h says what every key is. Plain data, and functions that read no more than the files
+// that they name; any thread.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,21 @@
 #include "daemon/config/data_config.h"
 #include "daemon/config/federation_config.h"
 #include "daemon/config/machine_config.h"
+#include "daemon/config/mode_config.h"
 
 namespace atolld {
 
 inline constexpr char kDialsOutOnly[] = "none";  // peer.advertise: nobody can dial it, behind NAT
 inline constexpr char kAggregatorRoleName[] = "aggregator";  // peer.role: has no worker
 
-// Kinds of models. A stub is none: its worker only takes time. An external one is known to a worker
-// of the user's own alone. A TorchScript one is a file, whose forward(batch...) gives the loss. One
-// of Hugging Face's is a folder, which atoll-hf-worker trains.
+// Kinds of models. A stub's worker only takes time; an external one is known to the user's worker
+// alone; a TorchScript file's forward(batch...) gives the loss; Hugging Face's are folders.
 inline constexpr char kStubKind[] = "stub";
 inline constexpr char kExternalKind[] = "external";
 inline constexpr char kTorchScriptKind[] = "torchscript";
 inline constexpr char kHuggingFaceKind[] = "huggingface";
 
 // What the run records.
-
 struct ConfigModel {  // [model]
   std::string kind = "gpt";
   uint32_t layers = 4;
@@ -105,8 +104,9 @@ struct RunConfig {
     std::string rule = "nesterov";
     double learning_rate = 0.7;  // where the file does not say: by the rule and the peers
     double momentum = 0.9;       // with rule "average", where the file does not say: 0
-    double beta2 = 0.99;         // of "adam" and "yogi"
+    double beta2 = 0.99;         // of "adam", "yogi" and "cgad"
     double adaptivity = 1e-3;    // of the adaptive rules: tau
+    uint32_t buffer = 1;         // N of "delayed_nesterov", where the file does not say: peers
   } outer;
   struct Exchange {               // [exchange]
     std::string codec = "int8";   // of updates; "+zstd" may follow
@@ -125,6 +125,7 @@ struct RunConfig {
     uint64_t tokens = 65536;
     uint32_t every_rounds = 5;
   } evaluation;
+  ModeConfig mode;              // [mode]
   FederationConfig federation;  // [federation]
   PrivacyConfig privacy;        // [privacy]
 };
@@ -217,19 +218,16 @@ v1::RunSpec MakeRunSpec(const RunConfig& config);
 // [model] of it, with everything that is usual spelt out.
 v1::ModelSpec MakeModelSpec(const ConfigModel& model);
 
-// What of it a decoder has beside Llama's sizes.
-DecoderShape DecoderOf(const ConfigModel& model);
+DecoderShape DecoderOf(const ConfigModel& model);  // what of it is beside Llama's sizes
 
 // Of [membership] outsized. 0 with masks, where nobody sees lengths, and where honest updates
-// differ widely in them: with error feedback, which gives back at once what was held back, and with
-// topk, which shows few values.
+// differ widely in them: with error feedback, which gives back what was held back, and with topk.
 double DefaultOutsized(const Config& config);
 
-// The program that trains a model of this kind: a file's name, beside our other binaries.
+// The program that trains a model of this kind: a file's name.
 std::string WorkerProgramOf(const std::string& model_kind);
 
-// "torchscript", "external", "huggingface": none of ours.
-bool IsForeign(absl::string_view model_kind);
+bool IsForeign(absl::string_view model_kind);  // "torchscript", "external", "huggingface"
 
 // False: a model of this kind has no such key in [model], so it is neither taken nor written.
 bool TakesModelKey(absl::string_view kind, absl::string_view key);

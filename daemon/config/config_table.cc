@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "daemon/config/data_fields.h"
 #include "daemon/config/decoder_keys.h"
+#include "daemon/config/mode_fields.h"
 #include "optimizer/aggregation_rule.h"
 #include "optimizer/outer_rule.h"
 
@@ -60,7 +61,8 @@ Fields RunFields(Config& c) {
        "Set it to the number of trainers that you have at the start; `atoll local` starts as "
        "many. More may join at any time."},
       {"quorum", WholeNumber{&c.run.quorum, 0, 1024}, kNo,
-       "fewest peers that may commit a round; 0: more than half of `peers`",
+       "fewest peers that may commit a round; 0: more than half of `peers`, and 1 with `[mode]` "
+       "kind 'async'",
        "Lower it where many peers are away at a time. Raise it where a round with few of them "
        "is not worth its exchange."},
   };
@@ -292,8 +294,10 @@ Fields InnerStepFields(Config& c) {
        "decay of AdamW's first moment", "It is seldom changed."},
       {"beta2", RealNumber{&c.inner.beta2, 0, 1, Bounds::kOpenAbove}, kYes,
        "decay of AdamW's second moment", "Lower it to 0.95 for large batches."},
-      {"weight_decay", RealNumber{&c.inner.weight_decay, 0, 10}, kYes,
-       "weight decay, on matrices only", "Raise it if the model memorises a small corpus."},
+      Follows(
+          "0.1; with optimizer 'muon' 0.1 x `batch` / 512, MuLoCo's scaling of it (training.md)",
+          {"weight_decay", RealNumber{&c.inner.weight_decay, 0, 10}, kYes,
+           "weight decay, on matrices only", "Raise it if the model memorises a small corpus."}),
   };
 }
 
@@ -341,22 +345,34 @@ Fields OuterFields(Config& c) {
       {"rule", OneOf(&c.outer.rule, OuterRuleNames()), kYes,
        "how a round's mean update moves the parameters",
        "Take 'average' for plain federated averaging, 'momentum' for FedAvgM, and 'adagrad', "
-       "'adam' or 'yogi' where the data of the peers differ; see training.md."},
-      Follows("0.4 for one peer, 0.8 from 8 peers on, and 0.7 between; 1 with rules 'average' and "
-              "'momentum', 0.01 with 'adagrad', 'adam' and 'yogi'",
-              {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow},
-               kYes, "learning rate of the outer rule",
-               "Lower it if the loss swings from round to round, raise it in short runs of small "
-               "models."}),
-      Follows("0.9; 0 with rule 'average', which has none, and with 'adagrad'",
-              {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}, kYes,
-               "momentum of the outer rule; beta1 of the adaptive ones",
-               "Lower it if the loss swings from round to round."}),
+       "'adam' or 'yogi' where the data of the peers differ; see training.md. 'delayed_nesterov' "
+       "and 'cgad' are for [mode] kind 'async'; see modes.md."},
+      Follows(
+          "with rules 'nesterov' and 'delayed_nesterov' that of a table of published rates, by "
+          "peers, inner steps, inner "
+          "optimiser, mode and size of the model (training.md): for 30 steps of 'adamw' in mode "
+          "'sync' 0.4 for one peer, 0.8 for 8 and 1 for 16, and between 0.7, or 0.6 from 335M "
+          "parameters on; 1 with rules 'average' and 'momentum', 0.01 with 'adagrad', 'adam', "
+          "'yogi' and 'cgad'",
+          {"learning_rate", RealNumber{&c.outer.learning_rate, 0, 100, Bounds::kOpenBelow}, kYes,
+           "learning rate of the outer rule",
+           "Lower it if the loss swings from round to round, raise it in short runs of small "
+           "models."}),
+      Follows(
+          "0.9; with 'nesterov' that of the row of learning_rate, which is lower with 'muon' and "
+          "few peers; 0 with rule 'average', which has none, and with 'adagrad'",
+          {"momentum", RealNumber{&c.outer.momentum, 0, 1, Bounds::kOpenAbove}, kYes,
+           "momentum of the outer rule; beta1 of the adaptive ones",
+           "Lower it if the loss swings from round to round."}),
       {"beta2", RealNumber{&c.outer.beta2, 0, 1, Bounds::kOpenAbove}, kYes,
-       "decay of the second moment of rules 'adam' and 'yogi'", "It is seldom changed."},
+       "decay of the second moment of rules 'adam', 'yogi' and 'cgad'", "It is seldom changed."},
       {"adaptivity", RealNumber{&c.outer.adaptivity, 0, 1, Bounds::kOpenBelow}, kYes,
-       "tau of rules 'adagrad', 'adam' and 'yogi', which bounds their steps",
+       "tau of rules 'adagrad', 'adam', 'yogi' and 'cgad', which bounds their steps",
        "Raise it if the loss swings from round to round."},
+      Follows("`[run] peers` with rule 'delayed_nesterov', 1 with any other",
+              {"buffer", WholeNumber{&c.outer.buffer, 1, 65536}, kYes,
+               "updates between two moves of the momentum; only with 'delayed_nesterov'",
+               "Set it to the number of peers that train at a time."}),
   };
 }
 
@@ -698,6 +714,8 @@ std::vector<ConfigSection> ConfigSections(Config& c) {
       {"exchange", kRun, "How the peers' updates become one mean.", ExchangeFields(c)},
       {"evaluation", kRun, "How often the loss on the validation text is measured.",
        EvaluationFields(c)},
+      {"mode", kRun, "How training and the exchange of updates interleave. See modes.md.",
+       ModeFields(c)},
       {"federation", kRun, "How parties with data of their own take part.", FederationFields(c)},
       {"privacy", kRun,
        "What is kept from those who see updates, and from those who see what was learned. See "

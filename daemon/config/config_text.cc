@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "daemon/config/config_defaults.h"
 #include "daemon/config/config_table.h"
 
 namespace atolld {
@@ -55,6 +56,11 @@ bool IsUnset(const ConfigField& field) {
   return text != nullptr && text->at->empty() && !field.needed_by.empty();
 }
 
+// Of a key that a table knows: what it has for this config.
+std::string TableRow(const ConfigField& field, const Config& config) {
+  return field.section == "outer" && field.key == "learning_rate" ? OuterRatesOf(config) : "";
+}
+
 std::string Print(Config config, bool defaults, absl::string_view heading) {
   Config default_config;
   const std::vector<ConfigField> default_fields = ConfigFields(default_config);
@@ -71,6 +77,8 @@ std::string Print(Config config, bool defaults, absl::string_view heading) {
       if (!field.needed_by.empty()) absl::StrAppend(&text, " It has no default.");
       if (fixed) absl::StrAppend(&text, " Default: ", FormatValue(default_field->value), ".");
       if (field.recorded == Recorded::kYes) absl::StrAppend(&text, " Recorded in the run.");
+      const std::string row = defaults ? "" : TableRow(field, config);
+      if (!row.empty()) absl::StrAppend(&text, " The table's for this run: ", row, ".");
       const bool taken = section.name != "model" || TakesModelKey(config.model.kind, field.key);
       const bool out_of_use = !taken || IsUnset(field) || (defaults && !fixed);
       absl::StrAppend(&out, "\n", Wrapped(text, "# ", "# "), out_of_use ? "#" : "", field.key,

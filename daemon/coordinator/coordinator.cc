@@ -20,6 +20,7 @@
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "daemon/config/mode_resolution.h"
 #include "daemon/coordinator/admin_service.h"
 #include "daemon/coordinator/enrolment.h"
 #include "daemon/coordinator/history_check.h"
@@ -29,6 +30,7 @@
 #include "daemon/env/env.h"
 #include "daemon/env/network.h"
 #include "daemon/replica/state/branch_file.h"
+#include "membership/history/fragment.h"
 #include "membership/history/header.h"
 #include "membership/history/receipt.h"
 #include "membership/history/run_codecs.h"
@@ -135,7 +137,8 @@ absl::StatusOr<std::optional<v1::SnapshotInfo>> BranchOf(Files& files, const Con
 // nobody). FAILED_PRECONDITION names what differs.
 absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& stored,
                                       absl::Time wall_time, const std::optional<SigningKey>& key,
-                                      const std::optional<v1::SnapshotInfo>& branch) {
+                                      const std::optional<v1::SnapshotInfo>& branch,
+                                      std::string* mode_because) {
   Config named = config;
   if (named.run.id.empty()) {
     named.run.id = stored.spec
@@ -145,7 +148,8 @@ absl::StatusOr<v1::RunSpec> SpecToRun(const Config& config, const StoredRun& sto
   if (!IsValidId(named.run.id)) {
     return absl::InvalidArgumentError("the run's id must be 1-64 characters of a-z, 0-9 and '-'");
   }
-  v1::RunSpec wanted = MakeRunSpec(named);
+  ASSIGN_OR_RETURN(v1::RunSpec wanted,
+                   SpecOf(named, stored.spec ? &*stored.spec : nullptr, mode_because));
   if (branch) {
     *wanted.mutable_parent() = LineageUnder(*branch, wanted);
   } else if (stored.spec && stored.spec->has_parent() && !config.run.branch.empty()) {
@@ -224,6 +228,7 @@ absl::StatusOr<RunSettings> MakeRunSettings(const Config& config, const v1::RunS
   if (!mean) settings.plan = PlanKind::kFlat;
   settings.judge.clip = absl::bit_cast<float>(spec.exchange().clip_bits());
   settings.judge.from_centre = aggregation.has_centre();
+  settings.judge.remembers = FragmentsOf(spec) == 1;
   settings.judge.least = aggregation.LeastContributors();
   if (!mean) settings.judge.most = kMostContributors;
   settings.judge.offenders = {config.membership.offences, config.membership.offence_rounds,
@@ -295,6 +300,7 @@ struct Coordinator::State {
   Authority* const authority;
   const HistoryKeySource history_key;
   const std::shared_ptr<Store> store;
+  std::string mode_because;                // RunStatus.mode_because
   std::optional<v1::SnapshotInfo> branch;  // the head of the file that version 0 is made from
   std::unique_ptr<Run> run;
   std::unique_ptr<Outbox> outbox;
@@ -340,7 +346,7 @@ absl::Status Coordinator::State::Open() {
   if (!key.ok()) return Annotate(key.status(), store->where());
   ASSIGN_OR_RETURN(branch, BranchOf(env.files, config, stored));
   absl::StatusOr<v1::RunSpec> spec =
-      SpecToRun(config, stored, env.executor.WallTime(), *key, branch);
+      SpecToRun(config, stored, env.executor.WallTime(), *key, branch, &mode_because);
   if (!spec.ok()) return Annotate(spec.status(), store->where());
   ASSIGN_OR_RETURN(RunSettings settings, MakeRunSettings(config, *spec, *key));
   settings.draw_nonce = [this] { return RandomBytes(env.executor); };
@@ -369,6 +375,7 @@ absl::Status Coordinator::State::Open() {
   env.log.Info(absl::StrCat("run ", spec->run_id(), ": epoch ", stored.epoch, ", version ",
                             announced_version, ", ", Counted(checked->headers, "header"),
                             " checked, listening on ", listener->address()));
+  if (!mode_because.empty()) env.log.Info(absl::StrCat("mode: ", mode_because));
   Beat();
   return absl::OkStatus();
 }
@@ -637,6 +644,7 @@ v1::RunStatus Coordinator::State::Status() const {
   status.set_version(announced_version);
   if (!announced_seal) status.clear_seal();
   status.set_reason(WaitingFor());
+  status.set_mode_because(mode_because);
   if (!outbox->stalled().empty()) {
     status.set_phase("waiting");
     status.clear_predicted_end_unix_seconds();

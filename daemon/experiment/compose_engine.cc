@@ -15,6 +15,8 @@ absl::Status Answers(const std::vector<std::string>& command) {
 
 }  // namespace
 
+std::vector<std::string> EngineCommand() { return {kByPath, "docker"}; }
+
 absl::StatusOr<std::vector<std::string>> FindComposeEngine() {
   const absl::Status docker = Answers({kByPath, "docker", "version"});
   if (!docker.ok()) {

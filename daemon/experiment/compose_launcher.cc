@@ -28,6 +28,13 @@ constexpr char kContainerLogs[] = "containers.txt";
 // after each other.
 constexpr double kPatienceSeconds = 120;
 constexpr double kAgainSeconds = 1;
+constexpr char kPeersNow[] = "peers.txt";  // what the last look at their containers has shown
+constexpr uint64_t kMostPeersNow = 1 << 20;
+// Between two looks at the peers' containers.
+constexpr double kLookSeconds = 5;
+// After the seal `atoll run watch` waits up to 30 s for the last word of peers that have ended
+// well; all peers that are down for longer, and no seal, are peers that have left.
+constexpr double kSealedSeconds = 45;
 constexpr size_t kDigestShown = 4;  // bytes of it: two experiments' folders meet once in 2^32
 
 const char* NameOf(Stage stage) {
@@ -68,6 +75,7 @@ ComposeLauncher::ComposeLauncher(Files& files, const Experiment& experiment, std
 ComposeLauncher::~ComposeLauncher() {
   for (const auto& [run, running] : running_) {
     if (running.pid != 0) kill(static_cast<pid_t>(running.pid), SIGTERM);
+    if (running.look_pid != 0) kill(static_cast<pid_t>(running.look_pid), SIGTERM);
   }
 }
 
@@ -83,7 +91,7 @@ std::vector<std::string> ComposeLauncher::CommandOf(size_t run, Stage stage) con
   };
   if (stage == Stage::kFigures) redirected(absl::StrCat(paths.dir, "/", kMetricsFile));
   if (stage == Stage::kReport) redirected(paths.report);
-  if (stage == Stage::kLogs) redirected(absl::StrCat(paths.dir, "/", kContainerLogs));
+  if (stage == Stage::kLogs) redirected(LogsPath(run));
   command.insert(command.end(), compose_.begin(), compose_.end());
   command.insert(command.end(),
                  {"-p", ComposeProject(dir_, plans_[run].id), "-f", ComposePath(run)});
@@ -119,6 +127,22 @@ std::vector<std::string> ComposeLauncher::CommandOf(size_t run, Stage stage) con
   return command;
 }
 
+std::string ComposeLauncher::LookPath(size_t run) const {
+  return absl::StrCat(Paths(run).dir, "/", kPeersNow);
+}
+
+std::string ComposeLauncher::LogsPath(size_t run) const {
+  return absl::StrCat(Paths(run).dir, "/", kContainerLogs);
+}
+
+std::vector<std::string> ComposeLauncher::LookCommand(size_t run) const {
+  // What it complains of is not the run's to tell.
+  std::vector<std::string> command = {"/bin/sh", "-c", "exec \"$@\" > \"$0\" 2>&1", LookPath(run)};
+  const std::vector<std::string> list = ListPeersCommand(ComposeProject(dir_, plans_[run].id));
+  command.insert(command.end(), list.begin(), list.end());
+  return command;
+}
+
 bool ComposeLauncher::Finished(size_t run) { return IsFinishedRun(files_, Paths(run)); }
 
 absl::Status ComposeLauncher::Begin(size_t run, Stage stage, Running* running) {
@@ -146,6 +170,38 @@ absl::Status ComposeLauncher::Start(size_t run) {
   return absl::OkStatus();
 }
 
+void ComposeLauncher::Look(size_t run, Running* running) {
+  const double now = MonotonicSeconds();
+  const bool watches = running->stage == Stage::kWatch && running->why.empty();
+  if (running->look_pid != 0) {
+    const std::optional<ProcessExit> exit = ReapProcess(static_cast<pid_t>(running->look_pid));
+    if (!exit) return;
+    running->look_pid = 0;
+    running->look_at = now + kLookSeconds;
+    const absl::StatusOr<std::string> listing = ReadFile(files_, LookPath(run), kMostPeersNow);
+    const bool good = !exit->by_signal && exit->code == 0 && listing.ok();
+    if (watches) JudgePeers(good ? ParsePeerList(*listing) : std::vector<PeerContainer>(), running);
+    return;
+  }
+  if (!watches || now < running->look_at) return;
+  const absl::StatusOr<pid_t> pid = StartProcess(LookCommand(run), Paths(run).log);
+  if (pid.ok()) running->look_pid = *pid;
+  running->look_at = now + kLookSeconds;
+}
+
+void ComposeLauncher::JudgePeers(const std::vector<PeerContainer>& peers, Running* running) {
+  if (!AllEnded(peers)) {
+    running->ended_since.reset();
+    return;
+  }
+  const double now = MonotonicSeconds();
+  if (!running->ended_since) running->ended_since = now;
+  if (!AllFailed(peers) && now < *running->ended_since + kSealedSeconds) return;
+  running->ended = peers;
+  running->why = DescribeEndedPeers(peers, {});  // with their last lines once the logs are here
+  if (running->pid != 0) kill(static_cast<pid_t>(running->pid), SIGTERM);
+}
+
 bool ComposeLauncher::WatchesAgain(size_t run, Running* running) {
   const double now = MonotonicSeconds();
   const uint64_t round = Round(run);
@@ -169,7 +225,13 @@ Stage ComposeLauncher::Next(size_t run, bool good, const std::string& how, Runni
 }
 
 LaunchEnd ComposeLauncher::End(size_t run, bool good, const std::string& how) {
-  std::string why = running_[run].why;
+  const Running& running = running_[run];
+  std::string why = running.why;
+  if (!running.ended.empty()) {
+    const std::string logs = LogsPath(run);
+    why = absl::StrCat(DescribeEndedPeers(running.ended, LastLinesOfPeers(logs, running.ended)),
+                       " (", logs, ")");
+  }
   running_.erase(run);
   const std::string log = Paths(run).log;
   if (why.empty() && !good) {
@@ -185,6 +247,7 @@ std::optional<LaunchEnd> ComposeLauncher::Ended(size_t run) {
   const auto found = running_.find(run);
   if (found == running_.end()) return LaunchEnd{false, "it was not started"};
   Running& running = found->second;
+  Look(run, &running);
   Stage next = running.why.empty() ? Stage::kWatch : Stage::kLogs;
   if (running.pid == 0) {
     if (running.why.empty() && MonotonicSeconds() < running.again_at) return std::nullopt;

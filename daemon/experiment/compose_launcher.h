@@ -6,6 +6,10 @@
 // left them; the containers' logs are kept; the project is taken down, whatever has happened. A run
 // that was interrupted begins anew: its containers' volumes are gone with them.
 //
+// The coordinator waits for peers for ever. So beside the watch the peers' containers are looked
+// at: once all of them are down for good the run has failed, and the error has each one's last
+// line.
+//
 //   DIR/compose/ID.yml, DIR/compose/ID/   what `atoll experiment compose` would write
 //   DIR/runs/ID.log                       what the commands said, and the rounds
 //   DIR/runs/ID/containers.txt            the containers' logs
@@ -21,6 +25,7 @@
 
 #include "absl/status/status.h"
 #include "daemon/env/env.h"
+#include "daemon/experiment/compose_peers.h"
 #include "daemon/experiment/experiment.h"
 #include "daemon/experiment/experiment_folder.h"
 #include "daemon/experiment/run_plan.h"
@@ -47,6 +52,8 @@ class ComposeLauncher : public RunLauncher {
   enum class Stage { kClear, kUp, kWatch, kFigures, kReport, kLogs, kDown };
   // The command of a stage.
   std::vector<std::string> CommandOf(size_t run, Stage stage) const;
+  // The command that looks at the peers' containers, beside the watch.
+  std::vector<std::string> LookCommand(size_t run) const;
 
  private:
   struct Running {
@@ -56,11 +63,21 @@ class ComposeLauncher : public RunLauncher {
     uint64_t round = 0;                        // the newest that was seen
     std::optional<double> failing_since = {};  // without a new round
     std::string why;                           // it is not finished; empty: nothing is wrong
+    int64_t look_pid = 0;                      // of the look at the peers' containers; 0: none
+    double look_at = 0;                        // when the next one begins
+    std::optional<double> ended_since = {};    // since when no peer's container runs
+    std::vector<PeerContainer> ended;          // that is why the run has failed
   };
 
   RunPaths Paths(size_t run) const { return PathsOf(dir_, plans_[run].id); }
   std::string ComposePath(size_t run) const;
   absl::Status Begin(size_t run, Stage stage, Running* running);
+  // Takes in a look that has ended, and begins the next.
+  void Look(size_t run, Running* running);
+  // Ends the watch if the peers are down for good. None: nothing is known of them.
+  static void JudgePeers(const std::vector<PeerContainer>& peers, Running* running);
+  std::string LookPath(size_t run) const;
+  std::string LogsPath(size_t run) const;
   // Where it goes on after the stage has ended, well or not.
   Stage Next(size_t run, bool good, const std::string& how, Running* running);
   // Whether a watch that has ended too soon is worth another.

@@ -24,6 +24,7 @@ std::string CellOf(const MeanAndSpread& figure, const CellText& text) {
 std::string FourDigits(double value) { return absl::StrFormat("%.4f", value); }
 std::string TwoDigits(double value) { return absl::StrFormat("%.2f", value); }
 std::string OneDigit(double value) { return absl::StrFormat("%.1f", value); }
+std::string Percent(double value) { return absl::StrFormat("%.1f %%", 100 * value); }
 std::string CountText(double value) { return FormatRate(value); }
 
 struct Column {
@@ -46,6 +47,7 @@ std::vector<Column> Columns() {
       {"epsilon", "epsilon", &SettingRow::epsilon, TwoDigits, false},
       {"tokens", "tokens", &SettingRow::tokens, CountText, false},
       {"sent", "bytes", &SettingRow::bytes, FormatBytes, false},
+      {"utilisation", "utilisation", &SettingRow::utilisation, Percent, false},
       {"time", "wall_seconds", &SettingRow::wall_seconds, FormatSeconds, false},
   };
 }
@@ -115,6 +117,8 @@ std::vector<SettingRow> MakeTable(const std::vector<std::string>& settings, size
     row.own_tenth = newest(&ResultRow::own_tenth);
     row.own_ninetieth = newest(&ResultRow::own_ninetieth);
     row.epsilon = newest(&ResultRow::epsilon);
+    row.utilisation =
+        Over(own, [](const RunResult& result) { return result.Mean(&ResultRow::utilisation); });
     row.tokens = Over(own, [](const RunResult& result) { return result.tokens(); });
     row.bytes = Over(own, [](const RunResult& result) { return result.bytes(); });
     row.wall_seconds = Over(own, [](const RunResult& result) { return result.wall_seconds; });

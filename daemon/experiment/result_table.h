@@ -25,7 +25,8 @@ struct SettingRow {
   std::string setting;
   size_t seeds = 0;    // that have a result
   size_t planned = 0;  // of the experiment
-  MeanAndSpread loss, own_mean, own_tenth, own_ninetieth, tokens, bytes, wall_seconds, epsilon;
+  MeanAndSpread loss, own_mean, own_tenth, own_ninetieth, tokens, bytes, wall_seconds, epsilon,
+      utilisation;
   // To the target loss, over the seeds that reached it.
   MeanAndSpread target_rounds, target_tokens, target_bytes;
 };

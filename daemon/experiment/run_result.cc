@@ -46,6 +46,7 @@ constexpr NamedFigure kFigures[] = {
     {"validation/own_tenth", "own_tenth", &ResultRow::own_tenth},
     {"validation/own_ninetieth", "own_ninetieth", &ResultRow::own_ninetieth},
     {"privacy/epsilon", "epsilon", &ResultRow::epsilon},
+    {"time/compute_utilization", "utilisation", &ResultRow::utilisation},
 };
 
 }  // namespace
@@ -55,6 +56,18 @@ std::optional<double> RunResult::Newest(std::optional<double> ResultRow::*figure
     if (((*row).*figure).has_value()) return (*row).*figure;
   }
   return std::nullopt;
+}
+
+std::optional<double> RunResult::Mean(std::optional<double> ResultRow::*figure) const {
+  double sum = 0;
+  size_t known = 0;
+  for (const ResultRow& row : rows) {
+    if (!(row.*figure)) continue;
+    sum += *(row.*figure);
+    ++known;
+  }
+  if (known == 0) return std::nullopt;
+  return sum / static_cast<double>(known);
 }
 
 const ResultRow* RunResult::Reaching(double target) const {

@@ -25,7 +25,8 @@ struct ResultRow {
   std::optional<double> train_loss;
   // On each party's own held-out data: mean, and 10th and 90th percentile over the parties.
   std::optional<double> own_mean, own_tenth, own_ninetieth;
-  std::optional<double> epsilon;  // of differential privacy, spent so far
+  std::optional<double> epsilon;      // of differential privacy, spent so far
+  std::optional<double> utilisation;  // share of the contributors' time that was inner steps
 };
 
 struct RunResult {
@@ -40,6 +41,8 @@ struct RunResult {
 
   // The newest that is known.
   std::optional<double> Newest(std::optional<double> ResultRow::*figure) const;
+  // Over the versions of which it is known; nothing: of none.
+  std::optional<double> Mean(std::optional<double> ResultRow::*figure) const;
   double rounds() const { return rows.empty() ? 0 : static_cast<double>(rows.back().version); }
   double tokens() const { return rows.empty() ? 0 : rows.back().tokens; }
   double bytes() const { return rows.empty() ? 0 : rows.back().bytes; }

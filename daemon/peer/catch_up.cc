@@ -8,6 +8,7 @@
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
+#include "membership/history/fragment.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
 #include "membership/history/state_buffers.h"
@@ -214,7 +215,7 @@ FetchSource CatchUp::Source() const {
   source.spec = replica_.genesis.spec();
   source.lines = lines_;
   const absl::StatusOr<LevelCodecs> codecs = CodecsOf(replica_.genesis.spec().exchange());
-  const ChunkGrid grid(replica_.genesis.manifest().elements(),
+  const ChunkGrid grid(MostEntryElements(replica_.genesis.spec(), replica_.genesis.manifest()),
                        replica_.genesis.spec().exchange().chunk_elements());
   if (codecs.ok() && grid.elements() > 0) {
     source.payload_limit = MaxPayloadBytes(grid, *codecs->means.codec);

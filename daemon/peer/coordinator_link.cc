@@ -15,6 +15,7 @@
 #include "daemon/replica/state/snapshot.h"
 #include "daemon/replica/state/update_log.h"
 #include "membership/history/header.h"
+#include "membership/history/run_mode.h"
 
 namespace atolld {
 namespace {
@@ -74,6 +75,10 @@ absl::Status CheckTrain(const v1::RunSpec& spec, const v1::Train& train) {
                                                    " of a run of ", spec.rounds()));
   }
   const std::string context = absl::StrCat("round ", train.version(), ": it ");
+  if (train.ahead() && !TrainsAhead(spec)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(context, "asks to train ahead, which the run's mode does not"));
+  }
   if (train.steps() == 0 || train.steps() > kMostSteps) {
     return absl::InvalidArgumentError(absl::StrCat(context, "asks for ", train.steps(), " steps"));
   }

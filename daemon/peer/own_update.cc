@@ -10,6 +10,7 @@
 #include "compression/error_feedback.h"
 #include "daemon/replica/state/state_memory.h"
 #include "membership/history/run_codecs.h"
+#include "membership/history/run_mode.h"
 #include "membership/privacy/update_noise.h"
 #include "membership/trust/contribution.h"
 
@@ -41,6 +42,22 @@ std::vector<float> MadePrivate(const PrivacyTerms& terms, const OwnUpdate::Train
   const uint32_t parties = std::max<uint32_t>(1, trained.parties);
   const uint32_t shorter = trained.parties == 0 ? (longer ? 0 : 1) : trained.within;
   *within = shorter - parties / 2.0 + terms.CountDeviation(parties) * noise.Next();
+  return values;
+}
+
+// a = update + decay x residual, of the values that the entry covers; `residual` is of all.
+absl::StatusOr<std::vector<float>> WithResidual(const FragmentMap& covers, float decay,
+                                                const std::vector<float>* residual,
+                                                absl::Span<const float> update) {
+  std::vector<float> values(update.begin(), update.end());
+  if (residual == nullptr) return values;
+  absl::Status added;
+  if (covers.elements() < residual->size()) {
+    added = AddResidual(decay, GatherEntry(covers, *residual), absl::MakeSpan(values));
+  } else {
+    added = AddResidual(decay, *residual, absl::MakeSpan(values));
+  }
+  if (!added.ok()) return added;
   return values;
 }
 
@@ -154,12 +171,18 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
   auto status = std::make_shared<absl::Status>();
   const bool feedback = spec_.exchange().error_feedback();
   const Rounding rounding = ContributionRounding(spec_, self_, trained.first_sample);
+  const uint64_t version = keeper_.version() + 1;
   keeper_.RunExclusive(
       [made, status, feedback, rounding, trained, privacy = privacy_, key = std::move(key),
        masked = spec_.privacy().masked(), residual = residual_.values(),
        codec = codecs_.updates.codec, decay = FeedbackDecay(spec_), grid = keeper_.grid(),
-       memory = keeper_.memory()] {
+       covers = keeper_.fragments().Of(version), memory = keeper_.memory()] {
         absl::Span<const float> values = memory->update();
+        std::vector<float> fragment;
+        if (covers.elements() < values.size()) {
+          fragment = GatherEntry(covers, values);
+          values = fragment;
+        }
         std::vector<float> noisy;
         if (privacy.on()) {
           noisy = MadePrivate(privacy, trained, key, values, &made->within);
@@ -173,11 +196,11 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
           return;
         }
         if (feedback) {
-          made->values.assign(values.begin(), values.end());
-          if (residual != nullptr) {
-            *status = AddResidual(decay, *residual, absl::MakeSpan(made->values));
-            if (!status->ok()) return;
-          }
+          absl::StatusOr<std::vector<float>> added =
+              WithResidual(covers, decay, residual.get(), values);
+          *status = added.status();
+          if (!status->ok()) return;
+          made->values = *std::move(added);
           values = made->values;
         }
         absl::StatusOr<Contribution> encoded = EncodeContribution(grid, *codec, rounding, values);
@@ -186,12 +209,18 @@ void OwnUpdate::Encode(const Trained& as_trained, std::function<void(absl::Statu
           made->contribution = std::make_shared<const Contribution>(*std::move(encoded));
         }
       },
-      guard_.Wrap([made, status, done = std::move(done)] { done(*status, std::move(*made)); }));
+      guard_.Wrap([this, made, status, as_trained, version, done = std::move(done)] {
+        // The entry was committed meanwhile, and the next one covers other values.
+        if (keeper_.fragments().several() && keeper_.version() + 1 != version) {
+          return Encode(as_trained, done);
+        }
+        done(*status, std::move(*made));
+      }));
 }
 
-void OwnUpdate::Hold(Encoded encoded, v1::Ready ready) {
+void OwnUpdate::Hold(Encoded encoded, v1::Ready ready, bool missed) {
   if (!encoded.plain) ready.set_contribution_root(ToBytes(encoded.contribution->root));
-  held_ = Held{std::move(encoded), std::move(ready)};
+  held_ = Held{std::move(encoded), std::move(ready), missed};
   if (Planted(PlantedBug::kResidualChangedAtSend)) residual_.Forget();
 }
 
@@ -208,6 +237,14 @@ float OwnUpdate::weight() const {
   uint64_t samples = 0;
   for (const v1::SampleRange& range : held_->ready.samples()) samples += range.count();
   return ContributionWeight(spec_, held_->ready, samples);
+}
+
+const v1::Contributor* OwnUpdate::TakenBy(const v1::EntryHeader& header) const {
+  for (const v1::Contributor& contributor : header.contributors()) {
+    if (contributor.peer() != self_) continue;
+    return held_ && SameSamples(contributor, held_->ready) ? &contributor : nullptr;
+  }
+  return nullptr;
 }
 
 void OwnUpdate::Stand(std::shared_ptr<const Contribution> masked) {
@@ -229,7 +266,7 @@ std::optional<v1::Ready> OwnUpdate::Offer(uint64_t epoch, Task later) {
   }
   v1::Ready ready = held_->ready;
   ready.set_version(keeper_.version() + 1);
-  ready.set_base_version(keeper_.version());
+  ready.set_base_version(keeper_.version() - (held_->missed ? 1 : 0));
   ready.set_epoch(epoch);
   ready.set_state_digest(ToBytes(*state));
   return ready;
@@ -270,6 +307,12 @@ void OwnUpdate::Settle(const v1::EntryHeader& header) {
       position >= 0 && held_ && !SameSamples(header.contributors(position), held_->ready);
   if (position >= 0) SettleResidual(header, former ? -1 : position);
   if (!held_) return;
+  if (IsStreaming(spec_) && (position < 0 || former)) {
+    // The next entry is of another fragment, and the worker keeps what it has learnt.
+    held_.reset();
+    dropped_ = true;
+    return;
+  }
   if (position < 0 || former) {
     // Older by one entry; it is offered to the next one when the new state's digest is known. With
     // error feedback it still is update + residual, and the residual stays as it was.
@@ -289,10 +332,12 @@ void OwnUpdate::SettleResidual(const v1::EntryHeader& header, int position) {
     return residual_.Settle(header.version(), nullptr);
   }
   std::vector<float> rest = std::move(held_->encoded.values);
-  const absl::Status kept =
-      SubtractIncluded(header, position, keeper_.grid(), *codecs_.updates.codec,
-                       *held_->encoded.contribution, absl::MakeSpan(rest));
+  const ChunkGrid grid(rest.size(), spec_.exchange().chunk_elements());
+  const absl::Status kept = SubtractIncluded(header, position, grid, *codecs_.updates.codec,
+                                             *held_->encoded.contribution, absl::MakeSpan(rest));
   if (!kept.ok()) env_.log.Error(absl::StrCat("residual: ", kept.message()));
+  if (keeper_.fragments().several())
+    rest = residual_.With(keeper_.fragments(), header.version(), rest);
   residual_.Settle(header.version(), std::make_shared<const std::vector<float>>(std::move(rest)));
 }
 

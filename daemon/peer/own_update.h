@@ -3,8 +3,9 @@
 //
 // Laws: an update is encoded once and those bytes stand until a header says whether they were
 // included; the residual changes at a commit alone. Where updates are masked it is the values that
-// stand, and each attempt at a masked sum has an encoding of its own. Loop thread; encoding and
-// measuring run on the keeper's queue, so that theta does not move under them.
+// stand, and each attempt at a masked sum has an encoding of its own. Where entries cover fragments
+// an update is of the next entry's, and dropped if that entry leaves it out. Loop thread; encoding
+// and measuring run on the keeper's queue, so that theta does not move under them.
 #pragma once
 
 #include <cstdint>
@@ -85,10 +86,11 @@ class OwnUpdate {
   // What the worker has handed over, encoded.
   struct Encoded {
     std::shared_ptr<const Contribution> contribution;  // nullptr where updates are masked
-    std::vector<float> values{};                       // with error feedback: a = update + residual
-    double clip = 0;                                   // where it follows a quantile: that was used
-    double within = 0;                                 // and Ready.within
-    std::optional<Plain> plain{};                      // only where updates are masked
+    std::vector<float> values{};   // with error feedback: a = update + residual,
+                                   // of the entry's values
+    double clip = 0;               // where it follows a quantile: that was used
+    double within = 0;             // and Ready.within
+    std::optional<Plain> plain{};  // only where updates are masked
   };
 
   // `dir`: where the replica lies, and beside it the residual.
@@ -96,17 +98,21 @@ class OwnUpdate {
 
   void Follow(const v1::RunSpec& spec);  // once, checked before
 
-  // Encodes what lies in the update slot, or copies it where updates are masked. With differential
-  // privacy it is clipped before, and has noise added whose key is drawn here and forgotten. An
-  // error: no update can be made of it.
+  // Encodes what lies in the update slot, of the values that the next entry covers, or copies it
+  // where updates are masked. With differential privacy it is clipped before, and has noise added
+  // whose key is drawn here and forgotten. An error: no update can be made of it.
   void Encode(const Trained& trained, std::function<void(absl::Status, Encoded)> done);
 
-  // It waits to be taken into an entry, with what is told of it; or no longer does.
-  void Hold(Encoded encoded, v1::Ready ready);
+  // It waits to be taken into an entry, with what is told of it; or no longer does. `missed`: it
+  // was formed without the newest entry (Ready.base_version).
+  void Hold(Encoded encoded, v1::Ready ready, bool missed = false);
   void Drop() { held_.reset(); }
   bool held() const { return held_.has_value(); }
   // Whether an entry has taken the newest update of this process.
   bool taken() const { return taken_; }
+  // This peer's place among the contributors of a header that is about to settle the held update,
+  // if that is what it contributed; nullptr: it is not in it.
+  const v1::Contributor* TakenBy(const v1::EntryHeader& header) const;
   std::shared_ptr<const Contribution> contribution() const;  // nullptr: none is held, or masked
   // Where updates are masked: the held one, by which its weight is told, and the contribution that
   // an attempt has made of it, which goes with the attempt (nullptr), or with the update.
@@ -125,6 +131,8 @@ class OwnUpdate {
   void OnCommitted(const v1::EntryHeader& header);
   // A snapshot has led past this entry. False: headers are missing before it.
   bool OnSkipped(const v1::EntryHeader& header);
+  // Whether one of these has dropped an update, since the next entry covers other values; once.
+  bool TakeDropped() { return std::exchange(dropped_, false); }
   // The replica was opened at its version. True: an update was held and is dropped, since nobody
   // can tell whether an entry that was not seen here has taken it. LoadCentre comes after it.
   bool OnOpened();
@@ -140,6 +148,7 @@ class OwnUpdate {
   struct Held {
     Encoded encoded;
     v1::Ready ready;
+    bool missed = false;
   };
 
   void Settle(const v1::EntryHeader& header);
@@ -155,6 +164,7 @@ class OwnUpdate {
   UpdateMeasure measure_;
   std::optional<Held> held_;
   bool taken_ = false;
+  bool dropped_ = false;
   uint64_t settled_version_ = 0;
   Residual residual_;
   CallbackGuard guard_;

@@ -60,6 +60,7 @@ absl::Span<float> ParameterMemory::theta() const { return Slot(0); }
 absl::Span<const float> ParameterMemory::update() const { return Slot(1); }
 absl::Span<float> ParameterMemory::writable_update() const { return Slot(1); }
 absl::Span<float> ParameterMemory::control() const { return Slot(2); }
+absl::Span<float> ParameterMemory::guess() const { return Slot(3); }
 
 std::string ParameterMemory::path() const {
   return absl::StrCat("/proc/", getpid(), "/fd/", file_);

@@ -2,8 +2,9 @@
 // in a message.
 //
 // Slots of fp32: theta (the replica's parameters, written by the daemon alone), update (what the
-// worker hands over) and control (the common variate of a run with control variates, written as
-// theta is; a slot that nobody writes takes no memory). The memory is an anonymous file: nothing is
+// worker hands over), control (the common variate of a run with control variates, written as theta
+// is) and guess (of a run in mode "eager": EagerGuess writes it before the worker is told to start
+// from it). A slot that nobody writes takes no memory. The memory is an anonymous file: nothing is
 // left behind when the processes die, and a worker opens it by path(). Constant after construction;
 // who may touch which slot when is the law of worker.proto.
 #pragma once
@@ -30,15 +31,17 @@ class ParameterMemory {
   absl::Span<const float> update() const;
   absl::Span<float> writable_update() const;  // while no worker has been asked for one
   absl::Span<float> control() const;
+  absl::Span<float> guess() const;
 
   // For MapMemory. Valid while this process lives, for processes of the same user.
   std::string path() const;
   uint64_t theta_offset() const { return 0; }
   uint64_t update_offset() const { return slot_bytes_; }
   uint64_t control_offset() const { return 2 * slot_bytes_; }
+  uint64_t guess_offset() const { return 3 * slot_bytes_; }
 
  private:
-  static constexpr uint64_t kSlots = 3;
+  static constexpr uint64_t kSlots = 4;
 
   absl::Span<float> Slot(uint64_t slot) const;
 

@@ -15,6 +15,7 @@
 #include "daemon/replica/state/branch_file.h"
 #include "membership/history/header.h"
 #include "membership/history/run_codecs.h"
+#include "membership/history/run_mode.h"
 #include "membership/masking/masked_terms.h"
 #include "membership/privacy/update_noise.h"
 #include "membership/run/admission.h"
@@ -271,7 +272,12 @@ v1::Hello Peer::Hello() const {
     if (keeper_.offer()) *hello.mutable_offer() = *keeper_.offer();
   }
   for (const v1::SampleRange& range : runner_.samples()) *hello.add_samples() = range;
-  if (spec_ && spec_->data().private_()) hello.set_training(runner_.owes_update());
+  for (const v1::SampleRange& range : runner_.ahead_samples()) *hello.add_ahead_samples() = range;
+  hello.set_offers(runner_.offers());
+  if (spec_ && spec_->data().private_()) {
+    hello.set_training(runner_.owes_update());
+    hello.set_training_ahead(runner_.trains_ahead());
+  }
   return hello;
 }
 
@@ -344,11 +350,18 @@ absl::Status Peer::CheckRun(const v1::RunSpec& spec) const {
     return absl::FailedPreconditionError(
         "this peer hosts parties ([parties] hosted), and the run's data is not private");
   }
+  if (parties_ != nullptr && (TrainsAhead(spec) || IsStreaming(spec))) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("this peer hosts parties ([parties] hosted), which take turns on one worker; "
+                     "in mode '",
+                     spec.mode().kind(), "' a worker goes on from its own last round"));
+  }
   if (parties_ != nullptr && spec.inner().control_variates() && !config_.parties.keep) {
     return absl::FailedPreconditionError(
         "the run has control variates, which need [parties] keep = true where parties are hosted");
   }
   RETURN_IF_ERROR(CodecsOf(spec.exchange()).status());
+  RETURN_IF_ERROR(CheckMode(spec));
   RETURN_IF_ERROR(CheckMaskedSpec(spec));
   return FindOuterRule(spec.outer().rule()).status();
 }

@@ -9,6 +9,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "compression/base/bytes.h"
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 
@@ -39,7 +40,7 @@ absl::StatusOr<KnownSigningKeys> ParsePinnedKeys(absl::string_view text) {
                                  [](char digit) { return absl::ascii_isxdigit(digit); });
     if (!hex || !IsValidId(pair.first) ||
         words.size() != pair.first.size() + 1 + pair.second.size() ||
-        !keys.emplace(std::string(pair.first), absl::HexStringToBytes(pair.second)).second) {
+        !keys.emplace(std::string(pair.first), BytesOfHex(pair.second)).second) {
       return NoPinnedKey(line);
     }
   }

@@ -74,6 +74,7 @@ void ReplicaKeeper::Adopt() {
   mirror_.present = true;
   mirror_.genesis = replica_->genesis();
   mirror_.grid = replica_->grid();
+  mirror_.fragments = replica_->fragments();
   mirror_.version = replica_->version();
   mirror_.header_digest = replica_->header_digest();
   mirror_.header.reset();

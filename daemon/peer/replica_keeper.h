@@ -68,7 +68,9 @@ class ReplicaKeeper {
   const Digest& header_digest() const { return mirror_.header_digest; }
   const std::optional<v1::EntryHeader>& header() const { return mirror_.header; }
   const v1::Genesis& genesis() const { return mirror_.genesis; }
+  // Of the vector of the next entry, and where that lies in the flat vector.
   const ChunkGrid& grid() const { return mirror_.grid; }
+  const Fragments& fragments() const { return mirror_.fragments; }
   std::optional<Digest> StateDigestOf(uint64_t version) const {
     return mirror_.StateDigestOf(version);
   }

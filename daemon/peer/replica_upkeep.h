@@ -18,6 +18,7 @@
 #include "daemon/replica/state/replica.h"
 #include "daemon/replica/state/retention.h"
 #include "membership/history/digest.h"
+#include "membership/history/fragment.h"
 #include "membership/history/payload.h"
 
 namespace atolld {
@@ -62,7 +63,8 @@ class ReplicaRepair {
 // writes it.
 struct ReplicaMirror {
   v1::Genesis genesis;  // without a state digest: the run's version 0 is not known yet
-  ChunkGrid grid;
+  ChunkGrid grid;       // of the vector of the next entry
+  Fragments fragments;  // what entries cover
   uint64_t version = 0;
   Digest header_digest{};
   std::optional<v1::EntryHeader> header;     // of `version`; none of version 0

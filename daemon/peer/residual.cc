@@ -156,6 +156,18 @@ void Residual::Load(const v1::Genesis& genesis, uint64_t version) {
   env_.log.Info(absl::StrCat("version ", version, ": the residual was found on disk"));
 }
 
+std::vector<float> Residual::With(const Fragments& fragments, uint64_t version,
+                                  absl::Span<const float> entry) const {
+  std::vector<float> whole;
+  if (values_ != nullptr) {
+    whole = *values_;
+  } else {
+    whole.resize(fragments.elements(), 0.0f);
+  }
+  ScatterEntry(fragments.Of(version), entry, absl::MakeSpan(whole));
+  return whole;
+}
+
 void Residual::Settle(uint64_t version, std::shared_ptr<const std::vector<float>> values) {
   version_ = version;
   loaded_ = false;

@@ -3,6 +3,10 @@
 //   a = update + decay * residual;  sent q = Encode(a)
 //   after the commit: residual = a - Decode(q) where it was included, = a where it was left out
 //
+// A residual is as long as the flat vector. With fragments an update is of the values that its
+// entry covers, and so is what an entry changes of the residual; one that an entry left out whole
+// is dropped, and the residual stays as it was.
+//
 // (Error feedback as in compression/error_feedback.h; the run's decay is its beta.) The residual
 // belongs to the peer alone and losing it is legal. Residual holds it: loop thread. The functions
 // are pure and run on any thread, those that read or write its file block.
@@ -22,6 +26,7 @@
 #include "compression/codec.h"
 #include "daemon/env/env.h"
 #include "daemon/exchange/exchange.h"
+#include "membership/history/fragment.h"
 #include "membership/history/payload.h"
 
 namespace atolld {
@@ -70,6 +75,10 @@ class Residual {
 
   // Takes the one that is valid at `version` from the disk. Blocking: before the loop runs.
   void Load(const v1::Genesis& genesis, uint64_t version);
+
+  // It with these values where the entry of `version` covers it: as long as the flat vector.
+  std::vector<float> With(const Fragments& fragments, uint64_t version,
+                          absl::Span<const float> entry) const;
 
   // The header of `version` has settled it: this is it now. nullptr: what it was is not known.
   void Settle(uint64_t version, std::shared_ptr<const std::vector<float>> values);

@@ -43,9 +43,9 @@ void PartnerWaker::OnPlan(const ExchangePlan& plan, uint64_t values, const std::
   bytes_ = static_cast<size_t>(kMostShare * static_cast<double>(values)) / addresses_.size();
 }
 
-void PartnerWaker::OnTraining() {
+void PartnerWaker::OnTraining(std::optional<absl::Time> began) {
   phase_ = Phase::kTraining;
-  began_ = env_.executor.Now();
+  began_ = began.value_or(env_.executor.Now());
 }
 
 void PartnerWaker::OnProgress(const v1::WorkerProgress& progress) {

@@ -72,7 +72,8 @@ class PartnerWaker {
 
   // `values`: of the vector that is exchanged.
   void OnPlan(const ExchangePlan& plan, uint64_t values, const std::string& self, uint32_t lanes);
-  void OnTraining();  // it begins
+  // It begins, or goes on beside an exchange that has ended and began then.
+  void OnTraining(std::optional<absl::Time> began = std::nullopt);
   void OnProgress(const v1::WorkerProgress& progress);
   void OnWaiting();  // the update is there, or will be at once; any number of times
 

@@ -6,6 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "compression/base/planted_bug.h"
 #include "compression/base/status_macros.h"
+#include "membership/history/fragment.h"
+#include "membership/history/run_mode.h"
 #include "membership/run/own_evaluation.h"
 
 namespace atolld {
@@ -31,6 +33,7 @@ RoundRunner::RoundRunner(Env env, std::string self, std::string dir, ReplicaKeep
       keeper_(keeper),
       trainer_(trainer),
       own_(env, self, dir, keeper),
+      guess_(keeper, own_),
       exchange_(env, self, keeper, own_, ExchangeEvents()),
       masks_(env, std::move(self), dir, keeper, own_, MaskEvents()) {}
 
@@ -55,12 +58,14 @@ MaskLink::Events RoundRunner::MaskEvents() {
 
 void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration failure_timeout) {
   if (!std::exchange(follows_, true)) {  // the peer has checked the run before
+    spec_ = spec;
     own_.Follow(spec);
     masks_.Follow(spec);
   }
   const bool successor = epoch_ != 0 && epoch != epoch_;
   if (successor) next_plan_.reset();
   epoch_ = epoch;
+  session_ = true;
   failure_timeout_ = failure_timeout;
   exchange_.Follow(spec, epoch, failure_timeout);
   if (successor) masks_.Forget();  // its attempt was the former epoch's
@@ -71,6 +76,8 @@ void RoundRunner::Follow(const v1::RunSpec& spec, uint64_t epoch, absl::Duration
 }
 
 void RoundRunner::OnSessionDown() {
+  session_ = false;
+  offered_ = 0;
   next_train_.reset();  // the coordinator says all again after the next Hello
   next_plan_.reset();
   next_evaluates_.clear();
@@ -81,25 +88,50 @@ void RoundRunner::OnSessionDown() {
 
 void RoundRunner::OnTrain(const v1::Train& train) {
   // Of the last two the coordinator is told, or has been by now, and gives it to others.
+  if (rested_ && train.ahead()) refused_ = true;
   if (draining_ || rested_ || held_back_) return;
   next_train_.reset();
-  if (!keeper_.has_state() || train.version() > keeper_.version() + 1) {
+  if (!keeper_.has_state() || train.version() > keeper_.version() + (train.ahead() ? 2 : 1)) {
     next_train_ = train;  // commits are still to come, and they settle the update at hand
     return;
   }
+  DropTraining();
   assigned_ = train;
-  training_ = false;
-  age_ = 0;
-  ++training_id_;
-  own_.Drop();
-  masks_.GiveUp(absl::CancelledError("another update is trained"));
+  if (!train.ahead()) {
+    if (own_.held()) own_lost_ = true;  // it is refused, and must not come again in the next one
+    own_.Drop();
+    masks_.GiveUp(absl::CancelledError("another update is trained"));
+  }
   StartTraining();
+}
+
+void RoundRunner::DropTraining() {
+  assigned_.reset();
+  boundary_.reset();
+  starting_ = training_ = false;
+  age_ = 0;
+  missed_ = false;
+  ++training_id_;
 }
 
 // Hands the assignment to the worker once that is there.
 void RoundRunner::StartTraining() {
   // A replica that is being opened anew has no theta to begin from.
-  if (!assigned_ || training_ || !worker_ready_ || !keeper_.has_state()) return;
+  if (!assigned_ || training_ || starting_ || !worker_ready_ || !keeper_.has_state()) return;
+  if (IsStreaming(spec_)) return BeginSteps(std::exchange(own_lost_, false) ? "" : "own");
+  if (!guesses() || !own_.held()) return BeginSteps("");
+  starting_ = true;
+  guess_.Make(guard_.Wrap([this, id = training_id_](absl::Status status) {
+    if (id != training_id_ || !std::exchange(starting_, false)) return;
+    if (!status.ok()) {
+      env_.log.Info(absl::StrCat("round ", assigned_->version(),
+                                 ": training starts from theta: ", status.message()));
+    }
+    BeginSteps(status.ok() ? "guess" : "");
+  }));
+}
+
+void RoundRunner::BeginSteps(const std::string& start) {
   v1::DaemonMessage message;
   v1::TrainSteps* steps = message.mutable_train();
   steps->set_version(assigned_->version());
@@ -108,8 +140,17 @@ void RoundRunner::StartTraining() {
   *steps->mutable_samples() = assigned_->samples();
   steps->set_taken(own_.taken());
   steps->set_clip_bits(assigned_->clip_bits());
+  steps->set_start(start);
+  if (IsStreaming(spec_) && own_.held()) {  // whose entry is on its way
+    steps->set_merge_after(spec_.mode().overlap_steps());
+    steps->set_merge_version(keeper_.version() + 1);
+  }
   trainer_.Send(message);
   training_ = true;
+  work_.OnTraining(env_.executor.Now(), exchanged_bytes());
+  age_ = 0;
+  missed_ = false;
+  began_ = env_.executor.Now();
   exchange_.waker().OnTraining();
 }
 
@@ -125,18 +166,21 @@ void RoundRunner::OnWorkerLost() {
     env_.log.Info(absl::StrCat("round ", assigned_->version(),
                                ": training begins again when the worker is back"));
   }
-  training_ = false;
+  starting_ = training_ = false;
+  boundary_.reset();  // its samples are others' by now
+  of_worker_ = false;
   age_ = 0;
+  missed_ = false;
   if (!evaluates_.empty()) GiveUpEvaluations();
 }
 
 void RoundRunner::OnHeldBack() {
-  assigned_.reset();
+  DropTraining();
   next_train_.reset();
-  training_ = false;
-  ++training_id_;
+  refused_ = false;
   OnWorkerLost();
   held_back_ = true;
+  work_.Forget();
   newest_progress_.Clear();
   CheckIdle();
 }
@@ -155,13 +199,25 @@ void RoundRunner::OnProgress(const v1::WorkerProgress& progress) {
 }
 
 void RoundRunner::OnBoundary(const v1::Boundary& boundary) {
-  if (!training_ || boundary.version() != assigned_->version()) return;  // a replaced Train's
+  if (!training_ || boundary_ || boundary.version() != assigned_->version()) {
+    return;  // a replaced Train's
+  }
   train_seconds_ += boundary.seconds();
+  work_.OnBoundary(env_.executor.Now(), exchanged_bytes(), boundary.waited_seconds());
   if (boundary.seconds() > 0) {  // a short round has no other figure
     newest_progress_.set_tokens_per_second(static_cast<double>(boundary.tokens()) /
                                            boundary.seconds());
   }
   tokens_ += boundary.tokens();
+  boundary_ = boundary;
+  EncodeWaiting();
+}
+
+// One update is offered at a time, and what encoding has lost of that one goes into the next: the
+// slot stays as it is until an entry has settled it.
+void RoundRunner::EncodeWaiting() {
+  if (!boundary_ || own_.held()) return;
+  const v1::Boundary boundary = *std::exchange(boundary_, std::nullopt);
   exchange_.waker().OnWaiting();
   OwnUpdate::Trained trained;
   trained.first_sample =
@@ -190,6 +246,7 @@ void RoundRunner::OnEncoded(const v1::Boundary& boundary, const absl::Status& st
   ready.set_tokens(boundary.tokens());
   ready.set_loss(boundary.loss());
   ready.set_train_seconds(boundary.seconds());
+  work_.Tell(&ready);
   ready.set_own_samples(boundary.samples());
   ready.set_base_loss(boundary.first_loss());
   ready.set_parties(boundary.parties());
@@ -198,10 +255,16 @@ void RoundRunner::OnEncoded(const v1::Boundary& boundary, const absl::Status& st
   ready.set_train_number(assigned_->number());
   ready.set_clip_bits(absl::bit_cast<uint32_t>(static_cast<float>(encoded.clip)));
   ready.set_within(encoded.within);
-  own_.Hold(std::move(encoded), std::move(ready));
+  own_.Hold(std::move(encoded), std::move(ready), missed_);
+  offered_for_ = keeper_.version() + 1;
+  of_worker_ = worker_ready_;
   assigned_.reset();
   training_ = false;
   SendReady();
+}
+
+uint64_t RoundRunner::exchanged_bytes() const {
+  return exchange_.traffic().sent_bytes + exchange_.traffic().received_bytes;
 }
 
 void RoundRunner::SendReady() {
@@ -210,16 +273,44 @@ void RoundRunner::SendReady() {
   }));
   if (!ready) return;
   if (own_.plain() == nullptr) events_.sign(&*ready);  // a masked one's root comes with its masks
+  if (session_) offered_ = ready->version();
   v1::PeerMessage message;
   *message.mutable_ready() = *std::move(ready);
   events_.send(message);
   exchange_.waker().OnWaiting();
 }
 
+// An entry has left the update out and it is gone. Who was offered it knows that by the header; who
+// was not waits for it.
+void RoundRunner::TellDropped() {
+  if (own_.TakeDropped() && offered_ != own_.settled_version()) events_.on_update_lost();
+}
+
 // The worker's base moves with theta, however theta has moved.
 void RoundRunner::Rebase(uint64_t version) {
   v1::DaemonMessage message;
   message.mutable_rebase()->set_version(version);
+  trainer_.Send(message);
+  missed_ = false;
+}
+
+// The worker's own parameters, which it keeps from round to round, take in what an entry has made
+// of its fragment; or, where entries were not seen, all of theta.
+void RoundRunner::Merge(uint64_t version, bool whole, bool included) {
+  if (!worker_ready_) return;
+  v1::DaemonMessage message;
+  v1::Merge* const merge = message.mutable_merge();
+  merge->set_version(version);
+  if (!whole) {
+    const auto ranges = FragmentRanges(spec_, keeper_.genesis().manifest(), version);
+    for (const FragmentRange& range : ranges) {
+      v1::ValueRange* const values = merge->add_ranges();
+      values->set_first(range.first);
+      values->set_count(range.count);
+    }
+  }
+  merge->set_own_share_bits(spec_.mode().merge_bits());
+  merge->set_rebase(!included);
   trainer_.Send(message);
 }
 
@@ -298,7 +389,10 @@ void RoundRunner::OnEvaluated(const v1::WorkerEvaluated& evaluated) {
 // The replica has moved
 
 void RoundRunner::OnSkipped(const v1::EntryHeader& header) {
-  if (own_.OnSkipped(header) && training_) ++age_;
+  const bool included = own_.TakenBy(header) != nullptr;
+  if (!own_.OnSkipped(header)) return;
+  if (included) taken_unseen_ = header.version();
+  if (training_) ++age_;
 }
 
 void RoundRunner::OnOpened() {
@@ -306,38 +400,72 @@ void RoundRunner::OnOpened() {
   if (training_ && own_.settled_version() < keeper_.version()) {
     age_ += static_cast<uint32_t>(keeper_.version() - own_.settled_version());
   }
-  if (own_.OnOpened()) events_.on_update_lost();
+  if (own_.OnOpened()) {
+    taken_unseen_ = offered_for_;  // it may be, and must not count twice
+    events_.on_update_lost();
+  }
+  TellDropped();
   own_.LoadCentre();
+  guess_.Forget();
   masks_.OnMoved();
-  // Theta has moved under it, whether or not the headers between were seen.
-  if (training_) Rebase(keeper_.version());
+  FollowState();
+  EncodeWaiting();
   StartTraining();
   GoOn();
   CheckIdle();
 }
 
+// Theta has moved under the worker, whether or not the headers between were seen.
+void RoundRunner::FollowState() {
+  if (!IsStreaming(spec_)) {
+    if (training_) Rebase(keeper_.version());
+    return;
+  }
+  if (own_.held() && offered_for_ <= keeper_.version()) own_.Drop();  // of another fragment
+  const uint64_t taken = std::exchange(taken_unseen_, 0);
+  if (taken != 0 && of_worker_) Merge(taken, false, true);
+  Merge(keeper_.version(), true, false);
+}
+
 void RoundRunner::OnDropped() {
   exchange_.End();
   own_.Drop();
+  guess_.Forget();
   masks_.GiveUp(absl::CancelledError("the replica was dropped, and the update with it"));
-  assigned_.reset();
-  training_ = false;
-  ++training_id_;
+  DropTraining();
+  own_lost_ = true;
   if (!evaluates_.empty()) GiveUpEvaluations();
   CheckIdle();
 }
 
 void RoundRunner::OnCommitted(const v1::EntryHeader& header) {
   exchange_.End();
+  work_.OnCommitted(env_.executor.Now(), exchanged_bytes());
+  const bool offered = own_.held(), included = own_.TakenBy(header) != nullptr;
+  if (guesses()) guess_.OnCommitted(header);
   own_.OnCommitted(header);
+  TellDropped();
   masks_.OnMoved();
-  if (training_ && assigned_->version() <= header.version()) {
-    ++age_;
-    if (Planted(PlantedBug::kStragglerNotRebased)) return GoOn();
-    Rebase(header.version());
-  }
+  FollowEntry(header, offered, included);
+  EncodeWaiting();
   GoOn();
   CheckIdle();
+}
+
+// What an entry makes of the training under way: a straggler's, or, where an update was `offered`,
+// one that runs ahead. Of these the latter misses the entry that has taken that update, and no
+// other: that is what the mode is about. In mode "streaming" nothing is missed, since the worker
+// merges each entry.
+void RoundRunner::FollowEntry(const v1::EntryHeader& header, bool offered, bool included) {
+  if (IsStreaming(spec_)) {
+    Merge(header.version(), false, included && of_worker_);
+    if (training_ && !offered) ++age_;
+  } else if (training_ && (offered || assigned_->version() <= header.version())) {
+    ++age_;
+    missed_ = included;
+    if (!included && !Planted(PlantedBug::kStragglerNotRebased)) Rebase(header.version());
+  }
+  if (offered && training_ && !boundary_) exchange_.waker().OnTraining(began_);
 }
 
 void RoundRunner::OnDigest() {
@@ -360,17 +488,15 @@ void RoundRunner::GoOn() {
 void RoundRunner::Drain() {
   draining_ = true;
   next_train_.reset();
-  if (!own_.held() && !exchange_.under_way()) {
-    assigned_.reset();
-    training_ = false;
-    ++training_id_;
-  }
+  // What is trained beside an update that stands would come after the round under way.
+  if (own_.held() || !exchange_.under_way()) DropTraining();
   CheckIdle();
 }
 
 void RoundRunner::Rest(Task done) {
   rested_ = std::move(done);
   if (rested_) next_train_.reset();
+  if (!rested_ && std::exchange(refused_, false)) events_.on_update_lost();
   CheckIdle();
 }
 
@@ -396,14 +522,21 @@ std::vector<v1::SampleRange> RoundRunner::samples() const {
   return {};
 }
 
+std::vector<v1::SampleRange> RoundRunner::ahead_samples() const {
+  if (!trains_ahead()) return {};
+  return {assigned_->samples().begin(), assigned_->samples().end()};
+}
+
 RoundRunner::Phase RoundRunner::phase() const {
   if (keeper_.syncing()) return Phase::kSyncing;
   const bool worker_awaited = trainer_.trains() && !worker_ready_ && !held_back_;
   if (worker_awaited || !keeper_.has_state()) return Phase::kStarting;
+  // Whoever trains beside an exchange is at both; exchanging() tells of that.
+  if (training_ && !boundary_ && own_.held() && evaluates_.empty()) return Phase::kTraining;
   if (exchange_.under_way()) return Phase::kExchanging;
   if (masks_.under_way()) return Phase::kMasking;
   if (!evaluates_.empty()) return Phase::kEvaluating;
-  if (training_) return Phase::kTraining;
+  if (training_ && !boundary_) return Phase::kTraining;
   return Phase::kWaiting;
 }
 

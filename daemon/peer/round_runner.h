@@ -3,8 +3,10 @@
 //
 // OwnUpdate holds what this peer contributes, RoundExchange carries a plan out, MaskLink hides the
 // update in a sum where the run has masks; this class decides when. Laws: a Train replaces whatever
-// ran before; what is said for a version whose base is still to be committed here waits for that
-// commit; a round lost with the coordinator is offered again to its successor. Loop thread.
+// ran before, but one ahead leaves the update that is offered; the update slot is encoded only once
+// the update before is settled; what is said for a version whose base is still to be committed here
+// waits for that commit; a round lost with the coordinator is offered again to its successor. Loop
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -20,10 +22,12 @@
 #include "atoll/v1/membership.pb.h"
 #include "atoll/v1/worker.pb.h"
 #include "daemon/env/env.h"
+#include "daemon/peer/eager_guess.h"
 #include "daemon/peer/mask_link.h"
 #include "daemon/peer/own_update.h"
 #include "daemon/peer/replica_keeper.h"
 #include "daemon/peer/round_exchange.h"
+#include "daemon/peer/work_meter.h"
 #include "daemon/peer/worker.h"
 
 namespace atolld {
@@ -32,9 +36,10 @@ class RoundRunner {
  public:
   struct Events {
     std::function<void(const v1::PeerMessage&)> send;  // to the coordinator, if there is one now
-    std::function<void()> on_idle;                 // nothing of this peer is in a round any more
-    std::function<void(bool)> on_busy;             // its exchange has begun (true), or ended
-    std::function<void()> on_update_lost;          // that it had told of: Hello must be said again
+    std::function<void()> on_idle;      // nothing of this peer is in a round any more
+    std::function<void(bool)> on_busy;  // its exchange has begun (true), or ended
+    // What it had told of, or was given to train, is gone: Hello must be said again.
+    std::function<void()> on_update_lost;
     std::function<void(absl::Status)> on_refused;  // a plan that came early, by OnPlan
     std::function<void(v1::Ready*)> sign;
   };
@@ -86,7 +91,11 @@ class RoundRunner {
   void Rest(Task done);
   bool exchanging() const { return exchange_.under_way(); }
   bool idle() const;
-  std::vector<v1::SampleRange> samples() const;  // of the training or update that this peer holds
+  // Of the update that this peer offers, or else of its training; and of its training beside that.
+  std::vector<v1::SampleRange> samples() const;
+  std::vector<v1::SampleRange> ahead_samples() const;
+  bool trains_ahead() const { return assigned_.has_value() && own_.held(); }
+  bool offers() const { return own_.held(); }
   // It trains, or holds an update: with private data the one thing that can be said of it.
   bool owes_update() const { return assigned_.has_value() || own_.held(); }
   v1::PeerProgress progress() const;
@@ -98,12 +107,21 @@ class RoundRunner {
   Phase phase() const;
 
   void StartTraining();
+  bool guesses() const { return spec_.mode().kind() == "eager"; }
+  void BeginSteps(const std::string& start);
+  void DropTraining();
+  void EncodeWaiting();
   void OnEncoded(const v1::Boundary& boundary, const absl::Status& status,
                  OwnUpdate::Encoded encoded);
   void SendReady();
+  void TellDropped();
+  uint64_t exchanged_bytes() const;  // sent and received
   void WatchEvaluation(uint64_t version);
   void GiveUpEvaluations();
   void Rebase(uint64_t version);
+  void Merge(uint64_t version, bool whole, bool included);
+  void FollowEntry(const v1::EntryHeader& header, bool offered, bool included);
+  void FollowState();
   void GoOn();
   void CheckIdle();
   RoundExchange::Events ExchangeEvents();
@@ -115,18 +133,35 @@ class RoundRunner {
   ReplicaKeeper& keeper_;
   Worker& trainer_;
   OwnUpdate own_;
+  EagerGuess guess_;
   RoundExchange exchange_;
   MaskLink masks_;
   bool follows_ = false;  // a run
+  v1::RunSpec spec_;      // its
   uint64_t epoch_ = 0;
   absl::Duration failure_timeout_ = absl::Seconds(10);
   bool worker_ready_ = false, draining_ = false;
   bool held_back_ = false;  // from OnHeldBack to OnWorkerReady
   Task rested_;             // of Rest
+  bool refused_ = false;    // a Train ahead, meanwhile: the coordinator counts on it
 
   std::optional<v1::Train> assigned_;  // not yet answered by an update
-  bool training_ = false;              // the worker does assigned_
-  uint32_t age_ = 0;                   // commits since its training began
+  bool session_ = false;               // the coordinator hears what is sent
+  uint64_t offered_ = 0;   // the version that this Session was offered an update for, last
+  bool starting_ = false;  // the guess is made from which the worker is to start
+  bool training_ = false;  // the worker does assigned_, or has done it
+  absl::Time began_;       // that training
+  uint32_t age_ = 0;       // commits since its training began, without those that it has merged
+  bool missed_ = false;    // the newest of them it has not taken in
+  // It is over, and its update lies in the slot until the one that is offered is settled.
+  std::optional<v1::Boundary> boundary_;
+  uint64_t offered_for_ = 0;  // the entry for which the update that is held was encoded
+  bool of_worker_ = false;    // the worker that runs has made it: it is in its parameters
+  // Of mode "streaming": what the worker's own parameters have is to be forgotten, so that its next
+  // training begins from theta; and an entry that has taken the update, or may have, and was passed
+  // over by a snapshot (0: none).
+  bool own_lost_ = false;
+  uint64_t taken_unseen_ = 0;
   uint64_t training_id_ = 0;  // of the newest Train: an older encoding that ends late is dropped
   std::vector<v1::Evaluate> evaluates_;  // the worker's; commits are held meanwhile
 
@@ -138,6 +173,7 @@ class RoundRunner {
   v1::WorkerProgress newest_progress_;
   uint64_t evaluated_ = 0;  // as the worker counts what it has done of a share
   double train_seconds_ = 0;
+  WorkMeter work_;
   uint64_t tokens_ = 0;
   CallbackGuard guard_;
 };

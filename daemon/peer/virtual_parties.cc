@@ -10,6 +10,7 @@
 #include "compression/base/words.h"
 #include "daemon/peer/party_draw.h"
 #include "daemon/replica/state/state_memory.h"
+#include "membership/history/fragment.h"
 #include "membership/trust/contribution.h"
 
 namespace atolld {
@@ -34,7 +35,8 @@ VirtualParties::VirtualParties(Env env, Worker& worker, const Settings& settings
 void VirtualParties::Start(const v1::RunSpec& spec, Events events) {
   spec_ = spec;
   events_ = std::move(events);
-  if (settings_.keep && spec.exchange().error_feedback()) {
+  // A party's residual is of all that it hands over; of which an entry takes a fragment alone.
+  if (settings_.keep && spec.exchange().error_feedback() && FragmentsOf(spec) == 1) {
     residuals_ = std::make_shared<PartyResiduals>(
         env_.files, absl::StrCat(settings_.dir, "/parties"), settings_.peer, spec);
     const absl::Status cleared = residuals_->Clear();

@@ -118,6 +118,7 @@ void WorkerLink::OnConfigured(const v1::WorkerConfigured& configured) {
   if (spec_.inner().control_variates()) {
     map->set_control_offset(keeper_.memory()->control_offset());
   }
+  if (spec_.mode().kind() == "eager") map->set_guess_offset(keeper_.memory()->guess_offset());
   worker_.Send(message);
   SendReady();
   runner_.OnWorkerReady();

@@ -34,6 +34,16 @@ constexpr int kUnclearDeaths = 3;
 
 constexpr size_t kLongestReason = 1000;
 
+// WorkerHello.protocol of workers that know where a training starts, and Merge. An older one would
+// train from theta, whatever it is told.
+constexpr uint32_t kModesProtocol = 2;
+
+// Whether a worker of an older protocol would train something else than the run does.
+bool NeedsModes(const v1::RunSpec& spec) {
+  const std::string& kind = spec.mode().kind();
+  return kind == "streaming" || kind == "eager" || kind == "delayed";
+}
+
 }  // namespace
 
 WorkerProcess::WorkerProcess(Env env, Settings settings)
@@ -143,7 +153,7 @@ void WorkerProcess::OnFrame(const Frame& frame) {
   call_->Read();
   switch (message.message_case()) {
     case v1::WorkerMessage::kHello:
-      return Configure();
+      return OnHello(message.hello());
     case v1::WorkerMessage::kConfigured:
       configured_ = true;
       return events_.on_configured(message.configured());
@@ -154,6 +164,15 @@ void WorkerProcess::OnFrame(const Frame& frame) {
       break;
   }
   events_.on_message(message);
+}
+
+void WorkerProcess::OnHello(const v1::WorkerHello& hello) {
+  if (!NeedsModes(spec_) || hello.protocol() >= kModesProtocol) return Configure();
+  failure_ = absl::StrCat("it speaks protocol ", hello.protocol(), " (WorkerHello.protocol), and ",
+                          "[mode] kind = '", spec_.mode().kind(), "' needs ", kModesProtocol,
+                          ": take the worker of this release, or one that knows ",
+                          "TrainSteps.start and Merge");
+  if (process_ != nullptr) process_->Kill(SIGKILL);
 }
 
 void WorkerProcess::Configure() {

@@ -61,6 +61,7 @@ class WorkerProcess : public Worker {
   std::string HowItEnded(const ExitStatus& status) const;
   void OnGone(const std::string& how);
   void SayGone(const std::string& why, absl::Duration pause);
+  void OnHello(const v1::WorkerHello& hello);
   void Configure();
   void LetEnd();
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "membership/history/bitmap.h"
+#include "membership/history/fragment.h"
 #include "membership/history/state_buffers.h"
+#include "membership/history/step_scalars.h"
 
 namespace atolld {
 namespace {
@@ -58,6 +60,10 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
     contributor->set_tokens(member.tokens());
     contributor->set_scale_bits(member.scale_bits());
     if (terms.parties) contributor->set_parties(terms.parties(member.peer()));
+    if (terms.age && CountsAges(terms.spec)) contributor->set_age(terms.age(member.peer()));
+    if (terms.base) {
+      header.set_base_version(std::min(header.base_version(), terms.base(member.peer())));
+    }
     for (const v1::SampleRange& range : terms.samples(member.peer())) {
       *contributor->add_samples() = range;
     }
@@ -72,6 +78,7 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
   }
   for (const v1::Scalar& scalar : terms.scalars) *header.add_scalars() = scalar;
   AddControlScalars(terms.spec, terms.run_parties, &header);
+  AddStepScalars(terms.spec, terms.previous, terms.squared_mean, &header);
   header.set_outer_rule(terms.spec.outer().rule());
   const v1::ExchangeSpec& exchange = terms.spec.exchange();
   header.set_codec(exchange.upper_codec().empty() ? exchange.codec() : exchange.upper_codec());
@@ -81,6 +88,10 @@ v1::EntryHeader MakeHeader(const HeaderTerms& terms, const v1::Plan& plan,
   header.set_clipping_steps(FromCentre(plan) ? 1 : 0);
   header.set_payload_digest(agreement.payload_digest());
   header.set_previous_state_digest(agreement.state_digest());
+  if (const uint32_t fragments = FragmentsOf(terms.spec); fragments > 1) {
+    header.set_fragment(FragmentOf(terms.spec, plan.version()));
+    header.set_fragments(fragments);
+  }
   header.set_audit_nonce(terms.audit_nonce);
   header.set_previous_header_digest(terms.previous_header_digest);
   return header;

@@ -26,6 +26,12 @@ struct HeaderTerms {
   // Whose weighted mean an update is; 0: one party's own. null: each is
   std::function<uint32_t(const std::string& peer)> parties = nullptr;
   uint64_t run_parties = 0;  // all that the run has; read where it has control variates
+  // Entries that each one's update has missed; null: none has. Read where ages count.
+  std::function<uint32_t(const std::string& peer)> age = nullptr;
+  double squared_mean = 0;                    // of the payload, as votes tell it; 0: nobody does
+  const v1::EntryHeader* previous = nullptr;  // null: there is none
+  // The state that an update was formed against; null: each against the one before the entry
+  std::function<uint64_t(const std::string& peer)> base = nullptr;
 };
 
 // Whether the plan's updates are measured from the mean of the entry before; they are not where the

@@ -17,11 +17,14 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "membership/history/agreement.h"
+#include "membership/history/fragment.h"
 #include "membership/history/lineage.h"
 #include "membership/history/mean_records.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
 #include "membership/history/run_files.h"
+#include "membership/history/run_mode.h"
+#include "membership/history/step_scalars.h"
 #include "optimizer/control_variate.h"
 
 namespace atolld {
@@ -86,6 +89,10 @@ absl::Status CheckContributors(const v1::RunSpec& spec, const v1::EntryHeader& h
                                                      ": its scale ", scale,
                                                      " is not above 0 and up to ", most));
     }
+    if (contributor.age() > 0 && !CountsAges(spec)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("contributor ", contributor.peer(), ": it tells an age, and no age counts"));
+    }
     if (spec.data().private_() && contributor.samples_size() > 0) {
       return absl::InvalidArgumentError(absl::StrCat(
           "contributor ", contributor.peer(), ": it names samples, and the run's data is private"));
@@ -109,19 +116,40 @@ absl::Status CheckScalars(const v1::EntryHeader& header) {
   return absl::OkStatus();
 }
 
+// What of the vector it covers: all, or the fragment whose turn it is.
+absl::Status CheckCovers(const v1::Genesis& genesis, const v1::EntryHeader& header) {
+  const v1::RunSpec& spec = genesis.spec();
+  const uint32_t fragments = FragmentsOf(spec);
+  const uint32_t fragment = FragmentOf(spec, header.version());
+  const bool one = fragments == 1 && header.fragment() == 0 && header.fragments() == 0;
+  if (!one &&
+      (fragments == 1 || header.fragments() != fragments || header.fragment() != fragment)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it covers fragment ", header.fragment(), " of ", header.fragments(), ", its turn is ",
+        fragments == 1 ? "of all values" : absl::StrCat("fragment ", fragment, " of ", fragments)));
+  }
+  ASSIGN_OR_RETURN(const auto divided, DivideIntoFragments(genesis.manifest(), fragments));
+  const uint64_t elements = FragmentMap(divided[fragment]).elements();
+  if (header.range_offset() == 0 && header.range_elements() == elements) return absl::OkStatus();
+  if (fragments > 1) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "it covers ", header.range_elements(), " values from ", header.range_offset(),
+        " on, fragment ", fragment, " of ", fragments, " has ", elements, ", counted from 0 on"));
+  }
+  return absl::InvalidArgumentError(absl::StrCat("it covers values ", header.range_offset(), " to ",
+                                                 header.range_offset() + header.range_elements(),
+                                                 ", an entry covers all ", elements));
+}
+
 // What the run fixed once and a header only repeats.
 absl::Status CheckAgainstRun(const v1::Genesis& genesis, const v1::EntryHeader& header) {
   const v1::RunSpec& spec = genesis.spec();
-  if (header.range_offset() != 0 || header.range_elements() != genesis.manifest().elements()) {
+  RETURN_IF_ERROR(CheckCovers(genesis, header));
+  if (!MayBeBase(spec, header.version(), header.base_version()) || header.apply_step() != 0) {
     return absl::InvalidArgumentError(
-        absl::StrCat("it covers values ", header.range_offset(), " to ",
-                     header.range_offset() + header.range_elements(), ", an entry covers all ",
-                     genesis.manifest().elements()));
-  }
-  if (header.base_version() != header.version() - 1 || header.apply_step() != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("its base is version ", header.base_version(),
-                                                   " at inner step ", header.apply_step(),
-                                                   ", it must be the version before it, at 0"));
+        absl::StrCat("its base is version ", header.base_version(), " at inner step ",
+                     header.apply_step(), ", it must be the version before it, at 0",
+                     MissesAnEntry(spec) ? ", or the one before that" : ""));
   }
   if (header.outer_rule() != spec.outer().rule()) {
     return absl::InvalidArgumentError(absl::StrCat("its outer rule is ", header.outer_rule(),
@@ -168,6 +196,7 @@ absl::Status CheckContents(const v1::Genesis& genesis, const v1::EntryHeader& he
                                    static_cast<size_t>(header.contributors_size())));
   RETURN_IF_ERROR(CheckScalars(header));
   RETURN_IF_ERROR(CheckControl(genesis.spec(), header));
+  RETURN_IF_ERROR(CheckStepScalars(genesis.spec(), header));
   RETURN_IF_ERROR(
       Annotate(DigestFromBytes(header.payload_digest()).status(), "the payload's digest"));
   return Annotate(DigestFromBytes(header.previous_state_digest()).status(),
@@ -294,7 +323,7 @@ void AddYounger(const v1::InnerSpec& inner, DigestBuilder& builder) {
   if (inner.epochs() != 0) builder.Bytes("epochs").U64(inner.epochs());
 }
 
-// How parties take part, and what is kept from whom.
+// How parties take part, in which mode, and what is kept from whom.
 void AddFederation(const v1::RunSpec& spec, DigestBuilder& builder) {
   const v1::OuterSpec& outer = spec.outer();
   if (outer.beta2_bits() != 0) builder.Bytes("outer_beta2").U64(outer.beta2_bits());
@@ -305,6 +334,13 @@ void AddFederation(const v1::RunSpec& spec, DigestBuilder& builder) {
     builder.Bytes(federation.weights()).U64(federation.fairness_bits());
     builder.U64(federation.normalised() ? 1 : 0);
   }
+  if (spec.has_mode()) {
+    const v1::ModeSpec& mode = spec.mode();
+    builder.Bytes("mode").Bytes(mode.kind()).U64(mode.fragments()).U64(mode.overlap_steps());
+    builder.U64(mode.merge_bits()).U64(mode.gap_penalty() ? 1 : 0);
+    builder.U64(mode.momentum_clip_bits()).U64(mode.age_decay_bits()).U64(mode.age_cutoff());
+  }
+  if (outer.buffer() != 0) builder.Bytes("outer_buffer").U64(outer.buffer());
   if (!spec.has_privacy()) return;
   const v1::PrivacySpec& privacy = spec.privacy();
   builder.Bytes("privacy").U64(privacy.clip_bits()).U64(privacy.noise_bits());
@@ -393,6 +429,16 @@ void AddParties(const v1::EntryHeader& header, DigestBuilder& builder) {
   }
 }
 
+void AddAges(const v1::EntryHeader& header, DigestBuilder& builder) {
+  const bool any = std::any_of(header.contributors().begin(), header.contributors().end(),
+                               [](const v1::Contributor& one) { return one.age() != 0; });
+  if (!any) return;
+  builder.Bytes("ages");
+  for (const v1::Contributor& contributor : header.contributors()) {
+    builder.U64(contributor.age());
+  }
+}
+
 void AddJudgement(const v1::ExchangeSpec& exchange, DigestBuilder& builder) {
   if (exchange.aggregation().empty() && exchange.faulty() == 0 && exchange.clip_bits() == 0 &&
       exchange.clipping_steps() == 0 && exchange.audit_share_bits() == 0) {
@@ -464,6 +510,8 @@ absl::Status CheckGenesis(const v1::Genesis& genesis) {
         absl::StrCat("error feedback's decay is ", decay, ", not above 0 and up to 1"));
   }
   RETURN_IF_ERROR(FindOuterRule(spec.outer().rule()).status());
+  RETURN_IF_ERROR(CheckMode(spec));
+  RETURN_IF_ERROR(CheckFragments(spec, genesis.manifest()));
   if (!spec.history_key().empty() && spec.history_key().size() != kPublicKeyBytes) {
     return absl::InvalidArgumentError(absl::StrCat("a history key of ", spec.history_key().size(),
                                                    " bytes; it has ", kPublicKeyBytes));
@@ -605,6 +653,10 @@ Digest HeaderDigest(const v1::EntryHeader& header) {
   AddSamples(header, builder);
   AddJudgement(header, builder);
   AddParties(header, builder);
+  if (header.fragments() != 0 || header.fragment() != 0) {
+    builder.Bytes("fragment").U64(header.fragment()).U64(header.fragments());
+  }
+  AddAges(header, builder);
   return builder.Finish();
 }
 

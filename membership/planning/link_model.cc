@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "compression/base/check.h"
 
 namespace atolld {
 
@@ -103,6 +104,17 @@ absl::Duration LinkModel::CoordinatorRtt() const {
     longest = std::max(longest, peer.delay + Delay(peer.region, coordinator_.region));
   }
   return 2 * (longest + coordinator_.delay);
+}
+
+LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt) {
+  LinkModel model;
+  model.AddRegion("peers");
+  for (uint32_t i = 1; i <= peers; ++i) {
+    model.AddPeer({absl::StrCat("peer-", i), 0, bytes_per_second, bytes_per_second, rtt / 4, true});
+  }
+  model.SetCoordinator({"coordinator", 0, bytes_per_second, bytes_per_second, rtt / 4});
+  CHECK(model.Connect().ok());  // one region alone
+  return model;
 }
 
 }  // namespace atolld

@@ -88,4 +88,7 @@ class LinkModel {
   std::vector<std::vector<Way>> routes_;
 };
 
+// One region of equal peers, each with a line of that rate both ways; `rtt` between two of them.
+LinkModel EqualPeers(uint32_t peers, double bytes_per_second, absl::Duration rtt);
+
 }  // namespace atolld

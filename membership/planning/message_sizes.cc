@@ -90,6 +90,7 @@ uint64_t ContributorOfHeader() {
   contributor.set_tokens(kAnyU64);
   contributor.set_scale_bits(kAnyU32);
   contributor.set_parties(kAnyU32);
+  contributor.set_age(kAnyU32);
   for (int i = 0; i < kSampleRanges; ++i) {
     v1::SampleRange* const range = contributor.add_samples();
     range->set_first(kAnyU64);
@@ -128,7 +129,8 @@ uint64_t MemberOfRoster() {
 
 std::vector<MessageSize> MessageSizes(const SizeTerms& terms) {
   const uint64_t peers = terms.peers;
-  const uint64_t chunks = (terms.parameters + terms.chunk_elements - 1) / terms.chunk_elements;
+  const uint64_t exchanged = terms.exchanged > 0 ? terms.exchanged : terms.parameters;
+  const uint64_t chunks = (exchanged + terms.chunk_elements - 1) / terms.chunk_elements;
   const uint64_t an_id = Field(LongestId().size());
   const uint64_t records = peers * ShardOfRecords(chunks) + Field(BitmapBytes(peers));
   // Its records may be as long as a vote's may.

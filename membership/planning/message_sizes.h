@@ -23,6 +23,7 @@ inline constexpr size_t kMostSessionBytes = size_t{1} << 20;
 
 struct SizeTerms {
   uint64_t parameters = 0;
+  uint64_t exchanged = 0;  // the most of them that an entry covers; 0: all
   uint32_t chunk_elements = 1;
   uint64_t peers = 1;           // that contribute at once
   uint64_t buffers = 2;         // of the state: theta, and those of the outer rule

@@ -342,6 +342,9 @@ ExchangePrediction PredictExchange(const LinkModel& links, const ExchangeTraffic
   result.before_and_after_seconds =
       floats / assumed.encode_bytes_per_second + floats / assumed.decode_bytes_per_second +
       (size.update_bytes + size.mean_bytes) / assumed.hash_bytes_per_second;
+  result.handover_seconds = floats / assumed.encode_bytes_per_second +
+                            size.update_bytes / assumed.hash_bytes_per_second +
+                            absl::ToDoubleSeconds(links.CoordinatorRtt());
 
   double transfer = result.lines_seconds;
   result.bottleneck = busiest.line;

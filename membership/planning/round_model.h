@@ -132,6 +132,9 @@ struct ExchangePrediction {
   double processor_seconds = 0;  // the busiest reducer or relay
   double round_trips_seconds = 0;
   double before_and_after_seconds = 0;  // encoding and hashing the whole vector
+  // Of these two the part after which a peer may train on while its update is exchanged: that is
+  // encoded and hashed, and the coordinator has been told and has answered.
+  double handover_seconds = 0;
 
   std::string bottleneck;      // "home-1 up", "link eu>us", "streams", "processor of eu-1"
   double mean_bytes_sent = 0;  // by a contributor

@@ -6,12 +6,14 @@
 #include "compression/base/names.h"
 #include "compression/base/status_macros.h"
 #include "membership/history/digest.h"
+#include "membership/history/fragment.h"
 #include "membership/history/header.h"
 #include "membership/history/lineage.h"
 #include "membership/history/run_files.h"
 #include "membership/history/signing_key.h"
 #include "membership/history/state_buffers.h"
 #include "membership/run/door.h"
+#include "membership/run/release.h"
 #include "membership/trust/contribution.h"
 
 namespace atolld {
@@ -84,6 +86,12 @@ absl::Status CheckHello(const v1::RunSpec& spec, const v1::Hello& hello) {
         absl::StrCat("peer ", hello.peer(), " speaks numerics up to ", hello.numerics(),
                      "; the run needs ", spec.numerics(), "; install a newer release there"));
   }
+  if (spec.has_mode() && !KnowsModes(hello.software())) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("peer ", hello.peer(), " runs release ", OneLine(hello.software(), 40),
+                     ", which knows no modes; the run is in mode '", spec.mode().kind(),
+                     "'; install a newer release there"));
+  }
   return absl::OkStatus();
 }
 
@@ -104,6 +112,10 @@ absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* w
   const absl::Status manifest = CheckManifest(genesis.manifest());
   if (!manifest.ok())
     return absl::InvalidArgumentError(absl::StrCat("initial state: ", manifest.message()));
+  if (const absl::Status fragments = CheckFragments(genesis.spec(), genesis.manifest());
+      !fragments.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("initial state: ", fragments.message()));
+  }
   if (genesis.state_digest().size() != kDigestBytes) {
     return absl::InvalidArgumentError("initial state: its digest is not 32 bytes");
   }
@@ -132,6 +144,7 @@ absl::Status CheckInitialState(const v1::RunSpec& spec, const v1::WorkerReady* w
 SizeTerms SizeTermsOf(const v1::Genesis& genesis, uint64_t peers) {
   SizeTerms terms;
   terms.parameters = genesis.manifest().elements();
+  terms.exchanged = MostEntryElements(genesis.spec(), genesis.manifest());
   terms.chunk_elements = genesis.spec().exchange().chunk_elements();
   terms.peers = peers;
   terms.manifest_bytes = genesis.manifest().ByteSizeLong();

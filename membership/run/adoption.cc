@@ -30,8 +30,7 @@ void Adoption::Add(const std::string& peer, uint64_t version, const std::string&
 void Adoption::SetTraining(const v1::Hello& hello) {
   const auto it = claims_.find(hello.peer());
   if (it == claims_.end()) return;
-  it->second.samples = {hello.samples().begin(), hello.samples().end()};
-  it->second.trains = hello.training();
+  it->second.held = HeldTraining(hello);
 }
 
 void Adoption::Remove(const std::string& peer) {
@@ -226,7 +225,7 @@ std::vector<Adoption::Reached> Adoption::TakeReached(const Ledger& ledger) {
   std::vector<Reached> all;
   for (const auto& [peer, claim] : claims_) {
     if (claim.version > ledger.version()) continue;
-    Reached reached = {peer, claim.samples, claim.trains, claim.version, absl::OkStatus()};
+    Reached reached = {peer, claim.held, claim.version, absl::OkStatus()};
     const std::string digest = ledger.digest(claim.version);
     // Of a version in a gap its holder's own chain tells.
     if (!digest.empty() && digest != claim.header_digest) {

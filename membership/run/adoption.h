@@ -26,6 +26,7 @@
 #include "membership/run/members.h"
 #include "membership/run/roster.h"
 #include "membership/run/run_output.h"
+#include "membership/run/training_state.h"
 
 namespace atolld {
 
@@ -34,11 +35,9 @@ class Adoption {
   struct Claim {
     uint64_t version = 0;
     std::string header_digest;  // of that version
-    // what the peer trains on: leased by a book that is lost
-    std::vector<v1::SampleRange> samples;
-    bool trains = false;    // with private data it says no more than that
-    bool helpless = false;  // it no longer has the next headers
-    uint64_t oldest = 0;    // then: the oldest header that it has; 0: it has told none
+    HeldTraining held;          // what the peer trains on was leased by a book that is lost
+    bool helpless = false;      // it no longer has the next headers
+    uint64_t oldest = 0;        // then: the oldest header that it has; 0: it has told none
   };
 
   struct Refusal {
@@ -48,8 +47,7 @@ class Adoption {
   // A claimant whose version the history has come to.
   struct Reached {
     std::string peer;
-    std::vector<v1::SampleRange> samples;
-    bool trains = false;
+    HeldTraining held;
     uint64_t version = 0;
     absl::Status fits;  // FAILED_PRECONDITION: its history is another
   };

@@ -10,11 +10,15 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
 #include "compression/base/words.h"
 #include "membership/history/agreement.h"
+#include "membership/history/fragment.h"
+#include "membership/history/run_mode.h"
 #include "membership/planning/arrival_log.h"
 #include "membership/planning/message_sizes.h"
 #include "membership/run/admission.h"
+#include "membership/run/utilisation.h"
 #include "membership/trust/audit.h"
 #include "membership/trust/contribution.h"
 
@@ -244,11 +248,14 @@ Exchanges::Candidates Exchanges::Choose(absl::Time now, const v1::RunSpec& spec,
     contributors.push_back(std::move(ready_ones[i]));
   }
   std::vector<float> weights;
+  ages.clear();
   for (const ExchangeContributor& contributor : contributors) {
     const v1::Ready& ready = round.Find(contributor.member.peer())->ready;
     weights.push_back(ContributionWeight(spec, ready, SamplesOf(ready)));
+    ages.push_back(ready.age());
   }
   CapWeights(settings_.weight_cap, &weights);
+  WeighAges(spec, ages, &weights);
   for (size_t i = 0; i < weights.size(); ++i) {
     contributors[i].member.set_weight_bits(absl::bit_cast<uint32_t>(weights[i]));
   }
@@ -282,8 +289,10 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
   const size_t offered = contributors.size();
   KeepWhoFit(*ledger.genesis(), round, &contributors);
   if (contributors.size() < offered) {
-    out->Say(absl::StrCat("round ", round.version(), ": ", Counted(contributors.size(), "update"),
-                          " of ", offered, " fit its messages; the others count in the next"));
+    out->Say(absl::StrCat(
+        "round ", round.version(), ": ", Counted(contributors.size(), "update"), " of ", offered,
+        " fit its messages; ",
+        IsStreaming(ledger.spec()) ? "the others train anew" : "the others count in the next"));
   }
   for (const ExchangeContributor& contributor : contributors) {
     const std::string& peer = contributor.member.peer();
@@ -300,7 +309,7 @@ absl::Status Exchanges::Begin(absl::Time now, std::vector<ExchangeContributor> c
       if (until >= round.version()) terms.accused[accuser].insert(peer);
     }
   }
-  terms.parameters = ledger.genesis()->manifest().elements();
+  terms.parameters = FragmentElements(ledger.spec(), ledger.genesis()->manifest(), round.version());
   terms.chunk_elements = ledger.spec().exchange().chunk_elements();
   terms.quorum = static_cast<uint32_t>(round.quorum());
   const std::string change =
@@ -406,15 +415,24 @@ v1::EntryHeader Exchanges::Decide(const Ledger& ledger, const LeaseBook& leases,
   // What the update was trained on, by its own word: it was held to that when it was offered.
   const auto samples = [&](const std::string& peer) {
     const auto& named = contributions_.at(peer).samples();
-    return named.empty() ? leases.Held(peer) : LeaseBook::Ranges(named.begin(), named.end());
+    LeaseBook::Ranges spent =
+        named.empty() ? leases.Held(peer) : LeaseBook::Ranges(named.begin(), named.end());
+    if (Planted(PlantedBug::kAheadSpendsBoth)) {
+      for (const v1::SampleRange& range : leases.Held(AheadHolder(peer))) spent.push_back(range);
+    }
+    return spent;
   };
   const auto parties = [&](const std::string& peer) -> uint32_t {
     const uint32_t told = contributions_.at(peer).parties();
     return told > 1 ? told : 0;
   };
-  return MakeHeader({ledger.spec(), settings_.scalars, ledger.digest(), samples, last_->nonce(),
-                     parties, run_parties},
-                    last_->plan(), last_->agreement());
+  HeaderTerms terms = {ledger.spec(),  settings_.scalars, ledger.digest(), samples,
+                       last_->nonce(), parties,           run_parties};
+  terms.age = [&](const std::string& peer) { return contributions_.at(peer).age(); };
+  terms.squared_mean = ToldSquaredMean(last_->agreement(), last_->votes());
+  terms.previous = ledger.header() ? &*ledger.header() : nullptr;
+  terms.base = [&](const std::string& peer) { return contributions_.at(peer).base_version(); };
+  return MakeHeader(terms, last_->plan(), last_->agreement());
 }
 
 v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& header,
@@ -433,9 +451,8 @@ v1::RoundRecord Exchanges::NoteCommit(absl::Time now, const v1::EntryHeader& hea
   for (const v1::Contributor& contributor : header.contributors()) {
     const v1::Ready& ready = contributions_.at(contributor.peer());
     if (far_above.count(contributor.peer()) > 0) ++members->info(contributor.peer()).data_refused;
-    if (ready.train_seconds() <= 0) continue;
-    members->info(contributor.peer())
-        .step_times.Add(absl::Seconds(ready.train_seconds() / ready.steps()));
+    members->info(contributor.peer()).utilisation = UtilisationOf(ready);
+    members->NoteSpeed(contributor.peer(), ready);
   }
   contributions_.clear();
   refused_.clear();
@@ -471,6 +488,8 @@ v1::RoundRecord Exchanges::RecordRound(absl::Time now, const v1::EntryHeader& he
       loss_tokens += own_tokens;
     }
     seconds += ready.train_seconds();
+    const std::optional<v1::Utilisation> used = UtilisationOf(ready);
+    if (used) AddUtilisation(*used, record.mutable_utilisation());
     tokens += ready.tokens();
   }
   record.set_tokens(tokens);

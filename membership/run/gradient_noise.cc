@@ -41,8 +41,9 @@ bool Whole(const v1::Vote& agreement, const std::vector<bool>& included) {
                      [&](const v1::ContributorSet& set) { return all(set.contributors()); });
 }
 
-// 0: nobody tells it.
-double SquaredMean(const v1::Vote& agreement, const std::map<std::string, v1::Vote>& votes) {
+}  // namespace
+
+double ToldSquaredMean(const v1::Vote& agreement, const std::map<std::string, v1::Vote>& votes) {
   std::vector<double> told;
   for (const auto& [peer, vote] : votes) {
     if (vote.payload_digest() != agreement.payload_digest()) continue;
@@ -51,8 +52,6 @@ double SquaredMean(const v1::Vote& agreement, const std::map<std::string, v1::Vo
   }
   return LowerMedian(std::move(told));
 }
-
-}  // namespace
 
 GradientNoise::GradientNoise(const v1::ExchangeSpec& exchange,
                              absl::Span<const v1::RoundRecord> rounds,
@@ -86,7 +85,7 @@ void GradientNoise::NoteCommit(const v1::Plan& plan, const v1::Vote& agreement,
     // More steps make a longer update, and scaling undoes it.
     sample.length = scale * static_cast<double>(member.steps());
   }
-  const double squared_mean = SquaredMean(agreement, votes);
+  const double squared_mean = ToldSquaredMean(agreement, votes);
   if (never_.empty() && squared_mean > 0 && Whole(agreement, included)) {
     const std::optional<NoiseEstimate> estimate = EstimateNoise(samples, squared_mean);
     if (estimate) {

@@ -17,6 +17,9 @@
 
 namespace atolld {
 
+// The squared length of what was agreed on, by the votes for it; 0: nobody tells it.
+double ToldSquaredMean(const v1::Vote& agreement, const std::map<std::string, v1::Vote>& votes);
+
 class GradientNoise {
  public:
   // Goes on from what the records of these rounds hold, ascending.

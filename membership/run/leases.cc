@@ -25,6 +25,8 @@ uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context) {
   return std::max<uint64_t>(1, train_tokens / context - 1);
 }
 
+std::string AheadHolder(const std::string& peer) { return peer + "+"; }
+
 LeaseBook::LeaseBook(const LeaseRecords& records) : next_(records.next) {
   for (const LeaseRecord& record : records.ranges) {
     Put(record.first, Lease{record.count, record.holder});
@@ -99,9 +101,11 @@ void LeaseBook::Spend(const std::string& holder) {
   held_.erase(held);
 }
 
-void LeaseBook::Return(const std::string& holder) {
-  for (const v1::SampleRange& range : Held(holder)) {
-    Assign(range.first(), range.count(), "");
+void LeaseBook::Return(const std::string& holder) { Hand(holder, ""); }
+
+void LeaseBook::Hand(const std::string& from, const std::string& to) {
+  for (const v1::SampleRange& range : Held(from)) {
+    Assign(range.first(), range.count(), to);
     Merge(range.first(), range.first() + range.count());
   }
 }

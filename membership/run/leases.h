@@ -36,6 +36,10 @@ struct LeaseRecords {
 // keeps the two equal.
 uint64_t SamplesAPass(uint64_t train_tokens, uint32_t context);
 
+// Who holds the samples of what a peer trains ahead, beside the update that it has offered, whose
+// samples the peer itself holds. No peer has this name.
+std::string AheadHolder(const std::string& peer);
+
 class LeaseBook {
  public:
   using Ranges = std::vector<v1::SampleRange>;
@@ -55,6 +59,8 @@ class LeaseBook {
   // All that `holder` holds is spent (returned). What it holds afterwards: nothing.
   void Spend(const std::string& holder);
   void Return(const std::string& holder);
+  // All that `from` holds is `to`'s from now on, beside what that holds.
+  void Hand(const std::string& from, const std::string& to);
 
   // For a book that is older than the history. MarkSpent: a committed entry spends these, whoever
   // holds them here; samples between next() and them become free. False, and nothing changes, if

@@ -429,6 +429,11 @@ std::vector<std::string> Members::StopAwaiting(absl::Time now, const v1::Seal& s
   return late;
 }
 
+void Members::NoteSpeed(const std::string& peer, const v1::Ready& ready) {
+  if (ready.train_seconds() <= 0 || ready.steps() == 0) return;
+  info(peer).step_times.Add(absl::Seconds(ready.train_seconds() / ready.steps()));
+}
+
 std::vector<uint32_t> Members::StepsOf(absl::Span<const std::string> peers,
                                        const PaceSettings& pace, uint32_t fixed) const {
   std::vector<uint32_t> steps(peers.size(), fixed);
@@ -548,6 +553,7 @@ v1::PeerStatus Members::StatusOf(const v1::Member& member,
   if (info->worker) out.set_device(info->worker->device());
   if (info->worker) out.set_parties(info->worker->parties());
   out.set_worker_failures(info->worker_failures);
+  if (info->utilisation) *out.mutable_utilisation() = *info->utilisation;
   if (known.why.empty() && known.connected() && !info->worker_trouble.empty()) {
     out.set_why(absl::StrCat(info->held_back ? "held back: " : "its worker does not train: ",
                              info->worker_trouble));

@@ -50,7 +50,8 @@ struct PeerInfo {
   uint64_t spared_until = 0;
   // until when it is not asked again though nobody else could reduce: an attempt has failed
   absl::Time dialled_in_vain_until = absl::InfinitePast();
-  RecentTimes step_times{4};  // of one inner step, in its last contributions
+  RecentTimes step_times{4};                   // of one inner step, in its last contributions
+  std::optional<v1::Utilisation> utilisation;  // of its last contribution
 
   bool Reported(uint64_t version) const {  // the digest of its state of this version
     return !state_digest.empty() && state_version == version;
@@ -144,6 +145,7 @@ class Members {
   // nobody waits for them any more, and they are named.
   std::vector<std::string> StopAwaiting(absl::Time now, const v1::Seal& seal,
                                         absl::Duration patience);
+  void NoteSpeed(const std::string& peer, const v1::Ready& ready);
   // How many steps each of these is to do, in their order.
   std::vector<uint32_t> StepsOf(absl::Span<const std::string> peers, const PaceSettings& pace,
                                 uint32_t fixed) const;

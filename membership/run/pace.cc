@@ -77,6 +77,10 @@ std::optional<absl::Duration> TrainDeadline(const RecentTimes& ready_times) {
   return std::max(1.25 * median, median + 3 * ready_times.MedianDeviation()) + absl::Seconds(1);
 }
 
+absl::Duration AsyncGrace(const RecentTimes& ready_times) {
+  return std::min(ready_times.Median() / 10, absl::Seconds(1));
+}
+
 absl::Duration ExchangeDeadline(const RecentTimes& exchange_times, uint64_t parameters,
                                 uint64_t given_up, absl::Duration failure_timeout) {
   const absl::Duration predicted =

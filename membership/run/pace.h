@@ -61,6 +61,10 @@ class RecentTimes {
 // Nothing while no time is known: then only death ends the wait.
 std::optional<absl::Duration> TrainDeadline(const RecentTimes& ready_times);
 
+// In mode "async": how long a round that has its quorum waits for others that come just now, a
+// tenth of the median of those times, at most 1 s.
+absl::Duration AsyncGrace(const RecentTimes& ready_times);
+
 // How long one attempt at an exchange may take: 2 x predicted + failure_timeout. Predicted is the
 // median of past exchanges, and before the first one all parameters as fp32 at 1 MB/s. Lines may be
 // slower than that, or have become slower: each time that the round's exchange was given up since

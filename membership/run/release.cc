@@ -7,6 +7,14 @@
 #include "absl/strings/str_split.h"
 
 namespace atolld {
+namespace {
+
+bool IsFrom(const Release& first, absl::string_view software) {
+  const std::optional<Release> release = ParseRelease(software);
+  return !release || !(*release < first);
+}
+
+}  // namespace
 
 std::optional<Release> ParseRelease(absl::string_view software) {
   const size_t end = software.find_first_of("-+~ ");
@@ -20,9 +28,8 @@ std::optional<Release> ParseRelease(absl::string_view software) {
   return Release{numbers[0], numbers[1], numbers[2]};
 }
 
-bool FollowsChanges(absl::string_view software) {
-  const std::optional<Release> release = ParseRelease(software);
-  return !release || !(*release < Release{0, 2, 0});
-}
+bool FollowsChanges(absl::string_view software) { return IsFrom({0, 2, 0}, software); }
+
+bool KnowsModes(absl::string_view software) { return IsFrom({0, 2, 0}, software); }
 
 }  // namespace atolld

@@ -28,4 +28,7 @@ std::optional<Release> ParseRelease(absl::string_view software);
 // whole at each change, and every plan whole.
 bool FollowsChanges(absl::string_view software);
 
+// RunSpec.mode: from 0.2.0 on. Others would pass it over and train as in mode "sync".
+bool KnowsModes(absl::string_view software);
+
 }  // namespace atolld

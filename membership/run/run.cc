@@ -11,7 +11,10 @@
 #include "compression/base/status_macros.h"
 #include "compression/base/words.h"
 #include "membership/history/digest.h"
+#include "membership/history/fragment.h"
 #include "membership/history/header.h"
+#include "membership/history/run_mode.h"
+#include "membership/history/step_scalars.h"
 #include "membership/run/admission.h"
 #include "membership/trust/audit.h"
 #include "membership/trust/contribution.h"
@@ -35,7 +38,9 @@ Run::Run(RunSettings settings, const StoredRun& stored, absl::Time now)
       view_({ledger_, members_, training_, exchanges_, masks_, ending_, adoption_, beginning_}) {
   // Of those who died in an exchange that the former coordinator did not live to end.
   for (const auto& [peer, member] : members_.roster().members()) {
-    if (!member.present()) training_.TakeBack(peer);
+    if (member.present()) continue;
+    training_.TakeBack(peer);
+    training_.DropAhead(peer);
   }
   training_.round().Remember(stored.rounds);
 }
@@ -61,6 +66,7 @@ void Run::Advance(absl::Time now) {
     case RunPhase::kEnding:
       return ending_.Advance(now, &ledger_, &members_, training_.round(), &out_, &reason_);
     case RunPhase::kExchanging:
+      TrainAhead(now);
       return Evaluate(now);  // who comes now begins with the next round
     case RunPhase::kPaused:
       reason_ = absl::StrCat("an operator has paused it", Because(ledger_.control().reason));
@@ -129,8 +135,7 @@ RunOutput Run::OnHello(absl::Time now, SessionId session, const v1::Hello& told)
     adoption_.SetTraining(hello);
     return Finish(now);
   }
-  AdoptTraining(now, peer, {hello.samples().begin(), hello.samples().end()},
-                hello.training() && !members_.MayBeTaken(peer, hello.version()));
+  AdoptTraining(now, peer, HeldTraining(hello), hello.version());
   if (!joined.same_process) {
     LoseFromExchange(now, peer);
     LoseMasks(now, peer);
@@ -227,11 +232,6 @@ RunOutput Run::OnBroken(absl::Time now, SessionId session) {
   return Finish(now);
 }
 
-void Run::Probe(const std::string& peer) {
-  const std::string& address = members_.roster().Find(peer)->address;
-  if (!address.empty()) out_.probes.push_back({peer, address});
-}
-
 RunOutput Run::OnProbed(absl::Time now, const RunOutput::Probe& probe, ProbeResult result) {
   const std::string& peer = probe.peer;
   const bool answered = result == ProbeResult::kAnswered;
@@ -275,6 +275,7 @@ void Run::Gone(absl::Time now, const std::string& peer) {
   ending_.TakeBack(peer);
   adoption_.Remove(peer);
   training_.Stop(peer);
+  training_.DropAhead(peer);
   if (Planted(PlantedBug::kLeaseReturnedEarly)) training_.TakeBack(peer);
   if (exchanges_.under_way() && exchanges_.current()->Contributes(peer)) {
     // Its samples stay its own until the commit tells whether chunks of it were averaged.
@@ -351,11 +352,6 @@ absl::Status Run::Evict(absl::Time now, const std::string& peer, const std::stri
   if (!evicted.ok()) return evicted.status();
   if (*evicted) Gone(now, peer);
   return absl::OkStatus();
-}
-
-void Run::EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence) {
-  if (!members_.EvictLiar(now, peer, evidence, ledger_.seal().has_value(), &out_)) return;
-  Gone(now, peer);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -448,8 +444,7 @@ absl::Status Run::OnHeaders(absl::Time now, const std::string& peer, const v1::H
   members_.NoteChange();
   for (const Adoption::Reached& reached : adoption_.TakeReached(ledger_)) {
     if (reached.fits.ok()) {
-      AdoptTraining(now, reached.peer, reached.samples,
-                    reached.trains && !members_.MayBeTaken(reached.peer, reached.version));
+      AdoptTraining(now, reached.peer, reached.held, reached.version);
     } else {
       Refuse(now, reached.peer, reached.fits);
     }
@@ -466,11 +461,19 @@ void Run::EndAdoption() {
 }
 
 // What a peer trains on that says Hello.
-void Run::AdoptTraining(absl::Time now, const std::string& peer,
-                        const std::vector<v1::SampleRange>& samples, bool trains) {
-  training_.Reach(samples, ledger_.only_recovered());
+void Run::AdoptTraining(absl::Time now, const std::string& peer, HeldTraining held,
+                        uint64_t version) {
+  training_.Reach(held.samples, ledger_.only_recovered());
+  training_.Reach(held.ahead, ledger_.only_recovered());
   const bool contributes = exchanges_.under_way() && exchanges_.current()->Contributes(peer);
-  if (training_.Resume(peer, samples, trains)) return;
+  // An entry that it has not heard of may have taken its update, or dropped it.
+  const bool settled = version < ledger_.version() && held.offers && IsStreaming(ledger_.spec());
+  const bool taken = ledger_.spec().data().private_() && members_.MayBeTaken(peer, version);
+  if (settled || taken) held = held.WithoutUpdate();
+  // The update that is exchanged is gone, whatever it trains instead.
+  if (contributes && training_.trains_ahead() && !held.offers) held = HeldTraining();
+  if (training_.Resume(peer, held)) return;
+  if (!contributes && training_.Resume(peer, held.WithoutUpdate())) return;
   if (contributes) {
     // Its contribution is gone. Chunks of it may have been averaged: its samples stay its own until
     // the commit tells.
@@ -503,28 +506,43 @@ void Run::AdvanceTraining(absl::Time now) {
   }
   if (!was_started) out_.update.started = true;
   Evaluate(now);
-  const std::vector<std::string> idle = round.ToTrain(now, roster);
-  const auto steps = members_.StepsOf(idle, settings_.pace, ledger_.spec().inner().steps());
-  for (size_t i = 0; i < idle.size(); ++i) {
-    ledger_.NoteTraining(now);
-    v1::CoordinatorMessage message;
-    *message.mutable_train() =
-        training_.Assign(now, idle[i], ledger_.epoch(), steps[i], ledger_.spec());
-    ledger_.budget().Tell(message.mutable_train());
-    members_.SendTo(idle[i], std::move(message), &out_);
-  }
+  GiveTraining(now, round.ToTrain(now, roster), false);
+  TrainAhead(now);
   if (round.MayClose(now, roster) && !roster.in_grace(now)) BeginExchange(now);
 }
 
-void Run::Evaluate(absl::Time now) {
-  ending_.Evaluate(now, view_.LastVersion(), &ledger_, members_, training_.round(), &out_);
+// Whose update for the round stands goes on training for the next one, where the mode says so and
+// there will be one.
+void Run::TrainAhead(absl::Time now) {
+  const Round& round = training_.round();
+  if (!training_.trains_ahead() || ledger_.control().paused() ||
+      round.version() >= view_.LastVersion()) {
+    return;
+  }
+  GiveTraining(now, round.MayTrainAhead(members_.roster()), true);
+}
+
+void Run::GiveTraining(absl::Time now, const std::vector<std::string>& peers, bool ahead) {
+  const v1::RunSpec& spec = ledger_.spec();
+  const auto steps = members_.StepsOf(peers, settings_.pace, spec.inner().steps());
+  for (size_t i = 0; i < peers.size(); ++i) {
+    ledger_.NoteTraining(now);
+    v1::CoordinatorMessage message;
+    *message.mutable_train() =
+        ahead ? training_.AssignAhead(now, peers[i], ledger_.epoch(), steps[i], spec)
+              : training_.Assign(now, peers[i], ledger_.epoch(), steps[i], spec);
+    ledger_.budget().Tell(message.mutable_train());
+    members_.SendTo(peers[i], std::move(message), &out_);
+  }
 }
 
 absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
   Round& round = training_.round();
-  // For a round that has passed: the peer rebases and says it again for the current one.
+  // For a round that has passed: the peer rebases and says it again for the current one, unless its
+  // update was for that entry alone.
+  if (ready.version() < round.version()) training_.DropLate(peer, ready);
   if (!ledger_.genesis() || ledger_.seal() || ready.version() != round.version() ||
-      ready.base_version() + 1 != ready.version() || !training_.Answers(peer, ready)) {
+      !IsBaseTold(ledger_.spec(), ready) || !training_.Answers(peer, ready)) {
     return absl::OkStatus();
   }
   const ExchangeRound* const exchange = exchanges_.current();
@@ -545,14 +563,19 @@ absl::Status Run::OnReady(absl::Time now, const std::string& peer, const v1::Rea
   }
   const absl::Status claims = CheckClaims(ledger_.spec(), ready, training_.Held(peer));
   if (!claims.ok()) return claims;
-  const absl::Status possible =
-      exchanges_.CheckReady(peer, ready, ledger_.genesis()->manifest().elements());
+  const absl::Status possible = exchanges_.CheckReady(
+      peer, ready,
+      FragmentElements(ledger_.spec(), ledger_.genesis()->manifest(), ready.version()));
   if (!possible.ok()) {
     DropUpdate(peer, std::string(possible.message()));
     return absl::OkStatus();
   }
-  members_.roster().SetState(peer, ready.base_version());
-  members_.NoteState(peer, ready.base_version(), ready.state_digest());
+  members_.roster().SetState(peer, ready.version() - 1);
+  members_.NoteState(peer, ready.version() - 1, ready.state_digest());
+  if (IsTooOld(ledger_.spec(), ready.age())) {
+    DropOld(peer, ready);
+    return absl::OkStatus();
+  }
   training_.SetReady(now, peer, ready);
   return absl::OkStatus();
 }
@@ -562,6 +585,17 @@ void Run::DropUpdate(const std::string& peer, const std::string& why) {
   exchanges_.judge().NoteRefused(peer, why);
   out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ", peer,
                         " is not taken: ", why, "; it trains anew"),
+           Severity::kWarning);
+  training_.Discard(peer);
+}
+
+// No offence: it was honest work, for a state that has gone.
+void Run::DropOld(const std::string& peer, const v1::Ready& ready) {
+  members_.NoteSpeed(peer, ready);  // fewer steps the next time, with pace 'auto'
+  out_.Say(absl::StrCat("round ", training_.round().version(), ": the update of peer ", peer,
+                        " has missed ", Counted(ready.age(), "commit"), ", and from ",
+                        ledger_.spec().mode().age_cutoff(),
+                        " on ([mode] age_cutoff) none is taken; it trains anew"),
            Severity::kWarning);
   training_.Discard(peer);
 }
@@ -688,10 +722,6 @@ void Run::LoseFromExchange(absl::Time now, const std::string& peer) {
   Act(now, exchange->OnLost({peer}));
 }
 
-void Run::LoseMasks(absl::Time now, const std::string& peer) {
-  FollowMasks(now, masks_.OnGone(now, peer, members_, &out_));
-}
-
 void Run::Act(absl::Time now, const ExchangeRound::Outcome& outcome) {
   const std::string prefix = absl::StrCat("round ", training_.round().version(), ": ");
   for (const std::string& error : outcome.errors) out_.Say(prefix + error, Severity::kError);
@@ -762,10 +792,6 @@ void Run::GiveUpExchange(absl::Time now) {
   out_.Say(
       absl::StrCat("round ", training_.round().version(), ": this attempt failed; all try again"),
       Severity::kWarning);
-}
-
-v1::RunStatus Run::Status(absl::Time now, std::optional<absl::Time> wall) const {
-  return view_.Status(now, wall, reason_);
 }
 
 }  // namespace atolld

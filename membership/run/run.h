@@ -63,7 +63,9 @@ class Run {
 
   // All but rounds, evaluations and events, which a watcher gets piece by piece. `wall`: what the
   // wall clock shows at `now`; what is told of clocks is 0 without it.
-  v1::RunStatus Status(absl::Time now, std::optional<absl::Time> wall = std::nullopt) const;
+  v1::RunStatus Status(absl::Time now, std::optional<absl::Time> wall = std::nullopt) const {
+    return view_.Status(now, wall, reason_);
+  }
   const Ledger& ledger() const { return ledger_; }
   // In words; empty while it does not wait.
   std::string WaitingFor() const { return view_.WaitingFor(reason_); }
@@ -86,11 +88,16 @@ class Run {
   void Gone(absl::Time now, const std::string& peer);
   void ForgetStale(absl::Time now);
   absl::Status OnSynced(const std::string& peer, const v1::Synced& synced);
-  void Probe(const std::string& peer);
+  void Probe(const std::string& peer) {
+    const std::string& address = members_.roster().Find(peer)->address;
+    if (!address.empty()) out_.probes.push_back({peer, address});
+  }
 
   // What operators ask.
   absl::Status Evict(absl::Time now, const std::string& peer, const std::string& reason);
-  void EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence);
+  void EvictLiar(absl::Time now, const std::string& peer, const std::string& evidence) {
+    if (members_.EvictLiar(now, peer, evidence, ledger_.seal().has_value(), &out_)) Gone(now, peer);
+  }
 
   // Version 0, and a store that is behind its peers.
   bool GivesVersionZero(absl::Time now);  // somebody does, or may still
@@ -101,14 +108,18 @@ class Run {
   void AdvanceAdoption(absl::Time now);
   absl::Status OnHeaders(absl::Time now, const std::string& peer, const v1::Headers& headers);
   void EndAdoption();
-  void AdoptTraining(absl::Time now, const std::string& peer,
-                     const std::vector<v1::SampleRange>& samples, bool trains);
+  void AdoptTraining(absl::Time now, const std::string& peer, HeldTraining held, uint64_t version);
 
   // From one version to the next.
   void AdvanceTraining(absl::Time now);
-  void Evaluate(absl::Time now);
+  void TrainAhead(absl::Time now);
+  void GiveTraining(absl::Time now, const std::vector<std::string>& peers, bool ahead);
+  void Evaluate(absl::Time now) {
+    ending_.Evaluate(now, view_.LastVersion(), &ledger_, members_, training_.round(), &out_);
+  }
   absl::Status OnReady(absl::Time now, const std::string& peer, const v1::Ready& ready);
   void DropUpdate(const std::string& peer, const std::string& why);
+  void DropOld(const std::string& peer, const v1::Ready& ready);
   void BeginExchange(absl::Time now);
   void BeginMasked(absl::Time now);
   absl::Status OnMask(absl::Time now, const std::string& peer, const v1::MaskFromParty& message);
@@ -118,7 +129,9 @@ class Run {
   void OnUpdateRefused(absl::Time now, const std::string& peer, const v1::UpdateRefused& refused);
   void OnAuditReport(absl::Time now, const std::string& peer, const v1::AuditReport& report);
   void LoseFromExchange(absl::Time now, const std::string& peer);
-  void LoseMasks(absl::Time now, const std::string& peer);
+  void LoseMasks(absl::Time now, const std::string& peer) {
+    FollowMasks(now, masks_.OnGone(now, peer, members_, &out_));
+  }
   void Act(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Follow(absl::Time now, const ExchangeRound::Outcome& outcome);
   void Commit(absl::Time now);

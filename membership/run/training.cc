@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "compression/base/words.h"
+#include "membership/history/run_mode.h"
 
 namespace atolld {
 namespace {
@@ -44,6 +45,9 @@ std::string WaitingReason(size_t there, size_t needed) {
 RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec) {
   settings.private_data = spec.data().private_();
   settings.participation = Participation(spec);
+  settings.async = spec.mode().kind() == "async";
+  settings.trains_ahead = TrainsAhead(spec);
+  settings.one_entry = IsStreaming(spec);
   return settings;
 }
 
@@ -67,7 +71,13 @@ TrainingState& Round::trainer(const std::string& peer) {
 }
 
 void Round::SetActivity(const std::string& peer, Activity activity) {
-  trainer(peer).activity = activity;
+  TrainingState& state = trainer(peer);
+  state.activity = activity;
+  if (activity == Activity::kReady && !state.ahead) {
+    alone_.insert(peer);
+  } else {
+    alone_.erase(peer);
+  }
   if (activity == Activity::kIdle) {
     idle_.insert(peer);
   } else {
@@ -78,6 +88,7 @@ void Round::SetActivity(const std::string& peer, Activity activity) {
 void Round::Forget(const std::string& peer) {
   trainers_.erase(peer);
   idle_.erase(peer);
+  alone_.erase(peer);
 }
 
 const TrainingState* Round::Find(const std::string& peer) const {
@@ -130,7 +141,8 @@ bool Round::TryOpen(absl::Time now, const Roster& roster) {
     const TrainingState* trainer = Find(peer);
     if (trainer != nullptr && MayBeDrawn(absl::InfinitePast(), member, *trainer)) ++there;
   }
-  const size_t needed = started_ ? settings_.quorum : std::max(settings_.peers, settings_.quorum);
+  const bool by_quorum = started_ || settings_.async;
+  const size_t needed = by_quorum ? settings_.quorum : std::max(settings_.peers, settings_.quorum);
   if (there < needed) {
     reason_ = WaitingReason(there, needed);
     return false;
@@ -263,7 +275,34 @@ void Round::Assign(absl::Time now, const std::string& peer, uint32_t rounds_at_o
   training.rounds_at_once = rounds_at_once;
   training.train_started = now;
   training.resumed = false;
+  training.offers = false;
   training.ready.Clear();
+}
+
+std::vector<std::string> Round::MayTrainAhead(const Roster& roster) const {
+  std::vector<std::string> able;
+  if (!settings_.trains_ahead) return able;
+  for (const std::string& peer : alone_) {
+    const RosterMember* const member = roster.Find(peer);
+    if (member == nullptr || !member->connected() || !member->present() || member->draining ||
+        !trainers_.at(peer).worker_ready || left_out_.count(peer) > 0) {
+      continue;
+    }
+    able.push_back(peer);
+  }
+  return able;
+}
+
+void Round::SetAhead(const std::string& peer, const AheadTraining& ahead) {
+  TrainingState& state = trainer(peer);
+  state.ahead = ahead;
+  SetActivity(peer, state.activity);
+}
+
+void Round::DropAhead(const std::string& peer) {
+  TrainingState& state = trainer(peer);
+  state.ahead.reset();
+  SetActivity(peer, state.activity);
 }
 
 bool Round::LoseWorker(const std::string& peer) {
@@ -272,6 +311,7 @@ bool Round::LoseWorker(const std::string& peer) {
   if (lost.worker_ready) lost.worker_lost_in = version_;
   lost.worker_ready = false;
   if (lost.activity != Activity::kTraining) return false;
+  if (settings_.trains_ahead && lost.offers) return false;  // it is to say so again
   SetActivity(peer, Activity::kIdle);
   lost.train_started.reset();
   return true;
@@ -290,6 +330,7 @@ void Round::SetReady(absl::Time now, const std::string& peer, const v1::Ready& r
   done.resumed = false;
   SetActivity(peer, Activity::kReady);
   done.ready = ready;
+  done.offers = true;
 }
 
 absl::Time Round::LatestStart() const {
@@ -300,6 +341,9 @@ absl::Time Round::LatestStart() const {
 
 absl::Time Round::CloseDeadline() const {
   if (!open_) return absl::InfiniteFuture();
+  if (settings_.async) {
+    return enough_since_ ? *enough_since_ + AsyncGrace(ready_times_) : absl::InfiniteFuture();
+  }
   const std::optional<absl::Duration> deadline = TrainDeadline(ready_times_);
   return deadline ? opened_ + *deadline : absl::InfiniteFuture();
 }
@@ -313,8 +357,29 @@ bool Round::StillAwaited(const Roster& roster) const {
          !(trainer->train_started && *trainer->train_started > LatestStart());
 }
 
+// Each update that comes in looks at all: rounds are short, and few are ready in one.
+bool Round::MayCloseAsync(absl::Time now, const Roster& roster) {
+  size_t ready = 0;
+  size_t there = 0;
+  for (const auto& [peer, member] : roster.members()) {
+    const TrainingState* const trainer = Find(peer);
+    if (trainer == nullptr || !There(member, *trainer)) continue;
+    ++there;
+    ready += trainer->activity == Activity::kReady ? 1 : 0;
+  }
+  quorum_ = settings_.quorum;
+  reason_ = there < quorum_ ? WaitingReason(there, quorum_) : "";
+  if (ready < quorum_) {
+    enough_since_.reset();
+    return false;
+  }
+  if (!enough_since_) enough_since_ = now;
+  return ready == there || now >= CloseDeadline();
+}
+
 bool Round::MayClose(absl::Time now, const Roster& roster) {
   if (!open_) return false;
+  if (settings_.async) return MayCloseAsync(now, roster);
   if (now < CloseDeadline() && StillAwaited(roster)) return false;
   awaited_.clear();
   looked_at_ = roster.changes();
@@ -371,39 +436,62 @@ std::vector<std::string> Round::Ready(const Roster& roster) const {
   return ready;
 }
 
-void Round::Next(const std::vector<std::string>& contributors) {
+std::vector<std::string> Round::Next(const std::vector<std::string>& contributors) {
   ++version_;
   quorum_ = settings_.quorum;
   open_ = false;
+  enough_since_.reset();
   reason_.clear();
   awaited_.clear();
-  for (const std::string& peer : contributors) {
-    SetActivity(peer, Activity::kIdle);
-    trainer(peer).train_started.reset();
-    trainer(peer).ready.Clear();
+  std::vector<std::string> settled = contributors;
+  for (const std::string& peer : contributors) trainer(peer).offers = false;
+  for (const auto& [peer, trainer] : trainers_) {
+    if (settings_.one_entry && trainer.offers) settled.push_back(peer);
   }
+  for (const std::string& peer : settled) Free(peer);
   for (auto& [peer, trainer] : trainers_) {
     if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
     trainer.ready.Clear();
   }
+  alone_.clear();
+  return settled;
+}
+
+void Round::Free(const std::string& peer) {
+  TrainingState& state = trainer(peer);
+  const std::optional<AheadTraining> ahead = std::exchange(state.ahead, std::nullopt);
+  state.offers = false;
+  state.ready.Clear();
+  state.train_started.reset();
+  SetActivity(peer, ahead ? Activity::kTraining : Activity::kIdle);
+  if (!ahead) return;
+  state.began_for = version_;
+  state.train_started = ahead->started;
+  state.train_number = ahead->number;
+  state.resumed = !ahead->started.has_value();
+  state.rounds_at_once = 1;
 }
 
 void Round::Skip(uint64_t version) {
   version_ = version;
   started_ = true;
   open_ = false;
+  enough_since_.reset();
   reason_.clear();
   for (auto& [peer, trainer] : trainers_) {
     if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
     trainer.ready.Clear();
   }
+  alone_.clear();
 }
 
 void Round::Again(absl::Time now) {
   opened_ = now;
+  enough_since_.reset();
   for (auto& [peer, trainer] : trainers_) {
     if (trainer.activity == Activity::kReady) trainer.activity = Activity::kTraining;
   }
+  alone_.clear();
 }
 
 std::vector<std::string> Round::Evaluators(const Roster& roster, uint64_t version) const {
@@ -473,47 +561,88 @@ std::string Round::GenesisMaker(const Roster& roster,
 
 Training::Training(const RoundSettings& settings, bool started, uint64_t version,
                    const LeaseRecords& leases)
-    : private_data_(settings.private_data),
-      participation_(settings.participation),
-      round_(settings, started, version),
-      leases_(leases) {}
+    : settings_(settings), round_(settings, started, version), leases_(leases) {}
 
 std::optional<LeaseRecords> Training::TakeChanged() {
   if (!std::exchange(changed_, false)) return std::nullopt;
   return leases_.Save();
 }
 
-v1::Train Training::Assign(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
-                           const v1::RunSpec& spec) {
-  leases_.Return(peer);
+v1::Train Training::MakeTrain(uint64_t version, uint64_t epoch, uint32_t steps,
+                              const v1::RunSpec& spec, const std::string& peer,
+                              const std::string& holder) {
+  leases_.Return(holder);
   v1::Train train;
-  train.set_version(round_.version());
+  train.set_version(version);
   train.set_epoch(epoch);
-  train.set_first_step((round_.version() - 1) * spec.inner().steps());
-  const uint32_t rounds = participation_.RoundsAtOnce(round_.version(), spec.rounds(), peer);
+  train.set_first_step((version - 1) * spec.inner().steps());
+  const uint32_t rounds = settings_.participation.RoundsAtOnce(version, spec.rounds(), peer);
   train.set_steps(std::min(steps * rounds, std::max(steps, kMostStepsAtOnce)));
   train.set_number((epoch << 32) + ++trains_);
-  round_.Assign(now, peer, rounds);
-  round_.trainer(peer).train_number = train.number();
-  if (private_data_) return train;
+  if (settings_.private_data) return train;
   const uint64_t samples = uint64_t{train.steps()} * spec.inner().batch();
-  for (const v1::SampleRange& range : leases_.Grant(peer, samples)) *train.add_samples() = range;
+  for (const v1::SampleRange& range : leases_.Grant(holder, samples)) *train.add_samples() = range;
   changed_ = true;
   return train;
+}
+
+v1::Train Training::Assign(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
+                           const v1::RunSpec& spec) {
+  DropAhead(peer);
+  const v1::Train train = MakeTrain(round_.version(), epoch, steps, spec, peer, peer);
+  round_.Assign(now, peer,
+                settings_.participation.RoundsAtOnce(round_.version(), spec.rounds(), peer));
+  round_.trainer(peer).train_number = train.number();
+  return train;
+}
+
+v1::Train Training::AssignAhead(absl::Time now, const std::string& peer, uint64_t epoch,
+                                uint32_t steps, const v1::RunSpec& spec) {
+  v1::Train train = MakeTrain(round_.version() + 1, epoch, steps, spec, peer, AheadHolder(peer));
+  train.set_ahead(true);
+  round_.SetAhead(peer, {now, train.number()});
+  return train;
+}
+
+// Samples of a training that stands beside an update: nothing of them is in any mean.
+void Training::DropAhead(const std::string& peer) {
+  round_.DropAhead(peer);
+  TakeBack(AheadHolder(peer));
+}
+
+// It crossed the commit. What came of another Train since does not concern it.
+void Training::DropLate(const std::string& peer, const v1::Ready& ready) {
+  const TrainingState& trainer = round_.trainer(peer);
+  const LeaseBook::Ranges named(ready.samples().begin(), ready.samples().end());
+  const bool same =
+      settings_.private_data ? Answers(peer, ready) : leases_.HoldsExactly(peer, named);
+  if (!settings_.one_entry || trainer.activity != Activity::kTraining || !same) return;
+  leases_.Return(peer);
+  leases_.Hand(AheadHolder(peer), peer);
+  changed_ = true;
+  round_.Free(peer);
 }
 
 // A contribution that stands is the daemon's, and outlives the worker; inner steps do not.
 void Training::LoseWorker(const std::string& peer) {
   if (round_.LoseWorker(peer)) TakeBack(peer);
+  DropAhead(peer);
 }
 
-bool Training::Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples,
-                      bool trains) {
-  if (private_data_ ? !trains : samples.empty() || !Adopt(peer, samples)) {
+bool Training::Resume(const std::string& peer, const HeldTraining& held) {
+  // What another life of this process gave it to train ahead may be what it offers by now.
+  if (!leases_.HoldsExactly(AheadHolder(peer), held.ahead)) TakeBack(AheadHolder(peer));
+  if (settings_.private_data ? !held.trains : held.samples.empty() || !Adopt(peer, held.samples)) {
+    DropAhead(peer);
     Stop(peer);
     return false;
   }
+  ResumeAhead(peer, held);
   TrainingState& trainer = round_.trainer(peer);
+  trainer.offers = held.offers;
+  if (settings_.trains_ahead && !held.offers && trainer.activity == Activity::kReady) {
+    round_.SetActivity(peer, Activity::kTraining);  // what it offered is gone
+  }
   trainer.train_number = 0;  // the newest Train may have been lost with the session before
   if (trainer.activity == Activity::kIdle) {
     round_.SetActivity(peer, Activity::kTraining);
@@ -525,8 +654,21 @@ bool Training::Resume(const std::string& peer, absl::Span<const v1::SampleRange>
   return true;
 }
 
+void Training::ResumeAhead(const std::string& peer, const HeldTraining& held) {
+  const std::optional<AheadTraining> known = round_.trainer(peer).ahead;
+  const bool goes_on =
+      settings_.trains_ahead && held.offers &&
+      (settings_.private_data ? held.trains_ahead
+                              : !held.ahead.empty() && Adopt(AheadHolder(peer), held.ahead));
+  if (!goes_on) return DropAhead(peer);
+  AheadTraining ahead = known.value_or(AheadTraining());
+  ahead.number = 0;  // as of the other: it may be of an older Train than the newest
+  round_.SetAhead(peer, ahead);
+}
+
 void Training::Stop(const std::string& peer) {
   round_.SetActivity(peer, Activity::kIdle);
+  round_.trainer(peer).offers = false;
   round_.trainer(peer).train_started.reset();
 }
 
@@ -543,7 +685,9 @@ void Training::TakeBackIfIdle(const std::string& peer) {
 }
 
 void Training::Discard(const std::string& peer) {
+  DropAhead(peer);
   round_.trainer(peer).discarded_in = round_.version();
+  round_.trainer(peer).offers = false;
   round_.SetActivity(peer, Activity::kIdle);
   leases_.Return(peer);
   changed_ = true;
@@ -557,16 +701,20 @@ bool Training::Adopt(const std::string& peer, absl::Span<const v1::SampleRange> 
   return true;
 }
 
-// The samples tell it of leased data; of private data nothing else would.
+// The samples do not tell it: those of a training that its peer has lost may be granted to it anew.
 bool Training::Answers(const std::string& peer, const v1::Ready& ready) const {
   const TrainingState* const trainer = round_.Find(peer);
-  return !private_data_ || trainer == nullptr || trainer->train_number == 0 ||
+  return trainer == nullptr || trainer->train_number == 0 || ready.train_number() == 0 ||
          trainer->train_number == ready.train_number();
 }
 
 bool Training::MayOffer(const std::string& peer, absl::Span<const v1::SampleRange> samples) {
-  if (private_data_) return round_.trainer(peer).activity != Activity::kIdle;
-  return samples.empty() ? leases_.holds(peer) : Adopt(peer, samples);
+  if (settings_.private_data) return round_.trainer(peer).activity != Activity::kIdle;
+  if (samples.empty()) return leases_.holds(peer);
+  if (Adopt(peer, samples)) return true;
+  // What it offers may be what it was given to train ahead.
+  DropAhead(peer);
+  return Adopt(peer, samples);
 }
 
 void Training::SetReady(absl::Time now, const std::string& peer, const v1::Ready& ready) {
@@ -595,7 +743,10 @@ std::vector<std::string> Training::Settle(const v1::EntryHeader& header, const v
     if (round_.trainer(member.peer()).activity == Activity::kIdle) leases_.Return(member.peer());
   }
   changed_ = true;
-  round_.Next(included);
+  for (const std::string& peer : round_.Next(included)) {
+    leases_.Return(peer);  // of what was dropped; a contributor holds nothing any more
+    leases_.Hand(AheadHolder(peer), peer);
+  }
   return included;
 }
 
@@ -616,8 +767,11 @@ void Training::AdoptHistory(LeaseBook leases, uint64_t version, const Roster& ro
   behind_ = true;
   round_.Skip(version);
   for (const auto& [peer, member] : roster.members()) {
-    const bool taken = private_data_ ? named.count(peer) > 0 : !leases_.holds(peer);
-    if (taken && round_.trainer(peer).activity != Activity::kIdle) Stop(peer);
+    DropAhead(peer);  // whoever has one still says so in its Hello
+    const bool dropped = settings_.one_entry && round_.trainer(peer).offers;
+    if (dropped) leases_.Return(peer);
+    const bool taken = settings_.private_data ? named.count(peer) > 0 : !leases_.holds(peer);
+    if ((taken || dropped) && round_.trainer(peer).activity != Activity::kIdle) Stop(peer);
   }
 }
 

@@ -18,36 +18,9 @@
 #include "membership/run/pace.h"
 #include "membership/run/participation.h"
 #include "membership/run/roster.h"
+#include "membership/run/training_state.h"
 
 namespace atolld {
-
-enum class Activity { kIdle, kTraining, kReady };
-
-struct TrainingState {
-  bool worker_ready = false;
-  // Its worker was lost in the round for this version, and may be back within it; 0: in none.
-  uint64_t worker_lost_in = 0;
-  Activity activity = Activity::kIdle;
-  // Its Train was sent then; nothing: it was training before this process knew of it.
-  std::optional<absl::Time> train_started;
-  absl::Duration ready_after;  // the last time: from its Train to its Ready; 0: unknown
-  bool resumed = false;  // so that its time is what its Ready tells, not what was measured here
-  uint64_t discarded_in = 0;    // the version for which its update was not taken
-  uint64_t began_for = 0;       // the version whose round its training began in
-  uint64_t train_number = 0;    // of its Train; 0: not known, since it said Hello after it
-  uint32_t rounds_at_once = 1;  // that it was told to train for, since its update is dropped
-  v1::Ready ready;              // while kReady
-};
-
-struct RoundSettings {
-  uint32_t peers = 1;                // trainers that the first round waits for
-  uint32_t quorum = 1;               // fewest that may commit
-  bool private_data = false;         // nothing is leased
-  Participation participation = {};  // who is drawn, and whose updates are dropped
-};
-
-// What these are with what the run's spec says of its parties.
-RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec);
 
 // Round: who trains for one entry, who is ready, and when the waiting ends.
 //
@@ -56,21 +29,26 @@ RoundSettings WithParties(RoundSettings settings, const v1::RunSpec& spec);
 // Closed means that the exchange begins. A trainer is a member whose worker runs and that holds the
 // base of the round, or whose training for an earlier round still goes on. The first round of a run
 // waits for all that were announced; every later one for the quorum. A straggler keeps its activity
-// over commits that it missed.
+// over commits that it missed. In mode "async" the first round, too, waits for the quorum alone,
+// and each closes when the quorum has been ready for AsyncGrace, so that others share its entry.
 //
 // Of a federation only those train that are drawn (participation.h), from all trainers that hold
 // the base or will in a moment; one that dies, is late or whose update is not taken is replaced by
 // the next in the order of the draw. Where none of them could be dialled, the next one that can be
 // is drawn as well. The quorum is then that share of it, at least 1. Whose update is dropped is
 // neither waited for nor counted; where nobody would be left, or none that others can dial,
-// nobody's is. Pure: time and roster come in as arguments.
+// nobody's is.
+//
+// With a pipeline whose update stands is given training for the next round: to be its training once
+// this round's entry is committed, or, where that has left the update out and it stands on, beside
+// it for one round more. In mode "streaming" an update that was left out is dropped. Pure: time and
+// roster come in as arguments.
 class Round {
  public:
   // `started`: some round of the run has begun before. `version`: the entry of the round.
   Round(const RoundSettings& settings, bool started, uint64_t version);
 
-  // How long the training of earlier rounds has taken, as the store tells after a restart: until
-  // something is measured anew, stragglers have as long as they had before.
+  // How long earlier rounds took, as the store tells after a restart: so stragglers have as long.
   void Remember(absl::Span<const v1::RoundRecord> rounds);
   const RecentTimes& ready_times() const { return ready_times_; }
 
@@ -94,20 +72,22 @@ class Round {
   bool TryOpen(absl::Time now, const Roster& roster);
 
   // These sit out, the first before the others, as long as more than `needed` (and the quorum) are
-  // there without them, and one that others can dial: neither trained, waited for, nor counted.
-  // Replaces who did before; returns those that did not.
+  // there without them, and one that others can dial. Replaces who did; returns those that did not.
   std::vector<std::string> LeaveOut(const Roster& roster, const std::vector<std::string>& peers,
                                     size_t needed);
 
   // Trainers that are free for a Train of this round (roster order).
   std::vector<std::string> Idle(const Roster& roster) const;
-  // Those of them that are to have one: all, or those that are drawn, once all are back that a
-  // restart of the coordinator waits for.
+  // Those of them that are to have one: all, or the drawn ones, once a restart's grace is over.
   std::vector<std::string> ToTrain(absl::Time now, const Roster& roster) const;
-  // Why trainers that are here idle in an open round, or train on without being waited for: by
-  // peer, in words.
+  // Why trainers idle in an open round, or train on without being waited for: by peer, in words.
   std::map<std::string, std::string> Notes(absl::Time now, const Roster& roster) const;
   void Assign(absl::Time now, const std::string& peer, uint32_t rounds_at_once = 1);
+  // Those whose update stands and who may train beside it (in the order of their names), and that
+  // one does. DropAhead: not any more.
+  std::vector<std::string> MayTrainAhead(const Roster& roster) const;
+  void SetAhead(const std::string& peer, const AheadTraining& ahead);
+  void DropAhead(const std::string& peer);
   // Its worker died. Its inner steps are lost, an update that stands is not. True if it was
   // training. It is awaited while a new worker could still be ready with the others.
   bool LoseWorker(const std::string& peer);
@@ -125,8 +105,7 @@ class Round {
   absl::Time CloseDeadline() const;  // InfiniteFuture: not open, or nothing is known yet
   std::vector<std::string> Ready(const Roster& roster) const;  // connected and ready, roster order
 
-  // Trainers that hold the state of this version: those that are idle, or, if all are busy, all: a
-  // busy worker answers when its steps are done.
+  // Who holds the state of this version: the idle, or, if all are busy, all: they answer later.
   std::vector<std::string> Evaluators(const Roster& roster, uint64_t version) const;
   // Those that are idle; the others to `busy`.
   std::vector<std::string> Evaluators(const Roster& roster, uint64_t version,
@@ -137,9 +116,12 @@ class Round {
   std::string GenesisMaker(const Roster& roster, const std::map<std::string, uint64_t>& in_vain,
                            std::string* reason, bool* lacks_reachable) const;
 
-  // The entry is committed. `contributors` are free again; whoever else trained or was ready goes
-  // on.
-  void Next(const std::vector<std::string>& contributors);
+  // The entry is committed. `contributors` are free again, or at what they have trained ahead;
+  // whoever else trained or was ready goes on. Returns those whose updates are settled by that:
+  // the contributors, and those whose updates are dropped.
+  std::vector<std::string> Next(const std::vector<std::string>& contributors);
+  // Its update is of no use any more.
+  void Free(const std::string& peer);
   // The exchange could not be finished: every contribution stands and will be announced again.
   void Again(absl::Time now);
   // Entries were committed without this round, up to the one before `version`: updates go on to it.
@@ -148,6 +130,7 @@ class Round {
 
  private:
   absl::Time LatestStart() const;
+  bool MayCloseAsync(absl::Time now, const Roster& roster);
   bool StillAwaited(const Roster& roster) const;
   bool There(const RosterMember& member, const TrainingState& trainer) const;
   struct Drawn {
@@ -165,13 +148,14 @@ class Round {
   size_t quorum_;
   bool open_ = false;
   absl::Time opened_;
+  std::optional<absl::Time> enough_since_;  // in mode "async": so long a quorum is ready
   std::string reason_;
   RecentTimes ready_times_;
   std::map<std::string, TrainingState> trainers_;
-  std::set<std::string> idle_;  // of them
+  std::set<std::string> idle_;   // of them
+  std::set<std::string> alone_;  // of them: ready, and nothing is trained beside
   std::set<std::string> left_out_;
-  // Somebody who was training when MayClose looked at all, and the roster's count of changes then:
-  // while that one trains on, nothing else needs a look.
+  // MayClose saw it train, at so many changes of the roster: until it ends nothing needs a look.
   std::string awaited_;
   uint64_t looked_at_ = 0;
 };
@@ -200,11 +184,18 @@ class Training {
   // What the peer is to do for the round from now on, instead of whatever it did.
   v1::Train Assign(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
                    const v1::RunSpec& spec);
+  // Beside the update that it offers: for the round after.
+  v1::Train AssignAhead(absl::Time now, const std::string& peer, uint64_t epoch, uint32_t steps,
+                        const v1::RunSpec& spec);
+  bool trains_ahead() const { return settings_.trains_ahead; }
+  void DropAhead(const std::string& peer);  // what it trains so, if anything; its samples are free
+  // An update for an earlier entry came from it, when that was committed: in mode "streaming" the
+  // peer has dropped it or will, and is free.
+  void DropLate(const std::string& peer, const v1::Ready& ready);
   void LoseWorker(const std::string& peer);
-  // It goes on with these samples, which it names; false: they are none of its own, and it stops.
+  // It goes on with these, which it names; false: the samples are none of its own, and it stops.
   // With private data it names none: `trains` says that it goes on.
-  bool Resume(const std::string& peer, absl::Span<const v1::SampleRange> samples,
-              bool trains = false);
+  bool Resume(const std::string& peer, const HeldTraining& held);
   void Stop(const std::string& peer);      // it trains no more; its samples stay its own
   void TakeBack(const std::string& peer);  // the samples that it holds, if any
   void TakeBackIfIdle(const std::string& peer);
@@ -238,8 +229,11 @@ class Training {
   void Reach(absl::Span<const v1::SampleRange> samples, bool only_recovered);
 
  private:
-  const bool private_data_;
-  const Participation participation_;
+  v1::Train MakeTrain(uint64_t version, uint64_t epoch, uint32_t steps, const v1::RunSpec& spec,
+                      const std::string& peer, const std::string& holder);
+  void ResumeAhead(const std::string& peer, const HeldTraining& held);
+
+  const RoundSettings settings_;
   Round round_;
   LeaseBook leases_;
   uint64_t trains_ = 0;   // assigned in this life

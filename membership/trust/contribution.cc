@@ -6,7 +6,9 @@
 
 #include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
+#include "compression/base/planted_bug.h"
 #include "membership/history/agreement.h"
+#include "membership/history/step_scalars.h"
 
 namespace atolld {
 namespace {
@@ -31,6 +33,13 @@ constexpr double kStaleness = 0.25;
 // Of F, in nats.
 constexpr double kLeastLoss = 0x1p-20;
 constexpr double kLargestLoss = 64;
+
+// As a header takes it: above 0 and finite.
+float HeldWeight(double weight) {
+  constexpr double kLeast = std::numeric_limits<float>::min();
+  constexpr double kMost = std::numeric_limits<float>::max();
+  return static_cast<float>(std::min(std::max(weight, kLeast), kMost));
+}
 
 double HeldLoss(double loss) {
   if (!(loss >= kLeastLoss)) return kLeastLoss;  // a NaN too
@@ -164,10 +173,16 @@ float ContributionWeight(const v1::RunSpec& spec, const v1::Ready& ready, uint64
                                        : weight;
     weight = ready.party_weight() > 0 ? std::min(ready.party_weight(), most) : weight;
   }
-  weight /= 1.0 + kStaleness * static_cast<double>(ready.age());
-  constexpr double kLeast = std::numeric_limits<float>::min();
-  constexpr double kMost = std::numeric_limits<float>::max();
-  return static_cast<float>(std::min(std::max(weight, kLeast), kMost));
+  if (!CountsAges(spec)) weight /= 1.0 + kStaleness * static_cast<double>(ready.age());
+  return HeldWeight(weight);
+}
+
+void WeighAges(const v1::RunSpec& spec, absl::Span<const uint32_t> ages,
+               std::vector<float>* weights) {
+  if (!CountsAges(spec) || Planted(PlantedBug::kAgeNotWeighed)) return;
+  for (size_t i = 0; i < weights->size(); ++i) {
+    (*weights)[i] = HeldWeight(double{(*weights)[i]} * AgeFactor(spec, ages[i]));
+  }
 }
 
 std::vector<double> FederationScales(const v1::RunSpec& spec,

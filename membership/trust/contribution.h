@@ -79,11 +79,19 @@ double PartyWeight(const v1::RunSpec& spec, uint64_t tokens, uint64_t samples, d
 //
 //   weight / (1 + 0.25 age)
 //
+// In the modes "delayed" and "async", where most updates miss some, age does not count here:
+// WeighAges follows, after the cap, which is to bound what a peer claims and not how fresh it is.
+//
 // Its weight is that of its party; of the mean of several parties it is the sum of theirs as their
 // peer tells it (Ready.party_weight), at most `parties` x the largest weight that one of them can
 // have by what else is told. `samples`: as many as were leased for it; 0 with private data, where
 // Ready.own_samples tells.
 float ContributionWeight(const v1::RunSpec& spec, const v1::Ready& ready, uint64_t samples);
+
+// Of those modes: each weight x exp(-age_decay x age) (membership/history/step_scalars.h), above 0.
+// Nothing in another mode. As many ages as weights.
+void WeighAges(const v1::RunSpec& spec, absl::Span<const uint32_t> ages,
+               std::vector<float>* weights);
 
 // What the rules of a federation multiply updates by, beside their weights.
 struct WeighedUpdate {

@@ -100,7 +100,8 @@ std::set<std::string> UpdateJudge::Scale(std::vector<ExchangeContributor>* contr
     if (length >= kLeastScale) seen.push_back(length);
   }
   round_median_ = LowerMedian(seen);
-  const double reference = ReferenceNorm(medians_, round_median_);
+  const std::vector<double> none;
+  const double reference = ReferenceNorm(settings_.remembers ? medians_ : none, round_median_);
   // Where a run diverges, everybody's updates grow: nobody is to blame who is as long as the
   // others.
   const double usual = std::max(reference, round_median_);
@@ -179,7 +180,7 @@ std::vector<std::string> UpdateJudge::EndRound(bool committed) {
 }
 
 std::vector<std::string> UpdateJudge::NoteCommit(const v1::EntryHeader& header) {
-  if (round_median_ > 0) RememberNorm(round_median_, &medians_);
+  if (round_median_ > 0 && settings_.remembers) RememberNorm(round_median_, &medians_);
   round_median_ = 0;
   for (const v1::Contributor& contributor : header.contributors()) {
     if (contributor.scale_bits() == 0 || clipped_.count(contributor.peer()) == 0) continue;

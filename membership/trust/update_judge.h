@@ -46,6 +46,7 @@ struct JudgeRecord {
 struct JudgeSettings {
   double clip = 0;           // reference lengths; 0: no update is scaled down
   bool from_centre = false;  // lengths are distances
+  bool remembers = true;     // lengths of other rounds; false: those are of other fragments
   size_t least = 1;          // updates that the rule takes
   size_t most = SIZE_MAX;
   OffenderRule offenders;

@@ -1,12 +1,15 @@
 """Would break: docker-compose.yml, or a file that `atoll experiment compose` writes, is none that
 docker compose takes; the containers' configs are none that the daemons take; a peer has a config of
-its own; a secret or a right that it does not need; or the written file and ours drift apart.
+its own; a secret or a right that it does not need; the written file and ours drift apart; or the
+image lacks a source that its build needs, or compiles it again after an edit of what is not
+compiled.
 
 Nothing is started: scripts/check-docker does that. Where docker-compose is there it judges, else
 the structure alone is looked at.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -228,6 +231,63 @@ class Composed(unittest.TestCase):
                     self.assertEqual(ours[name].get(key), service.get(key), f"{name}: {key}")
             shared = [mount for mount in service.get("volumes", ()) if isinstance(mount, str)]
             self.assertEqual(ours[name].get("volumes", []), shared, name)
+
+
+class Image(unittest.TestCase):
+    """The stage of the Dockerfile that compiles: (word, rest of the line) of each instruction."""
+
+    def setUp(self):
+        text = read(os.path.join(CONFIGS, "Dockerfile")).replace("\\\n", " ")
+        stage = re.search(r"(?ms)^FROM \S+ AS build$(.*?)^FROM ", text).group(1)
+        self.steps = [tuple(line.split(None, 1)) for line in stage.splitlines()
+                      if line and not line.startswith("#")]
+        # The first that builds: what stands before it is what a compilation hangs on.
+        self.compiles = next(i for i, (word, rest) in enumerate(self.steps)
+                             if word == "RUN" and "cmake --build" in rest)
+
+    def copied(self, steps):
+        """The sources of COPY, without a slash behind them."""
+        return {source.rstrip("/") for word, rest in steps if word == "COPY"
+                for source in rest.split()[:-1]}
+
+    def rooms(self):
+        """The folders that the build goes into."""
+        text = read(os.path.join(SOURCE, "CMakeLists.txt"))
+        return set(re.findall(r"add_subdirectory\((\w+)\)", text))
+
+    def test_only_what_is_compiled_stands_before_the_compiler(self):
+        before = self.copied(self.steps[:self.compiles])
+        scripts = {f"scripts/{name}" for name in ("common.sh", "install-packages", "packages.txt")}
+        self.assertEqual(before, scripts | (self.rooms() - {"tests"}) |
+                         {"CMakeLists.txt", "CMakePresets.json", "cmake/*.cmake"})
+        self.assertIn("-DATOLL_BUILD_TESTS=OFF", self.steps[self.compiles][1])
+
+    def test_nothing_that_is_compiled_is_copied_again(self):
+        copies = [source for word, rest in self.steps if word == "COPY"
+                  for source in rest.split()[:-1]]
+        self.assertEqual(len(copies), len(set(copies)))
+        for source in copies:
+            self.assertNotIn(source, (".", "./", "cmake", "cmake/", "scripts", "scripts/"))
+
+    def test_all_that_is_packaged_is_there(self):
+        copied = self.copied(self.steps)
+        self.assertLessEqual(self.rooms(), copied)
+        wanted = set()
+        for name in ("AtollInstall.cmake", "AtollPackages.cmake"):
+            text = read(os.path.join(SOURCE, "cmake", name))
+            wanted |= set(re.findall(r"\$\{PROJECT_SOURCE_DIR\}/([\w./-]+)", text))
+        self.assertIn("configs/systemd", wanted)
+        # And the files of ours that the stage's own commands name.
+        for word, rest in self.steps:
+            if word == "RUN":
+                wanted |= set(re.findall(r"(?<![\w/])(?:scripts|configs)/[\w./-]+", rest))
+        for path in wanted:
+            path = path.rstrip("/")
+            self.assertTrue(os.path.exists(os.path.join(SOURCE, path)), path)
+            self.assertTrue(any(path == one or path.startswith(one + "/") for one in copied),
+                            f"{path} is not copied")
+        for source in copied - {"cmake/*.cmake"}:
+            self.assertTrue(os.path.exists(os.path.join(SOURCE, source)), source)
 
 
 if __name__ == "__main__":

@@ -68,6 +68,7 @@ NOT_TYPED = (
     ("docs/benchmarks.md", "git clone https://github.com/karpathy/nanoGPT", "fetches"),
     ("docs/benchmarks.md", f"{BENCHMARK}join_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}cap_benchmark.py", MINUTES),
+    ("docs/benchmarks.md", f"{BENCHMARK}modes_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}nanogpt_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}devices_benchmark.py", MINUTES),
     ("docs/benchmarks.md", f"{BENCHMARK}equal_tokens_benchmark.py", MINUTES),

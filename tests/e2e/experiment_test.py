@@ -172,13 +172,20 @@ class ExperimentTest(unittest.TestCase):
 
 
 # Plays `docker` with Compose v2, in the folder that it lies in: `calls` is what it was asked, a
-# line of JSON each. The run of a project whose name ends in what `stuck` says never ends.
+# line of JSON each. The run of a project whose name ends in what `stuck` says never ends, and the
+# peers of one whose name ends in what `gone` says have all given up.
 ENGINE = """#!/usr/bin/env python3
 import json, os, sys, threading
 here = os.path.dirname(os.path.abspath(__file__))
 words = sys.argv[1:]
 with open(os.path.join(here, "calls"), "a") as calls:
     calls.write(json.dumps(words) + "\\n")
+if words[0] == "ps":
+    project = [word for word in words if "compose.project=" in word][0].split("project=")[1]
+    with open(os.path.join(here, "gone")) as gone:
+        how = "Exited (1) 3 seconds ago" if project.endswith(gone.read()) else "Up 3 seconds"
+    for peer in (2, 1):
+        print(f"{project}-peer-{peer} {how}")
 if words[0] != "compose" or words[1] == "version":
     sys.exit(0)
 project, words = words[2], words[5:]
@@ -188,6 +195,11 @@ if words[:4] == ["exec", "-T", "coordinator", "atoll"]:
         if project.endswith(stuck.read()):
             threading.Event().wait()
     print("round 2 of 2: training loss 4.0", flush=True)
+if words[0] == "logs":
+    print("coordinator-1  | waits for peers")
+    for peer in (1, 2):
+        print(f"peer-{peer}         | starts")
+        print(f"peer-{peer}         | no data is left for peer-{peer}")
 if words[3:4] == ["cat"]:
     seed = int(project[-1])
     if words[4].endswith("report.json"):
@@ -218,20 +230,21 @@ class ContainersTest(unittest.TestCase):
         cls.engine = os.path.join(cls.top, "engine")
         os.mkdir(cls.engine)
 
-    def begin(self):
+    def begin(self, folder=None):
         path = self.engine + os.pathsep + "/usr/bin" + os.pathsep + "/bin"
         return subprocess.Popen(
-            [os.path.join(BIN, "atoll"), "experiment", "run", self.file, "--dir", self.dir, "--in",
-             "compose", "--json"], env={**os.environ, "PATH": path},
+            [os.path.join(BIN, "atoll"), "experiment", "run", self.file, "--dir",
+             folder or self.dir, "--in", "compose", "--json"], env={**os.environ, "PATH": path},
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True)
 
-    def install(self, text, stuck):
+    def install(self, text, stuck, gone="none"):
         docker = os.path.join(self.engine, "docker")
         with open(docker, "w", encoding="utf-8") as out:
             out.write(text)
         os.chmod(docker, 0o755)
-        with open(os.path.join(self.engine, "stuck"), "w", encoding="utf-8") as out:
-            out.write(stuck)
+        for name, ending in (("stuck", stuck), ("gone", gone)):
+            with open(os.path.join(self.engine, name), "w", encoding="utf-8") as out:
+                out.write(ending)
 
     def calls(self):
         """Of the projects: (project, what was asked of it)."""
@@ -293,6 +306,18 @@ class ContainersTest(unittest.TestCase):
         with open(os.path.join(folder, "01-tiny-seed-2", "coordinator.toml"),
                   encoding="utf-8") as text:
             self.assertIn("exit_when_sealed = false", text.read())
+
+    def test_4_peers_that_have_all_given_up_end_their_run(self):
+        self.install(ENGINE, "seed-2", gone="seed-2")
+        folder = os.path.join(self.top, "gone")
+        before = len(self.calls())
+        out, err = self.begin(folder).communicate(timeout=60)
+        logs = os.path.join(folder, "runs", "01-tiny-seed-2", "containers.txt")
+        self.assertIn("seed 2: failed: no peer runs any more: peer-1 exited with 1: no data is "
+                      "left for peer-1; peer-2 exited with 1: no data is left for peer-2 "
+                      f"({logs})", err)
+        self.assertEqual(1, json.loads(out)["finished"], "the other seed's peers were up")
+        self.assertEqual("down -v --remove-orphans", self.calls()[before:][-1][1])
 
 
 if __name__ == "__main__":

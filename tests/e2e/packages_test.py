@@ -148,7 +148,7 @@ class PackagesTest(unittest.TestCase):
                        encoding="utf-8") as page:
             self.assertIn(".TH", page.read())
         run("/usr/bin/python3", "-c", "import atoll.v1.worker_pb2, ast, sys\n"
-            "sys.exit(not atoll.v1.worker_pb2.WorkerHello(protocol=1).SerializeToString())",
+            "sys.exit(not atoll.v1.worker_pb2.WorkerHello(protocol=2).SerializeToString())",
             env={"PYTHONPATH": os.path.join(self.root, "usr/lib/python3/dist-packages"),
                  "PYTHONDONTWRITEBYTECODE": "1"})
         for example in ("coordinator", "peer"):

@@ -65,6 +65,24 @@ class PlanTest(unittest.TestCase):
             self.assertAlmostEqual(one["round_seconds"],
                                    answer["train_seconds"] + one["exchange_seconds"], places=6)
 
+    def test_modes_are_told_where_a_step_has_a_time(self):
+        # Would fail if a mode's figures did not go together, or nobody said which one to take.
+        answer = self.answer("--peers", "4", "--rate", "100Mbit", "--utilisation", "0.9")
+        modes = answer["modes"]["modes"]
+        self.assertEqual({"sync", "streaming", "eager", "delayed", "async"},
+                         {one["mode"] for one in modes})
+        for one in modes:
+            self.assertAlmostEqual(answer["train_seconds"] / one["round_seconds"],
+                                   one["compute_utilization"], places=6)
+        chosen = [one for one in modes if one["auto"]]
+        self.assertEqual(1, len(chosen), modes)
+        self.assertGreaterEqual(chosen[0]["compute_utilization"], 0.9)
+        self.assertIn(f'kind = "{chosen[0]["mode"]}"', answer["modes"]["auto"])
+        said = self.plan("--peers", "4", "--rate", "100Mbit", "--utilisation", "0.9").stdout
+        self.assertIn("steps for 90 %", said)
+        self.assertIn(f'\nauto: {answer["modes"]["auto"]}\n', said)
+        self.assertIn("--utilisation", self.refused("--utilisation", "1.5"))
+
     def test_a_topology_brings_regions_and_the_line_that_limits(self):
         # Would fail if the file were not what is predicted: its peers, its links.
         answer = self.answer("--topology", TOPOLOGY)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,8 @@
 #include "membership/history/digest.h"
 #include "membership/history/header.h"
 #include "tests/sim/oracle.h"
+#include "tests/sim/oracle_fragments.h"
+#include "tests/sim/oracle_rules.h"
 
 namespace atolld {
 namespace {
@@ -54,10 +57,12 @@ bool SameSamples(const v1::Ready& a, const v1::Ready& b) {
   return true;
 }
 
-// tokens / (1 + 0.25 x age), once rounded to fp32.
-uint32_t WeightBits(const v1::Ready& ready) {
-  const auto weight = static_cast<float>(static_cast<double>(ready.tokens()) /
-                                         (1 + 0.25 * static_cast<double>(ready.age())));
+// tokens / (1 + 0.25 x age), or, where ages count otherwise, tokens x that; once rounded to fp32.
+uint32_t WeightBits(const v1::RunSpec& spec, const v1::Ready& ready) {
+  const auto tokens = static_cast<double>(ready.tokens());
+  const double divisor = 1 + 0.25 * static_cast<double>(ready.age());
+  const auto weight = static_cast<float>(
+      OracleCountsAges(spec) ? tokens * OracleAgeFactor(spec, ready.age()) : tokens / divisor);
   uint32_t bits;
   std::memcpy(&bits, &weight, sizeof(bits));
   return bits;
@@ -111,14 +116,16 @@ void History::OnMemoryFlip(const std::string& peer) {
 void History::OnTrain(const std::string& peer, uint64_t version, absl::Span<const float> theta) {
   trainers_[peer].train_version = version;
   // A worker that was away begins an older round's steps on whatever its replica holds by then.
-  if (trainers_[peer].distrusted || version <= trainers_[peer].flipped_until + 1 ||
-      thetas_.empty() || version <= thetas_.begin()->first)
+  // With a pipeline it begins before the entry before its own is there.
+  const uint64_t oldest = version - (Pipelined() && version > 1 ? 2 : 1);
+  if (trainers_[peer].distrusted || oldest <= trainers_[peer].flipped_until || thetas_.empty() ||
+      oldest < thetas_.begin()->first)
     return;
-  for (auto state = thetas_.find(version - 1); state != thetas_.end(); ++state) {
+  for (auto state = thetas_.find(oldest); state != thetas_.end(); ++state) {
     if (Same(state->second, theta)) return;
   }
   violate_(1, absl::StrCat(peer, " trains for version ", version, " on a theta of no state from ",
-                           version - 1, " on"));
+                           oldest, " on"));
 }
 
 void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
@@ -128,9 +135,10 @@ void History::OnUpdate(const std::string& peer, absl::Span<const float> update,
   ++trainer.trainings;
   // Between a step of the replica and the word of it to the worker the base may be one behind; once
   // the peer has said the new version it may not.
-  if (trainer.distrusted || thetas_.count(trainer.synced) == 0) return;
-  if (trainer.train_version <= trainer.flipped_until + 1) return;
-  for (auto state = thetas_.find(trainer.synced); state != thetas_.end(); ++state) {
+  const uint64_t oldest = trainer.synced - (MissesEntries() && trainer.synced > 0 ? 1 : 0);
+  if (trainer.distrusted || thetas_.count(oldest) == 0) return;
+  if (trainer.train_version <= trainer.flipped_until + (Pipelined() ? 2 : 1)) return;
+  for (auto state = thetas_.find(oldest); state != thetas_.end(); ++state) {
     if (Same(state->second, base)) return;
   }
   violate_(1, absl::StrCat(peer, " holds version ", trainer.synced,
@@ -146,6 +154,9 @@ std::string History::StateDigest(uint64_t version) const {
 void History::PushState() {
   std::vector<BufferRoot> roots = {{kThetaName, TreeDigest(BytesOf(oracle_->theta()))}};
   const bool adaptive = !oracle_->second_moment().empty();
+  if (!oracle_->delta_sum().empty()) {
+    roots.push_back({"delta_sum", TreeDigest(BytesOf(oracle_->delta_sum()))});
+  }
   if (!oracle_->momentum().empty()) {
     roots.push_back(
         {adaptive ? "first_moment" : "momentum", TreeDigest(BytesOf(oracle_->momentum()))});
@@ -174,13 +185,14 @@ void History::OnGenesis(const v1::Genesis& genesis) {
     signatures_.clear();
   }
   spec_ = genesis.spec();
+  newest_.Clear();
   header_digests_.push_back(digest);
   signatures_.emplace_back();
   for (const std::vector<float>& initial : initials_) {
     thetas_.clear();
     digests_.clear();
     initial_ = initial;
-    oracle_ = std::make_unique<Oracle>(spec_, initial_);
+    oracle_ = std::make_unique<Oracle>(spec_, initial_, OracleFragments(spec_, genesis.manifest()));
     PushState();
     if (digests_.front() == genesis.state_digest()) return;
   }
@@ -192,13 +204,15 @@ void History::OnGenesis(const v1::Genesis& genesis) {
 
 void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   if (oracle_ == nullptr) return violate_(3, absl::StrCat(peer, " is ready before version 0"));
-  OnStateDigest(peer, ready.base_version(), ready.state_digest());
+  OnStateDigest(peer, ready.version() - 1, ready.state_digest());
   if (spec_.privacy().masked()) return OnPlainReady(peer, ready);
   Contribution& contribution = contributions_[{peer, ready.contribution_root()}];
   // Said again, perhaps by a peer that has not heard yet that it is in the history.
   Worker& trainer = trainers_[peer];
   // With private data no samples tell whether a liar has been asked anew; the round does.
-  const bool anew = spec_.data().private_() && trainer.train_version > contribution.included;
+  // With a pipeline it is asked for the next one before it has heard of the entry.
+  const uint64_t asked_for = Pipelined() ? ready.version() : trainer.train_version;
+  const bool anew = spec_.data().private_() && asked_for > contribution.included;
   if (contribution.included != 0 && SameSamples(contribution.ready, ready) && !anew) return;
   const bool feedback = spec_.exchange().error_feedback();
   std::vector<std::vector<float>> residuals = trainer.residuals;
@@ -207,41 +221,56 @@ void History::OnReady(const std::string& peer, const v1::Ready& ready) {
   // With private data no samples are named: the round that its training was for keys the rounding.
   const uint64_t first_sample =
       ready.samples().empty() ? trainer.train_version : ready.samples(0).first();
-  Contribution made = {peer, {}, {}, ready, 0};
+  Contribution made;
+  made.peer = peer;
+  made.ready = ready;
+  if (trainer.update.empty()) residuals.clear();
   std::vector<std::vector<float>> carried;
   for (std::vector<float>& residual : residuals) {
-    std::vector<float> values =
-        residual.empty() ? trainer.update : oracle_->WithResidual(trainer.update, residual);
+    std::vector<float> values = oracle_->Covered(ready.version(), trainer.update);
+    if (!residual.empty()) {
+      values =
+          oracle_->WithResidual(std::move(values), oracle_->Covered(ready.version(), residual));
+    }
     Oracle::Chunks chunks = oracle_->Encode(peer, first_sample, values);
-    if (RootOf(spec_, initial_.size(), chunks) != ready.contribution_root()) continue;
+    if (RootOf(spec_, values.size(), chunks) != ready.contribution_root()) continue;
     made.values.push_back(std::move(values));
+    made.residuals.push_back(residual);
     made.chunks = std::move(chunks);
     carried.push_back(std::move(residual));
   }
   if (contribution.included == 0 && !contribution.chunks.empty()) {
     // Said again; or other training, of a process that was started since, that gave the same bytes.
     contribution.ready = ready;
-    CheckLengths(peer, ready, contribution.chunks);
-    for (std::vector<float>& values : made.values) {
-      const auto end = contribution.values.end();
-      if (std::find(contribution.values.begin(), end, values) == end) {
-        contribution.values.push_back(std::move(values));
-      }
-    }
-    return;
+    CheckLengths(peer, ready, contribution);
+    return AddSame(std::move(made), &contribution);
   }
   if (!carried.empty()) {
     trainer.residuals = std::move(carried);
     trainer.fresh = false;
     // New; or, where one value dwarfs all others, other training that gave the same bytes.
     contribution = std::move(made);
-    CheckLengths(peer, ready, contribution.chunks);
+    CheckLengths(peer, ready, contribution);
     return;
   }
   violate_(feedback ? 9 : 3,
            absl::StrCat(peer, "'s contribution to version ", ready.version(),
                         " is not the encoding of its update",
                         feedback ? " and its residual by the committed headers" : ""));
+}
+
+// What else gave the same bytes.
+void History::AddSame(Contribution made, Contribution* known) {
+  for (size_t i = 0; i < made.values.size(); ++i) {
+    bool there = false;
+    for (size_t j = 0; j < known->values.size(); ++j) {
+      there =
+          there || (known->values[j] == made.values[i] && known->residuals[j] == made.residuals[i]);
+    }
+    if (there) continue;
+    known->values.push_back(std::move(made.values[i]));
+    known->residuals.push_back(std::move(made.residuals[i]));
+  }
 }
 
 // What it hides later is what its worker has handed over, by the round that the training was for.
@@ -256,8 +285,12 @@ void History::OnPlainReady(const std::string& peer, const v1::Ready& ready) {
     return violate_(3, absl::StrCat(peer, " is ready for version ", ready.version(),
                                     ", and its worker has handed nothing over"));
   }
-  trainer.offered = {
-      peer, {trainer.update}, {}, ready, 0, trainer.train_version, trainer.trainings, 0, false};
+  trainer.offered = Contribution();
+  trainer.offered.peer = peer;
+  trainer.offered.values = {trainer.update};
+  trainer.offered.ready = ready;
+  trainer.offered.first_sample = trainer.train_version;
+  trainer.offered.training = trainer.trainings;
 }
 
 void History::OnMasked(const std::string& peer, const v1::MaskedUpdate& masked) {
@@ -335,6 +368,7 @@ void History::OnAnnounced(const v1::EntryHeader& header) {
   const std::vector<Contribution*> made = Contributions(header);
   if (made.empty()) return;
   CheckScales(header, made);
+  CheckBase(header, made);
   std::string payload = PayloadOf(header, made);
   if (!Names(header, payload) && !Lied(header, &payload)) {
     violate_(3, absl::StrCat("the averaged bytes of version ", header.version(),
@@ -342,6 +376,9 @@ void History::OnAnnounced(const v1::EntryHeader& header) {
   }
   Settle(header, made);
   oracle_->Step(header, payload);
+  const std::string wrong = OracleStepScalars(spec_, header, newest_, oracle_->SquaredMean());
+  if (!wrong.empty()) violate_(3, absl::StrCat("header ", header.version(), ": ", wrong));
+  newest_ = header;
   PushState();
   plans_.erase(plans_.begin(), plans_.upper_bound(header.version()));
 }
@@ -413,12 +450,42 @@ void History::CheckContributor(const v1::EntryHeader& header, int position,
     violate_(3, absl::StrCat("one update of ", contributor.peer(), " is in version ", made.included,
                              " and in version ", header.version()));
   }
-  if (contributor.weight_bits() != WeightBits(made.ready)) {
+  if (contributor.age() != (OracleCountsAges(spec_) ? made.ready.age() : 0)) {
+    violate_(3, absl::StrCat("header ", header.version(), ": the update of ", contributor.peer(),
+                             " is ", made.ready.age(), " commits old, not ", contributor.age()));
+  }
+  if (contributor.weight_bits() != WeightBits(spec_, made.ready)) {
     violate_(3, absl::StrCat("header ", header.version(), ": the weight of ", contributor.peer(),
                              " is not that of ", made.ready.tokens(), " tokens, ", made.ready.age(),
                              " commits old"));
   }
+  CheckSpent(header, position, made.ready);
   SpendSamples(header, made.ready);
+}
+
+// An entry spends what the update was trained on, and nothing that its peer trains on beside.
+void History::CheckSpent(const v1::EntryHeader& header, int position, const v1::Ready& ready) {
+  const auto numbers = [](const auto& ranges) {
+    std::set<uint64_t> all;
+    for (const v1::SampleRange& range : ranges) {
+      for (uint64_t i = 0; i < range.count(); ++i) all.insert(range.first() + i);
+    }
+    return all;
+  };
+  const v1::Contributor& contributor = header.contributors(position);
+  if (numbers(contributor.samples()) == numbers(ready.samples())) return;
+  violate_(14, absl::StrCat("version ", header.version(), " spends other samples than ",
+                            contributor.peer(), "'s update was trained on"));
+}
+
+// The oldest of those that its updates were formed against.
+void History::CheckBase(const v1::EntryHeader& header, const std::vector<Contribution*>& made) {
+  uint64_t base = header.version() - 1;
+  for (const Contribution* one : made) base = std::min(base, one->ready.base_version());
+  const uint64_t oldest = header.version() - (MissesEntries() && header.version() > 1 ? 2 : 1);
+  if (header.base_version() == base && base >= oldest) return;
+  violate_(3, absl::StrCat("version ", header.version(), " names base ", header.base_version(),
+                           ", and its updates were formed against version ", base));
 }
 
 void History::SpendSamples(const v1::EntryHeader& header, const v1::Ready& ready) {
@@ -443,13 +510,18 @@ void History::Settle(const v1::EntryHeader& header, const std::vector<Contributi
     if (spec_.exchange().error_feedback()) {
       Worker& trainer = trainers_[one.peer];
       trainer.settled.clear();
-      for (const std::vector<float>& values : one.values) {
-        trainer.settled.push_back(
-            oracle_->Residual(header, static_cast<int>(i), values, one.chunks));
+      for (size_t k = 0; k < one.values.size(); ++k) {
+        std::vector<float> all = one.residuals[k];
+        all.resize(initial_.size(), 0.0f);
+        oracle_->PutBack(header.version(),
+                         oracle_->Residual(header, static_cast<int>(i), one.values[k], one.chunks),
+                         &all);
+        trainer.settled.push_back(std::move(all));
       }
       trainer.residuals = trainer.settled;
     }
     one.values.clear();
+    one.residuals.clear();
     one.chunks = Oracle::Chunks();
   }
 }
@@ -477,14 +549,15 @@ void History::OnSeal(const v1::Seal& seal) {
 }
 
 void History::CheckLengths(const std::string& peer, const v1::Ready& ready,
-                           const Oracle::Chunks& chunks) {
-  if (DoubleOf(ready.squared_norm_bits()) != oracle_->SquaredNorm(chunks)) {
+                           const Contribution& made) {
+  const size_t values = made.values.empty() ? 0 : made.values.front().size();
+  if (DoubleOf(ready.squared_norm_bits()) != oracle_->SquaredNorm(made.chunks, values)) {
     violate_(3, absl::StrCat(peer, " tells another norm of its update to version ", ready.version(),
                              " than the oracle's"));
   }
   // Nobody who lacks the last mean tells a distance.
   if (ready.squared_distance_bits() == 0 || ready.version() != oracle_->version() + 1) return;
-  if (DoubleOf(ready.squared_distance_bits()) != oracle_->SquaredDistance(chunks)) {
+  if (DoubleOf(ready.squared_distance_bits()) != oracle_->SquaredDistance(made.chunks)) {
     violate_(3, absl::StrCat(peer, " tells another distance of its update to version ",
                              ready.version(), " than the oracle's"));
   }

@@ -76,8 +76,10 @@ class History {
  private:
   struct Contribution {
     std::string peer;
-    // As encoded: with error feedback update + residual, for each residual of the trainer.
+    // As encoded, of what its entry covers: with error feedback update + residual, for each
+    // residual of the trainer; and which that was, of all values (empty: none).
     std::vector<std::vector<float>> values;
+    std::vector<std::vector<float>> residuals;
     Oracle::Chunks chunks;
     v1::Ready ready;        // the newest
     uint64_t included = 0;  // in this version; 0: not yet
@@ -107,16 +109,23 @@ class History {
   void OnPlainReady(const std::string& peer, const v1::Ready& ready);
   std::string PayloadOf(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
   void CheckWhole(const v1::EntryHeader& header, size_t contributors);
+  void CheckBase(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
+  void CheckSpent(const v1::EntryHeader& header, int position, const v1::Ready& ready);
+  // Peers train for an entry before the one before it is there; and of these, never take that in.
+  bool Pipelined() const { return MissesEntries() || spec_.mode().kind() == "streaming"; }
+  bool MissesEntries() const { return spec_.mode().kind() == "delayed"; }
   void CheckContributor(const v1::EntryHeader& header, int position, const Contribution& made);
-  void CheckLengths(const std::string& peer, const v1::Ready& ready, const Oracle::Chunks& chunks);
+  void CheckLengths(const std::string& peer, const v1::Ready& ready, const Contribution& made);
   void CheckScales(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
   void SpendSamples(const v1::EntryHeader& header, const v1::Ready& ready);
   bool Lied(const v1::EntryHeader& header, std::string* payload);
   void Settle(const v1::EntryHeader& header, const std::vector<Contribution*>& made);
   void PushState();
+  void AddSame(Contribution made, Contribution* known);
 
   const Violate violate_;
   v1::RunSpec spec_;
+  v1::EntryHeader newest_;                    // without a version: there is none
   std::vector<float> initial_;                // of the version 0 that is the run's
   std::vector<std::vector<float>> initials_;  // all that were made
   bool may_begin_anew_ = false;

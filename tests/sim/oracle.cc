@@ -32,6 +32,11 @@ float Scalar(const v1::EntryHeader& header, const std::string& name) {
   return std::nanf("");
 }
 
+bool Has(const v1::EntryHeader& header, const std::string& name) {
+  return std::any_of(header.scalars().begin(), header.scalars().end(),
+                     [&](const v1::Scalar& scalar) { return scalar.name() == name; });
+}
+
 std::vector<float> Decode(const std::string& codec, const std::string& bytes, size_t elements) {
   const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
   return ReferenceDecode(codec, {data, bytes.size()}, elements);
@@ -87,20 +92,23 @@ ChunkSources SourcesOf(const v1::EntryHeader& header, size_t chunk) {
   return {};
 }
 
-Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial)
+Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial,
+               std::vector<std::vector<size_t>> fragments)
     : update_codec_(spec.exchange().codec()),
       mean_codec_(spec.exchange().upper_codec().empty() ? update_codec_
                                                         : spec.exchange().upper_codec()),
       stochastic_(spec.exchange().stochastic_rounding()),
       seed_(spec.seed()),
       outer_(spec.outer().rule()),
-      adaptive_(outer_ == "adagrad" || outer_ == "adam" || outer_ == "yogi"),
+      adaptive_(outer_ == "adagrad" || outer_ == "adam" || outer_ == "yogi" || outer_ == "cgad"),
       chunk_elements_(spec.exchange().chunk_elements()),
       rule_(spec.exchange().aggregation()),
       faulty_(spec.exchange().faulty()),
+      fragments_(std::move(fragments)),
       theta_(initial.begin(), initial.end()),
       momentum_(outer_ == "average" ? 0 : initial.size(), 0.0f),
       second_moment_(adaptive_ ? initial.size() : 0, 0.0f),
+      delta_sum_(outer_ == "delayed_nesterov" ? initial.size() : 0, 0.0f),
       control_(spec.inner().control_variates() ? initial.size() : 0, 0.0f) {
   const uint32_t decay = spec.exchange().feedback_decay_bits();
   if (decay != 0) decay_ = FloatOf(decay);
@@ -109,11 +117,32 @@ Oracle::Oracle(const v1::RunSpec& spec, absl::Span<const float> initial)
   if (moved > 0) first_range_ = static_cast<float>(moved * (clip > 1 ? clip : 1));
 }
 
-size_t Oracle::Count() const { return (theta_.size() + chunk_elements_ - 1) / chunk_elements_; }
+size_t Oracle::Count(size_t values) const {
+  return (values + chunk_elements_ - 1) / chunk_elements_;
+}
 
-size_t Oracle::Elements(size_t chunk) const {
-  const size_t rest = theta_.size() - chunk * chunk_elements_;
+size_t Oracle::Elements(size_t values, size_t chunk) const {
+  const size_t rest = values - chunk * chunk_elements_;
   return rest < chunk_elements_ ? rest : chunk_elements_;
+}
+
+size_t Oracle::Covers(uint64_t version) const {
+  return fragments_.empty() ? theta_.size() : fragments_[(version - 1) % fragments_.size()].size();
+}
+
+size_t Oracle::PlaceOf(uint64_t version, size_t at) const {
+  return fragments_.empty() ? at : fragments_[(version - 1) % fragments_.size()][at];
+}
+
+std::vector<float> Oracle::Covered(uint64_t version, absl::Span<const float> all) const {
+  std::vector<float> covered;
+  for (size_t i = 0; i < Covers(version); ++i) covered.push_back(all[PlaceOf(version, i)]);
+  return covered;
+}
+
+void Oracle::PutBack(uint64_t version, absl::Span<const float> covered,
+                     std::vector<float>* all) const {
+  for (size_t i = 0; i < covered.size(); ++i) (*all)[PlaceOf(version, i)] = covered[i];
 }
 
 bool Oracle::Stochastic(const std::string& codec) const {
@@ -143,9 +172,10 @@ Oracle::Chunks Oracle::Encode(const std::string& peer, uint64_t first_sample,
   }
   const uint64_t part = PartOf(peer);
   Chunks chunks;
-  for (size_t chunk = 0; chunk < Count(); ++chunk) {
-    chunks.push_back(EncodeUpdate(values.subspan(chunk * chunk_elements_, Elements(chunk)),
-                                  ReferenceKey(seed_, first_sample, part, chunk)));
+  for (size_t chunk = 0; chunk < Count(values.size()); ++chunk) {
+    chunks.push_back(
+        EncodeUpdate(values.subspan(chunk * chunk_elements_, Elements(values.size(), chunk)),
+                     ReferenceKey(seed_, first_sample, part, chunk)));
   }
   return chunks;
 }
@@ -159,10 +189,10 @@ std::vector<float> Oracle::WithResidual(std::vector<float> update,
   return update;
 }
 
-double Oracle::SquaredNorm(const Chunks& chunks) const {
+double Oracle::SquaredNorm(const Chunks& chunks, size_t values) const {
   double sum = 0;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    sum = sum + SquaredNormOf(update_codec_, chunks[chunk], Elements(chunk));
+    sum = sum + SquaredNormOf(update_codec_, chunks[chunk], Elements(values, chunk));
   }
   return sum;
 }
@@ -170,16 +200,18 @@ double Oracle::SquaredNorm(const Chunks& chunks) const {
 double Oracle::SquaredDistance(const Chunks& chunks) const {
   double sum = 0;
   for (size_t chunk = 0; chunk < chunks.size(); ++chunk) {
-    const std::vector<float> centre = CentreOf(chunk);
-    sum = sum + OracleSquares(Decode(update_codec_, chunks[chunk], Elements(chunk)), &centre);
+    const size_t elements = Elements(theta_.size(), chunk);
+    const std::vector<float> centre = CentreOf(chunk, elements);
+    sum = sum + OracleSquares(Decode(update_codec_, chunks[chunk], elements), &centre);
   }
   return sum;
 }
 
-std::vector<float> Oracle::CentreOf(size_t chunk) const {
-  if (mean_.empty()) return std::vector<float>(Elements(chunk), 0.0f);
+// Of a run without fragments: with them there is no rule that has one.
+std::vector<float> Oracle::CentreOf(size_t chunk, size_t elements) const {
+  if (mean_.empty()) return std::vector<float>(elements, 0.0f);
   const auto begin = mean_.begin() + static_cast<std::ptrdiff_t>(chunk * chunk_elements_);
-  return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(Elements(chunk)));
+  return std::vector<float>(begin, begin + static_cast<std::ptrdiff_t>(elements));
 }
 
 // A contributor's chunk is a piece of its own unless a partial mean covers it. Pieces stand in the
@@ -187,8 +219,8 @@ std::vector<float> Oracle::CentreOf(size_t chunk) const {
 std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
                                 const std::vector<const Chunks*>& contributions,
                                 size_t chunk) const {
-  const size_t elements = Elements(chunk);
   const uint64_t version = header.version();
+  const size_t elements = Elements(Covers(version), chunk);
   const ChunkSources sources = SourcesOf(header, chunk);
   const size_t count = contributions.size();
   std::vector<bool> done(count, false);
@@ -220,18 +252,18 @@ std::string Oracle::MeanOfChunk(const v1::EntryHeader& header,
     }
   }
   const uint64_t key = ReferenceKey(seed_, version, 0, chunk);
-  const std::vector<float> centre = CentreOf(chunk);
+  const bool centred = header.clipping_steps() == 1;
+  const std::vector<float> centre = centred ? CentreOf(chunk, elements) : std::vector<float>();
   const bool weighted = rule_.empty() || rule_ == "mean" || rule_ == "centred_clipping";
-  return EncodeMean(
-      weighted ? OracleWeightedMean(pieces, header.clipping_steps() == 1 ? &centre : nullptr)
-               : OracleRobustMean(rule_, faulty_, pieces),
-      key);
+  return EncodeMean(weighted ? OracleWeightedMean(pieces, centred ? &centre : nullptr)
+                             : OracleRobustMean(rule_, faulty_, pieces),
+                    key);
 }
 
 std::string Oracle::Payload(const v1::EntryHeader& header,
                             const std::vector<const Chunks*>& contributions) const {
   std::vector<std::string> chunks;
-  for (size_t chunk = 0; chunk < Count(); ++chunk) {
+  for (size_t chunk = 0; chunk < Count(Covers(header.version())); ++chunk) {
     chunks.push_back(MeanOfChunk(header, contributions, chunk));
   }
   return PayloadOf(chunks);
@@ -292,10 +324,10 @@ std::string Oracle::MaskedPayload(const v1::EntryHeader& header,
     total = total + static_cast<double>(weights.back());
   }
   std::vector<std::string> chunks;
-  for (size_t chunk = 0; chunk < Count(); ++chunk) {
+  for (size_t chunk = 0; chunk < Count(theta_.size()); ++chunk) {
     std::vector<float> mean;
     double step = 1;
-    for (size_t at = 0; at < Elements(chunk); ++at) {
+    for (size_t at = 0; at < Elements(theta_.size(), chunk); ++at) {
       // A chunk's first block is the one that its first value lies in.
       if (at % kRingBlock == 0) {
         step = RingStep(chunk * chunk_elements_ / kRingBlock + at / kRingBlock,
@@ -312,12 +344,15 @@ std::string Oracle::MaskedPayload(const v1::EntryHeader& header,
   return PayloadOf(chunks);
 }
 
+double Oracle::SquaredMean() const { return OracleSquares(mean_, nullptr); }
+
 // adagrad: w = w + mean^2. adam: w = beta2 x w + (1 - beta2) x (mean^2 - tau^2). yogi: w moves by
 // (1 - beta2) x mean^2, up where w + tau^2 is below mean^2, down where it is above. Of all:
 // m = momentum x m + (1 - momentum) x mean; theta = theta - (rate x m) / (sqrt(w + tau^2) + tau).
 void Oracle::AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at) {
   const float beta1 = Scalar(header, "momentum");
   const float tau = Scalar(header, "adaptivity");
+  if (outer_ == "cgad") mean = Scalar(header, "discount") * mean;  // adam's from here on
   const float beta2 = outer_ == "adagrad" ? 0 : Scalar(header, "beta2");
   const float threshold = tau * tau;
   const float square = mean * mean;
@@ -325,7 +360,7 @@ void Oracle::AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at) 
   float& w = second_moment_[at];
   if (outer_ == "adagrad") {
     w = w + square;
-  } else if (outer_ == "adam") {
+  } else if (outer_ == "adam" || outer_ == "cgad") {
     const float kept = beta2 * w;
     const float above = square - threshold;
     const float taken = share * above;
@@ -348,15 +383,43 @@ void Oracle::AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at) 
   theta_[at] = theta_[at] - change;
 }
 
+// Not outside of what a run says that it may be at most.
+float Oracle::HoldMomentum(const v1::EntryHeader& header, size_t at) {
+  float& value = momentum_[at];
+  if (!Has(header, "momentum_clip")) return value;
+  const float most = Scalar(header, "momentum_clip");
+  if (value > most) value = most;
+  if (value < -most) value = -most;
+  return value;
+}
+
+// An update's share moves theta at once; the momentum moves where it is due, by the sum of all
+// shares since, and theta with it.
+float Oracle::DelayedDirection(const v1::EntryHeader& header, float mean, size_t at) {
+  const float part = Scalar(header, "share") * mean;
+  delta_sum_[at] = delta_sum_[at] + part;
+  if (Scalar(header, "due") == 0) return part;
+  const float factor = Scalar(header, "momentum");
+  const float kept = factor * momentum_[at];
+  momentum_[at] = kept + delta_sum_[at];
+  delta_sum_[at] = 0;
+  const float ahead = factor * HoldMomentum(header, at);
+  return ahead + part;
+}
+
 // nesterov: buffer = momentum x buffer + mean; theta = theta - rate x (mean + momentum x buffer).
 // momentum: the buffer alone instead. average: theta = theta - rate x mean.
 void Oracle::StepValue(const v1::EntryHeader& header, float mean, size_t at) {
+  if (Has(header, "gap")) mean = mean / Scalar(header, "gap");
   if (adaptive_) return AdaptiveStep(header, mean, at);
   float direction = mean;
-  if (outer_ != "average") {
+  if (outer_ == "delayed_nesterov") {
+    direction = DelayedDirection(header, mean, at);
+  } else if (outer_ != "average") {
     const float momentum = Scalar(header, "momentum");
     const float kept = momentum * momentum_[at];
     momentum_[at] = kept + mean;
+    HoldMomentum(header, at);
     const float ahead = momentum * momentum_[at];
     direction = outer_ == "nesterov" ? mean + ahead : momentum_[at];
   }
@@ -374,17 +437,20 @@ void Oracle::StepControl(const v1::EntryHeader& header, float mean, size_t at) {
 }
 
 void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
-  size_t at = sizeof(uint32_t) * (1 + Count());
+  const size_t covers = Covers(header.version());
+  size_t at = sizeof(uint32_t) * (1 + Count(covers));
   std::vector<float> next_mean;
-  for (size_t chunk = 0; chunk < Count(); ++chunk) {
+  for (size_t chunk = 0; chunk < Count(covers); ++chunk) {
     uint32_t size;
     std::memcpy(&size, payload.data() + sizeof(size) * (1 + chunk), sizeof(size));
-    const std::vector<float> mean = Decode(mean_codec_, payload.substr(at, size), Elements(chunk));
+    const std::vector<float> mean =
+        Decode(mean_codec_, payload.substr(at, size), Elements(covers, chunk));
     at += size;
     next_mean.insert(next_mean.end(), mean.begin(), mean.end());
     for (size_t i = 0; i < mean.size(); ++i) {
-      StepControl(header, mean[i], chunk * chunk_elements_ + i);
-      StepValue(header, mean[i], chunk * chunk_elements_ + i);
+      const size_t place = PlaceOf(header.version(), chunk * chunk_elements_ + i);
+      StepControl(header, mean[i], place);
+      StepValue(header, mean[i], place);
     }
   }
   mean_ = std::move(next_mean);
@@ -394,9 +460,10 @@ void Oracle::Step(const v1::EntryHeader& header, const std::string& payload) {
 std::vector<float> Oracle::Residual(const v1::EntryHeader& header, int position,
                                     absl::Span<const float> values, const Chunks& sent) const {
   std::vector<float> residual(values.begin(), values.end());
-  for (size_t chunk = 0; chunk < Count(); ++chunk) {
+  for (size_t chunk = 0; chunk < Count(values.size()); ++chunk) {
     if (!Bit(SourcesOf(header, chunk).contributors, static_cast<size_t>(position))) continue;
-    const std::vector<float> taken = Decode(update_codec_, sent[chunk], Elements(chunk));
+    const std::vector<float> taken =
+        Decode(update_codec_, sent[chunk], Elements(values.size(), chunk));
     for (size_t i = 0; i < taken.size(); ++i) {
       float& value = residual[chunk * chunk_elements_ + i];
       value = value - taken[i];

@@ -23,7 +23,9 @@ class Oracle {
   using Chunks = std::vector<std::string>;
 
   // `spec` names the codecs, the chunks and the outer rule; `initial` is theta of version 0.
-  Oracle(const v1::RunSpec& spec, absl::Span<const float> initial);
+  // `fragments`: what OracleFragments says.
+  Oracle(const v1::RunSpec& spec, absl::Span<const float> initial,
+         std::vector<std::vector<size_t>> fragments = {});
 
   uint64_t version() const { return version_; }
   const std::vector<float>& theta() const { return theta_; }
@@ -31,7 +33,13 @@ class Oracle {
   // rule has none.
   const std::vector<float>& momentum() const { return momentum_; }
   const std::vector<float>& second_moment() const { return second_moment_; }
-  const std::vector<float>& control() const { return control_; }  // empty: the run has none
+  const std::vector<float>& delta_sum() const { return delta_sum_; }  // of "delayed_nesterov" alone
+  const std::vector<float>& control() const { return control_; }      // empty: the run has none
+
+  // The values that entry `version` covers, one after another; and put back into all of them. What
+  // is said of an update or a residual below is of these.
+  std::vector<float> Covered(uint64_t version, absl::Span<const float> all) const;
+  void PutBack(uint64_t version, absl::Span<const float> covered, std::vector<float>* all) const;
 
   // What a peer sends of an update that was trained on samples from `first_sample` on. No chunks if
   // a value is not finite.
@@ -42,8 +50,9 @@ class Oracle {
   std::vector<float> WithResidual(std::vector<float> update,
                                   absl::Span<const float> residual) const;
 
-  // Of the chunks; distances are of what they decode to from the mean of the newest entry.
-  double SquaredNorm(const Chunks& chunks) const;
+  // Of the chunks of so many values; distances are of what they decode to from the mean of the
+  // newest entry.
+  double SquaredNorm(const Chunks& chunks, size_t values) const;
   double SquaredDistance(const Chunks& chunks) const;
 
   // What the entry's payload is: the mean of `contributions` (in the order of the header's
@@ -66,6 +75,8 @@ class Oracle {
 
   // theta, momentum and control after the entry that Payload() was made for.
   void Step(const v1::EntryHeader& header, const std::string& payload);
+  // Of the mean of the newest entry.
+  double SquaredMean() const;
 
   // The residual of the contributor at `position` once the entry is committed: `values`, less what
   // was sent and taken in.
@@ -73,13 +84,16 @@ class Oracle {
                               absl::Span<const float> values, const Chunks& sent) const;
 
  private:
-  size_t Elements(size_t chunk) const;
-  size_t Count() const;
+  // Of a vector of so many values.
+  size_t Elements(size_t values, size_t chunk) const;
+  size_t Count(size_t values) const;
+  size_t Covers(uint64_t version) const;  // number of values
+  size_t PlaceOf(uint64_t version, size_t at) const;
   // `key` counts only where the run rounds stochastically and the codec can.
   bool Stochastic(const std::string& codec) const;
   std::string EncodeUpdate(absl::Span<const float> values, uint64_t key) const;
   std::string EncodeMean(absl::Span<const float> mean, uint64_t key) const;
-  std::vector<float> CentreOf(size_t chunk) const;
+  std::vector<float> CentreOf(size_t chunk, size_t elements) const;
   double RingStep(size_t block, bool first_range) const;
   double RingCode(const MaskedUpdate& update, float weight, double step, size_t chunk,
                   size_t at) const;
@@ -87,6 +101,8 @@ class Oracle {
   void StepControl(const v1::EntryHeader& header, float mean, size_t at);
   void StepValue(const v1::EntryHeader& header, float mean, size_t at);
   void AdaptiveStep(const v1::EntryHeader& header, float mean, size_t at);
+  float DelayedDirection(const v1::EntryHeader& header, float mean, size_t at);
+  float HoldMomentum(const v1::EntryHeader& header, size_t at);
   std::string MeanOfChunk(const v1::EntryHeader& header,
                           const std::vector<const Chunks*>& contributions, size_t chunk) const;
 
@@ -101,10 +117,12 @@ class Oracle {
   double first_range_ = 1;  // of ring codes before there is a mean
   const std::string rule_;
   const size_t faulty_;
+  const std::vector<std::vector<size_t>> fragments_;
   uint64_t version_ = 0;
   std::vector<float> theta_;
   std::vector<float> momentum_;
   std::vector<float> second_moment_;
+  std::vector<float> delta_sum_;
   std::vector<float> control_;
   std::vector<float> mean_;  // of the newest entry; empty before the first
 };

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <map>
 #include <numeric>
+
+#include "absl/strings/str_cat.h"
 
 namespace atolld {
 namespace {
@@ -22,6 +26,19 @@ double LaneSum(const std::vector<double>& terms) {
     sum = sum + (even + odd);
   }
   return sum;
+}
+
+double ValueOf(uint32_t bits) {
+  float value;
+  std::memcpy(&value, &bits, sizeof(value));
+  return static_cast<double>(value);
+}
+
+double ScalarOf(const v1::EntryHeader& header, const std::string& name) {
+  for (const v1::Scalar& scalar : header.scalars()) {
+    if (scalar.name() == name) return ValueOf(scalar.bits());
+  }
+  return 0;
 }
 
 // Products of the scaled rows.
@@ -210,6 +227,61 @@ double OracleSquares(const std::vector<float>& x, const std::vector<float>* from
     terms[i] = value * value;
   }
   return LaneSum(terms);
+}
+
+bool OracleCountsAges(const v1::RunSpec& spec) {
+  return spec.mode().kind() == "delayed" || spec.mode().kind() == "async";
+}
+
+double OracleAgeFactor(const v1::RunSpec& spec, uint32_t age) {
+  if (!OracleCountsAges(spec)) return 1;
+  return std::exp(-ValueOf(spec.mode().age_decay_bits()) * static_cast<double>(age));
+}
+
+std::string OracleStepScalars(const v1::RunSpec& spec, const v1::EntryHeader& header,
+                              const v1::EntryHeader& former, double squared_mean) {
+  std::map<std::string, double> wanted;
+  double factors = 0;
+  double tokens = 0;
+  double aged = 0;
+  for (const v1::Contributor& one : header.contributors()) {
+    factors = factors + OracleAgeFactor(spec, one.age());
+    tokens = tokens + static_cast<double>(one.tokens());
+    aged = aged + static_cast<double>(one.tokens()) * one.age();
+  }
+  if (spec.outer().rule() == "delayed_nesterov") {
+    // Each fragment has entries of its own, of which this is the how-manieth.
+    const uint64_t fragments = std::max<uint64_t>(header.fragments(), 1);
+    const uint64_t number = (header.version() + fragments - 1) / fragments;
+    wanted["due"] = number % spec.outer().buffer() == 0 ? 1 : 0;
+    wanted["share"] = std::min(1.0, factors / spec.outer().buffer());
+  }
+  if (spec.outer().rule() == "cgad") {
+    const double age = aged / tokens;
+    const double cutoff = spec.mode().age_cutoff();
+    const double gate = cutoff == 0    ? 1
+                        : age < cutoff ? 0.5 + 0.5 * std::cos(std::acos(-1.0) * age / cutoff)
+                                       : 0;
+    wanted["age"] = age;
+    wanted["discount"] = gate * std::exp(-ValueOf(spec.mode().age_decay_bits()) * age);
+  }
+  if (spec.mode().gap_penalty()) {
+    const double usual = ScalarOf(former, "usual_length");
+    const double length = std::sqrt(squared_mean);
+    wanted["gap"] = usual > 0 ? 1 + ScalarOf(former, "mean_length") / usual : 1;
+    wanted["mean_length"] = length;
+    // A mean of nothing changes nothing of what is usual.
+    wanted["usual_length"] = length == 0 ? usual : usual > 0 ? 0.9 * usual + 0.1 * length : length;
+  }
+  if (spec.mode().momentum_clip_bits() != 0) {
+    wanted["momentum_clip"] = ValueOf(spec.mode().momentum_clip_bits());
+  }
+  for (const auto& [name, right] : wanted) {
+    const double told = ScalarOf(header, name);
+    if (std::fabs(told - right) <= 1e-5 * (1e-3 + std::fabs(right))) continue;
+    return absl::StrCat("its scalar ", name, " is ", told, ", not ", right);
+  }
+  return "";
 }
 
 }  // namespace atolld

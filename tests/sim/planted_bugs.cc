@@ -15,7 +15,7 @@ struct Name {
   const char* text;
 };
 
-constexpr std::array<Name, 29> kNames = {{
+constexpr std::array<Name, 32> kNames = {{
     {PlantedBug::kVoteBeforeFsync, "vote-before-fsync"},
     {PlantedBug::kAnnounceBeforeDurable, "announce-before-durable"},
     {PlantedBug::kEpochResetAtRestart, "epoch-reset-at-restart"},
@@ -45,6 +45,9 @@ constexpr std::array<Name, 29> kNames = {{
     {PlantedBug::kEvaluationWaitedFor, "evaluation-waited-for"},
     {PlantedBug::kRosterChangeLost, "roster-change-lost"},
     {PlantedBug::kMaskedWeightsIgnored, "masked-weights-ignored"},
+    {PlantedBug::kFragmentStepsAll, "fragment-steps-all"},
+    {PlantedBug::kAgeNotWeighed, "age-not-weighed"},
+    {PlantedBug::kAheadSpendsBoth, "ahead-spends-both"},
 }};
 
 }  // namespace

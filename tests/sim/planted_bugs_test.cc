@@ -21,7 +21,9 @@
 namespace atolld {
 namespace {
 
-constexpr uint64_t kSeeds = 200;
+constexpr uint64_t kSeeds = 200;  // without a bug
+// A seed has one of five modes, and some bugs show in one of them alone.
+constexpr uint64_t kSeedsWithABug = 400;
 
 // Processes at once: as many as the smallest machine that runs these tests has cores.
 constexpr size_t kProcesses = 2;
@@ -50,7 +52,8 @@ void Say(int out, const std::string& line) {
 // The child's.
 void Search(const Hunt& hunt, int out) {
   if (!hunt.bug.empty() && !PlantBug(hunt.bug).ok()) _exit(1);
-  for (uint64_t seed = hunt.first; seed <= kSeeds; seed += hunt.step) {
+  const uint64_t last = hunt.bug.empty() ? kSeeds : kSeedsWithABug;
+  for (uint64_t seed = hunt.first; seed <= last; seed += hunt.step) {
     Say(out, absl::StrCat("seed ", seed, "\n"));
     const SwarmResult result = Swarm(DrawPlan(seed), nullptr).Run();
     if (!result.violation) continue;
@@ -166,7 +169,7 @@ TEST(PlantedBugs, EachIsFoundAndNothingElse) {
       EXPECT_FALSE(caught) << "seed " << hunt.seed << " without a bug: " << hunt.found;
       continue;
     }
-    EXPECT_TRUE(caught) << hunt.bug << " was not found by " << kSeeds << " seeds";
+    EXPECT_TRUE(caught) << hunt.bug << " was not found by " << kSeedsWithABug << " seeds";
   }
   if (clean) std::cout << absl::StrFormat("%-26s %4d  seeds, all clean\n", "none", kSeeds);
 }

@@ -2,10 +2,12 @@
 // deaths.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 #include <string>
 
 #include "compression/wire_codec.h"
+#include "membership/run/utilisation.h"
 #include "tests/sim/sealed.h"
 #include "tests/sim/sim_cluster.h"
 
@@ -44,6 +46,30 @@ TEST(SimRunTest, TheNoiseThatTrainersAddIsMeasured) {
   }
   // 0.3 x the difference of two uniform values, the second four times as wide.
   EXPECT_NEAR(rounds[0].squared_gradient() / (0.09 * elements * 17 / 12), 1, 0.05);
+}
+
+// If this failed, the utilisation that is told would not be that of the time that passes: a peer
+// would count some of it twice, or not at all; or bytes that somebody waits for would count as
+// hidden.
+TEST(SimRunTest, TrainingAndWaitingAreAllOfTheTime) {
+  SimCluster cluster(1, {});
+  ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+  const auto& rounds = cluster.stored().rounds;
+  ASSERT_EQ(rounds.size(), 10u);
+  EXPECT_FALSE(rounds[0].has_utilisation()) << "nothing was before the first update";
+  double told = 0;
+  v1::Utilisation sum;
+  for (size_t i = 1; i < rounds.size(); ++i) {
+    ASSERT_TRUE(rounds[i].has_utilisation()) << rounds[i].version();
+    const v1::Utilisation& one = rounds[i].utilisation();
+    EXPECT_NEAR(one.train_seconds(), rounds[i].train_seconds() * rounds[i].contributors(), 1e-9);
+    told += (one.train_seconds() + one.waited_seconds()) / rounds[i].contributors();
+    AddUtilisation(one, &sum);
+  }
+  const double passed = rounds.back().elapsed_seconds() - rounds.front().elapsed_seconds();
+  EXPECT_NEAR(told / passed, 1, 0.15);
+  EXPECT_GT(sum.waited_bytes(), 0u);
+  EXPECT_LT(sum.hidden_bytes(), sum.waited_bytes() / 2) << "all wait while they exchange";
 }
 
 // If this failed, a peer behind NAT could not contribute, or somebody would have to dial it.
@@ -136,6 +162,33 @@ TEST(SimRunTest, ErrorFeedback) {
   SimCluster cluster(2, settings);
   ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
   ExpectSealedEqual(cluster, 3, 10);
+}
+
+// If this failed, entries of fragments would split replicas, leave values out, or wait for ever for
+// a peer whose update came too late for its fragment.
+TEST(SimRunTest, FragmentsTakeTurnsAndWhoIsLateTrainsAnew) {
+  for (const uint32_t fragments : {1u, 3u}) {
+    SimClusterSettings settings;
+    settings.fragments = fragments;
+    settings.error_feedback = true;
+    settings.rounds = 15;
+    settings.elements = 60000;
+    settings.steps["p3"] = absl::Milliseconds(400);
+    SimCluster cluster(12 + fragments, settings);
+    ASSERT_TRUE(cluster.RunToSeal()) << cluster.world().LogText();
+    ExpectSealedEqual(cluster, 3, 15);
+    std::map<uint32_t, uint64_t> values;  // by fragment
+    for (const v1::EntryHeader& header : cluster.stored().headers) {
+      EXPECT_EQ(header.fragments(), fragments > 1 ? fragments : 0);
+      EXPECT_EQ(header.fragment(), (header.version() - 1) % fragments);
+      values[header.fragment()] = header.range_elements();
+    }
+    EXPECT_EQ(values.size(), fragments);
+    uint64_t covered = 0;
+    for (const auto& [fragment, count] : values) covered += count;
+    EXPECT_EQ(covered, settings.elements);
+    EXPECT_EQ(cluster.world().LogCount(" E "), 0u);
+  }
 }
 
 // If this failed, a run with some codec in its config, or some codec of means, would not commit, or

@@ -46,11 +46,23 @@ Config SimCluster::ConfigOf(const std::string& name) const {
   config.run.quorum = settings_.quorum;
   config.inner.steps = 10;
   config.inner.batch = 2;
+  if (settings_.auto_pace) config.inner.pace = "auto";
+  config.mode.kind = settings_.mode;
+  config.mode.overlap = settings_.overlap;
+  config.mode.age_cutoff = settings_.age_cutoff;
+  config.outer.rule = settings_.outer;
+  config.outer.learning_rate = settings_.outer_rate;
+  if (settings_.outer == "average") config.outer.momentum = 0;
   config.exchange.codec = settings_.codec;
   config.exchange.upper_codec = settings_.upper_codec;
   config.exchange.chunk_elements = settings_.chunk_elements;
   config.exchange.error_feedback = settings_.error_feedback;
   config.exchange.audit_share = settings_.audit_share;
+  if (settings_.fragments > 0) {
+    config.mode.kind = "streaming";
+    config.mode.fragments = settings_.fragments;
+    config.mode.overlap = 0;
+  }
   if (settings_.masked) {
     config.data.is_private = true;
     config.privacy.masked = true;
@@ -126,6 +138,10 @@ std::shared_ptr<void> SimCluster::StartPeer(Env env, const std::string& name) {
   const Env seen{env.executor, env.files, *transport, env.log};
   SimWorkerSettings trainer;
   trainer.elements = settings_.elements;
+  if (settings_.fragments > 0) {
+    trainer.tensors = 4 * settings_.fragments + 1;
+    trainer.tensors_a_layer = 2;
+  }
   trainer.seed = std::hash<std::string>()(name);
   if (settings_.own_initial) trainer.initial = trainer.seed;
   const auto step = settings_.steps.find(name);

@@ -37,6 +37,7 @@ struct SimClusterSettings {
   std::set<std::string> aggregators;            // beside `peers`, started with them
   int founders = 0;  // trainers that the first round waits for; 0: `peers`
   uint64_t elements = 10000;
+  uint32_t fragments = 0;  // of mode "streaming", merged at the boundary; 0: mode "sync"
   std::string codec = "int8";
   std::string upper_codec;
   uint32_t chunk_elements = 4096;
@@ -46,7 +47,13 @@ struct SimClusterSettings {
   double audit_share = 0.0625;
   bool masked = false;          // private data, and updates that nobody sees: no audits then
   uint32_t mask_threshold = 0;  // 0: what the number of parties asks for
-  bool own_initial = false;     // each peer's worker makes another version 0
+  std::string mode = "sync";    // "streaming" where there are fragments
+  uint32_t overlap = 1;         // of mode "streaming" without fragments
+  std::string outer = "nesterov";
+  double outer_rate = 0.7;
+  uint32_t age_cutoff = 0;
+  bool auto_pace = false;                    // steps by speed
+  bool own_initial = false;                  // each peer's worker makes another version 0
   std::map<std::string, Hostility> hostile;  // peers that lie
   std::set<std::string> hung_makers;         // whose workers hang when they make version 0
   bool start = true;                         // false: the test starts each process

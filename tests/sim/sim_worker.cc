@@ -9,6 +9,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/base/casts.h"
 #include "absl/strings/str_cat.h"
 #include "compression/base/check.h"
 
@@ -51,9 +52,14 @@ void SimWorker::Configure() {
   v1::WorkerConfigured configured;
   uint64_t offset = 0;
   for (uint64_t i = 0; i < settings_.tensors; ++i) {
-    const uint64_t end = settings_.elements * (i + 1) / settings_.tensors;
+    const uint64_t layer = settings_.tensors_a_layer;
+    const uint64_t share = layer == 0 ? i + 1 : (i + 1) * (i + 2);
+    const uint64_t shares =
+        layer == 0 ? settings_.tensors : settings_.tensors * (settings_.tensors + 1);
+    const uint64_t end = settings_.elements * share / shares;
     v1::Tensor* tensor = configured.mutable_manifest()->add_tensors();
-    tensor->set_name(absl::StrCat("weights", i));
+    tensor->set_name(layer == 0 ? absl::StrCat("weights", i)
+                                : absl::StrCat("layers.", i / layer, ".weights", i));
     tensor->add_shape(end - offset);
     tensor->set_offset(offset);
     offset = end;
@@ -98,6 +104,8 @@ void SimWorker::Send(const v1::DaemonMessage& message) {
       return Train(message.train());
     case v1::DaemonMessage::kRebase:
       return Rebase();
+    case v1::DaemonMessage::kMerge:
+      return OnMerge(message.merge());
     case v1::DaemonMessage::kEvaluate:
       return Evaluate(message.evaluate());
     default:
@@ -125,17 +133,26 @@ void SimWorker::Unmap() {
 float SimWorker::Target(uint64_t i) const { return Noise(i ^ 0x5555555555555555) * 4; }
 
 void SimWorker::Train(const v1::TrainSteps& train) {
-  base_.assign(theta_, theta_ + settings_.elements);
+  waiting_.reset();
+  MergePending();
+  const bool keeps_own = train.start() == "own";
+  const bool anew = !keeps_own || own_.empty();
+  if (anew) base_.assign(theta_, theta_ + settings_.elements);
+  if (anew && (keeps_own || !own_.empty())) own_ = base_;  // it forgets what it had
+  const std::vector<float>& from = keeps_own ? own_ : base_;
   uint64_t samples = 0;
   for (const v1::SampleRange& range : train.samples()) samples += range.first() + range.count();
   if (spec_.data().private_()) samples = own_samples_ += train.steps();
   const uint64_t noise_seed = Mix(settings_.seed + samples);
   learned_.resize(settings_.elements);
   for (uint64_t i = 0; i < settings_.elements; ++i) {
-    learned_[i] = 0.3f * (base_[i] - Target(i)) + 0.01f * Noise(noise_seed + i);
+    learned_[i] = 0.3f * (from[i] - Target(i)) + 0.01f * Noise(noise_seed + i);
   }
+  for (uint64_t i = 0; i < own_.size(); ++i) own_[i] = own_[i] - learned_[i];
   if (probe_.on_train) probe_.on_train(train, base_);
   const absl::Duration took = step_ * train.steps();
+  awaited_ = merged_ >= train.merge_version() ? 0 : train.merge_version();
+  merge_at_ = env_.executor.Now() + step_ * train.merge_after();
   trains_ = true;
   ++life_;
   ShowProgress(train, env_.executor.Now());
@@ -162,6 +179,48 @@ void SimWorker::ShowProgress(const v1::TrainSteps& train, absl::Time began) {
 // The update is the difference of base and parameters, and both move alike.
 void SimWorker::Rebase() {
   if (!base_.empty()) base_.assign(theta_, theta_ + settings_.elements);
+}
+
+void SimWorker::OnMerge(const v1::Merge& merge) {
+  if (own_.empty()) return;  // it begins from theta
+  const absl::Time now = env_.executor.Now();
+  const bool early = awaited_ != 0 && merge.version() >= awaited_ && now < merge_at_;
+  if (pending_.empty() && !early) return MergeNow(merge);
+  pending_.push_back(merge);
+  env_.executor.RunAfter(merge_at_ - now, guard_.Wrap([this, life = life_] {
+    if (life == life_) MergePending();
+  }));
+}
+
+void SimWorker::MergePending() {
+  for (const v1::Merge& merge : std::exchange(pending_, {})) MergeNow(merge);
+}
+
+// Of all ranges: these runs have one fragment.
+void SimWorker::MergeNow(const v1::Merge& merge) {
+  const float share = absl::bit_cast<float>(merge.own_share_bits());
+  for (uint64_t i = 0; i < own_.size(); ++i) {
+    const float theta = theta_[i];
+    if (merge.rebase()) {
+      own_[i] = own_[i] + (theta - base_[i]);
+    } else {
+      own_[i] = share * own_[i] + (1 - share) * theta;
+    }
+    base_[i] = theta;
+  }
+  merged_ = std::max(merged_, merge.version());
+  if (merged_ >= awaited_) awaited_ = 0;
+  if (awaited_ != 0 || !waiting_) return;
+  const Waiting done = *std::exchange(waiting_, std::nullopt);
+  FinishTraining(done.train, done.took);
+}
+
+void SimWorker::ForgetParameters() {
+  base_.clear();
+  own_.clear();
+  pending_.clear();
+  waiting_.reset();
+  awaited_ = merged_ = 0;
 }
 
 void SimWorker::SpoilUpdate() {
@@ -199,8 +258,14 @@ void SimWorker::FinishTraining(const v1::TrainSteps& train, absl::Duration took)
     }));
     return;
   }
+  MergePending();
+  if (awaited_ != 0) {
+    waiting_ = Waiting{train, took};
+    return;
+  }
   trains_ = false;
   std::copy(learned_.begin(), learned_.end(), update_);
+  for (uint64_t i = 0; i < own_.size(); ++i) update_[i] = base_[i] - own_[i];
   LieByHabit();
   SpoilUpdate();
   if (probe_.on_update) probe_.on_update({update_, settings_.elements}, base_);
@@ -247,7 +312,7 @@ void SimWorker::Restart(const absl::Status& why) { Die(why, absl::Milliseconds(2
 void SimWorker::Die(const absl::Status& why, absl::Duration pause) {
   ++life_;
   running_ = hangs_ = false;
-  base_.clear();
+  ForgetParameters();
   Unmap();
   env_.executor.Post(guard_.Wrap([this, why] { events_.on_lost(why); }));
   env_.executor.RunAfter(pause, guard_.Wrap([this] { Configure(); }));
@@ -257,7 +322,7 @@ void SimWorker::Pause() {
   if (std::exchange(paused_, true)) return;
   ++life_;
   running_ = hangs_ = trains_ = false;
-  base_.clear();
+  ForgetParameters();
   Unmap();
 }
 

@@ -1,14 +1,15 @@
 // SimWorker: a Worker on simulated time that "learns" a fixed target vector, so that a run's
 // mathematics can be followed.
 //
-// Like a real worker it takes theta when its training begins, rebases when a commit passes, and
-// writes base - parameters into the shared memory. Its steps take virtual time; it can be made
-// slow, killed, made to hang, or made to hand over nonsense. What it takes and gives can be
-// listened to. Deterministic.
+// Like a real worker it takes theta when its training begins, rebases when a commit passes, or goes
+// on from its own parameters and merges, and writes base - parameters into the shared memory. Its
+// steps take virtual time; it can be made slow, killed, made to hang, or made to hand over
+// nonsense. What it takes and gives can be listened to. Deterministic.
 #pragma once
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,8 @@ enum class StubHabit {
 struct SimWorkerSettings {
   uint64_t elements = 10000;
   uint64_t tensors = 1;  // that the elements are divided into
+  // In layers of so many, each tensor larger than the one before; 0: equal ones, and no layers.
+  uint64_t tensors_a_layer = 0;
   uint64_t seed = 1;     // of this peer's noise
   uint64_t initial = 0;  // seed of the initial parameters that it makes
   absl::Duration step = absl::Milliseconds(50);
@@ -101,6 +104,10 @@ class SimWorker final : public Worker {
   void Train(const v1::TrainSteps& train);
   void ShowProgress(const v1::TrainSteps& train, absl::Time began);
   void Rebase();
+  void OnMerge(const v1::Merge& merge);
+  void MergePending();
+  void MergeNow(const v1::Merge& merge);
+  void ForgetParameters();
   void FinishTraining(const v1::TrainSteps& train, absl::Duration took);
   void SpoilUpdate();
   void LieByHabit();
@@ -132,6 +139,17 @@ class SimWorker final : public Worker {
   std::vector<float> base_;     // theta as this trainer last read it
   std::vector<float> first_;    // update, of one that replays it
   std::vector<float> learned_;  // what it will hand over: a rebase leaves it as it is
+  // Of a run in mode "streaming" (else empty): parameters of its own, as after the steps under way.
+  std::vector<float> own_;
+  uint64_t awaited_ = 0;            // the merge without which the training does not end; 0: none
+  uint64_t merged_ = 0;             // the newest
+  absl::Time merge_at_;             // not before
+  std::vector<v1::Merge> pending_;  // until then
+  struct Waiting {
+    v1::TrainSteps train;
+    absl::Duration took;
+  };
+  std::optional<Waiting> waiting_;  // its steps are done, and the merge is not here
   CallbackGuard guard_;
 };
 

@@ -268,6 +268,8 @@ void Swarm::JudgeCore() {
     }
   }
   const uint64_t before = cluster_.version();
+  // What was ready while the run was held may be committed by now, where nobody is waited for.
+  hold_at_ = std::max(hold_at_, before + 1);
   const absl::Duration limit = 3 * Deadline();
   cluster_.Note("the core is judged");
   if (!RunUntil([&] { return cluster_.version() > before; }, limit)) {

@@ -120,6 +120,15 @@ Config SwarmCluster::ConfigOf(const std::string& name) const {
   config.outer.rule = plan_.rule;
   config.outer.learning_rate = plan_.learning_rate;
   config.outer.momentum = plan_.momentum;
+  config.outer.buffer = plan_.outer_buffer;
+  config.mode.kind = plan_.mode;
+  config.mode.fragments = std::max<uint32_t>(plan_.fragments, 1);
+  config.mode.overlap = plan_.overlap;
+  config.mode.merge = plan_.merge;
+  config.mode.age_decay = plan_.age_decay;
+  config.mode.age_cutoff = plan_.age_cutoff;
+  config.mode.gap_penalty = plan_.gap_penalty;
+  config.mode.momentum_clip = plan_.momentum_clip;
   config.exchange.codec = plan_.codec;
   config.exchange.upper_codec = plan_.upper_codec;
   config.exchange.chunk_elements = plan_.chunk_elements;
@@ -212,6 +221,7 @@ std::shared_ptr<void> SwarmCluster::StartPeer(Env env, const std::string& name) 
   SimWorkerSettings settings;
   settings.elements = plan_.elements;
   settings.tensors = std::min(plan_.tensors, plan_.elements);
+  settings.tensors_a_layer = plan_.fragments > 0 ? 2 : 0;
   settings.seed = SimMix(plan_.seed, static_cast<uint64_t>(&MachineOf(name) - &plan_.peers[0]));
   settings.step = steps_[name];
   settings.habit = MachineOf(name).habit;

@@ -366,6 +366,7 @@ SwarmPlan DrawPlan(uint64_t seed) {
   DrawRun(random, &plan);
   DrawMachines(random, &plan);
   DrawPlanner(&plan);
+  DrawAsync(&plan);
   DrawReach(&plan);
   DrawLiars(&plan);
   DrawForger(&plan);
@@ -377,6 +378,9 @@ SwarmPlan DrawPlan(uint64_t seed) {
   DrawHoarder(&plan);
   DrawParties(&plan);
   DrawMasks(&plan);
+  DrawMode(&plan);
+  DrawFragments(&plan);
+  DrawLateRule(&plan);
   std::vector<FaultKind> kinds;
   for (int kind = 0; kind < kDrawnKinds; ++kind) {
     if (!Half(random)) continue;
@@ -413,6 +417,7 @@ std::string Describe(const SwarmPlan& plan) {
       plan.control_variates ? plan.rule + " with control variates" : plan.rule, plan.aggregation,
       plan.faulty, plan.clip, plan.liars, absl::FormatDuration(plan.failure_timeout),
       plan.audit_share, plan.faults.size());
+  absl::StrAppend(&text, DescribeMode(plan));
   if (plan.private_data) absl::StrAppend(&text, ", private data");
   if (plan.masked) absl::StrAppend(&text, ", masks of at least ", plan.mask_threshold);
   if (plan.participation < 1) absl::StrAppendFormat(&text, ", %.2f drawn", plan.participation);
@@ -440,6 +445,7 @@ uint32_t LeastQuorum(const SwarmPlan& plan) {
 void DrawParties(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x70617274).Next());
   plan->private_data = own.Below(4) == 0;
+  if (plan->mode == "async") return;  // nobody is drawn for an entry
   const uint64_t draw = own.Below(6);
   const double share = own.Unit();
   const bool honest = plan->liars == 0 && plan->aggregation == "mean" &&
@@ -465,7 +471,7 @@ void DrawMasks(SwarmPlan* plan) {
                                   [](const auto& peer) { return peer.core; });
   constexpr uint32_t kFewest = 3;
   const bool able = core >= kFewest && plan->founders >= kFewest && !aggregator;
-  if (!plan->private_data || !wanted || !able) return;
+  if (!plan->private_data || !wanted || !able || plan->mode == "async") return;
   plan->masked = true;
   plan->quorum = std::max(plan->quorum, kFewest);
   plan->mask_threshold = by_quorum ? plan->quorum : 0;
@@ -496,6 +502,48 @@ void DrawMasks(SwarmPlan* plan) {
       (rounds(plan->codec) || (!plan->upper_codec.empty() && rounds(plan->upper_codec)));
 }
 
+// A pipeline in two fifths of the seeds that have nothing that it does not go with; in half of
+// those what is exchanged is merged later, in the others it is missed.
+void DrawMode(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x6d6f6465).Next());
+  const uint64_t draw = own.Below(5);
+  if (draw > 1 || plan->mode != "sync" || plan->masked || plan->participation < 1 ||
+      plan->drop > 0) {
+    return;
+  }
+  plan->control_variates = false;
+  plan->mode = draw == 0 ? "delayed" : "streaming";
+  if (draw == 0) {
+    if (own.Below(3) == 0) plan->age_decay = own.Unit() / 2;
+    return;
+  }
+  plan->fragments = 1;
+  plan->overlap = static_cast<uint32_t>(1 + own.Below(plan->inner_steps));
+  plan->merge = own.Below(2) == 0 ? 0 : 0.5;
+}
+
+// Fragments in a quarter of the seeds whose updates can be judged by themselves, one in a third of
+// those, with the overlap that has been drawn or none. Two tensors make a layer, so that each
+// fragment has one at least.
+void DrawFragments(SwarmPlan* plan) {
+  SimRandom own(SimRandom(plan->seed ^ 0x66726167).Next());
+  const bool wanted = own.Below(4) == 0;
+  const auto fragments = static_cast<uint32_t>(1 + own.Below(3));
+  const uint64_t more = own.Below(5);
+  AggregationSettings settings;
+  settings.rule = plan->aggregation;
+  settings.faulty = plan->faulty;
+  const absl::StatusOr<AggregationRule> rule = AggregationRule::Make(settings);
+  const bool centred = rule.ok() && rule->has_centre();
+  const bool streaming = plan->mode == "streaming";
+  if (!wanted || plan->masked || (centred && fragments > 1)) return;
+  if (!streaming && (plan->mode != "sync" || plan->participation < 1 || plan->drop > 0)) return;
+  plan->mode = "streaming";
+  plan->fragments = fragments;
+  plan->tensors = 2 * fragments + more;
+  plan->control_variates = false;
+}
+
 // From numbers of their own, so that the rest of a seed's plan is what it was before them.
 void DrawAggregation(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x72756c65).Next());
@@ -519,6 +567,7 @@ void DrawAggregation(SwarmPlan* plan) {
 void DrawLiars(SwarmPlan* plan) {
   SimRandom own(SimRandom(plan->seed ^ 0x6c696172).Next());
   if (own.Below(3) != 0) return;
+  if (plan->mode == "async") return;  // alone in an entry, a lie is the whole of it
   using Habit = SimWorker::Habit;
   const std::array<Habit, 4> habits = {Habit::kZeros, Habit::kReplay, Habit::kFlip, Habit::kHuge};
   size_t trainers = 0;

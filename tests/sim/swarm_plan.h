@@ -101,6 +101,12 @@ struct SwarmPlan {
   std::string rule = "nesterov";
   double learning_rate = 0.7;
   double momentum = 0.9;
+  uint32_t outer_buffer = 1;  // N of "delayed_nesterov"
+  std::string mode = "sync";
+  double age_decay = 0;
+  uint32_t age_cutoff = 0;
+  bool gap_penalty = false;
+  double momentum_clip = 0;
   bool control_variates = false;  // their common one: no worker here has one of its own
   uint32_t inner_steps = 5;
   uint32_t evaluate_every = 5;
@@ -111,6 +117,10 @@ struct SwarmPlan {
   uint32_t mask_threshold = 0;  // 0: what the number of parties asks for
   double participation = 1;
   double drop = 0;
+  // Of mode "streaming" (otherwise 0). With several fragments the tensors are in layers.
+  uint32_t fragments = 0;
+  uint32_t overlap = 0;
+  double merge = 0;
   absl::Duration failure_timeout = absl::Seconds(2);
 
   // The machines.
@@ -153,7 +163,12 @@ SwarmPlan DrawPlan(uint64_t seed);
 // Fewest votes that may commit: of those that are drawn, and whose updates are not dropped.
 uint32_t LeastQuorum(const SwarmPlan& plan);
 
-// Parts of it (swarm_aggregation.cc).
+// Parts of it (swarm_async.cc).
+void DrawAsync(SwarmPlan* plan);
+void DrawLateRule(SwarmPlan* plan);
+std::string DescribeMode(const SwarmPlan& plan);
+
+// Others.
 void DrawAggregation(SwarmPlan* plan);
 void DrawLiars(SwarmPlan* plan);
 void DrawHostile(SwarmPlan* plan);
@@ -162,6 +177,8 @@ void DrawHoarder(SwarmPlan* plan);
 void DrawHangs(SwarmPlan* plan);
 void DrawParties(SwarmPlan* plan);
 void DrawMasks(SwarmPlan* plan);
+void DrawMode(SwarmPlan* plan);
+void DrawFragments(SwarmPlan* plan);
 
 // "5 peers (quorum 3), 24 rounds of 1000 values in 10 chunks, int8, ..."
 std::string Describe(const SwarmPlan& plan);

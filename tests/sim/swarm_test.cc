@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
+#include <string>
 
 #include "compression/wire_codec.h"
 
@@ -106,6 +108,31 @@ TEST(SwarmTest, SomeRunsAreOfParties) {
   EXPECT_GT(private_data, 80);
   EXPECT_GT(drawn, 10);
   EXPECT_GT(dropped, 10);
+}
+
+// If this failed, rounds that overlap would not be tried, or beside what they exclude.
+TEST(SwarmTest, SomeRunsHaveAPipeline) {
+  std::map<std::string, int> modes;
+  int with_faults = 0, overlaps = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    const SwarmPlan plan = DrawPlan(seed);
+    ++modes[plan.mode];
+    if (plan.mode == "sync" || plan.mode == "async") continue;
+    with_faults += plan.faults.empty() ? 0 : 1;
+    EXPECT_FALSE(plan.masked) << "seed " << seed;
+    EXPECT_FALSE(plan.control_variates) << "seed " << seed;
+    EXPECT_EQ(plan.participation, 1) << "seed " << seed;
+    EXPECT_EQ(plan.drop, 0) << "seed " << seed;
+    EXPECT_LE(plan.overlap, plan.inner_steps) << "seed " << seed;
+    EXPECT_EQ(plan.fragments > 0, plan.mode == "streaming") << "seed " << seed;
+    overlaps += plan.overlap > 0 && plan.fragments > 1 ? 1 : 0;
+  }
+  EXPECT_EQ(modes.size(), 4u);
+  EXPECT_GT(modes["sync"], 120);
+  EXPECT_GT(overlaps, 5) << "fragments beside a pipeline";
+  EXPECT_GT(modes["delayed"], 40);
+  EXPECT_GT(modes["streaming"], 40);
+  EXPECT_GT(with_faults, 80);
 }
 
 // If this failed, masks would not be tried, or beside what they exclude.

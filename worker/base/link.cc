@@ -71,6 +71,7 @@ absl::Status Check(const v1::MapMemory& request, uint64_t elements, uint64_t fil
   const uint64_t size = elements * sizeof(float);
   std::vector<uint64_t> offsets = {request.theta_offset(), request.update_offset()};
   if (request.control_offset() != 0) offsets.push_back(request.control_offset());
+  if (request.guess_offset() != 0) offsets.push_back(request.guess_offset());
   for (const uint64_t offset : offsets) {
     if (offset % kPage != 0)
       return WrongSlots(absl::StrCat("offset ", offset, " is inside a page"));
@@ -119,6 +120,9 @@ absl::StatusOr<std::unique_ptr<Slots>> Slots::Map(const v1::MapMemory& request, 
   slots->update_ = absl::MakeSpan(at(request.update_offset()), elements);
   if (request.control_offset() != 0) {
     slots->control_ = absl::MakeConstSpan(at(request.control_offset()), elements);
+  }
+  if (request.guess_offset() != 0) {
+    slots->guess_ = absl::MakeConstSpan(at(request.guess_offset()), elements);
   }
   return slots;
 }

@@ -76,6 +76,8 @@ class Slots {
   absl::Span<float> update() const { return update_; }
   // The common control variate; empty: the run has none.
   absl::Span<const float> control() const { return control_; }
+  // The daemon's guess of a state that is to come; empty: the run has none.
+  absl::Span<const float> guess() const { return guess_; }
 
  private:
   Slots() = default;
@@ -85,6 +87,7 @@ class Slots {
   absl::Span<const float> theta_;
   absl::Span<float> update_;
   absl::Span<const float> control_;
+  absl::Span<const float> guess_;
 };
 
 // SIGTERM as an event in a worker's inbox, so that it ends between two steps.

@@ -22,7 +22,7 @@
 namespace atolld {
 namespace {
 
-constexpr uint32_t kProtocol = 1;
+constexpr uint32_t kProtocol = 2;
 constexpr absl::Duration kProgressEvery = absl::Milliseconds(250);  // worker.proto: a few a second
 // boundaries; what a crash loses of the moments is that old at most
 constexpr uint64_t kSaveEvery = 10;
@@ -76,13 +76,13 @@ absl::Status Session::Run() {
 
   absl::Status status;
   while (status.ok()) {
-    // An idle worker waits; a training one only looks.
-    const absl::optional<Event> event =
-        training_ ? inbox_.TryTake() : absl::make_optional(inbox_.Take());
+    const absl::optional<Event> event = NextEvent();
     if (event.has_value()) {
       const absl::StatusOr<Next> next = Handle(*event);
       if (next.ok() && *next == Next::kEnd) return absl::OkStatus();
       status = next.status();
+    } else if (Waits()) {
+      SendProgress();  // it lives
     } else {
       status = TrainOneStep();
     }
@@ -91,6 +91,16 @@ absl::Status Session::Run() {
   failed.mutable_failed()->set_what(std::string(status.message()));
   outbox_.Send(failed);
   return status;
+}
+
+// An idle worker waits; a training one only looks, unless it goes no further without a merge.
+absl::optional<Event> Session::NextEvent() {
+  if (!training_) return inbox_.Take();
+  if (!Waits()) return inbox_.TryTake();
+  const absl::Time began = options_.now();
+  absl::optional<Event> event = inbox_.TakeFor(kProgressEvery);
+  waited_ += options_.now() - began;
+  return event;
 }
 
 absl::StatusOr<Session::Next> Session::Handle(const Event& event) {
@@ -114,15 +124,7 @@ absl::StatusOr<Session::Next> Session::HandleMessage(const v1::DaemonMessage& me
       status = Configure(message.configure());
       break;
     case v1::DaemonMessage::kMapMemory:
-      if (trainer_ == nullptr) {
-        status = absl::FailedPreconditionError("MapMemory came before Configure");
-        break;
-      }
-      {
-        auto slots = Slots::Map(message.map_memory(), trainer_->manifest().elements());
-        status = slots.status();
-        if (slots.ok()) slots_ = *std::move(slots);
-      }
+      status = Map(message.map_memory());
       break;
     case v1::DaemonMessage::kWriteInitialState:
       status = WriteInitialState();
@@ -132,6 +134,9 @@ absl::StatusOr<Session::Next> Session::HandleMessage(const v1::DaemonMessage& me
       break;
     case v1::DaemonMessage::kRebase:
       status = ApplyRebase();
+      break;
+    case v1::DaemonMessage::kMerge:
+      status = TakeMerge(message.merge());
       break;
     case v1::DaemonMessage::kEvaluate:
       status = EvaluateOneShare(message.evaluate());
@@ -150,7 +155,8 @@ absl::StatusOr<Session::Next> Session::HandleMessage(const v1::DaemonMessage& me
 absl::Status Session::Configure(const v1::Configure& configure) {
   spec_ = configure.spec();
   state_path_ = configure.state_path();
-  training_ = false;
+  training_ = has_own_ = false;
+  merges_ = MergePoint();
   warned_of_epochs_ = false;
   slots_ = nullptr;
   keeper_ = nullptr;
@@ -198,6 +204,14 @@ void Session::SendConfigured(int threads) {
                       Counted(threads, "thread")));
 }
 
+absl::Status Session::Map(const v1::MapMemory& map) {
+  if (trainer_ == nullptr) {
+    return absl::FailedPreconditionError("MapMemory came before Configure");
+  }
+  ASSIGN_OR_RETURN(slots_, Slots::Map(map, trainer_->manifest().elements()));
+  return absl::OkStatus();
+}
+
 absl::Status Session::RequireMemory(absl::string_view message) const {
   if (slots_ != nullptr) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(message, " came before MapMemory"));
@@ -206,6 +220,7 @@ absl::Status Session::RequireMemory(absl::string_view message) const {
 absl::Status Session::WriteInitialState() {
   RETURN_IF_ERROR(RequireMemory("WriteInitialState"));
   RETURN_IF_ERROR(trainer_->Initialise());
+  has_own_ = false;  // they stand on no base
   const absl::Span<const float> from = trainer_->parameters();
   std::copy(from.begin(), from.end(), slots_->update().begin());
   v1::WorkerMessage message;
@@ -216,13 +231,13 @@ absl::Status Session::WriteInitialState() {
 
 absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   RETURN_IF_ERROR(RequireMemory("TrainSteps"));
+  TrainingStart start;
+  RETURN_IF_ERROR(ReadStart(train, &start));
   if (training_) RETURN_IF_ERROR(GiveUpRound());
   RETURN_IF_ERROR(TakeUpParty(train));
-  const absl::Span<const float> theta = slots_->theta();
-  base_.assign(theta.begin(), theta.end());
-  std::copy(base_.begin(), base_.end(), trainer_->parameters().begin());
-  RETURN_IF_ERROR(trainer_->PushParameters());
-  trainer_->terms().SetBase(base_);
+  if (start == TrainingStart::kOwn && !has_own_) start = TrainingStart::kTheta;
+  RETURN_IF_ERROR(BeginFrom(start));
+  merges_.Begin(train, start == TrainingStart::kOwn);
   RETURN_IF_ERROR(TakeUpControl(train.taken()));
   // Any training that went on is given up: this one supersedes it.
   train_ = train;
@@ -231,12 +246,27 @@ absl::Status Session::BeginTraining(const v1::TrainSteps& train) {
   samples_done_ = 0;
   tokens_done_ = 0;
   loss_sum_ = first_loss_ = rates_ = 0;
-  evaluating_ = absl::ZeroDuration();
+  evaluating_ = waited_ = absl::ZeroDuration();
   began_ = options_.now();
   PlanRound();
   if (!spec_.data().private_()) CountEpochs(train_);
   SendProgress();
-  return steps_ == 0 ? FinishTraining() : absl::OkStatus();
+  return Settle();
+}
+
+absl::Status Session::BeginFrom(TrainingStart start) {
+  if (start == TrainingStart::kOwn) return absl::OkStatus();
+  const absl::Span<const float> from =
+      start == TrainingStart::kGuess ? slots_->guess() : slots_->theta();
+  if (from.empty()) {
+    return absl::FailedPreconditionError(
+        "TrainSteps.start is 'guess', and MapMemory named no slot for it");
+  }
+  base_.assign(from.begin(), from.end());
+  std::copy(base_.begin(), base_.end(), trainer_->parameters().begin());
+  has_own_ = true;
+  trainer_->terms().SetBase(base_);
+  return trainer_->PushParameters();
 }
 
 // A peer's moments and personal tensors keep what they have learned so far; a virtual party's are
@@ -333,14 +363,37 @@ absl::Status Session::TrainOneStep() {
   samples_done_ += samples->size();
   for (const uint64_t sample : *samples) tokens_done_ += trainer_->corpus().TargetsOf(sample);
   ++steps_done_;
-  if (steps_done_ >= steps_) return FinishTraining();
-  if (options_.now() - last_progress_ >= kProgressEvery) SendProgress();
+  RETURN_IF_ERROR(Settle());
+  if (!training_) return absl::OkStatus();
+  if (Waits() || options_.now() - last_progress_ >= kProgressEvery) SendProgress();
   return absl::OkStatus();
+}
+
+absl::Status Session::TakeMerge(const v1::Merge& merge) {
+  RETURN_IF_ERROR(RequireMemory("Merge"));
+  merges_.Add(merge);
+  return Settle();
+}
+
+// Between two steps, or without a training: does the merges that are due, and ends a training that
+// has nothing more to do.
+absl::Status Session::Settle() {
+  const std::vector<v1::Merge> due = merges_.Take(steps_done_, steps_);
+  for (const v1::Merge& merge : due) RETURN_IF_ERROR(Merge(merge));
+  return training_ && steps_done_ >= steps_ && !Waits() ? FinishTraining() : absl::OkStatus();
+}
+
+absl::Status Session::Merge(const v1::Merge& merge) {
+  if (!has_own_) return absl::OkStatus();  // its next training begins from theta
+  RETURN_IF_ERROR(trainer_->FetchParameters());
+  RETURN_IF_ERROR(MergeInto(merge, slots_->theta(), absl::MakeSpan(base_), trainer_->parameters()));
+  trainer_->terms().SetBase(base_);
+  return trainer_->PushParameters();
 }
 
 absl::Status Session::FinishTraining() {
   RETURN_IF_ERROR(trainer_->FetchParameters());
-  const absl::Duration took = options_.now() - began_ - evaluating_;
+  const absl::Duration took = options_.now() - began_ - evaluating_ - waited_;
   const absl::Span<const float> parameters = trainer_->parameters();
   const absl::Span<float> update = slots_->update();
   for (size_t i = 0; i < update.size(); ++i) update[i] = base_[i] - parameters[i];
@@ -356,6 +409,7 @@ absl::Status Session::FinishTraining() {
   boundary.set_first_loss(first_loss_);
   boundary.set_samples(samples_done_);
   boundary.set_party(train_.party());
+  boundary.set_waited_seconds(absl::ToDoubleSeconds(waited_));
   outbox_.Send(message);
   KeepRound();
   return absl::OkStatus();
@@ -379,13 +433,7 @@ absl::Status Session::ApplyRebase() {
   RETURN_IF_ERROR(RequireMemory("Rebase"));
   if (!training_) return absl::OkStatus();  // the boundary was crossed first
   RETURN_IF_ERROR(trainer_->FetchParameters());
-  const absl::Span<float> parameters = trainer_->parameters();
-  const absl::Span<const float> theta = slots_->theta();
-  for (size_t i = 0; i < parameters.size(); ++i) {
-    const float moved = theta[i];  // read once: a commit may be writing it
-    parameters[i] += moved - base_[i];
-    base_[i] = moved;
-  }
+  RebaseOnto(slots_->theta(), absl::MakeSpan(base_), trainer_->parameters());
   trainer_->terms().SetBase(base_);
   return trainer_->PushParameters();
 }
@@ -464,7 +512,7 @@ absl::StatusOr<EvaluationSum> Session::EvaluateParty(const v1::EvaluateShare& ev
 
 void Session::SendProgress() {
   last_progress_ = options_.now();
-  const double seconds = absl::ToDoubleSeconds(last_progress_ - began_ - evaluating_);
+  const double seconds = absl::ToDoubleSeconds(last_progress_ - began_ - evaluating_ - waited_);
   const auto tokens = static_cast<double>(tokens_done_);
   v1::WorkerMessage message;
   v1::WorkerProgress& progress = *message.mutable_progress();
@@ -473,6 +521,7 @@ void Session::SendProgress() {
   progress.set_steps(steps_);
   progress.set_loss(steps_done_ == 0 ? 0 : loss_sum_ / steps_done_);
   progress.set_tokens_per_second(steps_done_ == 0 || seconds <= 0 ? 0 : tokens / seconds);
+  progress.set_waited_seconds(absl::ToDoubleSeconds(waited_));
   outbox_.Send(message);
 }
 

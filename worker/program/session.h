@@ -16,6 +16,7 @@
 #include "absl/time/time.h"
 #include "atoll/v1/worker.pb.h"
 #include "worker/base/link.h"
+#include "worker/base/merge_point.h"
 #include "worker/program/party_keeper.h"
 #include "worker/program/workload.h"
 #include "worker/training/math_library.h"
@@ -47,13 +48,20 @@ class Session {
  private:
   enum class Next { kGoOn, kEnd };
 
+  absl::optional<Event> NextEvent();
   absl::StatusOr<Next> Handle(const Event& event);
   absl::StatusOr<Next> HandleMessage(const v1::DaemonMessage& message);
   absl::Status Configure(const v1::Configure& configure);
   absl::Status RequireMemory(absl::string_view message) const;
   absl::Status WriteInitialState();
+  absl::Status Map(const v1::MapMemory& map);
   absl::Status BeginTraining(const v1::TrainSteps& train);
+  absl::Status BeginFrom(TrainingStart start);
   absl::Status TrainOneStep();
+  absl::Status TakeMerge(const v1::Merge& merge);
+  absl::Status Settle();
+  absl::Status Merge(const v1::Merge& merge);
+  bool Waits() const { return training_ && merges_.Waits(steps_done_, steps_); }
   absl::Status FinishTraining();
   absl::Status ApplyRebase();
   absl::Status EvaluateOneShare(const v1::EvaluateShare& evaluate);
@@ -92,7 +100,9 @@ class Session {
   std::unique_ptr<Slots> slots_;
   uint64_t boundaries_ = 0;
   bool warned_of_epochs_ = false;
-  std::vector<float> base_;    // theta as the worker last took it
+  std::vector<float> base_;  // theta as the worker last took it, or a guess of it
+  bool has_own_ = false;     // the trainer's parameters are those of a training, on that base
+  MergePoint merges_;
   std::vector<float> common_;  // the control variate as it was when the round began
 
   // The training that goes on; `training_` false: none.
@@ -108,6 +118,7 @@ class Session {
   uint64_t evaluated_ = 0;  // turns of the evaluation under way
   absl::Time began_, last_progress_;
   absl::Duration evaluating_;  // inside this training, not counted as its time
+  absl::Duration waited_;      // likewise, for a merge
 };
 
 }  // namespace atolld

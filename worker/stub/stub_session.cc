@@ -104,7 +104,7 @@ double StubSquaredDistance(absl::Span<const float> theta, uint64_t first) {
 
 namespace {
 
-constexpr uint32_t kProtocol = 1;
+constexpr uint32_t kProtocol = 2;
 constexpr absl::Duration kProgressEvery = absl::Milliseconds(250);  // worker.proto: a few a second
 
 // There is no corpus: its digest is that of nobody's, and its size is told as none.
@@ -142,14 +142,17 @@ absl::Status StubSession::Run() {
   outbox_.Send(hello);
   absl::Status status;
   while (status.ok()) {
+    const bool waits = Waits();
+    const absl::Time before = options_.now();
     const absl::optional<Event> event = options_.take(UntilNext());
+    if (waits) waited_ += options_.now() - before;
     if (event.has_value()) {
       if (event->kind != Event::Kind::kMessage) return absl::OkStatus();
       const absl::StatusOr<Next> next = HandleMessage(event->message);
       if (next.ok() && *next == Next::kEnd) return absl::OkStatus();
       status = next.status();
     }
-    if (training_) Advance();
+    if (status.ok() && training_) status = Advance();
   }
   v1::WorkerMessage failed;
   failed.mutable_failed()->set_what(std::string(status.message()));
@@ -177,7 +180,12 @@ absl::StatusOr<StubSession::Next> StubSession::HandleMessage(const v1::DaemonMes
       break;
     case v1::DaemonMessage::kStop:
       return Next::kEnd;
-    case v1::DaemonMessage::kRebase:  // base and parameters move alike: the update stays
+    case v1::DaemonMessage::kRebase:
+      Rebase();
+      break;
+    case v1::DaemonMessage::kMerge:
+      status = TakeMerge(message.merge());
+      break;
     case v1::DaemonMessage::MESSAGE_NOT_SET:
       break;
   }
@@ -191,6 +199,9 @@ absl::Status StubSession::Configure(const v1::Configure& configure) {
   slots_ = nullptr;
   spec_.reset();
   parties_ = 0;
+  merges_ = MergePoint();
+  base_.clear();
+  own_.clear();
   if (spec.model().kind() != "stub") {
     return absl::InvalidArgumentError(absl::StrCat(
         "model.kind \"", spec.model().kind(), "\" needs atoll-worker; this one only takes time"));
@@ -201,6 +212,7 @@ absl::Status StubSession::Configure(const v1::Configure& configure) {
         absl::StrCat("model.parameters is ", elements, "; it must be 1 to 2^34"));
   }
   spec_ = spec;
+  keeps_own_ = spec.mode().kind() == "streaming";
   step_ =
       options_.slower * absl::Microseconds(static_cast<int64_t>(spec.inner().step_microseconds()));
   v1::WorkerMessage message;
@@ -289,44 +301,115 @@ absl::Status StubSession::BeginTraining(const v1::TrainSteps& train) {
                                                    "worker has ",
                                                    Counted(parties_, "virtual one")));
   }
+  TrainingStart start;
+  RETURN_IF_ERROR(ReadStart(train, &start));
+  if (!keeps_own_ && (start == TrainingStart::kOwn || train.merge_version() != 0)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "version ", train.version(), ": TrainSteps asks for parameters of the ",
+        "worker's own, and the run's mode is '", spec_->mode().kind(), "', not 'streaming'"));
+  }
+  if (training_ && keeps_own_) Learn(StepsDone());
+  if (own_.empty() && start == TrainingStart::kOwn) start = TrainingStart::kTheta;
   train_ = train;  // any training that went on is given up
   training_ = true;
   began_ = options_.now();
+  waited_ = absl::ZeroDuration();
   steps_ = train.steps();
+  learnt_ = 0;
   const uint32_t number = NumberOf(train.party());
   if (const uint32_t epochs = spec_->inner().epochs(); epochs > 0 && steps_ > 0) {
     const uint64_t batch = std::max(1u, spec_->inner().batch());
     steps_ = static_cast<uint32_t>((epochs * StubPartySamples(number) + batch - 1) / batch);
   }
-  uint64_t data = train.first_step() + number * kPartyKey;
-  for (const v1::SampleRange& range : train.samples()) data = data * 31 + range.first();
-  const absl::Span<const float> theta = slots_->theta();
-  FillStubUpdate(theta, data, slots_->update());
-  const absl::Span<const float> first = theta.subspan(0, kLossValues);
-  loss_ = StubSquaredDistance(first, 0) / static_cast<double>(first.size());
-  const float shift = options_.shift + StubPartyShift(number);
-  if (shift != 0) TrainOnOtherData(first, shift);
+  data_ = train.first_step() + number * kPartyKey;
+  for (const v1::SampleRange& range : train.samples()) data_ = data_ * 31 + range.first();
+  shift_ = options_.shift + StubPartyShift(number);
+  RETURN_IF_ERROR(BeginFrom(start));
+  merges_.Begin(train, start == TrainingStart::kOwn);
   SendProgress();
   return absl::OkStatus();
 }
 
-// The update and the loss as if every value of the target were another one.
-void StubSession::TrainOnOtherData(absl::Span<const float> first, float shift) {
-  for (float& value : slots_->update()) value -= kStubRate * shift;
-  loss_ = LossAt(first, shift);
+absl::Status StubSession::BeginFrom(TrainingStart start) {
+  absl::Span<const float> from = start == TrainingStart::kGuess ? slots_->guess() : slots_->theta();
+  if (from.empty()) {
+    return absl::FailedPreconditionError(
+        "TrainSteps.start is 'guess', and MapMemory named no slot for it");
+  }
+  if (start == TrainingStart::kOwn) {
+    from = own_;
+  } else if (keeps_own_) {
+    base_.assign(from.begin(), from.end());
+    own_ = base_;
+  }
+  if (!keeps_own_) FillUpdate(from);
+  const absl::Span<const float> first = from.subspan(0, kLossValues);
+  loss_ = shift_ != 0 ? LossAt(first, shift_)
+                      : StubSquaredDistance(first, 0) / static_cast<double>(first.size());
+  return absl::OkStatus();
 }
 
-// What the loop must wake for: the end of the training, or its next progress.
+// The update that these samples teach from there.
+void StubSession::FillUpdate(absl::Span<const float> from) {
+  FillStubUpdate(from, data_, slots_->update());
+  if (shift_ == 0) return;
+  for (float& value : slots_->update()) value -= kStubRate * shift_;
+}
+
+// Own parameters go that part of the way which the steps up to this one are; the update slot is
+// the worker's to compute in.
+void StubSession::Learn(uint32_t done) {
+  if (done <= learnt_) return;
+  const float part = static_cast<float>(done - learnt_) / static_cast<float>(steps_);
+  learnt_ = done;
+  FillUpdate(own_);
+  const absl::Span<const float> update = slots_->update();
+  for (size_t i = 0; i < own_.size(); ++i) own_[i] -= part * update[i];
+}
+
+// Where there is no copy of them, base and parameters move alike and the update stays.
+void StubSession::Rebase() {
+  if (!training_ || !keeps_own_) return;
+  Learn(StepsDone());
+  RebaseOnto(slots_->theta(), absl::MakeSpan(base_), absl::MakeSpan(own_));
+}
+
+absl::Status StubSession::TakeMerge(const v1::Merge& merge) {
+  RETURN_IF_ERROR(RequireMemory("Merge"));
+  if (!keeps_own_) {
+    return absl::InvalidArgumentError(absl::StrCat("Merge of version ", merge.version(),
+                                                   ": the run's mode is '", spec_->mode().kind(),
+                                                   "', not 'streaming'"));
+  }
+  merges_.Add(merge);
+  return training_ ? absl::OkStatus() : Settle();  // else Advance does
+}
+
+// Does the merges that are due.
+absl::Status StubSession::Settle() {
+  const uint32_t done = training_ ? StepsDone() : 0;
+  const std::vector<v1::Merge> due = merges_.Take(done, steps_);
+  if (due.empty() || own_.empty()) return absl::OkStatus();
+  if (training_) Learn(done);
+  for (const v1::Merge& merge : due) {
+    RETURN_IF_ERROR(MergeInto(merge, slots_->theta(), absl::MakeSpan(base_), absl::MakeSpan(own_)));
+  }
+  return absl::OkStatus();
+}
+
+// What the loop must wake for: the end of the training, its merge, or its next progress.
 absl::Duration StubSession::UntilNext() const {
   if (!training_) return absl::InfiniteDuration();
-  const absl::Time end = began_ + step_ * steps_;
-  const absl::Time next = std::min(end, last_progress_ + kProgressEvery);
+  absl::Time next = last_progress_ + kProgressEvery;
+  if (!Waits()) next = std::min(next, began_ + waited_ + step_ * merges_.StepsBefore(steps_));
   return std::max(next - options_.now(), absl::ZeroDuration());
 }
 
+// None beyond where it merges: that comes first, however late this is asked.
 uint32_t StubSession::StepsDone() const {
-  const absl::Duration passed = options_.now() - began_;
-  if (passed >= step_ * steps_) return steps_;
+  const uint32_t most = merges_.StepsBefore(steps_);
+  const absl::Duration passed = options_.now() - began_ - waited_;
+  if (passed >= step_ * most) return most;
   return static_cast<uint32_t>(passed / step_);
 }
 
@@ -338,10 +421,21 @@ uint64_t StubSession::SamplesDone(uint32_t steps) const {
   return std::min(samples, epochs * StubPartySamples(NumberOf(train_.party())));
 }
 
-void StubSession::Advance() {
-  if (StepsDone() < steps_) {
-    if (options_.now() - last_progress_ >= kProgressEvery) SendProgress();
-    return;
+absl::Status StubSession::Advance() {
+  RETURN_IF_ERROR(Settle());
+  if (StepsDone() >= steps_ && !Waits()) {
+    Finish();
+  } else if (options_.now() - last_progress_ >= kProgressEvery) {
+    SendProgress();
+  }
+  return absl::OkStatus();
+}
+
+void StubSession::Finish() {
+  if (keeps_own_) {
+    Learn(steps_);
+    const absl::Span<float> update = slots_->update();
+    for (size_t i = 0; i < update.size(); ++i) update[i] = base_[i] - own_[i];
   }
   training_ = false;
   v1::WorkerMessage message;
@@ -353,14 +447,15 @@ void StubSession::Advance() {
   boundary.set_loss(loss_);
   boundary.set_first_loss(loss_);
   boundary.set_party(train_.party());
-  boundary.set_seconds(absl::ToDoubleSeconds(options_.now() - began_));
+  boundary.set_seconds(absl::ToDoubleSeconds(options_.now() - began_ - waited_));
+  boundary.set_waited_seconds(absl::ToDoubleSeconds(waited_));
   outbox_.Send(message);
 }
 
 void StubSession::SendProgress() {
   last_progress_ = options_.now();
   const uint32_t steps = StepsDone();
-  const double seconds = absl::ToDoubleSeconds(last_progress_ - began_);
+  const double seconds = absl::ToDoubleSeconds(last_progress_ - began_ - waited_);
   v1::WorkerMessage message;
   v1::WorkerProgress& progress = *message.mutable_progress();
   progress.set_version(train_.version());
@@ -369,6 +464,7 @@ void StubSession::SendProgress() {
   progress.set_loss(loss_);
   const auto tokens = static_cast<double>(SamplesDone(steps) * spec_->model().context());
   progress.set_tokens_per_second(seconds <= 0 ? 0 : tokens / seconds);
+  progress.set_waited_seconds(absl::ToDoubleSeconds(waited_));
   outbox_.Send(message);
 }
 

@@ -14,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -21,6 +22,7 @@
 #include "absl/types/span.h"
 #include "atoll/v1/worker.pb.h"
 #include "worker/base/link.h"
+#include "worker/base/merge_point.h"
 
 namespace atolld {
 
@@ -45,9 +47,11 @@ uint64_t StubPartySamples(uint32_t party);
 
 // The worker's side of worker.proto, but no training.
 //
-// A step is time that passes. The update is computed when a training begins, from theta straight
-// into the update slot: that slot is the worker's from TrainSteps to Boundary, base and parameters
-// of a rebase move alike, and so no copy of the vector is ever made. Runs on one thread; the inbox
+// A step is time that passes. The update is computed when a training begins, from theta (or the
+// guess) straight into the update slot: that slot is the worker's from TrainSteps to Boundary, base
+// and parameters of a rebase move alike, and so no copy of the vector is made. Only in a run of
+// mode "streaming" the worker has base and parameters of its own, which stay from round to round:
+// they take an update's part of the way with each part of the steps. Runs on one thread; the inbox
 // is the only way in.
 class StubSession {
  public:
@@ -76,16 +80,23 @@ class StubSession {
   absl::Status RequireMemory(absl::string_view message) const;
   absl::Status WriteInitialState();
   absl::Status BeginTraining(const v1::TrainSteps& train);
+  absl::Status BeginFrom(TrainingStart start);
   absl::Status Evaluate(const v1::EvaluateShare& evaluate);
   absl::Duration UntilNext() const;
   absl::Status ConfigureParties(const v1::Configure& configure, v1::WorkerConfigured* configured);
   absl::Status EvaluateOwn(const v1::EvaluateShare& evaluate);
   uint32_t NumberOf(uint32_t party) const;
   uint64_t SamplesDone(uint32_t steps) const;
-  void TrainOnOtherData(absl::Span<const float> first, float shift);
-  void Advance();
+  void FillUpdate(absl::Span<const float> from);
+  void Learn(uint32_t done);
+  void Rebase();
+  absl::Status TakeMerge(const v1::Merge& merge);
+  absl::Status Settle();
+  absl::Status Advance();
+  void Finish();
   void SendProgress();
   uint32_t StepsDone() const;
+  bool Waits() const { return training_ && merges_.Waits(StepsDone(), steps_); }
 
   // Constant after construction.
   Outbox& outbox_;
@@ -96,13 +107,20 @@ class StubSession {
   absl::Duration step_;
   uint32_t parties_ = 0, first_party_ = 1;  // virtual ones; 0: none
   std::unique_ptr<Slots> slots_;
+  bool keeps_own_ = false;         // the run's mode is "streaming"
+  std::vector<float> base_, own_;  // empty: none yet
+  MergePoint merges_;
 
   // The training that goes on; `training_` false: none.
   bool training_ = false;
   v1::TrainSteps train_;
-  uint32_t steps_ = 0;  // of this round
+  uint32_t steps_ = 0;   // of this round
+  uint64_t data_ = 0;    // stands for the samples
+  float shift_ = 0;      // how far their target is from the common one
+  uint32_t learnt_ = 0;  // steps whose part of the way own_ has gone
   double loss_ = 0;
   absl::Time began_, last_progress_;
+  absl::Duration waited_;  // for a merge
 };
 
 }  // namespace atolld

@@ -42,6 +42,7 @@ struct PlanOptions {
   std::string rate = "100Mbit";
   std::string rtt = "20ms";
   double step_seconds = 0;
+  double utilisation = 0;
   double encode = ModelAssumptions().encode_bytes_per_second / 1e9;
   double decode = ModelAssumptions().decode_bytes_per_second / 1e9;
   double hash = ModelAssumptions().hash_bytes_per_second / 1e9;
@@ -51,7 +52,9 @@ struct PlanOptions {
 double TrainSeconds(const PlanOptions& options, const Config& config) {
   if (config.inner.pace == "time") return absl::ToDoubleSeconds(config.inner.time);
   const double told = options.step_seconds;
-  const double step = told > 0 ? told : absl::ToDoubleSeconds(config.inner.step_time);
+  const double known = absl::ToDoubleSeconds(
+      std::max(config.inner.step_time, config.mode.step_time));  // a file has one of them
+  const double step = told > 0 ? told : known;
   return step * config.inner.steps;
 }
 
@@ -120,6 +123,13 @@ absl::StatusOr<PlanQuestion> QuestionOf(const PlanOptions& options) {
   RETURN_IF_ERROR(CheckMessageSizes(sizes));
   question.train_seconds = TrainSeconds(options, config);
   question.plan = config.exchange.plan;
+  question.steps = config.inner.steps;
+  question.mode.kind = config.mode.kind;
+  if (config.mode.kind == "streaming") {
+    question.mode.fragments = config.mode.fragments;
+    question.mode.overlap_steps = config.mode.overlap;
+  }
+  question.utilisation = options.utilisation > 0 ? options.utilisation : config.mode.utilisation;
   ASSIGN_OR_RETURN(const LevelCodecs codecs,
                    ParseLevels(config.exchange.codec, config.exchange.upper_codec));
   question.codec = std::string(codecs.updates.codec->name());
@@ -156,7 +166,7 @@ void AddPlanVerb(CommandLine& command_line) {
   const Verb verb = command_line.AddVerb(
       "plan",
       "Predict a round on a network, without running anything\n"
-      "For each plan and codec.",
+      "For each plan, codec and mode.",
       "atoll plan --config configs/wan.toml --topology tests/wan/topologies/three-regions.toml",
       [options] { return Plan(*options); });
   verb.Add("--config", options->config, "The run, a TOML file").File().Required();
@@ -170,8 +180,11 @@ void AddPlanVerb(CommandLine& command_line) {
   verb.Add("--parameters", options->parameters, "How many [the config's model's]")
       .Range(uint64_t{1}, uint64_t{1} << 42);
   verb.Add("--step-seconds", options->step_seconds,
-           "One inner step [a stub's step_time; else no utilisation is told]")
+           "One inner step [the config's step_time; else no utilisation is told]")
       .Positive();
+  verb.Add("--utilisation", options->utilisation,
+           "Share of the time that ought to be training [the config's, 0.95]")
+      .Range(0.01, 0.999);
   verb.Add("--encode", options->encode, "One thread, GB of fp32 a second").Positive();
   verb.Add("--decode", options->decode, "One thread, GB of fp32 a second").Positive();
   verb.Add("--hash", options->hash, "One thread, GB a second").Positive();

@@ -32,6 +32,7 @@ LogReplay::LogReplay(Files& files, std::string dir, v1::Genesis genesis)
     : files_(files),
       dir_(std::move(dir)),
       genesis_(std::move(genesis)),
+      fragments_(genesis_.spec(), genesis_.manifest()),
       theta_(genesis_.manifest().elements()),
       memory_(genesis_, absl::MakeSpan(theta_)) {}
 
@@ -75,7 +76,7 @@ absl::StatusOr<ReplayedEntry> LogReplay::Next() {
                       absl::StrCat("the replayed state of version ", next - 1, " has digest ",
                                    ToHex(state_digest_), ", the header says otherwise"));
   }
-  const absl::StatusOr<EntryStep> step = EntryStep::Make(header);
+  const absl::StatusOr<EntryStep> step = EntryStep::Make(fragments_, header);
   if (!step.ok()) return EntryFault(next, HeadersPath(dir_), step.status().message());
   const std::string path = PayloadPath(dir_, next);
   const absl::StatusOr<SharedBytes> payload =

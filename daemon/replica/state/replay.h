@@ -20,6 +20,7 @@
 #include "daemon/replica/state/state_memory.h"
 #include "daemon/replica/state/update_log.h"
 #include "membership/history/digest.h"
+#include "membership/history/fragment.h"
 
 namespace atolld {
 
@@ -62,6 +63,7 @@ class LogReplay {
   Files& files_;
   const std::string dir_;
   const v1::Genesis genesis_;
+  const Fragments fragments_;
   std::vector<float> theta_;
   StateMemory memory_;
   Digest state_digest_;

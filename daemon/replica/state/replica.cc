@@ -86,7 +86,7 @@ struct Replica::State {
   Files& files;
   const std::string dir;
   const v1::Genesis genesis;
-  const ChunkGrid grid;
+  const Fragments fragments;
   const Codec* const codec;  // of payloads
   std::unique_ptr<UpdateLog> log;
 
@@ -101,7 +101,10 @@ struct Replica::State {
   std::optional<Digest> prepared_digest;
   SharedBytes prepared;
 
-  uint64_t payload_limit() const { return MaxPayloadBytes(grid, *codec); }
+  ChunkGrid GridOf(uint64_t version) const {  // of the vector of that entry
+    return ChunkGrid(fragments.Of(version).elements(), genesis.spec().exchange().chunk_elements());
+  }
+  uint64_t PayloadLimit(uint64_t version) const { return MaxPayloadBytes(GridOf(version), *codec); }
 
   // Moves the memory by an entry that is durable, and forgets what was prepared.
   void Apply(const EntryStep& step, const v1::EntryHeader& next, const SharedBytes& payload,
@@ -113,7 +116,7 @@ Replica::State::State(Files& files_in, std::string dir_in, v1::Genesis genesis_i
     : files(files_in),
       dir(std::move(dir_in)),
       genesis(std::move(genesis_in)),
-      grid(genesis.manifest().elements(), genesis.spec().exchange().chunk_elements()),
+      fragments(genesis.spec(), genesis.manifest()),
       codec(&PayloadCodec(genesis.spec().exchange())),
       memory(genesis, theta),
       header_digest(GenesisDigest(genesis)) {}
@@ -203,7 +206,7 @@ class Replica::State::Opening {
       RETURN_IF_ERROR(CheckState(header));
     }
     absl::StatusOr<SharedBytes> payload =
-        ReadPayload(state_.files, state_.dir, next, state_.payload_limit());
+        ReadPayload(state_.files, state_.dir, next, state_.PayloadLimit(next));
     if (absl::IsNotFound(payload.status())) return AsDataLoss(payload.status(), "log");
     RETURN_IF_ERROR(payload.status());
     const std::string path = PayloadPath(state_.dir, next);
@@ -211,9 +214,9 @@ class Replica::State::Opening {
       return absl::DataLossError(
           absl::StrCat(context, ": payload ", path, ": its digest differs from the header's"));
     }
-    RETURN_IF_ERROR(AsDataLoss(CheckPayload(state_.grid, *state_.codec, *payload),
+    RETURN_IF_ERROR(AsDataLoss(CheckPayload(state_.GridOf(next), *state_.codec, *payload),
                                absl::StrCat(context, ": payload ", path)));
-    const absl::StatusOr<EntryStep> step = EntryStep::Make(header);
+    const absl::StatusOr<EntryStep> step = EntryStep::Make(state_.fragments, header);
     RETURN_IF_ERROR(AsDataLoss(step.status(), "log"));
     state_.Apply(*step, header, *payload, {});
     return absl::OkStatus();
@@ -232,12 +235,12 @@ class Replica::State::Opening {
   absl::Status FindPrepared() {
     const uint64_t next = state_.memory.version() + 1;
     absl::StatusOr<SharedBytes> payload =
-        ReadPayload(state_.files, state_.dir, next, state_.payload_limit());
+        ReadPayload(state_.files, state_.dir, next, state_.PayloadLimit(next));
     if (absl::IsNotFound(payload.status()) || absl::IsDataLoss(payload.status())) {
       return absl::OkStatus();
     }
     RETURN_IF_ERROR(payload.status());
-    if (!CheckPayload(state_.grid, *state_.codec, *payload).ok()) return absl::OkStatus();
+    if (!CheckPayload(state_.GridOf(next), *state_.codec, *payload).ok()) return absl::OkStatus();
     state_.prepared_digest = TreeDigest(payload->span());
     state_.prepared = *std::move(payload);
     return absl::OkStatus();
@@ -308,13 +311,17 @@ absl::StatusOr<std::unique_ptr<Replica>> Replica::Open(Files& files, const std::
 }
 
 const v1::Genesis& Replica::genesis() const { return state_->genesis; }
-const ChunkGrid& Replica::grid() const { return state_->grid; }
+ChunkGrid Replica::grid() const { return state_->GridOf(version() + 1); }
+const Fragments& Replica::fragments() const { return state_->fragments; }
 uint64_t Replica::version() const { return state_->memory.version(); }
 Digest Replica::header_digest() const { return state_->header_digest; }
 const v1::EntryHeader* Replica::header() const {
   return state_->header.has_value() ? &*state_->header : nullptr;
 }
 absl::Span<const float> Replica::theta() const { return state_->memory.theta(); }
+absl::Span<const float> Replica::buffer(size_t index) const {
+  return state_->memory.Buffer(static_cast<int>(index) + 1);
+}
 absl::Span<const float> Replica::control() const { return state_->memory.Control(); }
 std::optional<v1::Seal> Replica::seal() const { return state_->seal; }
 std::optional<Digest> Replica::prepared_digest() const { return state_->prepared_digest; }
@@ -332,7 +339,7 @@ absl::Status Replica::Prepare(const SharedBytes& payload) {
   }
   const Digest digest = TreeDigest(payload.span());
   if (state_->prepared_digest == digest) return absl::OkStatus();
-  RETURN_IF_ERROR(Annotate(CheckPayload(state_->grid, *state_->codec, payload), context));
+  RETURN_IF_ERROR(Annotate(CheckPayload(grid(), *state_->codec, payload), context));
   RETURN_IF_ERROR(state_->log->WritePayload(next, payload));
   state_->prepared_digest = digest;
   state_->prepared = payload;
@@ -355,7 +362,7 @@ absl::Status Replica::Commit(const v1::EntryHeader& header, const SharedBytes* p
     return absl::FailedPreconditionError(absl::StrCat(context, ": the run is sealed"));
   }
   if (!Planted(PlantedBug::kHeaderChainNotChecked)) RETURN_IF_ERROR(CheckSuccessor(header));
-  ASSIGN_OR_RETURN(const EntryStep step, EntryStep::Make(header));
+  ASSIGN_OR_RETURN(const EntryStep step, EntryStep::Make(state_->fragments, header));
   ASSIGN_OR_RETURN(const Digest wanted, DigestFromBytes(header.payload_digest()));
   if (state_->prepared_digest != wanted) {
     if (payload == nullptr || TreeDigest(payload->span()) != wanted) {
@@ -409,7 +416,7 @@ absl::StatusOr<Entry> Replica::ReadEntry(uint64_t version) const {
   Entry entry;
   ASSIGN_OR_RETURN(entry.header, state_->log->reader().ReadHeader(version));
   ASSIGN_OR_RETURN(entry.payload,
-                   ReadPayload(state_->files, state_->dir, version, state_->payload_limit()));
+                   ReadPayload(state_->files, state_->dir, version, state_->PayloadLimit(version)));
   if (ToBytes(TreeDigest(entry.payload.span())) != entry.header.payload_digest()) {
     return absl::DataLossError(absl::StrCat("entry ", version, ": payload ",
                                             PayloadPath(state_->dir, version),

@@ -26,6 +26,7 @@
 #include "daemon/env/env.h"
 #include "daemon/replica/state/retention_pass.h"
 #include "membership/history/digest.h"
+#include "membership/history/fragment.h"
 #include "membership/history/payload.h"
 
 namespace atolld {
@@ -55,11 +56,14 @@ class Replica {
   ~Replica();
 
   const v1::Genesis& genesis() const;
-  const ChunkGrid& grid() const;
+  ChunkGrid grid() const;              // of the vector of the next entry
+  const Fragments& fragments() const;  // what entries cover
   uint64_t version() const;
   Digest header_digest() const;           // of header `version`; the genesis digest at 0
   const v1::EntryHeader* header() const;  // nullptr at 0
   absl::Span<const float> theta() const;
+  // The outer rule's buffers, in its order.
+  absl::Span<const float> buffer(size_t index) const;
   absl::Span<const float> control() const;  // the common control variate; empty: the run has none
   std::optional<v1::Seal> seal() const;
 

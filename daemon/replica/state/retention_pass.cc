@@ -12,6 +12,7 @@
 #include "daemon/replica/state/snapshot_build.h"
 #include "daemon/replica/state/update_log.h"
 #include "daemon/replica/state/verify.h"
+#include "membership/history/fragment.h"
 #include "membership/history/payload.h"
 #include "membership/history/run_codecs.h"
 
@@ -90,7 +91,8 @@ absl::StatusOr<StoredFiles> MeasureFiles(Files& files, const std::string& dir) {
 FileSizes SizesOf(const v1::SnapshotInfo& newest, uint64_t snapshot_bytes) {
   const uint64_t elements = newest.genesis().manifest().elements();
   const Codec& codec = PayloadCodec(newest.genesis().spec().exchange());
-  const ChunkGrid grid(elements, newest.genesis().spec().exchange().chunk_elements());
+  const ChunkGrid grid(MostEntryElements(newest.genesis().spec(), newest.genesis().manifest()),
+                       newest.genesis().spec().exchange().chunk_elements());
   FileSizes sizes;
   // Its description holds a header, which may grow past the alignment.
   sizes.snapshot = snapshot_bytes + kSnapshotAlignment;

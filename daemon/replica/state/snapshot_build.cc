@@ -10,6 +10,7 @@
 #include "daemon/replica/state/state_digest.h"
 #include "daemon/replica/state/state_memory.h"
 #include "daemon/replica/state/update_log.h"
+#include "membership/history/fragment.h"
 #include "membership/history/header.h"
 
 namespace atolld {
@@ -101,6 +102,7 @@ absl::Status SnapshotBuild::OpenChain() {
   const uint64_t last = log->empty() ? base : log->last_version();
   // Beyond the new version only its successor is read, which says what the new state has to be.
   const uint64_t end = std::min(last, version_ + 1);
+  const Fragments fragments(info_.genesis().spec(), info_.genesis().manifest());
   for (uint64_t v = base + 1; v <= std::max(version_, end); ++v) {
     absl::StatusOr<v1::EntryHeader> header = log->ReadHeader(v);
     if (!header.ok()) return Blame(BuildFault::kLog, header.status());
@@ -119,7 +121,7 @@ absl::Status SnapshotBuild::OpenChain() {
       return Blame(BuildFault::kLog,
                    absl::DataLossError(absl::StrCat(HeadersPath(dir_), ": ", chain.message())));
     }
-    ASSIGN_OR_RETURN(EntryStep step, EntryStep::Make(*header));
+    ASSIGN_OR_RETURN(EntryStep step, EntryStep::Make(fragments, *header));
     previous = HeaderDigest(*header);
     tail_.push_back(std::make_unique<TailEntry>(TailEntry{
         *std::move(header), PayloadPath(dir_, v), std::move(step), nullptr, nullptr, {}}));
@@ -188,25 +190,35 @@ absl::Status SnapshotBuild::StepBlocks() {
 // Steps the values [begin, begin + elements) of the state by the chunks that meet them.
 absl::Status SnapshotBuild::StepBlock(const TailEntry& entry, uint64_t begin, uint64_t elements) {
   const ChunkGrid& grid = entry.step.grid();
-  const uint64_t end = begin + elements;
-  for (uint64_t at = begin; at < end;) {
-    const uint32_t chunk = static_cast<uint32_t>(at / grid.chunk_elements());
-    const uint64_t chunk_begin = grid.Offset(chunk);
-    const uint64_t next = std::min(end, chunk_begin + grid.Elements(chunk));
-    encoded_.resize(entry.offsets[chunk + 1] - entry.offsets[chunk]);
-    mean_.resize(grid.Elements(chunk));
-    RETURN_IF_ERROR(entry.file->ReadAt(entry.offsets[chunk], absl::MakeSpan(encoded_)));
-    RETURN_IF_ERROR(Annotate(entry.step.codec().Decode(encoded_, absl::MakeSpan(mean_)),
-                             absl::StrCat("chunk ", chunk)));
-    std::vector<absl::Span<float>> parts;
-    for (std::vector<float>& buffer : values_) {
-      parts.push_back(absl::MakeSpan(buffer).subspan(at - begin, next - at));
+  std::optional<uint32_t> decoded;
+  for (const FragmentMap::Piece& piece : entry.step.covers().Meeting(begin, elements)) {
+    const uint64_t end = piece.at + piece.count;
+    for (uint64_t at = piece.at; at < end;) {
+      const auto chunk = static_cast<uint32_t>(at / grid.chunk_elements());
+      const uint64_t chunk_begin = grid.Offset(chunk);
+      const uint64_t next = std::min(end, chunk_begin + grid.Elements(chunk));
+      if (decoded != chunk) RETURN_IF_ERROR(DecodeChunk(entry, chunk));
+      decoded = chunk;
+      std::vector<absl::Span<float>> parts;
+      for (std::vector<float>& buffer : values_) {
+        parts.push_back(
+            absl::MakeSpan(buffer).subspan(piece.first + at - piece.at - begin, next - at));
+      }
+      entry.step.StepRange(absl::MakeConstSpan(mean_).subspan(at - chunk_begin, next - at),
+                           parts[0], absl::MakeConstSpan(parts).subspan(1));
+      at = next;
     }
-    entry.step.StepRange(absl::MakeConstSpan(mean_).subspan(at - chunk_begin, next - at), parts[0],
-                         absl::MakeConstSpan(parts).subspan(1));
-    at = next;
   }
   return absl::OkStatus();
+}
+
+// To mean_.
+absl::Status SnapshotBuild::DecodeChunk(const TailEntry& entry, uint32_t chunk) {
+  encoded_.resize(entry.offsets[chunk + 1] - entry.offsets[chunk]);
+  mean_.resize(entry.step.grid().Elements(chunk));
+  RETURN_IF_ERROR(entry.file->ReadAt(entry.offsets[chunk], absl::MakeSpan(encoded_)));
+  return Annotate(entry.step.codec().Decode(encoded_, absl::MakeSpan(mean_)),
+                  absl::StrCat("chunk ", chunk));
 }
 
 // Notes the digests of the stepped values of one block and puts them by, or hands them over.

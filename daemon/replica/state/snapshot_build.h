@@ -72,6 +72,7 @@ class SnapshotBuild {
   absl::Status CheckTail();
   absl::Status StepBlocks();
   absl::Status StepBlock(const TailEntry& entry, uint64_t begin, uint64_t elements);
+  absl::Status DecodeChunk(const TailEntry& entry, uint32_t chunk);
   absl::Status Stage(uint64_t block);
   absl::Status Describe();
   absl::Status Copy();

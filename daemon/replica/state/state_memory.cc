@@ -35,10 +35,16 @@ size_t FirstNonFinite(absl::Span<const float> values) {
 }
 
 EntryStep::EntryStep(const OuterRule* rule, const Codec* codec, OuterScalars scalars,
-                     std::optional<ControlVariate> control, ChunkGrid grid)
-    : rule_(rule), codec_(codec), scalars_(std::move(scalars)), control_(control), grid_(grid) {}
+                     std::optional<ControlVariate> control, ChunkGrid grid, FragmentMap map)
+    : rule_(rule),
+      codec_(codec),
+      scalars_(std::move(scalars)),
+      control_(control),
+      grid_(grid),
+      map_(std::move(map)) {}
 
-absl::StatusOr<EntryStep> EntryStep::Make(const v1::EntryHeader& header) {
+absl::StatusOr<EntryStep> EntryStep::Make(const Fragments& fragments,
+                                          const v1::EntryHeader& header) {
   const std::string context = absl::StrCat("entry ", header.version());
   const absl::StatusOr<const OuterRule*> found = FindOuterRule(header.outer_rule());
   if (!found.ok()) return Annotate(found.status(), context);
@@ -62,7 +68,8 @@ absl::StatusOr<EntryStep> EntryStep::Make(const v1::EntryHeader& header) {
     return Annotate(made.status(), context);
   }
   return EntryStep(rule, *codec, std::move(scalars), control,
-                   ChunkGrid(header.range_elements(), header.chunk_elements()));
+                   ChunkGrid(header.range_elements(), header.chunk_elements()),
+                   fragments.Of(header.version()));
 }
 
 void EntryStep::StepRange(absl::Span<const float> mean, absl::Span<float> theta,
@@ -113,35 +120,54 @@ absl::Status StateMemory::Load(const SnapshotReader& snapshot) {
 void StateMemory::Step(const EntryStep& step, const SharedBytes& payload,
                        absl::Span<float> difference) {
   CHECK(difference.empty() || difference.size() == theta_.size());
-  CHECK(step.grid().elements() == theta_.size());
-  const absl::StatusOr<std::vector<SharedBytes>> chunks =
-      SplitPayload(step.grid(), step.codec(), payload);
+  const ChunkGrid& grid = step.grid();
+  const FragmentMap& covers = step.covers();
+  CHECK(covers.elements() == grid.elements() && covers.elements() <= theta_.size());
+  const absl::StatusOr<std::vector<SharedBytes>> chunks = SplitPayload(grid, step.codec(), payload);
   CHECK_OK(chunks.status());
-  std::vector<float> mean(step.grid().Elements(0));
-  for (uint32_t chunk = 0; chunk < step.grid().chunks(); ++chunk) {
-    StepChunk(step, chunk, (*chunks)[chunk],
-              absl::MakeSpan(mean).subspan(0, step.grid().Elements(chunk)), difference);
+  if (covers.elements() < theta_.size()) std::fill(difference.begin(), difference.end(), 0.0f);
+  std::vector<float> decoded(grid.Elements(0));
+  for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
+    const absl::Span<float> mean = absl::MakeSpan(decoded).subspan(0, grid.Elements(chunk));
+    CHECK_OK(step.codec().Decode((*chunks)[chunk].span(), mean));
+    const uint64_t begin = grid.Offset(chunk);
+    for (const FragmentMap::Piece& piece : covers.Pieces(begin, mean.size())) {
+      StepPiece(step, piece.first, mean.subspan(piece.at - begin, piece.count), difference);
+    }
   }
+  if (Planted(PlantedBug::kFragmentStepsAll)) StepOthers(step);
   ++version_;
 }
 
-void StateMemory::StepChunk(const EntryStep& step, uint32_t chunk, const SharedBytes& bytes,
-                            absl::Span<float> mean, absl::Span<float> difference) {
-  CHECK_OK(step.codec().Decode(bytes.span(), mean));
-  const size_t offset = step.grid().Offset(chunk);
-  const absl::Span<float> theta = theta_.subspan(offset, mean.size());
+// The values of the flat vector from `first` on, by their mean.
+void StateMemory::StepPiece(const EntryStep& step, uint64_t first, absl::Span<const float> mean,
+                            absl::Span<float> difference) {
+  const absl::Span<float> theta = theta_.subspan(first, mean.size());
   std::vector<absl::Span<float>> buffers;
   for (std::vector<float>& buffer : buffers_) {
-    buffers.push_back(absl::MakeSpan(buffer).subspan(offset, mean.size()));
+    buffers.push_back(absl::MakeSpan(buffer).subspan(first, mean.size()));
   }
   if (difference.empty()) {
     step.StepRange(mean, theta, buffers);
     return;
   }
-  const absl::Span<float> moved = difference.subspan(offset, mean.size());
+  const absl::Span<float> moved = difference.subspan(first, mean.size());
   std::copy(theta.begin(), theta.end(), moved.begin());
   step.StepRange(mean, theta, buffers);
   for (size_t i = 0; i < moved.size(); ++i) moved[i] = theta[i] - moved[i];
+}
+
+// The mistake of kFragmentStepsAll: what the entry does not cover moves by a mean of zeros.
+void StateMemory::StepOthers(const EntryStep& step) {
+  uint64_t begin = 0;
+  const auto until = [&](uint64_t end) {
+    if (end > begin) StepPiece(step, begin, std::vector<float>(end - begin, 0.0f), {});
+  };
+  for (const FragmentRange& range : step.covers().ranges()) {
+    until(range.first);
+    begin = range.first + range.count;
+  }
+  until(theta_.size());
 }
 
 absl::Span<const float> StateMemory::Buffer(int buffer) const {

@@ -3,9 +3,9 @@
 //   theta, buffers = OuterStep(theta, buffers, Decode(chunk))        for any range of any chunk
 //   control = ControlVariate(control, Decode(chunk))                 of a run that has one
 //
+// An entry of a run with fragments moves the ranges of its fragment and leaves all else as it is.
 // EntryStep is what one header says about stepping a state, checked once so that the steps
 // themselves cannot fail; immutable after Make, any thread. StateMemory holds theta (borrowed), the
-// the
 // other buffers (StateBuffers; its own) and the version; one thread at a time.
 #pragma once
 
@@ -23,6 +23,7 @@
 #include "compression/codec.h"
 #include "daemon/replica/state/snapshot.h"
 #include "membership/history/digest.h"
+#include "membership/history/fragment.h"
 #include "membership/history/payload.h"
 #include "optimizer/control_variate.h"
 #include "optimizer/outer_rule.h"
@@ -31,11 +32,12 @@ namespace atolld {
 
 class EntryStep {
  public:
-  // The header must have passed CheckHeader. INVALID_ARGUMENT: the rule cannot step with its
-  // scalars.
-  static absl::StatusOr<EntryStep> Make(const v1::EntryHeader& header);
+  // The header must have passed CheckHeader under the run's genesis, of which these are the
+  // fragments. INVALID_ARGUMENT: the rule cannot step with its scalars.
+  static absl::StatusOr<EntryStep> Make(const Fragments& fragments, const v1::EntryHeader& header);
 
-  const ChunkGrid& grid() const { return grid_; }
+  const ChunkGrid& grid() const { return grid_; }     // of the entry's vector
+  const FragmentMap& covers() const { return map_; }  // where that lies in the state
   const Codec& codec() const { return *codec_; }
 
   // Moves a range of the state by its mean: `mean`, `theta` and each buffer, in the order of
@@ -46,13 +48,14 @@ class EntryStep {
 
  private:
   EntryStep(const OuterRule* rule, const Codec* codec, OuterScalars scalars,
-            std::optional<ControlVariate> control, ChunkGrid grid);
+            std::optional<ControlVariate> control, ChunkGrid grid, FragmentMap map);
 
   const OuterRule* rule_;
   const Codec* codec_;
   OuterScalars scalars_;
   std::optional<ControlVariate> control_;
   ChunkGrid grid_;
+  FragmentMap map_;
 };
 
 // OK if every chunk decodes to finite values. INVALID_ARGUMENT names the chunk. Nobody may prepare
@@ -92,8 +95,9 @@ class StateMemory {
   absl::Span<const float> Control() const;  // the common control variate; empty: there is none
 
  private:
-  void StepChunk(const EntryStep& step, uint32_t chunk, const SharedBytes& bytes,
-                 absl::Span<float> mean, absl::Span<float> difference);
+  void StepPiece(const EntryStep& step, uint64_t first, absl::Span<const float> mean,
+                 absl::Span<float> difference);
+  void StepOthers(const EntryStep& step);
 
   const absl::Span<float> theta_;
   const std::vector<std::string> names_;  // of the buffers beside theta

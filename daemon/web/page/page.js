@@ -199,6 +199,17 @@ function newestOf(map, name) {
   return best;
 }
 
+// Of the newest round that tells it; why the run has its mode is shown beside the pointer.
+function showUtilisation(run) {
+  const round = newestOf(known.rounds, "utilisation");
+  setText(byId("used"), figures.share(round ? usedOf(round) : null));
+  const mode = run.spec.mode ? run.spec.mode.kind : "sync";
+  const {hidden_bytes: hidden, waited_bytes: waited} = (round && round.utilisation) || {};
+  setText(byId("used-note"), hidden + waited > 0
+      ? `${mode}; ${figures.share(hidden / (hidden + waited))} of the bytes while training` : mode);
+  byId("used").title = run.mode_because || "";
+}
+
 function showTiles(run) {
   setText(byId("round"), figures.count(run.version));
   setText(byId("round-note"), `of ${figures.count(run.spec.rounds)}`);
@@ -227,6 +238,7 @@ function showTiles(run) {
         `${figures.loss(validation.own_ninetieth)}` : "";
   setText(byId("val-loss-note"), validation
       ? `nats, round ${figures.count(validation.version)}${spread}` : "not evaluated yet");
+  showUtilisation(run);
   const live = run.peers.filter((peer) => peer.member.state === "live");
   setText(byId("live"), `${live.length} of ${run.peers.length}`);
   const speed = live.reduce((sum, peer) => sum + peer.progress.tokens_per_second, 0);
@@ -330,6 +342,11 @@ function flagsOf(peer) {
   return flags;
 }
 
+// The share of the time in which its worker trained; null: not known.
+function usedOf(one) {
+  return one.utilisation ? one.utilisation.compute_utilization : null;
+}
+
 const sort = {by: "", down: false};
 const SORTS = {
   peer: (peer) => peer.member.peer,
@@ -337,6 +354,7 @@ const SORTS = {
   version: (peer) => peer.progress.version,
   tokens: (peer) => peer.tokens,
   share: (peer) => peer.mean_share || 0,
+  used: (peer) => usedOf(peer) || 0,
   speed: (peer) => peer.progress.tokens_per_second,
   flags: (peer) => flagsOf(peer).length,
 };
@@ -364,7 +382,7 @@ function makePeerRow(peer) {
   const state = make("td");
   state.append(make("span", "badge"), make("span", "why"));
   row.append(name, state);
-  for (const title of ["Round", "Tokens", "Share", "Tokens/s"]) {
+  for (const title of ["Round", "Tokens", "Share", "Utilised", "Tokens/s"]) {
     const cell = make("td", "number");
     cell.dataset.name = title;
     cell.append(make("span"));
@@ -386,9 +404,10 @@ function showPeerRow(row, peer) {
   badge.className = `badge ${state.look}`;
   setText(why, state.why || "");
   const values = [figures.count(peer.progress.version), figures.large(peer.tokens),
-                  figures.share(peer.mean_share), figures.speed(peer.progress.tokens_per_second)];
+                  figures.share(peer.mean_share), figures.share(usedOf(peer)),
+                  figures.speed(peer.progress.tokens_per_second)];
   values.forEach((value, i) => setText(cells[2 + i].firstElementChild, value));
-  keep(cells[6], flagsOf(peer), (flag) => flag.text, () => make("span"), (element, flag) => {
+  keep(cells[2 + values.length], flagsOf(peer), (flag) => flag.text, () => make("span"), (element, flag) => {
     setText(element, flag.text);
     element.className = flag.bad ? "flag bad" : "flag";
   });
@@ -449,6 +468,7 @@ function routedPeer() {
 function factsOf(peer) {
   const {progress, member} = peer;
   const known = (value, show) => (value ? show(value) : figures.none);
+  const used = peer.utilisation || {};
   return [
     ["Role", member.role], ["Region", member.region || figures.none],
     ["Address", member.address || "dials out only"], ["Device", peer.device || figures.none],
@@ -457,6 +477,10 @@ function factsOf(peer) {
     ["Rounds contributed", figures.count(peer.rounds_contributed)],
     ["Tokens", figures.count(peer.tokens)],
     ["Share of the newest mean", figures.share(peer.mean_share)],
+    ["Utilisation", figures.share(usedOf(peer))],
+    ["Waited before its newest update", known(used.waited_seconds, figures.seconds)],
+    ["Exchanged while it trained", known(used.hidden_bytes, figures.bytes)],
+    ["Exchanged while it waited", known(used.waited_bytes, figures.bytes)],
     ["Tokens a second", figures.speed(progress.tokens_per_second)],
     ["Loss of recent steps", known(progress.loss, figures.loss)],
     ["From its order to its update", known(peer.ready_seconds, figures.seconds)],

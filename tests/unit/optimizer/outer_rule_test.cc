@@ -175,12 +175,12 @@ TEST(OuterRules, ChangeNothingWhenTheyRefuse) {
 
 TEST(OuterRules, UnknownNamesGetTheNearest) {
   // Broken: a typing error in a config would not be explained.
-  EXPECT_THAT(OuterRuleNames(),
-              ElementsAre("adagrad", "adam", "average", "momentum", "nesterov", "yogi"));
+  EXPECT_THAT(OuterRuleNames(), ElementsAre("adagrad", "adam", "average", "cgad",
+                                            "delayed_nesterov", "momentum", "nesterov", "yogi"));
   EXPECT_EQ(
       FindOuterRule("nestrov").status().message(),
       "unknown outer rule \"nestrov\": did you mean \"nesterov\"? Known: adagrad, adam, average, "
-      "momentum, nesterov, yogi");
+      "cgad, delayed_nesterov, momentum, nesterov, yogi");
 }
 
 }  // namespace

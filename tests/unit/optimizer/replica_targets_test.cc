@@ -118,6 +118,13 @@ const std::map<std::pair<std::string, std::string>, std::string>& GoldenStates()
   return digests;
 }
 
+// With scalars as Scalars() makes them, an entry that is a whole period and new, these are the
+// rules that they are made of.
+std::string GoldenRuleOf(const std::string& rule) {
+  if (rule == "cgad") return "adam";
+  return rule == "delayed_nesterov" ? "nesterov" : rule;
+}
+
 TEST(ReplicaTargets, ReplicasThatDecodeTheSameEntriesHoldTheSameBitsUnderDifferentTargets) {
   // Broken: live replicas on different CPUs would drift apart, and every digest check with them.
   const std::vector<std::string> targets = SimdTargetNames();
@@ -148,7 +155,11 @@ TEST(ReplicaTargets, ReplicasThatDecodeTheSameEntriesHoldTheSameBitsUnderDiffere
               << rule_name << " " << codec_name;
         }
       }
-      EXPECT_EQ(replicas[0].Digest(), GoldenStates().at({rule_name, codec_name}))
+      if (rule_name == "delayed_nesterov") {
+        EXPECT_TRUE(SameBits(replicas[0].buffers[0], std::vector<float>(kReplicaElements)));
+        replicas[0].buffers.erase(replicas[0].buffers.begin());
+      }
+      EXPECT_EQ(replicas[0].Digest(), GoldenStates().at({GoldenRuleOf(rule_name), codec_name}))
           << rule_name << " " << codec_name;
     }
   }

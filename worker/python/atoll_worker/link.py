@@ -50,6 +50,10 @@ class Link:
         """The next message; waits for it. None: the stream has ended."""
         return self._incoming.get()
 
+    def take_within(self, seconds: float) -> Optional[worker_pb2.DaemonMessage]:
+        """The same, but queue.Empty if none has come after that time."""
+        return self._incoming.get(timeout=seconds)
+
     def empty(self) -> bool:
         return self._incoming.empty()
 

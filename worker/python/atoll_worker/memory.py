@@ -1,4 +1,4 @@
-"""The two slots of fp32 values that a worker shares with its daemon (worker.proto)."""
+"""The slots of fp32 values that a worker shares with its daemon (worker.proto)."""
 
 import mmap
 import os
@@ -31,18 +31,30 @@ class Memory:
             raise WorkerFailure(f"shared memory: {request.path}: {error.strerror}") from error
         self._theta = np.frombuffer(self._mapping, np.float32, elements, request.theta_offset)
         self.update = np.frombuffer(self._mapping, np.float32, elements, request.update_offset)
+        self._guess = np.frombuffer(self._mapping, np.float32, elements, request.guess_offset) \
+            if request.guess_offset else None
 
     @staticmethod
     def _check(request: worker_pb2.MapMemory, size: int, length: int) -> None:
-        for offset in (request.theta_offset, request.update_offset):
+        offsets = [request.theta_offset, request.update_offset]
+        if request.guess_offset:
+            offsets.append(request.guess_offset)
+        for offset in offsets:
             if offset % PAGE:
                 raise WorkerFailure(f"shared memory: offset {offset} is inside a page")
             if offset + size > length:
                 raise WorkerFailure(f"shared memory: a slot of {size} bytes at {offset} ends "
                                     f"after the file's {length}")
-        if abs(request.theta_offset - request.update_offset) < size:
+        offsets.sort()
+        if any(later - earlier < size for earlier, later in zip(offsets, offsets[1:])):
             raise WorkerFailure("shared memory: slots overlap")
 
     def theta(self) -> np.ndarray:
         """A copy: a commit may write the slot meanwhile, and each value must be read once."""
         return self._theta.copy()
+
+    def guess(self) -> np.ndarray:
+        """Likewise, of the daemon's guess of a state that is to come."""
+        if self._guess is None:
+            raise WorkerFailure("TrainSteps.start is 'guess', and MapMemory named no slot for it")
+        return self._guess.copy()

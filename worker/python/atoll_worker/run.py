@@ -6,6 +6,7 @@ waits longer than a step. Everything happens in the caller's thread.
 
 import math
 import os
+import queue
 import signal
 import sys
 import threading
@@ -19,9 +20,10 @@ from atoll_worker import samples
 from atoll_worker.failure import WorkerFailure
 from atoll_worker.link import Link
 from atoll_worker.memory import Memory
+from atoll_worker.merges import MergePoint, merge_into, start_of
 from atoll_worker.parameters import Parameters, elements
 
-PROTOCOL = 1
+PROTOCOL = 2
 PROGRESS_SECONDS = 0.25  # worker.proto: a few a second
 NO_DIGEST = bytes(32)    # data that is nobody else's
 
@@ -70,6 +72,7 @@ class Round:
         self._loss_sum = 0.0
         self._began = self._progressed = time.monotonic()
         self.evaluating = 0.0  # seconds inside this round that are not training's
+        self.waited = 0.0      # likewise, for a merge
         self.replaced = False
         self._given: List[int] = []
 
@@ -107,13 +110,16 @@ class Round:
 
     @property
     def base(self) -> np.ndarray:
-        """The replica's values as the update is counted from, flat: what FedProx pulls towards."""
+        """The values that the update is counted from, flat: what FedProx pulls towards."""
         return self._run.base
 
     def __iter__(self) -> Iterator[Step]:
         self._began = time.monotonic()
-        self._send_progress()
+        self.send_progress()
         while not self.replaced and self._done < self._steps:
+            self._run.await_merge(self, self._steps)
+            if self.replaced:
+                return
             before = self._done
             self._given = self._numbers(before)
             yield Step(self._run, self._number_of_step(before), self._given)
@@ -136,27 +142,36 @@ class Round:
         self._samples += len(self._given)
         self._tokens += len(self._given) if tokens is None else tokens
         if time.monotonic() - self._progressed >= PROGRESS_SECONDS:
-            self._send_progress()
+            self.send_progress()
+
+    @property
+    def done(self) -> int:
+        """How many steps were reported."""
+        return self._done
+
+    @property
+    def steps(self) -> int:
+        return self._steps
 
     def _loss(self) -> float:
         return self._loss_sum / self._done if self._done else 0.0
 
     def _seconds(self) -> float:
-        return max(0.0, time.monotonic() - self._began - self.evaluating)
+        return max(0.0, time.monotonic() - self._began - self.evaluating - self.waited)
 
-    def _send_progress(self) -> None:
+    def send_progress(self) -> None:
         self._progressed = time.monotonic()
         seconds = self._seconds()
         rate = self._tokens / seconds if seconds > 0 else 0.0
         self._run.send(progress=worker_pb2.WorkerProgress(
             version=self.version, step=self._done, steps=self._steps, loss=self._loss(),
-            tokens_per_second=rate))
+            tokens_per_second=rate, waited_seconds=self.waited))
 
     def boundary(self) -> worker_pb2.Boundary:
         return worker_pb2.Boundary(version=self.version, steps=self._done, tokens=self._tokens,
                                    loss=self._loss(), seconds=self._seconds(),
                                    first_loss=self._first_loss, samples=self._samples,
-                                   party=self.party)
+                                   party=self.party, waited_seconds=self.waited)
 
     def keep(self) -> None:
         """It is finished: the party's next round goes on behind its samples."""
@@ -187,7 +202,9 @@ class Run:
         self._round: Optional[Round] = None    # being trained
         self._parameters: Optional[Parameters] = None
         self._memory: Optional[Memory] = None
-        self._base = np.empty(0, np.float32)   # theta as the worker last took it
+        self._base = np.empty(0, np.float32)   # theta as the worker last took it, or a guess of it
+        self._has_own = False                  # the parameters are those of a training, on the base
+        self._merges = MergePoint()
         self._own = np.empty(0, np.float32)
         self._evaluate: Optional[Evaluate] = None
         self._held_out = 0
@@ -214,8 +231,8 @@ class Run:
                samples: Counts = 0, evaluate_own: Optional[EvaluateOwn] = None,
                own_held_out: Counts = 0, device: str = "cpu",
                sample_tokens: int = 1, tokenizer_digest: bytes = b"") -> Iterator[Round]:
-        """The rounds, until the run or the process ends; before each, `parameters` hold the
-        replica's. `data_digest` (32 bytes) and the parameters' shapes must be the same at every
+        """The rounds, until the run or the process ends; before each, `parameters` hold what it is
+        to start from. `data_digest` (32 bytes) and the parameters' shapes must be the same at every
         peer. `evaluate` is asked for the loss on parts of `held_out` samples, while `parameters`
         hold what is to be judged.
 
@@ -254,9 +271,8 @@ class Run:
                 self._handle(self._link.take())
                 continue
             self._round, self._pending = self._pending, None
-            self._base = self._mapped("TrainSteps").theta()
-            parameters.write(self._base)
             yield self._round
+            self.await_merge(self._round, self._round.done)
             if not self._ended and not self._round.replaced:
                 self._finish(self._round)
             self._round = None
@@ -289,6 +305,46 @@ class Run:
         """Handles what has come in, without waiting. Between two steps only."""
         while not self._ended and not self._link.empty():
             self._handle(self._link.take())
+        self._settle()
+
+    def await_merge(self, training: Round, steps: int) -> None:
+        """Before the next step, or before the round of so many `steps` is over: goes on when what
+        must be merged before was."""
+        while (not self._ended and not training.replaced
+               and self._merges.waits(training.done, steps)):
+            training.send_progress()  # it lives
+            began = time.monotonic()
+            try:
+                message = self._link.take_within(PROGRESS_SECONDS)
+            except queue.Empty:
+                continue
+            finally:
+                training.waited += time.monotonic() - began
+            self._handle(message)
+        if not self._ended and not training.replaced:
+            self._settle(training.done, steps)
+
+    def _settle(self, done: Optional[int] = None, steps: Optional[int] = None) -> None:
+        """Between two steps, or without a training: does the merges that are due."""
+        training = self._training()
+        if training is None:
+            due = self._merges.take(0, 0)
+        else:
+            due = self._merges.take(training.done if done is None else done,
+                                    training.steps if steps is None else steps)
+        if not due or not self._has_own:
+            return
+        theta = self._mapped("Merge").theta()
+        self._parameters.read(self._own)
+        for merge in due:
+            merge_into(merge, theta, self._base, self._own)
+        self._parameters.write(self._own)
+
+    def _training(self) -> Optional[Round]:
+        """What is under way: trained, or told and not yet begun."""
+        if self._pending is not None:
+            return self._pending
+        return None if self._round is None or self._round.replaced else self._round
 
     def _mapped(self, message: str) -> Memory:
         if self._memory is None or self._parameters is None:
@@ -306,24 +362,40 @@ class Run:
         elif kind == "write_initial_state":
             memory = self._mapped("WriteInitialState")
             self._parameters.read(memory.update)
+            self._has_own = False  # they stand on no base
             self.send(initial_state_written=worker_pb2.InitialStateWritten())
         elif kind == "train":
-            self._mapped("TrainSteps")
-            if self._round is not None:
-                self._round.replaced = True  # this one supersedes it
-            self._pending = Round(self, message.train)
+            self._begin(message.train)
         elif kind == "rebase":
             self._rebase()
+        elif kind == "merge":
+            self._mapped("Merge")
+            self._merges.add(message.merge)
+            self._settle()
         elif kind == "evaluate":
             self._evaluate_share(message.evaluate)
         elif kind == "configure":
             raise WorkerFailure("a second Configure; a worker serves one run")
         # None: of a newer daemon, which does not depend on an answer.
 
+    def _begin(self, train: worker_pb2.TrainSteps) -> None:
+        memory = self._mapped("TrainSteps")
+        start = start_of(train)
+        own = start == "own" and self._has_own
+        if self._round is not None:
+            self._round.replaced = True  # this one supersedes it
+        if not own:
+            self._base = memory.guess() if start == "guess" else memory.theta()
+            self._parameters.write(self._base)
+            self._has_own = True
+        self._merges.begin(train, own)
+        self._pending = Round(self, train)
+        self._settle()
+
     def _rebase(self) -> None:
         memory = self._mapped("Rebase")
-        if self._round is None or self._round.replaced:
-            return  # the boundary was crossed first, or the next round takes theta anew
+        if self._training() is None:
+            return  # the boundary was crossed first
         moved = memory.theta()
         self._parameters.read(self._own)
         self._own += moved - self._base

@@ -46,6 +46,25 @@ TEST(ExpositionTest, TellsTheNewestFiguresOfRunAndPeers) {
               Contains("atoll_peer_up{run=\"test-run\",peer=\"p2\",region=\"\",role=\"\"} 0"));
 }
 
+// Broken: a run that waits for its lines would look like one that trains.
+TEST(ExpositionTest, TellsHowWellWorkersAreUsed) {
+  v1::RunStatus status = TwoPeers();
+  EXPECT_THAT(Exposition(status), Not(HasSubstr("utilisation")));
+  EXPECT_THAT(Exposition(status), Not(HasSubstr("hidden_bytes")));
+  v1::Utilisation* const round = status.mutable_rounds()->rbegin()->mutable_utilisation();
+  round->set_train_seconds(3);
+  round->set_waited_seconds(1);
+  round->set_waited_bytes(700);
+  *status.mutable_peers(1)->mutable_utilisation() = *round;
+  const std::string text = Exposition(status);
+  const std::vector<std::string> lines = absl::StrSplit(text, '\n');
+  EXPECT_THAT(lines, Contains("atoll_run_round_utilisation_ratio{run=\"test-run\"} 0.75"));
+  EXPECT_THAT(lines, Contains("atoll_run_round_hidden_bytes{run=\"test-run\"} 0"));
+  EXPECT_THAT(lines, Contains("atoll_run_round_waited_bytes{run=\"test-run\"} 700"));
+  EXPECT_THAT(lines, Contains("atoll_peer_utilisation_ratio{run=\"test-run\",peer=\"p2\","
+                              "region=\"\",role=\"\"} 0.75"));
+}
+
 // Broken: a loss of zero would be drawn before there is one.
 TEST(ExpositionTest, WhatIsNotKnownIsLeftOut) {
   const std::string text = Exposition(StatusAt(1, 0, 0));

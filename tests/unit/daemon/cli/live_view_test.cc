@@ -70,6 +70,24 @@ TEST(LiveViewTest, TellsTheNoiseScaleOnceItIsKnown) {
               ::testing::Contains(HasSubstr("exchanged -, noise scale 21,000 tokens")));
 }
 
+TEST(LiveViewTest, TellsHowWellWorkersAreUsed) {
+  // Broken: who watches would take a run that waits for its lines for one that trains.
+  v1::RunStatus status = Training();
+  const auto view = [&] {
+    return absl::StrJoin(RenderLiveView(RunOf(status), {}, 52, 120, Charset::kUnicode), "\n");
+  };
+  EXPECT_THAT(view(), Not(HasSubstr("utilisation")));
+  v1::Utilisation* const used = status.mutable_rounds(0)->mutable_utilisation();
+  used->set_train_seconds(9);
+  used->set_waited_seconds(1);
+  status.mutable_peers(1)->mutable_utilisation()->set_train_seconds(7);
+  status.mutable_peers(1)->mutable_utilisation()->set_waited_seconds(3);
+  EXPECT_THAT(view(), HasSubstr("   utilisation 90.0 %"));
+  EXPECT_THAT(view(), HasSubstr(" 70.0 % "));
+  EXPECT_THAT(PlainLines().Tell(RunOf(status), status),
+              ::testing::Contains(HasSubstr("exchanged -, utilised 90.0 %")));
+}
+
 TEST(LiveViewTest, TellsWhatIsSpentOfPrivacy) {
   // Broken: who watches a run with a budget would not see it end.
   v1::RunStatus status = Training();

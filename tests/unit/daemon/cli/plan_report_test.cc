@@ -96,6 +96,44 @@ PlanQuestion Ask(LinkModel links) {
   return question;
 }
 
+// Would break: a mode that is advised and does not reach what was asked for, or figures of modes
+// that do not go together.
+TEST(PlanReport, TellsHowMuchEachModeTrains) {
+  PlanQuestion question = Ask(EqualPeers(4, 40e6 / 8, absl::Milliseconds(5)));
+  question.steps = 25;
+  question.train_seconds = 2.5;
+  question.mode.kind = "streaming";
+  question.mode.fragments = 3;
+  question.mode.overlap_steps = 4;
+  const auto json = PlanJson(question, PlanCandidates(question))["modes"];
+  EXPECT_EQ(json["steps"], 25);
+  size_t chosen = 0, of_config = 0;
+  for (const auto& mode : json["modes"]) {
+    const double round = mode["round_seconds"];
+    EXPECT_NEAR(mode["compute_utilization"].get<double>(), 2.5 / round, 1e-9);
+    EXPECT_NEAR(round, 2.5 + mode["waited_seconds"].get<double>(), 1e-9);
+    const bool enough = mode["compute_utilization"] >= 0.95;
+    EXPECT_EQ(mode["least_steps"] <= 25, enough) << mode.dump();
+    EXPECT_TRUE(enough || !mode["auto"].get<bool>()) << mode.dump();
+    chosen += mode["auto"].get<bool>() ? 1 : 0;
+    of_config += mode["of_config"].get<bool>() ? 1 : 0;
+    if (mode["of_config"].get<bool>()) {
+      EXPECT_EQ(mode["fragments"], 3);
+    }
+  }
+  EXPECT_EQ(chosen, 1u);
+  EXPECT_EQ(of_config, 1u);
+  const std::string text = absl::StrJoin(PlanText(question, PlanCandidates(question)), "\n");
+  EXPECT_THAT(text, HasSubstr(absl::StrCat("\nauto: ", json["auto"].get<std::string>(), "\n")));
+  EXPECT_THAT(text, HasSubstr("steps for 95 %"));
+  EXPECT_THAT(text, HasSubstr("delayed"));
+
+  question.train_seconds = 0;  // nobody knows how long a step takes
+  EXPECT_TRUE(PlanJson(question, PlanCandidates(question))["modes"].is_null());
+  EXPECT_EQ(absl::StrJoin(PlanText(question, PlanCandidates(question)), "\n").find("auto:"),
+            std::string::npos);
+}
+
 // Would break: a benchmark or an advice with messages that hold up a slow line, or that leave peers
 // without a part; or small ones where a processor is the limit.
 TEST(PlanReport, MessagesAreAsLargeAsTheSlowestLineAllows) {

@@ -34,6 +34,9 @@ std::vector<v1::RunStatus> TwoPages() {
   last->set_revisions(2);
   last->set_plan("weighted, \"regions\"");
   last->set_exchange_seconds(0.5);
+  last->mutable_utilisation()->set_train_seconds(9);
+  last->mutable_utilisation()->set_waited_seconds(1);
+  last->mutable_utilisation()->set_hidden_bytes(300);
   return pages;
 }
 
@@ -50,6 +53,12 @@ TEST(RunMetricsTest, EveryVersionHasItsFigures) {
   EXPECT_EQ(rows[3]["exchange/revisions"], 2);
   EXPECT_EQ(rows[3]["time/exchange_seconds"], 0.5);
   EXPECT_TRUE(rows[2]["exchange/revisions"].is_null()) << "only its header is known";
+  EXPECT_EQ(rows[3]["time/compute_utilization"], 0.9);
+  EXPECT_EQ(rows[3]["exchange/hidden_bytes"], 300);
+  EXPECT_EQ(rows[3]["exchange/waited_bytes"], 0);
+  for (const char* key : {"time/compute_utilization", "exchange/waited_bytes"}) {
+    EXPECT_TRUE(rows[2][key].is_null()) << key << ": nobody has told";
+  }
 }
 
 // Broken: totals would begin at zero wherever somebody begins to read.
@@ -77,7 +86,7 @@ TEST(RunMetricsTest, CsvHasAsManyFieldsInEachLine) {
   for (size_t i = 0; i < 4; ++i) {
     widths.insert(std::vector<std::string>(absl::StrSplit(lines[i], ',')).size());
   }
-  EXPECT_THAT(widths, ElementsAre(20));
+  EXPECT_THAT(widths, ElementsAre(23));
 }
 
 TEST(RunMetricsTest, JsonLinesAreAnObjectEach) {

@@ -140,6 +140,41 @@ TEST(StatusJsonTest, TheNoiseScaleSaysWhetherMorePeersHelp) {
   EXPECT_THAT(NoiseText(status.noise()), HasSubstr("more peers help less and less"));
 }
 
+// Broken: nobody would see how long workers wait, or why a run has the mode that it has.
+TEST(StatusJsonTest, ShowsModeAndUtilisation) {
+  v1::RunStatus status = StatusAt(1, 7, 60);
+  AddRound(&status, 7, 60, 2.5);
+  v1::PeerStatus* const peer = AddPeer(&status, "p1", 0, 0, 1);
+  EXPECT_THAT(RunStatusText(status), Contains(HasSubstr("sync")));
+  EXPECT_THAT(RunStatusText(status), Contains(HasSubstr("not known")));
+  EXPECT_EQ(RunStatusJson(status)["spec"]["mode"]["kind"], "sync");
+  EXPECT_TRUE(RunStatusJson(status)["rounds"][0]["utilisation"].is_null());
+  EXPECT_TRUE(PeerJson(*peer)["utilisation"].is_null());
+  v1::ModeSpec* const mode = status.mutable_spec()->mutable_mode();
+  mode->set_kind("streaming");
+  mode->set_fragments(4);
+  mode->set_overlap_steps(2);
+  status.set_mode_because("the plan says so");
+  v1::Utilisation* const used = status.mutable_rounds(0)->mutable_utilisation();
+  used->set_train_seconds(9);
+  used->set_waited_seconds(1);
+  used->set_hidden_bytes(3000000);
+  used->set_waited_bytes(1000000);
+  *peer->mutable_utilisation() = *used;
+  EXPECT_THAT(RunStatusText(status),
+              Contains(HasSubstr("streaming, 4 fragments, overlap 2: the plan says so")));
+  const std::string text =
+      "90.0 % of the time trained, 1.0 s waited; 3.0 MB of 4.0 MB exchanged while training";
+  EXPECT_THAT(RunStatusText(status), Contains(HasSubstr(text)));
+  EXPECT_THAT(PeerText(*peer), Contains(HasSubstr(text)));
+  EXPECT_THAT(RoundsText(status), Contains(HasSubstr("  90.0 %  ")));
+  const auto json = RunStatusJson(status);
+  EXPECT_EQ(json["mode_because"], "the plan says so");
+  EXPECT_EQ(json["spec"]["mode"]["fragments"], 4);
+  EXPECT_EQ(json["rounds"][0]["utilisation"]["compute_utilization"], 0.9);
+  EXPECT_EQ(json["peers"][0]["utilisation"]["waited_bytes"], 1000000);
+}
+
 // Broken: `atoll peer show` would hide what a peer can give to others.
 TEST(StatusJsonTest, APeerIsShownWithWhatItOffers) {
   v1::RunStatus status = StatusAt(1, 7, 60);

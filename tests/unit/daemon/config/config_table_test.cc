@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "daemon/config/config_text.h"
 #include "tests/unit/daemon/config/config_file.h"
@@ -76,7 +77,12 @@ std::vector<Config> ManyRuns() {
   federated.privacy.clip = 1;
   federated.privacy.masked = true;
   federated.privacy.threshold = 3;
-  return {Config(), rich, stub, federated};
+  Config streaming;
+  streaming.mode.kind = "streaming";
+  Config delayed;
+  delayed.mode.kind = "delayed";
+  delayed.outer.rule = "delayed_nesterov";
+  return {Config(), rich, stub, federated, streaming, delayed};
 }
 
 TEST(ConfigTable, SaysWhichKeysTheRunRecords) {
@@ -165,6 +171,13 @@ TEST(ConfigTable, APrintedFileMeansTheSame) {
   ConfigFile file;
   const std::string printed = PrintConfig(*file.Load("[run]\npeers = 8\n[peer]\nid = \"p\"\n"));
   EXPECT_THAT(printed, HasSubstr("\nlearning_rate = 0.8\n"));
+  // Where the default is from, and with a rule that the table does not know, nothing.
+  const std::string unwrapped = absl::StrReplaceAll(printed, {{"\n# ", " "}});
+  EXPECT_THAT(unwrapped, HasSubstr("The table's for this run: 0.8 / 0.9 (8 peers, 30 steps, adamw; "
+                                   "arXiv:2503.09799, figure 7)."));
+  EXPECT_THAT(PrintConfig(*file.Load("[outer]\nrule = \"average\"\n")),
+              Not(HasSubstr("The table's")));
+  EXPECT_THAT(PrintDefaultConfig(), Not(HasSubstr("The table's")));
   EXPECT_THAT(printed, HasSubstr("\nid = \"p\"\n"));
   EXPECT_THAT(printed, Not(HasSubstr("\ndir = ")));
 }

@@ -279,7 +279,8 @@ TEST_F(ConfigTest, RelativePathsStartAtTheFilesFolder) {
 
 TEST_F(ConfigTest, NesterovsRateFollowsThePeers) {
   // Broken: a lone peer would overshoot by Nesterov's rate for many, or many crawl by that for one.
-  for (const auto& [peers, rate] : {std::pair{1, 0.4}, {2, 0.7}, {7, 0.7}, {8, 0.8}}) {
+  for (const auto& [peers, rate] :
+       {std::pair{1, 0.4}, {2, 0.7}, {5, 0.7}, {6, 0.8}, {8, 0.8}, {12, 1.0}}) {
     const absl::StatusOr<Config> by_peers =
         LoadConfig(Write(absl::StrCat("[run]\npeers = ", peers, "\n")), ConfigUse::kAny);
     ASSERT_TRUE(by_peers.ok()) << by_peers.status();
@@ -296,6 +297,49 @@ TEST_F(ConfigTest, NesterovsRateFollowsThePeers) {
       LoadConfig(Write("[run]\npeers = 1\n[outer]\nlearning_rate = 0.7\n"), ConfigUse::kAny);
   ASSERT_TRUE(said.ok()) << said.status();
   EXPECT_EQ(said->outer.learning_rate, 0.7);
+}
+
+TEST_F(ConfigTest, NesterovsRatesFollowWhatTrainsInside) {
+  // Broken: MuLoCo would run at DiLoCo's rates, streaming at those of whole models, or a model of
+  // billions at the quickstart's.
+  const struct {
+    const char* text;
+    double learning_rate, momentum;
+  } cases[] = {
+      {"[inner]\noptimizer = \"muon\"\n", 0.7, 0.6},
+      {"[run]\npeers = 4\n[inner]\noptimizer = \"muon\"\nsteps = 50\n", 0.9, 0.8},
+      {"[run]\npeers = 4\n[inner]\noptimizer = \"sgd\"\nsteps = 50\n", 0.7, 0.9},
+      {"[run]\npeers = 8\n[inner]\nsteps = 500\n", 0.7, 0.9},
+      {"[run]\npeers = 2\n[mode]\nkind = \"streaming\"\n", 0.4, 0.9},
+      {"[run]\npeers = 4\n[model]\nlayers = 24\nwidth = 1536\n", 0.6, 0.9},
+      {"[run]\npeers = 4\n[model]\nkind = \"stub\"\nparameters = 400000000\n", 0.6, 0.9},
+      // Each of the two that is said stands.
+      {"[inner]\noptimizer = \"muon\"\n[outer]\nlearning_rate = 0.3\n", 0.3, 0.6},
+      {"[inner]\noptimizer = \"muon\"\n[outer]\nmomentum = 0.5\n", 0.7, 0.5},
+      {"[inner]\noptimizer = \"muon\"\n[outer]\nrule = \"average\"\n", 1, 0},
+  };
+  for (const auto& one : cases) {
+    const absl::StatusOr<Config> config = LoadConfig(Write(one.text), ConfigUse::kAny);
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_EQ(config->outer.learning_rate, one.learning_rate) << one.text;
+    EXPECT_EQ(config->outer.momentum, one.momentum) << one.text;
+  }
+}
+
+TEST_F(ConfigTest, MuonsWeightDecayFollowsThePeersBatch) {
+  // Broken: many small steps would decay a matrix many times as much as the steps of 512 sequences
+  // that the decay was tuned for, or what a file says would not be what is done.
+  const auto decay = [&](const std::string& inner) {
+    const absl::StatusOr<Config> config =
+        LoadConfig(Write(absl::StrCat("[inner]\n", inner)), ConfigUse::kAny);
+    return config.ok() ? MakeRunSpec(*config).inner().weight_decay() : -1;
+  };
+  EXPECT_EQ(decay("optimizer = \"muon\"\nbatch = 512\n"), 0.1);
+  // MuLoCo's 16 peers at 2,048 sequences a step: steps_512 / (steps x K) is 4 / 16.
+  EXPECT_EQ(decay("optimizer = \"muon\"\nbatch = 128\n"), 0.1 * 4 / 16);
+  EXPECT_EQ(decay("optimizer = \"muon\"\nbatch = 65536\n"), 10);  // the most that is legal
+  EXPECT_EQ(decay("optimizer = \"muon\"\nbatch = 128\nweight_decay = 0.1\n"), 0.1);
+  EXPECT_EQ(decay("optimizer = \"adamw\"\nbatch = 128\n"), 0.1);
 }
 
 TEST_F(ConfigTest, AveragingTakesTheMeanAsItIs) {

@@ -32,6 +32,19 @@ TEST(PartyRules, PartiesAreHostedWhereTheyCanBe) {
             "x.toml:5: [parties] first and hosted lead to party 1000001; the highest is 1000000");
 }
 
+TEST(PartyRules, PartiesTrainInTurnFromOneState) {
+  // Broken: the second of a peer's parties would train from where the first one ended, or be told
+  // too late whether its last update was taken.
+  const std::string hosted = absl::StrCat(kPrivateData, "[parties]\nhosted = 3\n[mode]\nkind = ");
+  for (const char* mode : {"streaming", "eager", "delayed"}) {
+    EXPECT_EQ(PartyErrorOf(absl::StrCat(hosted, "\"", mode, "\"\n")),
+              absl::StrCat("x.toml:7: [mode] kind '", mode,
+                           "' needs [parties] hosted = 0: virtual parties take turns on one "
+                           "worker, which goes on from its own last round"));
+  }
+  EXPECT_EQ(PartyErrorOf(absl::StrCat(hosted, "\"async\"\n")), "");
+}
+
 // What SCAFFOLD needs, with one line in place of another.
 std::string ControlErrorOf(const std::string& inner, const std::string& rest) {
   return PartyErrorOf(absl::StrCat("[inner]\ncontrol_variates = true\n", inner, rest));
@@ -42,6 +55,11 @@ TEST(PartyRules, ControlVariatesNeedWhatTheyAreMadeOf) {
   // what is no mean.
   const std::string inner = "optimizer = \"sgd\"\nschedule = \"constant\"\nwarmup_steps = 0\n";
   EXPECT_EQ(ControlErrorOf(inner, kPrivateData), "");
+  const std::string eager = absl::StrCat(kPrivateData, "[mode]\nkind = \"eager\"\n");
+  EXPECT_EQ(ControlErrorOf(inner, eager),
+            "x.toml:10: [mode] kind 'eager' needs [inner] control_variates = false: a party's own "
+            "variate moves when an entry has taken its update, and the next training has begun by "
+            "then");
   EXPECT_EQ(ControlErrorOf("schedule = \"constant\"\nwarmup_steps = 0\n", kPrivateData),
             "x.toml:2: [inner] control_variates needs optimizer 'sgd': only there is what a party "
             "moved by its rate times the sum of its gradients");

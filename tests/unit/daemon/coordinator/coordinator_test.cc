@@ -149,6 +149,27 @@ TEST(Coordinator, StartRefusesWhatCannotBeRight) {
   EXPECT_EQ(StartStatus(w).code(), absl::StatusCode::kDataLoss);
 }
 
+// Would break: a run whose mode changes with the plan, or a config with too little to plan by that
+// makes one all the same.
+TEST(Coordinator, AutoIsResolvedOnceAndStays) {
+  CoordinatorWorld w(4);
+  w.config.mode.kind = "auto";
+  w.config.mode.step_time = absl::Milliseconds(100);
+  EXPECT_THAT(StartStatus(w).message(), HasSubstr("needs line_rate"));
+  EXPECT_FALSE(w.disk->run.spec.has_value());
+  w.config.mode.line_rate = 2500;
+  EXPECT_THAT(StartStatus(w).message(), HasSubstr("no mode trains 95.0 % of the time"));
+  w.config.mode.utilisation = 0.05;
+  w.config.mode.line_rate = 1250000;
+  ASSERT_TRUE(StartStatus(w).ok());
+  const v1::RunSpec made = *w.disk->run.spec;
+  w.config.mode.line_rate = 125000000;
+  EXPECT_TRUE(StartStatus(w).ok());
+  w.config.mode.line_rate = 0;
+  EXPECT_TRUE(StartStatus(w).ok());
+  EXPECT_EQ(w.disk->run.spec->SerializeAsString(), made.SerializeAsString());
+}
+
 // Would break: a branch that begins at another state than its config names, forgets its parent, or
 // cannot be started again once its file is gone.
 TEST(Coordinator, ABranchTakesItsLineageFromItsFile) {

@@ -52,6 +52,23 @@ TEST(ComposeLauncherTest, ResultsLandWhereALocalRunHasThem) {
   EXPECT_EQ(launcher.CommandOf(0, Stage::kWatch).back(), "/data/results");
 }
 
+TEST(ComposeLauncherTest, ALookIsAtTheRunsOwnPeersAndKeepsOutOfItsLog) {
+  // Broken: a run would be ended because another's peers are gone, or a complaint of the engine's
+  // be taken for the run's last line.
+  PosixFiles files;
+  Experiment experiment;
+  RunPlan plan;
+  plan.id = "01-a-seed-1";
+  ComposeLauncher launcher(files, experiment, "/e", {"docker", "compose"}, {plan});
+  const std::vector<std::string> command = launcher.LookCommand(0);
+  ASSERT_GE(command.size(), 4u);
+  EXPECT_EQ(command[2], "exec \"$@\" > \"$0\" 2>&1");
+  EXPECT_EQ(command[3], "/e/runs/01-a-seed-1/peers.txt");
+  EXPECT_THAT(absl::StrJoin(command, " "),
+              HasSubstr("docker ps -a --filter label=com.docker.compose.project=" +
+                        ComposeProject("/e", plan.id) + " "));
+}
+
 TEST(ComposeLauncherTest, AProjectIsOfOneFolderAndANameThatComposeTakes) {
   // Broken: two experiments of one name would share containers, or Compose would refuse the name.
   const std::string project = ComposeProject("/a", "01-fedprox-alpha-0-1-seed-2");

@@ -77,10 +77,11 @@ TEST(RunResultTest, ReadsWhatALocalRunLeaves) {
   const std::string metrics =
       R"({"version":0,"time/elapsed_seconds":0,"validation/loss":5.5,"train/total_tokens":0})"
       "\n"
-      R"({"version":1,"time/elapsed_seconds":2,"train/total_tokens":64,"train/contributors":4})"
+      R"({"version":1,"time/elapsed_seconds":2,"train/total_tokens":64,"train/contributors":4,)"
+      R"("time/compute_utilization":0.5})"
       "\n"
       R"({"version":2,"validation/loss":4.5,"validation/own_mean":4.25,"train/total_tokens":128,)"
-      R"("train/contributors":3,"privacy/epsilon":null})"
+      R"("train/contributors":3,"privacy/epsilon":null,"time/compute_utilization":0.75})"
       "\n";
   const auto result = MakeRunResult("A", 2, "01-a-seed-2", report, metrics);
   ASSERT_TRUE(result.ok()) << result.status();
@@ -90,6 +91,11 @@ TEST(RunResultTest, ReadsWhatALocalRunLeaves) {
   EXPECT_EQ(result->Newest(&ResultRow::loss), 4.5);
   EXPECT_EQ(result->Newest(&ResultRow::own_mean), 4.25);
   EXPECT_EQ(result->Newest(&ResultRow::epsilon), std::nullopt);
+  EXPECT_EQ(result->Mean(&ResultRow::utilisation), 0.625) << "version 0 has none";
+  EXPECT_EQ(result->Mean(&ResultRow::epsilon), std::nullopt);
+  const TableText table = TextOf(MakeTable({"A"}, 1, {*result}, 0), 0);
+  EXPECT_EQ(table.headings.end()[-2], "utilisation");
+  EXPECT_EQ(table.rows[0].end()[-2], "62.5 %");
   EXPECT_EQ(result->Reaching(5)->version, 2u);
   EXPECT_EQ(result->Reaching(1), nullptr);
   const auto again = ParseResultLine(ResultLine(*result));

@@ -29,6 +29,11 @@ TEST(ParameterMemoryTest, IsSharedThroughItsPath) {
                   static_cast<off_t>((*memory)->control_offset() + 4999 * sizeof value)),
             static_cast<ssize_t>(sizeof value));
   EXPECT_EQ(value, 7.0f);
+  (*memory)->guess()[4999] = 8.0f;
+  ASSERT_EQ(pread(file, &value, sizeof value,
+                  static_cast<off_t>((*memory)->guess_offset() + 4999 * sizeof value)),
+            static_cast<ssize_t>(sizeof value));
+  EXPECT_EQ(value, 8.0f);
   close(file);
 }
 

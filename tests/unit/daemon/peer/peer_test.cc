@@ -215,6 +215,16 @@ TEST_F(RogueCoordinatorTest, CapsAreToldAtOnceAndAgainByEachHello) {
                           }));
 }
 
+// Broken: a peer would train as in mode "sync" in a run of a later release's mode.
+TEST_F(RogueCoordinatorTest, ARunOfAModeThatItDoesNotKnowIsRefusedByName) {
+  says_ = {Welcome(
+      [](v1::Welcome* welcome) { welcome->mutable_spec()->mutable_mode()->set_kind("tidal"); })};
+  CHECK_OK(peer_->Start());
+  world_.RunFor(absl::Seconds(5));
+  ASSERT_TRUE(finished_.has_value());
+  EXPECT_THAT(std::string(finished_->message()), HasSubstr("unknown mode \"tidal\""));
+}
+
 TEST_F(RogueCoordinatorTest, AForkedWelcomeIsRefused) {
   ExpectRefused({Welcome([&](v1::Welcome* w) {
                   *w->mutable_header() = told_.Forked(w->header(), told_.key);

@@ -10,6 +10,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,8 +43,10 @@ class FileTransport final : public Transport {
     const std::string path_;
   };
 
-  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address, Acceptor) override {
+  absl::StatusOr<std::unique_ptr<Listener>> Listen(const std::string& address,
+                                                   Acceptor accept) override {
     ++listens;
+    acceptor = std::move(accept);
     if (!refusal.ok()) return refusal;
     return std::make_unique<Place>(address.substr(5));
   }
@@ -53,6 +56,38 @@ class FileTransport final : public Transport {
 
   int listens = 0;
   absl::Status refusal;
+  Acceptor acceptor;
+};
+
+// The call of a worker that says hello and nothing else.
+class HelloCall final : public Call {
+ public:
+  HelloCall(Executor& executor, uint32_t protocol, std::vector<v1::DaemonMessage>* told)
+      : executor_(executor), told_(told) {
+    hello_.mutable_hello()->set_protocol(protocol);
+  }
+  void Start(Events events) override { events_ = std::move(events); }
+  void Read() override {
+    if (std::exchange(said_, true)) return;
+    executor_.Post(guard_.Wrap([this] { events_.on_frame(Pack(hello_)); }));
+  }
+  void Write(Frame frame) override {
+    told_->emplace_back();
+    EXPECT_TRUE(Unpack(frame, &told_->back()).ok());
+  }
+  size_t unsent_bytes() const override { return 0; }
+  void Finish(absl::Status) override {}
+  uint64_t sent_bytes() const override { return 0; }
+  std::string remote() const override { return "unix:"; }
+  std::optional<Identity> identity() const override { return std::nullopt; }
+
+ private:
+  Executor& executor_;
+  std::vector<v1::DaemonMessage>* const told_;
+  v1::WorkerMessage hello_;
+  Events events_;
+  bool said_ = false;
+  CallbackGuard guard_;
 };
 
 class WorkerProcessTest : public ::testing::Test {
@@ -65,9 +100,17 @@ class WorkerProcessTest : public ::testing::Test {
     settings.program = program;
     settings.socket = absl::StrCat("unix:", dir_.File("worker.sock"));
     worker_ = std::make_unique<WorkerProcess>(Env{executor_, files_, transport_, log_}, settings);
-    worker_->Start(v1::RunSpec(), {nullptr, nullptr, [this](const absl::Status& why) {
-                                     lost_.emplace_back(why.message());
-                                   }});
+    worker_->Start(spec_, {nullptr, nullptr,
+                           [this](const absl::Status& why) { lost_.emplace_back(why.message()); }});
+  }
+  // What one of this protocol is told; nothing: it was ended.
+  std::vector<v1::DaemonMessage> ToldOne(uint32_t protocol) {
+    executor_.Post([&] {
+      transport_.acceptor("/atolld.v1.Worker/Attach",
+                          std::make_unique<HelloCall>(executor_, protocol, &told_));
+    });
+    EXPECT_TRUE(executor_.RunUntil([&] { return !told_.empty() || !lost_.empty(); }, kWorkerLimit));
+    return told_;
   }
   bool RunToLoss(size_t count) {
     return executor_.RunUntil([&] { return lost_.size() >= count; }, kWorkerLimit);
@@ -78,6 +121,8 @@ class WorkerProcessTest : public ::testing::Test {
   PosixFiles files_;
   FileTransport transport_;
   SilentLog log_;
+  v1::RunSpec spec_;
+  std::vector<v1::DaemonMessage> told_;
   std::unique_ptr<WorkerProcess> worker_;
   std::vector<std::string> lost_;
 };
@@ -143,6 +188,36 @@ TEST_F(WorkerProcessTest, ASocketThatCannotBeBoundIsTold) {
   Start("exit 0");
   ASSERT_TRUE(RunToLoss(1));
   EXPECT_EQ(lost_[0], "the worker's socket: the address is in use");
+}
+
+TEST_F(WorkerProcessTest, OneThatKnowsNoModesIsEndedWhereTheRunHasOne) {
+  // Broken: it would train from theta whatever it is told, and nobody would see why the run learns
+  // badly.
+  spec_.mutable_mode()->set_kind("eager");
+  Start("exec sleep 1000");
+  EXPECT_TRUE(ToldOne(1).empty());
+  ASSERT_EQ(lost_.size(), 1u);
+  EXPECT_THAT(lost_[0], ::testing::HasSubstr("it speaks protocol 1 (WorkerHello.protocol), and "
+                                             "[mode] kind = 'eager' needs 2"));
+}
+
+TEST_F(WorkerProcessTest, OneThatKnowsModesIsToldTheRun) {
+  // Broken: no worker would ever serve such a run.
+  spec_.mutable_mode()->set_kind("streaming");
+  Start("exec sleep 1000");
+  const std::vector<v1::DaemonMessage> told = ToldOne(2);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(told[0].configure().spec().mode().kind(), "streaming");
+  EXPECT_TRUE(lost_.empty());
+}
+
+TEST_F(WorkerProcessTest, AnOldOneServesARunWithoutAMode) {
+  // Broken: every worker that a user has written would end with the next release.
+  Start("exec sleep 1000");
+  const std::vector<v1::DaemonMessage> told = ToldOne(1);
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_TRUE(told[0].has_configure());
+  EXPECT_TRUE(lost_.empty());
 }
 
 }  // namespace

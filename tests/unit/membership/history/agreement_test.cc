@@ -53,6 +53,28 @@ TEST(MakeHeader, NamesOnlyThoseWhoseChunksWereAveraged) {
   EXPECT_EQ(header.contributors(1).samples(0).first(), static_cast<uint64_t>('c'));
 }
 
+// Would break: headers name another fragment than the one whose turn it is, and no peer takes them;
+// or a run without fragments gets headers that old releases do not know.
+TEST(MakeHeader, NamesTheFragmentOfItsTurn) {
+  v1::Plan plan;
+  plan.set_version(6);
+  plan.set_parameters(40);
+  v1::RunSpec spec;
+  const auto make = [&] {
+    return MakeHeader(
+        {spec, {}, "previous", [](const std::string& peer) { return SamplesOf(peer); }}, plan,
+        v1::Vote());
+  };
+  EXPECT_EQ(make().fragments(), 0u);
+  spec.mutable_mode()->set_kind("streaming");
+  spec.mutable_mode()->set_fragments(1);
+  EXPECT_EQ(make().fragments(), 0u);
+  spec.mutable_mode()->set_fragments(4);
+  EXPECT_EQ(make().fragments(), 4u);
+  EXPECT_EQ(make().fragment(), 1u);
+  EXPECT_EQ(make().range_elements(), 40u);
+}
+
 // Would break: replicas step the common control variate by other numbers than the round had, or a
 // run without one gets scalars that no replica knows.
 TEST(MakeHeader, TellsHowFarTheControlVariateMoves) {

@@ -218,6 +218,44 @@ TEST_F(CheckHeaderTest, RefusesShapesThatAreNotTheRuns) {
   ExpectInvalid("previous header");
 }
 
+TEST_F(CheckHeaderTest, AnEntryCoversTheFragmentWhoseTurnItIs) {
+  // Broken: a header could step other values than the run's order says, or more than there are; or
+  // a header without fragments would have another digest than old logs know.
+  header_.set_fragments(1);
+  ExpectInvalid("its turn is of all values");
+  EXPECT_EQ(header_.fragments(), 0u);
+  run_.elements = 1001;
+  run_.fragments = 2;
+  genesis_ = run_.Genesis();
+  genesis_.set_state_digest(ToBytes(state_));
+  previous_ = GenesisDigest(genesis_);
+  header_ = run_.Header(1, previous_, state_, run_.Payload(1));
+  EXPECT_TRUE(Check().ok()) << Check();
+  header_.set_fragment(1);
+  ExpectInvalid("its turn is fragment 0 of 2");
+  header_.set_fragments(0);
+  ExpectInvalid("its turn is fragment 0 of 2");
+  header_.set_range_elements(501);
+  ExpectInvalid("fragment 0 of 2 has 500");
+  header_.set_range_offset(1);
+  ExpectInvalid("counted from 0 on");
+  v1::EntryHeader second = run_.Header(2, HeaderDigest(header_), state_, run_.Payload(2));
+  EXPECT_EQ(second.range_elements(), 501u);
+  EXPECT_TRUE(CheckHeader(genesis_, 1, HeaderDigest(header_), second).ok());
+  v1::EntryHeader plain = second;
+  plain.clear_fragment();
+  plain.clear_fragments();
+  EXPECT_NE(HeaderDigest(plain), HeaderDigest(second));
+}
+
+TEST_F(CheckHeaderTest, AGenesisWithMoreFragmentsThanCanBeMadeIsNone) {
+  // Broken: peers would crash at the first entry, or cover values twice.
+  run_.fragments = 2;
+  EXPECT_TRUE(CheckGenesis(run_.Genesis()).ok()) << CheckGenesis(run_.Genesis());
+  run_.fragments = 3;  // of two small tensors
+  EXPECT_THAT(std::string(CheckGenesis(run_.Genesis()).message()), HasSubstr("fragments = 3"));
+}
+
 TEST_F(CheckHeaderTest, RefusesContributorsThatNobodyIs) {
   // Broken: weights of zero, infinity or NaN would divide the mean to nothing.
   header_.clear_contributors();
@@ -320,6 +358,15 @@ TEST_F(CheckHeaderTest, TakesAShardWhoseEveryChunkHasASetOfItsOwn) {
   EXPECT_EQ(SetOfChunk(header_.records(), 2).contributors(), "\x05");
 }
 
+TEST_F(CheckHeaderTest, RefusesAgesWhereNoneCounts) {
+  // Broken: headers of runs in step could differ in what nothing follows from.
+  header_.mutable_contributors(0)->set_age(1);
+  ExpectInvalid("no age counts");
+  genesis_.mutable_spec()->mutable_mode()->set_kind("async");
+  header_.mutable_contributors(0)->set_age(1);
+  EXPECT_TRUE(Check().ok()) << Check();
+}
+
 TEST_F(CheckHeaderTest, RefusesScalarsOutOfOrderOrNotFinite) {
   // Broken: the same scalars could be written in two ways, and a NaN among them would reach every
   // replica.
@@ -367,6 +414,15 @@ TEST(CheckGenesis, RefusesRulesThatNoExchangeCarriesOut) {
   exchange->set_clipping_steps(1);
   exchange->set_clip_bits(0xbf800000);
   EXPECT_FALSE(CheckGenesis(genesis).ok()) << "a factor below 0";
+}
+
+TEST(CheckGenesis, RefusesAModeThatItDoesNotKnow) {
+  // Broken: a peer would take part in a run of a later release by the rules of another mode.
+  v1::Genesis genesis = TestRun().Genesis();
+  genesis.mutable_spec()->mutable_mode()->set_kind("eager");
+  EXPECT_TRUE(CheckGenesis(genesis).ok()) << CheckGenesis(genesis);
+  genesis.mutable_spec()->mutable_mode()->set_kind("eagre");
+  EXPECT_THAT(std::string(CheckGenesis(genesis).message()), HasSubstr("unknown mode \"eagre\""));
 }
 
 TEST(CheckGenesis, RefusesManifestsThatDoNotAddUp) {

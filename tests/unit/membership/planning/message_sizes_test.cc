@@ -83,6 +83,18 @@ TEST(MessageSizes, WhatDoesNotPassIsNamedWithItsRemedy) {
   }
 }
 
+// Would break: a run would be refused whose entries cover a fragment, and whose messages are short;
+// or one whose state is too large for any would begin.
+TEST(MessageSizes, AnEntryIsOfWhatItCoversAndTheStateOfAll) {
+  SizeTerms terms = Terms(uint64_t{1} << 30, 3, 32);
+  EXPECT_THAT(std::string(CheckMessageSizes(terms).message()), HasSubstr("ExchangeOpen"));
+  terms.exchanged = terms.parameters / 64;
+  EXPECT_TRUE(CheckMessageSizes(terms).ok()) << CheckMessageSizes(terms);
+  terms = Terms(uint64_t{1} << 45, 3);
+  terms.exchanged = 1;
+  EXPECT_THAT(std::string(CheckMessageSizes(terms).message()), HasSubstr("a snapshot's leaves"));
+}
+
 // Would break: peers that join a run of a thousand would end it, or always the same of them would
 // train in vain.
 TEST(MessageSizes, OfMoreThanFitTheOldestAreTaken) {

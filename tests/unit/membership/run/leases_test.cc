@@ -41,6 +41,24 @@ TEST(LeaseBook, GrantsReturnedSamplesBeforeFreshOnes) {
   EXPECT_FALSE(book.holds("b"));
 }
 
+// Would break: what a peer trains ahead is spent with its update, or is not its own afterwards.
+TEST(LeaseBook, HandsOnWhatWasTrainedAhead) {
+  LeaseBook book;
+  book.Grant("a", 10);
+  book.Grant(AheadHolder("a"), 10);
+  book.Grant("b", 10);
+  book.Spend("a");
+  book.Hand(AheadHolder("a"), "a");
+  EXPECT_EQ(Text(book.Held("a")), "[10+10]");
+  EXPECT_FALSE(book.holds(AheadHolder("a")));
+  book.Grant(AheadHolder("a"), 5);
+  book.Hand(AheadHolder("a"), "a");
+  EXPECT_EQ(Text(book.Held("a")), "[10+10][30+5]");
+  book.Hand("nobody", "a");
+  EXPECT_EQ(Text(book.Held("a")), "[10+10][30+5]");
+  EXPECT_EQ(Text(LeaseBook(book.Save()).Held("b")), "[20+10]");
+}
+
 // Would break: a returning peer goes on with samples that somebody else has, or that are spent
 // already.
 TEST(LeaseBook, AdoptsOnlyWhatIsFreeOrItsOwn) {

@@ -113,5 +113,16 @@ TEST(StateDeadline, FollowsTheSizeAndGrowsWithEachTimeInVain) {
   EXPECT_EQ(StateDeadline(1000000, 1000, absl::Seconds(10)), absl::Seconds(32 * 66));
 }
 
+// Would break: in mode "async" a slow run's entries wait for minutes, or no two updates of a fast
+// one ever share an entry.
+TEST(AsyncGrace, IsATenthOfTheMedianAndASecondAtMost) {
+  RecentTimes times(8);
+  EXPECT_EQ(AsyncGrace(times), absl::ZeroDuration());
+  for (const double seconds : {1.0, 2.0, 90.0}) times.Add(absl::Seconds(seconds));
+  EXPECT_EQ(AsyncGrace(times), absl::Milliseconds(200));
+  for (int i = 0; i < 5; ++i) times.Add(absl::Seconds(90));
+  EXPECT_EQ(AsyncGrace(times), absl::Seconds(1));
+}
+
 }  // namespace
 }  // namespace atolld

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "membership/run/admission.h"
 #include "membership/trust/contribution.h"
 #include "tests/unit/membership/run/simulated_peers.h"
 
@@ -25,6 +26,24 @@ TEST(ReleaseTest, NumbersAreReadAndWhatIsNoneOfOursCountsAsOfToday) {
   EXPECT_FALSE(FollowsChanges("0.1.0"));
   EXPECT_TRUE(FollowsChanges("0.2.0"));
   EXPECT_TRUE(FollowsChanges("0.2.0~deb12"));
+}
+
+// Would break: a peer of an earlier release would train as in mode "sync" in a run of another mode.
+TEST(ReleaseTest, ARunWithAModeRefusesAPeerThatKnowsNone) {
+  v1::RunSpec spec;
+  spec.set_run_id("r1");
+  v1::Hello old;
+  old.set_peer("p1");
+  old.set_software("0.1.0");
+  EXPECT_TRUE(CheckHello(spec, old).ok()) << CheckHello(spec, old);
+  spec.mutable_mode()->set_kind("async");
+  EXPECT_EQ(CheckHello(spec, old).message(),
+            "peer p1 runs release 0.1.0, which knows no modes; the run is in mode 'async'; install "
+            "a newer release there");
+  for (const char* today : {"0.2.0", ""}) {
+    old.set_software(today);
+    EXPECT_TRUE(CheckHello(spec, old).ok()) << today;
+  }
 }
 
 // Release 0.1.0 knows no changes of a roster and no brief plans: it passes the first over, and

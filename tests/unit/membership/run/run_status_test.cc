@@ -7,6 +7,7 @@
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "membership/history/receipt.h"
+#include "membership/run/utilisation.h"
 #include "tests/unit/membership/run/simulated_peers.h"
 
 namespace atolld {
@@ -53,6 +54,27 @@ TEST(RunStatusOf, PeersAreShownWithWeightTimeAndCaps) {
   status = peers.run->Status(peers.now);
   EXPECT_EQ(PeerOf(status, "b").up_cap_bytes_per_second(), 0);
   EXPECT_EQ(PeerOf(status, "b").down_cap_bytes_per_second(), 7000);
+}
+
+// Would break: a run is told to be as busy as one of its peers, or a peer as busy as the run.
+TEST(RunStatusOf, UtilisationIsOfEachPeerAndOfTheRound) {
+  SimulatedPeers peers(2, 2, 9);
+  for (const char* name : {"a", "b"}) {
+    peers.Join(name);
+    peers.WorkerReady(name);
+  }
+  peers.InitialState("a");
+  for (const char* name : {"a", "b"}) peers.Synced(name, 0);
+  for (const char* name : {"a", "b"}) peers.Evaluate(name);
+  peers.train_seconds = {{"a", 9}, {"b", 3}};
+  peers.waited_seconds = {{"a", 1}, {"b", 3}};
+  for (const char* name : {"a", "b"}) peers.Ready(name);
+  for (const char* name : {"a", "b"}) peers.Vote(name);
+  ASSERT_EQ(peers.run->version(), 1u);
+  const v1::RunStatus status = peers.run->Status(peers.now);
+  EXPECT_EQ(TrainedShare(PeerOf(status, "a").utilisation()), 0.9);
+  EXPECT_EQ(TrainedShare(PeerOf(status, "b").utilisation()), 0.5);
+  EXPECT_EQ(TrainedShare(peers.run->rounds().back().utilisation()), 0.75);
 }
 
 // Would break: a peer whose clock is an hour off is not seen before its certificate is refused; or

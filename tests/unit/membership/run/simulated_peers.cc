@@ -114,12 +114,13 @@ void SimulatedPeers::Ready(const std::string& peer, uint32_t age) {
   v1::PeerMessage message;
   v1::Ready* ready = message.mutable_ready();
   ready->set_version(run->version() + 1);
-  ready->set_base_version(run->version());
+  ready->set_base_version(run->version() - missed[peer]);
   ready->set_epoch(stored.epoch);
   ready->set_age(age);
   ready->set_steps(5);
   ready->set_tokens(100);
   ready->set_train_seconds(train_seconds[peer]);
+  ready->set_waited_seconds(waited_seconds[peer]);
   ready->set_loss(losses.count(peer) > 0 ? losses[peer] : 2.5);
   // Of an update that is to be masked nothing is told yet.
   const bool masked = stored.spec->privacy().masked();
@@ -264,6 +265,15 @@ void SimulatedPeers::ComeBack(const std::vector<std::string>& names) {
   }
 }
 
+void SimulatedPeers::TakeAhead(const std::string& peer) {
+  const auto found = ahead.find(peer);
+  if (found == ahead.end()) return;
+  trains[peer] = found->second.number();
+  samples[peer].assign(found->second.samples().begin(), found->second.samples().end());
+  if (stored.spec->data().private_()) training.insert(peer);
+  ahead.erase(found);
+}
+
 void SimulatedPeers::TellHeaders(const std::string& peer,
                                  const std::vector<v1::EntryHeader>& history, size_t most) {
   const v1::SendHeaders asked = *Asked(peer);
@@ -348,9 +358,16 @@ void SimulatedPeers::Take(RunOutput output) {
         EXPECT_EQ(Follow(message.roster_delta(), &rosters[peer]), absl::OkStatus()) << peer;
       }
       for (const auto& one : message.commit().header().contributors()) {
-        if (one.peer() == peer) training.erase(peer);
+        if (one.peer() != peer) continue;
+        training.erase(peer);
+        TakeAhead(peer);
       }
       if (!message.has_train()) continue;
+      if (message.train().ahead()) {
+        ahead[peer] = message.train();
+        continue;
+      }
+      ahead.erase(peer);
       trains[peer] = message.train().number();
       if (stored.spec->data().private_()) training.insert(peer);
       samples[peer].assign(message.train().samples().begin(), message.train().samples().end());

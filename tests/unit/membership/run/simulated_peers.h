@@ -56,6 +56,9 @@ class SimulatedPeers {
   void TellHeaders(const std::string& peer, const std::vector<v1::EntryHeader>& history,
                    size_t most = 256);
 
+  // The peer's update is settled: what it trains ahead is its training.
+  void TakeAhead(const std::string& peer);
+
   // Whole pieces of a run.
   void Begin(const std::vector<std::string>& names);   // joined, version 0, evaluated, training
   void Commit(const std::vector<std::string>& names);  // ready, voted, committed
@@ -95,13 +98,18 @@ class SimulatedPeers {
   std::map<std::string, SessionId> sessions;
   std::map<std::string, std::vector<v1::CoordinatorMessage>> inbox;
   std::map<std::string, std::vector<v1::SampleRange>>
-      samples;                                  // that a peer would name in its Hello
-  std::map<std::string, uint64_t> trains;       // number of the newest Train, which a Ready answers
-  std::map<std::string, v1::Roster> rosters;    // as each has been told it
-  std::map<std::string, double> train_seconds;  // that a peer's next Ready names
-  std::map<std::string, double> losses;         // as well; none: 2.5
-  std::map<std::string, double> norms;          // of its update, as well
-  std::set<std::string> training;               // with private data: would say so in its Hello
+      samples;                             // that a peer would name in its Hello
+  std::map<std::string, uint64_t> trains;  // number of the newest Train, which a Ready answers
+  // Of those who train ahead: samples and number of that Train, which are the peer's once an entry
+  // names it.
+  std::map<std::string, v1::Train> ahead;
+  std::map<std::string, uint64_t> missed;        // entries that its next Ready has not taken in
+  std::map<std::string, v1::Roster> rosters;     // as each has been told it
+  std::map<std::string, double> train_seconds;   // that a peer's next Ready names
+  std::map<std::string, double> waited_seconds;  // likewise
+  std::map<std::string, double> losses;          // as well; none: 2.5
+  std::map<std::string, double> norms;           // of its update, as well
+  std::set<std::string> training;                // with private data: would say so in its Hello
   std::map<std::string, std::vector<double>> own_losses;  // that it finds; none: it holds none out
   std::map<std::string, double> squared_means;  // that its next Vote names; none: it tells none
   std::optional<v1::Arrivals> arrivals;         // that the next Votes tell of

@@ -1,5 +1,9 @@
 #include "membership/run/training.h"
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "gtest/gtest.h"
 
 namespace atolld {
@@ -10,6 +14,8 @@ absl::Time AtSecond(double seconds) { return absl::UnixEpoch() + absl::Seconds(s
 struct TrainingFixture {
   TrainingFixture(uint32_t peers, uint32_t quorum, bool started = false)
       : roster(absl::Seconds(1000), AtSecond(0), {}), round({peers, quorum}, started, 1) {}
+  explicit TrainingFixture(const RoundSettings& settings)
+      : roster(absl::Seconds(1000), AtSecond(0), {}), round(settings, false, 1) {}
 
   void Join(const std::string& peer, const std::string& address = "") {
     v1::Hello hello;
@@ -103,6 +109,36 @@ TEST(Round, ClosesWhenAllAreReadyOrTheQuorumAtTheDeadline) {
   f.Ready("c", 12);
   EXPECT_TRUE(f.round.MayClose(AtSecond(12), f.roster));
   EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b", "c"}));
+}
+
+// Would break: in mode "async" the fast wait for the slow, each update makes an entry of its own
+// though others come with it, or a run begins only when all are there.
+TEST(Round, OfAsyncClosesShortlyAfterItsFirstUpdate) {
+  RoundSettings settings{3, 1};
+  settings.async = true;
+  TrainingFixture f(settings);
+  f.Join("a");
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(0), f.roster));
+  f.Join("b");
+  f.Join("c");
+  f.TrainAll(0);
+  EXPECT_FALSE(f.round.MayClose(AtSecond(1), f.roster));
+  EXPECT_EQ(f.round.CloseDeadline(), absl::InfiniteFuture());
+  f.Ready("a", 4);
+  EXPECT_FALSE(f.round.MayClose(AtSecond(4), f.roster));
+  EXPECT_EQ(f.round.CloseDeadline(), AtSecond(4.4));  // a tenth of 4 s
+  f.Ready("b", 4.3);
+  EXPECT_FALSE(f.round.MayClose(AtSecond(4.3), f.roster));
+  EXPECT_TRUE(f.round.MayClose(AtSecond(4.5), f.roster));
+  EXPECT_EQ(f.round.Ready(f.roster), (std::vector<std::string>{"a", "b"}));
+  f.round.Next({"a", "b"});
+  for (const char* peer : {"a", "b", "c"}) f.roster.SetState(peer, 1);
+  ASSERT_TRUE(f.round.TryOpen(AtSecond(5), f.roster));
+  EXPECT_EQ(f.round.Idle(f.roster), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(f.round.CloseDeadline(), absl::InfiniteFuture());  // c trains on, however long
+  f.TrainAll(5);
+  for (const char* peer : {"a", "b", "c"}) f.Ready(peer, 9);
+  EXPECT_TRUE(f.round.MayClose(AtSecond(9), f.roster));  // nobody is left to wait for
 }
 
 // Would break: a round that closes without a peer whose session broke a moment ago, or one that
@@ -246,6 +282,139 @@ TEST(Round, SkipGoesOnWithTheUpdatesThatStand) {
   EXPECT_FALSE(f.round.open());
   EXPECT_EQ(f.round.Find("a")->activity, Activity::kTraining);
   EXPECT_TRUE(f.round.Ready(f.roster).empty());
+}
+
+v1::Ready ReadyFor(uint64_t version, uint64_t train_number) {
+  v1::Ready ready;
+  ready.set_version(version);
+  ready.set_train_number(train_number);
+  return ready;
+}
+
+// Would break: an update that was still being encoded when its worker died is taken for the answer
+// to the Train that has replaced its own, with the same samples; its peer drops it for that Train,
+// and the exchange waits for what nobody holds.
+TEST(Training, AnUpdateOfAReplacedTrainIsNoAnswer) {
+  v1::RunSpec spec;
+  spec.mutable_inner()->set_steps(4);
+  spec.mutable_inner()->set_batch(2);
+  Training training(WithParties({1, 1}, spec), true, 1, LeaseRecords());
+  const v1::Train lost = training.Assign(AtSecond(0), "a", 1, 4, spec);
+  training.LoseWorker("a");
+  const v1::Train again = training.Assign(AtSecond(1), "a", 1, 4, spec);
+  ASSERT_EQ(lost.samples(0).first(), again.samples(0).first());
+  EXPECT_FALSE(training.Answers("a", ReadyFor(1, lost.number())));
+  EXPECT_TRUE(training.Answers("a", ReadyFor(1, again.number())));
+}
+
+// Would break: an update of one fragment counts in another's entry; or its peer, which has dropped
+// it, is waited for as if it trained, and its samples are in no entry.
+TEST(Training, WithFragmentsWhoeverWasLeftOutTrainsAnew) {
+  v1::RunSpec spec;
+  spec.mutable_inner()->set_steps(4);
+  spec.mutable_inner()->set_batch(2);
+  for (const uint32_t fragments : {1u, 2u}) {
+    spec.mutable_mode()->set_kind("streaming");
+    spec.mutable_mode()->set_fragments(fragments);
+    Training training(WithParties({3, 1}, spec), true, 1, LeaseRecords());
+    std::map<std::string, uint64_t> numbers;
+    for (const char* peer : {"a", "b", "c"}) {
+      numbers[peer] = training.Assign(AtSecond(0), peer, 1, 4, spec).number();
+    }
+    for (const char* peer : {"a", "b"}) {
+      training.SetReady(AtSecond(1), peer, ReadyFor(1, numbers[peer]));
+    }
+    v1::EntryHeader header;
+    header.add_contributors()->set_peer("a");
+    EXPECT_EQ(training.Settle(header, v1::Plan()), std::vector<std::string>{"a"});
+    for (const char* gone : {"a", "b"}) {
+      EXPECT_EQ(training.round().Find(gone)->activity, Activity::kIdle);
+      EXPECT_EQ(training.Held(gone), 0u);
+    }
+    // c has not been heard of; its update to version 1 was on its way.
+    const auto of = [&](uint64_t train_number) {
+      v1::Ready ready = ReadyFor(1, train_number);
+      *ready.add_samples() = training.leases().Held("c").front();
+      return ready;
+    };
+    v1::Ready another = of(numbers["c"]);
+    another.mutable_samples(0)->set_first(99);
+    training.DropLate("c", another);
+    EXPECT_EQ(training.round().Find("c")->activity, Activity::kTraining) << "of another Train";
+    EXPECT_EQ(training.Held("c"), 8u);
+    training.DropLate("c", of(numbers["c"]));
+    EXPECT_EQ(training.round().Find("c")->activity, Activity::kIdle);
+    EXPECT_EQ(training.Held("c"), 0u);
+  }
+}
+
+// Would break: a history that was adopted leaves updates to be waited for that their peers drop.
+TEST(Training, WithFragmentsAnAdoptedHistoryLeavesNoUpdate) {
+  v1::RunSpec spec;
+  spec.mutable_inner()->set_steps(4);
+  spec.mutable_inner()->set_batch(2);
+  spec.mutable_mode()->set_kind("streaming");
+  spec.mutable_mode()->set_fragments(3);
+  Training training(WithParties({2, 1}, spec), true, 1, LeaseRecords());
+  const uint64_t number = training.Assign(AtSecond(0), "a", 1, 4, spec).number();
+  training.SetReady(AtSecond(1), "a", ReadyFor(1, number));
+  Roster roster(absl::Seconds(1000), AtSecond(0), {});
+  v1::Hello hello;
+  hello.set_peer("a");
+  roster.Join(AtSecond(0), 1, hello);
+  training.AdoptHistory(LeaseBook(LeaseRecords{100, {}}), 4, roster, v1::Headers());
+  EXPECT_EQ(training.round().Find("a")->activity, Activity::kIdle);
+  EXPECT_EQ(training.round().version(), 4u);
+}
+
+// Would break: a peer whose Train was lost with its session, and that goes on ahead by the one
+// before, would answer none that the coordinator knows of, and be waited for in vain from then on.
+TEST(Training, WhatAPeerSaysThatItTrainsAheadAnswersWhicheverTrainItWasOf) {
+  v1::RunSpec spec;
+  spec.mutable_inner()->set_steps(4);
+  spec.mutable_inner()->set_batch(2);
+  spec.mutable_mode()->set_kind("delayed");
+  for (const bool own_data : {false, true}) {
+    spec.mutable_data()->set_private_(own_data);
+    Training training(WithParties({2, 1}, spec), true, 1, LeaseRecords());
+    const v1::Train first = training.Assign(AtSecond(0), "a", 1, 4, spec);
+    training.SetReady(AtSecond(1), "a", ReadyFor(1, first.number()));
+    const v1::Train ahead = training.AssignAhead(AtSecond(1), "a", 1, 4, spec);
+    training.LoseWorker("a");
+    training.AssignAhead(AtSecond(2), "a", 1, 4, spec);  // does not get there
+    HeldTraining held;
+    held.offers = held.trains = held.trains_ahead = true;
+    held.samples = {first.samples().begin(), first.samples().end()};
+    held.ahead = {ahead.samples().begin(), ahead.samples().end()};
+    ASSERT_TRUE(training.Resume("a", held));
+    v1::EntryHeader header;
+    header.add_contributors()->set_peer("a");
+    training.Settle(header, v1::Plan());
+    EXPECT_EQ(training.round().Find("a")->activity, Activity::kTraining);
+    EXPECT_TRUE(training.Answers("a", ReadyFor(2, ahead.number()))) << own_data;
+  }
+}
+
+// Would break: a worker that dies before its peer has offered its update again, after an attempt
+// that failed or an entry that left it out, would take that update along.
+TEST(Training, AWorkerThatDiesLeavesTheUpdateThatIsToBeOfferedAgain) {
+  v1::RunSpec spec;
+  spec.mutable_inner()->set_steps(4);
+  spec.mutable_inner()->set_batch(2);
+  for (const char* kind : {"delayed", "sync"}) {
+    spec.mutable_mode()->set_kind(kind);
+    const bool ahead = std::string(kind) == "delayed";
+    Training training(WithParties({2, 1}, spec), true, 1, LeaseRecords());
+    training.round().trainer("a").worker_ready = true;
+    const uint64_t number = training.Assign(AtSecond(0), "a", 1, 4, spec).number();
+    training.SetReady(AtSecond(1), "a", ReadyFor(1, number));
+    if (ahead) training.AssignAhead(AtSecond(1), "a", 1, 4, spec);
+    training.round().Again(AtSecond(2));
+    training.LoseWorker("a");
+    EXPECT_EQ(training.Held("a"), ahead ? 8u : 0u) << kind;
+    EXPECT_EQ(training.round().Find("a")->activity, ahead ? Activity::kTraining : Activity::kIdle);
+    EXPECT_FALSE(training.leases().holds(AheadHolder("a"))) << "its steps are lost";
+  }
 }
 
 // Would break: a straggler's training thrown away at a commit that it missed.

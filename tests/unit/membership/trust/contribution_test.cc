@@ -260,5 +260,32 @@ TEST(CheckClaims, WhatTheSpecDoesNotNameIsNotChecked) {
   EXPECT_TRUE(Claims(Spec(0, 0), 5, 1000000, 0).ok());
 }
 
+// Would break: in the modes whose updates are late an old one counts like a new one, or loses
+// twice.
+TEST(WeighAges, TakesAPowerOfEOfLateUpdatesAlone) {
+  v1::RunSpec spec;
+  v1::Ready ready;
+  ready.set_tokens(1000);
+  ready.set_age(4);
+  std::vector<float> weights = {ContributionWeight(spec, ready, 0)};
+  EXPECT_EQ(weights[0], 500);  // 1000 / (1 + 0.25 x 4)
+  const std::vector<uint32_t> ages = {4};
+  WeighAges(spec, ages, &weights);
+  EXPECT_EQ(weights[0], 500);
+  for (const char* kind : {"delayed", "async"}) {
+    spec.mutable_mode()->set_kind(kind);
+    spec.mutable_mode()->set_age_decay_bits(0);
+    weights = {ContributionWeight(spec, ready, 0)};
+    WeighAges(spec, ages, &weights);
+    EXPECT_EQ(weights[0], 1000) << kind;
+    spec.mutable_mode()->set_age_decay_bits(absl::bit_cast<uint32_t>(0.5f));
+    WeighAges(spec, ages, &weights);
+    EXPECT_FLOAT_EQ(weights[0], 135.335283f) << kind;  // 1000 / e^2
+    spec.mutable_mode()->set_age_decay_bits(absl::bit_cast<uint32_t>(100.0f));
+    WeighAges(spec, ages, &weights);
+    EXPECT_EQ(weights[0], std::numeric_limits<float>::min()) << kind;  // a header takes no 0
+  }
+}
+
 }  // namespace
 }  // namespace atolld

@@ -60,6 +60,21 @@ std::vector<std::string> CommitNorms(UpdateJudge* judge, const std::vector<doubl
   return judge->NoteCommit(HeaderOf(contributors));
 }
 
+// Broken: updates of a large fragment would be scaled down to the length of a small one's.
+TEST(UpdateJudge, LengthsOfOtherFragmentsAreNoReference) {
+  for (const bool remembers : {true, false}) {
+    JudgeSettings settings = ClippingAt(1);
+    settings.remembers = remembers;
+    UpdateJudge judge(settings, {});
+    for (int i = 0; i < 4; ++i) CommitNorms(&judge, {1, 1, 1});
+    std::vector<ExchangeContributor> contributors = ContributorsWith({20, 20, 40});
+    judge.Scale(&contributors);
+    EXPECT_EQ(ScaleOf(contributors[0]) < 1, remembers);
+    EXPECT_LE(ScaleOf(contributors[2]), 0.5f);
+    EXPECT_EQ(judge.Record().medians.empty(), !remembers);
+  }
+}
+
 // Broken: an update of no real norm would be averaged, or an honest one refused.
 TEST(UpdateJudge, RefusesNormsThatNoUpdateHas) {
   const UpdateJudge judge(ClippingAt(1), {});

@@ -99,6 +99,21 @@ TEST_F(SlotsTest, ControlVariatesHaveASlotOfTheirOwn) {
   EXPECT_EQ((*slots)->control().size(), 1024u);
 }
 
+// Broken: a training would start from another slot than the daemon's guess, or an ordinary run
+// would seem to have one.
+TEST_F(SlotsTest, AGuessHasASlotOfItsOwn) {
+  EXPECT_TRUE((*Slots::Map(request_, 1024))->guess().empty());
+  request_.set_guess_offset(4096);
+  EXPECT_THAT(Error(), HasSubstr("overlap"));
+  request_.set_guess_offset(8192);
+  EXPECT_THAT(Error(), HasSubstr("ends after the file's"));
+  std::filesystem::resize_file(folder_ / "memory", 3 * 4096);
+  const auto slots = Slots::Map(request_, 1024);
+  ASSERT_TRUE(slots.ok()) << slots.status();
+  EXPECT_EQ((*slots)->guess().data(), (*slots)->theta().data() + 2048);
+  EXPECT_EQ((*slots)->guess().size(), 1024u);
+}
+
 // Broken: a wrong request would end in a bus error instead of a message.
 TEST_F(SlotsTest, RefusesWhatDoesNotFit) {
   request_.set_elements(1000);

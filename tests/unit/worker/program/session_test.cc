@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "tests/unit/worker/training/fixtures.h"
 #include "worker/base/file_io.h"
 #include "worker/base/manifest.h"
@@ -160,7 +161,7 @@ TEST_F(SessionTest, GoesThroughARound) {
   ASSERT_TRUE(Run().ok());
   const auto& sent = daemon_.sent;
   ASSERT_GE(sent.size(), 6u);
-  EXPECT_EQ(sent[0].hello().protocol(), 1u);
+  EXPECT_EQ(sent[0].hello().protocol(), 2u);
   EXPECT_EQ(sent[1].configured().manifest().elements(), elements_);
   EXPECT_EQ(sent[1].configured().train_tokens(), 4000u);
   EXPECT_EQ(sent[1].configured().validation_tokens(), 1000u);
@@ -294,6 +295,236 @@ TEST_F(SessionTest, WhatCannotBeDoneIsSaidAndEndsTheWorker) {
 
   configure_.mutable_configure()->mutable_spec()->mutable_data()->set_digest(std::string(32, 'x'));
   EXPECT_THAT(failure({configure_}), HasSubstr("has SHA-256 "));
+}
+
+// -----------------------------------------------------------------------------------------------
+// A run whose peers train on while an entry is on its way.
+
+class AheadSessionTest : public SessionTest {
+ protected:
+  AheadSessionTest() {
+    std::filesystem::resize_file(folder_ / "memory", 3 * slot_bytes_);
+    v1::MapMemory& map = *map_message_.mutable_map_memory();
+    map.set_guess_offset(2 * slot_bytes_);
+    slots_ = *Slots::Map(map, elements_);
+    for (uint64_t i = 0; i < elements_; ++i) {
+      theta()[i] = 0.001f * static_cast<float>(i % 101) - 0.05f;
+    }
+    first_theta_.assign(theta(), theta() + elements_);
+    daemon_.Push(configure_);
+    daemon_.Push(map_message_);
+  }
+
+  // Without a learning rate all that moves parameters is what the daemon says.
+  void StandStill() {
+    v1::InnerSpec& inner = *configure_.mutable_configure()->mutable_spec()->mutable_inner();
+    inner.set_learning_rate(0);
+    inner.set_min_learning_rate(0);
+    daemon_.Push(configure_);
+    daemon_.Push(map_message_);
+  }
+
+  static v1::DaemonMessage TrainFrom(uint64_t version, uint32_t steps, const std::string& start,
+                                     uint64_t merge_version = 0, uint32_t merge_after = 0) {
+    v1::DaemonMessage message = Train(version, std::max(steps, 1u));
+    message.mutable_train()->set_steps(steps);
+    message.mutable_train()->set_start(start);
+    message.mutable_train()->set_merge_version(merge_version);
+    message.mutable_train()->set_merge_after(merge_after);
+    return message;
+  }
+
+  static v1::DaemonMessage Merge(uint64_t version, float own_share) {
+    v1::DaemonMessage message;
+    message.mutable_merge()->set_version(version);
+    message.mutable_merge()->set_own_share_bits(absl::bit_cast<uint32_t>(own_share));
+    return message;
+  }
+
+  void MoveTheta() {
+    for (uint64_t i = 0; i < elements_; ++i) theta()[i] = first_theta_[i] + 0.25f;
+  }
+
+  std::vector<float> Update() const { return {slots_->update().begin(), slots_->update().end()}; }
+
+  std::vector<float> first_theta_;
+};
+
+// Broken: what a peer learned while an entry was on its way would be lost, or handed over twice; or
+// a look at theta, or a theta that has moved, would take the place of its own parameters.
+TEST_F(AheadSessionTest, GoesOnFromItsOwnParameters) {
+  std::vector<float> learnt, kept;
+  daemon_.Push(TrainFrom(1, 3, "own"));  // a new worker: from theta
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    if (message.has_evaluated()) daemon_.Push(TrainFrom(2, 0, "own"));
+    if (!message.has_boundary()) return;
+    if (message.boundary().version() == 1) {
+      learnt = Update();
+      MoveTheta();
+      v1::DaemonMessage evaluate;
+      evaluate.mutable_evaluate()->set_version(1);
+      evaluate.mutable_evaluate()->set_shares(1);
+      return daemon_.Push(evaluate);
+    }
+    if (message.boundary().version() == 2) {
+      kept = Update();
+      return daemon_.Push(TrainFrom(3, 0, ""));
+    }
+    daemon_.Stop();
+  };
+  ASSERT_TRUE(Run().ok());
+  EXPECT_TRUE(std::any_of(learnt.begin(), learnt.end(), [](float value) { return value != 0; }));
+  EXPECT_EQ(kept, learnt);
+  EXPECT_EQ(Update(), std::vector<float>(elements_, 0.0f)) << "from theta there is nothing yet";
+}
+
+// Broken: in mode eager a worker would train from the state before the guess, and what it hands
+// over would be counted from there.
+TEST_F(AheadSessionTest, StartsFromTheGuess) {
+  StandStill();
+  float* const guess = const_cast<float*>(slots_->guess().data());
+  for (uint64_t i = 0; i < elements_; ++i) guess[i] = first_theta_[i] + 0.5f;
+  std::vector<double> losses;
+  daemon_.Push(TrainFrom(1, 2, ""));
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    if (!message.has_boundary()) return;
+    losses.push_back(message.boundary().first_loss());
+    switch (message.boundary().version()) {
+      case 1: {
+        v1::DaemonMessage again = TrainFrom(2, 2, "guess");
+        *again.mutable_train()->mutable_samples() = TrainFrom(1, 2, "").train().samples();
+        return daemon_.Push(again);
+      }
+      case 2:
+        daemon_.Push(Merge(2, 1));  // base = theta, and the parameters stay
+        return daemon_.Push(TrainFrom(3, 0, "own"));
+      default:
+        return daemon_.Stop();
+    }
+  };
+  ASSERT_TRUE(Run().ok());
+  EXPECT_NE(losses[0], losses[1]);
+  const std::vector<float> update = Update();
+  for (uint64_t i = 0; i < elements_; ++i) {
+    const float zero = 0.0f * theta()[i];
+    const float from_theta = theta()[i] - (1.0f * guess[i] + zero);
+    ASSERT_EQ(update[i], from_theta) << i;
+  }
+}
+
+// Broken: peers would merge after as many steps as the network takes; or hand over an update that
+// still holds the one before; or be taken for hung while they wait.
+TEST_F(AheadSessionTest, MergesAtItsStepWhicheverComesFirst) {
+  StandStill();
+  std::vector<std::vector<float>> updates;
+  std::vector<v1::Boundary> boundaries;
+  uint32_t waiting = 0;
+  for (const bool early : {true, false}) {
+    std::copy(first_theta_.begin(), first_theta_.end(), theta());
+    daemon_.Push(TrainFrom(1, 1, ""));
+    daemon_.react = [&](const v1::WorkerMessage& message) {
+      const bool ahead = message.has_progress() && message.progress().version() == 2;
+      const bool waits =
+          ahead && message.progress().step() == 3 && message.progress().waited_seconds() > 0;
+      if (waits) ++waiting;
+      if ((early && ahead && message.progress().step() == 0) || (!early && waits)) {
+        MoveTheta();
+        daemon_.Push(Merge(1, 0.5f));
+      }
+      if (!message.has_boundary()) return;
+      if (message.boundary().version() == 1) return daemon_.Push(TrainFrom(2, 6, "own", 1, 3));
+      updates.push_back(Update());
+      boundaries.push_back(message.boundary());
+      daemon_.Stop();
+    };
+    ASSERT_TRUE(Run().ok());
+    daemon_.Push(configure_);
+    daemon_.Push(map_message_);
+  }
+  ASSERT_EQ(updates.size(), 2u);
+  EXPECT_EQ(updates[0], updates[1]);
+  EXPECT_EQ(boundaries[0].loss(), boundaries[1].loss()) << "of three steps before, and three after";
+  EXPECT_NE(boundaries[0].loss(), boundaries[0].first_loss());
+  EXPECT_EQ(boundaries[1].steps(), 6u);
+  EXPECT_EQ(boundaries[0].waited_seconds(), 0);
+  EXPECT_GT(boundaries[1].waited_seconds(), 0);
+  EXPECT_GE(waiting, 1u) << "it tells that it lives";
+  for (uint64_t i = 0; i < elements_; ++i) {
+    const float merged = 0.5f * first_theta_[i] + 0.5f * theta()[i];
+    ASSERT_EQ(updates[0][i], theta()[i] - merged) << i;
+  }
+}
+
+// Broken: a peer whose entry never comes would wait for ever, whatever it is told.
+TEST_F(AheadSessionTest, NewerWorkAndTheEndEndTheWait) {
+  daemon_.Push(TrainFrom(2, 4, "", 1, 1));
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    if (message.has_progress() && message.progress().waited_seconds() > 0) {
+      if (message.progress().version() == 2) daemon_.Push(TrainFrom(5, 2, ""));
+      if (message.progress().version() == 6) daemon_.Stop();
+    }
+    if (message.has_boundary()) daemon_.Push(TrainFrom(6, 2, "own", 9, 7));
+  };
+  ASSERT_TRUE(Run().ok());
+  ASSERT_EQ(daemon_.Boundaries().size(), 1u) << "not before the merge, though its steps are done";
+  EXPECT_EQ(daemon_.Boundaries()[0].version(), 5u);
+  EXPECT_EQ(daemon_.Boundaries()[0].waited_seconds(), 0);
+}
+
+// Broken: an update that no entry took would be dropped with what was learnt of it; or a merge
+// before any training would be a crash.
+TEST_F(AheadSessionTest, AMergeWithoutATrainingIsDoneAtOnce) {
+  std::vector<float> learnt;
+  daemon_.Push(Merge(1, 0.5f));
+  daemon_.Push(TrainFrom(1, 1, ""));
+  daemon_.react = [&](const v1::WorkerMessage& message) {
+    if (!message.has_boundary()) return;
+    if (message.boundary().version() == 2) return daemon_.Stop();
+    learnt = Update();
+    MoveTheta();
+    v1::DaemonMessage merge = Merge(1, 0);
+    merge.mutable_merge()->set_rebase(true);
+    v1::ValueRange& range = *merge.mutable_merge()->add_ranges();
+    range.set_first(3);
+    range.set_count(2);
+    daemon_.Push(merge);
+    merge.mutable_merge()->set_rebase(false);
+    merge.mutable_merge()->mutable_ranges(0)->set_first(6);
+    daemon_.Push(merge);
+    daemon_.Push(TrainFrom(2, 0, "own", 1, 1));  // which is done, and so not waited for
+  };
+  ASSERT_TRUE(Run().ok());
+  EXPECT_EQ(daemon_.Boundaries().back().waited_seconds(), 0);
+  EXPECT_NE(learnt[6], 0.0f);
+  const std::vector<float> update = Update();
+  for (uint64_t i = 0; i < elements_; ++i) {
+    if (i == 6 || i == 7) {
+      ASSERT_EQ(update[i], 0.0f) << "theta's values have taken its place";
+    } else {
+      ASSERT_NEAR(update[i], learnt[i], i == 3 || i == 4 ? 1e-6 : 0) << i;
+    }
+  }
+}
+
+// Broken: a worker would train from somewhere else than it is told.
+TEST_F(AheadSessionTest, WhatCannotBeDoneIsSaid) {
+  const auto failure = [&](const v1::DaemonMessage& message) {
+    daemon_.Push(configure_);
+    v1::DaemonMessage map = map_message_;
+    map.mutable_map_memory()->clear_guess_offset();
+    daemon_.Push(map);
+    daemon_.Push(message);
+    EXPECT_FALSE(Run().ok());
+    return daemon_.sent.back().failed().what();
+  };
+  EXPECT_THAT(failure(TrainFrom(1, 1, "guess")), HasSubstr("MapMemory named no slot for it"));
+  EXPECT_THAT(failure(TrainFrom(1, 1, "base")), HasSubstr("TrainSteps.start is 'base'"));
+  daemon_.Push(configure_);
+  daemon_.Push(map_message_);
+  daemon_.Push(TrainFrom(1, 1, ""));
+  daemon_.Push(Merge(1, 2));
+  EXPECT_FALSE(Run().ok());
+  EXPECT_THAT(daemon_.sent.back().failed().what(), HasSubstr("own_share is 2"));
 }
 
 }  // namespace

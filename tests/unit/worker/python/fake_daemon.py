@@ -21,7 +21,7 @@ PATIENCE = 20
 class FakeDaemon:
     """Serves one worker on a socket of its own, and keeps what it says."""
 
-    def __init__(self, elements, batch=4, seed=5):
+    def __init__(self, elements, batch=4, seed=5, guess=False):
         self.elements = elements
         self.folder = tempfile.mkdtemp(prefix="atoll-fake-")
         self.socket = f"unix:{self.folder}/socket"
@@ -29,11 +29,13 @@ class FakeDaemon:
         self._slot = -(-elements * 4 // 4096) * 4096
         self.path = os.path.join(self.folder, "memory")
         with open(self.path, "wb") as out:
-            out.truncate(2 * self._slot)
+            out.truncate((3 if guess else 2) * self._slot)
         with open(self.path, "r+b") as file:
             mapping = mmap.mmap(file.fileno(), 0)
         self.theta = np.frombuffer(mapping, np.float32, elements, 0)
         self.update = np.frombuffer(mapping, np.float32, elements, self._slot)
+        self._guess_offset = 2 * self._slot if guess else 0
+        self.guess = np.frombuffer(mapping, np.float32, elements, 2 * self._slot) if guess else None
         self.configure = worker_pb2.Configure(data_path="/some/data", threads=1)
         self.configure.spec.seed = seed
         self.configure.spec.inner.batch = batch
@@ -68,7 +70,7 @@ class FakeDaemon:
                 self.error = error
         self._worker = threading.Thread(target=body, daemon=True)
         self._worker.start()
-        assert self.expect("hello").protocol == 1
+        assert self.expect("hello").protocol == 2
         self.send(configure=self.configure)
 
     def send(self, **message):
@@ -84,7 +86,7 @@ class FakeDaemon:
 
     def map(self, **changes):
         fields = {"path": self.path, "elements": self.elements, "theta_offset": 0,
-                  "update_offset": self._slot, **changes}
+                  "update_offset": self._slot, "guess_offset": self._guess_offset, **changes}
         self.send(map_memory=worker_pb2.MapMemory(**fields))
 
     def train(self, version=1, steps=3, **more):

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "absl/base/casts.h"
 #include "tests/unit/worker/training/fixtures.h"
 
 namespace atolld {
@@ -190,7 +193,7 @@ TEST_F(StubSessionTest, GoesThroughARound) {
   };
   ASSERT_TRUE(Run().ok());
   ASSERT_GE(sent_.size(), 8u);
-  EXPECT_EQ(sent_[0].hello().protocol(), 1u);
+  EXPECT_EQ(sent_[0].hello().protocol(), 2u);
   EXPECT_EQ(sent_[1].configured().manifest().elements(), kElements);
   EXPECT_EQ(sent_[1].configured().data_digest().size(), 32u);
   EXPECT_TRUE(sent_[2].has_initial_state_written());
@@ -352,6 +355,112 @@ TEST_F(StubSessionTest, PartiesLearnTargetsOfTheirOwn) {
   EXPECT_EQ(boundary.first_loss(), boundary.loss());
   EXPECT_EQ(sent_.back().evaluated().own_losses_size(), 3);
   EXPECT_EQ(sent_.back().evaluated().own_losses(1), boundary.loss());
+}
+
+// Broken: the simulator and benchmarks would see no run whose peers train on while an entry is on
+// its way: a stub would not keep what it learnt, would merge at another step, or not tell that it
+// waits.
+TEST_F(StubSessionTest, OfAStreamingRunKeepsItsParametersAndMerges) {
+  configure_.mutable_configure()->mutable_spec()->mutable_mode()->set_kind("streaming");
+  FillStubParameters(9, absl::MakeSpan(theta(), kElements));
+  const std::vector<float> before(theta(), theta() + kElements);
+  Push(configure_);
+  Push(map_message_);
+  Train(1, 50);
+  std::vector<float> first;
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (!message.has_boundary()) return;
+    if (message.boundary().version() == 2) return Stop();
+    first.assign(slots_->update().begin(), slots_->update().end());
+    for (uint64_t i = 0; i < kElements; ++i) theta()[i] += 1;
+    v1::DaemonMessage ahead;
+    v1::TrainSteps& train = *ahead.mutable_train();
+    train.set_version(2);
+    train.set_steps(50);
+    train.set_start("own");
+    train.set_merge_after(10);
+    train.set_merge_version(1);
+    train.add_samples()->set_first(200);
+    Push(ahead);
+  };
+  const absl::Time merge_at = absl::UnixEpoch() + absl::Milliseconds(2200);
+  on_wait_ = [&, sent = false]() mutable {
+    if (now_ < merge_at || std::exchange(sent, true)) return;
+    v1::DaemonMessage merge;
+    merge.mutable_merge()->set_version(1);
+    merge.mutable_merge()->set_own_share_bits(absl::bit_cast<uint32_t>(0.25f));
+    v1::ValueRange& range = *merge.mutable_merge()->add_ranges();
+    range.set_count(1000);
+    Push(merge);
+  };
+  ASSERT_TRUE(Run().ok());
+  const v1::Boundary& boundary = sent_.back().boundary();
+  EXPECT_EQ(boundary.steps(), 50u);
+  EXPECT_DOUBLE_EQ(boundary.seconds(), 1.0);
+  EXPECT_DOUBLE_EQ(boundary.waited_seconds(), 1.05) << "from 1.2 s to the first look after 2.2 s";
+  EXPECT_DOUBLE_EQ(absl::ToDoubleSeconds(now_ - absl::UnixEpoch()), 3.05);
+  std::vector<double> waited;
+  for (const v1::WorkerMessage& message : sent_) {
+    if (message.progress().waited_seconds() > 0 && message.progress().step() == 10) {
+      waited.push_back(message.progress().waited_seconds());
+    }
+  }
+  EXPECT_GE(waited.size(), 4u) << "it tells that it lives";
+  EXPECT_TRUE(std::is_sorted(waited.begin(), waited.end()));
+  std::vector<float> one(kElements), own(kElements), moved(kElements);
+  FillStubUpdate(before, 100, absl::MakeSpan(one));
+  for (uint64_t i = 0; i < kElements; ++i) {
+    ASSERT_NEAR(first[i], one[i], 1e-6f) << i;
+    own[i] = before[i] - one[i];
+  }
+  FillStubUpdate(own, 200, absl::MakeSpan(moved));
+  std::vector<float> base = before;
+  for (uint64_t i = 0; i < kElements; ++i) {
+    own[i] -= 0.2f * moved[i];
+    if (i >= 1000) continue;
+    own[i] = 0.25f * own[i] + 0.75f * theta()[i];
+    base[i] = theta()[i];
+  }
+  FillStubUpdate(own, 200, absl::MakeSpan(moved));
+  for (uint64_t i = 0; i < kElements; ++i) {
+    ASSERT_NEAR(slots_->update()[i], base[i] - (own[i] - 0.8f * moved[i]), 1e-5f) << i;
+  }
+}
+
+// Broken: a run in another mode would seem to stream; and one in mode eager would start from theta.
+TEST_F(StubSessionTest, StartsWhereItIsTold) {
+  v1::DaemonMessage train;
+  train.mutable_train()->set_version(3);
+  train.mutable_train()->set_steps(1);
+  const auto failure = [&](const v1::DaemonMessage& message) {
+    Push(configure_);
+    Push(map_message_);
+    Push(message);
+    EXPECT_FALSE(Run().ok());
+    return sent_.back().failed().what();
+  };
+  train.mutable_train()->set_start("own");
+  EXPECT_THAT(failure(train), HasSubstr("version 3: TrainSteps asks for parameters of the worker"));
+  train.mutable_train()->set_start("guess");
+  EXPECT_THAT(failure(train), HasSubstr("MapMemory named no slot for it"));
+  v1::DaemonMessage merge;
+  merge.mutable_merge()->set_version(4);
+  EXPECT_THAT(failure(merge), HasSubstr("Merge of version 4: the run's mode is ''"));
+  std::filesystem::resize_file(folder_ / "memory", 3 * kSlotBytes);
+  map_message_.mutable_map_memory()->set_guess_offset(2 * kSlotBytes);
+  slots_ = *Slots::Map(map_message_.map_memory(), kElements);
+  float* const guess = const_cast<float*>(slots_->guess().data());
+  FillStubParameters(8, absl::MakeSpan(guess, kElements));
+  Push(configure_);
+  Push(map_message_);
+  Push(train);
+  react_ = [&](const v1::WorkerMessage& message) {
+    if (message.has_boundary()) Stop();
+  };
+  ASSERT_TRUE(Run().ok());
+  std::vector<float> expected(kElements);
+  FillStubUpdate(slots_->guess(), 0, absl::MakeSpan(expected));
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), slots_->update().begin()));
 }
 
 // Broken: a peer with too few parties would not hear of it from a stub, as it does from a worker.

@@ -13,6 +13,7 @@
 #include "compression/base/check.h"
 #include "compression/simd.h"
 #include "daemon/replica/state/layout.h"
+#include "daemon/replica/state/verify.h"
 #include "membership/history/header.h"
 #include "tests/sim/sim_disk.h"
 #include "tests/unit/daemon/replica/state/test_run.h"
@@ -156,6 +157,65 @@ TEST_F(ReplicaTest, StepsExactlyAsTheOuterRuleOfTheHeader) {
     const double expected = before[512 + i] - 0.7 * (mean[i] + 0.9 * mean[i]);
     EXPECT_NEAR((*replica.theta)[512 + i], expected, 1e-6);
   }
+}
+
+TEST_F(ReplicaTest, AnEntryOfAFragmentMovesItAlone) {
+  // Broken: the momentum of values that an entry does not cover would decay, or its mean would be
+  // applied to others; and peers that step apart would not notice, since all do.
+  run_.fragments = 2;  // the tensors [0, 500) and [500, 1000)
+  for (const std::string& rule : OuterRuleNames()) {
+    run_.rule = rule;
+    const std::string dir = absl::StrCat("/", rule);
+    OwnedReplica replica = *CreateReplica(files_, dir, run_);
+    // Each fragment as a replica of its own would go, with the bits of a vector of its own.
+    TestRun alone;
+    alone.rule = rule;
+    alone.elements = 500;
+    for (uint64_t version = 1; version <= 5; ++version) {
+      const std::vector<float> before = *replica.theta;
+      const SharedBytes payload = run_.Payload(version);
+      std::vector<float> difference(run_.elements, 7.0f);
+      ASSERT_TRUE(
+          replica->Commit(run_.NextHeader(*replica, payload), &payload, absl::MakeSpan(difference))
+              .ok());
+      const size_t moved = version % 2 == 1 ? 0 : 500;
+      for (size_t i = 0; i < 500; ++i) {
+        const size_t still = (moved + 500) % 1000 + i;
+        ASSERT_EQ((*replica.theta)[still], before[still]);
+        ASSERT_EQ(difference[still], 0.0f);
+        ASSERT_EQ(difference[moved + i], (*replica.theta)[moved + i] - before[moved + i]);
+      }
+    }
+    std::vector<float> theta(run_.Theta());
+    for (const uint64_t fragment : {1, 2}) {
+      const std::string other = absl::StrCat(dir, "-", fragment);
+      absl::Span<float> part = absl::MakeSpan(theta).subspan(500 * (fragment - 1), 500);
+      auto one = Replica::Create(files_, other, alone.Genesis(), part);
+      ASSERT_TRUE(one.ok()) << one.status();
+      for (uint64_t version = fragment; version <= 5; version += 2) {
+        const SharedBytes payload = run_.Payload(version);
+        ASSERT_TRUE((*one)->Commit(alone.NextHeader(**one, payload), &payload, {}).ok());
+      }
+    }
+    EXPECT_EQ(*replica.theta, theta) << rule;
+    EXPECT_EQ((*OpenReplica(files_, dir))->StateDigest(), replica->StateDigest());
+    EXPECT_TRUE(VerifyLog(files_, dir).ok());
+  }
+}
+
+TEST_F(ReplicaTest, APayloadOfAnotherFragmentIsNone) {
+  // Broken: a vote would be given for bytes that no replica can step by.
+  run_.fragments = 2;
+  run_.elements = 1001;  // 500 and 501 values
+  OwnedReplica replica = Create();
+  EXPECT_EQ(replica->grid().elements(), 500u);
+  EXPECT_FALSE(replica->Prepare(run_.Payload(2)).ok());
+  v1::EntryHeader header = run_.NextHeader(*replica, run_.Payload(1));
+  header.set_fragment(1);
+  const SharedBytes payload = run_.Payload(1);
+  EXPECT_FALSE(replica->Commit(header, &payload, {}).ok());
+  run_.CommitTo(*replica, 1);
+  EXPECT_EQ(replica->grid().elements(), 501u);
 }
 
 TEST_F(ReplicaTest, SaysNotFoundForAPayloadThatIsNotHereAndTakesItLater) {

@@ -172,6 +172,27 @@ TEST_F(AdvanceTest, MakesTheStateThatTheReplicaHolds) {
   }
 }
 
+TEST_F(AdvanceTest, MakesTheStateThatEntriesOfFragmentsLeadTo) {
+  // Broken: blocks of a snapshot would be stepped by chunks of other values, where fragments end
+  // within a block, or a block meets none.
+  run_.fragments = 2;
+  for (const uint64_t elements : {1000, 600001, 1300000}) {
+    for (const uint32_t chunk_elements : {12288u, 524288u}) {
+      run_.elements = elements;
+      run_.chunk_elements = chunk_elements;
+      const std::string dir = absl::StrCat("/", elements, "-", chunk_elements);
+      OwnedReplica replica = *CreateReplica(files_, dir, run_);
+      run_.CommitTo(*replica, 3);
+      const absl::Status status = Replica::AdvanceSnapshots(files_, dir, {3, 1}, 3);
+      ASSERT_TRUE(status.ok()) << status;
+      EXPECT_THAT(*ListSnapshots(files_, dir), ElementsAre(3));
+      EXPECT_EQ((*OpenReplica(files_, dir))->StateDigest(), replica->StateDigest());
+      run_.CommitTo(*replica, 4);
+      EXPECT_EQ((*OpenReplica(files_, dir))->StateDigest(), replica->StateDigest());
+    }
+  }
+}
+
 TEST_F(AdvanceTest, KeepsWhatThePolicySays) {
   // Broken: the disk would fill up, or a slow peer would find no entries to catch up with.
   OwnedReplica replica = *CreateReplica(files_, "/r", run_);

@@ -1,5 +1,6 @@
 #include "tests/unit/daemon/replica/state/test_run.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/base/casts.h"
@@ -7,7 +8,9 @@
 #include "compression/base/check.h"
 #include "compression/base/status_macros.h"
 #include "compression/codec.h"
+#include "membership/history/fragment.h"
 #include "membership/history/header.h"
+#include "membership/history/step_scalars.h"
 #include "tests/unit/membership/history/records_text.h"
 
 namespace atolld {
@@ -37,6 +40,10 @@ v1::Genesis TestRun::Genesis() const {
   if (!update_codec.empty()) spec.mutable_exchange()->set_upper_codec(codec);
   spec.mutable_exchange()->set_chunk_elements(chunk_elements);
   spec.mutable_inner()->set_control_variates(control_variates);
+  if (fragments > 1) {
+    spec.mutable_mode()->set_kind("streaming");
+    spec.mutable_mode()->set_fragments(fragments);
+  }
   if (history_key) spec.set_history_key(history_key->public_key());
   for (const v1::RunFile& file : files) *spec.add_files() = file;
   v1::Manifest& manifest = *genesis.mutable_manifest();
@@ -58,15 +65,24 @@ std::vector<float> TestRun::Theta() const {
   return theta;
 }
 
+uint64_t TestRun::Covered(uint64_t version) const {
+  const v1::Genesis genesis = Genesis();
+  return FragmentElements(genesis.spec(), genesis.manifest(), version);
+}
+
+std::vector<float> TestRun::Mean(uint64_t seed) const {
+  std::vector<float> mean(Covered(std::max<uint64_t>(1, seed)));
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = 0.01f * Uniform(seed, i);
+  return mean;
+}
+
 SharedBytes TestRun::Payload(uint64_t seed) const {
   const Codec& encoder = **FindCodec(codec);
-  const ChunkGrid grid(elements, chunk_elements);
+  const std::vector<float> mean = Mean(seed);
+  const ChunkGrid grid(mean.size(), chunk_elements);
   std::vector<SharedBytes> chunks;
   for (uint32_t chunk = 0; chunk < grid.chunks(); ++chunk) {
-    std::vector<float> values(grid.Elements(chunk));
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = 0.01f * Uniform(seed, grid.Offset(chunk) + i);
-    }
+    const auto values = absl::MakeConstSpan(mean).subspan(grid.Offset(chunk), grid.Elements(chunk));
     std::vector<uint8_t> bytes(encoder.MaxEncodedBytes(values.size()));
     const absl::StatusOr<size_t> used = encoder.Encode(values, absl::MakeSpan(bytes));
     CHECK_OK(used.status());
@@ -81,7 +97,11 @@ v1::EntryHeader TestRun::Header(uint64_t version, const Digest& previous, const 
   v1::EntryHeader header;
   header.set_run_id("test-run");
   header.set_version(version);
-  header.set_range_elements(elements);
+  header.set_range_elements(Covered(version));
+  if (fragments > 1) {
+    header.set_fragment(static_cast<uint32_t>((version - 1) % fragments));
+    header.set_fragments(fragments);
+  }
   header.set_base_version(version - 1);
   for (const char* peer : {"p1", "p2", "p3"}) {
     v1::Contributor& contributor = *header.add_contributors();
@@ -90,12 +110,15 @@ v1::EntryHeader TestRun::Header(uint64_t version, const Digest& previous, const 
     contributor.set_steps(10);
     contributor.set_tokens(1000);
   }
-  const ChunkGrid grid(elements, chunk_elements);
-  *header.mutable_records() = RecordsOf({{"p2", {{grid.chunks() - 1, "\x07"}, {1, "\x05"}}}});
+  const ChunkGrid grid(header.range_elements(), chunk_elements);
+  *header.mutable_records() = grid.chunks() == 1
+                                  ? RecordsOf({{"p2", {{1, "\x05"}}}})
+                                  : RecordsOf({{"p2", {{grid.chunks() - 1, "\x07"}, {1, "\x05"}}}});
   const OuterRule& outer = **FindOuterRule(rule);
   OuterScalars scalars = *outer.Scalars({0.7f, 0.9f, 0.99f, 1e-3f});
   if (control_variates) scalars.insert({{"control_rate", 10.0f}, {"control_share", 0.5f}});
   SetScalars(scalars, &header);
+  AddStepScalars(Genesis().spec(), nullptr, 0, &header);
   header.set_outer_rule(rule);
   header.set_codec(codec);
   header.set_chunk_elements(chunk_elements);

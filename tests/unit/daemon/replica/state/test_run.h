@@ -26,12 +26,17 @@ struct TestRun {
   std::optional<SigningKey> history_key{};  // none: an unsigned history
   std::vector<v1::RunFile> files{};         // that the run lists
   bool control_variates = false;            // of 30 of 60 parties, at a rate of 10
+  uint32_t fragments = 1;                   // that entries cover in turn; 2 tensors, which two fit
 
   v1::Genesis Genesis() const;  // without its state digest
   std::vector<float> Theta() const;
 
-  // A mean pseudo-gradient of that seed, encoded. The same seed gives the same bytes.
+  // A mean pseudo-gradient of that seed, encoded, as the entry of that version has it. The same
+  // seed gives the same bytes.
   SharedBytes Payload(uint64_t seed) const;
+  // The values that it is the encoding of, and how many those of an entry are.
+  std::vector<float> Mean(uint64_t seed) const;
+  uint64_t Covered(uint64_t version) const;
 
   // The header that an honest coordinator writes after (`genesis`, the header of digest `previous`,
   // state `state`).

@@ -1,0 +1,198 @@
+#include "daemon/config/mode_rules.h"
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "optimizer/aggregation_rule.h"
+#include "optimizer/outer_rule.h"
+
+namespace atolld {
+namespace {
+
+struct OnlyWith {
+  const char* key;
+  bool set;
+  std::vector<std::string> kinds;
+};
+
+bool Has(const std::vector<std::string>& kinds, const std::string& kind) {
+  for (const std::string& one : kinds) {
+    if (one == kind) return true;
+  }
+  return false;
+}
+
+// What a rule has of its own, and what needs a rule.
+ModeFault FaultOfRule(const Config& c) {
+  const std::string& rule = c.outer.rule;
+  if (c.outer.buffer != 1 && rule != "delayed_nesterov") {
+    return {"buffer",
+            absl::StrCat("[outer] buffer is for rule 'delayed_nesterov' alone, not '", rule, "'"),
+            "outer"};
+  }
+  if (c.mode.momentum_clip != 0 && !HasMomentum(rule)) {
+    return {"momentum_clip",
+            absl::StrCat("[mode] momentum_clip needs an outer rule with momentum ('nesterov', "
+                         "'momentum', 'delayed_nesterov'), not '",
+                         rule, "'")};
+  }
+  if (c.mode.kind == "delayed" && c.mode.age_cutoff == 1) {
+    return {"age_cutoff",
+            "[mode] age_cutoff must be 0 or at least 2 with kind 'delayed': whatever is trained "
+            "ahead has missed one entry, so from 1 on none of it would count"};
+  }
+  if (rule == "cgad" && c.mode.age_decay == 0 && c.mode.age_cutoff == 0) {
+    return {"rule",
+            "[outer] rule 'cgad' needs [mode] age_decay or age_cutoff, which are for kinds "
+            "'delayed' and 'async': without them it is 'adam'",
+            "outer"};
+  }
+  return {};
+}
+
+// Rounds of "async" are of whoever comes: what counts on who is in one cannot be.
+ModeFault FaultOfAsync(const Config& c) {
+  if (c.mode.kind != "async") return {};
+  const auto fault = [](const char* section, const char* key, const std::string& why) {
+    return ModeFault{key, absl::StrCat("[", section, "] ", key, " and [mode] kind 'async': ", why),
+                     section};
+  };
+  if (c.privacy.masked) {
+    return fault("privacy", "masked",
+                 "masks come off a sum of several updates, and an entry may be of one");
+  }
+  if (c.privacy.clip != 0) {
+    return fault("privacy", "clip",
+                 "the budget counts how often a party is in a round, and a fast one is in more of "
+                 "them than a slow one");
+  }
+  if (c.inner.control_variates) {
+    return fault("inner", "control_variates",
+                 "a party's variate is made with the common one of the state that it began from, "
+                 "and that one has moved meanwhile");
+  }
+  if (c.federation.participation != 1 || c.federation.drop != 0) {
+    return fault("federation", c.federation.drop != 0 ? "drop" : "participation",
+                 "who is in an entry is who comes, and nobody is drawn for one");
+  }
+  AggregationSettings settings;
+  settings.rule = c.exchange.aggregation;
+  settings.faulty = c.exchange.faulty;
+  const absl::StatusOr<AggregationRule> rule = AggregationRule::Make(settings);
+  const size_t least = rule.ok() ? rule->LeastContributors() : 1;
+  if (least > c.run.quorum && least > 1) {
+    return fault("exchange", "aggregation",
+                 absl::StrCat("'", c.exchange.aggregation, "' needs ", least,
+                              " updates in each entry; with [run] quorum = ", least,
+                              " an entry waits for so many"));
+  }
+  return {};
+}
+
+// What says nothing of an entry that covers some of the values alone. CheckFragments refuses the
+// same of a run that no config was checked for.
+ModeFault FaultOfFragments(const Config& c) {
+  if (c.mode.kind != "streaming" || c.mode.fragments <= 1) return {};
+  const auto must = [&](absl::string_view key, absl::string_view right, absl::string_view why) {
+    return ModeFault{"fragments", absl::StrCat(key, " must be ", right, " with [mode] fragments = ",
+                                               c.mode.fragments, ": ", why)};
+  };
+  if (c.run.rounds < c.mode.fragments) {
+    return must("[run] rounds", absl::StrCat("at least ", c.mode.fragments),
+                "a fragment that is never exchanged stays as it was in version 0");
+  }
+  AggregationSettings settings;
+  settings.rule = c.exchange.aggregation;
+  settings.faulty = c.exchange.faulty;
+  const absl::StatusOr<AggregationRule> rule = AggregationRule::Make(settings);
+  if (rule.ok() && rule->has_centre()) {
+    return must("[exchange] aggregation", "a rule without a centre",
+                absl::StrCat("'", c.exchange.aggregation,
+                             "' measures updates from the mean of the entry before, which covers "
+                             "other values"));
+  }
+  if (c.inner.control_variates) {
+    return must("[inner] control_variates", "false",
+                "the common variate is made of the mean of all values in every round");
+  }
+  if (c.privacy.masked) {
+    return must("[privacy] masked", "false",
+                "the steps of masked values follow from the mean of the entry before, which covers "
+                "other values");
+  }
+  if (c.privacy.clip != 0) {
+    return must("[privacy] clip", "0",
+                "a party's update is cut to one length over all values, and its budget is counted "
+                "by whole updates");
+  }
+  return {};
+}
+
+// What no training can go with that begins before the entry before it is there, or that goes on
+// from a worker's own parameters.
+ModeFault GoesOnFault(const Config& config) {
+  const std::string& kind = config.mode.kind;
+  if (!Has({"streaming", "eager", "delayed"}, kind)) return {};
+  struct Without {
+    bool broken;
+    const char* what;
+  };
+  const FederationConfig& federation = config.federation;
+  for (const Without& one : std::vector<Without>{
+           {config.inner.control_variates,
+            "[inner] control_variates = false: a party's own variate moves when an entry has taken "
+            "its update, and the next training has begun by then"},
+           {config.privacy.masked,
+            "[privacy] masked = false: a party masks an update for one attempt after another, and "
+            "this one is of a training that must not wait for them"},
+           {federation.participation != 1 || federation.drop != 0,
+            "[federation] participation = 1 and drop = 0: who takes part in a round is drawn when "
+            "the entry before it is committed, and peers train for it by then"},
+           {config.parties.hosted != 0,
+            "[parties] hosted = 0: virtual parties take turns on one worker, which goes on from "
+            "its own last round"}}) {
+    if (one.broken) return {"kind", absl::StrCat("[mode] kind '", kind, "' needs ", one.what)};
+  }
+  return {};
+}
+
+}  // namespace
+
+ModeFault ModeFaultOf(const Config& config) {
+  const ModeConfig& m = config.mode;
+  const ModeConfig usual;
+  const std::vector<std::string> late = {"delayed", "async"};
+  for (const OnlyWith& one :
+       std::vector<OnlyWith>{{"fragments", m.fragments != usual.fragments, {"streaming"}},
+                             {"overlap", m.overlap != usual.overlap, {"streaming"}},
+                             {"merge", m.merge != usual.merge, {"streaming"}},
+                             {"gap_penalty", m.gap_penalty, {"delayed"}},
+                             {"momentum_clip", m.momentum_clip != 0, {"delayed"}},
+                             {"age_decay", m.age_decay != 0, late},
+                             {"age_cutoff", m.age_cutoff != 0, late},
+                             {"utilisation", m.utilisation != usual.utilisation, {"auto"}},
+                             {"step_time", m.step_time != usual.step_time, {"auto"}},
+                             {"line_rate", m.line_rate != 0, {"auto"}},
+                             {"round_trip", m.round_trip != usual.round_trip, {"auto"}}}) {
+    if (one.set && !Has(one.kinds, m.kind)) {
+      return {one.key, absl::StrCat("[mode] ", one.key, " is for kind '", one.kinds.front(),
+                                    one.kinds.size() > 1 ? "' or '" + one.kinds[1] : "",
+                                    "' alone, not '", m.kind, "'")};
+    }
+  }
+  if (m.kind == "streaming" && m.overlap > config.inner.steps) {
+    return {"overlap",
+            absl::StrCat("[mode] overlap ", m.overlap, " is above [inner] steps, ",
+                         config.inner.steps, ": an entry is merged before the next round ends")};
+  }
+  for (const ModeFault& fault :
+       {FaultOfRule(config), FaultOfAsync(config), FaultOfFragments(config), GoesOnFault(config)}) {
+    if (!fault.what.empty()) return fault;
+  }
+  return {};
+}
+
+}  // namespace atolld
